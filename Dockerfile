@@ -1,11 +1,11 @@
-# criadapter as an image with nothing but the program and its OCI runtime.
+# An image with criadapter and its OCI runtime, and no other file.
 #
 #   docker build --build-arg VERSION="$(git describe --tags --always)" -t criadapter .
 #
-# It works on the node's engine, network and mounts, so it needs the node's namespaces, and every folder that it shares
-# with the engine, the kubelet or the CNI plugins under the same path as on the node. /run/netns and /run/criadapter must
-# be on shared mounts, as with systemd all of /run is (else: mount --bind /run/netns /run/netns && mount --make-shared
-# /run/netns, and the same of the other), or the node would not see the pods' namespaces. The engine runs criadapter-oci
+# criadapter uses the node's engine, network and mounts, so it needs the node's namespaces. Directories that it shares with
+# the engine, the kubelet or the CNI plugins need the same path as on the node. /run/netns and /run/criadapter must be on
+# shared mounts, or the node would not see the pods' namespaces. With systemd all of /run is shared; else run mount --bind
+# /run/netns /run/netns && mount --make-shared /run/netns, and the same for /run/criadapter. The engine runs criadapter-oci
 # from the node: docker cp "$(docker create criadapter)":/criadapter-oci /usr/bin
 #
 #   docker run --detach --name criadapter --restart always \
@@ -22,8 +22,8 @@
 #     --volume /var/lib/kubelet:/var/lib/kubelet:rshared \
 #     criadapter
 #
-# The CNI plugins run inside of this image: they must be static programs, and portmap (host ports) calls iptables. A base
-# image that has it is given with --build-arg BASE=….
+# CNI plugins run inside this image, so they must be static programs. portmap (host ports) calls iptables: give a base image
+# that has it with --build-arg BASE=….
 
 ARG BASE=scratch
 

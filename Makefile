@@ -1,9 +1,9 @@
-# `make` lists the targets. All of them work on a fresh clone with Go, make, git and a C compiler; those that run
-# containers need root and a Docker Engine of 20.10 or later.
+# `make` lists the targets. All of them work on a fresh clone with Go, make, git and a C compiler. Targets that run
+# containers also need root and a Docker Engine of 20.10 or later.
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
-# Without templates, which grpc's page of traces would bring, the linker drops the methods that nobody calls: 4 MB.
+# grpc's page of traces uses templates. Without them the linker drops uncalled methods: 4 MB.
 TAGS     = grpcnotrace
 FUZZTIME ?= 5s
 BENCH     ?= .
@@ -16,6 +16,9 @@ GCI       = go tool -modfile=test/tools/go.mod gci
 GROUPS    = -s standard -s default -s 'prefix(github.com/criadapter/criadapter)'
 comma    := ,
 
+# What the compiler makes is the same in every checkout, so that each finds it in the compiler's cache.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## List the targets
@@ -23,7 +26,7 @@ help: ## List the targets
 
 .PHONY: build
 build: ## Build build/criadapter, criadapter-oci and kubelet-core, static and stripped
-	CGO_ENABLED=0 go build -trimpath $(BUILDFLAGS) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(OUT) ./cmd/criadapter ./cmd/criadapter-oci ./cmd/kubelet-core
+	CGO_ENABLED=0 go build $(BUILDFLAGS) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(OUT) ./cmd/criadapter ./cmd/criadapter-oci ./cmd/kubelet-core
 
 .PHONY: release
 release: ## Make packages, tarballs, images, SBOMs and checksums in build/release, for amd64 and arm64
@@ -39,7 +42,7 @@ release: ## Make packages, tarballs, images, SBOMs and checksums in build/releas
 engines: rig ## Build the engines that are not installed into the cache, for ENGINE=25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2
 	@build/bin/rig engines
 
-# Programs that start others are built and then run, because `go run` passes neither signals nor exit codes on.
+# Programs that start others are built and then run: `go run` passes on neither signals nor exit codes.
 .PHONY: rig
 rig:
 	@go build -o build/bin/rig ./test/rig
@@ -77,7 +80,7 @@ load: ## Fill a node through the real kubelet, on criadapter and its peers; PODS
 	@build/bin/load $(if $(CACHED),-cached) $(if $(QUICK),-quick) $(if $(PODS),-pods $(PODS)) $(if $(SERVERS),-servers $(SERVERS))
 
 .PHONY: soak
-soak: ## Hurt a node under a cluster's workload and compare what the API server was told with what ran; HOURS=0.5, SEED=n repeats, ENGINE=name
+soak: ## Hurt a node under a cluster's workload and compare the API server's events with what ran; HOURS=0.5, SEED=n repeats, ENGINE=name
 	@go build -o build/bin/soak ./test/soak
 	@build/bin/soak $(if $(CACHED),-cached) $(if $(HOURS),-hours $(HOURS)) $(if $(SEED),-seed $(SEED))
 
@@ -96,11 +99,12 @@ e2e-takeover: ## Move a node from the real cri-dockerd to criadapter and back wh
 	@build/bin/e2e-takeover $(if $(CACHED),-cached) $(if $(CORE),-kubelet-core) $(if $(RUN),-run '$(value RUN)')
 
 .PHONY: lint
-lint: ## Check the format of the sources and their imports, and run go vet, staticcheck and govulncheck
+lint: ## Check the format of the sources, the words and the commits of a change, and run go vet, staticcheck and govulncheck
 	@unformatted=$$(gofmt -l $(SOURCES) && $(GCI) list $(GROUPS) $(SOURCES)) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, make fmt does it:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	go tool -modfile=test/tools/go.mod staticcheck ./...
+	@go run ./test/words $(if $(BASE),-base '$(BASE)')
 	@go build -o build/bin/vuln ./test/vuln
 	@build/bin/vuln
 

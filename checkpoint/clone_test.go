@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestRecordsShareNoMemoryWithTheStore(t *testing.T) {
@@ -12,13 +14,9 @@ func TestRecordsShareNoMemoryWithTheStore(t *testing.T) {
 	mustSave(t, s, saved)
 	loaded := mustLoad(t, s, "abc")
 	listing, err := s.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var kept *Record
-	if err := s.Update(t.Context(), "abc", func(r *Record) error { kept = r; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Update(t.Context(), "abc", func(r *Record) error { kept = r; return nil }))
 	for name, r := range map[string]*Record{"saved": &saved, "loaded": &loaded, "listed": &listing.Records[0], "updated": kept} {
 		t.Run(name, func(t *testing.T) {
 			scribble(t, reflect.ValueOf(r).Elem())

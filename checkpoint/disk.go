@@ -8,10 +8,10 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// disk is what changes a store's directory. Every step that a power cut can come between is a method, so that tests put a
-// disk in its place that forgets what was not synced, or refuses a step. What is read is read from the directory itself.
+// disk changes a store's directory. Every step between which a power cut can come is a method, so that tests can forget
+// unsynced changes or refuse a step. Reads do not go through it.
 type disk interface {
-	// createTemp makes a new file in dir for its owner alone, named as a temporary one.
+	// createTemp creates a temporary file in dir with mode 0600.
 	createTemp(dir string) (tempFile, error)
 	rename(from, to string) error
 	remove(path string) error
@@ -45,8 +45,8 @@ func (realDisk) remove(path string) error {
 
 func (realDisk) syncDir(dir string) error { return syncDir(dir) }
 
-// writeTemp writes content to a new temporary file of dir, durable and for the
-// owner alone, and returns its path. On an error nothing is left.
+// writeTemp writes content to a new temporary file of dir, durable and with mode 0600, and returns its path. On an
+// error it leaves no file.
 func writeTemp(d disk, dir string, content []byte) (path string, err error) {
 	defer step.At("record: write")()
 	f, err := d.createTemp(dir)
@@ -72,7 +72,7 @@ func writeTemp(d disk, dir string, content []byte) (path string, err error) {
 	return f.Name(), nil
 }
 
-// syncDir makes the names in dir durable: without it a rename or a removal can be undone by a power cut.
+// syncDir makes the names in dir durable. Without it, a power cut can undo a rename or a removal.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // mountDisk mounts a file system of 256 KiB on a new directory.
@@ -69,9 +71,7 @@ func TestReadOnlyDiskChangesNothing(t *testing.T) {
 	newer.Phase = PhaseStopped
 	mustSave(t, s, older)
 	mustWrite(t, dir, "bad.json", []byte("rubbish"))
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	_, badErr := s.Load(t.Context(), "bad")
 	for name, err := range map[string]error{
 		"Save":                   s.Save(t.Context(), newer),
@@ -85,9 +85,7 @@ func TestReadOnlyDiskChangesNothing(t *testing.T) {
 	requireRecord(t, mustLoad(t, s, "abc"), older)
 	// What is there can still be read after a restart.
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), older)
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, ""); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, ""))
 	mustSave(t, s, newer)
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), newer)
 }
@@ -144,12 +142,8 @@ func killSaver(t *testing.T, dir string, after time.Duration) uint32 {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	var last string
 	for lines.Scan() {
@@ -164,8 +158,6 @@ func killSaver(t *testing.T, dir string, after time.Duration) uint32 {
 		t.Fatalf("the saver in %s was not killed: %v %s", filepath.Base(dir), err, stderr.String())
 	}
 	n, err := strconv.ParseUint(last, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return uint32(n)
 }

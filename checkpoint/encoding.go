@@ -11,28 +11,25 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// envelope is a record's file. Record stays raw, because the checksum covers
-// its bytes and not what a decoder makes of them.
+// envelope is a record's file. Record stays raw, because the checksum covers its exact bytes.
 type envelope struct {
 	SchemaVersion int             `json:"schemaVersion"`
 	Checksum      string          `json:"checksum"`
 	Record        json.RawMessage `json:"record"`
 }
 
-// refusal is how decode reports a record of another program: nothing is wrong with it, but this program would lose some
-// of it.
+// refusal is decode's error for a valid record of another program, of which this program would lose a part.
 type refusal struct {
 	reason string
-	// head is what every schema has at the same place, as far as it could be read.
+	// head is the part that every schema has at the same place, as far as it is readable.
 	head Record
 }
 
 // Error implements error.
 func (r *refusal) Error() string { return r.reason }
 
-// encodeRecord returns r as indented JSON, nested one level deep; the same record always gives the same bytes. HTML
-// characters stay readable: nobody puts these files into a web page. A config that is not JSON gives
-// errdefs.ErrInvalidArgument.
+// encodeRecord returns r as indented JSON, nested one level deep. Equal records give equal bytes. It does not escape
+// HTML characters. A config that is not JSON gives errdefs.ErrInvalidArgument.
 func encodeRecord(r Record) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -44,7 +41,7 @@ func encodeRecord(r Record) ([]byte, error) {
 	return bytes.TrimSpace(buf.Bytes()), nil
 }
 
-// wrap returns the content of the file that holds an encoded record.
+// wrap returns the file's content for an encoded record.
 func wrap(record []byte) []byte {
 	var file bytes.Buffer
 	fmt.Fprintf(&file, "{\n  \"schemaVersion\": %d,\n  \"checksum\": %q,\n  \"record\": %s\n}\n",
@@ -53,9 +50,9 @@ func wrap(record []byte) []byte {
 }
 
 // decode returns the record in a file's content. It returns a *refusal for the record of a newer program, and another
-// error for a file it cannot trust. JSON parts of the record (configs, CNI result) come back compact.
+// error for a corrupt file. JSON parts of the record (configs, CNI result) are compact.
 func decode(file []byte) (Record, error) {
-	// The version comes first and alone: a newer program may have changed the rest of the envelope.
+	// The version is read first and alone, because a newer program may have changed the rest of the envelope.
 	var version struct {
 		SchemaVersion int `json:"schemaVersion"`
 	}
@@ -85,8 +82,8 @@ func decode(file []byte) (Record, error) {
 	return decodeRecord(env.Record)
 }
 
-// decodeRecord reads a record's JSON. It compacts it first, so that a config looks the same to its reader whether it
-// comes from the file or from memory. A field that Record does not have is a *refusal: the next write would drop it.
+// decodeRecord reads a record's JSON. It compacts it first, so that a config is the same from the file and from memory.
+// A field that Record does not have is a *refusal, because the next write would drop it.
 func decodeRecord(raw []byte) (Record, error) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, raw); err != nil {
@@ -109,7 +106,7 @@ func decodeRecord(raw []byte) (Record, error) {
 	}
 }
 
-// decodeHead reads the head of a newer program's record. What cannot be read stays empty.
+// decodeHead reads the head of a newer program's record. Unreadable fields stay empty.
 func decodeHead(raw []byte) Record {
 	var head Record
 	var compact bytes.Buffer
@@ -119,7 +116,7 @@ func decodeHead(raw []byte) Record {
 	return headOf(head)
 }
 
-// headOf returns the fields of r that every schema has: enough to show the pod.
+// headOf returns the fields of r that every schema has, which are enough to show the pod.
 func headOf(r Record) Record {
 	return Record{
 		SandboxID: r.SandboxID, Name: r.Name, Namespace: r.Namespace, UID: r.UID, Attempt: r.Attempt,
@@ -127,7 +124,7 @@ func headOf(r Record) Record {
 	}
 }
 
-// checksum returns the checksum of a record's bytes as it stands in the file.
+// checksum returns the checksum of a record's bytes as in the file.
 func checksum(record []byte) string {
 	sum := sha256.Sum256(record)
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -6,15 +6,15 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// corruptError says that the file of a record could not be trusted: it is not JSON, its checksum does not match, or it
-// is the record of another sandbox. It matches errdefs.ErrDataLoss.
+// corruptError says that a record's file is corrupt: it is not JSON, its checksum does not match, or it is another
+// sandbox's record. It matches errdefs.ErrDataLoss.
 type corruptError struct {
 	// sandboxID is the sandbox whose record is lost.
 	sandboxID string
-	// path is where the file is now: in the quarantine, or at its old place
-	// when it could not be moved (then Err says why).
+	// path is the file's present path: in the quarantine, or the old path if it could not be moved. err has the reason
+	// then.
 	path string
-	// err is what is wrong with the file.
+	// err is the defect of the file.
 	err error
 }
 
@@ -26,14 +26,14 @@ func (e *corruptError) Error() string {
 // Unwrap makes the error match errdefs.ErrDataLoss and its cause.
 func (e *corruptError) Unwrap() []error { return []error{errdefs.ErrDataLoss, e.err} }
 
-// refusedError says that a record was written by a newer program. The file is left as it is and refused for reading,
-// writing and deletion. It matches errdefs.ErrFailedPrecondition.
+// refusedError says that a newer program wrote a record. Its file is neither read, nor written, nor deleted. It matches
+// errdefs.ErrFailedPrecondition.
 type refusedError struct {
 	// path is the record's file.
 	path string
-	// reason is what this program does not know of it.
+	// reason is the part that this program does not know.
 	reason string
-	// head is what List reports of the record.
+	// head is the part of the record that List reports.
 	head Record
 }
 

@@ -10,23 +10,21 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // fileOf returns the content of r's file.
 func fileOf(t testing.TB, r Record) []byte {
 	t.Helper()
 	raw, err := encodeRecord(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return wrap(raw)
 }
 
 func mustWrite(t *testing.T, dir, name string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 }
 
 // A crash at each step of a Save leaves the directory in one of these states.
@@ -161,9 +159,7 @@ func TestHandRepair(t *testing.T) {
 func mustEncode(t *testing.T, r Record) []byte {
 	t.Helper()
 	raw, err := encodeRecord(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return raw
 }
 
@@ -176,9 +172,7 @@ func TestSaveAndDeleteQuarantineACorruptFile(t *testing.T) {
 			dir := t.TempDir()
 			mustWrite(t, dir, "abc.json", []byte("rubbish"))
 			s := mustOpen(t, dir)
-			if err := act(s); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, act(s))
 			listing, err := s.List(t.Context())
 			if err != nil || len(listing.Quarantined) != 1 {
 				t.Fatalf("List reports %+v, %v; want one quarantined file", listing.Quarantined, err)
@@ -236,8 +230,7 @@ func (syncing) rename(from, to string) error            { return realDisk{}.rena
 func (syncing) remove(path string) error                { return realDisk{}.remove(path) }
 func (f syncing) syncDir(dir string) error              { return f(dir) }
 
-// When the last step fails, neither the old nor the new state is certain on
-// disk: the store keeps answering with what it told its callers before.
+// If the last step fails, the state on disk is uncertain. The store keeps its earlier answer.
 func TestFailedDirSync(t *testing.T) {
 	failure := errors.New("no sync")
 	older, newer := fullRecord("abc"), fullRecord("abc")
@@ -268,9 +261,7 @@ func TestFailedDirSync(t *testing.T) {
 		}
 		requireNotFound(t, s, "abc")
 		s.disk = realDisk{}
-		if err := s.Delete(t.Context(), "abc"); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, s.Delete(t.Context(), "abc"))
 		requireFiles(t, s.dir)
 	})
 	t.Run("Delete", func(t *testing.T) {
@@ -280,9 +271,7 @@ func TestFailedDirSync(t *testing.T) {
 		}
 		requireRecord(t, mustLoad(t, s, "abc"), older)
 		s.disk = realDisk{}
-		if err := s.Delete(t.Context(), "abc"); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, s.Delete(t.Context(), "abc"))
 		requireNotFound(t, s, "abc")
 	})
 }

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// fileSuffix ends the name of every record's file.
+	// fileSuffix is the suffix of every record's file.
 	fileSuffix = ".json"
-	// tempPrefix begins the name of every temporary file. A sandbox id cannot
-	// begin with a dot, so no record's file is ever taken for one.
+	// tempPrefix is the prefix of every temporary file. A sandbox id cannot begin with a dot, so no record has such a
+	// name.
 	tempPrefix = ".tmp-"
-	// maxIDLength keeps every name made from an id, also in the quarantine
-	// with its time stamp, below the 255 bytes of a Linux file name.
+	// maxIDLength keeps all names made from an id below the 255 bytes of a Linux file name, with the time stamp of the
+	// quarantine.
 	maxIDLength = 200
 )
 
-// validateID checks that a sandbox id can be used as a file name: letters, digits, "_", "." and "-", a letter or digit
-// first. The engine's ids are 64 hex digits; anything that could name another directory is refused.
+// validateID checks that a sandbox id is valid as a file name: letters, digits, "_", "." and "-", a letter or digit
+// first. The engine's ids are 64 hex digits. It refuses any id that could name another directory.
 func validateID(sandboxID string) error {
 	if sandboxID == "" {
 		return fmt.Errorf("record.sandboxID is empty: %w", errdefs.ErrInvalidArgument)
@@ -41,14 +41,13 @@ func validateID(sandboxID string) error {
 	return nil
 }
 
-// idOfFile returns the sandbox id that a file of the directory belongs to; ok is
-// false for a file that is not a record's.
+// idOfFile returns the sandbox id of a file of the directory. ok is false if the file is no record.
 func idOfFile(name string) (sandboxID string, ok bool) {
 	sandboxID, ok = strings.CutSuffix(name, fileSuffix)
 	return sandboxID, ok && validateID(sandboxID) == nil
 }
 
-// makeDir makes dir, durably, for its owner alone: configs hold secrets.
+// makeDir makes dir, durably and with mode 0700, because configs have secrets.
 func makeDir(dir string) error {
 	if err := makeParents(dir); err != nil {
 		return err
@@ -60,8 +59,8 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// makeParents is os.MkdirAll that also fsyncs the parent of every directory it
-// makes, so that a power cut cannot take a new directory and the records in it.
+// makeParents is os.MkdirAll that also fsyncs the parent of every new directory. Otherwise a power cut could take a new
+// directory with its records.
 func makeParents(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -80,8 +79,7 @@ func makeParents(dir string) error {
 	return syncDir(parent)
 }
 
-// sweep removes the temporary files that a crash left in dir. They were never
-// renamed, so no caller was ever told that they are saved.
+// sweep removes the temporary files that a crash left in dir. They were never renamed, so no Save of them succeeded.
 func sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

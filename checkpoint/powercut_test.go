@@ -11,17 +11,19 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// forgetful is the real disk, and knows what of it a power cut may leave: a file's content up to its last sync and any
-// part of what came after it, and of the changes of names since the last sync of the directory any of them.
+// forgetful is the real disk with a record of what a power cut may leave. A file keeps its content up to its last sync
+// and any part of later content. Of the changed names since the last sync of the directory, any may be left.
 type forgetful struct {
 	dir string
-	// files are those of now and durable those of the last sync, by path.
+	// files are the present files and durable the files of the last sync, by path.
 	files, durable map[string]*content
 	pending        []rename
 	steps          int
-	// after is called behind each step, and refuse in front of it: its error is the step's.
+	// after is called after each step. refuse is called before each step, and its error is the step's error.
 	after  func(step string)
 	refuse func(step int) error
 }
@@ -203,9 +205,7 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 	workload(t, s, func(id string, before, after uint32) {
 		changed, possible[id] = id, []uint32{before, after}
 	}, func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		possible[changed] = possible[changed][1:]
 		d.after("the promise")
 	})
@@ -287,8 +287,6 @@ func TestDiskThatRefusesAnyStep(t *testing.T) {
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.CopyFS(to, os.DirFS(dir)))
 	return to
 }

@@ -15,18 +15,18 @@ import (
 // quarantineDir is the subdirectory that corrupt files are moved to.
 const quarantineDir = "quarantine"
 
-// Quarantined is the report of one corrupt file.
+// Quarantined describes one corrupt file.
 type Quarantined struct {
-	// SandboxID is the sandbox whose record was in the file, by its name.
+	// SandboxID is the sandbox in the file's name.
 	SandboxID string
-	// Path is where the file is now.
+	// Path is the file's present path.
 	Path string
-	// Reason is what was wrong with it.
+	// Reason is the defect of the file.
 	Reason error
 }
 
-// quarantine moves the corrupt file of sandboxID out of the way, remembers it
-// for List and returns the *corruptError to report.
+// quarantine moves the corrupt file of sandboxID to the quarantine, records it for List and returns the *corruptError
+// to report.
 func (s *Store) quarantine(ctx context.Context, sandboxID string, reason error) error {
 	from := s.file(sandboxID)
 	to, err := moveToQuarantine(ctx, s.disk, from, filepath.Join(s.dir, quarantineDir))
@@ -45,8 +45,8 @@ func (s *Store) quarantine(ctx context.Context, sandboxID string, reason error) 
 	return &corruptError{sandboxID: sandboxID, path: to, err: reason}
 }
 
-// moveToQuarantine moves a file into directory under its name and the time, never
-// over a file that is there already, and returns the new path.
+// moveToQuarantine moves a file into directory. Its new name has the time, and never replaces a file. It returns the
+// new path.
 func moveToQuarantine(ctx context.Context, d disk, file, dir string) (string, error) {
 	if err := makeDir(dir); err != nil {
 		return "", err
@@ -63,8 +63,8 @@ func moveToQuarantine(ctx context.Context, d disk, file, dir string) (string, er
 		if err := d.rename(file, to); err != nil {
 			return "", err
 		}
-		// The new name first: after a power cut in between the file is in both directories, not in none. A failure is
-		// no reason to call the file unmoved: at worst it is found and moved once more.
+		// The new name is made first: after a power cut in between, the file is in both directories, not in none. A
+		// failure then counts as success: at worst the file is found and moved once more.
 		if err := errors.Join(d.syncDir(dir), d.syncDir(filepath.Dir(file))); err != nil {
 			log.G(ctx).WithError(err).WithField("quarantine", to).Warn("move to quarantine may not survive a power cut")
 		}

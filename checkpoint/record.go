@@ -5,83 +5,82 @@ import (
 	"time"
 )
 
-// schemaVersion is the version of Record's layout that this build writes. Each change of Record raises it, see the
+// schemaVersion is the version of Record's layout that this program writes. Each change of Record raises it, see the
 // package comment.
 const schemaVersion = 3
 
-// Phase says how far the set-up of a pod had come when its record was written.
+// Phase is the progress of a pod's set-up when its record was written.
 type Phase string
 
 const (
-	// PhaseIntent means that the sandbox container exists and that CNI ADD may
-	// have run: start-up must undo or finish the pod.
+	// PhaseIntent: the sandbox container exists and CNI ADD may have run. The start of the program must undo or finish
+	// the pod.
 	PhaseIntent Phase = "intent"
-	// PhaseReady means that the pod's set-up was complete.
+	// PhaseReady: the pod's set-up was complete.
 	PhaseReady Phase = "ready"
-	// PhaseStopped means that CNI DEL has succeeded and that the pod holds no
-	// address any more; only the removal is left.
+	// PhaseStopped: CNI DEL has succeeded and the pod has no address any more. Only the removal is left.
 	PhaseStopped Phase = "stopped"
 )
 
-// Record is what must survive a crash of one pod and what Docker Engine cannot keep. The engine stays the truth for
-// what runs, the container labels carry the CRI metadata.
+// Record is the part of a pod that must survive a crash and that Docker Engine cannot store. The engine knows what
+// runs, and the container labels have the CRI metadata.
 type Record struct {
-	// SandboxID is the record's key: the engine's full container id of the sandbox, or where Namespaces is set one of
-	// its form.
+	// SandboxID is the record's key: the engine's full container id of the sandbox, or an id of the same form if
+	// Namespaces is set.
 	SandboxID string `json:"sandboxID"`
-	// Name, Namespace, UID and Attempt repeat the pod's metadata for a human
-	// reader and for CNI DEL after the sandbox container is gone.
+	// Name, Namespace, UID and Attempt repeat the pod's metadata, for human readers and for CNI DEL after the sandbox
+	// container is gone.
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	UID       string `json:"uid"`
 	Attempt   uint32 `json:"attempt"`
 
-	// CreatedAt is when the sandbox container was created. It lets a pod whose
-	// container vanished be shown until its address has been given back.
+	// CreatedAt is the creation time of the sandbox container. A pod whose container vanished is shown with it until
+	// its address is released.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	Phase     Phase     `json:"phase"`
 	// NetnsPath is the pinned network namespace, empty for host network.
 	NetnsPath string `json:"netnsPath,omitempty"`
-	// Namespaces are those of a pod without a sandbox container, nil for a pod that has one.
+	// Namespaces are the namespaces of a pod without a sandbox container, nil for a pod with one.
 	Namespaces *Namespaces `json:"namespaces,omitempty"`
-	// UserNamespace is the pin of the pod's user namespace, empty where it has the node's.
+	// UserNamespace is the pin of the pod's user namespace, empty if the pod uses the node's.
 	UserNamespace string `json:"userNamespace,omitempty"`
 	// Config is the pod's PodSandboxConfig as protobuf JSON, as the client sent it, with the resources of the last
 	// UpdatePodSandboxResources.
 	Config json.RawMessage `json:"config,omitempty"`
 	// RuntimeHandler is the handler the pod was created with, "" for the default one.
 	RuntimeHandler string `json:"runtimeHandler,omitempty"`
-	// Runtime is the engine's runtime that the handler stood for when the pod was created, empty in records before
-	// schema version 3. The engine's default may have changed since.
+	// Runtime is the engine's runtime for the handler when the pod was created, empty in records before schema version
+	// 3. The engine's default may have changed since.
 	Runtime string `json:"runtime,omitempty"`
-	// Cgroup is the pod's cgroup where it was made for this pod, nil where somebody else did.
+	// Cgroup is the pod's cgroup if criadapter created it, else nil.
 	Cgroup *Cgroup `json:"cgroup,omitempty"`
-	// Network is the outcome of CNI ADD, nil before it and for host network.
+	// Network is the result of CNI ADD, nil before it and for the host network.
 	Network *Network `json:"network,omitempty"`
-	// Containers holds the records of the pod's containers by container id.
+	// Containers has the records of the pod's containers by container id.
 	Containers map[string]Container `json:"containers,omitempty"`
 }
 
-// Namespaces is what a pod without a sandbox container has in its place, beside its network namespace. The paths are
-// empty where the pod uses the node's.
+// Namespaces replaces the sandbox container of a pod without one, beside its network namespace. A path is empty if the
+// pod uses the node's namespace.
 type Namespaces struct {
-	// Dir is there for as long as the pod runs, and not after a reboot.
+	// Dir exists while the pod runs, and not after a reboot.
 	Dir string `json:"dir"`
 	// IPC and UTS are the pins of the namespaces.
 	IPC string `json:"ipc,omitempty"`
 	UTS string `json:"uts,omitempty"`
-	// Shm is the directory that is the containers' /dev/shm.
+	// Shm is the directory of the containers' /dev/shm.
 	Shm string `json:"shm,omitempty"`
 }
 
 // Cgroup is a pod's cgroup.
 type Cgroup struct {
-	// Driver is the engine's, "cgroupfs" or "systemd", and Parent how it is named for that driver.
+	// Driver is the engine's cgroup driver, "cgroupfs" or "systemd". Parent is the cgroup's name for that driver.
 	Driver string `json:"driver"`
 	Parent string `json:"parent"`
 }
 
-// Network is the outcome of CNI ADD for one pod.
+// Network is the result of CNI ADD for one pod.
 type Network struct {
 	// Config is the name of the CNI network configuration list that was used.
 	Config string `json:"config"`
@@ -91,43 +90,43 @@ type Network struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Container is what must survive a crash of one container.
+// Container is the part of a container that must survive a crash.
 type Container struct {
 	// Config is the ContainerConfig as protobuf JSON, as the client sent it,
 	// with the resources of the last UpdateContainerResources.
 	Config json.RawMessage `json:"config"`
-	// ImageRef is the name by digest of the image that it was made from, empty where the image had none.
+	// ImageRef is the name by digest of the container's image, empty without one.
 	ImageRef string `json:"imageRef,omitempty"`
-	// Restore is the engine's checkpoint that the container begins with, empty for none.
+	// Restore is the engine's checkpoint with which the container begins, empty for none.
 	Restore string `json:"restore,omitempty"`
-	// LogPosition is how far the engine's log has been written out.
+	// LogPosition is the position in the engine's log up to which the CRI log is written.
 	LogPosition LogPosition `json:"logPosition,omitzero"`
-	// User is who the container's last run began as, nil where that is not
-	// known. The engine cannot tell it once the container has ended.
+	// User is the user of the container's last run, nil if unknown. The engine does not report it after the container
+	// has ended.
 	User *User `json:"user,omitempty"`
 }
 
-// User is who a process runs as.
+// User is the identity of a process.
 type User struct {
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
-	// Groups are the supplementary groups, the primary one among them.
+	// Groups are the supplementary groups, including the primary one.
 	Groups []uint32 `json:"groups,omitempty"`
 }
 
-// LogPosition is a point up to which the engine's log of a container has been written in the CRI format.
+// LogPosition is a point up to which a container's engine log has been written in the CRI format.
 type LogPosition struct {
-	// Inode and Offset, in bytes, name the place in the engine's log file.
+	// Inode and Offset, in bytes, are the position in the engine's log file.
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
-	// Time is that of the record that ends there, in nanoseconds since 1970, 0 for none. It tells the record from one
-	// that was written to the same place after the file was emptied.
+	// Time is the time of the record that ends there, in nanoseconds since 1970, 0 for none. It distinguishes the
+	// record from a later one at the same place after the file was emptied.
 	Time int64 `json:"time,omitempty"`
-	// Born is when that file was made, in nanoseconds since 1970, 0 where the file system does not keep it. It tells
-	// the file from a later one that got its inode.
+	// Born is the creation time of that file, in nanoseconds since 1970, 0 if the file system does not record it. It
+	// distinguishes the file from a later one with the same inode.
 	Born int64 `json:"born,omitempty"`
-	// OutputInode is the CRI log file, which the kubelet may have renamed, and
-	// OutputSize its size in bytes at that point.
+	// OutputInode is the CRI log file, which the kubelet may have renamed. OutputSize is its size in bytes at that
+	// point.
 	OutputInode uint64 `json:"outputInode,omitempty"`
 	OutputSize  int64  `json:"outputSize,omitempty"`
 }

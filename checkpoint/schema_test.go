@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "add new fields of Record to testdata/fields.txt, once schemaVersion is raised")
@@ -82,13 +84,9 @@ func TestNewerRecordIsLeftAlone(t *testing.T) {
 // A file that an earlier build of schema version 1 wrote can be read for ever.
 func TestSchemaVersion1StaysReadable(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join("testdata", "v1.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	r, err := decode(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	c := r.Containers["c1"]
 	got := fmt.Sprint(r.SandboxID, r.Name, r.Namespace, r.UID, r.Attempt, r.Phase, r.NetnsPath, r.RuntimeHandler,
 		r.Network.Config, r.Network.IPs, string(r.Network.Result), string(r.Config), string(c.Config), c.LogPosition)
@@ -103,18 +101,14 @@ func TestSchemaVersion1StaysReadable(t *testing.T) {
 func TestOlderRecordIsUpgradedByItsNextWrite(t *testing.T) {
 	dir := t.TempDir()
 	older, err := os.ReadFile(filepath.Join("testdata", "v1.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	mustWrite(t, dir, "abc.json", older)
 	s := mustOpen(t, dir)
 	want := mustLoad(t, s, "abc")
 	if kept, err := os.ReadFile(filepath.Join(dir, "abc.json")); !bytes.Equal(kept, older) {
 		t.Errorf("reading changed the file (%v) to %q", err, kept)
 	}
-	if err := s.Update(t.Context(), "abc", func(r *Record) error { r.Attempt++; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Update(t.Context(), "abc", func(r *Record) error { r.Attempt++; return nil }))
 	want.Attempt++
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), want)
 	content, err := os.ReadFile(filepath.Join(dir, "abc.json"))
@@ -129,9 +123,7 @@ func TestOlderRecordIsUpgradedByItsNextWrite(t *testing.T) {
 func TestEachChangeOfRecordRaisesTheSchema(t *testing.T) {
 	const file = "testdata/fields.txt"
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var highest int
 	known := map[string]int{}
 	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
@@ -179,9 +171,7 @@ func writeFields(t *testing.T, file string, fields []string, since map[string]in
 	for _, field := range fields {
 		fmt.Fprintf(&text, "%d %s\n", since[field], field)
 	}
-	if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(file, []byte(text.String()), 0o644))
 }
 
 // fieldsOf returns the fields of a record's JSON, each with its type.

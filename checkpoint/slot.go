@@ -13,28 +13,29 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// slot is the place of one sandbox's record in memory.
+// slot has one sandbox's record in memory.
 type slot struct {
-	// change is held by whoever reads or changes the file. version is stored only under it, but loaded by anybody.
+	// change guards reads and changes of the file. version is stored only while it is held, but may be loaded at any
+	// time.
 	change sync.Mutex
-	// version is the record as it is on disk, nil when there is none or when the file has not been read yet.
+	// version is the record on disk, nil if there is none or the file has not been read yet.
 	version atomic.Pointer[version]
-	// stale says that a change of the file failed half way: version is what counts, the file may hold something else,
-	// and the next write must not be skipped. Guarded by change.
+	// stale says that a change of the file failed half way. version is valid, the file may differ, and the next write
+	// must not be skipped. change guards it.
 	stale bool
 
-	// users counts the callers of acquire that have not released, guarded by Store.mu.
+	// users is the number of acquires without release. Store.mu guards it.
 	users int
 }
 
-// version is one state of a record. It never changes.
+// version is one state of a record. It is immutable.
 type version struct {
 	record Record
-	// file is the hash of the file's content that holds the record.
+	// file is the hash of the file's content.
 	file [sha256.Size]byte
 }
 
-// peek returns the record in memory, or nil, without waiting for anybody.
+// peek returns the record in memory, or nil. It never waits.
 func (s *Store) peek(sandboxID string) *version {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +45,7 @@ func (s *Store) peek(sandboxID string) *version {
 	return nil
 }
 
-// acquire returns the slot of a sandbox with change held.
+// acquire returns the slot of a sandbox and holds change.
 func (s *Store) acquire(sandboxID string) *slot {
 	s.mu.Lock()
 	sl := s.slots[sandboxID]
@@ -58,20 +59,20 @@ func (s *Store) acquire(sandboxID string) *slot {
 	return sl
 }
 
-// release undoes acquire. A slot that says nothing goes with its last user, so that unknown ids cost no memory.
+// release undoes acquire. It drops an empty slot after its last user, so that unknown ids cost no memory.
 func (s *Store) release(sandboxID string, sl *slot) {
 	sl.change.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sl.users--
-	// Without users nobody holds change, so stale can be read here.
+	// Without users, change is not held, so stale can be read here.
 	if sl.users == 0 && sl.version.Load() == nil && !sl.stale {
 		delete(s.slots, sandboxID)
 	}
 }
 
-// current returns the slot's record, read from its file on first use; nil when
-// there is none. The caller holds sl.change.
+// current returns the slot's record, which it reads from the file on first use. It is nil if there is none. The caller
+// holds sl.change.
 func (s *Store) current(ctx context.Context, sandboxID string, sl *slot) (*version, error) {
 	if v := sl.version.Load(); v != nil || sl.stale {
 		return v, nil
@@ -112,8 +113,7 @@ func (s *Store) load(ctx context.Context, sandboxID string, sl *slot) (Record, e
 	return v.record.clone(), nil
 }
 
-// write makes r the slot's record, first on disk and then in memory. The caller
-// holds sl.change and has read the current one.
+// write makes r the slot's record, first on disk and then in memory. The caller holds sl.change and has called current.
 func (s *Store) write(sl *slot, r Record) error {
 	raw, err := encodeRecord(r)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Store) write(sl *slot, r Record) error {
 	if v := sl.version.Load(); v != nil && v.file == next.file && !sl.stale {
 		return nil
 	}
-	// Memory gets what a restart would read, not the caller's own value.
+	// Memory gets the decoded content like after a restart, not the caller's value.
 	if next.record, err = decodeRecord(raw); err != nil {
 		return fmt.Errorf("the checkpoint of sandbox %s could not be read back: %w: %w", r.SandboxID, err, errdefs.ErrInvalidArgument)
 	}
@@ -136,7 +136,7 @@ func (s *Store) write(sl *slot, r Record) error {
 	return nil
 }
 
-// replace puts content in the place of a sandbox's file.
+// replace replaces the content of a sandbox's file.
 func (s *Store) replace(sl *slot, sandboxID string, content []byte) error {
 	temp, err := writeTemp(s.disk, s.dir, content)
 	if err != nil {
@@ -146,16 +146,16 @@ func (s *Store) replace(sl *slot, sandboxID string, content []byte) error {
 		return errors.Join(err, s.disk.remove(temp))
 	}
 	if err := s.disk.syncDir(s.dir); err != nil {
-		// The new file has its name but may lose it again: neither memory
-		// nor the caller may rely on it, and the next Save repairs it.
+		// The new file has its name but may lose it again after a power cut. So neither memory nor the caller may rely
+		// on it, and the next Save repairs it.
 		sl.stale = true
 		return err
 	}
 	return nil
 }
 
-// replaceable returns nil when the file may be replaced or removed: there is none, it is a record that this program
-// understands, or it was corrupt and is in the quarantine now. The caller holds sl.change.
+// replaceable returns nil if the file may be replaced or removed: there is none, this program understands it, or it was
+// corrupt and is in the quarantine. The caller holds sl.change.
 func (s *Store) replaceable(ctx context.Context, sandboxID string, sl *slot) error {
 	_, err := s.current(ctx, sandboxID, sl)
 	if s.isQuarantined(err) {
@@ -164,8 +164,7 @@ func (s *Store) replaceable(ctx context.Context, sandboxID string, sl *slot) err
 	return err
 }
 
-// isQuarantined says whether err reports a corrupt file that has left the
-// directory, rather than one that could not be moved.
+// isQuarantined reports whether err is about a corrupt file that was moved to the quarantine.
 func (s *Store) isQuarantined(err error) bool {
 	var corrupt *corruptError
 	return errors.As(err, &corrupt) && corrupt.path != s.file(corrupt.sandboxID)

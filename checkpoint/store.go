@@ -17,19 +17,18 @@ import (
 
 // Store keeps the records of one directory, on disk and in memory.
 //
-// Memory changes only after the disk write has succeeded and is what every later call answers from: each file is read
-// at most once. Calls that change one record run one at a time, calls for different records never wait for each other,
-// and Load never waits for a disk write. Records that go in and come out are copies that share no memory with the
-// store.
+// Memory changes only after the disk write has succeeded, and later calls answer from it: each file is read at most
+// once. Changes of one record run one at a time. Calls for different records never wait for each other, and Load never
+// waits for a disk write. Records are copied in and out, and share no memory with the store.
 //
-// The contexts of its methods carry the caller's logger and nothing else: a write
-// that has begun is finished, for half of one would have to be undone.
+// The contexts of its methods only carry the caller's logger. A write that has begun is finished, because half of one
+// would have to be undone.
 //
-// All methods are safe for concurrent use. A directory must have one Store at a
-// time: another one would not see what this one keeps in memory.
+// All methods are safe for concurrent use. A directory must have one Store at a time: another one would not see this
+// one's memory.
 type Store struct {
 	dir string
-	// disk is the real one; tests take others.
+	// disk is realDisk, except in tests.
 	disk disk
 
 	mu          sync.Mutex
@@ -37,8 +36,8 @@ type Store struct {
 	quarantined []Quarantined
 }
 
-// Open returns the store of dir. It makes the directory (mode 0700) when it is missing and removes the temporary files
-// that a crash left there; the records are read by [Store.List], or one at a time on first use.
+// Open returns the store of dir. It creates the directory (mode 0700) if it is missing, and removes the temporary files
+// of a crash. [Store.List] reads the records, or each call reads its record on first use.
 func Open(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -53,13 +52,13 @@ func Open(dir string) (*Store, error) {
 	return &Store{dir: dir, disk: realDisk{}, slots: make(map[string]*slot)}, nil
 }
 
-// Save writes r, in place of an earlier record of the same sandbox. When Save returns nil the record survives a power
-// cut; a record equal to the saved one is not written again. On an error this store keeps answering with the earlier
-// record; the file holds the earlier or the new one, whole.
+// Save replaces the record of a sandbox with r. When Save returns nil, the record survives a power cut. A record equal
+// to the saved one is not written again. On an error this store keeps the earlier record, and the file has the earlier
+// or the new one, whole.
 //
-// It returns errdefs.ErrInvalidArgument for an id that cannot be a file name and for a config that is not JSON, and a
-// *refusedError rather than replacing the file of a newer program. A corrupt file in its place is quarantined and
-// replaced.
+// It returns errdefs.ErrInvalidArgument for an id that is no valid file name and for a config that is not JSON. It
+// returns a *refusedError if the file belongs to a newer program. It moves a corrupt file to the quarantine and
+// replaces it.
 func (s *Store) Save(ctx context.Context, r Record) error {
 	if err := validateID(r.SandboxID); err != nil {
 		return err
@@ -72,10 +71,9 @@ func (s *Store) Save(ctx context.Context, r Record) error {
 	return s.write(sl, r)
 }
 
-// Load returns the record of a sandbox, and errdefs.ErrNotFound when there is
-// none. A file that turns out to be corrupt is quarantined and reported as a
-// *corruptError, once: after that there is no record. A file of a newer program
-// gives a *refusedError and stays where it is.
+// Load returns the record of a sandbox. It returns errdefs.ErrNotFound if there is none. It moves a corrupt file to the
+// quarantine and returns a *corruptError once. After that there is no record. A file of a newer program gives a
+// *refusedError and stays.
 func (s *Store) Load(ctx context.Context, sandboxID string) (Record, error) {
 	if err := validateID(sandboxID); err != nil {
 		return Record{}, err
@@ -88,12 +86,11 @@ func (s *Store) Load(ctx context.Context, sandboxID string) (Record, error) {
 	return s.load(ctx, sandboxID, sl)
 }
 
-// Update changes the record of a sandbox: change gets a copy of it, and what change leaves in the copy is saved as by
-// Save. No other change of the same record happens in between. An error of change is returned wrapped and nothing is
-// written.
+// Update changes the record of a sandbox: change gets a copy of it, and Update saves the copy like Save. No other
+// change of the same record happens in between. If change fails, Update returns its error wrapped and writes nothing.
 //
 // change must not call the store for the same sandbox (it would wait for itself), must not keep the pointer, and must
-// not change SandboxID (errdefs.ErrInvalidArgument). The other errors are those of Load and Save.
+// not change SandboxID (errdefs.ErrInvalidArgument). The other errors are the errors of Load and Save.
 func (s *Store) Update(ctx context.Context, sandboxID string, change func(*Record) error) error {
 	if err := validateID(sandboxID); err != nil {
 		return err
@@ -113,9 +110,9 @@ func (s *Store) Update(ctx context.Context, sandboxID string, change func(*Recor
 	return s.write(sl, r)
 }
 
-// Delete removes the record of a sandbox. When it returns nil the removal survives a power cut. It is idempotent:
-// without a record it succeeds. A corrupt file is quarantined rather than removed; the file of a newer program gives a
-// *refusedError and stays. On an error memory keeps the record, and Delete may be called again.
+// Delete removes the record of a sandbox. When it returns nil, the removal survives a power cut. It succeeds without a
+// record. It moves a corrupt file to the quarantine. The file of a newer program gives a *refusedError and stays. On an
+// error memory keeps the record, and Delete may be called again.
 func (s *Store) Delete(ctx context.Context, sandboxID string) error {
 	if err := validateID(sandboxID); err != nil {
 		return err
@@ -128,7 +125,7 @@ func (s *Store) Delete(ctx context.Context, sandboxID string) error {
 	if err := s.disk.remove(s.file(sandboxID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the checkpoint of sandbox %s: %w", sandboxID, err)
 	}
-	// Also when the file was gone before: the removal may be an earlier, failed Delete's that is not durable yet.
+	// Even if the file was gone before: the removal of an earlier, failed Delete may not be durable yet.
 	if err := s.disk.syncDir(s.dir); err != nil {
 		sl.stale = true
 		return fmt.Errorf("removing the checkpoint of sandbox %s for good: %w", sandboxID, err)
@@ -138,19 +135,20 @@ func (s *Store) Delete(ctx context.Context, sandboxID string) error {
 	return nil
 }
 
-// Listing is what a directory holds, each list sorted by sandbox id but for Quarantined.
+// Listing is the content of a directory. Records and Refused are sorted by sandbox id.
 type Listing struct {
 	// Records are the records that this program understands.
 	Records []Record
 	// Refused are the heads of the records of a newer program: SandboxID, the pod's metadata, CreatedAt and Config, as
-	// far as they could be read. The rest is empty and must not be guessed.
+	// far as they are readable. The rest is empty.
 	Refused []Record
-	// Quarantined are the corrupt files found since Open, by this call or an earlier one.
+	// Quarantined are the corrupt files found since Open.
 	Quarantined []Quarantined
 }
 
-// List reads every record for start-up. err joins a *refusedError or read error for each file that was left in place;
-// the listing is valid even then, so that one unreadable file does not keep the other pods from being recovered.
+// List reads every record for the start of the program. err joins a *refusedError or read error for each file that was
+// left in place. The listing is valid even then, so that one unreadable file does not prevent the recovery of other
+// pods.
 func (s *Store) List(ctx context.Context) (Listing, error) {
 	entries, err := os.ReadDir(s.dir) // sorted
 	if err != nil {
@@ -172,9 +170,9 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 		case err == nil:
 			found.Records = append(found.Records, r)
 		case errdefs.IsNotFound(err):
-			// Deleted by another goroutine meanwhile.
+			// Another goroutine has deleted it.
 		case s.isQuarantined(err):
-			// In the list of the quarantine.
+			// Listing.Quarantined has it.
 		case errors.As(err, &refused):
 			found.Refused = append(found.Refused, refused.head)
 			errs = append(errs, err)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // fullRecord returns a record that uses every field.
@@ -53,9 +55,7 @@ func fullRecord(id string) Record {
 func mustOpen(t *testing.T, dir string) *Store {
 	t.Helper()
 	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return s
 }
 
@@ -93,9 +93,7 @@ func requireNotFound(t *testing.T, s *Store, id string) {
 func requireFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var got []string
 	for _, e := range entries {
 		if !e.IsDir() {
@@ -116,8 +114,7 @@ func TestRecordSurvivesARestart(t *testing.T) {
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc123"), want)
 }
 
-// What a caller reads must not depend on whether the program was restarted in
-// between, also where JSON can be written in more than one way.
+// A caller reads the same from a record's file and from memory.
 func TestMemoryHoldsWhatARestartWouldRead(t *testing.T) {
 	tests := map[string]Record{
 		"spaced config":     {SandboxID: "x", Config: json.RawMessage("{ \"a\" :\n[ 1 ] }")},
@@ -142,17 +139,13 @@ func TestFileIsReadableAndPrivate(t *testing.T) {
 	requireFiles(t, dir, "abc.json")
 	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "abc.json"): 0o600} {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if got := info.Mode().Perm(); got != want {
 			t.Errorf("%s has mode %v, want %v", path, got, want)
 		}
 	}
 	content, err := os.ReadFile(filepath.Join(dir, "abc.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, want := range []string{"\n    \"name\": \"web\",\n", `"<b> & \"ü\""`} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("the file does not show %q:\n%s", want, content)
@@ -162,14 +155,10 @@ func TestFileIsReadableAndPrivate(t *testing.T) {
 
 func TestOpenClosesAnOpenDir(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Chmod(dir, 0o755))
 	mustOpen(t, dir)
 	info, err := os.Stat(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got := info.Mode().Perm(); got != 0o700 {
 		t.Errorf("the directory has mode %v, want 0700", got)
 	}
@@ -181,9 +170,7 @@ func TestUnchangedSaveWritesNothing(t *testing.T) {
 	mustSave(t, s, fullRecord("abc"))
 	before := mustStat(t, dir)
 	mustSave(t, s, fullRecord("abc"))
-	if err := s.Update(t.Context(), "abc", func(*Record) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Update(t.Context(), "abc", func(*Record) error { return nil }))
 	if !os.SameFile(before, mustStat(t, dir)) {
 		t.Error("the file was replaced by an equal one")
 	}
@@ -203,9 +190,7 @@ func TestUnchangedSaveWritesNothing(t *testing.T) {
 func mustStat(t *testing.T, dir string) os.FileInfo {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(dir, "abc.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return info
 }
 
@@ -213,12 +198,8 @@ func TestUpdateReadsNoDisk(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir)
 	mustSave(t, s, fullRecord("abc"))
-	if err := os.WriteFile(filepath.Join(dir, "abc.json"), []byte("not read"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Update(t.Context(), "abc", func(r *Record) error { r.Phase = PhaseStopped; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(filepath.Join(dir, "abc.json"), []byte("not read"), 0o600))
+	testutil.Must(t, s.Update(t.Context(), "abc", func(r *Record) error { r.Phase = PhaseStopped; return nil }))
 	want := fullRecord("abc")
 	want.Phase = PhaseStopped
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), want)
@@ -258,9 +239,7 @@ func TestDeleteIsIdempotent(t *testing.T) {
 	mustSave(t, s, fullRecord("abc"))
 	mustSave(t, s, fullRecord("def"))
 	for range 2 {
-		if err := s.Delete(t.Context(), "abc"); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, s.Delete(t.Context(), "abc"))
 		requireNotFound(t, s, "abc")
 	}
 	requireFiles(t, dir, "def.json")
@@ -278,9 +257,7 @@ func TestListSortsAndIgnoresStrangers(t *testing.T) {
 		mustSave(t, s, fullRecord(id))
 	}
 	for _, name := range []string{"README", "no id.json", ".hidden.json"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o600))
 	}
 	for name, s := range map[string]*Store{"same store": s, "after a restart": mustOpen(t, dir)} {
 		t.Run(name, func(t *testing.T) {
@@ -319,9 +296,7 @@ func TestUnknownSandboxesCostNoMemory(t *testing.T) {
 	for i := range 20 {
 		requireNotFound(t, s, fmt.Sprint("unknown", i))
 	}
-	if err := s.Delete(t.Context(), "gone"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Delete(t.Context(), "gone"))
 	if err := s.Save(t.Context(), Record{SandboxID: "refused", Config: json.RawMessage("{")}); !errdefs.IsInvalidArgument(err) {
 		t.Fatalf("error is %v, want InvalidArgument", err)
 	}

@@ -19,8 +19,8 @@ import (
 // Errors: errdefs.ErrInvalidArgument naming the field; ErrUnavailable when no configuration is loaded, a plugin is
 // missing or reports "try again later"; ErrFailedPrecondition when the namespace does not exist; ErrAlreadyExists when
 // the pod is joined already or an earlier ADD is not undone, and then nothing was run. When ctx ends, or
-// Options.Timeout is over, the plugins are killed and the error wraps that of the context. A plugin's own error can be
-// had with errors.As as a *types.Error of package github.com/containernetworking/cni/pkg/types.
+// Options.Timeout is over, the plugins are killed and the error wraps the context's. A plugin's own error is available
+// with errors.As as a *types.Error of package github.com/containernetworking/cni/pkg/types.
 func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 	ctx, end := n.begin(ctx, "ADD", n.opts.Timeout)
 	defer func() { end(err) }()
@@ -35,8 +35,8 @@ func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 	if snap.list == nil {
 		return nil, n.noConfig(snap)
 	}
-	// A plugin that is missing in the middle of the chain would fail ADD half
-	// way, and then DEL before it reaches the plugins that did run.
+	// A missing plugin in the middle of the chain would fail ADD half way. DEL would fail before it reaches the plugins
+	// that did run.
 	if err := errors.Join(ctx.Err(), n.findPlugins(snap.list, snap.file)); err != nil {
 		return nil, fmt.Errorf("CNI ADD for pod %s: %w", pod.ID, err)
 	}
@@ -47,7 +47,7 @@ func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 	if len(joined) > 0 {
 		return nil, fmt.Errorf("pod %s is joined to network %q already: %w", pod.ID, joined[0].Network, errdefs.ErrAlreadyExists)
 	}
-	if err := n.noteAdd(ctx, snap.list, rt); err != nil {
+	if err := n.beginAdd(ctx, snap.list, rt); err != nil {
 		return nil, err
 	}
 	result, err := n.add(ctx, snap.list, rt)
@@ -71,14 +71,15 @@ func (n *Network) add(ctx context.Context, list *libcni.NetworkConfigList, rt *l
 	if err != nil {
 		return nil, err
 	}
-	// The attachment is in libcni's cache now, which takes over from the note.
-	if err := n.notes.end(rt.ContainerID); err != nil {
-		return nil, fmt.Errorf("remove the note of the ADD: %w", err)
+	// The attachment is in libcni's cache now, which takes over from the pending ADD.
+	if err := n.pending.end(rt.ContainerID); err != nil {
+		return nil, fmt.Errorf("remove the pending ADD: %w", err)
 	}
 	return result, nil
 }
 
-// undo removes what a failed ADD left. ctx may have ended: then plugins were stopped, and may have left processes.
+// undo removes the leftovers of a failed ADD. ctx may have ended: then plugins were stopped, and may have left
+// processes.
 func (n *Network) undo(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
 	stopped := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.opts.undoTimeout)

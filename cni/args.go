@@ -45,7 +45,7 @@ func (p Pod) runtimeConf() (*libcni.RuntimeConf, error) {
 	}, nil
 }
 
-// cniArgs is CNI_ARGS. IgnoreUnknown makes plugins that know none of the other keys accept them.
+// cniArgs is CNI_ARGS. With IgnoreUnknown, plugins accept keys that they do not know.
 func (p Pod) cniArgs() [][2]string {
 	return [][2]string{
 		{"IgnoreUnknown", "1"},

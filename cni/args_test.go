@@ -58,13 +58,9 @@ func TestCapabilityArgs(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			args, err := test.pod.capabilityArgs()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got, err := json.Marshal(args)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if string(got) != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
@@ -74,9 +70,7 @@ func TestCapabilityArgs(t *testing.T) {
 
 func TestRuntimeConf(t *testing.T) {
 	rt, err := Pod{ID: "0123abcd", Name: "web", Namespace: "shop", UID: "u-1", NetnsPath: "/run/netns/x"}.runtimeConf()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var args []string
 	for _, kv := range rt.Args {
 		args = append(args, kv[0]+"="+kv[1])

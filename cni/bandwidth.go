@@ -20,8 +20,8 @@ const (
 	maxBandwidth = 1_000_000_000_000_000
 )
 
-// unlimitedBurst, in bits, stands for "no limit of its own": the bandwidth plugin demands a burst beside a rate, and
-// Kubernetes has no annotation for it.
+// unlimitedBurst, in bits, means no limit: the bandwidth plugin demands a burst beside a rate, and Kubernetes has no
+// annotation for it.
 const unlimitedBurst = math.MaxInt32
 
 // bandwidthArg is the value of the capability "bandwidth", all in bits or bits per second.
@@ -32,7 +32,7 @@ type bandwidthArg struct {
 	EgressBurst  uint64 `json:"egressBurst,omitempty"`
 }
 
-// bandwidthArgs reads the two annotations; nil means that neither is there.
+// bandwidthArgs reads the two annotations. It is nil without them.
 func bandwidthArgs(annotations map[string]string) (*bandwidthArg, error) {
 	ingress, err := bandwidthOf(annotations, ingressBandwidth)
 	if err != nil {
@@ -68,8 +68,8 @@ func bandwidthOf(annotations map[string]string, key string) (uint64, error) {
 }
 
 // parseBandwidth reads a Kubernetes quantity as bits per second, rounded up to a whole number, from 1k to 1P. The
-// grammar is apimachinery's resource package's: a decimal number, then a binary suffix (Ki to Ei), a decimal one (n, u,
-// m, k, M, G, T, P, E) or an exponent (e or E and a signed integer).
+// grammar is from apimachinery's package resource. A decimal number is followed by an exponent (e or E and a
+// signed integer) or a suffix: Ki to Ei, n, u, m, k, M, G, T, P, E.
 func parseBandwidth(s string) (uint64, error) {
 	number, suffix := splitQuantity(s)
 	value, err := parseDecimal(number)
@@ -100,7 +100,7 @@ func splitQuantity(s string) (number, suffix string) {
 	return s[:end], s[end:]
 }
 
-// maxDigits bounds the work on a number that somebody else wrote.
+// maxDigits bounds the work on a number of a pod's author.
 const maxDigits = 64
 
 func parseDecimal(s string) (*big.Rat, error) {

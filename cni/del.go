@@ -17,26 +17,26 @@ import (
 )
 
 // Del takes the pod off its network. It runs the plugins with the configuration and the arguments that Add used,
-// whatever the directory holds now. When those are lost, it takes the configuration that the directory has under the
-// name network (Result.Config of Add), or the current one when network is empty, and the arguments from pod. With an
-// empty network and a plugin missing it runs none: nothing says that the pod was ever joined.
+// whatever the directory holds now. When those are lost, it uses the arguments from pod and the directory's
+// configuration. network names that configuration (Result.Config of Add), empty means the current one. With an empty
+// network and a missing plugin it runs none, because the pod may never have been joined.
 //
 // Plugins of an unfinished ADD are killed first. Del fails while one of them has not ended.
 //
-// It is idempotent: a pod that was never joined, one that is gone already and one whose namespace does not exist any
-// more succeed. Of pod, only ID is needed while the cache is there. After success nothing of the pod is left in
-// Options.CacheDir; after an error call it again.
+// It is idempotent: it succeeds for pods that were never joined, for removed ones, and for pods without a namespace. Of
+// pod, only ID is needed while the cache is there. After success nothing of the pod is left in Options.CacheDir; after
+// an error call it again.
 //
-// Errors: errdefs.ErrInvalidArgument for a bad id, ErrUnavailable for a missing plugin or one that says "try again
-// later", the context's error when ctx ended or half of Options.Timeout was over.
+// Errors: errdefs.ErrInvalidArgument for a bad id; ErrUnavailable for a missing plugin or one that says "try again
+// later"; the context's error when ctx ended or half of Options.Timeout was over.
 func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) {
 	ctx, end := n.begin(ctx, "DEL", n.opts.Timeout/2)
 	defer func() { end(err) }()
 	if err := pod.validateID(); err != nil {
 		return err
 	}
-	noted, err := n.notes.get(pod.ID)
-	if err == nil && noted != nil {
+	pending, err := n.pending.get(pod.ID)
+	if err == nil && pending != nil {
 		err = endAdd(ctx, pod.ID)
 	}
 	if err != nil {
@@ -64,8 +64,7 @@ func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) 
 	return n.forget(pod.ID)
 }
 
-// Joined reports whether anything is kept of a pod: that Add has joined it, or
-// begun to, and Del has not taken it off. It reads the disk only.
+// Joined reports whether the pod is attached: an Add has begun, and no Del has succeeded since. It reads the disk only.
 func (n *Network) Joined(id string) (bool, error) {
 	if err := (Pod{ID: id}).validateID(); err != nil {
 		return false, err
@@ -77,39 +76,39 @@ func (n *Network) Joined(id string) (bool, error) {
 	return len(kept) > 0, nil
 }
 
-// attachment is one thing to delete.
+// attachment is one attachment to delete.
 type attachment struct {
 	list *libcni.NetworkConfigList
 	rt   *libcni.RuntimeConf
 }
 
-// attachments returns what is kept of a pod and can be read.
+// attachments returns the readable attachments of a pod.
 func (n *Network) attachments(ctx context.Context, id string) ([]attachment, error) {
 	kept, err := n.kept(id)
 	return parseAttachments(ctx, kept), err
 }
 
-// kept returns what the cache and the notes hold of a pod.
+// kept returns what the cache and the pending ADDs hold of a pod.
 func (n *Network) kept(id string) ([]*libcni.NetworkAttachment, error) {
 	kept, err := n.cni.GetCachedAttachments(id)
 	if err != nil {
 		return nil, fmt.Errorf("read the cache: %w", err)
 	}
 	if len(kept) == 0 {
-		// Both exist only when the process died between the end of ADD and
-		// the removal of the note, and then the cache has the result too.
-		noted, err := n.notes.get(id)
+		// Both exist only when the process died between the end of ADD and the removal of the pending ADD. Then the
+		// cache has the result, too.
+		pending, err := n.pending.get(id)
 		if err != nil {
-			return nil, fmt.Errorf("read the note of the ADD: %w", err)
+			return nil, fmt.Errorf("read the pending ADD: %w", err)
 		}
-		if noted != nil {
-			kept = append(kept, noted)
+		if pending != nil {
+			kept = append(kept, pending)
 		}
 	}
 	return kept, nil
 }
 
-// parseAttachments leaves out, and logs, what has no valid configuration.
+// parseAttachments leaves out, and logs, attachments without a valid configuration.
 func parseAttachments(ctx context.Context, kept []*libcni.NetworkAttachment) []attachment {
 	var found []attachment
 	for _, k := range kept {
@@ -129,8 +128,8 @@ func parseAttachments(ctx context.Context, kept []*libcni.NetworkAttachment) []a
 	return found
 }
 
-// guess is used when nothing is kept of a pod: it was never joined, is off the
-// network already, or the cache is lost. DEL does no harm in any of these.
+// guess returns attachments for a pod without any record: it was never joined, is off the network already, or the cache
+// is lost. DEL does no harm then.
 func (n *Network) guess(ctx context.Context, pod Pod, network string) []attachment {
 	snap := n.current.Load()
 	list := snap.list
@@ -150,7 +149,7 @@ func (n *Network) guess(ctx context.Context, pod Pod, network string) []attachme
 	}
 	capabilities, err := pod.capabilityArgs()
 	if err != nil {
-		// ADD refuses such a pod, so no plugin ever saw these.
+		// ADD refuses such a pod, so no plugin ever got these.
 		capabilities = nil
 	}
 	return []attachment{{list: list, rt: &libcni.RuntimeConf{
@@ -168,9 +167,9 @@ func (n *Network) delAttachment(ctx context.Context, list *libcni.NetworkConfigL
 	return typed(n.cni.DelNetworkList(ctx, list, &live))
 }
 
-// liveNetns returns path when a namespace is there, and "" when there is none any more: the specification's way to tell
-// a plugin that only what lies outside the namespace is left to delete. Plugins cope with a path that is missing, but
-// many fail on a file that lost its namespace.
+// liveNetns returns path when it is a namespace, and "" when the namespace is gone. By the specification, an empty path
+// means that a plugin deletes only what lies outside the namespace. Plugins cope with a missing path, but many fail on
+// a file that lost its namespace.
 func liveNetns(path string) string {
 	var fs unix.Statfs_t
 	err := unix.Statfs(path, &fs)
@@ -183,7 +182,7 @@ func liveNetns(path string) string {
 	return path
 }
 
-// forget removes what is left of the pod in the cache directory: its note, and entries that libcni could not read.
+// forget removes the rest of the pod in the cache directory: its pending ADD, and entries that libcni could not read.
 func (n *Network) forget(id string) error {
 	defer step.At("CNI: forget")()
 	results := filepath.Join(n.opts.CacheDir, "results")
@@ -191,7 +190,7 @@ func (n *Network) forget(id string) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("clear the CNI cache of pod %s: %w", id, err)
 	}
-	errs := []error{n.notes.end(id)}
+	errs := []error{n.pending.end(id)}
 	for _, entry := range entries {
 		path := filepath.Join(results, entry.Name())
 		if strings.HasSuffix(entry.Name(), "-"+id+"-"+interfaceName) && !belongsToOther(path, id) {

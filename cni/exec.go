@@ -26,8 +26,8 @@ const (
 	// outputDelay bounds the wait for a plugin's output after the plugin has
 	// ended or was killed: something it left running may hold the pipe open.
 	outputDelay = 2 * time.Second
-	// killDelay bounds the wait for the end of a plugin that was killed, which the
-	// kernel may hold, for example in a read from a dead file system.
+	// killDelay bounds the wait for the end of a killed plugin. The kernel may delay it, for example in a read from a
+	// dead file system.
 	killDelay = outputDelay + time.Second
 	// busyTries and busyPause cover the moment in which an installer still has the plugin's file open for writing.
 	busyTries = 5
@@ -36,9 +36,9 @@ const (
 	maxDiagnostic = 4 << 10
 )
 
-// pluginExec runs plugins for libcni. It is our own in place of invoke.RawExec, which kills only the plugin itself when
-// the context ends: an IPAM plugin that the plugin started keeps running and keeps the pipe open, so that the call does
-// not return. Its errors also do not tell a killed plugin from a failed one.
+// pluginExec runs plugins for libcni. invoke.RawExec kills only the plugin itself when the context ends. An IPAM plugin
+// that the plugin started then keeps the pipe open, and the call does not return. Its errors also do not distinguish a
+// killed plugin from a failed one.
 type pluginExec struct {
 	version.PluginDecoder
 }
@@ -55,9 +55,9 @@ func (*pluginExec) FindInPath(plugin string, dirs []string) (string, error) {
 	return path, nil
 }
 
-// ExecPlugin runs the program at path and returns what it printed. A plugin that fails as the specification says yields
-// a *types.Error. When ctx ends, the plugin and all that it started are killed and the error wraps ctx.Err(). A plugin
-// that does not even end then is left alone.
+// ExecPlugin runs the program at path and returns its output. A plugin that fails as the specification says yields a
+// *types.Error. When ctx ends, the plugin and its descendants are killed and the error wraps ctx.Err(). A plugin that
+// survives SIGKILL for killDelay is left behind.
 func (*pluginExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
 	defer step.At("CNI: run plugin")()
 	name := filepath.Base(path)
@@ -114,7 +114,7 @@ func runPlugin(ctx context.Context, path string, stdin []byte, environ []string)
 		}
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		// The plugin itself succeeded; what it left behind was cut off.
+		// The plugin itself succeeded; only its leftover processes were killed.
 		err = nil
 	}
 	return out.Bytes(), truncate(diagnostic.Bytes()), err

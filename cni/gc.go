@@ -14,8 +14,7 @@ import (
 // gcTimeout bounds one GC with all its plugins: pods are not joined meanwhile.
 const gcTimeout = 30 * time.Second
 
-// Attached returns the ids of all pods for which Joined is true, each with the
-// path of the network namespace that Add was given. It reads the disk only.
+// Attached returns the path of the network namespace of each attached pod, by pod id. It reads the disk only.
 func (n *Network) Attached() (map[string]string, error) {
 	kept, err := n.keptOfAll()
 	if err != nil {
@@ -28,12 +27,11 @@ func (n *Network) Attached() (map[string]string, error) {
 	return paths, nil
 }
 
-// GC tells the plugins of the current network which attachments there are, and they remove whatever else they hold: the
-// pods' with these ids, and all that the cache and the notes name. Whoever else uses the network loses its pods'
-// addresses. A plugin without GC, and a configuration of a version before 1.1.0 or with disableGC, passes.
+// GC passes the current attachments to the plugins of the current network, which remove everything else. The
+// attachments are the pods with these ids, the cache's and the pending ADDs'. Pods of another runtime on the network
+// lose their addresses. Plugins without GC are skipped, and so are configurations before 1.1.0 or with disableGC.
 //
-// An Add that has begun is among what the notes name, and one that has not waits
-// for the end of GC, which takes half a minute at most.
+// An Add that has begun is a pending ADD. One that has not waits for the end of GC, half a minute at most.
 func (n *Network) GC(ctx context.Context, pods []string) (err error) {
 	snap := n.current.Load()
 	if snap.list == nil || snap.list.DisableGC {
@@ -66,8 +64,8 @@ func single(list *libcni.NetworkConfigList, p *libcni.PluginConfig) *libcni.Netw
 	return &libcni.NetworkConfigList{Name: list.Name, CNIVersion: list.CNIVersion, Plugins: []*libcni.PluginConfig{p}}
 }
 
-// validAttachments are those of pods and all that is kept of the network: libcni
-// itself runs DEL for what it has in its cache and does not find here.
+// validAttachments are the attachments of pods and all that is kept of the network. libcni itself runs DEL for
+// attachments in its cache that are not among them.
 func (n *Network) validAttachments(network string, pods []string) ([]types.GCAttachment, error) {
 	kept, err := n.keptOfAll()
 	if err != nil {
@@ -89,18 +87,18 @@ func (n *Network) validAttachments(network string, pods []string) ([]types.GCAtt
 	return list, nil
 }
 
-// keptOfAll returns what the notes and the cache hold of all pods. An ADD that ends goes from the notes to the cache, so
-// the notes are read first: it is found in one of them at least.
+// keptOfAll returns the pending ADDs and the cached attachments of all pods. An ADD that ends moves to the cache, so
+// the pending ADDs are read first: it is found at least once.
 func (n *Network) keptOfAll() ([]*libcni.NetworkAttachment, error) {
-	noted, err := n.notes.all()
+	pending, err := n.pending.all()
 	if err != nil {
-		return nil, fmt.Errorf("read the notes of CNI ADDs: %w", err)
+		return nil, fmt.Errorf("read the pending CNI ADDs: %w", err)
 	}
 	cached, err := n.cni.GetCachedAttachments("")
 	if err != nil {
 		return nil, fmt.Errorf("read the CNI cache: %w", err)
 	}
-	return append(noted, cached...), nil
+	return append(pending, cached...), nil
 }
 
 // lacksCommand recognises the answer that the specification's code table gives
@@ -110,16 +108,16 @@ func lacksCommand(err error) bool {
 	return errors.As(err, &reported) && reported.Code == types.ErrInvalidEnvironmentVariables
 }
 
-// noteAdd notes that an ADD is about to run, between two GCs. It fails when ctx has ended meanwhile.
-func (n *Network) noteAdd(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+// beginAdd records that an ADD is about to run, between two GCs. It fails when ctx has ended meanwhile.
+func (n *Network) beginAdd(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
 	n.gate.RLock()
 	defer n.gate.RUnlock()
 	err := ctx.Err()
 	if err == nil {
-		err = n.notes.begin(list, rt)
+		err = n.pending.begin(list, rt)
 	}
 	if err != nil {
-		return fmt.Errorf("note the CNI ADD of pod %s: %w", rt.ContainerID, err)
+		return fmt.Errorf("record the CNI ADD of pod %s: %w", rt.ContainerID, err)
 	}
 	return nil
 }

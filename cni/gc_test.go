@@ -56,7 +56,7 @@ func TestAttached(t *testing.T) {
 	want("b")
 }
 
-// valid are the pods that a plugin was told of.
+// valid returns the pods that a plugin got.
 func (s *sandbox) valid(call string) []string {
 	s.t.Helper()
 	var input struct {
@@ -144,7 +144,7 @@ func TestGCAndAddAtOnce(t *testing.T) {
 	must(t, <-joined, <-joined)
 }
 
-// An ADD that ends while GC collects what is kept has its attachment among it: in the notes, or in the cache.
+// An ADD that ends while GC collects what is kept has its attachment among it: pending, or in the cache.
 func TestGCKeepsTheAttachmentOfAnEndingAdd(t *testing.T) {
 	const others, rounds = 300, 300
 	_, n := scripted(t)
@@ -158,7 +158,7 @@ func TestGCKeepsTheAttachmentOfAnEndingAdd(t *testing.T) {
 	begin := func() {
 		n.gate.RLock() // an ADD begins between two GCs
 		defer n.gate.RUnlock()
-		if err := n.notes.begin(list, rt); err != nil {
+		if err := n.pending.begin(list, rt); err != nil {
 			t.Error(err)
 		}
 		_ = os.Remove(cachePath(n, list.Name, rt.ContainerID))
@@ -169,7 +169,7 @@ func TestGCKeepsTheAttachmentOfAnEndingAdd(t *testing.T) {
 		for range rounds * 100 {
 			time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond)
 			cacheResult(t, n, list.Name, rt.ContainerID)
-			if err := n.notes.end(rt.ContainerID); err != nil {
+			if err := n.pending.end(rt.ContainerID); err != nil {
 				t.Error(err)
 			}
 			select {

@@ -35,9 +35,7 @@ func newSandbox(t *testing.T) *sandbox {
 		journal: filepath.Join(root, "journal"),
 	}
 	for _, dir := range []string{s.conf, s.bin, s.journal} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(dir, 0o755))
 	}
 	s.options = optionsBelow(root)
 	return s
@@ -56,9 +54,7 @@ func optionsBelow(root string) Options {
 func (s *sandbox) network() *Network {
 	s.t.Helper()
 	n, err := New(s.options)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.t.Cleanup(n.Close)
 	return n
 }
@@ -92,9 +88,7 @@ echo "$me $CNI_CONTAINERID $CNI_IFNAME $CNI_NETNS" >> "$dir/calls"
 if [ -f "$dir/$me.do" ]; then . "$dir/$me.do"; fi
 if [ "$CNI_COMMAND" = ADD ]; then echo '%s'; fi
 `, s.journal, name, scriptedResult))
-	if err := os.Chmod(filepath.Join(s.bin, name), 0o755); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, os.Chmod(filepath.Join(s.bin, name), 0o755))
 }
 
 // script makes a plugin's call ("fake.ADD") run shell lines.
@@ -124,17 +118,13 @@ func (s *sandbox) callLines() []string {
 
 func (s *sandbox) forgetCalls() {
 	s.t.Helper()
-	if err := os.RemoveAll(filepath.Join(s.journal, "calls")); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, os.RemoveAll(filepath.Join(s.journal, "calls")))
 }
 
 func (s *sandbox) recorded(name string) string {
 	s.t.Helper()
 	content, err := os.ReadFile(filepath.Join(s.journal, name))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return string(content)
 }
 

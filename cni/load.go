@@ -59,8 +59,7 @@ func loadDir(dir string) *snapshot {
 	return snap
 }
 
-// sameAs reports whether two readings found the same things, so that what is
-// cached for one of them holds for the other.
+// sameAs reports whether two readings are equal, so that cached answers stay valid.
 func (s *snapshot) sameAs(other *snapshot) bool {
 	if other == nil || s.file != other.file || (s.list == nil) != (other.list == nil) ||
 		len(s.byName) != len(other.byName) || !slices.Equal(s.skipped, other.skipped) ||

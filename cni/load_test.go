@@ -103,9 +103,7 @@ func TestAnotherNetworkStaysReachableByName(t *testing.T) {
 func TestPluginsOfADirAreKeptForDel(t *testing.T) {
 	dir := t.TempDir()
 	testutil.WriteFile(t, filepath.Join(dir, "1.conflist"), `{"cniVersion":"1.1.0","name":"a","disableCheck":true,"plugins":[{"type":"one"}]}`)
-	if err := os.Mkdir(filepath.Join(dir, "a"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "a"), 0o755))
 	testutil.WriteFile(t, filepath.Join(dir, "a", "20.conf"), `{"type":"three"}`)
 	testutil.WriteFile(t, filepath.Join(dir, "a", "10.conf"), `{"type":"two","key":"value"}`)
 	snap := loadDir(dir)
@@ -113,9 +111,7 @@ func TestPluginsOfADirAreKeptForDel(t *testing.T) {
 		t.Fatalf("skipped: %v", snap.skipped)
 	}
 	again, err := libcni.NetworkConfFromBytes(snap.list.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, list := range []*libcni.NetworkConfigList{snap.list, again} {
 		if got := pluginTypes(list); got != "one two three" || !list.DisableCheck || list.CNIVersion != "1.1.0" {
 			t.Errorf("got %q, %+v", got, list)
@@ -129,23 +125,13 @@ func TestPluginsOfADirAreKeptForDel(t *testing.T) {
 
 func TestOddFilesNeverBlock(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mkfifo(filepath.Join(dir, "1.conflist"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/dev/zero", filepath.Join(dir, "2.conflist")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(dir, filepath.Join(dir, "3.conflist")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("nowhere", filepath.Join(dir, "4.conflist")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(filepath.Join(dir, "1.conflist"), 0o644))
+	must(t, os.Symlink("/dev/zero", filepath.Join(dir, "2.conflist")))
+	must(t, os.Symlink(dir, filepath.Join(dir, "3.conflist")))
+	must(t, os.Symlink("nowhere", filepath.Join(dir, "4.conflist")))
 	testutil.WriteFile(t, filepath.Join(dir, "5.conflist"), strings.Repeat(" ", maxConfSize)+listA)
 	testutil.WriteFile(t, filepath.Join(dir, "6.conflist"), listB)
-	if err := os.Mkdir(filepath.Join(dir, "0.conflist"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "0.conflist"), 0o755))
 	snap := loadDir(dir)
 	if snap.list == nil || snap.list.Name != "b" || len(snap.skipped) != 5 {
 		t.Errorf("got %+v", snap)

@@ -10,7 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
-	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/internal/osthread"
 )
 
 // space is a network namespace of one test. It is reached through an open file (its path is below /proc), so nothing is
@@ -65,6 +65,6 @@ func (s *space) do(fn func() error) error {
 // whatever namespace fn entered is never seen by other goroutines.
 func onThread(fn func() error) error {
 	err := errors.New("ended early")
-	testutil.OnOwnThread(func() { err = fn() })
+	osthread.Run(func() { err = fn() })
 	return err
 }

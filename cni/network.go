@@ -56,10 +56,10 @@ type Network struct {
 	opts    Options
 	exec    *pluginExec
 	cni     *libcni.CNIConfig
-	notes   notes
+	pending pendingAdds
 	current atomic.Pointer[snapshot]
 	status  statusCache
-	// gate is held for reading while an ADD is noted, and for writing by GC.
+	// gate is held for reading while an ADD is recorded, and for writing by GC.
 	gate  sync.RWMutex
 	watch *watcher
 }
@@ -76,11 +76,11 @@ func New(opts Options) (*Network, error) {
 	}
 	exec := &pluginExec{}
 	n := &Network{
-		opts:   opts,
-		exec:   exec,
-		cni:    libcni.NewCNIConfigWithCacheDir(opts.BinDirs, opts.CacheDir, exec),
-		notes:  notes{dir: filepath.Join(opts.CacheDir, "pending")},
-		status: newStatusCache(),
+		opts:    opts,
+		exec:    exec,
+		cni:     libcni.NewCNIConfigWithCacheDir(opts.BinDirs, opts.CacheDir, exec),
+		pending: pendingAdds{dir: filepath.Join(opts.CacheDir, "pending")},
+		status:  newStatusCache(),
 	}
 	if opts.DelOnly {
 		n.current.Store(loadDir(opts.ConfDir))

@@ -76,9 +76,9 @@ func ForgetAttachments(dirs []string, id string) error {
 	return errors.Join(errs...)
 }
 
-// CopyTo makes the attachment known in another cache directory, with another path of the pod's namespace: a [Network]
-// of that directory takes the pod off with what joined it. The entry replaces an earlier one, and where it is one of
-// that very directory, those of loopback go.
+// CopyTo copies the attachment into another cache directory, with another path of the pod's namespace. A [Network] of
+// that directory takes the pod off with the original configuration. The entry replaces an earlier one. Where an
+// attachment is copied into its own directory, its loopback entries are removed.
 func (a *Attachment) CopyTo(dir, netnsPath string) error {
 	var entry map[string]json.RawMessage
 	if err := json.Unmarshal(a.content, &entry); err != nil {

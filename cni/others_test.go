@@ -33,13 +33,9 @@ func otherEntry(id, network string) map[string]any {
 func writeEntry(t *testing.T, dir, network, id string, entry any) string {
 	t.Helper()
 	content, err := json.Marshal(entry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(dir, "results", network+"-"+id+"-eth0")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	testutil.WriteFile(t, path, string(content))
 	return path
 }
@@ -49,15 +45,11 @@ func TestAttachmentOfAnotherRuntime(t *testing.T) {
 	loopback := writeEntry(t, theirs, loopbackNetwork, otherPod, otherEntry(otherPod, loopbackNetwork))
 	entry := writeEntry(t, theirs, "net", otherPod, otherEntry(otherPod, "net"))
 	found, err := FindAttachment([]string{missing, ours, theirs}, otherPod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if found == nil || found.Network != "net" || !slices.Equal(found.IPs, []string{"10.0.0.7", "fd00::7"}) || len(found.Raw) == 0 {
 		t.Fatalf("got %+v", found)
 	}
-	if err := found.CopyTo(ours, "/run/netns/pin"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, found.CopyTo(ours, "/run/netns/pin"))
 	n := &Network{cni: libcniOf(t, ours)}
 	kept, err := n.kept(otherPod)
 	if err != nil || len(kept) != 1 || kept[0].NetNS != "/run/netns/pin" || string(kept[0].Config) != otherConf ||
@@ -65,9 +57,7 @@ func TestAttachmentOfAnotherRuntime(t *testing.T) {
 		t.Fatalf("our cache holds %+v, %v", kept, err)
 	}
 	testutil.WriteFile(t, filepath.Join(theirs, "results", "net-"+otherPod[1:]+"-eth0"), "of another pod")
-	if err := ForgetAttachments([]string{missing, theirs}, otherPod); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ForgetAttachments([]string{missing, theirs}, otherPod))
 	for _, path := range []string{entry, loopback} {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is there still: %v", path, err)
@@ -87,9 +77,7 @@ func TestAttachmentInTheSameDirectory(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	for range 2 {
-		if err := found.CopyTo(dir, "/run/netns/pin"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, found.CopyTo(dir, "/run/netns/pin"))
 	}
 	if _, err := os.Stat(loopback); !os.IsNotExist(err) {
 		t.Errorf("the entry of lo, which needs the loopback plugin, is there still: %v", err)
@@ -123,9 +111,7 @@ func TestAttachmentsThatCannotBeRead(t *testing.T) {
 
 func FuzzParseAttachment(f *testing.F) {
 	content, err := json.Marshal(otherEntry(otherPod, "net"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(content)
 	f.Add([]byte(`{"kind":"cniCacheV1","containerId":"` + otherPod + `","networkName":"n","config":"e30=","result":{"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.1/24"}}}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -134,9 +120,7 @@ func FuzzParseAttachment(f *testing.F) {
 			return
 		}
 		dir := t.TempDir()
-		if err := a.CopyTo(dir, "/run/netns/pin"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.CopyTo(dir, "/run/netns/pin"))
 		if again, err := FindAttachment([]string{dir}, otherPod); err != nil || again == nil || again.Network != a.Network {
 			t.Errorf("copied it reads as %+v, %v", again, err)
 		}

@@ -287,21 +287,21 @@ func TestDamagedCache(t *testing.T) {
 	}
 }
 
-// A process that dies in ADD leaves the note alone; one that dies while the
-// note is written leaves a piece of it, and no plugin ran.
+// A process that dies in ADD leaves the pending ADD; one that dies while the
+// pending ADD is written leaves a piece of it, and no plugin ran.
 func TestDelAfterACrash(t *testing.T) {
 	s, n := scripted(t)
 	ctx := context.Background()
 	rt, err := testPod("p").runtimeConf()
 	must(t, err)
-	must(t, n.notes.begin(n.current.Load().list, rt))
+	must(t, n.pending.begin(n.current.Load().list, rt))
 	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
 	s.expect(n, "")
 	must(t, n.Del(ctx, Pod{ID: "p"}, ""))
 	if got := s.calls(); got != "ports.DEL fake.DEL" || len(s.cached()) != 0 {
 		t.Errorf("ran %s, left %v", got, s.cached())
 	}
-	testutil.WriteFile(t, n.notes.path("q"), `{"ContainerID":"q","Netw`)
+	testutil.WriteFile(t, n.pending.path("q"), `{"ContainerID":"q","Netw`)
 	must(t, n.Del(ctx, Pod{ID: "q"}, ""))
 	if len(s.cached()) != 0 {
 		t.Errorf("left %v", s.cached())

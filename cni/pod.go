@@ -10,7 +10,7 @@ import (
 	"github.com/containernetworking/cni/pkg/utils"
 )
 
-// Pod is what the plugins are told about one pod.
+// Pod is what the plugins get about one pod.
 type Pod struct {
 	// ID is the sandbox's id and the key of everything that is kept.
 	ID string

@@ -17,8 +17,7 @@ const statusTimeout = 5 * time.Second
 // statusVersion is the first version of the specification with STATUS.
 const statusVersion = "1.1.0"
 
-// statusCache keeps the plugins' last answer. Its slot is taken by whoever
-// asks them, so that they are asked once at a time.
+// statusCache keeps the plugins' last answer. Its slot serialises the requests to the plugins.
 type statusCache struct {
 	slot chan statusAnswer
 }

@@ -14,7 +14,7 @@ type Plugin struct {
 	Type string
 	// Path is where it was found, empty when it was not.
 	Path string
-	// Versions are those of the CNI specification that it says it speaks.
+	// Versions are the versions of the CNI specification that it says it speaks.
 	Versions []string
 	// Err is why it was not found or did not answer.
 	Err error

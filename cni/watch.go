@@ -43,8 +43,8 @@ type watcher struct {
 	watched targets           // what renew set last
 }
 
-// startWatcher calls reload once, with the watches already in place so that no later change is missed, and then from a
-// goroutine of its own, until ctx ends or close is called.
+// startWatcher calls reload once, with the watches already in place so that no later change is missed. Then it calls
+// reload from a goroutine of its own, until ctx ends or close is called.
 func startWatcher(ctx context.Context, dir string, reload func(context.Context)) *watcher {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watcher{dir: dir, reload: reload, stop: stop, done: make(chan struct{}), asked: make(chan struct{}, 1)}
@@ -124,7 +124,7 @@ func (w *watcher) read(ctx context.Context) (again time.Duration) {
 	return again
 }
 
-// channels are those of the watch, nil without one.
+// channels returns the watch's channels, nil without one.
 func (w *watcher) channels() (<-chan fsnotify.Event, <-chan error) {
 	if w.notify == nil {
 		return nil, nil
@@ -155,9 +155,9 @@ func isWithin(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// renew sets every watch afresh. An inotify watch belongs to an inode, not to a path, so one that was set before the
-// directory was moved away or replaced looks at the wrong place; setting all of them again is simpler than telling
-// which. Changes in between are seen by the reading that follows.
+// renew sets every watch afresh. An inotify watch belongs to an inode, not to a path: it does not follow a directory
+// that was moved or replaced. Setting all of them again is simpler than finding out which. The reading that follows
+// sees changes in between.
 func (w *watcher) renew() error {
 	if w.notify == nil {
 		notify, err := fsnotify.NewWatcher()
@@ -192,8 +192,8 @@ func (w *watcher) renew() error {
 type targets struct {
 	// path tells when the configuration directory appears or is replaced: its parent, or the nearest one that exists.
 	path []string
-	// content holds configuration: the directory itself, the plugin directories in it, and the directories that
-	// symlinked files lie in, since a mounted ConfigMap changes there and not beside the link.
+	// content holds configuration: the directory, the plugin directories in it, and the directories that symlinked
+	// files lie in. A mounted ConfigMap changes there, not beside the link.
 	content []string
 }
 

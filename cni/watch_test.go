@@ -22,9 +22,7 @@ func (s *sandbox) expect(n *Network, network string) {
 func must(t testing.TB, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 	}
 }
 
@@ -228,8 +226,8 @@ func TestNewRefusesRelativeDirs(t *testing.T) {
 	}
 }
 
-// The kernel's inotify instances and watches are those of a user, so that others may have used them up. The
-// configuration is read nevertheless, later than otherwise, and is watched as soon as that is possible.
+// The kernel limits inotify instances and watches per user, so other programs may have used them up. The configuration
+// is read nevertheless, later than otherwise. It is watched as soon as that is possible.
 func TestWithoutInotify(t *testing.T) {
 	if testutil.InUserNamespace(t) {
 		return
@@ -257,7 +255,7 @@ func TestWithoutInotify(t *testing.T) {
 	}
 }
 
-// A file system that reports no changes, as some over a network do, is read when somebody asks.
+// A file system that reports no changes, as some network file systems do, is read on request.
 func TestReloadReadsTheDirectory(t *testing.T) {
 	reads := make(chan struct{}, 10)
 	w := startWatcher(t.Context(), t.TempDir(), func(context.Context) { reads <- struct{}{} })

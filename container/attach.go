@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// silentOutput is how long the engine may send nothing at all to a client of a container that has ended, before it
-	// is believed that it attached too late to send anything.
+	// silentOutput is how long the engine may be silent to a client of a container that has ended. After that the
+	// client counts as attached too late.
 	silentOutput = 200 * time.Millisecond
 	// shortLife is how long a container may have lived to be one that a client could hardly attach to in time.
 	shortLife = 10 * time.Second
@@ -25,13 +25,13 @@ const (
 )
 
 // Attach connects a client to the streams of a running container (CRI Attach), from now on, until the container or ctx
-// ends. Whether there is a terminal is the container's own property and not the client's to say.
+// ends. The container decides whether there is a terminal.
 //
-// When the client's input ends, so does that of a container that was created with stdin_once and without a terminal; in
-// any other case the attachment ends, as with Docker, and the container keeps its input.
+// When the client's input ends, the input of a container with stdin_once and without a terminal ends, too. In any other
+// case the attachment ends, as with Docker, and the container keeps its input.
 //
-// A client that got nothing of a container that lived for less than ten seconds gets all its output from the engine's
-// log, if it came within two seconds of the start or the engine attached it after the end.
+// A client that got nothing from a container that ran for less than ten seconds gets all its output from the engine's
+// log. It must have come within two seconds of the start, or the engine attached it after the end.
 //
 // It fails with ErrFailedPrecondition when the container does not run.
 func (s *Service) Attach(ctx context.Context, id string, streams Streams) error {
@@ -39,7 +39,8 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	if err != nil {
 		return err
 	}
-	// The cache may know a container from its labels alone, which do not tell of a terminal, and an end a moment later.
+	// The cache may have built the container from its labels, which do not say whether there is a terminal. It may
+	// learn of the end a moment later.
 	inspect, err := s.opts.Engine.InspectContainer(ctx, c.ID)
 	if err != nil {
 		return err
@@ -129,7 +130,8 @@ func (s *Service) life(ctx context.Context, c *state.Container) <-chan time.Dura
 }
 
 // drainEnded waits for the rest of the output of a container that has ended. The engine ends the stream behind it,
-// unless it attached too late. Then nothing ever comes, and if the container can be replayed that is believed soon.
+// unless it attached too late: then nothing ever comes. If the container can be replayed, a short silence counts as
+// that.
 func drainEnded(ctx context.Context, output *meter, copied <-chan struct{}, life time.Duration) {
 	dry := dryOutput
 	if life < shortLife && output.bytes.Load() == 0 {

@@ -20,10 +20,9 @@ type Cgroups interface {
 	CgroupDir(containerID string, pid int, controller string) (dir string, unified bool, err error)
 }
 
-// limit puts those limits of a container into force for which the Docker API has no field, or none at an update: of one that
-// does not run yet in its note.
-// After an error none of them has changed; undo brings back what was there before. field is where the limits are in the
-// request.
+// limit applies the limits for which the Docker API has no field, or none at an update. For a container that does not
+// run yet they go into its note. After an error none of them has changed; undo restores the old ones. field is where
+// the limits are in the request.
 func (s *Service) limit(ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
 	if !c.Status.Running {
 		return s.limitNote(ctx, c, wanted)

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // plainCgroup is a container's cgroup of version 2, in plain files.
@@ -23,9 +24,7 @@ type plainCgroup struct {
 func newCgroup(t *testing.T, n *node, files ...string) plainCgroup {
 	c := plainCgroup{t, t.TempDir()}
 	for _, name := range files {
-		if err := os.WriteFile(filepath.Join(c.dir, name), []byte("max"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(c.dir, name), []byte("max"), 0o644))
 	}
 	n.opts.Cgroups = c
 	return c
@@ -71,21 +70,16 @@ func TestLimitsInCgroupFiles(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(c.dir, "hugetlb.2MB.rsvd.max")); err == nil {
 		t.Error("a file was made that the kernel does not have")
 	}
-	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "max"}})); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.Update(t.Context(),
+		update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "max"}})))
 	c.want("memory.high", "max")
 
 	// A crash before the limits were written.
-	if err := os.WriteFile(filepath.Join(c.dir, "hugetlb.2MB.max"), []byte("max"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(filepath.Join(c.dir, "hugetlb.2MB.max"), []byte("max"), 0o644))
 	n.shutDown()
 	n.boot()
 	n.opts.Cgroups = c
-	if err := n.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.Recover(t.Context()))
 	c.want("hugetlb.2MB.max", "2097152")
 }
 
@@ -95,9 +89,7 @@ func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
 	id := n.createLimited(map[string]string{"memory.high": "100"})
 	n.start(id)
 	before, err := engine.InspectContainer(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	change := &runtimeapi.LinuxContainerResources{CpuShares: 99, Unified: map[string]string{"memory.high": "7", "memory.nosuch": "1"}}
 	err = n.Update(t.Context(), update(id, change))
 	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "linux.unified[memory.nosuch]: ") {
@@ -124,19 +116,11 @@ func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
 func (n *node) failCheckpoint(id string, during func()) {
 	n.t.Helper()
 	record, err := n.store.Load(n.t.Context(), n.look(id).SandboxID)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	broken, err := checkpoint.Open(filepath.Join(n.dir, "broken"))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if err := broken.Save(n.t.Context(), record); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(n.dir, "broken")); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
+	testutil.Must(n.t, broken.Save(n.t.Context(), record))
+	testutil.Must(n.t, os.RemoveAll(filepath.Join(n.dir, "broken")))
 	n.opts.Store = broken
 	during()
 	n.opts.Store = n.store

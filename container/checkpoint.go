@@ -57,7 +57,7 @@ func (s *Service) Checkpoint(ctx context.Context, id, location string) (err erro
 	return notWritable(dump.Archive(ctx, dir, location))
 }
 
-// notWritable names the field of what the file system refuses.
+// notWritable makes a refusal of the file system an error of the request's field.
 func notWritable(err error) error {
 	var (
 		path *fs.PathError
@@ -101,7 +101,8 @@ func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []str
 	for _, c := range containers {
 		name := c.Meta.Config.GetMetadata().GetName()
 		if filepath.Base(name) != name || !filepath.IsLocal(name) {
-			return fmt.Errorf("the name %q of container %s cannot be that of a directory: %w", name, c.ID, errdefs.ErrInvalidArgument)
+			return fmt.Errorf("the name %q of container %s cannot name a directory: %w", name, c.ID,
+				errdefs.ErrInvalidArgument)
 		}
 		own := filepath.Join(dir, name)
 		if err := os.Mkdir(own, 0o700); err != nil {
@@ -141,8 +142,8 @@ func (s *Service) runningIn(sandboxID string, ids []string) ([]*state.Container,
 	return found, nil
 }
 
-// checkUsers refuses containers in a user namespace: what they see of the node is on mounts that the OCI runtime made for
-// them alone, and CRIU would not find them again.
+// checkUsers refuses containers in a user namespace: the OCI runtime made mounts of the node's files for them alone,
+// and CRIU would not find these again.
 func (s *Service) checkUsers(c *state.Container) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(c.SandboxID)
 	if err != nil || pod.Status.UserNamespace == "" {
@@ -189,8 +190,8 @@ func (s *Service) dump(ctx context.Context, c *state.Container, dir string) erro
 	return d.Write(dir)
 }
 
-// mounted reports whether a path is, or is below, what belongs to the node or the pod: the engine lists the places of
-// mounts among the changes, and would write through them.
+// mounted reports whether a path is in a mount of the node or the pod. The engine lists mount points among the changes,
+// and would write through them.
 func mounted(config *runtimeapi.ContainerConfig, name string) bool {
 	targets := []string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname", "/proc", "/sys", "/dev"}
 	for _, mount := range config.GetMounts() {
@@ -212,7 +213,7 @@ func (s *Service) saveFiles(ctx context.Context, pid int, names []string, archiv
 	return dump.Save(ctx, root, names, archive)
 }
 
-// statusOf is what a checkpoint keeps of a container's CRI status.
+// statusOf returns the container's CRI status for a checkpoint.
 func statusOf(c *state.Container) *runtimeapi.ContainerStatus {
 	config := c.Meta.Config
 	return &runtimeapi.ContainerStatus{
@@ -224,7 +225,7 @@ func statusOf(c *state.Container) *runtimeapi.ContainerStatus {
 	}
 }
 
-// describeAll is what the files of a checkpoint say of a container.
+// describeAll returns the description of a container in a checkpoint.
 func describeAll(c *state.Container) (dump.Container, error) {
 	spec, err := docker.RuntimeSpec(c.ID, c.Status.PID)
 	if err != nil && !errdefs.IsNotFound(err) {

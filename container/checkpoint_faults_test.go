@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestCheckpointOfAProcessThatHasEnded: its root directory goes with it, between the look at its state and the dump.
@@ -39,9 +41,7 @@ func TestCheckpointInAUserNamespace(t *testing.T) {
 	n.start(id)
 	n.withFiles(engine, id)
 	known, err := n.cache.Snapshot().Pod(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	mapped := *known
 	mapped.Status.UserNamespace = "/run/u"
 	n.cache.PutPod(mapped)

@@ -41,9 +41,7 @@ func (n *node) withFiles(engine *dockertest.Engine, id string) {
 	root := filepath.Join(n.proc, strconv.Itoa(n.look(id).Status.PID), "root")
 	testutil.WriteFile(n.t, filepath.Join(root, "etc/new"), "content of "+n.look(id).Meta.Config.GetMetadata().GetName())
 	testutil.WriteFile(n.t, filepath.Join(root, "etc/hosts"), "the node's")
-	if err := os.Symlink("/nowhere", filepath.Join(root, "link")); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.Symlink("/nowhere", filepath.Join(root, "link")))
 	engine.SetChanges(id, api.FilesystemChange{Path: "/etc"}, api.FilesystemChange{Path: "/etc/new", Kind: api.ChangeAdd},
 		api.FilesystemChange{Path: "/link", Kind: api.ChangeAdd}, api.FilesystemChange{Path: "/gone", Kind: api.ChangeAdd},
 		api.FilesystemChange{Path: "/etc/hosts", Kind: api.ChangeAdd})
@@ -58,13 +56,9 @@ func unpacked(t *testing.T, archive io.Reader) map[string]string {
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		files[header.Name] = string(content) + header.Linkname
 	}
 }
@@ -74,17 +68,13 @@ func TestCheckpointArchive(t *testing.T) {
 	id := n.running("sleep")
 	n.withFiles(engine, id)
 	location := filepath.Join(t.TempDir(), "checkpoint.tar")
-	if err := n.Checkpoint(t.Context(), id, location); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.Checkpoint(t.Context(), id, location))
 	info, err := os.Stat(location)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the archive is %v, %v", info, err)
 	}
 	archive, err := os.Open(location)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer archive.Close()
 	files := unpacked(t, archive)
 	for name, want := range map[string]string{
@@ -140,9 +130,7 @@ func TestCheckpointAllPausesAll(t *testing.T) {
 		testutil.WriteFile(t, filepath.Join(n.proc, strconv.Itoa(n.look(id).Status.PID), "root", "x"), "")
 	}
 	dir := t.TempDir()
-	if err := n.CheckpointAll(t.Context(), pod, ids, dir); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.CheckpointAll(t.Context(), pod, ids, dir))
 	calls := slices.DeleteFunc([]string{"PauseContainer", "CreateCheckpoint", "UnpauseContainer"}, func(call string) bool { return engine.Calls(call) == 2 })
 	if len(calls) != 0 {
 		t.Errorf("not called for both: %v", calls)
@@ -177,9 +165,7 @@ func TestRestore(t *testing.T) {
 	n.start(id)
 	n.withFiles(engine, id)
 	dir := t.TempDir()
-	if err := n.CheckpointAll(t.Context(), pod, []string{id}, dir); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.CheckpointAll(t.Context(), pod, []string{id}, dir))
 	from := filepath.Join(dir, config.GetMetadata().GetName())
 	again := n.pod()
 	other := n.config("sleep", "1")
@@ -187,9 +173,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("another process: %v", err)
 	}
 	restored, err := n.Restore(t.Context(), again, n.config("sleep"), nil, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	n.wantState(restored, runtimeapi.ContainerState_CONTAINER_CREATED)
 	if files := unpacked(t, bytes.NewReader(engine.Copied(restored))); !strings.HasPrefix(files["etc/new"], "content of") {
 		t.Errorf("the files that were copied are %q", files)
@@ -208,14 +192,10 @@ func TestRestore(t *testing.T) {
 func TestWhiteout(t *testing.T) {
 	dir := t.TempDir()
 	layer, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer layer.Close()
 	for range 2 {
-		if err := whiteout(layer, "usr/bin/gone"); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, whiteout(layer, "usr/bin/gone"))
 	}
 	var stat unix.Stat_t
 	if err := unix.Lstat(filepath.Join(dir, "usr/bin/gone"), &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFCHR || stat.Rdev != 0 {

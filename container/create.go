@@ -28,23 +28,23 @@ type draft struct {
 	config json.RawMessage
 	// imageRef is the image's name by digest, empty where it has none.
 	imageRef string
-	// release lets go of the images that it mounts, which the container holds from its creation on.
+	// release drops the hold on the images that it mounts; the created container holds them itself.
 	release func()
 }
 
 // Create makes a container in a pod and returns its id (CRI CreateContainer). It fails with ErrNotFound for an unknown
-// sandbox and a missing image, ErrFailedPrecondition for a sandbox that is not ready, ErrInvalidArgument naming the
-// field, ErrAlreadyExists when the pod has a container of the same name and attempt, and ErrUnavailable while the
-// engine is away or the file system of a host path does not answer. After an error nothing is left but the directories
-// that were made for missing host paths.
+// sandbox or image, ErrFailedPrecondition for a sandbox that is not ready, and ErrInvalidArgument naming the field. It
+// fails with ErrAlreadyExists when the pod has a container of the same name and attempt. ErrUnavailable means that the
+// engine is away or a host path's file system does not answer. After an error only directories for missing host paths
+// are left.
 //
-// The order is safe against a crash between any two steps: a container that the engine has and the checkpoint has not
-// was never given to anybody, and the next Create of the same name removes it.
+// The order is safe against a crash between any two steps. No client has the id of a container that is not in the
+// checkpoint, and the next Create of the same name removes it.
 //
-// podConfig is the request's copy of the pod's configuration. It says whether the pod may have privileged containers,
-// and all of a pod that is known from its labels alone (another shim's, or one whose checkpoint was lost), which do not
-// hold its log directory and cgroup. Without it the configuration that the pod was made with counts; that of another pod
-// is refused.
+// podConfig is the request's copy of the pod's configuration. It says whether the pod may have privileged containers.
+// For pods that are rebuilt from their labels (another shim's, or with a lost checkpoint) it also has the log directory
+// and the cgroup. Without it the configuration that the pod was made with counts. Another pod's configuration is
+// refused.
 func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	if err := s.opts.Cache.Err(); err != nil {
 		return "", err
@@ -78,13 +78,14 @@ func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimea
 	return id, nil
 }
 
-// checkPodConfig refuses the configuration of another pod, by what names pods: its attempt may be an older one.
+// checkPodConfig refuses another pod's configuration. It compares name, namespace and UID, because the attempt may be
+// an older one.
 func checkPodConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) error {
 	known, given := pod.Meta.Config.GetMetadata(), config.GetMetadata()
 	if given == nil || known.GetName() == given.GetName() && known.GetNamespace() == given.GetNamespace() && known.GetUid() == given.GetUid() {
 		return nil
 	}
-	return fmt.Errorf("sandbox_config.metadata: it is that of pod %s/%s (%s), and pod_sandbox_id that of %s/%s (%s): %w",
+	return fmt.Errorf("sandbox_config.metadata: it names pod %s/%s (%s), and pod_sandbox_id names %s/%s (%s): %w",
 		given.GetNamespace(), given.GetName(), given.GetUid(), known.GetNamespace(), known.GetName(), known.GetUid(), errdefs.ErrInvalidArgument)
 }
 
@@ -103,7 +104,7 @@ func withConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) *state.Pod 
 	}
 	described.Meta.Config = proto.Clone(known).(*runtimeapi.PodSandboxConfig)
 	setPrivileged(described.Meta.Config, config.GetLinux().GetSecurityContext().GetPrivileged())
-	if known.GetLogDirectory() == "" { // nobody knows that of a pod that was taken over without containers
+	if known.GetLogDirectory() == "" { // unknown for a pod that was taken over without containers
 		described.Meta.Config.LogDirectory = config.GetLogDirectory()
 	}
 	return &described
@@ -122,7 +123,7 @@ func setPrivileged(config *runtimeapi.PodSandboxConfig, privileged bool) {
 	config.Linux.SecurityContext.Privileged = privileged
 }
 
-// imageName is what the user calls the image: clients send its id and the name beside it.
+// imageName is the user's name for the image: clients send its id and the name beside it.
 func imageName(config *runtimeapi.ContainerConfig) string {
 	return cmp.Or(config.GetImage().GetUserSpecifiedImage(), config.GetImage().GetImage())
 }
@@ -194,7 +195,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	return d, nil
 }
 
-// namespacesOf is what a container joins in a pod without a sandbox container.
+// namespacesOf returns the namespaces that a container joins in a pod without a sandbox container.
 func namespacesOf(pod *state.Pod) *translate.PodNamespaces {
 	others := pod.Status.Namespaces
 	if others == nil {
@@ -203,7 +204,7 @@ func namespacesOf(pod *state.Pod) *translate.PodNamespaces {
 	return &translate.PodNamespaces{Network: pod.Status.NetnsPath, IPC: others.IPC, UTS: others.UTS, Shm: others.Shm}
 }
 
-// makeHidden makes the container while nobody sees it: the engine's events would show it before it has its record.
+// makeHidden makes the container and hides it meanwhile: the engine's events would show it before it has its record.
 func (s *Service) makeHidden(ctx context.Context, d *draft) (string, error) {
 	release, err := s.opts.Cache.Reserve(d.spec.Name)
 	if err != nil {
@@ -258,8 +259,8 @@ func (s *Service) createInEngine(ctx context.Context, d *draft) (string, error) 
 	return "", err
 }
 
-// publish shows the new container to everybody. A pod that was asked to stop
-// meanwhile may have stopped its containers without this one.
+// publish shows the new container in the cache. A pod that is being stopped may have stopped its containers without
+// this one.
 func (s *Service) publish(ctx context.Context, sandboxID, id string) error {
 	if _, err := s.opts.Cache.RefreshContainer(ctx, id); err != nil {
 		return fmt.Errorf("looking at the new container: %w", err)
@@ -268,8 +269,8 @@ func (s *Service) publish(ctx context.Context, sandboxID, id string) error {
 	return err
 }
 
-// unmake undoes a Create, on a context of its own. What it cannot remove stays
-// visible for the kubelet's garbage collection.
+// unmake undoes a Create, on a context of its own. If it fails, the container stays visible for the kubelet's garbage
+// collection.
 func (s *Service) unmake(ctx context.Context, sandboxID, id string) error {
 	settle, cancel := settling(ctx)
 	defer cancel()

@@ -41,9 +41,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("no log directory: %v", err)
 	}
 	record, err := n.store.Load(t.Context(), pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stored := &runtimeapi.ContainerConfig{}
 	if err := protojson.Unmarshal(record.Containers[id].Config, stored); err != nil || !proto.Equal(stored, config) {
 		t.Errorf("the checkpoint's configuration is %v (%v), want %v", stored, err, config)
@@ -115,9 +113,7 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	known, err := n.cache.Snapshot().Pod(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	full := known.Meta.Config
 	bare := *known
 	bare.Meta.Config = &runtimeapi.PodSandboxConfig{Metadata: full.GetMetadata()}
@@ -136,9 +132,7 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 	} {
 		config.Metadata.Attempt = uint32(attempt)
 		id, err := n.Create(t.Context(), pod, config, test.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if got := n.look(id).Meta.LogPath; got != test.want {
 			t.Errorf("attempt %d: log path %q, want %q", attempt, got, test.want)
 		}
@@ -154,9 +148,7 @@ func TestCreatePrivileged(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	known, err := n.cache.Snapshot().Pod(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stored := known.Meta.Config
 	privileged := proto.Clone(stored).(*runtimeapi.PodSandboxConfig)
 	privileged.Linux = &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{Privileged: true}}
@@ -275,14 +267,12 @@ func TestCreateRemovesWhatACrashLeft(t *testing.T) {
 	pod := n.pod()
 	id := n.create(pod, n.config("sleep"))
 	n.restart(func() {
-		if err := n.dropRecord(t.Context(), pod, id); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, n.dropRecord(t.Context(), pod, id))
 	})
 	n.wantState(id, runtimeapi.ContainerState_CONTAINER_CREATED)
 	again := n.create(pod, n.config("sleep"))
 	if again == id {
-		t.Error("a container of which nobody knows what it was made from was given out")
+		t.Error("the client got a container without a recorded configuration")
 	}
 	if _, err := n.engine.InspectContainer(t.Context(), id); !errdefs.IsNotFound(err) {
 		t.Errorf("the leftover is still there: %v", err)
@@ -294,17 +284,11 @@ func TestCreateLeavesForeignContainersAlone(t *testing.T) {
 	pod := n.pod()
 	c := n.look(n.create(pod, n.config("sleep")))
 	spec, err := n.prepare(t.Context(), mustPod(t, n, pod), n.config("sleep"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Remove(t.Context(), c.ID); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, n.Remove(t.Context(), c.ID))
 	spec.spec.Config.Labels = nil
 	foreign, err := engine.CreateContainer(t.Context(), spec.spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errdefs.IsAlreadyExists(err) {
 		t.Errorf("Create: %v", err)
 	}
@@ -316,9 +300,7 @@ func TestCreateLeavesForeignContainersAlone(t *testing.T) {
 func mustPod(t *testing.T, n *node, id string) *state.Pod {
 	t.Helper()
 	pod, err := n.cache.Snapshot().Pod(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return pod
 }
 
@@ -338,16 +320,12 @@ func TestCreateRollsBack(t *testing.T) {
 		n, _ := newFakeNode(t)
 		pod := n.pod()
 		dir := filepath.Join(n.dir, "checkpoint")
-		if err := os.Rename(dir, dir+".away"); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Rename(dir, dir+".away"))
 		_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
 		if err == nil {
 			t.Error("Create succeeded without a checkpoint")
 		}
-		if err := os.Rename(dir+".away", dir); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Rename(dir+".away", dir))
 		n.wantNothing(pod)
 	})
 	t.Run("the pod stops meanwhile", func(t *testing.T) {
@@ -383,9 +361,7 @@ func TestCreateWhileTheEngineIsAway(t *testing.T) {
 func TestCreateInAPodWithoutCheckpoint(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
-	if err := n.store.Delete(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.store.Delete(t.Context(), pod))
 	id := n.create(pod, n.config("sleep"))
 	n.start(id)
 	if _, err := n.store.Load(t.Context(), pod); !errdefs.IsNotFound(err) {

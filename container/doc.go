@@ -1,8 +1,8 @@
-// Package container runs the containers of pods: it creates, starts, stops,
-// removes and updates them and runs commands in them.
+// Package container runs the containers of pods: it creates, starts, stops, removes and updates them and runs commands
+// in them.
 //
-// A container's state is derived from the facts in the cache (see
-// state.ContainerStatus). What each call does in each state:
+// A container's state is derived from the facts in the cache (see state.ContainerStatus). What each call does in each
+// state:
 //
 //	          | Start              | Stop          | Remove       | Update             | ExecSync
 //	----------+--------------------+---------------+--------------+--------------------+-------------------
@@ -13,12 +13,12 @@
 //	UNKNOWN   | FailedPrecondition | engine asked  | gone         | FailedPrecondition | FailedPrecondition
 //	not known | NotFound           | nothing       | nothing      | NotFound           | NotFound
 //
-// RUNNING becomes EXITED by itself when the process ends; the cache learns it
-// from the engine's events and calls DrainExited before it tells anybody.
+// RUNNING becomes EXITED by itself when the process ends. The cache learns it from the engine's events, and calls
+// DrainExited before it shows the exit.
 //
-// One lock per container keeps Start, Remove and Update of it apart, and one per name the Creates of it. Stop takes no
-// lock while it waits for the container, so that a later Stop with a shorter grace period, or a Remove, is not held up
-// by an earlier one.
+// One lock per container keeps its Start, Remove and Update apart, and one per name the Creates of it. Stop takes no
+// lock while it waits for the container. So a Remove, or a later Stop with a shorter grace period, does not wait for
+// it.
 //
 // After each call that returns nil the cache shows what the call did.
 package container

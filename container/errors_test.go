@@ -12,9 +12,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Package docker says what failed and of which container; nobody says it again.
+// Package docker says what failed and of which container. No other package repeats it.
 func TestErrorsNameTheirContainerOnce(t *testing.T) {
 	n, engine := newFakeNode(t)
 	for call, do := range map[string]func(id string) error{
@@ -74,9 +75,7 @@ func TestTargetOfThePIDNamespace(t *testing.T) {
 	ended.Metadata.Name = "ended"
 	exited := n.create(pod, ended)
 	n.start(exited)
-	if err := engine.Exit(exited, 0); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, engine.Exit(exited, 0))
 	n.waitState(exited, runtimeapi.ContainerState_CONTAINER_EXITED)
 	for name, tc := range map[string]struct {
 		target string

@@ -14,14 +14,13 @@ import (
 )
 
 // Exec runs a command in a running container with a client's streams (CRI Exec) and returns its exit code. A command
-// that cannot be started gives the exit code that shells use, 126 or 127, and the runtime's words as output.
+// that cannot be started gives the exit code that shells use, 126 or 127, and the runtime's error as output.
 //
 // All output of the command is delivered, however slow the client is. A child
 // that the command left behind with its output open is not waited for.
 //
-// The end of ctx means that the client is gone. The command then learns what one learns whose terminal is gone: its
-// input ends, and it gets SIGHUP, as do the other processes of its session. What ignores SIGHUP (nohup) goes on, and
-// its output is discarded.
+// The end of ctx means that the client is gone. The command's input then ends, and its session gets SIGHUP, as when a
+// terminal closes. A process that ignores SIGHUP (nohup) goes on, and its output is discarded.
 //
 // It fails with ErrFailedPrecondition when the container does not run.
 func (s *Service) Exec(ctx context.Context, id string, command []string, streams Streams) (exitCode int, err error) {
@@ -82,7 +81,7 @@ func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
 	})
 	code, err := p.waitExit(ctx)
 	if err == nil {
-		_ = p.output.drain(ctx, p.copied, dryOutput) // without its client nobody is to be told
+		_ = p.output.drain(ctx, p.copied, dryOutput) // the client that an error would go to is gone
 		return code, nil
 	}
 	if ctx.Err() != nil {
@@ -97,8 +96,8 @@ func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
 // endOfTransmission is what a terminal sends for the end of input (ctrl-D).
 const endOfTransmission = 4
 
-// endInput returns what ends the command's input. A terminal's cannot be closed
-// on its own: the engine would end the output with it.
+// endInput returns the function that ends the command's input. A terminal's input cannot be closed on its own: the
+// engine would end the output with it.
 func (p interactive) endInput(tty bool) func() error {
 	if !tty {
 		return p.stream.CloseWrite
@@ -117,7 +116,7 @@ func (p interactive) hangUp(ctx context.Context) error {
 	if err != nil || pid == 0 {
 		return err
 	}
-	// A process may fork between the look and the signal, so that there are more to tell until a look finds nobody new.
+	// A process may fork between the listing and the signal, so this repeats until a listing has no new process.
 	signalled := map[int]bool{}
 	for range killRounds {
 		members, err := p.service.tree(pid, p.containerID)

@@ -27,21 +27,19 @@ type ExecRequest struct {
 	Timeout time.Duration
 }
 
-// ExecResult is what a command has left.
+// ExecResult is the outcome of a command.
 type ExecResult struct {
-	// Stdout and Stderr are the beginning of the output; what exceeds 16 MiB a
-	// stream, a message of 16 MiB in all, or the 64 MiB that the commands under
-	// way may keep together, was discarded. 16 KiB a stream are always kept.
+	// Stdout and Stderr are the beginning of the output. Kept are 16 MiB a stream, 16 MiB in one answer, and 64 MiB for
+	// all running commands together, but always 16 KiB a stream. The rest is discarded.
 	Stdout, Stderr []byte
 	ExitCode       int32
 }
 
 // ExecSync runs a command in a running container and waits for its end (CRI ExecSync). A command that cannot be started
-// gives the exit code that shells use, 126 or 127, and the runtime's words as output. At the deadline the command and
-// its descendants are killed and the error wraps context.DeadlineExceeded; when ctx ends they are killed as well. A
-// child that the command left behind with its output open is not waited for, and 15 s after the command's end the
-// answer is what has come until then, even if the child still writes. It fails with ErrFailedPrecondition when the
-// container does not run.
+// gives the exit code that shells use, 126 or 127, and the runtime's error as output. At the deadline, or when ctx
+// ends, the command and its descendants are killed. At the deadline the error wraps context.DeadlineExceeded. A child
+// that keeps the output open is waited for until 15 s after the command's end; then the answer has the output so far.
+// It fails with ErrFailedPrecondition when the container does not run.
 func (s *Service) ExecSync(ctx context.Context, id string, request ExecRequest) (*ExecResult, error) {
 	if len(request.Command) == 0 {
 		return nil, fmt.Errorf("cmd is empty: %w", errdefs.ErrInvalidArgument)

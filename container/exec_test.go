@@ -458,14 +458,10 @@ func TestProcessesOfAContainer(t *testing.T) {
 	n, _ := newFakeNode(t)
 	dir := t.TempDir()
 	below := filepath.Join(dir, "below")
-	if err := os.Mkdir(below, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(below, 0o755))
 	self, parent := os.Getpid(), os.Getppid()
 	for path, text := range map[string]string{dir: fmt.Sprintf("0\n%d\n999999999\n", self), below: fmt.Sprintf("%d\n", parent)} {
-		if err := os.WriteFile(filepath.Join(path, "cgroup.procs"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(path, "cgroup.procs"), []byte(text), 0o600))
 	}
 	n.opts.Cgroups = cgroupAt(dir)
 	all, err := n.processesOf("c", self)

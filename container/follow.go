@@ -58,7 +58,7 @@ func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkp
 	return err
 }
 
-// logDirectory is that of a pod, empty where nobody knows it.
+// logDirectory is a pod's log directory, empty when it is unknown.
 func (s *Service) logDirectory(sandboxID string) string {
 	pod, err := s.opts.Cache.Snapshot().Pod(sandboxID)
 	if err != nil {
@@ -67,8 +67,8 @@ func (s *Service) logDirectory(sandboxID string) string {
 	return pod.Meta.Config.GetLogDirectory()
 }
 
-// engineLog returns the path of the engine's log file of a container. The engine tells that of json-file only once the
-// container was started, and that of local never.
+// engineLog returns the path of the engine's log file of a container. The engine reports the path of json-file only
+// once the container was started, and the path of local never.
 func (s *Service) engineLog(ctx context.Context, c *state.Container) (string, error) {
 	if c.Meta.EngineLogPath != "" {
 		return c.Meta.EngineLogPath, nil
@@ -97,7 +97,7 @@ func (s *Service) isLinked(ctx context.Context, c *state.Container) (bool, error
 	return logs.IsLinked(path, c.Meta.LogPath)
 }
 
-// restoreLink brings a linked log into order whose reopening was cut short.
+// restoreLink repairs a linked log after an interrupted reopen.
 func (s *Service) restoreLink(ctx context.Context, c *state.Container) error {
 	unlock, err := s.locks.Lock(ctx, c.ID) // ReopenLog is taken for cut short, too
 	if err != nil {
@@ -118,10 +118,9 @@ func (s *Service) drain(ctx context.Context, id string, limit time.Duration) err
 	return s.opts.Logs.Drain(ctx, id)
 }
 
-// DrainExited writes the rest of the log of a container that has ended, and what
-// will not be known any more, for at most 2 seconds: what the log's disk does not
-// take by then is written later. It is the cache's exit
-// hook: the kubelet reads the log's end when it sees the exit.
+// DrainExited writes the rest of the log of a container that has ended, and saves facts that are lost later, within 2
+// seconds. If the log's disk takes longer, the rest is written later. It is the cache's exit hook: the kubelet reads
+// the log's end when it sees the exit.
 func (s *Service) DrainExited(ctx context.Context, c *state.Container) {
 	limited, cancel := context.WithTimeout(ctx, exitDrainTimeout)
 	defer cancel()
@@ -141,10 +140,10 @@ func (s *Service) DrainExited(ctx context.Context, c *state.Container) {
 	}
 }
 
-// Recover takes up, after a start of criadapter, what the last one left: the logs of running containers are followed
-// from where they were, those of containers that ended meanwhile are completed, limits are written once more, and
-// records of containers that are gone are dropped. Call it after the cache's first relist. What fails for one container
-// is logged and does not keep the others, and Watch tries its log again; the error is that of ctx.
+// Recover resumes the work of criadapter's last start. The logs of running containers are followed from where they
+// were, and logs of ended containers are completed. Limits are written once more, and records of containers that are
+// gone are dropped. Call it after the cache's first relist. A container's failure is logged, and Watch tries its log
+// again; the error is ctx's.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group errgroup.Group
@@ -166,13 +165,13 @@ func (s *Service) Recover(ctx context.Context) error {
 		})
 	}
 	_ = group.Wait() // none of them returns an error
-	// Taken anew: one may have ended before the exit hook found a follower of its log.
+	// The snapshot is a new one: a container may have ended before the exit hook found a follower of its log.
 	s.awaitEnded(ctx, s.opts.Cache.Snapshot().Containers())
 	return ctx.Err()
 }
 
-// awaitEnded waits until the logs of those containers that have ended are
-// complete, for at most 2 seconds for all: they are completed in any case.
+// awaitEnded waits at most 2 seconds until the logs of all ended containers are complete. Later they are completed in
+// the background.
 func (s *Service) awaitEnded(ctx context.Context, containers []*state.Container) {
 	ctx, cancel := context.WithTimeout(ctx, exitDrainTimeout)
 	defer cancel()
@@ -186,8 +185,8 @@ func (s *Service) awaitEnded(ctx context.Context, containers []*state.Container)
 	}
 }
 
-// recoverLog takes up one container's log. Where its record is lost, what was
-// written is never written again, rather is something missing: see logs.Source.
+// recoverLog resumes one container's log. Where its record is lost, no line is written twice, but some may be missing:
+// see logs.Source.
 func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 	info, err := os.Lstat(c.Meta.LogPath)
 	switch c.Status.State() {

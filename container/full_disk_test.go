@@ -9,15 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // onSmallDisk moves the node's checkpoint to a disk of its own, and returns what fills it up and frees it again.
 func (n *node) onSmallDisk() (fill, free func()) {
 	n.t.Helper()
 	dir := filepath.Join(n.dir, "small-disk")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.Mkdir(dir, 0o700))
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
 		if os.Getuid() != 0 && errors.Is(err, unix.EPERM) {
 			n.t.Skip("needs root to mount a small disk")
@@ -30,9 +29,7 @@ func (n *node) onSmallDisk() (fill, free func()) {
 		}
 	})
 	store, err := checkpoint.Open(filepath.Join(dir, "checkpoint"))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	n.store = store
 	n.restart(func() {})
 	filler := filepath.Join(dir, "filler")
@@ -42,9 +39,7 @@ func (n *node) onSmallDisk() (fill, free func()) {
 		}
 	}
 	return fill, func() {
-		if err := os.Remove(filler); err != nil {
-			n.t.Fatal(err)
-		}
+		testutil.Must(n.t, os.Remove(filler))
 	}
 }
 
@@ -72,7 +67,7 @@ func TestRemoveOnAFullDisk(t *testing.T) {
 	n.noRecords(pod)
 }
 
-// A disk that takes nothing more must not let a container be made that nobody would know after a restart.
+// On a full disk no container is made: criadapter would not know it after a restart.
 func TestCreateOnAFullDisk(t *testing.T) {
 	n, _ := newFakeNode(t)
 	fill, _ := n.onSmallDisk()

@@ -12,15 +12,13 @@ import (
 
 // heldProcess is a process of a container. A file descriptor holds it, so that a signal never reaches another process
 // with the same id. Kernels before 5.3 have no such descriptors, and then fd is -1: the cgroup is read once more right
-// before each signal. An id would have to be used again within those microseconds to hit another process, and the
-// kernel gives an id out again only after all others.
+// before each signal. In those microseconds the kernel would have to give out all other ids before this one.
 type heldProcess struct {
 	pid, fd     int
 	containerID string
 }
 
-// hold returns the process pid of a container, nil when there is none with that id in the container. The caller
-// releases it.
+// hold returns the process pid of a container, nil when the container has no such process. The caller releases it.
 func (s *Service) hold(pid int, containerID string) (*heldProcess, error) {
 	fd, err := s.pidfdOpen(pid, 0)
 	switch {
@@ -45,7 +43,7 @@ func (p *heldProcess) release() {
 	}
 }
 
-// signal sends a signal; a process that has ended needs none.
+// signal sends a signal. A process that has ended is success.
 func (p *heldProcess) signal(signal unix.Signal) error {
 	var err error
 	switch {

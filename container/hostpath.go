@@ -22,13 +22,13 @@ const (
 	// maxHanging bounds the calls under way on one file system, each of which holds a thread. Other requests wait for
 	// one of them to end.
 	maxHanging = 16
-	// hostPathMode is the mode of the directories that are made, which is containerd's.
+	// hostPathMode is the mode of directories made here, the same as containerd's.
 	hostPathMode = 0o755
 )
 
-// hostPaths sees to it that the paths on the host that containers mount are there. On a dead network file system even a
-// stat may never return, and nothing can interrupt it. So there is one call per path, which all requests for the path
-// share, and a bound for each file system: paths on a dead one hold up no path on another.
+// hostPaths makes sure that the host paths that containers mount exist. On a dead network file system even a stat may
+// hang forever and cannot be interrupted. So all requests for a path share one call, and each file system has a bound:
+// a dead one does not delay paths on others.
 type hostPaths struct {
 	patience time.Duration
 	// ensure is ensureHostPath, and mounts is readMountPoints; tests take others.
@@ -112,8 +112,8 @@ func (h *hostPaths) visit(v *visitor, path string) error {
 	return h.ensure(path)
 }
 
-// ensureHostPath makes a directory where there is nothing. What is there stays as it is. It returns
-// errdefs.ErrInvalidArgument when the path cannot be, and errdefs.ErrFailedPrecondition with what the file system says.
+// ensureHostPath makes a directory where nothing exists, and leaves anything else unchanged. It returns
+// errdefs.ErrInvalidArgument for an impossible path, and errdefs.ErrFailedPrecondition with the file system's error.
 func ensureHostPath(path string) error {
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,8 +131,8 @@ func ensureHostPath(path string) error {
 	return fmt.Errorf("%w: %w", err, errdefs.ErrFailedPrecondition)
 }
 
-// obstacle says what of a path keeps the rest from being there, nil when that
-// is not to be seen: a dangling link or, above its last element, a file.
+// obstacle returns what makes a path impossible: a dangling link, or a file above its last element. It is nil when
+// neither is seen.
 func obstacle(path string) error {
 	for at := path; ; at = filepath.Dir(at) {
 		info, err := os.Lstat(at)

@@ -19,7 +19,7 @@ const maxLinks = 40
 // mountPoints are the places at which file systems are mounted.
 type mountPoints []string
 
-// readMountPoints reads them from the kernel, which touches none of the file systems.
+// readMountPoints reads the kernel's table, without touching the file systems.
 func readMountPoints() (mountPoints, error) {
 	mounts, err := mountinfo.GetMounts(nil)
 	if err != nil {

@@ -76,7 +76,7 @@ func TestHostPathThatCannotBe(t *testing.T) {
 	}
 }
 
-// deadFileSystem mounts a file system whose server never answers, as that of a dead NFS server.
+// deadFileSystem mounts a file system whose server never answers, like a dead NFS server.
 func deadFileSystem(t *testing.T, paths *hostPaths) string {
 	t.Helper()
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
@@ -141,17 +141,13 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 
 func noErrors(t *testing.T, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, errors.Join(errs...))
 }
 
 func threads(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return len(entries)
 }
 
@@ -241,9 +237,7 @@ func TestManyHostPathsDuringAShortStall(t *testing.T) {
 	}
 	time.AfterFunc(200*time.Millisecond, func() { close(answer) })
 	for range requests {
-		if err := <-failed; err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, <-failed)
 	}
 	if n := most.Load(); n > 0 {
 		t.Errorf("%d calls were under way, want at most %d", n, maxHanging)

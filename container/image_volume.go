@@ -26,8 +26,8 @@ func namedImages(config *runtimeapi.ContainerConfig) map[int]translate.ImageSour
 
 // addImageVolumes finds the images that a container mounts and has d mount them. After an error nothing is held.
 //
-// It fails with ErrNotFound for a missing image, and with ErrImageVolumeMountFailed of the CRI API, which the kubelet
-// shows as the container's waiting reason, when the image cannot be mounted.
+// It fails with ErrNotFound for a missing image. It fails with ErrImageVolumeMountFailed of the CRI API when the image
+// cannot be mounted; the kubelet shows that as the container's waiting reason.
 func (s *Service) addImageVolumes(ctx context.Context, d *draft, in translate.ContainerInput) (err error) {
 	volumes := translate.ImageVolumes(in.Config)
 	if len(volumes) == 0 {

@@ -13,6 +13,7 @@ import (
 	crierrors "k8s.io/cri-api/pkg/errors"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // volumes makes up paths of images, and counts who holds them.
@@ -73,9 +74,7 @@ func TestWhoMountsImages(t *testing.T) {
 			config.Mounts = imageMounts(test.images...)
 			id := n.create(n.pod(), config)
 			inspect, err := engine.InspectContainer(t.Context(), id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			var got []string
 			for _, m := range inspect.HostConfig.Mounts {
 				if !m.ReadOnly {

@@ -17,9 +17,9 @@ const (
 	deathTimeout = 2 * time.Second
 )
 
-// killTree kills the process pid, its descendants, and what is left of its session: the runtime makes each command a
-// session leader, so that a process whose parent has died is still found, unless it made a session of its own. Only
-// processes in the container's cgroup are killed, see heldProcess. It returns when all of them are dead.
+// killTree kills the process pid, its descendants, and the rest of its session. The runtime makes each command a
+// session leader, so an orphan is found unless it made a session of its own. Only processes in the container's cgroup
+// are killed, see heldProcess. It returns when all of them are dead.
 func (s *Service) killTree(ctx context.Context, pid int, containerID string) error {
 	for range killRounds {
 		victims, err := s.tree(pid, containerID)
@@ -57,8 +57,7 @@ func (s *Service) tree(pid int, containerID string) ([]int, error) {
 	return victims, nil
 }
 
-// killAll kills those of the processes that are in the container, waits for
-// their deaths, and returns how many there were.
+// killAll kills the given processes that are in the container, waits for their deaths, and returns how many there were.
 func (s *Service) killAll(ctx context.Context, pids []int, containerID string) (int, error) {
 	var dying []*heldProcess
 	defer func() {

@@ -3,17 +3,21 @@ package container
 import (
 	"bufio"
 	"fmt"
+	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// With file descriptors of processes, and on a kernel before 5.3 without them, a command's session is killed, and hung
-// up, and nothing outside of the container.
+// A command's session is killed or hung up, with pidfds and on kernels before 5.3 without them. No process outside of
+// the container is.
 func TestKillWithAndWithoutPidfd(t *testing.T) {
 	for kernel, open := range map[string]func(int, int) (int, error){
 		"today's kernel": unix.PidfdOpen,
@@ -52,20 +56,19 @@ func startSession(t *testing.T) (leader, child int) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	// A signal that a Go program handles has its default action in the programs that it starts. Under nohup they would
+	// ignore SIGHUP.
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, unix.SIGHUP)
+	defer signal.Stop(hangUps)
+	testutil.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if child, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 		t.Fatal(fmt.Errorf("the shell wrote %q: %w", line, err))
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// clearName makes sure that no container in the cache holds the name. One that was created but has no checkpoint is the
-// leftover of a Create that never finished: nobody has its id, so it is removed. Any other is the answer to an earlier
+// clearName makes sure that no container in the cache holds the name. A created container without a checkpoint is the
+// leftover of an interrupted Create. No client has its id, so it is removed. Any other is the answer to an earlier
 // request and stays.
 func (s *Service) clearName(ctx context.Context, d *draft) error {
 	for _, c := range s.opts.Cache.Snapshot().ContainersOf(d.pod.ID) {
@@ -36,8 +36,8 @@ func (s *Service) clearName(ctx context.Context, d *draft) error {
 	return nil
 }
 
-// isLeftover reports whether nobody was ever told of the container: its pod has
-// a checkpoint, so criadapter made it, and the container is not in there.
+// isLeftover reports whether no client ever got the container's id: its pod has a checkpoint, so criadapter made it,
+// and the container is not in there.
 func (s *Service) isLeftover(ctx context.Context, c *state.Container) (bool, error) {
 	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return false, nil

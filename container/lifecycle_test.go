@@ -50,9 +50,7 @@ func (n *node) start2(id string, is func(error) bool) {
 func TestStartOfAnEndedContainer(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.running("sleep")
-	if err := engine.Exit(id, 3); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, engine.Exit(id, 3))
 	n.waitState(id, exited)
 	n.start2(id, errdefs.IsFailedPrecondition)
 }
@@ -88,7 +86,7 @@ func TestStartThatTheEngineDoesNotRemember(t *testing.T) {
 	}
 }
 
-// While the engine is away nobody knows whether the container started.
+// While the engine is away the container's state is unknown.
 func TestStartWithALostAnswer(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), n.config("sleep"))
@@ -161,7 +159,7 @@ func TestStopIsIdempotent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := n.Stop(t.Context(), id, 0); err != nil {
-		t.Errorf("Stop of a container that somebody removed: %v", err)
+		t.Errorf("Stop of a removed container: %v", err)
 	}
 }
 
@@ -186,8 +184,8 @@ func TestStopAndRemoveWithoutTheEngine(t *testing.T) {
 	}
 }
 
-// A caller that gives up does not keep the engine from stopping the container,
-// and a later, shorter grace period is not held up by the first.
+// A caller that gives up does not keep the engine from stopping the container. A later, shorter grace period does not
+// wait for the first one.
 func TestStopTwiceWithDifferentGrace(t *testing.T) {
 	n, _ := newFakeNode(t, dockertest.Program{Command: "deaf", Ignores: []string{"SIGTERM"}})
 	id := n.running("deaf")
@@ -237,9 +235,7 @@ func TestRemove(t *testing.T) {
 				n.start(id)
 			}
 			if state == exited {
-				if err := engine.Exit(id, 0); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, engine.Exit(id, 0))
 			}
 			n.waitState(id, state)
 			if err := n.Remove(t.Context(), id); err != nil {

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// dryOutput is how long the engine may send nothing after a process's end,
-// before it is believed that a child holds the output open.
+// dryOutput is how long the output may be silent after a process's end. After that a child counts as holding it open.
 const dryOutput = 3 * time.Second
 
 // meter is a reader that tells how long its reader has waited for data, and how
@@ -29,8 +28,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// waited returns for how long nothing has come, counted from a moment on; 0 while
-// the reader is busy with what came before.
+// waited returns how long no output has come since a moment, 0 while the reader is busy with earlier output.
 func (m *meter) waited(from time.Time) time.Duration {
 	began := m.began.Load()
 	if began == nil {
@@ -42,8 +40,8 @@ func (m *meter) waited(from time.Time) time.Duration {
 	return time.Since(from)
 }
 
-// drain waits until copied is closed, which is when all output of a process that has ended has been read, or nothing
-// has come for dry. It fails when ctx ends first.
+// drain waits until copied is closed, when all output of an ended process has been read, or until no output has come
+// for dry. It fails when ctx ends first.
 func (m *meter) drain(ctx context.Context, copied <-chan struct{}, dry time.Duration) error {
 	from := time.Now()
 	timer := time.NewTimer(dry)

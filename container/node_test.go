@@ -82,9 +82,7 @@ func newNode(t *testing.T, engine docker.Engine, image, pause string) *node {
 	t.Helper()
 	n := &node{t: t, engine: engine, dir: t.TempDir(), image: image, pause: pause}
 	store, err := checkpoint.Open(filepath.Join(n.dir, "checkpoint"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	n.store = store
 	n.boot()
 	t.Cleanup(func() { n.shutDown() })
@@ -118,9 +116,7 @@ func (n *node) boot() {
 	n.stopCache = func() { cancel(); <-done }
 	synced, cancelSync := context.WithTimeout(n.t.Context(), 20*time.Second)
 	defer cancelSync()
-	if err := n.cache.WaitSynced(synced); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, n.cache.WaitSynced(synced))
 }
 
 func (n *node) shutDown() {
@@ -134,9 +130,7 @@ func (n *node) restart(meanwhile func()) {
 	n.shutDown()
 	meanwhile()
 	n.boot()
-	if err := n.Recover(n.t.Context()); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, n.Recover(n.t.Context()))
 }
 
 var podCount atomic.Uint32
@@ -146,9 +140,7 @@ func (n *node) pod() string {
 	n.t.Helper()
 	ctx := n.t.Context()
 	features, err := n.engine.Features(ctx)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name:      fmt.Sprintf("pod%d", podCount.Add(1)),
@@ -158,29 +150,17 @@ func (n *node) pod() string {
 		LogDirectory: filepath.Join(n.dir, "pods"),
 	}
 	spec, err := translate.Sandbox(translate.SandboxInput{Config: config, Image: n.pause, Features: features})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	id, err := n.engine.CreateContainer(ctx, spec)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	n.t.Cleanup(func() { n.cleanUp(id) })
-	if err := n.engine.StartContainer(ctx, id); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, n.engine.StartContainer(ctx, id))
 	inspect, err := n.engine.InspectContainer(ctx, id)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	raw, err := protojson.Marshal(config)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	record := checkpoint.Record{SandboxID: id, Phase: checkpoint.PhaseReady, Config: raw}
-	if err := n.store.Save(ctx, record); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, n.store.Save(ctx, record))
 	n.cache.PutPod(state.NewPod(n.t.Context(), inspect, record))
 	return id
 }
@@ -233,13 +213,11 @@ func (n *node) running(command ...string) string {
 	return id
 }
 
-// look returns the container as everybody sees it now.
+// look returns the container as the cache shows it now.
 func (n *node) look(id string) *state.Container {
 	n.t.Helper()
 	c, err := n.cache.Snapshot().Container(id)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	return c
 }
 
@@ -277,9 +255,7 @@ func (n *node) gone(sandboxID, id string) {
 func (n *node) noRecords(sandboxID string) {
 	n.t.Helper()
 	record, err := n.store.Load(context.Background(), sandboxID)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	if len(record.Containers) != 0 {
 		n.t.Errorf("the checkpoint still holds %v", record.Containers)
 	}
@@ -289,9 +265,7 @@ func (n *node) noRecords(sandboxID string) {
 func (n *node) wantNothing(sandboxID string) {
 	n.t.Helper()
 	list, err := n.engine.ListContainers(n.t.Context(), map[string]string{translate.LabelSandboxID: sandboxID})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	if len(list) != 0 {
 		n.t.Errorf("the engine has %d containers of the pod: %v", len(list), list)
 	}
@@ -308,12 +282,8 @@ func (n *node) wantNothing(sandboxID string) {
 func (n *node) engineDir(id string) string {
 	n.t.Helper()
 	features, err := n.engine.Features(n.t.Context())
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	dir := filepath.Join(features.Root, "containers", id)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.MkdirAll(dir, 0o700))
 	return dir
 }

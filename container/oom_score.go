@@ -23,9 +23,9 @@ import (
 // parent's score, old or new.
 const oomScorePasses = 3
 
-// setOOMScore gives every process of a running container the oom_score_adj of its limits. The engine does so for the
-// first one, at the start, so there is nothing to do until an update says another one. Processes that criadapter may not
-// change keep theirs, with a warning: a pod's resize means the other limits, of which this score is a consequence.
+// setOOMScore sets the oom_score_adj of every process of a running container. The engine sets the first process's at
+// the start, so this is for updates only. Processes that criadapter may not change keep theirs, with a warning: the
+// other limits of a pod's resize matter more.
 func (s *Service) setOOMScore(ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
 	asked, started := wanted.GetOomScoreAdj(), int64(c.Meta.OOMScore)
 	raised := asked < 0 && started == 0 // see translate.OOMScore
@@ -101,7 +101,7 @@ func oomScoreFile(pid int) string {
 	return filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj")
 }
 
-// writeOOMScore changes one process; one that has ended is none.
+// writeOOMScore changes one process. A process that has ended is success.
 func writeOOMScore(pid int, score string) error {
 	defer step.At("OOM score: write")()
 	err := os.WriteFile(oomScoreFile(pid), []byte(score), 0)

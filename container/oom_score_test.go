@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/osthread"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -17,21 +18,16 @@ import (
 func TestUpdateWhereTheOOMScoreCannotBeLowered(t *testing.T) {
 	n, engine := newFakeNode(t)
 	sleep := exec.Command("sleep", "1000")
-	if err := sleep.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, sleep.Start())
 	t.Cleanup(func() { _ = sleep.Process.Kill(); _ = sleep.Wait() })
 	before, err := os.ReadFile(oomScoreFile(sleep.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	procs := newCgroup(t, n, "cgroup.procs")
-	if err := os.WriteFile(filepath.Join(procs.dir, "cgroup.procs"), []byte(strconv.Itoa(sleep.Process.Pid)+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t,
+		os.WriteFile(filepath.Join(procs.dir, "cgroup.procs"), []byte(strconv.Itoa(sleep.Process.Pid)+"\n"), 0o644))
 	id := n.create(n.pod(), limited(n))
 	n.start(id)
-	testutil.OnOwnThread(func() { // which has one right less
+	osthread.Run(func() { // which has one right less
 		if err = dropSysResource(); err == nil {
 			err = n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib, OomScoreAdj: -900}))
 		}

@@ -5,7 +5,7 @@ import "sync"
 const (
 	// outputBudget bounds what all commands together keep of their output, in bytes, beyond freeOutput of each.
 	outputBudget = 64 << 20
-	// freeOutput is what each stream of a command may keep in any case, in bytes, so that noisy commands do not silence
+	// freeOutput is what each stream of a command may always keep, in bytes, so that noisy commands do not silence
 	// others. The kubelet reads 10 KiB of a probe.
 	freeOutput = 16 << 10
 )
@@ -73,14 +73,14 @@ func (b *outputBuffer) grow(want int) {
 	b.kept = kept
 }
 
-// Bytes returns what was kept so far. What is written later does not change it.
+// Bytes returns the output so far. Later writes do not change it.
 func (b *outputBuffer) Bytes() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.kept[:len(b.kept):len(b.kept)]
 }
 
-// release gives back what was taken from the budget. The buffer keeps nothing more.
+// release returns the buffer's share to the budget. The buffer keeps nothing more.
 func (b *outputBuffer) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A container of the criadapter with another root directory is not taken for a
@@ -16,21 +17,15 @@ func TestCreateLeavesContainersOfAnotherRootDirectoryAlone(t *testing.T) {
 	n.opts.RootDirectory = "/ours"
 	pod := n.pod()
 	draft, err := n.prepare(t.Context(), mustPod(t, n, pod), n.config("sleep"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got := draft.spec.Config.Labels[translate.LabelRootDirectory]; got != "/ours" {
 		t.Errorf("our container carries the mark %q", got)
 	}
 	release, err := n.cache.Reserve(draft.spec.Name) // the cache does not know it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	draft.spec.Config.Labels[translate.LabelRootDirectory] = "/theirs"
 	theirs, err := engine.CreateContainer(t.Context(), draft.spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	err = n.removeLeftover(t.Context(), draft.spec.Name)
 	if !errdefs.IsAlreadyExists(err) || !strings.Contains(err.Error(), "--root-directory=/theirs") {
 		t.Errorf("the error is %v, want AlreadyExists that names the owner", err)

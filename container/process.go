@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// quietOutput is how long a command that has ended must have written nothing
-	// at its deadline for its output to count as complete.
+	// quietOutput is the silence at the deadline after which the output of an ended command counts as complete.
 	quietOutput = 200 * time.Millisecond
 	// maxLateOutput is how long the output of a command that has ended is waited for in all. The command itself has
 	// left no more than the pipes hold, which even a busy engine has handed on by then.
@@ -27,8 +26,8 @@ const (
 	appearTimeout = 2 * time.Second
 )
 
-// inspectBackoff is the time between two inspects of a command that has not ended. They are for what the engine does
-// not tell; a command's end is learned from its streams, its event, or its process.
+// inspectBackoff paces the inspects of a running command. They are a fallback: streams, events and the process usually
+// show its end.
 var inspectBackoff = wait.Backoff{
 	Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 30 * time.Second,
 }
@@ -90,7 +89,7 @@ func (s *Service) openProcess(ctx context.Context, containerID string, options d
 	return p, nil
 }
 
-// attach starts the command. Its stream outlives ctx, at whose end the command is killed first. When ctx ends during
+// attach starts the command. Its stream outlives ctx; when ctx ends, the command is killed first. When ctx ends during
 // the start the command may run all the same, and is killed here.
 func (p *process) attach(ctx context.Context, options docker.ExecOptions) error {
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -118,7 +117,7 @@ func (p *process) copy(ctx context.Context) {
 	}
 }
 
-// close ends the collection of output, waits for its goroutine, and gives back what the output took of the budget.
+// close ends the collection of output, waits for its goroutine, and returns the output's share to the budget.
 func (p *process) close() {
 	p.unwatch()
 	p.stream.Close() // nothing is written to it
@@ -173,9 +172,9 @@ func (p *process) waitExit(ctx context.Context) (int, error) {
 	}
 }
 
-// ended reports whether the engine says that the command has ended. It says "not running" before the start as well.
-// When the output has ended but the state is that of a command which never started and did not fail either, the engine
-// may not have noted the end yet: that is believed at a later look.
+// ended reports whether the engine says that the command has ended. Before the start the engine says "not running",
+// too. If the output has ended and the state still looks like that, the engine may not have recorded the end yet: later
+// says that this is a second look, which is believed.
 func ended(state docker.ExecState, outputEnded, later bool) bool {
 	switch {
 	case state.Running:
@@ -197,9 +196,9 @@ func (p *process) lost(err error) error {
 	return err
 }
 
-// waitOutput waits for the rest of the output of a command that has ended, at most for maxLateOutput. What the command
-// itself wrote is on its way; a child that it left behind may keep the stream open and write to it for ever. It fails
-// when ctx ends within dryOutput while output still comes; what comes after that is taken as a child's.
+// waitOutput waits for the rest of the output of a command that has ended, at most for maxLateOutput. A child may keep
+// the stream open and write to it for ever. It fails when ctx ends within dryOutput while output still comes; later
+// output counts as a child's.
 func (p *process) waitOutput(ctx context.Context) error {
 	ended := time.Now()
 	limited, cancel := context.WithTimeout(ctx, maxLateOutput)

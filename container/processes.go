@@ -11,15 +11,15 @@ import (
 // procsController is a controller whose cgroups of version 1 every engine puts containers into.
 const procsController = "memory"
 
-// procStat is what matters here of /proc/PID/stat, see proc(5).
+// procStat has fields of /proc/PID/stat, see proc(5).
 type procStat struct {
 	pid, parent, session int
-	// zombie says that it has ended, and its parent has not noticed.
+	// zombie says that it has ended and was not waited for.
 	zombie bool
 }
 
-// processesOf lists the processes of the container that pid is one of: those in its cgroup, or where that cannot be
-// seen those of the node. Those that end meanwhile are left out.
+// processesOf lists the processes of the container that has the process pid. They are in its cgroup; where the cgroup
+// is not visible they are all of the node's. Processes that end meanwhile are left out.
 func (s *Service) processesOf(containerID string, pid int) ([]procStat, error) {
 	if s.opts.Cgroups != nil {
 		dir, _, err := s.opts.Cgroups.CgroupDir(containerID, pid, procsController)

@@ -22,8 +22,8 @@ func marshalConfig(config *runtimeapi.ContainerConfig) (json.RawMessage, error) 
 	return raw, nil
 }
 
-// saveRecord changes what the checkpoint holds of a container, made if need be. A pod without a checkpoint (of another
-// shim, or lost) has none for its containers either: their labels say enough to go on.
+// saveRecord changes a container's part of its pod's checkpoint and makes it if need be. A pod without a checkpoint
+// (another shim's, or lost) has none for its containers either: their labels suffice.
 func (s *Service) saveRecord(ctx context.Context, sandboxID, id string, change func(*checkpoint.Container)) error {
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		if r.Containers == nil {
@@ -48,8 +48,8 @@ func (s *Service) savePosition(ctx context.Context, sandboxID, id string, at che
 	})
 }
 
-// saveUser keeps who a container began as, which nobody can tell once it has
-// ended. When that was kept already nothing is written.
+// saveUser saves the user that a container began as, which is unknown once it has ended. A saved user is not saved
+// again.
 func (s *Service) saveUser(ctx context.Context, sandboxID, id string) error {
 	user := s.user(id)
 	if user == nil {
@@ -58,7 +58,7 @@ func (s *Service) saveUser(ctx context.Context, sandboxID, id string) error {
 	return s.changeRecord(ctx, sandboxID, id, func(kept *checkpoint.Container) { kept.User = user })
 }
 
-// user is who the cache says that a container began as, nil for nobody knows.
+// user returns the user that the container began as, nil when it is unknown.
 func (s *Service) user(id string) *checkpoint.User {
 	c, err := s.opts.Cache.Snapshot().Container(id)
 	if err != nil || c.Status.Identity == nil {
@@ -67,7 +67,7 @@ func (s *Service) user(id string) *checkpoint.User {
 	return &checkpoint.User{UID: c.Status.Identity.UID, GID: c.Status.Identity.GID, Groups: c.Status.Identity.Groups}
 }
 
-// changeRecord changes what the checkpoint holds of a container, if it does.
+// changeRecord changes a container's part of the checkpoint, if it exists.
 func (s *Service) changeRecord(ctx context.Context, sandboxID, id string, change func(*checkpoint.Container)) error {
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		if kept, ok := r.Containers[id]; ok {
@@ -78,7 +78,7 @@ func (s *Service) changeRecord(ctx context.Context, sandboxID, id string, change
 	}))
 }
 
-// dropRecord forgets what the checkpoint holds of a container.
+// dropRecord removes a container's part of the checkpoint.
 func (s *Service) dropRecord(ctx context.Context, sandboxID, id string) error {
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		delete(r.Containers, id)
@@ -86,7 +86,7 @@ func (s *Service) dropRecord(ctx context.Context, sandboxID, id string) error {
 	}))
 }
 
-// loadRecord returns what the checkpoint holds of a container, nil for nothing.
+// loadRecord returns a container's part of the checkpoint, nil without one.
 func (s *Service) loadRecord(ctx context.Context, sandboxID, id string) (*checkpoint.Container, error) {
 	record, err := s.opts.Store.Load(ctx, sandboxID)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Remove kills a container if it runs and removes it with its anonymous volumes and all that was kept of it (CRI
-// RemoveContainer: "This call is idempotent, and must not return an error if the container has already been removed").
-// Unknown ids succeed. The CRI log stays: the kubelet removes it.
+// Remove kills a container if it runs, and removes it with its anonymous volumes and records (CRI RemoveContainer:
+// "This call is idempotent, and must not return an error if the container has already been removed"). Unknown ids
+// succeed. The CRI log stays: the kubelet removes it.
 func (s *Service) Remove(ctx context.Context, id string) error {
 	c, unlock, err := s.lock(ctx, id)
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 // remove takes away a container that has ended. It stays visible until the last
 // step, so that the call can be repeated after an error.
 func (s *Service) remove(ctx context.Context, c *state.Container) error {
-	// Step 1: the log, because the engine deletes its file with the container.
-	// A disk that takes no more must not keep the container for ever.
+	// Step 1: the log, because the engine deletes its file with the container. A full disk must not keep the container
+	// for ever.
 	if err := s.drain(ctx, c.ID, removeDrainTimeout); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -41,8 +41,7 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 		return err
 	}
-	// Step 3: the record. One that a full disk keeps names nothing that there is
-	// any more: Recover drops it, or the removal of the pod.
+	// Step 3: the record. If a full disk keeps it, Recover or the removal of the pod drops it.
 	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removed container keeps its record until the next start or its pod's removal")
 	}

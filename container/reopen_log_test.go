@@ -24,9 +24,7 @@ func TestReopenLog(t *testing.T) {
 	n.writeLog(id, numbered(1, 10)...)
 	testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 10) })
 	n.rename(logPath, logPath+".old")
-	if err := n.ReopenLog(t.Context(), id[:12]); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.ReopenLog(t.Context(), id[:12]))
 	n.writeLog(id, numbered(11, 20)...)
 	testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 10) })
 	n.wantLog(logPath+".old", numbered(1, 10))
@@ -49,9 +47,7 @@ func TestReopenLogInOtherStates(t *testing.T) {
 	refused("created", errdefs.IsFailedPrecondition, id)
 	refused("unknown", errdefs.IsNotFound, "nosuch")
 	n.start(id)
-	if err := engine.Exit(id, 0); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, engine.Exit(id, 0))
 	n.waitState(id, exited)
 	n.rename(logPath, logPath+".old")
 	refused("exited", errdefs.IsFailedPrecondition, id)
@@ -73,12 +69,8 @@ func TestReopenLogBeforeRecover(t *testing.T) {
 	n.boot()
 	n.writeLog(id, numbered(11, 12)...)
 	n.rename(logPath, logPath+".old")
-	if err := n.ReopenLog(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.ReopenLog(t.Context(), id))
+	testutil.Must(t, n.Recover(t.Context()))
 	n.writeLog(id, numbered(13, 20)...)
 	var got []string
 	testutil.Eventually(n.t, func() error {
@@ -175,9 +167,7 @@ func TestLinkedLogs(t *testing.T) {
 	if _, err := os.Lstat(logPath); err == nil {
 		t.Error("a new log that the kubelet has not asked for")
 	}
-	if err := n.ReopenLog(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.ReopenLog(t.Context(), id))
 	n.writeJSON(id, "second")
 	for path, want := range map[string]string{logPath + ".old": jsonLine("first"), logPath: jsonLine("second")} {
 		if text, err := os.ReadFile(path); err != nil || string(text) != want {
@@ -194,9 +184,7 @@ func jsonLine(text string) string {
 func (n *node) writeJSON(id, text string) {
 	n.t.Helper()
 	file, err := os.OpenFile(filepath.Join(n.engineDir(id), id+"-json.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	defer file.Close()
 	if _, err := file.WriteString(jsonLine(text)); err != nil {
 		n.t.Fatal(err)
@@ -207,42 +195,28 @@ func (n *node) writeJSON(id, text string) {
 func (n *node) foreign(sandboxID string) (id, logPath string) {
 	n.t.Helper()
 	pod, err := n.cache.Snapshot().Pod(sandboxID)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	config := n.config("sleep")
 	config.LogPath = "c/0.log"
 	features, err := n.engine.Features(n.t.Context())
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	spec, err := translate.Container(translate.ContainerInput{
 		Config: config, Sandbox: translate.SandboxRef{ID: sandboxID, Config: pod.Meta.Config}, ImageID: n.image, Features: features,
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	spec.Host.LogConfig = container.LogConfig{Type: logs.DriverJSONFile}
 	id, err = n.engine.CreateContainer(n.t.Context(), docker.ContainerSpec{Name: spec.Name, Config: spec.Config, Host: spec.Host})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	n.engineDir(id)
 	c, err := n.cache.RefreshContainer(n.t.Context(), id)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(c.Meta.LogPath), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
+	testutil.Must(n.t, os.MkdirAll(filepath.Dir(c.Meta.LogPath), 0o755))
 	return id, c.Meta.LogPath
 }
 
 func (n *node) rename(from, to string) {
 	n.t.Helper()
-	if err := os.Rename(from, to); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.Rename(from, to))
 }
 
 func (n *node) hasLines(path string, want int) error {
@@ -266,15 +240,11 @@ func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 				n.start(id)
 				n.writeJSON(id, "first")
 				text, err := os.ReadFile(logPath)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, err)
 				n.linkLogs = link
 				cutShort := func() {
-					if err := os.WriteFile(logPath+"~", text, 0o640); err != nil {
-						t.Fatal(err)
-					}
-					n.rename(logPath+"~", logPath) // the copy, in the place of the link
+					testutil.Must(t, os.WriteFile(logPath+"~", text, 0o640))
+					n.rename(logPath+"~", logPath) // the copy replaces the link
 					n.writeJSON(id, "second")
 				}
 				if restarted {
@@ -286,9 +256,7 @@ func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 					cutShort()
 				}
 				n.rename(logPath, logPath+".old")
-				if err := n.ReopenLog(t.Context(), id); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, n.ReopenLog(t.Context(), id))
 				n.writeJSON(id, "third")
 				for path, want := range map[string]string{logPath + ".old": jsonLine("first") + jsonLine("second"), logPath: jsonLine("third")} {
 					if text, err := os.ReadFile(path); err != nil || string(text) != want {

@@ -23,8 +23,8 @@ import (
 const restoreName = "restore"
 
 // Restore makes a container in a pod that begins, when it is started, where the checkpoint in a directory ended (a part
-// of CRI RestorePod). It is CREATED, its files are as they were, and none of its processes runs. A configuration that
-// describes another process than the checkpoint's is an ErrInvalidArgument.
+// of CRI RestorePod). It is CREATED and has the checkpoint's files; no process runs. It fails with ErrInvalidArgument
+// for a configuration with another process than the checkpoint's.
 func (s *Service) Restore(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig, dir string) (id string, err error) {
 	if err := s.checkCRIU(ctx); err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func (s *Service) checkSame(ctx context.Context, kept dump.Container, config *ru
 		return fmt.Errorf("image.image: %w", err)
 	}
 	differs := func(field string) error {
-		return fmt.Errorf("%s: it is not that of the checkpoint: %w", field, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("%s: it differs from the checkpoint's: %w", field, errdefs.ErrInvalidArgument)
 	}
 	user := func(c *runtimeapi.ContainerConfig) *runtimeapi.LinuxContainerSecurityContext {
 		sc := c.GetLinux().GetSecurityContext()
@@ -78,7 +78,7 @@ func (s *Service) checkSame(ctx context.Context, kept dump.Container, config *ru
 	return nil
 }
 
-// fill gives a new container the files and the checkpoint that it is to begin with.
+// fill puts the checkpoint and its files into a new container.
 func (s *Service) fill(ctx context.Context, sandboxID, id, dir string, kept dump.Container) error {
 	if err := s.copyFiles(ctx, id, filepath.Join(dir, dump.Files)); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (s *Service) copyFiles(ctx context.Context, id, archive string) error {
 	return s.opts.Engine.CopyToContainer(ctx, id, file)
 }
 
-// deleteFiles makes files of the image be missing in a container that has never run. The engine has no call for it, so
-// they get the mark of overlay file systems in its own layer, which is mounted nowhere yet.
+// deleteFiles hides files of the image from a container that has never run. The engine has no call for it. So they are
+// whiteouts in the container's own overlay layer, which is not mounted yet.
 func (s *Service) deleteFiles(id string, names []string) error {
 	if len(names) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 // logBackoff is the time between two attempts to take up a log.
 var logBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: time.Minute}
 
-// unresumed are the ids of containers whose logs Recover could not take up. The zero value is none.
+// unresumed are the ids of containers whose logs Recover could not resume. The zero value is empty.
 type unresumed struct {
 	mu  sync.Mutex
 	ids []string
@@ -35,7 +35,7 @@ func (u *unresumed) take() []string {
 	return ids
 }
 
-// retryLog takes up a container's log, as often as it takes, while the container exists and ctx lasts.
+// retryLog resumes a container's log, with retries, while the container exists and ctx lasts.
 func (s *Service) retryLog(ctx context.Context, id string) {
 	for backoff := logBackoff; ; {
 		select {

@@ -26,14 +26,10 @@ func newRigNode(t *testing.T) *node {
 	t.Helper()
 	env := rigenv.Require(t)
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	image, pause := env.Image("test/busybox:latest"), env.Image("pause:3.9")
 	for _, ref := range []string{image, pause} {
-		if err := engine.PullImage(t.Context(), ref, docker.PullOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, engine.PullImage(t.Context(), ref, docker.PullOptions{}))
 	}
 	return newNode(t, engine, image, pause)
 }
@@ -87,9 +83,7 @@ func TestRigStopKillsAfterTheGracePeriod(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("trap '' TERM; while true; do sleep 0.05; done")
 	start := time.Now()
-	if err := n.Stop(t.Context(), id, 300*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.Stop(t.Context(), id, 300*time.Millisecond))
 	if took := time.Since(start); took < 900*time.Millisecond || took > longRun {
 		t.Errorf("took %v, want the grace period rounded up to a second", took)
 	}
@@ -148,9 +142,7 @@ func TestRigUpdate(t *testing.T) {
 			t.Fatalf("Update to %d: %v", limit, err)
 		}
 		inspect, err := n.engine.InspectContainer(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if h := inspect.HostConfig; h.Memory != limit || h.CPUShares != 512 || h.CPUQuota != 50_000 || h.CpusetCpus != "0" {
 			t.Errorf("the engine has memory %d, shares %d, quota %d, cpus %q", h.Memory, h.CPUShares, h.CPUQuota, h.CpusetCpus)
 		}
@@ -167,18 +159,14 @@ func TestRigUpdateOfTheOOMScore(t *testing.T) {
 	scores := func(id string) (all []string) {
 		for _, pid := range n.pidsOf(n.look(id)) {
 			score, err := os.ReadFile(oomScoreFile(pid))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			all = append(all, strings.TrimSpace(string(score)))
 		}
 		return all
 	}
 	change := func(id string, score int64) {
 		t.Helper()
-		if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{OomScoreAdj: score})); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{OomScoreAdj: score})))
 	}
 	pod := n.pod()
 	id := n.create(pod, config)
@@ -263,9 +251,7 @@ func TestRigExecSyncDoesNotWaitForChildren(t *testing.T) {
 func (n *node) runs(id, command string) bool {
 	n.t.Helper()
 	all, err := nodeProcesses()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	for _, p := range all {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 		if err == nil && inContainer(p.pid, id) && strings.Contains(string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))), command) {

@@ -19,11 +19,12 @@ import (
 
 // Images finds the images that containers are made of.
 type Images interface {
-	// Resolve returns the id of the image with this id, tag or digest; errdefs.ErrNotFound when it is not on this node,
-	// and ErrInvalidArgument with a text that begins with the field image.image for what is none.
+	// Resolve returns the id of the image with this id, tag or digest. It fails with errdefs.ErrNotFound when the image
+	// is not on this node. An impossible name is ErrInvalidArgument, with a text that begins with the field
+	// image.image.
 	Resolve(ctx context.Context, ref string) (id string, err error)
-	// Digested returns the name by digest of the image with this id, that in the
-	// repository of name where there are several, and "" when it has none.
+	// Digested returns the name by digest of the image with this id, "" when it has none. It prefers the repository of
+	// name.
 	Digested(ctx context.Context, id, name string) (string, error)
 }
 
@@ -33,7 +34,7 @@ type ImageVolumes interface {
 	// has the container that mounts them, or will not have it. A part that the image does not have is an
 	// errdefs.ErrNotFound.
 	Mount(ctx context.Context, imageID, subPath string) (path string, release func(), err error)
-	// Tidy is told that a container that may have had an image mounted is gone.
+	// Tidy removes mounts of images that no container uses. It is called when a container is gone.
 	Tidy()
 }
 
@@ -49,25 +50,23 @@ type Options struct {
 	ImageVolumes ImageVolumes
 	// Files returns the pod's own resolv.conf, hosts and hostname, which are mounted into each of its containers.
 	Files func(sandboxID string) translate.HostFiles
-	// Cgroups is where limits of huge pages and unified ones are written, which
-	// the engine does not take. With nil they are not in force.
+	// Cgroups is for limits without a field in the Docker API: huge pages and unified keys. With nil they do not apply.
 	Cgroups Cgroups
-	// RootDirectory, when not empty, marks the containers as those of the
-	// criadapter with this root directory; it is that of state.Options.
+	// RootDirectory, when not empty, marks the containers as owned by the criadapter with this root directory. It
+	// equals state.Options.RootDirectory.
 	RootDirectory string
-	// LinkLogs makes the CRI log of each new container a link to the engine's
-	// own file, instead of a log of its own in the CRI format.
+	// LinkLogs makes the CRI log of each new container a link to the engine's own file.
 	LinkLogs bool
 	// LogBufferSize is how much of a new container's output the engine keeps at most where the log is copied, in bytes;
 	// translate.ContainerInput's default when zero.
 	LogBufferSize int64
-	// RuntimeAnnotations is that of translate.ContainerInput.
+	// RuntimeAnnotations goes to translate.ContainerInput.
 	RuntimeAnnotations []string
 }
 
 const (
-	// settleTimeout bounds what has to be done after a call whose caller may be
-	// gone: roll-backs, and looking at what became of the container.
+	// settleTimeout bounds the work after a call whose caller may be gone: roll-backs, and a look at the container's
+	// state.
 	settleTimeout = 30 * time.Second
 	// exitDrainTimeout bounds how long an exit is held back for the container's log.
 	exitDrainTimeout = 2 * time.Second
@@ -113,8 +112,8 @@ func (s *Service) lock(ctx context.Context, idOrPrefix string) (*state.Container
 	return c, unlock, nil
 }
 
-// find looks a container up in the cache. While the cache does not follow the
-// engine an unknown container may exist nonetheless, which is ErrUnavailable.
+// find looks a container up in the cache. While the cache does not follow the engine, an unknown container may exist:
+// then it fails with ErrUnavailable.
 func (s *Service) find(idOrPrefix string) (*state.Container, error) {
 	c, err := s.opts.Cache.Snapshot().Container(idOrPrefix)
 	if errdefs.IsNotFound(err) {

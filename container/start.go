@@ -23,9 +23,9 @@ const maxRefreshPause = 400 * time.Millisecond
 
 // Start starts a created container (CRI StartContainer). It fails with ErrFailedPrecondition in any other state and
 // when the pod is not ready. A container that cannot run (no such command) becomes EXITED with the engine's exit code
-// and text, which is the error's text as well. One whose limits the kernel refuses, of those that the engine does not
-// know, is killed. When ctx ends or the engine goes away during the start, the container may start all the same; the
-// cache will tell.
+// and text, which is the error's text as well. If the kernel refuses a limit that the engine has no field for, the
+// container is killed. When ctx ends or the engine goes away during the start, the container may start all the same.
+// The cache then shows it.
 func (s *Service) Start(ctx context.Context, id string) error {
 	c, unlock, err := s.lock(ctx, id)
 	if err != nil {
@@ -38,8 +38,7 @@ func (s *Service) Start(ctx context.Context, id string) error {
 	if _, err := s.readyPod(c.SandboxID); err != nil {
 		return err
 	}
-	// The log is followed first: what makes it impossible must not leave a
-	// running container behind, and no output is missed.
+	// The log is followed first: if that fails, no running container is left behind, and no output is missed.
 	if err := s.follow(ctx, c, nil); err != nil {
 		return err
 	}
@@ -71,8 +70,8 @@ func (s *Service) settle(ctx context.Context, c *state.Container) error {
 	return nil
 }
 
-// refreshStarted looks at a container that was started, once more after an answer that was cut or refused: until then its
-// client, who was told that it runs, is shown what it was before, and its limits are not complete.
+// refreshStarted inspects a started container, and repeats this once after a lost or refused answer. Without it the
+// cache shows its client the state before the start, and its limits are incomplete.
 func (s *Service) refreshStarted(ctx context.Context, id string) (now *state.Container, err error) {
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
 		if now, err = s.opts.Cache.RefreshContainer(ctx, id); err == nil || errdefs.IsNotFound(err) || pause > maxRefreshPause {

@@ -122,7 +122,7 @@ func TestMeterTellsWaitingFromWorking(t *testing.T) {
 	m := &meter{Reader: reader}
 	begin := time.Now()
 	if waited := m.waited(begin); waited != 0 {
-		t.Errorf("nobody reads, and it has waited for %v", waited)
+		t.Errorf("without a reader it has waited for %v", waited)
 	}
 	read := make(chan struct{})
 	go func() { _, _ = m.Read(make([]byte, 1)); close(read) }()
@@ -156,9 +156,7 @@ func TestAttachStreams(t *testing.T) {
 	go func() { done <- attach(Streams{Stdin: input, Stdout: &stdout, Stderr: &stderr, TTY: true}) }()
 	fmt.Fprint(typed, "hello")
 	testutil.Until(t, "it comes back", func() bool { return stdout.String() == "hello" })
-	if err := engine.Print(id, "", "a warning"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, engine.Print(id, "", "a warning"))
 	testutil.Until(t, "it comes on stderr", func() bool { return stderr.String() == "a warning" })
 	_ = typed.Close() // stdin_once: the container's input ends, and with it the container
 	if err := <-done; err != nil {
@@ -194,9 +192,7 @@ func TestAttachTerminal(t *testing.T) {
 	testutil.Until(t, "the terminal is resized", func() bool {
 		return engine.ContainerTerminal(id) == docker.TerminalSize{Width: 132, Height: 43}
 	})
-	if err := engine.Print(id, "$ ", ""); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, engine.Print(id, "$ ", ""))
 	testutil.Until(t, "the prompt comes", func() bool { return stdout.String() == "$ " })
 	cancel() // the client is gone
 	if err := <-done; !errors.Is(err, context.Canceled) {

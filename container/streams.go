@@ -69,7 +69,7 @@ const (
 	resizePause = 50 * time.Millisecond
 )
 
-// follow hands the sizes of the client's terminal to resize until ctx ends or there are no more.
+// follow passes the sizes of the client's terminal to resize until ctx ends or there are no more.
 func (s Streams) follow(ctx context.Context, resize func(context.Context, docker.TerminalSize) error) {
 	if !s.TTY || s.Resize == nil {
 		return

@@ -39,22 +39,22 @@ func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContaine
 	if err != nil {
 		return err
 	}
-	// Step 2: the record. A crash before it leaves the new limits in force and
-	// the old ones in the record; the kubelet repeats what it got no answer to.
+	// Step 2: the record. After a crash before it the new limits apply and the record has the old ones; the kubelet
+	// repeats the unanswered request.
 	if err := s.recordResources(ctx, c, wanted); err != nil {
 		settle, cancel := settling(ctx)
 		defer cancel()
 		undo()
 		return errors.Join(err, s.updateEngine(settle, c.ID, old))
 	}
-	// Step 3: everybody.
+	// Step 3: the cache.
 	s.opts.Cache.UpdateContainer(c.ID, func(status *state.ContainerStatus) {
 		status.Resources = &runtimeapi.ContainerResources{Linux: wanted}
 	})
 	return nil
 }
 
-// applyResources puts limits into force, all or none. undo brings back those that the engine does not know of.
+// applyResources applies limits, all or none. undo restores the limits that the engine has no field for.
 func (s *Service) applyResources(ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
 	if err := s.updateEngine(ctx, c.ID, wanted); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (s *Service) applyResources(ctx context.Context, c *state.Container, wanted
 	return undo, nil
 }
 
-// updateEngine puts those limits into force that the engine knows.
+// updateEngine applies the limits that the Docker API has fields for.
 func (s *Service) updateEngine(ctx context.Context, id string, wanted *runtimeapi.LinuxContainerResources) error {
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Service) recordResources(ctx context.Context, c *state.Container, wante
 	return s.saveRecord(ctx, c.SandboxID, c.ID, func(kept *checkpoint.Container) { kept.Config = raw })
 }
 
-// mergeResources returns old with what is set in change taken over. Neither is changed.
+// mergeResources returns old with the fields that change sets. Neither is changed.
 func mergeResources(old, change *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
 	merged := &runtimeapi.LinuxContainerResources{}
 	if old != nil {
@@ -114,7 +114,7 @@ func mergeResources(old, change *runtimeapi.LinuxContainerResources) *runtimeapi
 	return merged
 }
 
-// keepSwap leaves a container as much swap as it had when only its memory changes: the limit counts both together.
+// keepSwap keeps a container's swap when only its memory changes. The swap limit counts memory plus swap.
 func keepSwap(merged, old *runtimeapi.LinuxContainerResources) {
 	limit, memory := old.GetMemorySwapLimitInBytes(), old.GetMemoryLimitInBytes()
 	if limit > 0 && memory > 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const mib = 1 << 20
@@ -49,9 +50,7 @@ func TestUpdate(t *testing.T) {
 				t.Errorf("the cache has %v, want %v", got, want)
 			}
 			inspect, err := engine.InspectContainer(t.Context(), id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			if h := inspect.HostConfig; h.Memory != 256*mib || h.MemorySwap != 256*mib || h.CPUQuota != 80_000 || h.CpusetCpus != "0" {
 				t.Errorf("the engine has memory %d, swap %d, quota %d, cpus %q", h.Memory, h.MemorySwap, h.CPUQuota, h.CpusetCpus)
 			}
@@ -82,23 +81,18 @@ func TestUpdateOfANote(t *testing.T) {
 	n := newNode(t, engine, "busybox", "pause")
 	id := n.create(n.pod(), limited(n))
 	for _, value := range []string{"1000000", "2000000"} {
-		if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": value}})); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, n.Update(t.Context(),
+			update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": value}})))
 		if got := engine.limits.Unified["memory.low"]; got != value {
 			t.Errorf("the note has %q, want %s", got, value)
 		}
 	}
 	dir := filepath.Join(n.dir, "checkpoint")
-	if err := os.Rename(dir, dir+".away"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(dir, dir+".away"))
 	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "3"}})); err == nil {
 		t.Error("Update succeeded")
 	}
-	if err := os.Rename(dir+".away", dir); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(dir+".away", dir))
 	if got := engine.limits.Unified["memory.low"]; got != "2000000" {
 		t.Errorf("after a failed update the note has %q", got)
 	}
@@ -138,9 +132,7 @@ func TestUpdateRefuses(t *testing.T) {
 		t.Errorf("after refused updates the cache has %v, want %v", got, before)
 	}
 	n.start(id)
-	if err := engine.Exit(id, 0); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, engine.Exit(id, 0))
 	n.waitState(id, exited)
 	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("ended container: %v", err)
@@ -152,20 +144,14 @@ func TestUpdateThatCannotBeRecorded(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), limited(n))
 	dir := filepath.Join(n.dir, "checkpoint")
-	if err := os.Rename(dir, dir+".away"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(dir, dir+".away"))
 	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib}))
 	if err == nil {
 		t.Error("Update succeeded")
 	}
-	if err := os.Rename(dir+".away", dir); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(dir+".away", dir))
 	inspect, err := engine.InspectContainer(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if inspect.HostConfig.Memory != 64*mib || n.look(id).Status.Resources.GetLinux().GetMemoryLimitInBytes() != 64*mib {
 		t.Errorf("the engine has %d, the cache %v", inspect.HostConfig.Memory, n.look(id).Status.Resources)
 	}

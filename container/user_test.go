@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -24,9 +25,7 @@ func TestUserOfAnExitedContainer(t *testing.T) {
 			want := &docker.Identity{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}}
 			// The processes of an engine in memory have none.
 			n.cache.UpdateContainer(id, func(status *state.ContainerStatus) { status.Identity = want })
-			if err := engine.Exit(id, 1); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, engine.Exit(id, 1))
 			n.waitState(id, exited)
 			for _, when := range []string{"after its end", "after a restart"} {
 				if got := n.look(id).Status.Identity; !reflect.DeepEqual(got, want) {
@@ -43,11 +42,9 @@ func TestRigUserOfAnExitedContainer(t *testing.T) {
 	id := n.shell("while true; do sleep 0.05; done")
 	want := n.look(id).Status.Identity
 	if want == nil {
-		t.Fatal("nobody knows who it runs as")
+		t.Fatal("its user is unknown")
 	}
-	if err := n.Stop(t.Context(), id, 0); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.Stop(t.Context(), id, 0))
 	for _, when := range []string{"after its end", "after a restart"} {
 		if got := n.look(id).Status.Identity; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", when, got, want)

@@ -11,13 +11,13 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// runs are the runs of containers that were looked after, by their start. The zero value is none.
+// runs has the start of each container's last known run. The zero value is empty.
 type runs struct {
 	mu     sync.Mutex
 	starts map[string]time.Time
 }
 
-// begin notes a run of a container, and reports whether it is a new one.
+// begin records a run of a container, and reports whether it is a new one.
 func (r *runs) begin(c *state.Container) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,10 +37,10 @@ func (r *runs) forget(id string) {
 	delete(r.starts, id)
 }
 
-// Watch looks after containers that others start (docker start, docker restart): their logs are followed and the limits
-// that the engine does not know are written again. It drops the records of containers that others remove. Logs that
-// Recover could not take up are tried again, as long as their containers exist. It returns ctx's error when ctx ends
-// and all that it began has ended.
+// Watch looks after containers that other clients start (docker start, docker restart). It follows their logs, and
+// writes their limits again that the Docker API has no field for. It drops the records of containers that other clients
+// remove. Logs that Recover could not resume are tried again, as long as their containers exist. It returns ctx's error
+// when ctx and its goroutines have ended.
 func (s *Service) Watch(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group sync.WaitGroup
@@ -50,7 +50,7 @@ func (s *Service) Watch(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		changes := s.opts.Cache.Subscribe()
-		for _, c := range s.opts.Cache.Snapshot().Containers() { // what was not told
+		for _, c := range s.opts.Cache.Snapshot().Containers() { // containers whose events were missed
 			group.Go(func() { s.lookAfter(ctx, c.ID) })
 		}
 		for _, pod := range s.opts.Cache.Snapshot().Pods() {
@@ -99,18 +99,18 @@ func (s *Service) forgetGone(ctx context.Context, pod *state.Pod) {
 	}
 }
 
-// lookAfter looks after one container, if it runs and nobody did since its start.
+// lookAfter restores the limits and the log of a running container, unless that was done since its start.
 func (s *Service) lookAfter(ctx context.Context, id string) {
 	if c, began := s.beginRun(ctx, id); began && c.Status.Running && !s.resumeLog(ctx, c) {
 		s.retryLog(ctx, id)
 	}
 }
 
-// beginRun writes the limits of a container's run that the engine does not know, once for each run, and reports whether
-// it did. c is nil when the container is gone.
+// beginRun writes the limits without a field in the Docker API once for each run, and reports whether it did. c is nil
+// when the container is gone.
 func (s *Service) beginRun(ctx context.Context, id string) (c *state.Container, began bool) {
-	// A Start or Update that is under way does so itself. The log is no matter of the lock: that of the last run may
-	// have to be completed first, on a disk that takes no more.
+	// A Start or Update that is under way does so itself. The lock does not cover the log: the last run's log may have
+	// to be completed first, on a full disk.
 	c, unlock, err := s.lock(ctx, id)
 	if err != nil {
 		return nil, false
@@ -125,8 +125,8 @@ func (s *Service) beginRun(ctx context.Context, id string) (c *state.Container, 
 	return c, true
 }
 
-// resumeLog takes up the log of a container that was started before, and reports whether that needs no other try. A log
-// driver that keeps no file for us, such as journald, never does.
+// resumeLog resumes the log of a container that was started before, and reports whether no retry is needed. A log
+// driver without a file, such as journald, never needs one.
 func (s *Service) resumeLog(ctx context.Context, c *state.Container) bool {
 	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(c.LogFields()))
 	err := s.recoverLog(ctx, c)

@@ -61,9 +61,7 @@ func TestContainerStartedByOthers(t *testing.T) {
 					t.Fatal(err)
 				}
 				before := n.look(id).Status.StartedAt
-				if err := again(n, engine, id); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, again(n, engine, id))
 				testutil.Until(t, "the next run", func() bool { return n.look(id).Status.Running && n.look(id).Status.StartedAt.After(before) })
 				testutil.Until(t, "its limit", func() bool {
 					text, err := os.ReadFile(filepath.Join(cgroup.dir, "memory.high"))
@@ -71,9 +69,7 @@ func TestContainerStartedByOthers(t *testing.T) {
 				})
 			}
 			n.writeLog(id, numbered(31, 40)...)
-			if err := engine.Exit(id, 0); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, engine.Exit(id, 0))
 			n.waitState(id, exited)
 			n.wantLog(logPath, numbered(1, 40))
 		})
@@ -86,9 +82,7 @@ func TestRecordOfAContainerRemovedByOthersIsDropped(t *testing.T) {
 	n.watch()
 	pod := n.pod()
 	kept, pruned := n.create(pod, n.config("sleep")), n.create(pod, withAttempt(n.config("sleep"), 1))
-	if err := engine.RemoveContainer(t.Context(), pruned); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, engine.RemoveContainer(t.Context(), pruned))
 	testutil.Eventually(t, func() error {
 		record, err := n.store.Load(t.Context(), pod)
 		if err != nil || len(record.Containers) != 1 {
@@ -117,9 +111,7 @@ func TestRemoveAsksTheEngineNothingMore(t *testing.T) {
 		return engine.Calls("InspectContainer") == before
 	})
 	for _, id := range ids {
-		if err := n.Remove(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, n.Remove(t.Context(), id))
 	}
 	stop()
 	if asked := engine.Calls("InspectContainer") - before; asked != 0 {
@@ -141,9 +133,7 @@ func TestRecoverOfARunningContainerWithoutAPosition(t *testing.T) {
 	n.writeLog(id, numbered(1, 20)...)
 	testutil.Eventually(t, func() error { return n.hasLines(logPath, 20) })
 	n.rename(logPath, logPath+".old")
-	if err := n.ReopenLog(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.ReopenLog(t.Context(), id))
 	n.restart(func() {
 		err := n.store.Update(t.Context(), pod, func(r *checkpoint.Record) error {
 			kept := r.Containers[id]
@@ -151,21 +141,17 @@ func TestRecoverOfARunningContainerWithoutAPosition(t *testing.T) {
 			r.Containers[id] = kept
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 	})
 	n.writeLog(id, numbered(21, 30)...)
-	if err := engine.Exit(id, 0); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, engine.Exit(id, 0))
 	n.waitState(id, exited)
 	n.wantLog(logPath+".old", numbered(1, 20))
 	n.wantLog(logPath, numbered(21, 30))
 }
 
-// A log that cannot be taken up for a while, on a full disk for example, holds up no limits, and what a client sets
-// meanwhile stays.
+// A log that cannot be written, for example on a full disk, does not delay the limits. Limits that a client sets
+// meanwhile stay.
 func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 	for name, takeUp := range map[string]func(*node, context.Context) error{
 		"Watch":   func(n *node, ctx context.Context) error { return n.Watch(ctx) },
@@ -202,7 +188,7 @@ func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 	}
 }
 
-// What is kept of a run ends with its container, whoever removes it.
+// The record of a run ends with its container, also when another client removes the container.
 func TestRunsOfRemovedContainersAreForgotten(t *testing.T) {
 	n, engine := newFakeNode(t)
 	n.watch()
@@ -218,9 +204,7 @@ func TestRunsOfRemovedContainersAreForgotten(t *testing.T) {
 		if got := runs(); got != 1 {
 			t.Errorf("%d runs are kept of one container", got)
 		}
-		if err := remove(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, remove(t.Context(), id))
 		testutil.Until(t, "the run is forgotten", func() bool { return runs() == 0 })
 	}
 }
@@ -237,19 +221,13 @@ func TestFailedResumeIsTriedAgain(t *testing.T) {
 			n.restart(func() {
 				n.writeLog(id, numbered(11, 20)...)
 				if ended {
-					if err := engine.Exit(id, 0); err != nil {
-						t.Fatal(err)
-					}
+					testutil.Must(t, engine.Exit(id, 0))
 				}
 				n.rename(logPath, logPath+".aside")
-				if err := os.Mkdir(logPath, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, os.Mkdir(logPath, 0o755))
 			})
 			n.watch()
-			if err := os.Remove(logPath); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.Remove(logPath))
 			n.rename(logPath+".aside", logPath)
 			testutil.Eventually(t, func() error { return n.hasLines(logPath, 20) })
 			n.wantLog(logPath, numbered(1, 20))

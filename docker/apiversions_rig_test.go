@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// apiVersions are those of 20.10, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0 and 28.3.
+// apiVersions returns the API versions of Docker 20.10, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0 and 28.3.
 func apiVersions() []string {
 	return []string{"1.41", "1.42", "1.43", "1.44", "1.45", "1.46", "1.48", "1.51"}
 }
@@ -27,9 +28,7 @@ func apiVersions() []string {
 func TestConformanceOfAPIVersions(t *testing.T) {
 	env := rigenv.Require(t)
 	features, err := dialRig(t, env).Features(rigContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, version := range apiVersions() {
 		if !features.Supports(version) {
 			continue
@@ -54,9 +53,7 @@ func TestConformanceOfAPIVersions(t *testing.T) {
 func proxyAPI(t *testing.T, env rigenv.Env, version string) (host string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(env.DockerHost, "unix://"))
 	}}
@@ -70,9 +67,7 @@ func proxyAPI(t *testing.T, env rigenv.Env, version string) (host string) {
 		},
 	}
 	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
 	served := make(chan struct{})
 	go func() {

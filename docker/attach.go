@@ -7,12 +7,10 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// noDetachKeys is a key sequence that nobody types. The engine ends a stream
-// with a terminal at a detach sequence, ctrl-p,ctrl-q unless told another, and
-// holds the keys back that may become one: each ctrl-p of a shell's history
-// would show no effect until the next key. It cannot be told to look for none.
-// The first key of this sequence sets a mark in editors, which shows no effect
-// by itself.
+// noDetachKeys is a key sequence that users do not type. The engine ends a terminal's stream at a detach sequence, by
+// default ctrl-p,ctrl-q, and this cannot be turned off. It holds back keys that may begin the sequence: each ctrl-p of
+// a shell's history would show no effect until the next key. The first key of this sequence sets a mark in editors,
+// which has no visible effect.
 const noDetachKeys = "ctrl-@,ctrl-^,ctrl-@,ctrl-_,ctrl-@,ctrl-^,ctrl-@,ctrl-_"
 
 // AttachContainer implements Attachments. The stream lives until it is closed
@@ -20,7 +18,7 @@ const noDetachKeys = "ctrl-@,ctrl-^,ctrl-@,ctrl-_,ctrl-@,ctrl-^,ctrl-@,ctrl-_"
 func (c *Client) AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error) {
 	var attached client.ContainerAttachResult
 	err := c.onContainer(ctx, "attach to container", id, func(ctx context.Context, s *session) (err error) {
-		ctx, note := withResponseNote(ctx)
+		ctx, status := withResponseStatus(ctx)
 		attached, err = s.api.ContainerAttach(ctx, id, client.ContainerAttachOptions{
 			Stream:     true,
 			Stdin:      opts.Stdin,
@@ -28,7 +26,7 @@ func (c *Client) AttachContainer(ctx context.Context, id string, opts AttachOpti
 			Stderr:     opts.Stderr,
 			DetachKeys: noDetachKeys,
 		})
-		return refusedUpgrade(err, note.take())
+		return refusedUpgrade(err, status.take())
 	})
 	if err != nil {
 		return nil, err
@@ -38,12 +36,8 @@ func (c *Client) AttachContainer(ctx context.Context, id string, opts AttachOpti
 
 // ContainerLogs implements Attachments. Reading ends with ctx.
 func (c *Client) ContainerLogs(ctx context.Context, id string, opts AttachOptions) (io.ReadCloser, error) {
-	o := op{verb: "read the log of container", object: id}
-	if err := checkObject("container", id); err != nil {
-		return nil, typed(ctx, o, err)
-	}
 	var log io.ReadCloser
-	err := c.do(ctx, o, func(ctx context.Context, s *session) (err error) {
+	err := c.long(ctx, "read the log of container", id, func(ctx context.Context, s *session) (err error) {
 		log, err = s.api.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: opts.Stdout, ShowStderr: opts.Stderr})
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -23,33 +24,23 @@ func TestTerminalGetsEveryKeyAtOnce(t *testing.T) {
 		Name:   uniquePrefix("keys"),
 		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sh", "-c", "sleep 1; " + echo}, Tty: true, OpenStdin: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if err := client.RemoveContainer(rigContext(t), id); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := client.StartContainer(ctx, id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, client.StartContainer(ctx, id))
 	attached, err := client.AttachContainer(ctx, id, docker.AttachOptions{Stdin: true, Stdout: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	opts := docker.ExecOptions{Command: []string{"sh", "-c", echo}, TTY: true, Stdin: true, Stdout: true}
 	execID, err := client.CreateExec(ctx, id, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	executed, err := client.AttachExec(ctx, execID, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for name, stream := range map[string]docker.Stream{"attach": attached, "exec": executed} {
 		readUntil(t, stream, "ready")
-		for key := byte(1); key < 32; key++ { // NUL begins the sequence that nobody types
+		for key := byte(1); key < 32; key++ { // NUL begins noDetachKeys
 			if _, err := stream.Write([]byte{key}); err != nil {
 				t.Fatal(err)
 			}

@@ -34,14 +34,10 @@ func TestBridgeDaemonJSON(t *testing.T) {
 			own, _ := startEngine(t, env, "bridge-"+name, row.config)
 			for _, bridge := range []bool{true, false} {
 				client, err := docker.Dial(docker.Options{Host: own.Host(), Bridge: bridge})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, err)
 				features, err := client.Features(rigContext(t))
 				_ = client.Close()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, err)
 				if fault := features.BridgeFault; (fault != "") != (bridge && row.fault != "") || bridge && !strings.Contains(fault, row.fault) {
 					t.Errorf("bridge=%t: the fault is %q, want a sentence with %q", bridge, fault, row.fault)
 				}
@@ -72,23 +68,15 @@ func TestReloadedDaemonJSON(t *testing.T) {
 	for _, name := range []string{"added", "another"} {
 		path := filepath.Join(filepath.Dir(own.LogPath()), "daemon.json")
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		var config map[string]any
-		if err := json.Unmarshal(text, &config); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, json.Unmarshal(text, &config))
 		config["runtimes"] = map[string]any{name: map[string]any{"path": "runc"}}
 		if text, err = json.Marshal(config); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(own.PID(), syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path, text, 0o644))
+		testutil.Must(t, syscall.Kill(own.PID(), syscall.SIGHUP))
 		testutil.Until(t, "the runtime "+name+" is known", func() bool {
 			features, err := client.Features(rigContext(t))
 			return err == nil && slices.Contains(features.Runtimes, name)

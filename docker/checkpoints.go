@@ -59,12 +59,3 @@ func (c *Client) CopyToContainer(ctx context.Context, id string, archive io.Read
 		return err
 	})
 }
-
-// long is do for a request about one container that takes as long as what it copies.
-func (c *Client) long(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
-	o := op{verb: verb, object: id}
-	if err := checkObject("container", id); err != nil {
-		return typed(ctx, o, err)
-	}
-	return c.do(ctx, o, f)
-}

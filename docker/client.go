@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// defaultHost is where Docker Engine listens unless told otherwise.
+	// defaultHost is where Docker Engine listens by default.
 	defaultHost = "unix:///var/run/docker.sock"
 	// defaultRequestTimeout bounds the calls that are not long by nature; it
 	// is the default of cri-dockerd's --runtime-request-timeout.
 	defaultRequestTimeout = 2 * time.Minute
 
-	// idleConnections is how many connections are kept open between calls, so
-	// that a burst of pods does not pay for a new one per call.
+	// idleConnections is the number of connections kept open between calls, so that a burst of pods reuses them.
 	idleConnections = 64
 	// idleTimeout closes them when the node is quiet.
 	idleTimeout = 90 * time.Second
@@ -39,12 +38,10 @@ type Options struct {
 	// loads, event and exec streams), and stops in addition to their grace
 	// period. Zero means defaultRequestTimeout.
 	RequestTimeout time.Duration
-	// LogDriver is the engine's log driver that containers will be made with, in
-	// the mode blocking. An engine whose daemon.json makes that impossible is
-	// refused. Empty means that it is not looked at.
+	// LogDriver is the engine's log driver for containers, used in the mode blocking. An engine whose daemon.json makes
+	// that impossible is refused. Empty skips the check.
 	LogDriver string
-	// Bridge says that pods go onto the engine's default bridge, which is looked at, see
-	// Features.BridgeFault.
+	// Bridge says that pods use the engine's default bridge, which is then checked, see Features.BridgeFault.
 	Bridge bool
 	// OCIRuntime says whether criadapter-oci is used, see Features.OCIRuntime. Empty is
 	// OCIRuntimeOff.
@@ -56,17 +53,15 @@ type Options struct {
 	Observe func(ctx context.Context, call string) (context.Context, func(error))
 }
 
-// Client is an Engine on a real Docker Engine behind a unix socket. It connects
-// on the first call and again after the engine was away, so it may be made
-// before the engine runs. All methods are safe for concurrent use.
+// Client is an Engine on a real Docker Engine behind a unix socket. It connects on the first call, and again after the
+// engine was away, so it may be made before the engine runs. All methods are safe for concurrent use.
 //
-// A connection is refused with ErrFailedPrecondition, by every call that needs
-// one, when the engine is too old or is not an engine of this machine that can
-// run pods (see refusal in supported.go); the next call tries again.
+// A connection is refused with ErrFailedPrecondition when the engine is too old, runs elsewhere or cannot run pods, see
+// checkEngine. Each call that needs a connection gets this error; the next one tries again.
 type Client struct {
 	host    string
 	timeout time.Duration
-	// logDriver, bridge and ociRuntime are those of Options.
+	// logDriver, bridge and ociRuntime are fields of Options.
 	logDriver  string
 	bridge     bool
 	ociRuntime OCIRuntimeMode
@@ -146,9 +141,8 @@ func checkHost(host string) error {
 	return nil
 }
 
-// newAPI makes a moby client with a connection pool of its own. It does not
-// negotiate by itself, because it would do so without a lock that readers of
-// the version respect: connect fixes the version before it hands the client out.
+// newAPI makes a moby client with a connection pool of its own. Its own negotiation would race with readers of the
+// version. So connect fixes the version before it hands the client out.
 func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
 	// Without HTTP/1 alone, the copy that moby makes of the transport gets the
 	// TLS settings for HTTP/2, and then talks TLS to the socket.
@@ -169,10 +163,22 @@ func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
 		client.WithUserAgent("criadapter"),
 		client.WithHTTPResponseHook(func(response *http.Response) {
 			storeNow(&c.answered)
-			noteResponse(response)
+			sendStatus(response)
 		}),
 		// An engine that traces, too, continues the trace of the request's context.
 		client.WithTraceProvider(noop.NewTracerProvider()), // one span per call is enough, and it is Observe's
 		client.WithTraceOptions(otelhttp.WithPropagators(propagation.TraceContext{})),
 	}, opts...)...)
+}
+
+func load(at *atomic.Pointer[time.Time]) time.Time {
+	if t := at.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
+func storeNow(at *atomic.Pointer[time.Time]) {
+	now := time.Now()
+	at.Store(&now)
 }

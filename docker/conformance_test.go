@@ -9,6 +9,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -19,13 +20,9 @@ const rigImage = "test/busybox:latest"
 func dialRig(t testing.TB, env rigenv.Env) *docker.Client {
 	t.Helper()
 	client, err := docker.Dial(docker.Options{Host: env.DockerHost, RequestTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	if err := client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
 	return client
 }
 

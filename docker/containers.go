@@ -49,9 +49,9 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 	return created.ID, err
 }
 
-// create makes a container. With the containerd image store the engine reads the image from containerd for each
-// creation, and once more, in some ten calls, when the request names no platform, to warn of a foreign one. So the
-// engine's own is named. An image that does not have exactly that one is not found then, and asked for without.
+// create makes a container and names the engine's own platform. With the containerd image store, a request without a
+// platform makes the engine read the image twice, only to warn of a foreign platform. An image without exactly that
+// platform is not found, and asked for again without it.
 func (s *session) create(ctx context.Context, options client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
 	if !s.features.ContainerdImageStore {
 		return s.api.ContainerCreate(ctx, options)
@@ -65,8 +65,7 @@ func (s *session) create(ctx context.Context, options client.ContainerCreateOpti
 	return created, err
 }
 
-// logWarnings passes on what the engine left out of a request that it accepted
-// (a limit that this kernel does not have).
+// logWarnings logs what the engine left out of an accepted request, such as a limit that this kernel does not have.
 func logWarnings(ctx context.Context, call, containerID string, warnings []string) {
 	for _, warning := range warnings {
 		log.G(ctx).WithFields(log.Fields{"call": call, "containerID": containerID, "warning": warning}).Warn("warning of Docker Engine")
@@ -89,10 +88,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	defer step.At("engine: stop container")()
 	seconds := graceSeconds(grace)
 	grace = time.Duration(seconds) * time.Second
-	o := op{verb: "stop container", object: id, bound: c.timeout + grace, grace: grace}
-	if err := checkObject("container", id); err != nil {
-		return typed(ctx, o, err)
-	}
+	o := op{verb: "stop container", kind: aContainer, object: id, bound: c.timeout + grace, grace: grace}
 	return c.do(ctx, o, func(ctx context.Context, s *session) error {
 		_, err := s.api.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &seconds})
 		return err
@@ -122,16 +118,14 @@ func (c *Client) KillContainer(ctx context.Context, id, signal string) error {
 	})
 }
 
-// removalBackoff is the pause between two looks at a removal that someone else
-// began.
+// removalBackoff paces the retries of a removal that another client began.
 var removalBackoff = wait.Backoff{
 	Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 500 * time.Millisecond,
 }
 
-// RemoveContainer implements Containers. A forced removal has one conflict,
-// a removal that is already under way: then it waits until the container is
-// gone, so that its name is free when the call succeeds. A removal that fails and
-// leaves no container has succeeded: nobody would ask for it again.
+// RemoveContainer implements Containers. A forced removal has one conflict: a removal that is already under way. Then
+// it waits until the container is gone, so that its name is free when the call succeeds. A removal that fails and
+// leaves no container has succeeded: no caller would repeat it.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	defer step.At("engine: remove container")()
 	return c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) (err error) {
@@ -159,7 +153,7 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	})
 }
 
-// gone says whether the engine knows that there is no such container.
+// gone reports whether the engine answers that there is no such container.
 func (s *session) gone(ctx context.Context, id string) bool {
 	_, err := s.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	return errdefs.IsNotFound(err)

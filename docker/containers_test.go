@@ -41,8 +41,8 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// TestCreateNamesThePlatform shows that the containerd image store is told the engine's own platform, that an image
-// without it is asked for once more, and that other engines and other errors are not.
+// TestCreateNamesThePlatform shows that only engines with the containerd image store get a platform. An image without
+// it is asked for once more; other errors are not retried.
 func TestCreateNamesThePlatform(t *testing.T) {
 	store := [][2]string{{"driver-type", "io.containerd.snapshotter.v1"}}
 	const named, missing = "linux/amd64", `{"message":"image with reference x was found but does not provide the specified platform"}`
@@ -108,7 +108,7 @@ func TestStopOutlastsItsGrace(t *testing.T) {
 	wantType(t, "past the bound", c.StopContainer(testContext(t), "x", 0), errdefs.ErrUnavailable)
 }
 
-// TestRemove shows what becomes of a removal that someone else has begun.
+// TestRemove shows how a removal ends that another client has begun.
 func TestRemove(t *testing.T) {
 	const forever = math.MaxInt64
 	for name, c := range map[string]struct {
@@ -123,8 +123,9 @@ func TestRemove(t *testing.T) {
 		"under way, fails, ours does it": {2, http.StatusNoContent, 0, nil},
 		"under way for ever":             {forever, 0, http.StatusOK, errdefs.ErrUnavailable},
 		"fails":                          {0, http.StatusInternalServerError, http.StatusOK, errdefs.ErrInternal},
-		"fails, and then nobody knows":   {0, http.StatusInternalServerError, http.StatusInternalServerError, errdefs.ErrInternal},
-		"fails, but did it":              {0, http.StatusInternalServerError, http.StatusNotFound, nil},
+		"fails, and its state is unknown": {0, http.StatusInternalServerError, http.StatusInternalServerError,
+			errdefs.ErrInternal},
+		"fails, but did it": {0, http.StatusInternalServerError, http.StatusNotFound, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeServer(t)

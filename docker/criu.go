@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,10 +12,9 @@ const checkpointSysctl = "sys/kernel/ns_last_pid"
 // defaultPath is where programs are looked for when an engine's environment cannot be read.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// noCheckpoint says what an engine lacks to checkpoint containers and to restore them, nothing when it lacks nothing
-// that can be seen from here: its experimental features, which the checkpoint API is one of, CRIU, which the OCI runtime
-// looks for on its path, and a kernel that lets itself be looked into. proc is /proc, process the directory there of the
-// engine, see witness.
+// noCheckpoint lists what an engine lacks to checkpoint and restore containers, as far as it can be seen from here. The
+// checkpoint API is experimental, the OCI runtime looks for CRIU on its PATH, and the kernel needs
+// CONFIG_CHECKPOINT_RESTORE. proc is /proc, and process the engine's directory there, see witness.
 func noCheckpoint(experimental bool, proc, process string) string {
 	var missing []string
 	if !experimental {
@@ -33,25 +31,15 @@ func noCheckpoint(experimental bool, proc, process string) string {
 
 // hasProgram looks for a program on a process's path, in its own root.
 func hasProgram(process, name string) bool {
-	for _, dir := range filepath.SplitList(pathOf(process)) {
+	dirs := searchPath(process)
+	if dirs == nil {
+		dirs = filepath.SplitList(defaultPath)
+	}
+	for _, dir := range dirs {
 		info, err := os.Stat(filepath.Join(process, "root", dir, name))
 		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return true
 		}
 	}
 	return false
-}
-
-// pathOf returns the variable PATH of a process.
-func pathOf(process string) string {
-	environ, err := os.ReadFile(filepath.Join(process, "environ"))
-	if err != nil {
-		return defaultPath
-	}
-	for variable := range bytes.SplitSeq(environ, []byte{0}) {
-		if path, ok := bytes.CutPrefix(variable, []byte("PATH=")); ok {
-			return string(path)
-		}
-	}
-	return defaultPath
 }

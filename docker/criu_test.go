@@ -28,9 +28,7 @@ func TestNoCheckpoint(t *testing.T) {
 			for file, mode := range c.files {
 				path := filepath.Join(proc, file)
 				testutil.WriteFile(t, path, "")
-				if err := os.Chmod(path, mode); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, os.Chmod(path, mode))
 			}
 			testutil.WriteFile(t, filepath.Join(proc, "7", "environ"), c.environ)
 			got := noCheckpoint(c.experimental, proc, filepath.Join(proc, "7"))

@@ -16,8 +16,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 )
 
-// checkDaemonJSON refuses what an engine's daemon.json says when no container's
-// own configuration could help against it.
+// checkDaemonJSON refuses settings of an engine's daemon.json that a container's own configuration cannot override.
 func checkDaemonJSON(f facts, features Features) error {
 	// In a container, ours may be another root than the engine's.
 	process := witness("/proc", f.peer)
@@ -31,9 +30,9 @@ func checkDaemonJSON(f facts, features Features) error {
 	if filepath.IsAbs(features.SeccompProfile) {
 		text, err := os.ReadFile(filepath.Join(root, features.SeccompProfile))
 		if err == nil && confinesNothing(text) {
-			return refusal("seccomp-profile %s of the engine's daemon.json has neither a default action nor system calls, "+
-				"so pods that ask for the runtime's default profile would run unconfined; complete it, or remove it "+
-				"from daemon.json for the engine's own profile", features.SeccompProfile)
+			return refusal("seccomp-profile %s of the engine's daemon.json has neither a default action nor system "+
+				"calls: pods that ask for the runtime's default profile would run unconfined; complete it, or remove "+
+				"it from daemon.json for the engine's own profile", features.SeccompProfile)
 		}
 	}
 	return nil
@@ -55,37 +54,36 @@ const (
 	noLogOption = "criadapter-asks"
 )
 
-// checkLogOptions refuses an engine that would refuse every container of ours:
-// it adds those log-opts of its daemon.json that a container of the same driver
-// does not name, and max-buffer-size can neither be named nor left to it in the
-// mode blocking. Only the attempt tells, since nothing lists these options; it
-// has one more option that is always refused, later, so that it makes nothing.
-func (c *Client) checkLogOptions(ctx context.Context, apiVersion string) error {
+// checkLogOptions refuses an engine that would refuse all our containers. The engine adds those log-opts of its
+// daemon.json that a container with the same driver does not set. max-buffer-size can neither be set nor inherited in
+// the mode blocking. No request lists these options, so a container is requested with one that is always refused:
+// nothing is made.
+func checkLogOptions(ctx context.Context, host, logDriver, apiVersion string) error {
 	attempt := container.CreateRequest{
-		// Without an image, which the engine would look for first.
+		// Without an image: the engine would look for the image first.
 		Config: &container.Config{Cmd: []string{noLogOption}},
-		HostConfig: &container.HostConfig{LogConfig: container.LogConfig{Type: c.logDriver, Config: map[string]string{
+		HostConfig: &container.HostConfig{LogConfig: container.LogConfig{Type: logDriver, Config: map[string]string{
 			"mode": string(container.LogModeBlocking), noLogOption: "",
 		}}},
 	}
-	answer, err := c.postRaw(ctx, "/v"+apiVersion+"/containers/create", attempt)
+	answer, err := postRaw(ctx, host, "/v"+apiVersion+"/containers/create", attempt)
 	if err != nil {
 		return err
 	}
 	if !strings.Contains(answer, maxBufferSize) {
 		return nil
 	}
-	return refusal("log-opts of the engine's daemon.json has %s, which the engine adds to all containers of its log-driver %s "+
-		"and refuses in the mode blocking, in which pods log so that no output is lost; remove it, or choose another "+
-		"log-driver in daemon.json", maxBufferSize, c.logDriver)
+	return refusal("log-opts of the engine's daemon.json has %s. The engine adds it to containers of its log-driver "+
+		"%s and refuses it in the mode blocking. Pods use that mode so that no output is lost; remove it, or choose "+
+		"another log-driver in daemon.json", maxBufferSize, logDriver)
 }
 
-// maxAnswer bounds what is read of an answer, in bytes.
+// maxAnswer bounds the size of an answer, in bytes.
 const maxAnswer = 64 << 10
 
 // postRaw sends a request that moby's client refuses to send, and returns the
 // text of the answer, whatever its status.
-func (c *Client) postRaw(ctx context.Context, path string, body any) (string, error) {
+func postRaw(ctx context.Context, host, path string, body any) (string, error) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		return "", err
@@ -95,9 +93,8 @@ func (c *Client) postRaw(ctx context.Context, path string, body any) (string, er
 		return "", err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	_, socket, _ := strings.Cut(c.host, "://")
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
+		return new(net.Dialer).DialContext(ctx, "unix", socketPath(host))
 	}}
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {

@@ -12,11 +12,10 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// Engine is what criadapter asks of Docker Engine. All methods are safe for
-// concurrent use, end when their context ends, and return errors typed with
-// github.com/containerd/errdefs; whatever the call, ErrUnavailable means that
-// the engine could not be reached or did not answer, and ErrFailedPrecondition
-// that it is not one that can run pods here, with a sentence that says why.
+// Engine is the part of Docker Engine that criadapter uses. All methods are safe for concurrent use, end when their
+// context ends, and return errors typed with github.com/containerd/errdefs. From any call, ErrUnavailable means that
+// the engine could not be reached or did not answer. ErrFailedPrecondition means that it cannot run pods here; its text
+// says why.
 type Engine interface {
 	System
 	Containers
@@ -37,17 +36,13 @@ type System interface {
 	// LastAnswer returns when the engine last answered any request, if only with
 	// an error; zero before the first time. Events are no answers.
 	LastAnswer() time.Time
-	// LastTimeout returns when a request that Options.RequestTimeout bounds had
-	// last waited nine seconds for its answer (half of RequestTimeout where that
-	// is less; a stop in addition to its grace period), zero before the first
-	// time. Whether the answer came later, and whose deadline was nearer, does
-	// not count.
+	// LastTimeout returns when a request last waited nine seconds for its answer (half of RequestTimeout where that is
+	// less), zero before the first time. Requests that Options.RequestTimeout does not bound do not count; a stop's
+	// wait begins after its grace period. A later answer or a nearer deadline of the caller changes nothing.
 	LastTimeout() time.Time
-	// Events streams container, exec and image events that happened at or
-	// after opts.Since (zero: from now on) into opts.Handle, one at a time and
-	// in the engine's order, until ctx ends, the connection breaks, or Handle is
-	// tens of thousands of events behind. It always returns a non-nil error:
-	// what happened since the last event must then be looked up.
+	// Events passes container, exec and image events since opts.Since (zero: from now on) to opts.Handle, one at a time
+	// and in the engine's order. It ends when ctx ends, the connection breaks, or Handle is tens of thousands of events
+	// behind. It always returns a non-nil error: the caller must then look up what happened since the last event.
 	Events(ctx context.Context, opts EventsOptions) error
 }
 
@@ -56,9 +51,8 @@ type EventsOptions struct {
 	// Since asks the engine to replay events from that time on. Engines keep
 	// only their last 256 events and forget them on a restart.
 	Since time.Time
-	// Subscribed, when not nil, is called once the engine has accepted the
-	// subscription, before the first event: what happens after it is not
-	// missed.
+	// Subscribed, when not nil, is called once the engine has accepted the subscription, before the first event: no
+	// later event is missed.
 	Subscribed func()
 	// Handle is called for each event, in the goroutine that called Events.
 	Handle func(Event)
@@ -85,11 +79,11 @@ type Containers interface {
 	RemoveContainer(ctx context.Context, id string) error
 	// UpdateContainer changes the resources of a container.
 	UpdateContainer(ctx context.Context, id string, resources container.Resources) error
-	// LimitNote replaces the limits in the container's note, which count from its next start on, and returns those that
-	// it had. It does nothing for a container without a note.
+	// LimitNote replaces the limits in the container's note and returns the old ones. They apply from its next start
+	// on. It does nothing for a container without a note.
 	LimitNote(ctx context.Context, id string, limits NoteLimits) (NoteLimits, error)
-	// InspectContainer returns what the engine knows of one container. It is
-	// right at any time, whereas a list may lag behind a die event.
+	// InspectContainer returns the engine's state of one container. It is right at any time, whereas a list may lag
+	// behind a die event.
 	InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error)
 	// ListContainers lists all containers, in any state, that carry the label
 	// key given (with value when not empty).
@@ -105,8 +99,8 @@ type ContainerSpec struct {
 	Config  *container.Config
 	Host    *container.HostConfig
 	Network *network.NetworkingConfig
-	// Note is what the API cannot say, for Features.OCIRuntime, which the container gets
-	// in the place of the engine's default. Nil where there is nothing to say.
+	// Note says what the API cannot, to Features.OCIRuntime: the container gets that runtime in front of its own. Nil
+	// means no note.
 	Note *ocinote.Note `json:",omitempty"`
 }
 
@@ -116,21 +110,21 @@ type NoteLimits struct {
 	Unified        map[string]string
 }
 
-// Checkpoints is the part of Engine that keeps what containers are, and begins others from it. Those calls that need
-// CRIU fail on an engine without it, see Features.NoCheckpoint.
+// Checkpoints is the part of Engine that checkpoints and restores containers. Calls that need CRIU fail on an engine
+// without it, see Features.NoCheckpoint.
 type Checkpoints interface {
 	// PauseContainer stops all processes of a running container where they are. One that is paused fails with
 	// ErrConflict.
 	PauseContainer(ctx context.Context, id string) error
 	// UnpauseContainer lets them go on. A container that is not paused fails with an error of some type.
 	UnpauseContainer(ctx context.Context, id string) error
-	// CreateCheckpoint writes the processes of a container into the directory dir/name, which it makes, with CRIU. They
-	// go on afterwards; engines before 23 do not do it for a paused container. It takes as long as ctx.
+	// CreateCheckpoint writes the processes of a container with CRIU into the directory dir/name, which it makes. They
+	// go on afterwards; a paused container cannot be checkpointed before engine 23. It takes as long as ctx.
 	CreateCheckpoint(ctx context.Context, id, dir, name string) error
-	// RestoreContainer starts a created container with the processes of the checkpoint that is in the directory
-	// checkpoints/name of its own one. It takes as long as ctx.
+	// RestoreContainer starts a created container from the checkpoint in its own directory checkpoints/name. It takes
+	// as long as ctx.
 	RestoreContainer(ctx context.Context, id, name string) error
-	// ListChanges lists what a container has changed of its image's files.
+	// ListChanges lists a container's changes to its image's files.
 	ListChanges(ctx context.Context, id string) ([]container.FilesystemChange, error)
 	// CopyToContainer extracts a tar archive over the root of a container.
 	CopyToContainer(ctx context.Context, id string, archive io.Reader) error
@@ -166,16 +160,13 @@ type ExecState struct {
 // Attachments is the part of Engine that joins the terminals and streams of
 // processes.
 type Attachments interface {
-	// AttachContainer joins the streams of a running container, from now on. The
-	// stream ends when the container does, or when it is closed. CloseWrite ends
-	// the container's standard input if it was created with StdinOnce, and the
-	// attachment otherwise. A container that has ended is joined as well, and
-	// its stream says nothing until the next start: look at it afterwards. One
-	// that ends just then may leave a stream with input open.
+	// AttachContainer joins the streams of a running container, from now on. The stream ends when the container does,
+	// or when it is closed. CloseWrite ends the container's standard input if it was created with StdinOnce, and the
+	// attachment otherwise. An ended container is joined as well, and its stream is silent until the next start: check
+	// afterwards. If it ends during the call, the stream may stay open with its input.
 	AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error)
-	// ContainerLogs returns what a container has written so far to the streams
-	// that opts name, as its log holds it, in the form of Stream.Read. The caller
-	// closes it.
+	// ContainerLogs returns the container's log of the streams in opts, in the form of Stream.Read. The caller closes
+	// it.
 	ContainerLogs(ctx context.Context, id string, opts AttachOptions) (io.ReadCloser, error)
 	// ResizeContainer sets the size of a running container's terminal.
 	ResizeContainer(ctx context.Context, id string, size TerminalSize) error
@@ -218,9 +209,8 @@ type Images interface {
 	PullImage(ctx context.Context, ref string, opts PullOptions) error
 	// LoadImage loads an archive in the format of docker save.
 	LoadImage(ctx context.Context, archive io.Reader) error
-	// SaveImage writes an image to archive, in the format of docker save: its
-	// layers as they were pulled, and manifest.json with their order. What was
-	// written before an error is worth nothing. An error of archive is wrapped.
+	// SaveImage writes an image to archive, in the format of docker save: its layers as they were pulled, and
+	// manifest.json with their order. After an error the archive is unusable. An error of archive is wrapped.
 	SaveImage(ctx context.Context, ref string, archive io.Writer) error
 	// TagImage gives an image one more name.
 	TagImage(ctx context.Context, source, target string) error
@@ -228,10 +218,9 @@ type Images interface {
 	// id with at most one tag. A used image fails with ErrConflict, and so does
 	// an id with more names.
 	RemoveImage(ctx context.Context, ref string) error
-	// ForceRemoveImage removes the image with that id ("sha256:…") and all its
-	// names in one operation of the engine, also when stopped containers were
-	// made from it. The image of a running container, or one that others are
-	// built upon, fails with ErrConflict and keeps its names.
+	// ForceRemoveImage removes the image with that id ("sha256:…") and all its names in one operation of the engine.
+	// Stopped containers do not prevent it. The image of a running container, or one that is the parent of another,
+	// fails with ErrConflict and keeps its names.
 	ForceRemoveImage(ctx context.Context, id string) error
 }
 
@@ -240,9 +229,8 @@ type PullOptions struct {
 	// Auth are the credentials for the registry, nil for none. They are never
 	// logged.
 	Auth *Auth
-	// Progress, when not nil, is called whenever a layer gets on: with the next
-	// bytes of its download (every MiB at most), while it is extracted, and
-	// from one step to the next. A transfer that stands still is silent.
+	// Progress, when not nil, is called on progress of a layer: with each MiB of its download, while it is extracted,
+	// and on each new step. A stalled transfer is silent.
 	Progress func(PullPhase)
 }
 
@@ -251,16 +239,14 @@ type PullPhase int
 
 // The phases of a pull.
 const (
-	// PullMoves is a transfer whose silence means that it stands still.
+	// PullMoves is a transfer that has stalled if it is silent.
 	PullMoves PullPhase = iota
-	// PullQueued is a transfer whose unfinished layers all wait until the engine,
-	// which limits its downloads over all pulls (max-concurrent-downloads), is
-	// done with others'. It is silent until its turn comes. With the containerd
-	// image store it may be queued from the beginning, and counts as such
-	// whenever no layer gets on.
+	// PullQueued is a transfer whose unfinished layers all wait for other pulls: the engine limits its downloads over
+	// all pulls (max-concurrent-downloads). It is silent until its turn comes. With the containerd image store it may
+	// be queued from the beginning, and counts as queued whenever no layer makes progress.
 	PullQueued
-	// PullUnpacks is a transfer whose layers are there, on an engine that
-	// extracts them without a word (containerd image store before API 1.48).
+	// PullUnpacks is a transfer with all layers, on an engine that extracts them silently (containerd image store
+	// before API 1.48).
 	PullUnpacks
 )
 

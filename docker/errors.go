@@ -7,12 +7,40 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 )
 
-// typed turns what the moby client returns into what Engine promises:
+// ErrRegistryUnavailable is the type of a failed pull whose registry could not be reached or answered with a server
+// error. It is not errdefs.ErrUnavailable, which means that the engine is away.
+var ErrRegistryUnavailable = errors.New("registry unavailable")
+
+// op is a request: its name in error messages, and its time limit.
+type op struct {
+	verb, object string
+	// kind is the kind of object, noObject for one that is not checked.
+	kind objectKind
+	// bound is the longest that the request may take, zero for as long as its
+	// caller's context lasts.
+	bound time.Duration
+	// grace is the part of bound that the request may take without a sign that
+	// the engine does not answer: a stop waits for its container.
+	grace time.Duration
+	// endless marks a request that lasts as long as the connection and is not
+	// observed.
+	endless bool
+}
+
+func (o op) String() string {
+	if o.object == "" {
+		return o.verb
+	}
+	return o.verb + " " + o.object
+}
+
+// typed turns the moby client's errors into the ones that Engine promises:
 //
 //   - an answer of the engine keeps the type that its HTTP status has,
 //   - the end of the caller's context stays a context error,
@@ -42,7 +70,7 @@ func typed(ctx context.Context, o op, err error) error {
 // engineAnswer is an error that the engine answered, in the engine's own words alone.
 type engineAnswer struct{ error }
 
-// clientPrefix is what the moby client puts before the engine's words.
+// clientPrefix is the moby client's prefix of the engine's error text.
 const clientPrefix = "Error response from daemon: "
 
 func (a engineAnswer) Error() string { return strings.TrimPrefix(a.error.Error(), clientPrefix) }
@@ -87,10 +115,16 @@ func hasType(err error) bool {
 	return false
 }
 
-// IgnoreNotFound is err, or nil for an errdefs.ErrNotFound: what is to be gone, or may be gone by now, is.
+// IgnoreNotFound returns err, or nil for an errdefs.ErrNotFound.
 func IgnoreNotFound(err error) error {
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
 	return err
+}
+
+// refusal is the error of an engine that criadapter does not work with. Its
+// sentence goes to the operator, in Status and in every call's error.
+func refusal(format string, args ...any) error {
+	return errdefs.ErrFailedPrecondition.WithMessage(fmt.Sprintf(format, args...))
 }

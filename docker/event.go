@@ -2,7 +2,7 @@ package docker
 
 import "time"
 
-// EventKind is what happened, in one set of names for all engines.
+// EventKind names the events of all engines alike.
 type EventKind string
 
 // The events that criadapter acts on. Their order differs between engines: a
@@ -21,7 +21,7 @@ const (
 	ImageChanged     EventKind = "image-changed"
 )
 
-// Event is one thing that happened in the engine.
+// Event is an event of the engine.
 type Event struct {
 	Kind EventKind
 	// ID is the container's full id, or the image's reference or id.

@@ -15,11 +15,9 @@ import (
 
 // Events implements System.
 //
-// A goroutine takes events off the connection as fast as the engine writes
-// them, whatever handle does, because the engine drops what a slow reader does
-// not take. Handle runs in the caller's goroutine. When it is maxQueuedEvents
-// behind, the stream ends with ErrUnavailable rather than lose an event
-// silently.
+// A goroutine takes events off the connection as fast as the engine writes them, because the engine drops what a slow
+// reader does not take. Handle runs in the caller's goroutine. When it is maxQueuedEvents behind, the stream ends with
+// ErrUnavailable, so that no event is lost silently.
 func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
 	o := op{verb: "watch events", endless: true}
 	return c.do(ctx, o, func(ctx context.Context, s *session) error {
@@ -51,25 +49,23 @@ func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
 	})
 }
 
-// subscribe asks for the stream and waits until the engine has accepted it, no
-// longer than the request timeout. The engine sends the HTTP status a moment
-// before it subscribes the connection, so the request names a time from which
-// on to replay even when the caller wants only what is new: then nothing can
-// fall between the two.
+// subscribe asks for the stream and waits until the engine has accepted it, no longer than the request timeout. The
+// engine sends the HTTP status a moment before it subscribes the connection. So the request always names a time to
+// replay from, and no event is lost in between.
 func (c *Client) subscribe(ctx context.Context, cancel context.CancelFunc, s *session, since time.Time) (client.EventsResult, error) {
 	if since.IsZero() {
 		since = time.Now()
 	}
-	noted, note := withResponseNote(ctx)
+	statusCtx, status := withResponseStatus(ctx)
 	impatient := time.AfterFunc(c.timeout, cancel)
-	result := s.api.Events(noted, client.EventsListOptions{
+	result := s.api.Events(statusCtx, client.EventsListOptions{
 		Since:   fmt.Sprintf("%d.%09d", since.Unix(), since.Nanosecond()),
 		Filters: eventFilters(),
 	})
 	if !impatient.Stop() {
 		return result, fmt.Errorf("%w: no answer within %s", errdefs.ErrUnavailable, c.timeout)
 	}
-	if note.take() != http.StatusOK {
+	if status.take() != http.StatusOK {
 		err := <-result.Err
 		if err == nil {
 			err = io.ErrUnexpectedEOF
@@ -79,9 +75,8 @@ func (c *Client) subscribe(ctx context.Context, cancel context.CancelFunc, s *se
 	return result, nil
 }
 
-// pump moves events into the queue until the stream ends, and then its error.
-// It ends, because the stream ends with its context. The engine's reload of its
-// configuration is no event for others.
+// pump moves events into the queue until the stream ends, and then its error. The stream ends with its context. A
+// reload of the engine's configuration is not passed on.
 func pump(stream client.EventsResult, queue *eventQueue, reloaded func()) {
 	for {
 		select {
@@ -143,8 +138,8 @@ var eventKinds = map[events.Type]map[events.Action]EventKind{
 	},
 }
 
-// eventFilters asks the engine for those and no others; the events of probes
-// (exec_create, exec_start) and networks alone would be most of the stream.
+// eventFilters selects these events only. Probes' (exec_create, exec_start) and networks' events would be most of the
+// stream.
 func eventFilters() client.Filters {
 	filters := make(client.Filters)
 	filters.Add("type", string(events.DaemonEventType))

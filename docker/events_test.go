@@ -13,6 +13,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/events"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // streamEvents lets the server answer a subscription with the lines and then
@@ -85,8 +87,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// The engine has read its configuration again, so that the session is another one
-// than the stream's, which is what tells that the engine is gone.
+// After a reload the session is another one than the stream's. The stream's end still means that the engine is gone.
 func TestEventsEndAfterAReload(t *testing.T) {
 	f := newFakeServer(t)
 	f.streamEvents(closed(), `{"Type": "daemon", "Action": "reload", "Actor": {"ID": "x"}}`, diedLine("a", 0))
@@ -120,9 +121,7 @@ func TestEventsRequest(t *testing.T) {
 		t.Errorf("since is %q", query.Get("since"))
 	}
 	var filters map[string]map[string]bool
-	if err := json.Unmarshal([]byte(query.Get("filters")), &filters); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, json.Unmarshal([]byte(query.Get("filters")), &filters))
 	for term, value := range map[string]string{"type": "container", "event": "exec_die"} {
 		if !filters[term][value] {
 			t.Errorf("the filter %s lacks %s: %v", term, value, filters)
@@ -223,7 +222,7 @@ func TestSlowHandler(t *testing.T) {
 	}
 }
 
-// TestEventQueueIsBounded shows that a handler that never catches up is told.
+// TestEventQueueIsBounded shows that a handler that never catches up gets an error.
 func TestEventQueueIsBounded(t *testing.T) {
 	q := newEventQueue()
 	for range maxQueuedEvents + 10 {

@@ -28,9 +28,9 @@ func (c *Client) CreateExec(ctx context.Context, containerID string, opts ExecOp
 func (c *Client) AttachExec(ctx context.Context, execID string, opts ExecOptions) (Stream, error) {
 	var attached client.ExecAttachResult
 	err := c.onExec(ctx, "start exec", execID, func(ctx context.Context, s *session) (err error) {
-		ctx, note := withResponseNote(ctx)
+		ctx, status := withResponseStatus(ctx)
 		attached, err = s.api.ExecAttach(ctx, execID, client.ExecAttachOptions{TTY: opts.TTY})
-		return refusedUpgrade(err, note.take())
+		return refusedUpgrade(err, status.take())
 	})
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"github.com/moby/moby/client/pkg/security"
 )
 
-// facts is what an engine says about itself, before it is judged.
+// facts is the engine's description of itself, unjudged.
 type facts struct {
 	version client.ServerVersionResult
 	info    system.Info
@@ -31,8 +31,8 @@ func readFacts(ctx context.Context, api *client.Client) (facts, error) {
 	return facts{version: version, info: info.Info}, nil
 }
 
-// apiCDI is the API version since which the engine knows CDI devices. One that does not inject them lists no
-// directories with their specifications.
+// apiCDI is the API version since which the engine knows CDI devices. An engine that does not inject them lists no CDI
+// directories.
 const apiCDI = "1.44"
 
 // features condenses the facts for the other packages.
@@ -90,8 +90,7 @@ func hasContainerdStore(status [][2]string) bool {
 	return slices.Contains(status, [2]string{"driver-type", "io.containerd.snapshotter.v1"})
 }
 
-// seccompProfile returns what the security option seccomp says of its profile,
-// nothing for the engine's own, which 20.10 calls "default".
+// seccompProfile returns the profile in the security option seccomp, empty for the engine's own ("default" on 20.10).
 func seccompProfile(option security.Option) string {
 	for _, pair := range option.Options {
 		if pair.Key == "profile" && pair.Value != "default" && pair.Value != "builtin" {

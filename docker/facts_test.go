@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestFeatures(t *testing.T) {
@@ -47,9 +49,7 @@ func TestFeatures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts{version: c.version, peer: os.Getpid()}
-			if err := json.Unmarshal([]byte(c.info), &f.info); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, json.Unmarshal([]byte(c.info), &f.info))
 			got := f.features(c.api)
 			if !strings.Contains(got.NoCheckpoint, "experimental") {
 				t.Errorf("without experimental features it lacks %q", got.NoCheckpoint)
@@ -99,12 +99,8 @@ func TestCanLowerOOMScore(t *testing.T) {
 			proc := t.TempDir()
 			for file, text := range c.files {
 				path := filepath.Join(proc, file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				testutil.Must(t, os.WriteFile(path, []byte(text), 0o600))
 			}
 			if got := canLowerOOMScore(witness(proc, 7)); got != c.want {
 				t.Errorf("got %t", got)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/system"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // fakeServer serves as much of Docker's API on a unix socket as a connection
@@ -57,9 +59,7 @@ func newFakeServer(t *testing.T) *fakeServer {
 func (f *fakeServer) start() {
 	f.t.Helper()
 	listener, err := net.Listen("unix", f.socket)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	f.server = &http.Server{Handler: f, ConnState: func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			f.accept.Add(1)
@@ -150,9 +150,7 @@ func (f *fakeServer) hang() http.HandlerFunc {
 func (f *fakeServer) dial(timeout time.Duration) *Client {
 	f.t.Helper()
 	c, err := Dial(Options{Host: "unix://" + f.socket, RequestTimeout: timeout})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	f.t.Cleanup(func() { _ = c.Close() })
 	return c
 }

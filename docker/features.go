@@ -2,9 +2,8 @@ package docker
 
 import "slices"
 
-// Features is what the engine of one connection is and can do. It is
-// immutable: a new connection, and an engine that read its daemon.json again,
-// get a new value.
+// Features describes the engine of one connection. It is immutable: a new connection, or a reload of daemon.json, gives
+// a new value.
 type Features struct {
 	// ServerVersion is the engine's own version, "20.10.24".
 	ServerVersion string
@@ -28,29 +27,26 @@ type Features struct {
 	Root string
 	// Runtimes are the names of the OCI runtimes, in lexical order.
 	Runtimes []string
-	// SandboxedRuntimes are those of Runtimes, and of DefaultRuntime, that are
-	// known to give a container a machine or a network stack of its own (Kata
-	// Containers, gVisor), which takes the interfaces of its network namespace
-	// when it boots. They are in lexical order.
+	// SandboxedRuntimes are the runtimes, DefaultRuntime included, that give a container a machine or a network stack
+	// of its own (Kata Containers, gVisor). These take the interfaces of the network namespace when they boot. They are
+	// in lexical order.
 	SandboxedRuntimes []string
-	// RecursiveReadOnly are those of Runtimes that make a mount read-only with all
-	// that is mounted below it: the engine, the kernel and the runtime have to.
+	// RecursiveReadOnly are the runtimes that make a mount read-only with all mounts below it. The engine and the
+	// kernel support it, too.
 	RecursiveReadOnly []string
-	// OCIRuntime is the runtime that does what the API cannot say; a container gets it by
-	// ContainerSpec.Note.
+	// OCIRuntime is the runtime for ContainerSpec.Note, which says what the API cannot.
 	OCIRuntime OCIRuntime
-	// DefaultRuntime is the runtime of containers that name none.
+	// DefaultRuntime is the runtime of containers without one.
 	DefaultRuntime string
 	LiveRestore    bool
 	// Seccomp, AppArmor, SELinux, UserNSRemap and Rootless repeat the engine's
 	// security options.
 	Seccomp, AppArmor, SELinux, userNSRemap, rootless bool
-	// SeccompProfile is the profile of containers that name none: empty for the
-	// engine's own, "unconfined", or the path of a file.
+	// SeccompProfile is the profile of containers without one: empty for the engine's own, "unconfined", or the path of
+	// a file.
 	SeccompProfile string
-	// BridgeAddress is the host's address at which the default bridge publishes
-	// ports that name none ("ip" in daemon.json), empty for all addresses and
-	// for an engine that was dialed without Options.Bridge.
+	// BridgeAddress is the host's address at which the default bridge publishes ports without an address ("ip" in
+	// daemon.json). It is empty for all addresses, and without Options.Bridge.
 	BridgeAddress string
 	// BridgeFault says why the default bridge cannot connect pods, empty where it can
 	// and for an engine that was dialed without Options.Bridge.
@@ -59,8 +55,7 @@ type Features struct {
 	CDI bool
 	// NoCheckpoint says what the engine lacks to checkpoint containers and to restore them, empty when it can.
 	NoCheckpoint string
-	// HugePages are the sizes of huge pages ("2MB") whose use the controller hugetlb limits
-	// on this node, in lexical order.
+	// HugePages are the sizes of huge pages ("2MB") that the controller hugetlb limits on this node, in lexical order.
 	HugePages []string
 	// SwapLimit says whether the engine can limit swap.
 	SwapLimit bool

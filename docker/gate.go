@@ -9,9 +9,8 @@ import (
 	"github.com/moby/moby/api/types/mount"
 )
 
-// newerField is a field of a request that came with an API version above the
-// oldest supported one. Older engines ignore it silently, which would start
-// containers that lack what was asked for.
+// newerField is a field of a request that came with an API version above the oldest supported one. Older engines ignore
+// it silently, and would start a container without it.
 type newerField struct {
 	name  string
 	since string

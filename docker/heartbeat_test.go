@@ -56,9 +56,7 @@ func TestLastTimeoutWithADeadlineOfTheCaller(t *testing.T) {
 			f.handle("GET /containers/hangs/json", f.hang())
 			f.handle("POST /containers/hangs/stop", f.hang())
 			c := f.dial(4 * time.Second)
-			if err := c.Ping(testContext(t)); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, c.Ping(testContext(t)))
 			ctx, cancel := context.WithTimeout(testContext(t), 3900*time.Millisecond)
 			defer cancel()
 			ended := make(chan error, 1)

@@ -27,7 +27,7 @@ func limitedHugePages(root string, cgroupVersion int) []string {
 	return sizes
 }
 
-// hasHugetlb reports whether the controller is mounted (v1), or is there for all (v2).
+// hasHugetlb reports whether the controller is mounted (v1), or enabled at the root (v2).
 func hasHugetlb(root string, cgroupVersion int) bool {
 	const controller = "hugetlb"
 	if cgroupVersion >= 2 {

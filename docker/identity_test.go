@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestInitialIdentity(t *testing.T) {
@@ -16,12 +18,8 @@ func TestInitialIdentity(t *testing.T) {
 	bundle := filepath.Join(root, "moby", id)
 	write := func(file, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		testutil.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(filepath.Join(bundle, "config.json"), spec)
 	write(filepath.Join(root, "proc/7/status"), "Name:\tx\nPid:\t7\nPPid:\t5\n")
@@ -30,9 +28,7 @@ func TestInitialIdentity(t *testing.T) {
 	write(filepath.Join(root, "proc/9/status"), "Name:\tx\n")
 	write(filepath.Join(root, "proc/5/status"), "Name:\tcontainerd-shim\n")
 	for pid, dir := range map[string]string{"5": bundle, "6": "/"} {
-		if err := os.Symlink(dir, filepath.Join(root, "proc", pid, "cwd")); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Symlink(dir, filepath.Join(root, "proc", pid, "cwd")))
 	}
 	got, err := initialIdentity(filepath.Join(root, "proc"), id, 7)
 	if want := (Identity{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}}); err != nil || !reflect.DeepEqual(got, want) {

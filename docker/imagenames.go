@@ -12,12 +12,10 @@ import (
 // image's name.
 const noName = "<none>"
 
-// tidyNames makes an image's names the same whatever engine listed them: without
-// placeholders and doubles, and names by digest among the digests alone. Engines
-// with the containerd image store have those of an image that was pulled by digest
-// among the tags, too; among the digests they have the bare digest of an image
-// that lacks this platform, and in lists that of one repository alone. There an
-// image's id is its manifest's digest, by which every repository has it.
+// tidyNames makes an image's names the same for all engines: without placeholders and doubles, and with digests only
+// among digests. Engines with the containerd image store list digests of a pulled image among its tags, too. An image
+// that lacks this platform has a bare digest among its digests. Their lists have the digest of one repository only.
+// There an image's id is its manifest's digest, by which every repository has it.
 func tidyNames(id string, tags, digests []string, containerdImageStore bool) (tidyTags, tidyDigests []string) {
 	add := func(names *[]string, name string) {
 		if !strings.Contains(name, noName) && !slices.Contains(*names, name) {

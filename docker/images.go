@@ -51,10 +51,7 @@ func (c *Client) InspectImage(ctx context.Context, ref string) (*image.InspectRe
 // the caller whether the transfer is alive.
 func (c *Client) PullImage(ctx context.Context, ref string, opts PullOptions) error {
 	defer step.At("engine: pull image")()
-	o := op{verb: "pull image", object: ref}
-	if err := checkImage(ref); err != nil {
-		return typed(ctx, o, err)
-	}
+	o := op{verb: "pull image", kind: anImage, object: ref}
 	auth, err := encodeAuth(opts.Auth)
 	if err != nil {
 		return typed(ctx, o, err)
@@ -128,16 +125,12 @@ func (k *errorKeeper) err() error {
 // SaveImage implements Images. It lasts as long as its context.
 func (c *Client) SaveImage(ctx context.Context, ref string, archive io.Writer) error {
 	defer step.At("engine: save image")()
-	o := op{verb: "save image", object: ref}
-	if err := checkImage(ref); err != nil {
-		return typed(ctx, o, err)
-	}
 	// Engines answer for an image that they do not have with one error or
 	// another, some of them within the archive.
 	if _, err := c.InspectImage(ctx, ref); err != nil {
 		return err
 	}
-	return c.do(ctx, o, func(ctx context.Context, s *session) error {
+	return c.do(ctx, op{verb: "save image", kind: anImage, object: ref}, func(ctx context.Context, s *session) error {
 		saved, err := s.api.ImageSave(ctx, []string{ref})
 		if err != nil {
 			return err

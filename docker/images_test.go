@@ -79,8 +79,7 @@ func TestPullProgress(t *testing.T) {
 	}
 }
 
-// TestPullErrors has the engine's answers as 20.10 gave them to a registry in
-// trouble, and those of later engines.
+// TestPullErrors has answers of Docker 20.10 and later engines to a registry in trouble.
 func TestPullErrors(t *testing.T) {
 	inStream := func(message string) http.HandlerFunc {
 		return answer(200, `{"status":"Pulling from x","id":"1"}`+"\n"+`{"errorDetail":{"message":`+message+`},"error":`+message+`}`)
@@ -256,7 +255,7 @@ func TestPullQueuedSilently(t *testing.T) {
 	}
 }
 
-// TestPullUnpacksSilently has the streams of Docker Engine 24 and 27 with the containerd image store, which report
+// TestPullUnpacksSilently has the streams of Docker Engine 24 and 27 with the containerd image store. They report
 // nothing between the last download and the end of the pull.
 func TestPullUnpacksSilently(t *testing.T) {
 	const m, q, u = PullMoves, PullQueued, PullUnpacks

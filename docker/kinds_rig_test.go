@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -29,13 +30,9 @@ func TestRigRefusesUserNSRemap(t *testing.T) {
 	env := rigenv.Require(t)
 	const id = "65534"
 	nobody, err := user.LookupId(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	ids := filepath.Join(t.TempDir(), "ids")
-	if err := os.WriteFile(ids, []byte(nobody.Username+":100000:65536\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(ids, []byte(nobody.Username+":100000:65536\n"), 0o644))
 	for _, path := range []string{"/etc/subuid", "/etc/subgid"} {
 		if err := unix.Mount(ids, path, "", unix.MS_BIND, ""); err != nil { // in the rig's namespace alone
 			t.Fatalf("%s: %v", path, err)
@@ -64,21 +61,15 @@ func wantRefusal(t *testing.T, opts engine.Options, advice string) {
 		t.Fatal(err)
 	}
 	e, err := engine.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := e.Start(rigContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, e.Start(rigContext(t)))
 	client, err := docker.Dial(docker.Options{Host: e.Host()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	err = client.Ping(rigContext(t))
 	if !errors.Is(err, errdefs.ErrFailedPrecondition) || !strings.Contains(err.Error(), advice) {

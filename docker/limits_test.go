@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestReadLimits(t *testing.T) {
@@ -16,9 +18,7 @@ func TestReadLimits(t *testing.T) {
 		t.Fatalf("%d limits of this process, want %d: %+v", len(got), len(limitTitles), got)
 	}
 	var want unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &want); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &want))
 	if !slices.Contains(got, Limit{Name: "nofile", Soft: int64(want.Cur), Hard: int64(want.Max)}) {
 		t.Errorf("the kernel says %+v for nofile, read %+v", want, got)
 	}
@@ -51,12 +51,8 @@ func TestWitness(t *testing.T) {
 	proc := t.TempDir()
 	for pid, name := range map[int]string{7: "dockerd", 1: "systemd"} {
 		dir := filepath.Join(proc, strconv.Itoa(pid))
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "comm"), []byte(name+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Mkdir(dir, 0o700))
+		testutil.Must(t, os.WriteFile(filepath.Join(dir, "comm"), []byte(name+"\n"), 0o600))
 	}
 	for pid, want := range map[int]string{7: "7", 1: "self", 9: "self", 0: "self"} {
 		if got := witness(proc, pid); got != filepath.Join(proc, want) {

@@ -8,9 +8,29 @@ import (
 	"github.com/distribution/reference"
 )
 
-// checkObject refuses what cannot be the id or name of a container or an exec
-// before it becomes part of a URL path, where "../images/x" would reach another
-// kind of object. Such an object does not exist, hence ErrNotFound.
+// objectKind is a kind of object that a request names in its URL path.
+type objectKind string
+
+const (
+	noObject   objectKind = ""
+	aContainer objectKind = "container"
+	anExec     objectKind = "exec"
+	anImage    objectKind = "image"
+)
+
+// check refuses what cannot be the name of an object of this kind.
+func (k objectKind) check(name string) error {
+	switch k {
+	case noObject:
+		return nil
+	case anImage:
+		return checkImage(name)
+	}
+	return checkObject(string(k), name)
+}
+
+// checkObject refuses impossible ids and names of containers and execs before they become part of a URL path:
+// "../images/x" would reach another kind of object. The object does not exist, hence ErrNotFound.
 func checkObject(kind, id string) error {
 	if id == "" || strings.Trim(id, ".") == "" || strings.ContainsFunc(id, notInName) {
 		return fmt.Errorf("%w: no such %s: %q", errdefs.ErrNotFound, kind, id)

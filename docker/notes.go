@@ -26,9 +26,8 @@ func withRuntime(host *container.HostConfig, runtime string) *container.HostConf
 	return &changed
 }
 
-// saveNote writes the note of a container that was just made. Without it the
-// container could not start, so it is removed when that fails. A crash between the
-// two leaves a container that nobody was given.
+// saveNote writes the note of a new container. Without it the container could not start, so it is removed when that
+// fails. After a crash in between no client has the container's id.
 func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) error {
 	defer step.At("note: write")()
 	note.Engine, note.EngineRoot = s.engineID, s.features.Root
@@ -43,8 +42,8 @@ func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) er
 	return errors.Join(fmt.Errorf("note for the OCI runtime: %w", err), undoErr)
 }
 
-// mapVolumes has the volumes that the engine made for the container's image belong to whom they belong to inside of its
-// user namespace, if it has one. Which those are the engine alone knows.
+// mapVolumes maps the owners in the volumes of the container's image into its user namespace, if it has one. Only the
+// engine knows these volumes.
 func (s *session) mapVolumes(ctx context.Context, id string, note *ocinote.Note) error {
 	if note.UserNamespace() == "" {
 		return nil
@@ -80,8 +79,8 @@ func (c *Client) LimitNote(ctx context.Context, id string, limits NoteLimits) (o
 	return old, s.notes.Save(id, note)
 }
 
-// removeNote removes the note of a container that is gone, if it has one, also where
-// no more are made. One that stays is removed when a program connects to the engine.
+// removeNote removes the note of a container that is gone, if it has one, even when notes are switched off. A failed
+// removal is repeated when a client connects to the engine.
 func (s *session) removeNote(ctx context.Context, id string) {
 	defer step.At("note: remove")()
 	s.forgetNote(ctx, id)

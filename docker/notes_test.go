@@ -12,9 +12,10 @@ import (
 	"github.com/moby/moby/api/types/system"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The volumes that the engine makes for an image are mapped, and no other mount that nobody asked for.
+// The volumes that the engine makes for an image are mapped, and no other mount.
 func TestVolumesOfAnImageAreMapped(t *testing.T) {
 	id := strings.Repeat("0a", 32)
 	f := newFakeServer(t)
@@ -22,17 +23,13 @@ func TestVolumesOfAnImageAreMapped(t *testing.T) {
 		{"Type": "bind", "Destination": "/etc/hosts"}, {"Type": "volume", "Destination": "/var/lib/data"}, {"Type": "bind", "Destination": "/asked"}]}`))
 	f.handle("DELETE /containers/"+id, answer(http.StatusNoContent, ""))
 	s, err := f.dial(0).session(testContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	own := *s
 	own.features.OCIRuntime.Notes = ocinote.Dir(t.TempDir())
 	note := ocinote.Note{Namespaces: map[string]string{"user": "/pin"}, MappedMounts: []string{"/asked"}}
 	for user, want := range map[string][]string{"/pin": {"/asked", "/var/lib/data"}, "": {"/asked"}} {
 		note.Namespaces = map[string]string{"user": user}
-		if err := own.saveNote(testContext(t), id, note); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, own.saveNote(testContext(t), id, note))
 		if got, err := own.features.OCIRuntime.Notes.Load(id); err != nil || !slices.Equal(got.MappedMounts, want) {
 			t.Errorf("with the user namespace %q: %q, %v", user, got.MappedMounts, err)
 		}
@@ -55,9 +52,7 @@ func TestRuntimeBehindANote(t *testing.T) {
 	c := p.dialAuto()
 	for runtime, want := range map[string]string{"": "/opt/crun", "crun": "/opt/crun", "runc": "runc"} {
 		id, err := c.CreateContainer(testContext(t), ContainerSpec{Name: "x", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{Runtime: runtime}, Note: &ocinote.Note{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if note, err := p.notes.Load(id); err != nil || note.Runtime.Path != want {
 			t.Errorf("the runtime %q: %+v, %v", runtime, note.Runtime, err)
 		}
@@ -73,9 +68,7 @@ func TestLimitsOfANote(t *testing.T) {
 	id := strings.Repeat("0a", 32)
 	c := newFakeServer(t).dial(0)
 	s, err := c.session(testContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	own := *s
 	own.notes = ocinote.Dir(t.TempDir())
 	c.current.Store(&own)
@@ -86,9 +79,7 @@ func TestLimitsOfANote(t *testing.T) {
 		}
 	}
 	note := ocinote.Note{Hostname: "a", Unified: map[string]string{"memory.low": "1"}}
-	if err := own.notes.Save(id, note); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, own.notes.Save(id, note))
 	old, err := c.LimitNote(testContext(t), id, limits)
 	if err != nil || old.Unified["memory.low"] != "1" {
 		t.Errorf("before it had %+v, %v", old, err)

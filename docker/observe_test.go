@@ -11,9 +11,11 @@ import (
 
 	"github.com/containerd/errdefs"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// observed collects what a client's observer is told.
+// observed collects the calls of a client's observer.
 type observed struct {
 	mu   sync.Mutex
 	over []string // "call: error's kind"
@@ -66,9 +68,7 @@ func TestCallsAreObserved(t *testing.T) {
 	})
 	var o observed
 	c, err := Dial(Options{Host: "unix://" + f.socket, Observe: o.observe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer c.Close()
 	check := func(want ...string) {
 		t.Helper()
@@ -76,9 +76,7 @@ func TestCallsAreObserved(t *testing.T) {
 			t.Errorf("observed %q, want %q", got, want)
 		}
 	}
-	if err := c.StartContainer(testContext(t), "x"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, c.StartContainer(testContext(t), "x"))
 	check("connect: ok", "start container: ok")
 	// The engine can continue the trace.
 	if got, want := <-parents, "00-01000000000000000000000000000000-0200000000000000-01"; got != want {
@@ -104,9 +102,7 @@ func TestEventStreamIsNoCall(t *testing.T) {
 	f.handle("GET /events", answer(http.StatusOK, ""))
 	var o observed
 	c, err := Dial(Options{Host: "unix://" + f.socket, Observe: o.observe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer c.Close()
 	subscribed := false
 	err = c.Events(testContext(t), EventsOptions{Subscribed: func() { subscribed = true }, Handle: func(Event) {}})

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
@@ -50,37 +49,7 @@ type probe struct {
 	selinux bool
 }
 
-// prove completes what is known to work. Its Fault says why the runtime does not work at all, and is empty otherwise.
-func (p probe) prove(ctx context.Context, proven OCIRuntime) OCIRuntime {
-	if err := p.tidyProbes(ctx); err != nil {
-		log.G(ctx).WithError(err).Warn("cannot remove containers of earlier proofs of the OCI runtime")
-	}
-	if !proven.RecursiveReadOnly && hasMountSetattr() {
-		if err := p.proveRecursive(ctx); err == nil {
-			proven.RecursiveReadOnly, proven.Fault = true, ""
-		} else {
-			log.G(ctx).WithError(err).Info("OCI runtime criadapter-oci was not seen to make mounts read-only recursively")
-		}
-	}
-	if !proven.Works() {
-		if err := p.proveGroup(ctx); err != nil {
-			proven.Fault = err.Error()
-			return proven
-		}
-		proven.Fault = ""
-	}
-	if !proven.UserNamespaces {
-		proven.NoUserNamespaces = ""
-		if err := p.proveUsers(ctx); err != nil {
-			proven.NoUserNamespaces = err.Error()
-		}
-		proven.UserNamespaces = proven.NoUserNamespaces == ""
-	}
-	return proven
-}
-
-// tidyNotes removes the notes of containers that the engine does not have any more,
-// which somebody else has removed, and unfinished ones.
+// tidyNotes removes unfinished notes, and notes of containers that another client has removed.
 func (p probe) tidyNotes(ctx context.Context, notes ocinote.Dir) error {
 	if err := notes.Sweep(); err != nil {
 		return err
@@ -104,7 +73,7 @@ func (p probe) tidyNotes(ctx context.Context, notes ocinote.Dir) error {
 	return err
 }
 
-// tidyProbes removes containers of probes whose makers have ended, or hang.
+// tidyProbes removes probe containers whose process has ended or hangs.
 func (p probe) tidyProbes(ctx context.Context) error {
 	list, err := p.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", probeLabel)})
 	if err != nil {
@@ -123,9 +92,8 @@ func (p probe) tidyProbes(ctx context.Context) error {
 	return err
 }
 
-// isProbe reports whether a container with the label of probes is one. An image or a pod may have the label, too: only
-// a probe has the name and the image of probes as well. The list may show an image by its id, so the container is
-// inspected.
+// isProbe reports whether a container with the probes' label is one. An image or a pod may have the label, too, but not
+// the name and the image of probes as well. The list may show an image by its id, so the container is inspected.
 func (p probe) isProbe(ctx context.Context, c container.Summary) (bool, error) {
 	if !slices.ContainsFunc(c.Names, func(name string) bool { return strings.HasPrefix(name, "/"+probeName) }) {
 		return false, nil
@@ -162,7 +130,7 @@ func (p probe) loadImage(ctx context.Context) error {
 	return followTransfer(decodeMessages(answer), newTransferred(Features{}), nil)
 }
 
-// proveGroup starts a container whose note gives it a group, and looks whether it has it.
+// proveGroup starts a container whose note adds a group, and checks that its process has it.
 func (p probe) proveGroup(ctx context.Context) error {
 	return p.run(ctx, p.groupNote(), nil, p.lookForGroup)
 }
@@ -258,7 +226,7 @@ func (p probe) run(ctx context.Context, note ocinote.Note, mounts []mount.Mount,
 	return look(inspect.Container.State.Pid)
 }
 
-// lookForGroup fails when the process has not the group of its note.
+// lookForGroup fails when the process lacks the group of its note.
 func (p probe) lookForGroup(pid int) error {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {

@@ -60,9 +60,7 @@ func newProbed(t *testing.T) *probed {
 		Credential: &syscall.Credential{Groups: []uint32{probeGroup}}, Pdeathsig: syscall.SIGKILL, Unshareflags: syscall.CLONE_NEWNS,
 	}
 	ready, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if err := cmd.Start(); err != nil {
 		t.Skip("needs root: ", err)
 	}
@@ -105,9 +103,7 @@ func newProbed(t *testing.T) *probed {
 func (p *probed) dialAuto() *Client {
 	p.t.Helper()
 	c, err := Dial(Options{Host: "unix://" + p.socket, OCIRuntime: OCIRuntimeAuto})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testutil.Must(p.t, err)
 	p.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -122,9 +118,7 @@ func TestProofIsCompletedLater(t *testing.T) {
 		c.current.Store(nil)
 		p.starts.Store(0)
 		s, err := c.session(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		r, proof := s.features.OCIRuntime, c.proof.Load()
 		if r.Name == "" || r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "no memory") || r.RecursiveReadOnly != wantReadOnly {
 			t.Errorf("got %+v", r)
@@ -265,9 +259,7 @@ func TestProofsThatAreNotTaken(t *testing.T) {
 	for name, text := range map[string]string{
 		"damaged": "{", "of another runtime": `{"of":"other","proven":{"Name":"criadapter"}}`, "of none that works": `{"of":"this","proven":{}}`,
 	} {
-		if err := found.Notes.SaveProof([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, found.Notes.SaveProof([]byte(text)))
 		if p := loadProof("this", found); p.proven.Works() || !p.due() || p.proven.Name != found.Name {
 			t.Errorf("%s: got %+v", name, p)
 		}
@@ -279,13 +271,10 @@ func TestProgramsAreIdentified(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runtime")
 	identify := func() programID { return identifyPrograms("/proc/self", path)[0] }
 	missing := identify()
-	if err := os.WriteFile(path, []byte("old"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte("old"), 0o755))
 	old := identify()
-	if err := errors.Join(os.WriteFile(path, []byte("newer"), 0o755), os.Chtimes(path, time.Now(), time.Unix(1, 0))); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t,
+		errors.Join(os.WriteFile(path, []byte("newer"), 0o755), os.Chtimes(path, time.Now(), time.Unix(1, 0))))
 	if newer := identify(); missing == old || newer == old || missing.Path != path {
 		t.Errorf("%+v, %+v and %+v", missing, old, newer)
 	}
@@ -304,9 +293,7 @@ func TestProbesAloneAreTidied(t *testing.T) {
 	for id, image := range images {
 		list = append(list, container.Summary{ID: id, Names: []string{names[id]}, Labels: map[string]string{probeLabel: "0"}})
 		text, err := json.Marshal(map[string]any{"Id": id, "Config": map[string]any{"Image": image}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		p.handle("GET /containers/"+id+"/json", answer(http.StatusOK, string(text)))
 		p.handle("DELETE /containers/"+id, func(w http.ResponseWriter, _ *http.Request) {
 			removed <- id
@@ -314,9 +301,7 @@ func TestProbesAloneAreTidied(t *testing.T) {
 		})
 	}
 	text, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	p.handle("GET /containers/json", answer(http.StatusOK, string(text)))
 	if _, err := p.dialAuto().Features(testContext(t)); err != nil {
 		t.Fatal(err)

@@ -16,14 +16,14 @@ import (
 	"github.com/criadapter/criadapter/internal/userns"
 )
 
-// The ids that a probe maps. They are nobody's while it runs.
+// The ids that a probe maps. They belong to no user of the node.
 const (
 	probeUsers    = 1 << 30
 	probeUserSize = 1 << 16
 )
 
-// proveUsers starts a container in a user namespace that was made before, as a pod's is, with a mount of the notes'
-// directory, and looks whether its root and its files are those of the namespace.
+// proveUsers starts a container in a user namespace that was made before, like a pod's, with a mount of the notes'
+// directory. It checks that the namespace owns the container's root and its files.
 func (p probe) proveUsers(ctx context.Context) error {
 	if p.selinux {
 		return errors.New("the engine confines containers with SELinux, and a root with mapped owners would be without the container's label")

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/moby/moby/api/types/system"
-	"github.com/moby/moby/client"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
@@ -27,17 +25,16 @@ const (
 	OCIRuntimeRequired OCIRuntimeMode = "required"
 )
 
-// OCIRuntime is the engine's runtime that reads the notes of containers (package
-// ocinote): criadapter-oci in front of the engine's default runtime. The zero value
-// is that of an engine without it.
+// OCIRuntime is the engine's runtime that reads the notes of containers (package ocinote): criadapter-oci in front of
+// the engine's default runtime. The zero value means that the engine has none.
 type OCIRuntime struct {
-	// Name is the engine's for it, of daemon.json or containerd's for the shim, empty for none. It is no
+	// Name is the engine's name for it: from daemon.json, or containerd's for the shim. It is empty for none. It is no
 	// runtime handler for pods, and not among Features.Runtimes.
 	Name string
 	// Notes is where it looks for notes.
 	Notes ocinote.Dir
-	// Fault says why the runtime is used for nothing new, empty where containers have shown that it works. Containers
-	// of pods that it holds already get their notes all the same.
+	// Fault says why new containers do not use the runtime, empty where a container has proved that it works.
+	// Containers of its existing pods still get their notes.
 	Fault string
 	// RecursiveReadOnly says whether the default runtime behind it and the kernel make
 	// mounts read-only with all that is mounted below them.
@@ -48,7 +45,7 @@ type OCIRuntime struct {
 	NoUserNamespaces string
 }
 
-// Works reports whether there is a runtime that new pods and containers may count on.
+// Works reports whether new pods and containers may use the runtime.
 func (r OCIRuntime) Works() bool { return r.Name != "" && r.Fault == "" }
 
 // ociProgram is the name of the program.
@@ -58,9 +55,8 @@ const ociProgram = "criadapter-oci"
 const installRuntime = `install criadapter-oci and, for an engine before 23, add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} ` +
 	"to daemon.json (systemctl reload docker), or use --oci-runtime=auto"
 
-// findOCIRuntime looks for the runtime among an engine's, and for the real one behind
-// it. Both are empty where there is none. One of daemon.json is preferred to the shim,
-// because the engine passes it its own options.
+// findOCIRuntime returns the engine's OCI runtime and the real one behind it, both empty without one. A runtime of
+// daemon.json is preferred to the shim, because the engine passes it its own options.
 func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, error) {
 	for _, name := range slices.Sorted(maps.Keys(info.Runtimes)) {
 		runtime := info.Runtimes[name].Runtime
@@ -78,33 +74,6 @@ func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, e
 	}
 	real, err := realRuntime(info.Runtimes, info.DefaultRuntime)
 	return OCIRuntime{Name: shimRuntime, Notes: ocinote.DefaultDir}, real, err
-}
-
-// FindOCIRuntime returns the runtime that the engine has, without using it: whether it
-// works, and so RecursiveReadOnly and UserNamespaces, is not known. The zero value stands for none. It fails
-// where the engine's configuration makes it unusable.
-func (c *Client) FindOCIRuntime(ctx context.Context) (OCIRuntime, error) {
-	var found OCIRuntime
-	err := c.short(ctx, op{verb: "look for criadapter-oci"}, func(ctx context.Context, s *session) error {
-		info, err := s.api.Info(ctx, client.InfoOptions{})
-		if err != nil {
-			return err
-		}
-		found, _, err = findOCIRuntime(info.Info, s.shim)
-		return err
-	})
-	return found, err
-}
-
-// OCIRuntimeWorks reports whether the engine has the runtime, and whether it works, as far as that is known without a
-// request. Both are false while there is no connection, and where the runtime is not looked for.
-func (c *Client) OCIRuntimeWorks() (found, works bool) {
-	s := c.current.Load()
-	if s == nil {
-		return false, false
-	}
-	r := s.features.OCIRuntime
-	return r.Name != "", r.Works()
 }
 
 // notesOf reads the program's own flag in runtimeArgs of daemon.json.
@@ -134,14 +103,6 @@ func realRuntime(runtimes map[string]system.RuntimeWithStatus, name string) (oci
 		return ocinote.Runtime{}, fmt.Errorf("the runtime %q has no program that %s could become", name, ociProgram)
 	}
 	return ocinote.Runtime{Path: real.Path, Args: real.Args}, nil
-}
-
-// realRuntime is what stands behind the runtime of a container with a note: the container's own runtime.
-func (s *session) realRuntime(spec ContainerSpec) (ocinote.Runtime, error) {
-	if spec.Host == nil || spec.Host.Runtime == "" || spec.Host.Runtime == s.features.DefaultRuntime {
-		return s.real, nil
-	}
-	return realRuntime(s.runtimes, spec.Host.Runtime)
 }
 
 // withoutOCIRuntime are the names of runtimes that pods may name.

@@ -22,9 +22,7 @@ import (
 func dialOCI(t *testing.T, own *engine.Engine, mode docker.OCIRuntimeMode) (*docker.Client, docker.Features, error) {
 	t.Helper()
 	client, err := docker.Dial(docker.Options{Host: own.Host(), OCIRuntime: mode})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	features, err := client.Features(rigContext(t))
 	return client, features, err
@@ -35,9 +33,7 @@ func dialOCI(t *testing.T, own *engine.Engine, mode docker.OCIRuntimeMode) (*doc
 func TestRigOCIRuntimeIsProven(t *testing.T) {
 	env := rigenv.Require(t)
 	broken := filepath.Join(t.TempDir(), "criadapter-oci")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\nexec runc \"$@\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(broken, []byte("#!/bin/sh\nexec runc \"$@\"\n"), 0o755))
 	for name, c := range map[string]struct {
 		runtimes map[string]any
 		proven   bool
@@ -88,9 +84,7 @@ for arg in "$@"; do
 done
 exec runc "$@"
 `
-	if err := os.WriteFile(old, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(old, []byte(script), 0o755))
 	own, _ := startEngine(t, env, "oci-old", map[string]any{
 		"default-runtime": "old",
 		"runtimes": map[string]any{
@@ -109,12 +103,8 @@ exec runc "$@"
 func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	own, env := startEngine(t, rigenv.Require(t), "oci-notes", nil)
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
 	notes := features.OCIRuntime.Notes
 	var ids []string
 	for range 2 {
@@ -124,25 +114,17 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 		}
 		ids = append(ids, id)
 	}
-	if err := client.RemoveContainer(rigContext(t), ids[0]); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, client.RemoveContainer(rigContext(t), ids[0]))
 	// The other one goes where the runtime is switched off.
 	ours, err := notes.Load(ids[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	other, _, err := dialOCI(t, own, docker.OCIRuntimeOff)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.RemoveContainer(rigContext(t), ids[1]); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, other.RemoveContainer(rigContext(t), ids[1]))
 	if left, err := notes.List(); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}
-	// Somebody else removes a container while events tell of it.
+	// Another client removes a container while events report it.
 	id := notedContainer(t, client, env)
 	events, stop := context.WithCancel(t.Context())
 	subscribed, ended := make(chan struct{}), make(chan error, 1)
@@ -151,9 +133,7 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	}()
 	<-subscribed
 	raw, err := mobyclient.New(mobyclient.WithHost(own.Host()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer raw.Close()
 	if _, err := raw.ContainerRemove(rigContext(t), id, mobyclient.ContainerRemoveOptions{}); err != nil {
 		t.Fatal(err)
@@ -166,15 +146,11 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	})
 	stop()
 	<-ended
-	// Somebody else has removed a container, and another engine's note is nobody's here.
-	if err := notes.Save(ids[1], ours); err != nil {
-		t.Fatal(err)
-	}
+	// Another client has removed a container. Notes of another engine are left alone.
+	testutil.Must(t, notes.Save(ids[1], ours))
 	foreign := strings.Repeat("f0", 32)
 	t.Cleanup(func() { _ = notes.Remove(foreign) }) // engines that know the shim share the directory
-	if err := notes.Save(foreign, ocinote.Note{Engine: "another"}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, notes.Save(foreign, ocinote.Note{Engine: "another"}))
 	if _, _, err := dialOCI(t, own, docker.OCIRuntimeAuto); err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +165,7 @@ func TestRigUserNamespacesNeedLayers(t *testing.T) {
 	env := rigenv.Require(t)
 	own, _ := startEngine(t, env, "oci-copies", map[string]any{"storage-driver": engine.CopyDriver(env)})
 	_, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if r := features.OCIRuntime; r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "only the layers of the kernel's overlay") {
 		t.Errorf("got %+v", r)
 	}
@@ -205,8 +179,6 @@ func notedContainer(t *testing.T, client *docker.Client, env rigenv.Env) string 
 		Host:    &container.HostConfig{NetworkMode: "none"},
 		Network: &network.NetworkingConfig{}, Note: &ocinote.Note{Hostname: "noted"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return id
 }

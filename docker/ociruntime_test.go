@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/api/types/system"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestFindOCIRuntime(t *testing.T) {
@@ -37,7 +38,7 @@ func TestFindOCIRuntime(t *testing.T) {
 			"s", `{"s": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "/opt/crun"}}, "c": {"path": "criadapter-oci"}}`, false,
 			OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "/opt/crun"}, "",
 		},
-		"runc's shim, which nobody lists": {
+		"runc's shim, which is not listed": {
 			"io.containerd.runc.v2", `{"c": {"path": "criadapter-oci"}}`, false,
 			OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "runc"}, "",
 		},
@@ -53,9 +54,7 @@ func TestFindOCIRuntime(t *testing.T) {
 		"the default":  {"c", `{"c": {"path": "criadapter-oci"}}`, false, OCIRuntime{}, ocinote.Runtime{}, "default-runtime"},
 	} {
 		info := system.Info{DefaultRuntime: c.fallback}
-		if err := json.Unmarshal([]byte(c.runtimes), &info.Runtimes); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, json.Unmarshal([]byte(c.runtimes), &info.Runtimes))
 		found, real, err := findOCIRuntime(info, c.shim)
 		if found != c.found || !reflect.DeepEqual(real, c.real) {
 			t.Errorf("%s: found %+v, %+v", name, found, real)

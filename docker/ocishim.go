@@ -8,18 +8,15 @@ import (
 )
 
 const (
-	// shimRuntime is the name under which an engine has the runtime without having been
-	// told of it: containerd runs shimProgram for it.
+	// shimRuntime is the runtime's name on an engine that does not configure it: containerd runs shimProgram for it.
 	shimRuntime = "io.containerd.criadapter.v2"
 	shimProgram = "containerd-shim-criadapter-v2"
-	// apiShim is the API version since which containers may name a shim, that of Docker
-	// Engine 23.
+	// apiShim is the API version since which containers may name a shim (Docker Engine 23).
 	apiShim = "1.42"
 )
 
-// hasShim reports whether an engine's containerd would find shimProgram, by the engine's
-// process that dir stands for: on its PATH, which is that of containerd where the engine
-// or systemd started it, or beside dockerd. A container proves it later.
+// hasShim reports whether an engine's containerd would find shimProgram on its PATH or beside dockerd. dir is the
+// engine's process, whose PATH containerd inherits from it or from systemd. A container proves it later.
 func hasShim(dir string) bool {
 	root := filepath.Join(dir, "root")
 	for _, place := range append(searchPath(dir), programDir(dir)) {
@@ -34,9 +31,9 @@ func hasShim(dir string) bool {
 	return false
 }
 
-// searchPath is the PATH of a process.
+// searchPath is the PATH of a process, nil where it cannot be read.
 func searchPath(dir string) []string {
-	environ, _ := os.ReadFile(filepath.Join(dir, "environ")) // one that cannot be read has none
+	environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
 		if path, ok := strings.CutPrefix(string(variable), "PATH="); ok {
 			return filepath.SplitList(path)

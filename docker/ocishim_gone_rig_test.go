@@ -14,6 +14,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -26,21 +27,15 @@ func TestRigShimWithoutTheProgram(t *testing.T) {
 	own, err := engine.New(engine.Options{
 		Dir: filepath.Join(env.WorkDir, "docker-shimgone"), Env: env, Path: bin, Config: map[string]any{"runtimes": map[string]any{}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := own.Start(rigContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, own.Start(rigContext(t)))
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if !features.Supports("1.42") {
 		return // it runs no shims by their names, see TestRigShimNeedsNoConfiguration
 	}
@@ -49,28 +44,20 @@ func TestRigShimWithoutTheProgram(t *testing.T) {
 		t.Errorf("the runtime in the note is %+v, %v", note.Runtime, err)
 	}
 	link := filepath.Join(filepath.Dir(bin), "libexec/criadapter/runc")
-	if err := os.Rename(link, link+".away"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(link, link+".away"))
 	output, err := runIn(t, client, id, "id", "-G")
 	if strings.HasPrefix(output, "0") || err == nil && output == "" {
 		t.Errorf("without the program a command says %q, %v", output, err)
 	}
-	if err := os.Rename(link+".away", link); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(link+".away", link))
 	lookAtNoted(t, client, id)
-	if err := client.RemoveContainer(rigContext(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, client.RemoveContainer(rigContext(t), id))
 }
 
 // startNoted starts a container that has a note.
 func startNoted(t *testing.T, env rigenv.Env, client *docker.Client) string {
 	t.Helper()
-	if err := client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
 	id, err := client.CreateContainer(rigContext(t), docker.ContainerSpec{
 		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sleep", "1000"}, NetworkDisabled: true},
 		Host:   &container.HostConfig{NetworkMode: "none"}, Network: &network.NetworkingConfig{},
@@ -79,9 +66,7 @@ func startNoted(t *testing.T, env rigenv.Env, client *docker.Client) string {
 	if err == nil {
 		err = client.StartContainer(rigContext(t), id)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return id
 }
 
@@ -101,16 +86,12 @@ func runIn(t *testing.T, client *docker.Client, id string, command ...string) (s
 	return string(output), errors.Join(err, stream.Close())
 }
 
-// installShim lays the program out as a package does, for a test that takes parts away, and returns the directory that
-// is to be on PATH.
+// installShim installs the program as a package does, for a test that takes parts away. It returns the directory for
+// PATH.
 func installShim(t *testing.T, env rigenv.Env) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "shim")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(filepath.Dir(env.OCIRuntime), ".."))); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, os.CopyFS(dir, os.DirFS(filepath.Join(filepath.Dir(env.OCIRuntime), ".."))))
 	return filepath.Join(dir, "bin")
 }

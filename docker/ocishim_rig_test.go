@@ -19,6 +19,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -29,12 +30,8 @@ func startWithShim(t *testing.T, env rigenv.Env, name string, config map[string]
 	own, err := engine.New(engine.Options{
 		Dir: filepath.Join(env.WorkDir, "docker-"+name), Env: env, Config: config, Path: filepath.Dir(env.OCIRuntime),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := own.Start(rigContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, own.Start(rigContext(t)))
 	t.Cleanup(func() {
 		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -50,9 +47,7 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	env := rigenv.Require(t)
 	own := startWithShim(t, env, "shim", map[string]any{"runtimes": map[string]any{}})
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if slices.Contains(features.Runtimes, shim) {
 		t.Errorf("pods may name the runtime: %v", features.Runtimes)
 	}
@@ -65,52 +60,36 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	if features.OCIRuntime.Name != shim || !features.OCIRuntime.RecursiveReadOnly {
 		t.Fatalf("the runtime is %+v", features.OCIRuntime)
 	}
-	if err := client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
 	id, err := client.CreateContainer(rigContext(t), docker.ContainerSpec{
 		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sleep", "1000"}, NetworkDisabled: true},
 		Host:   &container.HostConfig{NetworkMode: "none"}, Network: &network.NetworkingConfig{},
 		Note: &ocinote.Note{Hostname: "noted", Process: ocinote.Process{Groups: &[]uint32{4242}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.StartContainer(rigContext(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, client.StartContainer(rigContext(t), id))
 	lookAtNoted(t, client, id)
-	if err := client.RemoveContainer(rigContext(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, client.RemoveContainer(rigContext(t), id))
 	if left, err := features.OCIRuntime.Notes.List(); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}
 }
 
-// TestRigRecursiveMountByTheShim makes a container with a note and a recursive read-only mount on an engine that has
-// the runtime by its shim alone, of which it lists no features.
+// TestRigRecursiveMountByTheShim makes a container with a note and a recursive read-only mount. The engine has the
+// runtime only by its shim, and lists no features of it.
 func TestRigRecursiveMountByTheShim(t *testing.T) {
 	env := rigenv.Require(t)
 	own := startWithShim(t, env, "shimrro", map[string]any{"runtimes": map[string]any{}})
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if !features.Supports("1.42") {
 		return // it runs no shims by their names, see TestRigShimNeedsNoConfiguration
 	}
-	if err := client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
 	dir, err := os.MkdirTemp(env.WorkDir, "below")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	below := filepath.Join(dir, "below")
-	if err := errors.Join(os.Mkdir(below, 0o755), unix.Mount("below", below, "tmpfs", 0, "")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, errors.Join(os.Mkdir(below, 0o755), unix.Mount("below", below, "tmpfs", 0, "")))
 	t.Cleanup(func() { _ = unix.Unmount(below, unix.MNT_DETACH) })
 	spec, err := translate.Container(translate.ContainerInput{
 		Config: &runtimeapi.ContainerConfig{
@@ -132,17 +111,11 @@ func TestRigRecursiveMountByTheShim(t *testing.T) {
 		},
 		ImageID: env.Image(rigImage), Features: features,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	id, err := client.CreateContainer(rigContext(t), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.RemoveContainer(rigContext(t), id) })
-	if err := client.StartContainer(rigContext(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, client.StartContainer(rigContext(t), id))
 	const want = "touch: /recursive/below/x: Read-only file system\r\nwritten\r\n"
 	if got := runInside(t, client, id, "touch /recursive/below/x && echo written; touch /plain/below/y && echo written"); got != want {
 		t.Errorf("inside: %q, want %q", got, want)
@@ -153,9 +126,7 @@ func TestRigRecursiveMountByTheShim(t *testing.T) {
 func lookAtNoted(t *testing.T, client *docker.Client, id string) {
 	t.Helper()
 	inspect, err := client.InspectContainer(rigContext(t), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", inspect.State.Pid))
 	if err != nil || !strings.Contains(string(status), "Groups:\t0 4242 \n") {
 		t.Errorf("from outside the process is %v\n%s", err, status)
@@ -170,13 +141,9 @@ func runInside(t *testing.T, client *docker.Client, id, script string) string {
 	t.Helper()
 	opts := docker.ExecOptions{Command: []string{"sh", "-c", script}, Stdout: true, Stderr: true, TTY: true}
 	execID, err := client.CreateExec(rigContext(t), id, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stream, err := client.AttachExec(rigContext(t), execID, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	output, err := io.ReadAll(stream)
 	if err != nil {

@@ -22,13 +22,9 @@ func TestHasShim(t *testing.T) {
 		process := t.TempDir()
 		testutil.WriteFile(t, filepath.Join(process, "environ"), c.environ)
 		place := filepath.Join(process, "root", c.at)
-		if err := os.MkdirAll(place, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(place, 0o755))
 		for link, target := range map[string]string{filepath.Join(place, shimProgram): "/not/seen/from/here", filepath.Join(process, "exe"): c.exe} {
-			if err := os.Symlink(target, link); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.Symlink(target, link))
 		}
 		if got := hasShim(process); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)

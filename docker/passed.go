@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// dockerdName is what the kernel calls the engine's process.
+// dockerdName is the kernel's name for the engine's process.
 const dockerdName = "dockerd"
 
 func isDockerd(dir string) bool {
@@ -16,8 +16,8 @@ func isDockerd(dir string) bool {
 	return err == nil && strings.TrimSpace(string(name)) == dockerdName
 }
 
-// behind is the engine's process where peer, which listens on its socket, may be another one that has passed it on, as
-// systemd does (docker.socket): the dockerd that has the socket open. It is peer where there is none to be seen.
+// behind returns the engine's process. peer listens on its socket, but may have passed it on, as systemd does
+// (docker.socket). Then it is the dockerd that has the socket open, and peer if none is seen.
 func behind(proc string, peer int, socket string) int {
 	if isDockerd(filepath.Join(proc, strconv.Itoa(peer))) {
 		return peer
@@ -32,7 +32,7 @@ func behind(proc string, peer int, socket string) int {
 	return peer
 }
 
-// socketLinks is what the links in /proc/PID/fd are to whom listens at a path.
+// socketLinks returns the targets of links in /proc/PID/fd that a process has which listens at a path.
 func socketLinks(proc, socket string) map[string]bool {
 	links := map[string]bool{}
 	want, err := os.Stat(socket)

@@ -5,39 +5,29 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // The engine is who has the socket open, not who listens first, nor another dockerd.
 func TestEngineBehindASocketThatIsPassedOn(t *testing.T) {
 	socket, proc := filepath.Join(t.TempDir(), "s"), t.TempDir()
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = listener.Close() }()
 	link := socket + "-link"
-	if err := os.Symlink(socket, link); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Symlink(socket, link))
 	process := func(pid, name, files string) {
 		dir := filepath.Join(proc, pid)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "comm"), []byte(name+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(files, filepath.Join(dir, "fd")); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(dir, 0o700))
+		testutil.Must(t, os.WriteFile(filepath.Join(dir, "comm"), []byte(name+"\n"), 0o600))
+		testutil.Must(t, os.Symlink(files, filepath.Join(dir, "fd")))
 	}
 	process("1", "systemd", "/proc/self/fd")
 	process("5", "dockerd", t.TempDir())
 	process("7", "dockerd", "/proc/self/fd")
 	process("9", "proxy", "/proc/self/fd")
-	if err := os.Symlink("/proc/self/net", filepath.Join(proc, "net")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Symlink("/proc/self/net", filepath.Join(proc, "net")))
 	for name, c := range map[string]struct {
 		peer   int
 		socket string

@@ -48,9 +48,8 @@ func readPeer(ctx context.Context, host string) (int, error) {
 	return int(cred.Pid), nil
 }
 
-// witness returns the directory of /proc that tells what the engine's process may
-// do. Where no dockerd is seen behind the socket (but a proxy), our own process is
-// the best witness of what this machine allows.
+// witness returns the directory in /proc that shows the engine's permissions. Without a visible dockerd behind the
+// socket (but a proxy) it is our own process's, which is the best approximation.
 func witness(proc string, peer int) string {
 	dir := filepath.Join(proc, strconv.Itoa(peer))
 	if !isDockerd(dir) {
@@ -59,10 +58,9 @@ func witness(proc string, peer int) string {
 	return dir
 }
 
-// canLowerOOMScore reports whether containers can get a negative oom_score_adj:
-// the process that dir stands for has CAP_SYS_RESOURCE and is in the initial
-// user namespace, the only one in which the kernel honours it here. What cannot
-// be read counts as yes, because then an engine that is fine is not degraded.
+// canLowerOOMScore reports whether containers can get a negative oom_score_adj. The process of dir needs
+// CAP_SYS_RESOURCE in the initial user namespace. Unreadable facts count as yes, so that a working engine is not
+// degraded.
 func canLowerOOMScore(dir string) bool {
 	if uidMap, err := os.ReadFile(filepath.Join(dir, "uid_map")); err == nil {
 		if !slices.Equal(strings.Fields(string(uidMap)), []string{"0", "0", "4294967295"}) {

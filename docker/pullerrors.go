@@ -2,18 +2,12 @@ package docker
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errhttp"
 	"github.com/moby/moby/api/types/jsonstream"
 )
-
-// ErrRegistryUnavailable is the type of a pull that failed because the registry
-// could not be reached or answered with a server error, while the engine was
-// fine. It is not errdefs.ErrUnavailable, which stands for the engine.
-var ErrRegistryUnavailable = errors.New("registry unavailable")
 
 // transferError types an error that came inside a progress stream. Engines may
 // put a status code next to it; 20.10 has only the text.
@@ -24,10 +18,8 @@ func transferError(e *jsonstream.Error) error {
 	return registryError(e.Message)
 }
 
-// pullError types the refusal of a pull before its progress stream began. A
-// missing repository or tag has the status 404; what the registry, or the way to
-// it, answered otherwise has 500 on 20.10, with the text that registryError
-// reads.
+// pullError types the refusal of a pull before its progress stream began. A missing repository or tag has the status
+// 404. Any other error of the registry or the way to it has 500 on 20.10, with the text that registryError reads.
 func pullError(err error) error {
 	if err == nil || !errdefs.IsInternal(err) {
 		return err
@@ -42,11 +34,9 @@ type registryMessage struct {
 	kind           error
 }
 
-// registryMessages is the only place where the text of an error decides its
-// type. The texts are those of the registry's error codes (OCI distribution
-// specification), of net/http's status lines and of Go's network errors. They
-// were seen on 20.10 unless they name a later engine's wording. The table is
-// never written to.
+// registryMessages is the only place where the text of an error decides its type. It has the texts of the registry's
+// error codes (OCI distribution specification), of net/http's status lines and of Go's network errors. They were seen
+// on 20.10 unless they name a later engine. The table is never written to.
 var registryMessages = []registryMessage{
 	{suffix: "no basic auth credentials", kind: errdefs.ErrUnauthenticated},
 	{prefix: "unauthorized", kind: errdefs.ErrUnauthenticated},
@@ -86,9 +76,8 @@ var registryCodes = map[string]error{
 	"UNAVAILABLE":      ErrRegistryUnavailable,
 }
 
-// registryDocument reads the code out of the registry's own error document,
-// which engine 29 passes on as it is when the registry does not say that it is
-// JSON. It is nil when the message ends in no such document.
+// registryDocument reads the code out of the registry's own error document. Engine 29 passes the document on unchanged
+// when the registry does not declare it as JSON. It is nil when the message ends in no such document.
 func registryDocument(message string) error {
 	start := strings.Index(message, `{"errors":`)
 	if start < 0 {
@@ -103,8 +92,7 @@ func registryDocument(message string) error {
 	return registryCodes[document.Errors[0].Code]
 }
 
-// registryError types a message of the registry or of the way to it, ErrUnknown
-// when the message says nothing that is known.
+// registryError types a message of the registry or of the way to it, ErrUnknown for an unknown message.
 func registryError(message string) error {
 	if kind := registryDocument(message); kind != nil {
 		return described{kind, message}

@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// APIRecursiveReadOnly is the API version since which the engine makes
-// read-only mounts recursive, unless told otherwise.
+// APIRecursiveReadOnly is the API version since which the engine makes read-only mounts recursive by default.
 const APIRecursiveReadOnly = "1.44"
 
-// runtimeFeatures is the key of what an OCI runtime says of itself (the output
-// of `runc features`), in the engine's description of its runtimes.
+// runtimeFeatures is the key of an OCI runtime's own description (the output of `runc features`), in the engine's
+// description of its runtimes.
 const runtimeFeatures = "org.opencontainers.runtime-spec.features"
 
 // recursiveReadOnly returns the runtimes that can make mounts read-only
@@ -32,8 +31,8 @@ func recursiveReadOnly(runtimes map[string]system.RuntimeWithStatus, apiVersion 
 	return out
 }
 
-// knowsMountOption reports whether a runtime lists a mount option among its
-// features. One that tells nothing of them has none.
+// knowsMountOption reports whether a runtime lists a mount option among its features. A runtime without a list has
+// none.
 func knowsMountOption(features, option string) bool {
 	var said struct {
 		MountOptions []string `json:"mountOptions"`

@@ -5,42 +5,36 @@ import (
 	"net/http"
 )
 
-// responseNote receives the status of the HTTP response to the request that
-// was made with its context. The moby client says neither when an event stream
-// was accepted nor with which status an exec was refused.
-type responseNote struct {
-	status chan int
-}
+// responseStatus receives the status of the HTTP response to the request that was made with its context. The moby
+// client reports neither when an event stream was accepted nor with which status an exec was refused.
+type responseStatus chan int
 
-type responseNoteKey struct{}
+type responseStatusKey struct{}
 
-// withResponseNote returns a context whose requests note their response.
-func withResponseNote(ctx context.Context) (context.Context, *responseNote) {
-	note := &responseNote{status: make(chan int, 1)}
-	return context.WithValue(ctx, responseNoteKey{}, note), note
+// withResponseStatus returns a context whose requests send the status of their response to the channel returned.
+func withResponseStatus(ctx context.Context) (context.Context, responseStatus) {
+	status := make(responseStatus, 1)
+	return context.WithValue(ctx, responseStatusKey{}, status), status
 }
 
 // take returns the status of the first response, 0 when there was none so far.
-func (n *responseNote) take() int {
+func (s responseStatus) take() int {
 	select {
-	case status := <-n.status:
+	case status := <-s:
 		return status
 	default:
 		return 0
 	}
 }
 
-// noteResponse is a client.ResponseHook.
-func noteResponse(resp *http.Response) {
+// sendStatus is a client.ResponseHook.
+func sendStatus(resp *http.Response) {
 	if resp.Request == nil {
 		return
 	}
-	note, ok := resp.Request.Context().Value(responseNoteKey{}).(*responseNote)
-	if !ok {
-		return
-	}
+	status, _ := resp.Request.Context().Value(responseStatusKey{}).(responseStatus)
 	select {
-	case note.status <- resp.StatusCode:
+	case status <- resp.StatusCode:
 	default:
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -25,12 +26,8 @@ func startEngine(t *testing.T, env rigenv.Env, name string, config map[string]an
 	own, err := engine.New(engine.Options{
 		Dir: env.WorkDir + "/docker-" + name, Env: env, Config: config,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := own.Start(rigContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, own.Start(rigContext(t)))
 	t.Cleanup(func() {
 		if err := own.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -47,9 +44,7 @@ func TestAbsence(t *testing.T) {
 		Engine: dialRig(t, env), Image: env.Image(rigImage), Pullable: env.Image("test/multi:a"), Prefix: uniquePrefix("absence"),
 	}
 	dockertest.ConformanceAbsence(t, subject, own.Kill, func() {
-		if err := own.Start(rigContext(t)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, own.Start(rigContext(t)))
 	})
 }
 
@@ -58,9 +53,7 @@ func TestAbsence(t *testing.T) {
 func TestFeaturesOfTheRig(t *testing.T) {
 	env := rigenv.Require(t)
 	features, err := dialRig(t, env).Features(rigContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if features.Root != env.DockerRoot || features.NegativeOOMScore != env.NegativeOOM || !features.Seccomp {
 		t.Errorf("%+v, but the rig is %+v", features, env)
 	}
@@ -71,14 +64,10 @@ func TestFeaturesOfTheRig(t *testing.T) {
 func TestSystemFeatures(t *testing.T) {
 	env := rigenv.RequireSystem(t)
 	c, err := docker.Dial(docker.Options{Host: env.DockerHost})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = c.Close() }()
 	features, err := c.Features(rigContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if features.NegativeOOMScore != env.NegativeOOM || features.Root != env.DockerRoot {
 		t.Errorf("%+v, but the rig is %+v", features, env)
 	}
@@ -160,20 +149,14 @@ func TestAnonymousVolumesGo(t *testing.T) {
 		Config: &container.Config{Image: env.Image(rigImage), Volumes: map[string]struct{}{"/data": {}}},
 		Host:   &container.HostConfig{NetworkMode: "none"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	seen, err := c.InspectContainer(rigContext(t), id)
 	if err != nil || len(seen.Mounts) != 1 || seen.Mounts[0].Name == "" {
 		t.Fatalf("the container's mounts are %+v, %v", seen, err)
 	}
-	if err := c.RemoveContainer(rigContext(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, c.RemoveContainer(rigContext(t), id))
 	api, err := client.New(client.WithHost(env.DockerHost))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = api.Close() }()
 	if _, err := api.VolumeInspect(rigContext(t), seen.Mounts[0].Name, client.VolumeInspectOptions{}); !errdefs.IsNotFound(err) {
 		t.Errorf("the volume is still there: %v", err)
@@ -190,17 +173,11 @@ func TestInitialIdentityOfARealContainer(t *testing.T) {
 		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sleep", "600"}, User: "1234:4321"},
 		Host:   &container.HostConfig{NetworkMode: "none", GroupAdd: []string{"77"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = c.RemoveContainer(rigContext(t), id) })
-	if err := c.StartContainer(rigContext(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, c.StartContainer(rigContext(t), id))
 	seen, err := c.InspectContainer(rigContext(t), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	got, err := docker.InitialIdentity(id, seen.State.Pid)
 	if err != nil || got.UID != 1234 || got.GID != 4321 || !slices.Contains(got.Groups, 77) {
 		t.Errorf("got %+v, %v", got, err)

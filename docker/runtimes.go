@@ -9,19 +9,16 @@ import (
 	"github.com/moby/moby/api/types/system"
 )
 
-// sandboxedPrograms are the words by which the programs and shims are known that
-// boot a machine or bring a network stack of their own: Kata Containers and its
-// forerunner runV, gVisor, Firecracker, Quark, the unikernels of urunc and
-// Nabla, and nerdbox.
+// sandboxedPrograms are words in the names of programs and shims that boot a machine or bring a network stack of their
+// own: Kata Containers and its forerunner runV, gVisor, Firecracker, Quark, the unikernels of urunc and Nabla, and
+// nerdbox.
 var sandboxedPrograms = []string{
 	"kata", "katacontainers", "runv", "runsc", "gvisor", "firecracker", "quark", "urunc", "runnc", "nerdbox",
 }
 
-// sandboxedRuntimes returns the names of the runtimes that are known to boot a
-// machine or to bring a network stack of their own, in lexical order. Any other
-// counts as runc's kin, which runs processes in namespaces of the node's kernel:
-// a node may have its own wrapper of runc. The default may be a shim that is not
-// among the runtimes.
+// sandboxedRuntimes returns the runtimes with a machine or a network stack of their own, in lexical order. Any other
+// counts as like runc, which runs processes in namespaces of the node's kernel: a node may have its own wrapper of
+// runc. The default may be a shim that is not among the runtimes.
 func sandboxedRuntimes(runtimes map[string]system.RuntimeWithStatus, fallback string) []string {
 	candidates := slices.AppendSeq([]string{fallback}, maps.Keys(runtimes))
 	slices.Sort(candidates)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/moby/moby/api/types/system"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestSandboxedRuntimes(t *testing.T) {
@@ -29,9 +31,7 @@ func TestSandboxedRuntimes(t *testing.T) {
 		"runc-by-name": {"path": "/usr/bin/runsc"}
 	}`
 	var runtimes map[string]system.RuntimeWithStatus
-	if err := json.Unmarshal([]byte(info), &runtimes); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, json.Unmarshal([]byte(info), &runtimes))
 	want := []string{"fc", "gvisor", "gvisor-shim", "io.containerd.kata.v2", "kata-bin", "kata-by-runc-shim", "kata-qemu", "kata-shim", "kata2", "runc-by-name", "shim-path"}
 	if got := sandboxedRuntimes(runtimes, "wrapper"); !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)

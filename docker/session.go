@@ -1,33 +1,27 @@
 package docker
 
 import (
-	"context"
 	"time"
 
-	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// minAPIVersion is the API of Docker Engine 20.10, the oldest supported one.
-const minAPIVersion = "1.41"
-
-// session is one connection to one engine: a client with its negotiated API
-// version and what that engine can do. It is immutable, and dropped as a whole
-// when a call finds the engine away, because the engine that comes back may be
+// session is one connection to one engine: a client with its negotiated API version, and the engine's features. It is
+// immutable. It is dropped as a whole when a call finds the engine away, because the engine that comes back may be
 // another version.
 type session struct {
 	api      *client.Client
 	features Features
 	// engineID is the engine's own id.
 	engineID string
-	// notes is where notes of its containers may lie, whether they are made or not.
+	// notes is the directory of its containers' notes, also when notes are switched off.
 	notes ocinote.Dir
 	// shim says whether the engine's containerd finds the runtime by itself.
 	shim bool
-	// real is what stands behind Features.OCIRuntime, the engine's default runtime.
+	// real is the runtime behind Features.OCIRuntime: the engine's default runtime.
 	real ocinote.Runtime
 	// runtimes are all of the engine's.
 	runtimes map[string]system.RuntimeWithStatus
@@ -36,170 +30,13 @@ type session struct {
 	until time.Time
 }
 
-// outdated reports whether the engine is to be looked at again.
+// outdated reports whether the engine is due for another look.
 func (s *session) outdated() bool { return !s.until.IsZero() && time.Now().After(s.until) }
 
-// session returns the current session or connects. Only one caller connects at
-// a time, the others wait for it, each no longer than its context.
-func (c *Client) session(ctx context.Context) (*session, error) {
-	if s := c.current.Load(); s != nil {
-		if s.outdated() {
-			c.lookAgain(ctx)
-		}
-		return s, nil
+// realRuntime returns the runtime behind criadapter-oci for a container with a note: the container's own.
+func (s *session) realRuntime(spec ContainerSpec) (ocinote.Runtime, error) {
+	if spec.Host == nil || spec.Host.Runtime == "" || spec.Host.Runtime == s.features.DefaultRuntime {
+		return s.real, nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	select {
-	case c.connecting <- struct{}{}:
-		defer func() { <-c.connecting }()
-	case <-bounded.Done():
-		return nil, c.notConnected(ctx, bounded.Err())
-	}
-	if s := c.current.Load(); s != nil {
-		return s, nil
-	}
-	return c.open(ctx, bounded)
-}
-
-// notConnected types the error of a connect, nil for none.
-func (c *Client) notConnected(ctx context.Context, err error) error {
-	return typed(ctx, op{verb: "connect to Docker Engine at", object: c.host, bound: c.timeout}, err)
-}
-
-// lookAgain replaces an outdated session in the background, unless that is under way. No request waits for it: a
-// runtime that does not work may take proofTimeout to show that, and a request that waits so long would make the engine
-// count as hanging. Where it fails, what was known counts, and the next request tries it again.
-func (c *Client) lookAgain(ctx context.Context) {
-	select {
-	case c.connecting <- struct{}{}:
-	default:
-		return
-	}
-	go func() {
-		defer func() { <-c.connecting }()
-		if s := c.current.Load(); s == nil || !s.outdated() {
-			return
-		}
-		ctx := context.WithoutCancel(ctx)
-		bounded, cancel := context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-		if _, err := c.open(ctx, bounded); err != nil {
-			log.G(ctx).WithError(err).Debug("cannot look at Docker Engine again")
-		}
-	}()
-}
-
-// open connects and makes what it finds the current session. bounded is ctx with the bound of a connect. The caller
-// holds the token of c.connecting.
-func (c *Client) open(ctx, bounded context.Context) (*session, error) {
-	reloads := c.reloads.Load()
-	observing, observed := c.observe(bounded, "connect")
-	s, err := c.connect(observing)
-	err = c.notConnected(ctx, err)
-	observed(err)
-	if err != nil {
-		return nil, err
-	}
-	if c.current.Store(s); c.reloads.Load() != reloads {
-		c.current.CompareAndSwap(s, nil) // what was found may be of before the reload
-	}
-	log.G(ctx).WithFields(log.Fields{
-		"host":          c.host,
-		"version":       s.features.ServerVersion,
-		"apiVersion":    s.features.APIVersion,
-		"storageDriver": s.features.StorageDriver,
-		"cgroupVersion": s.features.CgroupVersion,
-		"cgroupDriver":  s.features.CgroupDriver,
-	}).Info("connected to Docker Engine")
-	return s, nil
-}
-
-// drop forgets a session whose engine is away; the next call connects anew. None is
-// dropped for nil.
-func (c *Client) drop(ctx context.Context, s *session, reason error) {
-	if s == nil || !c.current.CompareAndSwap(s, nil) {
-		return
-	}
-	_ = s.api.Close()
-	log.G(ctx).WithField("host", c.host).WithError(reason).Warn("lost connection to Docker Engine")
-}
-
-// renew forgets the session, because the engine has read its daemon.json again:
-// the next call finds out what the engine can do now. Calls that are under way
-// go on, and their connections close once they are idle.
-func (c *Client) renew(ctx context.Context) {
-	c.reloads.Add(1)
-	if c.current.Swap(nil) != nil {
-		log.G(ctx).WithField("host", c.host).Info("the Docker Engine read its configuration again")
-	}
-}
-
-// connect negotiates the API version, reads what the engine is and can do, and
-// refuses engines that cannot run pods.
-func (c *Client) connect(ctx context.Context) (_ *session, err error) {
-	peer, err := readPeer(ctx, c.host)
-	if err != nil {
-		return nil, err
-	}
-	api, err := c.newAPI()
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			_ = api.Close()
-		}
-	}()
-	// The error of a failed negotiation is not used: what makes it fail is an
-	// engine that is too old, which is refused by name instead.
-	ping, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
-	switch {
-	case ping.APIVersion == "" && err != nil:
-		return nil, err
-	case ping.APIVersion == "":
-		return nil, refusal("what listens there names no Docker API version, so it is not Docker Engine")
-	case versionLess(ping.APIVersion, minAPIVersion):
-		return nil, c.tooOld(ctx, ping.APIVersion)
-	case err != nil:
-		return nil, err
-	}
-	found, err := readFacts(ctx, api)
-	if err != nil {
-		return nil, err
-	}
-	found.peer = behind("/proc", peer, socketPath(c.host)) // now that the engine runs: it has answered
-	features := found.features(api.ClientVersion())
-	if err := checkEngine(ctx, api, found, features); err != nil {
-		return nil, err
-	}
-	if c.logDriver != "" && c.logDriver == found.info.LoggingDriver {
-		if err := c.checkLogOptions(ctx, features.APIVersion); err != nil {
-			return nil, err
-		}
-	}
-	if c.bridge {
-		if features.BridgeAddress, features.BridgeFault, err = lookAtBridge(ctx, api); err != nil {
-			return nil, err
-		}
-	}
-	s := &session{api: api, features: features, engineID: found.info.ID, runtimes: found.info.Runtimes}
-	s.shim = features.Supports(apiShim) && hasShim(witness("/proc", found.peer))
-	return s, c.addOCIRuntime(ctx, s, found)
-}
-
-// tooOld refuses an engine, by its own version when that is known. Podman 3 names
-// an API version below 20.10's.
-func (c *Client) tooOld(ctx context.Context, apiVersion string) error {
-	name := "Docker Engine"
-	if api, err := c.newAPI(client.WithAPIVersion(apiVersion)); err == nil {
-		defer func() { _ = api.Close() }()
-		if v, err := api.ServerVersion(ctx, client.ServerVersionOptions{}); err == nil {
-			if isPodman(v) {
-				return podmanRefusal()
-			}
-			name += " " + v.Version
-		}
-	}
-	return refusal("%s (API %s) is too old: 20.10 or later is needed", name, apiVersion)
+	return realRuntime(s.runtimes, spec.Host.Runtime)
 }

@@ -95,9 +95,7 @@ func TestRefusalOfPodman(t *testing.T) {
 			f.change(func() { f.apiVersion = apiVersion })
 			for _, question := range []string{"version", "info"} {
 				text, err := os.ReadFile(filepath.Join("testdata", "podman-4.3.1", question+".json"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, err)
 				f.handle("GET /"+question, answer(http.StatusOK, string(text)))
 			}
 			err := f.dial(0).Ping(testContext(t))
@@ -129,8 +127,7 @@ func TestRefusalEndsWithItsCause(t *testing.T) {
 	}
 }
 
-// TestForwardedSocket shows that an engine of another machine is told by a
-// container that it runs and that is not here.
+// TestForwardedSocket shows that an engine of another machine is recognised: a container that it runs is not here.
 func TestForwardedSocket(t *testing.T) {
 	const id = "0123456789abcdef"
 	inspect := func(pid int, running bool) string {
@@ -153,9 +150,7 @@ func TestForwardedSocket(t *testing.T) {
 			f.change(func() { f.running = []container.Summary{{ID: id}} })
 			f.handle("GET /containers/"+id+"/json", c.answer)
 			if c.dir {
-				if err := os.MkdirAll(f.info.DockerRootDir+"/containers/"+id, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, os.MkdirAll(f.info.DockerRootDir+"/containers/"+id, 0o700))
 			}
 			err := f.dial(0).Ping(testContext(t))
 			if c.refused {
@@ -226,9 +221,7 @@ func TestNoRequestWaitsForAnotherLook(t *testing.T) {
 	f := newFakeServer(t)
 	c := f.dial(time.Minute)
 	outdate := func() *session {
-		if err := c.Ping(testContext(t)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, c.Ping(testContext(t)))
 		old := *c.current.Load()
 		old.until = time.Now().Add(-time.Second)
 		c.current.Store(&old)
@@ -298,9 +291,7 @@ func TestOddAnswers(t *testing.T) {
 func TestTooSlow(t *testing.T) {
 	f := newFakeServer(t)
 	c := f.dial(200 * time.Millisecond)
-	if err := c.Ping(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, c.Ping(testContext(t)))
 	connected := c.current.Load()
 	f.handle("POST /containers/x/start", f.hang())
 	err := c.StartContainer(testContext(t), "x")

@@ -13,8 +13,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Demultiplex copies what a process without a TTY wrote, as Stream.Read returns
-// it, to stdout and stderr until r ends. A nil writer discards its part.
+// Demultiplex copies the output of a process without a TTY, as Stream.Read returns it, to stdout and stderr until r
+// ends. A nil writer discards its part.
 func Demultiplex(stdout, stderr io.Writer, r io.Reader) error {
 	if stdout == nil {
 		stdout = io.Discard

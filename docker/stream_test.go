@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // takeOver lets the server take the connection of an exec over and hand it to
@@ -33,18 +35,14 @@ func TestAttach(t *testing.T) {
 	f := newFakeServer(t)
 	conns := f.takeOver("e")
 	stream, err := f.dial(200*time.Millisecond).AttachExec(testContext(t), "e", ExecOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	conn := <-conns
 	defer func() { _ = conn.Close() }()
 	time.Sleep(400 * time.Millisecond) // the request timeout is the handshake's
 	if _, err := io.WriteString(stream, "in"); err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, stream.CloseWrite())
 	if input, err := io.ReadAll(conn); string(input) != "in" || err != nil {
 		t.Errorf("the engine read %q, %v", input, err)
 	}
@@ -76,9 +74,7 @@ func TestAttachEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(testContext(t))
 			defer cancel()
 			stream, err := f.dial(0).AttachExec(ctx, "e", ExecOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			defer func() { _ = stream.Close() }()
 			conn := <-conns
 			defer func() { _ = conn.Close() }()

@@ -3,26 +3,17 @@ package docker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 )
 
-// refusal is the error of an engine that criadapter does not work with. Its
-// sentence goes to the operator, in Status and in every call's error.
-func refusal(format string, args ...any) error {
-	return errdefs.ErrFailedPrecondition.WithMessage(fmt.Sprintf(format, args...))
-}
-
-// checkEngine refuses engines that cannot run pods of this node: criadapter
-// opens namespaces by the PIDs that the engine reports, reads container logs
-// below the engine's root and mounts its own files into containers, so engine
-// and criadapter must see the same processes and files.
+// checkEngine refuses engines that cannot run pods of this node. criadapter opens namespaces by PIDs of the engine,
+// reads container logs below the engine's root and mounts its own files into containers. So engine and criadapter must
+// see the same processes and files.
 func checkEngine(ctx context.Context, api *client.Client, f facts, features Features) error {
 	if err := checkKind(f, features); err != nil {
 		return err
@@ -36,7 +27,7 @@ func checkEngine(ctx context.Context, api *client.Client, f facts, features Feat
 	return checkRunning(ctx, api, features.Root)
 }
 
-// checkKind refuses by what the engine says that it is.
+// checkKind refuses engines by their own description.
 func checkKind(f facts, features Features) error {
 	switch {
 	case features.OS != "linux":
@@ -82,17 +73,15 @@ func checkVisible(peer int, root string) error {
 	return nil
 }
 
-// checkRunning looks for one running container's process and directory, to
-// recognise an engine of another machine that is forwarded to a socket here.
-// Without a running container, or when the engine does not describe it, there
-// is nothing to look for.
+// checkRunning recognises an engine of another machine that is forwarded to a socket here: the process and the
+// directory of one of its running containers are missing. Without a running container it accepts the engine.
 func checkRunning(ctx context.Context, api *client.Client, root string) error {
 	list, err := api.ContainerList(ctx, client.ContainerListOptions{Limit: 1})
 	if err != nil || len(list.Items) == 0 {
 		return err
 	}
 	id := list.Items[0].ID
-	// What is missing may have ended since it was listed: look once more.
+	// The container may have ended since it was listed: look once more.
 	for range 2 {
 		inspected, err := api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 		if hasType(err) {

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -31,14 +30,28 @@ func (c *Client) LastAnswer() time.Time { return load(&c.answered) }
 // LastTimeout implements System.
 func (c *Client) LastTimeout() time.Time { return load(&c.timedOut) }
 
-func load(at *atomic.Pointer[time.Time]) time.Time {
-	if t := at.Load(); t != nil {
-		return *t
-	}
-	return time.Time{}
+// FindOCIRuntime returns the engine's runtime without probing it: RecursiveReadOnly and UserNamespaces are unset. The
+// zero value stands for none. It fails where the engine's configuration makes it unusable.
+func (c *Client) FindOCIRuntime(ctx context.Context) (OCIRuntime, error) {
+	var found OCIRuntime
+	err := c.short(ctx, op{verb: "look for criadapter-oci"}, func(ctx context.Context, s *session) error {
+		info, err := s.api.Info(ctx, client.InfoOptions{})
+		if err != nil {
+			return err
+		}
+		found, _, err = findOCIRuntime(info.Info, s.shim)
+		return err
+	})
+	return found, err
 }
 
-func storeNow(at *atomic.Pointer[time.Time]) {
-	now := time.Now()
-	at.Store(&now)
+// OCIRuntimeWorks reports whether the engine has the runtime, and whether it works, without a request. Both are false
+// without a connection, and with the mode OCIRuntimeOff.
+func (c *Client) OCIRuntimeWorks() (found, works bool) {
+	s := c.current.Load()
+	if s == nil {
+		return false, false
+	}
+	r := s.features.OCIRuntime
+	return r.Name != "", r.Works()
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/moby/moby/api/types/jsonstream"
 )
 
-// followTransfer reads the progress of a pull or a load to its end and returns the error that the engine put into it,
-// because the HTTP status was sent before the transfer began. progress, when not nil, is called on every message that
-// reports something new, as PullOptions.Progress is.
+// followTransfer reads the progress of a pull or a load to its end, and returns the error in it: the HTTP status was
+// sent before the transfer began. progress, when not nil, is PullOptions.Progress.
 func followTransfer(messages iter.Seq2[jsonstream.Message, error], steps transferred, progress func(PullPhase)) error {
 	for message, err := range messages {
 		if err != nil {
@@ -21,7 +20,7 @@ func followTransfer(messages iter.Seq2[jsonstream.Message, error], steps transfe
 		if message.Error != nil {
 			return transferError(message.Error)
 		}
-		if steps.note(message) && progress != nil {
+		if steps.update(message) && progress != nil {
 			progress(steps.phase())
 		}
 	}
@@ -45,15 +44,15 @@ func decodeMessages(r io.Reader) iter.Seq2[jsonstream.Message, error] {
 	}
 }
 
-// transferred is what is known of a transfer.
+// transferred is the progress of a transfer.
 type transferred struct {
-	// layers has the last step of each layer, by the layer's short id; what concerns no layer has the id "", or the
+	// layers has the last step of each layer, by the layer's short id. Messages about no layer have the id "" or the
 	// tag.
 	layers map[string]transferStep
-	// waitsSilently says that the engine does not tell which layers wait: with the containerd image store not even the
-	// manifest is fetched, and the transfer is told of, before there is a slot for it.
+	// waitsSilently says that the engine does not report which layers wait. With the containerd image store the
+	// transfer is reported before there is a slot for it, and even the manifest is not fetched.
 	waitsSilently bool
-	// unpacksSilently says that the engine does not tell that it extracts layers.
+	// unpacksSilently says that the engine does not report that it extracts layers.
 	unpacksSilently bool
 }
 
@@ -68,16 +67,15 @@ func newTransferred(features Features) transferred {
 	}
 }
 
-// transferStep is what an engine does with a layer, and how far it has come: bytes, or the seconds that it has taken so
-// far.
+// transferStep is the engine's step for a layer, with its progress in bytes or in seconds.
 type transferStep struct {
 	status   string
 	position int64
 }
 
-// note reports whether a message reports another step than the last one of its layer. Engines with the containerd image
-// store repeat every layer's step each 100 ms, also when nothing arrives.
-func (t transferred) note(message jsonstream.Message) bool {
+// update records a message, and reports whether it is another step than the last one of its layer. Engines with the
+// containerd image store repeat every layer's step each 100 ms, also when nothing arrives.
+func (t transferred) update(message jsonstream.Message) bool {
 	now := transferStep{status: message.Status}
 	if message.Progress != nil {
 		now.position = message.Progress.Current
@@ -105,7 +103,7 @@ func (t transferred) phase() PullPhase {
 	}
 	switch {
 	case t.unpacksSilently && complete != untouched:
-		// An engine that had all layers before says of none that it is complete.
+		// An engine that has all layers reports none as complete.
 		return PullUnpacks
 	case waiting && !untouched:
 		return PullQueued
@@ -114,15 +112,15 @@ func (t transferred) phase() PullPhase {
 	}
 }
 
-// pulling is the status of a layer of which nothing has arrived.
+// pulling is the status of a layer without any bytes yet.
 const pulling = "Pulling fs layer"
 
-// complete reports whether a layer is there.
+// complete reports whether a layer is downloaded.
 func (s transferStep) complete() bool {
 	return s.status == "Download complete" || s.status == "Already exists"
 }
 
-// busy reports whether a step is one that the engine works on.
+// busy reports whether the engine works on the layer.
 func (s transferStep) busy() bool {
 	switch s.status {
 	case pulling, "Downloading", "Verifying Checksum", "Extracting":

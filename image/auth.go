@@ -15,9 +15,8 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// credentials turns the credentials of a pull into the engine's form, nil for
-// none. Credentials that name another registry than the image's are not handed
-// out to it: the pull goes on without them.
+// credentials converts the credentials of a pull to the engine's form, nil for none. It drops credentials for another
+// registry than the image's, so the pull runs without them.
 func credentials(ctx context.Context, auth *runtimeapi.AuthConfig, image reference.Named) (*docker.Auth, error) {
 	if auth == nil {
 		return nil, nil

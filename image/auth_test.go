@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -79,13 +80,9 @@ func TestCredentials(t *testing.T) {
 				image = "busybox"
 			}
 			named, err := reference.ParseDockerRef(image)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			got, err := credentials(t.Context(), test.auth, named)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			switch {
 			case (got == nil) != (test.want == nil):
 				t.Fatalf("got credentials: %t, want %t", got != nil, test.want != nil)
@@ -98,9 +95,7 @@ func TestCredentials(t *testing.T) {
 
 func TestCredentialsRefusesNonsenseWithoutQuotingIt(t *testing.T) {
 	named, err := reference.ParseDockerRef("busybox")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, auth := range []string{"$ecret!", encoded("$ecret"), encoded(":$ecret")} {
 		_, err := credentials(t.Context(), &runtimeapi.AuthConfig{Auth: auth}, named)
 		if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "auth.auth") {

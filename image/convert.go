@@ -19,7 +19,7 @@ func (s *Service) fromSummary(summary image.Summary, user string) *runtimeapi.Im
 	return s.finish(img, user)
 }
 
-// fromInspect converts what the engine knows of one image.
+// fromInspect converts the engine's inspect of one image.
 func (s *Service) fromInspect(inspect *image.InspectResponse) *runtimeapi.Image {
 	img := &runtimeapi.Image{
 		Id:          inspect.ID,
@@ -36,8 +36,8 @@ func (s *Service) finish(img *runtimeapi.Image, user string) *runtimeapi.Image {
 	return img
 }
 
-// size is the image's size in bytes. The CRI text says that it must be above
-// zero; an image without any file has none.
+// size is the image's size in bytes. The CRI text demands a size above zero, which an image without files does not
+// have.
 func size(bytes int64) uint64 {
 	return uint64(max(bytes, 1))
 }
@@ -50,9 +50,8 @@ func defaultUser(inspect *image.InspectResponse) string {
 	return inspect.Config.User
 }
 
-// parseUser splits an image's "user[:group]" into the uid, when the user is a
-// number, or the name; neither for an image without a user, which the kubelet
-// takes for root.
+// parseUser splits an image's "user[:group]" into a numeric uid or a name. It returns neither for an image without a
+// user, which the kubelet treats as root.
 func parseUser(user string) (*runtimeapi.Int64Value, string) {
 	name, _, _ := strings.Cut(user, ":")
 	if name == "" {

@@ -1,10 +1,7 @@
-// Package image is criadapter's image service: pull, list, status, removal and
-// filesystem usage of the engine's images in the terms of CRI, and the
-// sandbox image that every pod starts from.
+// Package image is criadapter's image service. It pulls, lists, inspects and removes the engine's images and measures
+// their disk usage, in CRI's terms. It also provides the sandbox image of every pod.
 //
-// An image has one id, the engine's own, used unchanged as Image.id,
-// PullImageResponse.image_ref and Container.image_id: the config's digest with
-// Docker's own image store, the manifest's digest with the containerd store.
-// The kubelet looks pulled images up by it, and takes an image whose ids differ
-// for one that was preloaded.
+// An image has one id, the engine's own: the config's digest with Docker's own image store, the manifest's digest with
+// the containerd store. It is unchanged in Image.id, PullImageResponse.image_ref and Container.image_id. The kubelet
+// looks up pulled images by it. It would treat an image with different ids as preloaded.
 package image

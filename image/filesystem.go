@@ -14,22 +14,18 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// systemContainerd is where a containerd that the engine did not start itself
-// keeps its data.
+// systemContainerd is the data directory of a containerd that the engine did not start itself.
 const systemContainerd = "/var/lib/containerd"
 
-// FsInfo returns the place and the use of the filesystem that holds the images
-// and of the one that holds the containers' own layers; engines keep both in
-// one place.
+// FsInfo returns the path and usage of the filesystem of the images and of the filesystem of the containers' own
+// layers. Engines keep both in one place.
 //
-// The bytes and inodes are those of the layers on disk, each counted once
-// however many images share it, which the sum of the images' sizes is not and
-// the engine's own disk usage call takes minutes for. They are measured in the
-// background at most every half minute, and carry the time of the measurement.
-// Until the first measurement is done, and with storage drivers that keep layers
-// in something else than directories (btrfs, zfs), the answer is the sum of the
-// sizes, without inodes and without the containers' filesystem, whose use is
-// unknown.
+// The bytes and inodes are measured from the layers on disk. A layer that several images share counts once, unlike in
+// the sum of the images' sizes. The engine's own disk usage call takes minutes. Measurements run in the background, at
+// most every half minute, and have their time.
+//
+// Before the first measurement, the answer is the sum of the images' sizes, without inodes and without the containers'
+// filesystem. It is the same with storage drivers that do not keep layers in directories (btrfs, zfs).
 func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	features, err := s.engine.Features(ctx)
 	if err != nil {
@@ -54,7 +50,7 @@ func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, 
 	return info, nil
 }
 
-// estimateUsage adds up the sizes of the images: at least what they use.
+// estimateUsage adds up the sizes of the images, an estimate of their usage.
 func (s *Service) estimateUsage(ctx context.Context) (usage, error) {
 	images, err := s.engine.ListImages(ctx)
 	if err != nil {
@@ -86,15 +82,14 @@ func filesystemUsage(mountpoint string, taken time.Time, f footprint) *runtimeap
 	return usage
 }
 
-// storage says where an engine keeps its layers.
+// storage is the place of an engine's layers.
 type storage struct {
-	// mountpoint is the directory that stands for the filesystem.
+	// mountpoint is the directory that identifies the filesystem.
 	mountpoint string
-	// layers are the directories whose content is the layers, none when the driver
-	// keeps them in something else than directories.
+	// layers are the directories that contain the layers, none if the driver does not keep layers in directories.
 	layers []string
-	// mounts is the directory of the engine's records of container layers, which
-	// tell them from image layers; empty when the engine has none.
+	// mounts is the directory of the engine's records of container layers, empty if it has none. They distinguish
+	// container layers from image layers.
 	mounts string
 }
 
@@ -112,8 +107,8 @@ func storageOf(features docker.Features) storage {
 	return place
 }
 
-// containerdStorage finds the snapshotter's directory: the engine may run a
-// containerd of its own, below its root, or use the system's.
+// containerdStorage finds the snapshotter's directory. The engine uses the system's containerd or its own below its
+// root.
 func containerdStorage(features docker.Features) storage {
 	for _, root := range []string{filepath.Join(features.Root, "containerd", "daemon"), systemContainerd} {
 		snapshots := filepath.Join(root, "io.containerd.snapshotter.v1."+features.StorageDriver)

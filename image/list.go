@@ -13,14 +13,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// inspectsAtOnce bounds how many images a list inspects at the same time: an
-// inspect costs up to 10 ms of the engine, and the first list of a node with
-// many images would otherwise ask for all of them together.
+// inspectsAtOnce is the number of images that a list inspects concurrently. An inspect costs the engine up to 10 ms,
+// and the first list of a node may need hundreds.
 const inspectsAtOnce = 4
 
-// List returns the images that match filter, all of them when it names none.
-// A filter's image is an id, the prefix of one, or a name; a name without tag
-// and digest matches all tags of its repository, as in `docker images NAME`.
+// List returns the images that match filter, or all without an image in it. A filter's image is an id, an id prefix or
+// a name. A name without tag and digest matches all tags of its repository, as in `docker images NAME`.
 func (s *Service) List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	summaries, err := s.engine.ListImages(ctx)
 	if err != nil {
@@ -46,10 +44,9 @@ func (s *Service) List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*
 	return images, nil
 }
 
-// users returns the default user of each image by id; an image that was removed
-// since it was listed is left out. Only images that were never seen before cost
-// a call. The user of an image that the engine cannot inspect is unknown: one
-// damaged image must not hide the others.
+// users returns the default user of each image by id. It leaves out an image that was removed after the list. Only
+// images that were never seen before cost a call. The user is unknown if the engine cannot inspect the image, so that
+// one damaged image does not hide the others.
 func (s *Service) users(ctx context.Context, summaries []image.Summary) (map[string]string, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(inspectsAtOnce)
@@ -90,7 +87,7 @@ func (s *Service) users(ctx context.Context, summaries []image.Summary) (map[str
 	return users, nil
 }
 
-// inspect asks the engine for one image and remembers its facts.
+// inspect inspects one image and caches its facts.
 func (s *Service) inspect(ctx context.Context, ref string) (*image.InspectResponse, error) {
 	inspect, err := s.engine.InspectImage(ctx, ref)
 	if err != nil {
@@ -100,7 +97,7 @@ func (s *Service) inspect(ctx context.Context, ref string) (*image.InspectRespon
 	return inspect, nil
 }
 
-// matches reports whether img is one that a filter for want selects.
+// matches reports whether a filter for want selects img.
 func matches(img *runtimeapi.Image, want string) bool {
 	if want == "" || img.GetId() == want {
 		return true

@@ -13,6 +13,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // credentialsKeeper keeps the credentials of each pull that reaches the engine.
@@ -70,9 +71,7 @@ func checkWarnings(t *testing.T, entries []*logrus.Entry, want bool) {
 	var warnings []string
 	for _, entry := range entries {
 		line, err := entry.String()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if strings.Contains(line, "s3cret") {
 			t.Errorf("the log has the password: %s", line)
 		}

@@ -14,9 +14,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// nodeCredentials returns the credentials for an image's registry that a Docker
-// configuration file (config.json) has under auths, nil for none. A file that
-// does not exist has none. Credential helpers are not run.
+// nodeCredentials returns the credentials for an image's registry under auths of a Docker configuration file
+// (config.json). It returns nil if there are none or the file does not exist. It does not run credential helpers.
 func nodeCredentials(path string, image reference.Named) (*runtimeapi.AuthConfig, error) {
 	if path == "" {
 		return nil, nil

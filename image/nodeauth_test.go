@@ -10,10 +10,11 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestPrivateSandboxImage pulls the sandbox image from a registry that wants
-// credentials, with those of the node and without.
+// TestPrivateSandboxImage pulls the sandbox image from a registry that wants credentials, with the node's credentials
+// and without.
 func TestPrivateSandboxImage(t *testing.T) {
 	const name = "registry.example/pause:3.9"
 	dir := t.TempDir()
@@ -22,9 +23,7 @@ func TestPrivateSandboxImage(t *testing.T) {
 		"other.json": `{"auths": {"other.example": {"auth": "` + encoded("u:p") + `"}}, "credsStore": "pass"}`,
 		"torn.json":  `{"auths": {"registry.example": {"auth": "$ecret`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	}
 	for file, want := range map[string]func(error) bool{
 		"right.json":  func(err error) bool { return err == nil },

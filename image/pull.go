@@ -13,15 +13,14 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// Pull fetches the image that spec names and returns its id. Pulls of one image
-// with the same credentials that are under way at the same time share one
-// transfer; each caller waits no longer than its own context, and the transfer
-// is cancelled when the last of them is gone.
+// Pull pulls the image that spec names and returns its id. Concurrent pulls of one image with the same credentials
+// share one transfer. Each caller waits until its own context ends. The transfer is cancelled when its last caller is
+// gone.
 //
-// A pull without progress for the configured deadline fails with context.DeadlineExceeded. A pull whose layers the
-// engine holds back for other pulls of this service, or unpacks silently, does so after sixty such deadlines. A
-// registry that cannot be reached fails with ErrRegistryUnavailable of the CRI API. That is first in the text, which
-// the kubelet shows as the container's waiting reason.
+// A pull without progress for the configured deadline fails with context.DeadlineExceeded. The deadline is sixty times
+// as long while the engine delays the pull's layers for other pulls of this service, or unpacks them silently. An
+// unreachable registry gives ErrRegistryUnavailable of the CRI API. The error begins with it, because the kubelet shows
+// it as the container's waiting reason.
 func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (string, error) {
 	ref, err := pullReference(spec)
 	if err != nil {
@@ -39,8 +38,8 @@ func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *ru
 	})
 }
 
-// checkHandler refuses a runtime handler that the engine has no runtime for, as
-// ImageSpec.runtime_handler demands. Images do not depend on the handler.
+// checkHandler refuses a runtime handler without a runtime in the engine, as ImageSpec.runtime_handler demands. Images
+// do not depend on the handler.
 func (s *Service) checkHandler(ctx context.Context, handler string) error {
 	if handler == "" {
 		return nil
@@ -55,7 +54,7 @@ func (s *Service) checkHandler(ctx context.Context, handler string) error {
 	return fmt.Errorf("image.runtime_handler %q is not one of the engine's runtimes %v: %w", handler, features.Runtimes, errdefs.ErrInvalidArgument)
 }
 
-// transfer pulls an image on its own, watched for progress.
+// transfer pulls an image and watches its progress.
 func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docker.Auth) (_ string, err error) {
 	ctx, observed := s.observePull(ctx)
 	defer func() { observed(err) }()

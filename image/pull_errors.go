@@ -9,9 +9,8 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// pullError puts the sentinel that the kubelet reads before an error of the
-// engine that means a failure of the registry. Engines verify no signatures, so
-// SignatureValidationFailed has no source here.
+// pullError adds the kubelet's sentinel to an engine error that means a failure of the registry. Engines verify no
+// signatures, so SignatureValidationFailed never occurs.
 func pullError(err error) error {
 	if errors.Is(err, docker.ErrRegistryUnavailable) {
 		return fmt.Errorf("%w: %w", crierrors.ErrRegistryUnavailable, err)

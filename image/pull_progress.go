@@ -9,22 +9,21 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// maxExcused is for how many progress deadlines a pull may be silent with a reason: it waits behind other pulls, or the
-// engine unpacks its layers and reports nothing of that.
+// maxExcused is the number of progress deadlines that a pull may be silent for a known reason: it waits behind other
+// pulls, or the engine unpacks its layers without reports.
 const maxExcused = 60
 
 // pullWatch cancels transfers that make no progress for the deadline.
 //
-// The engine limits its downloads over all pulls, so a transfer whose layers wait behind those of others is silent
-// through no fault of its own. It goes on as long as another one is under way, which gets on or is cancelled itself,
-// but no longer than maxExcused deadlines without a step of its own. A transfer whose layers are unpacked silently has
-// as long.
+// The engine limits concurrent downloads, so a transfer may be silent because its layers wait behind other transfers.
+// It continues while another transfer is under way, but for maxExcused deadlines without progress at most. A transfer
+// whose layers are unpacked silently has the same limit.
 //
 // Its methods are safe for concurrent use.
 type pullWatch struct {
 	deadline time.Duration
 	mu       sync.Mutex
-	// pulls are the transfers that have not ended, those cancelled included.
+	// pulls are the transfers that have not ended, including cancelled ones.
 	pulls map[*watchedPull]struct{}
 }
 
@@ -32,20 +31,20 @@ func newPullWatch(deadline time.Duration) *pullWatch {
 	return &pullWatch{deadline: deadline, pulls: make(map[*watchedPull]struct{})}
 }
 
-// watchedPull is one transfer. Its fields are guarded by pullWatch.mu.
+// watchedPull is one transfer. pullWatch.mu guards its fields.
 type watchedPull struct {
 	watch  *pullWatch
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
-	// expiry is when the timer counts: it may have fired just before it was set anew.
+	// expiry is when the transfer expires. The timer may fire earlier, just before it is reset.
 	expiry time.Time
-	// stepped is when the transfer last made progress.
+	// stepped is the time of the transfer's last progress.
 	stepped time.Time
 	phase   docker.PullPhase
 }
 
-// begin returns a context that is cancelled for want of progress; its cause is then an error that wraps
-// context.DeadlineExceeded. end of the transfer must be called when it is over.
+// begin returns a context that is cancelled after too long without progress. Its cause then wraps
+// context.DeadlineExceeded. The caller must call end after the transfer.
 func (w *pullWatch) begin(ctx context.Context) (context.Context, *watchedPull) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +55,7 @@ func (w *pullWatch) begin(ctx context.Context) (context.Context, *watchedPull) {
 	return ctx, pull
 }
 
-// progress notes a step of the transfer; it is docker.PullOptions.Progress.
+// progress records a step of the transfer. It is docker.PullOptions.Progress.
 func (p *watchedPull) progress(phase docker.PullPhase) {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
@@ -64,7 +63,7 @@ func (p *watchedPull) progress(phase docker.PullPhase) {
 	p.extend()
 }
 
-// end ends the watch. Those that waited for its slots get time to begin.
+// end ends the watch. Transfers that waited for its slots get another deadline.
 func (p *watchedPull) end() {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
@@ -78,7 +77,7 @@ func (p *watchedPull) end() {
 	}
 }
 
-// extend gives the transfer another deadline, within what it may wait in all. The caller holds the lock.
+// extend gives the transfer another deadline, up to its limit. The caller holds the lock.
 func (p *watchedPull) extend() {
 	left := time.Until(p.stepped.Add(maxExcused * p.watch.deadline))
 	wait := min(p.watch.deadline, left)
@@ -86,7 +85,7 @@ func (p *watchedPull) extend() {
 	p.timer.Reset(wait)
 }
 
-// expire cancels the transfer, unless it has a reason to be silent.
+// expire cancels the transfer, unless it has an excuse.
 func (p *watchedPull) expire() {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
@@ -104,7 +103,7 @@ func (p *watchedPull) expire() {
 	}
 }
 
-// excuse says why the transfer may be silent, empty for no reason. The caller holds the lock.
+// excuse returns the reason why the transfer may be silent, empty without one. The caller holds the lock.
 func (p *watchedPull) excuse() string {
 	switch {
 	case p.phase == docker.PullUnpacks:

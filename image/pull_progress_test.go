@@ -68,7 +68,7 @@ func TestQueuedPullOutlivesAStalledOne(t *testing.T) {
 		if queuedCtx.Err() != nil {
 			t.Fatalf("the pull behind it ended too: %v", context.Cause(queuedCtx))
 		}
-		// Nobody of us has the slots that it waits for now.
+		// No pull of this service has the slots that it waits for now.
 		checkExpires(t, queuedCtx, time.Minute, "no progress for 1m0s")
 	})
 }

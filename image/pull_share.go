@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// pullKey says which pulls may share one transfer. The credentials are part of
-// it, or a caller without the right ones would get what another one may see.
+// pullKey identifies pulls that may share one transfer. It includes the credentials, so that a caller without the right
+// ones does not get another caller's image.
 type pullKey struct {
 	ref       string
 	anonymous bool
@@ -23,11 +23,8 @@ func newPullKey(ref string, auth *docker.Auth) pullKey {
 	return pullKey{ref: ref, auth: *auth}
 }
 
-// pulls are the transfers under way. It is our own because a call of
-// golang.org/x/sync/singleflight has the context of the caller that began it,
-// and goes on when nobody waits any more; a transfer here ends with the last one
-// that waits, whoever began it.
-// The zero value is ready to use.
+// pulls are the transfers under way. golang.org/x/sync/singleflight does not fit: its call has the context of the first
+// caller and outlives all callers. A transfer here ends with its last caller. The zero value is ready to use.
 type pulls struct {
 	mu       sync.Mutex
 	underway map[pullKey]*sharedPull
@@ -36,17 +33,16 @@ type pulls struct {
 // sharedPull is one transfer under way.
 type sharedPull struct {
 	cancel context.CancelFunc
-	// waiters is guarded by pulls.mu.
+	// pulls.mu guards waiters.
 	waiters int
-	// done is closed after id and err are set.
+	// done is closed when id and err are set.
 	done chan struct{}
 	id   string
 	err  error
 }
 
-// do returns the outcome of transfer, or of one under way with the same key.
-// transfer gets the values of ctx, but a context that ends only when nobody
-// waits any more.
+// do returns the result of transfer, or of a transfer under way with the same key. transfer gets the values of ctx, in
+// a context that ends with the last caller.
 func (p *pulls) do(ctx context.Context, key pullKey, transfer func(context.Context) (string, error)) (string, error) {
 	pull := p.join(ctx, key, transfer)
 	defer p.leave(key, pull)
@@ -58,7 +54,7 @@ func (p *pulls) do(ctx context.Context, key pullKey, transfer func(context.Conte
 	}
 }
 
-// join finds or begins the transfer of key, with the caller counted.
+// join finds or begins the transfer of key, and counts the caller.
 func (p *pulls) join(ctx context.Context, key pullKey, transfer func(context.Context) (string, error)) *sharedPull {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,8 +76,7 @@ func (p *pulls) join(ctx context.Context, key pullKey, transfer func(context.Con
 	return pull
 }
 
-// leave uncounts a caller. The last one cancels the transfer; whoever comes
-// afterwards begins another.
+// leave uncounts a caller. The last one cancels the transfer, and a later caller begins another.
 func (p *pulls) leave(key pullKey, pull *sharedPull) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +87,7 @@ func (p *pulls) leave(key pullKey, pull *sharedPull) {
 	}
 }
 
-// forget takes a transfer that is over off the map, so that a later pull asks
-// the registry again.
+// forget removes a finished transfer from the map, so that a later pull asks the registry again.
 func (p *pulls) forget(key pullKey, pull *sharedPull) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -102,8 +102,7 @@ func TestPullEndsWithItsLastCaller(t *testing.T) {
 		cancel()
 		<-one
 		<-two
-		// The transfer that nobody waits for is on its way out; a new caller
-		// must not get its failure.
+		// A transfer without callers is ending. A new caller must not get its failure.
 		late, cancelLate := context.WithCancel(t.Context())
 		third := begin(late, &p, key, transfer)
 		synctest.Wait()

@@ -57,7 +57,7 @@ func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
 	}
 }
 
-// TestRigQueuedBehindOthersEnds: nobody but the engine knows how another client's pull gets on.
+// Only the engine knows the progress of another client's pull.
 func TestRigQueuedBehindOthersEnds(t *testing.T) {
 	r := newRig(t, image.Options{PullProgressDeadline: 5 * rigenv.SlowPause})
 	r.push(t, freshLayers(t, engineSlots, 16*rigenv.SlowPiece, v1.Config{}), name(t)+"-ahead:1")

@@ -9,10 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// lookupReference returns the reference in spec when the engine can look it up:
-// an id, an id's prefix, a name with or without a tag or a digest. Anything
-// else is refused here, because the engine's client puts it into a URL as it
-// is.
+// lookupReference returns the reference in spec if the engine can look it up: an id, an id prefix, or a name with or
+// without a tag or a digest. It refuses any other text, because the engine's client puts it into a URL unescaped.
 func lookupReference(spec *runtimeapi.ImageSpec) (string, error) {
 	ref := spec.GetImage()
 	if ref == "" {
@@ -24,8 +22,8 @@ func lookupReference(spec *runtimeapi.ImageSpec) (string, error) {
 	return withoutTagOfDigest(ref), nil
 }
 
-// withoutTagOfDigest drops the tag of "name:tag@digest": the digest alone says
-// which image is meant, and the engine records no name with both.
+// withoutTagOfDigest drops the tag of "name:tag@digest". The digest identifies the image, and the engine records no
+// name with both.
 func withoutTagOfDigest(ref string) string {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -41,9 +39,8 @@ func withoutTagOfDigest(ref string) string {
 	return named.String()
 }
 
-// pullReference returns the normalised name in spec that a registry can be
-// asked for: tag "latest" when it has neither a tag nor a digest, and the
-// digest alone when it has both.
+// pullReference returns the normalised name in spec for a registry. It adds the tag "latest" without a tag and digest,
+// and keeps the digest alone with both.
 func pullReference(spec *runtimeapi.ImageSpec) (reference.Named, error) {
 	ref := spec.GetImage()
 	if ref == "" {
@@ -59,8 +56,7 @@ func pullReference(spec *runtimeapi.ImageSpec) (reference.Named, error) {
 	return named, nil
 }
 
-// sameRepository reports whether two names are of one repository, whatever their
-// tags and digests.
+// sameRepository reports whether two names have one repository, with any tags and digests.
 func sameRepository(a, b string) bool {
 	na, err := reference.ParseNormalizedNamed(a)
 	if err != nil {

@@ -9,18 +9,16 @@ import (
 // dockerHub is the domain of references without one.
 const dockerHub = "docker.io"
 
-// registry is where a registry is to be found.
+// registry is the address of a registry.
 type registry struct {
-	// host is a name or an address, in lower case; dockerHub for all names of
-	// Docker's own registry.
+	// host is a name or address in lower case. All names of Docker's own registry become dockerHub.
 	host string
-	// port is empty for the default one of HTTPS, or of HTTP where that is the
-	// scheme.
+	// port is empty for the default port of HTTPS, or of HTTP with that scheme.
 	port string
 }
 
-// parseRegistry reads a registry's address as it occurs in credentials and in
-// references: "host", "host:port/v2/", "https://host/v1/", "[::1]:5000".
+// parseRegistry parses a registry's address from credentials or references: "host", "host:port/v2/",
+// "https://host/v1/", "[::1]:5000".
 func parseRegistry(address string) registry {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {

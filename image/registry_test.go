@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/distribution/reference"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestRegistryOfCredentials holds which addresses in credentials mean the registry of an image.
@@ -43,9 +45,7 @@ func TestRegistryOfCredentials(t *testing.T) {
 		{"[::1]:5000/a", "[::2]:5000", false},
 	} {
 		image, err := reference.ParseDockerRef(c.image)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if got := parseRegistry(c.server).serves(image); got != c.want {
 			t.Errorf("credentials of %s for %s: %t, want %t", c.server, c.image, got, c.want)
 		}

@@ -10,30 +10,26 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// removalTimeout bounds the engine's operation that removes an image, which
-// does not end with its caller. The engine's own request timeout may be shorter.
+// removalTimeout bounds the engine's removal of an image, which does not end with its caller. The engine's own request
+// timeout may be shorter.
 const removalTimeout = 2 * time.Minute
 
-// Remove removes the image that spec names, whatever the reference, with all
-// its names. The CRI text: "This call is idempotent, and must not return an
-// error if the image has already been removed"; so an unknown image is no
-// error, nor is one that another call removes at the same time.
+// Remove removes the image that spec names by any reference, with all its names. The CRI text: "This call is
+// idempotent, and must not return an error if the image has already been removed." So an unknown image is no error, nor
+// is an image that another call removes meanwhile.
 //
-// An image that a container was made from or has mounted, even a stopped one, is
-// refused with ErrFailedPrecondition and keeps all its names. So is the sandbox image: the
-// CRI text lets a client remove a pinned image on purpose, but here the next
-// pod would need it back at once, and a success that removed nothing would be
-// a lie.
+// Remove fails with ErrFailedPrecondition if a container, even a stopped one, was made from the image or has mounted
+// it. The image then keeps all its names. It refuses the sandbox image, too. CRI lets a client remove a pinned image on
+// purpose, but the next pod would bring this one back at once.
 //
-// A removal is one operation of the engine, which goes to its end even if ctx
-// does not last as long: the image is gone, or it has all its tags and digests.
+// The engine finishes a removal even if ctx ends first: the image is gone, or it has all its tags and digests.
 func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error {
 	ref, err := lookupReference(spec)
 	if err != nil {
 		return err
 	}
-	// One removal at a time: engines answer two removals of one image with
-	// errors of many kinds, whereas the second in a row finds it gone.
+	// One removal at a time: engines answer concurrent removals of one image with many kinds of errors. The second in a
+	// row finds it gone.
 	if err := s.removing.take(ctx); err != nil {
 		return fmt.Errorf("another image is being removed: %w", err)
 	}
@@ -57,8 +53,8 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 	return s.removeWhole(ctx, inspect.ID)
 }
 
-// checkUnused refuses an image that containers were made from or have mounted. The engine knows
-// nothing of our mounts, and does not count stopped containers in a forced removal.
+// checkUnused refuses an image from which containers were made, or which they have mounted. The engine does not know
+// our mounts, and ignores stopped containers in a forced removal.
 func (s *Service) checkUnused(ctx context.Context, id string) error {
 	containers, err := s.engine.ListContainers(ctx, nil)
 	if err != nil {
@@ -79,11 +75,9 @@ func inUse(id, by string) error {
 	return fmt.Errorf("image %s is used by %s; remove that first: %w", id, by, errdefs.ErrFailedPrecondition)
 }
 
-// removeWhole removes an image by its id. The engine refuses that for an image
-// with several names unless it is forced, which also takes the image of stopped
-// containers: whether there are any is asked again just before, so that only a
-// container made between these two calls of the engine loses its image's names,
-// and nothing else: its layers stay with it.
+// removeWhole removes an image by its id. The engine requires force for an image with several names, and then removes
+// the image of stopped containers, too. So the containers are checked again just before. A container that is made
+// between these two calls keeps the layers and loses only the image's names.
 func (s *Service) removeWhole(ctx context.Context, id string) error {
 	if err := s.removeByID(ctx, id, s.engine.RemoveImage); !errdefs.IsConflict(err) {
 		return err
@@ -98,9 +92,8 @@ func (s *Service) removeWhole(ctx context.Context, id string) error {
 	return err
 }
 
-// removeByID removes an image with a call of the engine that is not cancelled
-// with ctx: engines with the containerd image store would stop between two names.
-// An image that is gone already is as good as removed.
+// removeByID removes an image with a call that does not end with ctx: engines with the containerd image store would
+// stop between two names. An image that is gone is no error.
 func (s *Service) removeByID(ctx context.Context, id string, remove func(context.Context, string) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

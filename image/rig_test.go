@@ -29,8 +29,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// rig is the private engine with images that this test alone made and pushed,
-// so that their removal concerns nobody else.
+// rig is the private engine with images that this test made and pushed, so that their removal disturbs no other test.
 type rig struct {
 	*image.Service
 	env    rigenv.Env
@@ -41,15 +40,11 @@ func newRig(t *testing.T, opts image.Options) *rig {
 	t.Helper()
 	env := rigenv.Require(t)
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost, RequestTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = engine.Close() })
 	opts.Engine = engine
 	service, err := image.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(service.Close)
 	return &rig{Service: service, env: env, engine: engine}
 }
@@ -63,18 +58,13 @@ func fresh(t *testing.T, layerSize int64, config v1.Config) v1.Image {
 func freshLayers(t *testing.T, layers, layerSize int64, config v1.Config) v1.Image {
 	t.Helper()
 	img, err := random.Image(layerSize, layers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	file, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	file = file.DeepCopy()
 	file.Architecture, file.OS, file.Config = "amd64", "linux", config
-	if img, err = mutate.ConfigFile(img, file); err != nil {
-		t.Fatal(err)
-	}
+	img, err = mutate.ConfigFile(img, file)
+	testutil.Must(t, err)
 	return img
 }
 
@@ -128,9 +118,7 @@ func (r *rig) send(t *testing.T, method, path, contentType string, body io.Reade
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 }
 
 func spec(ref string) *runtimeapi.ImageSpec { return &runtimeapi.ImageSpec{Image: ref} }

@@ -15,19 +15,19 @@ import (
 	"github.com/criadapter/criadapter/internal/pause"
 )
 
-// sandboxImage is the image that every pod starts from.
+// sandboxImage is the image of every pod's sandbox.
 type sandboxImage struct {
 	// reference is the image's name.
 	reference string
-	// builtIn says that the image is part of this program.
+	// builtIn says that this program contains the image.
 	builtIn bool
-	// preparing lets one call at a time load or pull it.
+	// preparing serializes loads and pulls of it.
 	preparing turn
 
 	mu sync.Mutex
-	// present says that the engine is known to have the image.
+	// present says that the engine had the image at the last check.
 	present bool
-	// id is the image's id, empty until it was seen for the first time.
+	// id is the image's id, empty before the first check.
 	id string
 }
 
@@ -41,7 +41,7 @@ func newSandboxImage(configured string) (*sandboxImage, error) {
 	return &sandboxImage{reference: configured, preparing: newTurn()}, nil
 }
 
-// is reports whether img is the sandbox image, under whatever name.
+// is reports whether img is the sandbox image, under any name.
 func (i *sandboxImage) is(img *runtimeapi.Image) bool {
 	if id := i.lastID(); id != "" && id == img.GetId() {
 		return true
@@ -68,18 +68,16 @@ func (i *sandboxImage) found(id string) {
 	i.present, i.id = true, id
 }
 
-// lost forgets that the image is present. The id stays: if the image comes
-// back, it has the same one.
+// lost records that the image is missing. The id stays, because the image has the same id when it is back.
 func (i *sandboxImage) lost() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.present = false
 }
 
-// EnsureSandboxImage makes sure that the engine has the sandbox image and
-// returns the reference to create sandboxes from. The built-in image is loaded,
-// a configured one is pulled unless it is there, with the node's credentials. Once it
-// was found, the answer comes from memory until ReloadSandboxImage.
+// EnsureSandboxImage makes sure that the engine has the sandbox image and returns the reference for sandboxes. It loads
+// the built-in image. It pulls a configured image with the node's credentials if it is missing. After the first check,
+// the answer is cached until ReloadSandboxImage.
 func (s *Service) EnsureSandboxImage(ctx context.Context) (string, error) {
 	if s.sandbox.isPresent() {
 		return s.sandbox.reference, nil
@@ -104,17 +102,15 @@ func (s *Service) EnsureSandboxImage(ctx context.Context) (string, error) {
 	return s.sandbox.reference, nil
 }
 
-// ReloadSandboxImage is EnsureSandboxImage after the engine said that the image
-// is not there, because somebody pruned it: it looks again and brings it back.
+// ReloadSandboxImage is EnsureSandboxImage after the engine reported that the image is missing, for example after a
+// prune. It checks again and restores the image.
 func (s *Service) ReloadSandboxImage(ctx context.Context) (string, error) {
 	s.sandbox.lost()
 	return s.EnsureSandboxImage(ctx)
 }
 
-// loadSandboxImage loads the built-in image. It does so even when the name is
-// taken: the load costs next to nothing when the engine has the image already,
-// and whatever had the name, an older version's image or somebody else's, loses
-// it.
+// loadSandboxImage loads the built-in image, even if another image has its name. Then the other image, for example of
+// an older version, loses the name. The load costs next to nothing if the engine has the image.
 func (s *Service) loadSandboxImage(ctx context.Context) (string, error) {
 	features, err := s.engine.Features(ctx)
 	if err != nil {

@@ -13,33 +13,28 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// defaultPullProgressDeadline is how long a pull may go without a sign of life
-// from the registry when Options names no other time, the default of
-// cri-dockerd's --image-pull-progress-deadline.
+// defaultPullProgressDeadline is the default of Options.PullProgressDeadline, like cri-dockerd's
+// --image-pull-progress-deadline.
 const defaultPullProgressDeadline = time.Minute
 
 // Options are the options of New. Engine is required.
 type Options struct {
-	// Engine holds the images.
+	// Engine has the images.
 	Engine docker.Engine
-	// SandboxImage is the reference of the image that sandboxes run
-	// (--pod-infra-container-image), empty for the built-in one.
+	// SandboxImage is the reference of the sandbox image (--pod-infra-container-image), empty for the built-in one.
 	SandboxImage string
-	// CredentialsFile is a Docker configuration file (config.json) with the node's
-	// registry credentials, for SandboxImage alone. It need not exist, and is read
-	// at each pull; empty for none.
+	// CredentialsFile is a Docker configuration file (config.json) with the node's registry credentials, for
+	// SandboxImage alone. It need not exist, and is read at each pull. It may be empty.
 	CredentialsFile string
-	// PullProgressDeadline is how long a pull may go without progress before it
-	// is cancelled, 0 for defaultPullProgressDeadline. While its layers wait behind
-	// those of other pulls of the service, or are unpacked by an engine that does
-	// not report that, it may be sixty times as long.
+	// PullProgressDeadline is the time without progress after which a pull is cancelled, 0 for
+	// defaultPullProgressDeadline. It is sixty times as long while the layers wait behind other pulls of the service,
+	// or an engine unpacks them silently.
 	PullProgressDeadline time.Duration
-	// Mounted, when not nil, returns the ids of the images that a container of the
-	// engine's list has mounted: they are in use like the one it was made from.
+	// Mounted returns the ids of the images that a container of the engine's list has mounted. They are in use like the
+	// container's own image. It may be nil.
 	Mounted func(container.Summary) []string
-	// ObservePull, when not nil, is called at the beginning of every transfer of
-	// an image from a registry, for metrics and traces. The transfer uses the
-	// context that it returns, and its error goes to the function that it returns.
+	// ObservePull is called at the beginning of every transfer from a registry, for metrics and traces. The transfer
+	// uses the returned context and passes its error to the returned function. It may be nil.
 	ObservePull func(ctx context.Context) (context.Context, func(error))
 }
 
@@ -58,9 +53,8 @@ type Service struct {
 	usage           *usageMeter
 }
 
-// New returns the image service of an engine, which need not be up yet. It
-// fails with ErrInvalidArgument when the sandbox image is not a valid
-// reference. Close ends the service.
+// New returns the image service of an engine, which need not be up yet. It fails with ErrInvalidArgument if the sandbox
+// image is not a valid reference. The caller must Close it.
 func New(opts Options) (*Service, error) {
 	sandbox, err := newSandboxImage(opts.SandboxImage)
 	if err != nil {
@@ -91,16 +85,15 @@ func New(opts Options) (*Service, error) {
 	}, nil
 }
 
-// Close ends what the service does in the background and waits for it. The
-// service must not be used afterwards.
+// Close ends the service's background work and waits for it. The service must not be used afterwards.
 func (s *Service) Close() { s.usage.close() }
 
-// turn is a lock that can be waited for with a context.
+// turn is a lock whose wait ends with a context.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// take waits for the turn, or for the end of ctx.
+// take waits for the lock, or for the end of ctx.
 func (t turn) take(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
@@ -112,22 +105,21 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) give() { <-t }
 
-// fact is what is remembered of an image.
+// fact is the cached information about an image.
 type fact struct {
 	// user is the image's default "user[:group]".
 	user string
-	// digests are its names by digest, as the engine told them last.
+	// digests are its names by digest in the engine's last answer.
 	digests []string
 }
 
-// facts remembers images by their ids, so that a list does not inspect every
-// image and the making of a container needs no call to the engine for its
-// image. The zero value is ready to use.
+// facts caches images by id. So a list does not inspect every image, and the creation of a container needs no call for
+// its image. The zero value is ready to use.
 type facts struct {
 	mu sync.Mutex
-	// known has an id only while the image is known to be present.
+	// known has the ids of images that are present.
 	known map[string]fact
-	// failed has the ids of images that are present and that the engine cannot inspect.
+	// failed has the ids of present images that the engine cannot inspect.
 	failed map[string]bool
 }
 
@@ -141,7 +133,7 @@ func (f *facts) put(id string, of fact) {
 	delete(f.failed, id)
 }
 
-// fail notes that the engine cannot inspect an image, and reports whether that is new.
+// fail records that the engine cannot inspect an image, and reports whether that is new.
 func (f *facts) fail(id string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,8 +147,8 @@ func (f *facts) fail(id string) bool {
 	return true
 }
 
-// user returns an image's default "user[:group]", empty where the engine cannot
-// inspect it; false when the image is not known to be present.
+// user returns an image's default "user[:group]", empty if the engine cannot inspect the image. It returns false for an
+// id that is not cached.
 func (f *facts) user(id string) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +163,7 @@ func (f *facts) of(id string) (fact, bool) {
 	return known, ok
 }
 
-// rename notes the digests of an image that is known.
+// rename records the digests of a cached image.
 func (f *facts) rename(id string, digests []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,7 +180,7 @@ func (f *facts) forget(id string) {
 	delete(f.failed, id)
 }
 
-// keep forgets every id that is not among ids.
+// keep drops every id that is not in ids.
 func (f *facts) keep(ids map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

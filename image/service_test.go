@@ -18,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/pause"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // flavors are the engines that differ in what an image's id is.
@@ -39,9 +40,7 @@ func eachFlavor(t *testing.T, opts dockertest.Options, test func(t *testing.T, e
 func newService(t *testing.T, opts Options) *Service {
 	t.Helper()
 	s, err := New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -62,9 +61,7 @@ func TestPulledImageHasOneID(t *testing.T) {
 	registry := []dockertest.Image{{Names: []string{"127.0.0.1:5000/app:1"}, User: "1003:1004", Size: 42}}
 	eachFlavor(t, dockertest.Options{Registry: registry}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
 		ref, err := s.Pull(t.Context(), spec("127.0.0.1:5000/app:1"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		img := statusOf(t, s, "127.0.0.1:5000/app:1")
 		if img.GetId() != ref || ref == "" {
 			t.Errorf("the pull says %q, the status %q", ref, img.GetId())
@@ -100,13 +97,9 @@ func TestDigested(t *testing.T) {
 	}}}
 	eachFlavor(t, opts, func(t *testing.T, engine *dockertest.Engine, s *Service) {
 		id, err := s.Pull(t.Context(), spec("127.0.0.1:5000/app:1"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		two, err := s.Resolve(t.Context(), "two:1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		looks := engine.Calls("InspectImage")
 		digests := statusOf(t, s, id).GetRepoDigests()
 		for _, tt := range []struct{ id, name, want string }{
@@ -146,9 +139,7 @@ func TestVerboseStatusHasTheConfiguration(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"app"}, Env: []string{"A=b"}, Entrypoint: []string{"/app"}}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
 		response, err := s.Status(t.Context(), spec("app"), StatusOptions{Verbose: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		for _, part := range []string{`"imageSpec"`, `"Entrypoint":["/app"]`, `"Env":["A=b"]`} {
 			if !strings.Contains(response.GetInfo()["info"], part) {
 				t.Errorf("no %s in %s", part, response.GetInfo()["info"])
@@ -251,9 +242,7 @@ func TestRemoveTakesAllNames(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
 				img := statusOf(t, s, "a:1")
-				if err := s.Remove(t.Context(), spec(ref(img))); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, s.Remove(t.Context(), spec(ref(img))))
 				if list, err := s.List(t.Context(), nil); err != nil || len(list) != 0 {
 					t.Errorf("left: %v, %v", list, err)
 				}
@@ -281,18 +270,14 @@ func TestMountedImagesStay(t *testing.T) {
 		id, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
 			Name: "reader", Config: &mobycontainer.Config{Image: "base:1", Labels: map[string]string{"mounts": "model"}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if err := s.Remove(t.Context(), spec("model:1")); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), id) {
 			t.Errorf("removed with %v, want ErrFailedPrecondition that names the container", err)
 		}
 		if tags := statusOf(t, s, "model:1").GetRepoTags(); len(tags) != 2 {
 			t.Errorf("the names left are %v", tags)
 		}
-		if err := engine.RemoveContainer(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, engine.RemoveContainer(t.Context(), id))
 		if err := s.Remove(t.Context(), spec("model:1")); err != nil {
 			t.Error(err)
 		}
@@ -323,9 +308,7 @@ func TestUsedImageKeepsItsNames(t *testing.T) {
 		_, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
 			Name: "user", Config: &mobycontainer.Config{Image: "a:1"}, Host: &mobycontainer.HostConfig{},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if err := s.Remove(t.Context(), spec("a:2")); !errdefs.IsFailedPrecondition(err) {
 			t.Errorf("got %v, want ErrFailedPrecondition", err)
 		}
@@ -355,9 +338,7 @@ func TestBuiltInSandboxImage(t *testing.T) {
 				t.Errorf("removal of %q: %v, want ErrFailedPrecondition", ref, err)
 			}
 		}
-		if err := engine.RemoveImage(t.Context(), pause.Reference); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, engine.RemoveImage(t.Context(), pause.Reference))
 		if _, err := s.ReloadSandboxImage(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -372,17 +353,14 @@ func TestSandboxImageUnderAnotherName(t *testing.T) {
 		if _, err := s.EnsureSandboxImage(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := engine.TagImage(t.Context(), pause.Reference, "mine:1"); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, engine.TagImage(t.Context(), pause.Reference, "mine:1"))
 		if err := s.Remove(t.Context(), spec("mine:1")); !errdefs.IsFailedPrecondition(err) {
 			t.Errorf("got %v, want ErrFailedPrecondition", err)
 		}
 	})
 }
 
-// TestImageThatTookTheSandboxImagesName: whoever has the name, pods get the
-// built-in image.
+// Pods get the built-in image, whichever image has its name.
 func TestImageThatTookTheSandboxImagesName(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{pause.Reference}, Size: 5 << 20}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
@@ -391,7 +369,7 @@ func TestImageThatTookTheSandboxImagesName(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after := statusOf(t, s, pause.Reference); after.GetId() == before.GetId() {
-			t.Error("pods would run somebody else's image")
+			t.Error("pods would run a foreign image")
 		}
 	})
 }
@@ -442,9 +420,7 @@ func TestFsInfo(t *testing.T) {
 	defer engine.Close()
 	s := newService(t, Options{Engine: engine})
 	info, err := s.FsInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	images, containers := info.GetImageFilesystems(), info.GetContainerFilesystems()
 	if len(images) != 1 || len(containers) != 1 {
 		t.Fatalf("got %v", info)
@@ -468,9 +444,7 @@ func TestFsInfoOfADriverWithoutDirs(t *testing.T) {
 	}})
 	defer engine.Close()
 	info, err := newService(t, Options{Engine: engine}).FsInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	fs := info.GetImageFilesystems()[0]
 	if fs.GetUsedBytes().GetValue() != 15 || fs.GetInodesUsed() != nil {
 		t.Errorf("got %v, want the sum of the sizes without inodes", fs)

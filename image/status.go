@@ -17,9 +17,8 @@ type StatusOptions struct {
 	Verbose bool
 }
 
-// Status returns the image that spec names by id, the prefix of an id, tag or
-// digest, "latest" when it has no tag. For an unknown image it returns an
-// answer without one and no error, as the CRI text says.
+// Status returns the image that spec names by id, id prefix, tag or digest. The default tag is "latest". For an unknown
+// image it returns an answer without an image and no error, as the CRI text says.
 func (s *Service) Status(ctx context.Context, spec *runtimeapi.ImageSpec, opts StatusOptions) (*runtimeapi.ImageStatusResponse, error) {
 	ref, err := lookupReference(spec)
 	if err != nil {
@@ -39,10 +38,9 @@ func (s *Service) Status(ctx context.Context, spec *runtimeapi.ImageSpec, opts S
 	return response, err
 }
 
-// Resolve returns the id of the image that ref names, ErrNotFound when it is
-// not present. The id of an image that this service has seen is answered from
-// memory; if somebody removed the image behind its back, the engine says so
-// when a container is created.
+// Resolve returns the id of the image that ref names. It fails with ErrNotFound if the image is not present. It answers
+// a cached id from memory. If the image was removed outside of this service, the engine refuses the creation of the
+// container.
 func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
 	lookup, err := lookupReference(&runtimeapi.ImageSpec{Image: ref})
 	if err != nil {
@@ -64,10 +62,9 @@ func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
 	return inspect.ID, nil
 }
 
-// Digested returns the name by digest ("repository@sha256:…") of the image with
-// this id: the one in the repository of name where there is one, or else the
-// first; "" when it has none, as one that was built or loaded on this node. It
-// fails with ErrNotFound when the image is not present.
+// Digested returns a name by digest ("repository@sha256:…") of the image with this id. It prefers the repository of
+// name, and returns "" without any, as for an image that was built or loaded here. It fails with ErrNotFound if the
+// image is not present.
 func (s *Service) Digested(ctx context.Context, id, name string) (string, error) {
 	known, ok := s.facts.of(id)
 	if !ok {
@@ -94,8 +91,7 @@ func isID(ref string) bool {
 	return err == nil
 }
 
-// verboseInfo is what `crictl inspecti` shows under info: the image's
-// configuration under the key that scripts know from containerd's CRI plugin.
+// verboseInfo is the info of `crictl inspecti`: the image's configuration under the key of containerd's CRI plugin.
 func verboseInfo(inspect *image.InspectResponse) (map[string]string, error) {
 	type rootFS struct {
 		Type    string   `json:"type"`

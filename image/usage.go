@@ -11,53 +11,40 @@ import (
 	"time"
 
 	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
-const (
-	// firstMeasurement is how long a call waits for the first measurement of
-	// all; a small node's is done by then.
-	firstMeasurement = time.Second
-	// measureEvery is the shortest pause between two measurements, measureRest
-	// how many times longer than a measurement it is, measureOldest where that
-	// ends, and measureShare how many times longer it is in any case: walking a
-	// million files must not keep the disk busy all day.
-	measureEvery  = 30 * time.Second
-	measureRest   = 50
-	measureOldest = 5 * time.Minute
-	measureShare  = 3
-)
+// firstMeasurement bounds a call's wait for the first measurement, which a small node has by then.
+const firstMeasurement = time.Second
 
-// pauseAfter returns how long the disk is left alone after a measurement.
-func pauseAfter(took time.Duration) time.Duration {
-	return max(measureEvery, min(measureRest*took, measureOldest), measureShare*took)
-}
+// measurePace spaces the measurements, because walking a million files must not keep the disk busy all day.
+var measurePace = pace.Pace{Shortest: 30 * time.Second, Longest: 5 * time.Minute}
 
-// footprint is what a set of files takes on disk.
+// footprint is the disk usage of a set of files.
 type footprint struct {
 	bytes, inodes uint64
 }
 
-// usage is one measurement. Where image layers and container layers cannot be
-// told apart, both have the same figures.
+// usage is one measurement. Both values are equal if image layers and container layers cannot be distinguished.
 type usage struct {
 	taken              time.Time
 	images, containers footprint
 }
 
-// usageMeter measures an engine's layers in the background, only when asked.
+// usageMeter measures an engine's layers in the background, only on request.
 type usageMeter struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	// walk measures a storage: layerSizes.measure, but for tests.
+	// walk measures a storage. It is layerSizes.measure, except in tests.
 	walk func(context.Context, storage) (usage, error)
 
 	mu   sync.Mutex
 	last *usage
 	// due is when last is too old.
 	due time.Time
-	// underway is closed when the measurement under way is over, nil when there
-	// is none.
+	// underway is closed when the measurement under way ends, nil without one.
 	underway chan struct{}
 }
 
@@ -66,16 +53,16 @@ func newUsageMeter() *usageMeter {
 	return &usageMeter{ctx: ctx, cancel: cancel, walk: new(layerSizes).measure}
 }
 
-// close ends a measurement under way and waits for its end.
+// close ends a measurement under way and waits for it.
 func (m *usageMeter) close() {
-	m.mu.Lock() // not between refresh's look at ctx and its Go
+	m.mu.Lock() // refresh must not call Go after the Wait
 	m.cancel()
 	m.mu.Unlock()
 	m.work.Wait()
 }
 
-// get returns the last measurement, and begins a new one when it is too old.
-// Only the first of all is waited for, shortly; false when there is none yet.
+// get returns the last measurement, and begins another if it is too old. It waits up to firstMeasurement for the first
+// one. It returns false without any.
 func (m *usageMeter) get(ctx context.Context, place storage) (usage, bool) {
 	if len(place.layers) == 0 {
 		return usage{}, false
@@ -103,7 +90,7 @@ func (m *usageMeter) latest() *usage {
 	return m.last
 }
 
-// refresh begins a measurement when one is due and none is under way.
+// refresh begins a measurement if one is due and none is under way.
 func (m *usageMeter) refresh(place storage) (last *usage, underway <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,8 +101,7 @@ func (m *usageMeter) refresh(place storage) (last *usage, underway <-chan struct
 	return m.last, m.underway
 }
 
-// measure takes as long as it takes: a walk that a deadline ends is for nothing,
-// and the next one would take as long.
+// measure has no deadline: a retry of an interrupted walk would take as long.
 func (m *usageMeter) measure(place storage) {
 	start := time.Now()
 	measured, err := m.walk(m.ctx, place)
@@ -127,14 +113,13 @@ func (m *usageMeter) measure(place storage) {
 	if err == nil {
 		m.last = &measured
 	}
-	m.due = time.Now().Add(pauseAfter(time.Since(start)))
+	m.due = time.Now().Add(measurePace.After(time.Since(start)))
 	close(m.underway)
 	m.underway = nil
 }
 
-// containerLayers returns the names of the layer directories that belong to
-// containers. The engine records two for each: its own, and the one below that
-// holds what the engine itself puts into every container.
+// containerLayers returns the names of the layer directories of containers. The engine records two for each container:
+// its own layer, and the layer below with the engine's own files.
 func containerLayers(mounts string) map[string]bool {
 	names := make(map[string]bool)
 	if mounts == "" {
@@ -154,16 +139,16 @@ func containerLayers(mounts string) map[string]bool {
 	return names
 }
 
-// walk adds up files: a file with several names once, and nothing that is
-// mounted below the directory, such as the root filesystem of a running container.
+// walk adds up files. It counts a file with several names once, and skips mounts below the directory, such as the root
+// filesystem of a running container.
 type walk struct {
 	ctx                context.Context
 	containerLayers    map[string]bool
 	images, containers footprint
 	// links are the inodes seen among files with several names.
 	links map[uint64]bool
-	// committed are the directories of layers that never change, known the sizes
-	// that were measured before, and measured those of this walk.
+	// committed are the directories of layers that never change. known has their sizes from earlier walks, measured
+	// their sizes from this walk.
 	committed       map[string]bool
 	known, measured map[string]footprint
 }
@@ -183,7 +168,7 @@ func (w *walk) dir(root string) error {
 	return w.tree(root, device.Dev, &w.images)
 }
 
-// tree adds a directory and all below it that is on the device given to sum.
+// tree adds a directory and its files on the device to sum.
 func (w *walk) tree(path string, device uint64, sum *footprint) error {
 	return filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 		if w.ctx.Err() != nil {
@@ -206,7 +191,7 @@ func (w *walk) tree(path string, device uint64, sum *footprint) error {
 	})
 }
 
-// layer adds a layer that never changes, and remembers its size.
+// layer adds a layer that never changes, and caches its size.
 func (w *walk) layer(path string, device uint64) error {
 	size, known := w.known[path]
 	if !known {
@@ -243,13 +228,13 @@ func (w *walk) add(entry fs.DirEntry, device uint64, sum *footprint) error {
 		}
 		w.links[stat.Ino] = true
 	}
-	const blockSize = 512 // of st_blocks, whatever the filesystem's
+	const blockSize = 512 // the unit of st_blocks on every filesystem
 	sum.bytes += uint64(stat.Blocks) * blockSize
 	sum.inodes++
 	return nil
 }
 
-// skipGone lets the walk go on after a file that vanished.
+// skipGone ignores that a file has vanished.
 func skipGone(err error) error {
 	if os.IsNotExist(err) {
 		return nil

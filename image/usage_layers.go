@@ -10,10 +10,9 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// layerSizes measures a storage, and measures each layer that never changes only once. It is for one measurement at a
-// time.
+// layerSizes measures a storage. It measures each layer that never changes once. It is not safe for concurrent use.
 type layerSizes struct {
-	// known are the sizes of such layers by their directories.
+	// known are the sizes of these layers by directory.
 	known map[string]footprint
 }
 
@@ -36,8 +35,8 @@ func (l *layerSizes) measure(ctx context.Context, place storage) (usage, error) 
 	return measured, nil
 }
 
-// committedLayers returns the directories of the layers that never change, as far as that can be told from outside of
-// the engine. A layer that was one stays one until it is removed, and no other gets its name.
+// committedLayers returns the directories of layers that never change, as far as the files show it. A layer stays
+// committed until it is removed, and its name is never reused.
 func committedLayers(place storage, known map[string]footprint) map[string]bool {
 	layers := make(map[string]bool, len(known))
 	for dir := range known {
@@ -57,8 +56,8 @@ func committedLayers(place storage, known map[string]footprint) map[string]bool 
 	return layers
 }
 
-// addRegistered adds the image layers of a graph driver. The engine registers a layer when it is complete, in a
-// directory of its own with the name of the layer's directory.
+// addRegistered adds the image layers of a graph driver. The engine registers a complete layer in a directory with the
+// name of the layer's directory.
 func addRegistered(layers map[string]bool, layerdb, dir string) {
 	records, err := filepath.Glob(filepath.Join(layerdb, "sha256", "*", "cache-id"))
 	if err != nil {
@@ -71,8 +70,8 @@ func addRegistered(layers map[string]bool, layerdb, dir string) {
 	}
 }
 
-// addParents adds the layers below each mounted layer: containerd has no layer upon one that can still change. Names of
-// layers are numbers that it never uses again.
+// addParents adds the layers below each mounted layer, because containerd has no layer above one that can still change.
+// Names of layers are numbers that it never reuses.
 func addParents(layers map[string]bool, mounts []*mountinfo.Info, snapshots string) {
 	for _, mount := range mounts {
 		if !strings.Contains(mount.VFSOptions, "upperdir="+snapshots+"/") {

@@ -20,12 +20,8 @@ import (
 func write(t *testing.T, bytes int, elements ...string) string {
 	t.Helper()
 	path := filepath.Join(elements...)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, make([]byte, bytes), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testutil.Must(t, os.WriteFile(path, make([]byte, bytes), 0o644))
 	return path
 }
 
@@ -33,29 +29,21 @@ func TestMeasureTellsImagesFromContainers(t *testing.T) {
 	root := t.TempDir()
 	layers := filepath.Join(root, "overlay2")
 	file := write(t, 1<<20, layers, "image-layer", "diff", "a")
-	if err := os.Link(file, filepath.Join(layers, "image-layer", "diff", "b")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Link(file, filepath.Join(layers, "image-layer", "diff", "b")))
 	write(t, 2<<20, layers, "container-layer", "diff", "c")
 	write(t, 1<<19, layers, "container-layer-init", "diff", "d")
 	mounts := filepath.Join(root, "image", "overlay2", "layerdb", "mounts")
 	for name, content := range map[string]string{"mount-id": "container-layer", "init-id": "container-layer-init\n"} {
 		path := filepath.Join(mounts, "0123", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testutil.Must(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	place := storageOf(docker.Features{Root: root, StorageDriver: "overlay2"})
 	if place.mounts != mounts || !slices.Equal(place.layers, []string{layers}) {
 		t.Fatalf("the storage is %+v", place)
 	}
 	got, err := new(layerSizes).measure(t.Context(), place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	// Directories take blocks too on some filesystems, so the files' bytes are the
 	// lower bound and a little more the upper one.
 	checkBytes(t, "images", got.images.bytes, 1<<20)
@@ -81,9 +69,7 @@ func TestMeasureWithoutRecordsOfContainers(t *testing.T) {
 	dir := t.TempDir()
 	write(t, 1<<20, dir, "snapshots", "1", "fs", "a")
 	got, err := new(layerSizes).measure(t.Context(), storage{layers: []string{dir, filepath.Join(dir, "missing")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	checkBytes(t, "images", got.images.bytes, 1<<20)
 	if got.images != got.containers {
 		t.Errorf("images %+v and containers %+v cannot be told apart and must be equal", got.images, got.containers)
@@ -108,9 +94,7 @@ func TestMeasureRemembersCommittedLayers(t *testing.T) {
 	measure := func(images, containers uint64) {
 		t.Helper()
 		got, err := sizes.measure(t.Context(), place)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		checkBytes(t, "images", got.images.bytes, images)
 		checkBytes(t, "containers", got.containers.bytes, containers)
 	}
@@ -119,9 +103,7 @@ func TestMeasureRemembersCommittedLayers(t *testing.T) {
 		write(t, 1<<20, layers, layer, "diff", "b")
 	}
 	measure(3<<20, 2<<20) // nothing writes to the committed one but this test, which shows that it is not walked
-	if err := os.RemoveAll(filepath.Join(layers, "committed")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.RemoveAll(filepath.Join(layers, "committed")))
 	measure(2<<20, 2<<20)
 	if len(sizes.known) > 0 {
 		t.Errorf("remembered without being there: %v", sizes.known)

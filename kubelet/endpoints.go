@@ -16,24 +16,25 @@ import (
 	"github.com/criadapter/criadapter/kubelet/pleg"
 )
 
-// endpoints are what is served over HTTP; each is nil when it is not wanted.
+// endpoints are the HTTP servers. Each is nil if it is turned off.
 type endpoints struct {
 	readOnly *nodeapi.Server
 	nodeAPI  *nodeapi.API
 }
 
-// apiRuntime is the runtime as clients of the kubelet's API see it. A pod is at least as new as its published status.
+// apiRuntime is the runtime for clients of the kubelet's API. A pod's status is at least as new as its published
+// status.
 type apiRuntime struct {
 	*cri.Runtime
 	cache *pleg.Cache
 }
 
-// PodStatus is nodeapi.Runtime.
+// PodStatus implements nodeapi.Runtime.
 func (r apiRuntime) PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	return r.cache.PodStatus(ctx, uid)
 }
 
-// listen opens the endpoints that are wanted. The read-only one fills in what both need.
+// listen opens the endpoints. Options of readOnly are for both.
 func listen(opts Options, readOnly nodeapi.Options, runtime nodeapi.Runtime, cluster *apiserver.Cluster) (endpoints, error) {
 	server, err := listenReadOnly(readOnly)
 	api, apiErr := listenNodeAPI(opts, readOnly.Reads, runtime, cluster)
@@ -63,7 +64,7 @@ func listenNodeAPI(kubelet Options, reads nodeapi.Reads, runtime nodeapi.Runtime
 	})
 }
 
-// runReadOnly serves reads until ctx ends.
+// runReadOnly serves the read-only endpoint until ctx ends.
 func (e endpoints) runReadOnly(ctx context.Context) error {
 	if e.readOnly == nil {
 		return nil
@@ -81,7 +82,7 @@ func (e endpoints) runNodeAPI(ctx context.Context) error {
 	return e.nodeAPI.Run(ctx)
 }
 
-// readAddress is where the read-only endpoint listens, empty for nowhere.
+// readAddress is the address of the read-only endpoint, empty if it is turned off.
 func (e endpoints) readAddress() string {
 	if e.readOnly == nil {
 		return ""

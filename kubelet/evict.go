@@ -11,10 +11,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
-// evictionGrace is how many seconds a pod gets that is evicted, as from the kubelet.
+// evictionGrace is the grace period of evicted pods in seconds, as in the kubelet.
 const evictionGrace = 1
 
-// newEviction wires the eviction of pods.
 func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
 	return eviction.New(eviction.Options{
 		Pods: func() []*v1.Pod {
@@ -26,7 +25,7 @@ func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
 			}
 			return allocated.AllocatedPods(running)
 		},
-		Monitor: k.monitor, Stats: k.stats.Stats, Events: k.events,
+		Monitor: k.monitor, Stats: k.stats.Stats, Events: k.events, PressureChanged: k.cluster.WakeNodeStatus,
 		RemoveDead: k.collectors.RemoveDead, RemoveImages: k.removeImages,
 		Evict: func(pod *v1.Pod, why model.Failure) bool {
 			return k.workers.End(pod.UID, podworkers.Termination{Reason: "evicted: " + why.Message, Grace: new(int64(evictionGrace)), Failure: &why})
@@ -35,7 +34,8 @@ func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
 	})
 }
 
-// removeImages removes unused images where their collection is on: without a cluster they are somebody's work.
+// removeImages removes unused images if their collection is on. Without a cluster it is off by default: the images
+// belong to the machine's users.
 func (k *Kubelet) removeImages(ctx context.Context) error {
 	if k.opts.Cluster.Kubeconfig == "" && k.opts.GC.HighPercent >= 100 {
 		return nil

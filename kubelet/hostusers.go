@@ -11,15 +11,15 @@ import (
 	"github.com/criadapter/criadapter/kubelet/userns"
 )
 
-// hostUsers gives pods with hostUsers: false their ids, if the runtime announces that it can map them.
+// hostUsers gives ids to pods with hostUsers: false, if the runtime reports user namespaces.
 type hostUsers struct {
 	ids     *userns.Manager
 	runtime *cri.Runtime
-	// handler finds the runtime handler of a RuntimeClass.
+	// handler returns the runtime handler of a RuntimeClass.
 	handler func(ctx context.Context, class string) (string, error)
 }
 
-// first is the first of the host's ids that a pod has.
+// first is the first of the pod's ids on the host.
 func (h *hostUsers) first(ctx context.Context, pod *v1.Pod) (uint32, error) {
 	if id, found := h.ids.Find(pod.UID); found {
 		return id, nil

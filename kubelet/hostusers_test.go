@@ -11,11 +11,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/userns"
 )
 
-// announcing is a runtime whose handler mapped has user namespaces.
+// announcing is a runtime that reports user namespaces for its handler mapped.
 type announcing struct{ *apitest.FakeRuntimeService }
 
 func (announcing) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
@@ -25,12 +26,10 @@ func (announcing) Status(context.Context, bool) (*runtimeapi.StatusResponse, err
 	}}, nil
 }
 
-// TestHostUsers gives ids to pods of a handler that announces user namespaces, and refuses the others by the field.
+// TestHostUsers: pods of a handler with user namespaces get ids. Others get an error with the field.
 func TestHostUsers(t *testing.T) {
 	ids, err := userns.Open(filepath.Join(t.TempDir(), "ids.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	h := hostUsers{
 		ids: ids, runtime: cri.New(announcing{apitest.NewFakeRuntimeService()}, nil, "us"),
 		handler: func(_ context.Context, class string) (string, error) { return strings.TrimPrefix(class, "class-"), nil },
@@ -43,15 +42,13 @@ func TestHostUsers(t *testing.T) {
 		}
 	}
 	if _, found := ids.Find("refused"); found {
-		t.Error("a pod that was refused has ids")
+		t.Error("a refused pod has ids")
 	}
 	var firsts []uint32
 	for _, pod := range []*v1.Pod{bound("a", 0), bound("b", 0), bound("a", 0)} {
 		pod.Spec.RuntimeClassName = new("class-mapped")
 		id, err := h.first(t.Context(), pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		firsts = append(firsts, id)
 	}
 	if firsts[0] == firsts[1] || firsts[0] != firsts[2] {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/allocation"
@@ -39,7 +38,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
-// Kubelet is the whole, wired. Make one with New, and call Run once.
+// Kubelet has all parts. Make one with New, and call Run once.
 type Kubelet struct {
 	opts       Options
 	root       *nodelock.Root
@@ -64,12 +63,12 @@ type Kubelet struct {
 	eviction   *eviction.Manager
 	shutdown   *nodeshutdown.Manager
 
-	// alive is the context of workers and probes; end ends it.
+	// alive is the context of workers and probes. end cancels it.
 	alive context.Context
 	end   context.CancelCauseFunc
 }
 
-// New connects to the runtime, for which it waits as long as ctx lasts, and wires the parts. Nothing is done to pods yet.
+// New waits for the runtime until ctx ends, and makes the parts. It changes no pod yet.
 func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 	if err := opts.complete(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
@@ -90,7 +89,7 @@ func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	images := imagemanager.NewImages(runtime.Images)
-	runtime.Images = images // the node status and the collection keep its list recent
+	runtime.Images = images // the node status and image collection refresh its list
 	k := &Kubelet{opts: opts, root: root, runtime: runtime, images: images, state: cri.NewState(runtime), status: status.NewManager()}
 	k.alive, k.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := k.wire(ctx); err != nil {
@@ -103,7 +102,7 @@ func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 	return k, nil
 }
 
-// lockNode makes sure that nobody else works on this machine with the same directory or, unless told otherwise, the same pods.
+// lockNode locks the root directory. Unless Options.BesideKubelet is set, it fails if a kubelet runs on this machine.
 func lockNode(ctx context.Context, opts Options) (*nodelock.Root, error) {
 	if !opts.BesideKubelet {
 		if err := nodelock.NoKubelet(ctx, opts.NodeIPs); err != nil {
@@ -116,7 +115,7 @@ func lockNode(ctx context.Context, opts Options) (*nodelock.Root, error) {
 	return nodelock.LockRoot(opts.RootDir, opts.Owner)
 }
 
-// wire makes the parts, each after those that it needs.
+// wire makes the parts, each after the parts that it uses.
 func (k *Kubelet) wire(ctx context.Context) error {
 	recorder, objects, rejected := events.New(k.opts.NodeName), podconfig.NewObjects(), admission.NewRejections()
 	cache := pleg.NewCache(k.runtime)
@@ -127,15 +126,10 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	})
 	k.monitor = eviction.NewMonitor(eviction.MonitorOptions{
 		Thresholds: k.opts.thresholds, Transition: k.opts.PressureTransition, RootDir: k.opts.RootDir, ImageDir: k.runtime.ImageDirectory(ctx),
-		Changed: func() {
-			if k.cluster != nil {
-				k.cluster.WakeNodeStatus()
-			}
-		},
 	})
-	k.shutdown = k.newShutdown()
+	k.shutdown = nodeshutdown.New(k.opts.ShutdownGrace, k.opts.ShutdownGraceCritical)
 	var err error
-	if k.cluster, err = k.newCluster(objects, rejected, recorder); err != nil {
+	if k.cluster, err = k.newCluster(objects, recorder); err != nil {
 		return err
 	}
 	pulled, err := imagemanager.OpenPulled(filepath.Join(k.opts.RootDir, "pulled-images.json"))
@@ -189,8 +183,8 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	return err
 }
 
-// newCluster joins the API server; its questions about pods come when the workers and the cleaner are there.
-func (k *Kubelet) newCluster(static volumekinds.Objects, rejected *admission.Rejections, recorder *events.Recorder) (*apiserver.Cluster, error) {
+// newCluster makes the client of the API server.
+func (k *Kubelet) newCluster(static volumekinds.Objects, recorder *events.Recorder) (*apiserver.Cluster, error) {
 	opts := k.opts.Cluster
 	return apiserver.New(apiserver.Options{
 		Kubeconfig: opts.Kubeconfig,
@@ -200,18 +194,16 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, rejected *admission.Rej
 			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, ShutdownErr: k.shutdown.Err, Runtime: k.runtime, State: k.state, PLEGErr: k.pleg.Err,
 		},
 		Static: static, Status: k.status, Events: recorder,
-		Finished: func(uid types.UID) bool { return k.cleaner.Finished(uid) },
-		Shown:    func() []*v1.Pod { return rejected.AppendTo(k.workers.Holders()) },
 	})
 }
 
-// newSteps makes what a pod gets on this machine: cgroups, volumes, containers.
+// newSteps makes the parts for the steps of pods: cgroups, volumes, containers.
 func (k *Kubelet) newSteps(ctx context.Context, cache *pleg.Cache, recorder *events.Recorder, pulled *imagemanager.Pulled, allocated *allocation.Manager, users *hostUsers) (podsync.Options, error) {
 	host, err := cgroup.Inspect()
 	if err != nil {
 		return podsync.Options{}, err
 	}
-	// Without a driver everything is left to the runtime, as it is with one that does not say.
+	// Without a driver, cgroups are left to the runtime.
 	driver := cmp.Or(cgroup.Driver(k.runtime.CgroupDriver(ctx)), k.opts.CgroupDriver)
 	left, err := allocatable(host.Capacity(), k.opts.Cluster.Reserved)
 	if err := errors.Join(err, checkSlices(driver, k.opts.CgroupRoot)); err != nil {
@@ -256,14 +248,14 @@ func (k *Kubelet) newPodConfig(admitter *admission.Admitter, recorder *events.Re
 	})
 }
 
-// probeEvent records what is told of a probe; the message is made of its type and that.
+// probeEvent records an event of a probe. The message gets the probe's type and why.
 func probeEvent(recorder *events.Recorder, reason, message string) func(pod *v1.Pod, container string, probe prober.Type, why string) {
 	return func(pod *v1.Pod, container string, probe prober.Type, why string) {
 		recorder.Record(events.Event{Pod: pod, Container: container, Warning: true, Reason: reason, Message: fmt.Sprintf(message, probe, why)})
 	}
 }
 
-// reads are what the endpoints show.
+// reads are the contents of both endpoints.
 func (k *Kubelet) reads() nodeapi.Reads {
 	return nodeapi.Reads{
 		Config: nodeapi.Config{
@@ -276,7 +268,7 @@ func (k *Kubelet) reads() nodeapi.Reads {
 	}
 }
 
-// Run keeps the pods running until ctx ends, and returns nil then. Pods run on after it, unless Options.LeaveNothing.
+// Run runs the pods until ctx ends, and returns nil then. The pods go on after it, unless Options.LeaveNothing is set.
 func (k *Kubelet) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -316,10 +308,11 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// parts run beside the sync loop.
+// parts run concurrently with the sync loop.
 func (k *Kubelet) parts() []func(context.Context) error {
 	return []func(context.Context) error{
-		k.sources.run, k.endpoints.runReadOnly, k.endpoints.runNodeAPI, k.collectors.Run, k.cluster.Run, k.evict, k.shutdown.Run,
+		k.sources.run, k.endpoints.runReadOnly, k.endpoints.runNodeAPI, k.collectors.Run, k.evict, k.runShutdown,
+		func(ctx context.Context) error { return k.cluster.Run(ctx, k.cleaner.Finished) },
 		func(ctx context.Context) error {
 			k.pleg.Run(ctx)
 			return nil
@@ -327,15 +320,15 @@ func (k *Kubelet) parts() []func(context.Context) error {
 		func(ctx context.Context) error {
 			k.state.Run(ctx, k.opts.runtimeCheck, func() {
 				k.cluster.WakeNodeStatus()
-				k.workers.WakeAll() // some may wait for the network
+				k.workers.WakeAll() // pods may wait for the network
 			})
 			return nil
 		},
 	}
 }
 
-// runtimeErr is why pods must be left alone, nil when the runtime can be used. That its network is not ready holds
-// back only pods without hostNetwork, those that run already as well: what makes the network ready may be a pod itself.
+// runtimeErr is why the runtime cannot be used, nil if it can. It ignores the pod network, which may need a pod in the
+// host's network to become ready. SyncPod holds back the other pods.
 func (k *Kubelet) runtimeErr() error {
 	if err := k.state.Runtime(); err != nil {
 		return err
@@ -343,9 +336,9 @@ func (k *Kubelet) runtimeErr() error {
 	return k.pleg.Err()
 }
 
-// healthy is nil while the sync loop goes on (SyncLoopHealthCheck of pkg/kubelet/kubelet.go). It rests while the
-// runtime cannot be used, so an outage counts when it has lasted for minutes: a restart of the runtime is no reason to
-// restart the kubelet.
+// healthy is nil while the sync loop makes progress (SyncLoopHealthCheck of pkg/kubelet/kubelet.go). The loop rests
+// while the runtime cannot be used. An outage counts only after minutes: a restart of the runtime must not restart the
+// kubelet.
 func (k *Kubelet) healthy() error {
 	if err := k.loop.monitor.err(k.opts.Resync); err != nil {
 		return errors.Join(err, k.runtimeErr())
@@ -353,8 +346,8 @@ func (k *Kubelet) healthy() error {
 	return nil
 }
 
-// ReadAddress is where the read-only endpoint listens, empty for nowhere.
+// ReadAddress is the address of the read-only endpoint, empty if it is turned off.
 func (k *Kubelet) ReadAddress() string { return k.endpoints.readAddress() }
 
-// Pods returns all pods with their statuses, by namespace and name; they must not be changed.
+// Pods returns all pods with their statuses, by namespace and name. The caller must not change them.
 func (k *Kubelet) Pods() []*v1.Pod { return k.status.List() }

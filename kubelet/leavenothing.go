@@ -13,14 +13,14 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// emptyPoll is how often Empty looks without a change of a status, and leaveTimeout bounds the end of Run.
+// emptyPoll is the period of the check in Empty. leaveTimeout bounds leaveNothing.
 const (
 	emptyPoll    = 200 * time.Millisecond
 	leaveTimeout = 2 * time.Minute
 )
 
-// Empty returns a channel that is closed when nothing is left to end: all sources list what they have, no pod is known,
-// and none runs. It stays open when ctx ends before.
+// Empty returns a channel that is closed when no pod is left: all sources have listed their pods, no pod is known, and
+// none runs. It stays open if ctx ends before.
 func (k *Kubelet) Empty(ctx context.Context) <-chan struct{} {
 	empty := make(chan struct{})
 	go func() {
@@ -50,14 +50,14 @@ func (k *Kubelet) empty() bool {
 	return true
 }
 
-// Watch returns a channel that receives a value when statuses changed, and what ends that.
+// Watch returns a channel that receives a value when statuses have changed, until stop is called.
 func (k *Kubelet) Watch() (changed <-chan struct{}, stop func()) { return k.status.Watch() }
 
-// Events are the newest events, the newest last.
+// Events returns the last events, the newest last.
 func (k *Kubelet) Events() []v1.Event { return k.events.List() }
 
-// leaveNothing removes all that is this kubelet's: what is left of its pods in the runtime, whatever they do, their
-// cgroups, logs and volumes, and the root directory. Images stay.
+// leaveNothing removes everything of this kubelet: its pods in the runtime, their cgroups, logs and volumes, and the
+// root directory. Images stay.
 func (k *Kubelet) leaveNothing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (k *Kubelet) leaveNothing(ctx context.Context) error {
 	}
 	err = errors.Join(k.cgroups.RemoveAll(ctx), kuberuntime.RemoveLogs(k.opts.PodLogsDir, k.opts.Owner), k.volumes.UnmountAll())
 	if err != nil {
-		return err // the root directory says whose it is what is left
+		return err // the root directory stays, with the owner of the rest
 	}
 	return k.root.RemoveAll()
 }

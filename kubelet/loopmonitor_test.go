@@ -11,8 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/prober"
 )
 
-// TestLoopThatHangs is not healthy as long as it hangs, or rests because the runtime is away, once that has lasted for
-// more than five minutes.
+// TestLoopThatHangs: a loop that hangs or rests for more than five minutes is not healthy.
 func TestLoopThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const resync = time.Minute

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -22,50 +23,52 @@ import (
 	"github.com/criadapter/criadapter/kubelet/nodeshutdown"
 )
 
-// Options configure a Kubelet. RuntimeEndpoint is required; everything else has the kubelet's defaults, so that tests
-// may be quicker.
+// Options configure a Kubelet. RuntimeEndpoint is required. All other fields default to the kubelet's values.
 type Options struct {
-	// RuntimeEndpoint is the CRI socket, unix:///…; ImageEndpoint that of the image service, empty for the same.
+	// RuntimeEndpoint is the CRI socket, unix:///…. ImageEndpoint is the socket of the image service; empty means the
+	// same.
 	RuntimeEndpoint, ImageEndpoint string
-	// RuntimeTimeout bounds each CRI call. Zero means two minutes.
+	// RuntimeTimeout bounds each CRI call; zero means two minutes.
 	RuntimeTimeout time.Duration
 
-	// NodeName is this node's name, in lower case. Empty means the machine's.
+	// NodeName is this node's name, in lower case. Empty means the machine's name.
 	NodeName string
-	// NodeIPs are this node's addresses, primary first. Empty means those that the machine's default route uses.
+	// NodeIPs are this node's addresses, the primary one first. Empty means the addresses of the default route.
 	NodeIPs []string
-	// Owner marks what this kubelet makes, see model.LabelOwner. Empty means NodeName.
+	// Owner marks this kubelet's pods, see model.LabelOwner. Empty means NodeName.
 	Owner string
 
-	// Manifests is the directory of static pods; empty for none. ManifestRescan is how often it is read without notice.
+	// Manifests is the directory of static pods; empty means none. ManifestRescan is how often it is read without a
+	// file event.
 	Manifests      string
 	ManifestRescan time.Duration
-	// ManifestURL is where more static pods are asked for; empty for none. ManifestHeader is sent with each request,
-	// and ManifestURLCheck is how often there is one; zero means 20 seconds.
+	// ManifestURL is a URL with more static pods; empty means none. ManifestHeader is sent with each request.
+	// ManifestURLCheck is the period of requests; zero means 20 seconds.
 	ManifestURL      string
 	ManifestHeader   http.Header
 	ManifestURLCheck time.Duration
 
-	// Cluster makes this machine a node of a cluster; the zero value leaves it on its own.
+	// Cluster makes this machine a node of a cluster. The zero value is no cluster.
 	Cluster ClusterOptions
-	// API is the kubelet's API, which needs no cluster.
+	// API is the kubelet's API. It needs no cluster.
 	API APIOptions
 
-	// RootDir holds what the kubelet keeps; empty means /var/lib/kubelet-core/Owner. It is this process's while it runs, and
-	// for the pods of one owner for ever. PodLogsDir holds the container logs; empty means /var/log/kubelet-core/Owner.
+	// RootDir has the kubelet's state; empty means /var/lib/kubelet-core/Owner. Only one process may use it at a time,
+	// and only one owner ever. PodLogsDir has the container logs; empty means /var/log/kubelet-core/Owner.
 	RootDir, PodLogsDir string
-	// LeaveNothing has the end of Run remove everything of this owner, pods that still run and all of RootDir included; it
-	// must be this owner's already, or empty. See Kubelet.Empty for an end in order.
+	// LeaveNothing makes Run remove everything of this owner at its end, even running pods, and RootDir. RootDir must
+	// be this owner's already, or empty. See Kubelet.Empty for an orderly end.
 	LeaveNothing bool
-	// BesideKubelet starts although a kubelet seems to run on this machine. One on the same runtime kills these pods.
+	// BesideKubelet starts although a kubelet seems to run on this machine. A kubelet on the same runtime kills these
+	// pods.
 	BesideKubelet bool
-	// CgroupRoot is the cgroup below which the pods' cgroups are, as a path; empty means kubelet-core/Owner, so that
-	// this kubelet meets neither a real one nor another core.
+	// CgroupRoot is the parent of the pods' cgroups, as a path. Empty means kubelet-core/Owner, which no kubelet and no
+	// other core uses.
 	CgroupRoot string
-	// CgroupDriver is who makes cgroups for a runtime that does not report it (RuntimeConfig is younger than containerd 1.6):
-	// cgroupfs or systemd. Empty leaves the cgroups of such a runtime to it.
+	// CgroupDriver is cgroupfs or systemd, for a runtime that does not report its driver: containerd 1.6 has no
+	// RuntimeConfig. Empty leaves the cgroups to such a runtime.
 	CgroupDriver cgroup.Driver
-	// ReadAddress is the loopback address of the read-only endpoint; empty for none.
+	// ReadAddress is the loopback address of the read-only endpoint; empty means none.
 	ReadAddress string
 
 	// ClusterDNS, ClusterDomain and ResolvConf are for pods' resolv.conf, see podspec.Options.
@@ -76,66 +79,69 @@ type Options struct {
 	SeccompDefault       bool
 	AllowedUnsafeSysctls []string
 
-	// CrashBackoff is the pause before containers that ended start again, PullBackoff the one after failed pulls.
+	// CrashBackoff is the pause before an ended container restarts. PullBackoff is the pause after a failed pull.
 	CrashBackoff, PullBackoff backoff.Options
-	// ParallelPulls is how many images are pulled at once. Zero means one.
+	// ParallelPulls is how many images are pulled at once; zero means one.
 	ParallelPulls int
 
-	// PodPids is how many processes and threads a pod may have; 0 for no limit.
+	// PodPids is the limit of processes and threads of a pod; 0 means no limit.
 	PodPids int64
 
-	// SyncTick is how often pods whose time has come are synced; zero means a second. Resync is each pod's usual time;
-	// zero means a minute. Retry is the longest pause after an error; zero means ten seconds.
+	// SyncTick is how often due pods are looked for; zero means a second. Resync is the period of syncs without a
+	// reason; zero means a minute. Retry is the longest pause after an error; zero means ten seconds.
 	SyncTick, Resync, Retry time.Duration
-	// Housekeeping is how often leftovers are looked for; zero means two seconds.
+	// Housekeeping is the period of housekeeping; zero means two seconds.
 	Housekeeping time.Duration
-	// Relist is how often the runtime's pods are listed; zero means a second. NoEvents leaves its event stream alone.
+	// Relist is how often the runtime's pods are listed; zero means a second. NoEvents turns the runtime's event stream
+	// off.
 	Relist   time.Duration
 	NoEvents bool
-	// runtimeCheck is how often the runtime's Status is asked; zero means five seconds.
+	// runtimeCheck is how often the runtime's Status is called; zero means five seconds.
 	runtimeCheck time.Duration
 
-	// GC says what is collected and when: without a cluster no images, unless HighPercent is set. Logs says how logs are rotated.
+	// GC configures garbage collection. Without a cluster no images are removed, unless HighPercent is set. Logs
+	// configures log rotation.
 	GC   housekeeping.GCOptions
 	Logs housekeeping.LogOptions
 
-	// EvictionHard are the thresholds from which on pods are evicted, as eviction.ParseThresholds reads them. Nil means the
-	// kubelet's defaults, an empty list none. PressureTransition is how long the node's conditions show pressure after it
-	// ended; zero means five minutes.
+	// EvictionHard are the thresholds below which pods are evicted, see eviction.ParseThresholds. Nil means the
+	// kubelet's defaults, an empty list means none. PressureTransition is how long the node's conditions show pressure
+	// after it ended; zero means five minutes.
 	EvictionHard       []string
 	PressureTransition time.Duration
 	thresholds         eviction.Thresholds
 
-	// ShutdownGrace is how long the machine's shutdown is delayed at most, by logind, while pods end; zero leaves shutdowns
-	// alone. ShutdownGraceCritical is the part of it that pods of a critical priority get, which end last.
+	// ShutdownGrace is how long logind delays a shutdown of the machine while pods end; zero does not delay it.
+	// ShutdownGraceCritical is the part of it for critical pods, which end last.
 	ShutdownGrace, ShutdownGraceCritical time.Duration
 }
 
-// ClusterOptions say which cluster the node belongs to, and as what. Zero values are the kubelet's defaults.
+// ClusterOptions configure the node of a cluster. Zero values mean the kubelet's defaults.
 type ClusterOptions struct {
-	// Kubeconfig is the file that says where the API server is and who this node is; empty for no cluster.
+	// Kubeconfig is the file with the API server and this node's credentials; empty means no cluster.
 	Kubeconfig string
-	// Labels and Taints are those that a new node is registered with.
+	// Labels and Taints are the labels and taints of a new node.
 	Labels map[string]string
 	Taints []v1.Taint
-	// MaxPods is how many pods the node takes; zero means 110. Reserved is what is kept from them, without a cluster, too:
-	// none is given to them, and the cgroup of all pods is limited to the rest.
+	// MaxPods is how many pods the node runs; zero means 110. Reserved is not allocatable, and the cgroup of all pods
+	// is limited to the rest. It works without a cluster, too.
 	MaxPods  int
 	Reserved v1.ResourceList
-	// StatusEvery is how often the node's status is looked at; zero means ten seconds.
+	// StatusEvery is how often the node's status is computed; zero means ten seconds.
 	StatusEvery time.Duration
 }
 
-// APIOptions say how the kubelet's API is served, see package nodeapi.
+// APIOptions configure the kubelet's API, see package nodeapi.
 type APIOptions struct {
-	// Address and Port are where it listens; an empty address stands for all, port 0 for no API.
+	// Address and Port are where it listens. An empty address means all, port 0 means no API.
 	Address string
 	Port    int32
-	// CertFile and KeyFile are the serving pair; without them one is made in CertDir, empty for RootDir/pki.
+	// CertFile and KeyFile are the serving certificate and its key. Without them, a pair is made in CertDir; empty
+	// means RootDir/pki.
 	CertFile, KeyFile, CertDir string
-	// ClientCAFile signs those who may use it; it is required.
+	// ClientCAFile has the CA certificates of clients. It is required.
 	ClientCAFile string
-	// Users and Groups are who may use it; without any the API server of the cluster is asked.
+	// Users and Groups may use the API. Without any, the API server of the cluster decides.
 	Users, Groups []string
 }
 
@@ -169,25 +175,26 @@ func (o *Options) complete() error {
 		}
 		o.NodeName = strings.ToLower(name)
 	}
-	setDefault(&o.Owner, o.NodeName)
+	o.Owner = cmp.Or(o.Owner, o.NodeName)
 	if problems := validation.IsValidLabelValue(o.Owner); len(problems) > 0 {
 		return fmt.Errorf("the owner %q: %s", o.Owner, strings.Join(problems, "; "))
 	}
-	setDefault(&o.CgroupRoot, "kubelet-core/"+o.Owner)
-	// Cgroups below it that are not of known pods are removed: those right at the top are a real kubelet's.
+	o.CgroupRoot = cmp.Or(o.CgroupRoot, "kubelet-core/"+o.Owner)
+	// Cgroups of unknown pods below the root are removed. A kubelet has its pods' cgroups directly below the machine's
+	// root.
 	if o.CgroupRoot = path.Join("/", o.CgroupRoot); o.CgroupRoot == "/" {
-		return errors.New("the cgroup root is that of the machine, where a kubelet has its pods: give one of your own")
+		return errors.New("the cgroup root is the machine's, where a kubelet has its pods: give another one")
 	}
-	setDefault(&o.RootDir, filepath.Join("/var/lib/kubelet-core", o.Owner))
-	setDefault(&o.PodLogsDir, filepath.Join("/var/log/kubelet-core", o.Owner))
+	o.RootDir = cmp.Or(o.RootDir, filepath.Join("/var/lib/kubelet-core", o.Owner))
+	o.PodLogsDir = cmp.Or(o.PodLogsDir, filepath.Join("/var/log/kubelet-core", o.Owner))
 	if o.Cluster.Kubeconfig == "" {
-		setDefault(&o.GC.HighPercent, 100) // the machine's images are somebody's work, not a cluster's
+		o.GC.HighPercent = cmp.Or(o.GC.HighPercent, 100) // the images belong to the machine's users
 	}
-	setDefault(&o.SyncTick, time.Second)
-	setDefault(&o.Resync, time.Minute)
-	setDefault(&o.Retry, 10*time.Second)
-	setDefault(&o.Housekeeping, 2*time.Second)
-	setDefault(&o.runtimeCheck, 5*time.Second)
+	o.SyncTick = cmp.Or(o.SyncTick, time.Second)
+	o.Resync = cmp.Or(o.Resync, time.Minute)
+	o.Retry = cmp.Or(o.Retry, 10*time.Second)
+	o.Housekeeping = cmp.Or(o.Housekeeping, 2*time.Second)
+	o.runtimeCheck = cmp.Or(o.runtimeCheck, 5*time.Second)
 	if len(o.NodeIPs) == 0 {
 		o.NodeIPs = hostAddresses()
 	}
@@ -204,7 +211,7 @@ func (o *Options) complete() error {
 	if err := o.API.check(o.Cluster.Kubeconfig != ""); err != nil {
 		return err
 	}
-	setDefault(&o.API.CertDir, filepath.Join(o.RootDir, "pki"))
+	o.API.CertDir = cmp.Or(o.API.CertDir, filepath.Join(o.RootDir, "pki"))
 	for _, path := range []*string{&o.RootDir, &o.PodLogsDir, &o.Manifests, &o.API.CertDir} {
 		if *path != "" {
 			if *path, err = filepath.Abs(*path); err != nil {
@@ -215,8 +222,8 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// allocatable is what pods may have of a capacity: all that is not reserved. That nothing is left is an error: without an
-// amount there would be no limit.
+// allocatable is the part of a capacity that is not reserved. It is an error if nothing is left: a zero amount would
+// mean no limit.
 func allocatable(capacity, reserved v1.ResourceList) (v1.ResourceList, error) {
 	left := v1.ResourceList{}
 	for name, whole := range capacity {
@@ -226,21 +233,24 @@ func allocatable(capacity, reserved v1.ResourceList) (v1.ResourceList, error) {
 		case amount.Sign() > 0:
 			left[name] = amount
 		case kept.Sign() > 0:
-			return nil, fmt.Errorf("reserved are %s of %s, which leaves nothing of %s to pods", kept.String(), name, whole.String())
+			return nil, fmt.Errorf("reserved %s of %s leaves nothing of %s for pods",
+				kept.String(), name, whole.String())
 		}
 	}
 	return left, nil
 }
 
-// checkSlices refuses names that systemd does not tell from others: it has underscores for the dashes in them.
+// checkSlices refuses names with underscores: systemd's names have underscores instead of dashes, so two roots could
+// have one name.
 func checkSlices(driver cgroup.Driver, root string) error {
 	if driver == cgroup.Systemd && strings.Contains(root, "_") {
-		return fmt.Errorf("the cgroup root %s has an underscore, and systemd would have one for each dash: give an --owner, or the play a --name, without underscores", root)
+		return fmt.Errorf("the cgroup root %s has an underscore, which systemd uses for dashes: "+
+			"give an --owner, or a --name of the play, without underscores", root)
 	}
 	return nil
 }
 
-// credentialFiles are where Docker's configuration with the credentials of registries may be, as for the kubelet.
+// credentialFiles are the paths of Docker configuration files with credentials, as in the kubelet.
 func credentialFiles(rootDir string) []string {
 	files := []string{filepath.Join(rootDir, "config.json")}
 	if home, err := os.UserHomeDir(); err == nil {
@@ -249,15 +259,8 @@ func credentialFiles(rootDir string) []string {
 	return files
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
-// hostAddresses are the addresses from which this machine would reach others, IPv4 first; the loopback address on a
-// machine that reaches nobody. No packet is sent: the kernel picks the address when a UDP socket is connected.
+// hostAddresses are the source addresses of this machine's default routes, IPv4 first. Without a route it is the
+// loopback address. No packet is sent: the kernel selects the address when a UDP socket is connected.
 func hostAddresses() []string {
 	var found []string
 	for _, far := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} { // addresses for documentation, RFC 5737 and 3849

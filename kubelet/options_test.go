@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/eviction"
 )
 
-// TestAPINeedsClients refuses an API that nobody could use, or everybody.
+// TestAPINeedsClients: an API without clients is refused, and so is an API for all clients.
 func TestAPINeedsClients(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -23,7 +23,7 @@ func TestAPINeedsClients(t *testing.T) {
 	}{
 		{"none", APIOptions{}, false, true},
 		{"no authority", APIOptions{Port: 1}, true, false},
-		{"nobody is named", APIOptions{Port: 1, ClientCAFile: "ca"}, false, false},
+		{"no client", APIOptions{Port: 1, ClientCAFile: "ca"}, false, false},
 		{"a user", APIOptions{Port: 1, ClientCAFile: "ca", Users: []string{"ann"}}, false, true},
 		{"a group", APIOptions{Port: 1, ClientCAFile: "ca", Groups: []string{"ops"}}, false, true},
 		{"a user without a name", APIOptions{Port: 1, ClientCAFile: "ca", Users: []string{"ann", ""}}, false, false},
@@ -36,7 +36,7 @@ func TestAPINeedsClients(t *testing.T) {
 	}
 }
 
-// TestImageGCWithoutACluster is off unless somebody asks for it: the images are the developer's.
+// TestImageGCWithoutACluster: without a cluster, image collection is off by default.
 func TestImageGCWithoutACluster(t *testing.T) {
 	for _, c := range []struct {
 		kubeconfig string
@@ -50,8 +50,7 @@ func TestImageGCWithoutACluster(t *testing.T) {
 	}
 }
 
-// TestEvictionAndShutdown: no thresholds at all are the defaults, an empty list is none, and what is wrong is named before
-// anything begins.
+// TestEvictionAndShutdown: nil thresholds mean the defaults, an empty list means none, and errors name the field.
 func TestEvictionAndShutdown(t *testing.T) {
 	for _, c := range []struct {
 		hard            []string
@@ -63,7 +62,7 @@ func TestEvictionAndShutdown(t *testing.T) {
 		{hard: []string{}, thresholds: nil},
 		{hard: []string{"memory.available<1Gi"}, thresholds: []string{"memory.available<1Gi"}, grace: time.Minute, critical: time.Second},
 		{hard: []string{"pid.available<1"}, want: `eviction threshold "pid.available<1"`},
-		{grace: time.Second, critical: time.Minute, want: "is longer than that of all pods"},
+		{grace: time.Second, critical: time.Minute, want: "is longer than the grace period of all pods"},
 	} {
 		opts := Options{RuntimeEndpoint: "unix:///cri.sock", EvictionHard: c.hard, ShutdownGrace: c.grace, ShutdownGraceCritical: c.critical}
 		err := opts.complete()
@@ -77,8 +76,8 @@ func TestEvictionAndShutdown(t *testing.T) {
 	}
 }
 
-// TestCgroupRootIsOnesOwn refuses the one where a kubelet has its pods, however it is spelled, and two owners whose slices
-// would be the same.
+// TestCgroupRootIsOnesOwn: the machine's root cgroup is refused in each spelling, and so are owners whose slices may be
+// equal.
 func TestCgroupRootIsOnesOwn(t *testing.T) {
 	for _, c := range []struct{ root, want string }{
 		{"/", ""}, {"..", ""}, {"a/..", ""}, {"", "/kubelet-core/me"}, {"a/b/", "/a/b"}, {"../a", "/a"},
@@ -95,7 +94,7 @@ func TestCgroupRootIsOnesOwn(t *testing.T) {
 	}
 }
 
-// TestNothingLeftForPods is an error: a limit of nothing would be none.
+// TestNothingLeftForPods: reserving everything is an error, because a limit of zero would be none.
 func TestNothingLeftForPods(t *testing.T) {
 	capacity := v1.ResourceList{v1.ResourceMemory: resource.MustParse("4Gi")}
 	for reserved, want := range map[string]string{"0": "4Gi", "1Gi": "3Gi", "4Gi": "", "5Gi": ""} {

@@ -13,8 +13,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/pleg"
 )
 
-// TestNetworkNotReadyStopsNothing has the loop go on, and with it deletions, garbage collection and log rotation, while
-// the runtime's network alone is not ready.
+// TestNetworkNotReadyStopsNothing: the loop goes on while only the runtime's network is not ready.
 func TestNetworkNotReadyStopsNothing(t *testing.T) {
 	for _, test := range []struct {
 		runtime, network, ok bool
@@ -37,7 +36,7 @@ func TestNetworkNotReadyStopsNothing(t *testing.T) {
 				t.Errorf("%+v: %v", test, err)
 			}
 			if err := k.healthy(); err != nil {
-				t.Errorf("%+v: after some seconds it is not healthy: %v", test, err)
+				t.Errorf("%+v: not healthy after some seconds: %v", test, err)
 			}
 			cancel()
 		})

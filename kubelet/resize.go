@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// admit says whether the node takes a pod, which it has with what it was allocated before, and pins that. Whether the
-// node has room for what the pod asks for instead is seen later: pods that have not come yet may run in that room.
+// admit says whether the node admits a pod with its allocated resources, and keeps these. It leaves a resize pending:
+// later pods may already run in the free room.
 func (l *syncLoop) admit(ctx context.Context, pod *v1.Pod) bool {
 	allocated := l.allocated(ctx, pod)
 	if !l.admitter.Admit(ctx, allocated) {
@@ -34,20 +34,21 @@ func (l *syncLoop) admit(ctx context.Context, pod *v1.Pod) bool {
 	return true
 }
 
-// allocated is a new pod with what it has: what it asks for, or what an earlier process gave it.
+// allocated is a new pod with its desired resources, or with the resources that an earlier process admitted it with.
 func (l *syncLoop) allocated(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	if l.allocation.Known(pod.UID) || !l.admitter.AdmittedBefore(pod) {
 		return l.allocation.Allocated(pod)
 	}
 	observed, err := l.cache.PodStatus(ctx, pod.UID)
 	if err != nil {
-		log.G(ctx).WithError(err).WithField("podUID", pod.UID).Warn("what a pod was given is not known: it is admitted with what it asks for")
+		log.G(ctx).WithError(err).WithField("podUID", pod.UID).
+			Warn("the resources of a running pod are unknown: it is admitted with its desired resources")
 		return pod
 	}
-	return l.allocation.Restored(pod, observed)
+	return l.allocation.AdmittedWith(pod, observed)
 }
 
-// pinResources keeps the resources that a running pod has as its allocation when it begins to ask for others.
+// pinResources allocates the resources of a running pod when its spec begins to desire others.
 func (l *syncLoop) pinResources(pod *v1.Pod) error {
 	old := l.workers.Pod(pod.UID)
 	if old == nil || allocation.Same(old, pod) {
@@ -56,8 +57,8 @@ func (l *syncLoop) pinResources(pod *v1.Pod) error {
 	return l.allocation.Allocate(l.allocation.Allocated(old))
 }
 
-// resize allocates a pod the resources that it asks for, if they are others than it has and the node has room, or notes
-// why they have to wait. Changed says that the pod's worker has something to do or to show for it.
+// resize allocates a pod's desired resources if they fit the node, or sets why they are pending. Changed says that the
+// pod needs a sync.
 func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
 	old := l.allocation.Pending(pod.UID)
 	if allocation.Same(l.allocation.Allocated(pod), pod) {
@@ -85,8 +86,8 @@ func (l *syncLoop) resizeError(pod *v1.Pod, err error) {
 	l.events.Record(events.Event{Pod: pod, Warning: true, Reason: "ResizeError", Message: err.Error()})
 }
 
-// retryResizes looks again at the resizes that wait: other pods may have left room. It does nothing before all pods are
-// here that may run in it.
+// retryResizes retries pending resizes, for which other pods may have left room. It does nothing until all sources have
+// listed their pods, which may run in that room.
 func (l *syncLoop) retryResizes() {
 	if !l.config.Settled() {
 		return
@@ -105,9 +106,9 @@ func (l *syncLoop) retryResizes() {
 	}
 }
 
-// compareResizes orders waiting resizes as the kubelet does (sortPendingResizes of pkg/kubelet/allocation): a resize
-// that needs no room comes first, then the higher priority, then a guaranteed pod. Equal ones keep their order, the
-// longest first.
+// compareResizes orders pending resizes as the kubelet does (sortPendingResizes of pkg/kubelet/allocation): first
+// resizes that need no room, then by priority, then guaranteed pods. Equal ones keep the order in which they began to
+// wait.
 func (l *syncLoop) compareResizes(a, b *v1.Pod) int {
 	return cmp.Or(
 		l.grows(a)-l.grows(b),
@@ -116,7 +117,7 @@ func (l *syncLoop) compareResizes(a, b *v1.Pod) int {
 	)
 }
 
-// grows is 1 for a pod that requests more than it is allocated, else 0.
+// grows is 1 for a pod that desires more than its allocated requests, else 0.
 func (l *syncLoop) grows(pod *v1.Pod) int {
 	has, wants := model.PodResources(l.allocation.Allocated(pod)).Requests, model.PodResources(pod).Requests
 	if wants.Cpu().Cmp(*has.Cpu()) > 0 || wants.Memory().Cmp(*has.Memory()) > 0 {
@@ -125,7 +126,7 @@ func (l *syncLoop) grows(pod *v1.Pod) int {
 	return 0
 }
 
-// guaranteed is 1 for a pod of that class, else 0.
+// guaranteed is 1 for a pod of the QoS class Guaranteed, else 0.
 func guaranteed(pod *v1.Pod) int {
 	if model.QOS(pod) == v1.PodQOSGuaranteed {
 		return 1
@@ -133,20 +134,20 @@ func guaranteed(pod *v1.Pod) int {
 	return 0
 }
 
-// forgetAllocations drops those of pods that are gone, of resources and of user ids.
+// forgetAllocations drops the resources and user ids of pods that are gone.
 func (l *syncLoop) forgetAllocations(ctx context.Context) {
 	if !l.config.Settled() {
 		return
 	}
 	if err := l.allocation.Keep(l.workers.Has); err != nil {
-		log.G(ctx).WithError(err).Warn("allocations of pods that are gone cannot be dropped yet")
+		log.G(ctx).WithError(err).Warn("allocations of pods that are gone could not be dropped")
 	}
 	if err := l.userIDs.Keep(l.hasPod); err != nil {
-		log.G(ctx).WithError(err).Warn("user ids of pods that are gone cannot be taken back yet")
+		log.G(ctx).WithError(err).Warn("user ids of pods that are gone could not be freed")
 	}
 }
 
-// hasPod says whether anything of a pod may be left: it is known, or the runtime has it.
+// hasPod says whether a pod has a worker or is in the runtime.
 func (l *syncLoop) hasPod(uid types.UID) bool {
 	return l.workers.Has(uid) || l.pleg.Has(uid)
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/pleg"
@@ -20,7 +21,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
-// fourGi is a node with that much memory, and eight processors.
+// fourGi is a node with 4 GiB of memory and eight CPUs.
 type fourGi struct{}
 
 func (fourGi) Node() *v1.Node {
@@ -30,7 +31,7 @@ func (fourGi) Node() *v1.Node {
 
 func (n fourGi) RefreshNode(context.Context) (*v1.Node, bool, error) { return n.Node(), true, nil }
 
-// countedSteps count how often a pod is worked on. What runs of a pod was given 1Gi.
+// countedSteps counts syncs. Running containers have 1Gi.
 type countedSteps struct {
 	steps
 	synced atomic.Int32
@@ -65,7 +66,7 @@ func resizeLoop(t *testing.T) (*syncLoop, *countedSteps) {
 	return l, counted
 }
 
-// ran is a pod that an earlier process ran, which asks for so much.
+// ran is a pod that an earlier process ran, and that desires amount.
 func ran(name string, second int, amount string) *v1.Pod {
 	pod := bound(name, second)
 	pod.Status.StartTime = new(metav1.Now())
@@ -77,15 +78,13 @@ func (l *syncLoop) has(pod *v1.Pod) string {
 	return l.allocation.Allocated(pod).Spec.Containers[0].Resources.Requests.Memory().String()
 }
 
-// TestResizeAfterARestart does not take the room of a pod that ran and comes later than the one whose resize waited.
+// TestResizeAfterARestart: a pending resize does not take the room of a running pod that is listed later.
 func TestResizeAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := resizeLoop(t)
 		first, second := ran("a", 1, "3Gi"), ran("b", 2, "2Gi")
 		for _, earlier := range []*v1.Pod{ran("a", 1, "1Gi"), second} {
-			if err := l.allocation.Allocate(earlier); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, l.allocation.Allocate(earlier))
 		}
 		config := l.config
 		l.config = podconfig.New(podconfig.Options{Sources: []string{model.SourceAPI}}) // which has not listed all yet
@@ -112,9 +111,8 @@ func TestResizeAfterARestart(t *testing.T) {
 	})
 }
 
-// TestResizeWhileNobodyLooked is not taken for what a pod has that ran: it runs on though the node could never grant
-// it.
-func TestResizeWhileNobodyLooked(t *testing.T) {
+// TestResizeBetweenProcesses: a running pod goes on with its resources if its spec changed while no kubelet ran.
+func TestResizeBetweenProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := resizeLoop(t)
 		pod, fresh := ran("a", 1, "8Gi"), bound("b", 2)
@@ -130,7 +128,7 @@ func TestResizeWhileNobodyLooked(t *testing.T) {
 		greedy := fresh.DeepCopy()
 		greedy.Spec.Containers[0].Resources = memory("8Gi")
 		if got := l.has(greedy); got != "2Gi" {
-			t.Errorf("an admitted pod has %s of what it was admitted with", got)
+			t.Errorf("an admitted pod has %s, want its allocation", got)
 		}
 		l.forgetAllocations(t.Context())
 		if !l.allocation.Known("a") {
@@ -144,9 +142,9 @@ func TestResizeWhileNobodyLooked(t *testing.T) {
 	})
 }
 
-// TestResizeOrder has room for some of the waiting resizes, and chooses them as the kubelet does.
+// TestResizeOrder: pending resizes get free room in the kubelet's order.
 func TestResizeOrder(t *testing.T) {
-	// Of 4Gi, the blocker takes 1536Mi and each other pod 512Mi. All others ask for 1536Mi: two resizes fit when the
+	// Of 4Gi, the blocker has 1536Mi and each other pod 512Mi. All others desire 1536Mi: two resizes fit when the
 	// blocker is gone. Pods come in the order of their names.
 	for _, c := range []struct {
 		name   string
@@ -178,9 +176,7 @@ func TestResizeOrder(t *testing.T) {
 				var pods []*v1.Pod
 				for i, name := range []string{"a", "b", "c", "d"} {
 					before := ran(name, i+1, "512Mi")
-					if err := l.allocation.Allocate(before); err != nil {
-						t.Fatal(err)
-					}
+					testutil.Must(t, l.allocation.Allocate(before))
 					after := ran(name, i+1, "1536Mi")
 					if c.change != nil {
 						c.change(after.UID, after)
@@ -208,7 +204,7 @@ func TestResizeOrder(t *testing.T) {
 	}
 }
 
-// TestWaitingResizeIsNoWork leaves a pod alone while nothing about its resize changes.
+// TestWaitingResizeIsNoWork: a pending resize causes no syncs while nothing changes.
 func TestWaitingResizeIsNoWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, counted := resizeLoop(t)
@@ -221,7 +217,7 @@ func TestWaitingResizeIsNoWork(t *testing.T) {
 			synctest.Wait()
 		}
 		if got := counted.synced.Load(); got != before || before == 0 {
-			t.Errorf("it was worked on %d times, then %d", before, got)
+			t.Errorf("it was synced %d times, then %d", before, got)
 		}
 		if !slices.Equal(l.allocation.AllPending(), []types.UID{"a"}) {
 			t.Errorf("pending: %v", l.allocation.AllPending())

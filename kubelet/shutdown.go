@@ -1,6 +1,8 @@
 package kubelet
 
 import (
+	"context"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -9,10 +11,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
-// newShutdown wires the end of pods when the machine is shut down.
-func (k *Kubelet) newShutdown() *nodeshutdown.Manager {
-	return nodeshutdown.New(nodeshutdown.Options{
-		Grace: k.opts.ShutdownGrace, CriticalGrace: k.opts.ShutdownGraceCritical,
+// runShutdown ends the pods when the machine is shut down, until ctx ends.
+func (k *Kubelet) runShutdown(ctx context.Context) error {
+	return k.shutdown.Run(ctx, nodeshutdown.Node{
 		Pods: func() []*v1.Pod {
 			var left []*v1.Pod
 			for _, pod := range k.workers.Pods() {
@@ -26,7 +27,7 @@ func (k *Kubelet) newShutdown() *nodeshutdown.Manager {
 			k.workers.End(pod.UID, podworkers.Termination{Reason: "the node is shutting down", Grace: &grace, Failure: &why})
 		},
 		Gone:    k.gone,
-		Changed: func() { k.cluster.WakeNodeStatus() },
+		Changed: k.cluster.WakeNodeStatus,
 	})
 }
 

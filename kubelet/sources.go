@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podconfig"
 )
 
-// podSources run the sources of pods.
+// podSources runs the sources of pods.
 type podSources struct {
 	file    podconfig.FileOptions
 	url     podconfig.URLOptions
@@ -35,7 +35,7 @@ func newPodSources(opts Options, config *podconfig.PodConfig, objects *podconfig
 	}
 }
 
-// sourceNames are those of the sources that there will be.
+// sourceNames are the names of the configured sources.
 func sourceNames(opts Options) []string {
 	sources := []string{model.SourceFile}
 	if opts.ManifestURL != "" {
@@ -47,7 +47,7 @@ func sourceNames(opts Options) []string {
 	return sources
 }
 
-// run restores the accepted pods and then runs the sources until ctx ends.
+// run restores the pods of the checkpoint, and runs the sources until ctx ends.
 func (s *podSources) run(ctx context.Context) error {
 	restored, err := s.config.Restore(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *podSources) run(ctx context.Context) error {
 	for i, source := range sources {
 		running.Go(func() {
 			if errs[i] = source(ctx); errs[i] != nil {
-				cancel() // one that cannot go on ends the kubelet
+				cancel() // a source that fails ends the kubelet
 			}
 		})
 	}
@@ -92,14 +92,14 @@ func (s *podSources) runURL(ctx context.Context) error {
 
 func (s *podSources) manifestProblem(path string, err error) {
 	if err == nil {
-		s.events.RecordNode(false, "ManifestRepaired", path+" is right again")
+		s.events.RecordNode(false, "ManifestRepaired", path+" is valid again")
 		return
 	}
 	s.events.RecordNode(true, "InvalidManifest", fmt.Sprintf("%s: %v", path, err))
 }
 
-// refuse takes pods whose name another source has. A static one waits for the name; one of the API server fails, so
-// that its controller makes another.
+// refuse handles pods whose name another source has. A static pod waits for the name. A pod of the API server fails, so
+// that its controller replaces it.
 func refuse(admitter *admission.Admitter, recorder *events.Recorder) func(podconfig.Refusal) {
 	return func(r podconfig.Refusal) {
 		const reason = "PodRefused"

@@ -2,16 +2,15 @@ package kubelet
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/apiserver"
+	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/manifest"
@@ -25,14 +24,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// notReadyBackoff is how long the loop rests while the runtime is not ready.
-var notReadyBackoff = wait.Backoff{
-	Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
-}
-
-// syncLoop takes one thing after the other from all that can ask for work, and hands it to the pods' workers.
+// syncLoop handles all causes of work, one after the other, and wakes the pods' workers.
 type syncLoop struct {
-	// tick is how often due pods are looked for, housekeeping how often leftovers.
+	// tick is how often due pods are looked for. housekeeping is the period of housekeeping.
 	tick, housekeeping time.Duration
 	hostIPs            []string
 	runtimeErr         func() error
@@ -55,29 +49,29 @@ type syncLoop struct {
 	userIDs    *userns.Manager
 }
 
-// run takes work until ctx ends. While the runtime is not ready it rests, and all pods stay as they are.
+// run handles work until ctx ends. While the runtime is not ready it rests, and all pods stay as they are.
 func (l *syncLoop) run(ctx context.Context) {
 	tick := time.NewTicker(l.tick)
 	defer tick.Stop()
 	clean := time.NewTicker(l.housekeeping)
 	defer clean.Stop()
-	backoff := notReadyBackoff
+	backoff := cri.RetryBackoff()
 	for ctx.Err() == nil {
 		if err := l.runtimeErr(); err != nil {
-			log.G(ctx).WithError(err).Debug("pods are left alone while the runtime is not ready")
+			log.G(ctx).WithError(err).Debug("the sync loop rests while the runtime is not ready")
 			select {
 			case <-ctx.Done():
 			case <-time.After(backoff.Step()):
 			}
 			continue
 		}
-		backoff = notReadyBackoff
+		backoff = cri.RetryBackoff()
 		l.monitor.enter()
 		l.next(ctx, tick.C, clean.C)
 	}
 }
 
-// next waits for one thing and hands it on.
+// next waits for one cause of work and handles it.
 func (l *syncLoop) next(ctx context.Context, tick, clean <-chan time.Time) {
 	select {
 	case <-ctx.Done():
@@ -97,11 +91,11 @@ func (l *syncLoop) next(ctx context.Context, tick, clean <-chan time.Time) {
 		l.cleaner.Clean(ctx)
 		l.retryResizes()
 		l.forgetAllocations(ctx)
-		l.cluster.ReconcileMirrorPods(l.config)
+		l.cluster.ReconcileMirrorPods(l.config, l.shown)
 	}
 }
 
-// wakeUsers has those pods synced that name a changed object.
+// wakeUsers wakes the pods that name a changed object.
 func (l *syncLoop) wakeUsers(changed map[volumekinds.Object]bool) {
 	for uid, known := range l.workers.Pods() {
 		for object := range volumekinds.ObjectsOf(known.Pod) {
@@ -113,7 +107,7 @@ func (l *syncLoop) wakeUsers(changed map[volumekinds.Object]bool) {
 	}
 }
 
-// handleUpdate takes a change of what is wanted.
+// handleUpdate handles an update of a source.
 func (l *syncLoop) handleUpdate(ctx context.Context, update podconfig.PodUpdate) {
 	if update.Op == podconfig.Add {
 		l.admitter.Sort(update.Pods)
@@ -128,12 +122,12 @@ func (l *syncLoop) handleUpdate(ctx context.Context, update podconfig.PodUpdate)
 		}
 	})
 	if err != nil {
-		log.G(ctx).WithError(err).Warn("allocated resources of new pods are not on the disk")
+		log.G(ctx).WithError(err).Warn("allocated resources of new pods could not be written")
 	}
-	l.cluster.ReconcileMirrorPods(l.config)
+	l.cluster.ReconcileMirrorPods(l.config, l.shown)
 }
 
-// dispatch hands a pod's worker what is wanted of the pod. A pod that was rejected can only go.
+// dispatch passes an update to the pod's worker. A rejected pod can only be removed.
 func (l *syncLoop) dispatch(ctx context.Context, op podconfig.PodOperation, pod *v1.Pod) {
 	if l.rejected.Has(pod.UID) && op != podconfig.Delete && op != podconfig.Remove {
 		return
@@ -160,37 +154,40 @@ func (l *syncLoop) dispatch(ctx context.Context, op podconfig.PodOperation, pod 
 		l.workers.Terminate(pod, podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})
 	case podconfig.Reconcile:
 		l.workers.Refresh(pod)
-		// A condition of somebody else's may make it ready, a terminal phase that somebody else set ends it, and a
-		// status that was held back for a word of the source can be made.
+		// The new status may have the condition of a readiness gate, or a terminal phase, which ends the pod. A held
+		// status can be sent now.
 		if len(pod.Spec.ReadinessGates) > 0 || model.Terminal(pod.Status.Phase) || l.status.Held(pod.UID) {
 			l.workers.Wake(pod.UID)
 		}
 	}
 }
 
-// update has a pod worked on that the node has taken.
+// update passes an admitted pod to its worker.
 func (l *syncLoop) update(pod *v1.Pod) {
 	l.publishPending(pod)
-	l.cluster.TrackObjects(pod)
+	l.cluster.TrackObjects(pod, l.cleaner.Finished)
 	l.workers.Update(pod)
 }
 
-// publishPending shows a pod of which the runtime has nothing yet: it may wait for its name.
+// shown lists the pods that the cluster is to see, one per full name.
+func (l *syncLoop) shown() []*v1.Pod { return l.rejected.AppendTo(l.workers.Holders()) }
+
+// publishPending publishes the status of a pod that is not in the runtime yet: it may have to wait for its name.
 func (l *syncLoop) publishPending(pod *v1.Pod) {
-	observed := l.cache.Peek(pod.UID) // a step may have begun since the last list
+	observed := l.cache.Peek(pod.UID) // a sync may have begun since the last list
 	if l.pleg.Has(pod.UID) || observed != nil && len(observed.Sandboxes)+len(observed.Containers) > 0 {
 		return
 	}
 	publish := l.status.Set
 	if model.Restored(pod) {
-		publish = l.status.Hold // it ran, and only has not been looked at
+		publish = l.status.Hold // it ran before the restart
 	}
 	publish(pod, status.Generate(status.Input{
 		Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: l.status.Status(pod), HostIPs: l.hostIPs, Now: time.Now(),
 	}))
 }
 
-// handleEvent has a pod looked at to which something happened. A removed container changes nothing that a pod asks for.
+// handleEvent wakes the worker of a pod that changed in the runtime. A removed container needs no sync.
 func (l *syncLoop) handleEvent(ctx context.Context, event pleg.Event) {
 	log.G(ctx).WithFields(log.Fields{"podUID": event.UID, "reason": event.Kind, "containerID": event.ID}).Debug("SyncLoop (PLEG): event for pod")
 	if event.Kind != pleg.Removed {

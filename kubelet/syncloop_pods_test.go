@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/apiserver"
@@ -30,7 +31,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// steps have nothing to do; a pod has ended when its phase says so, and one with the label slow never ends. They are a runtime without pods, too.
+// steps do nothing. A pod has ended if its phase is terminal; a pod with the label slow never ends. steps are also a
+// runtime without pods.
 type steps struct{}
 
 func (steps) SyncPod(_ context.Context, pod *v1.Pod) (bool, time.Duration, error) {
@@ -52,18 +54,16 @@ func (steps) PodStatus(_ context.Context, uid types.UID) (*model.PodStatus, erro
 	return &model.PodStatus{UID: uid, ObservedAt: time.Now()}, nil
 }
 
-// kubeconfig names an API server that is away and has never been there.
+// kubeconfig names an API server that never answers.
 const kubeconfig = `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
 	"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
 	"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}]}`
 
-// testLoop is the loop of a node for two pods whose API server is away.
+// testLoop is the loop of a node with room for two pods. Its API server never answers.
 func testLoop(t *testing.T) *syncLoop {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(file, []byte(kubeconfig), 0o600))
 	l := &syncLoop{
 		hostIPs: []string{"192.0.2.1"}, events: events.New("here"), status: status.NewManager(), cache: pleg.NewCache(steps{}),
 		pleg: pleg.New(pleg.Options{}), rejected: admission.NewRejections(), config: podconfig.New(podconfig.Options{}),
@@ -75,12 +75,8 @@ func testLoop(t *testing.T) *syncLoop {
 		Node: apiserver.NodeOptions{
 			Name: "here", IPs: l.hostIPs, MaxPods: 2, Runtime: runtime, State: cri.NewState(runtime), PLEGErr: func() error { return nil },
 		},
-		Finished: func(uid types.UID) bool { return l.cleaner.Finished(uid) },
-		Shown:    func() []*v1.Pod { return l.rejected.AppendTo(l.workers.Holders()) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if l.allocation, err = allocation.Open(filepath.Join(t.TempDir(), "allocated")); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +91,7 @@ func testLoop(t *testing.T) *syncLoop {
 	return l
 }
 
-// bound is a pod that the scheduler gave to the node, made so many seconds after the first.
+// bound is a pod that the scheduler bound to the node, created in that second.
 func bound(name string, second int) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -117,7 +113,7 @@ func (l *syncLoop) rejectedNames() []string {
 	return names
 }
 
-// TestRoomGoesToWhatRan gives room to the pod that was taken before a restart, then to the oldest.
+// TestRoomGoesToWhatRan: a pod that was admitted before a restart comes first, then the oldest.
 func TestRoomGoesToWhatRan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)
@@ -139,9 +135,8 @@ func (l *syncLoop) add(ctx context.Context, pods ...*v1.Pod) {
 	l.handleUpdate(ctx, podconfig.PodUpdate{Op: podconfig.Add, Source: model.SourceAPI, Pods: pods})
 }
 
-// TestLabelsThatNobodyKnows believes the scheduler while the server never showed the node's labels; a static pod has
-// none who chose this node for it.
-func TestLabelsThatNobodyKnows(t *testing.T) {
+// TestUnknownLabels: while the node's labels are unknown, the scheduler is trusted. Static pods have no scheduler.
+func TestUnknownLabels(t *testing.T) {
 	l := testLoop(t)
 	chosen, static := bound("chosen", 1), bound("static", 2)
 	for _, pod := range []*v1.Pod{chosen, static} {
@@ -154,7 +149,7 @@ func TestLabelsThatNobodyKnows(t *testing.T) {
 	}
 }
 
-// TestObjectsOfEndedPods are not watched, even when somebody changes a label of such a pod.
+// TestObjectsOfEndedPods are not watched, even after a change of the pod's labels.
 func TestObjectsOfEndedPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)
@@ -166,7 +161,7 @@ func TestObjectsOfEndedPods(t *testing.T) {
 		l.add(t.Context(), running, ended)
 		synctest.Wait()
 		changed := ended.DeepCopy()
-		changed.Labels = map[string]string{"seen": "by-somebody"}
+		changed.Labels = map[string]string{"seen": "yes"}
 		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{changed}})
 		synctest.Wait()
 		for pod, want := range map[*v1.Pod]bool{running: true, ended: false} {
@@ -178,7 +173,7 @@ func TestObjectsOfEndedPods(t *testing.T) {
 	})
 }
 
-// TestChangedObjectWakesItsUsers and no other pod.
+// TestChangedObjectWakesItsUsers: a changed object wakes only the pods that name it.
 func TestChangedObjectWakesItsUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, counted := testLoop(t), &countedSteps{}
@@ -200,7 +195,7 @@ func TestChangedObjectWakesItsUsers(t *testing.T) {
 	})
 }
 
-// TestChangeThatIsNotHonoured tells of a field that came while the pod runs, and runs it on.
+// TestChangeThatIsNotHonoured: an unsupported field of a running pod is an event, and the pod goes on.
 func TestChangeThatIsNotHonoured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)
@@ -210,14 +205,16 @@ func TestChangeThatIsNotHonoured(t *testing.T) {
 		debugged.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger"}}}
 		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{debugged}})
 		synctest.Wait()
-		told := l.events.List()
-		if len(told) != 1 || told[0].Reason != "UnsupportedField" || len(l.rejected.AppendTo(nil)) != 0 || l.workers.Pods()["web"].State != podworkers.Syncing {
-			t.Errorf("events %+v, pods %+v", told, l.workers.Pods())
+		recorded := l.events.List()
+		if len(recorded) != 1 || recorded[0].Reason != "UnsupportedField" ||
+			len(l.rejected.AppendTo(nil)) != 0 || l.workers.Pods()["web"].State != podworkers.Syncing {
+			t.Errorf("events %+v, pods %+v", recorded, l.workers.Pods())
 		}
 	})
 }
 
-// TestUnsupportedPodOfAController waits, and is not failed: its controller would make another at once, for ever.
+// TestUnsupportedPodOfAController: a controller's pod stays Pending, because failing it would only trigger a
+// replacement.
 func TestUnsupportedPodOfAController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)
@@ -235,7 +232,7 @@ func TestUnsupportedPodOfAController(t *testing.T) {
 		}
 		shown := l.status.Get("owned")
 		if again := l.admitter.Admit(t.Context(), shown); again {
-			t.Error("another process would start it")
+			t.Error("a restart would start it")
 		}
 		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Delete, Source: model.SourceAPI, Pods: []*v1.Pod{owned}})
 		synctest.Wait()
@@ -245,7 +242,7 @@ func TestUnsupportedPodOfAController(t *testing.T) {
 	})
 }
 
-// TestTerminalPhaseOfTheServer ends a pod that runs, because somebody else says that it has failed: there is no way back.
+// TestTerminalPhaseOfTheServer: a terminal phase of the API server ends a running pod.
 func TestTerminalPhaseOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)
@@ -262,7 +259,8 @@ func TestTerminalPhaseOfTheServer(t *testing.T) {
 	})
 }
 
-// TestRestoredPodIsLookedAtAgain when the server has listed it: its status is not shown to the server before.
+// TestRestoredPodIsLookedAtAgain: a restored pod is synced when the server has listed it. Its status is not sent
+// before.
 func TestRestoredPodIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, counted := resizeLoop(t)
@@ -278,13 +276,12 @@ func TestRestoredPodIsLookedAtAgain(t *testing.T) {
 		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{listed}})
 		synctest.Wait()
 		if got := counted.synced.Load(); got != before+1 {
-			t.Errorf("it was worked on %d times, then %d", before, got)
+			t.Errorf("it was synced %d times, then %d", before, got)
 		}
 	})
 }
 
-// TestEditedStaticPodKeepsItsPort takes the new pod of a manifest while the old one has not ended, but no second pod
-// beside it.
+// TestEditedStaticPodKeepsItsPort: an edited static pod gets the host port of its old version. Another pod does not.
 func TestEditedStaticPodKeepsItsPort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)
@@ -308,7 +305,7 @@ func TestEditedStaticPodKeepsItsPort(t *testing.T) {
 	})
 }
 
-// TestRejectedPodThatComesBack is admitted anew, because what the node had no room for may fit now.
+// TestRejectedPodThatComesBack: a rejected pod is checked again if its source names it again.
 func TestRejectedPodThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)

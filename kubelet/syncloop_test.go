@@ -12,8 +12,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 )
 
-// TestLoopRestsWhileTheRuntimeIsNotReady looks 100 ms later, then after twice as long each time, up to 5 s, and a tenth
-// more at most.
+// TestLoopRestsWhileTheRuntimeIsNotReady: the pauses begin with 100 ms and double up to 5 s, with a jitter of a tenth.
 func TestLoopRestsWhileTheRuntimeIsNotReady(t *testing.T) {
 	logger := logrus.StandardLogger()
 	level, hooks := logger.GetLevel(), logger.ReplaceHooks(logrus.LevelHooks{})

@@ -13,13 +13,13 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// The log directories are the kubelet's, but not its alone: collectors and pods that mount them may write there. A link
-// that one of them puts in the place of a directory must not have this process, which is root, write elsewhere. So the
-// way below a pod's log directory is walked by descriptors (os.Root), each of which stays what it is, whatever is renamed
-// meanwhile. Above it links are the operator's: /var/log/pods may be one.
+// The kubelet owns the log directories, but collectors and pods that mount them may write there, too. This process is
+// root, so a link in place of a directory must not lead its writes elsewhere. It opens each directory below a pod's log
+// directory by a descriptor (os.Root), which renames do not change. Links above it belong to the operator:
+// /var/log/pods may be one.
 
-// MakeDirectory makes the directory of a log, which is root or below it. It fails with ErrFailedPrecondition where a link
-// leads out of root; an empty root is the directory itself.
+// MakeDirectory makes the directory of a log, which is root or below it. It fails with ErrFailedPrecondition if a link
+// leads out of root. An empty root stands for the directory itself.
 func MakeDirectory(root, dir string) error {
 	defer step.At("log directory: make")()
 	opened, err := openDirectory(root, dir)
@@ -29,7 +29,7 @@ func MakeDirectory(root, dir string) error {
 	return opened.Close()
 }
 
-// openDirectory makes and opens a directory as MakeDirectory does.
+// openDirectory is MakeDirectory, and opens the directory.
 func openDirectory(root, dir string) (*os.File, error) {
 	below, err := filepath.Rel(root, dir)
 	if root == "" || err != nil || !filepath.IsLocal(below) {
@@ -55,7 +55,7 @@ func openDirectory(root, dir string) (*os.File, error) {
 	return opened, nil
 }
 
-// leaves explains an error of os.Root: one that is not the kernel's says that a link leads out of the root.
+// leaves explains an error of os.Root. One that does not come from the kernel means that a link leads out of the root.
 func leaves(root, dir string, err error) error {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return fmt.Errorf("making the log directory: %w", err)
@@ -63,7 +63,7 @@ func leaves(root, dir string, err error) error {
 	return fmt.Errorf("the log directory %s leads out of the pod's, %s, by a link, remove it (%w): %w", dir, root, err, errdefs.ErrFailedPrecondition)
 }
 
-// openBeneath opens a file, no link, in a directory that openDirectory opens.
+// openBeneath opens a file, but no link, in a directory of openDirectory.
 func openBeneath(root, path string, flags int) (*os.File, error) {
 	dir, err := openDirectory(root, filepath.Dir(path))
 	if err != nil {

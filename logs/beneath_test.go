@@ -10,9 +10,11 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestLogStaysInItsDirectory puts links in the way that whoever may write to the log directory can make.
+// A link that another writer of the log directory makes does not lead the log elsewhere.
 func TestLogStaysInItsDirectory(t *testing.T) {
 	for name, plant := range map[string]func(root, outside string) error{
 		"the container's directory": func(root, outside string) error { return os.Symlink(outside, filepath.Join(root, "c")) },
@@ -32,9 +34,7 @@ func TestLogStaysInItsDirectory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, outside := t.TempDir(), t.TempDir()
-			if err := plant(root, outside); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, plant(root, outside))
 			o, err := openOutput(root, filepath.Join(root, "c", "0.log"))
 			if err == nil {
 				o.file.Close()
@@ -47,32 +47,24 @@ func TestLogStaysInItsDirectory(t *testing.T) {
 	}
 }
 
-// TestLogDirectoryMayBeALink: above a pod's log directory links are the operator's, and inside of it they lead nowhere
-// that the log may not go to.
+// Links above a pod's log directory belong to the operator. Links in it may not lead out of it.
 func TestLogDirectoryMayBeALink(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "disk"), 0o755), os.Symlink("disk", filepath.Join(dir, "pods"))); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(filepath.Join(dir, "disk"), 0o755))
+	testutil.Must(t, os.Symlink("disk", filepath.Join(dir, "pods")))
 	root := filepath.Join(dir, "pods", "pod")
-	if err := MakeDirectory(root, filepath.Join(root, "real")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("real", filepath.Join(root, "c")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, MakeDirectory(root, filepath.Join(root, "real")))
+	testutil.Must(t, os.Symlink("real", filepath.Join(root, "c")))
 	o, err := openOutput(root, filepath.Join(root, "c", "0.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer o.file.Close()
 	if _, err := os.Stat(filepath.Join(dir, "disk", "pod", "real", "0.log")); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestLogStaysInItsDirectoryUnderRaces opens a log again and again while somebody exchanges its directory for a link to
-// another one, and the log for a link to a file.
+// A log is opened while another process exchanges its directory for a link to another one, and the log for a link to a
+// file.
 func TestLogStaysInItsDirectoryUnderRaces(t *testing.T) {
 	const rounds = 3000
 	root, outside := t.TempDir(), t.TempDir()
@@ -113,13 +105,12 @@ func TestLogStaysInItsDirectoryUnderRaces(t *testing.T) {
 	t.Logf("%d of %d tries opened the log", opened, rounds)
 }
 
-// TestCopyOfALinkedLogIsANewFile: a link that waits where the copy is made is not followed.
+// A link at the path of the copy is not followed.
 func TestCopyOfALinkedLogIsANewFile(t *testing.T) {
 	enginePath, logPath := linked(t, "first\n")
 	precious := filepath.Join(t.TempDir(), "precious")
-	if err := errors.Join(os.WriteFile(precious, []byte("precious"), 0o600), os.Symlink(precious, copyPath(logPath))); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(precious, []byte("precious"), 0o600))
+	testutil.Must(t, os.Symlink(precious, copyPath(logPath)))
 	if err := moveOut(t.Context(), enginePath, logPath, copyPath(logPath)); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v", err)
 	}

@@ -7,17 +7,17 @@ import (
 	"io"
 )
 
-// What a follower finds in the CRI log behind its saved position was written by one that was killed. It converts the
-// same records again, and what is there already is compared and kept: readers take a log that has shrunk for a new one,
-// and on a full disk nothing could be written again.
+// The CRI log may continue after the saved position, if the last follower was killed. The next follower converts the
+// same records again, compares them and keeps what is there. Readers would take a shorter log for a new one, and a full
+// disk has no room to write again.
 
-// errDiffers says that whole lines of the CRI log are others than those that were converted again: somebody has emptied
-// it since and it has grown again, or it is another file.
+// errDiffers says that whole lines of the CRI log differ from the converted ones: it was emptied and has grown again,
+// or it is another file.
 var errDiffers = errors.New("the CRI log does not go on with the entries after its saved position")
 
-// compare returns the place in the CRI log that corresponds to the end of batch, and what of the batch is not in the log:
-// then the place is the end of the file. A torn last line that the batch does not complete is cut off. It fails with
-// errDiffers once; after a search the batch comes behind the last whole line.
+// compare returns the place in the CRI log that corresponds to the end of batch, and the part of the batch that the log
+// lacks. With such a part, the place is the end of the file. It cuts off a torn last line that the batch does not
+// complete. It fails with errDiffers once. After a search, the batch goes after the last whole line.
 func (o *output) compare(batch []byte) (place int64, rest []byte, err error) {
 	place = o.size
 	for place < o.end && len(batch) > 0 {
@@ -39,15 +39,15 @@ func (o *output) compare(batch []byte) (place int64, rest []byte, err error) {
 	return place, batch, nil
 }
 
-// passDifference is called with the place of a line that is not the one that was converted, or only its beginning. It
-// returns the place where the converted line may be.
+// passDifference handles a line that differs from the converted one, or is only its beginning. It returns the place
+// where the converted line may be.
 func (o *output) passDifference(place int64) (int64, error) {
 	there, err := o.read(place, min(o.end, place+maxRecord))
 	if err != nil {
 		return 0, err
 	}
 	if n := markerLen(there); n > 0 {
-		return place + int64(n), nil // of a gap: not in the engine's log
+		return place + int64(n), nil // the marker of a gap is not in the engine's log
 	}
 	lines := o.linesEnd()
 	switch {
@@ -62,7 +62,7 @@ func (o *output) passDifference(place int64) (int64, error) {
 	return place, o.cut(place)
 }
 
-// read returns what is in the log between two places, less when somebody has emptied it.
+// read returns the log between two places, less if it was emptied.
 func (o *output) read(from, to int64) ([]byte, error) {
 	there := make([]byte, to-from)
 	n, err := o.file.ReadAt(there, from)
@@ -75,8 +75,8 @@ func (o *output) read(from, to int64) ([]byte, error) {
 	return there[:n], nil
 }
 
-// markerLen is the length of the marker of a gap that text begins with, and of the line in front of it that ends an
-// unfinished one; 0 when text begins with another line.
+// markerLen returns the length of the marker of a gap at the beginning of text, with the line before it that ends an
+// unfinished one. It is 0 if text begins with another line.
 func markerLen(text []byte) int {
 	first := bytes.IndexByte(text, '\n') + 1
 	if isMarker(text[:first]) {

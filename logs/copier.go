@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// batchSize is about how many bytes are read, and how many written, at once.
+	// batchSize is the approximate number of bytes that one read or write has.
 	batchSize = 64 << 10
-	// maxWindow is how far a reader looks for a whole record, in bytes: a torn one and the next both fit.
+	// maxWindow is how far a reader looks for a whole record, in bytes. A torn record and the next one fit.
 	maxWindow = 2*maxRecord + batchSize
-	// maxTurn is how many batches are copied before the follower looks for other requests.
+	// maxTurn is the number of batches before the follower checks for other requests.
 	maxTurn = 64
 )
 
-// buffers are what a follower needs while it copies.
+// buffers are used by a follower while it copies.
 type buffers struct {
 	in, out []byte
 }
@@ -28,8 +28,8 @@ func newBuffers() *buffers {
 	return &buffers{in: make([]byte, batchSize), out: make([]byte, 0, 2*batchSize)}
 }
 
-// copier writes one engine file at a time to the CRI log. It keeps no bytes between calls: everything before offset is
-// written out, everything behind it is read again, and so a failed write is repeated by the next call.
+// copier writes one engine file at a time to the CRI log. It keeps no bytes between calls: bytes before offset are
+// written, and later bytes are read again. So the next call repeats a failed write.
 type copier struct {
 	format format
 	out    *output
@@ -39,37 +39,36 @@ type copier struct {
 	inode  uint64
 	born   int64
 	offset int64
-	// mark is the end of the last record that was written out: offset, unless damaged bytes were passed over since.
+	// mark is the end of the last written record. It is offset, unless damaged bytes were skipped since.
 	mark int64
 	// markedAt is that record's time in Unix nanoseconds, 0 for none.
 	markedAt int64
-	// passing is which of the next entries are in the CRI log.
+	// passing says which of the next entries are in the CRI log.
 	passing passing
-	// gap, when not nil, is in front of the next entry.
+	// gap is the gap before the next entry, nil without one.
 	gap *gap
-	// counters are those of the service.
+	// counters are the service's counters.
 	counters *counters
 	// observe is Options.ObserveBatch.
 	observe func(bytes int, lag time.Duration)
 }
 
-// progress is what became of one batch.
+// progress is the result of one batch.
 type progress struct {
-	// consumed is how many bytes of the engine's file are dealt with.
+	// consumed is the number of bytes of the engine's file that were handled.
 	consumed int
-	// skipped is how many of them were not in a whole record.
+	// skipped is the number of them outside of whole records.
 	skipped int
-	// mark is where the last whole record of the batch ends, 0 for none, and at
-	// is that record's time in Unix nanoseconds.
+	// mark is the end of the batch's last whole record, 0 for none. at is that record's time in Unix nanoseconds.
 	mark int
 	at   int64
-	// passing is the copier's after the batch.
+	// passing is the copier's passing after the batch.
 	passing passing
 }
 
-// copyOn writes out what the current file holds from offset on, to the last whole record or as much as one turn allows.
-// more reports that there is more to copy. final says that the engine will never write to this file again: the turn is
-// as long as it takes, and an incomplete record at the end is given up.
+// copyOn writes the current file from offset to its last whole record, or as much as one turn allows. more reports that
+// there is more to copy. final says that the engine will never write to this file again. Then the turn has no limit,
+// and an incomplete record at the end is skipped.
 func (c *copier) copyOn(b *buffers, final bool) (more bool, err error) {
 	for turn := 0; final || turn < maxTurn; turn++ {
 		n, err := c.read(b)
@@ -96,13 +95,13 @@ func (c *copier) copyOn(b *buffers, final bool) (more bool, err error) {
 		}
 		full := len(b.out) >= batchSize
 		if atEnd && !full && (!final || done.consumed == n) {
-			return false, nil // what the engine writes from now on wakes the follower
+			return false, nil // the engine's next write wakes the follower
 		}
 	}
 	return true, nil
 }
 
-// write writes a batch out and notes what became of it. On an error nothing has changed.
+// write writes a batch and records its progress. It changes nothing on an error.
 func (c *copier) write(batch []byte, done progress) error {
 	if len(batch) > 0 {
 		appended, err := c.out.write(batch)
@@ -110,7 +109,7 @@ func (c *copier) write(batch []byte, done progress) error {
 			return err
 		}
 		c.gapWritten()
-		if appended > 0 { // otherwise it was there already
+		if appended > 0 { // otherwise the log had it
 			c.observe(appended, time.Since(time.Unix(0, done.at)))
 		}
 	}
@@ -126,8 +125,8 @@ func (c *copier) write(batch []byte, done progress) error {
 	return nil
 }
 
-// widen makes room for a record that the buffer is too small for. When even the largest would fit, there is none: its
-// place is passed over, up to where a record may begin that is not wholly in the buffer.
+// widen enlarges the buffer for a large record. If the buffer holds the largest record, the bytes are no record, and it
+// skips to the next place that may begin one.
 func (c *copier) widen(b *buffers) (progress, error) {
 	if len(b.in) < maxWindow {
 		b.in = make([]byte, min(2*len(b.in), maxWindow))
@@ -140,7 +139,7 @@ func (c *copier) widen(b *buffers) (progress, error) {
 	return progress{consumed: n, skipped: n, passing: c.passing}, nil
 }
 
-// read fills the buffer from offset on and returns how much there was.
+// read fills the buffer from offset on and returns the number of bytes.
 func (c *copier) read(b *buffers) (int, error) {
 	n, err := c.in.ReadAt(b.in, c.offset)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -154,8 +153,8 @@ func (c *copier) read(b *buffers) (int, error) {
 		return 0, fmt.Errorf("reading the engine's log: %w", err)
 	}
 	if info.Size() < c.offset {
-		// With max-file=1 the engine empties its only file instead of rotating.
-		// Whether everything in it had been read nobody knows.
+		// With max-file=1 the engine empties its only file instead of rotating. It is unknown whether all of it had
+		// been read.
 		c.log.Warn("engine log was truncated in place, output may be missing")
 		c.offset, c.mark, c.markedAt = 0, 0, 0
 		return c.read(b)
@@ -163,7 +162,8 @@ func (c *copier) read(b *buffers) (int, error) {
 	return 0, nil
 }
 
-// convert appends the whole records at the start of data to b.out, up to a batch, and says how much of data that was.
+// convert appends the whole records at the start of data to b.out, up to a batch, and returns how much of data they
+// are.
 func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, error) {
 	done := progress{passing: c.passing}
 	var e entry
@@ -180,7 +180,7 @@ func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, 
 			continue
 		}
 		if err == nil && !(atEnd && (final || c.format.overtaken(rest))) {
-			return done, nil // the rest of the record has yet to come
+			return done, nil // the engine has not written the rest of the record
 		}
 		n = c.format.resync(rest)
 		if n == 0 && done.consumed == 0 && c.offset == 0 && atEnd && err != nil {
@@ -190,7 +190,7 @@ func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, 
 			n = len(rest)
 		}
 		if n == 0 {
-			return done, nil // decided when there is more to look at
+			return done, nil // more bytes will show whether it is torn
 		}
 		done.consumed += n
 		done.skipped += n
@@ -198,8 +198,8 @@ func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, 
 	return done, nil
 }
 
-// append appends an entry to a batch, behind the marker of a gap if there is one. There is none when the last entry in
-// front of it was met in the engine's log.
+// append appends an entry to a batch, after the marker of a gap if there is one. There is no gap if the last written
+// entry was found in the engine's log.
 func (c *copier) append(batch []byte, e *entry, met bool) []byte {
 	if met {
 		c.gap = nil
@@ -210,7 +210,7 @@ func (c *copier) append(batch []byte, e *entry, met bool) []byte {
 	return e.appendCRI(batch)
 }
 
-// use goes on with another engine file. A record ends at offset, of which at is the time.
+// use continues with another engine file. offset is the end of a record with time at.
 func (c *copier) use(file *os.File, g generation, offset, at int64) {
 	c.close()
 	c.in, c.inode, c.offset, c.mark, c.markedAt = file, g.inode, offset, offset, at
@@ -219,7 +219,7 @@ func (c *copier) use(file *os.File, g generation, offset, at int64) {
 
 func (c *copier) close() {
 	if c.in != nil {
-		c.in.Close() // read only: nothing can be lost
+		c.in.Close() // it was only read
 		c.in = nil
 	}
 }

@@ -2,23 +2,23 @@ package logs
 
 import "sync/atomic"
 
-// Counters say what was missing in the engine's files since the Service was made, over all containers. They only grow.
+// Counters count losses in the engine's files since the Service was made, over all containers. They only grow.
 type Counters struct {
-	// Gaps is how often the engine had dropped output before it was read. Each is marked by one line in the CRI log.
+	// Gaps is how often the engine had dropped unread output. Each gap has a line in the CRI log.
 	Gaps uint64
-	// MissingBytes and MissingEntries are estimates of what the gaps contained,
-	// in bytes of the engine's files and in entries of the CRI log.
+	// MissingBytes and MissingEntries estimate the size of the gaps, in bytes of the engine's files and in entries of
+	// the CRI log.
 	MissingBytes, MissingEntries uint64
-	// DamagedBytes is how many bytes of the engine's files were passed over because they held no whole record.
+	// DamagedBytes is the number of bytes of the engine's files that were skipped because they are no whole record.
 	DamagedBytes uint64
 }
 
-// counters are what Counters is read from.
+// counters are the source of Counters.
 type counters struct {
 	gaps, missingBytes, missingEntries, damaged atomic.Uint64
 }
 
-// Counters returns the counters as they are now.
+// Counters returns the present counters.
 func (s *Service) Counters() Counters {
 	return Counters{
 		Gaps:           s.counters.gaps.Load(),

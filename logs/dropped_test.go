@@ -31,26 +31,19 @@ func fillDisk(t *testing.T, disk string) (free func()) {
 func TestDroppedFileThatIsHeldIsNoGap(t *testing.T) {
 	for _, ahead := range []int{1, 2} { // files that the engine is ahead of what is dropped
 		t.Run(fmt.Sprint(ahead, " ahead"), func(t *testing.T) {
-			disk := smallDisk(t)
-			enginePath, _ := paths(t)
-			source := localLog(enginePath, filepath.Join(disk, "0.log"))
-			engine := newEngineLog(t, enginePath, ahead+1, 1<<20)
-			s := newService(t)
-			start(t, s, source)
-			want := engine.lines(1, 3)
-			waitLines(t, source.LogPath, 3)
+			o, disk := followOnSmallDisk(t, ahead+1, 1<<20)
+			want := o.engine.lines(1, 3)
+			o.wait(3)
 			free := fillDisk(t, disk)
-			want = append(want, engine.lines(4, 200)...) // more than a page
+			want = append(want, o.engine.lines(4, 200)...) // more than a page
 			for i := range ahead + 1 {
-				engine.rotate()
-				want = append(want, engine.lines(i*200+201, i*200+400)...)
-				awaitSuccessor(t, s.follower("c"))
+				o.engine.rotate()
+				want = append(want, o.engine.lines(i*200+201, i*200+400)...)
+				awaitSuccessor(t, o.s.follower("c"))
 			}
 			free()
-			wantLog(t, s, source.LogPath, want)
-			if gaps := s.Counters().Gaps; gaps != 0 {
-				t.Errorf("%d gaps were counted, nothing is missing", gaps)
-			}
+			o.want(want)
+			o.wantNoGap()
 		})
 	}
 }
@@ -67,25 +60,19 @@ func awaitSuccessor(t *testing.T, f *follower) {
 
 // The next file is gone as well: then output is missing.
 func TestDroppedSuccessorIsAGap(t *testing.T) {
-	disk := smallDisk(t)
-	enginePath, _ := paths(t)
-	source := localLog(enginePath, filepath.Join(disk, "0.log"))
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	s := newService(t)
-	start(t, s, source)
-	engine.lines(1, 3)
-	waitLines(t, source.LogPath, 3)
+	o, disk := followOnSmallDisk(t, 2, 1<<20)
+	o.engine.lines(1, 3)
+	o.wait(3)
 	free := fillDisk(t, disk)
 	for i := range 4 {
-		engine.lines(i*200+4, i*200+203)
+		o.engine.lines(i*200+4, i*200+203)
 		time.Sleep(50 * time.Millisecond)
-		engine.rotate()
+		o.engine.rotate()
 	}
-	engine.lines(804, 805)
+	o.engine.lines(804, 805)
 	free()
-	drain(t, s, "c")
-	_, got := readCRI(t, source.LogPath)
-	if lines := oneMarker(t, got); len(lines) >= 805 || lines[len(lines)-1] != "stdout F line 805" {
+	o.drain()
+	if lines := oneMarker(t, o.log()); len(lines) >= 805 || lines[len(lines)-1] != "stdout F line 805" {
 		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 	}
 }

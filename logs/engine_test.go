@@ -30,9 +30,7 @@ type engineLog struct {
 
 func newEngineLog(t *testing.T, path string, maxFiles int, maxSize int64) *engineLog {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	l := &engineLog{t: t, path: path, maxFiles: maxFiles, maxSize: maxSize}
 	l.create()
 	t.Cleanup(func() { l.file.Close() })
@@ -42,9 +40,7 @@ func newEngineLog(t *testing.T, path string, maxFiles int, maxSize int64) *engin
 func (l *engineLog) create() {
 	l.t.Helper()
 	file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	testutil.Must(l.t, err)
 	l.file, l.size = file, 0
 }
 
@@ -54,9 +50,7 @@ func (l *engineLog) raw(data []byte) {
 		l.rotate()
 	}
 	n, err := l.file.Write(data)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	testutil.Must(l.t, err)
 	l.size += int64(n)
 }
 
@@ -80,12 +74,19 @@ func (l *engineLog) rotate() {
 // lines writes the numbered lines from first to last and returns their CRI lines without times.
 func (l *engineLog) lines(first, last int) []string {
 	l.t.Helper()
-	var want []string
 	for i := first; i <= last; i++ {
 		l.line("line " + strconv.Itoa(i))
-		want = append(want, fmt.Sprintf("stdout F line %d", i))
 	}
-	return want
+	return numbered(first, last)
+}
+
+// numbered returns the CRI lines of the numbered lines from first to last, without times.
+func numbered(first, last int) []string {
+	var lines []string
+	for i := first; i <= last; i++ {
+		lines = append(lines, fmt.Sprintf("stdout F line %d", i))
+	}
+	return lines
 }
 
 func newService(t *testing.T) *Service {
@@ -122,23 +123,81 @@ func localLog(enginePath, logPath string) Source {
 	return Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
 }
 
-// savedLog is localLog whose positions are kept.
-func savedLog(enginePath, logPath string, saved *positions) Source {
-	source := localLog(enginePath, logPath)
-	source.Save = saved.save
-	return source
+// testLog is the output of container "c": the engine's log, a service, and the CRI log that the service writes.
+type testLog struct {
+	t      *testing.T
+	engine *engineLog
+	s      *Service
+	source Source
+	saved  *positions
 }
 
-// follow starts a follower of an engine's log of at most files files of size bytes. Its positions are kept.
-func follow(t *testing.T, files int, size int64) (*Service, *engineLog, Source, *positions) {
+// newTestLog returns an output that is not followed yet. The engine keeps at most files files of about size bytes.
+func newTestLog(t *testing.T, files int, size int64) *testLog {
 	t.Helper()
 	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, files, size)
-	saved := &positions{}
-	source := savedLog(enginePath, logPath, saved)
-	s := newService(t)
-	start(t, s, source)
-	return s, engine, source, saved
+	o := &testLog{t: t, engine: newEngineLog(t, enginePath, files, size), s: newService(t), saved: &positions{}}
+	o.source = localLog(enginePath, logPath)
+	o.source.Save = o.saved.save
+	return o
+}
+
+// follow is newTestLog with a follower.
+func follow(t *testing.T, files int, size int64) *testLog {
+	t.Helper()
+	o := newTestLog(t, files, size)
+	o.start()
+	return o
+}
+
+// followOnSmallDisk is follow with the CRI log on a small disk.
+func followOnSmallDisk(t *testing.T, files int, size int64) (o *testLog, disk string) {
+	t.Helper()
+	o, disk = newTestLog(t, files, size), smallDisk(t)
+	o.source.LogPath = filepath.Join(disk, "0.log")
+	o.start()
+	return o, disk
+}
+
+func (o *testLog) start() {
+	o.t.Helper()
+	start(o.t, o.s, o.source)
+}
+
+func (o *testLog) drain() {
+	o.t.Helper()
+	drain(o.t, o.s, "c")
+}
+
+// restart ends the service and makes a new one, as a restart of criadapter would. The new one does not follow yet.
+func (o *testLog) restart() {
+	o.t.Helper()
+	o.s = restart(o.t, o.s)
+}
+
+// keepPosition makes the next start resume at the position that was saved last.
+func (o *testLog) keepPosition() {
+	at := o.saved.get()
+	o.source.Resume = &at
+}
+
+// wait waits until the CRI log has n lines.
+func (o *testLog) wait(n int) []string {
+	o.t.Helper()
+	return waitLines(o.t, o.source.LogPath, n)
+}
+
+// log returns the lines of the CRI log without their times.
+func (o *testLog) log() []string {
+	o.t.Helper()
+	_, lines := readCRI(o.t, o.source.LogPath)
+	return lines
+}
+
+// want drains the output and checks that the CRI log has these lines and no others.
+func (o *testLog) want(lines []string) {
+	o.t.Helper()
+	wantLog(o.t, o.s, o.source.LogPath, lines)
 }
 
 // paths returns where the engine and the kubelet would have a container's logs.

@@ -12,28 +12,27 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 )
 
-// stuckAttempts is how often a failing write is tried before nobody waits any longer for the log of a container that
-// has ended. The follower goes on trying.
+// stuckAttempts is the number of failed writes after which Drain stops waiting for the log of an ended container. The
+// follower keeps trying.
 const stuckAttempts = 3
 
-// follower copies the output of one container. Its goroutine alone touches the
-// copier; the channels are how others speak to it.
+// follower copies the output of one container. Only its goroutine uses the copier. Other goroutines use the channels.
 type follower struct {
 	source  Source
 	options Options
 	watch   *watcher
 	buffers *sync.Pool
-	ctx     context.Context // carries log, for what is asked to save
+	ctx     context.Context // has the logger, for Save
 	log     *log.Entry
 
-	wake   chan struct{}   // room for one: something happened in the engine's directory
+	wake   chan struct{}   // room for one: a change in the engine's directory
 	drain  chan struct{}   // closed: the container has ended, finish
 	reopen chan chan error // a request to reopen the CRI log
 	stuck  chan struct{}   // closed: it cannot finish for now, because of stuckBy
 	done   chan struct{}   // closed: the goroutine has ended
 
 	stuckBy error // read after stuck
-	err     error // why it ended before it was asked to; read after done
+	err     error // why it ended too early; read after done
 
 	drainOnce sync.Once
 	copy      copier
@@ -42,15 +41,15 @@ type follower struct {
 	next      successor
 	watching  watching
 	busy      bool // there was more to copy soon after the last copy
-	// vanished says that the engine's current file is not there. While the follower holds a file open the kernel does
-	// not tell that its directory was removed.
+	// vanished says that the engine's current file does not exist. While the follower holds a file open, the kernel
+	// does not report the removal of its directory.
 	vanished bool
 }
 
-// askDrain lets the follower end when it has written everything out.
+// askDrain makes the follower end when all output is written.
 func (f *follower) askDrain() { f.drainOnce.Do(func() { close(f.drain) }) }
 
-// newFollower prepares a follower; open and run make it work.
+// newFollower prepares a follower. open and run start it.
 func newFollower(source Source, format format, s *Service) *follower {
 	logger := log.G(s.ctx).WithFields(log.Fields{"containerID": source.ContainerID, "logPath": source.LogPath})
 	return &follower{
@@ -84,9 +83,9 @@ func (f *follower) run(ctx context.Context) {
 func (f *follower) follow(ctx context.Context) error {
 	failures := 0
 	for {
-		// Asked before the copy: what the engine wrote before the request to drain is seen by the copy after it.
+		// Checked before the copy, so that the copy includes output from before the request to drain.
 		draining := closed(f.drain)
-		// Armed before the copy as well: what comes during it is not missed.
+		// Armed before the copy, so that no change during the copy is missed.
 		err := f.watchDir()
 		var state standing
 		if err == nil {
@@ -116,9 +115,9 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// rest returns when there may be something to copy, but where that is so at once not before batchPause. If it was so the
-// last time, too, it sleeps first: the follower of a busy container is woken once for each copy, and that of a quiet one
-// once for each line.
+// rest returns when there may be output to copy, but not before batchPause if there is some at once. If there was some
+// at once last time, it sleeps first. So a busy container wakes its follower once per copy, and a quiet one once per
+// line.
 func (f *follower) rest(ctx context.Context) {
 	copied := time.Now()
 	if f.busy {
@@ -130,7 +129,7 @@ func (f *follower) rest(ctx context.Context) {
 	}
 }
 
-// failed notes that a copy has failed so many times in a row. It reports true when nobody needs the log any more.
+// failed handles the number of consecutive failures of a copy. It returns true if the log is no longer needed.
 func (f *follower) failed(err error, failures int, draining bool) bool {
 	if failures == 1 {
 		f.log.WithError(err).Warn("cannot write container log, trying again")
@@ -142,13 +141,12 @@ func (f *follower) failed(err error, failures int, draining bool) bool {
 		f.stuckBy = err
 		close(f.stuck)
 	}
-	// While the container is there its log may still be completed. Afterwards the file that is held open would only
-	// keep its disk full.
+	// The log may be completed while the container exists. Afterwards the open file would only occupy the disk.
 	return f.dirGone()
 }
 
-// pause waits for d, not at all if that is negative, or until the follower is asked to finish. It answers requests to
-// reopen meanwhile.
+// pause waits for d, or until the follower shall finish. A negative d does not wait. It handles requests to reopen
+// meanwhile.
 func (f *follower) pause(ctx context.Context, d time.Duration) {
 	if d < 0 {
 		return
@@ -157,7 +155,7 @@ func (f *follower) pause(ctx context.Context, d time.Duration) {
 	defer timer.Stop()
 	drain := f.drain
 	if closed(drain) {
-		drain = nil // known already: only the time counts
+		drain = nil // it was received before
 	}
 	for {
 		select {
@@ -173,7 +171,7 @@ func (f *follower) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// wait returns when there may be something to copy, and reports whether a change in the directory says so.
+// wait returns when there may be output to copy, and reports whether a change in the directory ended the wait.
 func (f *follower) wait(ctx context.Context) (changed bool) {
 	var again <-chan time.Time
 	if f.vanished || !f.watching.armed {
@@ -198,13 +196,13 @@ func (f *follower) wait(ctx context.Context) (changed bool) {
 	}
 }
 
-// reopenOutput goes on in a new file at the log path. The position is saved
-// before as well: a kill in between must find how the old file ended.
+// reopenOutput continues in a new file at the log path. It saves the position before, too: after a kill in between, the
+// next follower needs the end of the old file.
 func (f *follower) reopenOutput() error {
 	f.save()
 	compared := f.out.size == f.out.end
 	if !compared {
-		// The rest of what is there is not written a second time to the new file.
+		// The rest of the file is not written to the new file again.
 		if err := f.out.cut(f.out.linesEnd()); err != nil {
 			return err
 		}
@@ -223,9 +221,8 @@ func (f *follower) reopenOutput() error {
 	return nil
 }
 
-// save persists how far the output has been written, if that has changed. While entries are passed over that are in
-// another file it does not: from a position in front of them the next follower would write them again, where without one
-// it searches, too.
+// save persists the position if it has changed. It does not save while entries that are in another file are skipped:
+// from a position before them, the next follower would write them again. Without a position it searches, too.
 func (f *follower) save() {
 	if f.source.Save == nil || f.copy.passing.elsewhere && f.copy.passing.until != 0 {
 		return
@@ -239,8 +236,8 @@ func (f *follower) save() {
 	if position == f.at {
 		return
 	}
-	// First the log: a position that outlives a power cut must not tell of output that does not, or the next follower goes
-	// on behind what is missing.
+	// The log is synced first. A position that survives a power cut must not claim lost output, or the next follower
+	// would skip it.
 	if err := f.options.sync(f.out.file); err != nil {
 		f.log.WithError(err).Warn("cannot save position of container log, which is not on the disk")
 		return
@@ -252,7 +249,7 @@ func (f *follower) save() {
 	f.at = position
 }
 
-// release gives up everything that the follower holds.
+// release closes the follower's files.
 func (f *follower) release() {
 	f.unwatch()
 	f.copy.close()

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// jsonFormat is the file of the engine's driver "json-file": one JSON object per
-// line. The engine has replaced what is not UTF-8 before it wrote the file.
+// jsonFormat is the format of the driver "json-file": one JSON object per line. The engine replaces bytes that are not
+// UTF-8.
 type jsonFormat struct{}
 
-// jsonStart is how the engine's encoder begins every object.
+// jsonStart is the beginning of every object.
 var jsonStart = []byte(`{"log":`)
 
-// jsonRecord is one line of the file. Log ends with a line feed unless the line
-// goes on in the next record of its stream.
+// jsonRecord is one line of the file. Log ends with a line feed unless the line continues in the next record of its
+// stream.
 type jsonRecord struct {
 	Log    *string   `json:"log"`
 	Stream string    `json:"stream"`
@@ -49,7 +49,7 @@ func (jsonFormat) decode(data []byte, e *entry) (int, error) {
 	return end + 1, nil
 }
 
-// resync looks for an object behind the beginning of a torn one: the engine goes on right after it, on the same line.
+// resync finds an object after a torn one. The engine continues on the same line.
 func (f jsonFormat) resync(data []byte) int {
 	var e entry
 	for i := 1; i < len(data); {
@@ -66,7 +66,7 @@ func (f jsonFormat) resync(data []byte) int {
 	return 0
 }
 
-// overtaken is never true: a record is incomplete only as long as there is no line feed.
+// overtaken is always false: a record is incomplete only without a line feed.
 func (jsonFormat) overtaken([]byte) bool { return false }
 
 func (f jsonFormat) last(file io.ReaderAt, offset int64) (entry, bool) {

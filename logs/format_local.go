@@ -97,8 +97,8 @@ func (f localFormat) last(file io.ReaderAt, offset int64) (entry, bool) {
 	return e, err == nil && int64(got) == n
 }
 
-// decodeLogEntry reports whether message is a LogEntry and puts it into e, whose
-// line then points into message. Unknown fields are passed over.
+// decodeLogEntry reports whether message is a LogEntry and decodes it into e. e.line points into message. Unknown
+// fields are ignored.
 func decodeLogEntry(message []byte, e *entry) bool {
 	*e = entry{}
 	var last bool
@@ -129,14 +129,14 @@ func decodeLogEntry(message []byte, e *entry) bool {
 	return ok && e.stream != ""
 }
 
-// wireValue is the value of one protobuf field; which part is set depends on the field's wire type.
+// wireValue is the value of one protobuf field. The field's wire type decides which part is set.
 type wireValue struct {
 	varint uint64
 	bytes  []byte
 }
 
-// fields calls visit for each field of a protobuf message. It reports whether
-// message is well formed and visit always returned true.
+// fields calls visit for each field of a protobuf message. It reports whether message is well formed and visit always
+// returned true.
 func fields(message []byte, visit func(protowire.Number, wireValue) bool) bool {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)

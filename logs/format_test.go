@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // localRecord is how the engine's local driver writes an entry. lastPiece adds
@@ -201,9 +203,7 @@ func TestFormatOf(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for _, name := range []string{"docker-20.10-local-tty.log", "docker-20.10-json-file-tty.log"} {
 		content, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		testutil.Must(f, err)
 		f.Add(content)
 	}
 	f.Add(localRecord(out(""), false))

@@ -8,27 +8,27 @@ import (
 	"github.com/containerd/log"
 )
 
-// gap is output that the engine dropped before it was read. What exactly is gone nobody knows: the engine keeps no
-// count of what it has dropped. The time is known, and the rate at which the container wrote what is left.
+// gap is output that the engine dropped before it was read. The engine does not count it. The gap's time span is known,
+// and the rate of the remaining output.
 type gap struct {
-	// since is the time of the last entry in front of the gap, 0 when there is
-	// none, and open its stream when it is an unfinished line.
+	// since is the time of the last entry before the gap, 0 without one. open is that entry's stream if its line is
+	// unfinished.
 	since int64
 	open  string
 	rate  rate
 
-	until int64 // the first entry behind the gap, known when it is written
+	until int64 // time of the first entry after the gap, set when the entry is written
 }
 
-// rate is how fast a container wrote.
+// rate is the rate of a container's output.
 type rate struct {
-	// bytesPerSecond is measured in the engine's files, 0 when it is not known.
+	// bytesPerSecond is in bytes of the engine's files, 0 if unknown.
 	bytesPerSecond float64
-	// recordSize is the mean size of a record there in bytes.
+	// recordSize is the mean size of a record in bytes.
 	recordSize float64
 }
 
-// openGap puts a gap behind what is in the CRI log now.
+// openGap begins a gap at the end of the CRI log.
 func (c *copier) openGap() {
 	c.gap = &gap{}
 	if c.passing.met { // in front of the gap
@@ -37,7 +37,7 @@ func (c *copier) openGap() {
 	c.gap.since, c.gap.open = c.out.lastTime()
 }
 
-// gapWritten counts a gap whose marker is in the CRI log.
+// gapWritten counts a gap when its marker is in the CRI log.
 func (c *copier) gapWritten() {
 	if c.gap == nil {
 		return
@@ -51,8 +51,8 @@ func (c *copier) gapWritten() {
 	c.gap = nil
 }
 
-// append appends the gap's marker in the CRI log format; until is the time of the entry behind it. An unfinished line
-// in front of the gap is ended first, so that readers do not join it with what follows.
+// append appends the gap's marker in the CRI log format. until is the time of the next entry. It ends an unfinished
+// line before the gap first, so that readers do not join it with the marker.
 func (g *gap) append(dst []byte, until int64) []byte {
 	g.until = until
 	if g.open != "" {
@@ -62,10 +62,10 @@ func (g *gap) append(dst []byte, until int64) []byte {
 	return marker.appendCRI(dst)
 }
 
-// markerText is how a marker's line begins.
+// markerText is the beginning of a marker's line.
 const markerText = "[criadapter] output is missing here"
 
-// text is the marker's line.
+// text returns the marker's line.
 func (g *gap) text() string {
 	text := markerText
 	if g.since > 0 {
@@ -79,7 +79,7 @@ func (g *gap) text() string {
 
 func stamp(unixNano int64) string { return time.Unix(0, unixNano).UTC().Format(time.RFC3339Nano) }
 
-// seconds is how long the gap is.
+// seconds returns the length of the gap.
 func (g *gap) seconds() float64 {
 	if g.since == 0 || g.until < g.since {
 		return 0
@@ -87,7 +87,7 @@ func (g *gap) seconds() float64 {
 	return time.Duration(g.until - g.since).Seconds()
 }
 
-// missing estimates what is gone, 0 when nothing is known.
+// missing estimates the size of the gap, 0 if the rate is unknown.
 func (g *gap) missing() (bytes, entries uint64) {
 	size := g.seconds() * g.rate.bytesPerSecond
 	if g.rate.recordSize == 0 {
@@ -96,7 +96,7 @@ func (g *gap) missing() (bytes, entries uint64) {
 	return uint64(size), uint64(size / g.rate.recordSize)
 }
 
-// measureRate looks at what the engine has of a container's output.
+// measureRate measures the rate of the output that the engine has.
 func measureRate(path string, format format) rate {
 	list, err := generations(path)
 	if err != nil || len(list) == 0 {
@@ -123,7 +123,7 @@ func measureRate(path string, format format) rate {
 	return rate{bytesPerSecond: float64(size) / time.Duration(last-first).Seconds(), recordSize: mean}
 }
 
-// beginning returns the time of a file's first record and the mean size of the first ones, 0 when there is none.
+// beginning returns the time of a file's first record and the mean size of its first records, 0 without one.
 func beginning(path string, format format) (unixNano int64, mean float64) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -131,7 +131,7 @@ func beginning(path string, format format) (unixNano int64, mean float64) {
 	}
 	defer file.Close()
 	data := make([]byte, batchSize)
-	n, _ := file.ReadAt(data, 0) // a shorter file is no matter
+	n, _ := file.ReadAt(data, 0) // the file may be shorter
 	data = data[:n]
 	size, count := 0, 0
 	for {

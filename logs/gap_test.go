@@ -43,26 +43,24 @@ func (l *engineLog) at(when time.Time, e entry) {
 
 // A container writes ten lines a second for a minute; the engine keeps about the last third.
 func TestMarkerSaysHowMuchIsMissing(t *testing.T) {
-	s, engine, source, saved := follow(t, 2, 5000)
-	logPath := source.LogPath
+	o := follow(t, 2, 5000)
 	begin := time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
 	line := entry{stream: stdout, line: []byte("a line of always the same length")}
 	write := func(first, last int) {
 		for i := first; i <= last; i++ {
-			engine.at(begin.Add(time.Duration(i)*100*time.Millisecond), line)
+			o.engine.at(begin.Add(time.Duration(i)*100*time.Millisecond), line)
 		}
 	}
 	write(0, 19)
-	waitLines(t, logPath, 20)
-	s = restart(t, s)
+	o.wait(20)
+	o.restart()
 	write(20, 599)
-	at := saved.get()
-	source.Resume = &at
-	start(t, s, source)
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
+	o.keepPosition()
+	o.start()
+	o.drain()
+	got := o.log()
 	lost := float64(600 - len(oneMarker(t, got)))
-	counters := s.Counters()
+	counters := o.s.Counters()
 	if lost < 300 || counters.Gaps != 1 || math.Abs(float64(counters.MissingEntries)-lost) > lost/20 {
 		t.Errorf("%v lines are missing, %+v were counted", lost, counters)
 	}
@@ -76,17 +74,15 @@ func TestMarkerSaysHowMuchIsMissing(t *testing.T) {
 
 // Readers join an unfinished line with the next entry: it must not be the marker, nor the end of another line.
 func TestUnfinishedLineIsEndedBeforeTheMarker(t *testing.T) {
-	s, engine, source, saved := follow(t, 2, 300)
-	logPath := source.LogPath
-	engine.raw(localRecord(entry{1, stdout, []byte("begun"), true}, false))
-	waitLines(t, logPath, 1)
-	s = restart(t, s)
-	engine.lines(1, 60)
-	at := saved.get()
-	source.Resume = &at
-	start(t, s, source)
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
+	o := follow(t, 2, 300)
+	o.engine.raw(localRecord(entry{1, stdout, []byte("begun"), true}, false))
+	o.wait(1)
+	o.restart()
+	o.engine.lines(1, 60)
+	o.keepPosition()
+	o.start()
+	o.drain()
+	got := o.log()
 	if got[0] != "stdout P begun" || got[1] != "stdout F " || !strings.HasPrefix(got[2], markerStart) {
 		t.Errorf("the log begins with %q", got[:3])
 	}
@@ -95,28 +91,20 @@ func TestUnfinishedLineIsEndedBeforeTheMarker(t *testing.T) {
 
 // A kill before the first entry was written, and then more output than the engine keeps.
 func TestGapBeforeTheFirstEntry(t *testing.T) {
-	enginePath, logPath := paths(t)
-	newEngineLog(t, enginePath, 2, 300)
-	saved := &positions{}
-	source := savedLog(enginePath, logPath, saved)
-	s := newService(t)
-	start(t, s, source)
+	o := follow(t, 2, 300)
 	testutil.Eventually(t, func() error {
-		if saved.get().Inode == 0 {
+		if o.saved.get().Inode == 0 {
 			return os.ErrNotExist
 		}
 		return nil
 	})
-	at := saved.get()
-	s = restart(t, s)
-	if err := os.RemoveAll(filepath.Dir(enginePath)); err != nil {
-		t.Fatal(err)
-	}
-	newEngineLog(t, enginePath, 2, 300).lines(100, 110)
-	source.Resume = &at
-	start(t, s, source)
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
+	o.keepPosition()
+	o.restart()
+	testutil.Must(t, os.RemoveAll(filepath.Dir(o.source.Path)))
+	newEngineLog(t, o.source.Path, 2, 300).lines(100, 110)
+	o.start()
+	o.drain()
+	got := o.log()
 	if !strings.HasPrefix(got[0], markerStart) {
 		t.Errorf("the log begins with %q", got[0])
 	}
@@ -125,36 +113,29 @@ func TestGapBeforeTheFirstEntry(t *testing.T) {
 
 // Lines behind a torn record appear at once, although the container then writes less than the rest of that record.
 func TestTornRecordInAQuietContainer(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
-	want := engine.lines(1, 3)
-	engine.raw(localRecord(out(strings.Repeat("x", 16000)), false)[:100])
-	want = append(want, engine.lines(4, 5)...)
-	equalLines(t, waitLines(t, logPath, 5), want)
-	drain(t, s, "c") // the bytes are counted behind the write
-	if n := s.Counters().DamagedBytes; n != 100 {
+	o := follow(t, 2, 1<<20)
+	want := o.engine.lines(1, 3)
+	o.engine.raw(localRecord(out(strings.Repeat("x", 16000)), false)[:100])
+	want = append(want, o.engine.lines(4, 5)...)
+	equalLines(t, o.wait(5), want)
+	o.drain() // the bytes are counted behind the write
+	if n := o.s.Counters().DamagedBytes; n != 100 {
 		t.Errorf("%d damaged bytes were counted, want 100", n)
 	}
 }
 
 // A running container whose checkpoint was lost goes on behind its last entry.
 func TestBegunWithoutAPosition(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 3, 2000)
-	source := localLog(enginePath, logPath)
-	s := newService(t)
-	start(t, s, source)
-	want := engine.lines(1, 30)
-	waitLines(t, logPath, 30)
-	s = restart(t, s)
-	testutil.AppendFile(t, logPath, "2024-01-01T00:00:00Z stdout F hal") // killed in the middle of a write
-	want = append(want, engine.lines(31, 40)...)
-	source.Started = true
-	start(t, s, source)
-	want = append(want, engine.lines(41, 50)...)
-	wantLog(t, s, logPath, want)
+	o := follow(t, 3, 2000)
+	want := o.engine.lines(1, 30)
+	o.wait(30)
+	o.restart()
+	testutil.AppendFile(t, o.source.LogPath, "2024-01-01T00:00:00Z stdout F hal") // killed in the middle of a write
+	want = append(want, o.engine.lines(31, 40)...)
+	o.source.Started = true
+	o.start()
+	want = append(want, o.engine.lines(41, 50)...)
+	o.want(want)
 }
 
 // Two servers on one engine: the second must not write what the first writes.
@@ -176,116 +157,89 @@ func TestTwoServersOneLog(t *testing.T) {
 
 // The same behind a rotation, when its log is empty.
 func TestBegunWithoutAPositionBehindARotation(t *testing.T) {
-	c := newLostRotation(t)
-	want := c.engine.lines(31, 40)
-	start(t, c.s, c.source)
-	wantLog(t, c.s, c.source.LogPath, want)
+	o := newLostRotation(t)
+	want := o.engine.lines(31, 40)
+	o.start()
+	o.want(want)
 }
 
 // And it is killed again before it has passed over what is in the rotated log.
 func TestKilledAgainBehindARotation(t *testing.T) {
-	c := newLostRotation(t)
+	o := newLostRotation(t)
 	var saved []checkpoint.LogPosition
-	c.source.Save = func(_ context.Context, at checkpoint.LogPosition) error {
+	o.source.Save = func(_ context.Context, at checkpoint.LogPosition) error {
 		saved = append(saved, at)
 		return nil
 	}
-	start(t, c.s, c.source)
-	if err := c.s.Reopen(t.Context(), "c"); err != nil { // answered behind the first copy
+	o.start()
+	if err := o.s.Reopen(t.Context(), "c"); err != nil { // answered behind the first copy
 		t.Fatal(err)
 	}
-	c.s = restart(t, c.s)
+	o.restart()
 	for _, at := range saved {
 		if at.Offset == 0 { // the last that was saved before the copy
-			c.source.Resume = &at
+			o.source.Resume = &at
 		}
 	}
-	want := c.engine.lines(31, 40)
-	start(t, c.s, c.source)
-	wantLog(t, c.s, c.source.LogPath, want)
+	want := o.engine.lines(31, 40)
+	o.start()
+	o.want(want)
 }
 
 // The kubelet rotates the empty log as well, before what is in the rotated one was passed over.
 func TestReopenedBehindARotation(t *testing.T) {
 	for name, torn := range map[string]string{"empty": "", "torn line": "20"} {
 		t.Run(name, func(t *testing.T) {
-			c := newLostRotation(t)
-			testutil.WriteFile(t, c.source.LogPath, torn)
-			f := newFollower(c.source, localFormat{}, c.s)
-			if err := f.open(); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(c.source.LogPath, c.source.LogPath+".20260101-110000"); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.reopenOutput(); err != nil {
-				t.Fatal(err)
-			}
-			want := c.engine.lines(31, 40)
+			o := newLostRotation(t)
+			testutil.WriteFile(t, o.source.LogPath, torn)
+			f := newFollower(o.source, localFormat{}, o.s)
+			testutil.Must(t, f.open())
+			rename(t, o.source.LogPath, o.source.LogPath+".20260101-110000")
+			testutil.Must(t, f.reopenOutput())
+			want := o.engine.lines(31, 40)
 			f.askDrain()
 			f.run(t.Context())
-			_, got := readCRI(t, c.source.LogPath)
-			equalLines(t, got, want)
+			equalLines(t, o.log(), want)
 		})
 	}
 }
 
-// lostRotation is a running container whose position was lost. Its 30 lines are in the log that was rotated last.
-type lostRotation struct {
-	engine *engineLog
-	source Source
-	s      *Service
-}
-
-func newLostRotation(t *testing.T) *lostRotation {
+// newLostRotation is a running container whose position was lost. Its 30 lines are in the log that was rotated last.
+func newLostRotation(t *testing.T) *testLog {
 	t.Helper()
-	enginePath, logPath := paths(t)
-	c := &lostRotation{engine: newEngineLog(t, enginePath, 3, 1<<20), s: newService(t)}
-	c.source = localLog(enginePath, logPath)
-	start(t, c.s, c.source)
-	c.engine.lines(1, 30)
-	waitLines(t, logPath, 30)
-	c.s = restart(t, c.s)
+	o := follow(t, 3, 1<<20)
+	logPath := o.source.LogPath
+	o.engine.lines(1, 30)
+	o.wait(30)
+	o.restart()
 	for _, rotated := range []string{".20260101-100000.gz", ".20260101-090000"} { // an older one, and one that cannot be read as it is
-		if err := os.WriteFile(logPath+rotated, []byte("2024-01-01T00:00:00Z stdout F old\n")[:10], 0o640); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(logPath+rotated, []byte("2024-01-01T00:00:00Z stdout F old\n")[:10], 0o640))
 	}
-	if err := os.Rename(logPath, logPath+".20260101-095959"); err != nil {
-		t.Fatal(err)
-	}
-	c.source.Started = true
-	return c
+	rename(t, logPath, logPath+".20260101-095959")
+	o.source.Started = true
+	return o
 }
 
 // Of a container that has ended, nothing is written a second time: the one who was there at its end has written all.
 func TestEndedWithoutAPosition(t *testing.T) {
 	for _, name := range []string{"whole", "emptied", "unfinished last line"} {
 		t.Run(name, func(t *testing.T) {
-			enginePath, logPath := paths(t)
-			engine := newEngineLog(t, enginePath, 3, 1<<20)
-			source := localLog(enginePath, logPath)
-			s := newService(t)
-			start(t, s, source)
-			engine.lines(1, 30)
+			o := follow(t, 3, 1<<20)
+			o.engine.lines(1, 30)
 			if name == "unfinished last line" {
-				engine.raw(localRecord(entry{time.Now().UnixNano(), stdout, []byte("begun"), true}, false))
+				o.engine.raw(localRecord(entry{time.Now().UnixNano(), stdout, []byte("begun"), true}, false))
 			}
-			drain(t, s, "c")
+			o.drain()
 			if name == "emptied" {
-				truncate(t, logPath, 0)
+				truncate(t, o.source.LogPath, 0)
 			}
-			before, err := os.ReadFile(logPath)
-			if err != nil {
-				t.Fatal(err)
-			}
-			source.Started, source.Ended = true, true
-			start(t, s, source)
-			drain(t, s, "c")
-			after, err := os.ReadFile(logPath)
-			if err != nil {
-				t.Fatal(err)
-			}
+			before, err := os.ReadFile(o.source.LogPath)
+			testutil.Must(t, err)
+			o.source.Started, o.source.Ended = true, true
+			o.start()
+			o.drain()
+			after, err := os.ReadFile(o.source.LogPath)
+			testutil.Must(t, err)
 			if !bytes.Equal(before, after) {
 				t.Errorf("the log of %d bytes has now %d", len(before), len(after))
 			}
@@ -295,7 +249,5 @@ func TestEndedWithoutAPosition(t *testing.T) {
 
 func truncate(t *testing.T, path string, size int64) {
 	t.Helper()
-	if err := os.Truncate(path, size); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Truncate(path, size))
 }

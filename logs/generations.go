@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// generation is one of the engine's log files of a container. The engine writes to number 0 (container.log); a rotation
+// generation is one of the engine's log files of a container. The engine writes to number 0 (container.log). A rotation
 // renames N to N+1 (container.log.1 and so on), drops the highest, and makes a new number 0.
 type generation struct {
 	number int
 	inode  uint64
 }
 
-// listAttempts bounds how often a listing that a rotation overtook is repeated.
-// One rotation takes the engine at least the time to write a whole file.
+// listAttempts bounds the repetitions of a list that a rotation overtook. Between two rotations the engine writes a
+// whole file.
 const listAttempts = 10
 
-// errRotating says that the engine rotated again and again meanwhile.
+// errRotating says that each list was overtaken by a rotation.
 var errRotating = errors.New("the engine rotates its log files faster than they can be listed")
 
-// generations lists the engine's log files that exist, newest first. A missing
-// directory holds none. The list may be overtaken by a rotation while it is made.
+// generations lists the engine's existing log files, newest first. A missing directory has none. A rotation may
+// overtake the list.
 func generations(path string) ([]generation, error) {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
@@ -58,7 +58,8 @@ func generations(path string) ([]generation, error) {
 	return list, nil
 }
 
-// generationNumber returns 0 for base and N for base.N; others, such as compressed generations, are none.
+// generationNumber returns 0 for base and N for base.N. It returns false for other files, such as compressed
+// generations.
 func generationNumber(name, base string) (int, bool) {
 	if name == base {
 		return 0, true
@@ -74,9 +75,9 @@ func generationNumber(name, base string) (int, bool) {
 	return n, true
 }
 
-// openGeneration opens the generation that choose picks from the list, nil when it picks none. The list is sure to be
-// one that existed at one moment: a rotation changes the file of number 0, which is listed first, so two equal listings
-// in a row cannot both have been overtaken.
+// openGeneration opens the generation that choose picks from the list, nil if it picks none. The list existed at one
+// moment. A rotation changes the file of number 0, which is listed first, so two equal lists in a row were not
+// overtaken.
 func openGeneration(path string, choose func([]generation) *generation) (*os.File, generation, error) {
 	for range listAttempts {
 		list, err := generations(path)
@@ -109,7 +110,7 @@ func generationPath(path string, number int) string {
 	return path + "." + strconv.Itoa(number)
 }
 
-// oldest picks the generation that the engine wrote first.
+// oldest picks the oldest generation.
 func oldest(list []generation) *generation {
 	if len(list) == 0 {
 		return nil
@@ -117,7 +118,7 @@ func oldest(list []generation) *generation {
 	return &list[len(list)-1]
 }
 
-// withInode picks the generation of that inode.
+// withInode picks the generation with that inode.
 func withInode(inode uint64) func([]generation) *generation {
 	return func(list []generation) *generation {
 		if i := indexOf(list, inode); i >= 0 {
@@ -127,8 +128,8 @@ func withInode(inode uint64) func([]generation) *generation {
 	}
 }
 
-// after picks the generation that the engine wrote after the one of inode: none when that is the newest, the oldest of
-// all when it is gone. The caller holds the file of inode open, so that no other file can have got its inode.
+// after picks the generation after the one with inode: none if that is the newest, the oldest of all if that is gone.
+// The caller holds the file with inode open, so no other file can have its inode.
 func after(inode uint64) func([]generation) *generation {
 	return func(list []generation) *generation {
 		switch i := indexOf(list, inode); i {
@@ -156,7 +157,7 @@ func inodeOf(info fs.FileInfo) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-// bornAt returns when a file was made in nanoseconds since 1970, 0 when the file system does not tell.
+// bornAt returns the creation time of a file in nanoseconds since 1970, 0 if the file system does not record it.
 func bornAt(file *os.File) int64 {
 	var stat unix.Statx_t
 	err := unix.Statx(int(file.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &stat)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // The golden files were written by Docker 20.10.24 and by Moby 29.8 (API 1.56)
@@ -62,13 +64,9 @@ func TestGoldenFiles(t *testing.T) {
 		t.Run(tt.file, func(t *testing.T) {
 			dir := t.TempDir()
 			content, err := os.ReadFile(filepath.Join("testdata", tt.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			path := filepath.Join(dir, "container.log")
-			if err := os.WriteFile(path, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.WriteFile(path, content, 0o600))
 			s := newService(t)
 			logPath := filepath.Join(dir, "pod", "0.log")
 			start(t, s, Source{ContainerID: "c", Driver: tt.driver, Path: path, LogPath: logPath})
@@ -86,9 +84,7 @@ func TestGoldenFiles(t *testing.T) {
 func wholeLines(t *testing.T, path string) []string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var lines []string
 	for line := range strings.Lines(string(content)) {
 		if line, whole := strings.CutSuffix(line, "\n"); whole {
@@ -104,9 +100,7 @@ func wholeLines(t *testing.T, path string) []string {
 func readCRI(t *testing.T, path string) (times, lines []string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return splitCRI(t, content)
 }
 

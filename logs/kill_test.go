@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,140 +15,120 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// killed is a follower that was killed: its saved position is an older one, and the CRI log ends with a torn line.
-type killed struct {
-	t      *testing.T
-	engine *engineLog
-	saved  *positions
-	source Source
-	s      *Service
-	disk   string // a small one, with the CRI log on it
-}
-
 // followed writes the lines from 1 to n and waits until they are in the CRI log.
-func followed(t *testing.T, n int) *killed {
+func followed(t *testing.T, n int) *testLog {
 	t.Helper()
-	enginePath, _ := paths(t)
-	k := &killed{t: t, engine: newEngineLog(t, enginePath, 3, 1<<20), saved: &positions{}, s: newService(t), disk: smallDisk(t)}
-	k.source = savedLog(enginePath, filepath.Join(k.disk, "0.log"), k.saved)
-	start(t, k.s, k.source)
-	k.engine.lines(1, n)
-	waitLines(t, k.source.LogPath, n)
-	at := k.saved.get()
-	k.source.Resume = &at
-	return k
+	o, _ := followOnSmallDisk(t, 3, 1<<20)
+	o.engine.lines(1, n)
+	o.wait(n)
+	o.keepPosition()
+	return o
 }
 
-// save makes a restart in order, so that the position is that of all lines until now.
-func (k *killed) save() {
-	k.t.Helper()
-	k.s = restart(k.t, k.s)
-	at := k.saved.get()
-	k.source.Resume = &at
-	start(k.t, k.s, k.source)
+// save restarts criadapter in order, so that the saved position is behind all lines.
+func (o *testLog) save() {
+	o.t.Helper()
+	o.restart()
+	o.keepPosition()
+	o.start()
 }
 
-// kill ends the follower, whose last position is forgotten, in the middle of a write.
-func (k *killed) kill() {
-	k.t.Helper()
-	k.s = restart(k.t, k.s)
-	testutil.AppendFile(k.t, k.source.LogPath, "20")
+// kill ends the follower in the middle of a write, and its last position is lost.
+func (o *testLog) kill() {
+	o.t.Helper()
+	o.restart()
+	testutil.AppendFile(o.t, o.source.LogPath, "20")
 }
 
 // appendOnly is FS_APPEND_FL of linux/fs.h.
 const appendOnly = 0x20
 
 // growOnly lets the kernel refuse to shrink the CRI log, until the returned function is called.
-func (k *killed) growOnly() (end func()) {
-	k.t.Helper()
-	file, err := os.Open(k.source.LogPath)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+func (o *testLog) growOnly() (end func()) {
+	o.t.Helper()
+	file, err := os.Open(o.source.LogPath)
+	testutil.Must(o.t, err)
 	set := func(flags int) error { return unix.IoctlSetPointerInt(int(file.Fd()), unix.FS_IOC_SETFLAGS, flags) }
 	if err := set(appendOnly); err != nil {
-		k.t.Fatalf("chattr +a: %v", err)
+		o.t.Fatalf("chattr +a: %v", err)
 	}
 	return func() {
 		if err := errors.Join(set(0), file.Close()); err != nil {
-			k.t.Error(err)
+			o.t.Error(err)
 		}
 	}
 }
 
-// want drains the output and looks whether the log holds the lines from first to last, each once.
-func (k *killed) want(first, last int) {
-	k.t.Helper()
-	var want []string
-	for i := first; i <= last; i++ {
-		want = append(want, fmt.Sprintf("stdout F line %d", i))
-	}
-	wantLog(k.t, k.s, k.source.LogPath, want)
-	if gaps := k.s.Counters().Gaps; gaps != 0 {
-		k.t.Errorf("%d gaps were counted, nothing is missing", gaps)
+// wantNumbers drains the output and checks that the log has the lines from first to last, each once, and no gap.
+func (o *testLog) wantNumbers(first, last int) {
+	o.t.Helper()
+	o.want(numbered(first, last))
+	o.wantNoGap()
+}
+
+func (o *testLog) wantNoGap() {
+	o.t.Helper()
+	if gaps := o.s.Counters().Gaps; gaps != 0 {
+		o.t.Errorf("%d gaps were counted, nothing is missing", gaps)
 	}
 }
 
-// A reader takes a file that has shrunk for a new one, and on a full disk nothing that was cut away can be written again.
+// A kill never shrinks the log. Readers take a shorter log for a new one, and a full disk has no room to write lines
+// again.
 func TestKillNeverShrinksTheLog(t *testing.T) {
 	for name, position := range map[string]bool{"old position": true, "lost position": false} {
 		t.Run(name, func(t *testing.T) {
-			k := followed(t, 300)
-			k.kill()
+			o := followed(t, 300)
+			o.kill()
 			if !position {
-				k.source.Resume, k.source.Started = nil, true
+				o.source.Resume, o.source.Started = nil, true
 			}
-			end := k.growOnly()
+			end := o.growOnly()
 			defer end()
-			if err := k.s.Start(t.Context(), k.source); err != nil {
-				t.Fatal(err)
-			}
-			k.engine.lines(301, 320)
-			k.want(1, 320)
+			o.start()
+			o.engine.lines(301, 320)
+			o.wantNumbers(1, 320)
 		})
 	}
 }
 
-// Somebody empties the log to make room, and criadapter is killed after that.
+// An operator empties the log to make room, and criadapter is killed after that.
 func TestKillBehindAnEmptiedLog(t *testing.T) {
 	for _, saved := range []int{0, 150} { // lines at the last saved position
 		t.Run(fmt.Sprint("position at line ", saved), func(t *testing.T) {
-			k := followed(t, max(saved, 1))
+			o := followed(t, max(saved, 1))
 			if saved > 0 {
-				k.save()
+				o.save()
 			}
-			k.engine.lines(max(saved, 1)+1, 300)
-			waitLines(t, k.source.LogPath, 300)
-			truncate(t, k.source.LogPath, 0)
-			k.engine.lines(301, 700)
-			waitLines(t, k.source.LogPath, 400)
-			k.kill()
-			k.engine.lines(701, 710)
-			start(t, k.s, k.source)
-			k.want(301, 710)
+			o.engine.lines(max(saved, 1)+1, 300)
+			o.wait(300)
+			truncate(t, o.source.LogPath, 0)
+			o.engine.lines(301, 700)
+			o.wait(400)
+			o.kill()
+			o.engine.lines(701, 710)
+			o.start()
+			o.wantNumbers(301, 710)
 		})
 	}
 }
 
 // The marker of a gap is in the CRI log only: what is converted again does not hold it.
 func TestKillBehindAMarker(t *testing.T) {
-	s, engine, source, saved := follow(t, 2, 1000)
-	logPath := source.LogPath
-	engine.raw(localRecord(entry{1, stdout, []byte("begun"), true}, false)) // the marker comes behind its end
-	waitLines(t, logPath, 1)
-	s = restart(t, s)
-	engine.lines(1, 90)
-	at := saved.get()
-	source.Resume = &at
-	start(t, s, source)
-	before := readLast(t, logPath, "line 90")
-	at = saved.get()
-	s = restart(t, s)
-	testutil.AppendFile(t, logPath, "20")
-	source.Resume = &at
-	start(t, s, source)
-	want := append(before, engine.lines(91, 93)...)
-	wantLog(t, s, logPath, want)
+	o := follow(t, 2, 1000)
+	o.engine.raw(localRecord(entry{1, stdout, []byte("begun"), true}, false)) // the marker comes behind its end
+	o.wait(1)
+	o.restart()
+	o.engine.lines(1, 90)
+	o.keepPosition()
+	o.start()
+	before := readLast(t, o.source.LogPath, "line 90")
+	o.keepPosition()
+	o.restart()
+	testutil.AppendFile(t, o.source.LogPath, "20")
+	o.start()
+	want := append(before, o.engine.lines(91, 93)...)
+	o.want(want)
 	oneMarker(t, want)
 }
 
@@ -176,48 +155,42 @@ func TestLostPositionAmongEqualTimes(t *testing.T) {
 	}
 	for written := 1; written <= len(records); written++ {
 		t.Run(fmt.Sprint(written, " written"), func(t *testing.T) {
-			enginePath, logPath := paths(t)
-			engine := newEngineLog(t, enginePath, 2, 1<<20)
-			source := localLog(enginePath, logPath)
-			s := newService(t)
-			start(t, s, source)
+			o := follow(t, 2, 1<<20)
 			var want []string
 			for i, e := range records {
 				if i == written {
-					waitLines(t, logPath, written)
-					s = restart(t, s)
+					o.wait(written)
+					o.restart()
 				}
-				engine.raw(localRecord(e, false))
+				o.engine.raw(localRecord(e, false))
 				_, lines := splitCRI(t, e.appendCRI(nil))
 				want = append(want, lines...)
 			}
-			waitLines(t, logPath, written)
-			s = restart(t, s)
-			source.Started = true
-			start(t, s, source)
-			wantLog(t, s, logPath, want)
+			o.wait(written)
+			o.restart()
+			o.source.Started = true
+			o.start()
+			o.want(want)
 		})
 	}
 }
 
 // A reader that follows the log by its size, as collectors do, reads each line once.
 func TestReaderOfAKilledLog(t *testing.T) {
-	s, engine, source, saved := follow(t, 3, 20_000)
-	logPath := source.LogPath
-	reader := collect(t, logPath)
+	o := follow(t, 3, 20_000)
+	reader := collect(t, o.source.LogPath)
 	var want []string
 	for i := range 20 {
-		want = append(want, engine.lines(i*50+1, i*50+30)...)
-		waitLines(t, logPath, len(want))
-		at := saved.get()
-		s = restart(t, s)
-		testutil.AppendFile(t, logPath, "20") // a write that was cut short
-		want = append(want, engine.lines(i*50+31, i*50+50)...)
-		source.Resume = &at
-		start(t, s, source)
-		waitLines(t, logPath, len(want))
+		want = append(want, o.engine.lines(i*50+1, i*50+30)...)
+		o.wait(len(want))
+		o.keepPosition()
+		o.restart()
+		testutil.AppendFile(t, o.source.LogPath, "20") // a write that was cut short
+		want = append(want, o.engine.lines(i*50+31, i*50+50)...)
+		o.start()
+		o.wait(len(want))
 	}
-	drain(t, s, "c")
+	o.drain()
 	text, shrunk := reader()
 	if shrunk != 0 {
 		t.Errorf("the log shrank %d times", shrunk)
@@ -231,9 +204,7 @@ func TestReaderOfAKilledLog(t *testing.T) {
 func collect(t *testing.T, path string) func() (text []byte, shrunk int) {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stop, done := make(chan struct{}), make(chan struct{})
 	var text []byte
 	shrunk := 0
@@ -262,22 +233,12 @@ func collect(t *testing.T, path string) func() (text []byte, shrunk int) {
 func TestRotatedLogIsNeverCut(t *testing.T) {
 	c := newRenameCase(t)
 	before, err := os.ReadFile(c.rotated)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.s.Reopen(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
-	c.engine.lines(13, 13)
-	waitLines(t, c.source.LogPath, 1)
-	c.s = restart(t, c.s)
-	c.engine.lines(14, 15)
-	start(t, c.s, c.source) // from the position before the rename
-	drain(t, c.s, "c")
+	testutil.Must(t, err)
+	c.killAfterReopen()
 	if after, err := os.ReadFile(c.rotated); err != nil || !slices.Equal(before, after) {
 		t.Errorf("the rotated log has %d bytes, it had %d: %v", len(after), len(before), err)
 	}
-	c.want(c.source.LogPath, []string{"stdout F line 13", "stdout F line 14", "stdout F line 15"})
+	equalLines(t, c.log(), numbered(13, 15))
 	if strings.Contains(string(before), "line 13") {
 		t.Error("the rotated log was written to after the reopening")
 	}

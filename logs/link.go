@@ -15,14 +15,14 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// A linked log is a symbolic link at the log path to the engine's own json-file, the way of dockershim: readers of
-// Kubernetes know that format as well. It costs no CPU and no second copy, and has limits that docs/logs.md names.
+// A linked log is a symbolic link at the log path to the engine's json-file, as with dockershim. Readers of Kubernetes
+// logs accept that format, too. It costs no CPU and no second copy. docs/logs.md has its limits.
 
-// linkAttempts bounds how often a log that grows while it is copied is copied on before it is emptied all the same.
+// linkAttempts is the number of copies of a growing log before it is emptied in any case.
 const linkAttempts = 100
 
-// Link puts a link to the engine's log file, which need not exist yet, at the log path. A link that is there is
-// replaced; anything else is ErrFailedPrecondition.
+// Link puts a link to the engine's log file at the log path. The file need not exist yet. It replaces a link, and fails
+// with ErrFailedPrecondition for any other file.
 func Link(enginePath, logPath string) error {
 	if err := os.MkdirAll(filepath.Dir(logPath), dirMode); err != nil {
 		return fmt.Errorf("making the log directory: %w", err)
@@ -38,10 +38,10 @@ func Link(enginePath, logPath string) error {
 	return putLink(enginePath, logPath)
 }
 
-// putLink puts a link to the engine's log file in the place of whatever is at a path.
+// putLink replaces the file at a path with a link to the engine's log file.
 func putLink(enginePath, path string) error {
 	defer step.At("log link: put")()
-	// Hidden, so that nobody takes it for a rotated log.
+	// Hidden, so that collectors do not take it for a rotated log.
 	dir, base := filepath.Split(path)
 	fresh := filepath.Join(dir, "."+base)
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,8 +56,8 @@ func putLink(enginePath, path string) error {
 	return nil
 }
 
-// IsLinked reports whether the log is a link to the engine's file, at its path
-// or where the kubelet has renamed it, or was one until it was rotated.
+// IsLinked reports whether the log is a link to the engine's file, at its path or under the kubelet's name for a
+// rotated log. It is true for a log that was a link until its rotation, too.
 func IsLinked(enginePath, logPath string) (bool, error) {
 	links, err := linksTo(enginePath, logPath)
 	if err != nil || len(links) > 0 {
@@ -72,10 +72,10 @@ func IsLinked(enginePath, logPath string) (bool, error) {
 	return false, err
 }
 
-// ReopenLink ends a linked log that the kubelet has renamed: the renamed link becomes a copy of the engine's file, the
-// engine's file is emptied, and a new link is put at the log path. What the engine writes between the end of the copy
-// and the emptying is lost. A log that was not renamed stays as it is. On an error there is no new link. One that was
-// cut short is put right first, see RestoreLink.
+// ReopenLink ends a linked log that the kubelet has renamed. The renamed link becomes a copy of the engine's file, the
+// engine's file is emptied, and the log path gets a new link. Output between the end of the copy and the emptying is
+// lost. A log that was not renamed stays as it is. On an error there is no new link. It first repairs an interrupted
+// call, see RestoreLink.
 func ReopenLink(ctx context.Context, enginePath, logPath string) error {
 	if err := RestoreLink(enginePath, logPath); err != nil {
 		return err
@@ -121,15 +121,16 @@ func linksTo(enginePath, logPath string) ([]string, error) {
 	return links, nil
 }
 
-// moveOut replaces the file at path by a copy of the engine's file, which is made at another path, and empties that.
+// moveOut replaces the file at path with a copy of the engine's file, which it makes at another path. Then it empties
+// the engine's file.
 func moveOut(ctx context.Context, enginePath, path, copied string) error {
 	defer step.At("log link: copy and empty")()
 	source, err := os.OpenFile(enginePath, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	defer source.Close() // nothing is written to it
-	// A new file in any case: what somebody else has put there may be a link.
+	defer source.Close() // it was only read
+	// Always a new file: an existing one may be a foreign link.
 	target, err := os.OpenFile(copied, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
@@ -145,7 +146,7 @@ func moveOut(ctx context.Context, enginePath, path, copied string) error {
 	return source.Truncate(0)
 }
 
-// copyAll copies until there is no more, or the source has grown again and again meanwhile.
+// copyAll copies until the source has no more, or has grown linkAttempts times meanwhile.
 func copyAll(ctx context.Context, target, source *os.File) error {
 	for range linkAttempts {
 		n, err := io.Copy(target, source)

@@ -45,9 +45,7 @@ func TestReopenLinkThroughKills(t *testing.T) {
 		"behind the new link": func(t *testing.T, enginePath, rotatedPath, logPath string) {
 			replace(t, rotatedPath, linkedRecords(1, 100))
 			truncate(t, enginePath, 0)
-			if err := os.Symlink(enginePath, logPath); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.Symlink(enginePath, logPath))
 		},
 	}
 	for name, kill := range kills {
@@ -65,18 +63,14 @@ func TestReopenLinkThroughKills(t *testing.T) {
 				}
 				if !renamedBack {
 					rename(t, logPath+rotated, logPath) // a kubelet that is slower
-					if err := RestoreLink(enginePath, logPath); err != nil {
-						t.Fatal(err)
-					}
+					testutil.Must(t, RestoreLink(enginePath, logPath))
 				}
 				testutil.AppendFile(t, enginePath, linkedRecords(121, 130))
 				if text, err := os.ReadFile(logPath); err != nil || !strings.HasSuffix(string(text), linkedRecords(101, 130)) {
 					t.Errorf("at the log's path are %d bytes, not what came last: %v", len(text), err)
 				}
 				rename(t, logPath, logPath+".29990101-000000") // the next rotation
-				if err := ReopenLink(t.Context(), enginePath, logPath); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath))
 				testutil.AppendFile(t, enginePath, linkedRecords(131, 140))
 				if got, want := allLinked(t, logPath), linkedRecords(1, 140); got != want {
 					t.Errorf("%d lines in all files, want 140; the same lines: %t", strings.Count(got, "\n"), got == want)
@@ -98,9 +92,7 @@ func TestRestoreLinkLeavesOthersAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			enginePath, logPath := linked(t, linkedRecords(1, 10))
 			replace(t, logPath, content)
-			if err := RestoreLink(enginePath, logPath); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, RestoreLink(enginePath, logPath))
 			wantFile(t, logPath, content)
 			wantFiles(t, filepath.Dir(logPath), 1)
 		})
@@ -110,7 +102,7 @@ func TestRestoreLinkLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// replace puts a plain file in the place of a link.
+// replace replaces a link with a plain file.
 func replace(t *testing.T, path, content string) {
 	t.Helper()
 	testutil.WriteFile(t, path+"~", content)
@@ -119,25 +111,19 @@ func replace(t *testing.T, path, content string) {
 
 func rename(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(from, to))
 }
 
 // allLinked returns what the rotated logs and the log hold, the oldest first.
 func allLinked(t *testing.T, logPath string) string {
 	t.Helper()
 	paths, err := filepath.Glob(logPath + ".*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	slices.Sort(paths)
 	var all strings.Builder
 	for _, path := range append(paths, logPath) {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		all.Write(text)
 	}
 	return all.String()

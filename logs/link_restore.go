@@ -12,17 +12,18 @@ import (
 )
 
 // A kill may come between any two steps of ReopenLink: copy, rename over the link, emptying of the engine's file, new
-// link. The kubelet, which got no answer, renames the rotated log back. What the files hold tells how far it had come:
+// link. Then the kubelet got no answer and renames the rotated log back. The files show the last step:
 //
-//   - A copy of what the engine's file still begins with was not followed by the emptying. It becomes a link again, as if
-//     nothing had happened; otherwise all of it would be shown, and copied, a second time.
-//   - Any other copy at the log path is complete, only the new link is missing. It is rotated, and the link is put there.
+//   - If the engine's file still begins with the copy, it was not emptied. The copy becomes a link again. Otherwise its
+//     lines would be shown and copied twice.
+//   - Any other copy at the log path is complete, and only the new link is missing. The copy is rotated and the link is
+//     put at the log path.
 
 // rotatedFormat is the kubelet's suffix of a rotated log.
 const rotatedFormat = "20060102-150405"
 
-// RestoreLink brings a linked log into order whose reopening was cut short. It does nothing to a log that was not
-// linked, and may be called at any time but during ReopenLink.
+// RestoreLink repairs a linked log after an interrupted ReopenLink. It does nothing to a log that was not linked. It
+// must not run during ReopenLink.
 func RestoreLink(enginePath, logPath string) error {
 	if err := os.Remove(copyPath(logPath)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the leftover of an unfinished copy: %w", err)
@@ -60,8 +61,8 @@ func freeName(path string) string {
 	}
 }
 
-// comparedWith reports whether a plain file is a copy of an engine's file, by its first record, and whether the
-// engine's file still begins with all of it.
+// comparedWith reports whether a plain file is a copy of an engine's file, by its first record. begins reports whether
+// the engine's file still begins with the whole copy.
 func comparedWith(enginePath, path string) (copied, begins bool, err error) {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -85,7 +86,7 @@ func comparedWith(enginePath, path string) (copied, begins bool, err error) {
 	return true, begins, err
 }
 
-// beginsWith reports whether a file begins with all that another one holds.
+// beginsWith reports whether whole begins with all bytes of start.
 func beginsWith(whole, start io.Reader) (bool, error) {
 	a, b := make([]byte, batchSize), make([]byte, batchSize)
 	for {
@@ -106,7 +107,7 @@ func beginsWith(whole, start io.Reader) (bool, error) {
 	}
 }
 
-// copyPath is where the copy of a linked log is made: hidden, so that nobody takes it for a rotated log.
+// copyPath is the path for the copy of a linked log. It is hidden, so that collectors do not take it for a rotated log.
 func copyPath(logPath string) string {
 	dir, base := filepath.Split(logPath)
 	return filepath.Join(dir, "."+base+".copy")

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // linked returns an engine's file with that content and a link to it.
@@ -14,12 +16,8 @@ func linked(t *testing.T, content string) (enginePath, logPath string) {
 	t.Helper()
 	dir := t.TempDir()
 	enginePath, logPath = filepath.Join(dir, "c-json.log"), filepath.Join(dir, "pod", "c", "0.log")
-	if err := os.WriteFile(enginePath, []byte(content), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := Link(enginePath, logPath); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(enginePath, []byte(content), 0o640))
+	testutil.Must(t, Link(enginePath, logPath))
 	return enginePath, logPath
 }
 
@@ -42,21 +40,15 @@ func wantFiles(t *testing.T, dir string, n int) {
 func TestReopenLink(t *testing.T) {
 	enginePath, logPath := linked(t, "first\n")
 	engine, err := os.OpenFile(enginePath, os.O_WRONLY|os.O_APPEND, 0) // as the engine has it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer engine.Close()
 	rotated := logPath + ".20240101-000000"
-	if err := os.Rename(logPath, rotated); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(logPath, rotated))
 	if is, err := IsLinked(enginePath, logPath); err != nil || !is {
 		t.Errorf("a renamed link is not found: %v, %v", is, err)
 	}
 	for range 2 { // the second is not after a rename
-		if err := ReopenLink(t.Context(), enginePath, logPath); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath))
 	}
 	if _, err := engine.WriteString("second\n"); err != nil {
 		t.Fatal(err)
@@ -70,12 +62,8 @@ func TestReopenLink(t *testing.T) {
 func TestReopenLinkFails(t *testing.T) {
 	enginePath, logPath := linked(t, "first\n")
 	rotated := logPath + ".20240101-000000"
-	if err := os.Rename(logPath, rotated); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(copyPath(logPath), "taken"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(logPath, rotated))
+	testutil.Must(t, os.MkdirAll(filepath.Join(copyPath(logPath), "taken"), 0o755))
 	if err := ReopenLink(t.Context(), enginePath, logPath); err == nil {
 		t.Error("no error")
 	}
@@ -102,9 +90,7 @@ func TestLinkKeepsWhatIsNoLink(t *testing.T) {
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
 		path := filepath.Join(t.TempDir(), "0.log")
-		if err := make(path); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, make(path))
 		if err := Link(enginePath, path); !errdefs.IsFailedPrecondition(err) {
 			t.Errorf("%s at the log path: %v", name, err)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The kernel's inotify instances and watches are those of a user, so that others may have used them up. Logs come
-// nevertheless, and are watched as soon as there are some.
+// The kernel limits inotify instances and watches per user, and other programs may use them up. Logs are followed
+// without a watch, and watched when there is one.
 func TestWithoutInotify(t *testing.T) {
 	if testutil.InUserNamespace(t) {
 		return
@@ -19,16 +19,16 @@ func TestWithoutInotify(t *testing.T) {
 		t.Run(lack, func(t *testing.T) {
 			testutil.LimitInotify(t, lack, 0)
 			defer testutil.LimitInotify(t, lack, 1000)
+			o := newTestLog(t, 2, 2000)
 			s := New(Options{lookPeriod: 20 * time.Millisecond})
 			defer s.Close()
-			enginePath, logPath := paths(t)
-			engine := newEngineLog(t, enginePath, 2, 2000)
-			start(t, s, localLog(enginePath, logPath))
+			o.s = s
+			o.start()
 			var want []string
 			write := func() { // with rotations
 				for range 5 {
-					want = append(want, engine.lines(len(want)+1, len(want)+20)...)
-					waitLines(t, logPath, len(want))
+					want = append(want, o.engine.lines(len(want)+1, len(want)+20)...)
+					o.wait(len(want))
 				}
 			}
 			write()
@@ -45,7 +45,7 @@ func TestWithoutInotify(t *testing.T) {
 			write()
 			testutil.LimitInotify(t, lack, 0) // again, while it is followed
 			write()
-			wantLog(t, s, logPath, want)
+			o.want(want)
 			if n := s.Unwatched(); n != 0 {
 				t.Errorf("%d logs are not watched, and none is followed", n)
 			}
@@ -53,18 +53,15 @@ func TestWithoutInotify(t *testing.T) {
 	}
 }
 
-// An instance that fails is made anew.
+// A failed instance is replaced.
 func TestWatchThatIsLost(t *testing.T) {
-	s := newService(t)
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	start(t, s, localLog(enginePath, logPath))
-	want := engine.lines(1, 3)
-	waitLines(t, logPath, 3)
-	s.watch.lose(errors.New("no memory"))
-	want = append(want, engine.lines(4, 6)...)
-	waitLines(t, logPath, 6)
-	want = append(want, engine.lines(7, 9)...)
-	waitLines(t, logPath, 9)
-	wantLog(t, s, logPath, want)
+	o := follow(t, 2, 1<<20)
+	want := o.engine.lines(1, 3)
+	o.wait(3)
+	o.s.watch.lose(errors.New("no memory"))
+	want = append(want, o.engine.lines(4, 6)...)
+	o.wait(6)
+	want = append(want, o.engine.lines(7, 9)...)
+	o.wait(9)
+	o.want(want)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestBatchesAreObserved(t *testing.T) {
@@ -21,18 +22,17 @@ func TestBatchesAreObserved(t *testing.T) {
 		lags = append(lags, lag)
 	}})
 	defer s.Close()
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
+	o := newTestLog(t, 2, 1<<20)
+	o.s = s
 	const age = time.Hour
-	engine.raw(localRecord(entry{unixNano: time.Now().Add(-age).UnixNano(), stream: stdout, line: []byte("written long ago")}, false))
-	start(t, s, localLog(enginePath, logPath))
-	waitLines(t, logPath, 1)
-	engine.lines(1, 1000)
-	drain(t, s, "c")
-	info, err := os.Stat(logPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o.engine.raw(localRecord(entry{unixNano: time.Now().Add(-age).UnixNano(), stream: stdout, line: []byte("written " +
+		"long ago")}, false))
+	o.start()
+	o.wait(1)
+	o.engine.lines(1, 1000)
+	o.drain()
+	info, err := os.Stat(o.source.LogPath)
+	testutil.Must(t, err)
 	mu.Lock()
 	defer mu.Unlock()
 	if int64(bytes) != info.Size() {
@@ -51,28 +51,20 @@ func TestBatchesAreObserved(t *testing.T) {
 // What a killed follower has written is not observed a second time.
 func TestComparedBytesAreNotObserved(t *testing.T) {
 	var observed atomic.Int64
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	source := localLog(enginePath, logPath)
-	s := newService(t)
-	start(t, s, source)
-	engine.lines(1, 100)
-	waitLines(t, logPath, 100)
-	s.Close()
-	before, err := os.Stat(logPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s = New(Options{ObserveBatch: func(n int, _ time.Duration) { observed.Add(int64(n)) }})
-	defer s.Close()
-	source.Resume = &checkpoint.LogPosition{}
-	engine.lines(101, 110)
-	start(t, s, source)
-	drain(t, s, "c")
-	after, err := os.Stat(logPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := follow(t, 2, 1<<20)
+	o.engine.lines(1, 100)
+	o.wait(100)
+	o.s.Close()
+	before, err := os.Stat(o.source.LogPath)
+	testutil.Must(t, err)
+	o.s = New(Options{ObserveBatch: func(n int, _ time.Duration) { observed.Add(int64(n)) }})
+	defer o.s.Close()
+	o.source.Resume = &checkpoint.LogPosition{}
+	o.engine.lines(101, 110)
+	o.start()
+	o.drain()
+	after, err := os.Stat(o.source.LogPath)
+	testutil.Must(t, err)
 	if want := after.Size() - before.Size(); observed.Load() != want || want == 0 {
 		t.Errorf("%d bytes were observed, %d were written", observed.Load(), want)
 	}

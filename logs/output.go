@@ -16,8 +16,7 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// Modes of what is made for the CRI log: the directory as the kubelet makes its
-// own, the file readable for the group of log collectors.
+// Modes of the CRI log: the directory like the kubelet's, the file readable for the group of log collectors.
 const (
 	dirMode  = 0o755
 	fileMode = 0o640
@@ -30,18 +29,18 @@ type output struct {
 
 	file  *os.File
 	inode uint64
-	// end is how long the file is: what earlier writers left and the batches that were written completely.
+	// end is the length of the file: the content of earlier writers and the completely written batches.
 	end int64
-	// size is the place of the next entry: end, or less as long as that and what follows it may be there already, see
+	// size is the place of the next entry. It is end, or less while the next entries may be in the file already, see
 	// compare.
 	size int64
 	// searched says that the place was found by the time of the last entry.
 	searched bool
 }
 
-// openOutput opens the CRI log to append to it and makes it, and its directory, when missing. What is at the path and
-// is not a plain file is refused: a symbolic link would let whoever may write to the directory redirect the output, a
-// pipe would block. Nor does the way from root to it leave root.
+// openOutput opens the CRI log for appending. It creates the log and its directory if they are missing. It refuses
+// anything but a plain file: a symbolic link would let other writers of the directory redirect the output, a pipe would
+// block. The path from root to the log does not leave root.
 func openOutput(root, path string) (*output, error) {
 	o := &output{root: root, path: path}
 	if err := o.openAt(path); err != nil {
@@ -50,9 +49,9 @@ func openOutput(root, path string) (*output, error) {
 	return o, nil
 }
 
-// resumeOutput opens the CRI log of a position. same reports whether it is the one of the position, as far as its inode
-// and size tell; its place is that of the position then. The kubelet may have renamed the file: it is written on until
-// a Reopen, as if nothing had happened in between. Where there is another one at the path, that was reopened already.
+// resumeOutput opens the CRI log of a position. same reports whether the inode and size fit the position. Then its
+// place is the position's place. If the kubelet has renamed the file, it is still written until a Reopen. If another
+// file is at the path, the log was reopened.
 func resumeOutput(root, path string, at checkpoint.LogPosition) (o *output, same bool, err error) {
 	o, place := &output{root: root, path: path}, path
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && at.OutputInode != 0 {
@@ -72,11 +71,11 @@ func resumeOutput(root, path string, at checkpoint.LogPosition) (o *output, same
 	return o, same, nil
 }
 
-// rotatedLogs returns the plain files whose names are the log's with something
-// appended, as the kubelet's rotation does: the time, so the newest is the last.
+// rotatedLogs returns the plain files whose names are the log's name with a suffix, as of the kubelet's rotation. The
+// suffix is the time, so the newest is the last.
 func rotatedLogs(path string) ([]string, error) {
 	dir, base := filepath.Split(path)
-	entries, err := os.ReadDir(dir) // sorted
+	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("looking for a renamed log: %w", err)
 	}
@@ -89,7 +88,7 @@ func rotatedLogs(path string) ([]string, error) {
 	return found, nil
 }
 
-// findRenamed returns the path of the rotated log of that inode, empty when there is none.
+// findRenamed returns the path of the rotated log with that inode, empty if there is none.
 func findRenamed(path string, inode uint64) (string, error) {
 	rotated, err := rotatedLogs(path)
 	for _, path := range rotated {
@@ -100,8 +99,8 @@ func findRenamed(path string, inode uint64) (string, error) {
 	return "", err
 }
 
-// openAt opens the file at path, which a later reopen replaces by the one at o.path. Its lock keeps another server on
-// the same engine from writing the log, too; the kernel gives it back when this one ends.
+// openAt opens the file at path. A later reopen replaces it with the one at o.path. Its lock keeps another server on
+// the same engine from writing the log. The kernel releases the lock when this process ends.
 func (o *output) openAt(path string) error {
 	defer step.At("log: open")()
 	file, err := openBeneath(o.root, path, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK)
@@ -133,7 +132,7 @@ func notPlain(path string) error {
 	return fmt.Errorf("the log path %s is taken by something that is not a plain file, remove it: %w", path, errdefs.ErrFailedPrecondition)
 }
 
-// cut takes back what is behind a place.
+// cut removes the content after a place.
 func (o *output) cut(place int64) error {
 	if o.end <= place {
 		return nil
@@ -145,9 +144,9 @@ func (o *output) cut(place int64) error {
 	return nil
 }
 
-// write appends one batch, or what of it is not there yet, whole or, on an error, not at all: then the batch is to be
-// written again. If taking back a part of it fails as well, the next write does it first. It returns how many bytes were
-// appended, and fails with errDiffers, see compare.
+// write appends the part of a batch that is not in the file yet. On an error it removes a partial write, and the caller
+// writes the batch again. If the removal fails, too, the next write begins with it. It returns the number of appended
+// bytes, and fails with errDiffers, see compare.
 func (o *output) write(batch []byte) (appended int, err error) {
 	if err := o.repair(); err != nil {
 		return 0, err
@@ -167,8 +166,8 @@ func (o *output) write(batch []byte) (appended int, err error) {
 	return len(rest), nil
 }
 
-// repair takes back what a failed write left behind the end; nobody else writes to
-// the file. Someone may have emptied it, though, to make room on the disk.
+// repair removes the remains of a failed write after end. There is no other writer, but an operator may have emptied
+// the file to make room on the disk.
 func (o *output) repair() error {
 	info, err := o.file.Stat()
 	if err != nil {
@@ -184,8 +183,8 @@ func (o *output) repair() error {
 	return nil
 }
 
-// reopen lets the next write go to a file that is at the path now, made when there is none, and reports whether that is
-// another one. On an error the old file stays in use.
+// reopen continues in the file that is at the path now, which it creates if it is missing. It reports whether it is
+// another file. On an error the old file stays in use.
 func (o *output) reopen() (reopened bool, err error) {
 	if info, err := os.Lstat(o.path); err == nil && inodeOf(info) == o.inode {
 		return false, nil // not renamed
@@ -194,6 +193,6 @@ func (o *output) reopen() (reopened bool, err error) {
 	if err := o.openAt(o.path); err != nil {
 		return false, err
 	}
-	old.Close() // every write to it has been answered
+	old.Close() // its writes have returned
 	return true, nil
 }

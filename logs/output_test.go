@@ -10,19 +10,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestOutputModes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pod", "container", "0.log")
 	o, err := openOutput("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer o.file.Close()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got := info.Mode().Perm() &^ 0o640; got != 0 {
 		t.Errorf("the CRI log has mode %v", info.Mode())
 	}
@@ -33,9 +31,7 @@ func TestFailedWriteIsTakenBack(t *testing.T) {
 	disk := smallDisk(t)
 	path := filepath.Join(disk, "0.log")
 	o, err := openOutput("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer o.file.Close()
 	if _, err := o.write([]byte("whole\n")); err != nil {
 		t.Fatal(err)
@@ -56,39 +52,28 @@ func TestFailedWriteIsTakenBack(t *testing.T) {
 
 // A follower on a full disk goes on when there is room, without loss.
 func TestFullDisk(t *testing.T) {
-	disk := smallDisk(t)
-	enginePath, _ := paths(t)
-	logPath := filepath.Join(disk, "0.log")
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
-	want := engine.lines(1, 50)
-	waitLines(t, logPath, 50)
+	o, disk := followOnSmallDisk(t, 2, 1<<20)
+	want := o.engine.lines(1, 50)
+	o.wait(50)
 	fill := filepath.Join(disk, "fill")
 	if err := os.WriteFile(fill, make([]byte, diskSize), 0o600); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
-	want = append(want, engine.lines(51, 400)...)
+	want = append(want, o.engine.lines(51, 400)...)
 	time.Sleep(50 * time.Millisecond) // a few failures
-	if _, got := readCRI(t, logPath); len(got) >= len(want) {
+	if got := o.log(); len(got) >= len(want) {
 		t.Fatal("the disk was not full")
 	}
-	if err := os.Remove(fill); err != nil {
-		t.Fatal(err)
-	}
-	equalLines(t, waitLines(t, logPath, len(want)), want)
-	drain(t, s, "c")
+	testutil.Must(t, os.Remove(fill))
+	equalLines(t, o.wait(len(want)), want)
+	o.drain()
 }
 
 // A container's end does not wait for ever for a disk.
 func TestDrainOnAFullDiskGivesUp(t *testing.T) {
-	disk := smallDisk(t)
-	enginePath, _ := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<30)
-	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: filepath.Join(disk, "0.log")})
-	engine.lines(1, 5000) // more than there is room for
-	if err := s.Drain(t.Context(), "c"); !errors.Is(err, unix.ENOSPC) {
+	o, _ := followOnSmallDisk(t, 2, 1<<30)
+	o.engine.lines(1, 5000) // more than there is room for
+	if err := o.s.Drain(t.Context(), "c"); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("Drain on a full disk: %v", err)
 	}
 }
@@ -103,9 +88,7 @@ func smallDisk(t *testing.T) string {
 	if errors.Is(err, unix.EPERM) {
 		t.Skip("mounting a small file system needs root")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 			t.Error(err)
@@ -114,20 +97,16 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// Somebody empties the CRI log to make room: positions must not count what is no longer there.
-func TestLogEmptiedBySomebody(t *testing.T) {
+// An operator empties the CRI log to make room. Positions must not count the removed content.
+func TestLogEmptiedByAnOperator(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	o, err := openOutput("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer o.file.Close()
 	if _, err := o.write([]byte("before\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Truncate(path, 0))
 	if _, err := o.write([]byte("after\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -138,17 +117,11 @@ func TestLogEmptiedBySomebody(t *testing.T) {
 
 func TestCutNeverGrowsTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
-	if err := os.WriteFile(path, []byte("short\n"), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte("short\n"), 0o640))
 	o, err := openOutput("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer o.file.Close()
-	if err := o.cut(1000); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, o.cut(1000))
 	if content, _ := os.ReadFile(path); string(content) != "short\n" {
 		t.Errorf("the file holds %q", content)
 	}

@@ -2,21 +2,21 @@ package logs
 
 import "slices"
 
-// passing is which of the next entries are passed over, because the CRI log has them. The zero value passes over none.
+// passing says which of the next entries are skipped, because the CRI log has them. The zero value skips none.
 type passing struct {
-	// until is the time of the last entry of the CRI log, 0 for none, and younger are the times of entries in front of
-	// it that are greater: two streams may be out of the order of their times.
+	// until is the time of the last entry of the CRI log, 0 without one. younger are the later times of entries before
+	// it: two streams may be out of order.
 	until   int64
 	younger []int64
-	// elsewhere says that the last entry is in another file than the one that is written: it is passed over, too.
-	// Otherwise the first of its time ends the passing, and what comes from there on is compared.
+	// elsewhere says that the last entry is in another file than the present one, and is skipped, too. Otherwise the
+	// first entry with its time ends the passing, and later entries are compared.
 	elsewhere bool
-	// met says that the last entry was among those that were looked at. Elsewhere the passing goes on until an entry
-	// with another time: all pieces of a line have one.
+	// met says that the last entry was seen. If it is elsewhere, the passing ends with an entry of another time,
+	// because all pieces of a line have one time.
 	met bool
 }
 
-// covers reports whether an entry is passed over. The entries come in the order of the engine's log.
+// covers reports whether an entry is skipped. The entries come in the order of the engine's log.
 func (p *passing) covers(e *entry) bool {
 	switch {
 	case p.until == 0:

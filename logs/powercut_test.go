@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestPowerCutBetweenLogAndPosition cuts the power after a container has written. A position is on the disk as soon as it
-// is saved; the CRI log is up to its last sync and any part of the rest, and of the engine's file, which nobody syncs, any
-// beginning. What is left of that is in the CRI log at the end, each line once and in order, whichever position was the
-// last.
+// The power fails after a container has written. Saved positions are on the disk. The CRI log has its content up to its
+// last sync and any part of the rest. The engine's file is never synced, so it has any beginning. In the end the CRI
+// log has each line that is left in the engine's file once and in order, for each position.
 func TestPowerCutBetweenLogAndPosition(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -36,10 +36,8 @@ func TestPowerCutBetweenLogAndPosition(t *testing.T) {
 const linesBeforeTheCut = 60
 
 func cutPower(t *testing.T, position string, logPart, enginePart float64) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 3, 1<<20)
-	saved := &positions{}
-	source := savedLog(enginePath, logPath, saved)
+	o := newTestLog(t, 3, 1<<20)
+	enginePath, logPath := o.source.Path, o.source.LogPath
 	var synced atomic.Int64
 	forgetful := Options{batchPause: time.Millisecond, sync: func(file *os.File) error {
 		info, err := file.Stat()
@@ -48,36 +46,35 @@ func cutPower(t *testing.T, position string, logPart, enginePart float64) {
 		}
 		return err
 	}}
-	s := New(forgetful)
-	start(t, s, source)
-	engine.lines(1, linesBeforeTheCut/3)
-	waitLines(t, logPath, linesBeforeTheCut/3)
-	s.Close() // saves
-	first, syncedFirst := saved.get(), synced.Load()
-	s = New(forgetful)
-	source.Resume, source.Started = &first, true
-	start(t, s, source)
-	engine.lines(linesBeforeTheCut/3+1, linesBeforeTheCut)
-	waitLines(t, logPath, linesBeforeTheCut)
-	s.Close()
-	last := saved.get()
+	o.s = New(forgetful)
+	o.start()
+	o.engine.lines(1, linesBeforeTheCut/3)
+	o.wait(linesBeforeTheCut / 3)
+	o.s.Close() // saves
+	first, syncedFirst := o.saved.get(), synced.Load()
+	o.s = New(forgetful)
+	o.source.Resume, o.source.Started = &first, true
+	o.start()
+	o.engine.lines(linesBeforeTheCut/3+1, linesBeforeTheCut)
+	o.wait(linesBeforeTheCut)
+	o.s.Close()
+	last := o.saved.get()
 
 	durable := map[string]int64{"the beginning": 0, "the first": syncedFirst, "the last": synced.Load()}[position]
 	left := map[string]*checkpoint.LogPosition{"the beginning": {}, "the first": &first, "the last": &last}[position]
 	cut(t, logPath, logPart, durable)
 	cut(t, enginePath, enginePart, 0)
 	text, err := os.ReadFile(enginePath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	whole := len(regexp.MustCompile(`line \d+`).FindAll(text, -1))
 	if len(text) > 0 && enginePart < 1 {
 		whole-- // the last one may be torn
 	}
-	source.Resume, source.Ended, source.Save = left, true, func(context.Context, checkpoint.LogPosition) error { return nil }
-	s = newService(t)
-	start(t, s, source)
-	drain(t, s, "c")
+	o.source.Resume, o.source.Ended = left, true
+	o.source.Save = func(context.Context, checkpoint.LogPosition) error { return nil }
+	o.s = newService(t)
+	o.start()
+	o.drain()
 	seen := map[int]int{}
 	previous := 0
 	for _, line := range wholeLines(t, logPath) {
@@ -98,14 +95,12 @@ func cutPower(t *testing.T, position string, logPart, enginePart float64) {
 	}
 }
 
-// cut leaves a part of a file, and what is durable of it.
+// cut truncates a file to a part, but not below its durable size.
 func cut(t *testing.T, path string, part float64, durable int64) {
 	t.Helper()
 	info, err := os.Stat(path)
 	if err == nil {
 		err = os.Truncate(path, max(durable, int64(part*float64(info.Size()))))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 }

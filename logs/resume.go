@@ -7,7 +7,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 )
 
-// open opens what the follower needs and goes to its position. On an error nothing is left open.
+// open opens the follower's files and goes to its position. On an error it closes them.
 func (f *follower) open() error {
 	if f.source.Resume != nil {
 		f.at = *f.source.Resume
@@ -26,11 +26,11 @@ func (f *follower) open() error {
 	return err
 }
 
-// resume goes to where the last follower ended. same says that the CRI log is the one of the saved position.
+// resume goes to the end of the last follower's work. same says that the CRI log is the one of the saved position.
 func (f *follower) resume(same bool) error {
 	switch {
 	case f.source.Resume == nil && !f.source.Started:
-		f.out.size = f.out.end // what is there is another's
+		f.out.size = f.out.end // another writer's content stays
 	case f.source.Resume == nil:
 		if err := f.searchOutput(0); err != nil {
 			return err
@@ -41,7 +41,7 @@ func (f *follower) resume(same bool) error {
 			return err
 		}
 		if found && same {
-			return nil // what is there behind the position is compared
+			return nil // the content after the position is compared
 		}
 		if err := f.searchOutput(at); err != nil {
 			return err
@@ -51,12 +51,12 @@ func (f *follower) resume(same bool) error {
 	return nil
 }
 
-// goTo opens the engine's file of a position and returns the time of the record that ends there, 0 for none. When the
-// engine has dropped the file, or emptied it, found is false: then there is a gap behind what is in the CRI log, unless
-// the last entry there is met in what is left.
+// goTo opens the engine's file of a position and returns the time of the record that ends there, 0 without one. found
+// is false if the engine has dropped or emptied the file. Then there is a gap after the end of the CRI log, unless the
+// remaining files have the log's last entry.
 func (f *follower) goTo(at checkpoint.LogPosition) (unixNano int64, found bool, err error) {
 	if at.Inode == 0 {
-		return 0, true, nil // the engine had not begun
+		return 0, true, nil // the engine had no file yet
 	}
 	file, g, err := openGeneration(f.source.Path, withInode(at.Inode))
 	if err != nil {
@@ -83,15 +83,14 @@ func (f *follower) goTo(at checkpoint.LogPosition) (unixNano int64, found bool, 
 	return 0, false, nil
 }
 
-// isSame reports whether file can be the one of the position: file systems give
-// the inode of a dropped file to the next one at once.
+// isSame reports whether file can be the one of the position. File systems reuse the inode of a dropped file at once.
 func isSame(file *os.File, at checkpoint.LogPosition) bool {
 	born := bornAt(file)
 	return born == 0 || at.Born == 0 || born == at.Born
 }
 
-// searchOutput lets the follower go on behind the last entry of the CRI log, or of the one that was rotated last when
-// it is empty: entries until that one are passed over. What is converted next is younger than since.
+// searchOutput makes the follower continue after the last entry of the CRI log, or of the newest rotated one if the log
+// is empty. Entries up to that one are skipped. The next converted entry is younger than since.
 func (f *follower) searchOutput(since int64) error {
 	p := f.out.search()
 	if p.until == 0 {
@@ -101,7 +100,7 @@ func (f *follower) searchOutput(since int64) error {
 			return err
 		}
 		if open != "" && !f.source.Ended {
-			p.until-- // the pieces of a line have one time: rather one twice than one lost
+			p.until-- // the pieces of a line have one time: repeat one rather than lose one
 		}
 	}
 	if p.until <= 0 && f.source.Resume == nil && f.source.Ended {
@@ -113,7 +112,7 @@ func (f *follower) searchOutput(since int64) error {
 	return nil
 }
 
-// openGap notes that the engine dropped output before it was read.
+// openGap records that the engine dropped unread output.
 func (f *follower) openGap() {
 	f.copy.openGap()
 	f.copy.gap.rate = measureRate(f.source.Path, f.copy.format)

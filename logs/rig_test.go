@@ -31,13 +31,9 @@ func newRigContainer(t *testing.T, driver string, options map[string]string, tty
 	t.Helper()
 	env := rigenv.Require(t)
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	image := env.Image("test/busybox:latest")
-	if err := engine.PullImage(t.Context(), image, docker.PullOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, engine.PullImage(t.Context(), image, docker.PullOptions{}))
 	id, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
 		Name:   fmt.Sprintf("logs-test-%d", time.Now().UnixNano()),
 		Config: &container.Config{Image: image, Cmd: []string{"sh", "-c", script}, Tty: tty, NetworkDisabled: true},
@@ -46,9 +42,7 @@ func newRigContainer(t *testing.T, driver string, options map[string]string, tty
 			LogConfig:   container.LogConfig{Type: driver, Config: options},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
@@ -71,9 +65,7 @@ func newRigContainer(t *testing.T, driver string, options map[string]string, tty
 
 func (c *rigContainer) start() {
 	c.t.Helper()
-	if err := c.engine.StartContainer(c.t.Context(), c.id); err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, c.engine.StartContainer(c.t.Context(), c.id))
 }
 
 // wait waits for the end of the container's process.
@@ -175,9 +167,7 @@ func TestRigContainerRemovedBehindOurBack(t *testing.T) {
 	start(t, s, c.source)
 	c.start()
 	waitLines(t, c.source.LogPath, 1)
-	if err := c.engine.RemoveContainer(t.Context(), c.id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, c.engine.RemoveContainer(t.Context(), c.id))
 	testutil.Eventually(t, func() error {
 		if s.follower(c.id) != nil {
 			return fmt.Errorf("the follower of a removed container goes on")

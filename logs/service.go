@@ -13,56 +13,55 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 )
 
-// Options tune a Service. The zero value is right for production.
+// Options configure a Service. The zero value is right for production.
 type Options struct {
-	// batchPause is the least time from a copy to the next one that a change asks
-	// for, so that a busy container costs few large writes: 5 ms when zero.
+	// batchPause is the least time between two copies, 5 ms if zero. It makes a busy container cost few large writes.
 	batchPause time.Duration
-	// lookPeriod is how long a follower waits before it looks by itself, where the
-	// kernel has no inotify watch left: 500 ms when zero.
+	// lookPeriod is the time between two checks of a directory without an inotify watch, 500 ms if zero.
 	lookPeriod time.Duration
-	// retryPause is how long a follower waits after a failed write, on a full disk for example: 1 s when zero.
+	// retryPause is the pause after a failed write, on a full disk for example, 1 s if zero.
 	retryPause time.Duration
-	// sync makes a CRI log durable: its Sync when nil.
+	// sync makes a CRI log durable. It is the file's Sync if nil.
 	sync func(*os.File) error
-	// ObserveBatch, when not nil, is told of every batch that is written to a CRI
-	// log: its size there in bytes, and how old its last entry was by then.
+	// ObserveBatch is called for every batch written to a CRI log, with its size in bytes and the age of its last
+	// entry. It may be nil.
 	ObserveBatch func(bytes int, lag time.Duration)
 }
 
 // Source is the output of one container.
 type Source struct {
-	// ContainerID is the key under which the follower is addressed.
+	// ContainerID is the follower's key.
 	ContainerID string
 	// Driver is the engine's log driver, DriverLocal or DriverJSONFile.
 	Driver string
-	// Path is the file that the engine writes to now. It need not exist yet, but the directory of its directory must.
+	// Path is the file that the engine writes to. It and its directory need not exist yet, but the parent directory
+	// must.
 	Path string
-	// LogPath is where the CRI log goes. Empty: nothing is followed.
+	// LogPath is the path of the CRI log. An empty path means that there is no log.
 	LogPath string
-	// Root is the pod's log directory. No link on the way from it to the log leads out of it. Empty, for a pod of which
-	// nobody knows it: the log's own directory.
+	// Root is the pod's log directory. No link between it and the log may lead out of it. It is empty if the pod's log
+	// directory is unknown, and then it is the log's own directory.
 	Root string
-	// Resume is the position to go on from, nil for none. The zero position is the beginning.
+	// Resume is the position to continue from, nil for none. The zero position is the beginning.
 	Resume *checkpoint.LogPosition
-	// Started says that the container was started before. If its position is lost, entries that are not younger than
-	// the last one in the CRI log, or else in the one that was rotated last, are taken for written.
+	// Started says that the container was started before. If its position is lost, the follower looks at the last entry
+	// of the CRI log or of the newest rotated one. Entries that are not younger count as written.
 	Started bool
-	// Ended says that it has ended, too. If neither its position nor an entry of its CRI log is there, all is taken for
-	// written: who was there at its end has completed the log.
+	// Ended says that the container has ended, too. Without a position and an entry in its CRI log, all its output
+	// counts as written, because the follower at its end completed the log.
 	Ended bool
-	// Save, when not nil, persists a position. It is called by the follower's goroutine, must not call the Service, and
-	// should return when the position is safe on disk. Its context carries the follower's logger.
+	// Save persists a position. The follower's goroutine calls it. It must not call the Service, and should return when
+	// the position is safe on disk. Its context has the follower's logger. It may be nil.
 	Save func(context.Context, checkpoint.LogPosition) error
 }
 
-// Service follows the output of any number of containers. All methods are safe for concurrent use.
+// Service follows the output of containers. All methods are safe for concurrent use.
 type Service struct {
 	options  Options
 	watch    *watcher
 	buffers  sync.Pool
 	counters counters
-	ctx      context.Context // ends at Close; followers live longer than the calls that start them
+	ctx      context.Context // ends at Close; followers outlive the calls of Start
 	cancel   context.CancelFunc
 	group    sync.WaitGroup
 
@@ -71,7 +70,7 @@ type Service struct {
 	followers map[string]*follower
 }
 
-// New makes a Service without followers. Close ends it.
+// New returns a Service without followers. The caller must Close it.
 func New(options Options) *Service {
 	if options.batchPause == 0 {
 		options.batchPause = 5 * time.Millisecond
@@ -95,10 +94,13 @@ func New(options Options) *Service {
 	return s
 }
 
-// Start begins to follow a container and makes its CRI log. It waits for no output, but where the log of a run of the
-// container that has ended is still being completed, for that. It fails with ErrAlreadyExists while the container is
-// followed, ErrFailedPrecondition when the log path is taken by something that is not a plain file, ErrNotImplemented
-// for a driver that cannot be followed, and fs.ErrNotExist when the engine has no directory for the container.
+// Start begins to follow a container and creates its CRI log. It does not wait for output. If the log of an earlier run
+// of the container is still being completed, it waits for that. It fails with
+//
+//   - ErrAlreadyExists while the container is followed,
+//   - ErrFailedPrecondition if anything but a plain file is at the log path,
+//   - ErrNotImplemented for a driver without readable files,
+//   - fs.ErrNotExist if the engine has no directory for the container.
 func (s *Service) Start(ctx context.Context, source Source) error {
 	if source.LogPath == "" {
 		return nil
@@ -125,12 +127,12 @@ func (s *Service) Start(ctx context.Context, source Source) error {
 		f.run(s.ctx)
 		if f.err == nil {
 			s.forget(f)
-		} // otherwise Drain has something to tell
+		} // otherwise Drain returns its error
 	}()
 	return nil
 }
 
-// add makes a follower known and counts it for Close, when the one of an earlier run of its container has ended.
+// add adds a follower and counts it for Close, after the follower of an earlier run of its container has ended.
 func (s *Service) add(ctx context.Context, f *follower) error {
 	for {
 		old, err := s.tryAdd(f)
@@ -148,7 +150,7 @@ func (s *Service) add(ctx context.Context, f *follower) error {
 	}
 }
 
-// tryAdd adds a follower, or returns the one that the container has.
+// tryAdd adds a follower, or returns the container's present one.
 func (s *Service) tryAdd(f *follower) (old *follower, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +166,7 @@ func (s *Service) tryAdd(f *follower) (old *follower, err error) {
 	return nil, nil
 }
 
-// forget drops a follower, unless another one has taken its place.
+// forget drops a follower, unless another one has replaced it.
 func (s *Service) forget(f *follower) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,17 +175,17 @@ func (s *Service) forget(f *follower) {
 	}
 }
 
-// Finish lets the follower of a container that has ended complete the log and end, without waiting for that.
+// Finish makes the follower of an ended container complete the log and end. It does not wait.
 func (s *Service) Finish(containerID string) {
 	if f := s.follower(containerID); f != nil {
 		f.askDrain()
 	}
 }
 
-// Drain waits until everything that the engine has written for the container is in the CRI log, and ends its follower.
-// Call it when the container has exited. It returns why the follower failed, if it did, and nil when there is none.
-// When ctx ends first, or the log cannot be written for now, Drain returns an error that says so, and the follower
-// completes the log when it can, as long as the engine has the container.
+// Drain waits until the CRI log has all output that the engine wrote for the container, and ends its follower. Call it
+// after the container has exited. It returns the follower's error, and nil without a follower. It returns an error if
+// ctx ends first or the log cannot be written. Then the follower completes the log later, while the engine has the
+// container.
 func (s *Service) Drain(ctx context.Context, containerID string) error {
 	f := s.follower(containerID)
 	if f == nil {
@@ -200,9 +202,9 @@ func (s *Service) Drain(ctx context.Context, containerID string) error {
 	return nil
 }
 
-// Reopen lets the container's next entries go to a new file at its log path, after the kubelet has renamed the old one.
-// When it returns nil the new file exists and the old one is written no more. It fails with ErrFailedPrecondition when
-// the container is not followed.
+// Reopen continues the container's log in a new file at its log path, after the kubelet has renamed the old one. When
+// it returns nil, the new file exists and the old one is complete. It fails with ErrFailedPrecondition if the container
+// is not followed.
 func (s *Service) Reopen(ctx context.Context, containerID string) error {
 	notFollowed := fmt.Errorf("the output of container %s is not being written, it does not run: %w", containerID, errdefs.ErrFailedPrecondition)
 	f := s.follower(containerID)
@@ -225,11 +227,11 @@ func (s *Service) Reopen(ctx context.Context, containerID string) error {
 	}
 }
 
-// Unwatched is how many followers look by themselves, because the kernel has no inotify watch left for them.
+// Unwatched is the number of followers without an inotify watch, which poll instead.
 func (s *Service) Unwatched() int { return int(s.watch.lacking.Load()) }
 
-// Close ends all followers where they are and saves their positions. It may be called more than once. Those that a disk
-// holds up longer than closeTimeout are left behind.
+// Close ends all followers and saves their positions. It may be called more than once. It does not wait longer than
+// closeTimeout for followers that a disk blocks.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -250,7 +252,7 @@ func (s *Service) Close() {
 	s.watch.close()
 }
 
-// closeTimeout is how long Close waits for writes that are under way.
+// closeTimeout bounds the wait of Close for writes under way.
 const closeTimeout = 10 * time.Second
 
 func (s *Service) follower(containerID string) *follower {

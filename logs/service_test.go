@@ -21,22 +21,17 @@ import (
 )
 
 func TestFollowWhileWritten(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
-	want := engine.lines(1, 10)
-	waitLines(t, logPath, 10)
-	want = append(want, engine.lines(11, 2000)...)
-	wantLog(t, s, logPath, want)
+	o := follow(t, 2, 1<<20)
+	want := o.engine.lines(1, 10)
+	o.wait(10)
+	want = append(want, o.engine.lines(11, 2000)...)
+	o.want(want)
 }
 
 func TestEngineMakesItsLogAfterTheFollower(t *testing.T) {
 	enginePath, logPath := paths(t)
 	container := filepath.Dir(filepath.Dir(enginePath))
-	if err := os.MkdirAll(container, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(container, 0o700))
 	s := newService(t)
 	start(t, s, localLog(enginePath, logPath))
 	if _, lines := readCRI(t, logPath); len(lines) != 0 {
@@ -49,20 +44,17 @@ func TestEngineMakesItsLogAfterTheFollower(t *testing.T) {
 }
 
 func TestRotations(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 3, 1000)
-	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
+	o := follow(t, 3, 1000)
 	var want []string
 	for i := range 200 { // about 13 lines a file, never two files ahead of the follower
-		want = append(want, engine.lines(i*10+1, i*10+10)...)
-		waitLines(t, logPath, len(want)-10)
+		want = append(want, o.engine.lines(i*10+1, i*10+10)...)
+		o.wait(len(want) - 10)
 	}
-	wantLog(t, s, logPath, want)
+	o.want(want)
 }
 
-// The follower holds the file that it reads, so one more rotation than the engine keeps files is survived; beyond that
-// the oldest lines are gone, and what there is comes in order.
+// A follower that falls behind holds its present file, so it survives one rotation more than the engine keeps files.
+// After that the oldest lines are lost, and the others come in order.
 func TestFollowerThatFallsBehind(t *testing.T) {
 	for name, again := range map[string]bool{"from the start": false, "resumed without a position": true} {
 		t.Run(name, func(t *testing.T) { testFollowerThatFallsBehind(t, again) })
@@ -70,30 +62,25 @@ func TestFollowerThatFallsBehind(t *testing.T) {
 }
 
 func testFollowerThatFallsBehind(t *testing.T, again bool) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 3, 400)
-	want := engine.lines(1, 3)
-	s := newService(t)
-	source := localLog(enginePath, logPath)
-	start(t, s, source)
-	waitLines(t, logPath, 3)
+	o := newTestLog(t, 3, 400)
+	want := o.engine.lines(1, 3)
+	o.start()
+	o.wait(3)
 	if again {
-		s = restart(t, s)
-		source.Started = true
-		start(t, s, source)
-		want = append(want, engine.lines(4, 4)...)
-		waitLines(t, logPath, 4)
+		o.restart()
+		o.source.Started = true
+		o.start()
+		want = append(want, o.engine.lines(4, 4)...)
+		o.wait(4)
 	}
-	f := s.follower("c")
-	release := hold(t, f)
+	release := hold(t, o.s.follower("c"))
 	for i := len(want) + 1; i <= 100; i++ {
-		engine.lines(i, i)
+		o.engine.lines(i, i)
 	}
 	release()
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	got = oneMarker(t, got)
-	if counters := s.Counters(); counters.Gaps != 1 || counters.DamagedBytes != 0 {
+	o.drain()
+	got := oneMarker(t, o.log())
+	if counters := o.s.Counters(); counters.Gaps != 1 || counters.DamagedBytes != 0 {
 		t.Errorf("counted %+v, want one gap", counters)
 	}
 	if got[len(got)-1] != "stdout F line 100" {
@@ -129,56 +116,43 @@ func hold(t *testing.T, f *follower) (release func()) {
 }
 
 func TestReopen(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	s := newService(t)
-	saved := &positions{}
-	start(t, s, savedLog(enginePath, logPath, saved))
-	first := engine.lines(1, 5)
-	waitLines(t, logPath, 5)
-	rotated := logPath + ".20240101"
-	if err := os.Rename(logPath, rotated); err != nil {
-		t.Fatal(err)
-	}
-	first = append(first, engine.lines(6, 6)...)
+	o := follow(t, 2, 1<<20)
+	first := o.engine.lines(1, 5)
+	o.wait(5)
+	rotated := o.source.LogPath + ".20240101"
+	testutil.Must(t, os.Rename(o.source.LogPath, rotated))
+	first = append(first, o.engine.lines(6, 6)...)
 	waitLines(t, rotated, 6) // until the request, the renamed file is written
-	if err := s.Reopen(t.Context(), "c"); err != nil {
+	if err := o.s.Reopen(t.Context(), "c"); err != nil {
 		t.Fatalf("Reopen: %v", err)
 	}
-	if _, err := os.Stat(logPath); err != nil {
+	if _, err := os.Stat(o.source.LogPath); err != nil {
 		t.Errorf("no new file after Reopen: %v", err)
 	}
-	second := engine.lines(7, 9)
-	drain(t, s, "c")
+	second := o.engine.lines(7, 9)
+	o.drain()
 	_, got := readCRI(t, rotated)
 	equalLines(t, got, first)
-	_, got = readCRI(t, logPath)
+	_, got = readCRI(t, o.source.LogPath)
 	equalLines(t, got, second)
-	if info, _ := os.Stat(logPath); saved.get().OutputSize != info.Size() {
-		t.Errorf("the saved output size is %d, want that of the new file, %d", saved.get().OutputSize, info.Size())
+	if info, _ := os.Stat(o.source.LogPath); o.saved.get().OutputSize != info.Size() {
+		t.Errorf("the saved output size is %d, want the new file's size, %d", o.saved.get().OutputSize, info.Size())
 	}
-	if err := s.Reopen(t.Context(), "c"); !errdefs.IsFailedPrecondition(err) {
+	if err := o.s.Reopen(t.Context(), "c"); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("Reopen of a container that is not followed: %v", err)
 	}
 }
 
 func TestReopenKeepsTheOldFileOnAnError(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
-	rotated := logPath + ".old"
-	if err := os.Rename(logPath, rotated); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(logPath, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Reopen(t.Context(), "c"); !errdefs.IsFailedPrecondition(err) {
+	o := follow(t, 2, 1<<20)
+	rotated := o.source.LogPath + ".old"
+	testutil.Must(t, os.Rename(o.source.LogPath, rotated))
+	testutil.Must(t, os.Mkdir(o.source.LogPath, 0o700))
+	if err := o.s.Reopen(t.Context(), "c"); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("Reopen with a directory at the path: %v", err)
 	}
-	want := engine.lines(1, 2)
-	drain(t, s, "c")
+	want := o.engine.lines(1, 2)
+	o.drain()
 	_, got := readCRI(t, rotated)
 	equalLines(t, got, want)
 }
@@ -191,56 +165,51 @@ func restart(t *testing.T, s *Service) *Service {
 }
 
 func TestRestartLosesAndRepeatsNothing(t *testing.T) {
-	s, engine, source, saved := follow(t, 3, 2000)
-	logPath := source.LogPath
+	o := follow(t, 3, 2000)
 	var want []string
 	for i := range 30 {
-		want = append(want, engine.lines(i*20+1, i*20+10)...)
+		want = append(want, o.engine.lines(i*20+1, i*20+10)...)
 		if i%2 == 0 {
-			waitLines(t, logPath, len(want)) // otherwise it ends in the middle
+			o.wait(len(want)) // otherwise it ends in the middle
 		}
-		s = restart(t, s)
-		want = append(want, engine.lines(i*20+11, i*20+20)...) // while it is away
-		at := saved.get()
-		source.Resume = &at
-		start(t, s, source)
+		o.restart()
+		want = append(want, o.engine.lines(i*20+11, i*20+20)...) // while it is away
+		o.keepPosition()
+		o.start()
 	}
-	wantLog(t, s, logPath, want)
+	o.want(want)
 }
 
 // After a kill the saved position is an older one: the output behind it is written again.
 func TestKillLosesAndRepeatsNothing(t *testing.T) {
-	s, engine, source, saved := follow(t, 3, 2000)
-	logPath := source.LogPath
+	o := follow(t, 3, 2000)
 	var want []string
 	for i := range 30 {
-		want = append(want, engine.lines(i*20+1, i*20+10)...)
-		waitLines(t, logPath, len(want))
-		at := saved.get() // what a killed program leaves: the goroutine never saves again
-		s = restart(t, s)
+		want = append(want, o.engine.lines(i*20+1, i*20+10)...)
+		o.wait(len(want))
+		o.keepPosition() // what a killed program leaves: the goroutine never saves again
+		o.restart()
 		// A kill in the middle of a write leaves the beginning of a line.
-		testutil.AppendFile(t, logPath, "2024-01-01T00:00:00Z stdout F li")
-		want = append(want, engine.lines(i*20+11, i*20+20)...)
-		source.Resume = &at
-		start(t, s, source)
+		testutil.AppendFile(t, o.source.LogPath, "2024-01-01T00:00:00Z stdout F li")
+		want = append(want, o.engine.lines(i*20+11, i*20+20)...)
+		o.start()
 	}
-	wantLog(t, s, logPath, want)
+	o.want(want)
 }
 
 // When the engine has dropped the file of the position, nothing that is already written may be cut away.
 func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
-	s, engine, source, saved := follow(t, 2, 300)
-	logPath := source.LogPath
-	before := engine.lines(1, 3)
-	waitLines(t, logPath, 3)
-	old := saved.get()
-	s = restart(t, s)
-	testutil.AppendFile(t, logPath, "2024-01-01T00:00:00Z stdout F hal") // killed in the middle of a write
-	engine.lines(4, 60)
-	source.Resume = &old
-	start(t, s, source)
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
+	o := follow(t, 2, 300)
+	before := o.engine.lines(1, 3)
+	o.wait(3)
+	old := o.saved.get()
+	o.restart()
+	testutil.AppendFile(t, o.source.LogPath, "2024-01-01T00:00:00Z stdout F hal") // killed in the middle of a write
+	o.engine.lines(4, 60)
+	o.source.Resume = &old
+	o.start()
+	o.drain()
+	got := o.log()
 	if !strings.HasPrefix(got[3], markerStart) {
 		t.Errorf("behind the kept lines comes %q, want the marker", got[3])
 	}
@@ -255,142 +224,111 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 
 // The file of the position is gone and the next one got its inode; a record ends at the very offset.
 func TestResumeDoesNotTrustAReusedInode(t *testing.T) {
-	s, engine, source, saved := follow(t, 2, 1<<20)
-	enginePath, logPath := source.Path, source.LogPath
-	want := engine.lines(1, 3)
-	waitLines(t, logPath, 3)
-	s = restart(t, s)
-	at := saved.get()
-	if err := os.Truncate(enginePath, 0); err != nil { // same inode, other content
+	o := follow(t, 2, 1<<20)
+	want := o.engine.lines(1, 3)
+	o.wait(3)
+	o.restart()
+	o.keepPosition()
+	if err := os.Truncate(o.source.Path, 0); err != nil { // same inode, other content
 		t.Fatal(err)
 	}
-	want = append(want, engine.lines(4, 9)...)
-	source.Resume = &at
-	start(t, s, source)
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
+	want = append(want, o.engine.lines(4, 9)...)
+	o.start()
+	o.drain()
+	got := o.log()
 	equalLines(t, oneMarker(t, got), want)
 }
 
 // A container that ended with a damaged record is complete: every restart of criadapter finds it so.
 func TestRestartsBehindADamagedEnd(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	want := engine.lines(1, 3)
-	engine.raw(localRecord(out("cut short"), false)[:20])
-	saved := &positions{}
-	source := savedLog(enginePath, logPath, saved)
-	s := newService(t)
+	o := newTestLog(t, 2, 1<<20)
+	want := o.engine.lines(1, 3)
+	o.engine.raw(localRecord(out("cut short"), false)[:20])
 	for range 3 {
-		start(t, s, source)
-		drain(t, s, "c")
-		_, got := readCRI(t, logPath)
-		equalLines(t, got, want)
-		at := saved.get()
-		source.Resume = &at
+		o.start()
+		o.want(want)
+		o.keepPosition()
 	}
 }
 
 // The kubelet has rotated the CRI log, and criadapter was killed after that.
 func TestKillAfterReopen(t *testing.T) {
-	s, engine, source, saved := follow(t, 2, 1<<20)
-	logPath := source.LogPath
-	engine.lines(1, 5)
-	waitLines(t, logPath, 5)
-	if err := os.Rename(logPath, logPath+".old"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Reopen(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
-	at := saved.get()
-	want := engine.lines(6, 9)
-	waitLines(t, logPath, 4)
-	s = restart(t, s)
-	want = append(want, engine.lines(10, 12)...)
-	source.Resume = &at
-	start(t, s, source)
-	wantLog(t, s, logPath, want)
+	o := follow(t, 2, 1<<20)
+	o.engine.lines(1, 5)
+	o.wait(5)
+	testutil.Must(t, os.Rename(o.source.LogPath, o.source.LogPath+".old"))
+	testutil.Must(t, o.s.Reopen(t.Context(), "c"))
+	o.keepPosition()
+	want := o.engine.lines(6, 9)
+	o.wait(4)
+	o.restart()
+	want = append(want, o.engine.lines(10, 12)...)
+	o.start()
+	o.want(want)
 }
 
 func TestFreshStartAppends(t *testing.T) {
-	enginePath, logPath := paths(t)
-	if err := os.MkdirAll(filepath.Dir(logPath), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(logPath, []byte("2024-01-01T00:00:00Z stdout F of another container\n"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	want := append([]string{"stdout F of another container"}, newEngineLog(t, enginePath, 2, 1<<20).lines(1, 2)...)
-	saved := &positions{}
-	source := savedLog(enginePath, logPath, saved)
-	s := newService(t)
-	start(t, s, source)
-	wantLog(t, s, logPath, want)
-	// And a later kill does not cut away what was there first.
-	at := saved.get()
-	source.Resume = &at
-	start(t, s, source)
-	wantLog(t, s, logPath, want)
+	o := newTestLog(t, 2, 1<<20)
+	testutil.WriteFile(t, o.source.LogPath, "2024-01-01T00:00:00Z stdout F of another container\n")
+	want := append([]string{"stdout F of another container"}, o.engine.lines(1, 2)...)
+	o.start()
+	o.want(want)
+	// A start after a kill keeps the other container's line, too.
+	o.keepPosition()
+	o.start()
+	o.want(want)
 }
 
 // The end of a torn record at the end of the file may still come.
 func TestTornLastRecordWaits(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
+	o := follow(t, 2, 1<<20)
 	record := localRecord(out("in two parts"), false)
-	engine.raw(record[:10])
+	o.engine.raw(record[:10])
 	time.Sleep(30 * time.Millisecond)
-	if _, lines := readCRI(t, logPath); len(lines) != 0 {
+	if lines := o.log(); len(lines) != 0 {
 		t.Errorf("half a record gave %q", lines)
 	}
-	engine.raw(record[10:])
-	equalLines(t, waitLines(t, logPath, 1), []string{"stdout F in two parts"})
-	drain(t, s, "c")
+	o.engine.raw(record[10:])
+	equalLines(t, o.wait(1), []string{"stdout F in two parts"})
+	o.drain()
 }
 
 // The engine was killed in the middle of a record and went on behind it.
 func TestTornRecordIsPassedOver(t *testing.T) {
 	for _, where := range []string{"in the middle", "at the beginning", "at the end", "before a rotation", "shortly before a rotation", "zeros"} {
 		t.Run(where, func(t *testing.T) {
-			enginePath, logPath := paths(t)
-			engine := newEngineLog(t, enginePath, 2, 1<<20)
+			o := newTestLog(t, 2, 1<<20)
 			torn := localRecord(out(strings.Repeat("x", 500)), false)[:300]
 			var want []string
 			switch where {
 			case "in the middle":
-				want = engine.lines(1, 3)
-				engine.raw(torn)
-				want = append(want, engine.lines(4, 30)...)
+				want = o.engine.lines(1, 3)
+				o.engine.raw(torn)
+				want = append(want, o.engine.lines(4, 30)...)
 			case "at the beginning":
-				engine.raw(torn)
-				want = engine.lines(1, 30)
+				o.engine.raw(torn)
+				want = o.engine.lines(1, 30)
 			case "at the end":
-				want = engine.lines(1, 30)
-				engine.raw(torn)
+				want = o.engine.lines(1, 30)
+				o.engine.raw(torn)
 			case "before a rotation":
-				want = engine.lines(1, 30)
-				engine.raw(torn)
-				engine.rotate()
-				want = append(want, engine.lines(31, 40)...)
+				want = o.engine.lines(1, 30)
+				o.engine.raw(torn)
+				o.engine.rotate()
+				want = append(want, o.engine.lines(31, 40)...)
 			case "shortly before a rotation": // within the torn record's length
-				want = engine.lines(1, 30)
-				engine.raw(torn)
-				want = append(want, engine.lines(31, 32)...)
-				engine.rotate()
-				want = append(want, engine.lines(33, 40)...)
+				want = o.engine.lines(1, 30)
+				o.engine.raw(torn)
+				want = append(want, o.engine.lines(31, 32)...)
+				o.engine.rotate()
+				want = append(want, o.engine.lines(33, 40)...)
 			case "zeros":
-				want = engine.lines(1, 3)
-				engine.raw(make([]byte, 3*maxWindow))
-				want = append(want, engine.lines(4, 30)...)
+				want = o.engine.lines(1, 3)
+				o.engine.raw(make([]byte, 3*maxWindow))
+				want = append(want, o.engine.lines(4, 30)...)
 			}
-			s := newService(t)
-			start(t, s, localLog(enginePath, logPath))
-			drain(t, s, "c")
-			_, got := readCRI(t, logPath)
-			equalLines(t, got, want)
+			o.start()
+			o.want(want)
 		})
 	}
 }
@@ -420,36 +358,29 @@ func TestUnknownFraming(t *testing.T) {
 
 // With max-file=1 the engine empties its file.
 func TestFileEmptiedInPlace(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 1, 1<<20)
-	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
-	want := engine.lines(1, 10)
-	waitLines(t, logPath, 10)
-	if err := os.Truncate(enginePath, 0); err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, engine.lines(11, 12)...)
-	equalLines(t, waitLines(t, logPath, 12), want)
-	drain(t, s, "c")
+	o := follow(t, 1, 1<<20)
+	want := o.engine.lines(1, 10)
+	o.wait(10)
+	testutil.Must(t, os.Truncate(o.source.Path, 0))
+	want = append(want, o.engine.lines(11, 12)...)
+	equalLines(t, o.wait(12), want)
+	o.drain()
 }
 
 func TestLongLines(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<30)
+	o := newTestLog(t, 2, 1<<30)
 	const piece = 16 << 10
 	var want []string
 	for range 64 { // 1 MiB in the engine's pieces
-		engine.raw(localRecord(entry{1, stdout, bytes.Repeat([]byte("z"), piece), true}, false))
+		o.engine.raw(localRecord(entry{1, stdout, bytes.Repeat([]byte("z"), piece), true}, false))
 		want = append(want, "stdout P "+strings.Repeat("z", piece))
 	}
-	engine.raw(localRecord(entry{1, stdout, []byte("end"), true}, true))
+	o.engine.raw(localRecord(entry{1, stdout, []byte("end"), true}, true))
 	want = append(want, "stdout F end")
-	engine.raw(localRecord(entry{1, stderr, bytes.Repeat([]byte("y"), maxRecord-100), false}, false))
+	o.engine.raw(localRecord(entry{1, stderr, bytes.Repeat([]byte("y"), maxRecord-100), false}, false))
 	want = append(want, "stderr F "+strings.Repeat("y", maxRecord-100))
-	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
-	wantLog(t, s, logPath, want)
+	o.start()
+	o.want(want)
 }
 
 func TestLogPathTaken(t *testing.T) {
@@ -461,22 +392,19 @@ func TestLogPathTaken(t *testing.T) {
 	}
 	for name, make := range tests {
 		t.Run(name, func(t *testing.T) {
-			enginePath, logPath := paths(t)
-			newEngineLog(t, enginePath, 2, 1<<20)
-			if err := os.MkdirAll(filepath.Dir(logPath), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			o := newTestLog(t, 2, 1<<20)
+			logPath := o.source.LogPath
+			testutil.Must(t, os.MkdirAll(filepath.Dir(logPath), 0o755))
 			if err := make(logPath); errors.Is(err, fs.ErrPermission) {
 				t.Skip("needs root:", err)
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			s := newService(t)
-			err := s.Start(t.Context(), localLog(enginePath, logPath))
+			err := o.s.Start(t.Context(), o.source)
 			if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), logPath) {
 				t.Errorf("Start: %v, want ErrFailedPrecondition with the path", err)
 			}
-			drain(t, s, "c") // there is no follower
+			o.drain() // there is no follower
 		})
 	}
 }
@@ -515,56 +443,46 @@ func TestNoLogPathNoFollower(t *testing.T) {
 }
 
 func TestDrainEndsWithItsContext(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
-	want := engine.lines(1, 5)
-	waitLines(t, logPath, 5)
-	release := hold(t, s.follower("c"))
-	want = append(want, engine.lines(6, 9)...)
+	o := follow(t, 2, 1<<20)
+	want := o.engine.lines(1, 5)
+	o.wait(5)
+	release := hold(t, o.s.follower("c"))
+	want = append(want, o.engine.lines(6, 9)...)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := s.Drain(ctx, "c"); !errors.Is(err, context.DeadlineExceeded) {
+	if err := o.s.Drain(ctx, "c"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Drain of a follower that is held up: %v", err)
 	}
 	release()
-	wantLog(t, s, logPath, want)
+	o.want(want)
 }
 
-// When the engine removes a container behind everybody's back its follower ends by itself.
+// When the engine removes a container without criadapter, its follower ends by itself.
 func TestFollowerEndsWithTheContainersDir(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
-	want := engine.lines(1, 5)
-	waitLines(t, logPath, 5)
-	if err := os.RemoveAll(filepath.Dir(filepath.Dir(enginePath))); err != nil {
-		t.Fatal(err)
-	}
+	o := follow(t, 2, 1<<20)
+	want := o.engine.lines(1, 5)
+	o.wait(5)
+	testutil.Must(t, os.RemoveAll(filepath.Dir(filepath.Dir(o.source.Path))))
 	testutil.Eventually(t, func() error {
-		if s.follower("c") != nil {
+		if o.s.follower("c") != nil {
 			return errors.New("the follower of a removed container goes on")
 		}
 		return nil
 	})
-	_, got := readCRI(t, logPath)
+	got := o.log()
 	equalLines(t, got, want)
 }
 
 func TestSaveErrorsDoNotStopTheLog(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 300)
-	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath,
-		Save: func(context.Context, checkpoint.LogPosition) error { return errors.New("disk full") }})
+	o := newTestLog(t, 2, 300)
+	o.source.Save = func(context.Context, checkpoint.LogPosition) error { return errors.New("disk full") }
+	o.start()
 	var want []string
 	for i := 1; i <= 20; i++ {
-		want = append(want, engine.lines(i, i)...)
-		waitLines(t, logPath, i)
+		want = append(want, o.engine.lines(i, i)...)
+		o.wait(i)
 	}
-	wantLog(t, s, logPath, want)
+	o.want(want)
 }
 
 // TestManyFollowers follows 100 containers at once and counts what that costs.
@@ -597,8 +515,6 @@ func TestManyFollowers(t *testing.T) {
 func openFiles(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return len(entries)
 }

@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// orderSlack is by how much the times of two streams may be out of order, in nanoseconds: the engine gives an entry
-	// its time before it waits for its turn to write it.
+	// orderSlack is the largest disorder between the times of two streams, in nanoseconds. The engine sets an entry's
+	// time before it waits for its turn to write.
 	orderSlack = int64(100 * time.Millisecond)
-	// searchWindow bounds how far back the entries with the last one's time are looked for, in bytes.
+	// searchWindow bounds the search for entries with the last one's time, in bytes.
 	searchWindow = 64 << 20
 )
 
-// search goes to the place of the CRI log where the entries of its last entry's time begin: all pieces of a long line
-// have one time. It returns what is in front of that place; without an entry the place is the end of the last whole
-// line.
+// search goes to the first entry with the last entry's time in the CRI log, because all pieces of a long line have one
+// time. It returns the entries before that place. Without an entry, the place is the end of the last whole line.
 func (o *output) search() passing {
 	o.searched = true
 	end := o.linesEnd()
@@ -38,9 +37,9 @@ func (o *output) search() passing {
 	}
 }
 
-// lastRun returns where the first line with the time of the last one begins in a piece of a log that ends with a whole
-// line, and the greater times in front of it. It is certain when there is a line that is so much older that no line in
-// front of it matters. whole says that the piece begins with a whole line, too.
+// lastRun returns the place of the first line with the last line's time, and the later times before it. The piece of
+// the log ends with a whole line. It is certain if a line is so much older that no line before it matters. whole says
+// that the piece begins with a whole line, too.
 func lastRun(text []byte, last int64, whole bool) (place int, younger []int64, certain bool) {
 	for at := 0; at < len(text); {
 		n := bytes.IndexByte(text[at:], '\n') + 1
@@ -58,7 +57,7 @@ func lastRun(text []byte, last int64, whole bool) (place int, younger []int64, c
 	return len(text), younger, certain
 }
 
-// tail reads a piece of the log that ends with a whole line, empty when that fails.
+// tail reads a piece of the log that ends with a whole line. It is empty on an error.
 func (o *output) tail(from, end int64) []byte {
 	text := make([]byte, end-from)
 	if _, err := o.file.ReadAt(text, from); err != nil {
@@ -67,14 +66,14 @@ func (o *output) tail(from, end int64) []byte {
 	return text
 }
 
-// linesEnd is where the last whole line of the log ends.
+// linesEnd is the end of the last whole line of the log.
 func (o *output) linesEnd() int64 {
 	from := max(0, o.end-maxRecord)
 	text := o.tail(from, o.end)
 	return o.end - int64(len(text)-bytes.LastIndexByte(text, '\n')-1)
 }
 
-// lastTime returns the time of the log's last entry, 0 when there is none, and its stream if it is an unfinished line.
+// lastTime returns the time of the log's last entry, 0 without one, and its stream if its line is unfinished.
 func (o *output) lastTime() (unixNano int64, open string) {
 	line := o.lastLine()
 	fields := bytes.SplitN(line, []byte{' '}, 4)
@@ -87,7 +86,7 @@ func (o *output) lastTime() (unixNano int64, open string) {
 	return entryTime(line), open
 }
 
-// entryTime is the time of a line in the CRI log format, 0 when it has none.
+// entryTime is the time of a line in the CRI log format, 0 without one.
 func entryTime(line []byte) int64 {
 	text, _, _ := bytes.Cut(line, []byte{' '})
 	at, err := time.Parse(time.RFC3339Nano, string(text))
@@ -97,7 +96,7 @@ func entryTime(line []byte) int64 {
 	return at.UnixNano()
 }
 
-// lastLine returns the last whole line of the log without its line feed, empty when there is none.
+// lastLine returns the last whole line of the log without its line feed, empty without one.
 func (o *output) lastLine() []byte {
 	end := o.linesEnd()
 	text := o.tail(max(0, end-maxRecord), end)
@@ -108,8 +107,8 @@ func (o *output) lastLine() []byte {
 	return body[bytes.LastIndexByte(body, '\n')+1:]
 }
 
-// searchRotated is search for the log that was rotated last and is not compressed yet. open is the stream of its last
-// entry if that is an unfinished line.
+// searchRotated is search for the newest rotated log that is not compressed. open is the stream of its last entry if
+// the entry's line is unfinished.
 func (o *output) searchRotated() (p passing, open string, err error) {
 	rotated, err := rotatedLogs(o.path)
 	for _, path := range slices.Backward(rotated) {

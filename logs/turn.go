@@ -8,26 +8,26 @@ import (
 	"os"
 )
 
-// standing is where a follower is after a turn.
+// standing is the state of a follower after a turn.
 type standing int
 
 const (
 	// behind: there is more to copy now.
 	behind standing = iota
-	// level: everything is copied, an event will tell when there is more.
+	// level: everything is copied. An event follows with more output.
 	level
-	// ended: everything is copied and nothing will follow.
+	// ended: everything is copied, and no more output follows.
 	ended
 )
 
-// successor is the file that the engine began after the current one, as it was found while the engine still had both:
-// only where it has dropped the successor, too, is output missing. The zero value is none.
+// successor is the engine's file after the current one, as found while the engine had both. Output is missing only if
+// the engine has dropped the successor, too. The zero value is none.
 type successor struct {
 	inode uint64
 	born  int64
 }
 
-// catchUp writes out what the engine's files hold, for one turn.
+// catchUp writes the output in the engine's files, for one turn.
 func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error) {
 	b := f.buffers.Get().(*buffers)
 	defer f.putBuffers(b)
@@ -38,15 +38,14 @@ func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error)
 	}
 	for ctx.Err() == nil {
 		more, err := f.copy.copyOn(b, false)
-		rotated, lookErr := f.rotated() // also when the disk is full: the engine may drop the file until it is not
+		rotated, lookErr := f.rotated() // even if the disk is full: the engine may drop the file meanwhile
 		if err = errors.Join(err, lookErr); err != nil || more {
 			return behind, err
 		}
 		if !rotated && !draining {
 			return f.idle(draining), nil
 		}
-		// The engine has ended or writes to another file. What it wrote to this
-		// one between the copy and that is all that will ever be there.
+		// The engine has ended or writes to another file. This file gets no more output after this last copy.
 		if _, err := f.copy.copyOn(b, true); err != nil {
 			return behind, err
 		}
@@ -60,8 +59,8 @@ func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error)
 	return behind, nil
 }
 
-// idle is where a follower is that has nothing to copy. The directory goes after its files: as long as the current one is
-// there nobody asks for it, and that it goes wakes the follower.
+// idle returns the state of a follower without output to copy. The directory is removed after its files. So the
+// directory is checked only if the current file is gone, and the removal of the file wakes the follower.
 func (f *follower) idle(draining bool) standing {
 	if draining || (f.copy.in == nil || f.vanished) && f.dirGone() {
 		return ended
@@ -69,14 +68,14 @@ func (f *follower) idle(draining bool) standing {
 	return level
 }
 
-// putBuffers gives buffers back, unless a damaged file made them large.
+// putBuffers returns buffers to the pool, unless a damaged file made them large.
 func (f *follower) putBuffers(b *buffers) {
 	if len(b.in) == batchSize {
 		f.buffers.Put(b)
 	}
 }
 
-// openFirst opens the oldest file of the engine, when there is one yet.
+// openFirst opens the engine's oldest file, if there is one.
 func (f *follower) openFirst() (bool, error) {
 	file, g, err := openGeneration(f.source.Path, oldest)
 	if err != nil || file == nil {
@@ -86,14 +85,14 @@ func (f *follower) openFirst() (bool, error) {
 	return true, nil
 }
 
-// begin goes on at the start of a file of the engine.
+// begin continues at the start of a file of the engine.
 func (f *follower) begin(file *os.File, g generation) {
 	f.copy.use(file, g, 0, 0)
 	f.next = successor{}
 	f.save()
 }
 
-// rotated reports whether the engine writes to another file than the current, and notes which came after it.
+// rotated reports whether the engine writes to another file than the current one, and records the successor.
 func (f *follower) rotated() (bool, error) {
 	info, err := os.Stat(f.source.Path)
 	f.vanished = errors.Is(err, fs.ErrNotExist)
@@ -109,7 +108,7 @@ func (f *follower) rotated() (bool, error) {
 	return true, f.findNext()
 }
 
-// findNext notes the successor of the current file, if the engine has both.
+// findNext records the successor of the current file, if the engine has both.
 func (f *follower) findNext() error {
 	if f.next != (successor{}) {
 		return nil
@@ -128,7 +127,7 @@ func (f *follower) findNext() error {
 	return nil
 }
 
-// openNext goes on with the file that the engine began after the current one.
+// openNext continues with the engine's file after the current one.
 func (f *follower) openNext() (bool, error) {
 	dropped := false
 	file, g, err := openGeneration(f.source.Path, func(list []generation) *generation {

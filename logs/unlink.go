@@ -13,18 +13,18 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 )
 
-// A log that another shim has linked to the engine's json-file goes on in the CRI format: a new file takes the link's
-// place, and a follower fills it from a position in the engine's files that lies as far back as history is wanted.
+// A log that another shim has linked to the engine's json-file continues in the CRI format. A new file replaces the
+// link, and a follower fills it. Its position in the engine's files is as far back as the wanted history.
 
-// alignWindow is how far in front of that place a whole line is looked for, in bytes.
+// alignWindow bounds the search for a whole line before that position, in bytes.
 const alignWindow = maxRecord
 
-// Unlinked is a new CRI log that has not taken the place of the link yet. Save its Position first, then Commit: whatever
-// moment the process dies at, the link is still there, or the log goes on from the saved position.
+// Unlinked is a new CRI log that has not replaced the link yet. Save its Position first, then Commit. If the process
+// dies in between, the link is still there, or the log continues from the saved position.
 type Unlinked struct {
-	// Position is from where a follower has to fill the log.
+	// Position is the position from which a follower fills the log.
 	Position checkpoint.LogPosition
-	// history is how many bytes of the engine's files lie behind it.
+	// history is the size of the engine's files after the position, in bytes.
 	history int64
 
 	fresh, path string
@@ -36,7 +36,7 @@ func LinkedTo(enginePath, logPath string) bool {
 	return err == nil && target == enginePath
 }
 
-// EngineHistory is how many bytes the engine keeps of a container's output in its json-file, without compressed
+// EngineHistory is the size of a container's output in the engine's json-file, in bytes, without compressed
 // generations.
 func EngineHistory(enginePath string) (int64, error) {
 	list, err := generations(enginePath)
@@ -50,8 +50,8 @@ func EngineHistory(enginePath string) (int64, error) {
 	return sum, nil
 }
 
-// Unlink prepares an empty CRI log beside a link to the engine's json-file. Its history is at most that many bytes and
-// the line in which they begin.
+// Unlink prepares an empty CRI log beside a link to the engine's json-file. Its history is at most that many bytes,
+// plus the line in which they begin.
 func Unlink(enginePath, logPath string, history int64) (_ *Unlinked, err error) {
 	u := &Unlinked{path: logPath, fresh: freshPath(logPath)}
 	if u.Position, u.history, err = positionBefore(enginePath, history); err != nil {
@@ -73,7 +73,7 @@ func Unlink(enginePath, logPath string, history int64) (_ *Unlinked, err error) 
 	return u, nil
 }
 
-// Commit puts the new log in the link's place.
+// Commit replaces the link with the new log.
 func (u *Unlinked) Commit() error {
 	if err := os.Rename(u.fresh, u.path); err != nil {
 		return errors.Join(fmt.Errorf("replacing the link of the log: %w", err), u.Discard())
@@ -81,7 +81,7 @@ func (u *Unlinked) Commit() error {
 	return nil
 }
 
-// Discard gives the new log up.
+// Discard removes the new log.
 func (u *Unlinked) Discard() error {
 	if err := os.Remove(u.fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the unfinished log: %w", err)
@@ -89,8 +89,8 @@ func (u *Unlinked) Discard() error {
 	return nil
 }
 
-// Relink is the way back: the log at the path, which a follower has written, gets the name of a rotated one, and a link
-// to the engine's json-file takes its place. A link that is there stays.
+// Relink undoes Unlink. The log at the path, which a follower has written, gets the name of a rotated log. A link to
+// the engine's json-file replaces it. An existing link stays.
 func Relink(enginePath, logPath string) error {
 	if LinkedTo(enginePath, logPath) {
 		return nil
@@ -101,13 +101,13 @@ func Relink(enginePath, logPath string) error {
 	return putLink(enginePath, logPath)
 }
 
-// freshPath is hidden, so that nobody takes it for a rotated log.
+// freshPath is hidden, so that collectors do not take it for a rotated log.
 func freshPath(logPath string) string {
 	dir, base := filepath.Split(logPath)
 	return filepath.Join(dir, "."+base+".new")
 }
 
-// positionBefore returns a position with about so many bytes behind it in the engine's files, and how many these are.
+// positionBefore returns a position with about so many bytes after it in the engine's files, and their number.
 func positionBefore(enginePath string, history int64) (at checkpoint.LogPosition, behind int64, err error) {
 	var offset int64
 	file, g, err := openGeneration(enginePath, func(list []generation) *generation {
@@ -123,7 +123,7 @@ func positionBefore(enginePath string, history int64) (at checkpoint.LogPosition
 	return checkpoint.LogPosition{Inode: g.inode, Born: bornAt(file), Offset: place, Time: last}, behind + offset - place, nil
 }
 
-// placeBefore returns the generation and the offset in it that have so many bytes behind them, or all that there are.
+// placeBefore returns the generation and offset with so many bytes after them, or with all that exist.
 func placeBefore(enginePath string, list []generation, history int64) (chosen *generation, offset, behind int64) {
 	for i := range list { // the newest first
 		size := sizeOf(enginePath, list[i])
@@ -139,13 +139,13 @@ func placeBefore(enginePath string, list []generation, history int64) (chosen *g
 func sizeOf(enginePath string, g generation) int64 {
 	info, err := os.Stat(generationPath(enginePath, g.number))
 	if err != nil {
-		return 0 // rotated meanwhile: the list is made anew
+		return 0 // rotated meanwhile: the caller makes another list
 	}
 	return info.Size()
 }
 
-// lineEnd returns where the last record in front of an offset ends that is a whole line or the end of one, and its time;
-// where there is none near, the last record whatever it is, and else the file's beginning.
+// lineEnd returns the end of the last record before an offset that ends a line, and its time. Without one nearby, it
+// returns the end of any last record, and otherwise the file's beginning.
 func lineEnd(file *os.File, offset int64) (place, unixNano int64) {
 	from := max(0, offset-alignWindow)
 	window := make([]byte, offset-from)

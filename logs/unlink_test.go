@@ -22,18 +22,12 @@ func newLinkedLog(t *testing.T) *linkedLog {
 	dir := t.TempDir()
 	l := &linkedLog{engine: filepath.Join(dir, "engine", "x-json.log"), path: filepath.Join(dir, "pod", "0.log")}
 	for _, path := range []string{l.engine, l.path} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	}
 	l.write(t, 5)
-	if err := os.Rename(l.engine, l.engine+".1"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(l.engine, l.engine+".1"))
 	l.write(t, 5)
-	if err := os.Symlink(l.engine, l.path); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Symlink(l.engine, l.path))
 	return l
 }
 
@@ -41,9 +35,7 @@ func newLinkedLog(t *testing.T) *linkedLog {
 func (l *linkedLog) write(t *testing.T, n int) {
 	t.Helper()
 	file, err := os.OpenFile(l.engine, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer file.Close()
 	for range n {
 		at := time.Unix(1_700_000_000+int64(l.count), 1).UTC().Format(time.RFC3339Nano)
@@ -84,16 +76,12 @@ func TestUnlinkBoundsTheHistory(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLinkedLog(t)
 			u, err := Unlink(l.engine, l.path, tc.history)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			if !LinkedTo(l.engine, l.path) {
 				t.Fatal("the link is gone before Commit")
 			}
-			if err := u.Commit(); err != nil {
-				t.Fatal(err)
-			}
-			l.write(t, 3) // while nobody follows
+			testutil.Must(t, u.Commit())
+			l.write(t, 3) // before the follower starts
 			s := newService(t)
 			start(t, s, Source{ContainerID: "c", Driver: DriverJSONFile, Path: l.engine, LogPath: l.path, Started: true, Resume: &u.Position})
 			wantLog(t, s, l.path, l.lines(tc.from))
@@ -107,15 +95,11 @@ func TestUnlinkAgainAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, err := Unlink(l.engine, l.path, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if want, err := EngineHistory(l.engine); err != nil || u.history != want {
 		t.Errorf("the history has %d bytes, want %d, %v", u.history, want, err)
 	}
-	if err := u.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, u.Commit())
 	if entries, err := os.ReadDir(filepath.Dir(l.path)); err != nil || len(entries) != 1 {
 		t.Errorf("the directory holds %v, %v", entries, err)
 	}
@@ -124,18 +108,12 @@ func TestUnlinkAgainAfterACrash(t *testing.T) {
 func TestUnlinkOfAContainerWithoutOutput(t *testing.T) {
 	l := newLinkedLog(t)
 	for _, path := range []string{l.engine, l.engine + ".1"} {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Remove(path))
 	}
 	l.count = 0
 	u, err := Unlink(l.engine, l.path, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, u.Commit())
 	l.write(t, 4)
 	saved := u.Position
 	s := newService(t)
@@ -146,17 +124,11 @@ func TestUnlinkOfAContainerWithoutOutput(t *testing.T) {
 func TestRelink(t *testing.T) {
 	l := newLinkedLog(t)
 	u, err := Unlink(l.engine, l.path, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, u.Commit())
 	testutil.WriteFile(t, l.path, "2023-11-14T22:13:29Z stdout F kept\n")
 	for range 2 {
-		if err := Relink(l.engine, l.path); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, Relink(l.engine, l.path))
 	}
 	if !LinkedTo(l.engine, l.path) {
 		t.Error("the log is no link")

@@ -13,35 +13,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher wakes followers when something happens in the engine's directories. One inotify instance serves all of them.
-// A watch fires once and has to be armed again: a container that writes a million lines a second must not cause as many
-// events, neither here nor in the engine, which pays for them in its own writes. It is our own because fsnotify has no
-// watch that fires once.
+// watcher wakes followers after a change in the engine's directories. One inotify instance serves all of them. A watch
+// fires once and must be armed again. Otherwise a container that writes a million lines a second would cause a million
+// events, and the engine would pay for them in its writes. fsnotify has no watch that fires once.
 //
-// Instances and watches are limited per user (fs.inotify.max_user_instances and max_user_watches), so that others may
-// have taken all of them: arm tries anew each time.
+// The kernel limits instances and watches per user (fs.inotify.max_user_instances and max_user_watches), and other
+// programs may use them up. So arm tries again each time.
 type watcher struct {
 	log     *log.Entry
 	group   sync.WaitGroup
 	lacking atomic.Int64 // followers without a watch
-	logged  sync.Once    // the lack
+	logged  sync.Once    // that a watch is missing
 
 	mu      sync.Mutex
 	closed  bool
 	inotify *os.File                // nil for none
-	fd      int                     // of inotify; asking the file for it would make it block
+	fd      int                     // of inotify; File.Fd would make it blocking
 	wakes   map[int]chan<- struct{} // by watch descriptor
 }
 
-// watched is what wakes: changes of the files in a directory, and the end of the directory itself.
+// watched are the events that wake a follower: changes of the files in a directory, and the end of the directory.
 const watched = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
-// arm leaves a value in wake, a channel with room for one, at the next change
-// in the directory. It returns the watch for disarm. A missing directory is
-// fs.ErrNotExist; any other error is a lack of watches. A directory has one receiver.
+// arm leaves a value in wake, a channel with room for one, at the next change in the directory. It returns the watch
+// for disarm. It fails with fs.ErrNotExist for a missing directory, and with another error without a watch. A directory
+// has one receiver.
 func (w *watcher) arm(dir string, wake chan<- struct{}) (watch int, err error) {
-	w.mu.Lock() // dispatch must not see an event before its receiver is known
+	w.mu.Lock() // dispatch must not get an event before its receiver is added
 	defer w.mu.Unlock()
 	if err := w.open(); err != nil {
 		return 0, err
@@ -72,7 +71,7 @@ func (w *watcher) open() error {
 	return nil
 }
 
-// lack counts a follower that has no watch, or has one again. The first is logged with its reason.
+// lack counts a follower that has no watch, or has one again. It logs the first one with the reason.
 func (w *watcher) lack(lacks bool, reason error) {
 	if !lacks {
 		w.lacking.Add(-1)
@@ -84,13 +83,13 @@ func (w *watcher) lack(lacks bool, reason error) {
 	})
 }
 
-// disarm ends the watch of a receiver, if it has not fired.
+// disarm ends a receiver's watch, if it has not fired.
 func (w *watcher) disarm(watch int, wake chan<- struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wakes[watch] == wake {
 		delete(w.wakes, watch)
-		// Fails when it is firing now, or its directory was removed.
+		// It fails if the watch is firing, or its directory was removed.
 		_, _ = unix.InotifyRmWatch(w.fd, uint32(watch))
 	}
 }
@@ -103,7 +102,8 @@ func (w *watcher) close() {
 	w.group.Wait()
 }
 
-// lose gives up the instance, if there is one, and wakes everybody, so that they arm their watches on a new one.
+// lose closes the instance, if there is one, and wakes all receivers, so that they arm their watches on another
+// instance.
 func (w *watcher) lose(reason error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +118,7 @@ func (w *watcher) lose(reason error) {
 	w.wakeAll()
 }
 
-// wakeAll tells all receivers. The caller holds mu.
+// wakeAll wakes all receivers. The caller holds mu.
 func (w *watcher) wakeAll() {
 	for _, receiver := range w.wakes {
 		notify(receiver)
@@ -126,7 +126,7 @@ func (w *watcher) wakeAll() {
 	clear(w.wakes)
 }
 
-// dispatch runs until the instance is given up.
+// dispatch runs until the instance is closed.
 func (w *watcher) dispatch(inotify *os.File) {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -135,7 +135,7 @@ func (w *watcher) dispatch(inotify *os.File) {
 			return
 		}
 		if err != nil {
-			// Nothing but a lack of kernel memory is left as a cause.
+			// The only cause left is too little kernel memory.
 			w.lose(err)
 			return
 		}
@@ -143,12 +143,12 @@ func (w *watcher) dispatch(inotify *os.File) {
 	}
 }
 
-// wake tells the receivers of an instance's events, which are laid out as inotify(7) says.
+// wake wakes the receivers of an instance's events, in the format of inotify(7).
 func (w *watcher) wake(inotify *os.File, events []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.inotify != inotify {
-		return // given up: everybody was told
+		return // lose has woken all receivers
 	}
 	for len(events) >= unix.SizeofInotifyEvent {
 		watch := int(int32(binary.NativeEndian.Uint32(events)))
@@ -156,7 +156,7 @@ func (w *watcher) wake(inotify *os.File, events []byte) {
 		name := int(binary.NativeEndian.Uint32(events[12:]))
 		events = events[min(unix.SizeofInotifyEvent+name, len(events)):]
 		if mask&unix.IN_Q_OVERFLOW != 0 {
-			// Nobody knows whose events were dropped.
+			// The kernel does not say whose events were dropped.
 			w.wakeAll()
 			continue
 		}

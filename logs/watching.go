@@ -12,12 +12,12 @@ type watching struct {
 	dir    string // empty for none
 	armed  bool   // the watch has not fired
 	watch  int    // its number
-	lacked bool   // the kernel had no watch left: the follower looks by itself
+	lacked bool   // the kernel had no watch left, so the follower polls
 }
 
-// watchDir sees to it that the next change in the directory of the engine's log wakes the follower. The local driver
-// makes the directory at the container's first start; until then the container's own directory is watched. When the
-// kernel has no watch left the follower looks by itself, until it has one again.
+// watchDir makes the next change in the directory of the engine's log wake the follower. The local driver creates the
+// directory at the container's first start. Until then the container's own directory is watched. Without a watch, the
+// follower polls until it has one.
 func (f *follower) watchDir() error {
 	if f.watching.armed {
 		return nil
@@ -38,13 +38,13 @@ func (f *follower) watchDir() error {
 		return err
 	}
 	if _, err := os.Stat(dir); err == nil {
-		notify(f.wake) // it was made before the watch began
+		notify(f.wake) // it was created before the watch began
 	}
 	return nil
 }
 
-// arm watches a directory in the place of the one that was watched, or notes that it
-// is to be looked at. It fails when the directory is not there.
+// arm watches a directory instead of the present one, or records that the follower must poll. It fails if the directory
+// does not exist.
 func (f *follower) arm(dir string) error {
 	watch, err := f.watch.arm(dir, f.wake)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +63,7 @@ func (f *follower) arm(dir string) error {
 	return nil
 }
 
-// lack counts the follower among those without a watch as long as err is not nil.
+// lack counts the follower as one without a watch while err is not nil.
 func (f *follower) lack(err error) {
 	if lacks := err != nil; lacks != f.watching.lacked {
 		f.watch.lack(lacks, err)
@@ -80,7 +80,7 @@ func (f *follower) unwatch() {
 	f.watching.armed = false
 }
 
-// dirGone reports whether the engine has removed the directory that is watched, as it does with the container.
+// dirGone reports whether the engine has removed the watched directory, as it does with the container.
 func (f *follower) dirGone() bool {
 	_, err := os.Stat(f.watching.dir)
 	return errors.Is(err, fs.ErrNotExist)

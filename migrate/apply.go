@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/logs"
 )
 
-// adopt takes one pod over, in the order that the package's comment gives.
+// adopt takes one pod over, in the order of the package comment.
 func (n *Node) adopt(ctx context.Context, pod *podPlan) error {
 	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(log.Fields{"podSandboxID": pod.id, "pod": pod.name}))
 	n.pin(ctx, pod)
@@ -34,7 +34,7 @@ func (n *Node) adopt(ctx context.Context, pod *podPlan) error {
 		return fmt.Errorf("taking over pod %s: %w", pod.name, err)
 	}
 	for _, u := range prepared {
-		if err := u.Commit(); err != nil { // it stays a link, and is tried again at the next start
+		if err := u.Commit(); err != nil { // it stays a link, and the next start tries again
 			log.G(ctx).WithError(err).Warn("cannot continue container log in the CRI format")
 		}
 	}
@@ -46,8 +46,8 @@ func (n *Node) adopt(ctx context.Context, pod *podPlan) error {
 	return nil
 }
 
-// pin keeps the namespace of a running pod. A process that has ended meanwhile has left none; whatever else fails is
-// tried again when pods are recovered.
+// pin keeps the namespace of a running pod. A process that has ended meanwhile has no namespace. After any other
+// failure the recovery of pods tries again.
 func (n *Node) pin(ctx context.Context, pod *podPlan) {
 	if pod.pid == 0 {
 		return
@@ -59,13 +59,13 @@ func (n *Node) pin(ctx context.Context, pod *podPlan) {
 	}
 }
 
-// unlink prepares the new logs and records their positions. A log for which that fails stays a link.
+// unlink prepares the new logs and records their positions. A log stays a link if that fails.
 func (n *Node) unlink(ctx context.Context, pod *podPlan) []*logs.Unlinked {
 	var prepared []*logs.Unlinked
 	for _, l := range pod.logs {
 		history := l.history
 		if history == l.kept {
-			history = math.MaxInt64 // and what has been written since it was looked at
+			history = math.MaxInt64 // including output since the plan
 		}
 		u, err := logs.Unlink(l.engine, l.path, history)
 		if err != nil {
@@ -80,8 +80,8 @@ func (n *Node) unlink(ctx context.Context, pod *podPlan) []*logs.Unlinked {
 	return prepared
 }
 
-// Forget removes what cri-dockerd has kept of a pod that is removed: otherwise it would show the pod again, should the
-// node go back.
+// Forget removes cri-dockerd's files of a removed pod. Otherwise cri-dockerd would show the pod again if the node goes
+// back.
 func (n *Node) Forget(id string) error {
 	var errs []error
 	for _, root := range n.opts.RootDirectories {

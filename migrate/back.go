@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,10 +26,10 @@ import (
 	"github.com/criadapter/criadapter/logs"
 )
 
-// Return is what a node needs before cri-dockerd serves it again. Print shows it.
+// Return is the plan for a node that goes back to cri-dockerd. Print shows it.
 type Return struct {
 	pods []*returned
-	// lost are pods that cri-dockerd cannot know: they hold something, but have no sandbox container.
+	// lost are pods that cri-dockerd cannot know: they hold resources but have no sandbox container.
 	lost []string
 }
 
@@ -40,13 +41,14 @@ type returned struct {
 	sandbox  *container.InspectResponse
 	// links are the logs of running containers that become links to the engine's files again.
 	links []*logPlan
-	// ours says that criadapter has made the sandbox.
+	// ours says that criadapter created the sandbox.
 	ours bool
-	// frozen are running containers whose output cri-dockerd cannot show: the engine keeps it in another format.
+	// frozen are running containers whose output cri-dockerd cannot show, because the engine keeps it in another
+	// format.
 	frozen []string
 }
 
-// PlanReturn looks at all pods of ours. Those without a sandbox container have to be removed first.
+// PlanReturn plans the return of all our pods. Pods that never had a sandbox container must be removed first.
 func (n *Node) PlanReturn(ctx context.Context) (*Return, error) {
 	list, err := n.list(ctx)
 	if err != nil {
@@ -69,7 +71,7 @@ func (n *Node) PlanReturn(ctx context.Context) (*Return, error) {
 		if err != nil {
 			return nil, err
 		}
-		if pod.sandbox == nil {
+		if pod.sandbox == nil && record.Namespaces != nil {
 			plan.lost = append(plan.lost, pod.name)
 			continue
 		}
@@ -90,7 +92,7 @@ func (n *Node) planReturn(ctx context.Context, record checkpoint.Record, members
 	}
 	pod.ours = pod.sandbox != nil && translate.MadeByUs(pod.sandbox.Config.Labels)
 	for _, id := range members {
-		inspect, err := n.inspect(ctx, id)
+		inspect, err := n.inspectMember(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -99,14 +101,13 @@ func (n *Node) planReturn(ctx context.Context, record checkpoint.Record, members
 	return pod, nil
 }
 
-// addLog notes the log of a running container that is no link.
+// addLog adds the log of a running container that is no link. After an interrupted ApplyReturn there may be no log.
 func (r *returned) addLog(inspect *container.InspectResponse) {
 	if !isRunning(inspect) || inspect.HostConfig == nil {
 		return
 	}
 	path := translate.LogPath(inspect.Config.Labels)
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
+	if !isMissing(path) && !isRegular(path) {
 		return
 	}
 	name := containerName(inspect)
@@ -117,7 +118,19 @@ func (r *returned) addLog(inspect *container.InspectResponse) {
 	r.links = append(r.links, &logPlan{container: name, path: path, engine: inspect.LogPath, id: inspect.ID})
 }
 
-// Print writes what a plan would do, a pod a line.
+func isRegular(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// isMissing reports whether there is nothing at a path in a directory that is there.
+func isMissing(path string) bool {
+	_, err := os.Lstat(path)
+	_, dirErr := os.Stat(filepath.Dir(path))
+	return path != "" && errors.Is(err, fs.ErrNotExist) && dirErr == nil
+}
+
+// Print writes the plan, one pod per line.
 func (r *Return) Print(to io.Writer) error {
 	out := &printer{to: to}
 	out.line("%d pods are to be handed to cri-dockerd\n", len(r.pods))
@@ -147,7 +160,7 @@ func (r *Return) Print(to io.Writer) error {
 	return out.err
 }
 
-// ApplyReturn does what a plan says, pod by pod. It can be repeated, and the node can come back at any time: records
+// ApplyReturn executes a plan, pod by pod. It can be repeated, and the node can come back at any time, because records
 // stay.
 func (n *Node) ApplyReturn(ctx context.Context, plan *Return) error {
 	if len(plan.lost) > 0 {
@@ -168,13 +181,13 @@ func (n *Node) handBack(pod *returned) error {
 	for _, l := range pod.links {
 		errs = append(errs, logs.Relink(l.engine, l.path))
 	}
-	if path := pod.record.NetnsPath; path != "" { // or the namespace would outlive the pod
+	if path := pod.record.NetnsPath; path != "" { // otherwise the namespace would outlive the pod
 		errs = append(errs, netns.Open(path).Unpin())
 	}
 	return errors.Join(errs...)
 }
 
-// writeCheckpoint gives cri-dockerd the checkpoint of a pod that it has none of.
+// writeCheckpoint writes cri-dockerd's checkpoint of a pod that has none.
 func (n *Node) writeCheckpoint(pod *returned) error {
 	for _, root := range n.opts.RootDirectories {
 		if _, err := os.Stat(filepath.Join(root, shimDir, pod.id)); err == nil {
@@ -184,7 +197,7 @@ func (n *Node) writeCheckpoint(pod *returned) error {
 	if len(n.opts.RootDirectories) == 0 {
 		return nil
 	}
-	content, err := json.Marshal(newCheckpoint(pod.config, pod.sandbox.HostConfig != nil && pod.sandbox.HostConfig.NetworkMode.IsHost()))
+	content, err := json.Marshal(newCheckpoint(pod.config, pod.onHost()))
 	if err != nil {
 		return err
 	}
@@ -195,7 +208,15 @@ func (n *Node) writeCheckpoint(pod *returned) error {
 	return renameio.WriteFile(filepath.Join(dir, pod.id), content, 0o600, renameio.WithTempDir(dir))
 }
 
-// returnAttachment copies what CNI DEL needs to where cri-dockerd's libcni looks.
+// onHost reports whether the pod uses the node's network. The record says so of one whose sandbox container is gone.
+func (r *returned) onHost() bool {
+	if r.sandbox != nil && r.sandbox.HostConfig != nil {
+		return r.sandbox.HostConfig.NetworkMode.IsHost()
+	}
+	return r.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+}
+
+// returnAttachment copies the CNI cache entry for DEL to cri-dockerd's libcni.
 func (n *Node) returnAttachment(pod *returned) error {
 	if len(n.opts.CNICacheDirs) == 0 || pod.record.NetnsPath == "" {
 		return nil

@@ -11,21 +11,20 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// shimVersion is the only version of the layout that there has ever been.
+// shimVersion is the only version of the layout.
 const shimVersion = "v1"
 
-// errChecksum says that a checkpoint's checksum is not that of its data.
+// errChecksum says that a checkpoint's checksum does not match its data.
 var errChecksum = errors.New("checksum does not match, the file is damaged")
 
-// shimCheckpoint is the file that cri-dockerd keeps of each sandbox, sandbox/ID below its root directory, and that
-// dockershim kept below /var/lib/dockershim (Kubernetes 1.12 to 1.23): what an inspect of the sandbox does not tell once
-// its container is gone.
+// shimCheckpoint is cri-dockerd's file of a sandbox, sandbox/ID below its root directory. dockershim had it below
+// /var/lib/dockershim (Kubernetes 1.12 to 1.23). It has data that an inspect lacks after the sandbox container is gone.
 type shimCheckpoint struct {
 	Version   string    `json:"version"`
 	Name      string    `json:"name"`
 	Namespace string    `json:"namespace"`
 	Data      *shimData `json:"data,omitempty"`
-	// Checksum is 32-bit FNV-1a of Data as go-spew prints it, see shimLayout.
+	// Checksum is the 32-bit FNV-1a hash of Data in go-spew's form, see shimLayout.
 	Checksum uint64 `json:"checksum"`
 }
 
@@ -41,17 +40,17 @@ type shimPort struct {
 	HostIP        string  `json:"host_ip,omitempty"`
 }
 
-// shimLayout is what a checksum depends on beside the data: go-spew prints the names of Go's types, packages included.
+// shimLayout is the other input of a checksum: go-spew prints the names of Go's types with their packages.
 type shimLayout struct {
 	data, port string
 	// hostIP says that PortMapping had that field.
 	hostIP bool
 }
 
-// criDockerdLayout is that of cri-dockerd v0.4.3.
+// criDockerdLayout is the layout of cri-dockerd v0.4.3.
 var criDockerdLayout = shimLayout{data: "core", port: "config", hostIP: true}
 
-// shimLayouts are all that are known.
+// shimLayouts are all known layouts.
 func shimLayouts() []shimLayout {
 	return []shimLayout{
 		criDockerdLayout,
@@ -61,7 +60,7 @@ func shimLayouts() []shimLayout {
 	}
 }
 
-// parseCheckpoint reads a checkpoint and verifies it. Every error means that nothing in it can be trusted.
+// parseCheckpoint reads a checkpoint and verifies it. After an error, none of its data is valid.
 func parseCheckpoint(content []byte) (*shimCheckpoint, error) {
 	var c shimCheckpoint
 	if err := json.Unmarshal(content, &c); err != nil {
@@ -84,7 +83,7 @@ func parseCheckpoint(content []byte) (*shimCheckpoint, error) {
 	return nil, errChecksum
 }
 
-// validate refuses what no shim writes. The ports go to CNI plugins.
+// validate refuses data that no shim writes, because the ports go to CNI plugins.
 func (c *shimCheckpoint) validate() error {
 	for i, port := range c.Data.PortMappings {
 		if port == nil {
@@ -102,7 +101,7 @@ func (c *shimCheckpoint) validate() error {
 	return nil
 }
 
-// protocol is tcp where the file names none.
+// protocol is tcp if the file has none.
 func (p *shimPort) protocol() (runtimeapi.Protocol, error) {
 	if p.Protocol == nil {
 		return runtimeapi.Protocol_TCP, nil
@@ -114,7 +113,7 @@ func (p *shimPort) protocol() (runtimeapi.Protocol, error) {
 	return runtimeapi.Protocol(number), nil
 }
 
-// ports are the port mappings as CRI has them.
+// ports returns the port mappings in CRI's form.
 func (c *shimCheckpoint) ports() []*runtimeapi.PortMapping {
 	var ports []*runtimeapi.PortMapping
 	for _, port := range c.Data.PortMappings {
@@ -133,7 +132,7 @@ func number(n *int32) int32 {
 	return *n
 }
 
-// newCheckpoint is what cri-dockerd v0.4.3 would have written for a pod.
+// newCheckpoint is the checkpoint that cri-dockerd v0.4.3 would have written for a pod.
 func newCheckpoint(config *runtimeapi.PodSandboxConfig, hostNetwork bool) *shimCheckpoint {
 	data := &shimData{HostNetwork: hostNetwork}
 	for _, m := range config.GetPortMappings() {
@@ -148,14 +147,14 @@ func newCheckpoint(config *runtimeapi.PodSandboxConfig, hostNetwork bool) *shimC
 	}
 }
 
-// checksum is that of valid data for programs of this layout.
+// checksum is the checksum of valid data in this layout.
 func (l shimLayout) checksum(data *shimData) uint64 {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(l.print(data))) // never fails
 	return uint64(hash.Sum32())
 }
 
-// print is go-spew's "%#v" of the data, with pointers followed and without their addresses.
+// print returns go-spew's "%#v" of the data, with pointers followed and without their addresses.
 func (l shimLayout) print(data *shimData) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "(%s.CheckpointData){PortMappings:([]*%s.PortMapping)", l.data, l.port)

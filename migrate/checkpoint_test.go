@@ -8,6 +8,8 @@ import (
 	"github.com/davecgh/go-spew/spew"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // The types as the shims declare them: go-spew prints their names.
@@ -25,7 +27,7 @@ type (
 	}
 )
 
-func TestChecksumIsThatOfSpew(t *testing.T) {
+func TestChecksumEqualsSpews(t *testing.T) {
 	tcp, port, host := "tcp", int32(80), int32(8080)
 	for name, data := range map[string]shimData{
 		"nothing":       {},
@@ -98,9 +100,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 	}, false)
 	changed := func(change func(*shimCheckpoint)) []byte {
 		var c shimCheckpoint
-		if err := json.Unmarshal(marshal(t, whole), &c); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, json.Unmarshal(marshal(t, whole), &c))
 		change(&c)
 		return marshal(t, &c)
 	}
@@ -165,8 +165,6 @@ func FuzzParseCheckpoint(f *testing.F) {
 func marshal(t *testing.T, c *shimCheckpoint) []byte {
 	t.Helper()
 	content, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return content
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/logs"
 )
 
-// containerConfig rebuilds what the client sent for a container, as far as a status tells it: labels and annotations
-// from its labels, the rest from the engine. Resources are not in it, they are those in force.
+// containerConfig rebuilds a container's configuration for the status: labels and annotations from its labels, the rest
+// from the engine. It has no resources, because the status shows the present ones.
 func containerConfig(inspect *container.InspectResponse) (*runtimeapi.ContainerConfig, error) {
 	config, _, err := translate.ContainerConfig(inspect.Config.Labels, inspect.Name)
 	if err != nil {
@@ -28,7 +28,7 @@ func containerConfig(inspect *container.InspectResponse) (*runtimeapi.ContainerC
 	}
 	for _, m := range inspect.Mounts {
 		if m.Type != mount.TypeBind {
-			continue // a volume of the image, which is no client's
+			continue // a volume of the image
 		}
 		config.Mounts = append(config.Mounts, &runtimeapi.Mount{
 			ContainerPath: m.Destination, HostPath: m.Source, Readonly: !m.RW, Propagation: propagation(m.Propagation),
@@ -48,8 +48,8 @@ func propagation(p mount.Propagation) runtimeapi.MountPropagation {
 	}
 }
 
-// logDirectory is the pod's log directory, by the log of one of its containers: a kubelet's logs are CONTAINER/N.log in
-// it, other clients' lie in it. It is empty for a container without a log.
+// logDirectory is the pod's log directory, derived from the log of a container: a kubelet's logs are CONTAINER/N.log
+// below it, other clients' logs are in it. It is empty for a container without a log.
 func logDirectory(containerName, logPath string) string {
 	dir := path.Dir(logPath)
 	switch {
@@ -62,7 +62,7 @@ func logDirectory(containerName, logPath string) string {
 	}
 }
 
-// continued returns the log that is to be continued, nil for none. linked says that it is a link to the engine's file.
+// continued returns the log to continue, nil for none. linked says that it is a link to the engine's file.
 func continued(inspect *container.InspectResponse, linked bool) *logPlan {
 	if !linked || !isRunning(inspect) || inspect.HostConfig == nil || inspect.HostConfig.LogConfig.Type != logs.DriverJSONFile {
 		return nil
@@ -85,7 +85,7 @@ func isRunning(inspect *container.InspectResponse) bool {
 	return inspect != nil && inspect.State != nil && inspect.State.Running
 }
 
-// logNote says why a running container's log cannot be continued, empty where it is or need not be.
+// logNote says why a running container's log cannot be continued. It is empty if the log can or need not be continued.
 func logNote(inspect *container.InspectResponse) string {
 	logPath := translate.LogPath(inspect.Config.Labels)
 	if !isRunning(inspect) || logPath == "" || inspect.HostConfig == nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
@@ -27,13 +28,15 @@ import (
 )
 
 const (
-	// maxLooks is how many pods are looked at side by side.
+	// maxLooks is the number of pods that are read concurrently.
 	maxLooks = 8
-	// maxFile is what is read of a checkpoint or resolv.conf, in bytes.
+	// memberPatience is how long the engine may take to describe a container of a pod.
+	memberPatience = 10 * time.Second
+	// maxFile is the largest number of bytes read of a checkpoint or resolv.conf.
 	maxFile = 1 << 20
-	// shimDir is where the shims keep their checkpoints below their root directories.
+	// shimDir is the shims' directory of checkpoints below their root directories.
 	shimDir = "sandbox"
-	// idLength is that of a full container id.
+	// idLength is the length of a full container id.
 	idLength = 64
 )
 
@@ -41,12 +44,8 @@ func (n *Node) list(ctx context.Context) ([]container.Summary, error) {
 	return n.opts.Engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
 }
 
-// plan looks at the pods of a list that are not ours, and decides.
-func (n *Node) plan(ctx context.Context, list []container.Summary) (*Plan, error) {
-	ids, err := n.unknown(ctx, list)
-	if err != nil {
-		return nil, err
-	}
+// plan reads the pods of unknown and plans their migration.
+func (n *Node) plan(ctx context.Context, ids map[string][]string) (*Plan, error) {
 	pods := make([]*podPlan, len(ids))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(maxLooks)
@@ -56,7 +55,7 @@ func (n *Node) plan(ctx context.Context, list []container.Summary) (*Plan, error
 			if err == nil || groupCtx.Err() != nil || errdefs.IsUnavailable(err) {
 				return err
 			}
-			// What the engine cannot describe must not keep the other pods from being known.
+			// A container that the engine cannot describe must not hide the other pods.
 			log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot take pod of cri-dockerd over")
 			return nil
 		})
@@ -69,8 +68,7 @@ func (n *Node) plan(ctx context.Context, list []container.Summary) (*Plan, error
 	return plan, n.grant(plan)
 }
 
-// unknown returns the sandboxes that there is something to do for, each with those of its containers that another shim
-// made.
+// unknown returns the sandboxes to migrate, each with the containers that another shim created.
 func (n *Node) unknown(ctx context.Context, list []container.Summary) (map[string][]string, error) {
 	known, wanted, foreign := map[string]bool{}, map[string]bool{}, map[string][]string{}
 	for _, c := range list {
@@ -100,17 +98,28 @@ func (n *Node) unknown(ctx context.Context, list []container.Summary) (map[strin
 	return ids, nil
 }
 
-// settled reports whether nothing is to be done for a container of another shim: it is in our record, and its log is
-// not a link, or is to stay one.
+// unrecorded reports whether a list has a running sandbox of another shim that has no record.
+func (n *Node) unrecorded(ctx context.Context, list []container.Summary) bool {
+	return slices.ContainsFunc(list, func(c container.Summary) bool {
+		if c.State != container.StateRunning || kindOf(c) != translate.KindSandbox || translate.MadeByUs(c.Labels) {
+			return false
+		}
+		_, err := n.opts.Store.Load(ctx, c.ID)
+		return errdefs.IsNotFound(err)
+	})
+}
+
+// settled reports whether a container of another shim is migrated: it is in our record, and its log is no link or stays
+// one.
 func (n *Node) settled(ctx context.Context, sandboxID string, c container.Summary, kind translate.Kind) bool {
 	record, err := n.opts.Store.Load(ctx, sandboxID)
 	if err != nil && !errdefs.IsNotFound(err) {
-		record, err = n.opts.Store.Load(ctx, sandboxID) // a damaged one is out of the way now
+		record, err = n.opts.Store.Load(ctx, sandboxID) // a corrupt one is in the quarantine now
 	}
 	switch {
 	case errdefs.IsNotFound(err):
 		return false
-	case err != nil: // of a newer program, or a damaged label
+	case err != nil: // a newer program's record, or a damaged label
 		log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).Warn("cannot read checkpoint of pod of cri-dockerd")
 		return true
 	case kind == translate.KindSandbox:
@@ -135,7 +144,7 @@ func kindOf(c container.Summary) translate.Kind {
 	return translate.KindNone
 }
 
-// addLost adds the pods of which only a checkpoint of the shim is left.
+// addLost adds the pods with a checkpoint of the shim but without containers.
 func (n *Node) addLost(ctx context.Context, known, wanted map[string]bool) error {
 	for _, root := range n.opts.RootDirectories {
 		entries, err := os.ReadDir(filepath.Join(root, shimDir))
@@ -155,7 +164,7 @@ func (n *Node) addLost(ctx context.Context, known, wanted map[string]bool) error
 	return nil
 }
 
-// planPod looks at one pod and decides. It returns nil for a pod that is gone.
+// planPod plans the migration of one pod. It returns nil if the pod is gone.
 func (n *Node) planPod(ctx context.Context, id string, containers []string) (*podPlan, error) {
 	s, err := n.look(ctx, id, containers)
 	if err != nil {
@@ -171,8 +180,11 @@ func (n *Node) planPod(ctx context.Context, id string, containers []string) (*po
 }
 
 func (n *Node) look(ctx context.Context, id string, containers []string) (*seen, error) {
-	s := &seen{id: id}
-	var err error
+	features, err := n.opts.Engine.Features(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &seen{id: id, defaultRuntime: features.DefaultRuntime}
 	if s.sandbox, err = n.inspect(ctx, id); err != nil {
 		return nil, err
 	}
@@ -183,7 +195,7 @@ func (n *Node) look(ctx context.Context, id string, containers []string) (*seen,
 		return nil, err
 	}
 	for _, containerID := range containers {
-		inspect, err := n.inspect(ctx, containerID)
+		inspect, err := n.inspectMember(ctx, containerID)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +210,7 @@ func (n *Node) look(ctx context.Context, id string, containers []string) (*seen,
 	return s, nil
 }
 
-// inspect returns nil for a container that is gone.
+// inspect returns nil if the container is gone.
 func (n *Node) inspect(ctx context.Context, id string) (*container.InspectResponse, error) {
 	inspect, err := n.opts.Engine.InspectContainer(ctx, id)
 	if err != nil {
@@ -210,18 +222,32 @@ func (n *Node) inspect(ctx context.Context, id string) (*container.InspectRespon
 	return inspect, nil
 }
 
+// inspectMember is inspect for a container of a pod. It returns nil for one that the engine cannot describe, or not
+// within memberPatience: without its record it is known by its labels, but without the pod's record the kubelet would
+// replace the pod.
+func (n *Node) inspectMember(ctx context.Context, id string) (*container.InspectResponse, error) {
+	bounded, cancel := context.WithTimeout(ctx, memberPatience)
+	defer cancel()
+	inspect, err := n.inspect(bounded, id)
+	if err == nil || ctx.Err() != nil || bounded.Err() == nil && errdefs.IsUnavailable(err) {
+		return inspect, err
+	}
+	log.G(ctx).WithError(err).WithField("containerID", id).Warn("passing over container that cannot be inspected")
+	return nil, nil
+}
+
 func lookAtLog(inspect *container.InspectResponse) seenContainer {
 	c := seenContainer{inspect: inspect}
 	if path := translate.LogPath(inspect.Config.Labels); path != "" && inspect.LogPath != "" {
 		c.linked = logs.LinkedTo(inspect.LogPath, path)
 	}
 	if c.linked {
-		c.kept, _ = logs.EngineHistory(inspect.LogPath) // without it no history is converted
+		c.kept, _ = logs.EngineHistory(inspect.LogPath) // on an error no history is converted
 	}
 	return c
 }
 
-// lookAtNetwork visits the namespace of a running pod once.
+// lookAtNetwork reads the addresses in a running pod's namespace.
 func (n *Node) lookAtNetwork(ctx context.Context, s *seen) {
 	attachment, err := cni.FindAttachment(n.caches(), s.id)
 	if err != nil {
@@ -239,10 +265,10 @@ func (n *Node) lookAtNetwork(ctx context.Context, s *seen) {
 	}
 }
 
-// caches are libcni's directories where entries may be, ours among them: its flag was cri-dockerd's, too.
+// caches are libcni's directories that may have entries. Ours is one, because cri-dockerd may have used it by its flag.
 func (n *Node) caches() []string { return append([]string{n.opts.CNICacheDir}, n.opts.CNICacheDirs...) }
 
-// readCheckpoint returns nil and nil where no shim has left one.
+// readCheckpoint returns nil and nil if there is no shim's checkpoint.
 func (n *Node) readCheckpoint(id string) (*shimCheckpoint, error) {
 	for _, root := range n.opts.RootDirectories {
 		content, err := readBounded(filepath.Join(root, shimDir, id))
@@ -262,7 +288,7 @@ func readBounded(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() // only read
+	defer file.Close() // it was only read
 	return io.ReadAll(io.LimitReader(file, maxFile))
 }
 

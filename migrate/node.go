@@ -3,81 +3,97 @@ package migrate
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
 )
 
-// Engine is what is asked of Docker Engine; docker.Engine has it.
+// maxAdoptions is how many pods are taken over side by side.
+const maxAdoptions = 8
+
+// Engine is the part of docker.Engine that the package uses.
 type Engine interface {
+	Features(ctx context.Context) (docker.Features, error)
 	InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error)
 	ListContainers(ctx context.Context, labels map[string]string) ([]container.Summary, error)
 }
 
-// Options say where things are. Engine and Store are required.
+// Options are the paths and settings. Engine and Store are required.
 type Options struct {
 	Engine Engine
 	Store  *checkpoint.Store
-	// RootDirectories are those that cri-dockerd and dockershim may have used; new checkpoints go to the first.
+	// RootDirectories are directories that cri-dockerd and dockershim may have used as root. New checkpoints go to the
+	// first one.
 	RootDirectories []string
-	// CNICacheDirs are libcni's caches that they may have used; entries go back to the first. CNICacheDir is ours.
+	// CNICacheDirs are libcni's caches that they may have used. Entries go back to the first one. CNICacheDir is our
+	// cache.
 	CNICacheDirs []string
 	CNICacheDir  string
-	// netnsDir is where network namespaces are pinned, netns.DefaultDir when empty.
+	// netnsDir is the directory of pinned network namespaces, netns.DefaultDir if empty.
 	netnsDir string
-	// LogHistory is how much of a container's output from before is converted, in bytes.
+	// LogHistory is the size of a container's old output that is converted, in bytes.
 	LogHistory int64
-	// KeepLinks leaves logs that are links to the engine's files as they are (--container-log-mode=symlink).
+	// KeepLinks keeps logs that are links to the engine's files (--container-log-mode=symlink).
 	KeepLinks bool
-	// DockerEndpoint is the engine's address: a cri-dockerd that drives the same one has to be stopped first.
+	// DockerEndpoint is the engine's address. A cri-dockerd on the same engine must be stopped first.
 	DockerEndpoint string
 }
 
-// Node is a node that changes hands. Its methods must not be called concurrently, but for Forget, which is safe at any
-// time.
+// Node is a node to migrate. Its methods must not be called concurrently, except Forget, which is safe at any time.
 type Node struct {
 	opts Options
 }
 
-// New makes it and touches nothing.
+// New returns a Node and changes nothing.
 func New(opts Options) *Node { return &Node{opts: opts} }
 
-// Adopt takes over what is in a list of the engine's containers and is not ours yet. It fails when a pod cannot be
-// recorded (a disk is full, say): that pod must not be shown, because it would be without an address and its kubelet
-// would replace it. While a cri-dockerd runs on this engine nothing is touched.
+// Adopt takes over the foreign pods in a list of the engine's containers. It fails if a pod cannot be recorded, for
+// example on a full disk. That pod must not be shown without an address, because its kubelet would replace it. While a
+// cri-dockerd runs on this engine, Adopt changes nothing.
 func (n *Node) Adopt(ctx context.Context, list []container.Summary) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "migrate"))
-	plan, err := n.plan(ctx, list)
-	if err != nil {
+	ids, err := n.unknown(ctx, list)
+	if err != nil || len(ids) == 0 {
 		return err
 	}
-	if len(plan.pods) == 0 {
-		return nil
-	}
 	if pid := n.peer(); pid != 0 {
-		log.G(ctx).WithFields(log.Fields{"pid": pid, "pods": len(plan.pods)}).
+		if n.unrecorded(ctx, list) {
+			return fmt.Errorf("showing pods of cri-dockerd without their addresses: %w", errPeer(pid))
+		}
+		log.G(ctx).WithFields(log.Fields{"pid": pid, "pods": len(ids)}).
 			Warn("leaving pods of a running cri-dockerd alone, stop it and start criadapter again to take them over")
 		return nil
+	}
+	plan, err := n.plan(ctx, ids)
+	if err != nil {
+		return err
 	}
 	return n.apply(ctx, plan)
 }
 
-// Plan is what Adopt would do now.
+// Plan returns what Adopt would do now.
 func (n *Node) Plan(ctx context.Context) (*Plan, error) {
 	list, err := n.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := n.plan(ctx, list)
+	ids, err := n.unknown(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := n.plan(ctx, ids)
 	if err == nil {
 		plan.peer = n.peer()
 	}
 	return plan, err
 }
 
-// Apply does what a plan says.
+// Apply executes a plan.
 func (n *Node) Apply(ctx context.Context, plan *Plan) error {
 	if plan.peer != 0 {
 		return errPeer(plan.peer)
@@ -85,10 +101,14 @@ func (n *Node) Apply(ctx context.Context, plan *Plan) error {
 	return n.apply(log.WithLogger(ctx, log.L.WithField("component", "migrate")), plan)
 }
 
+// apply takes pods over side by side: each of them waits for the disk several times.
 func (n *Node) apply(ctx context.Context, plan *Plan) error {
-	var errs []error
-	for _, pod := range plan.pods {
-		errs = append(errs, n.adopt(ctx, pod))
+	errs := make([]error, len(plan.pods))
+	var group errgroup.Group
+	group.SetLimit(maxAdoptions)
+	for i, pod := range plan.pods {
+		group.Go(func() error { errs[i] = n.adopt(ctx, pod); return nil })
 	}
+	_ = group.Wait() // errs has the errors
 	return errors.Join(errs...)
 }

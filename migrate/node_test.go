@@ -4,12 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -36,9 +41,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	store, err := checkpoint.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	f := &fixture{t: t, engine: dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"app:1"}}}})}
 	t.Cleanup(func() { f.engine.Close() })
 	f.opts = Options{
@@ -56,9 +59,7 @@ func (f *fixture) container(name string, labels map[string]string, host *contain
 	id, err := f.engine.CreateContainer(f.t.Context(), docker.ContainerSpec{
 		Name: name, Config: &container.Config{Image: "app:1", Labels: labels, Hostname: "web", OpenStdin: true}, Host: host,
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	return id
 }
 
@@ -80,50 +81,36 @@ func (f *fixture) member(sandbox string) string {
 func (f *fixture) checkpoint(root int, id string, c *shimCheckpoint) {
 	f.t.Helper()
 	content, err := json.Marshal(c)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	path := filepath.Join(f.opts.RootDirectories[root], shimDir, id)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	testutil.WriteFile(f.t, path, string(content))
 }
 
 func (f *fixture) plan() *Plan {
 	f.t.Helper()
 	plan, err := f.node.Plan(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	return plan
 }
 
 func (f *fixture) adopt() {
 	f.t.Helper()
 	list, err := f.node.list(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if err := f.node.Adopt(f.t.Context(), list); err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
+	testutil.Must(f.t, f.node.Adopt(f.t.Context(), list))
 }
 
 func (f *fixture) record(id string) (checkpoint.Record, *runtimeapi.PodSandboxConfig) {
 	f.t.Helper()
 	record, err := f.opts.Store.Load(f.t.Context(), id)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	config := &runtimeapi.PodSandboxConfig{}
-	if err := protojson.Unmarshal(record.Config, config); err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, protojson.Unmarshal(record.Config, config))
 	return record, config
 }
 
-// bound is a sandbox with a port of the host, as the engine is told.
+// bound is the engine's configuration of a sandbox with a port of the host.
 func bound() *container.HostConfig {
 	return &container.HostConfig{NetworkMode: "none", Resources: container.Resources{CgroupParent: "/kubepods/podu"}, PortBindings: network.PortMap{
 		network.MustParsePort("80/tcp"): {{HostIP: netip.MustParseAddr("127.0.0.1"), HostPort: "8080"}},
@@ -162,9 +149,7 @@ func TestAPodOfDockershim(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", config, want)
 	}
 	inside := &runtimeapi.ContainerConfig{}
-	if err := protojson.Unmarshal(record.Containers[app].Config, inside); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, protojson.Unmarshal(record.Containers[app].Config, inside))
 	if inside.GetMetadata().GetAttempt() != 5 || inside.GetLogPath() != "app/5.log" || !inside.GetStdin() {
 		t.Errorf("the container is recorded as %v", inside)
 	}
@@ -220,6 +205,67 @@ func TestNetworksOfThePods(t *testing.T) {
 	}
 }
 
+func TestRuntimesOfThePods(t *testing.T) {
+	const other = "io.containerd.runc.v2"
+	for runtime, handler := range map[string]string{"": "", "runc": "", other: other} {
+		f := newFixture(t)
+		id := f.sandbox(&container.HostConfig{NetworkMode: "none", Runtime: runtime})
+		f.adopt()
+		if record, _ := f.record(id); record.RuntimeHandler != handler || record.Runtime != runtime {
+			t.Errorf("%q: recorded the runtime %q of handler %q", runtime, record.Runtime, record.RuntimeHandler)
+		}
+	}
+}
+
+func TestPIDNamespacesOfThePods(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mode func(sandbox, app string) string
+		want runtimeapi.NamespaceMode
+	}{
+		"the sandbox's":           {func(sandbox, _ string) string { return sandbox }, runtimeapi.NamespaceMode_POD},
+		"of a debugged container": {func(_, app string) string { return app }, runtimeapi.NamespaceMode_CONTAINER},
+	} {
+		f := newFixture(t)
+		id := f.sandbox(bound())
+		app := f.member(id)
+		f.container("k8s_second_web_shop_u_0", map[string]string{
+			translate.LabelKind: translate.LabelKindContainer, translate.LabelSandboxID: id,
+		}, &container.HostConfig{PidMode: container.PidMode("container:" + tc.mode(id, app))})
+		f.adopt()
+		_, config := f.record(id)
+		if got := config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid(); got != tc.want {
+			t.Errorf("%s: recorded as %v", name, got)
+		}
+	}
+}
+
+func TestManyPodsAtOnce(t *testing.T) {
+	f := newFixture(t)
+	results := filepath.Join(f.opts.CNICacheDirs[0], "results")
+	if err := os.Mkdir(results, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]string{}
+	for i := range 3 * maxAdoptions {
+		name := fmt.Sprint("web", i)
+		id := f.container("k8s_POD_"+name+"_shop_u_0", map[string]string{
+			translate.LabelKind: translate.LabelKindSandbox, translate.LabelContainerName: "POD",
+		}, bound())
+		ids[id] = name
+		testutil.WriteFile(t, filepath.Join(results, "pods-"+id+"-eth0"),
+			`{"kind":"cniCacheV1","containerId":"`+id+`","networkName":"pods","config":"e30="}`)
+	}
+	f.adopt()
+	for id, name := range ids {
+		if record, _ := f.record(id); record.Name != name || record.Network.Config != "pods" {
+			t.Errorf("%s is recorded as %+v", name, record)
+		}
+		if _, err := os.Stat(filepath.Join(f.opts.CNICacheDir, "results", "pods-"+id+"-eth0")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAPodOfWhichOnlyTheCheckpointIsLeft(t *testing.T) {
 	f := newFixture(t)
 	id := strings.Repeat("0123456789abcdef", 4)
@@ -230,9 +276,7 @@ func TestAPodOfWhichOnlyTheCheckpointIsLeft(t *testing.T) {
 	if record.Name != "gone" || record.Namespace != "shop" || record.NetnsPath == "" {
 		t.Errorf("recorded %+v", record)
 	}
-	if err := f.node.Forget(id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, f.node.Forget(id))
 	entries, err := os.ReadDir(filepath.Join(f.opts.RootDirectories[0], shimDir))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left are %v, %v", entries, err)
@@ -264,9 +308,7 @@ func TestAnEngineThatCannotInspect(t *testing.T) {
 	f := newFixture(t)
 	f.sandbox(bound())
 	list, err := f.node.list(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, tc := range []struct{ fails, want error }{
 		{errdefs.ErrUnavailable, errdefs.ErrUnavailable}, // all are tried again
 		{errdefs.ErrInternal, nil},                       // the one is left
@@ -276,6 +318,121 @@ func TestAnEngineThatCannotInspect(t *testing.T) {
 		if err := New(opts).Adopt(t.Context(), list); !errors.Is(err, tc.want) {
 			t.Errorf("with %v: got %v", tc.fails, err)
 		}
+	}
+}
+
+const asPeer = "CRIADAPTER_TEST_AS_PEER"
+
+// TestMain is cri-dockerd in the process that startPeer starts.
+func TestMain(m *testing.M) {
+	if os.Getenv(asPeer) != "" {
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends it
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// startPeer starts a process that looks as a cri-dockerd that drives this engine.
+func (f *fixture) startPeer() (stop func()) {
+	f.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	program := filepath.Join(f.t.TempDir(), peerProgram)
+	content, err := os.ReadFile(self)
+	if err == nil {
+		err = os.WriteFile(program, content, 0o755)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	peer := exec.Command(program, peerEndpointFlag, f.opts.DockerEndpoint)
+	peer.Env = append(os.Environ(), asPeer+"=1")
+	input, err := peer.StdinPipe()
+	if err == nil {
+		err = peer.Start()
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		if err := errors.Join(input.Close(), peer.Wait()); err != nil {
+			f.t.Error(err)
+		}
+	})
+	f.t.Cleanup(stop)
+	return stop
+}
+
+// Beside a running cri-dockerd, recorded pods are served. Pods that a kubelet would replace are not shown.
+func TestBesideARunningCRIDockerd(t *testing.T) {
+	f := newFixture(t)
+	f.opts.DockerEndpoint = "unix://" + filepath.Join(t.TempDir(), "docker.sock")
+	f.node = New(f.opts)
+	stop := f.startPeer()
+	list := func() []container.Summary {
+		list, err := f.node.list(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	id := f.sandbox(bound())
+	f.adopt() // a sandbox that does not run is no matter
+	if err := f.engine.StartContainer(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	err := f.node.Adopt(t.Context(), list())
+	if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "cri-dockerd runs") {
+		t.Errorf("with a running pod: %v", err)
+	}
+	stop()
+	f.adopt()
+	app := f.member(id)
+	f.startPeer()
+	f.adopt()
+	if record, _ := f.record(id); len(record.Containers) != 0 {
+		t.Errorf("its container %s is taken over beside it: %v", app, record.Containers)
+	}
+}
+
+// broken is an engine that cannot inspect one container.
+type broken struct {
+	Engine
+	id      string
+	inspect func(ctx context.Context) error
+}
+
+func (b broken) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
+	if id == b.id {
+		return nil, b.inspect(ctx)
+	}
+	return b.Engine.InspectContainer(ctx, id)
+}
+
+// TestAPodWithABrokenContainer wants the pod taken over, and handed back. The kubelet would replace a pod without a
+// record.
+func TestAPodWithABrokenContainer(t *testing.T) {
+	for name, inspect := range map[string]func(context.Context) error{
+		"that the engine cannot describe": func(context.Context) error { return errdefs.ErrInternal },
+		"that hangs":                      func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				id := f.sandbox(bound())
+				f.opts.Engine = broken{f.engine, f.member(id), inspect}
+				f.node = New(f.opts)
+				f.adopt()
+				if record, _ := f.record(id); len(record.Containers) != 0 {
+					t.Errorf("recorded %+v", record)
+				}
+				if plan, err := f.node.PlanReturn(t.Context()); err != nil || len(plan.pods) != 1 {
+					t.Errorf("handed back: %+v, %v", plan, err)
+				}
+			})
+		})
 	}
 }
 

@@ -10,24 +10,25 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// The flags of cri-dockerd v0.4.3 that say which engine it drives.
+// The flags of cri-dockerd v0.4.3 that name its engine.
 const (
 	peerProgram      = "cri-dockerd"
 	peerEndpointFlag = "--docker-endpoint"
 	peerEndpoint     = "unix:///var/run/docker.sock"
 )
 
-// errPeer is the error of what cannot be done while a cri-dockerd runs.
+// errPeer says that a cri-dockerd still runs.
 func errPeer(pid int) error {
-	return fmt.Errorf("cri-dockerd runs on this engine (process %d): stop the kubelet and it first: %w", pid, errdefs.ErrFailedPrecondition)
+	return fmt.Errorf("cri-dockerd runs on this engine (process %d): stop the kubelet and it first: %w",
+		pid, errdefs.ErrUnavailable)
 }
 
-// peer returns the process of a cri-dockerd that drives our engine, 0 for none. It looks at the processes, because to
-// connect to a socket that systemd listens on would start it.
+// peer returns the process of a cri-dockerd on our engine, 0 for none. It reads the list of processes, because a
+// connection to systemd's socket would start cri-dockerd.
 func (n *Node) peer() int {
 	programs, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is valid
 	for _, program := range programs {
-		// Where criadapter bears its name, by a link, the kernel still tells the file.
+		// If criadapter runs under its name by a link, the kernel still has the name of the file.
 		target, err := os.Readlink(program)
 		if err != nil || strings.TrimSuffix(filepath.Base(target), " (deleted)") != peerProgram {
 			continue
@@ -44,7 +45,7 @@ func (n *Node) peer() int {
 	return 0
 }
 
-// drives reports whether cri-dockerd with these arguments drives the engine of that address.
+// drives reports whether cri-dockerd with these arguments uses the engine at that address.
 func drives(args []string, endpoint string) bool {
 	driven := peerEndpoint
 	for i, arg := range args {
@@ -57,7 +58,7 @@ func drives(args []string, endpoint string) bool {
 	return socketOf(driven) == socketOf(endpoint)
 }
 
-// socketOf makes one path of the two that every node has for /run.
+// socketOf maps /var/run to /run, which are one directory.
 func socketOf(endpoint string) string {
 	path := strings.TrimPrefix(endpoint, "unix://")
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {

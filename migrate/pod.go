@@ -21,42 +21,44 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// Words for podPlan.network that are no CNI network's.
+// Values of podPlan.network for pods without a CNI network.
 const (
 	networkHost   = "host"
 	networkDocker = "docker"
 	networkCNI    = "cni"
 )
 
-// seen is what was found of one pod.
+// seen has the facts about one pod.
 type seen struct {
 	id string
-	// sandbox is nil when the engine has no such container (any more).
+	// sandbox is nil if the engine has no such container.
 	sandbox    *container.InspectResponse
 	containers []seenContainer
-	// record is ours, nil for none.
+	// record is our record, nil for none.
 	record *checkpoint.Record
-	// shim is cri-dockerd's checkpoint, nil for none, and shimErr why it cannot be used.
+	// shim is cri-dockerd's checkpoint, nil for none. shimErr is why it cannot be used.
 	shim    *shimCheckpoint
 	shimErr error
-	// attachment is in libcni's cache, nil for none.
+	// attachment is the entry in libcni's cache, nil for none.
 	attachment *cni.Attachment
-	// addresses are those in the pod's namespace, and addressErr why that could not be visited.
+	// addresses are the addresses in the pod's namespace. addressErr is why they could not be read.
 	addresses  []string
 	addressErr error
 	// resolvConf is the sandbox's resolv.conf.
 	resolvConf string
+	// defaultRuntime is the engine's.
+	defaultRuntime string
 }
 
 // seenContainer is a container of another shim in the pod.
 type seenContainer struct {
 	inspect *container.InspectResponse
-	// linked says that its log is a link to the engine's file, of which the engine has kept bytes.
+	// linked says that its log is a link to the engine's file, which has kept bytes.
 	linked bool
 	kept   int64
 }
 
-// plan decides what to do with a pod. It returns nil where that is nothing.
+// plan plans the migration of a pod. It returns nil if there is nothing to do.
 func (s *seen) plan(netnsDir string, keepLinks bool) (*podPlan, error) {
 	pod := &podPlan{id: s.id, containers: len(s.containers), running: isRunning(s.sandbox)}
 	if s.record != nil {
@@ -85,7 +87,7 @@ func (s *seen) plan(netnsDir string, keepLinks bool) (*podPlan, error) {
 	return pod, nil
 }
 
-// add records a container and notes its log.
+// add records a container and adds its log.
 func (p *podPlan) add(c seenContainer, keepLinks bool) error {
 	kept, ok := p.record.Containers[c.inspect.ID]
 	if !ok {
@@ -110,7 +112,7 @@ func (p *podPlan) add(c seenContainer, keepLinks bool) error {
 	return nil
 }
 
-// newRecord makes the record of a pod that has none.
+// newRecord makes the record of a pod without one.
 func (s *seen) newRecord(pod *podPlan, netnsDir string) error {
 	if s.shimErr != nil {
 		pod.notes = append(pod.notes, fmt.Sprintf("cri-dockerd's checkpoint is not used: %v", s.shimErr))
@@ -129,8 +131,9 @@ func (s *seen) newRecord(pod *podPlan, netnsDir string) error {
 		Phase: checkpoint.PhaseReady, Config: raw,
 	}
 	if s.sandbox != nil {
-		pod.record.CreatedAt, _ = time.Parse(time.RFC3339Nano, s.sandbox.Created) // zero is unknown
+		pod.record.CreatedAt, _ = time.Parse(time.RFC3339Nano, s.sandbox.Created) // zero means unknown
 	}
+	pod.record.RuntimeHandler, pod.record.Runtime = s.runtime()
 	s.connect(pod)
 	if pod.network != networkHost && pod.network != networkDocker {
 		pod.record.NetnsPath = netns.PodPin(netnsDir, s.id)
@@ -139,6 +142,19 @@ func (s *seen) newRecord(pod *podPlan, netnsDir string) error {
 		}
 	}
 	return nil
+}
+
+// runtime returns the sandbox's runtime and the handler for it. cri-dockerd gives all containers of a pod the sandbox's
+// runtime. The handler of the engine's default runtime is empty.
+func (s *seen) runtime() (handler, runtime string) {
+	if s.sandbox == nil || s.sandbox.HostConfig == nil {
+		return "", ""
+	}
+	runtime = s.sandbox.HostConfig.Runtime
+	if runtime != s.defaultRuntime {
+		handler = runtime
+	}
+	return handler, runtime
 }
 
 // connect records the pod's network.
@@ -174,7 +190,8 @@ func networkOf(network *checkpoint.Network, otherwise string) string {
 	return network.Config
 }
 
-// networkMode is how cri-dockerd has connected the pod: it gives those that a plugin connects no network of the engine.
+// networkMode is cri-dockerd's network of the pod. For a pod that a plugin connects, cri-dockerd tells the engine to
+// use no network.
 func (s *seen) networkMode() string {
 	switch {
 	case s.sandbox == nil && s.shim != nil && s.shim.Data.HostNetwork:
@@ -192,7 +209,7 @@ func (s *seen) networkMode() string {
 	}
 }
 
-// config rebuilds what the client sent for the pod.
+// config rebuilds the client's configuration of the pod.
 func (s *seen) config() (*runtimeapi.PodSandboxConfig, error) {
 	if s.sandbox == nil {
 		return s.lostConfig(), nil
@@ -221,7 +238,7 @@ func (s *seen) config() (*runtimeapi.PodSandboxConfig, error) {
 	return config, nil
 }
 
-// lostConfig is that of a pod of which only the checkpoint is left.
+// lostConfig is the configuration of a pod with a checkpoint alone.
 func (s *seen) lostConfig() *runtimeapi.PodSandboxConfig {
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: s.shim.Name, Namespace: s.shim.Namespace},
@@ -248,14 +265,15 @@ func (s *seen) namespaces() *runtimeapi.NamespaceOption {
 		}
 	}
 	for _, c := range s.containers {
-		if c.inspect.HostConfig != nil && c.inspect.HostConfig.PidMode.IsContainer() && options.Pid == runtimeapi.NamespaceMode_CONTAINER {
+		shared := c.inspect.HostConfig != nil && c.inspect.HostConfig.PidMode.Container() == s.id
+		if shared && options.Pid == runtimeapi.NamespaceMode_CONTAINER {
 			options.Pid = runtimeapi.NamespaceMode_POD
 		}
 	}
 	return options
 }
 
-// ports are those of the checkpoint, and without one those that the engine was told.
+// ports returns the port mappings of the checkpoint. Without a checkpoint, it returns the engine's port mappings.
 func (s *seen) ports() []*runtimeapi.PortMapping {
 	if s.shim != nil {
 		return s.shim.ports()
@@ -269,7 +287,7 @@ func (s *seen) ports() []*runtimeapi.PortMapping {
 		for _, binding := range bindings {
 			host, err := strconv.ParseUint(binding.HostPort, 10, 16)
 			if err != nil || !known {
-				continue // a range, which is no pod's
+				continue // a pod has no port ranges
 			}
 			mapping := &runtimeapi.PortMapping{Protocol: runtimeapi.Protocol(protocol), ContainerPort: int32(port.Num()), HostPort: int32(host)}
 			if binding.HostIP.IsValid() && !binding.HostIP.IsUnspecified() {
@@ -282,7 +300,7 @@ func (s *seen) ports() []*runtimeapi.PortMapping {
 	return ports
 }
 
-// parseResolvConf reads a resolv.conf as cri-dockerd writes it, nil when it says nothing.
+// parseResolvConf reads a resolv.conf of cri-dockerd. It returns nil for an empty one.
 func parseResolvConf(text string) *runtimeapi.DNSConfig {
 	config := &runtimeapi.DNSConfig{}
 	for line := range strings.Lines(text) {

@@ -12,7 +12,7 @@ import (
 	"github.com/docker/go-units"
 )
 
-// Print writes what a plan would do, a pod a line.
+// Print writes the plan, one pod per line.
 func (p *Plan) Print(to io.Writer) error {
 	containers, count := 0, 0
 	for _, pod := range p.pods {
@@ -49,14 +49,14 @@ func stateName(running bool) string {
 	return "not ready"
 }
 
-// crowded reports whether free space bounds the history of a log.
+// crowded reports whether free space reduced the history of a log.
 func (p *Plan) crowded() bool {
 	return slices.ContainsFunc(p.pods, func(pod *podPlan) bool {
 		return slices.ContainsFunc(pod.logs, func(l *logPlan) bool { return l.crowded })
 	})
 }
 
-// logsText says how much of each log is converted, and of how much.
+// logsText says how much of each log is converted.
 func logsText(logs []*logPlan) string {
 	var texts []string
 	for _, l := range logs {
@@ -69,7 +69,7 @@ func logsText(logs []*logPlan) string {
 	return cmp.Or(strings.Join(texts, ", "), "-")
 }
 
-// printer keeps the first error.
+// printer records the first error.
 type printer struct {
 	to  io.Writer
 	err error
@@ -82,7 +82,7 @@ func (p *printer) line(format string, values ...any) {
 
 func (p *printer) table(header string, fill func(row func(...any))) {
 	table := tabwriter.NewWriter(p.to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, header) // Flush has its error
+	fmt.Fprintln(table, header) // Flush returns its error
 	fill(func(cells ...any) {
 		texts := make([]string, len(cells))
 		for i, cell := range cells {

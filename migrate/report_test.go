@@ -3,6 +3,8 @@ package migrate
 import (
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // Where the disk has no room for a log's history, the plan says why so little of it is converted.
@@ -18,9 +20,8 @@ func TestPlanSaysThatFreeSpaceBoundsHistory(t *testing.T) {
 		logs := []*logPlan{{container: "app", kept: 100}, {container: "silent"}}
 		tc.space.grant(logs, 1<<20)
 		var out strings.Builder
-		if err := (&Plan{pods: []*podPlan{{name: "default/web", id: "0123456789abcdef", logs: logs}}}).Print(&out); err != nil {
-			t.Fatal(err)
-		}
+		plan := Plan{pods: []*podPlan{{name: "default/web", id: "0123456789abcdef", logs: logs}}}
+		testutil.Must(t, plan.Print(&out))
 		if said := strings.Contains(out.String(), "free space bounds how much of the logs is converted: 20 % of their file system"); said != tc.said {
 			t.Errorf("%s: %s", name, out.String())
 		}

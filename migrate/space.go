@@ -1,16 +1,16 @@
 package migrate
 
-// minFree is which part of a file system the conversion of logs leaves free: a kubelet begins to evict pods at a tenth,
-// and to delete images at 15 %.
+// minFree is the part of a file system that the conversion of logs leaves free. A kubelet begins to evict pods at a
+// tenth, and to delete images at 15 %.
 const minFree = 0.2
 
-// space is a file system, in bytes.
+// space is the size of a file system, in bytes.
 type space struct {
 	total, free int64
 }
 
-// grant bounds how much history is converted: of each log at most limit, of all together what the file system can
-// take. Where that is not enough each gets the same part of what it wants.
+// grant bounds the converted history: at most limit of each log, and in sum the free space of the file system. If that
+// is not enough, each log gets the same fraction.
 func (s space) grant(logs []*logPlan, limit int64) {
 	var wanted int64
 	for _, l := range logs {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The engine gives a sandbox that somebody starts again another address on its
-// bridge. There is no pinned namespace that holds the first one.
+// The engine gives a sandbox that is started again another address on its bridge. No pinned namespace holds the first
+// one.
 func TestBridgedPodThatWasStartedAgainHasItsNewAddress(t *testing.T) {
 	onNode(t, withBridge, func(n *node) {
 		const first, second = "172.17.0.9", "172.17.0.23"

@@ -151,7 +151,7 @@ func (s *Service) Restore(ctx context.Context, dir string, config *runtimeapi.Po
 	return id, containers, nil
 }
 
-// checkNames compares the containers of a checkpoint with those that are asked for.
+// checkNames compares the containers of a checkpoint with the requested ones.
 func checkNames(dir string, configs []*runtimeapi.ContainerConfig) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("checkpoint_path: %q is no absolute path: %w", dir, errdefs.ErrInvalidArgument)

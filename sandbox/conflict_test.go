@@ -27,7 +27,7 @@ func (n *node) before(other func(docker.ContainerSpec) docker.ContainerSpec) (id
 	return id
 }
 
-// The answer to an earlier create was lost: nobody has its id.
+// The answer to an earlier create was lost, so no client has its id.
 func TestLeftoverOfALostCreateIsReplaced(t *testing.T) {
 	for name, isRunning := range map[string]bool{"created": false, "running": true} {
 		t.Run(name, func(t *testing.T) {

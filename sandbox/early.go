@@ -2,36 +2,21 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/containerd/errdefs"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
 // A sandbox's network namespace exists when the engine's start is not half done (45 of 100 ms on Docker 20.10), and CNI
-// ADD needs no more than that. So the pod is joined as soon as its first process is there: the process is found in the
-// container's cgroup, and its namespace pinned and joined while the engine goes on. Where nothing is found the pod is
-// joined after the start.
+// ADD needs only that. So the pod is joined as soon as its first process exists: it is found in the container's cgroup,
+// and its namespace is pinned and joined while the engine goes on. Where nothing is found, the pod is joined after the
+// start.
 
-// Cgroups tells where the processes of a container are listed; *stats.Collector does.
-type Cgroups interface {
-	// ProcsFile returns the file that lists the processes of a container that is
-	// about to start, empty when that is not known.
-	ProcsFile(driver, parent, id string) string
-	// ParentDirs returns the directories of the cgroup that is a container's parent, by controller of version 1, or
-	// under "" for version 2; none where they cannot be seen.
-	ParentDirs(driver, parent string) map[string]string
-}
-
-// The kernel does not report when a namespace is made, so it is looked for, with a pause between two looks that grows
-// with the time waited: a pod is joined late by a small part of what its start took anyway, and pods that wait for a
-// hanging engine cost it next to nothing.
+// The kernel does not report new namespaces, so they are polled. The pause grows with the time waited: it delays a pod
+// by a small part of its start. Pods that wait for a hanging engine cost next to nothing.
 const (
 	minLookPause  = time.Millisecond
 	maxLookPause  = 100 * time.Millisecond
@@ -50,47 +35,29 @@ type earlyJoin struct {
 	joined  joined // set before done is closed
 }
 
-// joinEarly begins to join a pod. noted is closed when its intent is on disk, before which nothing may be held for it.
-// The caller ends the looking with startReturned, and must wait.
-func (h containerHolder) joinEarly(ctx context.Context, p *pending, noted <-chan struct{}) *earlyJoin {
+// joinEarly begins to join a pod whose processes will be listed in file. An empty file is none: the pod is not joined
+// early. saved is closed when the pod's intent is on disk, before which nothing may be held for it. The caller ends the
+// looking with startReturned, and must call wait or giveUp.
+func joinEarly(ctx context.Context, file string, saved <-chan struct{},
+	join func(context.Context, int) joined) *earlyJoin {
 	e := &earlyJoin{cancel: func() {}, started: make(chan struct{}), done: make(chan struct{})}
-	file := h.procsFile(p)
 	if file == "" {
 		close(e.done)
 		return e
 	}
 	ctx, e.cancel = context.WithCancel(ctx)
-	path, pod := p.record.NetnsPath, cniPod(p.record, p.config)
 	go func() {
 		defer close(e.done)
 		select {
-		case <-noted:
+		case <-saved:
 		case <-e.started:
 			return
 		}
 		if pid := e.look(ctx, file); pid != 0 {
-			e.joined = h.s.join(ctx, path, pod, pid)
+			e.joined = join(ctx, pid)
 		}
 	}()
 	return e
-}
-
-// procsFile is where the pod's processes will be listed, empty for a pod that is not joined early: its interface must
-// not come before the sysctls that say what a new interface is like.
-func (h containerHolder) procsFile(p *pending) string {
-	if h.s.opts.Cgroups == nil || h.s.opts.EngineBridge || usesHostNetwork(p.config) || setsNetwork(p.config.GetLinux()) {
-		return ""
-	}
-	return h.s.opts.Cgroups.ProcsFile(p.cgroupDriver, p.cgroupParent, p.record.SandboxID)
-}
-
-func setsNetwork(linux *runtimeapi.LinuxPodSandboxConfig) bool {
-	for name := range linux.GetSysctls() {
-		if strings.HasPrefix(name, "net") {
-			return true
-		}
-	}
-	return false
 }
 
 // look waits for a process with a network namespace of its own, and returns 0
@@ -131,25 +98,4 @@ func (e *earlyJoin) wait() joined {
 func (e *earlyJoin) giveUp() joined {
 	e.cancel()
 	return e.wait()
-}
-
-// joinPod completes what joinEarly has started, or joins the pod now.
-func (h containerHolder) joinPod(ctx context.Context, p *pending) error {
-	early := p.container.early
-	p.container.early = nil
-	j := early.wait()
-	if j.handle == nil { // nothing was found in time, or it has ended meanwhile
-		j = h.s.join(ctx, p.record.NetnsPath, cniPod(p.record, p.config), p.container.inspect.State.Pid)
-		h.s.keep(p, j)
-		return j.err
-	}
-	h.s.keep(p, j)
-	if j.err != nil {
-		return j.err
-	}
-	same, err := j.handle.SameAs(p.container.inspect.State.Pid)
-	if err == nil && !same {
-		err = fmt.Errorf("the sandbox is not in the network namespace that its first process was in: %w", errdefs.ErrInternal)
-	}
-	return err
 }

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // While the engine hangs, pods wait for the network namespaces of their
@@ -24,9 +26,7 @@ func TestLookingForANamespaceCostsLittle(t *testing.T) {
 		t.Run(during.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "cgroup.procs")
-				if err := os.WriteFile(file, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, os.WriteFile(file, nil, 0o600))
 				looks := countOpens(t, file)
 				e := &earlyJoin{started: make(chan struct{})}
 				go func() { time.Sleep(during); e.startReturned() }()
@@ -70,9 +70,7 @@ func TestNamespaceIsFoundSoon(t *testing.T) {
 func countOpens(t *testing.T, file string) func() int {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	// Equal events in a row are merged, so closings are counted beside openings.
 	if _, err := unix.InotifyAddWatch(fd, file, unix.IN_OPEN|unix.IN_CLOSE_NOWRITE); err != nil {

@@ -119,7 +119,7 @@ func TestEarlyJoinIsUndoneWhenTheStartFails(t *testing.T) {
 	}
 }
 
-// A pod is not joined before its intent is on disk, or a crash would leave an address that nobody knows of.
+// A pod is not joined before its intent is on disk. Otherwise a crash would leave an address without a record.
 func TestPodIsNotJoinedBeforeItsIntentIsKept(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.showProcesses(time.Second, onlyItsOwn)

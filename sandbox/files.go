@@ -13,11 +13,11 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// nodeFiles are the node's files that a pod gets a copy of where it has no own.
+// nodeFiles are the node's files that a pod gets a copy of by default.
 type nodeFiles struct{ resolvConf, resolvedResolvConf, hosts string }
 
-// Files keeps each pod's resolv.conf, hosts and hostname, which the engine does not provide for a container without a
-// network of its making. They are complete before the pod's first container exists and are mounted into each of them.
+// Files keeps each pod's resolv.conf, hosts and hostname: the engine makes them only for containers on its own
+// networks. They are complete before the pod's first container exists and are mounted into each of them.
 type Files struct {
 	dir  string
 	node nodeFiles
@@ -117,7 +117,7 @@ func (f *Files) remove(sandboxID string) error {
 func (f *Files) resolvConf(config *runtimeapi.PodSandboxConfig) ([]byte, error) {
 	dns := config.GetDnsConfig()
 	if len(dns.GetServers())+len(dns.GetSearches())+len(dns.GetOptions()) == 0 {
-		return f.nodeResolvConf(usesHostNetwork(config))
+		return f.nodeResolvConf(translate.UsesHostNetwork(config))
 	}
 	var b bytes.Buffer
 	for _, server := range dns.GetServers() {
@@ -149,7 +149,7 @@ func (f *Files) nodeResolvConf(onHostNetwork bool) ([]byte, error) {
 
 // hosts is the node's file on the host's network, else one for the pod.
 func (f *Files) hosts(config *runtimeapi.PodSandboxConfig, ips []string) ([]byte, error) {
-	if usesHostNetwork(config) {
+	if translate.UsesHostNetwork(config) {
 		return readOptional(f.node.hosts)
 	}
 	name, err := hostname(config)
@@ -169,9 +169,9 @@ func (f *Files) hosts(config *runtimeapi.PodSandboxConfig, ips []string) ([]byte
 	return b.Bytes(), nil
 }
 
-// hostname is the node's on the host's network, and for a pod without one the pod's name, cut to what the kernel takes.
+// hostname is the node's on the host's network. A pod without one gets its name, cut to the kernel's limit.
 func hostname(config *runtimeapi.PodSandboxConfig) (string, error) {
-	if usesHostNetwork(config) {
+	if translate.UsesHostNetwork(config) {
 		name, err := os.Hostname()
 		if err != nil {
 			return "", fmt.Errorf("reading the node's host name: %w", err)

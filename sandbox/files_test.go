@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // ownHosts is how each pod's hosts file begins.
@@ -30,9 +31,7 @@ func newFiles(t *testing.T, resolvConf, resolved, hosts string) *Files {
 		if content == "" {
 			continue
 		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	return f
 }
@@ -55,9 +54,7 @@ func TestFilesOfAPod(t *testing.T) {
 		nodeHosts  = "127.0.0.1 localhost node\n"
 	)
 	nodeName, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	full := &runtimeapi.DNSConfig{
 		Servers:  []string{"10.0.0.10", "2001:db8::10"},
 		Searches: []string{"default.svc.cluster.local", "svc.cluster.local"},
@@ -112,15 +109,11 @@ func TestFilesOfAPod(t *testing.T) {
 			if f.complete("id") || f.Of("id") != (translate.HostFiles{}) {
 				t.Error("there are files before they are written")
 			}
-			if err := f.write("id", tt.config); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, f.write("id", tt.config))
 			if !f.complete("id") {
 				t.Error("not complete")
 			}
-			if err := f.writeHosts("id", tt.config, tt.ips); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, f.writeHosts("id", tt.config, tt.ips))
 			paths := f.Of("id")
 			requireFile(t, paths.ResolvConf, tt.wantResolv)
 			requireFile(t, paths.Hosts, tt.wantHosts)
@@ -137,43 +130,33 @@ func TestFilesOfAPod(t *testing.T) {
 	}
 }
 
-// Containers run as any user; the directory above is nobody's business.
+// Containers run as any user. Only root may list the directory above.
 func TestFilesAreReadableByEveryUser(t *testing.T) {
 	before := syscall.Umask(0o077)
 	defer syscall.Umask(before)
 	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
-	if err := f.write("id", podConfig("web")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, f.write("id", podConfig("web")))
 	paths := f.Of("id")
 	for _, path := range []string{paths.ResolvConf, paths.Hosts, paths.Hostname} {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if info.Mode().Perm() != 0o644 {
 			t.Errorf("%s has mode %v", path, info.Mode())
 		}
 	}
 }
 
-// A container sees the mounted file, not its path: a new one in its place would be seen by nobody.
+// A container sees the mounted file, not its path: it would not see a new file in its place.
 func TestHostsFileIsWrittenInPlace(t *testing.T) {
 	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
-	if err := f.write("id", podConfig("web")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, f.write("id", podConfig("web")))
 	stat := func() fs.FileInfo {
 		info, err := os.Stat(f.Of("id").Hosts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		return info
 	}
 	before := stat()
-	if err := f.writeHosts("id", podConfig("web"), []string{"10.88.0.2"}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, f.writeHosts("id", podConfig("web"), []string{"10.88.0.2"}))
 	if !os.SameFile(before, stat()) {
 		t.Error("the hosts file was replaced")
 	}
@@ -181,9 +164,7 @@ func TestHostsFileIsWrittenInPlace(t *testing.T) {
 
 func TestFilesThatCannotBeWritten(t *testing.T) {
 	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
-	if err := os.WriteFile(f.dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(f.dir, nil, 0o600))
 	if err := f.write("id", podConfig("web")); err == nil {
 		t.Error("write succeeded without a directory")
 	}
@@ -191,9 +172,7 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 		t.Error("complete without a directory")
 	}
 	unreadable := newFiles(t, "", "", "")
-	if err := os.Mkdir(unreadable.node.resolvConf, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(unreadable.node.resolvConf, 0o700))
 	config := podConfig("web")
 	config.DnsConfig = nil
 	if err := unreadable.write("id", config); err == nil {

@@ -68,9 +68,8 @@ type node struct {
 	stopCache func()
 }
 
-// onNode runs a test on a node, in a bubble of its own: time passes only while everybody waits, synctest.Wait returns
-// when all that was begun is done or waits, and goroutines that are left at the end fail the test. bridge leaves pods
-// to the engine's own network.
+// onNode runs a test on a node, in a synctest bubble of its own. Time passes only while all goroutines wait. Goroutines
+// that are left at the end fail the test.
 func onNode(t *testing.T, mode networkMode, test func(*node)) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -84,7 +83,7 @@ func onNode(t *testing.T, mode networkMode, test func(*node)) {
 	})
 }
 
-// onEachKind is onNode for what is the same whoever holds a pod's namespaces.
+// onEachKind is onNode for each holder of a pod's namespaces.
 func onEachKind(t *testing.T, test func(*node)) {
 	t.Helper()
 	for kind, mode := range map[string]networkMode{"container": withCNI, "kernel": withKernel} {
@@ -128,8 +127,11 @@ func newNode(t *testing.T, mode networkMode) *node {
 	return n
 }
 
-func (n *node) netnsDir() string { return filepath.Join(n.dir, "netns") }
+func (n *node) netnsDir() string           { return filepath.Join(n.dir, "netns") }
+func (n *node) netnsPath(id string) string { return netns.PodPin(n.netnsDir(), id) }
+
 func (n *node) podsDir() string  { return filepath.Join(n.dir, "kernel") }
+func (n *node) usersDir() string { return n.users.dir() }
 func (n *node) storeDir() string { return filepath.Join(n.dir, "pods") }
 
 // start makes the cache and the service as a start of the program does.
@@ -267,7 +269,7 @@ func (n *node) wantState(id string, want runtimeapi.PodSandboxState) {
 	}
 }
 
-// wantRunning checks a container, or what a pod has in the place of its sandbox container.
+// wantRunning checks a container, or the namespaces of a pod without a sandbox container.
 func (n *node) wantRunning(id string, want bool) {
 	n.Helper()
 	if record, err := n.store.Load(n.Context(), id); err == nil && record.Namespaces != nil {
@@ -440,7 +442,7 @@ func (e *engine) endProcess(id string) {
 	}
 }
 
-// Features are those of an engine that has criadapter-oci where runtime says so.
+// Features adds criadapter-oci to the engine where runtime says so.
 func (e *engine) Features(ctx context.Context) (docker.Features, error) {
 	features, err := e.Engine.Features(ctx)
 	if e.runtime {
@@ -510,7 +512,7 @@ type network struct {
 	onDel func(ctx context.Context, pod cni.Pod) error
 	// keepOnError says that a failed Add could not be taken back.
 	keepOnError bool
-	// collected are the pods that each GC was told of.
+	// collected has the pods that each GC got.
 	collected [][]string
 	// deadDels counts the Dels that found no namespace.
 	deadDels int

@@ -2,22 +2,15 @@ package sandbox
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 
-	"github.com/containerd/errdefs"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/checkpoint"
-	"github.com/criadapter/criadapter/docker/translate"
-	"github.com/criadapter/criadapter/internal/cgroup"
 	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/internal/step"
 	"github.com/criadapter/criadapter/state"
@@ -34,20 +27,21 @@ import (
 //
 // An earlier version has to take pods of a later one down, so the names keep their meaning. Versions that write records
 // of schema 1 cannot remove a directory that holds more than these files.
-type kernelHolder struct{ s *Service }
-
-// defaultPodsDir is on a tmpfs.
-const defaultPodsDir = "/run/criadapter/pods"
+type kernelHolder struct {
+	opts       *Options
+	network    podNetwork
+	engineView *mountView
+}
 
 const (
-	ownerFile = "owner"
-	ipcFile   = "ipc"
-	utsFile   = "uts"
-	shmDir    = "shm"
+	ipcFile  = "ipc"
+	utsFile  = "uts"
+	userFile = "user"
+	shmDir   = "shm"
 )
 
 // Alive reports whether the namespaces of a pod without a sandbox container are alive and its /dev/shm is mounted. An
-// error means that this cannot be told now.
+// error means that the answer is unknown.
 func Alive(record checkpoint.Record) (bool, error) {
 	ns := record.Namespaces
 	if ns == nil {
@@ -64,8 +58,8 @@ func Alive(record checkpoint.Record) (bool, error) {
 	return setOf(record).Alive()
 }
 
-// hasOwnFileSystem reports whether a directory is the mount point of another file system than its parent's. In a plain
-// directory in the place of the pod's /dev/shm, containers would fill the node's /run.
+// hasOwnFileSystem reports whether a directory is the mount point of another file system than its parent's. If the
+// pod's /dev/shm were a plain directory, containers would fill the node's /run.
 func hasOwnFileSystem(dir string) (bool, error) {
 	var own, parent unix.Stat_t
 	if err := unix.Lstat(dir, &own); err != nil {
@@ -90,7 +84,7 @@ func setOf(record checkpoint.Record) netns.Set {
 }
 
 // dirOf is the directory of a pod.
-func (h kernelHolder) dirOf(id string) string { return filepath.Join(h.s.opts.podsDir, id) }
+func (h kernelHolder) dirOf(id string) string { return filepath.Join(h.opts.podsDir, id) }
 
 // namespacesOf is what a pod has there, whose record is lost.
 func (h kernelHolder) namespacesOf(id string) *checkpoint.Namespaces {
@@ -98,109 +92,6 @@ func (h kernelHolder) namespacesOf(id string) *checkpoint.Namespaces {
 	return &checkpoint.Namespaces{
 		Dir: dir, IPC: filepath.Join(dir, ipcFile), UTS: filepath.Join(dir, utsFile), Shm: filepath.Join(dir, shmDir),
 	}
-}
-
-// create implements holder. The engine never uses an id twice, and neither does chance.
-func (h kernelHolder) create(_ context.Context, p *pending) (string, error) {
-	random := make([]byte, 32)
-	_, _ = rand.Read(random) // it never fails
-	id := hex.EncodeToString(random)
-	p.record.Namespaces = h.namespacesOf(id)
-	if !p.kernel.UTS {
-		p.record.Namespaces.UTS = ""
-	}
-	if !p.kernel.IPC {
-		p.record.Namespaces.IPC, p.record.Namespaces.Shm = "", ""
-	}
-	if p.kernel.Users != nil {
-		p.record.UserNamespace = filepath.Join(p.record.Namespaces.Dir, userFile)
-	}
-	return id, nil
-}
-
-// start implements holder. What a crash leaves without a record is found by its owner, see Service.look.
-func (h kernelHolder) start(ctx context.Context, p *pending) error {
-	if err := h.makeCgroup(p); err != nil {
-		return err
-	}
-	if path := p.record.NetnsPath; path != "" {
-		p.undo.push("unpin the pod's network namespace", func(context.Context) error { return netns.Open(path).Unpin() })
-	}
-	var group errgroup.Group
-	group.Go(func() error { return h.s.opts.Store.Save(ctx, p.record) })
-	group.Go(func() error { return h.make(ctx, p) })
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	// Now that the record is there: files are found by it alone.
-	return h.s.opts.Files.write(p.record.SandboxID, p.config)
-}
-
-// make makes the pod's directory and all that is in it, and its network namespace.
-func (h kernelHolder) make(ctx context.Context, p *pending) error {
-	ns := p.record.Namespaces
-	if err := makeOwned(ns.Dir, owner{RootDirectory: h.s.opts.RootDirectory, Record: p.record}); err != nil {
-		return fmt.Errorf("making the directory of the pod's namespaces: %w", err)
-	}
-	if ns.Shm != "" {
-		if err := mountShm(ns.Shm, p.kernel.Users); err != nil {
-			return err
-		}
-	}
-	set := setOf(p.record)
-	set.Hostname, set.Sysctls = p.kernel.Hostname, p.kernel.Sysctls
-	setUsers(&set, p.kernel.Users)
-	if err := set.Make(ctx); err != nil {
-		if errdefs.IsInvalidArgument(err) {
-			return fmt.Errorf("config.linux.sysctls: %w", err)
-		}
-		return err
-	}
-	return nil
-}
-
-func mountShm(dir string, users *translate.Users) error {
-	defer step.At("pod directory: mount shm")()
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return fmt.Errorf("making the pod's /dev/shm: %w", err)
-	}
-	options := "mode=1777,size=" + strconv.Itoa(translate.ShmSize)
-	if users != nil {
-		options += fmt.Sprintf(",uid=%d,gid=%d", users.UIDs.HostID, users.GIDs.HostID)
-	}
-	if err := unix.Mount("shm", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options); err != nil {
-		return fmt.Errorf("mounting the pod's /dev/shm: %w", err)
-	}
-	return nil
-}
-
-// makeCgroup makes the pod's cgroup where nobody has: its limits are in force before there is a container.
-func (h kernelHolder) makeCgroup(p *pending) error {
-	if p.record.Cgroup == nil {
-		return nil
-	}
-	for _, dir := range h.s.opts.Cgroups.ParentDirs(p.cgroupDriver, p.cgroupParent) {
-		if err := cgroup.Make(dir); err != nil {
-			return fmt.Errorf("making the pod's cgroup of config.linux.cgroup_parent: %w", err)
-		}
-	}
-	return nil
-}
-
-// connect implements holder.
-func (h kernelHolder) connect(ctx context.Context, p *pending) error {
-	var j joined
-	j.result, j.err = h.s.opts.Network.Add(ctx, cniPod(p.record, p.config))
-	h.s.keep(p, j)
-	return j.err
-}
-
-// abandon implements holder.
-func (h kernelHolder) abandon(*pending) {}
-
-// entry implements holder.
-func (h kernelHolder) entry(ctx context.Context, p *pending) state.Pod {
-	return state.PodOf(ctx, p.record)
 }
 
 // repair implements holder: a pod that has lost a namespace does not run, and one that runs has them all.
@@ -211,7 +102,7 @@ func (h kernelHolder) stop(ctx context.Context, id string) error {
 	if err := h.remove(ctx, id); err != nil {
 		return err
 	}
-	h.s.opts.Cache.EndPod(id)
+	h.opts.Cache.EndPod(id)
 	return nil
 }
 
@@ -227,7 +118,7 @@ func (h kernelHolder) remove(_ context.Context, id string) error {
 	if err := unmountShm(ns.Shm); err != nil {
 		return err
 	}
-	if err := removeOwned(ns.Dir, h.s.opts.RootDirectory); err != nil {
+	if err := removeOwned(ns.Dir, h.opts.RootDirectory); err != nil {
 		return fmt.Errorf("removing the directory of the pod's namespaces: %w", err)
 	}
 	return nil
@@ -248,5 +139,14 @@ func unmountShm(dir string) error {
 // holds reports whether a pod of this criadapter, whose record may be lost, has a directory.
 func (h kernelHolder) holds(id string) bool {
 	found, err := readOwner(h.dirOf(id))
-	return err == nil && found.RootDirectory == h.s.opts.RootDirectory
+	return err == nil && found.RootDirectory == h.opts.RootDirectory
+}
+
+// seenByEngine reports whether the engine sees the pins of pods that have no sandbox container.
+func (h kernelHolder) seenByEngine(ctx context.Context, engine int) (bool, error) {
+	seen, err := h.engineView.sees(ctx, engine, h.network.netnsDir())
+	if err != nil || !seen {
+		return false, err
+	}
+	return h.engineView.sees(ctx, engine, h.opts.podsDir)
 }

@@ -64,7 +64,7 @@ func TestPodThatNeedsASandboxContainerHasOne(t *testing.T) {
 		},
 		"no runtime that joins": func(n *node, _ *runtimeapi.PodSandboxConfig) { n.engine.runtime = false },
 		"it is not wanted":      func(n *node, _ *runtimeapi.PodSandboxConfig) { n.opts.WithoutContainers = false },
-		"a slice that nobody has made": func(n *node, c *runtimeapi.PodSandboxConfig) {
+		"a missing slice": func(n *node, c *runtimeapi.PodSandboxConfig) {
 			n.engine.driver = systemdDriver
 			n.opts.Cgroups = parents{n.TempDir()}
 			c.Linux.CgroupParent = "/kubepods.slice/kubepods-pod1.slice"
@@ -116,11 +116,10 @@ func (n *node) rebootKernel(id string) {
 	record, err := n.store.Load(n.Context(), id)
 	n.must(err)
 	n.must(netns.Open(record.NetnsPath).Unpin())
-	n.must(kernelHolder{n.Service}.remove(n.Context(), id))
+	n.must(n.kernel.remove(n.Context(), id))
 }
 
-// After a reboot a pod is there and not ready, and gives its address back. The same goes for one namespace that somebody
-// has unpinned.
+// After a reboot, or when one of its namespaces was unpinned, a pod is not ready, and gives its address back.
 func TestPodOfTheKernelIsNotReadyAfterAReboot(t *testing.T) {
 	for name, lose := range map[string]func(*node, string){
 		"reboot":       (*node).rebootKernel,
@@ -178,7 +177,7 @@ func TestPodOfTheKernelWhoseRecordIsLost(t *testing.T) {
 }
 
 // What a crash left before there was a record is swept, and another criadapter's is not.
-func TestNamespacesOfNobodyAreSwept(t *testing.T) {
+func TestNamespacesWithoutAPodAreSwept(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		mine, theirs := n.run("mine"), n.run("theirs")
 		for _, id := range []string{mine, theirs} {
@@ -186,10 +185,10 @@ func TestNamespacesOfNobodyAreSwept(t *testing.T) {
 			n.cache.RemovePod(id)
 		}
 		n.must(n.files.remove(theirs))
-		found, err := readOwner(kernelHolder{n.Service}.dirOf(theirs))
+		found, err := readOwner(n.kernel.dirOf(theirs))
 		n.must(err)
 		found.RootDirectory = "/another"
-		n.must(writeOwner(kernelHolder{n.Service}.dirOf(theirs), found))
+		n.must(writeOwner(n.kernel.dirOf(theirs), found))
 		n.network.joined = nil // neither plugin nor cache knows them
 		n.must(n.collectOrphans(n.Context()))
 		entries, err := os.ReadDir(n.podsDir())
@@ -204,7 +203,7 @@ func TestNamespacesOfNobodyAreSwept(t *testing.T) {
 			n.Error("another criadapter's pod was removed")
 		}
 		n.must(netns.Open(n.netnsPath(theirs)).Unpin())
-		n.must(kernelHolder{n.Service}.remove(n.Context(), theirs))
+		n.must(n.kernel.remove(n.Context(), theirs))
 	})
 }
 
@@ -242,7 +241,7 @@ func TestPodOfTheKernelThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-// The kernel's own limits are in force before the first container, in a cgroup that nobody has made.
+// The kernel enforces the pod's limits before the first container, in a cgroup that criadapter makes.
 func TestCgroupIsMadeForAPodOfTheKernel(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		dir := n.TempDir()
@@ -323,7 +322,7 @@ func TestPodOfTheKernelThatCannotBeSeenGoesOn(t *testing.T) {
 		n.withoutFiles(relist)
 		n.wantState(web, ready)
 		n.wantState(other, ready)
-		owner := filepath.Join(kernelHolder{n.Service}.dirOf(web), ownerFile)
+		owner := filepath.Join(n.kernel.dirOf(web), ownerFile)
 		n.must(os.Rename(owner, owner+".away"))
 		relist()
 		n.wantState(web, notReady)

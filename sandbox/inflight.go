@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// inflightRuns are the set-ups under way and those whose result nobody has got yet, by the sandbox's name.
+// inflightRuns are the set-ups that are under way or whose result is undelivered, by the sandbox's name.
 type inflightRuns struct {
 	// gone reports whether a finished pod is there no more.
 	gone func(id string) bool
@@ -49,14 +49,14 @@ func (f *inflightRuns) join(name string, config *runtimeapi.PodSandboxConfig, ha
 	return run, true, nil
 }
 
-// names are those of the pods.
+// names returns the names of the pods.
 func (f *inflightRuns) names() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Collect(maps.Keys(f.byName))
 }
 
-// stale reports whether a run's pod was taken away behind our back before anybody got to know it.
+// stale reports whether a run's pod was removed before its result was delivered.
 func (f *inflightRuns) stale(run *inflightRun) bool {
 	select {
 	case <-run.done:

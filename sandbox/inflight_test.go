@@ -136,8 +136,7 @@ func TestFailureIsNotRepeatedToTheNextRequest(t *testing.T) {
 	})
 }
 
-// A finished pod that nobody asked for again is stopped and removed like any
-// other, and is then not given to a late request.
+// A finished pod that no client asked for again is stopped and removed like any other. A late request does not get it.
 func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		release := n.slowAdd()
@@ -178,7 +177,7 @@ func TestUndeliveredPodThatIsGoneIsMadeAgain(t *testing.T) {
 	})
 }
 
-// The set-up itself is bounded, whether or not somebody waits.
+// The set-up itself is bounded, whether or not a caller waits.
 func TestSetUpEndsAfterItsTime(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		n.slowAdd()

@@ -3,19 +3,20 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/containerd/log"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/state"
 )
 
 // orphanPeriod is the pause between two looks for orphans.
 const orphanPeriod = 10 * time.Minute
 
-// CollectOrphans gives back what the CNI network holds, and the namespaces, of pods that are there
-// no more, now and then every ten minutes, until ctx ends. Call it after Recover.
+// CollectOrphans releases addresses and namespaces of pods that are gone, at once and then every ten minutes, until ctx
+// ends. Call it after Recover.
 func (s *Service) CollectOrphans(ctx context.Context) {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
 	tick := time.NewTicker(orphanPeriod)
@@ -35,29 +36,17 @@ func (s *Service) CollectOrphans(ctx context.Context) {
 // collectOrphans does it once.
 func (s *Service) collectOrphans(ctx context.Context) error {
 	if s.opts.Cache.Err() != nil {
-		return nil // without the engine nobody knows which pods there are
+		return nil // without the engine the list of pods may be incomplete
 	}
 	found, err := s.look(ctx)
-	err = errors.Join(err, s.apply(ctx, found, release), s.sweepUsers())
+	err = errors.Join(err, s.apply(ctx, found, actRelease), s.sweepUsers())
 	if s.opts.NetworkGC && !s.opts.EngineBridge {
 		err = errors.Join(err, s.collectNetwork(ctx, s.opts.Cache.Snapshot()))
 	}
 	return err
 }
 
-// inParallel does one thing for each of a list, some at a time, whether or not it fails for others.
-func inParallel[T any](list []T, do func(T) error) error {
-	errs := make([]error, len(list))
-	var group errgroup.Group
-	group.SetLimit(recoverLimit)
-	for i, item := range list {
-		group.Go(func() error { errs[i] = do(item); return nil })
-	}
-	_ = group.Wait()
-	return errors.Join(errs...)
-}
-
-// collectNetwork lets the plugins themselves remove what they hold for others than our pods.
+// collectNetwork has the plugins remove what they hold for other pods than ours.
 func (s *Service) collectNetwork(ctx context.Context, snapshot *state.Snapshot) error {
 	var ids []string
 	for _, pod := range snapshot.Pods() {
@@ -66,4 +55,27 @@ func (s *Service) collectNetwork(ctx context.Context, snapshot *state.Snapshot) 
 		}
 	}
 	return s.opts.Network.GC(ctx, ids)
+}
+
+// sweepUsers removes pins of user namespaces without a pod, which a crash left. It lists the pins first, then the pods
+// under way, then the existing pods: a pod appears there in the other order.
+func (s *Service) sweepUsers() error {
+	pins, err := filepath.Glob(s.users.prefix() + "*")
+	if err != nil || len(pins) == 0 {
+		return err
+	}
+	kept := map[string]bool{}
+	for _, name := range s.inflight.names() {
+		kept[s.users.path(name)] = true
+	}
+	for _, pod := range s.opts.Cache.Snapshot().Pods() {
+		kept[s.users.path(pod.Meta.Name)] = true
+	}
+	var errs []error
+	for _, pin := range pins {
+		if !kept[pin] {
+			errs = append(errs, netns.Set{User: pin}.Unpin())
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -31,7 +31,7 @@ func (n *node) isJoined(id string) bool {
 	return joined
 }
 
-// Nobody will ever ask for a pod whose checkpoint and container are lost.
+// No client will ever ask for a pod whose checkpoint and container are lost.
 func TestOrphansGiveTheirAddressesBack(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.opts.NetworkGC = true
@@ -66,7 +66,7 @@ func TestOrphansGiveTheirAddressesBack(t *testing.T) {
 		want := []string{living, stopped, unrecorded}
 		slices.Sort(want)
 		if len(n.network.collected) != 1 || !slices.Equal(slices.Sorted(slices.Values(n.network.collected[0])), want) {
-			n.Errorf("GC was told of %v, want %v once", n.network.collected, want)
+			n.Errorf("GC got %v, want %v once", n.network.collected, want)
 		}
 
 		// One that is lost while the program runs, found at the slow period.

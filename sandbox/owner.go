@@ -14,14 +14,21 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// owner is what the directory of a pod without a sandbox container says of it, should its record be lost.
+const (
+	// defaultPodsDir is on a tmpfs.
+	defaultPodsDir = "/run/criadapter/pods"
+
+	ownerFile = "owner"
+)
+
+// owner is stored in the directory of a pod without a sandbox container, in case its record is lost.
 type owner struct {
 	RootDirectory string            `json:"rootDirectory"`
 	Record        checkpoint.Record `json:"record"`
 }
 
-// unfinished begins the name of a directory that has no owner yet, or none any more. Whose it is stands in the name: a crash
-// leaves nothing that is nobody's.
+// unfinished returns the prefix of directories without an owner file: they are being made or removed. It names the
+// owner, so that each leftover of a crash has one.
 func unfinished(rootDirectory string) string {
 	sum := sha256.Sum256([]byte(rootDirectory))
 	return ".unfinished-" + hex.EncodeToString(sum[:8]) + "-"
@@ -29,16 +36,16 @@ func unfinished(rootDirectory string) string {
 
 // makeOwned makes a directory that has its owner from the beginning.
 func makeOwned(dir string, o owner) error {
-	making := filepath.Join(filepath.Dir(dir), unfinished(o.RootDirectory)+filepath.Base(dir))
-	err := os.Mkdir(making, 0o700)
+	unready := filepath.Join(filepath.Dir(dir), unfinished(o.RootDirectory)+filepath.Base(dir))
+	err := os.Mkdir(unready, 0o700)
 	if err == nil {
-		err = writeOwner(making, o)
+		err = writeOwner(unready, o)
 	}
 	if err == nil {
-		err = os.Rename(making, dir)
+		err = os.Rename(unready, dir)
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(making))
+		return errors.Join(err, os.RemoveAll(unready))
 	}
 	return nil
 }
@@ -58,8 +65,7 @@ func removeUnfinished(dir string) error {
 	return errors.Join(ignoreNotExist(os.Remove(filepath.Join(dir, ownerFile))), removeTree(dir))
 }
 
-// sweepUnfinished removes what a crash has left of directories that were made or removed, but for those of pods that are
-// being made.
+// sweepUnfinished removes unfinished directories that a crash left, except for pods that are being made.
 func sweepUnfinished(dir, rootDirectory string, isMaking func(id string) bool) error {
 	entries, err := os.ReadDir(dir)
 	errs := []error{ignoreNotExist(err)}
@@ -96,13 +102,13 @@ func readOwner(dir string) (owner, error) {
 	return o, err
 }
 
-// Unrecorded returns the first records of the pods without a sandbox container of the criadapter with a root directory,
-// whether or not they have another one.
+// Unrecorded returns the first records of all pods without a sandbox container under a root directory. Most also have a
+// record in the store.
 func Unrecorded(rootDirectory string) []checkpoint.Record {
 	return ownedPods(defaultPodsDir, rootDirectory)
 }
 
-// ownedPods leaves out what cannot be read: it is nobody's.
+// ownedPods leaves out unreadable owners.
 func ownedPods(dir, rootDirectory string) []checkpoint.Record {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-// A pod with many containers takes no longer to stop than one with few, and CNI
-// DEL and the end of the sandbox take the longer one's time, not both.
+// A pod with many containers takes no longer to stop than one with few. CNI DEL and the end of the sandbox run side by
+// side.
 func TestStopDoesAtOnceWhatItCan(t *testing.T) {
 	const stop, del = 3 * time.Second, 4 * time.Second
 	onEachKind(t, func(n *node) {

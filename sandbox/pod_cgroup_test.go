@@ -85,7 +85,7 @@ func TestPodsOwnCgroupIsLimited(t *testing.T) {
 	})
 }
 
-// A kubelet's cgroup is the kubelet's: it is told of a resize before it writes.
+// A kubelet's cgroup belongs to the kubelet, which announces a resize before it writes.
 func TestAKubeletsCgroupIsLeftAlone(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		config, dir := n.limitedPod(parents{n.TempDir()})

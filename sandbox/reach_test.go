@@ -14,6 +14,8 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // apart runs a process that sees no mount from now on.
@@ -21,9 +23,7 @@ func apart(t testing.TB) (pid int) {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	return cmd.Process.Pid
 }
@@ -52,18 +52,13 @@ func TestProbesOfACrashAreSwept(t *testing.T) {
 	dir := t.TempDir()
 	mounted, plain, fresh := filepath.Join(dir, ".probe-1"), filepath.Join(dir, ".probe-2"), filepath.Join(dir, ".probe-3")
 	for _, probe := range []string{mounted, plain, fresh} {
-		if err := os.Mkdir(probe, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Mkdir(probe, 0o700))
 	}
-	if err := unix.Mount("probe", mounted, "tmpfs", 0, "size=4k"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Mount("probe", mounted, "tmpfs", 0, "size=4k"))
 	t.Cleanup(func() { _ = unix.Unmount(mounted, unix.MNT_DETACH) })
 	old := time.Now().Add(-time.Hour)
-	if err := errors.Join(os.Chtimes(mounted, old, old), os.Chtimes(plain, old, old), sweepProbes(dir), sweepProbes(dir+"x")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t,
+		errors.Join(os.Chtimes(mounted, old, old), os.Chtimes(plain, old, old), sweepProbes(dir), sweepProbes(dir+"x")))
 	for probe, left := range map[string]bool{mounted: false, plain: false, fresh: true} {
 		if _, err := os.Lstat(probe); errors.Is(err, fs.ErrNotExist) == left {
 			t.Errorf("%s: %v", probe, err)
@@ -88,7 +83,7 @@ func TestEngineThatDoesNotSeeMountsGetsSandboxContainers(t *testing.T) {
 		id, err := n.Run(n.Context(), podConfig("third"), "")
 		n.must(err)
 		if n.pod(id).Status.Namespaces == nil || n.creates() != 2 {
-			n.Errorf("the engine was asked for %d containers, want those of two pods", n.creates())
+			n.Errorf("the engine was asked for %d containers, want two pods' containers", n.creates())
 		}
 	})
 }

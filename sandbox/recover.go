@@ -4,52 +4,52 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/containerd/log"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/state"
 )
 
-// Limits of the recovery. A CNI plugin or an engine that hangs gets less time than the two minutes that a kubelet gives
-// StopPodSandbox, which waits for the pod's lock meanwhile.
+// Limits of the recovery. Hanging plugins and engines get less time than the two minutes that a kubelet gives
+// StopPodSandbox: StopPodSandbox waits for the pod's lock meanwhile.
 const (
 	recoverTimeout = 30 * time.Second
 	recoverLimit   = 8
 )
 
-// Recover goes through the pods once after the cache's first sync: a running pod gets back what a crash or a clean-up
-// took from it, and then each pod whose set-up was cut short is stopped (its address goes back, the kubelet removes
-// it), some at a time and each within recoverTimeout. No pod's failure keeps the others from recovering; the errors are
-// joined.
+// Recover goes through the pods once after the cache's first sync. Running pods get back what a crash or a clean-up
+// took. Then pods whose set-up was interrupted are stopped: their addresses go back, and the kubelet removes them. Pods
+// are handled recoverLimit at a time, each within recoverTimeout. The pods' errors are joined.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
 	found, err := s.look(ctx)
-	err = errors.Join(err, s.apply(ctx, found, repair, finish))
-	for _, dir := range []string{filepath.Dir(s.netnsPath("")), s.opts.podsDir, s.usersDir()} {
+	err = errors.Join(err, s.apply(ctx, found, actRepair, actFinish))
+	for _, dir := range []string{s.network.netnsDir(), s.opts.podsDir, s.users.dir()} {
 		err = errors.Join(err, sweepProbes(dir))
 	}
 	return err
 }
 
-// look finds what there is of all pods. What is kept outside of the records is listed before those, and they before the
-// cache: a pod comes into being in the other order. An error says of which pods not all is known; they are left alone.
-func (s *Service) look(ctx context.Context) (map[string]remains, error) {
-	found := map[string]remains{}
+// look finds all pods and what is left of them. It lists the network and the directories before the records, and the
+// records before the cache: a pod appears there in the other order. Pods whose record cannot be read are left alone,
+// and the error names them.
+func (s *Service) look(ctx context.Context) (map[string]presence, error) {
+	found := map[string]presence{}
 	attached, err := s.opts.Network.Attached()
 	for id, path := range attached {
 		// Another runtime may share the cache's directory: its pods have their namespaces elsewhere.
-		if path == s.netnsPath(id) {
-			found[id] = remains{joined: true}
+		if path == s.network.netnsPath(id) {
+			found[id] = presence{joined: true}
 		}
 	}
-	errs := []error{err, sweepUnfinished(s.opts.podsDir, s.opts.RootDirectory, s.making.has)}
+	errs := []error{err, sweepUnfinished(s.opts.podsDir, s.opts.RootDirectory, s.isSettingUp)}
 	for _, id := range s.owned() {
 		r := found[id]
-		r.owned = !s.making.has(id)
+		r.owned = !s.isSettingUp(id)
 		found[id] = r
 	}
 	snapshot := s.opts.Cache.Snapshot()
@@ -60,8 +60,8 @@ func (s *Service) look(ctx context.Context) (map[string]remains, error) {
 	}
 	for id, r := range found {
 		record, err := s.opts.Store.Load(ctx, id)
-		r.phase, r.unread = record.Phase, docker.IgnoreNotFound(err) != nil
-		if r.unread {
+		r.phase, r.unreadable = record.Phase, docker.IgnoreNotFound(err) != nil
+		if r.unreadable {
 			errs = append(errs, err)
 		}
 		found[id] = r
@@ -69,7 +69,7 @@ func (s *Service) look(ctx context.Context) (map[string]remains, error) {
 	return found, errors.Join(errs...)
 }
 
-// owned are the pods that have a directory of this criadapter alone: of their namespaces, or of their files.
+// owned returns the pods that have a directory of this criadapter, for their namespaces or their files.
 func (s *Service) owned() []string {
 	ids := s.opts.Files.list()
 	for _, record := range ownedPods(s.opts.podsDir, s.opts.RootDirectory) {
@@ -78,8 +78,8 @@ func (s *Service) owned() []string {
 	return ids
 }
 
-// apply does what is to be done with pods, if it is one of some actions, in the order of these.
-func (s *Service) apply(ctx context.Context, found map[string]remains, actions ...action) error {
+// apply acts on the pods whose action is among actions, in the order of these.
+func (s *Service) apply(ctx context.Context, found map[string]presence, actions ...action) error {
 	type task struct {
 		id string
 		do action
@@ -96,18 +96,30 @@ func (s *Service) apply(ctx context.Context, found map[string]remains, actions .
 		ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 		defer cancel()
 		switch t.do {
-		case repair:
+		case actRepair:
 			return s.onPod(ctx, t.id, s.repair)
-		case finish:
+		case actFinish:
 			return s.onPod(ctx, t.id, s.finishStop)
-		case release:
+		case actRelease:
 			return s.releaseUnknown(ctx, t.id)
 		}
 		return nil
 	})
 }
 
-// onPod does something with a pod of the cache, if it is there.
+// inParallel calls do for each item, recoverLimit at a time, and joins the errors.
+func inParallel[T any](list []T, do func(T) error) error {
+	errs := make([]error, len(list))
+	var group errgroup.Group
+	group.SetLimit(recoverLimit)
+	for i, item := range list {
+		group.Go(func() error { errs[i] = do(item); return nil })
+	}
+	_ = group.Wait()
+	return errors.Join(errs...)
+}
+
+// onPod calls do for a pod of the cache, if it is there.
 func (s *Service) onPod(ctx context.Context, id string, do func(context.Context, *state.Pod) error) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(id)
 	if err != nil {

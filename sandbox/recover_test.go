@@ -144,8 +144,7 @@ func TestRecoverChangesNothingOfAHealthyPod(t *testing.T) {
 	})
 }
 
-// Somebody started the sandbox again while criadapter was away: its addresses
-// are in a namespace that nothing of the pod is in.
+// The sandbox was started again while criadapter was away: its addresses are in a namespace that the pod has left.
 func TestRecoverFindsASandboxInAnotherNamespace(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		id := n.run("web")
@@ -205,7 +204,7 @@ func TestRecoverTellsOfAFailedStop(t *testing.T) {
 	})
 }
 
-// A pod that is stopped while Recover comes to it is left alone: nobody would take its pin away again.
+// A pod that is stopped while Recover comes to it is left alone. Otherwise its new pin would stay for ever.
 func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")
@@ -217,7 +216,7 @@ func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
 		n.must(netns.Open(path).Unpin()) // the stop has done that
 		go func() { recovered <- n.Recover(n.Context()) }()
 		synctest.Wait()
-		n.notePhase(n.Context(), n.pod(id), checkpoint.PhaseStopped)
+		n.savePhase(n.Context(), n.pod(id), checkpoint.PhaseStopped)
 		unlock()
 		n.must(<-recovered)
 		if netns.Open(path).Alive() {
@@ -238,7 +237,7 @@ func (n *node) lose(id string, parts byte) {
 		func() error { return n.store.Delete(n.Context(), id) },
 		func() error { // what holds its namespaces
 			if kernel {
-				return kernelHolder{n.Service}.remove(n.Context(), id)
+				return n.kernel.remove(n.Context(), id)
 			}
 			return n.engine.RemoveContainer(n.Context(), id)
 		},

@@ -36,7 +36,7 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 	if err := s.holderOf(record).remove(ctx, pod.ID); err != nil {
 		return err
 	}
-	s.removeCgroup(ctx, record)
+	s.cgroups.remove(ctx, record)
 	if err := s.opts.Files.remove(pod.ID); err != nil {
 		return fmt.Errorf("removing the pod's files: %w", err)
 	}

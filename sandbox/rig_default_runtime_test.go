@@ -21,9 +21,7 @@ import (
 // more containers, of the runtime that they were made with.
 func TestPodKeepsItsRuntime(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other-runc")
-	if err := os.WriteFile(other, []byte("#!/bin/sh\nexec runc \"$@\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(other, []byte("#!/bin/sh\nexec runc \"$@\"\n"), 0o755))
 	env := rigenv.Require(t)
 	runtimes := map[string]any{
 		"other":      map[string]any{"path": other},

@@ -20,6 +20,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -45,9 +46,7 @@ func newRig(t *testing.T) *rig {
 func newRigOn(t *testing.T, env rigenv.Env, flags ...string) *rig {
 	t.Helper()
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = engine.Close() })
 	r := &rig{
 		T: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}), engine: engine,
@@ -295,21 +294,15 @@ func ownEngine(t *testing.T, config map[string]any) rigenv.Env {
 func ownEngineOf(t *testing.T, env rigenv.Env, config map[string]any) rigenv.Env {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "own")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	own, err := engine.New(engine.Options{Dir: dir, Env: env, Config: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := own.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, own.Start(t.Context()))
 	env.DockerHost, env.DockerRoot = own.Host(), own.Root()
 	return env
 }

@@ -25,7 +25,7 @@ func TestOrphanGivesItsAddressBackAtTheNextStart(t *testing.T) {
 	testutil.Until(t, "one address is given out", func() bool { return len(r.leases()) == 1 })
 	address := r.status(living).GetNetwork().GetIp()
 	if left := r.leases(); left[0] != address || !r.answers(address) {
-		t.Errorf("the addresses %v are given out, want that of the living pod, %s", left, address)
+		t.Errorf("the addresses %v are given out, want only the living pod's, %s", left, address)
 	}
 	r.stop(living)
 	r.remove(living)
@@ -89,7 +89,7 @@ func TestNetworkGC(t *testing.T) {
 	}
 	r.must(json.Unmarshal(content, &input))
 	if len(input.Valid) != 1 || input.Valid[0].ContainerID != id || input.Valid[0].IfName != "eth0" {
-		t.Errorf("GC was told of %v, want pod %s", input.Valid, id)
+		t.Errorf("GC got %v, want pod %s", input.Valid, id)
 	}
 	r.wantReady(id)
 	if !r.answers(r.status(id).GetNetwork().GetIp()) {

@@ -18,8 +18,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// probeRefuser is a proxy in front of an engine that fails to make the containers by which criadapter proves the OCI
-// runtime, as an engine on a full disk does.
+// probeRefuser is a proxy in front of an engine. It fails the containers that test the OCI runtime, as an engine on a
+// full disk does.
 type probeRefuser struct {
 	refuse atomic.Bool
 	probes atomic.Int64
@@ -29,14 +29,10 @@ type probeRefuser struct {
 func newProbeRefuser(t *testing.T, env *rigenv.Env) *probeRefuser {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "p") // short, for the socket in it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	path, engine := filepath.Join(dir, "p.sock"), strings.TrimPrefix(env.DockerHost, "unix://")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", engine)
 	}}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -27,15 +28,11 @@ func TestRuntimeThatTakesItsInterfacesAtBootIsRefused(t *testing.T) {
 		}
 	}
 	dir, err := os.MkdirTemp(env.WorkDir, "runtimes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	runtimes := map[string]any{}
 	for _, program := range []string{"kata-runtime", "oci-hook"} {
 		path := filepath.Join(dir, program)
-		if err := os.Symlink(runc, path); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Symlink(runc, path))
 		runtimes["my-"+program] = map[string]any{"path": path}
 	}
 	r := newRigOn(t, ownEngine(t, map[string]any{"runtimes": runtimes}))

@@ -15,8 +15,8 @@ import (
 )
 
 // TestKillDuringRunPodSandbox kills criadapter at random moments of a set-up. After each start no pod is READY without
-// an address, the pod can be asked for again with the next attempt, and all of them can be stopped and removed with
-// nothing left.
+// an address, and the pod can be requested with the next attempt. All pods can be stopped and removed, and nothing is
+// left.
 func TestKillDuringRunPodSandbox(t *testing.T) {
 	const rounds = 20
 	r := newRig(t)
@@ -141,7 +141,7 @@ func TestLostCheckpointGivesTheAddressBack(t *testing.T) {
 	r.wantNothing([]string{id})
 }
 
-// A sandbox that somebody started again has lost its network.
+// A sandbox that was started again has lost its network.
 func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
 	r := newRig(t)
 	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container
@@ -209,7 +209,7 @@ func TestEngineWithoutABridgeMakesNoReadyPod(t *testing.T) {
 	}
 }
 
-// The engine's bridge gives a sandbox that somebody starts again another address.
+// The engine's bridge gives a sandbox that is started again another address.
 func TestBridgedSandboxThatWasStartedAgain(t *testing.T) {
 	r := newBridgedRig(t)
 	id := r.run("web", 0)

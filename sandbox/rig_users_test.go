@@ -28,8 +28,8 @@ func ownUsers() *runtimeapi.UserNamespace {
 	}
 }
 
-// TestPodWithAUserNamespace runs two containers in pods whose root is nobody on the node, with and without a sandbox
-// container, over a restart of criadapter.
+// TestPodWithAUserNamespace runs two containers in pods whose root is unprivileged on the node. The pods have or lack a
+// sandbox container, and criadapter restarts meanwhile.
 func TestPodWithAUserNamespace(t *testing.T) {
 	env := rigenv.Require(t)
 	for name, pid := range map[string]runtimeapi.NamespaceMode{

@@ -60,8 +60,8 @@ func TestUndoStackEndsAtTheFirstThatFails(t *testing.T) {
 	}
 }
 
-// A pod whose roll-back failed is there when Run returns, NOTREADY and with its
-// checkpoint, and can be stopped and removed once what failed works again.
+// A pod whose roll-back failed is NOTREADY when Run returns, and has its checkpoint. It can be stopped and removed once
+// the failing call works again.
 func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 	failAdd := func(n *node, before func()) {
 		n.network.set(func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/netns"
 )
 
 // Run makes and starts a pod's sandbox with its network complete and returns its id (CRI RunPodSandbox). It fails with
@@ -53,25 +54,8 @@ func (s *Service) runInflight(ctx context.Context, name string, run *inflightRun
 	close(run.done)
 }
 
-// pending is a pod while it is being set up.
-type pending struct {
-	name   string
-	record checkpoint.Record
-	config *runtimeapi.PodSandboxConfig
-	undo   undoStack
-	// left says that the roll-back failed and that something of the pod is still there.
-	left bool
-	// holder keeps the pod's namespaces.
-	holder holder
-	// cgroupDriver is the engine's, and cgroupParent how it is told the pod's cgroup.
-	cgroupDriver, cgroupParent string
-	// container is the part of the containerHolder, kernel that of the kernelHolder.
-	container pendingContainer
-	kernel    translate.KernelPod
-}
-
-// setUp makes the pod. While it does, the pod's name is reserved and nobody
-// sees the pod; what a failed roll-back left is shown before setUp returns.
+// setUp makes the pod. Meanwhile the pod's name is reserved and the cache does not show the pod. After a failed
+// roll-back the cache shows the rest before setUp returns.
 func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	release, err := s.opts.Cache.Reserve(name)
 	if err != nil {
@@ -85,7 +69,7 @@ func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.Pod
 	if p == nil {
 		return "", err
 	}
-	if p.left {
+	if p.rollBackFailed {
 		s.show(ctx, p.record.SandboxID)
 	}
 	return p.record.SandboxID, err
@@ -101,10 +85,10 @@ func (s *Service) makePod(ctx context.Context, name string, config *runtimeapi.P
 	if err != nil {
 		return nil, err
 	}
-	s.noteCgroup(p)
-	defer func() { s.making.end(p.record.SandboxID) }()
+	s.cgroups.recordNew(p)
+	defer func() { s.settingUp.Delete(p.record.SandboxID) }()
 	for _, step := range []func(context.Context, *pending) error{
-		s.create, p.holder.start, s.limitNew, s.connect, s.finish,
+		s.create, p.namespaces.start, s.limitNew, s.connect, s.finish,
 	} {
 		if err := step(withSandboxID(ctx, p), p); err != nil {
 			return p, s.rollBack(withSandboxID(ctx, p), p, err)
@@ -125,9 +109,9 @@ func withSandboxID(ctx context.Context, p *pending) context.Context {
 func (s *Service) rollBack(ctx context.Context, p *pending, cause error) error {
 	// The caller may be gone, and its request's line without the reason.
 	log.G(ctx).WithError(cause).Info("pod sandbox set-up failed, rolling back")
-	p.holder.abandon(p)
+	p.namespaces.abandon(p)
 	undoErr := p.undo.unwind(ctx)
-	p.left = undoErr != nil
+	p.rollBackFailed = undoErr != nil
 	return errors.Join(cause, undoErr)
 }
 
@@ -141,8 +125,8 @@ func (s *Service) show(ctx context.Context, id string) {
 	}
 }
 
-// refuseExisting looks for the name and its metadata among the pods that are there, whatever their state: the kubelet
-// counts its attempts up. Another shim may have given a pod of the same metadata a name with a suffix.
+// refuseExisting fails for a name or metadata of an existing pod, whatever its state: the kubelet counts its attempts
+// up. Another shim may have given a pod of the same metadata a name with a suffix.
 func (s *Service) refuseExisting(name string) error {
 	for _, pod := range s.opts.Cache.Snapshot().Pods() {
 		if pod.Meta.Name == name || translate.SandboxName(pod.Meta.Config.GetMetadata()) == name {
@@ -152,7 +136,7 @@ func (s *Service) refuseExisting(name string) error {
 	return nil
 }
 
-// prepare does everything that can fail without touching anything.
+// prepare does everything that can fail without side effects.
 func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (*pending, error) {
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {
@@ -163,16 +147,17 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 		return nil, fmt.Errorf("config: %w", errdefs.ErrInvalidArgument.WithMessage(err.Error()))
 	}
 	runtime, _ := features.Runtime(handler) // chooseHolder refuses one that the engine does not have
-	p := &pending{name: name, config: config, cgroupDriver: features.CgroupDriver, record: checkpoint.Record{
-		Name:           config.GetMetadata().GetName(),
-		Namespace:      config.GetMetadata().GetNamespace(),
-		UID:            config.GetMetadata().GetUid(),
-		Attempt:        config.GetMetadata().GetAttempt(),
-		Phase:          checkpoint.PhaseIntent,
-		RuntimeHandler: handler,
-		Runtime:        runtime,
-		Config:         raw,
-	}}
+	p := &pending{name: name, config: config, cgroup: checkpoint.Cgroup{Driver: features.CgroupDriver},
+		record: checkpoint.Record{
+			Name:           config.GetMetadata().GetName(),
+			Namespace:      config.GetMetadata().GetNamespace(),
+			UID:            config.GetMetadata().GetUid(),
+			Attempt:        config.GetMetadata().GetAttempt(),
+			Phase:          checkpoint.PhaseIntent,
+			RuntimeHandler: handler,
+			Runtime:        runtime,
+			Config:         raw,
+		}}
 	in := translate.SandboxInput{
 		Config:         config,
 		RuntimeHandler: handler,
@@ -184,34 +169,46 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 	return p, s.chooseHolder(ctx, p, in)
 }
 
-// create gives the pod its id. Until its checkpoint is written it is found again by its holder alone.
+// create gives the pod its id. Until its checkpoint is written, only its holder can find it.
 func (s *Service) create(ctx context.Context, p *pending) error {
-	id, err := p.holder.create(ctx, p)
+	id, err := p.namespaces.create(ctx, p)
 	if err != nil {
 		return err
 	}
-	s.making.begin(id)
+	s.settingUp.Store(id, true)
 	p.record.SandboxID = id
 	p.record.CreatedAt = time.Now().Round(0) // as its record has it after a restart
-	if !s.opts.EngineBridge && !usesHostNetwork(p.config) {
-		p.record.NetnsPath = s.netnsPath(id)
+	if !s.opts.EngineBridge && !translate.UsesHostNetwork(p.config) {
+		p.record.NetnsPath = s.network.netnsPath(id)
 	}
 	p.undo.push("delete the pod's checkpoint", func(context.Context) error { return s.opts.Store.Delete(ctx, id) })
-	p.undo.push("remove the sandbox", func(ctx context.Context) error { return p.holder.remove(ctx, id) })
+	p.undo.push("remove the sandbox", func(ctx context.Context) error { return p.namespaces.remove(ctx, id) })
 	p.undo.push("remove the pod's files", func(context.Context) error { return s.opts.Files.remove(id) })
 	return nil
-}
-
-// exists is the error for a pod whose name is taken by another pod.
-func exists(name, id string) error {
-	return fmt.Errorf("pod sandbox %s exists with id %s, remove it first or count the attempt up: %w", name, id, errdefs.ErrAlreadyExists)
 }
 
 // limitNew limits the new pod before it has a container.
 func (s *Service) limitNew(ctx context.Context, p *pending) error {
 	linux := p.config.GetLinux()
-	_, err := s.limitPod(ctx, p.record, translate.PodLimits{Overhead: linux.GetOverhead(), Resources: linux.GetResources()}, "config.linux.")
+	_, err := s.cgroups.limit(ctx, p.record,
+		translate.PodLimits{Overhead: linux.GetOverhead(), Resources: linux.GetResources()}, "config.linux.")
 	return err
+}
+
+// connect gives a pod on a network of its own its addresses and its sysctls.
+func (s *Service) connect(ctx context.Context, p *pending) error {
+	if translate.UsesHostNetwork(p.config) {
+		return nil
+	}
+	if err := p.namespaces.connect(ctx, p); err != nil {
+		return err
+	}
+	if values := translate.InterfaceSysctls(p.config); len(values) > 0 && !s.opts.EngineBridge {
+		if err := netns.Open(p.record.NetnsPath).SetSysctls(ctx, values); err != nil {
+			return fmt.Errorf("config.linux.sysctls: %w", err)
+		}
+	}
+	return s.opts.Files.writeHosts(p.record.SandboxID, p.config, p.record.Network.IPs)
 }
 
 // finish makes the set-up durable and only then visible.
@@ -220,10 +217,6 @@ func (s *Service) finish(ctx context.Context, p *pending) error {
 	if err := s.opts.Store.Save(ctx, p.record); err != nil {
 		return err
 	}
-	s.opts.Cache.PutPod(p.holder.entry(ctx, p))
+	s.opts.Cache.PutPod(p.namespaces.entry(ctx, p))
 	return nil
-}
-
-func usesHostNetwork(config *runtimeapi.PodSandboxConfig) bool {
-	return config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }

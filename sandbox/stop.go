@@ -5,17 +5,15 @@ import (
 	"errors"
 
 	"github.com/containerd/errdefs"
-	"github.com/containerd/log"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/checkpoint"
-	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/state"
 )
 
-// Stop ends the pod's containers and its sandbox and gives its addresses back (CRI StopPodSandbox). It is idempotent,
-// and a pod that is not known has nothing left to reclaim but what the CNI cache names. After an error, repeat it.
+// Stop ends the pod's containers and its sandbox and gives its addresses back (CRI StopPodSandbox). It is idempotent.
+// For an unknown pod it releases what the CNI cache holds. After an error, repeat it.
 func (s *Service) Stop(ctx context.Context, id string) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(id)
 	if errdefs.IsNotFound(err) {
@@ -77,58 +75,8 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	if err := unpinUsers(record); err != nil {
 		return err
 	}
-	s.notePhase(ctx, pod, checkpoint.PhaseStopped)
+	s.savePhase(ctx, pod, checkpoint.PhaseStopped)
 	return nil
-}
-
-// recordOf returns the pod's checkpoint. Where that is lost, the pod's id is enough to take it off the network.
-func (s *Service) recordOf(ctx context.Context, pod *state.Pod) (checkpoint.Record, error) {
-	record, err := s.opts.Store.Load(ctx, pod.ID)
-	if !errdefs.IsNotFound(err) {
-		return record, err
-	}
-	metadata := pod.Meta.Config.GetMetadata()
-	record = checkpoint.Record{
-		SandboxID: pod.ID,
-		Name:      metadata.GetName(),
-		Namespace: metadata.GetNamespace(),
-		UID:       metadata.GetUid(),
-		Attempt:   metadata.GetAttempt(),
-	}
-	if h := (kernelHolder{s}); h.holds(pod.ID) {
-		record.Namespaces = h.namespacesOf(pod.ID)
-	} else {
-		record.UserNamespace = s.usersPath(pod.Meta.Name)
-	}
-	joined, err := s.mayBeJoined(pod)
-	if joined {
-		record.NetnsPath = s.netnsPath(pod.ID)
-	}
-	return record, err
-}
-
-// mayBeJoined reports whether a pod without a checkpoint may have been joined to a CNI network: any pod with a network
-// of its own. With EngineBridge it is one that the CNI cache or a pin names.
-func (s *Service) mayBeJoined(pod *state.Pod) (bool, error) {
-	switch {
-	case pod.Meta.HostNetwork:
-		return false, nil
-	case !s.opts.EngineBridge, netns.Open(s.netnsPath(pod.ID)).Alive():
-		return true, nil
-	}
-	return s.opts.Network.Joined(pod.ID)
-}
-
-// notePhase changes the phase in the pod's checkpoint. A disk that takes no more must not keep a pod from being stopped
-// and removed, which is what makes room: without the note, a later call only does again what is done.
-func (s *Service) notePhase(ctx context.Context, pod *state.Pod, phase checkpoint.Phase) {
-	err := s.opts.Store.Update(ctx, pod.ID, func(r *checkpoint.Record) error {
-		r.Phase = phase
-		return nil
-	})
-	if docker.IgnoreNotFound(err) != nil {
-		log.G(ctx).WithError(err).WithFields(log.Fields{"podSandboxID": pod.ID, "phase": phase}).Warn("cannot save phase in checkpoint")
-	}
 }
 
 // release gives the pod's addresses back and then lets its namespace go.
@@ -139,15 +87,15 @@ func (s *Service) release(ctx context.Context, pod *state.Pod, record checkpoint
 	if record.Phase == checkpoint.PhaseReady {
 		// After a crash in the middle of CNI DEL the next start must not show a
 		// running sandbox without a network as READY.
-		s.notePhase(ctx, pod, checkpoint.PhaseIntent)
+		s.savePhase(ctx, pod, checkpoint.PhaseIntent)
 	}
-	if err := s.disconnect(ctx, record, pod.Meta.Config); err != nil {
+	if err := s.network.disconnect(ctx, record, pod.Meta.Config); err != nil {
 		return err
 	}
 	return netns.Open(record.NetnsPath).Unpin()
 }
 
-// forContainers does one thing to all containers of a pod, side by side.
+// forContainers calls do for all containers of a pod, side by side.
 func (s *Service) forContainers(ctx context.Context, sandboxID string, do func(context.Context, string) error) error {
 	var group errgroup.Group
 	for _, c := range s.opts.Cache.Snapshot().ContainersOf(sandboxID) {

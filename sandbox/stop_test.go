@@ -331,8 +331,8 @@ func TestStopRespectsItsCallersTime(t *testing.T) {
 	})
 }
 
-// Run, Stop and Remove of the same pods at once, many times over: nobody fails
-// but a Run whose pod is there, nothing is left, and nothing waits for ever.
+// Run, Stop and Remove of the same pods run at once, many times over. Only a Run whose pod exists fails, nothing is
+// left, and nothing waits for ever.
 func TestCallsForOnePodAtOnce(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		var group sync.WaitGroup
@@ -370,7 +370,7 @@ func (n *node) someID() string {
 	return "none"
 }
 
-// A pod that is being set up is nobody's to stop: its id is not known yet.
+// A pod that is being set up cannot be stopped: no client has its id yet.
 func TestPodIsNotSeenBeforeItIsReady(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		n.network.set(func() {

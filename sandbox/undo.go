@@ -3,7 +3,11 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"time"
 )
+
+// undoTimeout bounds the roll-back of one failed set-up.
+const undoTimeout = 30 * time.Second
 
 // undoStack holds how to take back the steps done so far.
 type undoStack []undoStep

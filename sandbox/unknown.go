@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// releaseUnknown gives back the addresses of a pod of which only the CNI cache, or a directory of ours, knows: its
-// checkpoint and its container are lost. For an id that nobody knows it does nothing.
+// releaseUnknown gives back the addresses of a pod without checkpoint and container, which only the CNI cache or a
+// directory names. It does nothing for an unknown id.
 func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 	if err := s.opts.Cache.Err(); err != nil {
 		return err // the engine may have the pod
@@ -32,8 +32,8 @@ func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if h := (kernelHolder{s}); h.holds(id) {
-		return s.releaseStray(ctx, h, id, joined)
+	if s.kernel.holds(id) {
+		return s.releaseStray(ctx, id, joined)
 	}
 	if !joined && !s.opts.Files.has(id) {
 		return nil
@@ -45,18 +45,18 @@ func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 	return s.releaseHeld(ctx, id, joined)
 }
 
-// releaseStray removes a pod without a sandbox container whose record is lost, or was never written.
-func (s *Service) releaseStray(ctx context.Context, h kernelHolder, id string, joined bool) error {
+// releaseStray removes a pod without a sandbox container that has no record.
+func (s *Service) releaseStray(ctx context.Context, id string, joined bool) error {
 	log.G(ctx).WithField("podSandboxID", id).Warn("pod sandbox is known from its namespaces alone, removing it")
 	if err := s.releaseHeld(ctx, id, joined); err != nil {
 		return err
 	}
-	return h.remove(ctx, id)
+	return s.kernel.remove(ctx, id)
 }
 
-// releaseHeld gives back what any pod may hold. Its files go last: they say whose it was.
+// releaseHeld gives back what any pod may hold. Its files go last: they say that the pod is ours.
 func (s *Service) releaseHeld(ctx context.Context, id string, joined bool) error {
-	path := s.netnsPath(id)
+	path := s.network.netnsPath(id)
 	if joined {
 		if err := s.opts.Network.Del(ctx, cni.Pod{ID: id, NetnsPath: path}, ""); err != nil {
 			return err

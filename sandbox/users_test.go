@@ -76,7 +76,7 @@ func TestPodWithUsersOfItsOwn(t *testing.T) {
 // A failed set-up leaves no user namespace, and neither does one whose pin a crash has left before there was a pod.
 func TestPodWithUsersThatFailsLeavesNothing(t *testing.T) {
 	onEachMapped(t, func(n *node, config *runtimeapi.PodSandboxConfig) {
-		left := n.usersPath(sandboxName("web"))
+		left := n.users.path(sandboxName("web"))
 		n.must(netns.ShareDir(filepath.Dir(left)))
 		n.must(os.WriteFile(left, nil, 0o444))
 		n.network.onAdd = func(context.Context, cni.Pod) error { return errTest }
@@ -118,11 +118,11 @@ func TestUsersOfAPodThatIsThereStay(t *testing.T) {
 }
 
 // What a crash left before there was a pod is swept, and another criadapter's is not, nor a pod's.
-func TestUsersOfNobodyAreSwept(t *testing.T) {
+func TestUserNamespacesWithoutAPodAreSwept(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		id, err := n.Run(n.Context(), mappedConfig("web", runtimeapi.NamespaceMode_POD), "")
 		n.must(err)
-		left, theirs := n.usersPath("left"), filepath.Join(n.usersDir(), "another-pod")
+		left, theirs := n.users.path("left"), filepath.Join(n.usersDir(), "another-pod")
 		for _, path := range []string{left, theirs} {
 			set := netns.Set{User: path}
 			setUsers(&set, translate.PodUsers(mappedConfig("left", runtimeapi.NamespaceMode_POD)))

@@ -8,14 +8,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// bound gives a request whose client set no deadline one of ours, so that no
-// request waits for ever for an engine that hangs:
+// bound adds a deadline to a request whose client set none, so that no request waits for ever for an engine that hangs:
 //
-//   - StopContainer, CheckpointContainer and ExecSync get their own timeout and the request timeout
-//     for the rest; an ExecSync without timeout may run for ever (CRI text),
-//   - PullImage is bounded by its progress,
-//   - everything else gets the request timeout, CheckpointPod and RestorePod too: CRI has
-//     no timeout for them, and how long they take depends on the memory of their pods.
+//   - StopContainer, CheckpointContainer and ExecSync get their own timeout plus the request timeout. An ExecSync
+//     without a timeout may run for ever (CRI text).
+//   - PullImage is bounded by its progress.
+//   - All others get the request timeout. This includes CheckpointPod and RestorePod, for which CRI has no timeout.
 //
 // A client's own deadline always counts, longer or shorter.
 func (s *Server) bound(ctx context.Context, req any) (context.Context, context.CancelFunc) {
@@ -39,7 +37,7 @@ func (s *Server) bound(ctx context.Context, req any) (context.Context, context.C
 	return context.WithTimeout(ctx, limit)
 }
 
-// longer adds n seconds to limit. Nonsense, which the handler refuses, leaves it as it is.
+// longer adds n seconds to limit. It ignores a value that the handler refuses.
 func longer(limit time.Duration, n int64) time.Duration {
 	extra, err := seconds("timeout", n)
 	if err != nil || extra > math.MaxInt64-limit {

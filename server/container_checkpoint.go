@@ -6,7 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CheckpointContainer writes a running container into an archive (KEP-2008), in the format of checkpointctl. It runs on.
+// CheckpointContainer writes a running container into an archive (KEP-2008), in the format of checkpointctl. The
+// container keeps running.
 func (s *Server) CheckpointContainer(ctx context.Context, req *runtimeapi.CheckpointContainerRequest) (*runtimeapi.CheckpointContainerResponse, error) {
 	timeout, err := seconds("timeout", req.GetTimeout())
 	if err != nil {

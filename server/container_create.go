@@ -6,8 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CreateContainer creates a container in a pod. The pod's configuration in the request repeats that of RunPodSandbox,
-// which is the one that counts except for linux.security_context.privileged; it may be missing.
+// CreateContainer creates a container in a pod. The pod configuration of RunPodSandbox counts. The one in this request
+// may be missing, and only its linux.security_context.privileged is used.
 func (s *Server) CreateContainer(ctx context.Context, req *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
 	config := req.GetConfig()
 	if err := require(

@@ -12,12 +12,12 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// GetContainerEvents tells of everything that happens to pods and containers from now on, each time with the pod's
-// status and the statuses of its containers, so that the kubelet needs no list (KEP-3386). A pod's own events carry the
-// sandbox's id as the container id. The header is sent once nothing is missed any more.
+// GetContainerEvents sends all changes of pods and containers from now on. Each event has the pod's status and the
+// statuses of its containers, so that the kubelet needs no list (KEP-3386). An event of the pod itself has the
+// sandbox's id as container id. The header is sent when the subscription is complete.
 //
-// It ends with the client, with ResourceExhausted for a client that does not keep up, and with Unavailable when the
-// server shuts down; the kubelet then subscribes and lists again.
+// The stream ends with the client, with ResourceExhausted if the client is too slow, and with Unavailable when the
+// server shuts down. After either error the kubelet subscribes and lists again.
 func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	if _, err := s.snapshot(stream.Context()); err != nil {
 		return err
@@ -29,8 +29,7 @@ func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	// A send waits for a client that does not read. The sender then outlives
-	// this call, until gRPC ends the stream right after it.
+	// A send blocks while the client does not read. The sender may outlive this call until gRPC ends the stream.
 	sent := make(chan error, 1)
 	go func() { sent <- sendEvents(ctx, events, stream) }()
 	select {
@@ -44,8 +43,7 @@ func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.
 	}
 }
 
-// EndStreams ends the streams that would otherwise last as long as their
-// clients, for a server that shuts down. It may be called once.
+// EndStreams ends the streams of GetContainerEvents when the server shuts down. It may be called once.
 func (s *Server) EndStreams() { close(s.ending) }
 
 func sendEvents(ctx context.Context, events *state.Subscription, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {

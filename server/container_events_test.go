@@ -118,7 +118,7 @@ func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	}
 }
 
-// TestSlowClientIsCutOff: it gets an error, and the others everything, while the writers wait for nobody.
+// A slow client gets an error and the others all events. Writers do not wait for it.
 func TestSlowClientIsCutOff(t *testing.T) {
 	n := nodeWithPod()
 	slow, quick := subscribe(t, n.dial(t)), subscribe(t, n.dial(t))

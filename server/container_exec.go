@@ -6,8 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Exec returns a URL at which a command runs in a container with the client's streams. That the container exists and
-// runs is checked before a URL is given out, and again when it is used.
+// Exec returns a URL at which a command runs in a container with the client's streams. It checks that the container
+// runs, and the use of the URL checks it again.
 func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	if err := require(
 		need{"container_id", req.GetContainerId() != ""},

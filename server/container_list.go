@@ -5,55 +5,36 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/state"
 )
 
-// fullID is the length of an id that is no prefix.
+// fullID is the length of a full id.
 const fullID = 64
 
 // ListContainers returns the containers that match a filter, the newest first.
 func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list := func() proto.Message {
+	list := func(snapshot *state.Snapshot) *runtimeapi.ListContainersResponse {
 		return &runtimeapi.ListContainersResponse{Containers: containerItems(snapshot, req.GetFilter())}
 	}
-	if isEmpty(req.GetFilter()) {
-		return s.allContainers.answer(snapshot, list).(*runtimeapi.ListContainersResponse), nil
-	}
-	return list().(*runtimeapi.ListContainersResponse), nil
+	return answerList(ctx, s, &s.allContainers, req.GetFilter(), list)
 }
 
 // StreamContainers is ListContainers as a stream of batches (KEP-5825).
 func (s *Server) StreamContainers(req *runtimeapi.StreamContainersRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]) error {
-	snapshot, err := s.snapshot(stream.Context())
-	if err != nil {
-		return err
-	}
-	return sendBatches(containerItems(snapshot, req.GetFilter()), func(batch []*runtimeapi.Container) error {
-		return stream.Send(&runtimeapi.StreamContainersResponse{Containers: batch})
+	return streamList(s, stream, func(snapshot *state.Snapshot) []*runtimeapi.Container {
+		return containerItems(snapshot, req.GetFilter())
+	}, func(batch []*runtimeapi.Container) *runtimeapi.StreamContainersResponse {
+		return &runtimeapi.StreamContainersResponse{Containers: batch}
 	})
 }
 
-// containerItems is shared by the list and its streaming twin.
 func containerItems(snapshot *state.Snapshot, filter *runtimeapi.ContainerFilter) []*runtimeapi.Container {
-	containers := containerCandidates(snapshot, filter)
-	items := make([]*runtimeapi.Container, 0, len(containers))
-	for _, container := range containers {
-		if containerMatches(container, filter) {
-			items = append(items, containerItem(container))
-		}
-	}
-	return items
+	return matchingItems(containerCandidates(snapshot, filter), filter, containerMatches, containerItem)
 }
 
-// containerCandidates returns the shortest list that the cache keeps ready of
-// containers among which all are that match the filter.
+// containerCandidates returns the shortest of the cache's lists that has all containers that match the filter.
 func containerCandidates(snapshot *state.Snapshot, filter *runtimeapi.ContainerFilter) []*state.Container {
 	uid, labelled := filter.GetLabelSelector()[state.LabelPodUID]
 	switch {
@@ -68,8 +49,8 @@ func containerCandidates(snapshot *state.Snapshot, filter *runtimeapi.ContainerF
 	}
 }
 
-// containerMatches reports whether a container passes all parts of a filter.
-// The ids may be the beginnings of ids, as crictl's users give them.
+// containerMatches reports whether a container passes all parts of a filter. The filter's ids may be prefixes, as users
+// of crictl give them.
 func containerMatches(c *state.Container, filter *runtimeapi.ContainerFilter) bool {
 	return strings.HasPrefix(c.ID, filter.GetId()) &&
 		strings.HasPrefix(c.SandboxID, filter.GetPodSandboxId()) &&
@@ -92,8 +73,8 @@ func containerItem(c *state.Container) *runtimeapi.Container {
 	}
 }
 
-// imageOf names the image as the user did where that is known: clients send an
-// id as the image and the name beside it, and show what they get back.
+// imageOf names the image as the user did, if the cache has that name. The kubelet sends an id as the image and the
+// name beside it, and shows the name that it gets back.
 func imageOf(c *state.Container) *runtimeapi.ImageSpec {
 	spec := c.Meta.Config.GetImage()
 	name := spec.GetUserSpecifiedImage()

@@ -6,8 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ReopenContainerLog lets a running container's output go on in a new file, after the kubelet has renamed the old one.
-// The CRI text: "Once it returns error, new container log file MUST NOT be created."
+// ReopenContainerLog continues a running container's log in a new file after the kubelet has renamed the old one. The
+// CRI text: "Once it returns error, new container log file MUST NOT be created."
 func (s *Server) ReopenContainerLog(ctx context.Context, req *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
 	id, err := s.containerID(ctx, req.GetContainerId())
 	if err != nil {

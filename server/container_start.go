@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// StartContainer starts a container that was created.
+// StartContainer starts a created container.
 func (s *Server) StartContainer(ctx context.Context, req *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
 	id, err := s.containerID(ctx, req.GetContainerId())
 	if err != nil {

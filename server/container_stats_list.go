@@ -10,45 +10,34 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// ListContainerStats returns what the running containers that match a filter use, the newest first.
+// ListContainerStats returns the resource usage of the running containers that match a filter, the newest first.
 func (s *Server) ListContainerStats(ctx context.Context, req *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
-	items, err := s.listContainerStats(ctx, req.GetFilter())
-	if err != nil {
-		return nil, err
-	}
-	return &runtimeapi.ListContainerStatsResponse{Stats: items}, nil
-}
-
-// StreamContainerStats is ListContainerStats as a stream of batches (KEP-5825).
-func (s *Server) StreamContainerStats(req *runtimeapi.StreamContainerStatsRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamContainerStatsResponse]) error {
-	items, err := s.listContainerStats(stream.Context(), req.GetFilter())
-	if err != nil {
-		return err
-	}
-	return sendBatches(items, func(batch []*runtimeapi.ContainerStats) error {
-		return stream.Send(&runtimeapi.StreamContainerStatsResponse{ContainerStats: batch})
-	})
-}
-
-// listContainerStats is shared by the list and its streaming twin.
-func (s *Server) listContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	containers := snapshot.Containers()
-	matching := make([]*state.Container, 0, len(containers))
-	for _, container := range containers {
-		if containerStatsMatches(container, filter) {
-			matching = append(matching, container)
-		}
-	}
-	return s.opts.Stats.Containers(ctx, snapshot, matching), nil
+	return &runtimeapi.ListContainerStatsResponse{Stats: s.containerStats(ctx, snapshot, req.GetFilter())}, nil
 }
 
-// containerStatsMatches is containerMatches for the filter of stats, which has
-// no state: only running containers have any.
-func containerStatsMatches(c *state.Container, filter *runtimeapi.ContainerStatsFilter) bool {
+// StreamContainerStats is ListContainerStats as a stream of batches (KEP-5825).
+func (s *Server) StreamContainerStats(req *runtimeapi.StreamContainerStatsRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamContainerStatsResponse]) error {
+	return streamList(s, stream, func(snapshot *state.Snapshot) []*runtimeapi.ContainerStats {
+		return s.containerStats(stream.Context(), snapshot, req.GetFilter())
+	}, func(batch []*runtimeapi.ContainerStats) *runtimeapi.StreamContainerStatsResponse {
+		return &runtimeapi.StreamContainerStatsResponse{ContainerStats: batch}
+	})
+}
+
+func (s *Server) containerStats(
+	ctx context.Context, snapshot *state.Snapshot, filter *runtimeapi.ContainerStatsFilter,
+) []*runtimeapi.ContainerStats {
+	containers := matchingItems(snapshot.Containers(), filter, containerStatsMatch, asIs)
+	return s.opts.Stats.Containers(ctx, snapshot, containers)
+}
+
+// containerStatsMatch is containerMatches for a filter of stats, which has no state: only running containers have
+// stats.
+func containerStatsMatch(c *state.Container, filter *runtimeapi.ContainerStatsFilter) bool {
 	return strings.HasPrefix(c.ID, filter.GetId()) &&
 		strings.HasPrefix(c.SandboxID, filter.GetPodSandboxId()) &&
 		hasLabels(c.Meta.Config.GetLabels(), filter.GetLabelSelector())

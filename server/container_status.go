@@ -31,7 +31,7 @@ func (s *Server) ContainerStatus(ctx context.Context, req *runtimeapi.ContainerS
 	return response, err
 }
 
-// containerStatus converts a container. What it shares with the snapshot is only read.
+// containerStatus converts a container. The result shares memory with the snapshot, which is immutable.
 func containerStatus(c *state.Container) *runtimeapi.ContainerStatus {
 	return &runtimeapi.ContainerStatus{
 		Id:          c.ID,
@@ -56,7 +56,7 @@ func containerStatus(c *state.Container) *runtimeapi.ContainerStatus {
 	}
 }
 
-// Reasons of an ended container. The kubelet and its users read them literally.
+// Reasons of an exit. The kubelet and its users compare them literally.
 const (
 	reasonOOMKilled = "OOMKilled"
 	reasonCannotRun = "ContainerCannotRun"
@@ -64,8 +64,8 @@ const (
 	reasonError     = "Error"
 )
 
-// reason says why a container has ended, empty while it has not. The engine calls a container OOM-killed even when only
-// a child process was killed and the container went on to succeed, which is no failure for want of memory.
+// reason returns why a container has ended, empty before its end. The engine reports OOMKilled even if only a child
+// process was killed. So a container with exit code 0 counts as completed.
 func reason(c *state.Container) string {
 	switch {
 	case c.Status.State() != runtimeapi.ContainerState_CONTAINER_EXITED:
@@ -81,16 +81,15 @@ func reason(c *state.Container) string {
 	}
 }
 
-// neverRan reports whether a container's start failed: the engine says why, or
-// the cache, having no times for it, put both at the creation.
+// neverRan reports whether a container's start failed. Then the engine reports an error, or the cache has the creation
+// time as start and end.
 func neverRan(c *state.Container) bool {
 	st := c.Status
 	return st.Error != "" || st.ExitCode != 0 && st.StartedAt.Equal(st.FinishedAt) && st.StartedAt.Equal(c.Meta.CreatedAt)
 }
 
-// stopSignal converts a signal's name or number in the engine's spelling:
-// "SIGTERM", "TERM", "15", "SIGRTMIN+3". One that CRI has no name for is
-// reported as the runtime's default.
+// stopSignal converts a signal in the engine's spelling: "SIGTERM", "TERM", "15", "SIGRTMIN+3". It returns the
+// runtime's default for a signal that CRI does not have.
 func stopSignal(name string) runtimeapi.Signal {
 	if number, err := strconv.Atoi(name); err == nil {
 		name = unix.SignalName(unix.Signal(number))

@@ -6,9 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// StopContainer stops a container, forcibly after the timeout. The CRI text:
-// "This call is idempotent, and must not return an error if the container has
-// already been stopped." A container that is not there any more has stopped.
+// StopContainer stops a container, by force after the timeout. The CRI text: "This call is idempotent, and must not
+// return an error if the container has already been stopped." It succeeds for a container that does not exist.
 func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	grace, err := seconds("timeout", req.GetTimeout())
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// containerUser returns the identity that the container's first process began with: as it was told to the OCI runtime,
-// where that was seen, or else what the engine was given, when that is known for sure.
+// containerUser returns the identity with which the container's first process began. It comes from the OCI runtime's
+// configuration, if it was seen. Otherwise it comes from the container's configuration, if that is unambiguous.
 func containerUser(c *state.Container) *runtimeapi.ContainerUser {
 	identity := c.Status.Identity
 	if identity == nil {
@@ -23,8 +23,8 @@ func containerUser(c *state.Container) *runtimeapi.ContainerUser {
 	return &runtimeapi.ContainerUser{Linux: user}
 }
 
-// givenUser is known for sure when the engine was given a numeric user and group, as it adds no groups of the image
-// then. A name, or a user without a group, is resolved by files inside the image.
+// givenUser returns a numeric user and group of the configuration, for which the engine adds no groups of the image.
+// Files in the image resolve a name, or a user without a group.
 func givenUser(c *state.Container) *runtimeapi.ContainerUser {
 	user, group, _ := strings.Cut(c.Meta.User, ":")
 	uid, err := strconv.ParseInt(user, 10, 64)

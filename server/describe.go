@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// requestFields are those of every log line of a request, in whatever package it is written: its number and RPC, the
-// trace that it is recorded in, and the ids and names of what it is about.
+// requestFields returns the fields of all log lines of a request: its number, RPC and trace, and the ids and names of
+// its pod, container or image.
 func (s *Server) requestFields(ctx context.Context, c *call, req any) log.Fields {
 	fields := s.describe(req)
 	fields["request"], fields["rpc"] = c.number, c.method
@@ -20,8 +20,8 @@ func (s *Server) requestFields(ctx context.Context, c *call, req any) log.Fields
 	return fields
 }
 
-// describe returns what the log says about a request: ids and names, never credentials, environments or commands. The
-// names of existing pods and containers come from the cache, before the request changes anything.
+// describe returns the log fields of a request: ids and names, never credentials, environments or commands. It reads
+// the names from the cache, before the request changes anything.
 func (s *Server) describe(req any) log.Fields {
 	fields := log.Fields{}
 	switch r := req.(type) {
@@ -52,7 +52,7 @@ func addPod(fields log.Fields, metadata *runtimeapi.PodSandboxMetadata) {
 	}
 }
 
-// addSandbox describes a sandbox, which the client may name by a part of its id.
+// addSandbox describes a sandbox, by its id or an id prefix.
 func (s *Server) addSandbox(fields log.Fields, id string) {
 	fields["podSandboxID"] = id
 	if pod, err := s.opts.Cache.Snapshot().Pod(id); err == nil {
@@ -71,7 +71,7 @@ func (s *Server) addContainer(fields log.Fields, id string) {
 	s.addSandbox(fields, container.SandboxID)
 }
 
-// responseFields has the id that a request brought forth, or would have.
+// responseFields returns the id that a request created or would have created.
 func responseFields(resp any) log.Fields {
 	var field, id string
 	switch r := resp.(type) {

@@ -12,8 +12,8 @@ import (
 	crierrors "k8s.io/cri-api/pkg/errors"
 )
 
-// kubeletSentinels are the errors that the kubelet knows by the beginning of their text. They must go out as
-// codes.Unknown, because its client strips "rpc error: code = …" from no other code.
+// kubeletSentinels are errors that the kubelet recognizes by the beginning of their text. They must be sent as
+// codes.Unknown, because the kubelet's client strips "rpc error: code = …" from no other code.
 var kubeletSentinels = []error{
 	crierrors.ErrRegistryUnavailable,
 	crierrors.ErrSignatureValidationFailed,
@@ -21,8 +21,8 @@ var kubeletSentinels = []error{
 	crierrors.ErrImageVolumeMountFailed,
 }
 
-// codesOf pairs the types of errors inside with gRPC codes. The order counts for an error of several types: the
-// caller's own deadline comes first, then what the caller can do something about.
+// codesOf maps the types of errors to gRPC codes. For an error of several types, the first counts: the caller's own
+// deadline, then errors that the caller can fix.
 var codesOf = []struct {
 	is   func(error) bool
 	code codes.Code
@@ -45,8 +45,7 @@ var codesOf = []struct {
 	{errdefs.IsInternal, codes.Internal},
 }
 
-// toStatus turns an error into a gRPC status. It is the only place that does.
-// An error that is a status already passes as it is.
+// toStatus turns an error into a gRPC status. It returns an error that is a status unchanged.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
@@ -68,11 +67,11 @@ func toStatus(err error) error {
 	return status.Error(codes.Unknown, bounded(err.Error()))
 }
 
-// maxText bounds a status's text, in bytes. Texts of registries, plugins and images are among what errors say, and one of
-// megabytes is a header that clients refuse, so that they would learn nothing.
+// maxText bounds a status's text, in bytes. Registries, plugins and images add text to errors. Clients refuse a header
+// of megabytes, and their users would not see the error.
 const maxText = 16 << 10
 
-// bounded cuts a text that is too long, between two characters.
+// bounded cuts a long text between two characters.
 func bounded(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -80,8 +79,8 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + fmt.Sprintf("… (%d bytes more)", len(text)-maxText)
 }
 
-// textOf is the text of a typed error without the name of its type at the end where that says no more than the code.
-// "not found" and the like stay: they are the predicate of their sentence.
+// textOf returns the text of a typed error without the type's name at its end, if the gRPC code says the same. "not
+// found" and the like stay, because they are the predicate of their sentence.
 func textOf(err error) string {
 	text := err.Error()
 	for _, kind := range []error{errdefs.ErrInvalidArgument, errdefs.ErrFailedPrecondition, errdefs.ErrNotImplemented, errdefs.ErrInternal} {
@@ -90,7 +89,7 @@ func textOf(err error) string {
 	return text
 }
 
-// sentinelFirst is the text of err with the sentinel at its beginning, where the kubelet looks for it.
+// sentinelFirst returns the text of err with the sentinel at its beginning, where the kubelet looks for it.
 func sentinelFirst(sentinel, err error) string {
 	text := err.Error()
 	if strings.HasPrefix(text, sentinel.Error()) {

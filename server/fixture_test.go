@@ -21,6 +21,7 @@ import (
 	"github.com/criadapter/criadapter/container"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -29,8 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// node is a node whose services live in memory: what its sandboxes and containers
-// do is seen in its cache, as with the real ones.
+// node has services in memory. They change its cache, as the real services do.
 type node struct {
 	*Server
 	cache    *cache
@@ -80,9 +80,7 @@ func (n *node) dial(t *testing.T) *grpc.ClientConn {
 	conn, err := grpc.NewClient("passthrough:///node",
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		_ = conn.Close()
 		server.Stop()
@@ -93,12 +91,12 @@ func (n *node) dial(t *testing.T) *grpc.ClientConn {
 	return conn
 }
 
-// cache is a cache that follows no engine, and is complete unless it is told otherwise.
+// cache is a cache without an engine. It is complete unless unsynced is set.
 type cache struct {
 	*state.Cache
 	err      error
 	unsynced bool
-	// synced ends that.
+	// synced is closed to end unsynced.
 	synced chan struct{}
 }
 
@@ -129,7 +127,7 @@ func (n *network) Status(context.Context) error { return n.err }
 
 func (n *network) Config() cni.Config { return cni.Config{Name: "test-net"} }
 
-// images holds images by name; an image's id is its name.
+// images manages images by name. An image's id is its name.
 type images struct {
 	mu      sync.Mutex
 	present map[string]bool
@@ -176,12 +174,12 @@ func (i *images) FsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse, error
 	return &runtimeapi.ImageFsInfoResponse{}, i.err
 }
 
-// services makes and ends pods and containers in the cache.
+// services creates and ends pods and containers in the cache.
 type services struct {
 	cache *cache
 	mu    sync.Mutex
 	made  int
-	// before, when set, is called in each call that changes something.
+	// before is called in each call that changes something. It may be nil.
 	before func(ctx context.Context) error
 }
 
@@ -251,7 +249,7 @@ type containers struct{ *services }
 
 func (c containers) Checkpoint(ctx context.Context, _, _ string) error { return c.enter(ctx) }
 
-// CheckpointAll and Restore are what a sandbox.Service asks for.
+// CheckpointAll and Restore are called by sandbox.Service.
 func (c containers) CheckpointAll(ctx context.Context, _ string, _ []string, _ string) error {
 	return c.enter(ctx)
 }
@@ -331,7 +329,7 @@ func (c containers) ReopenLog(ctx context.Context, id string) error {
 
 func (c containers) CheckRunning(ctx context.Context, _ string) error { return c.enter(ctx) }
 
-// fakeStats is those of a node where nothing uses anything.
+// fakeStats has no usage for any container or pod.
 type fakeStats struct{}
 
 func (fakeStats) Container(_ context.Context, c *state.Container) *runtimeapi.ContainerStats {
@@ -370,10 +368,10 @@ func (fakeStats) MetricDescriptors() []*runtimeapi.MetricDescriptor {
 	return []*runtimeapi.MetricDescriptor{{Name: "container_last_seen"}}
 }
 
-// errAway is what every service says while the engine is away.
+// errAway is the error of every service while the engine is away.
 var errAway = fmt.Errorf("the engine is away: %w", errdefs.ErrUnavailable)
 
-// sessions gives out URLs that name what they are for, and that nobody serves.
+// sessions returns URLs that name their session. No server listens at them.
 type sessions struct{}
 
 func (sessions) Exec(_ context.Context, req *runtimeapi.ExecRequest) (string, error) {

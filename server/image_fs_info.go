@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ImageFsInfo returns the use of the filesystems that hold images and containers.
+// ImageFsInfo returns the usage of the filesystems of images and containers.
 func (s *Server) ImageFsInfo(ctx context.Context, _ *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	return s.opts.Images.FsInfo(ctx)
 }

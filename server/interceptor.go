@@ -17,8 +17,9 @@ import (
 	"github.com/criadapter/criadapter/server/fields"
 )
 
-// unaryInterceptor stands before every unary RPC: it bounds its time, refuses fields that no engine does, recovers from
-// a panic, turns its error into a gRPC status and logs it. The context of the handler carries the request's logger, see requestFields.
+// unaryInterceptor handles every unary RPC. It bounds the time, refuses fields that no engine supports, recovers from
+// panics, converts the error to a gRPC status and logs it. The handler's context has the request's logger, see
+// requestFields.
 func (s *Server) unaryInterceptor(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	call := s.begin(info.FullMethod)
 	defer func() {
@@ -38,7 +39,7 @@ func (s *Server) unaryInterceptor(ctx context.Context, req any, info *grpc.Unary
 	return handler(ctx, req)
 }
 
-// streamInterceptor is UnaryInterceptor for RPCs that answer with a stream, whose time only the client bounds.
+// streamInterceptor is unaryInterceptor for RPCs that answer with a stream. Only the client bounds their time.
 func (s *Server) streamInterceptor(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	call := s.begin(info.FullMethod)
 	defer func() {
@@ -60,8 +61,8 @@ type loggedStream struct {
 // Context implements grpc.ServerStream.
 func (s *loggedStream) Context() context.Context { return s.ctx }
 
-// changes are the RPCs that change something on the node. Each gets a line in
-// the log; the others would fill it, as the kubelet lists every second.
+// changes are the RPCs that change the node. They are logged at level info, the others at debug because the kubelet
+// lists every second.
 var changes = map[string]bool{
 	"RunPodSandbox":             true,
 	"StopPodSandbox":            true,
@@ -81,8 +82,8 @@ var changes = map[string]bool{
 	"RemoveImage":               true,
 }
 
-// fromMemory are the RPCs that the server answers from memory alone. Nothing below it logs a line for them, and the
-// kubelet asks them many times a second, so they get a logger only where their own debug line is wanted.
+// fromMemory are the RPCs that the server answers from memory. The kubelet calls them many times a second, and no
+// package logs a line for them. They get a logger only if their own debug line is enabled.
 var fromMemory = map[string]bool{
 	"Version":               true,
 	"ListPodSandbox":        true,
@@ -92,7 +93,7 @@ var fromMemory = map[string]bool{
 	"ListMetricDescriptors": true,
 }
 
-// call is one request on its way.
+// call is one request.
 type call struct {
 	method  string
 	number  uint64
@@ -110,8 +111,8 @@ func (s *Server) begin(fullMethod string) *call {
 	}
 }
 
-// withLogger returns the context for a request's handler, with a logger whose lines all say which request they belong
-// to. Names are looked up now: afterwards the pod or container may be gone.
+// withLogger returns the context for a request's handler, with a logger that adds the request's fields. It reads the
+// names now, because the request may remove the pod or container.
 func (s *Server) withLogger(ctx context.Context, c *call, req any) context.Context {
 	if fromMemory[c.method] && !log.L.Logger.IsLevelEnabled(log.DebugLevel) {
 		return ctx
@@ -127,14 +128,14 @@ func (c *call) log() *log.Entry {
 	return c.logger
 }
 
-// panicked logs a panic with its stack and returns the error for the client, who gets to know neither.
+// panicked logs a panic with its stack. The error that it returns for the client has neither.
 func (c *call) panicked(cause any) error {
 	c.log().WithFields(log.Fields{"panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).Error("request panicked")
 	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", c.method, errdefs.ErrInternal)
 }
 
-// end counts and logs a request that is over. A log line that nobody reads costs nothing: the kubelet
-// asks many times a second.
+// end counts and logs a finished request. A log line of a disabled level costs nothing, because the kubelet sends many
+// requests a second.
 func (c *call) end(resp any, err error) {
 	took := time.Since(c.started)
 	c.observe(c.method, status.Code(err), took)

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // logged collects the log of a test at all levels. Tests that use it must not run in parallel.
@@ -54,7 +56,7 @@ func TestPanicBecomesInternal(t *testing.T) {
 	}
 }
 
-// explodingCache has no snapshot: whatever asks for one panics.
+// explodingCache has no snapshot: a call to Snapshot panics.
 type explodingCache struct{ *cache }
 
 func TestPanicInAStreamBecomesInternal(t *testing.T) {
@@ -62,9 +64,7 @@ func TestPanicInAStreamBecomesInternal(t *testing.T) {
 	n := newNode()
 	n.opts.Cache = explodingCache{}
 	stream, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StreamContainers(t.Context(), &runtimeapi.StreamContainersRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if _, err := stream.Recv(); status.Code(err) != codes.Internal {
 		t.Errorf("got %v, want Internal", err)
 	}
@@ -91,9 +91,7 @@ func TestLogHasNamesAndNoSecrets(t *testing.T) {
 			Envs:     []*runtimeapi.KeyValue{{Key: "PASSWORD", Value: []byte("$ecret")}},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if _, err := runtime.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: []string{"$ecret"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -103,9 +101,7 @@ func TestLogHasNamesAndNoSecrets(t *testing.T) {
 	lines := map[string]*logrus.Entry{}
 	for _, entry := range hook.AllEntries() {
 		line, err := entry.String()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if strings.Contains(line, "ecret") || strings.Contains(line, auth) {
 			t.Errorf("the log has a secret: %s", line)
 		}
@@ -159,7 +155,7 @@ func TestLogLevels(t *testing.T) {
 	}
 }
 
-// TestChangesAreRPCs holds the names in the table to those of the API.
+// The names in the table of changes are RPCs of the API.
 func TestChangesAreRPCs(t *testing.T) {
 	known := map[string]bool{}
 	for _, r := range allRPCs(t) {
@@ -230,8 +226,7 @@ func TestHangingRequestEndsAtTheRequestTimeout(t *testing.T) {
 	}
 }
 
-// TestAnswersFromMemoryPayForNoLogger checks that a request of those that the kubelet repeats all the time costs no
-// more than the note of its beginning, while nobody reads its line.
+// A frequent request of the kubelet allocates no more than its call, while its log level is disabled.
 func TestAnswersFromMemoryPayForNoLogger(t *testing.T) {
 	n, podID, _ := crowdedNode(10)
 	ctx, req := t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID}
@@ -243,7 +238,7 @@ func TestAnswersFromMemoryPayForNoLogger(t *testing.T) {
 		c.end(nil, nil)
 	})
 	if allocations > 1 {
-		t.Errorf("%v allocations, want that of the call alone", allocations)
+		t.Errorf("%v allocations, want one for the call", allocations)
 	}
 }
 

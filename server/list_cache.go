@@ -5,28 +5,26 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // the codec that this one stands in front of
+	_ "google.golang.org/grpc/encoding/proto" // registers the codec that newCodec wraps
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/criadapter/criadapter/state"
 )
 
-// listCache keeps the last answer to a list without a filter, and its encoding:
-// the kubelet asks for it every second, and between two questions mostly nothing
-// happens. Encoding costs more than all else that a list does. It is safe for
-// concurrent use.
+// listCache keeps the last answer to a list without a filter, and its encoding. The kubelet sends such a list every
+// second, and mostly nothing has changed. Encoding is the most expensive part of a list. It is safe for concurrent use.
 type listCache struct{ last atomic.Pointer[listAnswer] }
 
-// listAnswer is the list of one snapshot. The response is shared and must not be changed.
+// listAnswer is the list of one snapshot. The response is shared and immutable.
 type listAnswer struct {
 	snapshot *state.Snapshot
 	response proto.Message
-	// encoded is made when somebody is first sent the response.
+	// encoded encodes the response once, when it is first sent.
 	encoded func() ([]byte, error)
 }
 
-// answer returns the response for a snapshot, which list makes when it is not the last one.
+// answer returns the response for a snapshot. It calls list if the snapshot has changed.
 func (c *listCache) answer(snapshot *state.Snapshot, list func() proto.Message) proto.Message {
 	if last := c.last.Load(); last != nil && last.snapshot == snapshot {
 		return last.response
@@ -40,7 +38,7 @@ func (c *listCache) answer(snapshot *state.Snapshot, list func() proto.Message) 
 	return response
 }
 
-// encoding returns the encoding of a response that is the last answer, false for another message.
+// encoding returns the encoding of the last answer, and false for any other message.
 func (c *listCache) encoding(message any) (encoded []byte, ok bool, err error) {
 	last := c.last.Load()
 	if last == nil || message != any(last.response) {
@@ -50,7 +48,7 @@ func (c *listCache) encoding(message any) (encoded []byte, ok bool, err error) {
 	return encoded, true, err
 }
 
-// codec is gRPC's own for protocol buffers, but knows the encoding of cached lists.
+// codec is gRPC's codec for protocol buffers with the encodings of cached lists.
 type codec struct {
 	encoding.CodecV2
 	lists []*listCache
@@ -70,5 +68,5 @@ func (c codec) Marshal(message any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(message)
 }
 
-// isEmpty reports whether a message, a filter for example, says nothing.
+// isEmpty reports whether a message, such as a filter, has no field set.
 func isEmpty(message proto.Message) bool { return proto.Size(message) == 0 }

@@ -9,8 +9,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// TestCachedListsFollowTheCache: a kept answer is given only for the very snapshot that it was made of, filters see
-// nothing of it, and what a client receives is what the server said.
+// A cached answer is used for its own snapshot only, and never with a filter. The client receives the same list.
 func TestCachedListsFollowTheCache(t *testing.T) {
 	n := newNode()
 	putPods(n)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -161,9 +162,7 @@ func TestStreamsSendWhatListsReturn(t *testing.T) {
 
 func wantOK(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 }
 
 func receive[T any](t *testing.T, next func() ([]T, error)) []T {
@@ -229,7 +228,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestNothingIsAnsweredBeforeTheFirstSync: an empty list would make a kubelet start everything again.
+// No list is answered before the first relist, because an empty list would make a kubelet start every pod again.
 func TestNothingIsAnsweredBeforeTheFirstSync(t *testing.T) {
 	n := nodeWithPod()
 	n.cache.unsynced = true
@@ -255,7 +254,7 @@ func TestNothingIsAnsweredBeforeTheFirstSync(t *testing.T) {
 	}
 }
 
-// TestListsGoOnWhileTheEngineIsAway: once synced, lists answer from memory.
+// After the first relist, lists answer from memory while the engine is away.
 func TestListsGoOnWhileTheEngineIsAway(t *testing.T) {
 	n := nodeWithPod()
 	if _, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{}); err != nil {

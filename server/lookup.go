@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sandboxID returns the full id of the pod sandbox that a request names by its id or a prefix of it.
+// sandboxID returns the full id of a pod sandbox from its id or an id prefix.
 func (s *Server) sandboxID(ctx context.Context, idOrPrefix string) (string, error) {
 	if err := require(need{"pod_sandbox_id", idOrPrefix != ""}); err != nil {
 		return "", err
@@ -24,7 +24,8 @@ func (s *Server) sandboxID(ctx context.Context, idOrPrefix string) (string, erro
 	return pod.ID, nil
 }
 
-// containerID returns the full id of the container that a request names. It fails with ErrNotFound when there is none.
+// containerID returns the full id of a container from its id or an id prefix. It fails with ErrNotFound if there is
+// none.
 func (s *Server) containerID(ctx context.Context, idOrPrefix string) (string, error) {
 	if err := require(need{"container_id", idOrPrefix != ""}); err != nil {
 		return "", err
@@ -40,8 +41,8 @@ func (s *Server) containerID(ctx context.Context, idOrPrefix string) (string, er
 	return container.ID, nil
 }
 
-// runningContainer returns the full id of a container, which must run, or else it fails with ErrFailedPrecondition.
-// While the engine is away it fails with ErrUnavailable: no session could begin.
+// runningContainer returns the full id of a running container. It fails with ErrFailedPrecondition if the container
+// does not run, and with ErrUnavailable while the engine is away.
 func (s *Server) runningContainer(ctx context.Context, idOrPrefix string) (string, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
@@ -60,9 +61,8 @@ func (s *Server) runningContainer(ctx context.Context, idOrPrefix string) (strin
 	return c.ID, nil
 }
 
-// ignoreNotFound is the result of a Stop or Remove, for which it is no error that its object is not there. While the
-// engine is away, what is not known may be there nevertheless: then the reason is the result, and the client repeats
-// the call later.
+// ignoreNotFound is the result of a Stop or Remove, which succeeds if its object does not exist. While the engine is
+// away, an unknown object may exist. Then the result is the engine's error, so that the client tries again.
 func (s *Server) ignoreNotFound(err error) error {
 	if !errdefs.IsNotFound(err) {
 		return err

@@ -12,6 +12,8 @@ import (
 	"github.com/sirupsen/logrus"
 	"google.golang.org/grpc/codes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestRequestsAreObserved(t *testing.T) {
@@ -31,9 +33,7 @@ func TestRequestsAreObserved(t *testing.T) {
 	_, _ = client.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
 	_, _ = client.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: "unknown"})
 	stream, err := client.StreamPodSandboxes(t.Context(), &runtimeapi.StreamPodSandboxesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for err == nil {
 		_, err = stream.Recv()
 	}
@@ -61,12 +61,12 @@ func TestPullsArePodsInTheLog(t *testing.T) {
 		t.Errorf("the log says %v", fields)
 	}
 	if fields := n.describe(&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}}); fields["pod"] != nil {
-		t.Errorf("a pull for nobody has a pod: %v", fields)
+		t.Errorf("a pull without a pod has one: %v", fields)
 	}
 }
 
-// TestEachChangeIsOneLine has every RPC called: those that change something leave one line that an operator sees, with
-// the names of the pod and the container they are about, and the others none.
+// Each RPC that changes something leaves one line at level info, with the names of the pod and the container. The other
+// RPCs leave none.
 func TestEachChangeIsOneLine(t *testing.T) {
 	hook := logged(t)
 	for _, r := range allRPCs(t) {

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // recorded reads the requests that real clients have sent, see testdata/README.md.
 func recorded(t *testing.T) []request {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", "requests.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer file.Close()
 	var all []request
 	types := map[string]rpc{}
@@ -30,9 +30,7 @@ func recorded(t *testing.T) []request {
 			RPC     string
 			Request json.RawMessage
 		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, json.Unmarshal(lines.Bytes(), &line))
 		message := types[line.RPC].request.New().Interface()
 		if err := protojson.Unmarshal(line.Request, message); err != nil {
 			t.Fatalf("%s: %v", line.RPC, err)

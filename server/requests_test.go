@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/server/fields"
 )
 
@@ -51,9 +52,7 @@ func allRPCs(t *testing.T) []rpc {
 func messageType(t *testing.T, descriptor protoreflect.MessageDescriptor) protoreflect.MessageType {
 	t.Helper()
 	found, err := protoregistry.GlobalTypes.FindMessageByName(descriptor.FullName())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return found
 }
 
@@ -191,7 +190,8 @@ func fullRequest(r rpc) proto.Message {
 	return request.Interface()
 }
 
-// fill gives every field of a message a value, except where the message would contain itself, and those that are refused.
+// fill gives every field of a message a value. It leaves out refused fields, and fields that would contain the message
+// itself.
 func fill(message protoreflect.Message, within []protoreflect.FullName) {
 	within = append(within, message.Descriptor().FullName())
 	all := message.Descriptor().Fields()
@@ -274,8 +274,8 @@ func text(field protoreflect.Name) string {
 	}
 }
 
-// messageFields returns the paths of all message fields that a message has,
-// those of list elements left out: an element cannot be absent.
+// messageFields returns the paths of all message fields that are set. It leaves out list elements, which cannot be
+// absent.
 func messageFields(message protoreflect.Message, prefix string) []string {
 	var paths []string
 	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {

@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RuntimeConfig tells the kubelet which cgroup driver to use. It fails with Unavailable while the engine is away: the
+// RuntimeConfig returns the cgroup driver for the kubelet. It fails with Unavailable while the engine is away. The
 // kubelet asks once, at its start, and a wrong answer would put every pod into the wrong cgroup.
 func (s *Server) RuntimeConfig(ctx context.Context, _ *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	features, err := s.engineFeatures(ctx)

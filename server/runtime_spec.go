@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// runtimeSpec is the part of an OCI runtime specification that is known without asking the engine.
+// runtimeSpec is the part of an OCI runtime specification that is known without a call to the engine.
 type runtimeSpec struct {
 	Hostname    string            `json:"hostname,omitempty"`
 	Process     *specProcess      `json:"process,omitempty"`
@@ -38,15 +38,15 @@ type specLinux struct {
 	Namespaces  []specNamespace                     `json:"namespaces"`
 }
 
-// specNamespace is a namespace that the container has of its own, or joins when it has a path. A namespace of the node
-// is left out, as in the OCI specification.
+// specNamespace is a namespace that the container joins if it has a path, or else has of its own. Like in the OCI
+// specification, a namespace of the node is left out.
 type specNamespace struct {
 	Type string `json:"type"`
 	Path string `json:"path,omitempty"`
 }
 
-// podNetns is the path of a pod's network namespace: the pinned one, which
-// outlives the sandbox, or that of its process. Empty when there is neither.
+// podNetns is the path of a pod's network namespace: the pinned one, which outlives the sandbox, or the one of its
+// process. It is empty if there is neither.
 func podNetns(pod *state.Pod) string {
 	if pod.Status.NetnsPath != "" {
 		return pod.Status.NetnsPath
@@ -54,7 +54,7 @@ func podNetns(pod *state.Pod) string {
 	return processNamespace(pod.Status.PID, "net")
 }
 
-// podIPC is the path of a pod's IPC namespace, empty where that is not known.
+// podIPC is the path of a pod's IPC namespace, empty if unknown.
 func podIPC(pod *state.Pod) string {
 	if pod.Status.Namespaces != nil {
 		return pod.Status.Namespaces.IPC
@@ -62,7 +62,7 @@ func podIPC(pod *state.Pod) string {
 	return processNamespace(pod.Status.PID, "ipc")
 }
 
-// processNamespace is the path of a namespace of a process, empty for none.
+// processNamespace is the path of a namespace of a process, empty without a process.
 func processNamespace(pid int, kind string) string {
 	if pid == 0 {
 		return ""
@@ -115,8 +115,8 @@ func specMounts(mounts []*runtimeapi.Mount) []specMount {
 	return specs
 }
 
-// containerNamespaces lists a container's namespaces with the paths of those
-// that it shares with its pod or with another container.
+// containerNamespaces lists a container's namespaces. A namespace that it shares with its pod or another container has
+// a path.
 func containerNamespaces(snapshot *state.Snapshot, pod *state.Pod, config *runtimeapi.ContainerConfig) []specNamespace {
 	options := config.GetLinux().GetSecurityContext().GetNamespaceOptions()
 	namespaces := []specNamespace{{Type: "mount"}, {Type: "uts"}}

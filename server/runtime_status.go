@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/server/fields"
 )
 
-// Status returns whether pods can run and be networked, and if not, why. It
-// succeeds whatever the state of the engine and the network.
+// Status returns whether pods can run and have a network, and the reason if not. It succeeds in any state of the engine
+// and the network.
 func (s *Server) Status(ctx context.Context, req *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	features, known := s.lastFeatures(ctx)
 	networkErr := s.networkError(ctx)
@@ -50,7 +50,7 @@ func (s *Server) networkError(ctx context.Context) error {
 	return s.opts.Network.Status(ctx)
 }
 
-// runtimeCondition is RuntimeReady. The reasons are for the node's condition, which people read.
+// runtimeCondition is RuntimeReady. Its reasons are shown in the node's condition.
 func runtimeCondition(err error) *runtimeapi.RuntimeCondition {
 	condition := &runtimeapi.RuntimeCondition{Type: runtimeapi.RuntimeReady, Status: err == nil}
 	if err == nil {
@@ -63,8 +63,8 @@ func runtimeCondition(err error) *runtimeapi.RuntimeCondition {
 	return condition
 }
 
-// networkCondition is NetworkReady. It is not while the default runtime cannot be joined to a CNI network: no pod could
-// run but those of the host's network, which the kubelet starts all the same.
+// networkCondition is NetworkReady. It is false if the default runtime cannot join a CNI network. Then only pods of the
+// host network could run, and the kubelet starts them in any case.
 func (s *Server) networkCondition(err error, features docker.Features) *runtimeapi.RuntimeCondition {
 	condition := &runtimeapi.RuntimeCondition{Type: runtimeapi.NetworkReady}
 	switch {
@@ -81,16 +81,15 @@ func (s *Server) networkCondition(err error, features docker.Features) *runtimea
 	return condition
 }
 
-// cannotJoin reports whether a runtime cannot be joined to the network that the pods get.
+// cannotJoin reports whether a runtime cannot join the pods' network.
 func (s *Server) cannotJoin(runtime string, features docker.Features) bool {
 	return s.opts.Network != nil && slices.Contains(features.SandboxedRuntimes, runtime)
 }
 
-// runtimeHandlers lists the default handler, named "", and the engine's OCI runtimes, without those that cannot be
-// joined to a CNI network, and what works on them: recursive read-only mounts, of which the kubelet offers none that is
-// not announced. Runtimes that read notes are none of them. The default is always there; NetworkReady says when it
-// cannot be joined. User namespaces need the OCI runtime that is in front of the default one, and a network that the
-// engine does not make.
+// runtimeHandlers lists the default handler, named "", and the engine's OCI runtimes that can join a CNI network. The
+// default is always listed, and NetworkReady says if it cannot join. Runtimes that read OCI notes are not handlers. The
+// kubelet offers recursive read-only mounts only if the handler announces them. User namespaces need the OCI runtime in
+// front of the default one, and a network that the engine does not make.
 func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.RuntimeHandler {
 	names := append([]string{""}, features.Runtimes...)
 	handlers := make([]*runtimeapi.RuntimeHandler, 0, len(names))
@@ -107,14 +106,14 @@ func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.Runtime
 	return handlers
 }
 
-// hasRecursiveReadOnly reports whether read-only mounts can be recursive: by the engine, or by the OCI runtime in front
+// hasRecursiveReadOnly reports whether read-only mounts can be recursive, by the engine or by the OCI runtime in front
 // of the default one.
 func hasRecursiveReadOnly(runtime string, features docker.Features) bool {
 	return slices.Contains(features.RecursiveReadOnly, runtime) ||
 		features.OCIRuntime.RecursiveReadOnly && runtime == features.DefaultRuntime
 }
 
-// runtimeInfo is the verbose part, shown by `crictl info`. engine is nil when it was never reached.
+// runtimeInfo is the verbose part, shown by `crictl info`. engine is nil if the engine was never reached.
 func (s *Server) runtimeInfo(ctx context.Context, engine *docker.Features, networkErr error) (map[string]string, error) {
 	network := "OK"
 	if networkErr != nil {
@@ -147,7 +146,7 @@ func (s *Server) runtimeInfo(ctx context.Context, engine *docker.Features, netwo
 	return encodeInfo(parts)
 }
 
-// warnings are what an operator should know of.
+// warnings returns the warnings for an operator.
 func (s *Server) warnings(ctx context.Context, engine *docker.Features) []string {
 	var warnings []string
 	if engine != nil && !engine.NegativeOOMScore {
@@ -159,7 +158,7 @@ func (s *Server) warnings(ctx context.Context, engine *docker.Features) []string
 	return warnings
 }
 
-// encodeInfo makes the info map of a verbose answer: plain text stays as it is, anything else becomes JSON.
+// encodeInfo makes the info map of a verbose answer. It keeps plain text and encodes the rest as JSON.
 func encodeInfo(parts map[string]any) (map[string]string, error) {
 	info := make(map[string]string, len(parts))
 	for key, part := range parts {

@@ -30,7 +30,7 @@ func TestVersion(t *testing.T) {
 	if again, err := n.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil || again.GetRuntimeVersion() != "20.10.24" {
 		t.Errorf("while the engine is away: %v, %v", again, err)
 	}
-	// Clients ask for the version when they connect, also before the engine is up for the first time.
+	// Clients ask for the version when they connect, even before the engine is up for the first time.
 	never := newNode()
 	never.engine.err = errAway
 	if got, err := never.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil || got.GetRuntimeVersion() == "" {
@@ -135,8 +135,7 @@ func TestBridgeModeNeedsNoNetworkPlugin(t *testing.T) {
 	}
 }
 
-// TestRecursiveReadOnlyIsAnnounced looks at the handlers of an engine on which
-// one of the runtimes can do it, named and as the default.
+// A handler announces recursive read-only mounts if its runtime has them, by its name and as the default.
 func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
 	for _, c := range []struct{ fallback, want string }{{"runc", "map[:true kata:false runc:true]"}, {"kata", "map[:false kata:false runc:true]"}} {
 		features := docker.Features{Runtimes: []string{"kata", "runc"}, DefaultRuntime: c.fallback, RecursiveReadOnly: []string{"runc"}}
@@ -150,7 +149,7 @@ func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
 	}
 }
 
-// What notes can say is announced where the engine has the runtime that reads them, for the handlers it stands in front of.
+// The features of OCI notes are announced for the handlers behind the runtime that reads them.
 func TestOCIRuntimeIsAnnounced(t *testing.T) {
 	features := docker.Features{
 		Runtimes: []string{"other", "runc"}, DefaultRuntime: "runc", OCIRuntime: docker.OCIRuntime{Name: "criadapter", RecursiveReadOnly: true},
@@ -184,7 +183,7 @@ func TestRuntimeHandlers(t *testing.T) {
 			t.Errorf("the features are %v", response.GetFeatures())
 		}
 	}
-	// Already the first call counts: the kubelet publishes the node's features from it.
+	// The first call counts, because the kubelet publishes the node's features from it.
 	check("", "io.containerd.runc.v2", "runc")
 	n.engine.err = errAway
 	check("", "io.containerd.runc.v2", "runc")
@@ -203,7 +202,7 @@ func TestRuntimeHandlers(t *testing.T) {
 	check("", "kata", "runc")
 }
 
-// Where the default runtime is refused, no pod may be scheduled.
+// No pod may be scheduled if the default runtime is refused.
 func TestRefusedDefaultRuntimeMakesTheNetworkNotReady(t *testing.T) {
 	n := newNode()
 	n.engine.features.Runtimes, n.engine.features.SandboxedRuntimes = []string{"kata", "runc"}, []string{"kata"}
@@ -256,7 +255,7 @@ func TestVerboseStatus(t *testing.T) {
 	}
 }
 
-// hungEngine accepts a question and never answers it.
+// hungEngine never answers.
 type hungEngine struct{}
 
 func (hungEngine) Features(ctx context.Context) (docker.Features, error) {
@@ -264,7 +263,7 @@ func (hungEngine) Features(ctx context.Context) (docker.Features, error) {
 	return docker.Features{}, ctx.Err()
 }
 
-// TestStatusWhileTheEngineHangs shows that the answer comes before crictl gives up, after 2 s.
+// Version and Status answer before crictl gives up, after 2 s.
 func TestStatusWhileTheEngineHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &cache{Cache: state.New(state.Options{}), err: errdefs.ErrUnavailable.WithMessage("no answer")}
@@ -300,7 +299,7 @@ func TestVerboseStatusWithoutAnEngine(t *testing.T) {
 	}
 }
 
-// TestStatusTellsWhatTheEngineCan shows what `crictl info` has for an operator who wonders why a pod is refused.
+// `crictl info` shows which fields the engine supports.
 func TestStatusTellsWhatTheEngineCan(t *testing.T) {
 	n := newNode()
 	n.engine.features.NoCheckpoint = "the program criu"

@@ -11,8 +11,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// UpdateRuntimeConfig takes note of the node's pod CIDR. The CNI configuration is what gives out addresses, and whoever
-// installs the network plugin writes it, so the CIDR changes nothing here; it shows in a verbose Status.
+// UpdateRuntimeConfig records the node's pod CIDR, which a verbose Status shows. It changes nothing else: the CNI
+// configuration assigns addresses, and the network plugin's installer writes it.
 func (s *Server) UpdateRuntimeConfig(ctx context.Context, req *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
 	if err := require(need{"runtime_config", req.GetRuntimeConfig() != nil}); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (s *Server) UpdateRuntimeConfig(ctx context.Context, req *runtimeapi.Update
 	return &runtimeapi.UpdateRuntimeConfigResponse{}, nil
 }
 
-// checkCIDRs checks the comma-separated CIDRs of a node, one per IP family; none is fine.
+// checkCIDRs checks the comma-separated CIDRs of a node, one per IP family. An empty list is valid.
 func checkCIDRs(list string) error {
 	if list == "" {
 		return nil

@@ -7,18 +7,17 @@ import (
 )
 
 const (
-	// criVersion is the version of the CRI that the kubelet demands here, which never changed since its first days.
+	// criVersion is the version of CRI that the kubelet expects here. It has never changed.
 	criVersion = "0.1.0"
-	// runtimeName begins the container ids in pod statuses ("docker://…"). It is the name that dockershim and
-	// cri-dockerd use, so that a node that moves over keeps its container ids.
+	// runtimeName is the prefix of container ids in pod statuses ("docker://…"). dockershim and cri-dockerd have the
+	// same name, so that a node keeps its container ids after a migration.
 	runtimeName = "docker"
-	// unknownVersion stands for the version of an engine that has never been
-	// reached. It is a semantic version, as clients demand.
+	// unknownVersion is the version of an engine that was never reached. Clients expect a semantic version.
 	unknownVersion = "0.0.0-unknown"
 )
 
-// Version returns the versions of the CRI and of the engine. It succeeds without an engine: clients ask for it when
-// they connect, before they can ask for the status that tells what is wrong.
+// Version returns the versions of CRI and of the engine. It succeeds without an engine, because clients call it before
+// Status, which says why the engine is missing.
 func (s *Server) Version(ctx context.Context, _ *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	response := &runtimeapi.VersionResponse{
 		Version:           criVersion,

@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CheckpointPod writes containers of a pod into a directory, all as of one moment. They run on.
+// CheckpointPod writes containers of a pod into a directory, all at one moment. They keep running.
 func (s *Server) CheckpointPod(ctx context.Context, req *runtimeapi.CheckpointPodRequest) (*runtimeapi.CheckpointPodResponse, error) {
 	id, err := s.sandboxID(ctx, req.GetPodSandboxId())
 	if err != nil {

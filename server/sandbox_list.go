@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/state"
@@ -13,40 +12,23 @@ import (
 
 // ListPodSandbox returns the pods that match a filter, the newest first.
 func (s *Server) ListPodSandbox(ctx context.Context, req *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list := func() proto.Message {
+	list := func(snapshot *state.Snapshot) *runtimeapi.ListPodSandboxResponse {
 		return &runtimeapi.ListPodSandboxResponse{Items: sandboxItems(snapshot, req.GetFilter())}
 	}
-	if isEmpty(req.GetFilter()) {
-		return s.allSandboxes.answer(snapshot, list).(*runtimeapi.ListPodSandboxResponse), nil
-	}
-	return list().(*runtimeapi.ListPodSandboxResponse), nil
+	return answerList(ctx, s, &s.allSandboxes, req.GetFilter(), list)
 }
 
 // StreamPodSandboxes is ListPodSandbox as a stream of batches (KEP-5825).
 func (s *Server) StreamPodSandboxes(req *runtimeapi.StreamPodSandboxesRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxesResponse]) error {
-	snapshot, err := s.snapshot(stream.Context())
-	if err != nil {
-		return err
-	}
-	return sendBatches(sandboxItems(snapshot, req.GetFilter()), func(batch []*runtimeapi.PodSandbox) error {
-		return stream.Send(&runtimeapi.StreamPodSandboxesResponse{PodSandboxes: batch})
+	return streamList(s, stream, func(snapshot *state.Snapshot) []*runtimeapi.PodSandbox {
+		return sandboxItems(snapshot, req.GetFilter())
+	}, func(batch []*runtimeapi.PodSandbox) *runtimeapi.StreamPodSandboxesResponse {
+		return &runtimeapi.StreamPodSandboxesResponse{PodSandboxes: batch}
 	})
 }
 
-// sandboxItems is shared by the list and its streaming twin.
 func sandboxItems(snapshot *state.Snapshot, filter *runtimeapi.PodSandboxFilter) []*runtimeapi.PodSandbox {
-	pods := sandboxCandidates(snapshot, filter)
-	items := make([]*runtimeapi.PodSandbox, 0, len(pods))
-	for _, pod := range pods {
-		if sandboxMatches(pod, filter) {
-			items = append(items, sandboxItem(pod))
-		}
-	}
-	return items
+	return matchingItems(sandboxCandidates(snapshot, filter), filter, sandboxMatches, sandboxItem)
 }
 
 // sandboxCandidates is containerCandidates for pods.
@@ -62,8 +44,7 @@ func sandboxCandidates(snapshot *state.Snapshot, filter *runtimeapi.PodSandboxFi
 	}
 }
 
-// sandboxMatches reports whether a pod passes all parts of a filter. The id may
-// be the beginning of one, as crictl's users give it.
+// sandboxMatches is containerMatches for pods.
 func sandboxMatches(pod *state.Pod, filter *runtimeapi.PodSandboxFilter) bool {
 	return strings.HasPrefix(pod.ID, filter.GetId()) &&
 		(filter.GetState() == nil || filter.GetState().GetState() == pod.Status.State()) &&

@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PortForward returns a URL at which ports of a pod are reached. The pod must be
-// ready, or else it fails with ErrFailedPrecondition before a URL is given out.
+// PortForward returns a URL for connections to ports of a pod. It fails with ErrFailedPrecondition if the pod is not
+// ready.
 func (s *Server) PortForward(ctx context.Context, req *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	if err := require(need{"pod_sandbox_id", req.GetPodSandboxId() != ""}); err != nil {
 		return nil, err

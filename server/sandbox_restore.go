@@ -6,7 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RestorePod makes a pod from a checkpoint. Its containers are CREATED and begin, when they are started, where it ended.
+// RestorePod makes a pod from a checkpoint. Its containers are CREATED. Each continues at the checkpoint when it is
+// started.
 func (s *Server) RestorePod(ctx context.Context, req *runtimeapi.RestorePodRequest) (*runtimeapi.RestorePodResponse, error) {
 	config := req.GetConfig()
 	metadata := config.GetMetadata()

@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RunPodSandbox creates and starts a pod's sandbox with its network complete.
+// RunPodSandbox creates and starts a pod's sandbox, and sets up its network.
 func (s *Server) RunPodSandbox(ctx context.Context, req *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
 	config := req.GetConfig()
 	metadata := config.GetMetadata()
@@ -23,6 +23,6 @@ func (s *Server) RunPodSandbox(ctx context.Context, req *runtimeapi.RunPodSandbo
 		return nil, err
 	}
 	id, err := s.opts.Sandboxes.Run(ctx, config, req.GetRuntimeHandler())
-	// With an error the response is for the log alone: gRPC does not send it.
+	// With an error, gRPC does not send the response. It is for the log.
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: id}, err
 }

@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PodSandboxStats returns what one pod uses.
+// PodSandboxStats returns the resource usage of one pod.
 func (s *Server) PodSandboxStats(ctx context.Context, req *runtimeapi.PodSandboxStatsRequest) (*runtimeapi.PodSandboxStatsResponse, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// PodSandboxStatus returns one pod with its containers, all as of one moment.
+// PodSandboxStatus returns one pod with its containers, from one snapshot.
 func (s *Server) PodSandboxStatus(ctx context.Context, req *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	if err := require(need{"pod_sandbox_id", req.GetPodSandboxId() != ""}); err != nil {
 		return nil, err
@@ -19,7 +19,7 @@ func (s *Server) PodSandboxStatus(ctx context.Context, req *runtimeapi.PodSandbo
 	if err != nil {
 		return nil, err
 	}
-	// Taken before the snapshot is read, so that nothing newer is ever taken for older (KEP-3386).
+	// The time is read before the snapshot, so that the snapshot is never older than its time (KEP-3386).
 	now := time.Now()
 	pod, err := snapshot.Pod(req.GetPodSandboxId())
 	if err != nil {
@@ -49,7 +49,7 @@ func sandboxStatus(pod *state.Pod) *runtimeapi.PodSandboxStatus {
 	}
 }
 
-// sandboxNetwork has no addresses for a pod on the node's network: the kubelet knows the node's own.
+// sandboxNetwork has no addresses for a pod on the node's network, because the kubelet knows the node's addresses.
 func sandboxNetwork(pod *state.Pod) *runtimeapi.PodSandboxNetworkStatus {
 	network := &runtimeapi.PodSandboxNetworkStatus{}
 	if pod.Meta.HostNetwork || len(pod.Status.IPs) == 0 {
@@ -62,8 +62,8 @@ func sandboxNetwork(pod *state.Pod) *runtimeapi.PodSandboxNetworkStatus {
 	return network
 }
 
-// namespaceOptions are those of the pod's configuration, with the network that the sandbox really has: the kubelet
-// makes a new sandbox for a pod whose network mode differs.
+// namespaceOptions returns the options of the pod's configuration with the sandbox's real network mode. The kubelet
+// makes a new sandbox if the mode differs from the pod's.
 func namespaceOptions(pod *state.Pod) *runtimeapi.NamespaceOption {
 	options := &runtimeapi.NamespaceOption{}
 	if asked := pod.Meta.Config.GetLinux().GetSecurityContext().GetNamespaceOptions(); asked != nil {
@@ -76,7 +76,7 @@ func namespaceOptions(pod *state.Pod) *runtimeapi.NamespaceOption {
 	return options
 }
 
-// nanoseconds is a time as CRI has it: 0 for none.
+// nanoseconds converts a time to CRI, where 0 stands for none.
 func nanoseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

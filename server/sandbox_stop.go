@@ -7,8 +7,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sandboxToEnd is sandboxID for Stop and Remove, which go on with an id that is
-// not known: the network may still hold an address for it.
+// sandboxToEnd is sandboxID for Stop and Remove, which accept an unknown id: the network may still hold an address for
+// it.
 func (s *Server) sandboxToEnd(ctx context.Context, idOrPrefix string) (string, error) {
 	id, err := s.sandboxID(ctx, idOrPrefix)
 	if errdefs.IsNotFound(err) {
@@ -17,7 +17,7 @@ func (s *Server) sandboxToEnd(ctx context.Context, idOrPrefix string) (string, e
 	return id, err
 }
 
-// StopPodSandbox stops a pod's containers and its sandbox and gives its network back. The CRI text: "This call is
+// StopPodSandbox stops a pod's containers and sandbox, and releases its network. The CRI text: "This call is
 // idempotent, and must not return an error if all relevant resources have already been reclaimed."
 func (s *Server) StopPodSandbox(ctx context.Context, req *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	id, err := s.sandboxToEnd(ctx, req.GetPodSandboxId())

@@ -6,8 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// UpdatePodSandboxResources changes what limits a pod as a whole. The kubelet calls it before it resizes a pod's cgroup
-// by itself (KEP-1287, KEP-5419), and gives up for any error but Unimplemented.
+// UpdatePodSandboxResources changes the limits of a pod. The kubelet calls it before it resizes the pod's cgroup itself
+// (KEP-1287, KEP-5419). Any error except Unimplemented stops the kubelet's resize.
 func (s *Server) UpdatePodSandboxResources(ctx context.Context, req *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	id, err := s.sandboxID(ctx, req.GetPodSandboxId())
 	if err != nil {

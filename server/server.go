@@ -16,45 +16,46 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// maxMessageSize is the largest gRPC message in either direction: what the kubelet's and crictl's client accepts.
+// maxMessageSize is the largest gRPC message in either direction, in bytes, as in the clients of the kubelet and
+// crictl.
 const maxMessageSize = 16 << 20
 
-// defaultRequestTimeout bounds a request whose client gave no deadline when
-// Options names no other time, the default of --runtime-request-timeout.
+// defaultRequestTimeout bounds a request without a client's deadline if Options has no other time. It is the default of
+// --runtime-request-timeout.
 const defaultRequestTimeout = 2 * time.Minute
 
-// Cache is what the server reads of the node's state; *state.Cache is one.
+// Cache is the part of *state.Cache that the server uses.
 type Cache interface {
-	// Snapshot returns the pods and containers as they are now.
+	// Snapshot returns the current pods and containers.
 	Snapshot() *state.Snapshot
 	// Err is nil while the engine answers and the snapshot is fresh.
 	Err() error
-	// WaitSynced waits until the snapshot holds what the engine has.
+	// WaitSynced waits until the snapshot has all pods and containers of the engine.
 	WaitSynced(ctx context.Context) error
-	// Subscribe tells of every change from now on.
+	// Subscribe returns a subscription to all changes from now on.
 	Subscribe() *state.Subscription
 }
 
-// Engine is what the server asks of the engine; docker.Engine is one.
+// Engine is the part of docker.Engine that the server uses.
 type Engine interface {
 	Features(ctx context.Context) (docker.Features, error)
 }
 
-// Sandboxes runs pods; *sandbox.Service is one. Stop and Remove of an unknown id succeed.
+// Sandboxes manages pods, as *sandbox.Service does. Stop and Remove of an unknown id succeed.
 type Sandboxes interface {
-	// Run returns the sandbox's id with an error as well, once it had one.
+	// Run returns the sandbox's id, also with an error if there was one.
 	Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (id string, err error)
 	Stop(ctx context.Context, id string) error
 	Remove(ctx context.Context, id string) error
-	// UpdateResources changes what limits a pod; what is nil stays.
+	// UpdateResources changes the limits of a pod. A nil argument changes nothing.
 	UpdateResources(ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources) error
 	// Checkpoint writes running containers of a pod into an empty directory.
 	Checkpoint(ctx context.Context, id, dir string, containerIDs []string) error
-	// Restore makes a pod from a checkpoint and returns its id, and the ids of its containers by their names.
+	// Restore makes a pod from a checkpoint. It returns the pod's id, and its containers' ids by name.
 	Restore(ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, runtimeHandler string, configs []*runtimeapi.ContainerConfig) (id string, containers map[string]string, err error)
 }
 
-// Containers runs containers; *container.Service is one. Stop and Remove of an unknown id succeed.
+// Containers manages containers, as *container.Service does. Stop and Remove of an unknown id succeed.
 type Containers interface {
 	Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig) (id string, err error)
 	Start(ctx context.Context, id string) error
@@ -65,12 +66,11 @@ type Containers interface {
 	ReopenLog(ctx context.Context, id string) error
 	// Checkpoint writes a running container into an archive.
 	Checkpoint(ctx context.Context, id, location string) error
-	// CheckRunning asks the engine whether a container runs, and fails with
-	// errdefs.ErrFailedPrecondition when it does not.
+	// CheckRunning asks the engine whether a container runs. It fails with errdefs.ErrFailedPrecondition if not.
 	CheckRunning(ctx context.Context, id string) error
 }
 
-// Images holds images; *image.Service is one.
+// Images manages images, as *image.Service does.
 type Images interface {
 	Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (imageRef string, err error)
 	List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
@@ -79,16 +79,16 @@ type Images interface {
 	FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
-// Streams gives out URLs of streaming sessions, for ids in full; *streaming.Server does. The lines that a session logs
-// are those of ctx's logger. A request for streams that cannot be fails with ErrInvalidArgument.
+// Streams returns URLs of streaming sessions, as *streaming.Server does. Ids must be full ids. A session logs with
+// ctx's logger. Invalid combinations of streams fail with ErrInvalidArgument.
 type Streams interface {
 	Exec(ctx context.Context, req *runtimeapi.ExecRequest) (url string, err error)
 	Attach(ctx context.Context, req *runtimeapi.AttachRequest) (url string, err error)
 	PortForward(ctx context.Context, req *runtimeapi.PortForwardRequest) (url string, err error)
 }
 
-// Stats tells what pods and containers use; *stats.Collector does. None of its
-// calls fails: what cannot be read is left out.
+// Stats returns the resource usage of pods and containers, as *stats.Collector does. Its calls never fail: they leave
+// out what they cannot read.
 type Stats interface {
 	Container(ctx context.Context, container *state.Container) *runtimeapi.ContainerStats
 	Containers(ctx context.Context, snapshot *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats
@@ -98,18 +98,18 @@ type Stats interface {
 	MetricDescriptors() []*runtimeapi.MetricDescriptor
 }
 
-// Network tells whether pods can be joined to the network; *cni.Network is one.
+// Network is the pods' network, as *cni.Network.
 type Network interface {
-	// Status is nil when they can, else the reason why not.
+	// Status returns nil if pods can join the network, else the reason.
 	Status(ctx context.Context) error
-	// Config describes the configuration in use.
+	// Config returns the configuration in use.
 	Config() cni.Config
 }
 
-// ReportKey is where a verbose Status has Options.Report. No other CRI server has this key.
+// ReportKey is the key of Options.Report in a verbose Status. No other CRI server has this key.
 const ReportKey = "criadapter"
 
-// Options are what a Server needs. All services are required but Network.
+// Options are the options of a Server. All services except Network are required.
 type Options struct {
 	Cache      Cache
 	Engine     Engine
@@ -118,35 +118,34 @@ type Options struct {
 	Images     Images
 	Stats      Stats
 	Streams    Streams
-	// Network is nil when the engine itself connects pods to its default bridge (--network-plugin=bridge).
+	// Network is nil if the engine connects pods to its default bridge (--network-plugin=bridge).
 	Network Network
-	// Recovered is closed when what a client may rely on is true again after a start: the logs of containers that ended
-	// meanwhile are complete. Requests for pods and containers wait for it as they wait for the cache; nil for nothing to
-	// wait for.
+	// Recovered is closed when the logs of containers that ended before this start are complete. Requests for pods and
+	// containers wait for it, like for the cache. It may be nil.
 	Recovered <-chan struct{}
-	// Observe, when not nil, is told of every request that is over: its method without the service's name, its code,
-	// and the time from its arrival to the end of its answer.
+	// Observe is called after every request. It gets the method without the service's name, the code, and the time from
+	// arrival to the end of the answer. It may be nil.
 	Observe func(method string, code codes.Code, took time.Duration)
-	// RequestTimeout bounds unary requests whose client gave no deadline, 0 for defaultRequestTimeout. Requests that
-	// may take long by their nature get more, see bound.
+	// RequestTimeout bounds unary requests without a client's deadline, 0 for defaultRequestTimeout. Slow kinds of
+	// requests get more, see bound.
 	RequestTimeout time.Duration
-	// Config is the program's configuration in effect, encoded as JSON into a verbose Status. It must hold no secrets.
+	// Config is the configuration in effect, as JSON in a verbose Status. It must have no secrets.
 	Config any
-	// Report returns how the program fares, encoded as JSON into a verbose Status below ReportKey. It may be nil.
+	// Report returns the state of the program, as JSON in a verbose Status under ReportKey. It may be nil.
 	Report func(ctx context.Context) any
-	// Warnings returns what an operator should know of, one sentence each, for a verbose Status: checkpoints put into
-	// quarantine, for example. It may be nil.
+	// Warnings returns warnings for an operator in a verbose Status, one sentence each, such as checkpoints in
+	// quarantine. It may be nil.
 	Warnings func(ctx context.Context) []string
 }
 
 // Server answers the RPCs of RuntimeService and ImageService. All methods are safe for concurrent use.
 type Server struct {
-	// The Unsafe forms make the compiler demand every RPC.
+	// The Unsafe types make the compiler require every RPC.
 	runtimeapi.UnsafeRuntimeServiceServer
 	runtimeapi.UnsafeImageServiceServer
 
 	opts Options
-	// firstSync and longestSync are the constants of these names, shorter in tests.
+	// firstSync and longestSync are the constants with these names, but shorter in tests.
 	firstSync, longestSync time.Duration
 	// allSandboxes and allContainers cache the last lists without a filter.
 	allSandboxes, allContainers listCache
@@ -154,15 +153,15 @@ type Server struct {
 	ending chan struct{}
 	// synced is true once the cache has been complete.
 	synced atomic.Bool
-	// requests numbers the requests for the log.
+	// requests is the number of the last request, for the log.
 	requests atomic.Uint64
-	// features is what the engine last said of itself, nil before the first time.
+	// features are the engine's last reported features, nil before the first report.
 	features atomic.Pointer[docker.Features]
-	// podCIDR is what UpdateRuntimeConfig last brought.
+	// podCIDR is the value of the last UpdateRuntimeConfig.
 	podCIDR atomic.Pointer[string]
 }
 
-// New returns a server. It does nothing until Register.
+// New returns a server, which Register connects to gRPC.
 func New(opts Options) *Server {
 	if opts.RequestTimeout == 0 {
 		opts.RequestTimeout = defaultRequestTimeout
@@ -173,18 +172,18 @@ func New(opts Options) *Server {
 	return &Server{opts: opts, firstSync: firstSync, longestSync: longestSync, ending: make(chan struct{})}
 }
 
-// Register makes a gRPC server answer both CRI services with s. The gRPC server must have been made with GRPCOptions.
+// Register registers both CRI services with a gRPC server, which must have GRPCOptions.
 func (s *Server) Register(server *grpc.Server) {
 	runtimeapi.RegisterRuntimeServiceServer(server, s)
 	runtimeapi.RegisterImageServiceServer(server, s)
 }
 
-// streamWorkers is how many goroutines wait for requests. Each request would get a new one otherwise, whose stack has
-// to grow first: 7 % of a status. There are more when all of these are busy.
+// streamWorkers is the number of goroutines that wait for requests. Otherwise each request would get a new goroutine,
+// whose stack grows first: 7 % of a status. If all are busy, gRPC starts more.
 const streamWorkers = 4
 
-// GRPCOptions returns the options that a gRPC server needs: both interceptors,
-// the codec and the message sizes that CRI clients count on.
+// GRPCOptions returns the options of the gRPC server: both interceptors, the codec and the message sizes that CRI
+// clients expect.
 func (s *Server) GRPCOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(s.unaryInterceptor),

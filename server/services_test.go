@@ -81,8 +81,8 @@ func newStack(t *testing.T) *stack {
 	}
 }
 
-// withDirs is an engine in memory that makes the directory that a real one keeps
-// for each container, where the log of a container is looked for.
+// withDirs is an engine in memory that creates a directory per container, like a real engine. The log of a container is
+// in it.
 type withDirs struct {
 	docker.Engine
 	root string
@@ -235,8 +235,8 @@ func (s *stack) sensible(r rpc, name string) proto.Message {
 	}
 }
 
-// aimed is a request of which every field has a value, at the pod and the
-// container that are there, unless it would end them, and mostly nonsense.
+// aimed returns a request with a value in every field, mostly nonsense. It names the existing pod and container, unless
+// it would end them.
 func (s *stack) aimed(r rpc) proto.Message {
 	request := fullRequest(r)
 	switch r.name {
@@ -309,7 +309,7 @@ func TestPodsLife(t *testing.T) {
 	}
 }
 
-// TestEngineAwayIsUnavailable: what changes something fails, what is known is still told, and the status says why.
+// While the engine is away, changes fail, reads answer from the cache, and Status says why.
 func TestEngineAwayIsUnavailable(t *testing.T) {
 	w := newStackWithPod(t)
 	w.engine.Away()

@@ -10,22 +10,20 @@ import (
 )
 
 const (
-	// firstSync is how long a request waits for the cache's first complete view when the engine cannot be followed; it
-	// may be there in a moment. It is less than the 2 s that crictl waits for an answer, or its user would not get to
-	// know why.
+	// firstSync bounds a request's wait for the cache's first relist while the engine is away. It is less than the 2 s
+	// after which crictl gives up, so that crictl shows the reason.
 	firstSync = time.Second
-	// longestSync bounds the wait while the engine's containers are being read, which takes some milliseconds for each.
+	// longestSync bounds the wait while the engine's containers are being read, which takes some milliseconds each.
 	longestSync = 30 * time.Second
-	// answerTime is what is left of a request's time for its answer that the wait took too long.
+	// answerTime is the part of a request's time that the wait leaves for the answer.
 	answerTime = 500 * time.Millisecond
-	// featuresWait bounds the question what the engine is where the answer is not needed: it comes from memory except
-	// after a start, when an engine that hangs must not keep Status and Version from saying so. Less than 2 s, too.
+	// featuresWait bounds the call for the engine's features in Status and Version, which work without them. The
+	// features are cached except after a start. Like firstSync, it is less than 2 s.
 	featuresWait = time.Second
 )
 
-// snapshot returns the pods and containers of the node. Until the cache has seen all that the engine holds, it fails
-// with ErrUnavailable rather than answer with less: a kubelet would start every pod again that it does not see, and
-// take a Stop of one for done.
+// snapshot returns the pods and containers of the node. It fails with ErrUnavailable before the cache's first relist:
+// the kubelet would start every missing pod again, and take a Stop of one as done.
 func (s *Server) snapshot(ctx context.Context) (*state.Snapshot, error) {
 	if s.synced.Load() {
 		return s.opts.Cache.Snapshot(), nil
@@ -37,8 +35,8 @@ func (s *Server) snapshot(ctx context.Context) (*state.Snapshot, error) {
 	return s.opts.Cache.Snapshot(), nil
 }
 
-// waitSynced waits for the cache's first complete view: for a moment in any
-// case, and for about as long as the caller does while all goes well.
+// waitSynced waits for the cache's first relist: for firstSync in any case, and without errors of the engine about as
+// long as the caller waits.
 func (s *Server) waitSynced(ctx context.Context) bool {
 	if s.syncedWithin(ctx, s.firstSync) {
 		return true
@@ -80,7 +78,7 @@ func (s *Server) notSynced(ctx context.Context) error {
 	return state.ErrStarting
 }
 
-// engineFeatures asks the engine what it is and can do, and remembers it.
+// engineFeatures returns and caches the engine's features.
 func (s *Server) engineFeatures(ctx context.Context) (docker.Features, error) {
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {
@@ -90,8 +88,8 @@ func (s *Server) engineFeatures(ctx context.Context) (docker.Features, error) {
 	return features, nil
 }
 
-// lastFeatures is what the engine is, or was when it last answered; false when
-// it never did. It takes no longer than featuresWait.
+// lastFeatures returns the engine's present or last features, false if it never answered. It takes featuresWait at
+// most.
 func (s *Server) lastFeatures(ctx context.Context) (docker.Features, bool) {
 	ctx, cancel := context.WithTimeout(ctx, featuresWait)
 	defer cancel()

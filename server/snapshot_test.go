@@ -13,8 +13,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// A request right after the start waits for the first sync as long as its
-// client does, but does not when the engine cannot be followed.
+// A request after the start waits for the first relist as long as its client does, unless the engine is away.
 func TestRequestsWaitForTheFirstSync(t *testing.T) {
 	for name, tc := range map[string]struct {
 		syncedAfter    time.Duration

@@ -142,7 +142,7 @@ func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 		if got := containerUser(c); (got != nil) != known {
 			t.Errorf("%q: got %v", user, got)
 		}
-		// A process that is no container's tells nothing.
+		// The process of no container has no identity.
 		c.Status.Running, c.Status.PID = true, os.Getpid()
 		if got := containerUser(c); (got != nil) != known {
 			t.Errorf("%q, running: got %v", user, got)
@@ -205,7 +205,7 @@ func TestHostNetworkPodHasNoAddress(t *testing.T) {
 	}
 }
 
-// TestStatusDoesNotChangeTheSnapshot: converted messages share memory with the cache's entries, which are immutable.
+// Converted messages share memory with the cache's entries and must not change them.
 func TestStatusDoesNotChangeTheSnapshot(t *testing.T) {
 	asked := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}
 	pod := &state.Pod{Meta: state.PodMeta{Config: &runtimeapi.PodSandboxConfig{Linux: &runtimeapi.LinuxPodSandboxConfig{
@@ -220,7 +220,7 @@ func TestStatusDoesNotChangeTheSnapshot(t *testing.T) {
 	}
 }
 
-// verbose decodes the info of a verbose answer as crictl does.
+// verbose decodes the info of a verbose answer like crictl.
 func verbose(t *testing.T, info map[string]string) map[string]any {
 	t.Helper()
 	decoded := map[string]any{}
@@ -238,7 +238,7 @@ func verbose(t *testing.T, info map[string]string) map[string]any {
 	return decoded
 }
 
-// at follows keys into a decoded info, as a script's jq path does.
+// at returns the value at a path of keys, like jq.
 func at(t *testing.T, value any, keys ...string) any {
 	t.Helper()
 	for _, key := range keys {

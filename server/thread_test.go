@@ -21,13 +21,13 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/sandbox"
 	"github.com/criadapter/criadapter/state"
 )
 
-// TestOneRequestThroughTheLog has two pods fail at the same time, in a plugin of the network: each request's lines of
-// the network, the sandbox and the server say the same request, RPC, pod and sandbox, and the sandboxes are two. What
-// nobody asked for says which component it is of, and no request.
+// Two pods fail at the same time in a CNI plugin. The lines of the network, the sandbox and the server have the same
+// request, RPC, pod and sandbox for each pod. The sandboxes differ. A line without a request names its component.
 func TestOneRequestThroughTheLog(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make network namespaces")
@@ -84,8 +84,7 @@ func linesOf(entries []*logrus.Entry, pod string) map[string]*logrus.Entry {
 	return lines
 }
 
-// checkOrigins checks that each line is either a request's or a component's, and
-// that there is one of each of these components.
+// checkOrigins checks that each line has either a request or a component, and that each of these components has a line.
 func checkOrigins(t *testing.T, entries []*logrus.Entry, components ...string) {
 	t.Helper()
 	for _, entry := range entries {
@@ -100,14 +99,12 @@ func checkOrigins(t *testing.T, entries []*logrus.Entry, components ...string) {
 	}
 }
 
-// nodeWithBrokenNetwork is a node with the real services for pods on an engine in
-// memory, which was away at first, and with a network whose plugin refuses ADD.
+// nodeWithBrokenNetwork is a node with the real services for pods and an engine in memory, which was away at first. The
+// plugin of its network refuses ADD.
 func nodeWithBrokenNetwork(t *testing.T) *node {
 	dir := t.TempDir()
 	store, err := checkpoint.Open(filepath.Join(dir, "pods"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	engine := &engineWithProcess{
 		Engine: dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"pause"}}}}),
 		pid:    processInOwnNetwork(t),
@@ -127,13 +124,12 @@ func nodeWithBrokenNetwork(t *testing.T) *node {
 	engine.Away()
 	followEngine(t, pods)
 	engine.Back()
-	if err := pods.WaitSynced(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, pods.WaitSynced(t.Context()))
 	return n
 }
 
-// followEngine keeps a cache up to date until the test ends, and returns when it has found out that its engine is away.
+// followEngine keeps a cache up to date until the test ends. It returns when the cache has found that its engine is
+// away.
 func followEngine(t *testing.T, cache *state.Cache) {
 	ctx, cancel := context.WithCancel(t.Context())
 	followed := make(chan struct{})
@@ -159,19 +155,13 @@ if [ "$CNI_COMMAND" = ADD ]; then echo '{"cniVersion":"1.0.0","code":100,"msg":"
 `}
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testutil.Must(t, os.WriteFile(path, []byte(content), 0o755))
 	}
 	network, err := cni.New(cni.Options{
 		ConfDir: filepath.Join(dir, "net.d"), BinDirs: []string{filepath.Join(dir, "bin")}, CacheDir: filepath.Join(dir, "cache"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(network.Close)
 	return network
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// need is a field of a request that must be there.
+// need is a required field of a request.
 type need struct {
-	// field is its path from the request, "config.metadata.name".
+	// field is the path from the request, "config.metadata.name".
 	field   string
 	present bool
 }
 
-// require fails with ErrInvalidArgument for the first field that is missing.
+// require fails with ErrInvalidArgument for the first missing field.
 func require(needs ...need) error {
 	for _, n := range needs {
 		if !n.present {
@@ -25,8 +25,8 @@ func require(needs ...need) error {
 	return nil
 }
 
-// seconds converts a number of seconds of a request. It fails with ErrInvalidArgument for a negative one; one beyond
-// what a duration holds is cut down to the longest, some 292 years.
+// seconds converts a number of seconds of a request. It fails with ErrInvalidArgument if it is negative. It cuts it to
+// the longest duration, some 292 years.
 func seconds(field string, n int64) (time.Duration, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%s must not be negative, it is %d: %w", field, n, errdefs.ErrInvalidArgument)

@@ -8,10 +8,10 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// The verbose answers have the keys that scripts know from containerd's CRI
-// plugin: .info.pid, .info.sandboxID, .info.config, .info.runtimeSpec.
+// The verbose answers have the keys that scripts use with containerd's CRI plugin: .info.pid, .info.sandboxID,
+// .info.config, .info.runtimeSpec.
 
-// sandboxDetails is what `crictl inspectp` shows under info.
+// sandboxDetails is the info of `crictl inspectp`.
 type sandboxDetails struct {
 	PID                int                          `json:"pid"`
 	ProcessStatus      string                       `json:"processStatus"`
@@ -20,14 +20,14 @@ type sandboxDetails struct {
 	RuntimeHandler     string                       `json:"runtimeHandler"`
 	RuntimeType        string                       `json:"runtimeType"`
 	Config             *runtimeapi.PodSandboxConfig `json:"config"`
-	// Overhead and Resources are the limits now in force.
+	// Overhead and Resources are the present limits.
 	Overhead    *runtimeapi.LinuxContainerResources `json:"overhead,omitempty"`
 	Resources   *runtimeapi.LinuxContainerResources `json:"resources,omitempty"`
 	RuntimeSpec runtimeSpec                         `json:"runtimeSpec"`
 	CNIResult   *cniResult                          `json:"cniResult,omitempty"`
 }
 
-// containerDetails is what `crictl inspect` shows under info.
+// containerDetails is the info of `crictl inspect`.
 type containerDetails struct {
 	SandboxID   string                      `json:"sandboxID"`
 	PID         int                         `json:"pid"`
@@ -90,7 +90,7 @@ func addressesOf(pod *state.Pod) *cniResult {
 	return &cniResult{Interfaces: map[string]cniInterface{"eth0": eth0}}
 }
 
-// runtimeType is the OCI runtime of a pod: its handler, or the engine's default where that is known.
+// runtimeType is the OCI runtime of a pod: its handler, or the engine's default if known.
 func (s *Server) runtimeType(ctx context.Context, pod *state.Pod) string {
 	if pod != nil && pod.Meta.RuntimeHandler != "" {
 		return pod.Meta.RuntimeHandler
@@ -101,7 +101,7 @@ func (s *Server) runtimeType(ctx context.Context, pod *state.Pod) string {
 
 func (s *Server) containerInfo(ctx context.Context, snapshot *state.Snapshot, c *state.Container) (map[string]string, error) {
 	config := c.Meta.Config
-	// A container may outlive its pod's entry; then what the pod would tell is left out.
+	// A container may outlive its pod's entry. Then the pod's details are left out.
 	pod, err := snapshot.Pod(c.SandboxID)
 	if err != nil {
 		pod = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
 
@@ -32,6 +33,38 @@ func TestPodsAreShownOnceTheyAreAdopted(t *testing.T) {
 		n.must(n.cache.relist(n.Context(), n.cache.agrees))
 		if calls != 2 {
 			t.Errorf("it was called %d times, want a failure and a success", calls)
+		}
+	})
+}
+
+// TestEventsBeforeTheAdoptionShowNothing has a pod of another shim end, and another begin, while pods are taken over.
+func TestEventsBeforeTheAdoptionShowNothing(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		old := n.createPod("old")
+		n.start(old)
+		late := n.createPod("late")
+		adopt := func(ctx context.Context, _ []container.Summary) error {
+			n.must(n.engine.StopContainer(ctx, old, 0))
+			n.start(late)
+			lost := n.createPod("lost")
+			n.records.save(readyRecord(lost, "lost"))
+			n.must(n.engine.RemoveContainer(ctx, lost))
+			time.Sleep(time.Second)
+			if pods := n.cache.Snapshot().Pods(); len(pods) != 0 {
+				t.Errorf("%v are shown before they are adopted", pods)
+			}
+			n.records.save(readyRecord(old, "old"))
+			n.records.save(readyRecord(late, "late"))
+			return nil
+		}
+		n.cache = New(Options{Engine: n.engine, Records: n.records, Adopt: adopt})
+		n.sync()
+		for id, running := range map[string]bool{old: false, late: true} {
+			pod, err := n.cache.Snapshot().Pod(id)
+			n.must(err)
+			if pod.Status.NetnsPath == "" || pod.Status.Running != running || pod.Meta.Config.GetLogDirectory() == "" {
+				t.Errorf("shown is %+v", pod)
+			}
 		}
 	})
 }

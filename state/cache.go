@@ -15,15 +15,15 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// ErrStarting is what Cache.Err returns from the start to the first complete
-// relist, as long as nothing has gone wrong. It is an errdefs.ErrUnavailable.
+// ErrStarting is the result of Cache.Err until the first complete relist, unless an error came first. It is an
+// errdefs.ErrUnavailable.
 var ErrStarting = fmt.Errorf("the engine's containers are still being read, try again: %w", errdefs.ErrUnavailable)
 
-// Records is what the cache reads of the checkpoint store.
+// Records is the part of the checkpoint store that the cache reads.
 type Records interface {
-	// Load returns the record of a pod; errdefs.ErrNotFound when there is none.
+	// Load returns the record of a pod. It fails with errdefs.ErrNotFound if there is none.
 	Load(ctx context.Context, sandboxID string) (checkpoint.Record, error)
-	// List returns all records that can be read, and the heads of those that a newer program wrote.
+	// List returns all readable records, and the heads of records that a newer program wrote.
 	List(ctx context.Context) (checkpoint.Listing, error)
 }
 
@@ -31,26 +31,25 @@ type Records interface {
 type Options struct {
 	Engine  docker.Engine
 	Records Records
-	// RootDirectory, when not empty, is the root directory of this criadapter:
-	// what carries the mark of another one is left out, unless Records holds
-	// its pod, as after the directory was moved.
+	// RootDirectory is the root directory of this criadapter. The cache ignores containers marked with another root
+	// directory, unless Records has their pod, as after the directory was moved. Empty ignores none.
 	RootDirectory string
-	// Alive reports whether the pod of a record runs without a sandbox container. With an error that is not known, and
-	// the pod stays as it was. It is quick. Nil stands for no such pods.
+	// Alive reports whether the pod of a record runs without a sandbox container. An error means unknown: the pod stays
+	// as it was. It must be quick. Nil means that there are no such pods.
 	Alive func(checkpoint.Record) (bool, error)
-	// Unrecorded, when not nil, returns what is known otherwise of pods without a sandbox container, whose records may
-	// be lost.
+	// Unrecorded returns pods without a sandbox container from another source than Records, which may have lost them.
+	// It may be nil.
 	Unrecorded func() []checkpoint.Record
-	// Adopt, when not nil, is given the engine's first list of sandboxes and containers before any of them is shown,
-	// and sees to it that Records has what another shim's pods need. An error is a reason not to show them, and Adopt
-	// is tried again like the list.
+	// Adopt gets the engine's first list of sandboxes and containers before any of them is shown. It makes sure that
+	// Records has what another shim's pods need. After an error the cache shows none of them and calls Adopt again with
+	// the next list. It may be nil.
 	Adopt func(ctx context.Context, list []container.Summary) error
-	// relistPeriod is the time between two full relists on a healthy connection, 5 minutes when zero.
+	// relistPeriod is the time between two full relists on a healthy connection, 5 minutes if zero.
 	relistPeriod time.Duration
-	// quietPeriod is how long the engine may show no sign of life before it is asked for one, 4 seconds when zero;
-	// without an answer within ProbeTimeout, 8 seconds when zero, it counts as hanging.
+	// quietPeriod is the time without an event or answer after which the engine is probed, 4 seconds if zero. It counts
+	// as hanging without an answer within probeTimeout, 8 seconds if zero.
 	quietPeriod, probeTimeout time.Duration
-	// ObserveEvent, when not nil, is called for every event of the engine with how late it came.
+	// ObserveEvent is called for every engine event with its delay. It may be nil.
 	ObserveEvent func(lag time.Duration)
 }
 
@@ -58,36 +57,36 @@ type Options struct {
 // concurrent use; see the package comment for what they guarantee.
 type Cache struct {
 	opts Options
-	// snapshot is all that is known of pods and containers. It is replaced only under mu.
+	// snapshot is replaced only under mu.
 	snapshot atomic.Pointer[Snapshot]
 	exitHook func(context.Context, *Container)
 
 	synced       chan struct{} // closed after the first complete relist
 	syncedOnce   sync.Once
-	settled      chan struct{} // closed when Err is no more ErrStarting
+	settled      chan struct{} // closed when Err is no longer ErrStarting
 	settledOnce  sync.Once
-	othersLogged sync.Once // how many pods of others there are
-	adopted      bool      // Options.Adopt has succeeded; only relists know
+	othersLogged sync.Once   // the number of pods of other criadapters is logged once
+	adopted      atomic.Bool // Options.Adopt has succeeded, or is nil
 
 	refreshes   refreshes
 	execs       execWatchers
 	subscribers subscribers
-	pulse       pulse
+	progress    progress
 
 	mu       sync.Mutex
-	err      error // why the cache is not fresh, nil when it is
+	err      error // why the cache is not fresh, nil if it is
 	heart    heartbeat
 	relisted time.Time
 	seq      uint64
 	written  map[string]uint64 // sequence number of an id's last write, kept for removed ids too
 	removed  map[string]uint64 // tombstones: the sequence number before the removal
-	asks     uint64            // how many questions the engine was asked
-	looks    map[string]look   // at the ids that are known
-	asked    map[uint64]int    // how many answers are under way that were asked for at a sequence number
+	asks     uint64            // number of requests sent to the engine
+	looks    map[string]look   // inspects by id, of published ids
+	asked    map[uint64]int    // number of requests under way, by the sequence number at which they were sent
 	reserved map[string]*reservation
 }
 
-// New makes an empty cache; Run fills it.
+// New returns an empty cache, which Run fills.
 func New(opts Options) *Cache {
 	if opts.relistPeriod == 0 {
 		opts.relistPeriod = 5 * time.Minute
@@ -112,29 +111,29 @@ func New(opts Options) *Cache {
 		reserved: map[string]*reservation{},
 	}
 	c.snapshot.Store(&Snapshot{})
+	c.adopted.Store(opts.Adopt == nil)
 	return c
 }
 
-// OnExit sets the hook that runs between the inspect that found a container exited and the publication of its exit. It
-// must be set before Run and must bound itself.
+// OnExit sets the hook that runs after an inspect found a container exited and before its exit is published. Set it
+// before Run. The hook must have a timeout of its own.
 func (c *Cache) OnExit(hook func(context.Context, *Container)) { c.exitHook = hook }
 
-// Snapshot returns the node as it is now.
+// Snapshot returns the current pods and containers.
 func (c *Cache) Snapshot() *Snapshot { return c.snapshot.Load() }
 
-// Err is nil while the engine answers and the cache follows it; otherwise it
-// says why not, typed ErrUnavailable or as package docker refused the engine.
+// Err is nil while the engine answers and the cache follows its events. Otherwise it is the reason: an ErrUnavailable,
+// or the error with which package docker refused the engine.
 func (c *Cache) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return c.err
 	}
-	return c.heart.silent
+	return c.heart.hanging
 }
 
-// Relisted returns when the last complete relist ended, the zero time before the
-// first. What has changed since then is known from events.
+// Relisted returns when the last complete relist ended, and the zero time before the first.
 func (c *Cache) Relisted() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,12 +150,12 @@ func (c *Cache) WaitSynced(ctx context.Context) error {
 	}
 }
 
-// PutPod publishes a pod, replacing what was known of its id.
+// PutPod publishes a pod in place of the entry with its id.
 func (c *Cache) PutPod(pod Pod) {
 	c.write(pod.ID, func(now *Snapshot) *Snapshot { return now.withPod(&pod) })
 }
 
-// PutContainer publishes a container, replacing what was known of its id.
+// PutContainer publishes a container in place of the entry with its id.
 func (c *Cache) PutContainer(container Container) {
 	c.write(container.ID, func(now *Snapshot) *Snapshot { return now.withContainer(&container) })
 }
@@ -187,13 +186,14 @@ func (c *Cache) UpdateContainer(id string, change func(*ContainerStatus)) {
 	})
 }
 
-// EndPod notes that a pod does not run (any more). The engine tells the end of a sandbox container by itself.
+// EndPod marks a pod as not running. It is for pods without a sandbox container: the end of a sandbox container is an
+// engine event.
 func (c *Cache) EndPod(id string) { c.UpdatePod(id, (*PodStatus).end) }
 
-// RemovePod forgets a pod for good.
+// RemovePod removes a pod for good.
 func (c *Cache) RemovePod(id string) { c.forget(id) }
 
-// RemoveContainer forgets a container for good.
+// RemoveContainer removes a container for good.
 func (c *Cache) RemoveContainer(id string) { c.forget(id) }
 
 func (c *Cache) forget(id string) {
@@ -204,8 +204,8 @@ func (c *Cache) forget(id string) {
 	})
 }
 
-// write publishes what change makes of the snapshot, unless that is the same one. A write to a removed id is lost: the
-// engine never uses an id twice.
+// write publishes change's result, unless change returns its argument. It ignores a removed id, because the engine
+// never reuses ids.
 func (c *Cache) write(id string, change func(now *Snapshot) *Snapshot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +214,7 @@ func (c *Cache) write(id string, change func(now *Snapshot) *Snapshot) {
 	}
 }
 
-// publish does write for an id that is not removed. The caller holds mu.
+// publish is write for an id that is not removed. The caller holds mu.
 func (c *Cache) publish(id string, change func(now *Snapshot) *Snapshot) {
 	before := c.snapshot.Load()
 	after := change(before)
@@ -227,14 +227,13 @@ func (c *Cache) publish(id string, change func(now *Snapshot) *Snapshot) {
 	c.notify(id, before, after)
 }
 
-// question is a moment at which the engine was asked: what was written or asked
-// later than that, the answer may not know.
+// question is the moment of a request to the engine. Its answer may lack later writes.
 type question struct {
-	seq    uint64 // of the last write by then
-	number uint64 // of the question among all
+	seq    uint64 // sequence number of the last write before the request
+	number uint64 // the request's place among all
 }
 
-// ask is called before the engine is asked; answered ends the question.
+// ask begins a request to the engine, answered ends it.
 func (c *Cache) ask() question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,7 +250,7 @@ func (c *Cache) answered(q question) {
 	}
 }
 
-// dropTombstones forgets the removed ids that no answer under way can bring back.
+// dropTombstones drops the removed ids that no answer under way can bring back.
 func (c *Cache) dropTombstones() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,7 +266,7 @@ func (c *Cache) dropTombstones() {
 	}
 }
 
-// setFresh notes a complete relist.
+// setFresh records a complete relist.
 func (c *Cache) setFresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

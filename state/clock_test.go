@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// clock is a machine's clock: its wall can be set, its monotonic reading only goes on.
+// clock is a machine's clock. Its wall clock can be set, its monotonic reading cannot.
 type clock struct {
 	now time.Time     // with a monotonic reading
 	set time.Duration // how far the wall was set, in whole seconds
@@ -20,7 +20,7 @@ type clock struct {
 // read returns what time.Now would return.
 func (c *clock) read() time.Time {
 	t := c.now
-	// Package time has no way to say this: bits 30 to 62 of its first word are the wall's seconds.
+	// Package time cannot set the wall clock alone. Bits 30 to 62 of a Time's first word are its seconds.
 	wall := (*uint64)(unsafe.Pointer(&t))
 	*wall += uint64(c.set/time.Second) << 30
 	return t
@@ -36,7 +36,7 @@ func TestClockOfTheTestsCanBeSet(t *testing.T) {
 	}
 }
 
-// checkLists holds what must be true of each snapshot: every list has the entries of byID, each once and in its order.
+// checkLists checks that every list of a table has the entries of byID, each once and in the list's order.
 func checkLists[T any](t *testing.T, k kind[T], list table[T], want map[string]*T) {
 	t.Helper()
 	byID := map[string]*T{}
@@ -70,7 +70,7 @@ func checkLists[T any](t *testing.T, k kind[T], list table[T], want map[string]*
 	}
 }
 
-// wantWall checks that times have no monotonic reading: they would not be ordered like the others once a clock is set.
+// wantWall checks that times have no monotonic reading.
 func wantWall(t *testing.T, times ...time.Time) {
 	t.Helper()
 	for _, at := range times {
@@ -80,8 +80,8 @@ func wantWall(t *testing.T, times ...time.Time) {
 	}
 }
 
-// FuzzListsWhileTheClockIsSet writes pods and containers, some with times of this process and some as the engine or a
-// record tells them, while the clock is set back and forth. Each byte is a step.
+// FuzzListsWhileTheClockIsSet writes pods and containers while the clock is set back and forth. Some have times of this
+// process, others times without a monotonic reading, as from the engine or a record. Each byte is a step.
 func FuzzListsWhileTheClockIsSet(f *testing.F) {
 	for seed := range uint64(200) {
 		random, steps := rand.New(rand.NewPCG(seed, 0)), make([]byte, 150)
@@ -140,7 +140,7 @@ func FuzzListsWhileTheClockIsSet(f *testing.F) {
 	})
 }
 
-// A clock that is set back must not take a pod out of the lists, or show one twice.
+// A clock that is set back neither removes a pod from the lists nor shows it twice.
 func TestListsAreWholeAfterTheClockWasSetBack(t *testing.T) {
 	cache := New(Options{})
 	c := clock{now: time.Now()}

@@ -6,12 +6,12 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// WaitEnded waits until a running container, as a snapshot showed it, runs no
-// more: it has ended, was started again, or is gone. It fails with ctx's error.
+// WaitEnded waits until a running container of a snapshot has ended, was started again, or is gone. It fails with ctx's
+// error.
 func (c *Cache) WaitEnded(ctx context.Context, running *Container) error {
 	for {
 		err := c.waitEnded(ctx, running)
-		if !errdefs.IsResourceExhausted(err) { // too slow for the changes: look again
+		if !errdefs.IsResourceExhausted(err) { // a slow subscriber subscribes again
 			return err
 		}
 	}

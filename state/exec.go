@@ -2,16 +2,15 @@ package state
 
 import "sync"
 
-// execWatchers pass exec_die events on.
+// execWatchers passes exec_die events on.
 type execWatchers struct {
 	mu    sync.Mutex
 	waits map[string]chan struct{}
 }
 
-// WatchExec returns a channel that is closed when the engine reports the end of the process with this exec id. How the
-// process ended is for the engine to say: a label of the container can replace the event's exit code. Call WatchExec
-// between creating and starting the exec, one watcher per id; cancel ends the watch. Events can be lost, so a caller
-// also needs a slow look of its own.
+// WatchExec returns a channel that is closed when the engine reports the end of the process with this exec id. Call it
+// between creating and starting the exec, with one watcher per id. cancel ends the watch. Ask the engine for the exit
+// code: a label of the container can replace the code in the event. Events can be lost, so a caller also polls slowly.
 func (c *Cache) WatchExec(execID string) (ended <-chan struct{}, cancel func()) {
 	return c.execs.watch(execID)
 }

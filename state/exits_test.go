@@ -10,11 +10,11 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-// A log disk that is full holds up each exit for as long as the hook takes, and not for as long as those of a hundred others.
+// Exit hooks run concurrently. A full log disk delays each exit by its own hook only.
 func TestExitsInMassAreNotDelayedByEachOther(t *testing.T) {
 	const containers, hook = 100, 2 * time.Second
 	for name, exits := range map[string]func(n *node, exit func()){
-		"told by events": func(_ *node, exit func()) { exit() },
+		"from events": func(_ *node, exit func()) { exit() },
 		"found by the relist": func(n *node, exit func()) {
 			n.engine.Away()
 			exit()
@@ -51,7 +51,7 @@ func TestExitsInMassAreNotDelayedByEachOther(t *testing.T) {
 	}
 }
 
-// Inspects that the engine does not answer hold up no exit of another container for longer than inspectPatience.
+// Inspects that hang delay the exit of another container by inspectPatience at most.
 func TestExitIsNotDelayedByInspectsThatHang(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		var hanging []string

@@ -25,7 +25,7 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// TestMain keeps the log of faults that tests make out of their output.
+// TestMain keeps the log out of the tests' output.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !testing.Verbose() {
@@ -38,20 +38,19 @@ var errNoSuchCommand = errors.New("no such command")
 
 const testImage = "example.com/test:1"
 
-// node is an engine in memory with a cache.
+// node has an engine in memory and a cache.
 type node struct {
 	testing.TB
 	engine   *engine
 	features docker.Features
 	records  *records
 	cache    *Cache
-	// stop ends the cache and waits for its end; nil while it does not run.
+	// stop ends the cache and waits for it, nil while the cache does not run.
 	stop func()
 }
 
-// onNode runs a test with a node whose cache is not running yet, in a bubble of its own: time passes only while
-// everybody waits, synctest.Wait returns when the cache has done all that it had to do, and goroutines that are left at
-// the end fail the test.
+// onNode runs a test with a node whose cache is not running yet, in a synctest bubble. Time passes only while every
+// goroutine waits. synctest.Wait returns when the cache is idle. A goroutine that outlives the test fails it.
 func onNode(t *testing.T, opts dockertest.Options, test func(*node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,7 +75,7 @@ func newNode(t testing.TB, opts dockertest.Options) *node {
 	return n
 }
 
-// newCache makes the cache that a start of the program makes.
+// newCache makes a new cache, as a restart of the program does.
 func (n *node) newCache() {
 	n.cache = New(Options{Engine: n.engine, Records: n.records})
 }
@@ -101,7 +100,7 @@ func (n *node) stopCache() {
 	}
 }
 
-// sync runs the cache and waits until it has seen all.
+// sync runs the cache and waits for its first relist.
 func (n *node) sync() {
 	n.Helper()
 	n.follow()
@@ -129,7 +128,7 @@ func (n *node) sandboxSpec(name string) docker.ContainerSpec {
 	return spec
 }
 
-// createPod makes a sandbox container of ours in the engine, and nothing else.
+// createPod creates a sandbox container of ours in the engine, without a record.
 func (n *node) createPod(name string) string {
 	n.Helper()
 	id, err := n.engine.CreateContainer(n.Context(), n.sandboxSpec(name))
@@ -137,7 +136,7 @@ func (n *node) createPod(name string) string {
 	return id
 }
 
-// startPod makes a pod as sandbox.Service leaves it: its sandbox runs and its checkpoint says that it is ready.
+// startPod makes a pod as sandbox.Service does: its sandbox runs, and its record has phase ready.
 func (n *node) startPod(name string) string {
 	n.Helper()
 	id := n.createPod(name)
@@ -150,7 +149,7 @@ func readyRecord(id, name string) checkpoint.Record {
 	config := podConfig(name)
 	raw, err := protojson.Marshal(config)
 	if err != nil {
-		panic(err) // the configuration is the one above
+		panic(err) // podConfig is valid
 	}
 	return checkpoint.Record{
 		SandboxID: id,
@@ -255,31 +254,30 @@ const (
 	exited      = runtimeapi.ContainerState_CONTAINER_EXITED
 )
 
-// caughtUp returns when the cache has looked at all that it was told of.
+// caughtUp returns when the cache has handled all events so far.
 func caughtUp() {
 	time.Sleep(eventPause)
 	synctest.Wait()
 }
 
-// settle lets a moment pass in which nothing is left to do: longer than the
-// pauses between tries, shorter than the time between two relists.
+// settle waits for longer than the pauses between two tries, but less than the time between two relists.
 func settle() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 }
 
-// engine is an engine in memory whose answers can be held back and whose events can get lost.
+// engine is an engine in memory that can delay answers and lose events.
 type engine struct {
 	*dockertest.Engine
 
 	mu sync.Mutex
-	// inspected is called with each inspect's answer before it is returned.
+	// inspected is called with each inspect's answer before InspectContainer returns it.
 	inspected func(*container.InspectResponse)
-	// listed is called with each list's answer before it is returned.
+	// listed is called with each list before ListContainers returns it.
 	listed func([]container.Summary)
-	// lose says which events are lost.
+	// lose reports whether an event gets lost.
 	lose func(docker.Event) bool
-	// subscribing is how long the engine takes to accept a subscription.
+	// subscribing is the time that the engine takes to accept a subscription.
 	subscribing time.Duration
 }
 
@@ -322,7 +320,7 @@ func (e *engine) Events(ctx context.Context, opts docker.EventsOptions) error {
 	return e.Engine.Events(ctx, opts)
 }
 
-// onInspect sets what is done with each answer, nil for nothing.
+// onInspect sets inspected, which may be nil.
 func (e *engine) onInspect(do func(*container.InspectResponse)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -335,8 +333,8 @@ func (e *engine) onList(do func([]container.Summary)) {
 	e.listed = do
 }
 
-// holdInspect holds back the next inspect of a container: arrived is closed
-// when the engine has answered, and the caller gets the answer after release.
+// holdInspect delays the next inspect of a container. arrived is closed when the engine has answered. The caller gets
+// the answer after release.
 func (e *engine) holdInspect(id string) (arrived <-chan struct{}, release func()) {
 	seen, held := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -351,7 +349,7 @@ func (e *engine) holdInspect(id string) (arrived <-chan struct{}, release func()
 	return seen, func() { close(held) }
 }
 
-// loseEvents lets events get lost, none when lost is nil.
+// loseEvents sets which events get lost, nil for none.
 func (e *engine) loseEvents(lost func(docker.Event) bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -364,7 +362,7 @@ func allEvents(docker.Event) bool { return true }
 type records struct {
 	mu   sync.Mutex
 	byID map[string]checkpoint.Record
-	// refused are the heads of records that a newer program wrote.
+	// refused are heads of records that a newer program wrote.
 	refused []checkpoint.Record
 	err     error
 }
@@ -396,7 +394,7 @@ func (r *records) save(record checkpoint.Record) {
 	r.byID[record.SandboxID] = record
 }
 
-// fail has all that is read after this fail with err, or succeed again when it is nil.
+// fail makes all later reads fail with err, or succeed if err is nil.
 func (r *records) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// inspectPatience bounds how long a relist or an event's refresh waits for one container. The inspects are made side by
-// side, so that a few that hang delay the others by so much at most.
+// inspectPatience bounds one inspect of a relist or of an event. Inspects run concurrently, so the ones that hang
+// delay the others by this time at most.
 const inspectPatience = 10 * time.Second
 
-// gate bounds the inspects that are under way at once. What follows an inspect is not bounded: an exit hook may wait
-// for a disk. A nil gate lets everybody through.
+// gate bounds the number of concurrent inspects. It does not bound the exit hook after an inspect, which may wait for a
+// disk. A nil gate bounds nothing.
 type gate struct {
 	slots chan struct{}
-	// patience bounds one inspect, 0 for as long as its context lasts.
+	// patience is the timeout of one inspect, 0 for none.
 	patience time.Duration
-	// needless, when not nil, is asked when there is a slot: whether the inspect was made by somebody else meanwhile.
+	// needless reports, once there is a slot, whether another caller has made the inspect meanwhile. It may be nil.
 	needless func() bool
 }
 
-// enter waits for a slot. leave gives it back and ends the returned context. ok is false when there is no need to go
-// on, or ctx has ended.
+// enter waits for a slot. leave frees it and cancels the returned context. ok is false if the inspect is needless or
+// ctx has ended.
 func (g *gate) enter(ctx context.Context) (look context.Context, leave func(), ok bool) {
 	if g == nil {
 		return ctx, func() {}, true

@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-// The tests of this file are the guarantees of the package comment, in its order.
+// The tests of this file check the guarantees of the package comment, in their order.
 
 func TestSnapshotIsImmutable(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
@@ -45,7 +45,7 @@ func TestSnapshotIsImmutable(t *testing.T) {
 	})
 }
 
-// A reader gets on while a writer holds everything.
+// A reader does not wait for a writer that holds the lock.
 func TestReadersDoNotWaitForWriters(t *testing.T) {
 	n := newNode(t, dockertest.Options{})
 	defer n.engine.Close()
@@ -60,7 +60,7 @@ func TestReadersDoNotWaitForWriters(t *testing.T) {
 		_, containerErr := snapshot.Container("c")
 		err := errors.Join(podErr, containerErr)
 		if len(snapshot.Pods()) != 1 || len(snapshot.Containers()) != 1 || len(snapshot.ContainersOf("p")) != 1 {
-			err = errors.New("the lists are not those of the snapshot")
+			err = errors.New("the lists differ from the snapshot")
 		}
 		read <- err
 	}()
@@ -89,7 +89,7 @@ func TestOwnWritesAreReadAtOnce(t *testing.T) {
 	})
 }
 
-// Refresh works without the event stream: what it wrote is there at once.
+// A refresh publishes its answer without an event.
 func TestRefreshShowsWhatTheCallerDid(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID := n.startPod("web")
@@ -128,7 +128,7 @@ func TestAnswerAskedForBeforeAWriteIsThrownAway(t *testing.T) {
 			done <- err
 		}()
 		<-arrived
-		// The answer "running" is under way when somebody learns the truth.
+		// The answer "running" is under way when a writer publishes the exit.
 		n.must(n.engine.Exit(id, 7))
 		inspect, err := n.engine.Engine.InspectContainer(n.Context(), id)
 		n.must(err)
@@ -145,7 +145,7 @@ func TestAnswerAskedForBeforeAWriteIsThrownAway(t *testing.T) {
 	})
 }
 
-// One entry's write says nothing about another entry's answer.
+// A write does not discard the answer about another entry.
 func TestWriteOfOneEntryDoesNotDelayAnother(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.startContainer("app")
@@ -170,8 +170,8 @@ func TestWriteOfOneEntryDoesNotDelayAnother(t *testing.T) {
 	})
 }
 
-// A refresh of an entry that is written all the time waits between its looks,
-// ends with its context, and succeeds once the writes cease.
+// A refresh of an entry that is written all the time pauses between its inspects and ends with its context. It succeeds
+// once the writes stop.
 func TestRefreshOfAnEntryThatIsWrittenAllTheTime(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
@@ -213,7 +213,7 @@ func TestRemovedIDNeverComesBack(t *testing.T) {
 		n.cache.PutContainer(known)
 		n.cache.UpdateContainer(id, func(s *ContainerStatus) { s.Running = true })
 		n.wantUnknown(id)
-		// However many relists pass meanwhile.
+		// Relists do not drop the tombstone while the answer is under way.
 		for range 5 {
 			n.must(n.cache.relist(n.Context(), nothing))
 		}
@@ -226,7 +226,7 @@ func TestRemovedIDNeverComesBack(t *testing.T) {
 	})
 }
 
-// What was removed is remembered only while an older answer is under way, so that pods that come and go cost no memory.
+// A tombstone lasts only while an older answer is under way, so that pods that come and go cost no memory.
 func TestRemovedIDsAreForgotten(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -266,12 +266,12 @@ func TestExitedNeverRunsAgainUnderOneStart(t *testing.T) {
 		n.must(n.engine.Exit(id, 0))
 		caughtUp()
 		n.wantContainer(id, exited)
-		// An engine that answers with what was.
+		// The engine answers with an old inspect.
 		if merged, err := n.cache.merge(n.Context(), before, n.cache.ask()); !merged || err != nil {
 			n.Fatalf("merge: %v, %v", merged, err)
 		}
 		n.wantContainer(id, exited)
-		// A second start is another matter.
+		// A second start is published.
 		time.Sleep(time.Millisecond)
 		n.start(id)
 		caughtUp()
@@ -279,8 +279,8 @@ func TestExitedNeverRunsAgainUnderOneStart(t *testing.T) {
 	})
 }
 
-// After a die event the list of Docker 20.10 says running for a moment. A
-// relist at that moment changes nothing, and a cache that starts then is right.
+// After a die event the list of Docker 20.10 reports running for a moment. A relist at that moment changes nothing, and
+// a cache that starts at that moment reports the exit.
 func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 	onNode(t, dockertest.Options{Flavor: dockertest.Docker20, EventLag: time.Hour}, func(n *node) {
 		podID, id := n.startContainer("app")
@@ -307,8 +307,7 @@ func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 	})
 }
 
-// What happens outside is seen after the pause for an event and the time of one
-// inspect, and no sooner than the engine answers.
+// A change from outside is visible after eventPause and one inspect.
 func TestEventFromOutsideIsSeenAfterOneInspect(t *testing.T) {
 	const inspect = 30 * time.Millisecond
 	for name, test := range map[string]struct {
@@ -402,7 +401,7 @@ func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
 					if seen := n.container(id).Status; seen.ExitCode == 7 {
 						n.Error("the exit was published before its hook ended")
 					}
-					time.Sleep(time.Second) // others go on meanwhile
+					time.Sleep(time.Second) // other goroutines run meanwhile
 					if seen := n.container(id).Status; seen.ExitCode == 7 {
 						n.Error("the exit was published before its hook ended")
 					}
@@ -419,7 +418,7 @@ func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
 	}
 }
 
-// An exit whose log is not drained is not published, but it is not forgotten either.
+// An exit whose hook was interrupted is published after the next inspect.
 func TestExitIsPublishedLaterWhenItsHookWasCutShort(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
@@ -443,7 +442,7 @@ func TestExitIsPublishedLaterWhenItsHookWasCutShort(t *testing.T) {
 	})
 }
 
-// One hook that takes its time does not hold up other containers.
+// A slow exit hook delays its own container only.
 func TestSlowExitHookDelaysOnlyItsContainer(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, slow := n.startContainer("slow")

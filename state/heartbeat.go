@@ -11,100 +11,101 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// probePause is the time between two probes of an engine that does not answer.
+// probePause is the time between two probes of an engine that hangs.
 const probePause = time.Second
 
-// heartbeat is whether the engine answers. An engine that hangs breaks no
-// connection: it is asked when nothing else has shown for a while that it lives.
+// heartbeat is whether the engine answers. An engine that hangs breaks no connection, so the cache probes it after a
+// quiet period.
 type heartbeat struct {
-	sign   time.Time // when the last event came, or the last probe succeeded
-	silent error     // why it counts as hanging, nil when it does not
-	// deep says that a request waited long for its answer since then, so that
-	// the probe is a list: an engine that is locked up may still answer pings.
-	deep  bool
-	since time.Time
+	lastSign time.Time // when the last event came, or the last probe succeeded
+	hanging  error     // why the engine counts as hanging, nil if it does not
+	// withList says that a request timed out after since. The probe is a list then, because a locked-up engine may
+	// still answer pings.
+	withList bool
+	since    time.Time
 }
 
-// resetHeartbeat begins to listen to a new connection.
+// resetHeartbeat begins the heartbeat of a new connection.
 func (c *Cache) resetHeartbeat() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heart = heartbeat{sign: time.Now(), since: time.Now()}
+	c.heart = heartbeat{lastSign: time.Now(), since: time.Now()}
 }
 
 // watchEngine probes the engine while it is quiet, until ctx ends.
 func (c *Cache) watchEngine(ctx context.Context) {
 	for {
-		c.pulse.turn()
+		c.progress.probed()
 		if sleep(ctx, c.untilProbe()) != nil {
 			return
 		}
 		if c.untilProbe() > 0 && !c.hangs() {
 			continue
 		}
-		deep := c.deep()
-		err := c.probe(ctx, deep)
+		withList := c.probesWithList()
+		err := c.probe(ctx, withList)
 		if ctx.Err() != nil {
 			return
 		}
-		c.noteProbe(ctx, deep, err)
+		c.noteProbe(ctx, withList, err)
 	}
 }
 
-// untilProbe is how long the engine need not be probed, if nothing else is heard of it.
+// untilProbe returns the time until the next probe, if the engine gives no other sign of life until then.
 func (c *Cache) untilProbe() time.Duration {
 	answered, timedOut := c.opts.Engine.LastAnswer(), c.opts.Engine.LastTimeout()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heart.deep = c.heart.deep || timedOut.After(c.heart.since)
+	c.heart.withList = c.heart.withList || timedOut.After(c.heart.since)
 	switch {
-	case c.heart.silent != nil:
+	case c.heart.hanging != nil:
 		return probePause
-	case c.heart.deep:
+	case c.heart.withList:
 		return 0
 	}
-	if answered.After(c.heart.sign) {
-		c.heart.sign = answered
+	if answered.After(c.heart.lastSign) {
+		c.heart.lastSign = answered
 	}
-	return c.opts.quietPeriod - time.Since(c.heart.sign)
+	return c.opts.quietPeriod - time.Since(c.heart.lastSign)
 }
 
-func (c *Cache) deep() bool {
+func (c *Cache) probesWithList() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.heart.deep
+	return c.heart.withList
 }
 
 func (c *Cache) hangs() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.heart.silent != nil
+	return c.heart.hanging != nil
 }
 
-// probe asks the engine for a sign of life: a ping, or a list without a result once another request waited long for its answer.
-func (c *Cache) probe(ctx context.Context, deep bool) error {
+// probe asks the engine for a sign of life, by a ping or by a list that finds nothing.
+func (c *Cache) probe(ctx context.Context, withList bool) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.probeTimeout)
 	defer cancel()
-	if !deep {
+	if !withList {
 		return c.opts.Engine.Ping(ctx)
 	}
 	_, err := c.opts.Engine.ListContainers(ctx, map[string]string{translate.LabelKind: "none"})
 	return err
 }
 
-// noteProbe takes the outcome of a probe; the log gets a line per change.
-func (c *Cache) noteProbe(ctx context.Context, deep bool, err error) {
+// noteProbe records a probe's result, and logs each change.
+func (c *Cache) noteProbe(ctx context.Context, withList bool, err error) {
 	c.mu.Lock()
-	before := c.heart.silent
+	before := c.heart.hanging
 	if err != nil {
-		c.heart.silent = fmt.Errorf("the engine does not answer, see its log or restart it: %w", errdefs.ErrUnavailable.WithMessage(err.Error()))
+		c.heart.hanging = fmt.Errorf("the engine does not answer, see its log or restart it: "+
+			"%w", errdefs.ErrUnavailable.WithMessage(err.Error()))
 	} else {
-		c.heart = heartbeat{sign: time.Now(), since: c.heart.since}
-		if deep {
+		c.heart = heartbeat{lastSign: time.Now(), since: c.heart.since}
+		if withList {
 			c.heart.since = time.Now()
 		}
 	}
-	now := c.heart.silent
+	now := c.heart.hanging
 	c.mu.Unlock()
 	switch {
 	case before == nil && now != nil:
@@ -114,9 +115,9 @@ func (c *Cache) noteProbe(ctx context.Context, deep bool, err error) {
 	}
 }
 
-// noteEvent is told of a sign of life.
-func (c *Cache) noteEvent() {
+// markAlive records a sign of life.
+func (c *Cache) markAlive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heart.sign = time.Now()
+	c.heart.lastSign = time.Now()
 }

@@ -22,14 +22,14 @@ func TestHangingEngineIsSeen(t *testing.T) {
 		}
 		n.wantContainer(id, running)
 		answer()
-		time.Sleep(10 * time.Second) // the probe under way still hangs, other than with a real engine
+		time.Sleep(10 * time.Second) // unlike with a real engine, the probe under way still hangs
 		n.must(n.cache.Err())
 		time.Sleep(time.Hour)
 		n.must(n.cache.Err())
 	})
 }
 
-// Whoever hears of the engine anyway need not ask it.
+// Answers to other requests replace the probes.
 func TestEngineIsProbedOnlyWhileQuiet(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -51,7 +51,7 @@ func TestEngineIsProbedOnlyWhileQuiet(t *testing.T) {
 	})
 }
 
-// A locked-up engine answers pings and nothing else: once a request got no answer a list has to.
+// A locked-up engine answers pings only. After a request timed out, the probe is a list.
 func TestLockedUpEngineIsSeen(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()

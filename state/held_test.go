@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-// kernelRecord is that of a pod without a sandbox container.
+// kernelRecord is the record of a pod without a sandbox container.
 func kernelRecord(id, name string) checkpoint.Record {
 	record := readyRecord(id, name)
 	record.CreatedAt = time.Now()
@@ -20,7 +20,7 @@ func kernelRecord(id, name string) checkpoint.Record {
 	return record
 }
 
-// A pod without a sandbox container is known from its record, and runs until it is not alive any more.
+// A pod without a sandbox container is known from its record and runs while Options.Alive says so.
 func TestPodWithoutASandboxContainer(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		var alive atomic.Bool
@@ -46,13 +46,13 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 		n.wantPod("kernel", podNotReady)
 		change, err := changes.Next(n.Context())
 		if err != nil || change.ID != "kernel" || change.Type != Stopped {
-			n.Errorf("told was %+v, %v", change, err)
+			n.Errorf("received %+v, %v", change, err)
 		}
 	})
 }
 
-// Nothing is known of a pod whose namespaces cannot be looked at: it stays as it was, also where its record cannot be
-// read. One that was taken for dead and is alive is READY again, unless it was stopped.
+// A pod whose namespaces or record cannot be read stays as it was. A pod that was wrongly marked as ended is READY
+// again, unless it was stopped.
 func TestPodThatCannotBeSeenStaysAsItWas(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		var alive atomic.Bool
@@ -95,7 +95,7 @@ func TestPodThatCannotBeSeenStaysAsItWas(t *testing.T) {
 		ctx, cancel := context.WithTimeout(n.Context(), time.Minute)
 		defer cancel()
 		if change, err := changes.Next(ctx); err != nil || change.ID != "web" || change.Type != Started {
-			n.Errorf("told was %+v, %v", change, err)
+			n.Errorf("received %+v, %v", change, err)
 		}
 		n.cache.UpdatePod("web", func(s *PodStatus) { s.Stopping = true })
 		n.cache.EndPod("web")
@@ -107,7 +107,7 @@ func TestPodThatCannotBeSeenStaysAsItWas(t *testing.T) {
 	})
 }
 
-// A pod that was made says so once, and its end is told by its maker.
+// PutPod, EndPod and RemovePod send each change of a pod once.
 func TestEventsOfAPodWithoutASandboxContainer(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -117,19 +117,19 @@ func TestEventsOfAPodWithoutASandboxContainer(t *testing.T) {
 		n.cache.EndPod("kernel")
 		n.cache.EndPod("kernel")
 		n.cache.RemovePod("kernel")
-		var told []ChangeType
+		var received []ChangeType
 		for range 4 {
 			change, err := changes.Next(n.Context())
 			n.must(err)
-			told = append(told, change.Type)
+			received = append(received, change.Type)
 		}
-		if want := []ChangeType{Created, Started, Stopped, Deleted}; !slices.Equal(told, want) {
-			n.Errorf("told were %v, want %v", told, want)
+		if want := []ChangeType{Created, Started, Stopped, Deleted}; !slices.Equal(received, want) {
+			n.Errorf("received %v, want %v", received, want)
 		}
 	})
 }
 
-// A pod without a record is shown as long as somebody has not removed it.
+// A pod without a record is shown until RemovePod.
 func TestPodWhoseRecordIsLostIsShown(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		kept := kernelRecord("kept", "kept")

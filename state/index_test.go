@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// only is a scan of all entries for those that pass, which each index must equal.
+// only returns the entries that pass, from a scan of all.
 func only[T any](all []*T, pass func(*T) bool) []*T {
 	var some []*T
 	for _, entry := range all {

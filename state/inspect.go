@@ -18,8 +18,8 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// fromInspect turns the engine's view of one container, and what the checkpoint holds of it, into a *Pod or a
-// *Container; nil when it is neither, or another criadapter's.
+// fromInspect makes a *Pod or *Container from an inspect and the checkpoint. It returns nil if the container is
+// neither, or belongs to another criadapter.
 func (c *Cache) fromInspect(ctx context.Context, inspect *container.InspectResponse) any {
 	if inspect.Config == nil || inspect.State == nil {
 		return nil
@@ -38,7 +38,7 @@ func (c *Cache) fromInspect(ctx context.Context, inspect *container.InspectRespo
 	}
 }
 
-// record returns the checkpoint of a pod, nil when there is none.
+// record returns the checkpoint of a pod, nil if there is none.
 func (c *Cache) record(ctx context.Context, sandboxID string) *checkpoint.Record {
 	record, err := c.opts.Records.Load(ctx, sandboxID)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Cache) record(ctx context.Context, sandboxID string) *checkpoint.Record
 	return &record
 }
 
-// NewPod makes the cache's entry of a pod that has just been set up.
+// NewPod returns the entry of a pod that has just been set up.
 func NewPod(ctx context.Context, inspect *container.InspectResponse, record checkpoint.Record) Pod {
 	return *podFromInspect(ctx, inspect, strings.TrimPrefix(inspect.Name, "/"), &record)
 }
@@ -78,18 +78,21 @@ func podFromInspect(ctx context.Context, inspect *container.InspectResponse, nam
 	case record != nil:
 		fromRecord(ctx, pod, *record)
 		if ips := docker.Addresses(inspect); record.NetnsPath == "" && len(ips) > 0 {
-			pod.Status.IPs = ips // the engine's bridge gives other ones at each start
+			pod.Status.IPs = ips // the engine's bridge gives other addresses at each start
 		}
 	case !translate.MadeByUs(inspect.Config.Labels):
-		// Another shim's pod: its network is known where Docker made it.
+		// Another shim's pod: its addresses are known if Docker set up its network.
 		pod.Status.NetworkReady = true
 		pod.Status.IPs = docker.Addresses(inspect)
+		if inspect.HostConfig != nil {
+			pod.Meta.RuntimeHandler = inspect.HostConfig.Runtime // the sandbox's runtime is its containers' as well
+		}
 	}
-	// A pod of ours without a record is one whose set-up was cut short before it had an address: it stays NOTREADY.
+	// The set-up of a pod of ours without a record was interrupted before it had an address. It stays NOTREADY.
 	return pod
 }
 
-// fromRecord fills in what the checkpoint knows of a pod.
+// fromRecord fills in the pod from its checkpoint.
 func fromRecord(ctx context.Context, pod *Pod, record checkpoint.Record) {
 	config := &runtimeapi.PodSandboxConfig{}
 	switch {
@@ -171,7 +174,7 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 	return entry
 }
 
-// upperDir is where the drivers of the overlay family say that they keep what a container writes.
+// upperDir returns the directory of the writable layer, which drivers of the overlay family report.
 func upperDir(inspect *container.InspectResponse) string {
 	if inspect.GraphDriver == nil {
 		return ""
@@ -190,17 +193,16 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 		Error:      inspect.State.Error,
 	}
 	if s.Running {
-		s.FinishedAt = time.Time{} // the end of an earlier run
+		s.FinishedAt = time.Time{} // it was the end of an earlier run
 		s.ExitCode, s.OOMKilled, s.Error = 0, false, ""
-		// Read once here, not by every request that wants to know.
 		if identity, err := docker.InitialIdentity(inspect.ID, s.PID); err == nil {
 			s.Identity = &identity
 		}
 		return s
 	}
 	if inspect.State.Status == container.StateCreated && (s.ExitCode != 0 || s.Error != "") && s.FinishedAt.IsZero() {
-		// A failed start leaves a created container with an exit code. The
-		// kubelet must see it ended, and the engine has no time for it.
+		// A failed start leaves a created container with an exit code and without times. The kubelet must see it as
+		// ended.
 		s.StartedAt = parseTime(inspect.Created)
 		s.FinishedAt = s.StartedAt
 	}
@@ -210,7 +212,7 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 	return s
 }
 
-// resourcesInForce is what the client asked for, where that is known, and else what the engine holds.
+// resourcesInForce returns the resources that the client asked for, or the engine's resources if they are unknown.
 func resourcesInForce(config *runtimeapi.ContainerConfig, host *container.HostConfig) *runtimeapi.LinuxContainerResources {
 	if wanted := config.GetLinux().GetResources(); wanted != nil {
 		return proto.Clone(wanted).(*runtimeapi.LinuxContainerResources)
@@ -230,8 +232,8 @@ func resourcesInForce(config *runtimeapi.ContainerConfig, host *container.HostCo
 	}
 }
 
-// unmarshal reads a configuration of the checkpoint. Fields of a newer CRI are
-// passed over. of names the pod or container in the log.
+// unmarshal reads a configuration of the checkpoint. It ignores fields of a newer CRI. The log fields of name the pod
+// or container.
 func unmarshal(ctx context.Context, raw []byte, into proto.Message, of log.Fields) bool {
 	if len(raw) == 0 {
 		return false
@@ -243,7 +245,7 @@ func unmarshal(ctx context.Context, raw []byte, into proto.Message, of log.Field
 	return true
 }
 
-// parseTime reads the engine's times; its zero time and garbage are zero.
+// parseTime parses a time of the engine. It returns the zero time for the engine's zero time and for garbage.
 func parseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Year() <= 1 {
@@ -252,7 +254,7 @@ func parseTime(text string) time.Time {
 	return t
 }
 
-// logDriver returns the container's log driver, empty when the engine does not tell it.
+// logDriver returns the container's log driver, empty if the engine does not report it.
 func logDriver(inspect *container.InspectResponse) string {
 	if inspect.HostConfig == nil {
 		return ""

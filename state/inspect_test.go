@@ -99,7 +99,7 @@ func TestContainerStatusFromInspect(t *testing.T) {
 	}
 }
 
-// theirPod is what cri-dockerd makes on Docker's own bridge.
+// theirPod is a pod of cri-dockerd on Docker's own bridge.
 func theirPod(labels map[string]string) *container.InspectResponse {
 	all := map[string]string{
 		"io.kubernetes.docker.type":    "podsandbox",
@@ -112,7 +112,7 @@ func theirPod(labels map[string]string) *container.InspectResponse {
 	return &container.InspectResponse{
 		ID: "their-pod", Name: "/k8s_POD_web_default_uid-1_2", Image: "sha256:pause", Created: stampCreated,
 		Config:     &container.Config{Labels: all},
-		HostConfig: &container.HostConfig{NetworkMode: "default"},
+		HostConfig: &container.HostConfig{NetworkMode: "default", Runtime: "nvidia"},
 		State:      &container.State{Status: container.StateRunning, Running: true, Pid: 7, StartedAt: stampStarted, FinishedAt: stampZero},
 		NetworkSettings: &container.NetworkSettings{Networks: map[string]*network.EndpointSettings{
 			"bridge": {IPAddress: netip.MustParseAddr("172.17.0.5")},
@@ -136,6 +136,9 @@ func TestPodOfAnotherShim(t *testing.T) {
 	}
 	if pod.Status.State() != podReady || !slices.Equal(pod.Status.IPs, []string{"172.17.0.5"}) || pod.Status.PID != 7 {
 		t.Errorf("the status is %+v", pod.Status)
+	}
+	if pod.Meta.RuntimeHandler != "nvidia" {
+		t.Errorf("the runtime handler is %q", pod.Meta.RuntimeHandler)
 	}
 	if pod.Meta.HostNetwork || pod.Meta.ImageID != "sha256:pause" || !pod.Meta.CreatedAt.Equal(stamp(stampCreated)) {
 		t.Errorf("the rest is %+v", pod.Meta)
@@ -208,7 +211,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 	}
 }
 
-// A pod of ours is what its checkpoint says; the labels are the reserve.
+// A pod of ours is read from its checkpoint, and from its labels without one.
 func TestPodOfOurs(t *testing.T) {
 	host := podConfig("web")
 	host.Linux = &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
@@ -265,7 +268,7 @@ func TestPodOfOurs(t *testing.T) {
 	}
 }
 
-// An image can bring any label; the name and our record tell.
+// An image can have any label. The container's name decides.
 func TestImageLabelsMakeNoPodOfOurs(t *testing.T) {
 	image := dockertest.Image{Names: []string{"evil"}, Labels: map[string]string{
 		translate.LabelKind: translate.LabelKindSandbox, translate.LabelContainerName: "POD", "app": "evil",
@@ -323,7 +326,7 @@ func TestFailedStartIsAnExit(t *testing.T) {
 		if c.Status.State() != exited || c.Status.ExitCode != 127 || c.Status.Error != errNoSuchCommand.Error() {
 			n.Errorf("the container is %v: %+v", c.Status.State(), c.Status)
 		}
-		// And it stays one, also after a restart of the program.
+		// It stays exited, even after a restart of the program.
 		n.stopCache()
 		n.newCache()
 		n.sync()
@@ -333,7 +336,7 @@ func TestFailedStartIsAnExit(t *testing.T) {
 	})
 }
 
-// FuzzParseTime: whatever the engine calls a time, the outcome is a time that can be told to a client.
+// FuzzParseTime checks that any text gives a time that CRI can express.
 func FuzzParseTime(f *testing.F) {
 	for _, seed := range []string{stampZero, stampStarted, "", "0000-00-00T00:00:00Z", "9999-12-31T23:59:59.999999999Z", "2024-05-06T07:08:10+14:00", "1-1-1"} {
 		f.Add(seed)

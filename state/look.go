@@ -6,20 +6,20 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// look is what was asked of one engine container.
+// look is the state of the inspects of one container.
 type look struct {
-	asked    uint64    // the number of the last question
-	at       time.Time // when it was asked
-	answered uint64    // the number of the newest question whose answer was merged
+	asked    uint64    // number of the last inspect
+	at       time.Time // when the last inspect was sent
+	answered uint64    // number of the newest inspect whose answer was merged
 }
 
-// askAbout is ask for one container; answeredAbout ends it.
+// askAbout is ask for an inspect of one container, answeredAbout ends it.
 func (c *Cache) askAbout(id string) question {
 	q := c.ask()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.looks[id]
-	l.asked, l.at = q.number, time.Now().Round(0) // to be compared with the engine's clock
+	l.asked, l.at = q.number, time.Now().Round(0) // lookAfter compares it with the engine's clock
 	c.looks[id] = l
 	return q
 }
@@ -33,15 +33,14 @@ func (c *Cache) answeredAbout(id string, q question) {
 	}
 }
 
-// answeredSince reports whether a question about an id that was asked after the
-// one of this number has been answered and merged.
+// answeredSince reports whether an inspect of the id that was sent after the request with this number has been merged.
 func (c *Cache) answeredSince(id string, number uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.looks[id].answered > number
 }
 
-// lookLater asks for a look at an id and never blocks. The answer to a question that is asked from now on does as well.
+// lookLater schedules an inspect of an id and never blocks. An inspect that any caller sends from now on replaces it.
 func (c *Cache) lookLater(id string) {
 	c.mu.Lock()
 	since := c.asks
@@ -49,8 +48,9 @@ func (c *Cache) lookLater(id string) {
 	c.refreshes.mark(id, since)
 }
 
-// lookAfter is lookLater for an event. It may arrive when whoever caused it has already asked; then that answer does.
-// The engine's clock is ours, and one that was set back in between is noticed by a question that lies in the future.
+// lookAfter is lookLater for an event. An inspect that was sent after the event's time replaces the scheduled one, even
+// if it was sent before the event arrived. The engine and this program have the same clock. An inspect in the future
+// shows that the clock was set back, and then replaces nothing.
 func (c *Cache) lookAfter(event docker.Event) {
 	c.mu.Lock()
 	since := c.asks

@@ -1,8 +1,8 @@
 package state
 
-// mergePod takes the engine's view of a pod into what is known. What the pod's maker decided (namespace, its addresses,
-// its limits, stopping) is ours and stays. Without a pinned namespace the addresses are those of the engine's bridge, as of the
-// last start.
+// mergePod merges an inspect of a sandbox into the known pod. The pod's namespace, addresses, limits and Stopping are
+// set by our services and stay. A pod without a pinned namespace has the addresses that the engine's bridge gave it at
+// the last start.
 func mergePod(old, now *Pod) *Pod {
 	if old == nil {
 		return now
@@ -25,14 +25,14 @@ func mergePod(old, now *Pod) *Pod {
 	return &merged
 }
 
-// restarted reports whether somebody started a sandbox a second time. It has a
-// new network namespace then, while the pod's addresses are in the pinned one.
+// restarted reports whether a sandbox was started a second time. It has a new network namespace then, while the pod's
+// addresses are in the pinned one.
 func restarted(old, now PodStatus) bool {
 	return now.Running && !old.StartedAt.IsZero() && !old.StartedAt.Equal(now.StartedAt) && old.PID != now.PID
 }
 
-// newExit reports whether a container has ended since it was last observed: it may have been running then, or not even
-// started, or at the end of an earlier run. Nobody waits for the end of one that was never observed before.
+// newExit reports whether a known container has ended since its last inspect. It may have been running then, created,
+// or at the end of an earlier run.
 func newExit(old, now *Container) bool {
 	if old == nil || now.Status.Running || now.Status.FinishedAt.IsZero() {
 		return false
@@ -40,7 +40,7 @@ func newExit(old, now *Container) bool {
 	return old.Status.Running || !old.Status.FinishedAt.Equal(now.Status.FinishedAt)
 }
 
-// mergeContainer takes the engine's view of a container into what is known.
+// mergeContainer merges an inspect of a container into the known one.
 func mergeContainer(old, now *Container) *Container {
 	if old == nil {
 		return now
@@ -59,22 +59,22 @@ func mergeContainer(old, now *Container) *Container {
 		merged.Status = old.Status
 	}
 	if exited && !now.Status.Running && now.Status.FinishedAt.IsZero() {
-		// A failed start: the engine keeps a created container, we know its end.
+		// The start failed: the engine reports the container as created.
 		merged.Status = old.Status
 	}
 	return &merged
 }
 
-// sameRun reports whether two looks at a container are at one run of it.
+// sameRun reports whether two inspects of a container show the same run.
 func sameRun(old, now ContainerStatus) bool {
 	return old.StartedAt.IsZero() || old.StartedAt.Equal(now.StartedAt)
 }
 
-// killedExitCode is the exit code of a process that SIGKILL has ended.
+// killedExitCode is the exit code after SIGKILL.
 const killedExitCode = 128 + 9
 
-// withOOM takes the engine's report of an out-of-memory kill into a status. The kill may have hit another process than
-// the container's own, which then goes on or ends in its own way.
+// withOOM merges the engine's report of an out-of-memory kill into a status. The kernel may have killed another process
+// than the container's first one, so the exit code decides.
 func withOOM(s ContainerStatus) ContainerStatus {
 	s.oomReported = true
 	if !s.Running && s.ExitCode == killedExitCode {

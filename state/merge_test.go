@@ -23,22 +23,23 @@ func TestMergeContainer(t *testing.T) {
 	isCreated := ContainerStatus{}
 	isRunning := ContainerStatus{Running: true, PID: 5, StartedAt: t1}
 	hasExited := ContainerStatus{StartedAt: t1, FinishedAt: t2, ExitCode: 3}
+	anotherRun := ContainerStatus{StartedAt: t2, FinishedAt: t3}
 	runsAgain := ContainerStatus{Running: true, PID: 6, StartedAt: t3}
 	failedStart := ContainerStatus{StartedAt: t1, FinishedAt: t1, ExitCode: 127, Error: "no such command"}
 	tests := map[string]struct {
 		old, seen, want ContainerStatus
 		isNewExit       bool
 	}{
-		"started":                              {isCreated, isRunning, isRunning, false},
-		"ended":                                {isRunning, hasExited, hasExited, true},
-		"started and ended between two looks":  {isCreated, hasExited, hasExited, true},
-		"still running":                        {isRunning, isRunning, isRunning, false},
-		"still ended":                          {hasExited, hasExited, hasExited, false},
-		"old news after the end":               {hasExited, isRunning, hasExited, false},
-		"started again":                        {hasExited, runsAgain, runsAgain, false},
-		"the end of another run":               {hasExited, ContainerStatus{StartedAt: t2, FinishedAt: t3}, ContainerStatus{StartedAt: t2, FinishedAt: t3}, true},
-		"a failed start that the engine tells": {isCreated, failedStart, failedStart, true},
-		"a failed start that only we know":     {failedStart, isCreated, failedStart, false},
+		"started":                                {isCreated, isRunning, isRunning, false},
+		"ended":                                  {isRunning, hasExited, hasExited, true},
+		"started and ended between two looks":    {isCreated, hasExited, hasExited, true},
+		"still running":                          {isRunning, isRunning, isRunning, false},
+		"still ended":                            {hasExited, hasExited, hasExited, false},
+		"old news after the end":                 {hasExited, isRunning, hasExited, false},
+		"started again":                          {hasExited, runsAgain, runsAgain, false},
+		"the end of another run":                 {hasExited, anotherRun, anotherRun, true},
+		"a failed start that the engine reports": {isCreated, failedStart, failedStart, true},
+		"a failed start that only we know":       {failedStart, isCreated, failedStart, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +58,7 @@ func TestMergeContainer(t *testing.T) {
 				t.Errorf("newExit is %v", !tt.isNewExit)
 			}
 			if !reflect.DeepEqual(*old, oldBefore) || !reflect.DeepEqual(*seen, seenBefore) {
-				t.Error("the merge changed what it was given")
+				t.Error("the merge changed its arguments")
 			}
 		})
 	}
@@ -74,10 +75,10 @@ func TestMergeContainer(t *testing.T) {
 		}
 	}
 	if got := mergeContainer(nil, first); got != first {
-		t.Error("what was never seen before is taken as it is")
+		t.Error("a container that was never seen before is not published as it is")
 	}
 	if newExit(nil, first) {
-		t.Error("nobody waits for the end of what was never seen")
+		t.Error("newExit is true for a container that was never seen")
 	}
 }
 
@@ -93,9 +94,9 @@ func TestMergePod(t *testing.T) {
 	}
 	ended := with(func(s *PodStatus) { s.Running, s.PID, s.finishedAt = false, 0, t2 })
 	tests := map[string]struct{ old, seen, want PodStatus }{
-		"what its maker decided stays": {known, PodStatus{Running: true, PID: 5, StartedAt: t1}, known},
-		"ended":                        {known, PodStatus{StartedAt: t1, finishedAt: t2}, ended},
-		"old news after the end":       {ended, PodStatus{Running: true, PID: 5, StartedAt: t1}, ended},
+		"the fields of our services stay": {known, PodStatus{Running: true, PID: 5, StartedAt: t1}, known},
+		"ended":                           {known, PodStatus{StartedAt: t1, finishedAt: t2}, ended},
+		"old news after the end":          {ended, PodStatus{Running: true, PID: 5, StartedAt: t1}, ended},
 		"started again: its network is in another namespace": {
 			ended, PodStatus{Running: true, PID: 6, StartedAt: t3},
 			with(func(s *PodStatus) { s.PID, s.StartedAt, s.NetworkReady = 6, t3, false }),

@@ -7,8 +7,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-// Docker 20.10 may report an out-of-memory kill before or after the exit that
-// it was the cause of, and in the latter case inspect never tells.
+// Docker 20.10 may report an out-of-memory kill after the exit that it caused. Its inspect then never reports it.
 func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
 	oom := func(n *node, id string) { n.cache.handle(t.Context(), docker.Event{Kind: docker.ContainerOOM, ID: id}) }
 	exit := func(code int) func(*node, string) {
@@ -23,7 +22,7 @@ func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
 		"after the exit":                      {[]func(*node, string){exit(137), oom}, true},
 		"of another process":                  {[]func(*node, string){oom, exit(0)}, false},
 		"in an earlier run":                   {[]func(*node, string){oom, exit(137), again, exit(137)}, false},
-		"not at all, killed by somebody":      {[]func(*node, string){exit(137)}, false},
+		"not at all, killed by SIGKILL":       {[]func(*node, string){exit(137)}, false},
 		"of a container that ended by itself": {[]func(*node, string){exit(1), oom}, false},
 		"before the exit, seen twice since":   {[]func(*node, string){oom, oom, exit(137)}, true},
 	} {

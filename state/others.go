@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// owner returns the root directory of the criadapter that an engine container belongs to, when that is another one than
-// ours. A root directory that was moved has taken its checkpoints along: their pods are ours, whatever the marks say.
+// owner returns the root directory of the other criadapter that an engine container belongs to, empty for ours. A pod
+// with a checkpoint is ours even if its mark names another root directory, because the directory may have been moved.
 func (c *Cache) owner(ctx context.Context, id, name string, labels map[string]string) string {
 	other := translate.OtherRootDirectory(name, labels, c.opts.RootDirectory)
 	if other == "" {
@@ -28,8 +28,7 @@ func (c *Cache) owner(ctx context.Context, id, name string, labels map[string]st
 	return other
 }
 
-// leaveOthers drops from a list what belongs to other criadapters on this
-// engine. The first time, it logs how many pods that are.
+// leaveOthers removes the containers of other criadapters from a list. The first call logs the number of their pods.
 func (c *Cache) leaveOthers(ctx context.Context, list []container.Summary) []container.Summary {
 	pods := map[string]int{} // by root directory
 	ours := slices.DeleteFunc(list, func(summary container.Summary) bool {

@@ -9,7 +9,7 @@ import (
 
 const theirRoot = "/theirs"
 
-// theirPod makes a running pod with a running container, marked as those of the criadapter with another root directory.
+// theirPod makes a running pod with a running container that carry the mark of another criadapter's root directory.
 func (n *node) theirPod(name string) (podID, id string) {
 	n.Helper()
 	spec, err := translate.Sandbox(translate.SandboxInput{
@@ -35,8 +35,7 @@ func onOurNode(t *testing.T, test func(*node)) {
 	})
 }
 
-// Two criadapters on one engine do not see each other's pods: not at the start,
-// not from events, and not when they look on purpose.
+// Two criadapters on one engine do not see each other's pods: neither at the start, nor from events, nor by a refresh.
 func TestPodsOfAnotherRootDirectoryAreLeftOut(t *testing.T) {
 	onOurNode(t, func(n *node) {
 		before, beforeApp := n.theirPod("before")
@@ -63,7 +62,7 @@ func TestPodsOfAnotherRootDirectoryAreLeftOut(t *testing.T) {
 	})
 }
 
-// A root directory that was moved has taken its checkpoints along.
+// A moved root directory has the checkpoints of its pods.
 func TestPodsOfAMovedRootDirectoryAreOurs(t *testing.T) {
 	onOurNode(t, func(n *node) {
 		podID, id := n.theirPod("moved")

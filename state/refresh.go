@@ -13,34 +13,33 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// maxRefreshes bounds the inspects that the cache has under way at once.
+// maxRefreshes is the number of concurrent inspects.
 const maxRefreshes = 8
 
-// An inspect that fails is tried again, with engineBackoff in between: there may never be another event of that
-// container. After the last try, about a minute later where it fails at once, the slow relist has to do.
+// refreshTries is how often a failing inspect is tried, with engineBackoff in between, because there may be no other
+// event of the container. The tries take about a minute if each fails at once. After them the next relist tries again.
 const refreshTries = 16
 
-// overtakenBackoff is the pause before the next look at an entry that is being written all the time.
+// overtakenBackoff is the pause before the next inspect of an entry that is written all the time.
 var overtakenBackoff = wait.Backoff{
 	Duration: time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 100 * time.Millisecond,
 }
 
-// eventPause is the time between a mark and its inspect. Mostly whoever has caused an event inspects the container
-// right after it, and one event does not come alone.
+// eventPause is the time between a mark and its inspect. Often the service that caused the event inspects the container
+// itself, and more events of the container follow.
 const eventPause = 5 * time.Millisecond
 
-// refreshes runs the inspects that nobody waits for: each id by one goroutine at a time, and once more when it was
-// marked meanwhile. All of them end with the context of run.
+// refreshes runs inspects in the background: one goroutine per id, and once more if the id was marked meanwhile.
 type refreshes struct {
 	mu  sync.Mutex
-	ctx context.Context // nil while nobody runs them
-	// refresh looks at an id, unless that was done since a question.
+	ctx context.Context // nil between two connections
+	// refresh inspects an id, unless an inspect sent after the request number since was merged.
 	refresh func(ctx context.Context, id string, since uint64) error
 	group   sync.WaitGroup
-	pending map[string]uint64 // by id, the last question before its last mark
+	pending map[string]uint64 // by id, number of the last request before its last mark
 }
 
-// start lets marks have their effect until the returned stop, which waits for what is under way.
+// start runs marked ids until stop. stop waits until all inspects have ended.
 func (r *refreshes) start(ctx context.Context, refresh func(context.Context, string, uint64) error) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	r.mu.Lock()
@@ -56,8 +55,8 @@ func (r *refreshes) start(ctx context.Context, refresh func(context.Context, str
 	}
 }
 
-// mark asks for a refresh of one id and never blocks. It does nothing without a
-// connection: the next one begins with a relist.
+// mark schedules a refresh of an id and never blocks. It does nothing without a connection, because the next connection
+// begins with a relist.
 func (r *refreshes) mark(id string, since uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +71,7 @@ func (r *refreshes) mark(id string, since uint64) {
 	}
 }
 
-// work refreshes one id until nobody has marked it since.
+// work refreshes one id until it was not marked meanwhile.
 func (r *refreshes) work(ctx context.Context, id string) {
 	backoff := engineBackoff
 	for try := 1; ; try++ {
@@ -100,7 +99,7 @@ func (r *refreshes) lastMark(id string) uint64 {
 	return r.pending[id]
 }
 
-// finished forgets the id, unless it was marked after a question of which nothing was known.
+// finished removes the id from pending, unless it was marked again.
 func (r *refreshes) finished(ctx context.Context, id string, since uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,8 +110,8 @@ func (r *refreshes) finished(ctx context.Context, id string, since uint64) bool 
 	return true
 }
 
-// RefreshContainer asks the engine for a container and publishes the answer, so that the caller reads what it has just
-// changed. It fails with ErrNotFound when the container does not exist (any more).
+// RefreshContainer inspects a container and publishes the answer, so that the caller reads what it has just changed. It
+// fails with ErrNotFound if the container does not exist.
 func (c *Cache) RefreshContainer(ctx context.Context, id string) (*Container, error) {
 	if err := c.refresh(ctx, id, nil); err != nil {
 		return nil, err
@@ -128,8 +127,8 @@ func (c *Cache) RefreshPod(ctx context.Context, id string) (*Pod, error) {
 	return c.Snapshot().Pod(id)
 }
 
-// refresh inspects one engine container until an answer could be merged: one
-// that was overtaken by a write says nothing about what the caller did.
+// refresh inspects a container until an answer was merged. An answer that a write overtook may lack the caller's
+// change.
 func (c *Cache) refresh(ctx context.Context, id string, through *gate) error {
 	for backoff := overtakenBackoff; ; {
 		merged, err := c.inspect(ctx, id, through)
@@ -142,7 +141,7 @@ func (c *Cache) refresh(ctx context.Context, id string, through *gate) error {
 	}
 }
 
-// inspect asks for an engine container once. It reports false when the answer was overtaken by a write.
+// inspect inspects a container once. It returns false if a write overtook the answer.
 func (c *Cache) inspect(ctx context.Context, id string, through *gate) (merged bool, err error) {
 	look, leave, ok := through.enter(ctx)
 	if !ok {
@@ -162,9 +161,8 @@ func (c *Cache) inspect(ctx context.Context, id string, through *gate) (merged b
 	return c.merge(ctx, inspect, asked)
 }
 
-// merge takes an inspect that was asked for at a moment. It
-// reports false when the entry has been written since, and fails when ctx ended
-// before the exit hook was done.
+// merge publishes an inspect's answer. It returns false if a write overtook the answer, and fails if ctx ended before
+// the exit hook.
 func (c *Cache) merge(ctx context.Context, inspect *container.InspectResponse, asked question) (merged bool, err error) {
 	switch entry := c.fromInspect(ctx, inspect).(type) {
 	case *Pod:
@@ -182,7 +180,7 @@ func (c *Cache) mergeContainer(ctx context.Context, entry *Container, asked ques
 	if old := c.Snapshot().container(entry.ID); c.exitHook != nil && newExit(old, entry) {
 		c.exitHook(ctx, entry)
 		if err := ctx.Err(); err != nil {
-			// The hook was cut short. The next look at the container runs it again and publishes then.
+			// The hook was interrupted. The next inspect of the container runs it again.
 			return false, fmt.Errorf("publishing the exit of container %q: %w", entry.ID, err)
 		}
 	}
@@ -191,20 +189,21 @@ func (c *Cache) mergeContainer(ctx context.Context, entry *Container, asked ques
 	}), nil
 }
 
-// mergeEntry publishes a change that the engine reported, unless the entry is gone or still being made. It reports
-// false, and changes nothing, when the entry was written after the engine was asked, unless that was a newer answer.
+// mergeEntry publishes a change that the engine reported, unless the entry was removed or its name is reserved. It
+// returns false, and changes nothing, if the entry was written after the request was sent. A newer answer does not
+// count as a write.
 func (c *Cache) mergeEntry(id, name string, asked question, change func(now *Snapshot) *Snapshot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, gone := c.removed[id]; gone {
 		return true
 	}
-	if !c.knows(id) && c.hidden(name, id, sighting{}) {
+	if held := c.hold(name, id, false); held {
 		return true
 	}
 	look := c.looks[id]
 	if look.answered > asked.number {
-		return true // a newer answer has told all that this one could
+		return true // a newer answer was merged
 	}
 	if c.written[id] > asked.seq {
 		return false

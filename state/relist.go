@@ -10,17 +10,17 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// relist compares the cache with the engine's list and repairs the difference. Which containers exist comes from the
-// list, what they do from an inspect of each that is not trusted to be known already.
+// relist compares the cache with the engine's list and repairs the difference. It inspects each listed container for
+// which trusted is false.
 func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool) error {
+	if err := c.adopt(ctx); err != nil {
+		return err
+	}
 	c.dropTombstones()
 	asked := c.ask()
 	defer c.answered(asked)
 	list, err := c.listOurs(ctx)
 	if err != nil {
-		return err
-	}
-	if err := c.adopt(ctx, list); err != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -42,21 +42,26 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 	return nil
 }
 
-// adopt lets pods of another shim be taken over, once.
-func (c *Cache) adopt(ctx context.Context, list []container.Summary) error {
-	if c.adopted || c.opts.Adopt == nil {
+// adopt calls Options.Adopt until it has succeeded once. The relist lists again afterwards, because handle drops the
+// events that come before its end.
+func (c *Cache) adopt(ctx context.Context) error {
+	if c.adopted.Load() {
 		return nil
+	}
+	list, err := c.listOurs(ctx)
+	if err != nil {
+		return err
 	}
 	if err := c.opts.Adopt(ctx, list); err != nil {
 		return err
 	}
-	c.adopted = true
+	c.adopted.Store(true)
 	return nil
 }
 
-// relistOne passes over a container that inspect cannot find though the list showed it, and over one that cannot be
-// inspected (in time) though the engine answers: a single broken container must not keep the node from being known.
-// What was known of it stays, and it is tried again on its own.
+// relistOne refreshes a listed container. It ignores a container that is gone meanwhile. If the engine answers, but not
+// about this container, it schedules another try and the entry stays as it was. So one broken container does not fail
+// the relist.
 func (c *Cache) relistOne(ctx context.Context, id string, through *gate) error {
 	if docker.IgnoreNotFound(c.refresh(ctx, id, through)) == nil {
 		return nil
@@ -68,8 +73,8 @@ func (c *Cache) relistOne(ctx context.Context, id string, through *gate) error {
 	return nil
 }
 
-// listOurs lists what carries the label that dockershim and its heirs put on
-// sandboxes and containers, without what belongs to another criadapter.
+// listOurs lists the containers with the label of dockershim and its successors, except containers of other
+// criadapters.
 func (c *Cache) listOurs(ctx context.Context) ([]container.Summary, error) {
 	list, err := c.opts.Engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
 	if err != nil {
@@ -81,8 +86,8 @@ func (c *Cache) listOurs(ctx context.Context) ([]container.Summary, error) {
 // nothing trusts no entry of a list.
 func nothing(container.Summary) bool { return false }
 
-// agrees reports whether the cache already holds what the list says. A container that has not run yet is always looked
-// at: it may have run and ended with nobody told.
+// agrees reports whether the cache agrees with the list about a container. It is false for a container that the cache
+// holds as created, because it may have run and ended without an event.
 func (c *Cache) agrees(summary container.Summary) bool {
 	running := summary.State == container.StateRunning || summary.State == container.StatePaused || summary.State == container.StateRestarting
 	snapshot := c.Snapshot()
@@ -97,7 +102,7 @@ func (c *Cache) agrees(summary container.Summary) bool {
 	return entry.Status.Running == running && (running || ended)
 }
 
-// vanishUnlisted drops what the engine no longer has, except what was written after the list was asked for.
+// vanishUnlisted handles the entries that the engine's list lacks, except those written after the list was requested.
 func (c *Cache) vanishUnlisted(ctx context.Context, listed map[string]struct{}, seq uint64) {
 	for _, id := range c.unlisted(listed, seq) {
 		c.vanished(ctx, id)

@@ -6,25 +6,24 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// reservation hides a container that is being made, and remembers what was seen of it meanwhile.
+// reservation hides the engine containers with a reserved name until its release.
 type reservation struct {
-	seen map[string]sighting // by the ids of engine containers with the name
+	// changed has the hidden containers by id. It is true if one changed in a way that its creator did not cause, so
+	// that the creator's inspect may be out of date.
+	changed map[string]bool
 }
 
-// sighting says whether the maker's own view may already be out of date.
-type sighting struct{ changed bool }
-
-// Reserve takes a container name of the engine for a caller who is about to create it, and hides that container until
-// release is called: publish with PutPod or PutContainer first, then release. It fails with ErrAlreadyExists while
-// somebody else holds the name. release may be called once; what exists under the name but was not published then
-// appears by itself.
+// Reserve reserves a container name of the engine for a caller that is about to create the container. The cache hides
+// the container until release. The caller publishes it with PutPod or PutContainer first, then calls release once. An
+// unpublished container with the name appears after release. Reserve fails with ErrAlreadyExists while another request
+// holds the name.
 func (c *Cache) Reserve(name string) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, taken := c.reserved[name]; taken {
 		return nil, fmt.Errorf("the name %q is being created by another request: %w", name, errdefs.ErrAlreadyExists)
 	}
-	c.reserved[name] = &reservation{seen: map[string]sighting{}}
+	c.reserved[name] = &reservation{changed: map[string]bool{}}
 	return func() { c.release(name) }, nil
 }
 
@@ -32,8 +31,8 @@ func (c *Cache) release(name string) {
 	c.mu.Lock()
 	var look []string
 	if r := c.reserved[name]; r != nil {
-		for id, seen := range r.seen {
-			if seen.changed || !c.knows(id) {
+		for id, changed := range r.changed {
+			if changed || !c.knows(id) {
 				look = append(look, id)
 			}
 		}
@@ -45,18 +44,18 @@ func (c *Cache) release(name string) {
 	}
 }
 
-// hidden reports whether an unpublished engine container is being made by somebody, and notes for the release that it
-// was seen. changed means that it was seen to do something that its maker does not do. The caller holds mu.
-func (c *Cache) hidden(name, id string, s sighting) bool {
-	r, ok := c.reserved[name]
-	if ok {
-		s.changed = s.changed || r.seen[id].changed
-		r.seen[id] = s
+// hold records an unpublished container for the release of its name, and reports whether the name is reserved. changed
+// says that the container changed in a way that its creator did not cause. The caller holds mu.
+func (c *Cache) hold(name, id string, changed bool) (held bool) {
+	r := c.reserved[name]
+	if r == nil || c.knows(id) {
+		return false
 	}
-	return ok
+	r.changed[id] = r.changed[id] || changed
+	return true
 }
 
-// knows reports whether the id is published.
+// knows reports whether the id is published. The caller holds mu.
 func (c *Cache) knows(id string) bool {
 	now := c.snapshot.Load()
 	return now.pod(id) != nil || now.container(id) != nil

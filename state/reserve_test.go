@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// make makes a pod as sandbox.Service does, under a reserved name: the engine
-// has it, its checkpoint is written, and publish shows it.
+// make makes a pod under a reserved name, as sandbox.Service does. The engine and the records have it. publish
+// publishes it.
 func (n *node) make(name string) (id string, publish func()) {
 	n.Helper()
 	id = n.startPod(name)
@@ -46,7 +46,7 @@ func TestReservedContainerIsNotShownUntilItsMakerPublishesIt(t *testing.T) {
 		settle()
 		n.wantPod(id, podReady)
 		if more := n.engine.Calls("InspectContainer") - inspects; more != 0 {
-			n.Errorf("%d inspects for a pod that its maker has just inspected", more)
+			n.Errorf("%d inspects for a pod that its creator has just inspected", more)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestReleaseShowsWhatItsMakerGaveUp(t *testing.T) {
 	})
 }
 
-// The sandbox may die between the maker's inspect and the publication.
+// The sandbox may exit between its creator's inspect and the publication.
 func TestDeathDuringTheMakingIsSeenAtTheRelease(t *testing.T) {
 	for name, die := range map[string]func(*node, string){
 		"it exits": func(n *node, id string) { n.must(n.engine.Exit(id, 1)) },
@@ -86,7 +86,7 @@ func TestDeathDuringTheMakingIsSeenAtTheRelease(t *testing.T) {
 	}
 }
 
-// The same while the connection to the engine breaks.
+// The same if the connection to the engine breaks meanwhile.
 func TestDeathDuringTheMakingIsSeenAfterAReconnect(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -96,7 +96,7 @@ func TestDeathDuringTheMakingIsSeenAfterAReconnect(t *testing.T) {
 		n.must(n.engine.Exit(id, 1))
 		publish()
 		release()
-		n.wantPod(id, podReady) // nobody can know
+		n.wantPod(id, podReady) // the cache cannot know
 		n.engine.Back()
 		settle()
 		n.wantPod(id, podNotReady)
@@ -115,8 +115,8 @@ func TestReserveKeepsOthersOut(t *testing.T) {
 	})
 }
 
-// A request that will be refused reserves the name of a container that is
-// there; what happens to that container meanwhile is not missed.
+// A request that will be refused may reserve the name of a known container. Events of the container are handled
+// meanwhile.
 func TestReservationDoesNotHideAKnownContainer(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID := n.startPod("web")
@@ -133,8 +133,8 @@ func TestReservationDoesNotHideAKnownContainer(t *testing.T) {
 	})
 }
 
-// The roll-back took the container away and then could not delete the
-// checkpoint: the pod must be listed, or nobody would ever remove it.
+// A roll-back removed the container and failed to delete the checkpoint. The pod is listed, so that the kubelet removes
+// it.
 func TestPodOfAFailedRollBackIsShownFromItsCheckpoint(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -149,7 +149,7 @@ func TestPodOfAFailedRollBackIsShownFromItsCheckpoint(t *testing.T) {
 	})
 }
 
-// The roll-back that succeeded leaves nothing, whenever its events arrive.
+// A roll-back that succeeded leaves no pod, even if its events arrive before the checkpoint is deleted.
 func TestPodOfARollBackIsNeverShown(t *testing.T) {
 	onNode(t, dockertest.Options{Flavor: dockertest.Docker29}, func(n *node) {
 		n.sync()

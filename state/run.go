@@ -14,13 +14,13 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// engineBackoff is the pause between two attempts to ask an engine that fails.
+// engineBackoff is the pause between two requests to an engine that fails.
 var engineBackoff = wait.Backoff{
 	Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
 }
 
-// Run connects to the engine and follows it until ctx ends; it reconnects by itself and returns ctx's error. All that
-// it started has ended when it returns.
+// Run connects to the engine and follows it until ctx ends. It reconnects by itself and returns ctx's error. Its
+// goroutines have ended when it returns.
 func (c *Cache) Run(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "state"))
 	backoff := engineBackoff
@@ -34,12 +34,12 @@ func (c *Cache) Run(ctx context.Context) error {
 		if time.Since(began) > engineBackoff.Cap {
 			backoff = engineBackoff
 		}
-		_ = sleep(ctx, backoff.Step()) // the loop looks at ctx
+		_ = sleep(ctx, backoff.Step()) // the loop checks ctx
 	}
 	return ctx.Err()
 }
 
-// lost records why the cache may be stale; the log gets one line per new reason.
+// lost records why the cache may be stale, and logs each new reason once.
 func (c *Cache) lost(ctx context.Context, err error) {
 	if !errdefs.IsUnavailable(err) && !errdefs.IsFailedPrecondition(err) {
 		err = fmt.Errorf("the engine cannot be followed: %w", errdefs.ErrUnavailable.WithMessage(err.Error()))
@@ -51,13 +51,13 @@ func (c *Cache) lost(ctx context.Context, err error) {
 	}
 }
 
-// follow lives as long as one connection: it subscribes, then relists (so that
-// nothing between the two is missed), then keeps merging events.
+// follow runs for one connection. It subscribes to the events before it relists, so that no change between the two is
+// missed. Then it handles events.
 func (c *Cache) follow(ctx context.Context) error {
 	if _, err := c.opts.Engine.Features(ctx); err != nil {
 		return err
 	}
-	c.resetHeartbeat() // until the relist the cache is not fresh anyway
+	c.resetHeartbeat() // until the relist the cache is not fresh in any case
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	slots := make(chan struct{}, maxRefreshes)
@@ -77,8 +77,8 @@ func (c *Cache) follow(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	c.pulse.turn()
-	defer c.pulse.beat.Store(nil)
+	c.progress.probed()
+	defer c.progress.probeLoop.Store(nil)
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
@@ -94,26 +94,39 @@ func (c *Cache) follow(ctx context.Context) error {
 	return err
 }
 
-// handle is called by the event reader and never waits for the engine: it only marks what has to be looked at.
+// handle handles one event. The event reader calls it, so it never waits for the engine: it only schedules inspects.
 func (c *Cache) handle(ctx context.Context, event docker.Event) {
-	defer c.pulse.begin()()
-	c.noteEvent()
+	defer c.progress.beginEvent()()
+	c.markAlive()
 	c.opts.ObserveEvent(time.Since(event.Time))
-	switch {
-	case event.Kind == docker.ExecDied:
+	switch event.Kind {
+	case docker.ExecDied:
 		c.execs.notify(event.ExecID)
-	case event.Kind == docker.ImageChanged, c.foreign(ctx, event), c.deferred(event):
-	case event.Kind == docker.ContainerRemoved:
+		return
+	case docker.ImageChanged:
+		return
+	}
+	if !c.adopted.Load() {
+		return // nothing is shown yet
+	}
+	if c.foreign(ctx, event) {
+		return
+	}
+	if held := c.holdEvent(event); held {
+		return
+	}
+	switch event.Kind {
+	case docker.ContainerRemoved:
 		c.vanished(ctx, event.ID)
-	case event.Kind == docker.ContainerOOM:
+	case docker.ContainerOOM:
 		c.UpdateContainer(event.ID, func(s *ContainerStatus) { *s = withOOM(*s) })
 	default:
 		c.lookAfter(event)
 	}
 }
 
-// foreign reports whether an event is about a container that is no pod's, or that of another criadapter, so that what
-// else runs on the node costs no inspects.
+// foreign reports whether an event's container belongs to no pod or to another criadapter, so that other containers on
+// the node cost no inspects.
 func (c *Cache) foreign(ctx context.Context, event docker.Event) bool {
 	_, labelled := event.Labels[translate.LabelKind]
 	if labelled && c.owner(ctx, event.ID, event.Labels["name"], event.Labels) == "" {
@@ -124,17 +137,18 @@ func (c *Cache) foreign(ctx context.Context, event docker.Event) bool {
 	return !c.knows(event.ID)
 }
 
-// deferred keeps the events of a container that is being made for its release,
-// so that nothing is inspected that its maker inspects anyway.
-func (c *Cache) deferred(event docker.Event) bool {
+// holdEvent records an event of a container that is being created under a reserved name, and reports whether it did.
+// The creator inspects the container itself; release looks again if the event was not of the creator's doing.
+func (c *Cache) holdEvent(event docker.Event) (held bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ownDoing := event.Kind == docker.ContainerCreated || event.Kind == docker.ContainerStarted
-	return !c.knows(event.ID) && c.hidden(event.Labels["name"], event.ID, sighting{changed: !ownDoing})
+	byCreator := event.Kind == docker.ContainerCreated || event.Kind == docker.ContainerStarted
+	return c.hold(event.Labels["name"], event.ID, !byCreator)
 }
 
-// relistLoop relists now, again soon while that fails, and then at the slow period. The first relist of a connection
-// inspects everything, because what looks alike in a list may have ended and started while nobody watched.
+// relistLoop relists at once, with a backoff after a failure, and then at the slow period. The first relist of a
+// connection inspects every container: one that runs in both lists may have ended and started again between two
+// connections.
 func (c *Cache) relistLoop(ctx context.Context) {
 	backoff, trusted := engineBackoff, nothing
 	for {

@@ -63,7 +63,7 @@ func TestEngineAwayKeepsSnapshotsAndTellsWhy(t *testing.T) {
 	})
 }
 
-// What an engine is refused for is what the operator must read.
+// Err is the reason why an engine is refused, for the operator.
 func TestRefusedEngineIsReportedAsItIs(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		refused := errdefs.ErrFailedPrecondition.WithMessage("Docker Engine 19.03 is too old")
@@ -79,8 +79,7 @@ func TestRefusedEngineIsReportedAsItIs(t *testing.T) {
 	})
 }
 
-// While nobody listened anything may have happened, also what looks alike in a
-// list: a container that ended and was started again.
+// A container that runs in both lists may have ended and started again between two connections.
 func TestReconnectInspectsEverything(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		pod, ended := n.startContainer("ended")
@@ -93,7 +92,7 @@ func TestReconnectInspectsEverything(t *testing.T) {
 		n.must(n.engine.Exit(ended, 5))
 		n.must(n.engine.Exit(again, 1))
 		n.engine.Back()
-		// Before the cache is back, somebody else is quicker.
+		// The container starts again before the cache is connected.
 		time.Sleep(time.Microsecond)
 		n.start(again)
 		n.must(n.engine.RemoveContainer(n.Context(), gone))
@@ -114,7 +113,7 @@ func TestReconnectInspectsEverything(t *testing.T) {
 	})
 }
 
-// The connection breaks again and again, each time something is lost.
+// The connection breaks again and again.
 func TestCacheSurvivesAFlappingEngine(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.startContainer("app")
@@ -196,7 +195,7 @@ func TestRelistOfAQuietNodeInspectsNothing(t *testing.T) {
 	})
 }
 
-// What is published while a list is under way is not in the list, and stays.
+// A pod that is published while a list is under way stays, although the list lacks it.
 func TestRelistDoesNotDropWhatIsNewerThanItsList(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -282,7 +281,7 @@ func TestInspectsThatHangDelayTheFirstSyncBrieflyOnly(t *testing.T) {
 	})
 }
 
-// One that could not be inspected for a moment is not missing until the next relist.
+// A container that the relist could not inspect is inspected again before the next relist.
 func TestContainerThatTheRelistCouldNotInspectIsTriedAgain(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
@@ -293,8 +292,7 @@ func TestContainerThatTheRelistCouldNotInspectIsTriedAgain(t *testing.T) {
 	})
 }
 
-// An engine that goes away in the middle of the first relist does not leave a
-// cache that takes what it has for all there is.
+// The cache is not synced if the engine goes away during the first relist.
 func TestRelistThatLosesTheEngineIsNotComplete(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.startContainer("app")
@@ -312,7 +310,7 @@ func TestRelistThatLosesTheEngineIsNotComplete(t *testing.T) {
 	})
 }
 
-// What else runs on the node, health checks and all, costs no inspects.
+// Other containers on the node cost no inspects, even with health checks.
 func TestEventsOfOtherContainersCostNothing(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -338,7 +336,7 @@ func TestEventsOfOtherContainersCostNothing(t *testing.T) {
 	})
 }
 
-// The list is asked for once the events come, so that nothing falls between the two.
+// The list is requested after the subscription, so that no change between the two is missed.
 func TestNothingIsMissedBetweenListAndEvents(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
@@ -352,8 +350,7 @@ func TestNothingIsMissedBetweenListAndEvents(t *testing.T) {
 	})
 }
 
-// What happens while the answer about an earlier event is under way is asked
-// for once more, however many events it were.
+// Events during an inspect lead to one more inspect, however many they are.
 func TestEventDuringAnInspectIsFollowedByAnother(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID := n.startPod("web")
@@ -376,10 +373,10 @@ func TestEventDuringAnInspectIsFollowedByAnother(t *testing.T) {
 	})
 }
 
-// When Run returns, all that it started has ended: exit hooks that events or a relist began, and inspects that hang.
+// When Run returns, its exit hooks and hanging inspects have ended.
 func TestRunEndsWithAllThatItStarted(t *testing.T) {
 	for name, exit := range map[string]func(*node, string){
-		"an exit told by an event": func(n *node, id string) { n.must(n.engine.Exit(id, 0)) },
+		"an exit from an event": func(n *node, id string) { n.must(n.engine.Exit(id, 0)) },
 		"an exit found by the relist": func(n *node, id string) {
 			n.engine.Away()
 			n.must(n.engine.Exit(id, 0))
@@ -420,8 +417,8 @@ func TestRunEndsWithAllThatItStarted(t *testing.T) {
 	}
 }
 
-// TestEventsOfOwnDoingCostNoInspects: who starts a container looks at it right away, and nobody has to look again for
-// the event, whether it comes before the question or after it.
+// A service that starts a container inspects it. The event of the start causes no other inspect, whether it comes
+// before or after the request.
 func TestEventsOfOwnDoingCostNoInspects(t *testing.T) {
 	for _, lag := range []time.Duration{0, time.Millisecond} {
 		t.Run(lag.String(), func(t *testing.T) { eventsOfOwnDoing(t, lag) })
@@ -448,7 +445,7 @@ func eventsOfOwnDoing(t *testing.T, lag time.Duration) {
 		if got := n.engine.Calls("InspectContainer") - before; got != 2 {
 			n.Errorf("%d inspects, want 2", got)
 		}
-		n.must(n.engine.Exit(id, 1)) // nobody's doing
+		n.must(n.engine.Exit(id, 1)) // not caused by a service
 		time.Sleep(lag)
 		caughtUp()
 		n.wantContainer(id, exited)
@@ -458,7 +455,7 @@ func eventsOfOwnDoing(t *testing.T, lag time.Duration) {
 	})
 }
 
-// TestConcurrentRefreshesDoNotOvertakeEachOther: whoever asked first takes the newer answer of another for its own.
+// A refresh whose answer is older than a merged one succeeds without another inspect.
 func TestConcurrentRefreshesDoNotOvertakeEachOther(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")

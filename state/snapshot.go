@@ -9,18 +9,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// LabelPodUID is the label by which kubelets find a pod's sandboxes and containers.
+// LabelPodUID is the label with which the kubelet filters a pod's sandboxes and containers.
 const LabelPodUID = "io.kubernetes.pod.uid"
 
-// Snapshot is the node at one moment. It is immutable and safe for concurrent use. A write makes the next one by
-// copying its lists of pointers, so every order that readers want is kept ready and no reader sorts. No time in it
-// has a monotonic reading: a clock that is set changes the order of times with one and times without.
+// Snapshot has the pods and containers at one moment. It is immutable and safe for concurrent use. A write copies its
+// lists of pointers, which are kept in every order that readers need. Its times have no monotonic reading, because
+// times with and without one compare differently after the clock was set.
 type Snapshot struct {
 	pods       table[Pod]
 	containers table[Container]
 }
 
-// The places of the orders in a table's views.
+// Indexes into a table's views.
 const (
 	podsByAge = iota
 	podsByUID
@@ -48,7 +48,7 @@ var (
 	}
 )
 
-// withPod returns the snapshot with a pod in the place of what was known of its id. It takes the pod over.
+// withPod returns the snapshot with a pod in place of the entry with its id. It owns the pod from then on.
 func (s *Snapshot) withPod(pod *Pod) *Snapshot {
 	pod.Meta.CreatedAt = pod.Meta.CreatedAt.Round(0)
 	pod.Status.StartedAt, pod.Status.finishedAt = pod.Status.StartedAt.Round(0), pod.Status.finishedAt.Round(0)
@@ -62,13 +62,13 @@ func (s *Snapshot) withContainer(c *Container) *Snapshot {
 	return &Snapshot{pods: s.pods, containers: s.containers.with(&containerKind, c.ID, c)}
 }
 
-// without returns the snapshot without what is known of an id.
+// without returns the snapshot without the entry of an id.
 func (s *Snapshot) without(id string) *Snapshot {
 	return &Snapshot{pods: s.pods.with(&podKind, id, nil), containers: s.containers.with(&containerKind, id, nil)}
 }
 
-// Pod returns the pod of a full id or of an unambiguous id prefix. It fails
-// with ErrNotFound, and with ErrInvalidArgument when the prefix fits several.
+// Pod returns the pod with a full id or an unambiguous id prefix. It fails with ErrNotFound, and with
+// ErrInvalidArgument if several pods have the prefix.
 func (s *Snapshot) Pod(idOrPrefix string) (*Pod, error) {
 	return find(s.pods.byID, idOrPrefix, podKind.id, "pod sandbox")
 }
@@ -78,20 +78,20 @@ func (s *Snapshot) Container(idOrPrefix string) (*Container, error) {
 	return find(s.containers.byID, idOrPrefix, containerKind.id, "container")
 }
 
-// Pods returns all pods, the newest first. The slice must not be changed.
+// Pods returns all pods, the newest first. The caller must not change the slice.
 func (s *Snapshot) Pods() []*Pod { return s.pods.views[podsByAge] }
 
-// Containers returns all containers, the newest first. The slice must not be changed.
+// Containers returns all containers, the newest first. The caller must not change the slice.
 func (s *Snapshot) Containers() []*Container { return s.containers.views[containersByAge] }
 
-// ContainersOf returns the containers of the sandbox with this full id, the
-// newest first. The slice must not be changed.
+// ContainersOf returns the containers of the sandbox with this full id, the newest first. The caller must not change
+// the slice.
 func (s *Snapshot) ContainersOf(sandboxID string) []*Container {
 	return s.containers.views[containersBySandbox].equal(func(c *Container) int { return cmp.Compare(c.SandboxID, sandboxID) })
 }
 
-// PodsLabelled returns the pods whose label io.kubernetes.pod.uid is uid, the newest first: kubelets ask for pods by
-// this label. The slice must not be changed.
+// PodsLabelled returns the pods whose label io.kubernetes.pod.uid is uid, the newest first. The caller must not change
+// the slice.
 func (s *Snapshot) PodsLabelled(uid string) []*Pod {
 	return s.pods.views[podsByUID].equal(func(p *Pod) int { return cmp.Compare(podUID(p), uid) })
 }
@@ -101,7 +101,7 @@ func (s *Snapshot) ContainersLabelled(uid string) []*Container {
 	return s.containers.views[containersByUID].equal(func(c *Container) int { return cmp.Compare(containerUID(c), uid) })
 }
 
-// PodsIn returns the pods in a state, the newest first. The slice must not be changed.
+// PodsIn returns the pods in a state, the newest first. The caller must not change the slice.
 func (s *Snapshot) PodsIn(state runtimeapi.PodSandboxState) []*Pod {
 	return s.pods.views[podsByState].equal(func(p *Pod) int { return cmp.Compare(p.Status.State(), state) })
 }
@@ -111,7 +111,7 @@ func (s *Snapshot) ContainersIn(state runtimeapi.ContainerState) []*Container {
 	return s.containers.views[containersByState].equal(func(c *Container) int { return cmp.Compare(c.Status.State(), state) })
 }
 
-// pod returns the pod with exactly this id, nil when there is none.
+// pod returns the pod with this full id, nil if there is none.
 func (s *Snapshot) pod(id string) *Pod {
 	_, pod := s.pods.find(&podKind, id)
 	return pod
@@ -123,7 +123,7 @@ func (s *Snapshot) container(id string) *Container {
 	return c
 }
 
-// find looks an id or its beginning up in entries ordered by id, where all that begin alike stand together.
+// find returns the entry with an id or id prefix from entries ordered by id.
 func find[T any](byID ordered[T], idOrPrefix string, id func(*T) string, what string) (*T, error) {
 	if idOrPrefix == "" {
 		return nil, fmt.Errorf("the %s id is empty: %w", what, errdefs.ErrInvalidArgument)

@@ -8,44 +8,43 @@ import (
 	"time"
 )
 
-// stallSlack is what a step of the cache may take beyond its own bound before it counts as stuck, on a machine that is
-// very busy.
+// stallSlack is how much longer than its timeouts a step may take before it counts as stuck, for a very busy machine.
 const stallSlack = 30 * time.Second
 
-// pulse is when the cache's goroutines last moved. They only ever wait for a bounded time.
-type pulse struct {
-	// beat is the last turn of the goroutine that watches the engine, nil while the cache follows none.
-	beat atomic.Pointer[time.Time]
-	// handling is when the event that is being handled came, nil between two events.
-	handling atomic.Pointer[time.Time]
+// progress is when goroutines of the cache began their present step. Each step has a timeout.
+type progress struct {
+	// probeLoop is the last turn of watchEngine's loop, nil while the cache follows no engine.
+	probeLoop atomic.Pointer[time.Time]
+	// event is when the present event came, nil between two events.
+	event atomic.Pointer[time.Time]
 }
 
-func (p *pulse) turn() {
+func (p *progress) probed() {
 	now := time.Now()
-	p.beat.Store(&now)
+	p.probeLoop.Store(&now)
 }
 
-func (p *pulse) begin() (end func()) {
+func (p *progress) beginEvent() (end func()) {
 	now := time.Now()
-	p.handling.Store(&now)
-	return func() { p.handling.Store(nil) }
+	p.event.Store(&now)
+	return func() { p.event.Store(nil) }
 }
 
-// Stalled returns an error when the cache does not get on although nothing that it waits for can last so long: a fault
-// of this program, which only a restart ends. An engine that is away or hangs is no stall; see Err.
+// Stalled returns an error if a step of the cache takes longer than its timeouts allow. This is a defect of this
+// program, and only a restart ends it. An engine that is away or hangs is no stall, see Err.
 func (c *Cache) Stalled() error {
 	limit := c.opts.quietPeriod + c.opts.probeTimeout + stallSlack
 	var errs []error
-	if at := c.pulse.beat.Load(); at != nil && time.Since(*at) > limit {
+	if at := c.progress.probeLoop.Load(); at != nil && time.Since(*at) > limit {
 		errs = append(errs, fmt.Errorf("the engine has not been watched for %s", time.Since(*at).Round(time.Second)))
 	}
-	if at := c.pulse.handling.Load(); at != nil && time.Since(*at) > limit {
+	if at := c.progress.event.Load(); at != nil && time.Since(*at) > limit {
 		errs = append(errs, fmt.Errorf("one of the engine's events has been handled for %s", time.Since(*at).Round(time.Second)))
 	}
 	return errors.Join(errs...)
 }
 
-// WaitSettled waits until it is known whether the engine can be followed: Err is then no more ErrStarting.
+// WaitSettled waits until Err is no longer ErrStarting. It fails with ctx's error.
 func (c *Cache) WaitSettled(ctx context.Context) error {
 	select {
 	case <-c.settled:

@@ -28,7 +28,7 @@ func TestStalled(t *testing.T) {
 			n.engine.Back()
 		}
 		time.Sleep(time.Minute)
-		end := n.cache.pulse.begin()
+		end := n.cache.progress.beginEvent()
 		time.Sleep(20 * time.Second)
 		if err := n.cache.Stalled(); err != nil {
 			n.Errorf("with a slow event: %v", err)
@@ -39,7 +39,7 @@ func TestStalled(t *testing.T) {
 		}
 		end()
 		past := time.Now().Add(-time.Minute)
-		n.cache.pulse.beat.Store(&past)
+		n.cache.progress.probeLoop.Store(&past)
 		if err := n.cache.Stalled(); err == nil || !strings.Contains(err.Error(), "not been watched for 1m0s") {
 			n.Errorf("with a watcher that does not turn: %v", err)
 		}

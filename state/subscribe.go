@@ -10,14 +10,14 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// subscriberQueue is how many changes a subscriber may be behind before it is
-// cut off: a node full of pods that all end at once.
+// subscriberQueue is the number of unread changes after which a subscriber is cut off. It allows for a full node whose
+// pods all end at once.
 const subscriberQueue = 1024
 
-// ChangeType says what has happened to a pod or a container.
+// ChangeType is the kind of a Change.
 type ChangeType int
 
-// What can happen. A pod is created and started when it is published, its network complete.
+// The kinds of changes. A pod is created and started when it is published with a complete network.
 const (
 	Created ChangeType = iota
 	Started
@@ -41,18 +41,17 @@ func (t ChangeType) String() string {
 	}
 }
 
-// Change is one thing that has happened to a pod or a container, with the pod
-// as it was published by then. It is immutable.
+// Change is one change of a pod or a container. It is immutable.
 type Change struct {
 	Type ChangeType
-	// ID is the container's id, or the sandbox's for a change of the pod itself.
+	// ID is the container's id, or the sandbox's id for a change of the pod.
 	ID string
 	// Time is when the change was published.
 	Time time.Time
-	// Pod is the pod that ID is or belongs to. A deleted one is as it was last;
-	// a container's is nil when nobody knows it (any more).
+	// Pod is the pod with ID, or the pod of the container with ID. A deleted pod is shown in its last state. It is nil
+	// if the container's pod is unknown.
 	Pod *Pod
-	// Containers are the pod's, the newest first, without deleted ones.
+	// Containers are the pod's containers without deleted ones, the newest first.
 	Containers []*Container
 }
 
@@ -61,29 +60,28 @@ type Change struct {
 type Subscription struct {
 	cache   *Cache
 	changes chan Change
-	cutOff  chan struct{} // closed by the cache when changes is full
+	cutOff  chan struct{} // the cache closes it when changes is full
 }
 
-// subscribers are those who want to hear of changes.
+// subscribers are the open subscriptions.
 type subscribers struct {
 	mu  sync.Mutex
 	all map[*Subscription]struct{}
 }
 
-// Subscribe returns a subscription to every change that is published from now on, in the order of the snapshots:
-// whoever takes a snapshot after receiving a change finds it or something newer in it. Nobody waits for a subscriber;
-// one that falls too far behind is cut off. The caller must Close it.
+// Subscribe returns a subscription to all changes from now on, in the order of the snapshots. A snapshot taken after
+// receiving a change contains it or a newer state. Writers never wait for a subscriber: a slow one is cut off. The
+// caller must Close it.
 func (c *Cache) Subscribe() *Subscription {
 	s := &Subscription{cache: c, changes: make(chan Change, subscriberQueue), cutOff: make(chan struct{})}
-	// Under the writer's lock, so that no change is half subscribed to.
-	c.mu.Lock()
+	c.mu.Lock() // the writers' lock, so that all changes of a write are received or none
 	defer c.mu.Unlock()
 	c.subscribers.add(s)
 	return s
 }
 
-// Next waits for the next change. It fails with ctx's error, and with ErrResourceExhausted once the subscription was
-// cut off: changes were lost, and the subscriber has to subscribe and list again.
+// Next waits for the next change. It fails with ctx's error. It fails with ErrResourceExhausted if the subscription was
+// cut off: changes were lost, and the subscriber must subscribe and list again.
 func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	select {
 	case <-s.cutOff:
@@ -98,7 +96,7 @@ func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	}
 }
 
-// CutOff is closed when the subscriber was too slow. Next tells so, too; this is for one that cannot get round to it.
+// CutOff is closed when the subscriber was too slow. It is for a subscriber that is too busy to call Next.
 func (s *Subscription) CutOff() <-chan struct{} { return s.cutOff }
 
 // Close ends the subscription. It may be called more than once.
@@ -125,7 +123,7 @@ func (s *subscribers) none() bool {
 	return len(s.all) == 0
 }
 
-// send gives a change to everyone and never waits.
+// send sends a change to all subscribers and never waits.
 func (s *subscribers) send(change Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +137,7 @@ func (s *subscribers) send(change Change) {
 	}
 }
 
-// notify sends what has become of an entry between two snapshots. The caller holds mu.
+// notify sends an entry's changes between two snapshots. The caller holds mu.
 func (c *Cache) notify(id string, before, after *Snapshot) {
 	if c.subscribers.none() {
 		return
@@ -157,7 +155,7 @@ func (c *Cache) notify(id string, before, after *Snapshot) {
 	}
 }
 
-// changes returns what has happened to an entry, and its pod.
+// changes returns an entry's changes between two snapshots, and its pod.
 func changes(id string, before, after *Snapshot) ([]ChangeType, *Pod) {
 	if old, pod := before.pod(id), after.pod(id); pod != nil {
 		return transitions(podPhase(old), podPhase(pod)), pod
@@ -171,14 +169,14 @@ func changes(id string, before, after *Snapshot) ([]ChangeType, *Pod) {
 	return transitions(containerPhase(old), containerPhase(c)), after.pod(cmp.Or(c, old).SandboxID)
 }
 
-// lastOf is a pod that was removed: whatever it did, it does no more.
+// lastOf returns the last state of a removed pod, which is not running.
 func lastOf(old *Pod) *Pod {
 	last := *old
 	last.Status.Running, last.Status.PID = false, 0
 	return &last
 }
 
-// phase is how far an entry has come in its life.
+// phase is the part of an entry's status that changes are derived from.
 type phase struct {
 	exists, running   bool
 	started, finished time.Time
@@ -198,14 +196,14 @@ func containerPhase(c *Container) phase {
 	return phase{true, c.Status.Running, c.Status.StartedAt, c.Status.FinishedAt}
 }
 
-// ended reports whether the entry has run, or tried to, and does no more.
+// ended reports whether the entry has exited or failed to start.
 func (p phase) ended() bool { return p.exists && !p.running && !p.finished.IsZero() }
 
-// tried reports whether the entry's start failed: it ended when it began.
-func (p phase) tried() bool { return p.ended() && p.started.Equal(p.finished) }
+// failedStart reports whether the entry's start failed: it has one time for start and end.
+func (p phase) failedStart() bool { return p.ended() && p.started.Equal(p.finished) }
 
-// transitions returns what must have happened between two looks at an entry,
-// in its order; what came and went between them is told as well.
+// transitions returns the changes between two phases of an entry in their order. A run that began and ended between
+// them counts, too.
 func transitions(old, now phase) []ChangeType {
 	var types []ChangeType
 	if !old.exists && now.exists {
@@ -216,7 +214,7 @@ func transitions(old, now phase) []ChangeType {
 		types = append(types, Stopped)
 	}
 	missed := now.ended() && !old.running && (!old.ended() || again)
-	if now.running && (!old.running || again) || missed && !now.tried() {
+	if now.running && (!old.running || again) || missed && !now.failedStart() {
 		types = append(types, Started)
 	}
 	if missed {

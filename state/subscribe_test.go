@@ -66,7 +66,7 @@ func TestTransitions(t *testing.T) {
 		{"ended before it was seen running", made, over, []ChangeType{Started, Stopped}},
 		{"failed to start", made, failed, []ChangeType{Stopped}},
 		{"started again", over, runsAgain, []ChangeType{Started}},
-		{"started again and nobody saw the end", runs, runsAgain, []ChangeType{Stopped, Started}},
+		{"started again, and its end was not seen", runs, runsAgain, []ChangeType{Stopped, Started}},
 		{"ran a second time unseen", over, overAgain, []ChangeType{Started, Stopped}},
 		{"ended twice unseen", runs, overAgain, []ChangeType{Stopped}},
 		{"removed", over, none, []ChangeType{Deleted}},
@@ -84,7 +84,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestSubscriberSeesALife: from the engine's events alone, as for a pod that somebody else runs.
+// A subscriber receives each change of a pod that is known from the engine's events alone.
 func TestSubscriberSeesALife(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -126,7 +126,7 @@ func TestSubscriberSeesALife(t *testing.T) {
 	})
 }
 
-// TestSubscriberSeesWhatRelistsFind: what the engine did not tell is told all the same.
+// A subscriber receives the changes that a relist finds.
 func TestSubscriberSeesWhatRelistsFind(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
@@ -142,8 +142,7 @@ func TestSubscriberSeesWhatRelistsFind(t *testing.T) {
 	})
 }
 
-// TestSlowSubscriberIsCutOff and nobody waits for it: a writer that did would
-// hang the test, and the quick subscriber misses nothing.
+// A slow subscriber is cut off. Writers do not wait for it, and a quick subscriber misses no change.
 func TestSlowSubscriberIsCutOff(t *testing.T) {
 	m := New(Options{})
 	slow, quick := subscribe(t, m), subscribe(t, m)
@@ -160,7 +159,7 @@ func TestSlowSubscriberIsCutOff(t *testing.T) {
 	select {
 	case <-slow.CutOff():
 	default:
-		t.Error("the slow subscriber is not told")
+		t.Error("CutOff of the slow subscriber is not closed")
 	}
 	if change, err := slow.Next(t.Context()); !errdefs.IsResourceExhausted(err) {
 		t.Errorf("the slow subscriber received %v, %v", change, err)
@@ -199,8 +198,7 @@ func TestClosedSubscriptionReceivesNothing(t *testing.T) {
 	wantChanges(t, s)
 }
 
-// TestSubscribersAgreeWithSnapshots: many writers and subscribers; each one who adds up what it received arrives at the
-// last snapshot, and finds each change in a snapshot taken after it.
+// The changes that a subscriber received add up to the last snapshot. Each change is in a snapshot taken after it.
 func TestSubscribersAgreeWithSnapshots(t *testing.T) {
 	m := New(Options{})
 	const writers, each = 4, 100
@@ -226,7 +224,7 @@ func TestSubscribersAgreeWithSnapshots(t *testing.T) {
 				}
 			}
 			if len(alive) != len(m.Snapshot().Containers()) {
-				t.Errorf("%d containers were told of, %d are there", len(alive), len(m.Snapshot().Containers()))
+				t.Errorf("%d containers were received, %d are there", len(alive), len(m.Snapshot().Containers()))
 			}
 		})
 	}

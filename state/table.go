@@ -5,26 +5,25 @@ import (
 	"slices"
 )
 
-// table has the entries of one kind: byID says which there are, and everything else is derived from it. A table is
-// never changed, only copied.
+// table has the entries of one kind. It is immutable: a write copies it.
 type table[T any] struct {
 	byID ordered[T]
-	// views hold the entries of byID, each once, in the orders of kind.views.
+	// views are derived from byID: its entries, each once, in the orders of kind.views.
 	views [maxViews]ordered[T]
 }
 
-// maxViews is the number of orders that a kind can have.
+// maxViews is the largest number of orders of a kind.
 const maxViews = 4
 
-// kind is what a table has to know of its entries.
+// kind describes the entries of a table.
 type kind[T any] struct {
 	id func(*T) string
-	// views are the orders in which lists are kept ready. An order finds no two entries equal and compares only what
-	// has one order: text, numbers, and times without a monotonic reading.
+	// views are the orders of the table's lists. An order finds no two entries equal. It compares text, numbers, and
+	// times without a monotonic reading.
 	views []func(a, b *T) int
 }
 
-// find returns the place of an id in byID, and its entry, nil for none.
+// find returns an id's index in byID, and its entry or nil.
 func (t *table[T]) find(k *kind[T], id string) (int, *T) {
 	i, found := slices.BinarySearchFunc(t.byID, id, func(entry *T, id string) int { return cmp.Compare(k.id(entry), id) })
 	if !found {
@@ -33,8 +32,8 @@ func (t *table[T]) find(k *kind[T], id string) (int, *T) {
 	return i, t.byID[i]
 }
 
-// with returns the table after a write: entry is what the id is now, nil for nothing. A view that does not have just
-// what byID had before is made anew, so that no damage outlives a write.
+// with returns the table with entry as the id's entry, or without one if entry is nil. It sorts a view anew if the view
+// does not match byID, so that a damaged view does not outlive a write.
 func (t *table[T]) with(k *kind[T], id string, entry *T) table[T] {
 	i, old := t.find(k, id)
 	if old == entry {

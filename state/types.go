@@ -9,61 +9,61 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// Pod is one sandbox as the cache knows it. A Pod in a snapshot is immutable,
-// and so is everything it points to: a change makes a new Pod.
+// Pod is one pod sandbox. A Pod in a snapshot is immutable, and so is everything it points to: a change makes a new
+// Pod.
 type Pod struct {
-	// ID is the sandbox container's full id, or one of its form.
+	// ID is the sandbox container's full id, or an id of the same form for a pod without a sandbox container.
 	ID     string
 	Meta   PodMeta
 	Status PodStatus
 }
 
-// PodMeta is what never changes in a pod's life.
+// PodMeta is the part of a pod that never changes.
 type PodMeta struct {
-	// Name is the sandbox container's name in the engine, or what it would be.
+	// Name is the name of the sandbox container in the engine. A pod without a sandbox container has the name that the
+	// container would have.
 	Name string
-	// Config is the pod's configuration as the client sent it. For a pod of another shim, or one whose checkpoint was
-	// lost, it is rebuilt from the container's labels and holds metadata, labels and annotations only.
+	// Config is the pod's configuration as the client sent it. For a pod of another shim or without a checkpoint, it is
+	// rebuilt from the container's labels and has metadata, labels and annotations only.
 	Config         *runtimeapi.PodSandboxConfig
 	RuntimeHandler string
-	// Runtime is the engine's runtime that the handler stood for when the pod was created, empty where that is not
-	// known.
+	// Runtime is the engine's runtime for the handler when the pod was created, empty if unknown.
 	Runtime   string
 	CreatedAt time.Time
-	// HostNetwork says that the pod uses the node's network: it has no addresses of its own and no pinned namespace.
+	// HostNetwork says that the pod uses the node's network. Then it has neither addresses of its own nor a pinned
+	// namespace.
 	HostNetwork bool
-	// ImageID is the id of the sandbox image, empty where there is no sandbox container.
+	// ImageID is the id of the sandbox image, empty without a sandbox container.
 	ImageID string
 }
 
-// PodStatus is what changes in a pod's life.
+// PodStatus is the part of a pod that changes.
 type PodStatus struct {
 	// Running says that the sandbox container runs, or that the pod's namespaces are alive without one.
 	Running bool
-	// NetworkReady says that the pod's network is complete (always true for host network while the sandbox runs).
+	// NetworkReady says that the pod's network is complete. It is true for the host network while the sandbox runs.
 	NetworkReady bool
-	// Stopping says that StopPodSandbox has begun: the pod is never READY again.
+	// Stopping says that StopPodSandbox has begun. The pod is never READY again.
 	Stopping bool
-	// PID is the sandbox process in the host's PID namespace, 0 when there is none.
+	// PID is the sandbox process in the host's PID namespace, 0 if there is none.
 	PID int
-	// NetnsPath is the pinned network namespace, empty for host network.
+	// NetnsPath is the pinned network namespace, empty for the host network.
 	NetnsPath string
-	// Namespaces are the others of a pod without a sandbox container, nil for a pod that has one.
+	// Namespaces are the other namespaces of a pod without a sandbox container, nil for a pod with one.
 	Namespaces *checkpoint.Namespaces
-	// UserNamespace is the pin of the pod's user namespace, empty where it has the node's.
+	// UserNamespace is the pin of the pod's user namespace, empty if the pod uses the node's.
 	UserNamespace string
 	// IPs are the pod's addresses, the primary one first.
 	IPs []string
-	// Overhead and Resources are what limits the pod, of its configuration or of the last update; nil for nothing said.
+	// Overhead and Resources are the pod's limits, from its configuration or the last update. Each may be nil.
 	Overhead, Resources *runtimeapi.LinuxContainerResources
 	StartedAt           time.Time
 	finishedAt          time.Time
-	// lost says that the pod has no record that can be read, and the engine does not have it: it stays until it is
-	// removed.
+	// lost says that the pod has neither a readable record nor a sandbox container. It stays until it is removed.
 	lost bool
 }
 
-// end makes the pod one that does not run.
+// end marks the pod as not running.
 func (s *PodStatus) end() {
 	s.Running, s.PID = false, 0
 	if s.finishedAt.Before(s.StartedAt) || s.finishedAt.IsZero() {
@@ -71,14 +71,14 @@ func (s *PodStatus) end() {
 	}
 }
 
-// revive makes a pod run that was taken for dead. One that is being stopped stays as it is.
+// revive marks a pod as running that was wrongly marked as ended. It does nothing if the pod is stopping.
 func (s *PodStatus) revive() {
 	if !s.Running && !s.Stopping {
 		s.Running, s.finishedAt = true, time.Time{}
 	}
 }
 
-// State is READY only while the sandbox runs with a complete network and nobody has asked to stop it.
+// State is READY only while the sandbox runs with a complete network and StopPodSandbox has not begun.
 func (s PodStatus) State() runtimeapi.PodSandboxState {
 	if s.Running && s.NetworkReady && !s.Stopping {
 		return runtimeapi.PodSandboxState_SANDBOX_READY
@@ -86,7 +86,7 @@ func (s PodStatus) State() runtimeapi.PodSandboxState {
 	return runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 }
 
-// Container is one container as the cache knows it, immutable in a snapshot.
+// Container is one container. It is immutable in a snapshot.
 type Container struct {
 	// ID is the container's full id.
 	ID string
@@ -96,55 +96,55 @@ type Container struct {
 	Status    ContainerStatus
 }
 
-// ContainerMeta is what never changes in a container's life.
+// ContainerMeta is the part of a container that never changes.
 type ContainerMeta struct {
 	// Name is the container's name in the engine.
 	Name string
-	// Config is the container's configuration as the client sent it; rebuilt from labels as PodMeta.Config is.
+	// Config is the container's configuration as the client sent it, or rebuilt from labels like PodMeta.Config.
 	Config *runtimeapi.ContainerConfig
 	// ImageID is the image's id, equal to Image.id of ListImages.
 	ImageID string
-	// ImageRef is the image's name by digest at the container's making, ImageID where it had none or that is not known.
+	// ImageRef is the image's name by digest when the container was created, ImageID if there was none or it is
+	// unknown.
 	ImageRef  string
 	CreatedAt time.Time
-	// LogPath is the absolute path of the CRI log, empty for none.
+	// LogPath is the absolute path of the CRI log, empty without one.
 	LogPath string
 	// LogDriver is the engine's log driver, "local" or "json-file" for example.
 	LogDriver string
-	// EngineLogPath is the engine's own log file, empty when its driver keeps none.
+	// EngineLogPath is the engine's own log file, empty if its driver has none.
 	EngineLogPath string
-	// User is the "user[:group]" that the engine runs the process as, with the image's default applied.
+	// User is the process's "user[:group]", with the image's default applied.
 	User string
-	// StopSignal is the signal that asks the container to end, with the image's default applied, "SIGTERM".
+	// StopSignal is the signal that asks the container to end, with the image's default or "SIGTERM" applied.
 	StopSignal string
-	// OOMScore is the oom_score_adj that the engine starts the process with.
+	// OOMScore is the oom_score_adj of the process at its start.
 	OOMScore int
-	// UpperDir is the directory of the container's writable layer; empty when the engine does not tell it, as with the
-	// containerd image store, or the storage driver keeps no such directory.
+	// UpperDir is the directory of the container's writable layer. It is empty if the engine does not report it, as
+	// with the containerd image store, or the storage driver has no such directory.
 	UpperDir string
 }
 
-// ContainerStatus is what changes in a container's life. The state is derived from the facts.
+// ContainerStatus is the part of a container that changes.
 type ContainerStatus struct {
-	// Running says that the container's process runs (or is paused).
+	// Running says that the container's process runs or is paused.
 	Running bool
-	// PID is its process in the host's PID namespace, 0 when it does not run.
-	PID int
-	// StartedAt and FinishedAt are zero until they happened.
+	// PID is its process in the host's PID namespace, 0 if it does not run.
+	PID        int
 	StartedAt  time.Time
 	FinishedAt time.Time
-	// ExitCode, OOMKilled and Error describe the last exit; Error is the engine's text of a failed start.
+	// ExitCode, OOMKilled and Error describe the last exit. Error is the engine's message about a failed start.
 	ExitCode  int
 	OOMKilled bool
 	Error     string
-	// oomReported says that the engine reported an out-of-memory kill in the present or last run. Docker 20.10 can
-	// report it after the exit, and then its OOMKilled stays false.
+	// oomReported says that the engine sent an out-of-memory event in the present or last run. Docker 20.10 can send it
+	// after the exit, and its inspect then never says OOMKilled.
 	oomReported bool
-	// Resources are the limits now in force.
+	// Resources are the present limits.
 	Resources *runtimeapi.ContainerResources
-	// Identity is who the first process of the present or last run began as, nil when that cannot be learned.
+	// Identity is the user and groups with which the first process of the present or last run began, nil if unknown.
 	Identity *docker.Identity
-	// Unknown says that the engine could not tell the container's state.
+	// Unknown says that the engine does not report the container's state.
 	Unknown bool
 }
 

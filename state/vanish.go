@@ -7,17 +7,15 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// vanished takes note that the engine has no such container (any more). A container is forgotten. A pod stays,
-// NOTREADY, for as long as it has a checkpoint, also one that cannot be read now: it may still hold an address, and
-// only a pod that is listed will be stopped and removed by the kubelet. So does one that was never shown, because its
-// roll-back took the container away and then failed. A pod that has no sandbox container runs for as long as it is
-// alive without.
+// vanished handles an id that the engine does not have. It removes a container. A pod stays listed as NOTREADY while it
+// has a checkpoint, even an unreadable one: it may still hold an address, and the kubelet only stops and removes a pod
+// that is listed. This includes a pod that was never shown because its roll-back failed after it had removed the
+// sandbox container. A pod without a sandbox container is running while Options.Alive says so.
 func (c *Cache) vanished(ctx context.Context, id string) {
 	now := c.Snapshot()
 	pod := now.pod(id)
@@ -29,10 +27,10 @@ func (c *Cache) vanished(ctx context.Context, id string) {
 	}
 	record, err := c.opts.Records.Load(ctx, id)
 	switch {
-	case errdefs.IsNotFound(err) && lost: // until it is removed
+	case errdefs.IsNotFound(err) && lost: // it stays until RemovePod
 	case errdefs.IsNotFound(err) && known:
 		c.forget(id)
-	case errdefs.IsNotFound(err): // leave no tombstone for the many containers that are not ours
+	case errdefs.IsNotFound(err): // a container that is not ours needs no tombstone
 	case !known && err != nil:
 		log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot read checkpoint of pod sandbox without container")
 	case !known:
@@ -44,8 +42,8 @@ func (c *Cache) vanished(ctx context.Context, id string) {
 	}
 }
 
-// lookAlive looks whether a known pod without a sandbox container still runs, by what memory holds of it. One that was
-// taken for dead and is not is shown as running again.
+// lookAlive updates whether a known pod without a sandbox container runs. It uses the cache's entry, because the record
+// may be unreadable.
 func (c *Cache) lookAlive(ctx context.Context, pod *Pod) {
 	alive, known := c.alive(ctx, checkpoint.Record{
 		SandboxID: pod.ID, NetnsPath: pod.Status.NetnsPath, Namespaces: pod.Status.Namespaces, UserNamespace: pod.Status.UserNamespace,
@@ -59,15 +57,16 @@ func (c *Cache) lookAlive(ctx context.Context, pod *Pod) {
 	}
 }
 
-// showOrphans publishes the pods that have a checkpoint but, at the first relist after a start, no engine container.
+// showOrphans publishes the pods that have a checkpoint but no engine container. It does nothing after the first
+// relist.
 func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 	select {
 	case <-c.synced:
-		return // from now on vanished keeps them
+		return // vanished keeps them from now on
 	default:
 	}
 	listing, err := c.opts.Records.List(ctx)
-	if err != nil { // the records that could be read are there all the same
+	if err != nil { // the listing has the readable records
 		log.G(ctx).WithError(err).Warn("cannot read all checkpoints")
 	}
 	for _, record := range listing.Records {
@@ -78,7 +77,7 @@ func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 	c.showHeads(ctx, listing.Refused)
 }
 
-// showHeads publishes pods that are known from a part of their record alone, as NOTREADY.
+// showHeads publishes pods with an incomplete record as NOTREADY.
 func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
 	for _, head := range heads {
 		if c.Snapshot().pod(head.SandboxID) != nil {
@@ -91,8 +90,8 @@ func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
 	}
 }
 
-// showLost publishes pods whose record was lost and that have no sandbox container (any more), as NOTREADY: they have
-// namespaces, or containers, and somebody has to stop and remove them. It follows showOrphans.
+// showLost publishes pods without a record or sandbox container as NOTREADY, so that the kubelet stops and removes
+// them: they still have namespaces or containers. It runs after showOrphans.
 func (c *Cache) showLost(ctx context.Context, list []container.Summary) {
 	select {
 	case <-c.synced:
@@ -116,7 +115,7 @@ func (c *Cache) showLost(ctx context.Context, list []container.Summary) {
 	}
 }
 
-// orphan is a pod that the engine does not have: only its record is left, or it is alive without a sandbox container.
+// orphan returns the entry of a pod without a sandbox container in the engine.
 func (c *Cache) orphan(ctx context.Context, record checkpoint.Record) Pod {
 	pod := PodOf(ctx, record)
 	if alive, known := c.alive(ctx, record); known && !alive {
@@ -126,7 +125,7 @@ func (c *Cache) orphan(ctx context.Context, record checkpoint.Record) Pod {
 	return pod
 }
 
-// alive asks Options.Alive. What it cannot tell is not known.
+// alive calls Options.Alive. known is false after an error.
 func (c *Cache) alive(ctx context.Context, record checkpoint.Record) (alive, known bool) {
 	if record.Namespaces == nil {
 		return false, true
@@ -138,7 +137,7 @@ func (c *Cache) alive(ctx context.Context, record checkpoint.Record) (alive, kno
 	return alive, err == nil
 }
 
-// PodOf makes the cache's entry of a running pod without a sandbox container.
+// PodOf returns the entry of a running pod without a sandbox container.
 func PodOf(ctx context.Context, record checkpoint.Record) Pod {
 	pod := Pod{ID: record.SandboxID, Meta: PodMeta{CreatedAt: record.CreatedAt}}
 	pod.Status.Running = true
@@ -147,6 +146,6 @@ func PodOf(ctx context.Context, record checkpoint.Record) Pod {
 	}
 	fromRecord(ctx, &pod, record)
 	pod.Meta.Name = translate.SandboxName(pod.Meta.Config.GetMetadata())
-	pod.Meta.HostNetwork = pod.Meta.Config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+	pod.Meta.HostNetwork = translate.UsesHostNetwork(pod.Meta.Config)
 	return pod
 }

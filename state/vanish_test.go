@@ -14,10 +14,10 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// A sandbox that was removed behind our back may still hold an address.
+// A pod whose sandbox another program removed may still hold an address.
 func TestPodWithACheckpointStaysNotReadyWhenItsContainerIsRemoved(t *testing.T) {
 	for name, lost := range map[string]func(docker.Event) bool{
-		"told by an event":    nil,
+		"from an event":       nil,
 		"found by the relist": allEvents,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestPodWithACheckpointStaysNotReadyWhenItsContainerIsRemoved(t *testing.T) 
 				if _, err := n.cache.Snapshot().Container(id); !errdefs.IsNotFound(err) {
 					n.Errorf("the removed container is still there: %v", err)
 				}
-				// Its checkpoint went without anybody telling the cache.
+				// The checkpoint is deleted without a write to the cache.
 				n.records.remove(podID)
 				time.Sleep(6 * time.Minute)
 				n.wantUnknown(podID)
@@ -48,7 +48,7 @@ func TestPodWithACheckpointStaysNotReadyWhenItsContainerIsRemoved(t *testing.T) 
 	}
 }
 
-// A checkpoint that cannot be read now is one.
+// An unreadable checkpoint counts as a checkpoint.
 func TestPodWithAnUnreadableCheckpointStaysWhenItsContainerIsRemoved(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID := n.startPod("web")
@@ -94,7 +94,7 @@ func TestPodsKnownFromTheirCheckpointAloneAreShownAfterAStart(t *testing.T) {
 		if got := len(n.cache.Snapshot().Pods()); got != 3 {
 			n.Errorf("%d pods, want 3", got)
 		}
-		// Only at the start: later the cache knows what it has forgotten.
+		// This happens at the start only. Later the cache ignores records that it does not know.
 		n.records.save(readyRecord("late", "late"))
 		time.Sleep(20 * time.Minute)
 		n.wantUnknown("late")
@@ -102,7 +102,7 @@ func TestPodsKnownFromTheirCheckpointAloneAreShownAfterAStart(t *testing.T) {
 	})
 }
 
-// Half a record is enough to show the pod and to stop it.
+// A record with damaged configuration is enough to show the pod.
 func TestPodWithADamagedConfigurationIsShownFromItsMetadata(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		record := readyRecord("gone", "web")
@@ -116,7 +116,7 @@ func TestPodWithADamagedConfigurationIsShownFromItsMetadata(t *testing.T) {
 	})
 }
 
-// A sandbox that somebody started again has a new network namespace, which CNI has not set up.
+// A sandbox that was started again has a new network namespace, which CNI has not set up.
 func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID := n.startPod("web")

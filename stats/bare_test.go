@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// bare takes the pod's sandbox container away.
+// bare removes the pod's sandbox container.
 func (n *node) bare(netnsPath string) {
 	n.pod.Status.PID = 0
 	n.pod.Status.NetnsPath = netnsPath
@@ -21,7 +21,7 @@ func (n *node) bare(netnsPath string) {
 	n.cache.PutPod(n.pod)
 }
 
-// The stats of a pod without a sandbox container are those of its cgroup, as with one.
+// A pod without a sandbox container has the stats of its cgroup, like a pod with one.
 func TestPodWithoutASandboxContainer(t *testing.T) {
 	for kind := range nodes {
 		t.Run(kind, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestPodWithoutASandboxContainerAndACgroup(t *testing.T) {
 	}
 }
 
-// The interfaces are read in the pod's namespace where no process of the pod leads there.
+// The interfaces are read in the pod's namespace if no process of the pod is known.
 func TestInterfacesWithoutAProcess(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make and mount a network namespace")

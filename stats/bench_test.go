@@ -28,7 +28,7 @@ func BenchmarkContainers(b *testing.B) {
 	}
 }
 
-// addContainer adds a container whose cgroups are links to those of the first.
+// addContainer adds a container whose cgroups are links to the first container's cgroups.
 func (n *node) addContainer(t testing.TB, id string, pid int) {
 	t.Helper()
 	must(t, filepath.WalkDir(n.root, func(path string, entry fs.DirEntry, err error) error {

@@ -2,15 +2,15 @@ package stats
 
 import "path/filepath"
 
-// deviceIO is what a cgroup did on one block device. What is nil is unknown.
+// deviceIO is the I/O of a cgroup on one block device. Nil is unknown.
 type deviceIO struct {
 	device      device
 	read, write operationIO
-	// cost is nil without io.cost, which only cgroup v2 has.
+	// cost is nil without io.cost. Only cgroup v2 has it.
 	cost *ioCostStats
 }
 
-// ioCostStats is what io.cost counts of a device, in nanoseconds.
+// ioCostStats are the counts of io.cost for a device, in nanoseconds.
 type ioCostStats struct {
 	usage, wait, inDebt, inDelay uint64
 }
@@ -18,16 +18,16 @@ type ioCostStats struct {
 // operationIO is one direction of deviceIO.
 type operationIO struct {
 	bytes, operations *uint64
-	// The following are counted by the I/O scheduler, which only cgroup v1 has counts of.
+	// The I/O scheduler counts the following fields, with cgroup v1 only.
 	merged, queued *uint64
 	// serviceTime is in nanoseconds.
 	serviceTime *uint64
 }
 
-// sectorSize is what the kernel counts sectors in, whatever the device's.
+// sectorSize is the kernel's unit of sectors, for every device.
 const sectorSize = 512
 
-// sectors are the bytes once more: block I/O is in whole sectors.
+// sectors returns the bytes in sectors. Block I/O is in whole sectors.
 func (o operationIO) sectors() *uint64 {
 	if o.bytes == nil {
 		return nil
@@ -35,9 +35,9 @@ func (o operationIO) sectors() *uint64 {
 	return new(*o.bytes / sectorSize)
 }
 
-// blkioFiles are the files of cgroup v1 and what they count. The kernel's own throttling layer counts bytes and
-// operations for every scheduler. The others are there with the scheduler BFQ on kernels that are built with
-// CONFIG_BFQ_CGROUP_DEBUG, and with CFQ on those before 5.0.
+// blkioFiles are the files of cgroup v1 and their counts. The throttling layer counts bytes and operations with every
+// scheduler. The other files exist with the scheduler BFQ if the kernel is built with CONFIG_BFQ_CGROUP_DEBUG, and with
+// CFQ before Linux 5.0.
 var blkioFiles = []struct {
 	names []string
 	count func(*operationIO) **uint64
@@ -49,7 +49,7 @@ var blkioFiles = []struct {
 	{[]string{"blkio.bfq.io_service_time_recursive", "blkio.io_service_time_recursive"}, func(o *operationIO) **uint64 { return &o.serviceTime }},
 }
 
-// ioV1 joins what the files of cgroup v1 say of each device.
+// ioV1 joins the files of cgroup v1 by device.
 func (g *cgroup) ioV1(r *reader) []deviceIO {
 	var all []deviceIO
 	index := map[device]int{}
@@ -71,7 +71,7 @@ func (g *cgroup) ioV1(r *reader) []deviceIO {
 	return all
 }
 
-// firstBlkio returns the content of the first of some files that is there.
+// firstBlkio returns the content of the first file that exists.
 func (g *cgroup) firstBlkio(r *reader, names []string) []byte {
 	for _, name := range names {
 		if content, err := r.read(filepath.Join(g.blkio, name)); err == nil {

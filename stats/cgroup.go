@@ -12,15 +12,15 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// hierarchy is one mounted tree of cgroups.
+// hierarchy is one mounted cgroup tree.
 type hierarchy struct {
-	// mountpoint is where it is mounted, and root the cgroup that is seen there: "/", except in a container. There it is
-	// below the node's root, or above the container's own, "/../..", when the node's tree is mounted into a cgroup
+	// mountpoint is the mount point. root is the cgroup at the mount point: "/", except in a container. In a container
+	// it is below the node's root, or above the container's own ("/../..") if the node's tree is mounted into a cgroup
 	// namespace.
 	mountpoint, root string
 }
 
-// dir returns the directory of a cgroup of /proc/PID/cgroup, "" when the mount does not show it.
+// dir returns the directory of a cgroup of /proc/PID/cgroup, "" if it is outside of the mount.
 func (h hierarchy) dir(cgroup string) string {
 	if h.mountpoint == "" || !strings.HasPrefix(cgroup, "/") {
 		return ""
@@ -34,13 +34,13 @@ func (h hierarchy) dir(cgroup string) string {
 		}
 	}
 	if inside == "/.." || strings.HasPrefix(inside, "/../") {
-		return "" // above what is mounted
+		return "" // above the mount
 	}
 	return filepath.Join(h.mountpoint, inside)
 }
 
-// nodeDir returns the directory of a cgroup that is named from the node's root, as the engine has it, "" when the mount
-// does not show it.
+// nodeDir returns the directory of a cgroup that the engine names from the node's root, "" if it is outside of the
+// mount.
 func (h hierarchy) nodeDir(cgroup string) string {
 	if strings.Trim(h.root, "/.") == "" { // the node's tree in a cgroup namespace
 		h.root = "/"
@@ -48,11 +48,11 @@ func (h hierarchy) nodeDir(cgroup string) string {
 	return h.dir(cgroup)
 }
 
-// hierarchies are the node's trees of cgroups. It does not change once read.
+// hierarchies are the node's cgroup trees. They are immutable.
 type hierarchies struct {
-	// v1 has a tree per controller.
+	// v1 are the trees of version 1 by controller.
 	v1 map[string]hierarchy
-	// unified is the tree of version 2, without a mount point where there is none.
+	// unified is the tree of version 2. Its mount point is empty if there is none.
 	unified hierarchy
 }
 
@@ -61,7 +61,7 @@ func (h hierarchies) onUnified() bool {
 	return h.unified.mountpoint != "" && h.v1["memory"].mountpoint == "" && h.v1["cpuacct"].mountpoint == ""
 }
 
-// findTrees finds the trees of cgroups among mounts. Of several mounts of one tree the first one counts.
+// findTrees finds the cgroup trees among mounts. The first mount of a tree counts.
 func findTrees(mounts []*mountinfo.Info) hierarchies {
 	found := hierarchies{v1: map[string]hierarchy{}}
 	for _, mount := range mounts {
@@ -82,16 +82,16 @@ func findTrees(mounts []*mountinfo.Info) hierarchies {
 	return found
 }
 
-// cgroup is that of one container or pod: a directory per controller, empty where there is none. It is immutable.
+// cgroup has the directories of one container or pod, by controller. A directory is empty if the controller is missing.
+// It is immutable.
 type cgroup struct {
-	// path is below the root of the tree that accounts memory.
+	// path is the path below the root of the tree that accounts memory.
 	path string
-	// unified is its directory in the tree of version 2: the place of all stats
-	// there, of the pressure alone with version 1.
+	// unified is the directory in the tree of version 2. With version 1, it has the pressure only.
 	unified string
 	// v2 says that all stats are in unified.
 	v2 bool
-	// The others are directories of version 1.
+	// The other fields are directories of version 1.
 	cpu, cpuacct, memory, pids, blkio, hugetlb string
 }
 
@@ -115,9 +115,9 @@ func (g *cgroup) parent() *cgroup {
 	}
 }
 
-// parseCgroups finds the cgroup of a container in the cgroup file of one of its processes (cgroups(7)): of each tree
-// the path up to the element with the container's id. A tree whose path is without the id has no stats of this
-// container. It returns nil when that leaves nothing: the process is none of this container's.
+// parseCgroups finds a container's cgroup in the cgroup file of one of its processes (cgroups(7)). In each tree, it
+// takes the path up to the element with the container's id. A tree whose path lacks the id has no stats of this
+// container. It returns nil if no tree is left, because the process does not belong to this container.
 func parseCgroups(content []byte, id string, trees hierarchies) *cgroup {
 	g := &cgroup{v2: trees.onUnified()}
 	for line := range lines(content) {
@@ -144,7 +144,7 @@ func parseCgroups(content []byte, id string, trees hierarchies) *cgroup {
 	return g
 }
 
-// set takes the place of one controller of version 1.
+// set sets the directory of one controller of version 1.
 func (g *cgroup) set(controller, cgroup string, tree hierarchy) {
 	dir := tree.dir(cgroup)
 	switch controller {
@@ -164,7 +164,7 @@ func (g *cgroup) set(controller, cgroup string, tree hierarchy) {
 	}
 }
 
-// cutBehind cuts a path behind the element that contains an id.
+// cutBehind cuts a path after the element that contains an id.
 func cutBehind(cgroup, id string) (string, bool) {
 	at := strings.Index(cgroup, id)
 	if at < 0 || id == "" {
@@ -177,8 +177,8 @@ func cutBehind(cgroup, id string) (string, bool) {
 	return cgroup, true
 }
 
-// locate finds the cgroup of a container by one of its processes. It fails with
-// ErrNotFound when the process is gone or is another's.
+// locate finds a container's cgroup by one of its processes. It fails with ErrNotFound if the process is gone or
+// belongs to another container.
 func (c *Collector) locate(r *reader, id string, pid int) (*cgroup, error) {
 	if pid <= 0 {
 		return nil, fmt.Errorf("container %s has no process: %w", id, errdefs.ErrNotFound)
@@ -197,7 +197,7 @@ func (c *Collector) procFile(pid int, name string) string {
 	return c.proc + "/" + strconv.Itoa(pid) + "/" + name
 }
 
-// readTrees finds the node's trees of cgroups.
+// readTrees finds the node's cgroup trees.
 func readTrees(proc string) (hierarchies, error) {
 	mounts, err := readMounts(proc, "self", mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
@@ -210,12 +210,12 @@ func readTrees(proc string) (hierarchies, error) {
 	return trees, nil
 }
 
-// readMounts reads the mounts that a process sees (proc(5)), as far as the filter lets them through.
+// readMounts reads the mounts of a process (proc(5)) that pass the filter.
 func readMounts(proc, pid string, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	file, err := os.Open(filepath.Join(proc, pid, "mountinfo"))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }()
 	return mountinfo.GetMountsFromReader(file, filter)
 }

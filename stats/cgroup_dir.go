@@ -9,9 +9,10 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// CgroupDir returns the directory of a container's cgroup with the files of a controller ("hugetlb"), found by one of
-// the container's processes, and whether it is of version 2, where all controllers share one. It fails with ErrNotFound
-// when the process is gone or another's, and when no tree with that controller is mounted.
+// CgroupDir returns the directory with the files of a controller ("hugetlb") of a container's cgroup. It finds the
+// cgroup by one of the container's processes. unified reports whether the directory is of version 2, which has one
+// directory for all controllers. CgroupDir fails with ErrNotFound if the process is gone or belongs to another
+// container, or if no tree with that controller is mounted.
 func (c *Collector) CgroupDir(id string, pid int, controller string) (dir string, unified bool, err error) {
 	content, err := os.ReadFile(c.procFile(pid, "cgroup"))
 	if err != nil {

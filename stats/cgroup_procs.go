@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// ProcsFile returns the file that lists the processes of a container once the engine makes them: cgroup.procs of the
-// cgroup that the engine's driver ("systemd" or "cgroupfs") makes below parent for the container with this id. It is
-// empty when no cgroups can be seen.
+// ProcsFile returns the cgroup.procs file of the cgroup that the engine's driver ("systemd" or "cgroupfs") will create
+// below parent for the container with this id. It is empty if no cgroup tree is mounted.
 func (c *Collector) ProcsFile(driver, parent, id string) string {
 	cgroup := path.Join("/", parent, id)
 	if driver == "systemd" {
@@ -25,8 +24,7 @@ func (c *Collector) ProcsFile(driver, parent, id string) string {
 	return filepath.Join(dir, "cgroup.procs")
 }
 
-// slicePath returns the cgroup of a systemd slice, whose name spells out its
-// ancestors: a-b.slice is /a.slice/a-b.slice.
+// slicePath returns the cgroup of a systemd slice, whose name contains its ancestors: a-b.slice is /a.slice/a-b.slice.
 func slicePath(slice string) string {
 	name := strings.TrimSuffix(slice, ".slice")
 	cgroup := "/"

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// statSet says which stats of a cgroup to read. What nobody wants is not read.
+// statSet is a set of stats to read.
 type statSet uint
 
 const (
@@ -22,29 +22,29 @@ const (
 	statHugetlb
 )
 
-// criStats are what the stats RPCs return of a container.
+// criStats are the stats that the stats RPCs return.
 const criStats = statCPU | statMemory | statPressure
 
 func (s statSet) has(stat statSet) bool { return s&stat != 0 }
 
-// cgroupStats is what the files of a cgroup say at one moment. A nil part is
-// unknown: not asked for, not accounted on this node, or gone.
+// cgroupStats are the stats of a cgroup at one moment. A nil part is unknown: not requested, not accounted on this
+// node, or gone.
 type cgroupStats struct {
 	taken     time.Time
 	cpu       *cpuStats
 	memory    *memoryStats
 	processes *pidsStats
-	// oom counts processes killed for want of memory, and hits of the high and the max limit of version 2.
+	// oom counts out-of-memory kills. highEvents and maxEvents count hits of the high and the max limit of version 2.
 	oom, highEvents, maxEvents *uint64
 	io                         []deviceIO
-	// reservation is the memory in bytes that is taken from the cgroup last, 0 for none.
+	// reservation is the memory in bytes that the kernel reclaims last, 0 for none.
 	reservation *uint64
 	hugetlb     []hugetlbStats
 
 	cpuPressure, memoryPressure, ioPressure *pressure
 }
 
-// cpuStats are in nanoseconds.
+// cpuStats are times in nanoseconds and counts.
 type cpuStats struct {
 	usage, user, system    uint64
 	periods, throttled     uint64
@@ -54,25 +54,25 @@ type cpuStats struct {
 	bursts, burstTime *uint64
 }
 
-// memoryStats are in bytes; the faults and failures are counts. What is nil is
-// unknown: the kernel has no such line or file.
+// memoryStats are in bytes. The faults and failures are counts. A nil part is unknown: the kernel has no such line or
+// file.
 type memoryStats struct {
 	usage, limit             uint64
 	rss, cache, mapped       *uint64
 	inactiveFile, activeFile *uint64
 	faults, majorFaults      *uint64
-	// swapLimit is of swap alone, and has a meaning where swap is known.
+	// swapLimit is the limit of swap alone. It is valid if swap is not nil.
 	swap      *uint64
 	swapLimit uint64
 	kernel    *uint64
 	peak      *uint64
 	failures  *uint64
-	// detail are the lines of memoryDetails that are there, with the names of version 2.
+	// detail has the lines of memoryDetails, by the names of version 2.
 	detail map[string]uint64
 }
 
-// memoryDetails are lines of memory.stat that metrics alone have, by the names
-// of version 1, of the whole subtree, and those of version 2.
+// memoryDetails are lines of memory.stat for metrics alone. Each has its name in version 1, for the whole subtree, and
+// its name in version 2.
 var memoryDetails = []struct{ v1, v2 string }{
 	{"total_active_anon", "active_anon"},
 	{"total_inactive_anon", "inactive_anon"},
@@ -87,7 +87,7 @@ var memoryDetails = []struct{ v1, v2 string }{
 	{"total_workingset_refault_file", "workingset_refault_file"},
 }
 
-// readDetail takes a line of memory.stat if it is one of memoryDetails.
+// readDetail reads a line of memory.stat if it is one of memoryDetails.
 func (m *memoryStats) readDetail(key []byte, n uint64, v2 bool) {
 	for _, detail := range memoryDetails {
 		name := detail.v1
@@ -104,8 +104,8 @@ func (m *memoryStats) readDetail(key []byte, n uint64, v2 bool) {
 	}
 }
 
-// workingSet is what cannot be dropped from memory at once: all but the page
-// cache that was not used lately. It is nil where that is unknown.
+// workingSet is the memory without the page cache that was not used lately, which the kernel can drop at once. It is
+// nil if unknown.
 func (m *memoryStats) workingSet() *uint64 {
 	if m.inactiveFile == nil {
 		return nil
@@ -113,16 +113,16 @@ func (m *memoryStats) workingSet() *uint64 {
 	return new(m.usage - min(m.usage, *m.inactiveFile))
 }
 
-// pidsStats counts tasks: processes and their threads. The limit is nil where it is unknown.
+// pidsStats counts tasks: processes and their threads. The limit is nil if unknown.
 type pidsStats struct {
 	tasks uint64
 	limit *uint64
 }
 
-// empty reports whether there was nothing to read.
+// empty reports whether no file could be read.
 func (f *cgroupStats) empty() bool { return f.cpu == nil && f.memory == nil && f.processes == nil }
 
-// stats reads the files of a cgroup that the set wants. What is missing leaves its part nil.
+// stats reads the wanted files of a cgroup. A missing file leaves its part nil.
 func (g *cgroup) stats(r *reader, want statSet) cgroupStats {
 	f := cgroupStats{taken: time.Now()}
 	if g.v2 {
@@ -138,7 +138,7 @@ func (g *cgroup) stats(r *reader, want statSet) cgroupStats {
 	return f
 }
 
-// readPressure returns nil where the kernel does not measure pressure.
+// readPressure returns nil if the kernel does not measure pressure.
 func readPressure(r *reader, path string) *pressure {
 	content, err := r.read(path)
 	if err != nil {
@@ -147,7 +147,7 @@ func readPressure(r *reader, path string) *pressure {
 	return parsePressure(content)
 }
 
-// optional returns the number in a file, nil where it is missing.
+// optional returns the number in a file, nil if the file is missing.
 func optional(r *reader, path string) *uint64 {
 	n, err := r.value(path)
 	if err != nil {

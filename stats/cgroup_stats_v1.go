@@ -2,8 +2,8 @@ package stats
 
 import "path/filepath"
 
-// noLimitV1 is where limits of version 1 begin to mean none: the kernel writes the largest multiple of a page that a
-// signed number holds, whatever the page's size.
+// noLimitV1 is the smallest limit of version 1 that means no limit. The kernel writes the largest multiple of a page
+// that a signed number holds, whatever the page size.
 const noLimitV1 = 1<<63 - 1<<20
 
 // readV1 reads a cgroup of version 1 (Documentation/admin-guide/cgroup-v1).
@@ -71,7 +71,7 @@ func (g *cgroup) cpuV1(r *reader, want statSet) *cpuStats {
 	return &cpu
 }
 
-// memoryV1 takes the counts of the whole subtree, which are total_…: a container may have cgroups of its own inside.
+// memoryV1 reads the counts of the whole subtree, total_…, because a container may have cgroups of its own inside.
 func (g *cgroup) memoryV1(r *reader, want statSet) *memoryStats {
 	usage, err := r.value(filepath.Join(g.memory, "memory.usage_in_bytes"))
 	if err != nil {
@@ -115,7 +115,7 @@ func (g *cgroup) memoryV1(r *reader, want statSet) *memoryStats {
 	return &m
 }
 
-// limitsV1 reads the limits. That of swap is of memory and swap together, and cannot be there without one of memory.
+// limitsV1 reads the limits. The swap limit counts memory plus swap, and exists only with a memory limit.
 func (g *cgroup) limitsV1(r *reader, m *memoryStats) {
 	limit := optional(r, filepath.Join(g.memory, "memory.limit_in_bytes"))
 	if limit == nil || *limit >= noLimitV1 {

@@ -95,7 +95,7 @@ func TestFindTrees(t *testing.T) {
 	}
 }
 
-// Where cgroups cannot be seen, there is nothing to tell, and no failure.
+// Without a visible cgroup tree there are neither stats nor errors.
 func TestNewWithoutCgroups(t *testing.T) {
 	for name, table := range map[string]string{
 		"no proc": "", "no cgroup is mounted": "20 1 253:0 / / rw - ext4 /dev/vda rw\n", "a broken table": "30 20 - cgroup\n",

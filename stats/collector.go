@@ -10,23 +10,22 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Options are what a Collector needs. The zero value is a node's.
+// Options are the options of a Collector. The zero value is for a node.
 type Options struct {
-	// procDir is where proc is mounted, "/proc" when empty.
+	// procDir is the mount point of proc, "/proc" if empty.
 	procDir string
-	// MetricGroups are the names of the groups of CRI metrics to collect, see
-	// metricGroups; nil for all, empty for none.
+	// MetricGroups are the groups of CRI metrics to collect, see metricGroups. Nil collects all, an empty slice none.
 	MetricGroups []string
 }
 
-// Collector reads what containers and pods use. It is safe for concurrent use.
+// Collector reads the resource usage of containers and pods. It is safe for concurrent use.
 type Collector struct {
 	proc    string
 	trees   hierarchies
 	metrics metricSet
 	layers  *layerMeter
 	devices *deviceNames
-	// pageSizes are those of huge pages.
+	// pageSizes are the sizes of huge pages.
 	pageSizes []string
 	readers   sync.Pool
 
@@ -34,24 +33,23 @@ type Collector struct {
 	entries map[entryKey]*entry
 }
 
-// entryKey is a container's cgroup, or the one above it.
+// entryKey is a container's cgroup, or its parent.
 type entryKey struct {
 	id     string
 	parent bool
 }
 
-// entry is what is remembered of a cgroup.
+// entry is the cached state of a cgroup.
 type entry struct {
 	mu sync.Mutex
-	// pid is the process that the cgroup was found by: another one means
-	// another run of the container, and another cgroup.
+	// pid is the process by which the cgroup was found. Another process means another run with another cgroup.
 	pid    int
 	cgroup *cgroup
 	rate   cpuRate
 }
 
-// New returns a collector for this node. It fails with ErrInvalidArgument for an unknown group of metrics. Where no
-// cgroups can be seen, as in a container without them, it works and finds nothing to report. Close must be called.
+// New returns a collector for this node. It fails with ErrInvalidArgument for an unknown group of metrics. Without a
+// visible cgroup tree, as in a container, it works and reports no stats. The caller must Close it.
 func New(opts Options) (*Collector, error) {
 	if opts.procDir == "" {
 		opts.procDir = "/proc"
@@ -76,10 +74,10 @@ func New(opts Options) (*Collector, error) {
 	}, nil
 }
 
-// Close ends the counting in the background and waits for its end.
+// Close ends the background counting and waits for it.
 func (c *Collector) Close() { c.layers.close() }
 
-// target is a cgroup to read: that of a container or sandbox, or the one above it.
+// target is a cgroup to read: of a container or sandbox, or its parent.
 type target struct {
 	entryKey
 	pid     int
@@ -98,15 +96,15 @@ func sandboxTarget(pod *state.Pod) target {
 	return target{entryKey: entryKey{id: pod.ID}, pid: pod.Status.PID, started: pod.Status.StartedAt}
 }
 
-// sample is what was read of a target; cgroup is nil when it is gone.
+// sample is the result of reading a target. cgroup is nil if it is gone.
 type sample struct {
 	cgroup *cgroup
 	cgroupStats
-	// nanoCores is nil when it was not asked for or cannot be known.
+	// nanoCores is nil if it was not requested or is unknown.
 	nanoCores *uint64
 }
 
-// sample reads one target. The entry is locked meanwhile, so that two calls do not mix up their samples.
+// sample reads one target. It locks the entry, so that two calls do not mix their samples.
 func (c *Collector) sample(r *reader, t target, want statSet) sample {
 	e := c.entry(t)
 	e.mu.Lock()
@@ -150,8 +148,8 @@ func (c *Collector) entry(t target) *entry {
 	return e
 }
 
-// sampleAll reads all targets. Where there was nothing to take the nano cores
-// from, it reads a second time, a moment later. When ctx ends it goes without.
+// sampleAll reads all targets. It reads targets without an earlier sample a second time after quickWindow, for their
+// nano cores. If ctx ends first, their nano cores stay unknown.
 func (c *Collector) sampleAll(ctx context.Context, targets []target, want statSet) []sample {
 	r := c.readers.Get().(*reader)
 	defer c.readers.Put(r)
@@ -182,7 +180,7 @@ func (c *Collector) sampleAll(ctx context.Context, targets []target, want statSe
 	return samples
 }
 
-// forget drops what is remembered of containers and pods that are gone.
+// forget drops the entries of containers and pods that are gone.
 func (c *Collector) forget(snapshot *state.Snapshot) {
 	c.mu.Lock()
 	for key := range c.entries {

@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Containers returns the stats of those of the containers that run, in their order. One that ends meanwhile is left
-// out. The snapshot, which must be the one that the containers are of, tells what may be forgotten.
+// Containers returns the stats of the containers that run, in their order. It leaves out a container that ends
+// meanwhile. snapshot must be the one that has the containers. Entries of ids that it lacks are forgotten.
 func (c *Collector) Containers(ctx context.Context, snapshot *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats {
 	c.forget(snapshot)
 	containers = running(containers)
@@ -28,7 +28,6 @@ func (c *Collector) Containers(ctx context.Context, snapshot *state.Snapshot, co
 	return all
 }
 
-// running returns the containers that run.
 func running(containers []*state.Container) []*state.Container {
 	var some []*state.Container
 	for _, container := range containers {
@@ -39,8 +38,8 @@ func running(containers []*state.Container) []*state.Container {
 	return some
 }
 
-// Container returns the stats of one container. One that does not run has zero for what it uses, and still its writable
-// layer. Of one that runs and whose cgroup is gone or unreadable, what it uses is left out.
+// Container returns the stats of one container. A container that does not run uses 0, and still has its writable layer.
+// The usage of a running container is left out if its cgroup is gone or unreadable.
 func (c *Collector) Container(ctx context.Context, container *state.Container) *runtimeapi.ContainerStats {
 	if container.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return c.containerStats(container, zeroSample())
@@ -48,7 +47,7 @@ func (c *Collector) Container(ctx context.Context, container *state.Container) *
 	return c.containerStats(container, c.sampleAll(ctx, []target{containerTarget(container)}, criStats)[0])
 }
 
-// zeroSample is that of what does not run.
+// zeroSample is the sample of a container that does not run.
 func zeroSample() sample {
 	return sample{
 		cgroupStats: cgroupStats{
@@ -78,7 +77,7 @@ func (c *Collector) containerStats(container *state.Container, found sample) *ru
 	}
 }
 
-// writableLayer returns the last count of what a container has written, nil before the first one.
+// writableLayer returns the last count of a container's writable layer, nil before the first count.
 func (c *Collector) writableLayer(container *state.Container) *runtimeapi.FilesystemUsage {
 	layer, ok := c.layers.get(container)
 	if !ok {

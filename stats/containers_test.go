@@ -66,7 +66,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// What the kernel does not account is left out, and the rest is there.
+// A stat that the kernel does not account is left out, and the others are present.
 func TestStatsThatAreMissing(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind   string
@@ -121,8 +121,8 @@ func removeEverywhere(t *testing.T, root, name string) {
 	}
 }
 
-// A container that is gone is left out of lists, however far its end has come. Where it was asked for, it uses nothing
-// if it has ended; else what it uses is unknown, and left out.
+// Lists leave out a container that is gone, at any stage of its end. On request by id, an ended container uses 0.
+// Otherwise its usage is unknown and left out.
 func TestContainersThatAreGone(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *node){
 		"process before the first sample": func(t *testing.T, n *node) { must(t, os.RemoveAll(filepath.Join(n.proc, "5000002"))) },
@@ -166,7 +166,7 @@ func TestContainersThatAreGone(t *testing.T) {
 	}
 }
 
-// The cgroup is remembered although the process has left, until the container has another process or is no more.
+// The cgroup is cached after the process has left, until the container has another process or is gone.
 func TestTheCgroupIsRemembered(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
 	if len(n.containers(t)) != 1 {
@@ -176,7 +176,7 @@ func TestTheCgroupIsRemembered(t *testing.T) {
 	if len(n.containers(t)) != 1 {
 		t.Error("looked up again")
 	}
-	n.container.Status.PID = 5000003 // somebody restarted it
+	n.container.Status.PID = 5000003 // after a restart
 	n.cache.PutContainer(n.container)
 	if len(n.containers(t)) != 0 {
 		t.Error("another process still has the old cgroup")
@@ -192,8 +192,7 @@ func TestTheCgroupIsRemembered(t *testing.T) {
 	}
 }
 
-// Without anything to compare with, a call takes two samples, and does not wait
-// for the second when its client has gone.
+// Without an earlier sample, a call takes two samples. It does not wait for the second if its client is gone.
 func TestNanoCoresOfTheFirstCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newTestNode(t, v1Cgroupfs)

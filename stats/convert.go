@@ -6,7 +6,7 @@ import (
 
 func number(n uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: n} }
 
-// ifKnown is nil for what is unknown.
+// ifKnown returns nil if n is unknown.
 func ifKnown(n *uint64) *runtimeapi.UInt64Value {
 	if n == nil {
 		return nil
@@ -43,7 +43,7 @@ func memoryUsage(found sample) *runtimeapi.MemoryUsage {
 	}
 }
 
-// available is what a limit leaves, nil where there is none and where the use is unknown.
+// available returns the limit minus the use. It is nil without a limit or if the use is unknown.
 func available(limit uint64, used *uint64) *runtimeapi.UInt64Value {
 	if limit == unlimited || used == nil {
 		return nil

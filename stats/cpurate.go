@@ -3,29 +3,28 @@ package stats
 import "time"
 
 const (
-	// minWindow is the shortest time over which a rate means something: the
-	// kernel brings counts up to date at its ticks.
+	// minWindow is the shortest time for a meaningful rate, because the kernel updates counts at its ticks.
 	minWindow = 500 * time.Millisecond
-	// maxWindow is the longest time over which a rate still says what is going on now.
+	// maxWindow is the longest time over which a rate still shows the present load.
 	maxWindow = time.Minute
-	// quickWindow is how long apart the two samples are of a call that has nothing to compare with.
+	// quickWindow is the time between the two samples of a call without an earlier sample.
 	quickWindow = 100 * time.Millisecond
 )
 
-// cpuSample is the CPU time used since the start, in nanoseconds, at one moment.
+// cpuSample is the CPU time in nanoseconds since the start, at one moment.
 type cpuSample struct {
 	taken time.Time
 	usage uint64
 }
 
-// cpuRate turns samples into nano cores. It keeps the last two that are at least minWindow apart, so that clients that
-// ask in turn do not shorten each other's window.
+// cpuRate computes nano cores from samples. It keeps the last two that are at least minWindow apart, so that clients
+// that ask in turn do not shorten each other's window.
 type cpuRate struct {
 	older, newer cpuSample
 }
 
-// next takes a sample and returns the nano cores since an earlier one. It is false when there is none to compare with:
-// none that is recent, or the cgroup was made anew meanwhile.
+// next adds a sample and returns the nano cores since an earlier one. It returns false without a recent earlier sample,
+// or if the cgroup was created anew meanwhile.
 func (r *cpuRate) next(now cpuSample) (uint64, bool) {
 	base := r.newer
 	if now.taken.Sub(base.taken) < minWindow && r.older.comparable(now) {
@@ -42,14 +41,14 @@ func (r *cpuRate) next(now cpuSample) (uint64, bool) {
 	return uint64(float64(now.usage-base.usage) * float64(time.Second) / float64(elapsed)), true
 }
 
-// begin makes the start of a container, when it had used nothing, its first sample.
+// begin makes the start of a container its first sample, with a CPU time of 0.
 func (r *cpuRate) begin(started time.Time) {
 	if r.newer.taken.IsZero() && !started.IsZero() {
 		r.newer = cpuSample{taken: started}
 	}
 }
 
-// comparable reports whether a rate can be taken from s to now.
+// comparable reports whether s and now give a rate.
 func (s cpuSample) comparable(now cpuSample) bool {
 	age := now.taken.Sub(s.taken)
 	return !s.taken.IsZero() && age > 0 && age <= maxWindow && s.usage <= now.usage

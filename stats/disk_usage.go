@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskUsage is what a directory takes on disk.
+// diskUsage is the disk space and inodes of a directory.
 type diskUsage struct {
 	bytes, inodes uint64
 }
 
-// countDir adds up a directory and all below it on the same device, a file with
-// several names once. Files that vanish meanwhile are not counted.
+// countDir adds up a directory and everything below it on the same device. A file with several names counts once. A
+// file that vanishes meanwhile does not count.
 func countDir(ctx context.Context, root string) (diskUsage, error) {
 	var sum diskUsage
 	var top *syscall.Stat_t
@@ -55,7 +55,7 @@ func countDir(ctx context.Context, root string) (diskUsage, error) {
 			}
 			links[stat.Ino] = true
 		}
-		const blockSize = 512 // of st_blocks, whatever the filesystem's
+		const blockSize = 512 // the unit of st_blocks on every filesystem
 		sum.bytes += uint64(stat.Blocks) * blockSize
 		sum.inodes++
 		return nil
@@ -63,7 +63,7 @@ func countDir(ctx context.Context, root string) (diskUsage, error) {
 	return sum, err
 }
 
-// unlessFirst lets a walk go on after a file that vanished, if that is not the directory itself.
+// unlessFirst ignores that a file has vanished, except the directory itself.
 func unlessFirst(err error, first bool) error {
 	if !first && os.IsNotExist(err) {
 		return nil
@@ -71,7 +71,7 @@ func unlessFirst(err error, first bool) error {
 	return err
 }
 
-// filesystem is the size of the filesystem that a directory is on.
+// filesystem is the size of a filesystem.
 type filesystem struct {
 	device device
 	bytes  uint64
@@ -98,8 +98,8 @@ func filesystemOf(dir string) (filesystem, error) {
 	return f, nil
 }
 
-// upperOf finds the directory of the writable layer of a running container, whose root is an overlay, and the type of
-// the root's filesystem. Both are "" when the process is gone.
+// upperOf finds the directory of the writable layer of a running container with an overlay as its root, and the type of
+// the root filesystem. Both are "" if the process is gone.
 func upperOf(proc string, pid int) (upper, filesystem string) {
 	if pid <= 0 {
 		return "", ""
@@ -111,11 +111,11 @@ func upperOf(proc string, pid int) (upper, filesystem string) {
 	return findUpper(mounts)
 }
 
-// rootMount lets only mounts on "/" through.
+// rootMount passes mounts on "/" only.
 func rootMount(mount *mountinfo.Info) (skip, stop bool) { return mount.Mountpoint != "/", false }
 
-// findUpper finds the upper directory of an overlay on "/", and the type of what is there. One that is not absolute is
-// relative to a directory that nobody knows any more.
+// findUpper finds the upper directory of an overlay on "/", and the type of the filesystem. It ignores a relative upper
+// directory, because its base is unknown.
 func findUpper(mounts []*mountinfo.Info) (upper, filesystem string) {
 	for _, mount := range mounts {
 		if mount.Mountpoint != "/" {
@@ -134,8 +134,8 @@ func findUpper(mounts []*mountinfo.Info) (upper, filesystem string) {
 	return upper, filesystem
 }
 
-// unescape undoes the octal escapes of an overlay's options, such as space and
-// comma; mountinfo leaves options as they are.
+// unescape replaces the octal escapes of an overlay's options, such as space and comma. mountinfo leaves options as
+// they are.
 func unescape(text string) string {
 	if !strings.Contains(text, `\`) {
 		return text
@@ -154,7 +154,7 @@ func unescape(text string) string {
 	return b.String()
 }
 
-// deviceNames knows block devices by their names. It is safe for concurrent use.
+// deviceNames maps block devices to their names. It is safe for concurrent use.
 type deviceNames struct {
 	mu    sync.Mutex
 	names map[device]string
@@ -162,7 +162,7 @@ type deviceNames struct {
 
 func newDeviceNames() *deviceNames { return &deviceNames{names: map[device]string{}} }
 
-// name returns "/dev/sda", or the number of a device that has no name.
+// name returns "/dev/sda", or the number of a device without a name.
 func (n *deviceNames) name(d device) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"golang.org/x/tools/txtar"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/state"
@@ -21,13 +22,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The processes of the node in testdata, a sandbox and a container: numbers that the kernel never gives.
+// The processes of the node in testdata, with numbers that the kernel never gives.
 const (
 	sandboxPID   = 5000001
 	containerPID = 5000002
 )
 
-// node is a pod with one container whose cgroups are files of testdata, copied to where a test may change them.
+// node has a pod with one container. Their cgroups are copies of files in testdata, which a test may change.
 type node struct {
 	*Collector
 	// root has the trees of cgroups, and proc is what proc is.
@@ -71,8 +72,8 @@ func newTestNode(t testing.TB, kind string, groups ...string) *node {
 	what := nodes[kind]
 	dir := t.TempDir()
 	n := &node{root: filepath.Join(dir, "cgroup"), proc: filepath.Join(dir, "proc"), cache: state.New(state.Options{})}
-	must(t, os.CopyFS(n.root, os.DirFS(filepath.Join("testdata", kind))))
-	must(t, os.CopyFS(n.proc, os.DirFS(filepath.Join("testdata", "proc"))))
+	unpack(t, kind, n.root)
+	unpack(t, "proc", n.proc)
 	mountinfo := "20 1 253:0 / / rw - ext4 /dev/vda rw\n"
 	for dir, mount := range what.trees {
 		mountinfo += fmt.Sprintf("30 20 0:30 / %s rw,nosuid shared:9 - %s none %s\n", filepath.Join(n.root, dir), mount[0], mount[1])
@@ -122,6 +123,16 @@ func newTestNode(t testing.TB, kind string, groups ...string) *node {
 	n.cache.PutPod(n.pod)
 	n.cache.PutContainer(n.container)
 	return n
+}
+
+// unpack writes the files of an archive in testdata to a directory.
+func unpack(t testing.TB, name, dir string) {
+	t.Helper()
+	archive, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
+	must(t, err)
+	files, err := txtar.FS(archive)
+	must(t, err)
+	must(t, os.CopyFS(dir, files))
 }
 
 func (n *node) write(t testing.TB, name, content string) {

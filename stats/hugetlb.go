@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// hugePagesDir has a directory per size of huge pages that this kernel has.
+// hugePagesDir has one directory per size of huge pages.
 const hugePagesDir = "/sys/kernel/mm/hugepages"
 
-// hugetlbStats are of huge pages of one size, in bytes.
+// hugetlbStats are the use of huge pages of one size, in bytes.
 type hugetlbStats struct {
-	// pageSize is as in the names of the cgroup's files, "2MB".
+	// pageSize is the size in the names of the cgroup's files, "2MB".
 	pageSize string
 	usage    uint64
-	// peak is nil with cgroup v2, which does not keep it.
+	// peak is nil with cgroup v2, which does not record it.
 	peak *uint64
 	// failures counts hits of the limit.
 	failures *uint64
 }
 
-// hugePageSizes returns the sizes of huge pages below a directory such as
-// hugePagesDir, none where the kernel has no huge pages.
+// hugePageSizes returns the sizes of huge pages below a directory such as hugePagesDir. It returns none if the kernel
+// has no huge pages.
 func hugePageSizes(dir string) []string {
 	entries, _ := os.ReadDir(dir)
 	var sizes []string
@@ -38,7 +38,7 @@ func hugePageSizes(dir string) []string {
 	return sizes
 }
 
-// pageSizeName is the kernel's name of a size of huge pages in cgroup files.
+// pageSizeName returns a size of huge pages as in the names of cgroup files.
 func pageSizeName(kib uint64) string {
 	switch {
 	case kib >= 1<<20:
@@ -50,7 +50,7 @@ func pageSizeName(kib uint64) string {
 	}
 }
 
-// hugetlbStats reads the use of huge pages; none where the controller is not on.
+// hugetlbStats reads the use of huge pages. It returns none without the controller.
 func (g *cgroup) hugetlbStats(r *reader, pageSizes []string) []hugetlbStats {
 	dir, current := g.hugetlb, ".usage_in_bytes"
 	if g.v2 {

@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The groups of metrics, which a configuration may leave out.
+// The groups of metrics, which the configuration can leave out.
 const (
 	groupCPU         = "cpu"
 	groupDescriptors = "descriptors"
@@ -31,8 +31,7 @@ const (
 	both = ofContainer | ofPod
 )
 
-// metricTable returns the CRI metrics: those of the kubelet's /metrics/cadvisor
-// that mean something for a container, under the same names.
+// metricTable returns the CRI metrics: the container metrics of the kubelet's /metrics/cadvisor, under the same names.
 func metricTable() []metric {
 	return slices.Concat(
 		lifecycleMetrics(), cpuMetrics(), memoryMetrics(), hugetlbMetrics(), oomMetrics(), pressureMetrics(),
@@ -189,7 +188,7 @@ func specMetrics() []metric {
 // seconds are whole, because values of CRI metrics are.
 func seconds(nanoseconds uint64) uint64 { return nanoseconds / uint64(time.Second) }
 
-// wholeSeconds is seconds of what may be unknown.
+// wholeSeconds is seconds for an unknown value, too.
 func wholeSeconds(nanoseconds *uint64) *uint64 {
 	if nanoseconds == nil {
 		return nil
@@ -225,7 +224,7 @@ func cpuMode(get func(*cpuStats) uint64) func(*subject, emit) {
 	}
 }
 
-// quota collects a count that means something under a CPU quota: no period passes without one.
+// quota collects a count of CPU periods, which exists only under a CPU quota.
 func quota(get func(*cpuStats) uint64) func(*subject, emit) {
 	return func(s *subject, emit emit) {
 		if s.cpu != nil && s.cpu.hasThrottled && s.cpu.periods > 0 {
@@ -234,7 +233,7 @@ func quota(get func(*cpuStats) uint64) func(*subject, emit) {
 	}
 }
 
-// burst collects what is part of quota on newer kernels.
+// burst collects a count of bursts, which newer kernels have under a CPU quota.
 func burst(get func(*cpuStats) *uint64) func(*subject, emit) {
 	return func(s *subject, emit emit) {
 		if s.cpu != nil && s.cpu.periods > 0 {
@@ -263,14 +262,14 @@ func memoryDetail(name string) func(*subject, emit) {
 	}
 }
 
-// emitIfKnown leaves out what is unknown.
+// emitIfKnown emits a value unless it is unknown.
 func emitIfKnown(emit emit, n *uint64, own ...string) {
 	if n != nil {
 		emit(*n, own...)
 	}
 }
 
-// pageFaults emits the same for both scopes, as the kubelet does: a container is a hierarchy of its own.
+// pageFaults emits the same value for both scopes, like the kubelet, because a container is a hierarchy of its own.
 func pageFaults(s *subject, emit emit) {
 	if s.memory == nil {
 		return
@@ -392,7 +391,7 @@ func hugetlbFailures(s *subject, emit emit) {
 	}
 }
 
-// tasksState emits every state, so that one that no task is in is 0.
+// tasksState emits every state. A state without tasks is 0.
 func tasksState(s *subject, emit emit) {
 	if s.processes == nil || s.processes.tasks == nil {
 		return
@@ -410,7 +409,7 @@ func network(get func(netInterface) uint64) func(*subject, emit) {
 	}
 }
 
-// spec collects a setting that is not there when it is not set.
+// spec collects a setting, and nothing if it is not set.
 func spec(get func(*runtimeapi.LinuxContainerResources) int64) func(*subject, emit) {
 	return func(s *subject, emit emit) {
 		if n := get(s.container.Status.Resources.GetLinux()); n > 0 {
@@ -419,7 +418,7 @@ func spec(get func(*runtimeapi.LinuxContainerResources) int64) func(*subject, em
 	}
 }
 
-// limit collects a setting that is 0 when it is not set, and unknown when the resources are.
+// limit collects a setting, 0 if it is not set, and nothing if the resources are unknown.
 func limit(get func(*runtimeapi.LinuxContainerResources) int64) func(*subject, emit) {
 	return func(s *subject, emit emit) {
 		if resources := s.container.Status.Resources.GetLinux(); resources != nil {

@@ -13,26 +13,26 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// labelKeys are the label keys of every metric, those that the kubelet gives its own in /metrics/cadvisor. The values
-// of a pod's own stats are empty where only a container has one, as there.
+// labelKeys are the label keys of every metric, as in the kubelet's /metrics/cadvisor. Metrics of a pod leave the
+// values empty that only a container has, like the kubelet.
 var labelKeys = [...]string{"container", "id", "image", "name", "namespace", "pod"}
 
-// labels are the values of labelKeys, in their order.
+// labels are the values of labelKeys, in the same order.
 type labels [len(labelKeys)]string
 
-// subjects says what can have a metric.
+// subjects is a set of kinds of subjects.
 type subjects uint
 
 const (
 	// ofContainer is a running container.
 	ofContainer subjects = 1 << iota
-	// ofPod is the cgroup of a pod that has one.
+	// ofPod is the cgroup of a pod that has its own.
 	ofPod
 	// ofNetwork is a pod's network namespace.
 	ofNetwork
 )
 
-// subject is what metrics are collected of, with all that was read of it.
+// subject is one source of metrics, with the stats that were read.
 type subject struct {
 	sample
 	started    time.Time
@@ -43,19 +43,19 @@ type subject struct {
 	devices    *deviceNames
 }
 
-// emit takes one value with the values of the metric's own keys.
+// emit adds one value with the values of the metric's own keys.
 type emit func(value uint64, own ...string)
 
-// metric is one line of the table of CRI metrics.
+// metric is a row of the table of CRI metrics.
 type metric struct {
 	group string
 	name  string
 	help  string
 	kind  runtimeapi.MetricType
-	// keys are the label keys beyond labelKeys.
+	// keys are the label keys in addition to labelKeys.
 	keys []string
 	of   subjects
-	// collect emits what the metric is of a subject; nothing where that is unknown.
+	// collect emits the subject's values of the metric, and none if they are unknown.
 	collect func(*subject, emit)
 }
 
@@ -67,7 +67,7 @@ func (m metric) descriptor() *runtimeapi.MetricDescriptor {
 	}
 }
 
-// metricSet is the part of the table that is wanted, and what to read for it beside those of cgroups.
+// metricSet has the wanted rows of the table, and what to read for them.
 type metricSet struct {
 	table                                 []metric
 	stats                                 statSet
@@ -84,7 +84,7 @@ func metricGroups() []string {
 	return slices.Compact(names)
 }
 
-// newMetricSet narrows the table down to groups, nil for all.
+// newMetricSet returns the metrics of groups, or all if groups is nil.
 func newMetricSet(groups []string) (metricSet, error) {
 	known := metricGroups()
 	if groups == nil {
@@ -96,7 +96,7 @@ func newMetricSet(groups []string) (metricSet, error) {
 		}
 	}
 	set := metricSet{
-		// A container is there when its CPU time is.
+		// Without its CPU time, a container counts as gone.
 		stats:       statCPUDetail,
 		descriptors: slices.Contains(groups, groupDescriptors),
 		processes:   slices.Contains(groups, groupProcess),
@@ -112,7 +112,7 @@ func newMetricSet(groups []string) (metricSet, error) {
 	return set, nil
 }
 
-// statsOfGroup says what of a cgroup a group of metrics needs.
+// statsOfGroup returns the cgroup stats that a group of metrics needs.
 func statsOfGroup(group string) statSet {
 	switch group {
 	case groupMemory:
@@ -134,8 +134,8 @@ func statsOfGroup(group string) statSet {
 	}
 }
 
-// collect returns the metrics that a subject has. None has a time stamp, which stands for the time of the scrape:
-// Prometheus drops a sample of more than five minutes ago, and the count of a huge layer may be older.
+// collect returns the metrics of a subject. They have no time stamp, which means the time of the scrape. Prometheus
+// drops samples older than five minutes, and the count of a huge layer may be older.
 func (set metricSet) collect(s *subject, of subjects, base labels) []*runtimeapi.Metric {
 	metrics := make([]*runtimeapi.Metric, 0, len(set.table))
 	for _, m := range set.table {
@@ -154,7 +154,7 @@ func (set metricSet) collect(s *subject, of subjects, base labels) []*runtimeapi
 	return metrics
 }
 
-// MetricDescriptors describes the CRI metrics that Metrics returns. They do not change.
+// MetricDescriptors describes the CRI metrics of Metrics. They do not change.
 func (c *Collector) MetricDescriptors() []*runtimeapi.MetricDescriptor {
 	descriptors := make([]*runtimeapi.MetricDescriptor, 0, len(c.metrics.table))
 	for _, m := range c.metrics.table {
@@ -163,8 +163,8 @@ func (c *Collector) MetricDescriptors() []*runtimeapi.MetricDescriptor {
 	return descriptors
 }
 
-// Metrics returns the CRI metrics of all pods whose sandbox runs. CRI values
-// are whole numbers, so times are whole seconds, rounded down.
+// Metrics returns the CRI metrics of all pods with a running sandbox. CRI values are whole numbers, so times are in
+// whole seconds, rounded down.
 func (c *Collector) Metrics(ctx context.Context, snapshot *state.Snapshot) []*runtimeapi.PodSandboxMetrics {
 	c.forget(snapshot)
 	if len(c.metrics.table) == 0 {
@@ -191,8 +191,8 @@ func (c *Collector) Metrics(ctx context.Context, snapshot *state.Snapshot) []*ru
 	return all
 }
 
-// podMetrics are those of the pod's cgroup, where it has one of its own, and
-// those of its network, which bear the name of the sandbox container.
+// podMetrics returns the metrics of the pod's own cgroup, if it has one, and of its network. Network metrics have the
+// name of the sandbox container.
 func (c *Collector) podMetrics(ps podSample) []*runtimeapi.Metric {
 	pod := ps.pod
 	metadata := pod.Meta.Config.GetMetadata()
@@ -233,7 +233,7 @@ func (c *Collector) containerMetrics(pod *state.Pod, container *state.Container,
 	})
 }
 
-// imageName is the image as the user named it, where that is known.
+// imageName is the image's name as the user wrote it, if known.
 func imageName(container *state.Container) string {
 	spec := container.Meta.Config.GetImage()
 	if name := spec.GetUserSpecifiedImage(); name != "" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The table in docs/metrics.md is that of the program.
+// The table in docs/metrics.md agrees with the metric table.
 func TestMetricsAreDocumented(t *testing.T) {
 	path := filepath.Join("..", "docs", "metrics.md")
 	content, err := os.ReadFile(path)

@@ -32,9 +32,9 @@ func TestMetrics(t *testing.T) {
 			n.write(t, "5000002/fd/1", "")
 			must(t, os.Symlink("socket:[4711]", filepath.Join(n.proc, "5000002", "fd", "2")))
 			n.devices.names[device{253, 0}] = "/dev/vda"
-			n.metricsOnce(t) // has the layer counted
+			n.metricsOnce(t) // it starts a count of the layer
 			n.layers.work.Wait()
-			n.layers.mu.Lock() // the disk of this machine
+			n.layers.mu.Lock() // fixed values instead of this machine's disk
 			n.layers.layers["c1"].last.diskUsage = diskUsage{bytes: 40960, inodes: 4}
 			n.layers.layers["c1"].last.filesystem = filesystem{device{253, 0}, 1 << 40, new(uint64(1 << 20)), new(uint64(1 << 19))}
 			n.layers.mu.Unlock()
@@ -44,7 +44,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// compareExposition compares all metrics with a file of testdata.
+// compareExposition compares all metrics with a golden file in testdata.
 func (n *node) compareExposition(t *testing.T, name string) {
 	t.Helper()
 	got := n.exposition(t)
@@ -64,7 +64,7 @@ func (n *node) metricsOnce(t *testing.T) []*runtimeapi.PodSandboxMetrics {
 	return n.Metrics(t.Context(), n.cache.Snapshot())
 }
 
-// exposition writes the metrics as text, but for what is different each time.
+// exposition writes the metrics as text, with a fixed word for values that always differ.
 func (n *node) exposition(t *testing.T) string {
 	t.Helper()
 	keys := map[string][]string{}
@@ -82,7 +82,7 @@ func (n *node) exposition(t *testing.T) string {
 				}
 				value = "now"
 			}
-			// Prometheus takes no sample of more than five minutes ago.
+			// Prometheus refuses samples older than five minutes.
 			if metric.Timestamp != 0 {
 				t.Errorf("%s has time stamp %d", metric.Name, metric.Timestamp)
 			}
@@ -107,7 +107,7 @@ func (n *node) exposition(t *testing.T) string {
 	return text.String()
 }
 
-// The table holds what Prometheus takes, each name once.
+// The table has valid names, each once.
 func TestMetricTable(t *testing.T) {
 	name := regexp.MustCompile(`^container_[a-z0-9_]+$`)
 	seen := map[string]bool{}
@@ -133,7 +133,7 @@ func TestMetricTable(t *testing.T) {
 	}
 }
 
-// A configuration narrows the metrics down, and what is not wanted is not read.
+// The configuration narrows the metrics. Stats that no metric needs are not read.
 func TestMetricGroupsAreNarrowed(t *testing.T) {
 	n := newTestNode(t, v2Systemd, groupNetwork, groupOOM)
 	removeEverywhere(t, n.root, "memory.current")
@@ -159,7 +159,7 @@ func TestMetricGroupsAreNarrowed(t *testing.T) {
 	}
 }
 
-// A metric whose source is not there is left out, and no other with it.
+// A metric without its source is left out, and no other metric.
 func TestMetricsThatAreUnknown(t *testing.T) {
 	for file, unknown := range map[string][]string{
 		"pids.max":                             {"container_threads_max"},
@@ -192,7 +192,7 @@ func TestMetricsThatAreUnknown(t *testing.T) {
 	}
 }
 
-// Settings and times that the cache does not have are unknown.
+// Metrics of unknown settings and times are left out.
 func TestMetricsOfAContainerThatIsHardlyKnown(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
 	n.container.Status.Resources, n.container.Status.StartedAt, n.container.Meta.CreatedAt = nil, time.Time{}, time.Time{}
@@ -224,7 +224,7 @@ func TestFilesystemWithoutInodes(t *testing.T) {
 	}
 }
 
-// containerMetricNames are the names of what the only container has.
+// containerMetricNames returns the names of the only container's metrics.
 func (n *node) containerMetricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	pods := n.metricsOnce(t)
@@ -255,7 +255,7 @@ func TestUnknownMetricGroup(t *testing.T) {
 	}
 }
 
-// A container that ends while its pod is read is left out, the pod stays.
+// A container that ends while its pod is read is left out. The pod stays.
 func TestMetricsOfWhatIsGone(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
 	must(t, os.RemoveAll(filepath.Join(n.root, "kubepods.slice", "kubepods-poda.slice", "docker-c1.scope")))

@@ -9,19 +9,19 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// loopback carries what never leaves the pod.
+// loopback is left out: its traffic never leaves the pod.
 const loopback = "lo"
 
-// defaultInterface is the name that CNI gives the interface of a pod's primary network.
+// defaultInterface is CNI's name for the interface of a pod's primary network.
 const defaultInterface = "eth0"
 
-// netInterface counts what went through one network interface.
+// netInterface has the counters of one network interface.
 type netInterface struct {
 	name   string
 	rx, tx traffic
 }
 
-// traffic is one direction.
+// traffic has the counters of one direction.
 type traffic struct {
 	bytes, packets, errors, dropped uint64
 }
@@ -65,7 +65,7 @@ func trafficOf(counts []uint64) traffic {
 
 var errNoNetwork = errors.New("the pod has no network namespace that is known")
 
-// netDev reads a pod's net/dev, of its process or, where it has none, in its namespace.
+// netDev reads a pod's net/dev through its process. Without a process, it reads it in the pod's namespace.
 func (c *Collector) netDev(ctx context.Context, r *reader, pod *state.Pod) (content []byte, err error) {
 	pin := netns.Open(pod.Status.NetnsPath)
 	switch {
@@ -87,8 +87,8 @@ func (c *Collector) netDev(ctx context.Context, r *reader, pod *state.Pod) (cont
 	return r.read(c.procFile(pod.Status.PID, "net/dev"))
 }
 
-// interfaces returns the network interfaces of a pod, the default one first; nil for a pod on the node's network, and
-// where the sandbox process is not, or no longer, in the pod's namespace.
+// interfaces returns the network interfaces of a pod, the default one first. It returns nil for a pod on the node's
+// network, and if the sandbox process is not in the pod's namespace.
 func (c *Collector) interfaces(ctx context.Context, r *reader, pod *state.Pod) []netInterface {
 	content, err := c.netDev(ctx, r, pod)
 	if err != nil {

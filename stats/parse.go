@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// unlimited is a limit that is none.
+// unlimited stands for no limit.
 const unlimited = math.MaxUint64
 
-// The parsers of this file take whatever a file holds: a line that they do not
-// understand is passed over, because kernels add lines and fields.
+// The parsers of this file accept any content. They ignore a line that they do not understand, because kernels add
+// lines and fields.
 
 // parseUint reads a decimal number.
 func parseUint(text []byte) (uint64, bool) {
@@ -69,7 +69,7 @@ func pairs(content []byte) iter.Seq2[[]byte, uint64] {
 	}
 }
 
-// pressure is what a pressure file says: how long tasks waited.
+// pressure has the waiting times of a pressure file.
 type pressure struct {
 	some, full stall
 	// hasFull is false for the CPU on kernels before 5.13.
@@ -84,8 +84,7 @@ type stall struct {
 	avg10, avg60, avg300 float64
 }
 
-// parsePressure reads a pressure file (Documentation/accounting/psi.rst). It
-// returns nil when there is no line for some tasks.
+// parsePressure reads a pressure file (Documentation/accounting/psi.rst). It returns nil without a "some" line.
 func parsePressure(content []byte) *pressure {
 	var p pressure
 	found := false
@@ -124,7 +123,7 @@ func parseStall(fields []byte) stall {
 	return s
 }
 
-// parsePercent reads a share; what is none, or infinite, is 0.
+// parsePercent reads a percentage. It returns 0 for any other text and for infinity.
 func parsePercent(text []byte) float64 {
 	f, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || f < 0 {
@@ -152,8 +151,8 @@ func parseDevice(text []byte) (device, bool) {
 	return device{uint32(major), uint32(minor)}, true
 }
 
-// parseIOStat reads io.stat of cgroup v2. Linux 5.15 does not end the line of a device that was not used: the next
-// device's name follows on it, and what it has done.
+// parseIOStat reads io.stat of cgroup v2. Linux 5.15 does not end the line of an unused device, so the next device
+// follows on the same line.
 func parseIOStat(content []byte) []deviceIO {
 	var all []deviceIO
 	for line := range lines(content) {
@@ -196,7 +195,7 @@ func (d *deviceIO) parseField(key []byte, n uint64) {
 	}
 }
 
-// parseCost reads a field of io.stat of a device with io.cost.
+// parseCost reads a field of io.stat for a device with io.cost.
 func (d *deviceIO) parseCost(key []byte, microseconds uint64) {
 	name, ok := bytes.CutPrefix(key, []byte("cost."))
 	if !ok || microseconds > math.MaxUint64/1000 {
@@ -240,7 +239,7 @@ func parseBlkio(content []byte) iter.Seq2[blkioKey, uint64] {
 	}
 }
 
-// blkioKey is what a line of a blkio file counts.
+// blkioKey is the key of a line of a blkio file.
 type blkioKey struct {
 	device device
 	write  bool

@@ -65,7 +65,7 @@ func TestParseIOStat(t *testing.T) {
 	}
 }
 
-// Linux 5.15 does not end the lines of devices that were not used.
+// Linux 5.15 does not end the lines of unused devices.
 func TestParseIOStatOfUnusedDevices(t *testing.T) {
 	got := parseIOStat([]byte("7:0 7:1 8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n253:0 "))
 	if len(got) != 1 || got[0].device != (device{8, 0}) || *got[0].read.bytes != 1 || *got[0].write.operations != 4 {
@@ -138,7 +138,7 @@ func TestFindUpper(t *testing.T) {
 	}
 }
 
-// Whatever a file holds is read without a panic, and numbers come out as they went in.
+// Any content is parsed without a panic, and numbers are unchanged.
 func FuzzParsers(f *testing.F) {
 	for _, seed := range []string{
 		"usage_usec 1\nuser_usec 2\n", "some avg10=1.00 total=5\nfull total=1\n", "8:0 rbytes=1 wios=2\n",

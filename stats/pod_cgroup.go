@@ -2,9 +2,9 @@ package stats
 
 import "path"
 
-// ParentDirs returns the directories of the cgroup that is a container's parent for the engine, by the mount options of
-// their trees, which the controllers of version 1 are among ("cpu", "memory"), or under "" where all are in one of
-// version 2. It is empty when no cgroups can be seen. driver is the engine's, "systemd" or "cgroupfs".
+// ParentDirs returns the directories of the cgroup that is a container's parent in the engine. The keys are the mount
+// options of their trees, among them the controllers of version 1 ("cpu", "memory"). The directory of version 2 has the
+// key "". The map is empty if no cgroup tree is mounted. driver is the engine's cgroup driver, "systemd" or "cgroupfs".
 func (c *Collector) ParentDirs(driver, parent string) map[string]string {
 	cgroup := path.Join("/", parent)
 	if driver == "systemd" {

@@ -1,7 +1,7 @@
 package stats
 
-// sum adds up a sandbox and the running containers of its pod. Limits and pressure cannot be added. What is unknown of
-// one is unknown of the sum: a part of it would pass for the whole.
+// sum adds up a sandbox and the running containers of its pod. Limits and pressure cannot be added. A value that is
+// unknown for one is unknown in the sum.
 func sum(sandbox sample, containers []sample) sample {
 	total := sample{
 		cgroup: sandbox.cgroup,
@@ -36,7 +36,7 @@ func (total *sample) add(other sample) {
 	}
 }
 
-// noMemory is what uses no memory.
+// noMemory has 0 for all memory values.
 func noMemory() *memoryStats {
 	return &memoryStats{
 		limit: unlimited, swapLimit: unlimited,
@@ -54,7 +54,7 @@ func (m *memoryStats) add(other *memoryStats) {
 	}
 }
 
-// ifBoth returns a when b is known, too.
+// ifBoth returns a, or nil if b is nil.
 func ifBoth[T any](a, b *T) *T {
 	if b == nil {
 		return nil
@@ -62,7 +62,7 @@ func ifBoth[T any](a, b *T) *T {
 	return a
 }
 
-// plus adds two numbers, nil unless both are known.
+// plus adds two numbers. It returns nil if either is nil.
 func plus(a, b *uint64) *uint64 {
 	if a == nil || b == nil {
 		return nil

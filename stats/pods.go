@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Pods returns the stats of those of the pods whose sandbox runs, in their order. One that ends meanwhile is left out.
-// The snapshot, which must be the one that the pods are of, has their containers.
+// Pods returns the stats of the pods with a running sandbox, in their order. It leaves out a pod that ends meanwhile.
+// snapshot must be the one that has the pods. It has their containers.
 func (c *Collector) Pods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod) []*runtimeapi.PodSandboxStats {
 	c.forget(snapshot)
 	podSamples := present(c.samplePods(ctx, snapshot, pods, criStats|statProcesses))
@@ -24,8 +24,8 @@ func (c *Collector) Pods(ctx context.Context, snapshot *state.Snapshot, pods []*
 	return all
 }
 
-// Pod returns the stats of one pod, zero where its sandbox does not run. What a
-// pod uses that runs and whose cgroup is gone or unreadable is left out.
+// Pod returns the stats of one pod, with 0 if its sandbox does not run. The usage of a running pod is left out if its
+// cgroup is gone or unreadable.
 func (c *Collector) Pod(ctx context.Context, snapshot *state.Snapshot, pod *state.Pod) *runtimeapi.PodSandboxStats {
 	podSamples := c.samplePods(ctx, snapshot, []*state.Pod{pod}, criStats|statProcesses)
 	if len(podSamples) == 0 {
@@ -35,23 +35,23 @@ func (c *Collector) Pod(ctx context.Context, snapshot *state.Snapshot, pod *stat
 	return c.podStats(podSamples[0])
 }
 
-// podSample is all that was read of one pod.
+// podSample has all samples of one pod.
 type podSample struct {
 	pod *state.Pod
-	// sandbox is the sandbox container, and whole the pod with all in it.
+	// sandbox is the sample of the sandbox container, whole the sample of the pod.
 	sandbox, whole sample
 	// bare says that there is no sandbox container.
 	bare bool
-	// ofCgroup says that whole is one cgroup, and not a sum.
+	// ofCgroup says that whole is the sample of one cgroup, not a sum.
 	ofCgroup bool
-	// containers run, and samples has what was read of each.
+	// containers are the running containers, and samples their samples.
 	containers []*state.Container
 	samples    []sample
-	// interfaces are there after addInterfaces.
+	// interfaces are set by addInterfaces.
 	interfaces []netInterface
 }
 
-// samplePods reads all of the pods that run and what is in them, in one go so that there is one wait at most.
+// samplePods reads all running pods and their containers. It waits once at most, because it reads them together.
 func (c *Collector) samplePods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod, want statSet) []podSample {
 	var targets []target
 	var podSamples []podSample
@@ -72,13 +72,13 @@ func (c *Collector) samplePods(ctx context.Context, snapshot *state.Snapshot, po
 	return podSamples
 }
 
-// present returns the samples of those pods whose sandbox's cgroup is there, if they have one.
+// present returns the samples of pods whose sandbox cgroup exists, or that have no sandbox.
 func present(podSamples []podSample) []podSample {
 	return slices.DeleteFunc(podSamples, func(ps podSample) bool { return !ps.bare && ps.sandbox.cgroup == nil })
 }
 
-// targets are the cgroups to read: the sandbox, the pod's own cgroup if it has one, and the containers. The pod's own
-// is the one above the sandbox, or above the oldest container: without any it is not read.
+// targets returns the cgroups to read: the sandbox, the pod's own cgroup if it has one, and the containers. The pod's
+// own cgroup is the parent of the sandbox, or of the oldest container. It is not read without either.
 func (v *podSample) targets() (targets []target) {
 	v.ofCgroup = v.ofCgroup && (!v.bare || len(v.containers) > 0)
 	if !v.bare {
@@ -98,7 +98,7 @@ func (v *podSample) targets() (targets []target) {
 	return targets
 }
 
-// take takes a pod's samples from the front, in the order of the targets, and returns the others.
+// take takes the pod's samples from the front of samples, in the order of the targets. It returns the rest.
 func (v *podSample) take(samples []sample) []sample {
 	if v.bare {
 		v.sandbox = zeroSample()
@@ -119,7 +119,7 @@ func (v *podSample) take(samples []sample) []sample {
 	return samples
 }
 
-// hasOwnParent reports whether the client put the pod in a cgroup of its own.
+// hasOwnParent reports whether the client put the pod into a cgroup of its own.
 func hasOwnParent(pod *state.Pod) bool {
 	parent := pod.Meta.Config.GetLinux().GetCgroupParent()
 	return parent != "" && path.Clean(parent) != "/"
@@ -163,7 +163,7 @@ func (c *Collector) podStats(ps podSample) *runtimeapi.PodSandboxStats {
 	}
 }
 
-// networkUsage returns nil when there is no interface.
+// networkUsage returns nil without an interface.
 func networkUsage(interfaces []netInterface) *runtimeapi.NetworkUsage {
 	if len(interfaces) == 0 {
 		return nil

@@ -53,7 +53,7 @@ func onlyPod(t *testing.T, n *node) *runtimeapi.PodSandboxStats {
 	return list[0]
 }
 
-// A pod without a cgroup of its own is the sum of what is in it.
+// A pod without a cgroup of its own is the sum of its containers.
 func TestPodsWithoutACgroupOfTheirOwn(t *testing.T) {
 	for name, parent := range map[string]string{"none": "", "root": "/", "another one": "/somewhere/else"} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestPodsWithoutACgroupOfTheirOwn(t *testing.T) {
 			if got := linux.Memory.UsageBytes.GetValue(); got != 10500000 {
 				t.Errorf("usage %d", got)
 			}
-			// The sandbox in testdata says more inactive cache than usage.
+			// The sandbox in testdata has more inactive cache than usage.
 			if got := linux.Memory.WorkingSetBytes.GetValue(); got != 9200000 {
 				t.Errorf("working set %d", got)
 			}
@@ -107,7 +107,7 @@ func TestPodsNetwork(t *testing.T) {
 	}
 }
 
-// What is unknown of one container is unknown of a pod that is a sum.
+// A value that is unknown for one container is unknown in a pod's sum.
 func TestPodsThatAreASumOfUnknowns(t *testing.T) {
 	for file, known := range map[string]func(*runtimeapi.LinuxPodSandboxStats) bool{
 		"cpuacct.usage":         func(l *runtimeapi.LinuxPodSandboxStats) bool { return l.Cpu != nil },
@@ -132,8 +132,8 @@ func TestPodsThatAreASumOfUnknowns(t *testing.T) {
 	}
 }
 
-// A pod whose sandbox does not run is left out, and zero where it was asked for.
-// What one uses that runs and cannot be read is unknown.
+// Lists leave out a pod whose sandbox does not run. On request by id, it uses 0. The usage of a running pod that cannot
+// be read is unknown.
 func TestPodsThatAreGone(t *testing.T) {
 	n := newTestNode(t, v1Cgroupfs)
 	must(t, os.RemoveAll(n.root))

@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taskStates are the states of tasks that /proc/PID/stat tells (proc(5)), in cAdvisor's words. cAdvisor's iowaiting is
-// not among them: it is part of uninterruptible.
+// taskStates are the states of tasks in /proc/PID/stat (proc(5)) with cAdvisor's names. cAdvisor's iowaiting is part of
+// uninterruptible.
 var taskStates = []string{"sleeping", "running", "stopped", "uninterruptible"}
 
-// processDetail counts what the processes of a container have open. What is nil is unknown.
+// processDetail counts the open files and tasks of a container's processes. Nil is unknown.
 type processDetail struct {
 	processes, descriptors, sockets *uint64
-	// tasks counts processes and their threads by their state.
+	// tasks counts processes and their threads by state.
 	tasks map[string]uint64
-	// maxOpenFiles is the soft limit of the first process, nil where it has none.
+	// maxOpenFiles is the soft limit of the first process, nil without one.
 	maxOpenFiles *uint64
 }
 
-// processDetail reads the processes of a container; pid is the first.
+// processDetail reads the processes of a container. pid is the first one.
 func (c *Collector) processDetail(g *cgroup, pid int) *processDetail {
 	r := c.readers.Get().(*reader)
 	defer c.readers.Put(r)
@@ -43,7 +43,7 @@ func (c *Collector) processDetail(g *cgroup, pid int) *processDetail {
 	return detail
 }
 
-// processDir is a directory of the cgroup that all processes are in.
+// processDir is the directory of a cgroup tree that has all processes.
 func (g *cgroup) processDir() string {
 	switch {
 	case g.v2:
@@ -55,8 +55,8 @@ func (g *cgroup) processDir() string {
 	}
 }
 
-// members returns the ids in a file such as cgroup.procs of a cgroup and of those
-// below, which a container may have made and may remove meanwhile.
+// members returns the ids in a file such as cgroup.procs of a cgroup and of its descendants. A container may make and
+// remove descendants meanwhile.
 func (g *cgroup) members(r *reader, file string) ([]string, error) {
 	var ids []string
 	err := walkMembers(r, g.processDir(), file, &ids)
@@ -79,14 +79,14 @@ func walkMembers(r *reader, dir, file string, ids *[]string) error {
 	}
 	for _, entry := range entries {
 		if entry.IsDir() {
-			_ = walkMembers(r, filepath.Join(dir, entry.Name()), file, ids) // gone, or one of threads alone
+			_ = walkMembers(r, filepath.Join(dir, entry.Name()), file, ids) // it is gone or threaded
 		}
 	}
 	return nil
 }
 
-// countTasks counts the tasks of a container by their state, nil where they
-// cannot be listed. Tasks that end meanwhile, and zombies, are not counted.
+// countTasks counts the tasks of a container by state. It returns nil if they cannot be listed. It does not count
+// zombies and tasks that end meanwhile.
 func (c *Collector) countTasks(r *reader, g *cgroup) map[string]uint64 {
 	file := "cgroup.threads"
 	if !g.v2 {
@@ -107,8 +107,8 @@ func (c *Collector) countTasks(r *reader, g *cgroup) map[string]uint64 {
 	return tasks
 }
 
-// parseTaskState finds the state of a task in a stat file of proc(5), behind the
-// name, which may hold anything; "" for one that has ended.
+// parseTaskState returns the state of a task from a stat file of proc(5), "" for an ended task. The state follows the
+// name, which may hold any character.
 func parseTaskState(content []byte) string {
 	end := bytes.LastIndexByte(content, ')')
 	if end < 0 || len(content) < end+3 {
@@ -128,8 +128,8 @@ func parseTaskState(content []byte) string {
 	}
 }
 
-// countDescriptors counts the open files of processes, which may end meanwhile.
-// If one cannot be read for another reason, the sum is unknown.
+// countDescriptors counts the open files of processes. It ignores a process that has ended. If one cannot be read for
+// another reason, the sum is unknown.
 func (d *processDetail) countDescriptors(proc string, pids []string) {
 	var descriptors, sockets uint64
 	for _, pid := range pids {
@@ -157,7 +157,7 @@ func readNames(dir string) ([]string, error) {
 	return handle.Readdirnames(-1)
 }
 
-// parseOpenFiles finds the soft limit of open files in a limits file of proc(5).
+// parseOpenFiles returns the soft limit of open files from a limits file of proc(5).
 func parseOpenFiles(content []byte) *uint64 {
 	for line := range lines(content) {
 		rest, ok := bytes.CutPrefix(line, []byte("Max open files"))

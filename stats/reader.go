@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// firstBuffer holds every file of an ordinary cgroup at once.
+	// firstBuffer is the initial size of the buffer in bytes. It holds every file of an ordinary cgroup.
 	firstBuffer = 8 << 10
-	// maxFile bounds what is read of one file, in bytes: the kernel's files are far shorter.
+	// maxFile is the largest number of bytes read of one file. The kernel's files are far shorter.
 	maxFile = 4 << 20
 )
 
-// reader reads small files of the kernel into one buffer that is used again
-// and again. Its zero value is ready; it must not be used concurrently.
+// reader reads small files of the kernel into one reused buffer. Its zero value is ready. It is not safe for concurrent
+// use.
 //
-// It makes the system calls itself: an os.File would register each file with
-// the poller, which costs more than to read it.
+// It makes the system calls itself: an os.File would register each file with the poller, which costs more than reading
+// it.
 type reader struct {
 	buffer []byte
 }

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// testdata/v2node is the tree of a node with cgroup v2 and systemd, as kubelet, engine and kernel make it, with three
-// pods that differ in what their kernel and their slices have:
+// testdata/v2node.txtar is the tree of a node with cgroup v2 and systemd, as kubelet, engine and kernel make it. Its
+// three pods differ in what their kernel and their slices have:
 //
 //	burstable   Linux 6.8: limits, a throttled container, pressure, a swapped container, several disks
 //	besteffort  Linux 5.15 without psi: fewer lines, and disks that were not used are on the lines of others; its
@@ -23,10 +24,10 @@ import (
 //	guaranteed  slices that hand down cpu and memory alone, and a container of two processes
 type v2Pod struct {
 	name, slice string
-	// sandbox and container are what the engine's ids repeat, and the processes by which both are found.
+	// sandbox and container are the letters that the ids repeat. sandboxPID and containerPID are their processes.
 	sandbox, container       string
 	sandboxPID, containerPID int
-	// below is where the container's process is, in its own cgroup.
+	// below is the path of the container's process below the container's cgroup.
 	below string
 }
 
@@ -40,18 +41,23 @@ func (p v2Pod) scope(id string) string {
 	return p.slice + "/docker-" + strings.Repeat(id, 64) + ".scope"
 }
 
-// cgroupView is how a process sees the node's tree: what its mount shows (the root that proc names), and where its
-// cgroup namespace says that cgroups are.
+// cgroupView is the view of a process on the node's tree: the root of its mount, and the prefix of paths in its cgroup
+// namespace.
 type cgroupView struct{ root, prefix string }
 
-// wholeNode is what the node itself sees.
+// wholeNode is the view of the node itself.
 var wholeNode = cgroupView{"/", ""}
 
 func newV2Node(t *testing.T, view cgroupView) *node {
 	t.Helper()
 	dir := t.TempDir()
 	n := &node{root: filepath.Join(dir, "cgroup"), proc: filepath.Join(dir, "proc"), cache: state.New(state.Options{})}
-	must(t, os.CopyFS(n.root, os.DirFS(filepath.Join("testdata", "v2node"))))
+	unpack(t, "v2node", n.root)
+	unended := filepath.Join(n.root, v2Pods[1].scope(v2Pods[1].sandbox), "io.stat")
+	content, err := os.ReadFile(unended)
+	must(t, err)
+	content = bytes.TrimSuffix(content, []byte("\n")) // an archive ends every file with a newline
+	must(t, os.WriteFile(unended, content, 0o644))
 	shown := n.root
 	if !strings.HasPrefix(view.root, "/..") {
 		shown = filepath.Join(n.root, view.root) // the mount begins at that cgroup
@@ -62,7 +68,6 @@ func newV2Node(t *testing.T, view cgroupView) *node {
 		n.write(t, strconv.Itoa(pod.containerPID)+"/cgroup", "0::"+view.prefix+pod.scope(pod.container)+pod.below+"\n")
 		pod.put(n.cache)
 	}
-	var err error
 	n.Collector, err = New(Options{procDir: n.proc})
 	must(t, err)
 	n.pageSizes = []string{"2MB", "1GB"}
@@ -73,7 +78,7 @@ func newV2Node(t *testing.T, view cgroupView) *node {
 	return n
 }
 
-// put tells the cache of the pod and its container.
+// put publishes the pod and its container.
 func (p v2Pod) put(cache *state.Cache) {
 	cache.PutPod(state.Pod{
 		ID: strings.Repeat(p.sandbox, 64),
@@ -108,7 +113,7 @@ func TestMetricsOfAV2Node(t *testing.T) {
 	newV2Node(t, wholeNode).compareExposition(t, "metrics-v2node.txt")
 }
 
-// The stats RPCs of the same pods: what a slice does not account is unknown, of the pod and of its container.
+// The stats RPCs for the same pods. A stat that a slice does not account is unknown for its pod and its container.
 func TestStatsOfAV2Node(t *testing.T) {
 	pods := newV2Node(t, wholeNode).v2Stats(t)
 	if len(pods) != len(v2Pods) {
@@ -145,7 +150,7 @@ func TestStatsOfAV2Node(t *testing.T) {
 	}
 }
 
-// describe tells what is known, in a line.
+// describe formats the known values in one line.
 func describe(cpu *runtimeapi.CpuUsage, memory *runtimeapi.MemoryUsage, swap *runtimeapi.SwapUsage, processes *runtimeapi.ProcessUsage, io *runtimeapi.IoUsage) string {
 	text := fmt.Sprintf("cpu %d memory %d working set %d", cpu.UsageCoreNanoSeconds.GetValue(), memory.UsageBytes.GetValue(), memory.WorkingSetBytes.GetValue())
 	if memory.AvailableBytes != nil {
@@ -163,7 +168,7 @@ func describe(cpu *runtimeapi.CpuUsage, memory *runtimeapi.MemoryUsage, swap *ru
 	return text
 }
 
-// A server in a container sees the node's tree in other places, and the same figures wherever it sees the pods at all.
+// A server in a container sees the node's tree in other places. Its stats are the same if it sees the pods at all.
 func TestStatsFromACgroupNamespace(t *testing.T) {
 	want := newV2Node(t, wholeNode).v2Stats(t)
 	for name, test := range map[string]struct {
@@ -195,7 +200,7 @@ func TestStatsFromACgroupNamespace(t *testing.T) {
 	}
 }
 
-// The engine names cgroups from the node's root, whatever the server's namespace calls them.
+// The engine names cgroups from the node's root, in any cgroup namespace of the server.
 func TestEnginesPathsFromACgroupNamespace(t *testing.T) {
 	pod := v2Pods[0]
 	slice := filepath.Base(pod.slice)

@@ -9,63 +9,54 @@ import (
 
 	"github.com/containerd/log"
 
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/state"
 )
 
-const (
-	// countEvery is the shortest pause between two counts of a layer, countRest how many times longer than a count it
-	// is, countOldest where that ends, and countShare how many times longer it is in any case: counting a million files
-	// must not keep the disk busy all day.
-	countEvery  = 10 * time.Second
-	countRest   = 50
-	countOldest = 4 * time.Minute
-	countShare  = 3
-	// countWorkers count at the same time, so that one huge layer does not hold up all others.
-	countWorkers = 2
-)
+// countWorkers is the number of layers that are counted at the same time, so that one huge layer does not hold up all
+// others.
+const countWorkers = 2
 
-// pauseAfter returns how long a layer is left alone after a count. There is no limit to the count itself: one that a
-// deadline ends is for nothing, and the next one would take as long.
-func pauseAfter(took time.Duration) time.Duration {
-	return max(countEvery, min(countRest*took, countOldest), countShare*took)
-}
+// countPace spaces the counts of one layer, because counting a million files must not keep the disk busy all day. A
+// count has no deadline: a retry after an interrupted count would take as long.
+var countPace = pace.Pace{Shortest: 10 * time.Second, Longest: 4 * time.Minute}
 
 // layerUsage is one count of a container's writable layer.
 type layerUsage struct {
 	diskUsage
 	taken time.Time
-	// mountpoint stands for the filesystem: the engine's data directory, or that of the snapshotter, as in ImageFsInfo.
+	// mountpoint identifies the filesystem as in ImageFsInfo: the data directory of the engine or of the snapshotter.
 	mountpoint string
 	filesystem filesystem
 }
 
-// layer is what is remembered of a container's writable layer.
+// layer is the state of a container's writable layer.
 type layer struct {
-	// upper is its directory, empty until it is known.
+	// upper is the layer's directory, empty until it is known.
 	upper string
 	pid   int
 	last  *layerUsage
-	// due is when last is too old, and queued says that a count is to come.
+	// due is when last is too old. queued says that a count is scheduled.
 	due    time.Time
 	queued bool
 }
 
-// layerMeter counts what containers have written, few layers at a time, in the
-// background and only when somebody asks. It is safe for concurrent use.
+// layerMeter counts writable layers in the background, few at a time, and only on request. It is safe for concurrent
+// use.
 type layerMeter struct {
 	proc   string
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	// walk counts a directory: countDir, but for tests.
+	// walk counts a directory. It is countDir, except in tests.
 	walk func(ctx context.Context, dir string) (diskUsage, error)
 
 	mu     sync.Mutex
 	layers map[string]*layer
 	queue  []string
-	// counting is how many goroutines work on the queue.
+	// counting is the number of goroutines that work on the queue.
 	counting int
-	// uncounted are the filesystems of layers that cannot be counted, each said once.
+	// uncounted are filesystems whose layers cannot be counted. Each is logged once.
 	uncounted map[string]bool
 }
 
@@ -74,7 +65,7 @@ func newLayerMeter(proc string) *layerMeter {
 	return &layerMeter{proc: proc, ctx: ctx, cancel: cancel, walk: countDir, layers: map[string]*layer{}, uncounted: map[string]bool{}}
 }
 
-// close ends a count under way and waits for its end.
+// close ends a count under way and waits for it.
 func (m *layerMeter) close() {
 	m.mu.Lock()
 	m.cancel()
@@ -82,8 +73,8 @@ func (m *layerMeter) close() {
 	m.work.Wait()
 }
 
-// get returns the last count of a container's layer, and has it counted again when that is too old. It never waits for
-// the disk. It is false before the first count, and where the layer cannot be told from the image.
+// get returns the last count of a container's layer, and schedules another count if it is too old. It never waits for
+// the disk. It returns false before the first count, and if the layer has no directory of its own.
 func (m *layerMeter) get(container *state.Container) (layerUsage, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,7 +98,7 @@ func (m *layerMeter) get(container *state.Container) (layerUsage, bool) {
 	return *l.last, true
 }
 
-// forget drops the layers of containers that exist no more.
+// forget drops the layers of containers that no longer exist.
 func (m *layerMeter) forget(exists func(id string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,8 +128,8 @@ func (m *layerMeter) count() {
 	}
 }
 
-// find finds the directory of the writable layer of a running container by its
-// mounts, and says once of each kind of filesystem that it has none.
+// find finds the directory of a running container's writable layer among its mounts. It logs each filesystem without
+// such a directory once.
 func (m *layerMeter) find(pid int) string {
 	upper, filesystem := upperOf(m.proc, pid)
 	if upper != "" || filesystem == "" {
@@ -148,19 +139,21 @@ func (m *layerMeter) find(pid int) string {
 	defer m.mu.Unlock()
 	if !m.uncounted[filesystem] {
 		m.uncounted[filesystem] = true
-		log.G(m.ctx).WithField("filesystem", filesystem).Warn("the storage driver keeps what containers write in no directory of its own, " +
-			"writable layers are not counted and no limit of ephemeral storage applies to them")
+		log.G(m.ctx).WithField("filesystem", filesystem).Warn("the storage driver has no directory of its own for " +
+			"what containers write: " +
+			"writable layers are not counted, and no limit of ephemeral storage applies to them")
 	}
 	return ""
 }
 
-// pop takes the next layer from the queue; false when it is empty, or the meter is closed, and the goroutine must end.
+// pop takes the next layer from the queue. It returns false if the queue is empty or the meter is closed. The goroutine
+// must end then.
 func (m *layerMeter) pop() (id, upper string, pid int, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for len(m.queue) > 0 && m.ctx.Err() == nil {
 		id, m.queue = m.queue[0], m.queue[1:]
-		if l := m.layers[id]; l != nil { // not forgotten meanwhile
+		if l := m.layers[id]; l != nil { // unless it was forgotten meanwhile
 			return id, l.upper, l.pid, true
 		}
 	}
@@ -176,13 +169,13 @@ func (m *layerMeter) done(id, upper string, usage *layerUsage, took time.Duratio
 		return
 	}
 	l.upper, l.queued = upper, false
-	l.due = time.Now().Add(pauseAfter(took))
+	l.due = time.Now().Add(countPace.After(took))
 	if usage != nil {
 		l.last = usage
 	}
 }
 
-// measure counts one layer; nil without an error when there is no directory.
+// measure counts one layer. It returns nil without an error if there is no directory.
 func (m *layerMeter) measure(upper string) (*layerUsage, error) {
 	if upper == "" {
 		return nil, nil
@@ -198,10 +191,8 @@ func (m *layerMeter) measure(upper string) (*layerUsage, error) {
 	return &layerUsage{diskUsage: usage, taken: time.Now(), mountpoint: dataDir(upper), filesystem: fs}, nil
 }
 
-// dataDir is the directory that the layers' filesystem is named by. Every
-// driver with writable layers in directories keeps them three levels below it:
-// DRIVER/LAYER/diff in the engine's data directory, snapshots/NUMBER/fs in a
-// snapshotter's.
+// dataDir is the directory that names the layers' filesystem. Every driver with writable layers in directories keeps
+// them three levels below it: DRIVER/LAYER/diff in the engine's data directory, snapshots/NUMBER/fs in a snapshotter's.
 func dataDir(upper string) string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(upper)))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// newLayer makes a writable layer with 40 KiB in 4 inodes: the directory, one
-// below, a file with two names and an empty one.
+// newLayer makes a writable layer with 40 KiB in 4 inodes: the directory, one below, a file with two names and an empty
+// one.
 func newLayer(t *testing.T) (root, upper string) {
 	t.Helper()
 	root = t.TempDir()
@@ -49,8 +49,8 @@ func TestCountDir(t *testing.T) {
 	}
 }
 
-// The first answer has no count, because nobody waits for it; a later one has,
-// and it is not counted again before it is old.
+// The first answer has no count, because the call does not wait for it. A later answer has one. The layer is not
+// counted again before the count is old.
 func TestWritableLayer(t *testing.T) {
 	n := newTestNode(t, v1Cgroupfs)
 	root, upper := newLayer(t)
@@ -95,7 +95,7 @@ func TestWritableLayer(t *testing.T) {
 	}
 }
 
-// Where the engine does not tell the directory, the mounts of a running container do.
+// If the engine does not report the directory, it comes from the mounts of the running container.
 func TestWritableLayerFromTheMounts(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
 	root, upper := newLayer(t)
@@ -107,7 +107,7 @@ func TestWritableLayerFromTheMounts(t *testing.T) {
 	}
 }
 
-func TestWritableLayerThatNobodyTells(t *testing.T) {
+func TestWritableLayerWithoutADirectory(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
 	for range 2 {
 		if layer := n.containers(t)[0].WritableLayer; layer != nil {
@@ -117,8 +117,7 @@ func TestWritableLayerThatNobodyTells(t *testing.T) {
 	}
 }
 
-// A storage driver without a directory of what a container has written has no
-// count, not one of the image, and the log says so once.
+// A layer without a directory of its own has no count, not the count of the image. The log says so once.
 func TestWritableLayerOfOtherStorageDrivers(t *testing.T) {
 	for driver, mount := range map[string]string{
 		"vfs":   "1 2 8:1 /var/lib/docker/vfs/dir/0123 / rw - ext4 /dev/sda1 rw\n",
@@ -148,7 +147,7 @@ func TestWritableLayerOfOtherStorageDrivers(t *testing.T) {
 	}
 }
 
-// However many containers there are, few goroutines count, and they end.
+// Few goroutines count any number of containers, and they end.
 func TestLayersAreCountedByFew(t *testing.T) {
 	_, upper := newLayer(t)
 	m := newLayerMeter("/proc")
@@ -172,7 +171,7 @@ func TestLayersAreCountedByFew(t *testing.T) {
 	}
 }
 
-// A layer that takes minutes to count is counted, and again before long.
+// A layer that takes minutes to count is counted, and counted again later.
 func TestHugeLayerIsCounted(t *testing.T) {
 	for _, takes := range []time.Duration{time.Second, 7 * time.Second, 25 * time.Minute} {
 		t.Run(takes.String(), func(t *testing.T) {
@@ -201,7 +200,7 @@ func TestHugeLayerIsCounted(t *testing.T) {
 	}
 }
 
-// slowWalk takes its time, and ends with its context as a walk does.
+// slowWalk takes a long time, and ends with its context like a real walk.
 func slowWalk(takes time.Duration) func(context.Context, string) (diskUsage, error) {
 	return func(ctx context.Context, _ string) (diskUsage, error) {
 		select {
@@ -213,7 +212,7 @@ func slowWalk(takes time.Duration) func(context.Context, string) (diskUsage, err
 	}
 }
 
-// One layer that takes long does not keep the others from being counted.
+// One slow layer does not delay the counts of the others.
 func TestHugeLayerKeepsNoOtherWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newLayerMeter("/proc")

@@ -8,7 +8,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// bindAddress resolves host:port and refuses to serve in the clear where other machines can listen in.
+// bindAddress resolves host:port. It refuses plain HTTP on an address that other machines can reach.
 func bindAddress(opts Options) (*net.TCPAddr, error) {
 	address, err := net.ResolveTCPAddr("tcp", opts.Address)
 	if err != nil {
@@ -21,8 +21,8 @@ func bindAddress(opts Options) (*net.TCPAddr, error) {
 	return address, nil
 }
 
-// baseURL is what the URLs begin with. The kubelet that uses them is on this
-// machine, so one that is bound to all addresses is reached on loopback.
+// baseURL is the beginning of the URLs. The kubelet is on this machine, so it reaches a server on all addresses through
+// loopback.
 func baseURL(bound *net.TCPAddr, encrypted bool) *url.URL {
 	reached := *bound
 	if bound.IP.IsUnspecified() {

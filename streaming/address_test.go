@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestBindAddress(t *testing.T) {
@@ -47,9 +49,7 @@ func TestBaseURL(t *testing.T) {
 	}
 	for _, tt := range tests {
 		bound, err := net.ResolveTCPAddr("tcp", tt.bound)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if got := baseURL(bound, tt.encrypted).String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.bound, got, tt.want)
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// tlsConfig returns nil without a certificate. The files are read now, so that bad ones are found at the start, and
-// again for each connection, so that renewed ones count from the next on.
+// tlsConfig returns nil without a certificate. It reads the files now, so that invalid ones fail the start. It reads
+// them again for each connection, so that renewed ones take effect.
 func tlsConfig(certFile, keyFile string) (*tls.Config, error) {
 	if certFile == "" && keyFile == "" {
 		return nil, nil

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// lookPeriod is how often a connection is looked at while a session lasts.
+	// lookPeriod is the time between two checks of a session's connection.
 	lookPeriod = 2 * time.Second
-	// lingerTime is how long a client may take to read the end of its session and to hang up.
+	// lingerTime is the time that a client has to read the end of its session and to hang up.
 	lingerTime = 5 * time.Second
 )
 
-// listener hands out connections that notice when their client is gone, at most limit at a time. A connection beyond
-// the limit is closed at once: any process of the node can open one, and the descriptors are the whole server's.
+// listener accepts at most limit connections at a time, which notice that their client is gone. It closes a connection
+// beyond the limit at once: any process of the node can open one, and the whole server shares the descriptors.
 type listener struct {
 	*net.TCPListener
 	idle  time.Duration
@@ -48,27 +48,27 @@ func (l *listener) Accept() (net.Conn, error) {
 // client is the connection of a client.
 type client struct {
 	*net.TCPConn
-	// closed gives the connection's place in the listener free.
+	// closed releases the connection's place in the listener.
 	closed func()
-	// idle is how long a write may wait for the client to read.
+	// idle bounds a write's wait for the client to read.
 	idle time.Duration
-	// ctx ends when the client is gone or the server ends.
+	// ctx ends when the client is gone or the server closes.
 	ctx  context.Context
 	gone context.CancelFunc
-	// upgraded says that the connection carries a session's streams, and HTTP no more, until it is closed.
+	// upgraded says that the connection has left HTTP for a session's streams.
 	upgraded atomic.Bool
-	// ending says that the server has written all and waits for the client to hang up.
+	// ending says that the server has written everything and waits for the client to hang up.
 	ending atomic.Bool
 	// reading counts the reads under way.
 	reading atomic.Int32
-	// writing is when the write under way began, nil without one.
+	// writing is the start of the write under way, nil without one.
 	writing atomic.Pointer[time.Time]
 }
 
 type clientKey struct{}
 
-// withClient returns the context of the requests on a connection. It is an
-// http.Server's ConnContext, which is called before anything is read.
+// withClient returns the context of the requests on a connection. It is an http.Server's ConnContext, which runs before
+// the first read.
 func withClient(ctx context.Context, conn net.Conn) context.Context {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()
@@ -86,8 +86,7 @@ func clientOf(ctx context.Context) (*client, bool) {
 	return c, ok
 }
 
-// Read notices the end of the connection. A deadline says nothing about it:
-// net/http uses them to interrupt reads.
+// Read notices the end of the connection. It ignores deadlines, because net/http uses them to interrupt reads.
 func (c *client) Read(p []byte) (int, error) {
 	c.reading.Add(1)
 	defer c.reading.Add(-1)
@@ -99,7 +98,7 @@ func (c *client) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write remembers when it began. There is one at a time.
+// Write records its start. There is one write at a time.
 func (c *client) Write(p []byte) (int, error) {
 	now := time.Now()
 	c.writing.Store(&now)
@@ -107,14 +106,14 @@ func (c *client) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// stuck reports whether the client has read nothing for too long. SPDY's own idle timeout waits for the write, too.
+// stuck reports whether the client has not read for too long. SPDY's own idle timeout waits for the write, too.
 func (c *client) stuck() bool {
 	began := c.writing.Load()
 	return began != nil && time.Since(*began) >= c.idle
 }
 
-// Close ends the connection. The client of a session gets everything that was written before: where input lies unread,
-// or still comes, the kernel would throw away what is on its way to the client.
+// Close ends the connection. For a session it first lets the client read everything: with unread or further input, the
+// kernel would discard the data on its way to the client.
 func (c *client) Close() error {
 	if c.upgraded.Swap(false) {
 		c.linger()
@@ -122,7 +121,7 @@ func (c *client) Close() error {
 	return c.hangUp()
 }
 
-// linger waits until the client hangs up, the server ends or the time is over.
+// linger waits until the client hangs up, the server closes or lingerTime is over.
 func (c *client) linger() {
 	c.ending.Store(true)
 	if c.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
@@ -130,7 +129,7 @@ func (c *client) linger() {
 	}
 }
 
-// hangUp ends the connection at once, and whatever waits for it.
+// hangUp closes the connection at once and ends all waits for it.
 func (c *client) hangUp() error {
 	c.leave()
 	defer c.closed()
@@ -143,8 +142,8 @@ func (c *client) leave() {
 	}
 }
 
-// guard closes the connection when its context ends or its client is gone or
-// stuck, until release is called, which waits for the guard.
+// guard closes the connection when its context ends, or its client is gone or stuck. release ends the guard and waits
+// for it.
 func (c *client) guard() (release func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -159,7 +158,8 @@ func (c *client) guard() (release func()) {
 				_ = c.hangUp()
 				return
 			case <-look.C:
-				if c.stuck() || !c.present() && !c.ending.Load() { // in this order: linger makes it look absent
+				// In this order: during linger the client looks absent.
+				if c.stuck() || !c.present() && !c.ending.Load() {
 					_ = c.hangUp()
 					return
 				}
@@ -172,7 +172,8 @@ func (c *client) guard() (release func()) {
 	}
 }
 
-// present reports whether the client is still there, as far as can be told. No client closes its own direction early.
+// present reports whether the client is still there, as far as the kernel shows. No client closes its own direction
+// early.
 func (c *client) present() bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -186,9 +187,9 @@ func (c *client) present() bool {
 	if err != nil || !open {
 		return false
 	}
-	// While nothing is read, what the client has sent fills the buffers, and the word that it has closed waits behind
-	// that. The kernel knows its end of the connection if it is on this machine, as the kubelet is. Another's ends by
-	// itself when the client's kernel gives up, after some minutes.
+	// While the server does not read, unread input fills the buffers, and the client's end of the connection waits
+	// behind it. The kernel knows the state of a client on this machine, as the kubelet is. For another machine, the
+	// connection ends after some minutes when the client's kernel gives up.
 	if c.reading.Load() > 0 {
 		return true
 	}

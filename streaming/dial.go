@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialTimeout bounds each attempt to reach a port, which loopback answers at once unless the listener's queue is full.
+// dialTimeout bounds each attempt to reach a port. Loopback answers at once unless the listener's queue is full.
 const dialTimeout = 10 * time.Second
 
 // dial connects to a port on the loopback of the network: 127.0.0.1, then ::1.
@@ -28,8 +28,8 @@ func dial(ctx context.Context, network Network, port uint16) (*net.TCPConn, erro
 	return nil, fmt.Errorf("%w; %w", err, err6)
 }
 
-// dialAddress connects to an address of the network. Only making the socket needs a thread inside of the network. The
-// socket connects on any thread, so that ports that do not answer hold none.
+// dialAddress connects to an address of the network. Only the creation of the socket needs a thread in the network. The
+// socket connects on any thread, so ports that do not answer hold no thread.
 func dialAddress(ctx context.Context, network Network, to netip.AddrPort) (*net.TCPConn, error) {
 	family, address := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
 	if to.Addr().Is4() {
@@ -48,7 +48,7 @@ func dialAddress(ctx context.Context, network Network, to netip.AddrPort) (*net.
 	return conn, nil
 }
 
-// openSocket makes a TCP socket in the network. A socket stays in the network of the thread that made it.
+// openSocket creates a TCP socket in the network. A socket stays in the network of its first thread.
 func openSocket(ctx context.Context, network Network, family int) (fd int, err error) {
 	open := func() (err error) {
 		fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
@@ -62,7 +62,7 @@ func openSocket(ctx context.Context, network Network, family int) (fd int, err e
 	return fd, err
 }
 
-// connectSocket connects a socket that does not block, and owns it. It waits in the Go runtime's poller.
+// connectSocket connects a non-blocking socket, which it owns. It waits in the Go runtime's poller.
 func connectSocket(ctx context.Context, fd int, to unix.Sockaddr) (*net.TCPConn, error) {
 	begun := unix.Connect(fd, to)
 	file := os.NewFile(uintptr(fd), "socket")
@@ -95,7 +95,7 @@ func connectSocket(ctx context.Context, fd int, to unix.Sockaddr) (*net.TCPConn,
 	return conn.(*net.TCPConn), nil
 }
 
-// connected reports whether an attempt to connect has ended, and how. The poller may ask before.
+// connected reports whether an attempt to connect has ended, and its error. The poller may call it earlier.
 func connected(fd int) (ended bool, err error) {
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	switch {

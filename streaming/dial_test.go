@@ -12,26 +12,20 @@ import (
 	"github.com/moby/spdystream/spdy"
 	"golang.org/x/sys/unix"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // fullPort returns a port on loopback that answers no connection, as its listener takes none and its queue is full.
 func fullPort(t *testing.T) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	testutil.Must(t, unix.Listen(fd, 0))
 	name, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	port := name.(*unix.SockaddrInet4).Port
 	for range 3 {
 		conn, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", port), 200*time.Millisecond)
@@ -47,9 +41,7 @@ func fullPort(t *testing.T) int {
 func threads(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return len(all)
 }
 

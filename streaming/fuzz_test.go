@@ -13,10 +13,12 @@ import (
 
 	"github.com/moby/spdystream/spdy"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// FuzzRequests sends the server's port anything, with a valid token in the place of TOKEN: it answers or hangs up, and
-// goes on.
+// FuzzRequests sends any bytes to the server's port, with a valid token instead of TOKEN. The server answers or hangs
+// up, and serves the next request.
 func FuzzRequests(f *testing.F) {
 	f.Add([]byte("GET /exec/TOKEN HTTP/1.1\r\nHost: x\r\n\r\n"))
 	f.Add([]byte("POST /exec/TOKEN HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n\x80\x03\x00\x01\x00\x00\x00\x0a\x00\x00\x00\x01"))
@@ -30,9 +32,7 @@ func FuzzRequests(f *testing.F) {
 			return 0, ctx.Err()
 		}},
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.Must(f, err)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve() }()
 	f.Cleanup(func() {
@@ -47,18 +47,12 @@ func FuzzRequests(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		rawURL, err := s.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: containerID, Cmd: []string{"c"}, Stdin: true, Stdout: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		u, err := url.Parse(rawURL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		token := strings.TrimPrefix(u.Path, "/exec/")
 		conn, err := net.Dial("tcp", u.Host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		defer conn.Close()
 		_, _ = conn.Write([]byte(strings.ReplaceAll(string(sent), "TOKEN", token)))
 		_ = conn.(*net.TCPConn).CloseWrite()
@@ -71,16 +65,14 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzFrames reads anything as spdystream does: what it takes for data frames are of bounded size, as frameReader and
-// spdystream take the same bytes for a frame.
+// FuzzFrames reads any bytes like spdystream. Its data frames are of bounded size, because frameReader and spdystream
+// agree on the frames.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0x80, 3, 0, 1, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{0, 0, 0, 1, 1, 0, 0, 2, 'a', 'b'})
 	var wire bytes.Buffer
 	to, err := spdy.NewFramer(&wire, nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.Must(f, err)
 	for _, frame := range []spdy.Frame{
 		&spdy.SynStreamFrame{StreamId: 1, Headers: http.Header{"Streamtype": {"stdin"}}},
 		&spdy.SynReplyFrame{StreamId: 1, Headers: http.Header{"A": {"b"}}},
@@ -91,17 +83,13 @@ func FuzzFrames(f *testing.F) {
 		&spdy.RstStreamFrame{StreamId: 1, Status: spdy.Cancel},
 		&spdy.GoAwayFrame{},
 	} {
-		if err := to.WriteFrame(frame); err != nil {
-			f.Fatal(err)
-		}
+		testutil.Must(f, to.WriteFrame(frame))
 	}
 	f.Add(wire.Bytes())
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		reader := &frameReader{from: bytes.NewReader(append(sent, make([]byte, maxDataFrame+1)...)), next: 1}
 		from, err := spdy.NewFramer(nil, reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		for {
 			frame, err := from.ReadFrame()
 			if err != nil {

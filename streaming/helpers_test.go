@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The library reports each error that it tells a client.
+	// The library logs each error that it sends to a client.
 	klog.SetLogger(logr.Discard())
 	logrus.SetOutput(io.Discard)
 	os.Exit(m.Run())
@@ -77,9 +77,7 @@ func serve(t *testing.T, opts Options) *Server {
 		opts.Address = "127.0.0.1:0"
 	}
 	s, err := Listen(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve() }()
 	t.Cleanup(func() {
@@ -103,9 +101,7 @@ func execURL(t *testing.T, s *Server, req *runtimeapi.ExecRequest) string {
 		req.Cmd = []string{"command"}
 	}
 	url, err := s.Exec(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return url
 }
 
@@ -113,40 +109,37 @@ func execURL(t *testing.T, s *Server, req *runtimeapi.ExecRequest) string {
 func connect(t *testing.T, rawURL string) net.Conn {
 	t.Helper()
 	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	conn, err := net.Dial("tcp", u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 
-// dialSPDY upgrades a connection to SPDY.
-func dialSPDY(t *testing.T, url, protocol string) (httpstream.Connection, net.Conn) {
+// upgradeToSPDY opens a connection to the server of a URL and upgrades it to SPDY.
+func upgradeToSPDY(t *testing.T, url, protocol string) net.Conn {
 	t.Helper()
 	conn := connect(t, url)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	req.Header.Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
 	req.Header.Set(httpstream.HeaderUpgrade, spdy.HeaderSpdy31)
 	req.Header.Set(httpstream.HeaderProtocolVersion, protocol)
-	if err := req.Write(conn); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, req.Write(conn))
 	// The server says nothing more before the client does.
 	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("%s: %v, %v", url, resp, err)
 	}
+	return conn
+}
+
+// dialSPDY opens an SPDY connection of the library.
+func dialSPDY(t *testing.T, url, protocol string) (httpstream.Connection, net.Conn) {
+	t.Helper()
+	conn := upgradeToSPDY(t, url, protocol)
 	upgraded, err := spdy.NewClientConnection(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return upgraded, conn
 }
 
@@ -229,15 +222,11 @@ func openWebSocket(t *testing.T, url string, asked remotecommand.Options) *termi
 func dialWebSocket(t *testing.T, url string, protocols ...string) (*websocket.Conn, net.Conn) {
 	t.Helper()
 	config, err := websocket.NewConfig("ws"+strings.TrimPrefix(url, "http"), "http://localhost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	config.Protocol = protocols
 	conn := connect(t, url)
 	ws, err := websocket.NewClient(config, conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return ws, conn
 }
 
@@ -258,7 +247,7 @@ func newTerminal(t *testing.T) *terminal {
 	return &terminal{t: t, stdout: &testutil.Buffer{}, stderr: &testutil.Buffer{}, status: &testutil.Buffer{}, ended: make(chan struct{})}
 }
 
-// finish waits for the end and returns the result that the server told.
+// finish waits for the end and returns the server's result.
 func (c *terminal) finish() result {
 	c.t.Helper()
 	select {

@@ -89,9 +89,7 @@ func TestStreamsOfASessionAreBounded(t *testing.T) {
 	opened, refused := 0, 0
 	for opened+refused < maxForwardStreams+1 {
 		frame, err := c.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if _, ok := frame.(*spdy.RstStreamFrame); ok {
 			refused++
 		} else {
@@ -146,16 +144,12 @@ func TestHugeHeadersOfAStreamTakeLittleMemory(t *testing.T) {
 	var packed bytes.Buffer
 	c := openRawSPDY(t, forwardURL(t, s), portforward.ProtocolV1Name)
 	framer, err := spdy.NewFramer(&packed, &packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	frame := &spdy.SynStreamFrame{StreamId: 1, Headers: http.Header{}}
 	for i := range 100 {
 		frame.Headers.Set(fmt.Sprint("h", i), strings.Repeat("a", 1<<20))
 	}
-	if err := framer.WriteFrame(frame); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, framer.WriteFrame(frame))
 	frame = nil
 	var stats runtime.MemStats
 	runtime.GC()

@@ -23,7 +23,7 @@ func TestSessionsAreCounted(t *testing.T) {
 			return maps.Equal(s.Sessions(), map[string]int{kindExec: exec, kindAttach: 0, kindPortForward: 0})
 		}
 	}
-	testutil.Until(t, "nobody is counted", counted(0))
+	testutil.Until(t, "no session is counted", counted(0))
 	asked := remotecommand.Options{Stdout: true}
 	first := openSPDY(t, execURL(t, s, request(asked)), asked)
 	second := openWebSocket(t, execURL(t, s, request(asked)), asked)
@@ -34,5 +34,5 @@ func TestSessionsAreCounted(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	testutil.Until(t, "nobody is counted any more", counted(0))
+	testutil.Until(t, "no session is counted any more", counted(0))
 }

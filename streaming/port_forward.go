@@ -13,9 +13,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// PortForward returns the URL at which ports of the pod will be reached. SPDY clients name the port with each
-// connection, and may name any; the ports of the request count for those that speak the older WebSocket protocol. It
-// fails as Exec does.
+// PortForward returns the URL for connections to the pod's ports. SPDY clients name any port with each connection.
+// Clients of the older WebSocket protocol get the ports of the request. It fails like Exec.
 func (s *Server) PortForward(ctx context.Context, req *runtimeapi.PortForwardRequest) (string, error) {
 	for _, port := range req.GetPort() {
 		if port < 1 || port > 65535 {
@@ -26,7 +25,7 @@ func (s *Server) PortForward(ctx context.Context, req *runtimeapi.PortForwardReq
 	return s.url(ctx, kindPortForward, f.serve)
 }
 
-// forward is a pod whose ports a client will reach.
+// forward is a pod with ports for a client.
 type forward struct {
 	server    *Server
 	sandboxID string
@@ -52,7 +51,7 @@ type forwarder struct {
 	session *session
 }
 
-// PortForward implements portforward.PortForwarder, which passes no context that ends with the client.
+// PortForward implements portforward.PortForwarder, which has no context that ends with the client.
 func (f forwarder) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	f.session.work.Add(1)
 	defer f.session.work.Done()

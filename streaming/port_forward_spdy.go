@@ -17,8 +17,8 @@ import (
 // maxForwardStreams bounds the streams of one port-forward session. A forwarded connection has two.
 const maxForwardStreams = 2000
 
-// serveSPDY forwards connections, of which each has a stream for its data and one for an error, until the client ends
-// the session.
+// serveSPDY forwards connections until the client ends the session. Each has a stream for its data and one for an
+// error.
 func (f forwarder) serveSPDY(w http.ResponseWriter, r *http.Request) {
 	conn, ok := upgradeSPDY(w, r, portforward.SupportedProtocols, maxForwardStreams)
 	if !ok {
@@ -41,7 +41,7 @@ type pairs struct {
 	conn *spdyConn
 
 	mu sync.Mutex
-	// halves are the streams whose other one is missing, by the client's name for the connection.
+	// halves are streams without their second one, by the client's name for the connection.
 	halves map[string]half
 }
 
@@ -74,7 +74,7 @@ func (p *pairs) opened(stream *spdystream.Stream) {
 	}
 }
 
-// join returns both streams of a connection when this one is the second.
+// join returns both streams of a connection if this one is the second.
 func (p *pairs) join(stream *spdystream.Stream) (data, failure *spdystream.Stream, err error) {
 	kind, id := stream.Headers().Get(portforward.StreamType), connectionID(stream)
 	p.mu.Lock()
@@ -95,8 +95,8 @@ func (p *pairs) join(stream *spdystream.Stream) (data, failure *spdystream.Strea
 	return other.Stream, stream, nil
 }
 
-// connectionID names a stream's connection. Clients before Kubernetes 1.2 send no name and open the two streams one
-// after the other, the one for an error first.
+// connectionID names a stream's connection. Clients before Kubernetes 1.2 send no name. They open the two streams one
+// after the other, the error stream first.
 func connectionID(stream *spdystream.Stream) string {
 	header := stream.Headers()
 	if id := header.Get(portforward.PortForwardRequestIDHeader); id != "" {
@@ -109,7 +109,7 @@ func connectionID(stream *spdystream.Stream) string {
 	return strconv.FormatInt(id, 10)
 }
 
-// expire drops a stream whose other one is still missing.
+// expire drops a stream whose second one is still missing.
 func (p *pairs) expire(id string, stream *spdystream.Stream) {
 	p.mu.Lock()
 	waits := p.halves[id].Stream == stream
@@ -126,7 +126,7 @@ func (p *pairs) expire(id string, stream *spdystream.Stream) {
 	p.conn.drop(stream)
 }
 
-// end stops what waits to expire.
+// end stops the timers of half connections.
 func (p *pairs) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *pairs) end() {
 }
 
 // forward connects a client to a port until both directions have ended. An error ends the connection, and the session
-// goes on. Clients based on client-go show the error and then end the session themselves.
+// continues. Clients based on client-go show the error and then end the session themselves.
 func (p *pairs) forward(data, failure *spdystream.Stream) {
 	defer p.conn.drop(failure)
 	defer p.conn.drop(data)

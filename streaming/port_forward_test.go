@@ -31,9 +31,7 @@ func onHost() (Network, error) { return Network{Host: true}, nil }
 func forwardURL(t *testing.T, s *Server, ports ...int32) string {
 	t.Helper()
 	url, err := s.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandboxID, Port: ports})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return url
 }
 
@@ -47,9 +45,7 @@ var forwardings = map[string]func(t *testing.T, url string) httpstream.Connectio
 		ws, _ := dialWebSocket(t, url, tunnelPrefix+portforward.ProtocolV1Name)
 		ws.PayloadType = websocket.BinaryFrame
 		conn, err := spdy.NewClientConnection(ws)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		return conn
 	},
 }
@@ -62,14 +58,11 @@ func pair(t *testing.T, conn httpstream.Connection, port, id int) (data, errs ht
 	headers.Set(portforward.PortForwardRequestIDHeader, strconv.Itoa(id))
 	headers.Set(portforward.StreamType, portforward.StreamTypeError)
 	errs, err := conn.CreateStream(headers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	_ = errs.Close() // nothing is written to it
 	headers.Set(portforward.StreamType, portforward.StreamTypeData)
-	if data, err = conn.CreateStream(headers); err != nil {
-		t.Fatal(err)
-	}
+	data, err = conn.CreateStream(headers)
+	testutil.Must(t, err)
 	return data, errs
 }
 
@@ -77,9 +70,7 @@ func pair(t *testing.T, conn httpstream.Connection, port, id int) (data, errs ht
 func listen(t *testing.T, network, address string, handle func(*net.TCPConn)) int {
 	t.Helper()
 	listener, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -183,18 +174,16 @@ func TestRefusedPortLeavesTheSession(t *testing.T) {
 	}
 }
 
-// unusedPort returns a port that nobody listens on.
+// unusedPort returns a port without a listener.
 func unusedPort(t *testing.T) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer listener.Close()
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// A server that hangs up is not an error of the forwarding: clients end their session when they are told of one.
+// A server that hangs up is no error of the forwarding, because clients end their session after an error.
 func TestPodThatResets(t *testing.T) {
 	port := listen(t, "tcp4", "127.0.0.1:0", func(conn *net.TCPConn) {
 		_, _ = conn.Read(make([]byte, 1))
@@ -258,9 +247,7 @@ func TestOlderWebSocketProtocol(t *testing.T) {
 func TestTunnelRefusesOtherProtocols(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
 	config, err := websocket.NewConfig("ws"+strings.TrimPrefix(forwardURL(t, s), "http"), "http://localhost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	config.Protocol = []string{tunnelPrefix + "other.k8s.io"}
 	if ws, err := websocket.DialConfig(config); err == nil {
 		_ = ws.Close()
@@ -340,20 +327,14 @@ func podNamespace(t *testing.T) netns.Handle {
 	cmd := exec.Command("cat")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
 	})
 	ns := netns.Open(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
-	if err := ns.Do(t.Context(), bringUpLoopback); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, ns.Do(t.Context(), bringUpLoopback))
 	return ns
 }
 

@@ -21,8 +21,8 @@ const (
 	kindPortForward = "portforward"
 )
 
-// Exec returns the URL at which the command will run. It fails with ErrInvalidArgument for streams that cannot be, and
-// with ErrResourceExhausted while too many URLs are unused. The container is not looked at before the URL is used.
+// Exec returns the URL at which the command will run. It fails with ErrInvalidArgument for an invalid combination of
+// streams, and with ErrResourceExhausted while too many URLs are unused. The use of the URL checks the container.
 func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (string, error) {
 	if len(req.GetCmd()) == 0 {
 		return "", fmt.Errorf("cmd is required: %w", errdefs.ErrInvalidArgument)
@@ -40,7 +40,7 @@ func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (string,
 	return p.url(ctx)
 }
 
-// exitError is the error by which a client learns an exit code.
+// exitError carries an exit code to the client.
 func exitError(code int, err error) error {
 	if err != nil || code == 0 {
 		return err
@@ -48,7 +48,7 @@ func exitError(code int, err error) error {
 	return utilexec.CodeExitError{Err: fmt.Errorf("exit code %d", code), Code: code}
 }
 
-// Attach returns the URL at which the container's streams will be. It fails as Exec does.
+// Attach returns the URL of the container's streams. It fails like Exec.
 func (s *Server) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (string, error) {
 	id := req.GetContainerId()
 	p := process{
@@ -60,7 +60,7 @@ func (s *Server) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (str
 	return p.url(ctx)
 }
 
-// process is a process that a client will be connected to.
+// process is a process for a client.
 type process struct {
 	server  *Server
 	kind    string
@@ -93,16 +93,15 @@ type connector struct {
 	session *session
 }
 
-// channels are the streams of a client, whichever protocol they come by. Those
-// that were not asked for may be there all the same.
+// channels are the streams of a client, over any protocol. Streams that the client did not ask for may be set, too.
 type channels struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	resize         <-chan Size
 }
 
-// run connects the client and returns when the process ends or the client is
-// gone, which is no error: there is nobody to tell.
+// run connects the client and returns when the process ends or the client is gone. The latter is no error, because no
+// client is left to report it to.
 func (c connector) run(ctx context.Context, of channels) error {
 	asked := c.process.options
 	streams := Streams{TTY: asked.TTY}

@@ -12,10 +12,10 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-// maxProcessStreams bounds the streams of exec and attach, which has five at most.
+// maxProcessStreams bounds the streams of exec and attach, which have five at most.
 const maxProcessStreams = 16
 
-// serveSPDY serves the kubelet's protocols v1 to v4, with a stream for each of the client's ends.
+// serveSPDY serves the kubelet's protocols v1 to v4 with one stream for each of the client's ends.
 func (c connector) serveSPDY(w http.ResponseWriter, r *http.Request) {
 	conn, ok := upgradeSPDY(w, r, remotecommand.SupportedStreamingProtocols, maxProcessStreams)
 	if !ok {
@@ -54,10 +54,10 @@ func (c connector) serveSPDY(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// openedStreams are the client's streams by their kind.
+// openedStreams are the client's streams by kind.
 type openedStreams map[string]*spdystream.Stream
 
-// get returns a stream, nil when the client did not open it.
+// get returns a stream, nil if the client did not open it.
 func (s openedStreams) get(kind string) io.ReadWriter {
 	if stream, ok := s[kind]; ok {
 		return stream
@@ -65,7 +65,7 @@ func (s openedStreams) get(kind string) io.ReadWriter {
 	return nil
 }
 
-// awaitStreams waits until the client has opened as many streams as the request has, and one for the result.
+// awaitStreams waits until the client has opened the streams of the request and one for the result.
 func (c connector) awaitStreams(ctx context.Context, conn *spdyConn, arrived processStreams) (openedStreams, error) {
 	limit := time.NewTimer(creationTimeout)
 	defer limit.Stop()
@@ -99,7 +99,7 @@ func (c connector) countStreams(protocol string) int {
 	return count
 }
 
-// processStreams is the opener of exec and attach. It has room for as many streams as may be open.
+// processStreams is the opener of exec and attach. It has room for all streams that may be open.
 type processStreams chan *spdystream.Stream
 
 func (processStreams) check(header http.Header) error {

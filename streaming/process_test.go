@@ -46,9 +46,7 @@ func TestExecKeepsStreamsApart(t *testing.T) {
 		req.Cmd = []string{"a", "b c"}
 		c := open(t, execURL(t, s, req), asked)
 		fmt.Fprint(c.stdin, "the input")
-		if err := c.stdin.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, c.stdin.Close())
 		if got := c.finish(); got.Status != "Success" {
 			t.Errorf("%+v", got)
 		}
@@ -96,9 +94,7 @@ func TestErrorsReachTheClient(t *testing.T) {
 		}})
 		asked := remotecommand.Options{Stdout: true}
 		attachURL, err := s.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: containerID, Stdout: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		for _, url := range []string{execURL(t, s, request(asked)), attachURL} {
 			got := open(t, url, asked).finish()
 			if got.Status != "Failure" || got.Reason != "InternalError" || !bytes.Contains([]byte(got.Message), []byte("no such luck")) {
@@ -123,9 +119,7 @@ func TestTerminalIsResized(t *testing.T) {
 			return err
 		}}})
 		url, err := s.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: containerID, Stdin: true, Stdout: true, Tty: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		c := open(t, url, remotecommand.Options{Stdin: true, Stdout: true, TTY: true})
 		fmt.Fprint(c.resize, `{"Width":80,"Height":25}`)
 		fmt.Fprint(c.resize, `{"Width":132,"Height":43}`)
@@ -204,7 +198,7 @@ func TestClientThatLeaves(t *testing.T) {
 	})
 }
 
-// What the client has sent and nobody reads hides the end of its connection.
+// Unread input of the client hides the end of its connection.
 func TestClientThatLeavesUnreadInput(t *testing.T) {
 	overEach(t, func(t *testing.T, open open) {
 		ended := make(chan struct{})
@@ -273,10 +267,8 @@ func TestServerEndsSessions(t *testing.T) {
 		await(t, "the session begins", begun)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
-		await(t, "the client is told", c.ended)
+		testutil.Must(t, s.Close(ctx))
+		await(t, "the client gets the end", c.ended)
 	})
 }
 
@@ -305,9 +297,7 @@ func TestPanicEndsItsSessionAlone(t *testing.T) {
 		asked := remotecommand.Options{Stdout: true}
 		await(t, "the session ends", open(t, execURL(t, s, request(asked)), asked).ended)
 		url, err := s.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: containerID, Stdout: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if got := open(t, url, asked).finish(); got.Status != "Success" {
 			t.Errorf("another session: %+v", got)
 		}

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/net/websocket"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // failing is a command that writes its input and ends with 3.
@@ -40,9 +42,7 @@ func TestResultInEachSPDYProtocol(t *testing.T) {
 			c.open(1, remotecommand.StreamType, remotecommand.StreamTypeError)
 			c.open(3, remotecommand.StreamType, remotecommand.StreamTypeStdout)
 			c.open(5, remotecommand.StreamType, remotecommand.StreamTypeStdin)
-			if err := c.send(5, []byte("hello")); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, c.send(5, []byte("hello")))
 			got := map[spdy.StreamId]string{}
 			for {
 				frame, err := c.ReadFrame()
@@ -83,9 +83,7 @@ func TestResultInEachWebSocketProtocol(t *testing.T) {
 			if coded {
 				message = []byte("0" + base64.StdEncoding.EncodeToString([]byte("hello")))
 			}
-			if err := websocket.Message.Send(ws, message); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, websocket.Message.Send(ws, message))
 			got := map[byte][]byte{}
 			for {
 				var message []byte
@@ -118,15 +116,12 @@ func TestPortForwardWithoutRequestIDs(t *testing.T) {
 	got, ended := map[spdy.StreamId]string{}, 0
 	for ended < 2 {
 		frame, err := c.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		switch frame := frame.(type) {
 		case *spdy.SynReplyFrame:
 			if frame.StreamId%4 == 3 { // the data stream is open
-				if err := c.WriteFrame(&spdy.DataFrame{StreamId: frame.StreamId, Data: []byte("hello"), Flags: spdy.DataFlagFin}); err != nil {
-					t.Fatal(err)
-				}
+				hello := spdy.DataFrame{StreamId: frame.StreamId, Data: []byte("hello"), Flags: spdy.DataFlagFin}
+				testutil.Must(t, c.WriteFrame(&hello))
 			}
 		case *spdy.DataFrame:
 			got[frame.StreamId] += string(frame.Data)

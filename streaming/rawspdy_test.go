@@ -1,15 +1,14 @@
 package streaming
 
 import (
-	"bufio"
 	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/moby/spdystream/spdy"
-	"k8s.io/streaming/pkg/httpstream"
-	kubespdy "k8s.io/streaming/pkg/httpstream/spdy"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // rawSPDY is a client that writes and reads SPDY frames itself.
@@ -21,26 +20,10 @@ type rawSPDY struct {
 
 func openRawSPDY(t *testing.T, url, protocol string) rawSPDY {
 	t.Helper()
-	conn := connect(t, url)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
-	req.Header.Set(httpstream.HeaderUpgrade, kubespdy.HeaderSpdy31)
-	req.Header.Set(httpstream.HeaderProtocolVersion, protocol)
-	if err := req.Write(conn); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
-	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("%s: %v, %v", url, resp, err)
-	}
+	conn := upgradeToSPDY(t, url, protocol)
 	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	framer, err := spdy.NewFramer(conn, conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return rawSPDY{framer, t, conn}
 }
 
@@ -51,9 +34,7 @@ func (c rawSPDY) open(id spdy.StreamId, headers ...string) {
 	for i := 0; i < len(headers); i += 2 {
 		frame.Headers.Set(headers[i], headers[i+1])
 	}
-	if err := c.WriteFrame(frame); err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, c.WriteFrame(frame))
 }
 
 // send writes one data frame, or fails when the server hangs up.

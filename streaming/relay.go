@@ -8,19 +8,18 @@ import (
 	"github.com/containerd/log"
 )
 
-// relay copies between a client's stream and a pod's connection until both directions have ended or ctx ends, and
-// closes the connection. Each direction ends on its own: when one side has said all it has to say, the other may go on.
-// That a side breaks the connection off is no error of the forwarding.
+// relay copies between a client's stream and a pod's connection until both directions have ended or ctx ends. Then it
+// closes the connection. Each direction ends on its own. A side that breaks the connection off is no error.
 func relay(ctx context.Context, stream io.ReadWriteCloser, conn *net.TCPConn) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
 		copyDirection(ctx, conn, stream, "to the pod")
-		_ = conn.CloseWrite() // fails when the pod has hung up
+		_ = conn.CloseWrite() // fails if the pod has hung up
 	}()
 	if copyDirection(ctx, stream, conn, "from the pod") {
-		// Over SPDY this ends one direction. The older WebSocket protocol has no word for that: it ends the stream.
+		// Over SPDY this ends one direction. The older WebSocket protocol cannot do that, so it ends the stream.
 		_ = stream.Close()
 	} else {
 		_ = conn.Close()
@@ -40,8 +39,7 @@ func copyDirection(ctx context.Context, to io.Writer, from io.Reader, direction 
 	return err == nil
 }
 
-// reset drops what a client still sends on a SPDY stream. Nobody would read it
-// any more, and it would hold up the streams beside it.
+// reset drops further input on a SPDY stream. Unread input would block the other streams.
 func reset(stream io.ReadWriteCloser) {
 	if spdy, ok := stream.(interface{ Reset() error }); ok {
 		_ = spdy.Reset()

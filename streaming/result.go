@@ -14,7 +14,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// report tells the client how its session ended. Protocols before v4 tell of a failure alone, and in words.
+// report sends the result of the session to the client. Protocols before v4 send a failure only, as text.
 func (c connector) report(ctx context.Context, to io.Writer, structured bool, ended error) {
 	got := resultOf(c.process.kind, ended)
 	var err error
@@ -48,7 +48,7 @@ type resultCause struct {
 	Message string `json:"message,omitempty"`
 }
 
-// resultOf says how a session ended, as the library's handlers do.
+// resultOf returns the result of a session, like the library's handlers.
 func resultOf(kind string, err error) result {
 	var exit utilexec.ExitError
 	switch {

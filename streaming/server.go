@@ -16,35 +16,34 @@ import (
 )
 
 const (
-	// defaultIdleTimeout ends a session without traffic when Options names no
-	// other time, as the kubelet's --streaming-connection-idle-timeout.
+	// defaultIdleTimeout is the default of Options.IdleTimeout, like the kubelet's --streaming-connection-idle-timeout.
 	defaultIdleTimeout = 4 * time.Hour
-	// creationTimeout is how long a client may take to open its streams once it is connected.
+	// creationTimeout is the time that a connected client has to open its streams.
 	creationTimeout = 30 * time.Second
-	// requestTimeout is how long it may take to send a request, to read an answer, and to send another request.
+	// requestTimeout is the time that a client has to send a request, to read an answer, and to send another request.
 	requestTimeout = 10 * time.Second
 	// maxConnections bounds the connections of clients, most of which are sessions.
 	maxConnections = 4096
-	// maxRequestHeader bounds a request's header in bytes. The kubelet passes its own client's on.
+	// maxRequestHeader bounds a request's header in bytes. The kubelet forwards its own client's header.
 	maxRequestHeader = 64 << 10
 )
 
-// Options are what a Server needs.
+// Options are the options of a Server.
 type Options struct {
 	// Runtime is required.
 	Runtime Runtime
 	// Address is the host:port to listen on, port 0 for any. A host other than
 	// loopback needs a certificate or AllowPlaintext.
 	Address string
-	// CertFile and KeyFile are PEM files; with both, TLS is served.
+	// CertFile and KeyFile are PEM files. With both, the server uses TLS.
 	CertFile, KeyFile string
-	// AllowPlaintext allows to serve without TLS on any address.
+	// AllowPlaintext allows plain HTTP on any address.
 	AllowPlaintext bool
-	// IdleTimeout ends a session in which nothing was sent in either direction for that long, 0 for defaultIdleTimeout.
+	// IdleTimeout is the time without traffic in either direction after which a session ends, 0 for defaultIdleTimeout.
 	IdleTimeout time.Duration
 }
 
-// Server gives out URLs for sessions and serves them. All methods are safe for concurrent use.
+// Server returns URLs for sessions and serves them. All methods are safe for concurrent use.
 type Server struct {
 	runtime  Runtime
 	idle     time.Duration
@@ -61,8 +60,8 @@ type Server struct {
 	open     map[string]int // by kind
 }
 
-// Listen opens the listener, so that a bad address or certificate is found
-// here. Call Serve to answer, and Close in any case.
+// Listen opens the listener. It fails for an invalid address or certificate. Call Serve to answer requests, and Close
+// in any case.
 func Listen(opts Options) (*Server, error) {
 	encryption, err := tlsConfig(opts.CertFile, opts.KeyFile)
 	if err != nil {
@@ -92,7 +91,7 @@ func Listen(opts Options) (*Server, error) {
 	s.http = &http.Server{
 		Handler:        http.HandlerFunc(s.serveHTTP),
 		TLSConfig:      encryption,
-		ReadTimeout:    requestTimeout, // neither outlasts an upgrade
+		ReadTimeout:    requestTimeout, // both end with an upgrade
 		WriteTimeout:   requestTimeout,
 		MaxHeaderBytes: maxRequestHeader,
 		ErrorLog:       stdlog.New(errorLog{logger: log.G(ctx)}, "", 0),
@@ -100,11 +99,11 @@ func Listen(opts Options) (*Server, error) {
 		ConnContext:    withClient,
 		Protocols:      new(http.Protocols),
 	}
-	s.http.Protocols.SetHTTP1(true) // connections are taken over, which HTTP/2 cannot
+	s.http.Protocols.SetHTTP1(true) // HTTP/2 has no upgrade of a connection
 	return s, nil
 }
 
-// errorLog takes what net/http complains about, which is bad requests.
+// errorLog gets net/http's messages, which are about bad requests.
 type errorLog struct{ logger *log.Entry }
 
 // Write implements io.Writer.
@@ -113,7 +112,7 @@ func (l errorLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Serve answers until Close, and then returns nil.
+// Serve answers requests until Close, and then returns nil.
 func (s *Server) Serve() error {
 	err := s.serve()
 	if errors.Is(err, http.ErrServerClosed) {
@@ -129,7 +128,7 @@ func (s *Server) serve() error {
 	return s.http.Serve(s.listener)
 }
 
-// Close closes the listener, ends all sessions and waits for their goroutines, at most until ctx ends.
+// Close closes the listener, ends all sessions and waits for their goroutines until ctx ends.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -149,7 +148,7 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// ignoreClosed makes closing twice no error.
+// ignoreClosed ignores the error of a second Close.
 func ignoreClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil
@@ -157,7 +156,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// url gives out the URL of one request that serve will get.
+// url returns the URL of one request for serve.
 func (s *Server) url(ctx context.Context, kind string, serve handler) (string, error) {
 	token, err := s.tickets.issue(ctx, kind, serve)
 	if err != nil {

@@ -22,9 +22,7 @@ import (
 func status(t *testing.T, client *http.Client, url string) int {
 	t.Helper()
 	resp, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, resp.Body)
 	return resp.StatusCode
@@ -63,14 +61,10 @@ func TestExpiredTokenIsNotFound(t *testing.T) {
 
 func TestClosedServerTakesNoSessions(t *testing.T) {
 	s, err := Listen(Options{Runtime: fakeRuntime{}, Address: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	// It was never served: Close alone must release the port.
 	for range 2 {
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, s.Close(t.Context()))
 	}
 	if s.begin(kindExec) {
 		t.Error("a session begins")
@@ -87,9 +81,7 @@ func TestClosedServerTakesNoSessions(t *testing.T) {
 
 func TestListenRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer taken.Close()
 	cert, key := testutil.Certificate(t, t.TempDir(), "one")
 	tests := map[string]struct {
@@ -136,9 +128,7 @@ func TestTLSWithARenewedCertificate(t *testing.T) {
 		t.Errorf("with the renewed certificate: %d", got)
 	}
 	conn, err := net.Dial("tcp", s.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer conn.Close()
 	_, _ = io.WriteString(conn, "GET /exec/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	answer, _ := io.ReadAll(conn)
@@ -151,9 +141,7 @@ func TestTLSWithARenewedCertificate(t *testing.T) {
 func servedTo(t *testing.T, certFile, url string) int {
 	t.Helper()
 	content, err := os.ReadFile(certFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(content)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
@@ -165,9 +153,7 @@ func servedTo(t *testing.T, certFile, url string) int {
 func TestSilentConnectionsDoNotHoldUpTheEnd(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{}})
 	conn, err := net.Dial("tcp", s.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

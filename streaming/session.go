@@ -13,13 +13,13 @@ import (
 	"github.com/containerd/log"
 )
 
-// session is one request with a valid ticket, until its client is gone.
+// session is one request with a valid ticket.
 type session struct {
-	// work counts the goroutines that serve it besides the request's own.
+	// work counts the session's goroutines besides the request's own.
 	work sync.WaitGroup
 }
 
-// takeover tells the client's connection when it is taken over from HTTP.
+// takeover marks the client's connection when it leaves HTTP.
 type takeover struct {
 	http.ResponseWriter
 	client *client
@@ -34,7 +34,7 @@ func (t takeover) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// serveHTTP serves /KIND/TOKEN, once per token. Whatever is wrong with a token, the answer is the same.
+// serveHTTP serves /KIND/TOKEN, once per token. It gives the same answer for every kind of invalid token.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	kind, token, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	ticket, ok := s.tickets.redeem(kind, token)
@@ -54,7 +54,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	defer noPanic(r.Context(), kind)
 	defer current.work.Wait()
 	defer func() {
-		// The library leaves a connection open on some of its errors.
+		// After some errors the library leaves a connection open.
 		if client.upgraded.Load() {
 			_ = client.Close()
 		}
@@ -62,7 +62,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	ticket.serve(current, takeover{ResponseWriter: w, client: client}, r)
 }
 
-// begin counts a session, unless the server has been closed.
+// begin counts a session. It returns false after Close.
 func (s *Server) begin(kind string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,14 +82,15 @@ func (s *Server) ended(kind string) {
 	s.sessions.Done()
 }
 
-// Sessions returns how many sessions are open now by their kind: exec, attach and portforward.
+// Sessions returns the number of open sessions by kind: exec, attach and portforward.
 func (s *Server) Sessions() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return map[string]int{kindExec: s.open[kindExec], kindAttach: s.open[kindAttach], kindPortForward: s.open[kindPortForward]}
 }
 
-// noPanic ends one session instead of the program, or of net/http's silence.
+// noPanic logs a panic and ends its session only. net/http would swallow it, and another goroutine's panic would end
+// the program.
 func noPanic(ctx context.Context, kind string) {
 	if cause := recover(); cause != nil {
 		log.G(ctx).WithFields(log.Fields{"session": kind, "panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).Error("session panicked")

@@ -9,11 +9,11 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-// maxSize bounds the text of one terminal size, which takes some 30 bytes.
+// maxSize bounds the text of one terminal size in bytes. It has some 30.
 const maxSize = 4 << 10
 
-// followSizes reads the sizes of a terminal for as long as the client sends any. What is no size is thrown away:
-// messages that are not read would hold up the input behind them.
+// followSizes reads the sizes of a terminal until the client sends no more. It discards other text, because unread
+// messages would block the input behind them.
 func (c connector) followSizes(ctx context.Context, from io.Reader) <-chan Size {
 	sizes := make(chan Size)
 	c.session.work.Go(func() {
@@ -27,8 +27,8 @@ func (c connector) followSizes(ctx context.Context, from io.Reader) <-chan Size 
 	return sizes
 }
 
-// decodeSizes reads terminal sizes until there are no more or ctx ends. The
-// connection is closed by then at the latest, which ends the read.
+// decodeSizes reads terminal sizes until there are no more or ctx ends. The connection is closed by then, which ends
+// the read.
 func decodeSizes(ctx context.Context, from io.Reader, to chan<- Size) {
 	defer close(to)
 	bounded := &boundedReader{from: from}
@@ -47,7 +47,7 @@ func decodeSizes(ctx context.Context, from io.Reader, to chan<- Size) {
 	}
 }
 
-// boundedReader fails when left bytes are read: the decoder keeps all of a value in memory until the value ends.
+// boundedReader fails after left bytes, because the decoder keeps a whole value in memory.
 type boundedReader struct {
 	from io.Reader
 	left int

@@ -17,38 +17,37 @@ import (
 )
 
 const (
-	// maxStreamHeaders and maxHeaderField bound the headers of a stream. Clients send up to three, of some tens of
+	// maxStreamHeaders and maxHeaderField bound the headers of a stream. Clients send up to three of some tens of
 	// bytes.
 	maxStreamHeaders = 32
 	maxHeaderField   = 4 << 10
 )
 
-// spdyConn is a SPDY connection on which the client opens streams. The library's own connection leaves goroutines
-// behind when a client opens more streams than expected, or sends data on a stream that is not read.
+// spdyConn is a SPDY connection on which the client opens streams. The library's own connection leaks goroutines if a
+// client opens more streams than expected, or sends data on an unread stream.
 type spdyConn struct {
 	*spdystream.Connection
 	ctx context.Context
-	// protocol is the one chosen of those offered.
+	// protocol is the chosen one of the offered protocols.
 	protocol string
 	net      net.Conn
-	// limit bounds the streams that are open at a time.
+	// limit is the largest number of open streams.
 	limit int
 
 	mu sync.Mutex
-	// streams are those that are open. It is nil after end.
+	// streams are the open streams. It is nil after end.
 	streams map[*spdystream.Stream]bool
 }
 
-// opener decides on the streams of a spdyConn. Its methods are called for several streams at a time, and must not
-// block.
+// opener handles the streams of a spdyConn. Its methods are called concurrently and must not block.
 type opener interface {
-	// check refuses a stream by its headers.
+	// check refuses a stream because of its headers.
 	check(http.Header) error
-	// opened takes a stream that the client knows to be open.
+	// opened gets a stream after the client got the answer that it is open.
 	opened(*spdystream.Stream)
 }
 
-// upgradeSPDY answers a request for SPDY. It reports false when it has answered with an error.
+// upgradeSPDY answers a request for SPDY. It returns false if it has answered with an error.
 func upgradeSPDY(w http.ResponseWriter, r *http.Request, protocols []string, limit int) (*spdyConn, bool) {
 	protocol, err := httpstream.Handshake(r, w, protocols)
 	if err != nil { // the client got an answer
@@ -91,8 +90,8 @@ type framedConn struct {
 // Read implements net.Conn.
 func (c framedConn) Read(p []byte) (int, error) { return c.frames.Read(p) }
 
-// serve hands the client's streams to the opener until end is called or the client ends the connection. The connection
-// is closed then.
+// serve passes the client's streams to the opener until end is called or the client ends the connection. Then it closes
+// the connection.
 func (c *spdyConn) serve(current *session, to opener) {
 	current.work.Go(func() {
 		defer c.net.Close()
@@ -106,7 +105,7 @@ func (c *spdyConn) serve(current *session, to opener) {
 	})
 }
 
-// open tells the client that its stream is open, and then the opener.
+// open answers the client that its stream is open, and then calls the opener.
 func (c *spdyConn) open(stream *spdystream.Stream, to opener) error {
 	if err := to.check(stream.Headers()); err != nil {
 		return err
@@ -131,15 +130,15 @@ func (c *spdyConn) add(stream *spdystream.Stream) bool {
 	return true
 }
 
-// drop ends a stream in both directions. What the client still sends on it is thrown away.
+// drop ends a stream in both directions. Further input on it is discarded.
 func (c *spdyConn) drop(stream *spdystream.Stream) {
 	c.mu.Lock()
 	delete(c.streams, stream)
 	c.mu.Unlock()
-	_ = stream.Reset() // fails when the client is gone
+	_ = stream.Reset() // fails if the client is gone
 }
 
-// end drops all streams and ends the connection once the client has hung up.
+// end drops all streams. It ends the connection when the client has hung up.
 func (c *spdyConn) end() {
 	c.mu.Lock()
 	streams := c.streams

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxControlFrame bounds what opens a stream, which takes some tens of bytes. Compression shrinks headers a
+	// maxControlFrame bounds a frame that opens a stream, which has some tens of bytes. Compression shrinks headers a
 	// thousandfold at most.
 	maxControlFrame = 16 << 10
 	// maxDataFrame is the size of the data frames that client-go sends.
@@ -21,28 +21,28 @@ const (
 	controlBit      = 1 << 31
 )
 
-// The payloads of control frames in bytes: the least that a frame with headers has, and what any other frame has.
-// spdystream reads that many bytes, whatever a frame's length says.
+// The payloads of control frames in bytes: the least payload of a frame with headers, and the payload of any other
+// frame. spdystream reads that many bytes, whatever length the frame has.
 var (
 	headerSizes = map[spdy.ControlFrameType]int{spdy.TypeSynStream: 10, spdy.TypeSynReply: 4, spdy.TypeHeaders: 4}
 	fixedSizes  = map[spdy.ControlFrameType]int{spdy.TypeRstStream: 8, spdy.TypePing: 4, spdy.TypeGoAway: 8, spdy.TypeWindowUpdate: 8}
 )
 
-// frameReader reads a client's SPDY frames before spdystream does, which sets bounds for headers alone. A data frame of
-// up to 16 MiB is handed on in pieces: spdystream keeps 250 frames of a connection in memory while a process takes no
-// input. A control frame that opens a stream out of order ends the connection: spdystream starts a goroutine for each
-// answer. So does a control frame of a wrong size: spdystream would take the bytes behind it for other frames.
+// frameReader reads a client's SPDY frames before spdystream, which bounds headers only. It splits a data frame of up
+// to 16 MiB into pieces: spdystream keeps 250 frames of a connection in memory while a process takes no input. It ends
+// the connection if a control frame opens a stream out of order: spdystream starts a goroutine for each answer. It also
+// does so for a control frame of a wrong size: spdystream would take the bytes behind it for other frames.
 type frameReader struct {
 	from io.Reader
-	// head is what is left of a frame's header to hand out.
+	// head is the unread part of a frame's header.
 	head []byte
-	// payload is how many bytes follow it.
+	// payload is the number of bytes after the header.
 	payload int
-	// rest is how many bytes of a data frame follow in other pieces, with its stream and flags.
+	// rest is the number of bytes of a data frame in later pieces, with its stream and flags.
 	rest   int
 	stream uint32
 	flags  byte
-	// next is the lowest id that a stream may be opened with.
+	// next is the lowest id for another stream.
 	next uint32
 }
 
@@ -63,7 +63,7 @@ func (f *frameReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// advance goes on to the next piece or frame.
+// advance goes to the next piece or frame.
 func (f *frameReader) advance() error {
 	if f.rest > 0 {
 		f.piece()
@@ -90,7 +90,7 @@ func (f *frameReader) advance() error {
 	return nil
 }
 
-// checkControl refuses a control frame of a wrong size, and of a type that no client of Kubernetes sends.
+// checkControl refuses a control frame of a wrong size, or of a type that no client of Kubernetes sends.
 func checkControl(kind spdy.ControlFrameType, length int) error {
 	least, most := headerSizes[kind], maxControlFrame
 	if fixed, ok := fixedSizes[kind]; ok {
@@ -102,7 +102,7 @@ func checkControl(kind spdy.ControlFrameType, length int) error {
 	return nil
 }
 
-// piece begins the next piece of a data frame. The frame's flags, which end the stream, are the last piece's.
+// piece begins the next piece of a data frame. Only the last piece has the frame's flags, which end the stream.
 func (f *frameReader) piece() {
 	f.payload = min(f.rest, maxDataFrame)
 	f.rest -= f.payload
@@ -113,7 +113,7 @@ func (f *frameReader) piece() {
 	f.head = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, f.stream), size)
 }
 
-// open looks at the id of a stream that the client opens.
+// open checks the id of a stream that the client opens.
 func (f *frameReader) open() error {
 	id := f.head[frameHeaderSize : frameHeaderSize+streamIDSize]
 	if _, err := io.ReadFull(f.from, id); err != nil {

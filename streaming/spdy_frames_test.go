@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/moby/spdystream/spdy"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // sent returns frames as a client sends them, and as frameReader hands them on.
@@ -14,18 +16,12 @@ func sent(t *testing.T, frames ...spdy.Frame) *spdy.Framer {
 	t.Helper()
 	var wire bytes.Buffer
 	to, err := spdy.NewFramer(&wire, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, frame := range frames {
-		if err := to.WriteFrame(frame); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, to.WriteFrame(frame))
 	}
 	from, err := spdy.NewFramer(nil, &frameReader{from: &wire, next: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return from
 }
 
@@ -47,9 +43,7 @@ func TestLargeDataFrameComesInPieces(t *testing.T) {
 	var got []byte
 	for ended := false; !ended; {
 		frame, err := from.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		piece := frame.(*spdy.DataFrame)
 		if len(piece.Data) > maxDataFrame || piece.StreamId != 1 {
 			t.Fatalf("a piece of %d bytes of stream %d", len(piece.Data), piece.StreamId)
@@ -96,9 +90,7 @@ func TestControlFramesOfTheWrongSizeEndTheConnection(t *testing.T) {
 	} {
 		wire := bytes.NewReader(append(sent, make([]byte, 32<<20)...))
 		from, err := spdy.NewFramer(nil, &frameReader{from: wire, next: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		for {
 			frame, err := from.ReadFrame()
 			if err != nil {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// ticketLife is how long a URL may be used, as with every CRI runtime.
+	// ticketLife is how long a URL is valid, as with other CRI runtimes.
 	ticketLife = time.Minute
-	// maxTickets bounds how many URLs may be unused at a time.
+	// maxTickets is the largest number of unused URLs.
 	maxTickets = 1000
 	// tokenSize is the size of a token in bytes.
 	tokenSize = 16
@@ -34,12 +34,12 @@ type ticket struct {
 	expires time.Time
 }
 
-// tickets are those given out and not used yet. All methods are safe for concurrent use.
+// tickets are the unused tickets. All methods are safe for concurrent use.
 type tickets struct {
 	now func() time.Time
 
 	mu sync.Mutex
-	// open is keyed by the token's hash: how long a look-up takes tells nothing about the tokens.
+	// open is keyed by the token's hash, so that the time of a look-up reveals nothing about the tokens.
 	open map[[sha256.Size]byte]ticket
 }
 
@@ -62,7 +62,7 @@ func (t *tickets) issue(ctx context.Context, kind string, serve handler) (string
 	return token, nil
 }
 
-// redeem returns the ticket of a token of that kind, once and in its time.
+// redeem returns the ticket of a valid token of that kind, once.
 func (t *tickets) redeem(kind, token string) (ticket, bool) {
 	key := sha256.Sum256([]byte(token))
 	t.mu.Lock()
@@ -76,7 +76,7 @@ func (t *tickets) redeem(kind, token string) (ticket, bool) {
 	return found, true
 }
 
-// expire drops the tickets whose time is over. The caller holds the lock.
+// expire drops the expired tickets. The caller holds the lock.
 func (t *tickets) expire() {
 	now := t.now()
 	for key, ticket := range t.open {

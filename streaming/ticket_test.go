@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func serveNothing(*session, http.ResponseWriter, *http.Request) {}
@@ -14,9 +16,7 @@ func serveNothing(*session, http.ResponseWriter, *http.Request) {}
 func TestTicketIsForOneUse(t *testing.T) {
 	tickets := newTickets()
 	token, err := tickets.issue(t.Context(), kindExec, serveNothing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, wrong := range [][2]string{{kindAttach, token}, {kindExec, ""}, {kindExec, token[1:]}, {kindExec, token + "A"}} {
 		if _, ok := tickets.redeem(wrong[0], wrong[1]); ok {
 			t.Errorf("%q is good for %s", wrong[1], wrong[0])
@@ -72,9 +72,7 @@ func TestTokensHave128Bits(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
 		token, err := tickets.issue(t.Context(), kindExec, serveNothing)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		raw, err := base64.RawURLEncoding.DecodeString(token)
 		if err != nil || len(raw)*8 != 128 || seen[token] {
 			t.Errorf("token %q: %d bits, %v, seen %t", token, len(raw)*8, err, seen[token])

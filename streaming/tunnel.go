@@ -14,11 +14,11 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// tunnelPrefix stands before the name of a protocol that is spoken over SPDY
-// inside of a WebSocket (KEP-4006): port-forward of crictl and kubectl.
+// tunnelPrefix precedes the name of a protocol over SPDY inside of a WebSocket (KEP-4006), as for port-forward of
+// crictl and kubectl.
 const tunnelPrefix = "SPDY/3.1+"
 
-// serveTunnel answers a WebSocket and lets serve speak SPDY inside of it, as if the client had asked for that.
+// serveTunnel answers a WebSocket and lets serve speak SPDY inside of it, like for a client of SPDY.
 func serveTunnel(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	websocket.Server{
 		Handshake: chooseTunnel,
@@ -39,7 +39,7 @@ func chooseTunnel(config *websocket.Config, _ *http.Request) error {
 	return nil
 }
 
-// insideOf is the request that the client would have made without the tunnel.
+// insideOf is the client's request without the tunnel.
 func insideOf(r *http.Request) *http.Request {
 	inner := r.Clone(r.Context())
 	inner.Header = http.Header{}
@@ -49,7 +49,7 @@ func insideOf(r *http.Request) *http.Request {
 	return inner
 }
 
-// tunneled is the response to that request: the upgrade has happened, and the connection is the WebSocket.
+// tunneled is the response to that request. The upgrade is done, and the connection is the WebSocket.
 type tunneled struct {
 	conn   *websocket.Conn
 	header http.Header
@@ -61,7 +61,7 @@ func (t *tunneled) Header() http.Header { return t.header }
 // WriteHeader implements http.ResponseWriter.
 func (t *tunneled) WriteHeader(int) {}
 
-// Write implements http.ResponseWriter. There is no response but the upgrade.
+// Write implements http.ResponseWriter. The upgrade is the only response.
 func (t *tunneled) Write([]byte) (int, error) { return 0, http.ErrBodyNotAllowed }
 
 // Hijack implements http.Hijacker.

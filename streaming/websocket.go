@@ -10,14 +10,14 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// protocolV5 is the WebSocket protocol of exec and attach that can end the input alone (KEP-4006). The library knows it
-// below, but not in its handlers; crictl and kubectl speak no other over WebSocket.
+// protocolV5 is the WebSocket protocol of exec and attach that can end the input alone (KEP-4006). The library's
+// handlers do not support it. crictl and kubectl support no other over WebSocket.
 const protocolV5 = "v5.channel.k8s.io"
 
-// versionV4 stands before the names of the protocols that write the result as JSON.
+// versionV4 precedes the names of the protocols that write the result as JSON.
 const versionV4 = "v4."
 
-// Channels of a WebSocket, each message's first byte.
+// Channels of a WebSocket: the first byte of each message.
 const (
 	channelStdin = iota
 	channelStdout
@@ -28,7 +28,7 @@ const (
 )
 
 // serveWebSocket serves exec and attach with a channel for each of the client's ends. The kubelet's protocols differ in
-// how bytes and the result are written.
+// the encoding of bytes and result.
 func (c connector) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	asked := c.process.options
 	types := channelTypes(asked)
@@ -37,7 +37,7 @@ func (c connector) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		protocols[version+wsstream.ChannelWebSocketProtocol] = wsstream.ChannelProtocolConfig{Binary: true, Channels: types}
 		protocols[version+wsstream.Base64ChannelWebSocketProtocol] = wsstream.ChannelProtocolConfig{Channels: types}
 	}
-	protocols[""] = protocols[wsstream.ChannelWebSocketProtocol] // a client that names none
+	protocols[""] = protocols[wsstream.ChannelWebSocketProtocol] // for a client that names none
 	conn := wsstream.NewConn(protocols)
 	conn.SetIdleTimeout(c.process.server.idle)
 	protocol, streams, err := conn.Open(w, r)
@@ -46,7 +46,7 @@ func (c connector) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	// An empty message tells the client that it is connected.
+	// An empty message says that the client is connected.
 	if _, err := streams[firstOutput(asked)].Write(nil); err != nil {
 		return
 	}

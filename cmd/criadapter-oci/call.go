@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// call is what the engine's shim asks an OCI runtime for.
+// call is the command line of an OCI runtime, as the engine's shim writes it.
 type call struct {
 	notes ocinote.Dir
 	// args are the arguments for the real runtime.
@@ -22,16 +22,16 @@ type call struct {
 	systemd bool
 }
 
-// making are the verbs that make a container. runc takes their flags behind the id, too.
-var making = []string{"create", "run", "restore"}
+// createVerbs are the verbs that make a container. runc takes their flags behind the id, too.
+var createVerbs = []string{"create", "run", "restore"}
 
-// passed are the verbs of runc and crun that no note is about.
+// passed are the verbs of runc and crun that need no note.
 var passed = []string{
 	"start", "kill", "delete", "state", "ps", "list", "events", "pause", "resume", "update", "checkpoint", "features", "mounts", "spec", "help", "h",
 }
 
-// parseCall reads a runtime's command line. A flag that it does not know passes as one without a value: see prepare for
-// what it takes for the verb when that flag has one.
+// parseCall reads a runtime's command line. It takes an unknown flag for one without a value. If the flag has one, that
+// value looks like the verb, which prepare refuses.
 func parseCall(args []string) call {
 	c := call{notes: ocinote.DefaultDir, args: slices.Clone(args)}
 	takesValue := globalValued
@@ -59,7 +59,7 @@ func parseCall(args []string) call {
 }
 
 // makes reports whether the call makes a container.
-func (c *call) makes() bool { return slices.Contains(making, c.verb) }
+func (c *call) makes() bool { return slices.Contains(createVerbs, c.verb) }
 
 func (c *call) set(name, value string) {
 	switch name {

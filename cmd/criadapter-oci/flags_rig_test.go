@@ -11,8 +11,8 @@ import (
 
 var helpOfFlag = regexp.MustCompile(`(?m)^ {3}(-.*?)(?: {2,}.*)?$`)
 
-// TestRigFlagsAreThoseOfRunc compares the flags with the help of the runc that is installed.
-func TestRigFlagsAreThoseOfRunc(t *testing.T) {
+// TestRigFlagsOfRunc compares the flags with the help of the runc that is installed.
+func TestRigFlagsOfRunc(t *testing.T) {
 	rigenv.Require(t)
 	compared := 0
 	compare := func(where string, known map[string]bool, args ...string) {
@@ -32,7 +32,8 @@ func TestRigFlagsAreThoseOfRunc(t *testing.T) {
 		}
 	}
 	compare("", globalValued)
-	for _, verb := range append(making, "exec", "checkpoint", "delete", "events", "kill", "list", "ps", "spec", "update") {
+	for _, verb := range append(createVerbs, "exec", "checkpoint", "delete", "events", "kill", "list", "ps", "spec",
+		"update") {
 		compare(verb, valued[verb], verb)
 	}
 	if compared < 100 {

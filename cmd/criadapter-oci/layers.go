@@ -13,13 +13,13 @@ import (
 // workName is the directory for an overlay's work beside a writable layer. The engine removes it with the layer.
 const workName = "criadapter-work"
 
-// layers are those of an overlay.
+// layers are an overlay's directories.
 type layers struct {
 	// lower are the directories of the read-only layers, the uppermost first.
 	lower []string
 	// home has the writable layer, under the name upper. Both are empty without one.
 	home, upper string
-	// kept are other options of the mount, which say how its files are to be read.
+	// kept are mount options that say how the files are to be read.
 	kept []string
 }
 
@@ -28,7 +28,7 @@ var keptOptions = []string{"redirect_dir", "metacopy", "userxattr"}
 
 // mounted is one of mountinfo.
 type mounted struct {
-	// point is where it is mounted, and root what of its file system.
+	// point is the mount point, and root the mounted part of its file system.
 	point, root string
 	kind        string
 	options     string
@@ -43,7 +43,7 @@ func mountOf(path string) (mounted, error) {
 	return parseMount(string(mounts), path), nil
 }
 
-// parseMount reads mountinfo, see proc_pid_mountinfo(5). Of those at one point the last hides the others.
+// parseMount reads mountinfo, see proc_pid_mountinfo(5). Of several mounts at one point the last hides the others.
 func parseMount(mounts, path string) mounted {
 	var found mounted
 	for line := range strings.Lines(mounts) {
@@ -75,9 +75,9 @@ func (m mounted) rootLayers(root string) (layers, error) {
 
 func isBelow(dir, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 
-// layers reads the options of an overlay. Relative names, which the engine has taken because they were too many, are
-// below the directory that has all layers' directories: overlay2 mounts at LAYER/merged there, and containerd names the
-// writable one in full.
+// layers reads the options of an overlay. The engine uses relative names where full ones would be too long. They are
+// below the directory of all layers: overlay2 mounts at LAYER/merged there, and containerd names the writable layer in
+// full.
 func (m mounted) layers() (layers, error) {
 	var l layers
 	var upper, work string
@@ -97,7 +97,7 @@ func (m mounted) layers() (layers, error) {
 		}
 	}
 	if len(l.lower) == 0 || slices.Contains(l.lower, "") {
-		return layers{}, fmt.Errorf("the layers of the overlay at %s are not told: %s", m.point, m.options)
+		return layers{}, fmt.Errorf("the layers of the overlay at %s are unknown: %s", m.point, m.options)
 	}
 	all := filepath.Dir(filepath.Dir(m.point))
 	if filepath.IsAbs(upper) {

@@ -82,7 +82,7 @@ func TestRootsThatCannotBeMapped(t *testing.T) {
 		`of the kind "fuse.fuse-overlayfs"`: "fuse.fuse-overlayfs fuse-overlayfs rw",
 		"no writable layer":                 "overlay overlay rw,lowerdir=/a:/b",
 		"not beside it":                     "overlay overlay rw,lowerdir=/a,upperdir=/c/up,workdir=/d/work",
-		"are not told":                      "overlay overlay rw,lowerdir=/a::/b,upperdir=/c/up,workdir=/c/work",
+		"are unknown":                       "overlay overlay rw,lowerdir=/a::/b,upperdir=/c/up,workdir=/c/work",
 	} {
 		if _, err := parseMount("1 2 0:4 / /r rw - "+options+"\n", "/r").rootLayers("/r"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", options, err, want)

@@ -1,15 +1,13 @@
-// Command criadapter-oci is an OCI runtime for Docker Engine that edits what it is
-// given and then becomes the engine's real runtime, with the same arguments. For
-// `create` it takes the note that criadapter left for the container (see package
-// ocinote) and edits the bundle's config.json, for `exec` the process that is to run;
-// the other commands of runc and crun pass untouched, and what is none of them is refused.
+// Command criadapter-oci is an OCI runtime for Docker Engine. It edits its input and then becomes the engine's real
+// runtime, with the same arguments. For `create` it reads the note that criadapter left for the container (see package
+// ocinote) and edits the bundle's config.json. For `exec` it edits the process. Other commands of runc and crun pass
+// unchanged, and unknown commands are refused.
 //
-// A container without a valid note is refused: it is one that criadapter has not
-// made, or one of before the machine started again, and its configuration lacks what
-// was to protect the host from it.
+// A container without a valid note is refused: criadapter has not made it, or the machine was restarted since. Its
+// configuration lacks the parts that protect the host from it.
 //
-// Under the name containerd-shim-criadapter-v2 it is a shim of containerd's: it becomes
-// runc's shim, with itself as runc.
+// Under the name containerd-shim-criadapter-v2 it is a shim of containerd's. Then it becomes runc's shim, with itself
+// as runc.
 package main
 
 import (
@@ -53,8 +51,8 @@ func become(c call) error {
 	return nil
 }
 
-// refuse says why nothing was done, on the standard error and where the engine looks
-// for a runtime's reason: the last line of level error in its log.
+// refuse writes the reason to the standard error, and to the log where the engine looks for it: the last line of level
+// error.
 func refuse(c call, reason error) {
 	text := "criadapter-oci: " + reason.Error()
 	fmt.Fprintln(os.Stderr, text)

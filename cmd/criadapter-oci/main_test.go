@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // asProgram makes the test binary the program.
@@ -42,41 +43,30 @@ func newPlace(t *testing.T) place {
 	p := place{T: t, notes: ocinote.Dir(t.TempDir()), bundle: t.TempDir(), log: filepath.Join(t.TempDir(), "log.json")}
 	runtime := filepath.Join(t.TempDir(), "real")
 	p.write(runtime, "#!/bin/sh\necho \"$@\"\nexit 3\n")
-	if err := os.Chmod(runtime, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Chmod(runtime, 0o755))
 	p.write(filepath.Join(p.bundle, "config.json"), `{"hostname": "engine", "linux": {"cgroupsPath": "/kubepods/x"}}`)
 	p.write(filepath.Join(p.bundle, "process.json"), `{"user": {"uid": 1, "additionalGids": [1]}}`)
-	if err := p.notes.SaveRuntime(ocinote.Runtime{Path: runtime, Args: []string{"--real"}}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, p.notes.SaveRuntime(ocinote.Runtime{Path: runtime, Args: []string{"--real"}}))
 	return p
 }
 
 func (p place) write(path, text string) {
 	p.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		p.Fatal(err)
-	}
+	testutil.Must(p, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func (p place) read(name string) string {
 	p.Helper()
 	text, err := os.ReadFile(filepath.Join(p.bundle, name))
-	if err != nil {
-		p.Fatal(err)
-	}
+	testutil.Must(p, err)
 	return string(text)
 }
 
-// run runs the program and returns what the real runtime told, or the program's
-// reason not to become it.
+// run runs the program and returns the output of the real runtime, or the error of the program.
 func (p place) run(args ...string) (told string, code int) {
 	p.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		p.Fatal(err)
-	}
+	testutil.Must(p, err)
 	cmd := exec.Command(self, append([]string{"--criadapter-notes", string(p.notes), "--log", p.log}, args...)...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	output, _ := cmd.CombinedOutput()
@@ -85,9 +75,8 @@ func (p place) run(args ...string) (told string, code int) {
 
 func TestBecomesTheRealRuntime(t *testing.T) {
 	p := newPlace(t)
-	if err := p.notes.Save(someID, ocinote.Note{Hostname: "web-0", Process: ocinote.Process{Groups: &[]uint32{5}}}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t,
+		p.notes.Save(someID, ocinote.Note{Hostname: "web-0", Process: ocinote.Process{Groups: &[]uint32{5}}}))
 	process := filepath.Join(p.bundle, "process.json")
 	for _, args := range [][]string{
 		{"create", "--bundle", p.bundle, someID}, {"exec", "--process", process, someID},
@@ -110,9 +99,7 @@ func TestBecomesTheRealRuntime(t *testing.T) {
 // knows.
 func TestCgroupsOfSystemd(t *testing.T) {
 	p := newPlace(t)
-	if err := p.notes.Save(someID, ocinote.Note{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, p.notes.Save(someID, ocinote.Note{}))
 	for path, want := range map[string]bool{
 		"kubepods-besteffort-podx.slice:docker:0a": true, ":docker:0a": true, "/kubepods/podx/0a": false, "/a:b/c": false, "": false,
 	} {
@@ -151,9 +138,7 @@ func TestRefuses(t *testing.T) {
 		"nothing is the note": {damage(""), command, "no header"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := p.notes.Remove(someID); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, p.notes.Remove(someID))
 			_ = os.Remove(p.log)
 			c.before()
 			config, process := p.read("config.json"), p.read("process.json")
@@ -178,12 +163,8 @@ func TestContainerKeepsItsRuntime(t *testing.T) {
 	p := newPlace(t)
 	own := filepath.Join(t.TempDir(), "own")
 	p.write(own, "#!/bin/sh\necho own \"$@\"\n")
-	if err := os.Chmod(own, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.notes.Save(someID, ocinote.Note{Runtime: ocinote.Runtime{Path: own, Args: []string{"--flag"}}}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Chmod(own, 0o755))
+	testutil.Must(t, p.notes.Save(someID, ocinote.Note{Runtime: ocinote.Runtime{Path: own, Args: []string{"--flag"}}}))
 	for _, args := range [][]string{{"kill", someID, "9"}, {"delete", someID}, {"create", "--bundle", p.bundle, someID}} {
 		if told, code := p.run(args...); !strings.HasPrefix(told, "own --flag --log") || code != 0 {
 			t.Errorf("%s: got %q and %d", args, told, code)
@@ -198,37 +179,25 @@ func TestContainerKeepsItsRuntime(t *testing.T) {
 func TestSuccessorIsNotTheRuntime(t *testing.T) {
 	p := newPlace(t)
 	runtime, err := p.notes.LoadRuntime()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	p.notes = ocinote.Dir(filepath.Join(t.TempDir(), "none"))
 	program := filepath.Join(filepath.Dir(p.installed()), ociName)
 	ours, linked, real := filepath.Join(filepath.Dir(program), runcDir), t.TempDir(), t.TempDir()
 	for dir, target := range map[string]string{linked: program, real: runtime.Path} {
-		if err := os.Symlink(target, filepath.Join(dir, "runc")); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Symlink(target, filepath.Join(dir, "runc")))
 	}
 	// It waits for its log, a named pipe, in the middle of the call: by then it is another file.
 	fifo := filepath.Join(t.TempDir(), "replaced")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, syscall.Mkfifo(fifo, 0o600))
 	cmd := exec.Command(program, "--criadapter-notes", string(p.notes), "delete", someID)
 	cmd.Env = append(os.Environ(), asProgram+"="+fifo, "PATH="+ours+":"+linked+":"+real)
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Start())
 	replaced, err := os.OpenFile(fifo, os.O_WRONLY, 0) // the program runs
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	p.write(program+".new", "#!/bin/sh\necho the successor\n")
-	if err := errors.Join(os.Chmod(program+".new", 0o755), os.Rename(program+".new", program), replaced.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, errors.Join(os.Chmod(program+".new", 0o755), os.Rename(program+".new", program), replaced.Close()))
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 || strings.TrimSpace(output.String()) != "delete "+someID {
 		t.Errorf("%v: %s", err, output.String())
 	}
@@ -238,12 +207,9 @@ func TestSuccessorIsNotTheRuntime(t *testing.T) {
 func TestRuntimeThatHasMoved(t *testing.T) {
 	p := newPlace(t)
 	runtime, err := p.notes.LoadRuntime()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.notes.Save(someID, ocinote.Note{Runtime: ocinote.Runtime{Path: "/nonesuch/" + filepath.Base(runtime.Path)}}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t,
+		p.notes.Save(someID, ocinote.Note{Runtime: ocinote.Runtime{Path: "/nonesuch/" + filepath.Base(runtime.Path)}}))
 	t.Setenv("PATH", filepath.Dir(runtime.Path)+":"+os.Getenv("PATH"))
 	if told, code := p.run("kill", someID, "9"); !strings.HasSuffix(told, "kill "+someID+" 9") || code != 3 {
 		t.Errorf("got %q and %d", told, code)
@@ -257,18 +223,12 @@ func TestRuntimeThatHasMoved(t *testing.T) {
 func TestWithoutARuntimeOfRecord(t *testing.T) {
 	p := newPlace(t)
 	runtime, err := p.notes.LoadRuntime()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	ours, real := t.TempDir(), t.TempDir()
 	for name, target := range map[string]string{filepath.Join(ours, "runc"): self, filepath.Join(real, "runc"): runtime.Path} {
-		if err := os.Symlink(target, name); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Symlink(target, name))
 	}
 	p.notes = ocinote.Dir(filepath.Join(t.TempDir(), "none"))
 	t.Setenv("PATH", ours+":relative:"+real+":"+os.Getenv("PATH"))

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// prepare edits what the real runtime will read. A verb that it does not know is refused: it may be the value of an
-// unknown flag before the verb, and the verb create.
+// prepare edits the files that the real runtime will read. It refuses an unknown verb: that may be the value of an
+// unknown flag, and the real verb create.
 func prepare(c *call) error {
 	switch {
 	case c.makes():
@@ -97,7 +97,7 @@ func rewrite(path string, text []byte, note ocinote.Note, edit func([]byte, ocin
 	if err != nil {
 		return err
 	}
-	// A command's process may lie in a directory where anybody makes files.
+	// A command's process file may lie in a directory where every user may make files.
 	unfinished, err := os.CreateTemp(filepath.Dir(path), ".criadapter-*")
 	if err != nil {
 		return err

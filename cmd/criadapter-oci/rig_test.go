@@ -18,6 +18,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -34,26 +35,19 @@ func newRealEngine(t *testing.T) realEngine {
 	t.Helper()
 	env := rigenv.Require(t)
 	dir, err := os.MkdirTemp(env.WorkDir, "oci")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	program := filepath.Join(dir, "criadapter-oci")
-	if err := os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\n%s=1 exec %s \"$@\"\n", asProgram, self), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t,
+		os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\n%s=1 exec %s \"$@\"\n", asProgram, self), 0o755))
 	r := realEngine{T: t, notes: ocinote.Dir(filepath.Join(dir, "notes")), image: env.Image("test/busybox:latest")}
 	runtime := map[string]any{"path": program, "runtimeArgs": []string{"--criadapter-notes", string(r.notes)}}
 	own, err := engine.New(engine.Options{
 		Dir: filepath.Join(dir, "e"), Env: env,
 		Config: map[string]any{"runtimes": map[string]any{"criadapter": runtime}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -63,19 +57,13 @@ func newRealEngine(t *testing.T) realEngine {
 	if real == "" {
 		real = "runc"
 	}
-	if err := r.notes.SaveRuntime(ocinote.Runtime{Path: real}); err != nil {
-		t.Fatal(err)
-	}
-	if err := own.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, r.notes.SaveRuntime(ocinote.Runtime{Path: real}))
+	testutil.Must(t, own.Start(t.Context()))
 	if r.client, err = docker.Dial(docker.Options{Host: own.Host()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.client.Close() })
-	if err := r.client.PullImage(t.Context(), r.image, docker.PullOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, r.client.PullImage(t.Context(), r.image, docker.PullOptions{}))
 	return r
 }
 
@@ -89,9 +77,7 @@ func (r realEngine) create() string {
 		},
 		Network: &network.NetworkingConfig{},
 	})
-	if err != nil {
-		r.Fatal(err)
-	}
+	testutil.Must(r, err)
 	return id
 }
 
@@ -102,9 +88,7 @@ func (r realEngine) run(id string, command ...string) (string, error) {
 	defer cancel()
 	opts := docker.ExecOptions{Command: command, Stdout: true, Stderr: true, TTY: true}
 	execID, err := r.client.CreateExec(ctx, id, opts)
-	if err != nil {
-		r.Fatal(err)
-	}
+	testutil.Must(r, err)
 	stream, err := r.client.AttachExec(ctx, execID, opts)
 	if err != nil {
 		return "", err
@@ -125,9 +109,7 @@ func TestRigNoteReachesTheContainer(t *testing.T) {
 	}
 	holder := exec.Command("sleep", "1000")
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, holder.Start())
 	t.Cleanup(func() {
 		_ = holder.Process.Kill()
 		_ = holder.Wait()
@@ -141,29 +123,19 @@ func TestRigNoteReachesTheContainer(t *testing.T) {
 		Mounts:      []ocinote.Mount{{Destination: "/dev/shm", Type: "bind", Source: shm, Options: []string{"bind", "rw"}}},
 		Process:     ocinote.Process{Groups: &[]uint32{4242}, Ambient: []string{"CAP_NET_RAW"}},
 	}
-	if err := r.notes.Save(id, note); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, r.notes.Save(id, note))
 	for range 2 { // the second start edits anew
-		if err := r.client.StartContainer(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, r.client.StartContainer(t.Context(), id))
 		r.look(id, namespace)
-		if err := r.client.StopContainer(t.Context(), id, 0); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, r.client.StopContainer(t.Context(), id, 0))
 	}
-	if err := r.client.RemoveContainer(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, r.client.RemoveContainer(t.Context(), id))
 }
 
 func (r realEngine) look(id, netnsPath string) {
 	r.Helper()
 	inspect, err := r.client.InspectContainer(r.Context(), id)
-	if err != nil {
-		r.Fatal(err)
-	}
+	testutil.Must(r, err)
 	namespace, err := os.Stat(netnsPath)
 	own, ownErr := os.Stat(fmt.Sprintf("/proc/%d/ns/net", inspect.State.Pid))
 	if err != nil || ownErr != nil || !os.SameFile(namespace, own) {
@@ -171,13 +143,9 @@ func (r realEngine) look(id, netnsPath string) {
 	}
 	status := map[string]string{"Groups:": "1000 4242", "CapAmb:": "0000000000002000"}
 	inside, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", inspect.State.Pid))
-	if err != nil {
-		r.Fatal(err)
-	}
+	testutil.Must(r, err)
 	command, err := r.run(id, "sh", "-c", "cat /proc/self/status; hostname; grep ' /dev/shm ' /proc/mounts")
-	if err != nil {
-		r.Fatal(err)
-	}
+	testutil.Must(r, err)
 	for who, text := range map[string]string{"the process": string(inside), "a command": command} {
 		for field, want := range status {
 			if !hasField(text, field, want) {

@@ -11,10 +11,9 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// runtime returns the real runtime: the container's own, whatever the engine's default
-// is by now, for calls about none the one that criadapter has left beside the notes,
-// and otherwise runc on PATH, for what others than create need it for after the
-// machine has started again. PATH is taken from the environment.
+// runtime returns the real runtime. A container has its own, whatever the engine's default is by now. Calls without a
+// container use the one that criadapter has left beside the notes. Otherwise it is runc on PATH: commands other than
+// create need it after the machine was restarted. PATH is taken from the environment.
 func (c *call) runtime(environ []string) (ocinote.Runtime, error) {
 	note, err := c.notes.Load(c.container)
 	runtime := note.Runtime
@@ -38,8 +37,8 @@ func isMissing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// findOther looks a program up on PATH, where this one may stand under its name, or the one that an upgrade has put in
-// its place since it began.
+// findOther looks a program up on PATH. It passes over this program under that name, and over a newer version of it
+// that an upgrade has installed.
 func findOther(name, path string) (string, error) {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 	ociName  = "criadapter-oci"
 	// realShim is the shim that runs runc.
 	realShim = "containerd-shim-runc-v2"
-	// runcDir is the directory, from that of the program, in which the program is called
-	// runc. It is installed, because /run and /tmp may forbid to run programs.
+	// runcDir is the directory in which this program is called runc, relative to the program's own. It is installed,
+	// because /run and /tmp may be mounted noexec.
 	runcDir = "../libexec/criadapter"
 )
 
@@ -29,8 +29,8 @@ func ownDir() (string, error) {
 	return filepath.Join(filepath.Dir(self), runcDir), err
 }
 
-// becomeShim replaces this program by runc's shim, with the same arguments, for which
-// runc is this program. It returns only when that fails.
+// becomeShim replaces this program by runc's shim, with the same arguments and with this program as its runc. It
+// returns only on an error.
 func becomeShim(args []string) error {
 	dir, err := ownDir()
 	if err != nil {
@@ -57,8 +57,8 @@ const (
 	keptVariable = "CRIADAPTER_PATH="
 )
 
-// shimEnviron is the environment of runc's shim. Its PATH has one directory: where this program is missing, the shim
-// must not find another runc, which would run commands without what the note says.
+// shimEnviron is the environment of runc's shim. Its PATH has one directory. If this program is missing there, the shim
+// must not find another runc, which would ignore the notes.
 func shimEnviron(environ []string, dir string) []string {
 	changed := []string{pathVariable + dir}
 	for _, variable := range environ {
@@ -71,8 +71,8 @@ func shimEnviron(environ []string, dir string) []string {
 	return changed
 }
 
-// realEnviron is the environment of the real runtime, with containerd's PATH. It may be a wrapper that looks for runc
-// in its turn, which must not find this program.
+// realEnviron is the environment of the real runtime, with containerd's PATH. A wrapper that looks for runc must not
+// find this program.
 func realEnviron(environ []string, dir string) []string {
 	path, kept := lookup(environ, keptVariable)
 	if !kept { // the engine's own, or a shim of an earlier version with this directory before the others

@@ -8,56 +8,43 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// installed is a copy of the program as a package installs it, beside a shim of runc's that tells its arguments and calls
-// runc for a container.
+// installed is a copy of the program as a package installs it. Beside it is a shim of runc's that prints its arguments
+// and calls runc for a container.
 func (p place) installed() (shim string) {
 	p.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		p.Fatal(err)
-	}
+	testutil.Must(p, err)
 	root := p.TempDir()
 	bin, libexec := filepath.Join(root, "bin"), filepath.Join(root, "libexec/criadapter")
 	for _, dir := range []string{bin, libexec} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			p.Fatal(err)
-		}
+		testutil.Must(p, os.MkdirAll(dir, 0o755))
 	}
 	program := filepath.Join(bin, "criadapter-oci")
 	if err := os.Link(self, program); err != nil { // os.Executable sees through a symbolic link
 		text, err := os.ReadFile(self)
-		if err != nil {
-			p.Fatal(err)
-		}
+		testutil.Must(p, err)
 		p.write(program, string(text))
-		if err := os.Chmod(program, 0o755); err != nil {
-			p.Fatal(err)
-		}
+		testutil.Must(p, os.Chmod(program, 0o755))
 	}
 	shim = filepath.Join(bin, shimName)
 	for link, target := range map[string]string{shim: "criadapter-oci", filepath.Join(libexec, "runc"): "../../bin/criadapter-oci"} {
-		if err := os.Symlink(target, link); err != nil {
-			p.Fatal(err)
-		}
+		testutil.Must(p, os.Symlink(target, link))
 	}
 	real := filepath.Join(bin, realShim)
 	p.write(real, "#!/bin/sh\necho \"shim $@\"\nexec runc --criadapter-notes "+string(p.notes)+" --root /run/containerd/runc/moby create --bundle "+p.bundle+" "+someID+"\n")
-	if err := os.Chmod(real, 0o755); err != nil {
-		p.Fatal(err)
-	}
+	testutil.Must(p, os.Chmod(real, 0o755))
 	return shim
 }
 
-// containerd finds the shim, the shim finds runc's, and that finds the program as runc. Nobody says that the cgroups are
-// systemd's.
+// containerd finds the shim, the shim finds runc's, and that finds the program as runc. The cgroup driver is not
+// systemd.
 func TestShim(t *testing.T) {
 	p := newPlace(t)
 	shim := p.installed()
-	if err := p.notes.Save(someID, ocinote.Note{Hostname: "web-0"}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, p.notes.Save(someID, ocinote.Note{Hostname: "web-0"}))
 	p.write(filepath.Join(p.bundle, "config.json"), `{"linux": {"cgroupsPath": "kubepods-podx.slice:docker:0a"}}`)
 	run := func() (string, int) {
 		cmd := exec.Command(shim, "-namespace", "moby", "start")
@@ -69,13 +56,9 @@ func TestShim(t *testing.T) {
 	wrapper, runc := filepath.Join(t.TempDir(), "wrapper"), filepath.Join(filepath.Dir(shim), "runc")
 	for path, text := range map[string]string{wrapper: "#!/bin/sh\nexec runc \"$@\"\n", runc: "#!/bin/sh\necho --real \"$@\"\nexit 3\n"} {
 		p.write(path, text)
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Chmod(path, 0o755))
 	}
-	if err := p.notes.SaveRuntime(ocinote.Runtime{Path: wrapper}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, p.notes.SaveRuntime(ocinote.Runtime{Path: wrapper}))
 	told, code := run()
 	want := "shim -namespace moby start\n--real --systemd-cgroup --root /run/containerd/runc/moby create --bundle " + p.bundle + " " + someID
 	if told != want || code != 3 {
@@ -85,9 +68,7 @@ func TestShim(t *testing.T) {
 		t.Errorf("the configuration is %s", got)
 	}
 	ours := filepath.Join(filepath.Dir(shim), runcDir, "runc")
-	if err := os.Remove(ours); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Remove(ours))
 	if told, code := run(); code != 1 || !strings.Contains(told, "there has to be a link "+ours) {
 		t.Errorf("without runc's name: %q and %d", told, code)
 	}
@@ -100,9 +81,7 @@ func TestShimHasNoOtherRunc(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "runc")
 	p.write(other, "#!/bin/sh\necho another runc\n")
 	p.write(filepath.Join(filepath.Dir(shim), realShim), "#!/bin/sh\n/bin/rm "+filepath.Join(filepath.Dir(shim), runcDir, "runc")+"\nexec runc exec "+someID+"\n")
-	if err := os.Chmod(other, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Chmod(other, 0o755))
 	cmd := exec.Command(shim, "start")
 	cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+filepath.Dir(other)+":"+filepath.Dir(shim)+":"+os.Getenv("PATH"))
 	if output, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 127 || strings.Contains(string(output), "another runc") {

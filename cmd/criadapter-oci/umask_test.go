@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/internal/osthread"
 )
 
 // The root of a user namespace finds the way to its files whatever umask containerd has, also where the directories
@@ -14,7 +14,7 @@ func TestMappedFilesWithAnyUmask(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")
 	}
-	testutil.OnOwnThread(func() { // the mounts and the umask end with the thread
+	osthread.Run(func() { // the mounts and the umask end with the thread
 		if err := syscall.Unshare(syscall.CLONE_NEWNS | syscall.CLONE_FS); err != nil {
 			t.Error(err)
 			return

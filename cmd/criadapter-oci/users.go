@@ -13,10 +13,10 @@ import (
 	"github.com/criadapter/criadapter/internal/userns"
 )
 
-// What a container in a user namespace sees of the node is mounted once more, with the owners that it has in there. The
-// mounts are in a mount namespace that the real runtime gets from this program and the container from it, so they end
-// with the container. The directories are there on the node, too, and empty: the runtime looks for the root at each
-// command, and whoever is root in the namespace must find the way to it.
+// A container in a user namespace sees the node's files through extra mounts that map their owners. The mounts are in a
+// mount namespace of this program, which the real runtime and the container inherit, so they end with the container.
+// Their directories are on the node, too, and empty: the runtime looks for the root at each command, and the
+// namespace's root must be able to reach it.
 const (
 	filesDir = "/run/criadapter-oci"
 	rootDir  = filesDir + "/rootfs"
@@ -59,7 +59,7 @@ func mapFiles(config []byte, bundle string, note ocinote.Note) ([]byte, error) {
 	return ocinote.MoveFiles(config, moved)
 }
 
-// leaveMounts moves the calling thread into a mount namespace of its own, which the node's mounts still come to, and
+// leaveMounts moves the calling thread into a mount namespace of its own, which still receives the node's mounts, and
 // makes the directories there.
 func leaveMounts() error {
 	for _, dir := range []string{filesDir, rootDir, stageDir} {
@@ -80,10 +80,10 @@ func leaveMounts() error {
 	return nil
 }
 
-// stage is what has been mounted at stageDir.
+// stage is the set of mounts at stageDir.
 type stage struct {
 	ns userns.Namespace
-	// uid and gid are those of the container's root on the node.
+	// uid and gid are the ids of the container's root on the node.
 	uid, gid int
 	count    int
 	// engine is the engine's data directory, where it mounts the roots of images.
@@ -104,8 +104,8 @@ func (s *stage) place(source string) (string, error) {
 	return target, os.WriteFile(target, nil, 0o644)
 }
 
-// clone mounts a directory or a file with mapped owners, and returns where. With recursive it has what is mounted below
-// it, too, with the node's owners.
+// clone mounts a directory or a file with mapped owners, and returns the place. With recursive it includes the mounts
+// below it, with the node's owners.
 func (s *stage) clone(source string, recursive bool) (string, error) {
 	target, err := s.place(source)
 	if err != nil {
@@ -114,8 +114,9 @@ func (s *stage) clone(source string, recursive bool) (string, error) {
 	return target, s.ns.Clone(source, target, recursive)
 }
 
-// cloneVolume clones what a container mounts. The owners of an overlay cannot be mapped, but those of its layers, if nobody
-// writes and it is the engine's, such as that of an image: what the options of another one name may be somewhere else here.
+// cloneVolume clones a directory that a container mounts. The owners of an overlay cannot be mapped, but the owners of
+// its layers can. That is done for the engine's read-only overlays, such as an image's: the options of another overlay
+// may name other paths here.
 func (s *stage) cloneVolume(source string, readOnly bool) (string, error) {
 	source, err := filepath.EvalSymlinks(source)
 	if err != nil {
@@ -167,12 +168,13 @@ func (s *stage) mountRoot(root string) error {
 	if err != nil {
 		return err
 	}
-	// Layers are writable in one overlay at a time, and so is the directory of its work. That of the layer is the
-	// engine's, whose overlay is mounted but not used.
+	// Layers are writable in one overlay at a time, and so is the work directory. The layer's own work directory
+	// belongs to the engine, whose overlay is mounted but not used.
 	if err := os.MkdirAll(filepath.Join(layers.home, workName), 0o700); err != nil {
 		return err
 	}
-	// In its own place, because whoever counts what a container has written looks where its overlay says that it is.
+	// It stays in its own place, because programs that count a container's written bytes look where its overlay names
+	// it.
 	if err := s.ns.Clone(layers.home, layers.home, false); err != nil {
 		return err
 	}
@@ -180,9 +182,9 @@ func (s *stage) mountRoot(root string) error {
 	return s.mountOverlay(rootDir, 0, layers.lower, layers.options)
 }
 
-// mountOverlay mounts an overlay of directories with mapped owners. It does so as the container's root on the node, for
-// whom alone a mapped directory can be written to: an overlay acts as who has mounted it. The names are relative, because
-// the kernel takes a page of them.
+// mountOverlay mounts an overlay of directories with mapped owners. It does so as the container's root on the node,
+// which alone can write to a mapped directory: overlayfs checks access with the credentials of the process that mounted
+// it. The names are relative, because the kernel takes a page of them.
 func (s *stage) mountOverlay(target string, flags uintptr, dirs []string, options func([]string) string) error {
 	var names []string
 	for _, dir := range dirs {
@@ -207,8 +209,8 @@ func (s *stage) mountOverlay(target string, flags uintptr, dirs []string, option
 	return errors.Join(err, syscall.Chdir(back))
 }
 
-// giveStreams makes the container's root the owner of the pipes that are the standard streams: they are of the node's,
-// which is nobody in there, and a program that opens /dev/stdout could not. The runtime passes them on to the user.
+// giveStreams makes the container's root the owner of the pipes that are the standard streams. The node's root owns
+// them, which is not mapped inside, so a program could not open /dev/stdout. The runtime passes them on to the user.
 func giveStreams(note ocinote.Note) error {
 	uid, gid, err := note.HostRoot()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/internal/userns"
 )
 
@@ -28,9 +29,7 @@ const (
 func (r realEngine) volume() string {
 	r.Helper()
 	dir, err := os.MkdirTemp(filepath.Dir(string(r.notes)), "volume")
-	if err != nil {
-		r.Fatal(err)
-	}
+	testutil.Must(r, err)
 	return dir
 }
 
@@ -47,9 +46,7 @@ func (r realEngine) createMapped(namespace, volume, user string) string {
 		},
 		Network: &network.NetworkingConfig{},
 	})
-	if err != nil {
-		r.Fatal(err)
-	}
+	testutil.Must(r, err)
 	err = r.notes.Save(id, ocinote.Note{
 		Namespaces:   map[string]string{"user": namespace},
 		UIDMappings:  []ocinote.IDMapping{{HostID: someUIDs, Size: mapSize}},
@@ -57,41 +54,30 @@ func (r realEngine) createMapped(namespace, volume, user string) string {
 		MappedMounts: []string{"/data"},
 		Sysctls:      map[string]string{"net.ipv4.ping_group_range": "0 65535"},
 	})
-	if err != nil {
-		r.Fatal(err)
-	}
+	testutil.Must(r, err)
 	return id
 }
 
-// TestRigUserNamespace runs a container whose root is nobody on the node, in a user namespace that was made before it.
+// TestRigUserNamespace runs a container whose root is unprivileged on the node, in a user namespace that was made
+// before it.
 func TestRigUserNamespace(t *testing.T) {
 	r := newRealEngine(t)
 	child, err := userns.Make([]userns.Mapping{{HostID: someUIDs, Size: mapSize}}, []userns.Mapping{{HostID: someGIDs, Size: mapSize}}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer child.Close()
 	for _, user := range []string{"", "1000:1000"} {
 		t.Run("user "+user, func(t *testing.T) {
 			r := r
 			r.T = t
 			volume := r.volume()
-			if err := os.Chmod(volume, 0o777); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.Chmod(volume, 0o777))
 			id := r.createMapped(child.Path("user"), volume, user)
 			for range 2 { // a second start finds what the first has written
-				if err := r.client.StartContainer(t.Context(), id); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, r.client.StartContainer(t.Context(), id))
 				r.lookMapped(id, child, user != "")
-				if err := r.client.StopContainer(t.Context(), id, 0); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, r.client.StopContainer(t.Context(), id, 0))
 			}
-			if err := r.client.RemoveContainer(t.Context(), id); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, r.client.RemoveContainer(t.Context(), id))
 			r.lookAfter()
 		})
 	}
@@ -101,9 +87,7 @@ func TestRigUserNamespace(t *testing.T) {
 func (r realEngine) lookMapped(id string, child *userns.Child, plain bool) {
 	r.Helper()
 	inspect, err := r.client.InspectContainer(r.Context(), id)
-	if err != nil {
-		r.Fatal(err)
-	}
+	testutil.Must(r, err)
 	proc := fmt.Sprintf("/proc/%d", inspect.State.Pid)
 	its, err := os.Readlink(proc + "/ns/user")
 	want, wantErr := os.Readlink(child.Path("user"))

@@ -10,33 +10,27 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // untar returns the files of an archive by their names, without the directory that all are in.
 func untar(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer f.Close()
 	zipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	files, archive := map[string]string{}, tar.NewReader(zipped)
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		content, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		_, name, _ := strings.Cut(path.Clean(header.Name), "/")
 		files[name] = string(content)
 	}
@@ -48,12 +42,8 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		testutil.Must(t, os.WriteFile(file, []byte(content), 0o600))
 		return file
 	}
 	write("net.d/10-net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"calico","mtu":1440,"policy":{"k8s_auth_token":"`+planted+`"},"etcd_endpoints":"https://root:`+planted+`@etcd:2379"}]}`)

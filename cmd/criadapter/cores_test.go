@@ -4,21 +4,19 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestNoCores(t *testing.T) {
 	before, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, uintptr(before), 0, 0, 0); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := noCores(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, noCores())
 	if got, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || got != 0 {
 		t.Errorf("dumpable is %d, %v", got, err)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The program starts where other processes of its user have taken all inotify instances. The limit is that of a user
-// namespace of its own.
+// The program starts if other processes of its user hold all inotify instances. The limit applies to the user namespace
+// of this test.
 func TestStartsWithoutInotify(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "cri.sock")

@@ -8,13 +8,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// quietKlog sends what the Kubernetes libraries log to our log, for debugging
-// only: to them, each client that goes away is an error. klog is not safe for
-// other goroutines that log meanwhile, so it is called once, before they start;
-// the sink follows our level.
+// quietKlog writes the log of the Kubernetes libraries to our log at level debug, because they report each client that
+// goes away as an error. Call it once, before other goroutines log: klog is not safe for concurrent changes.
 func quietKlog() { klog.SetLogger(logr.New(klogSink{})) }
 
-// klogSink is a logr.LogSink. Its fields are those of each line.
+// klogSink is a logr.LogSink. Its fields are added to each line.
 type klogSink struct {
 	fields []any
 }
@@ -41,7 +39,7 @@ func (s klogSink) WithValues(fields ...any) logr.LogSink {
 // WithName implements logr.LogSink.
 func (s klogSink) WithName(name string) logr.LogSink { return s.WithValues("logger", name) }
 
-// entry takes fields as logr gives them, keys and values in turn.
+// entry adds fields in logr's form of alternating keys and values.
 func (s klogSink) entry(fields []any) *log.Entry {
 	all := append(s.fields[:len(s.fields):len(s.fields)], fields...)
 	entry := log.L.WithField("component", "klog")

@@ -19,11 +19,11 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// version is set at link time.
+// version is set by the linker.
 var version = "unknown"
 
-// gcPercent lets the heap grow by a third between two collections, where GOGC is not set. What lives is a few
-// megabytes, quickly marked, and a node's memory is its pods'.
+// gcPercent lets the heap grow by a third between two collections, unless GOGC is set. The live heap is a few megabytes
+// and quickly marked, and the pods need the node's memory.
 const gcPercent = 33
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// exitCode tells what went wrong, unless the command has said it already.
+// exitCode prints the error, unless the command has printed it, and returns the exit code.
 func exitCode(err error) int {
 	var exit *command.ExitError
 	if errors.As(err, &exit) {
@@ -47,11 +47,11 @@ func exitCode(err error) int {
 	return 1
 }
 
-// serve sets the process up and runs the server until ctx ends.
+// serve prepares the process and runs the server until ctx ends.
 func serve(ctx context.Context, settings command.Settings) error {
 	cfg := settings.Config
 	if !cfg.MetricsProfiling {
-		runtime.MemProfileRate = 0 // what is sampled takes a megabyte
+		runtime.MemProfileRate = 0 // the samples would take a megabyte
 	}
 	quietKlog()
 	if err := setUpLog(cfg); err != nil {
@@ -68,7 +68,7 @@ func serve(ctx context.Context, settings command.Settings) error {
 	return run(ctx, settings, hangups)
 }
 
-// setUpLog may be called again while other goroutines log.
+// setUpLog configures the log. It is safe while other goroutines log.
 func setUpLog(cfg config.Config) error {
 	level, err := logrus.ParseLevel(cfg.LogLevel)
 	if err != nil {

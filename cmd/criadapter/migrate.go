@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/migrate"
 )
 
-// newMigration makes what takes pods of cri-dockerd over.
+// newMigration makes the migration of cri-dockerd's pods.
 func newMigration(cfg config.Config, engine docker.Engine, store *checkpoint.Store) *migrate.Node {
 	return migrate.New(migrate.Options{
 		Engine:          engine,
@@ -31,9 +31,9 @@ func newMigration(cfg config.Config, engine docker.Engine, store *checkpoint.Sto
 	})
 }
 
-// migration is the command migrate.
+// migration runs the command migrate.
 func migration(ctx context.Context, to io.Writer, request command.Migration) (err error) {
-	if err := log.SetLevel("warn"); err != nil { // the plan is what there is to say
+	if err := log.SetLevel("warn"); err != nil { // the plan is the output
 		return err
 	}
 	cfg := request.Config

@@ -22,19 +22,18 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// telemetryTime is what the last scrape and the last spans get at the end.
+// telemetryTime bounds the last scrape and the sending of the last spans at the end.
 const telemetryTime = 2 * time.Second
 
-// observers count and trace what the services do. Counting costs next to nothing
-// and is always on; what is shown, and to whom, is the configuration's choice.
+// observers count and trace the services' operations. Counting costs next to nothing and is always on. The
+// configuration decides which endpoints exist.
 type observers struct {
 	metrics  *telemetry.Metrics
 	tracing  *telemetry.Tracing // nil for no traces
 	listener net.Listener       // nil for no endpoint
 }
 
-// observe makes the observers. The endpoint is opened at once, so that a bad
-// address is found before anything else begins.
+// observe makes the observers. It opens the endpoint at once, so that an invalid address fails the start.
 func observe(ctx context.Context, cfg config.Config) (_ *observers, err error) {
 	o := &observers{}
 	options := telemetry.MetricsOptions{Version: version}
@@ -58,7 +57,7 @@ func observe(ctx context.Context, cfg config.Config) (_ *observers, err error) {
 	return o, nil
 }
 
-// grpcOptions are those that traces need.
+// grpcOptions are the options for traces.
 func (o *observers) grpcOptions() []grpc.ServerOption {
 	if o.tracing == nil {
 		return nil
@@ -66,7 +65,7 @@ func (o *observers) grpcOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{o.tracing.ServerOption()}
 }
 
-// serve answers scrapes until stop is called, which waits for the end. Trouble with it is logged and ends nothing else.
+// serve answers scrapes until stop, which waits for the end. It logs errors and never ends the program.
 func (o *observers) serve(ctx context.Context, cfg config.Config, services *services) (stop func()) {
 	if o.listener == nil {
 		return func() {}
@@ -102,7 +101,7 @@ func (o *observers) serve(ctx context.Context, cfg config.Config, services *serv
 	}
 }
 
-// close ends what serve has not ended: spans that are left get a moment.
+// close ends the tracing and an endpoint that serve has not closed. The remaining spans get telemetryTime.
 func (o *observers) close(ctx context.Context) {
 	if o.listener != nil {
 		_ = o.listener.Close() // closed by serve's stop, unless it was not reached
@@ -117,8 +116,8 @@ func (o *observers) close(ctx context.Context) {
 	}
 }
 
-// listenMetrics opens --metrics-bind-addr, nil for none. There is no
-// authentication, so nobody but this machine may reach it.
+// listenMetrics opens --metrics-bind-addr, nil for none. It refuses addresses that other machines reach, because there
+// is no authentication.
 func listenMetrics(cfg config.Config) (net.Listener, error) {
 	if cfg.MetricsBindAddr == "" {
 		return nil, nil
@@ -131,7 +130,8 @@ func listenMetrics(cfg config.Config) (net.Listener, error) {
 		return nil, fmt.Errorf("--metrics-bind-addr: %w", err)
 	}
 	if !address.IP.IsLoopback() {
-		return nil, fmt.Errorf("--metrics-bind-addr: %s is not a loopback address, and anyone could read it: "+
+		return nil, fmt.Errorf("--metrics-bind-addr: %s is not a loopback address, so that other machines could "+
+			"read it: "+
 			"bind to 127.0.0.1 or a unix socket, and put a proxy with authentication in front", cfg.MetricsBindAddr)
 	}
 	listener, err := net.ListenTCP("tcp", address)
@@ -148,7 +148,7 @@ func cacheStats(cache *state.Cache) telemetry.CacheStats {
 		Pods:       map[string]int{},
 		Containers: map[string]int{},
 	}
-	// The states of the CRI API in short, those without any as well.
+	// The states of the CRI API without their prefix. States with no entries are 0.
 	podLabel := func(s runtimeapi.PodSandboxState) string {
 		return strings.ToLower(strings.TrimPrefix(s.String(), "SANDBOX_"))
 	}
@@ -171,7 +171,7 @@ func cacheStats(cache *state.Cache) telemetry.CacheStats {
 	return stats
 }
 
-// report is how the program fares, for `criadapter status`.
+// report is the state of the program for `criadapter status`.
 func report(ctx context.Context, started time.Time, services *services, metrics *telemetry.Metrics) status.Report {
 	cache, happened := cacheStats(services.cache), metrics.Happened()
 	r := status.Report{
@@ -201,8 +201,8 @@ func logStats(service *logs.Service) telemetry.LogStats {
 	}
 }
 
-// traceErrors logs what is wrong with sending traces, one line per new reason:
-// a collector that is away fails every few seconds.
+// traceErrors logs errors of sending traces, one line per new reason: sending to a missing collector fails every few
+// seconds.
 type traceErrors struct {
 	last atomic.Pointer[string]
 }

@@ -12,6 +12,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestMetricsAreForThisMachineAlone(t *testing.T) {
@@ -29,9 +30,7 @@ func TestMetricsAreForThisMachineAlone(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "localhost:0", "unix://" + socket} {
 		cfg.MetricsBindAddr = address
 		listener, err := listenMetrics(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if info, err := os.Stat(socket); strings.HasPrefix(address, "unix") && (err != nil || info.Mode().Perm() != 0o600) {
 			t.Errorf("the socket is %v, %v", info, err)
 		}
@@ -39,9 +38,7 @@ func TestMetricsAreForThisMachineAlone(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := os.WriteFile(socket, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(socket, nil, 0o600))
 	if _, err := listenMetrics(cfg); err == nil || !strings.Contains(err.Error(), "--metrics-bind-addr") {
 		t.Errorf("over a file: %v", err)
 	}

@@ -41,17 +41,13 @@ type program struct {
 func startProgram(t *testing.T, socket, script string, prepare func(*exec.Cmd)) *program {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	p := &program{Cmd: exec.Command("sh", "-c", script, self), socket: socket, ended: make(chan error, 1)}
 	p.Env = append(os.Environ(), asProgram+"=1")
 	if prepare != nil {
 		prepare(p.Cmd)
 	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, p.Start())
 	go func() { p.ended <- p.Wait() }()
 	t.Cleanup(func() { _ = p.Process.Kill() })
 	testutil.Eventually(t, func() error { return p.answers(t.Context()) })
@@ -77,7 +73,7 @@ func (p *program) answers(ctx context.Context) error {
 	return err
 }
 
-// plainFlags are those that a program in a directory of its own needs.
+// plainFlags are the flags of a program with a directory of its own.
 func plainFlags(dir string) string {
 	return fmt.Sprintf(" --root-directory=%s/state --network-plugin=bridge --docker-endpoint=unix://%s/no-engine.sock", dir, dir)
 }
@@ -86,9 +82,7 @@ func TestSurvivesSignals(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "cri.sock")
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	script := "exec $0 --log-level=debug --container-runtime-endpoint=unix://" + socket + plainFlags(dir)
 	p := startProgram(t, socket, script, func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = writer, writer })
 	_ = writer.Close()
@@ -97,17 +91,13 @@ func TestSurvivesSignals(t *testing.T) {
 		if err := p.answers(t.Context()); err != nil {
 			t.Fatalf("with a broken stderr: %v", err)
 		}
-		if err := p.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, p.Process.Signal(syscall.SIGHUP))
 		time.Sleep(100 * time.Millisecond)
 	}
 	if err := p.answers(t.Context()); err != nil {
 		t.Fatalf("after SIGHUP: %v", err)
 	}
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, p.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-p.ended:
 		if err != nil {
@@ -118,29 +108,19 @@ func TestSurvivesSignals(t *testing.T) {
 	}
 }
 
-// cri-dockerd's own unit starts this program, its name apart: the socket comes from systemd, which is told when the
-// server is ready, and a reload is SIGHUP.
-//
-//	ExecStart=/usr/bin/cri-dockerd --container-runtime-endpoint fd://
-//	ExecReload=/bin/kill -s HUP $MAINPID
-//	Type=notify
+// cri-dockerd's unit starts this program with another program name. The socket comes from systemd, the program reports
+// readiness to systemd, and a reload is SIGHUP.
 func TestCriDockerdsUnit(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "cri-dockerd.sock")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer listener.Close()
 	file, err := listener.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer file.Close()
 	notified, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer notified.Close()
 
 	var output testutil.Buffer
@@ -152,13 +132,11 @@ func TestCriDockerdsUnit(t *testing.T) {
 		cmd.Env = append(cmd.Env, "LISTEN_FDS=1", "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))
 		cmd.Stderr = &output
 	})
-	told := listenTo(t, notified)
-	told.wait("READY=1")
-	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	told.wait("RELOADING=1")
-	told.wait("READY=1")
+	systemd := listenTo(t, notified)
+	systemd.wait("READY=1")
+	testutil.Must(t, p.Process.Signal(syscall.SIGHUP))
+	systemd.wait("RELOADING=1")
+	systemd.wait("READY=1")
 	if err := p.answers(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -16,17 +16,13 @@ import (
 func TestReadyAfterRecovery(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
 	engine := dockertest.New(dockertest.Options{})
 	t.Cleanup(engine.Close)
 	store, err := checkpoint.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	s := &services{cache: state.New(state.Options{Engine: engine, Records: store}), recovered: make(chan struct{})}
 	ended := make(chan struct{})
 	go func() {
@@ -34,7 +30,7 @@ func TestReadyAfterRecovery(t *testing.T) {
 		_ = s.cache.Run(t.Context())
 	}()
 	t.Cleanup(func() { <-ended })
-	told := listenTo(t, socket)
+	systemd := listenTo(t, socket)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -42,13 +38,13 @@ func TestReadyAfterRecovery(t *testing.T) {
 	}()
 	testutil.Eventually(t, s.cache.Err)
 	select {
-	case message := <-told.messages:
-		t.Errorf("before the recovery systemd is told %q", message)
+	case message := <-systemd.messages:
+		t.Errorf("before the recovery systemd gets %q", message)
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(s.recovered)
-	if message := told.wait("READY=1"); message != "READY=1\nSTATUS=Serving CRI, 0 pods and 0 containers" {
-		t.Errorf("systemd is told %q", message)
+	if message := systemd.wait("READY=1"); message != "READY=1\nSTATUS=Serving CRI, 0 pods and 0 containers" {
+		t.Errorf("systemd gets %q", message)
 	}
 	<-done
 }

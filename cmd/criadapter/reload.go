@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// reloadable are the settings that a reload changes. The others need a restart, which ends no pod. It is never written to.
+// reloadable are the settings that a reload changes. The others need a restart, which ends no pod. It is constant.
 var reloadable = map[string]bool{"log-level": true, "log-format": true}
 
 // followReloads reloads at each SIGHUP until ctx ends.
@@ -37,10 +37,10 @@ func followReloads(ctx context.Context, hangups <-chan os.Signal, settings comma
 	}
 }
 
-// reload reads the file of settings anew and takes what can change in a running server: the log's level and form, and the
-// CNI configuration, which is read again at once. A variable of the environment still wins over the file, and is what it
-// was when the process began. Certificates and the node's registry credentials are read at each use; they are tried here,
-// so that a bad one is found now.
+// reload reads the configuration file again and applies the settings that a running server can change: the log's level
+// and format, and the CNI configuration. Environment variables still override the file, with their values from the
+// start of the process. Certificates and the node's registry credentials are read at each use. reload tries them, so
+// that it reports an invalid one.
 func reload(ctx context.Context, settings *command.Settings, services *services) error {
 	services.network.Reload()
 	next, err := settings.Reload()
@@ -54,7 +54,7 @@ func reload(ctx context.Context, settings *command.Settings, services *services)
 	return errors.Join(setUpLog(next), tryCertificate(settings.Config), tryCredentials(rootCredentials))
 }
 
-// needsRestart names the settings that differ and that a reload leaves alone.
+// needsRestart names the changed settings that a reload does not apply.
 func needsRestart(now, next config.Config) []string {
 	var names []string
 	for _, name := range config.Differences(now, next) {
@@ -75,7 +75,7 @@ func tryCertificate(cfg config.Config) error {
 	return nil
 }
 
-// tryCredentials says what would be wrong with the next pull of a sandbox image.
+// tryCredentials returns the error that the next pull of a sandbox image would have.
 func tryCredentials(path string) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

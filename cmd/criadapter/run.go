@@ -17,11 +17,12 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// drainTime is what requests under way get to finish once the server is told to end.
+// drainTime is the time for requests under way after the server was asked to end.
 const drainTime = 10 * time.Second
 
-// run serves until ctx ends. The order is: take the state and the socket, so that a second server is refused before it
-// touches anything; build the services; follow the engine; serve. The end goes the other way round, and pods go on.
+// run serves until ctx ends. It locks the state and opens the socket first, so that a second server is refused before
+// it changes anything. Then it builds the services, follows the engine and serves. It ends in the opposite order, and
+// pods keep running.
 func run(ctx context.Context, settings command.Settings, hangups <-chan os.Signal) error {
 	cfg := settings.Config
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "criadapter"))
@@ -101,7 +102,7 @@ func serveCRI(ctx context.Context, cfg config.Config, listener net.Listener, ser
 	return nil
 }
 
-// shutDown lets requests finish for a while and then cuts them off.
+// shutDown lets requests finish for drainTime and then closes their connections.
 func shutDown(rpc *grpc.Server) {
 	done := make(chan struct{})
 	go func() {

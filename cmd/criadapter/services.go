@@ -28,16 +28,16 @@ import (
 	"github.com/criadapter/criadapter/streaming"
 )
 
-// rootCredentials is where `docker login` of root keeps credentials.
+// rootCredentials is the credentials file of `docker login` by root.
 const rootCredentials = "/root/.docker/config.json"
 
-// services are the parts of the program, wired to each other.
+// services are the parts of the program.
 type services struct {
 	engine     *docker.Client
 	store      *checkpoint.Store
 	migration  *migrate.Node // of pods that cri-dockerd has made
 	cache      *state.Cache
-	network    *cni.Network // takes pods off only, on Docker's bridge
+	network    *cni.Network // on Docker's bridge it only removes pods
 	volumes    *volume.Store
 	images     *image.Service
 	logs       *logs.Service
@@ -45,14 +45,14 @@ type services struct {
 	sandboxes  *sandbox.Service
 	stats      *stats.Collector
 	streams    *streaming.Server
-	// recovered is closed when what a crash has cut short is finished, or follow has ended.
+	// recovered is closed after the recovery of interrupted work, or at the end of follow.
 	recovered chan struct{}
-	// logsRecovered is closed when the logs of containers that ended meanwhile are complete, or a disk holds them up
-	// for longer than logsPatience, or follow has ended.
+	// logsRecovered is closed when the logs of containers that ended meanwhile are complete. It is also closed after
+	// logsPatience, if a disk hangs, and at the end of follow.
 	logsRecovered chan struct{}
 }
 
-// build makes all parts. It touches the disk but not the engine, which may come up later.
+// build makes all parts. It uses the disk but not the engine, which may come up later.
 func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (_ *services, err error) {
 	r := &services{recovered: make(chan struct{}), logsRecovered: make(chan struct{})}
 	defer func() {
@@ -191,7 +191,7 @@ func (r *services) server(cfg config.Config, metrics *telemetry.Metrics) *server
 	return server.New(opts)
 }
 
-// warnings are what an operator should know of, for a verbose Status.
+// warnings returns the operator's warnings for a verbose Status.
 func (r *services) warnings(ctx context.Context) []string {
 	listing, err := r.store.List(ctx)
 	var texts []string
@@ -204,12 +204,11 @@ func (r *services) warnings(ctx context.Context) []string {
 	return texts
 }
 
-// logsPatience is how long clients wait for the logs of containers that ended while no server ran. A disk that hangs
-// must not keep the node from being known.
+// logsPatience bounds the clients' wait for logs of containers that ended while no server ran, because a disk may hang.
 const logsPatience = 5 * time.Second
 
-// follow keeps the cache up to date until ctx ends. Once it is complete for the first time, what a crash has cut short
-// is finished. Containers that others start are looked after.
+// follow keeps the cache up to date until ctx ends. After the first relist it finishes work that a crash interrupted.
+// It watches containers that other programs start.
 func (r *services) follow(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -235,7 +234,7 @@ func (r *services) follow(ctx context.Context) {
 	group.Wait()
 }
 
-// endStreams ends the streaming sessions, whose commands get SIGHUP.
+// endStreams ends the streaming sessions. Their commands get SIGHUP.
 func (r *services) endStreams(ctx context.Context) {
 	if r.streams == nil {
 		return
@@ -247,8 +246,8 @@ func (r *services) endStreams(ctx context.Context) {
 	}
 }
 
-// close ends the parts in the order of their dependence. Set-ups are rolled
-// back and log positions saved before what they need goes.
+// close ends the parts in the order of their dependencies. It rolls back set-ups and saves log positions before it
+// closes what they need.
 func (r *services) close(ctx context.Context) {
 	r.endStreams(ctx)
 	if r.sandboxes != nil {

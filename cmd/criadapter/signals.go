@@ -6,13 +6,13 @@ import (
 	"syscall"
 )
 
-// surviveSignals keeps two signals from ending the program, until the returned stop: SIGHUP, which asks for a reload and
-// goes to the channel, and SIGPIPE, which a log that nobody reads any more causes. Both are caught, not ignored, because
-// programs that are started, such as CNI plugins, would inherit that.
+// surviveSignals handles two signals until stop, so that they do not end the program. SIGHUP asks for a reload and goes
+// to the channel. SIGPIPE comes from a log without a reader. They are caught instead of ignored, because child
+// processes such as CNI plugins would inherit that.
 func surviveSignals() (reloads <-chan os.Signal, stop func()) {
 	hangups, pipes := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
-	signal.Notify(pipes, syscall.SIGPIPE) // nobody reads them: a line about it would cause the next one
+	signal.Notify(pipes, syscall.SIGPIPE) // it has no receiver: a log line would cause another SIGPIPE
 	return hangups, func() {
 		signal.Stop(hangups)
 		signal.Stop(pipes)

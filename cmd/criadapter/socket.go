@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listen returns the CRI socket: the one that systemd passed on, or a new one at path, readable and writable for its
-// owner alone; an empty path takes systemd's only. A stale socket is replaced; one that somebody answers on is not. The
-// root directory's lock is held by now, so no second server of the same state does this at the same time.
+// listen returns the CRI socket: the one from systemd, or a new one at path with mode 0600. An empty path takes
+// systemd's only. It replaces a stale socket, but not one with a server. The caller holds the lock of the root
+// directory, so no second server of the same state does this concurrently.
 func listen(path string) (net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {
 		return nil, fmt.Errorf("taking the socket from systemd: %w", err)
 	}
 	for _, listener := range passed {
-		if listener != nil { // nil for what is passed on and is no socket
+		if listener != nil { // nil for a passed file that is no socket
 			return listener, nil
 		}
 	}
@@ -31,8 +31,8 @@ func listen(path string) (net.Listener, error) {
 	return listenUnix("--container-runtime-endpoint", path)
 }
 
-// listenUnix makes a socket at path, which flag names. A directory that it makes is for its owner alone, as the socket is;
-// one that is there, /run for example, stays as it is.
+// listenUnix makes a socket at path. flag is the flag with the path, for errors. The socket and a new directory are for
+// their owner alone. An existing directory, such as /run, stays as it is.
 func listenUnix(flag, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the socket's directory: %w", err)
@@ -40,7 +40,7 @@ func listenUnix(flag, path string) (net.Listener, error) {
 	if err := replaceStale(flag, path); err != nil {
 		return nil, err
 	}
-	// The mode has to be right from the first moment, so it is the umask's.
+	// The umask sets the mode, because it must be right from the first moment.
 	old := unix.Umask(0o177)
 	listener, err := net.Listen("unix", path)
 	unix.Umask(old)
@@ -75,15 +75,14 @@ func replaceStale(flag, path string) error {
 	return nil
 }
 
-// lockPatience is how long a root directory may be taken: a CNI plugin that a killed process was about to start holds
-// the lock until it is the plugin's program, which takes a moment on a busy machine.
+// lockPatience bounds the wait for the lock of a root directory. A child process of a killed server holds the lock
+// until it executes the CNI plugin, which takes a moment on a busy machine.
 const (
 	lockPatience = 2 * time.Second
 	lockPause    = 20 * time.Millisecond
 )
 
-// lockRoot makes the root directory and takes it for this process; the kernel
-// gives it back when the process ends, however it ends.
+// lockRoot makes and locks the root directory. The kernel releases the lock when the process ends.
 func lockRoot(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("making --root-directory: %w", err)

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "directory", "cri.sock")
 	first, err := listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket is %v, %v", info, err)
@@ -27,9 +27,7 @@ func TestListen(t *testing.T) {
 		t.Errorf("a second server: %v", err)
 	}
 	first.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, first.Close())
 	again, err := listen(path)
 	if err != nil {
 		t.Fatalf("over a stale socket: %v", err)
@@ -38,25 +36,19 @@ func TestListen(t *testing.T) {
 		t.Error(err)
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(file, []byte("precious"), 0o600))
 	if _, err := listen(file); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("over a file: %v", err)
 	}
 }
 
-// TestSocketInADirectoryOfOthers is where the socket of cri-dockerd's name lies: in /run, which everybody may enter.
+// cri-dockerd's socket is in /run, a directory that all users may enter.
 func TestSocketInADirectoryOfOthers(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Chmod(dir, 0o755))
 	path := filepath.Join(dir, "cri-dockerd.sock")
 	listener, err := listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer listener.Close()
 	for name, want := range map[string]os.FileMode{path: 0o600, dir: 0o755} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
@@ -75,9 +67,7 @@ func TestListenWithoutSystemd(t *testing.T) {
 func TestOneServerPerRoot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "root")
 	lock, err := lockRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if _, err := lockRoot(dir); err == nil || !strings.Contains(err.Error(), "another criadapter uses") {
 		t.Errorf("a second lock: %v", err)
 	}

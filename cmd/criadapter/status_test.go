@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/cmd/criadapter/status"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // runCommand runs a command of the program to its end and returns what it prints, and its exit code.
 func runCommand(t *testing.T, args ...string) (output string, code int) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	raw, err := cmd.CombinedOutput()
@@ -63,18 +62,14 @@ func TestStatusOfAServer(t *testing.T) {
 
 func TestConfigOfTheProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte("log-level: debug\ncni-confdir: /x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte("log-level: debug\ncni-confdir: /x\n"), 0o600))
 	want := path + `:2:1: unknown setting "cni-confdir"; did you mean "cni-conf-dir"?`
 	for _, args := range [][]string{{"config", "validate", path}, {"config", "print", "--config", path}, {"--config", path}} {
 		if output, code := runCommand(t, args...); code != 1 || !strings.Contains(output, want) {
 			t.Errorf("%q: code %d\n%s", args, code, output)
 		}
 	}
-	if err := os.WriteFile(path, []byte("log-level: debug\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte("log-level: debug\n"), 0o600))
 	if output, code := runCommand(t, "config", "validate", path); code != 0 {
 		t.Errorf("code %d\n%s", code, output)
 	}
@@ -86,9 +81,7 @@ func TestConfigOfTheProgram(t *testing.T) {
 	}
 	// What print writes as a file is one.
 	output, _ = runCommand(t, "config", "print", "--config", path, "-o", "yaml")
-	if err := os.WriteFile(path, []byte(output), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte(output), 0o600))
 	if output, code := runCommand(t, "config", "validate", path); code != 0 {
 		t.Errorf("code %d\n%s", code, output)
 	}

@@ -40,7 +40,7 @@ func (r streamRuntime) Network(_ context.Context, sandboxID string) (streaming.N
 		return streaming.Network{Host: true}, nil
 	case pod.Status.NetnsPath != "":
 		return streaming.Network{Namespace: netns.Open(pod.Status.NetnsPath)}, nil
-	case pod.Status.PID != 0: // on the engine's bridge nothing is pinned: a sandbox that starts again has another namespace
+	case pod.Status.PID != 0: // on the engine's bridge there is no pin: a restarted sandbox has another namespace
 		return streaming.Network{Namespace: netns.OfContainer(pod.Status.PID, pod.ID)}, nil
 	}
 	return streaming.Network{}, fmt.Errorf("the network namespace of pod sandbox %s is not known: %w", sandboxID, errdefs.ErrFailedPrecondition)

@@ -13,19 +13,19 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// recoverGrace is how long systemd waits for pods whose set-up or end a crash has cut short. The rest of the recovery,
-// behind a plugin that hangs, goes on while the server is ready.
+// recoverGrace bounds systemd's wait for pods whose set-up or end a crash interrupted. The server is ready then, and
+// the rest of the recovery goes on.
 const recoverGrace = time.Minute
 
-// notify tells systemd something, if it wants to know.
+// notify sends a state to systemd, if the service has a notify socket.
 func notify(ctx context.Context, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.G(ctx).WithError(err).Warn("cannot notify systemd")
 	}
 }
 
-// notifyReady tells systemd that the server is ready: once the pods are recovered, or at once where the engine is not
-// there, because the server is meant to wait for it. It returns when that is done, or with ctx.
+// notifyReady reports to systemd that the server is ready, after the recovery of pods. Without an engine it reports at
+// once, because the server is meant to wait for the engine. It returns after the report, or when ctx ends.
 func notifyReady(ctx context.Context, services *services) {
 	if services.cache.WaitSettled(ctx) != nil {
 		return
@@ -42,7 +42,7 @@ func notifyReady(ctx context.Context, services *services) {
 	notify(ctx, daemon.SdNotifyReady+"\n"+statusLine(services))
 }
 
-// statusLine is what `systemctl status` shows.
+// statusLine is the status in `systemctl status`.
 func statusLine(services *services) string {
 	if err := services.cache.Err(); err != nil {
 		return "STATUS=Serving CRI from memory: " + err.Error()
@@ -51,15 +51,15 @@ func statusLine(services *services) string {
 	return fmt.Sprintf("STATUS=Serving CRI, %d pods and %d containers", len(snapshot.Pods()), len(snapshot.Containers()))
 }
 
-// watchdog keeps systemd's watchdog quiet for as long as the program works: a request over its own socket is answered,
-// the cache's goroutines get on, and its lock is free (statusLine takes it, and waits for ever if it is not). It returns
-// when ctx ends, at once where no watchdog is asked for.
+// watchdog feeds systemd's watchdog while the program works. A request over its own socket must be answered, and the
+// cache's goroutines must make progress. The cache's lock must be free: statusLine takes it and would wait for ever.
+// watchdog returns when ctx ends, or at once if systemd asks for no watchdog.
 func watchdog(ctx context.Context, socket string, services *services) {
 	period, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || period == 0 {
 		return
 	}
-	// Twice in a period and a little more, because a machine may be busy at one of the two.
+	// A little more than twice in a period, because a machine may be busy at one of the two.
 	ticker := time.NewTicker(period * 2 / 5)
 	defer ticker.Stop()
 	for {
@@ -76,14 +76,14 @@ func watchdog(ctx context.Context, socket string, services *services) {
 	}
 }
 
-// checkSelf finds out within timeout whether the server works: requests go through all of it, and the cache follows.
+// checkSelf checks within timeout that the server works: it answers a request, and the cache makes progress.
 func checkSelf(ctx context.Context, socket string, timeout time.Duration, stalled func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return errors.Join(askVersion(ctx, socket), stalled())
 }
 
-// askVersion is a request of a client, without the engine.
+// askVersion sends a client's request that needs no engine.
 func askVersion(ctx context.Context, socket string) error {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

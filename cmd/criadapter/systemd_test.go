@@ -19,14 +19,14 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// told are the messages that the program sends systemd, in their order.
-type told struct {
+// notifications are the messages from the program to systemd, in their order.
+type notifications struct {
 	t        *testing.T
 	messages chan string
 }
 
-func listenTo(t *testing.T, socket *net.UnixConn) *told {
-	l := &told{t: t, messages: make(chan string, 1000)}
+func listenTo(t *testing.T, socket *net.UnixConn) *notifications {
+	l := &notifications{t: t, messages: make(chan string, 1000)}
 	go func() {
 		defer close(l.messages)
 		buffer := make([]byte, 4096)
@@ -42,7 +42,7 @@ func listenTo(t *testing.T, socket *net.UnixConn) *told {
 }
 
 // wait returns the next message that has this line; those before it are dropped.
-func (l *told) wait(line string) string {
+func (l *notifications) wait(line string) string {
 	l.t.Helper()
 	timeout := time.After(time.Minute)
 	for {
@@ -52,16 +52,16 @@ func (l *told) wait(line string) string {
 				return message
 			}
 		case <-timeout:
-			l.t.Fatalf("systemd is not told %q", line)
+			l.t.Fatalf("systemd does not get %q", line)
 		}
 	}
 }
 
-// unit starts the program as systemd does, by its own socket, and tells what systemd is told.
+// unit starts the program like systemd with a socket of its own, and records the messages to systemd.
 type unit struct {
 	dir      string
 	listener *os.File
-	told     *told
+	systemd  *notifications
 	env      []string
 }
 
@@ -69,21 +69,16 @@ func newUnit(t *testing.T, env ...string) *unit {
 	t.Helper()
 	dir := t.TempDir()
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "cri.sock"), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	file, err := listener.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = file.Close() })
 	notified, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = notified.Close() })
-	return &unit{dir: dir, listener: file, told: listenTo(t, notified), env: append(env, "LISTEN_FDS=1", "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))}
+	env = append(env, "LISTEN_FDS=1", "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))
+	return &unit{dir: dir, listener: file, systemd: listenTo(t, notified), env: env}
 }
 
 func (u *unit) start(t *testing.T, flags string, output *testutil.Buffer) *program {
@@ -102,34 +97,29 @@ func TestMessagesToSystemd(t *testing.T) {
 	var output testutil.Buffer
 	config := filepath.Join(u.dir, "config.yaml")
 	write := func(text string) {
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(config, []byte(text), 0o600))
 	}
 	write("log-level: info\n")
 	p := u.start(t, " --config="+config, &output)
-	if ready := u.told.wait("READY=1"); !strings.Contains(ready, "STATUS=Serving CRI from memory: ") || !strings.Contains(ready, "no-engine.sock") {
+	if ready := u.systemd.wait("READY=1"); !strings.Contains(ready, "STATUS=Serving CRI from memory: "+
+		"") || !strings.Contains(ready, "no-engine.sock") {
 		t.Errorf("ready with %q", ready)
 	}
-	u.told.wait("WATCHDOG=1")
-	u.told.wait("WATCHDOG=1")
+	u.systemd.wait("WATCHDOG=1")
+	u.systemd.wait("WATCHDOG=1")
 
 	reload := func(text, wantLog string) {
 		t.Helper()
 		write(text)
-		if err := p.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
-		if message := u.told.wait("RELOADING=1"); !strings.Contains(message, "MONOTONIC_USEC=") {
+		testutil.Must(t, p.Process.Signal(syscall.SIGHUP))
+		if message := u.systemd.wait("RELOADING=1"); !strings.Contains(message, "MONOTONIC_USEC=") {
 			t.Errorf("got %q", message)
 		}
-		u.told.wait("READY=1")
+		u.systemd.wait("READY=1")
 		testutil.Until(t, wantLog, func() bool { return strings.Contains(output.String(), wantLog) })
 	}
 	reload("log-level: debug\ncni-gc: true\n", "count from the next restart on")
-	if err := p.answers(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, p.answers(t.Context()))
 	testutil.Until(t, "the new level counts", func() bool { return strings.Contains(output.String(), "level=debug") })
 	reload("log-levle: debug\n", "did you mean")
 	reload("log-format: json\n", `"msg":"reloaded"`)
@@ -137,10 +127,8 @@ func TestMessagesToSystemd(t *testing.T) {
 		t.Errorf("the settings that need a restart are not named:\n%s", &output)
 	}
 
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	u.told.wait("STOPPING=1")
+	testutil.Must(t, p.Process.Signal(syscall.SIGTERM))
+	u.systemd.wait("STOPPING=1")
 	if err := <-p.ended; err != nil {
 		t.Errorf("after SIGTERM: %v", err)
 	}
@@ -152,12 +140,8 @@ func TestRestartWithoutAGap(t *testing.T) {
 	var output testutil.Buffer
 	p := u.start(t, "", &output)
 	for range 3 {
-		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-p.ended; err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, p.Process.Signal(syscall.SIGTERM))
+		testutil.Must(t, <-p.ended)
 		answered := make(chan error, 1)
 		go func() {
 			conn, err := grpc.NewClient("unix://"+filepath.Join(u.dir, "cri.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -181,7 +165,7 @@ func TestRestartWithoutAGap(t *testing.T) {
 
 func TestCheckSelf(t *testing.T) {
 	if err := checkSelf(t.Context(), filepath.Join(t.TempDir(), "none.sock"), time.Second, func() error { return nil }); err == nil {
-		t.Error("a socket that nobody answers on passes")
+		t.Error("checkSelf succeeds for a socket without a server")
 	}
 	u := newUnit(t)
 	var output testutil.Buffer
@@ -193,10 +177,8 @@ func TestCheckSelf(t *testing.T) {
 	if err := checkSelf(t.Context(), p.socket, time.Minute, func() error { return nil }); err != nil {
 		t.Error(err)
 	}
-	// A process that is stopped answers nobody, and the watchdog is not fed.
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	// A stopped process does not answer, and does not feed the watchdog.
+	testutil.Must(t, p.Process.Signal(syscall.SIGSTOP))
 	if err := checkSelf(t.Context(), p.socket, time.Second, func() error { return nil }); err == nil {
 		t.Error("a program that hangs passes")
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/cmd/kubelet-core/client"
 )
 
-// execTimeout bounds the connection to the runtime and its response; the command itself may take as long as it likes.
+// execTimeout bounds the connection to the runtime and each call, not the command in the container.
 const execTimeout = 30 * time.Second
 
 func execCommand() *cobra.Command {
@@ -28,7 +28,7 @@ func execCommand() *cobra.Command {
 		Use: "exec POD [-it] [-c CONTAINER] -- COMMAND [ARG...]", Short: "Run a command in a container",
 		Example: "  kubelet-core exec -it web -- sh",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// Everything behind the dashes is the command's, so that its own flags are not taken for ours.
+			// All arguments after the dashes belong to the command.
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 && len(args) > 1 {
 				dash = 1
@@ -95,8 +95,8 @@ func (f *execFlags) run(cmd *cobra.Command, flags readFlags, args []string) (err
 	return client.Exec(ctx, runtime, id, opts)
 }
 
-// setUpTerminal puts the user's terminal into raw mode, so that the container's does all the work, and sends its size
-// along. A standard input that is no terminal is left alone.
+// setUpTerminal puts the user's terminal into raw mode, and sends its size to the container. It does nothing if
+// standard input is not a terminal.
 func setUpTerminal(ctx context.Context, opts *client.ExecOptions) (restore func(), err error) {
 	input := int(os.Stdin.Fd())
 	if !term.IsTerminal(input) {
@@ -120,11 +120,11 @@ func setUpTerminal(ctx context.Context, opts *client.ExecOptions) (restore func(
 		stop()
 		<-done
 		signal.Stop(changed)
-		_ = term.Restore(input, before) // there is nothing else to be done for a terminal that is gone
+		_ = term.Restore(input, before)
 	}, nil
 }
 
-// sendSizes sends the terminal's size, and again when it changes.
+// sendSizes sends the terminal's size, at first and when it changes.
 func sendSizes(ctx context.Context, terminal int, sizes chan<- client.Size, changed <-chan os.Signal) {
 	for {
 		if width, height, err := term.GetSize(terminal); err == nil {

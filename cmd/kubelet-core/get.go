@@ -16,10 +16,10 @@ import (
 	"github.com/criadapter/criadapter/cmd/kubelet-core/client"
 )
 
-// defaultReadAddress is where a kubelet core serves its read-only endpoint by default; a kubelet has 127.0.0.1:10248.
+// defaultReadAddress is the default address of the read-only endpoint. A kubelet uses 127.0.0.1:10248.
 const defaultReadAddress = "127.0.0.1:10348"
 
-// readFlags are those of all commands that read from a running kubelet core.
+// readFlags are the flags of the commands that read from a running kubelet core.
 type readFlags struct {
 	address, namespace string
 }
@@ -39,7 +39,7 @@ func (f *readFlags) ref(name string) client.Ref {
 func getCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get", Short: "Show pods",
-		// The resource is wrong, not its flags.
+		// The error must be about the resource, not about flags.
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(_ *cobra.Command, args []string) error {
 			return fmt.Errorf("get %s: pods are the only resource: kubelet-core get pods: %w", strings.Join(args, " "), errdefs.ErrInvalidArgument)
@@ -79,7 +79,7 @@ type podsRequest struct {
 	output string
 }
 
-// wanted is for a watch: a pod that does not exist yet is no error there.
+// wanted says whether a pod was asked for. A watch does not check that the pods exist.
 func (r *podsRequest) wanted(pod *v1.Pod) bool {
 	if len(r.names) == 0 {
 		return r.flags.namespace == "" || pod.Namespace == r.flags.namespace

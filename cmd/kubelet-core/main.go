@@ -1,5 +1,5 @@
 // Command kubelet-core runs the pods of a manifest directory, of a URL or of an API server on any CRI runtime, as
-// cmd/kubelet does, and shows them without a cluster, as kubectl does.
+// cmd/kubelet does. Like kubectl, it also shows these pods, without a cluster.
 package main
 
 import (
@@ -40,11 +40,11 @@ const example = `  # pods from a directory, on criadapter
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once: the runtime may be away for long
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := command().ExecuteContext(ctx); err != nil {
 		var exit *client.ExitError
 		if errors.As(err, &exit) {
-			os.Exit(exit.Code) // the command's own, as a shell would see it
+			os.Exit(exit.Code) // the exit code of the command in the container
 		}
 		fmt.Fprintf(os.Stderr, "kubelet-core: %v\n", err)
 		os.Exit(1)
@@ -56,7 +56,7 @@ func command() *cobra.Command {
 		Use: "kubelet-core", Short: "The core of a kubelet", Long: long, Example: example, Version: version,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRun: func(*cobra.Command, []string) {
-			// The CRI client logs each failed call by itself; what matters of it comes back as an error.
+			// The CRI client logs each failed call, and also returns the error.
 			klog.SetLogger(logr.Discard())
 		},
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/criadapter/criadapter/kubelet"
 )
 
-// defaultPort is that of the kubelet core's API; every kubelet has 10250.
+// defaultPort is the default port of the kubelet core's API. A kubelet uses 10250.
 const defaultPort = 10350
 
-// nodeFlags are the flags whose values have to be parsed.
+// nodeFlags are the flags whose values need parsing.
 type nodeFlags struct {
 	headers, taints []string
 	reserved        map[string]string
@@ -25,19 +25,26 @@ type nodeFlags struct {
 // add defines the flags for pods of a URL and of an API server.
 func (f *nodeFlags) add(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.StringVar(&opts.ManifestURL, "manifest-url", "", "a `URL` with pod manifests")
-	flags.StringArrayVar(&f.headers, "manifest-url-header", nil, "a `key:value` that is sent to it; may be repeated")
-	flags.DurationVar(&opts.ManifestURLCheck, "http-check-frequency", 0, "how often it is read (default 20s)")
-	flags.StringVar(&opts.Cluster.Kubeconfig, "kubeconfig", "", "the `file` that names the API server of the cluster to be a node of, and this node's identity")
-	flags.StringToStringVar(&opts.Cluster.Labels, "node-labels", nil, "`labels` that a new node is registered with")
+	flags.StringArrayVar(&f.headers, "manifest-url-header", nil,
+		"a `key:value` header of its requests; may be repeated")
+	flags.DurationVar(&opts.ManifestURLCheck, "http-check-frequency", 0, "how often the URL is read (default 20s)")
+	flags.StringVar(&opts.Cluster.Kubeconfig, "kubeconfig", "",
+		"the `file` with the API server of the cluster to join, and this node's credentials")
+	flags.StringToStringVar(&opts.Cluster.Labels, "node-labels", nil, "`labels` of a new node")
 	flags.StringSliceVar(&f.taints, "register-with-taints", nil, "`taints` of a new node, key=value:effect")
-	flags.IntVar(&opts.Cluster.MaxPods, "max-pods", 0, "how many pods the node takes (default 110)")
-	flags.StringToStringVar(&f.reserved, "system-reserved", nil, "`resources` that are kept from pods, such as cpu=200m,memory=500Mi: the cgroup of all pods is limited to the rest")
+	flags.IntVar(&opts.Cluster.MaxPods, "max-pods", 0, "how many pods the node runs (default 110)")
+	flags.StringToStringVar(&f.reserved, "system-reserved", nil,
+		"`resources` that are reserved, such as cpu=200m,memory=500Mi; all pods together are limited to the rest")
 	flags.DurationVar(&opts.Cluster.StatusEvery, "node-status-update-frequency", 0, "how often the node's status is computed (default 10s)")
 	flags.StringVar(&opts.API.Address, "address", "", "the `address` of the kubelet's API (default: all)")
-	flags.Int32Var(&opts.API.Port, "port", defaultPort, "its port; 0 for no API, as without --client-ca-file")
+	flags.Int32Var(&opts.API.Port, "port", defaultPort,
+		"the port of the kubelet's API; 0, and the lack of --client-ca-file, mean no API")
 	flags.StringVar(&opts.API.ClientCAFile, "client-ca-file", "", "the `file` with the CA certificates of the API's clients")
-	flags.StringSliceVar(&opts.API.Users, "client-users", nil, "`names` of clients that may use the API, in a certificate its common name (default, without --client-groups: those that the API server of --kubeconfig allows, by SubjectAccessReview)")
-	flags.StringSliceVar(&opts.API.Groups, "client-groups", nil, "`groups` of such clients, in a certificate its organizations")
+	flags.StringSliceVar(&opts.API.Users, "client-users", nil,
+		"`names` of clients that may use the API: the common names of their certificates; without --client-users "+
+			"and --client-groups, the API server of --kubeconfig decides by SubjectAccessReview")
+	flags.StringSliceVar(&opts.API.Groups, "client-groups", nil,
+		"`groups` of clients that may use the API: the organizations of their certificates")
 	flags.StringVar(&opts.API.CertFile, "tls-cert-file", "", "the API's certificate `file` (default: a self-signed one)")
 	flags.StringVar(&opts.API.KeyFile, "tls-private-key-file", "", "the API's key `file`")
 	flags.StringVar(&opts.API.CertDir, "cert-dir", "", "the `directory` for a self-signed pair (default ROOT-DIR/pki)")
@@ -51,7 +58,7 @@ func (f *nodeFlags) complete(cmd *cobra.Command, opts *kubelet.Options) error {
 	for i, header := range f.headers {
 		key, value, ok := strings.Cut(header, ":")
 		if !ok || strings.TrimSpace(key) == "" {
-			return fmt.Errorf("--manifest-url-header: number %d is not key:value", i+1) // it may be a secret
+			return fmt.Errorf("--manifest-url-header: number %d is not key:value", i+1) // the value may be a secret
 		}
 		if opts.ManifestHeader == nil {
 			opts.ManifestHeader = http.Header{}
@@ -78,7 +85,7 @@ func (f *nodeFlags) complete(cmd *cobra.Command, opts *kubelet.Options) error {
 	return nil
 }
 
-// parseTaint reads key=value:effect, or key:effect.
+// parseTaint parses key=value:effect or key:effect.
 func parseTaint(text string) (v1.Taint, error) {
 	pair, effect, ok := strings.Cut(text, ":")
 	key, value, _ := strings.Cut(pair, "=")

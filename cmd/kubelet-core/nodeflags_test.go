@@ -6,10 +6,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet"
 )
 
-// parse gives run's flags these arguments.
+// parse parses arguments with the flags of run.
 func parse(args ...string) (kubelet.Options, error) {
 	var opts kubelet.Options
 	var flags nodeFlags
@@ -25,9 +26,7 @@ func parse(args ...string) (kubelet.Options, error) {
 func TestNodeFlags(t *testing.T) {
 	opts, err := parse("--manifest-url-header", "Authorization: Bearer a:b", "--register-with-taints", "a=b:NoSchedule,c:NoExecute",
 		"--system-reserved", "cpu=200m,memory=1Gi", "--node-labels", "zone=x,empty=")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got := opts.ManifestHeader.Get("authorization"); got != "Bearer a:b" {
 		t.Errorf("header %q", got)
 	}
@@ -47,7 +46,7 @@ func TestNodeFlags(t *testing.T) {
 		t.Errorf("clients %+v, %v", opts.API, err)
 	}
 	if _, err := parse("--manifest-url-header", "Bearer s3cret"); err == nil || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("error %v tells the header", err)
+		t.Errorf("error %v has the header's value", err)
 	}
 	if opts, err := parse("--client-ca-file", "ca"); err != nil || opts.API.Port != defaultPort {
 		t.Errorf("port %d with a client CA, %v", opts.API.Port, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/cmd/kubelet-core/play"
 )
 
-// playFlags are those of play and down.
+// playFlags are the flags of play and down.
 type playFlags struct {
 	opts  play.Options
 	level string
@@ -28,18 +28,24 @@ func (f *playFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	k := &f.opts.Kubelet
-	flags.StringVar(&f.opts.Name, "name", "", "the `name` of the play, which tells it from others (default: that of the first file, without its ending)")
+	flags.StringVar(&f.opts.Name, "name", "",
+		"the `name` of the play (default: the name of the first file, without its extension)")
 	flags.StringVar(&k.RuntimeEndpoint, "container-runtime-endpoint", "unix:///run/criadapter/criadapter.sock", "the CRI `socket`")
-	flags.StringVar(&k.RootDir, "root-dir", "", "the `directory` of the play, which its end removes (default /var/lib/kubelet-core/play-NAME)")
-	flags.StringVar(&k.PodLogsDir, "pod-logs-dir", "", "the `directory` of its container logs, which its end removes (default /var/log/kubelet-core/play-NAME)")
-	flags.StringVar(&k.CgroupRoot, "cgroup-root", "", "the `cgroup` below which those of the pods are (default kubelet-core/play-NAME)")
+	flags.StringVar(&k.RootDir, "root-dir", "",
+		"the `directory` of the play, removed at its end (default /var/lib/kubelet-core/play-NAME)")
+	flags.StringVar(&k.PodLogsDir, "pod-logs-dir", "",
+		"the `directory` of container logs, removed at the end of the play (default "+
+			"/var/log/kubelet-core/play-NAME)")
+	flags.StringVar(&k.CgroupRoot, "cgroup-root", "",
+		"the parent `cgroup` of the pods' cgroups (default kubelet-core/play-NAME)")
 	flags.StringVar((*string)(&k.CgroupDriver), "cgroup-driver", "", "the cgroup `driver` for a runtime that does not report its own: cgroupfs or systemd")
 	flags.StringVar(&k.ReadAddress, "read-address", "", "the loopback `address` of the read-only endpoint for get, describe, logs and exec (default: none)")
-	flags.BoolVar(&k.BesideKubelet, "beside-kubelet", false, "start although a kubelet seems to run on this machine; one on the same runtime kills the pods")
-	flags.StringVar(&f.level, "log-level", "error", "of what the kubelet core logs to stderr: error, warn, info, debug, trace")
+	flags.BoolVar(&k.BesideKubelet, "beside-kubelet", false,
+		"start although a kubelet seems to run on this machine; a kubelet on the same runtime kills the pods")
+	flags.StringVar(&f.level, "log-level", "error", "log level for stderr: error, warn, info, debug, trace")
 }
 
-// complete finds the play's name and where its lines go.
+// complete sets the play's name and its output.
 func (f *playFlags) complete(cmd *cobra.Command, files []string) error {
 	if f.opts.Name == "" && len(files) > 0 {
 		base := filepath.Base(files[0])
@@ -68,8 +74,8 @@ func playCommand() *cobra.Command {
 		Use: "play FILE...", Short: "Run the pods of some files until Ctrl-C, and leave nothing",
 		Long: "play runs the Pods and Deployments of some files, or of - for standard input, with their ConfigMaps, Secrets\n" +
 			"and Services, as podman kube play does. It stays until Ctrl-C, or kubelet-core down, or until all pods have\n" +
-			"ended; then it ends the pods in order and removes all that it made, but for images.\n" +
-			"A second Ctrl-C does not wait for that, and says what is left.",
+			"ended. Then it ends the pods in order, and removes everything that it made except images.\n" +
+			"A second Ctrl-C does not wait for that, and prints what is left.",
 		Example: "  kubelet-core play web.yaml --follow\n  kubectl create deployment web --image=nginx --dry-run=client -o yaml | kubelet-core play -",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -88,14 +94,15 @@ func playCommand() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVarP(&flags.opts.Follow, "follow", "f", false, "write what the containers write, each line with its pod and container")
+	cmd.Flags().BoolVarP(&flags.opts.Follow, "follow", "f", false,
+		"write the containers' logs, each line with its pod and container")
 	return cmd
 }
 
 func downCommand() *cobra.Command {
 	var flags playFlags
 	cmd := &cobra.Command{
-		Use: "down [FILE...]", Short: "End a play: one that runs, or what a crash has left of one",
+		Use: "down [FILE...]", Short: "End a running play, or clean up after one that crashed",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := flags.complete(cmd, files); err != nil {
 				return err

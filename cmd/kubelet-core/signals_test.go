@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // asProgram makes the test binary the program.
@@ -20,49 +22,39 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A kubelet goes on when its terminal closes, when a unit reloads it, and when nobody reads its log.
+// TestSurvivesSignals: the kubelet goes on after SIGHUP and when its log is closed.
 func TestSurvivesSignals(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	dir := t.TempDir()
 	cmd := exec.Command(self, "run", "--manifests", dir, "--root-dir", filepath.Join(dir, "root"), "--pod-logs-dir", filepath.Join(dir, "logs"),
 		"--container-runtime-endpoint", "unix://"+dir+"/none.sock", "--read-address=")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	cmd.Stdout, cmd.Stderr = writer, writer
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	_ = writer.Close()
-	// It waits for its runtime, and says so.
+	// It logs that it waits for its runtime.
 	if _, err := reader.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	_ = reader.Close() // from here on each line of the log is a SIGPIPE, and there is one for each SIGHUP
+	_ = reader.Close() // from here on each line of the log causes a SIGPIPE, and each SIGHUP logs a line
 	for range 3 {
-		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, cmd.Process.Signal(syscall.SIGHUP))
 		select {
 		case err := <-ended:
-			t.Fatalf("it has ended: %v", err)
+			t.Fatalf("the kubelet ended: %v", err)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
-		t.Error("it does not end after SIGTERM")
+		t.Error("the kubelet does not end after SIGTERM")
 	}
 }

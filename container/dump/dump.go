@@ -46,7 +46,7 @@ type Config struct {
 	// Image is what the user calls the image, and ImageRef its id or digest.
 	Image    string `json:"rootfsImage,omitempty"`
 	ImageRef string `json:"rootfsImageRef,omitempty"`
-	// ImageName is Image again, for those that read that.
+	// ImageName is Image again, for readers of this field.
 	ImageName      string    `json:"rootfsImageName,omitempty"`
 	Runtime        string    `json:"runtime,omitempty"`
 	CreatedTime    time.Time `json:"createdTime"`

@@ -19,15 +19,11 @@ func TestWriteAndRead(t *testing.T) {
 		Spec:    []byte(`{"ociVersion":"1.0.2"}`), Status: []byte(`{"id":"1"}`), CRI: []byte(`{}`),
 	}
 	dir := t.TempDir()
-	if err := want.Write(dir); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, want.Write(dir))
 	if _, err := Read(dir); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("without the processes: %v", err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, Processes), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(filepath.Join(dir, Processes), 0o700))
 	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}

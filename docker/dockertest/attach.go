@@ -18,8 +18,8 @@ type attachment struct {
 	output    *output
 }
 
-// AttachContainer implements docker.Attachments. What the container writes is
-// told by Print; a program with Echo also writes what it reads.
+// AttachContainer implements docker.Attachments. The container writes what Print is given; a program with Echo also
+// writes what it reads.
 func (e *Engine) AttachContainer(ctx context.Context, id string, opts docker.AttachOptions) (docker.Stream, error) {
 	leave, err := e.enter(ctx, "AttachContainer", id)
 	if err != nil {

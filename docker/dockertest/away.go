@@ -1,8 +1,7 @@
 package dockertest
 
-// Away takes the engine away: calls fail with ErrUnavailable, those that wait
-// too, and event and exec streams break. Containers go on. What happens to them
-// while the engine is away (Exit) is never told by an event.
+// Away takes the engine away: calls fail with ErrUnavailable, also waiting ones, and event and exec streams break.
+// Containers go on. No event reports what happens to them while the engine is away (Exit).
 func (e *Engine) Away() {
 	e.disconnect()
 	e.log.breakStreams()

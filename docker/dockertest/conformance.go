@@ -14,6 +14,7 @@ import (
 	api "github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // Subject is an engine to hold to the promises of docker.Engine.
@@ -191,9 +192,7 @@ func wantError(t *testing.T, what string, err, want error) {
 
 func testFeatures(t *testing.T, s *suite) {
 	features, err := s.Engine.Features(withPatience(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for name, value := range map[string]string{
 		"ServerVersion": features.ServerVersion, "APIVersion": features.APIVersion, "OS": features.OS, "Arch": features.Arch,
 		"CgroupDriver": features.CgroupDriver, "StorageDriver": features.StorageDriver, "Root": features.Root,

@@ -48,10 +48,10 @@ func ConformanceAbsence(t *testing.T, subject Subject, away, back func()) {
 	}
 	testutil.Until(t, "the next event comes", func() bool { return len(w.kinds(long)) > 0 })
 	if got := w.kinds(brief); len(got) > 0 {
-		t.Errorf("an exit in the engine's absence is told: %v", got)
+		t.Errorf("an event reports an exit in the engine's absence: %v", got)
 	}
 	if got := w.kinds(long); got[0] != docker.ContainerDied {
-		t.Errorf("events from before the absence are told: %v", got)
+		t.Errorf("events from before the absence are reported: %v", got)
 	}
 }
 

@@ -27,20 +27,14 @@ var allStreams = docker.AttachOptions{Stdin: true, Stdout: true, Stderr: true}
 func testAttach(t *testing.T, s *suite) {
 	id := s.start(t, s.reader(false))
 	stream, err := s.Engine.AttachContainer(withPatience(t), id, allStreams)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	if _, err := io.WriteString(stream, "there and back"); err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, stream.CloseWrite())
 	var out, errs bytes.Buffer
-	if err := docker.Demultiplex(&out, &errs, stream); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, docker.Demultiplex(&out, &errs, stream))
 	if out.String() != "there and back" || errs.Len() != 0 {
 		t.Errorf("got %q and %q", out.String(), errs.String())
 	}
@@ -52,9 +46,7 @@ func testAttachTTY(t *testing.T, s *suite) {
 	id := s.start(t, s.reader(true))
 	for _, word := range []string{"one", "two"} {
 		stream, err := s.Engine.AttachContainer(withPatience(t), id, docker.AttachOptions{Stdin: true, Stdout: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if _, err := io.WriteString(stream, word+"\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -63,9 +55,7 @@ func testAttachTTY(t *testing.T, s *suite) {
 		if got, err := readThrough(stream, word); err != nil {
 			t.Errorf("read %q, %v, and not %q", got, err, word)
 		}
-		if err := stream.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, stream.CloseWrite())
 		if _, err := io.Copy(io.Discard, stream); err != nil {
 			t.Errorf("the attachment's end: %v", err)
 		}
@@ -92,9 +82,7 @@ func testAttachContext(t *testing.T, s *suite) {
 	ctx, cancel := context.WithCancel(withPatience(t))
 	defer cancel()
 	stream, err := s.Engine.AttachContainer(ctx, id, docker.AttachOptions{Stdout: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	time.AfterFunc(100*time.Millisecond, cancel)
 	_, err = io.ReadAll(stream)
@@ -118,31 +106,23 @@ func testAttachEnded(t *testing.T, s *suite) {
 	spec := s.reader(false)
 	id := s.start(t, spec)
 	stream, err := s.Engine.AttachContainer(withPatience(t), id, allStreams)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	_, err = io.WriteString(stream, "once\n")
 	_ = stream.CloseWrite()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	testutil.Until(t, "the container ends with its input", func() bool { return !s.inspect(t, id).State.Running })
 	_ = stream.Close()
 
 	ctx, cancel := context.WithTimeout(withPatience(t), 300*time.Millisecond)
 	defer cancel()
 	late, err := s.Engine.AttachContainer(ctx, id, allStreams)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = late.Close() }()
 	_, err = io.ReadAll(late)
 	wantError(t, "reading what an ended container writes", err, context.DeadlineExceeded)
 
 	log, err := s.Engine.ContainerLogs(withPatience(t), id, allStreams)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = log.Close() }()
 	var out, errs bytes.Buffer
 	if err := docker.Demultiplex(&out, &errs, log); err != nil || out.String() != "once\n" || errs.Len() != 0 {
@@ -160,13 +140,9 @@ func testResize(t *testing.T, s *suite) {
 	}
 	opts := docker.ExecOptions{Command: []string{"cat"}, TTY: true, Stdin: true, Stdout: true}
 	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stream, err := s.Engine.AttachExec(withPatience(t), execID, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	// The terminal is there a moment after the start.
 	testutil.Until(t, "the exec is resized", func() bool { return s.Engine.ResizeExec(withPatience(t), execID, size) == nil })

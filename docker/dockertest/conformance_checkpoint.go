@@ -6,21 +6,19 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func testPause(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	ctx := withPatience(t)
-	if err := s.Engine.PauseContainer(ctx, id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Engine.PauseContainer(ctx, id))
 	if state := s.inspect(t, id).State; !state.Paused || !state.Running {
 		t.Errorf("a paused container is %+v", state)
 	}
 	wantError(t, "paused twice", s.Engine.PauseContainer(ctx, id), errdefs.ErrConflict)
-	if err := s.Engine.UnpauseContainer(ctx, id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Engine.UnpauseContainer(ctx, id))
 	if state := s.inspect(t, id).State; state.Paused || !state.Running {
 		t.Errorf("a container that goes on is %+v", state)
 	}
@@ -44,12 +42,8 @@ func testNoCheckpoint(t *testing.T, s *suite) {
 	}
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	if err := w.WriteHeader(&tar.Header{Name: "copied", Mode: 0o644}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, w.WriteHeader(&tar.Header{Name: "copied", Mode: 0o644}))
+	testutil.Must(t, w.Close())
 	if err := s.Engine.CopyToContainer(ctx, id, &archive); err != nil {
 		t.Error(err)
 	}

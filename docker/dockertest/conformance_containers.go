@@ -35,9 +35,7 @@ func testCreate(t *testing.T, s *suite) {
 		t.Errorf("inspect by name finds %s, not %s", byName.ID, id)
 	}
 	image, err := s.Engine.InspectImage(withPatience(t), s.Image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got.Image != image.ID {
 		t.Errorf("the container's image is %s, not %s", got.Image, image.ID)
 	}
@@ -62,9 +60,7 @@ func testCreate(t *testing.T, s *suite) {
 // testCreateNewer asks for what came with API 1.43.
 func testCreateNewer(t *testing.T, s *suite) {
 	features, err := s.Engine.Features(withPatience(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	spec := s.shell(longCommand)
 	spec.Host.Annotations = map[string]string{"key": "value"}
 	if features.Supports("1.43") {
@@ -137,9 +133,7 @@ func testLifecycle(t *testing.T, s *suite) {
 func parseTime(t *testing.T, text string) time.Time {
 	t.Helper()
 	parsed, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return parsed
 }
 
@@ -172,9 +166,7 @@ func testKill(t *testing.T, s *suite) {
 	kill := func(id, signal string) error { return s.Engine.KillContainer(withPatience(t), id, signal) }
 	wantError(t, "killing a new container", kill(id, "SIGKILL"), errdefs.ErrConflict)
 	wantError(t, "killing what is not there", kill(s.name(), "SIGKILL"), errdefs.ErrNotFound)
-	if err := s.Engine.StartContainer(withPatience(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Engine.StartContainer(withPatience(t), id))
 	wantError(t, "an unknown signal", kill(id, "SIGNONSENSE"), errdefs.ErrInvalidArgument)
 	if err := kill(id, "SIGKILL"); err != nil {
 		t.Fatalf("KillContainer: %v", err)
@@ -268,9 +260,7 @@ func testList(t *testing.T, s *suite) {
 		{map[string]string{label: "three"}, nil},
 	} {
 		list, err := s.Engine.ListContainers(withPatience(t), c.labels)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		var got []string
 		for _, summary := range list {
 			got = append(got, summary.ID)
@@ -305,13 +295,9 @@ func testJoinedNamespaces(t *testing.T, s *suite) {
 		t.Error("a container starts in the namespaces of one that does not run")
 	}
 	for _, id := range []string{owner, member} {
-		if err := s.Engine.StartContainer(withPatience(t), id); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, s.Engine.StartContainer(withPatience(t), id))
 	}
-	if err := s.Engine.KillContainer(withPatience(t), owner, "SIGKILL"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Engine.KillContainer(withPatience(t), owner, "SIGKILL"))
 	testutil.Until(t, "the member ends with its PID namespace", func() bool {
 		return s.inspect(t, member).State.Status == api.StateExited
 	})

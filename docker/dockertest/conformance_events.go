@@ -73,15 +73,9 @@ func testEventOrder(t *testing.T, s *suite) {
 	spec.Config.Labels = map[string]string{"suite": s.Prefix}
 	id := s.start(t, spec)
 	s.exec(t, id, docker.ExecOptions{Command: []string{"sh", "-c", talkativeCommand}, Stdout: true})
-	if err := s.Engine.UpdateContainer(withPatience(t), id, api.Resources{CPUShares: 100}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Engine.StopContainer(withPatience(t), id, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Engine.RemoveContainer(withPatience(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Engine.UpdateContainer(withPatience(t), id, api.Resources{CPUShares: 100}))
+	testutil.Must(t, s.Engine.StopContainer(withPatience(t), id, 10*time.Second))
+	testutil.Must(t, s.Engine.RemoveContainer(withPatience(t), id))
 	want := []docker.EventKind{
 		docker.ContainerCreated, docker.ContainerStarted, docker.ExecDied, docker.ContainerUpdated, docker.ContainerDied, docker.ContainerRemoved,
 	}
@@ -113,7 +107,7 @@ func testEventReplay(t *testing.T, s *suite) {
 
 	later := s.watch(t, time.Now())
 	other := s.create(t, s.shell(longCommand))
-	testutil.Until(t, "the present is told", func() bool { return len(later.of(other)) > 0 })
+	testutil.Until(t, "the present is reported", func() bool { return len(later.of(other)) > 0 })
 	if got := later.kinds(id); len(got) > 0 {
 		t.Errorf("the past is replayed to one who did not ask for it: %v", got)
 	}

@@ -55,24 +55,16 @@ func testExecInput(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	opts := docker.ExecOptions{Command: []string{"cat"}, Stdin: true, Stdout: true}
 	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stream, err := s.Engine.AttachExec(withPatience(t), execID, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	if _, err := io.WriteString(stream, "there and back"); err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, stream.CloseWrite())
 	var out bytes.Buffer
-	if err := docker.Demultiplex(&out, nil, stream); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, docker.Demultiplex(&out, nil, stream))
 	if out.String() != "there and back" {
 		t.Errorf("cat answered %q", out.String())
 	}
@@ -82,18 +74,12 @@ func testExecTTY(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	opts := docker.ExecOptions{Command: []string{"sh", "-c", talkativeCommand}, TTY: true, Stdout: true, Stderr: true}
 	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stream, err := s.Engine.AttachExec(withPatience(t), execID, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	raw, err := io.ReadAll(stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	// A terminal ends lines with CR LF.
 	if got := strings.ReplaceAll(string(raw), "\r\n", "\n"); got != "to stdout\nto stderr\n" {
 		t.Errorf("got %q", raw)
@@ -112,18 +98,12 @@ func testExecRefused(t *testing.T, s *suite) {
 	_, err = s.Engine.InspectExec(withPatience(t), "0123456789abcdef")
 	wantError(t, "inspect nothing", err, errdefs.ErrNotFound)
 
-	if err := s.Engine.StartContainer(withPatience(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Engine.StartContainer(withPatience(t), id))
 	_, err = s.Engine.CreateExec(withPatience(t), id, docker.ExecOptions{})
 	wantError(t, "without a command", err, errdefs.ErrInvalidArgument)
 	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Engine.StopContainer(withPatience(t), id, 0); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, s.Engine.StopContainer(withPatience(t), id, 0))
 	if _, err = s.Engine.AttachExec(withPatience(t), execID, opts); err == nil {
 		t.Error("a command starts in a container that has exited")
 	}
@@ -145,15 +125,11 @@ func testExecContext(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	opts := docker.ExecOptions{Command: []string{"sh", "-c", longCommand}, Stdout: true}
 	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	ctx, cancel := context.WithCancel(withPatience(t))
 	defer cancel()
 	stream, err := s.Engine.AttachExec(ctx, execID, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	time.AfterFunc(100*time.Millisecond, cancel)
 	_, err = io.ReadAll(stream)

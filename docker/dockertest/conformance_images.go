@@ -39,9 +39,7 @@ func testImageNames(t *testing.T, s *suite) {
 	name := s.name() + ":one"
 	s.tag(t, name)
 	original, err := s.Engine.InspectImage(withPatience(t), s.Image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, ref := range []string{name, original.ID} {
 		got, err := s.Engine.InspectImage(withPatience(t), ref)
 		if err != nil {
@@ -52,9 +50,7 @@ func testImageNames(t *testing.T, s *suite) {
 		}
 	}
 	list, err := s.Engine.ListImages(withPatience(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	listed := false
 	for _, image := range list {
 		listed = listed || image.ID == original.ID && slices.Contains(image.RepoTags, name)
@@ -83,32 +79,24 @@ func testImageRefused(t *testing.T, s *suite) {
 	s.tag(t, s.name()+"-a:x")
 	s.tag(t, s.name()+"-b:x")
 	image, err := s.Engine.InspectImage(withPatience(t), s.Image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	wantError(t, "removing an id with names in two repositories", s.Engine.RemoveImage(withPatience(t), image.ID), errdefs.ErrConflict)
 }
 
-// testImageForceRemoved shows that an image goes at once with all its names, that
-// of a stopped container too, and that a running container keeps it.
+// testImageForceRemoved shows that an image goes at once with all its names, also when a stopped container was made
+// from it. A running container keeps its image.
 func testImageForceRemoved(t *testing.T, s *suite) {
 	names := []string{s.name() + ":loaded", s.name() + ":a"}
 	names = append(names, strings.TrimSuffix(names[1], "a")+"b")
 	for _, name := range names {
 		t.Cleanup(func() { s.untag(t, name) })
 	}
-	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, names[0], nativeArch))); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, names[0], nativeArch))))
 	for _, name := range names[1:] {
-		if err := s.Engine.TagImage(withPatience(t), names[0], name); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, s.Engine.TagImage(withPatience(t), names[0], name))
 	}
 	image, err := s.Engine.InspectImage(withPatience(t), names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	s.create(t, docker.ContainerSpec{Name: s.name(), Config: &api.Config{Image: names[0]}})
 	wantError(t, "removing an id with three names", s.Engine.RemoveImage(withPatience(t), image.ID), errdefs.ErrConflict)
 	if err := s.Engine.ForceRemoveImage(withPatience(t), image.ID); err != nil {
@@ -123,9 +111,7 @@ func testImageForceRemoved(t *testing.T, s *suite) {
 	s.tag(t, s.name()+":running")
 	s.start(t, s.shell("exec sleep 1000"))
 	running, err := s.Engine.InspectImage(withPatience(t), s.Image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	wantError(t, "removing the image of a running container", s.Engine.ForceRemoveImage(withPatience(t), running.ID), errdefs.ErrConflict)
 	after, err := s.Engine.InspectImage(withPatience(t), s.Image)
 	if err != nil || !slices.Equal(after.RepoTags, running.RepoTags) || !slices.Equal(after.RepoDigests, running.RepoDigests) {
@@ -146,9 +132,7 @@ func testLoad(t *testing.T, s *suite) {
 			t.Fatalf("LoadImage: %v", err)
 		}
 		image, err := s.Engine.InspectImage(withPatience(t), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		ids = append(ids, image.ID)
 		if image.Config == nil || image.Config.User != "1234" || image.Config.Labels["from"] != "image" {
 			t.Errorf("the loaded image's configuration is %+v", image.Config)
@@ -170,9 +154,7 @@ func testLoad(t *testing.T, s *suite) {
 // testInherit shows what of an image gets into a container.
 func testInherit(t *testing.T, s *suite) {
 	name := s.name() + ":loaded"
-	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, nativeArch))); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, nativeArch))))
 	t.Cleanup(func() { s.untag(t, name) })
 	id := s.create(t, docker.ContainerSpec{Name: s.name(), Config: &api.Config{
 		Image: name, Labels: map[string]string{"own": "label"}, Env: []string{"OWN=1"},
@@ -193,9 +175,7 @@ func testInherit(t *testing.T, s *suite) {
 // testForeignImage shows that a container is made of another platform's image: emulation may run it.
 func testForeignImage(t *testing.T, s *suite) {
 	name := s.name() + ":loaded"
-	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, "riscv64"))); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, "riscv64"))))
 	t.Cleanup(func() { s.untag(t, name) })
 	id := s.create(t, docker.ContainerSpec{Name: s.name(), Config: &api.Config{Image: name}})
 	if got := s.inspect(t, id); got.Path != "/program" {
@@ -214,9 +194,7 @@ func testPull(t *testing.T, s *suite) {
 	}
 	t.Cleanup(func() { s.untag(t, s.Pullable) })
 	image, err := s.Engine.InspectImage(withPatience(t), s.Pullable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if len(image.RepoDigests) == 0 {
 		t.Fatal("a pulled image has no digest")
 	}
@@ -243,15 +221,11 @@ func imageArchive(t *testing.T, name, arch string) []byte {
 	image.Config.Env = []string{"FROM=image"}
 	image.Config.Entrypoint, image.Config.Cmd = []string{"/program"}, []string{"argument"}
 	config, err := json.Marshal(image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	sum := sha256.Sum256(config)
 	configName := hex.EncodeToString(sum[:]) + ".json"
 	manifest, err := json.Marshal([]map[string]any{{"Config": configName, "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return archive(t, file{configName, config}, file{"layer.tar", layer}, file{"manifest.json", manifest})
 }
 
@@ -265,15 +239,11 @@ func archive(t *testing.T, files ...file) []byte {
 	var buffer bytes.Buffer
 	writer := tar.NewWriter(&buffer)
 	for _, f := range files {
-		if err := writer.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content))}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, writer.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content))}))
 		if _, err := writer.Write(f.content); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, writer.Close())
 	return buffer.Bytes()
 }

@@ -9,28 +9,24 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // testSave gets back the layer that was loaded, byte by byte.
 func testSave(t *testing.T, s *suite) {
 	name := s.name() + ":saved"
-	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, nativeArch))); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, nativeArch))))
 	t.Cleanup(func() { s.untag(t, name) })
 	image, err := s.Engine.InspectImage(withPatience(t), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, ref := range []string{name, image.ID} {
 		var saved bytes.Buffer
 		if err := s.Engine.SaveImage(withPatience(t), ref, &saved); err != nil {
 			t.Fatalf("SaveImage %s: %v", ref, err)
 		}
 		files, _, err := readArchive(&saved)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		var manifests []struct{ Layers []string }
 		if err := json.Unmarshal(files["manifest.json"], &manifests); err != nil || len(manifests) != 1 || len(manifests[0].Layers) != 1 {
 			t.Fatalf("manifest.json: %s, %v", files["manifest.json"], err)

@@ -43,18 +43,14 @@ func run(t *testing.T, e *dockertest.Engine, s docker.ContainerSpec) string {
 	if err == nil {
 		err = e.StartContainer(testContext(t), id)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return id
 }
 
 func state(t *testing.T, e *dockertest.Engine, id string) container.State {
 	t.Helper()
 	got, err := e.InspectContainer(testContext(t), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return *got.State
 }
 
@@ -100,9 +96,7 @@ func TestListLags(t *testing.T) {
 	old := newEngine(t, dockertest.Options{EventLag: 100 * time.Millisecond})
 	id := run(t, old, spec("one"))
 	seen := events(t, old)
-	if err := old.Exit(id, 2); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, old.Exit(id, 2))
 	testutil.Until(t, "die", func() bool { return slices.Contains(seen(), docker.ContainerDied) })
 	if got := listed(t, old); got != container.StateRunning {
 		t.Errorf("the list is right at once: %s", got)
@@ -114,9 +108,7 @@ func TestListLags(t *testing.T) {
 
 	recent := newEngine(t, dockertest.Options{Flavor: dockertest.Docker29, EventLag: 100 * time.Millisecond})
 	id = run(t, recent, spec("one"))
-	if err := recent.Exit(id, 2); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, recent.Exit(id, 2))
 	if got := listed(t, recent); got != container.StateExited {
 		t.Errorf("the list of 29 lags: %s", got)
 	}
@@ -130,16 +122,13 @@ func TestDieEvent(t *testing.T) {
 	for name, e := range map[string]*dockertest.Engine{"20.10": old, "29": recent} {
 		id := run(t, e, spec("one"))
 		seen := events(t, e)
-		if err := e.StopContainer(testContext(t), id, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, e.StopContainer(testContext(t), id, time.Second))
 		if e == recent && len(seen()) > 0 {
 			t.Errorf("%s: die came with the stop", name)
 		}
-		if err := e.RemoveContainer(testContext(t), id); err != nil {
-			t.Fatal(err)
-		}
-		testutil.Until(t, "the removal is told", func() bool { return slices.Contains(seen(), docker.ContainerRemoved) })
+		testutil.Must(t, e.RemoveContainer(testContext(t), id))
+		testutil.Until(t, "the removal is reported",
+			func() bool { return slices.Contains(seen(), docker.ContainerRemoved) })
 		time.Sleep(150 * time.Millisecond)
 		if want := []docker.EventKind{docker.ContainerDied, docker.ContainerRemoved}; !slices.Equal(seen(), want) {
 			t.Errorf("%s: got %v, want %v", name, seen(), want)
@@ -181,19 +170,13 @@ func TestSignalPID(t *testing.T) {
 	e := newEngine(t, dockertest.Options{Programs: []dockertest.Program{{Command: "stubborn", Ignores: []string{"SIGTERM"}}}})
 	id := run(t, e, spec("one"))
 	execID, err := e.CreateExec(testContext(t), id, docker.ExecOptions{Command: []string{"stubborn"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stream, err := e.AttachExec(testContext(t), execID, docker.ExecOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	exec := func() docker.ExecState {
 		got, err := e.InspectExec(testContext(t), execID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		return got
 	}
 	pid := exec().PID
@@ -267,13 +250,9 @@ func TestAwayEndsWhatWaits(t *testing.T) {
 			e := newEngine(t, dockertest.Options{Programs: []dockertest.Program{{Command: "", Ignores: []string{"SIGTERM"}}}})
 			id := run(t, e, spec("one"))
 			execID, err := e.CreateExec(testContext(t), id, docker.ExecOptions{Command: []string{"x"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			stream, err := e.AttachExec(testContext(t), execID, docker.ExecOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			stopped, watched, read := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 			go func() { stopped <- e.StopContainer(context.Background(), id, time.Hour) }()
 			go func() { watched <- e.Events(context.Background(), docker.EventsOptions{Handle: func(docker.Event) {}}) }()
@@ -308,7 +287,7 @@ func TestCrashWithoutLiveRestore(t *testing.T) {
 	seen := events(t, e)
 	time.Sleep(30 * time.Millisecond)
 	if len(seen()) > 0 {
-		t.Errorf("the death is told: %v", seen())
+		t.Errorf("the death is reported: %v", seen())
 	}
 	e.Close()
 	e.Back()
@@ -327,9 +306,7 @@ func TestEventsAreForgotten(t *testing.T) {
 		}
 	}
 	last, err := e.CreateContainer(testContext(t), spec("last"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	count := 0
@@ -356,13 +333,9 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("with credentials: %d signs of progress, %v", signs, err)
 	}
 	first, err := e.InspectImage(ctx, "r.example/private:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	e.Publish(dockertest.Image{Names: []string{"r.example/private:1"}, ID: "sha256:" + fmt.Sprintf("%064d", 1)})
-	if err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, e.PullImage(ctx, "r.example/private:1", docker.PullOptions{}))
 	second, err := e.InspectImage(ctx, "r.example/private:1")
 	if err != nil || second.ID == first.ID {
 		t.Errorf("a tag that moved has the image %s, %v", second.ID, err)
@@ -377,9 +350,7 @@ func TestImageIDs(t *testing.T) {
 	for flavor, same := range map[dockertest.Flavor]bool{dockertest.Docker20: false, dockertest.Docker29: true} {
 		e := newEngine(t, dockertest.Options{Flavor: flavor})
 		image, err := e.InspectImage(testContext(t), "app:1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if got := slices.Contains(image.RepoDigests, "app@"+image.ID); got != same {
 			t.Errorf("flavor %d: the id %s is a manifest's: %t, digests %v", flavor, image.ID, got, image.RepoDigests)
 		}

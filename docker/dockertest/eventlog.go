@@ -13,7 +13,7 @@ import (
 // keptEvents is how many events an engine remembers for later subscribers.
 const keptEvents = 256
 
-// eventLog keeps the last events and tells them to those who listen.
+// eventLog keeps the last events and passes them to the listeners.
 type eventLog struct {
 	mu      sync.Mutex
 	kept    []docker.Event

@@ -40,8 +40,7 @@ type Program struct {
 	Echo bool
 }
 
-// Behave puts programs before those that there are; they count from the next
-// start on.
+// Behave puts programs before the existing ones; they apply from the next start on.
 func (e *Engine) Behave(programs ...Program) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,8 +78,7 @@ func (p Program) answer(name string) (ends bool, code int) {
 	return true, 128 + number
 }
 
-// signals are those that tests use, with their numbers on Linux. It is never
-// written to.
+// signals are the signals that tests use, with their numbers on Linux. It is never written to.
 var signals = map[string]int{
 	"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGUSR1": 10, "SIGSEGV": 11, "SIGUSR2": 12,
 	"SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGCHLD": 17, "SIGCONT": 18, "SIGSTOP": 19, "SIGURG": 23,

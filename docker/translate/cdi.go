@@ -18,8 +18,8 @@ import (
 // names, change in a container. ReadCDIDevices is one.
 type ReadCDI func(devices []string) (CDIEdits, error)
 
-// CDIEdits is what CDI devices change in a container. The names, units and meanings are
-// those of the CDI specification's containerEdits, 1.1.
+// CDIEdits is what CDI devices change in a container. The names, units and meanings are from the CDI specification's
+// containerEdits, 1.1.
 type CDIEdits struct {
 	// env replaces variables of the same name. Each is NAME=value.
 	env     []string

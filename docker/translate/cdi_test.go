@@ -58,13 +58,9 @@ func TestReadCDI(t *testing.T) {
 func sameText(t *testing.T, a, b any) bool {
 	t.Helper()
 	first, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	second, err := json.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return string(first) == string(second)
 }
 

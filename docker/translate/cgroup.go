@@ -56,10 +56,9 @@ func defaultParent(f docker.Features) string {
 	}
 }
 
-// cgroupNamespace follows containerd: on cgroup v1 nobody gets a namespace,
-// because programs look up their controllers under the host's paths there; on
-// v2 everybody does except a privileged container, which may be there to
-// manage the host's.
+// cgroupNamespace follows containerd. On cgroup v1 no container gets a namespace, because programs look up their
+// controllers under the host's paths there. On v2 all containers get one except privileged ones, which may manage the
+// host's.
 func cgroupNamespace(f docker.Features, privileged bool) container.CgroupnsMode {
 	if f.CgroupVersion < 2 || privileged {
 		return container.CgroupnsModeHost

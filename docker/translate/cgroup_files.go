@@ -21,9 +21,8 @@ type CgroupFile struct {
 	Optional bool
 }
 
-// CgroupFiles returns the limits for which the Docker API has no field, as files
-// in the container's cgroup of version 2 (unified), or in its cgroup of the
-// controller hugetlb of version 1, where unified keys mean nothing. The kubelet
+// CgroupFiles returns the limits for which the Docker API has no field, as cgroup files. They are in the container's
+// cgroup of version 2 (unified), or of version 1's controller hugetlb, where unified keys mean nothing. The kubelet
 // sends a limit for every size of huge pages of the node, and memory.high=max.
 func CgroupFiles(r *runtimeapi.LinuxContainerResources, unified bool) []CgroupFile {
 	var files []CgroupFile

@@ -20,7 +20,7 @@ type SandboxRef struct {
 	RuntimeHandler string
 	// Runtime is the engine's runtime that RuntimeHandler stood for then, empty where that is not known.
 	Runtime string
-	// Namespaces are those of a pod without a sandbox container, nil for a pod that has one.
+	// Namespaces are the namespaces of a pod without a sandbox container, nil for a pod with one.
 	Namespaces *PodNamespaces
 	// UserNamespace is the path of the pod's, empty for the node's.
 	UserNamespace string
@@ -42,7 +42,7 @@ func (s SandboxRef) runtime(features docker.Features) (name string, kept bool, e
 	return name, false, err
 }
 
-func (s SandboxRef) usesHostNetwork() bool { return s.HostNetwork || usesHostNetwork(s.Config) }
+func (s SandboxRef) usesHostNetwork() bool { return s.HostNetwork || UsesHostNetwork(s.Config) }
 
 // ContainerInput is what a container is made from. Config, Sandbox, ImageID and
 // Features are required.
@@ -58,9 +58,8 @@ type ContainerInput struct {
 	// ImageSources says by the place of the mount where each of ImageVolumes is;
 	// one that is not named is refused.
 	ImageSources map[int]ImageSource
-	// EngineLogOnly says that the engine's own log file, in its driver
-	// json-file, is the container's only one, instead of a buffer in front of
-	// the CRI log.
+	// EngineLogOnly makes the engine's own log file, in its driver json-file, the container's only one. Otherwise it is
+	// a buffer in front of the CRI log.
 	EngineLogOnly bool
 	// EngineLogSize is how large that buffer may grow in bytes, 30 MB when zero.
 	EngineLogSize int64
@@ -73,8 +72,7 @@ type ContainerInput struct {
 	// RuntimeAnnotations are patterns (path.Match) of the annotations that the OCI runtime
 	// gets.
 	RuntimeAnnotations []string
-	// RootDirectory marks the container as that of the criadapter with this
-	// root directory, empty for no mark.
+	// RootDirectory marks the container as owned by the criadapter with this root directory, empty for no mark.
 	RootDirectory string
 }
 

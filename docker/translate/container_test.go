@@ -295,8 +295,8 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// On the wire an empty list cannot be told from none, and it must not become
-// nil, for which Docker masks its own paths (procMount: Unmasked).
+// On the wire an empty list equals none. It must not become nil, for which Docker masks its own paths (procMount:
+// Unmasked).
 func TestEmptyPathListsMeanNone(t *testing.T) {
 	host := mustContainer(t, containerInput()).Host
 	if host.MaskedPaths == nil || host.ReadonlyPaths == nil {

@@ -115,9 +115,7 @@ func TestDaemonJSON(t *testing.T) {
 	plain := map[bool]string{}
 	for _, symlink := range []bool{false, true} {
 		n, err := daemonNode(t, env, daemonJSON{symlink: symlink})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		plain[symlink] = n.describePod(symlink)
 	}
 	newest := newNode(t, env, env.DockerHost).features
@@ -138,9 +136,7 @@ func TestDaemonJSON(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			compareLines(t, n.describePod(row.symlink), plain[row.symlink], row.differs)
 		})
 	}
@@ -152,9 +148,7 @@ func seccompProfiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"allow.json": `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}`, "empty.json": "{}"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return dir
 }
@@ -165,9 +159,7 @@ func daemonNode(t *testing.T, env rigenv.Env, row daemonJSON) (*node, error) {
 	t.Helper()
 	e := startEngine(t, env, row.config)
 	client, err := docker.Dial(docker.Options{Host: e.Host(), LogDriver: translate.LogDriver(row.symlink)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	n := &node{T: t, engine: client, env: env}
 	if n.features, err = client.Features(n.context()); err != nil {
@@ -188,9 +180,7 @@ func (n *node) describePod(symlink bool) string {
 		Config: app, Sandbox: translate.SandboxRef{ID: sandbox.ID, Config: pod}, ImageID: n.env.Image(evilImage),
 		Features: n.features, ReadProfile: os.ReadFile, EngineLogOnly: symlink,
 	})
-	if err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, err)
 	running := n.start(spec)
 	text := describe(n, "sandbox: ", sandbox) + describe(n, "container: ", running)
 	names := strings.NewReplacer(sandbox.ID, "SANDBOX", running.ID, "CONTAINER", sandbox.ID[:12], "SANDBOX", running.ID[:12], "CONTAINER")
@@ -206,9 +196,7 @@ func describe(n *node, who string, c *container.InspectResponse) string {
 	runtime := host.Runtime
 	host.Runtime = ""
 	asked, err := json.Marshal(host)
-	if err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, err)
 	pid := c.State.Pid
 	// Right after a start it may still be the runtime, which becomes the container's process.
 	testutil.Eventually(n.T, func() error {

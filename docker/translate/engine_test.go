@@ -15,6 +15,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -33,9 +34,7 @@ const testTimeout = 2 * time.Minute
 func newNode(t *testing.T, env rigenv.Env, host string, images ...string) *node {
 	t.Helper()
 	client, err := docker.Dial(docker.Options{Host: host})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	n := &node{T: t, engine: client, env: env}
 	ctx := n.context()
@@ -44,9 +43,7 @@ func newNode(t *testing.T, env rigenv.Env, host string, images ...string) *node 
 	}
 	t.Logf("Docker Engine %s, API %s, cgroup v%d", n.features.ServerVersion, n.features.APIVersion, n.features.CgroupVersion)
 	for _, image := range images {
-		if err := client.PullImage(ctx, env.Image(image), docker.PullOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, client.PullImage(ctx, env.Image(image), docker.PullOptions{}))
 	}
 	return n
 }
@@ -77,21 +74,15 @@ func evilNode(t *testing.T, images ...string) *node {
 func startEngine(t *testing.T, env rigenv.Env, config map[string]any) *engine.Engine {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	e, err := engine.New(engine.Options{Dir: dir, Env: env, Config: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := e.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, e.Start(t.Context()))
 	return e
 }
 
@@ -105,9 +96,7 @@ func (n *node) context() context.Context {
 func (n *node) create(spec docker.ContainerSpec) string {
 	n.Helper()
 	id, err := n.engine.CreateContainer(n.context(), spec)
-	if err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, err)
 	n.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(n.T.Context()), testTimeout)
 		defer cancel()
@@ -122,9 +111,7 @@ func (n *node) create(spec docker.ContainerSpec) string {
 func (n *node) start(spec docker.ContainerSpec) *container.InspectResponse {
 	n.Helper()
 	id := n.create(spec)
-	if err := n.engine.StartContainer(n.context(), id); err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, n.engine.StartContainer(n.context(), id))
 	inspect := n.inspect(id)
 	if !inspect.State.Running {
 		n.Fatalf("%s does not run: %+v", spec.Name, inspect.State)
@@ -135,9 +122,7 @@ func (n *node) start(spec docker.ContainerSpec) *container.InspectResponse {
 func (n *node) inspect(id string) *container.InspectResponse {
 	n.Helper()
 	inspect, err := n.engine.InspectContainer(n.context(), id)
-	if err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, err)
 	return inspect
 }
 
@@ -166,9 +151,7 @@ func (n *node) app() *runtimeapi.ContainerConfig {
 func (n *node) sandboxSpec(image string, pod *runtimeapi.PodSandboxConfig, f docker.Features) docker.ContainerSpec {
 	n.Helper()
 	spec, err := translate.Sandbox(translate.SandboxInput{Config: pod, Image: n.env.Image(image), Features: f})
-	if err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, err)
 	return spec
 }
 
@@ -178,9 +161,7 @@ func (n *node) containerSpec(image, sandboxID string, pod *runtimeapi.PodSandbox
 		Config: app, Sandbox: translate.SandboxRef{ID: sandboxID, Config: pod}, ImageID: n.env.Image(image),
 		Features: n.features, ReadProfile: os.ReadFile,
 	})
-	if err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, err)
 	return spec
 }
 
@@ -271,16 +252,12 @@ func checkProcess(t *testing.T, inspect *container.InspectResponse) {
 func checkMetadata(t *testing.T, sandbox *container.InspectResponse, pod *runtimeapi.PodSandboxConfig, running *container.InspectResponse, app *runtimeapi.ContainerConfig) {
 	t.Helper()
 	gotPod, err := translate.PodConfig(sandbox.Config.Labels, sandbox.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got, want := fmt.Sprint(gotPod.Labels, gotPod.Annotations), fmt.Sprint(pod.Labels, pod.Annotations); got != want {
 		t.Errorf("the pod's labels and annotations are %s, want %s", got, want)
 	}
 	gotApp, sandboxID, err := translate.ContainerConfig(running.Config.Labels, running.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got, want := fmt.Sprint(gotApp.Labels, gotApp.Annotations), fmt.Sprint(app.Labels, app.Annotations); got != want {
 		t.Errorf("the container's labels and annotations are %s, want %s", got, want)
 	}
@@ -292,8 +269,7 @@ func checkMetadata(t *testing.T, sandbox *container.InspectResponse, pod *runtim
 	}
 }
 
-// A container that anybody starts from an image with our labels is none of
-// ours.
+// A container that a user starts from an image with our labels is none of ours.
 func TestAnImageIsNoSandbox(t *testing.T) {
 	env := rigenv.Require(t)
 	n := newNode(t, env, env.DockerHost, evilImage)
@@ -311,8 +287,8 @@ func TestAnImageIsNoSandbox(t *testing.T) {
 	}
 }
 
-// The limits of daemon.json do not reach pods, whose processes have those that
-// the engine's own process has, where they are not raised.
+// The limits of daemon.json do not reach pods. Their processes inherit the engine's own limits, where these are not
+// raised.
 func TestDefaultUlimitsDoNotLeak(t *testing.T) {
 	n := evilNode(t, evilImage)
 	inspect := n.start(n.sandboxSpec(evilImage, n.pod(), n.features))
@@ -336,9 +312,7 @@ func TestDefaultUlimitsDoNotLeak(t *testing.T) {
 func readProc(t *testing.T, pid int, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return strings.TrimSpace(string(content))
 }
 
@@ -357,8 +331,6 @@ func statusField(t *testing.T, pid int, field string) string {
 func namespace(t *testing.T, pid int, kind string) string {
 	t.Helper()
 	link, err := os.Readlink(filepath.Join("/proc", fmt.Sprint(pid), "ns", kind))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return link
 }

@@ -45,15 +45,12 @@ func explicitHost(f docker.Features, runtime string) *container.HostConfig {
 	}
 }
 
-// ulimits names every limit that there is, because the engine fills in those of
-// default-ulimits of daemon.json whose names are not given. A container gets
-// what it would inherit, the limits of the engine's own process.
+// ulimits names every limit, because the engine fills in missing ones from default-ulimits of daemon.json. A container
+// gets what it would inherit: the limits of the engine's own process.
 //
-// Three are those that the units of Docker and containerd set: processes and
-// core files without limit, and a number of open files that the kernel takes
-// and that programs which walk through all of them can bear. Without
-// CAP_SYS_RESOURCE, whose absence NegativeOOMScore tells, no hard limit can be
-// raised, and the engine's own is the highest there is.
+// Three limits are from the systemd units of Docker and containerd: processes and core files are unlimited. The number
+// of open files is one that the kernel accepts, and that programs which walk through all of them can bear. Without
+// CAP_SYS_RESOURCE, which NegativeOOMScore stands for, no hard limit can be raised: the engine's own is the highest.
 func ulimits(f docker.Features) []*container.Ulimit {
 	out := make([]*container.Ulimit, 0, len(f.Limits))
 	for _, limit := range f.Limits {

@@ -9,14 +9,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func seed(f *testing.F, message proto.Message) []byte {
 	f.Helper()
 	encoded, err := proto.Marshal(message)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.Must(f, err)
 	return encoded
 }
 
@@ -34,13 +33,9 @@ func checkSpec(t *testing.T, spec docker.ContainerSpec, kind Kind) {
 		t.Errorf("%s is identified as %v", spec.Name, got)
 	}
 	encoded, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var back docker.ContainerSpec
-	if err := json.Unmarshal(encoded, &back); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, json.Unmarshal(encoded, &back))
 	if !maps.Equal(back.Config.Labels, spec.Config.Labels) {
 		t.Errorf("the labels change on the way to the engine: %q", spec.Config.Labels)
 	}
@@ -73,9 +68,7 @@ func FuzzSandbox(f *testing.F) {
 		}
 		checkSpec(t, spec, KindSandbox)
 		back, err := PodConfig(spec.Config.Labels, spec.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		want := &runtimeapi.PodSandboxConfig{Metadata: config.GetMetadata(), Labels: config.GetLabels(), Annotations: config.GetAnnotations()}
 		if !sameIdentity(back, want) {
 			t.Errorf("read back as %v, want %v", back, want)

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -116,20 +117,14 @@ func TestGolden(t *testing.T) {
 func compareGolden(t *testing.T, name string, spec docker.ContainerSpec) {
 	t.Helper()
 	got, err := json.MarshalIndent(spec, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	got = append(got, '\n')
 	path := filepath.Join("testdata", name+".json")
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("differs from %s:\n%s", path, got)
 	}

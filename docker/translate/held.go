@@ -7,8 +7,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The sysctls that the engine sets in a network namespace of its making, so that a pod's containers may ping and open
-// any port without privileges.
+// engineSysctls are the engine's sysctls in a network namespace that it makes: a pod's containers may ping and open any
+// port without privileges.
 var engineSysctls = map[string]string{
 	pingGroups:                            "0 2147483647",
 	"net.ipv4.ip_unprivileged_port_start": "0",
@@ -17,15 +17,15 @@ var engineSysctls = map[string]string{
 // ShmSize is the size of a pod's /dev/shm in bytes.
 const ShmSize = shmSize
 
-// KernelPod is what a pod's namespaces are made with that need no container to hold them. A namespace that is not named
-// is the node's; the network's is, if that of UTS is.
+// KernelPod configures the namespaces of a pod without a sandbox container. IPC and UTS say which ones are the pod's
+// own; the network namespace is if UTS is.
 type KernelPod struct {
 	IPC, UTS bool
 	Hostname string
 	Sysctls  map[string]string
-	// Users are those of the user namespace that the others belong to, nil for the node's.
+	// Users are the ids of the user namespace that the others belong to, nil for the node's.
 	Users *Users
-	// CgroupParent is how the engine is told the pod's cgroup.
+	// CgroupParent is the pod's cgroup as the engine names it.
 	CgroupParent string
 }
 
@@ -49,7 +49,7 @@ func WithoutContainer(in SandboxInput) (KernelPod, bool, error) {
 		return KernelPod{}, false, nil
 	}
 	pod := KernelPod{
-		UTS:          !usesHostNetwork(in.Config),
+		UTS:          !UsesHostNetwork(in.Config),
 		IPC:          ns.GetIpc() != runtimeapi.NamespaceMode_NODE,
 		Hostname:     spec.Config.Hostname,
 		Sysctls:      map[string]string{},
@@ -66,8 +66,7 @@ func WithoutContainer(in SandboxInput) (KernelPod, bool, error) {
 	return pod, true, nil
 }
 
-// PodNamespaces are where the namespaces of a pod without a sandbox container are, for those who join them. Paths are
-// empty for the node's.
+// PodNamespaces are the paths of the namespaces of a pod without a sandbox container. Paths are empty for the node's.
 type PodNamespaces struct {
 	Network, IPC, UTS string
 	// Shm is the pod's /dev/shm on the node.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // withoutContainer is a container in a pod that has no sandbox container.
@@ -131,9 +132,7 @@ func TestContainerCannotJoin(t *testing.T) {
 func TestRuntimeThatIsNotSeenToWork(t *testing.T) {
 	in := withoutContainer()
 	want, err := Container(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	in.Features.OCIRuntime.Fault = "the disk is full"
 	if got, err := Container(in); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("in a pod without a sandbox container: %+v, %v", got, err)
@@ -267,9 +266,7 @@ func TestPodOfContainer(t *testing.T) {
 	in := withoutContainer()
 	in.Config.Labels = map[string]string{"io.kubernetes.pod.uid": "u", "app": "web"}
 	spec, err := Container(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	config, id, ok := PodOfContainer(spec.Config.Labels, "/"+spec.Name)
 	want, got := in.Sandbox.Config.GetMetadata(), config.GetMetadata()
 	if !ok || id != in.Sandbox.ID || got.GetName() != want.GetName() || got.GetUid() != want.GetUid() || got.GetAttempt() != want.GetAttempt() ||

@@ -8,6 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const sandboxID = "5b0ed1ab1db1e2b6ebd2d0c5d0fef2c53a4d3e6a76c6b9a2d3a0b3b3f0b7c9d1"
@@ -84,18 +85,14 @@ func containerInput() ContainerInput {
 func mustSandbox(t testing.TB, in SandboxInput) docker.ContainerSpec {
 	t.Helper()
 	spec, err := Sandbox(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return spec
 }
 
 func mustContainer(t testing.TB, in ContainerInput) docker.ContainerSpec {
 	t.Helper()
 	spec, err := Container(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return spec
 }
 

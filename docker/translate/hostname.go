@@ -16,12 +16,11 @@ const (
 	fallbackHostname = "pod"
 )
 
-// Hostname returns the host name that a pod gets in its own UTS namespace. For
-// a pod that gives none, which CRI allows on the host's network only but crictl
-// does elsewhere too, it is made from the pod's name. On the host's network a
-// pod has the node's name and this function returns "".
+// Hostname returns the host name of a pod with a UTS namespace of its own. CRI allows an empty name only on the host's
+// network, but crictl sends it elsewhere, too: then it is made from the pod's name. On the host's network a pod has the
+// node's name and this function returns "".
 func Hostname(config *runtimeapi.PodSandboxConfig) string {
-	if usesHostNetwork(config) {
+	if UsesHostNetwork(config) {
 		return ""
 	}
 	if config.GetHostname() != "" {

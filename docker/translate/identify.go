@@ -32,9 +32,8 @@ func (k Kind) String() string {
 	}
 }
 
-// Identify says what a container is by its name and labels together. Labels
-// alone prove nothing, because an image's labels become its containers', and a
-// name alone anyone can give. Containers of dockershim and cri-dockerd are
+// Identify returns the kind of a container by its name and labels together. Labels alone prove nothing, because a
+// container has its image's labels. A name alone can be chosen freely. Containers of dockershim and cri-dockerd are
 // recognised too.
 func Identify(name string, labels map[string]string) Kind {
 	parsed, ok := parseName(name)
@@ -61,10 +60,9 @@ func MadeByUs(labels map[string]string) bool {
 	return ok
 }
 
-// OtherRootDirectory returns the root directory of the criadapter that a
-// container belongs to, when that is another one than own. It is empty for a
-// container without such a mark, which is everybody's: of another shim, or of a
-// criadapter that made none. With an empty own nobody is another.
+// OtherRootDirectory returns the root directory of the criadapter that owns a container, when that is not own. It is
+// empty for a container without such a mark: another shim made it, or a criadapter without marks. With an empty own no
+// container has another owner.
 func OtherRootDirectory(name string, labels map[string]string, own string) string {
 	owner := labels[LabelRootDirectory]
 	if own == "" || owner == "" || owner == own {
@@ -124,8 +122,8 @@ func ContainerConfig(labels map[string]string, name string) (config *runtimeapi.
 	}, labels[LabelSandboxID], nil
 }
 
-// PodOfContainer rebuilds the configuration of a pod from the labels and the name of a container of ours in it, for a
-// pod of which nothing else is left: its metadata, and the labels by which a kubelet knows it.
+// PodOfContainer rebuilds the configuration of a lost pod from the labels and the name of one of its containers. The
+// result has the pod's metadata and the labels by which a kubelet knows it.
 func PodOfContainer(labels map[string]string, name string) (config *runtimeapi.PodSandboxConfig, sandboxID string, ok bool) {
 	parsed, isName := parseName(name)
 	r, isOurs := readRecord(labels)

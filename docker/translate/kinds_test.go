@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -94,9 +95,7 @@ var kinds = []struct {
 	{"seccomp unconfined", nothing, func(t *testing.T, r running) { r.wantStatus(t, "Seccomp", "0") }},
 	{"seccomp profile without system calls", func(n *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		path := filepath.Join(n.scratch(), "profile.json")
-		if err := os.WriteFile(path, []byte(`{"defaultAction":"SCMP_ACT_LOG"}`), 0o644); err != nil {
-			n.Fatal(err)
-		}
+		testutil.Must(n, os.WriteFile(path, []byte(`{"defaultAction":"SCMP_ACT_LOG"}`), 0o644))
 		app.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: path}
 	}, func(t *testing.T, r running) { r.wantStatus(t, "Seccomp", "2") }},
 	{"capabilities", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
@@ -129,9 +128,7 @@ var kinds = []struct {
 	{"mounts", func(n *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		dir := n.scratch()
 		file := filepath.Join(dir, "with:colon")
-		if err := os.WriteFile(file, []byte("host"), 0o644); err != nil {
-			n.Fatal(err)
-		}
+		testutil.Must(n, os.WriteFile(file, []byte("host"), 0o644))
 		app.Mounts = []*runtimeapi.Mount{
 			{HostPath: dir, ContainerPath: "/a/shared", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL},
 			{HostPath: dir, ContainerPath: "/a/slave", Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER, Readonly: true},
@@ -225,9 +222,7 @@ func TestTargetPID(t *testing.T) {
 func (n *node) scratch() string {
 	n.Helper()
 	dir, err := os.MkdirTemp(n.env.WorkDir, "m")
-	if err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, err)
 	n.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -244,18 +239,12 @@ func (r running) run(t *testing.T, command ...string) string {
 	t.Helper()
 	ctx, opts := r.n.context(), docker.ExecOptions{Command: command, Stdout: true, Stderr: true}
 	id, err := r.n.engine.CreateExec(ctx, r.application.ID, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stream, err := r.n.engine.AttachExec(ctx, id, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	var out bytes.Buffer
-	if err := docker.Demultiplex(&out, &out, stream); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, docker.Demultiplex(&out, &out, stream))
 	return out.String()
 }
 

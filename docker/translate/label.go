@@ -42,22 +42,21 @@ const (
 	LabelRootDirectory = "io.criadapter.root-directory"
 )
 
-// record says which labels and annotations the client gave. Docker merges an
-// image's labels into those of its containers, so what is not named here came
-// from the image.
+// record says which labels and annotations the client gave. Docker merges an image's labels into its containers'
+// labels, so any other came from the image.
 type record struct {
 	// Name is the container's name in the engine. It ties the record to its
 	// container: an image that carries a record as a label cannot know it.
 	Name string `json:"name"`
-	// Labels are the keys of the labels that are stored under their own names,
-	// Annotations those of the annotations that are stored with their prefix.
+	// Labels are the keys of labels that are stored under their own names. Annotations are the keys of annotations that
+	// are stored with their prefix.
 	Labels      []string `json:"labels,omitempty"`
 	Annotations []string `json:"annotations,omitempty"`
 	// HiddenLabels are the labels whose names mean something else in the
 	// engine. They are kept here alone.
 	HiddenLabels map[string]string `json:"hiddenLabels,omitempty"`
-	// PodAttempt is that of a container's pod, which the container's name does not tell. It is there for pods that have
-	// no sandbox container.
+	// PodAttempt is the attempt of the container's pod, which the container's name lacks. It is for pods without a
+	// sandbox container.
 	PodAttempt uint32 `json:"podAttempt,omitempty"`
 }
 

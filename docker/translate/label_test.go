@@ -10,6 +10,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // mergeImageLabels does what the engine does at create.
@@ -89,9 +91,7 @@ func checkPodRoundTrip(t *testing.T, labels, annotations map[string]string) {
 		t.Error("the sandbox is not seen as ours")
 	}
 	got, err := PodConfig(merged, "/"+spec.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
 	if !proto.Equal(got.GetMetadata(), in.Config.GetMetadata()) {
 		t.Errorf("metadata %v, want %v", got.GetMetadata(), in.Config.GetMetadata())
@@ -108,9 +108,7 @@ func checkContainerRoundTrip(t *testing.T, labels, annotations map[string]string
 		t.Fatalf("the container is identified as %v", kind)
 	}
 	got, id, err := ContainerConfig(merged, spec.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
 	if id != sandboxID {
 		t.Errorf("the sandbox is %s", id)
@@ -175,9 +173,7 @@ func FuzzLabelsRoundTrip(f *testing.F) {
 			return
 		}
 		got, _, err := ContainerConfig(mergeImageLabels(spec.Config, map[string]string{image: imageValue}), spec.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
 	})
 }
@@ -214,9 +210,7 @@ func TestPodsOfCRIDockerd(t *testing.T) {
 		t.Error("cri-dockerd's sandbox is taken for ours")
 	}
 	pod, err := PodConfig(sandbox, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	checkMaps(t, pod.GetLabels(), map[string]string{"app": "web", "io.kubernetes.pod.name": "web-0"},
 		pod.GetAnnotations(), map[string]string{"kubernetes.io/config.seen": "now"})
 
@@ -232,9 +226,7 @@ func TestPodsOfCRIDockerd(t *testing.T) {
 		t.Fatalf("the container is identified as %v", kind)
 	}
 	c, id, err := ContainerConfig(app, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	checkMaps(t, c.GetLabels(), map[string]string{"io.kubernetes.container.name": "app"},
 		c.GetAnnotations(), map[string]string{"io.kubernetes.container.hash": "1f2e"})
 	if id != sandboxID || LogPath(app) != "/var/log/pods/shop_web-0_6f1c/app/0.log" {
@@ -293,8 +285,7 @@ func TestIdentify(t *testing.T) {
 		{"k8s_POD_p_n_u_0", sandbox, KindSandbox},
 		{"/k8s_POD_p_n_u_0", sandbox, KindSandbox},
 		{"k8s_app_p_n_u_0", app, KindContainer},
-		// Only the labels, as on a container that someone runs from an image
-		// that carries them.
+		// Only the labels, as on a container that a user runs from an image that carries them.
 		{"nginx", sandbox, KindNone},
 		{"nginx", app, KindNone},
 		{"k8s_POD_p_n_u", sandbox, KindNone},
@@ -347,9 +338,7 @@ func TestRecordOfAnImageIsNotBelieved(t *testing.T) {
 		LabelRecord: `{"name":"k8s_evil_evil_evil_evil_0","hiddenLabels":{"app":"evil"}}`,
 	}
 	config, _, err := ContainerConfig(labels, "k8s_app_p_n_u_0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	checkMaps(t, config.GetLabels(), map[string]string{"app": "web"}, config.GetAnnotations(), nil)
 }
 

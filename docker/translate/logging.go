@@ -39,11 +39,9 @@ func LogDriver(engineOnly bool) string {
 	return logDriverLocal
 }
 
-// containerLog is the log of a container. All options of its driver are named,
-// because the engine fills in those of daemon.json that are missing; the one
-// that cannot be named, max-buffer-size, is why docker.Options has a LogDriver.
-// Where the engine's file is the only log, the client rotates it, by default at
-// 10 MiB; the engine does so only when nobody else does.
+// containerLog is the log of a container. All options of its driver are named, because the engine fills in missing ones
+// from daemon.json. One cannot be named, max-buffer-size; docker.Options.LogDriver is for it. Where the engine's file
+// is the only log, the client rotates it, by default at 10 MiB. The engine rotates it only if the client does not.
 func containerLog(in ContainerInput) container.LogConfig {
 	options := map[string]string{
 		"max-size": logMaxSize,

@@ -64,9 +64,8 @@ type ImageSource struct {
 	Path string
 }
 
-// HostSources lists the paths that a container mounts from the host. The engine
-// refuses some that do not exist and makes others, so the caller, who has the
-// file system, makes those that are missing before the create.
+// HostSources lists the paths that a container mounts from the host. The engine refuses some that do not exist and
+// makes others. So the caller, which has the file system, makes missing ones before the create.
 func HostSources(config *runtimeapi.ContainerConfig) []HostSource {
 	var out []HostSource
 	for i, m := range config.GetMounts() {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// offeredMountOptions are those that only take something away from a mount, or are about
-// the times of access. The others are CRI's own fields (ro, rro, rslave), or would undo
-// what the node's administrator mounted with.
+// offeredMountOptions are the mount options that only restrict a mount, or concern access times. The others are CRI's
+// own fields (ro, rro, rslave), or would undo mount options of the node's administrator.
 var offeredMountOptions = []string{"nodev", "noexec", "nosuid", "noatime", "nodiratime", "relatime", "strictatime"}
 
 // mountOptions applies the CRI text on mount_options: they are the OCI runtime's, for the

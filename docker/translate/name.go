@@ -7,14 +7,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A container's name is six parts joined with underscores, as dockershim makes
-// it, so that the engine refuses a second one with the same CRI metadata:
+// A container's name is six parts joined with underscores, as with dockershim. The engine therefore refuses a second
+// container with the same CRI metadata:
 //
 //	k8s_POD_<pod>_<namespace>_<uid>_<attempt>          a sandbox
 //	k8s_<container>_<pod>_<namespace>_<uid>_<attempt>  a container, with its own attempt
 //
-// dockershim and cri-dockerd append _<8 hex digits> when the engine has a name
-// reserved for a container that it cannot find.
+// dockershim and cri-dockerd append _<8 hex digits> when the engine has a name reserved for a container that it cannot
+// find.
 const (
 	namePrefix    = "k8s"
 	sandboxPart   = "POD"

@@ -13,8 +13,8 @@ const (
 	modeContainer = "container:"
 )
 
-// usesHostNetwork reports whether a pod uses the node's network.
-func usesHostNetwork(config *runtimeapi.PodSandboxConfig) bool {
+// UsesHostNetwork reports whether a pod uses the node's network.
+func UsesHostNetwork(config *runtimeapi.PodSandboxConfig) bool {
 	return podNamespaces(config).GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 

@@ -52,7 +52,7 @@ func (e *extra) join(field, kind, path string) error {
 	return nil
 }
 
-// mountOptions adds options to those of the mount at a place.
+// mountOptions adds options to the mount at target.
 func (e *extra) mountOptions(field, target string, options ...string) error {
 	note, err := e.need(field, "a mount with options that the Docker API has no word for")
 	if err != nil {

@@ -194,7 +194,7 @@ func TestMountOptionsThatAreNone(t *testing.T) {
 	}
 }
 
-// Limits without a field in the API hold from the start on, where somebody asks for them.
+// Limits without a field in the API apply from the start on, where the client sets them.
 func TestLimitsInNotes(t *testing.T) {
 	pages := func(limits ...uint64) (out []*runtimeapi.HugepageLimit) {
 		for i, limit := range limits {

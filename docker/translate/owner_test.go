@@ -3,6 +3,8 @@ package translate
 import (
 	"maps"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestMarkOfTheOwner(t *testing.T) {
@@ -27,16 +29,14 @@ func TestMarkOfTheOwner(t *testing.T) {
 		}
 	}
 	config, err := PodConfig(sandbox.Config.Labels, sandbox.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if !maps.Equal(config.Labels, in.Config.Labels) {
 		t.Errorf("the client gets the labels %v, gave %v", config.Labels, in.Config.Labels)
 	}
 }
 
-// Containers of other shims, and of a criadapter that set no mark, are
-// everybody's; a mark that an image carries says nothing.
+// Containers of other shims, and of a criadapter without a mark, have no owner. A mark that an image carries says
+// nothing.
 func TestNoMarkOfAnOwner(t *testing.T) {
 	unmarked := mustSandbox(t, sandboxInput())
 	in := sandboxInput()

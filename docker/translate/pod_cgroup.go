@@ -31,9 +31,8 @@ func (l PodLimits) Check(prefix string) error {
 	return checkResources(prefix+"resources", l.Resources)
 }
 
-// Files returns the limits of CPU and memory as files in the directories of a pod's cgroup, which are by controller of
-// version 1, or under "" for version 2. The overhead is added to what is limited; what resources do not limit has no
-// limit, and what they do not say is not written.
+// Files returns the limits of CPU and memory as files in the directories of a pod's cgroup. dirs are by controller of
+// version 1, or under "" for version 2. The overhead is added to the limits in Resources. Zero limits are not written.
 func (l PodLimits) Files(dirs map[string]string) []CgroupFile {
 	if dir, ok := dirs[""]; ok {
 		return l.unifiedFiles(dir)

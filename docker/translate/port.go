@@ -12,7 +12,7 @@ import (
 
 const maxPort = 65535
 
-// checkPorts validates port mappings, whoever carries them out.
+// checkPorts validates port mappings.
 func checkPorts(field string, mappings []*runtimeapi.PortMapping) error {
 	for i, m := range mappings {
 		if err := checkPort(item(field, i), m); err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestReadProfileFile reads a profile, and neither waits nor fills the memory for what is none.
@@ -14,13 +16,9 @@ func TestReadProfileFile(t *testing.T) {
 	dir := t.TempDir()
 	good, long, pipe := filepath.Join(dir, "good"), filepath.Join(dir, "long"), filepath.Join(dir, "pipe")
 	for path, content := range map[string]string{good: "{}", long: strings.Repeat(" ", maxProfile+1)} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	}
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Mkfifo(pipe, 0o600))
 	if content, err := ReadProfileFile(good); err != nil || string(content) != "{}" {
 		t.Errorf("got %q, %v", content, err)
 	}

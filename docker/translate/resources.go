@@ -30,15 +30,13 @@ const (
 	cgroupMax  = "max"
 )
 
-// Resources returns Docker's form of a container's limits, for an update (and,
-// with what else a container has, for a create). Zero means not specified to
-// both sides: an update leaves it as it is. Field names in errors begin with
-// "linux", as in UpdateContainerResourcesRequest.
+// Resources returns Docker's form of a container's limits, for an update or as a part of a create. Zero means not
+// specified to both sides: an update leaves it as it is. Field names in errors begin with "linux", as in
+// UpdateContainerResourcesRequest.
 //
-// The Docker API has no field for hugepage_limits and for unified keys except
-// what memory_limit_in_bytes and memory.swap.max together say: CgroupFiles has
-// those. Unified keys are refused on cgroup v1. oom_score_adj is fixed at create, and OOMScore says what it is. They are
-// validated and left out.
+// The Docker API has no field for hugepage_limits and most unified keys: CgroupFiles has these. It has one for
+// memory_limit_in_bytes together with memory.swap.max. Unified keys are refused on cgroup v1. oom_score_adj is fixed at
+// create; OOMScore returns it. They are validated and left out.
 func Resources(r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
 	return resources("linux", r, f)
 }
@@ -201,8 +199,8 @@ func checkHierarchy(field string, r *runtimeapi.LinuxContainerResources, f docke
 	return nil
 }
 
-// checkUnifiedKey accepts a file of a controller, "memory.high". Those that begin
-// with cgroup hold no limits of resources: they move and kill processes.
+// checkUnifiedKey accepts a file of a controller, "memory.high". Files that begin with cgroup are no limits: they move
+// and kill processes.
 func checkUnifiedKey(field, key string) error {
 	if err := checkFileWord(field, key); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestResources(t *testing.T) {
@@ -41,9 +42,7 @@ func TestResources(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := Resources(tc.given, tc.features)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			if !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}

@@ -38,7 +38,7 @@ type SandboxInput struct {
 	// ReadProfile reads seccomp profiles on the node. Without it they are
 	// refused.
 	ReadProfile ReadProfile
-	// RootDirectory is that of ContainerInput.
+	// RootDirectory is as in ContainerInput.
 	RootDirectory string
 }
 
@@ -83,8 +83,8 @@ func Sandbox(in SandboxInput) (docker.ContainerSpec, error) {
 func sandboxRuntime(in SandboxInput) (string, error) {
 	const field = "runtime_handler"
 	runtime, err := runtimeName(field, in.RuntimeHandler, in.Features)
-	onHost := podNamespaces(in.Config).GetNetwork() == runtimeapi.NamespaceMode_NODE
-	if err == nil && !onHost && !in.PublishPorts && slices.Contains(in.Features.SandboxedRuntimes, runtime) {
+	if err == nil && !UsesHostNetwork(in.Config) && !in.PublishPorts &&
+		slices.Contains(in.Features.SandboxedRuntimes, runtime) {
 		return "", unsupported(field, "%q takes the interfaces of its network namespace when it boots, and the Docker API cannot start it in one that CNI has made ready", runtime)
 	}
 	return runtime, err

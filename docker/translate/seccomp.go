@@ -15,13 +15,11 @@ import (
 )
 
 const (
-	// apiSeccomp is the API version since which the engine takes whole profiles, that of
-	// Docker Engine 23.
+	// apiSeccomp is the API version since which the engine takes whole profiles (Docker Engine 23).
 	apiSeccomp        = "1.42"
 	seccompOption     = "seccomp="
 	seccompUnconfined = seccompOption + "unconfined"
-	// seccompBuiltin is known to all engines that can have the default profile
-	// "unconfined", those since API 1.42.
+	// seccompBuiltin is accepted by all engines that can have the default profile "unconfined", since API 1.42.
 	seccompBuiltin = seccompOption + "builtin"
 )
 

@@ -198,10 +198,9 @@ func checkCapabilities(field string, names []string) error {
 	return nil
 }
 
-// paths sets the masked and read-only paths. The lists of CRI are complete, and
-// an empty one means none (the Unmasked proc mount of Kubernetes), whereas to
-// Docker nil means its own lists. Those apply only when the client says nothing
-// about security at all.
+// paths sets the masked and read-only paths. CRI's lists are complete, and an empty one means none (the Unmasked proc
+// mount of Kubernetes). To Docker nil means its own lists, which apply only when the client says nothing about security
+// at all.
 func paths(field string, sc *runtimeapi.LinuxContainerSecurityContext, host *container.HostConfig) error {
 	if sc == nil {
 		return nil

@@ -7,15 +7,15 @@ import (
 
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestStopSignals(t *testing.T) {
 	for number := range runtimeapi.Signal_name {
 		cri := runtimeapi.Signal(number)
 		name, err := stopSignal("stop_signal", cri)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if back := parseStopSignal(name); back != cri {
 			t.Errorf("%s is %q to Docker and %s to CRI", cri, name, back)
 		}

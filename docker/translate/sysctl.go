@@ -8,9 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sysctls validates a pod's sysctls. Only those that belong to a namespace of
-// the pod may be set: the others, and those of a namespace that is the host's,
-// would change the node.
+// sysctls validates a pod's sysctls. Only sysctls of the pod's own namespaces may be set. Any other would change the
+// node.
 func sysctls(field string, values map[string]string, ns *runtimeapi.NamespaceOption) (map[string]string, error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if err := checkSysctl(field, name, values[name]); err != nil {

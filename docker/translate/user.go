@@ -67,11 +67,9 @@ func (r userRequest) dockerUser(field string) (string, error) {
 	return user + ":" + strconv.FormatInt(r.group.GetValue(), 10), nil
 }
 
-// merged returns the supplemental groups for Docker's GroupAdd, which adds them
-// to the user's groups in the image's /etc/group. That is the policy Merge. Two
-// things Docker has no word for: it adds the image's groups to every user who is
-// given without a group, and to none who is given with one, whatever the policy
-// says.
+// merged returns the supplemental groups for Docker's GroupAdd, which adds them to the user's groups in the image's
+// /etc/group. This is the policy Merge. Docker cannot switch one thing off: it adds the image's groups to a user
+// without a group, and never to a user with one.
 func (r userRequest) merged() []string {
 	var out []string
 	for _, group := range r.extra {

@@ -118,8 +118,8 @@ func (e *extra) canMap(field string, bridge bool) error {
 	return nil
 }
 
-// joinUsers has the container join its pod's user namespace. What Docker sets in the namespaces that belong to it has
-// been set by whoever made them.
+// joinUsers has the container join its pod's user namespace. The sandbox has already set what Docker sets in the
+// namespaces that belong to it.
 func joinUsers(field string, options *runtimeapi.UserNamespace, sandbox SandboxRef, more *extra) error {
 	if err := checkUserMode(field, options); err != nil {
 		return err
@@ -137,7 +137,7 @@ func joinUsers(field string, options *runtimeapi.UserNamespace, sandbox SandboxR
 	case options != nil && !own:
 		return invalid(field, "the pod has a user namespace of its own, which its containers share: use POD")
 	case own && !users.are(options.GetUids(), options.GetGids()):
-		return invalid(field, "the mappings are not those of the pod")
+		return invalid(field, "the mappings differ from the pod's")
 	}
 	return more.joinUsers(field, sandbox.UserNamespace, *users)
 }
@@ -158,8 +158,8 @@ func (u Users) are(uids, gids []*runtimeapi.IDMapping) bool {
 	return len(uids) == 1 && len(gids) == 1 && mapping(uids[0]) == u.UIDs && mapping(gids[0]) == u.GIDs
 }
 
-// mapMount shows a mount's files with the owners inside of the pod's user namespace, if the mount asks for it or is an
-// image, whose owners mean users of its container.
+// mapMount maps the owners of a mount's files into the pod's user namespace, if the mount asks for it or is an image:
+// an image's owners mean users of its container.
 func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInput, more *extra) error {
 	users := PodUsers(in.Sandbox.Config)
 	if users != nil && m.GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func userIDs(first, count uint32) []*runtimeapi.IDMapping {
@@ -56,9 +57,7 @@ func TestPodsWithUserNamespaces(t *testing.T) {
 		t.Errorf("without a container: %+v, %t, %v", pod, able, err)
 	}
 	spec, err := Sandbox(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	spec, err = InUserNamespace(spec, in.Config, *users, "/run/u", in.Features)
 	note := &ocinote.Note{
 		Namespaces:  map[string]string{"user": "/run/u"},
@@ -124,9 +123,7 @@ func TestContainerJoinsItsPodsUsers(t *testing.T) {
 	}
 	for range 2 {
 		spec, err := Container(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		note := spec.Note
 		if note.Namespaces["user"] != "/run/p/user" || !reflect.DeepEqual(note.UIDMappings, []ocinote.IDMapping{{HostID: 65536, Size: 1000}}) ||
 			!reflect.DeepEqual(note.GIDMappings, []ocinote.IDMapping{{HostID: 131072, Size: 1000}}) || !reflect.DeepEqual(note.MappedMounts, []string{"/mapped"}) {
@@ -136,7 +133,8 @@ func TestContainerJoinsItsPodsUsers(t *testing.T) {
 	}
 }
 
-// The files of an image are the pod's, whoever asks for it: no mount of an image has owners of its own.
+// The files of an image belong to the pod's users, whichever container mounts it: no mount of an image has owners of
+// its own.
 func TestImagesAreMappedInAUserNamespace(t *testing.T) {
 	for _, ids := range [][]*runtimeapi.IDMapping{nil, userIDs(65536, 1000)} {
 		in := mappedContainer()
@@ -162,7 +160,10 @@ func TestUsersThatAContainerCannotHave(t *testing.T) {
 		return func(in *ContainerInput) { in.Config.Mounts = []*runtimeapi.Mount{m} }
 	}
 	for want, change := range map[string]func(*ContainerInput){
-		"the mappings are not those of the pod": func(in *ContainerInput) { options(*in).UsernsOptions.Uids = userIDs(1, 1) },
+		"the mappings differ from the pod's": func(in *ContainerInput) {
+			options(*in).UsernsOptions.Uids = userIDs(1,
+				1)
+		},
 		"the pod has a user namespace of its own": func(in *ContainerInput) {
 			options(*in).UsernsOptions = &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}
 		},

@@ -14,16 +14,15 @@ import (
 
 const (
 	manifestName = "manifest.json"
-	// maxManifest bounds a manifest, in bytes; that of an image with a hundred
-	// layers has ten thousand.
+	// maxManifest bounds a manifest, in bytes. The manifest of an image with a hundred layers has ten thousand.
 	maxManifest = 4 << 20
 )
 
-// span is where a file's content lies in an archive, in bytes.
+// span is the position of a file's content in an archive, in bytes.
 type span struct{ at, size int64 }
 
-// readLayers returns the layers of the one image in an archive of docker save,
-// the lowest first, as the archive has them: compressed or not.
+// readLayers returns the layers of the only image in an archive of docker save, the lowest first. They may be
+// compressed.
 func readLayers(saved *os.File) ([]io.Reader, error) {
 	files, err := index(saved)
 	if err != nil {
@@ -48,8 +47,8 @@ func readLayers(saved *os.File) ([]io.Reader, error) {
 	return layers, nil
 }
 
-// index finds the files in an archive by name. Docker up to 24 writes a layer
-// that occurs twice as a link to the first one.
+// index finds the files in an archive by name. Docker up to 24 writes a layer that occurs twice as a link to the first
+// one.
 func index(saved *os.File) (map[string]span, error) {
 	if _, err := saved.Seek(0, io.SeekStart); err != nil {
 		return nil, err

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// collectTimeout bounds one look at what is used.
+	// collectTimeout bounds one collection.
 	collectTimeout = 2 * time.Minute
-	// collectRetry is the pause after a look that failed.
+	// collectRetry is the pause after a failed collection.
 	collectRetry = time.Minute
 )
 
-// Mounted returns the ids of the images that a container of the engine's list
-// has mounted, by the engine or from here.
+// Mounted returns the ids of the images that a container of the engine's list has mounted, by the engine or by the
+// store.
 func (s *Store) Mounted(c container.Summary) []string {
 	var ids []string
 	for _, point := range c.Mounts {
@@ -42,17 +42,17 @@ func (s *Store) Mounted(c container.Summary) []string {
 	return ids
 }
 
-// Tidy has the files looked at that may not be needed any more: call it when a
-// container that had an image mounted was removed. It does not wait.
+// Tidy schedules a collection of unused files. Call it after the removal of a container with a mounted image. It does
+// not wait.
 func (s *Store) Tidy() {
 	select {
 	case s.tidy <- struct{}{}:
-	default: // a look is due anyway
+	default: // a collection is scheduled
 	}
 }
 
-// collectAll removes what is not used, whenever it is asked to and when the time
-// of what it kept has come, until the store is closed.
+// collectAll removes unused files until the store is closed. It collects on request, and when files that it kept are
+// old enough.
 func (s *Store) collectAll() {
 	again := time.NewTimer(0)
 	again.Stop()
@@ -75,12 +75,11 @@ func (s *Store) collectAll() {
 	}
 }
 
-// collect removes the files that no container has mounted and that are old
-// enough. It returns when to come again for those that are not, 0 for never.
+// collect removes the files that no container has mounted and that are old enough. It returns when to collect the
+// others, 0 for never.
 //
-// A container that is being made is not in the list yet; the call that makes it
-// holds the directory. One that let it go after the list was asked for shows by the
-// number of its use.
+// A container that is being created is not in the engine's list yet. Its call holds the directory. If the call released
+// the directory after the list was requested, the number of its use shows it.
 func (s *Store) collect(ctx context.Context) (again time.Duration, err error) {
 	entries, err := os.ReadDir(s.opts.Root)
 	if err != nil || len(entries) == 0 {
@@ -94,7 +93,7 @@ func (s *Store) collect(ctx context.Context) (again time.Duration, err error) {
 	var errs []error
 	for _, entry := range entries {
 		name := entry.Name()
-		if strings.HasPrefix(name, removingPrefix) { // of an attempt that failed
+		if strings.HasPrefix(name, removingPrefix) { // a failed removal left it
 			errs = append(errs, os.RemoveAll(filepath.Join(s.opts.Root, name)))
 			continue
 		}
@@ -152,7 +151,7 @@ func (s *Store) mounted(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// remove takes a directory away unless a call has come to use it since.
+// remove removes a directory unless a call has begun to use it meanwhile.
 func (s *Store) remove(ctx context.Context, name string, since uint64) (bool, error) {
 	defer step.At("image volume: remove")()
 	removing := filepath.Join(s.opts.Root, removingPrefix+name)

@@ -17,12 +17,10 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// extract makes the directory of an image: it appears under its name only when it
-// is complete and on the disk.
+// extract makes the directory of an image. It gets its name when it is complete and on the disk.
 //
-// The files come from the archive of docker save and not from that of a
-// container's export: there the engine has put files of its own into /etc and
-// /dev, and keeps few extended attributes.
+// The files come from the archive of docker save. The export of a container would have the engine's own files in /etc
+// and /dev, and few extended attributes.
 func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 	defer step.At("image volume: extract")()
 	start := time.Now()
@@ -39,7 +37,7 @@ func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 	if err := os.Mkdir(files, 0o755); err != nil {
 		return err
 	}
-	if err := os.Chmod(files, 0o755); err != nil { // whatever the umask
+	if err := os.Chmod(files, 0o755); err != nil { // independent of the umask
 		return err
 	}
 	size, err := s.unpack(ctx, imageID, making)
@@ -62,8 +60,7 @@ func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 	return syncFileSystem(s.opts.Root)
 }
 
-// unpack writes the files of an image to the directory that is being made and
-// returns how many bytes they have.
+// unpack writes the files of an image to the directory that is being made, and returns their size in bytes.
 func (s *Store) unpack(ctx context.Context, imageID, making string) (size int64, err error) {
 	spool, err := os.CreateTemp(making, "archive-")
 	if err != nil {
@@ -91,8 +88,7 @@ func (s *Store) unpack(ctx context.Context, imageID, making string) (size int64,
 	return size, nil
 }
 
-// unpackLayer puts a layer on top of what is there, in the way in which the
-// engine itself does. No entry leads out of the directory.
+// unpackLayer puts a layer on top of the files like the engine. No entry leads out of the directory.
 func unpackLayer(dir string, layer io.Reader) (size int64, err error) {
 	defer step.At("image volume: unpack layer")()
 	content, err := compression.DecompressStream(layer)
@@ -103,7 +99,7 @@ func unpackLayer(dir string, layer io.Reader) (size int64, err error) {
 	return archive.UnpackLayer(dir, content, &archive.TarOptions{})
 }
 
-// bounded ends with its context.
+// bounded is a reader that ends with its context.
 type bounded struct {
 	ctx context.Context
 	r   io.Reader
@@ -116,7 +112,7 @@ func (b bounded) Read(p []byte) (int, error) {
 	return b.r.Read(p)
 }
 
-// syncFileSystem writes out what is in memory of the file system of a directory.
+// syncFileSystem writes the cached data of a directory's file system to the disk.
 func syncFileSystem(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

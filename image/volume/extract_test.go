@@ -13,6 +13,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestLayersAreStacked(t *testing.T) {
@@ -83,9 +85,7 @@ func TestAttributesAreKept(t *testing.T) {
 func TestNothingLeavesTheDir(t *testing.T) {
 	f := newFixture(t, 0)
 	outside := t.TempDir()
-	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600))
 	for name, layers := range map[string][][]entry{
 		"a path":                 {{regular("../../../../../../../../.."+outside+"/evil", "x")}},
 		"a link out":             {{symlink("out", outside), regular("out/evil", "x")}},
@@ -114,13 +114,9 @@ func TestImagesThatCannotBeExtracted(t *testing.T) {
 	half := pack(t, good)[:700]
 	for name, layer := range map[string][]byte{"no archive": []byte("this is no archive, but it is long enough to be one"), "half": half} {
 		archive := archiveOf(t, "bad:"+strings.Fields(name)[0], layer)
-		if err := f.engine.LoadImage(t.Context(), bytes.NewReader(archive)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, f.engine.LoadImage(t.Context(), bytes.NewReader(archive)))
 		image, err := f.engine.InspectImage(t.Context(), "bad:"+strings.Fields(name)[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if _, _, err := f.Mount(t.Context(), image.ID, ""); err == nil || !strings.Contains(err.Error(), image.ID) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -146,9 +142,7 @@ func TestArchives(t *testing.T) {
 	if _, err := writer.Write(layer); err != nil {
 		t.Fatal(err)
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, writer.Close())
 	layers := func(names string) entry { return regular("manifest.json", `[{"Layers":[`+names+`]}]`) }
 	for name, c := range map[string]struct {
 		files []entry
@@ -165,9 +159,7 @@ func TestArchives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, err := os.CreateTemp(t.TempDir(), "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			defer file.Close()
 			if _, err := file.Write(pack(t, c.files...)); err != nil {
 				t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // fixture is a store on an engine in memory.
@@ -44,9 +45,7 @@ func newFixture(t *testing.T, keep time.Duration) *fixture {
 func (f *fixture) open(root string, keep time.Duration) {
 	f.t.Helper()
 	store, err := Open(Options{Root: root, Engine: f.engine, Keep: keep})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	f.Store = store
 }
 
@@ -85,16 +84,12 @@ func pack(t *testing.T, entries ...entry) []byte {
 	writer := tar.NewWriter(&out)
 	for _, e := range entries {
 		e.Size = int64(len(e.content))
-		if err := writer.WriteHeader(&e.Header); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, writer.WriteHeader(&e.Header))
 		if _, err := writer.Write([]byte(e.content)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, writer.Close())
 	return out.Bytes()
 }
 
@@ -109,9 +104,7 @@ func archiveOf(t *testing.T, tag string, layers ...[]byte) []byte {
 		files = append(files, regular(names[i], string(layer)))
 	}
 	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{tag}, "Layers": names}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return pack(t, append(files, regular("manifest.json", string(manifest)))...)
 }
 
@@ -124,13 +117,9 @@ func (f *fixture) image(layers ...[]entry) string {
 	}
 	f.images++
 	tag := fmt.Sprintf("volume:%d", f.images)
-	if err := f.engine.LoadImage(f.t.Context(), bytes.NewReader(archiveOf(f.t, tag, tars...))); err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, f.engine.LoadImage(f.t.Context(), bytes.NewReader(archiveOf(f.t, tag, tars...))))
 	image, err := f.engine.InspectImage(f.t.Context(), tag)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	return image.ID
 }
 
@@ -138,9 +127,7 @@ func (f *fixture) image(layers ...[]entry) string {
 func (f *fixture) mount(id, subPath string) (path string, release func()) {
 	f.t.Helper()
 	path, release, err := f.Mount(f.t.Context(), id, subPath)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	return path, release
 }
 
@@ -152,9 +139,7 @@ func (f *fixture) container(path string) string {
 		Config: &container.Config{Image: "busybox"},
 		Host:   &container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeBind, Source: path, Target: "/image", ReadOnly: true}}},
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	return id
 }
 
@@ -169,9 +154,7 @@ func (f *fixture) removeContainer(id string) {
 func (f *fixture) names() []string {
 	f.t.Helper()
 	entries, err := os.ReadDir(f.opts.Root)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	var names []string
 	for _, entry := range entries {
 		names = append(names, entry.Name())

@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks bounds the links in one path, as the kernel does.
+// maxLinks bounds the links in one path, like the kernel.
 const maxLinks = 40
 
-// part returns the real path of subPath in an image's files, all of them when it
-// is empty. Links are followed as in a container of the image: an absolute one
-// begins at the image's root, and nothing leads above that. Nobody changes the
-// files, so the path stays right.
+// part returns the real path of subPath in an image's files, or of all files if it is empty. It follows links as in a
+// container of the image: an absolute link begins at the image's root, and none leads above it. The path stays valid
+// because the files never change.
 func part(files, subPath string) (string, error) {
 	if subPath == "" {
 		return files, nil

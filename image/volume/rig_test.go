@@ -47,16 +47,12 @@ func layer(t *testing.T, headers ...tar.Header) []byte {
 		if header.Mode == 0 {
 			header.Mode = 0o644
 		}
-		if err := writer.WriteHeader(&header); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, writer.WriteHeader(&header))
 		if _, err := writer.Write([]byte(content)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, writer.Close())
 	return out.Bytes()
 }
 
@@ -77,9 +73,7 @@ func load(t *testing.T, engine *docker.Client, layers ...[]byte) string {
 		files[manifest.Layers[i]] = content
 	}
 	config, err := json.Marshal(image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	sum := sha256.Sum256(config)
 	manifest.Config = hex.EncodeToString(sum[:]) + ".json"
 	files[manifest.Config] = config
@@ -89,20 +83,14 @@ func load(t *testing.T, engine *docker.Client, layers ...[]byte) string {
 	var archive bytes.Buffer
 	writer := tar.NewWriter(&archive)
 	for name, content := range files {
-		if err := writer.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, writer.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}))
 		if _, err := writer.Write(content); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(writer.Close(), engine.LoadImage(t.Context(), &archive)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, errors.Join(writer.Close(), engine.LoadImage(t.Context(), &archive)))
 	seen, err := engine.InspectImage(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if err := engine.RemoveImage(context.WithoutCancel(t.Context()), name); err != nil {
 			t.Error(err)
@@ -115,18 +103,12 @@ func load(t *testing.T, engine *docker.Client, layers ...[]byte) string {
 func TestRigFiles(t *testing.T) {
 	env := rigenv.Require(t)
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = engine.Close() })
 	dir, err := os.MkdirTemp(env.WorkDir, "volume")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	store, err := volume.Open(volume.Options{Root: filepath.Join(dir, "images"), Engine: engine, Keep: time.Nanosecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer store.Close()
 	twice := layer(t, tar.Header{Name: "twice"})
 	id := load(t, engine,
@@ -136,18 +118,14 @@ func TestRigFiles(t *testing.T) {
 		twice, layer(t, tar.Header{Name: ".wh.old"}, tar.Header{Name: ".wh.twice"}), twice,
 	)
 	path, release, err := store.Mount(t.Context(), id, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for name, want := range map[string]string{"etc/hosts": "content of etc/hosts", "twice": "content of twice", "hard": "content of sh"} {
 		if got, err := os.ReadFile(filepath.Join(path, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
 	entries, err := os.ReadDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var names []string
 	for _, entry := range entries {
 		names = append(names, entry.Name())
@@ -156,9 +134,7 @@ func TestRigFiles(t *testing.T) {
 		t.Errorf("the image holds %v, want %v", names, want)
 	}
 	info, err := os.Stat(filepath.Join(path, "sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if stat := info.Sys().(*syscall.Stat_t); info.Mode() != 0o755|fs.ModeSetuid|fs.ModeSetgid || stat.Uid != 1001 || stat.Gid != 1002 || stat.Nlink != 2 {
 		t.Errorf("sh: %v of %d:%d with %d names", info.Mode(), stat.Uid, stat.Gid, stat.Nlink)
 	}
@@ -173,14 +149,10 @@ func TestRigFiles(t *testing.T) {
 		Config: &container.Config{Image: id, Cmd: []string{"/sh"}},
 		Host:   &container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeBind, Source: path, Target: "/image", ReadOnly: true}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	release()
 	listed, err := engine.ListContainers(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if !slices.ContainsFunc(listed, func(c container.Summary) bool { return c.ID == holder && slices.Contains(store.Mounted(c), id) }) {
 		t.Error("the engine's list does not show the mount")
 	}
@@ -188,9 +160,7 @@ func TestRigFiles(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the files of a container that was never started: %v", err)
 	}
-	if err := engine.RemoveContainer(t.Context(), holder); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, engine.RemoveContainer(t.Context(), holder))
 	store.Tidy()
 	testutil.Until(t, "the files are gone", func() bool {
 		_, err := os.Stat(path)

@@ -24,14 +24,13 @@ const (
 	// filesName is the directory of an image's files within the image's own.
 	filesName = "fs"
 
-	// defaultKeep gives a caller whose time was up before an extraction was done
-	// the time to come again.
+	// defaultKeep gives a caller whose deadline ended before the extraction the time to come again.
 	defaultKeep = 5 * time.Minute
 	// extractTimeout bounds the extraction of one image.
 	extractTimeout = 30 * time.Minute
 )
 
-// Engine is what the store needs of the engine.
+// Engine is the part of docker.Engine that the store uses.
 type Engine interface {
 	docker.Containers
 	docker.Images
@@ -39,13 +38,11 @@ type Engine interface {
 
 // Options are the options of Open. Root and Engine are required.
 type Options struct {
-	// Root is the directory of the files, absolute; the engine must see it under the
-	// same path. Programs of images lie there with their setuid bits, so nobody
-	// but root may enter it.
+	// Root is the absolute path of the files. The engine must see it under the same path. Only root may enter it,
+	// because programs of images are there with their setuid bits.
 	Root   string
 	Engine Engine
-	// Keep is how long files stay that no container has mounted, from the last
-	// Mount on, 0 for five minutes.
+	// Keep is how long files stay that no container has mounted, since their last Mount, 0 for five minutes.
 	Keep time.Duration
 }
 
@@ -53,37 +50,37 @@ type Options struct {
 type Store struct {
 	opts Options
 
-	// ctx ends with Close; what is under way ends with it.
+	// ctx ends with Close.
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	tidy   chan struct{}
 
 	mu sync.Mutex
-	// dirs are those that were used since the start, by name.
+	// dirs are the directories that were used since the start, by name.
 	dirs map[string]*imageDir
 	// uses numbers the uses of all directories as they end.
 	uses uint64
 }
 
-// imageDir is what calls have to do with the files of one image.
+// imageDir is the use of the files of one image.
 type imageDir struct {
 	// holders are calls whose container the engine may not list yet.
 	holders int
 	// used is the number of the last use that ended.
 	used uint64
-	// making is the extraction under way, nil for none.
+	// making is the extraction under way, nil without one.
 	making *extraction
 }
 
-// extraction is shared by all who wait for one image.
+// extraction is shared by all calls that wait for one image.
 type extraction struct {
 	done chan struct{} // closed when err is set
 	err  error
 }
 
-// Open returns the store in a directory, which is made if need be. What a crash
-// left half done is removed. Close ends the store.
+// Open returns the store in a directory, which it creates if need be. It removes the remains of a crash. The caller
+// must Close it.
 func Open(opts Options) (*Store, error) {
 	if opts.Keep == 0 {
 		opts.Keep = defaultKeep
@@ -112,21 +109,18 @@ func Open(opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends extractions and removals that are under way, and waits for them.
-// What was mounted stays.
+// Close ends extractions and removals under way, and waits for them. Mounts stay.
 func (s *Store) Close() {
 	s.cancel()
 	s.work.Wait()
 }
 
-// Mount returns the path of an image's files on the host, or of the part of them
-// that subPath names, a file or a directory; links in it lead as they do in the
-// image. The path stays for as long as a container has it mounted; until the
-// engine lists that container, release must not be called, and has to be then.
+// Mount returns the host path of an image's files, or of the file or directory subPath in them. Links in subPath
+// resolve as in the image. The path stays while a container has it mounted. Call release once, after the engine lists
+// that container.
 //
-// It fails with ErrNotFound for a part that the image does not have. An
-// extraction outlives the caller's context, so that a caller who comes again
-// finds it done.
+// It fails with ErrNotFound for a part that the image does not have. An extraction outlives the caller's context, so
+// that a caller that comes again finds it done.
 func (s *Store) Mount(ctx context.Context, imageID, subPath string) (path string, release func(), err error) {
 	name, err := dirName(imageID)
 	if err != nil {
@@ -143,8 +137,7 @@ func (s *Store) Mount(ctx context.Context, imageID, subPath string) (path string
 	return path, sync.OnceFunc(func() { s.release(name) }), nil
 }
 
-// dirName is the name of an image's directory. Mounts in the engine's older
-// notation cannot name paths with a colon.
+// dirName is the name of an image's directory. Mounts in the engine's older notation cannot have a colon in a path.
 func dirName(imageID string) (string, error) {
 	id, err := digest.Parse(imageID)
 	if err != nil || id.Algorithm() != digest.SHA256 {
@@ -156,7 +149,7 @@ func dirName(imageID string) (string, error) {
 // imageID is the id of the image whose directory has that name.
 func imageID(name string) string { return digest.NewDigestFromEncoded(digest.SHA256, name).String() }
 
-// at returns what is known of a directory. The caller holds the lock.
+// at returns the state of a directory. The caller holds the lock.
 func (s *Store) at(name string) *imageDir {
 	f := s.dirs[name]
 	if f == nil {
@@ -182,10 +175,10 @@ func (s *Store) release(name string) {
 	if _, err := os.Lstat(filepath.Join(s.opts.Root, name)); f.holders == 0 && f.making == nil && errors.Is(err, fs.ErrNotExist) {
 		delete(s.dirs, name)
 	}
-	s.Tidy() // the container may not have come to be
+	s.Tidy() // the container may not exist
 }
 
-// ensure waits until the image's files are there. The caller holds the directory.
+// ensure waits for the image's files. The caller holds the directory.
 func (s *Store) ensure(ctx context.Context, name, imageID string) error {
 	making, err := s.join(name, imageID)
 	if err != nil || making == nil {
@@ -199,7 +192,7 @@ func (s *Store) ensure(ctx context.Context, name, imageID string) error {
 	}
 }
 
-// join finds or begins the extraction of an image; nil when it is done.
+// join finds or begins the extraction of an image, nil if it is done.
 func (s *Store) join(name, imageID string) (*extraction, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +218,7 @@ func (s *Store) join(name, imageID string) (*extraction, error) {
 		f.making = nil // f is still the directory's: what is being made is not forgotten
 		s.mu.Unlock()
 		close(making.done)
-		s.Tidy() // nobody may have waited for it
+		s.Tidy() // all callers may be gone
 	})
 	return making, nil
 }

@@ -154,9 +154,7 @@ func TestFilesStayForAWhile(t *testing.T) {
 	}
 	wantContent(t, path+"/a", "a")
 	old := time.Now().Add(-2 * time.Hour)
-	if err := os.Chtimes(filepath.Dir(path), old, old); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Chtimes(filepath.Dir(path), old, old))
 	if again, err := f.collect(t.Context()); err != nil || again != 0 {
 		t.Errorf("%v, %v", again, err)
 	}
@@ -183,9 +181,7 @@ func TestCrashLeavesNothing(t *testing.T) {
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
 	release()
 	for _, name := range []string{makingPrefix + "1", removingPrefix + "2"} {
-		if err := os.MkdirAll(filepath.Join(f.opts.Root, name, filesName), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(filepath.Join(f.opts.Root, name, filesName), 0o700))
 	}
 	f.reopen()
 	if names := f.names(); len(names) != 1 {

@@ -4,21 +4,19 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestMake makes a cgroup below others, as they look on version 2, and leaves one alone that is there.
 func TestMake(t *testing.T) {
 	root := t.TempDir()
 	for name, content := range map[string]string{"cgroup.controllers": "cpu memory\n", "cgroup.subtree_control": ""} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o600))
 	}
 	dir := filepath.Join(root, "kubepods", "pod1")
 	for range 2 {
-		if err := Make(dir); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, Make(dir))
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		t.Errorf("%v, %v", info, err)

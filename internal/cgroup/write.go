@@ -1,4 +1,4 @@
-// Package cgroup writes limits into the files of cgroups, for those that the Docker API has no field for.
+// Package cgroup writes limits into the files of cgroups, for limits without a field in the Docker API.
 package cgroup
 
 import (

@@ -25,9 +25,7 @@ func TestWriteIsWholeOrNot(t *testing.T) {
 	files := []File{{Path: first, Value: "7", Field: "a"}, {Path: second, Value: "1 2", Field: "b"}}
 
 	undo, err := Write(t.Context(), append(files, File{Path: filepath.Join(dir, "none"), Field: "c", Optional: true}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	want(t, first, "7")
 	want(t, second, "1 2")
 	undo()

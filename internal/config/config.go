@@ -31,9 +31,9 @@ const (
 
 // Values of ContainerLogMode.
 const (
-	// LogModeCopy writes the CRI log as a file of its own, in the CRI format.
+	// LogModeCopy writes the CRI log as a separate file in the CRI format.
 	LogModeCopy = "copy"
-	// LogModeSymlink makes it a link to the engine's own json-file.
+	// LogModeSymlink makes the CRI log a link to the engine's json-file.
 	LogModeSymlink = "symlink"
 )
 
@@ -54,7 +54,7 @@ const (
 const (
 	// MigrateCRIDockerd takes pods of cri-dockerd over at the start.
 	MigrateCRIDockerd = "cri-dockerd"
-	// MigrateNone leaves them alone.
+	// MigrateNone leaves pods of cri-dockerd alone.
 	MigrateNone = "none"
 )
 
@@ -64,13 +64,13 @@ const (
 	LogJSON = "json"
 )
 
-// Config is everything that can be set. The YAML names equal the flags'.
+// Config has all settings. Their YAML names equal the flags' names.
 type Config struct {
-	// Endpoint is the unix socket that CRI is served on, as a URL, or endpointSystemd.
+	// Endpoint is the unix socket for CRI as a URL, or endpointSystemd.
 	Endpoint string `json:"container-runtime-endpoint"`
 	// DockerEndpoint is the engine's unix socket, as a URL.
 	DockerEndpoint string `json:"docker-endpoint"`
-	// RootDirectory keeps what must survive a restart.
+	// RootDirectory is the directory of data that must survive a restart.
 	RootDirectory string `json:"root-directory"`
 
 	// NetworkPlugin is NetworkCNI, NetworkBridge or one of cri-dockerd's names for the latter, see Bridge.
@@ -78,10 +78,10 @@ type Config struct {
 	CNIConfDir    string `json:"cni-conf-dir"`
 	// CNIBinDir is a comma-separated list of directories.
 	CNIBinDir string `json:"cni-bin-dir"`
-	// CNICacheDir is the directory cni below RootDirectory when empty.
+	// CNICacheDir is the directory cni below RootDirectory if empty.
 	CNICacheDir string `json:"cni-cache-dir"`
-	// CNIGC says that nobody else uses the CNI network, so that its plugins may
-	// remove what belongs to no pod of this program.
+	// CNIGC says that no other program uses the CNI network, so that its plugins may remove leases that belong to no
+	// pod of this program.
 	CNIGC bool `json:"cni-gc"`
 
 	// OCIRuntime is ociRuntimeAuto, ociRuntimeOff or ociRuntimeRequired.
@@ -91,25 +91,24 @@ type Config struct {
 	// SandboxContainer is SandboxContainerNeeded or sandboxContainerAlways.
 	SandboxContainer string `json:"sandbox-container"`
 
-	// Migrate is MigrateCRIDockerd or MigrateNone; the lists that follow, with commas, are directories that cri-dockerd
-	// and dockershim may have used for their checkpoints and for libcni's cache.
+	// Migrate is MigrateCRIDockerd or MigrateNone. The next two settings are comma-separated directories of cri-dockerd
+	// and dockershim, for their checkpoints and for libcni's cache.
 	Migrate                string `json:"migrate"`
 	MigrateRootDirectories string `json:"migrate-root-directories"`
 	MigrateCNICacheDirs    string `json:"migrate-cni-cache-dirs"`
-	// MigrateLogHistory is how much of a container's log is converted when its pod is taken over, in bytes as a
+	// MigrateLogHistory is the size of the part of a migrated container's old log that is converted, in bytes as a
 	// Kubernetes quantity.
 	MigrateLogHistory string `json:"migrate-log-history"`
 
-	// SandboxImage is empty for the built-in one.
+	// SandboxImage is the sandbox image, empty for the built-in one.
 	SandboxImage              string   `json:"pod-infra-container-image"`
 	ImagePullProgressDeadline Duration `json:"image-pull-progress-deadline"`
-	// RuntimeRequestTimeout bounds a call of a client that set no deadline of
-	// its own, except for those that are long by nature.
+	// RuntimeRequestTimeout bounds a call without a client's deadline, except calls that always take long.
 	RuntimeRequestTimeout Duration `json:"runtime-request-timeout"`
 
-	// StreamingBindAddr is host:port for exec, attach and port-forward.
+	// StreamingBindAddr is the host:port for exec, attach and port-forward.
 	StreamingBindAddr string `json:"streaming-bind-addr"`
-	// StreamingTLSCertFile and StreamingTLSKeyFile are PEM files for TLS there, both empty for none.
+	// StreamingTLSCertFile and StreamingTLSKeyFile are PEM files for TLS on StreamingBindAddr, both empty for none.
 	StreamingTLSCertFile string `json:"streaming-tls-cert-file"`
 	StreamingTLSKeyFile  string `json:"streaming-tls-private-key-file"`
 	// StreamingAllowPlaintext allows an address other than loopback without TLS.
@@ -117,27 +116,27 @@ type Config struct {
 	// StreamingIdleTimeout ends a session without traffic.
 	StreamingIdleTimeout Duration `json:"streaming-connection-idle-timeout"`
 
-	// CRIMetrics are the groups of metrics that ListPodSandboxMetrics returns,
-	// as a comma-separated list; metricsAll or metricsNone.
+	// CRIMetrics are the groups of metrics of ListPodSandboxMetrics, as a comma-separated list, or metricsAll or
+	// metricsNone.
 	CRIMetrics string `json:"cri-metrics"`
 
-	// ContainerLogMode is LogModeCopy or LogModeSymlink; it counts for new containers.
+	// ContainerLogMode is LogModeCopy or LogModeSymlink, for new containers.
 	ContainerLogMode string `json:"container-log-mode"`
-	// ContainerLogBufferSize is how much of a new container's output the engine keeps at most, in bytes as a Kubernetes
-	// quantity, where the log is copied.
+	// ContainerLogBufferSize is the largest size of the engine's log of a new container with a copied log, in bytes as
+	// a Kubernetes quantity.
 	ContainerLogBufferSize string `json:"container-log-buffer-size"`
 
 	// LogLevel is a level of logrus, LogFormat is LogText or LogJSON.
 	LogLevel  string `json:"log-level"`
 	LogFormat string `json:"log-format"`
 
-	// MetricsBindAddr is host:port on loopback, or a unix socket as a URL, for
-	// metrics and health; empty for none. MetricsProfiling adds profiles there.
+	// MetricsBindAddr is a host:port on loopback, or a unix socket as a URL, for metrics and health. It is empty for
+	// none. MetricsProfiling adds profiles there.
 	MetricsBindAddr  string `json:"metrics-bind-addr"`
 	MetricsProfiling bool   `json:"metrics-profiling"`
 	// TracingEndpoint is an OTLP collector as a URL, empty for none.
 	TracingEndpoint string `json:"tracing-endpoint"`
-	// TracingSamplingRate is how many of a million requests that come without a trace begin one.
+	// TracingSamplingRate is how many of a million requests without a trace begin one.
 	TracingSamplingRate int `json:"tracing-sampling-rate-per-million"`
 }
 
@@ -168,7 +167,7 @@ func Default() Config {
 	}
 }
 
-// endpointSystemd is the Endpoint that stands for the socket that systemd passes on, as in cri-dockerd's own unit.
+// endpointSystemd is the Endpoint for a socket from systemd, as in cri-dockerd's unit.
 const endpointSystemd = "fd://"
 
 // SocketPath is the path of Endpoint, empty for endpointSystemd.
@@ -180,18 +179,18 @@ func (c Config) SocketPath() string {
 	return path
 }
 
-// Bridge says whether Docker Engine connects pods to its default bridge. The units of cri-dockerd say so with an empty
-// name or no-op.
+// Bridge reports whether Docker Engine connects pods to its default bridge. The units of cri-dockerd say so with an
+// empty name or no-op.
 func (c Config) Bridge() bool {
 	return slices.Contains([]string{NetworkBridge, "", "no-op"}, c.NetworkPlugin)
 }
 
-// BinDirs is CNIBinDir as a list.
+// BinDirs returns CNIBinDir as a list.
 func (c Config) BinDirs() []string {
 	return splitList(c.CNIBinDir)
 }
 
-// MetricGroups is CRIMetrics as a list, nil for all groups.
+// MetricGroups returns CRIMetrics as a list, nil for all groups.
 func (c Config) MetricGroups() []string {
 	switch c.CRIMetrics {
 	case metricsAll:
@@ -203,7 +202,7 @@ func (c Config) MetricGroups() []string {
 	}
 }
 
-// LogBufferBytes is ContainerLogBufferSize in bytes, 0 when it is not valid.
+// LogBufferBytes returns ContainerLogBufferSize in bytes, 0 if it is invalid.
 func (c Config) LogBufferBytes() int64 {
 	quantity, err := resource.ParseQuantity(c.ContainerLogBufferSize)
 	if err != nil {
@@ -212,7 +211,7 @@ func (c Config) LogBufferBytes() int64 {
 	return quantity.Value()
 }
 
-// CacheDir is CNICacheDir with its default.
+// CacheDir returns CNICacheDir or its default.
 func (c Config) CacheDir() string {
 	if c.CNICacheDir != "" {
 		return c.CNICacheDir
@@ -220,7 +219,7 @@ func (c Config) CacheDir() string {
 	return filepath.Join(c.RootDirectory, "cni")
 }
 
-// Validate reports every bad value, each with the name of its flag.
+// Validate returns an error for every invalid value, with its flag.
 func (c Config) Validate() error {
 	return errors.Join(
 		checkSocket("container-runtime-endpoint", c.Endpoint),
@@ -255,20 +254,20 @@ func checkSocket(flag, endpoint string) error {
 	return checkSocketPath(flag, endpoint)
 }
 
-// checkSocketPath takes a unix socket as a URL.
+// checkSocketPath checks a unix socket as a URL.
 func checkSocketPath(flag, endpoint string) error {
 	path, ok := strings.CutPrefix(endpoint, "unix://")
 	if !ok || !filepath.IsAbs(path) {
 		return fmt.Errorf("--%s: %q must be unix:// with an absolute path", flag, endpoint)
 	}
-	// The kernel's limit of sockaddr_un with its final NUL.
+	// The kernel limits sockaddr_un with its final NUL.
 	if len(path) > 107 {
 		return fmt.Errorf("--%s: the path of a unix socket may have 107 bytes, this one has %d", flag, len(path))
 	}
 	return nil
 }
 
-// checkEngine only looks at the form: package docker knows which endpoints cannot work and says why.
+// checkEngine checks the form only. Package docker refuses endpoints that cannot work.
 func checkEngine(endpoint string) error {
 	if u, err := url.Parse(endpoint); err != nil || u.Scheme == "" {
 		return fmt.Errorf("--docker-endpoint: %q is not a URL such as unix:///var/run/docker.sock", endpoint)
@@ -286,7 +285,7 @@ func checkDir(flag, path string) error {
 func checkNetwork(c Config) error {
 	switch {
 	case c.Bridge():
-		// Pods that were joined before leave with the plugins' help.
+		// Pods that joined the network before need the plugins to leave it.
 		return checkCNIDirs(c)
 	case c.NetworkPlugin == NetworkCNI:
 		errs := []error{checkCNIDirs(c)}
@@ -346,7 +345,7 @@ func checkOCIRuntime(mode string) error {
 	}
 }
 
-// AnnotationPatterns are RuntimeAnnotations, one by one, for path.Match.
+// AnnotationPatterns returns RuntimeAnnotations as a list of patterns for path.Match.
 func (c Config) AnnotationPatterns() []string {
 	return strings.FieldsFunc(c.RuntimeAnnotations, func(r rune) bool { return r == ',' || r == ' ' })
 }
@@ -367,7 +366,8 @@ func checkLogMode(mode string) error {
 	return nil
 }
 
-// minLogBuffer is the least ContainerLogBufferSize: what a container writes while nobody reads must fit in two thirds of it.
+// minLogBuffer is the least ContainerLogBufferSize. Two thirds of it must hold a container's output while criadapter is
+// away.
 const minLogBuffer = 3_000_000
 
 func checkLogBuffer(size string) error {

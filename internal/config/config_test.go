@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func load(t *testing.T, args ...string) (Config, error) {
@@ -28,17 +30,13 @@ func load(t *testing.T, args ...string) (Config, error) {
 func file(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
 func TestDefaultsAreValid(t *testing.T) {
 	c, err := load(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got, want := c.SocketPath(), "/run/criadapter/criadapter.sock"; got != want {
 		t.Errorf("socket %q, want %q", got, want)
 	}
@@ -47,15 +45,13 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 }
 
-// All flags that `cri-dockerd --help` of v0.4.3 lists, but for those that print something and end.
+// All flags in `cri-dockerd --help` of v0.4.3, except flags that print text and end.
 func TestCriDockerdsRemainingFlags(t *testing.T) {
 	c := Default()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	c.AddFlags(flags)
 	args := []string{"--hairpin-mode", "promiscuous-bridge", "--ipv6-dual-stack", "--network-plugin-mtu=1400", "--pod-cidr", "10.1.0.0/16"}
-	if err := flags.Parse(append(args, "--runtime-cgroups=/system.slice")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, flags.Parse(append(args, "--runtime-cgroups=/system.slice")))
 	if _, err := c.Load(flags); errors.Join(err, c.Validate()) != nil {
 		t.Error(err)
 	}
@@ -75,9 +71,7 @@ func TestCriDockerdFlags(t *testing.T) {
 		"--pod-infra-container-image=registry.k8s.io/pause:3.9", "--streaming-bind-addr=127.0.0.1:1",
 		"--image-pull-progress-deadline=3m", "--runtime-request-timeout=90s", "--log-level=debug",
 		"--docker-endpoint=unix:///d.sock", "--cri-dockerd-root-directory=/r")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if c.RootDirectory != "/r" || len(c.BinDirs()) != 2 || time.Duration(c.ImagePullProgressDeadline) != 3*time.Minute {
 		t.Errorf("not taken over: %+v", c)
 	}
@@ -106,9 +100,7 @@ func TestSystemdsSocket(t *testing.T) {
 func TestFileAndFlags(t *testing.T) {
 	path := file(t, "log-level: debug\nruntime-request-timeout: 5s\nroot-directory: /from/file\n")
 	c, err := load(t, "--config", path, "--root-directory", "/from/flag")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if c.LogLevel != "debug" || time.Duration(c.RuntimeRequestTimeout) != 5*time.Second {
 		t.Errorf("the file's values are missing: %+v", c)
 	}

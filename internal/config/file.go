@@ -21,14 +21,14 @@ type entry struct {
 
 func (e entry) place(path string) string { return fmt.Sprintf("%s:%d:%d", path, e.line, e.column) }
 
-// parseFile reads the keys of a file, in the order of their lines. The error names every key that is unknown.
+// parseFile reads the keys of a file in the order of their lines. The error names every unknown key.
 func parseFile(path string, raw []byte) ([]entry, error) {
-	converted, err := yaml.YAMLToJSONStrict(raw) // refuses a key that is there twice
+	converted, err := yaml.YAMLToJSONStrict(raw) // it refuses a duplicate key
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if bytes.Equal(bytes.TrimSpace(converted), []byte("null")) {
-		return nil, nil // nothing but comments
+		return nil, nil // the file has only comments
 	}
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(converted, &values); err != nil {
@@ -50,8 +50,8 @@ func parseFile(path string, raw []byte) ([]entry, error) {
 	return entries, errors.Join(errs...)
 }
 
-// find returns where a key stands, counted from 1. The parser does not tell; all keys are at the top level, so that the
-// first place that looks like it is it.
+// find returns the line of a key, counted from 1, which the parser does not report. All keys are at the top level, so
+// the first match is it.
 func find(raw []byte, key string) (line, column int) {
 	place := regexp.MustCompile(`(?m)(?:^|[{,])[\t ]*(["']?` + regexp.QuoteMeta(key) + `["']?)\s*:`)
 	at := place.FindSubmatchIndex(raw)
@@ -62,7 +62,7 @@ func find(raw []byte, key string) (line, column int) {
 	return bytes.Count(before, []byte("\n")) + 1, at[2] - bytes.LastIndexByte(before, '\n')
 }
 
-// didYouMean suggests the name that is most like another one, if one is.
+// didYouMean suggests the most similar name, if there is one.
 func didYouMean(name string, names []string) string {
 	best, distance := "", len(name)/2+1
 	for _, candidate := range names {
@@ -76,7 +76,7 @@ func didYouMean(name string, names []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// editDistance counts the letters to insert, remove or replace that make b of a.
+// editDistance counts the letters to insert, remove or replace between a and b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -7,42 +7,79 @@ import (
 // flagCriDockerdRoot is cri-dockerd's name of --root-directory.
 const flagCriDockerdRoot = "cri-dockerd-root-directory"
 
-// AddFlags registers the flags, with c's values as their defaults. Where the meaning is the same they have the names
-// that cri-dockerd gave them, so that a node's unit file needs only another program's name.
+// AddFlags registers the flags with c's values as defaults. A flag with a counterpart in cri-dockerd has its name, so
+// that a node's unit file only needs another program name.
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
-	flags.String(flagConfig, "", "YAML file with these settings by their flags' names; a flag on the command line wins, and so does the environment, CRIADAPTER_LOG_LEVEL for --log-level (default: "+defaultFile+" if it exists)")
-	flags.StringVar(&c.Endpoint, "container-runtime-endpoint", c.Endpoint, "unix socket to serve CRI on, or fd:// for the one of a systemd unit; for the kubelet's flag of the same name and crictl's --runtime-endpoint")
+	flags.String(flagConfig, "",
+		"YAML file with these settings by their flags' names; the command line and the environment "+
+			"(CRIADAPTER_LOG_LEVEL for --log-level) override it "+
+			"(default: "+defaultFile+" if it exists)")
+	flags.StringVar(&c.Endpoint, "container-runtime-endpoint", c.Endpoint,
+		"unix socket to serve CRI on, or fd:// for the socket of a systemd unit; "+
+			"the kubelet's flag of the same name and crictl's --runtime-endpoint must agree")
 	flags.StringVar(&c.DockerEndpoint, "docker-endpoint", c.DockerEndpoint, "unix socket of the local Docker Engine (20.10 or later)")
-	flags.StringVar(&c.RootDirectory, "root-directory", c.RootDirectory, "directory for what must survive a restart")
+	flags.StringVar(&c.RootDirectory, "root-directory", c.RootDirectory,
+		"directory of data that must survive a restart")
 	flags.StringVar(&c.RootDirectory, flagCriDockerdRoot, c.RootDirectory, "the same as --root-directory")
-	flags.StringVar(&c.NetworkPlugin, "network-plugin", c.NetworkPlugin, "who connects pods: cni (CNI plugins) or bridge (Docker's default bridge)")
-	flags.StringVar(&c.CNIConfDir, "cni-conf-dir", c.CNIConfDir, "directory of CNI configurations; the first valid one in lexical order is used, changes are picked up")
+	flags.StringVar(&c.NetworkPlugin, "network-plugin", c.NetworkPlugin,
+		"what connects pods: cni (CNI plugins) or bridge (Docker's default bridge)")
+	flags.StringVar(&c.CNIConfDir, "cni-conf-dir", c.CNIConfDir,
+		"directory of CNI configurations; the first valid one in lexical order is used, changes take effect without "+
+			"a restart")
 	flags.StringVar(&c.CNIBinDir, "cni-bin-dir", c.CNIBinDir, "comma-separated directories of CNI plugins")
 	flags.StringVar(&c.CNICacheDir, "cni-cache-dir", c.CNICacheDir, "directory for CNI results (default: cni below the root directory)")
-	flags.BoolVar(&c.CNIGC, "cni-gc", c.CNIGC, "have CNI plugins (version 1.1) remove what they hold for others than this program's pods, at its start and every ten minutes; only where nothing else uses the same CNI network")
-	flags.StringVar(&c.Migrate, "migrate", c.Migrate, "whose running pods to take over at the start: cri-dockerd (dockershim's as well) or none")
+	flags.BoolVar(&c.CNIGC, "cni-gc", c.CNIGC,
+		"let CNI plugins (version 1.1) remove leases that belong to no pod of this program, at its start and every "+
+			"ten minutes; "+
+			"only if no other program uses the same CNI network")
+	flags.StringVar(&c.Migrate, "migrate", c.Migrate,
+		"take over running pods at the start: cri-dockerd (and dockershim) or none")
 	flags.StringVar(&c.MigrateRootDirectories, "migrate-root-directories", c.MigrateRootDirectories, "comma-separated root directories of cri-dockerd and dockershim, for their checkpoints")
 	flags.StringVar(&c.MigrateCNICacheDirs, "migrate-cni-cache-dirs", c.MigrateCNICacheDirs, "comma-separated --cni-cache-dir of cri-dockerd and dockershim")
-	flags.StringVar(&c.MigrateLogHistory, "migrate-log-history", c.MigrateLogHistory, "how many bytes of a container's log from before are converted to the CRI format, as a quantity; log collectors read them a second time")
-	flags.StringVar(&c.SandboxImage, "pod-infra-container-image", c.SandboxImage, "image of the pods' sandboxes, pulled when missing (default: built in, nothing to pull)")
-	flags.StringVar(&c.OCIRuntime, "oci-runtime", c.OCIRuntime, "whether containers may use the engine's runtime criadapter-oci for what the Docker API cannot say: auto (where the engine has it and it works), off or required")
-	flags.StringVar(&c.RuntimeAnnotations, "runtime-annotations", c.RuntimeAnnotations, "comma-separated patterns, such as vendor.com/*, of the annotations of pods and containers that the OCI runtime gets; runc and others take orders from some (default: none)")
-	flags.StringVar(&c.SandboxContainer, "sandbox-container", c.SandboxContainer, "which new pods have a sandbox container: always (each pod), or needed (where criadapter-oci works, only pods that cannot do without, such as those that share their PID namespace)")
-	flags.Var(&c.ImagePullProgressDeadline, "image-pull-progress-deadline", "cancel a pull without progress for this long, sixty times as long while the engine queues its layers behind other pulls or unpacks them silently")
-	flags.Var(&c.RuntimeRequestTimeout, "runtime-request-timeout", "bound of a request whose client set no deadline, and of a CNI ADD (a CNI DEL has half of it); pulls, stops and execs have their own")
+	flags.StringVar(&c.MigrateLogHistory, "migrate-log-history", c.MigrateLogHistory,
+		"bytes of a migrated container's old log that are converted to the CRI format, as a quantity; log "+
+			"collectors read them a second time")
+	flags.StringVar(&c.SandboxImage, "pod-infra-container-image", c.SandboxImage,
+		"image of the pods' sandboxes, pulled if missing (default: built in, without a pull)")
+	flags.StringVar(&c.OCIRuntime, "oci-runtime", c.OCIRuntime,
+		"use the engine's runtime criadapter-oci for settings that the Docker API lacks: auto (if the engine has it "+
+			"and it works), off or required")
+	flags.StringVar(&c.RuntimeAnnotations, "runtime-annotations", c.RuntimeAnnotations,
+		"comma-separated patterns, such as vendor.com/*, of annotations of pods and containers that the OCI runtime "+
+			"gets; "+
+			"some annotations change what runc and other runtimes do (default: none)")
+	flags.StringVar(&c.SandboxContainer, "sandbox-container", c.SandboxContainer,
+		"new pods with a sandbox container: always (each pod), or needed (if criadapter-oci works, only pods that "+
+			"need one, "+
+			"such as pods with a shared PID namespace)")
+	flags.Var(&c.ImagePullProgressDeadline, "image-pull-progress-deadline",
+		"cancel a pull after this time without progress, sixty times as long while the engine queues its layers "+
+			"behind other pulls "+
+			"or unpacks them silently")
+	flags.Var(&c.RuntimeRequestTimeout, "runtime-request-timeout",
+		"timeout of a request whose client set no deadline, and of a CNI ADD (half of it for a CNI DEL); pulls, "+
+			"stops and execs have their own")
 	flags.StringVar(&c.StreamingBindAddr, "streaming-bind-addr", c.StreamingBindAddr, "address for exec, attach and port-forward, port 0 for any")
-	flags.StringVar(&c.StreamingTLSCertFile, "streaming-tls-cert-file", c.StreamingTLSCertFile, "PEM certificate for exec, attach and port-forward over TLS; read again when it is renewed")
+	flags.StringVar(&c.StreamingTLSCertFile, "streaming-tls-cert-file", c.StreamingTLSCertFile,
+		"PEM certificate for exec, attach and port-forward over TLS; read again after a renewal")
 	flags.StringVar(&c.StreamingTLSKeyFile, "streaming-tls-private-key-file", c.StreamingTLSKeyFile, "PEM key of --streaming-tls-cert-file")
 	flags.BoolVar(&c.StreamingAllowPlaintext, "streaming-allow-plaintext", c.StreamingAllowPlaintext, "allow a --streaming-bind-addr other than loopback without TLS")
 	flags.Var(&c.StreamingIdleTimeout, "streaming-connection-idle-timeout", "end an exec, attach or port-forward session without traffic for this long")
 	flags.StringVar(&c.CRIMetrics, "cri-metrics", c.CRIMetrics, "comma-separated groups of container metrics to collect for the kubelet's /metrics/cadvisor, all or none")
-	flags.StringVar(&c.ContainerLogMode, "container-log-mode", c.ContainerLogMode, "how a new container's log comes to the kubelet's path: copy (in the CRI format) or symlink (the engine's own json-file)")
-	flags.StringVar(&c.ContainerLogBufferSize, "container-log-buffer-size", c.ContainerLogBufferSize, "how many bytes of a new container's output the engine keeps at most beside the copy, as a quantity; two thirds are what a container can write while this program is away, and the kubelet does not count them as ephemeral storage")
+	flags.StringVar(&c.ContainerLogMode, "container-log-mode", c.ContainerLogMode,
+		"log of a new container at the kubelet's path: copy (in the CRI format) or symlink (the engine's own "+
+			"json-file)")
+	flags.StringVar(&c.ContainerLogBufferSize, "container-log-buffer-size", c.ContainerLogBufferSize,
+		"largest size in bytes of the engine's log of a new container beside the copy, as a quantity; a container "+
+			"can write two thirds of it "+
+			"while this program is away, and the kubelet does not count it as ephemeral storage")
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "error, warn, info, debug or trace")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 	flags.StringVar(&c.MetricsBindAddr, "metrics-bind-addr", c.MetricsBindAddr, "host:port on loopback, or unix:// with a path, to serve /metrics, /healthz, /readyz, /statusz and /flagz on (default: not served)")
 	flags.BoolVar(&c.MetricsProfiling, "metrics-profiling", c.MetricsProfiling, "serve Go profiles below /debug/pprof/ on --metrics-bind-addr")
-	flags.StringVar(&c.TracingEndpoint, "tracing-endpoint", c.TracingEndpoint, "OpenTelemetry collector to send traces to over OTLP gRPC, http://host:port (in the clear) or https://host:port (default: no traces)")
+	flags.StringVar(&c.TracingEndpoint, "tracing-endpoint", c.TracingEndpoint,
+		"OpenTelemetry collector for traces over OTLP gRPC, http://host:port (without TLS) or https://host:port "+
+			"(default: no traces)")
 	flags.IntVar(&c.TracingSamplingRate, "tracing-sampling-rate-per-million", c.TracingSamplingRate, "how many of a million requests without a trace begin one; the kubelet's traces are continued at any rate")
 	addIdleFlags(flags)
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// idleFlags are the flags of cri-dockerd v0.4.3 that mean nothing here, each with the reason. It is never written to.
+// idleFlags are the flags of cri-dockerd v0.4.3 without an effect here, each with the reason. It is constant.
 var idleFlags = []struct{ name, why string }{
 	{"hairpin-mode", "set it in the CNI configuration"},
 	{"ipv6-dual-stack", "set it in the CNI configuration"},
@@ -13,12 +13,12 @@ var idleFlags = []struct{ name, why string }{
 	{"runtime-cgroups", "set it in the service manager's unit"},
 }
 
-// addIdleFlags registers flags that are taken and have no effect, so that a
-// node's unit file for cri-dockerd starts this program, too. They are hidden:
-// nobody should begin to use them.
+// addIdleFlags registers flags without an effect, so that a node's unit file for cri-dockerd starts this program, too.
+// They are hidden from the help.
 func addIdleFlags(flags *pflag.FlagSet) {
 	for _, flag := range idleFlags {
-		value := flags.VarPF(new(anything), flag.name, "", "taken for cri-dockerd's sake, without effect: "+flag.why)
+		value := flags.VarPF(new(anything), flag.name, "", "accepted for cri-dockerd's unit files, without effect: "+
+			""+flag.why)
 		value.Hidden = true
 		if flag.name == "ipv6-dual-stack" {
 			value.NoOptDefVal = "true"
@@ -26,7 +26,7 @@ func addIdleFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// IdleFlags lists those of the given flags that have no effect, each with the reason.
+// IdleFlags lists the given flags that have no effect, each with the reason.
 func IdleFlags(flags *pflag.FlagSet) []string {
 	var given []string
 	for _, flag := range idleFlags {
@@ -37,7 +37,7 @@ func IdleFlags(flags *pflag.FlagSet) []string {
 	return given
 }
 
-// anything is a flag's value that nobody looks at.
+// anything is an ignored value of a flag.
 type anything string
 
 // Set implements pflag.Value.

@@ -12,32 +12,32 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// defaultFile is read when it exists and no other file is named.
+// defaultFile is read if it exists and no other file is named.
 const defaultFile = "/etc/criadapter/config.yaml"
 
 // flagConfig names the flag of the configuration file.
 const flagConfig = "config"
 
-// Origins of a setting beside a line of a file.
+// Origins of a setting, except a line of a file.
 const (
 	originDefault     = "default"
 	originFlag        = "flag"
 	originEnvironment = "environment"
 )
 
-// Setting is one value of the configuration and where it comes from.
+// Setting is one value of the configuration with its origin.
 type Setting struct {
-	// Name is that of the flag and of the key in the file.
+	// Name is the name of the flag and of the key in the file.
 	Name string `json:"name"`
-	// Value is written as for the flag.
+	// Value is in the form of the flag.
 	Value string `json:"value"`
 	// Origin is "default", "flag --NAME", "environment NAME", or a file and line, "/etc/criadapter/config.yaml:3".
 	Origin string `json:"origin"`
 }
 
-// Load fills c, in which the flags keep their values (AddFlags), and says where each value comes from. The command line
-// wins over the environment (environmentName), and that over the file that --config or the environment names, else
-// defaultFile if there is one. An error names everything that is wrong with the file, each with its line.
+// Load fills c, to which the flags are bound (AddFlags), and returns the origin of each value. The command line
+// overrides the environment (environmentName), which overrides the file. The file is named by --config or the
+// environment, or is defaultFile if it exists. An error names all defects of the file with their lines.
 func (c *Config) Load(flags *pflag.FlagSet) ([]Setting, error) {
 	origins, given := map[string]string{}, map[string]string{}
 	flags.Visit(func(f *pflag.Flag) {
@@ -64,7 +64,7 @@ func (c *Config) Load(flags *pflag.FlagSet) ([]Setting, error) {
 			origins[name] = originEnvironment + " " + environmentName(name)
 		}
 	}
-	for name, value := range given { // the file has overwritten what the flags point to
+	for name, value := range given { // the file has overwritten the flags' values
 		if err := flags.Set(name, value); err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func filePath(flags *pflag.FlagSet) (path string, required bool, err error) {
 	return defaultFile, false, nil
 }
 
-// loadFile takes the values of a file and returns their places.
+// loadFile sets the values of a file and returns their lines.
 func (c *Config) loadFile(path string, required bool) (origins map[string]string, err error) {
 	if path == "" {
 		return nil, nil
@@ -109,7 +109,7 @@ func (c *Config) loadFile(path string, required bool) (origins map[string]string
 	origins = map[string]string{}
 	var errs []error
 	for _, entry := range entries {
-		// One at a time, so that each error has its place.
+		// Each value on its own, so that each error has its line.
 		one, err := json.Marshal(map[string]json.RawMessage{entry.key: entry.value})
 		if err == nil {
 			err = json.Unmarshal(one, c)
@@ -122,7 +122,7 @@ func (c *Config) loadFile(path string, required bool) (origins map[string]string
 	return origins, errors.Join(errs...)
 }
 
-// plainly says of a JSON error what is wrong in the words of YAML.
+// plainly describes a JSON error in the words of YAML.
 func plainly(err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
@@ -132,12 +132,12 @@ func plainly(err error) error {
 	return fmt.Errorf("this is of the kind %s, and it must be %s", mismatch.Value, want)
 }
 
-// environmentName is the variable that sets a flag: CRIADAPTER_LOG_LEVEL for log-level.
+// environmentName is the variable of a flag: CRIADAPTER_LOG_LEVEL for log-level.
 func environmentName(flag string) string {
 	return "CRIADAPTER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// settingNames are the names of all settings, in the order of Config.
+// settingNames returns the names of all settings in the order of Config.
 func settingNames() []string {
 	var names []string
 	for field := range reflect.TypeFor[Config]().Fields() {
@@ -146,7 +146,7 @@ func settingNames() []string {
 	return names
 }
 
-// canonical is the setting that a flag sets.
+// canonical is the setting of a flag.
 func canonical(flag string) string {
 	if flag == flagCriDockerdRoot {
 		return "root-directory"
@@ -166,7 +166,7 @@ func settings(flags *pflag.FlagSet, origins map[string]string) []Setting {
 	return slices.Clip(all)
 }
 
-// Differences are the names of the settings in which two configurations differ, in the order of Config.
+// Differences returns the names of the settings in which two configurations differ, in the order of Config.
 func Differences(a, b Config) []string {
 	var names []string
 	left, right := reflect.ValueOf(a), reflect.ValueOf(b)
@@ -178,7 +178,7 @@ func Differences(a, b Config) []string {
 	return names
 }
 
-// Flags are all settings by their names, written as for the command line.
+// Flags returns all settings by name, in the form of the command line.
 func (c Config) Flags() map[string]string {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.AddFlags(flags)

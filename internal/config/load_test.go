@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // origins loads a configuration and returns where each value comes from.
@@ -15,13 +17,9 @@ func origins(t *testing.T, args ...string) (Config, map[string]Setting) {
 	c := Default()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	c.AddFlags(flags)
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, flags.Parse(args))
 	list, err := c.Load(flags)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	byName := map[string]Setting{}
 	for _, setting := range list {
 		byName[setting.Name] = setting

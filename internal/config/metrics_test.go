@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestMetricGroups(t *testing.T) {
@@ -13,9 +15,7 @@ func TestMetricGroups(t *testing.T) {
 		"cpu,memory": {"cpu", "memory"},
 	} {
 		c, err := load(t, "--cri-metrics", value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if got := c.MetricGroups(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %#v, want %#v", value, got, want)
 		}

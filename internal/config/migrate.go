@@ -10,16 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// MigrateRoots are the directories that cri-dockerd may have used as its root, ours at the end: its flag has set that,
-// too.
+// MigrateRoots returns the directories that may be cri-dockerd's root. Ours is the last one, because cri-dockerd may
+// have used it by its flag.
 func (c Config) MigrateRoots() []string {
 	return append(splitList(c.MigrateRootDirectories), filepath.Clean(c.RootDirectory))
 }
 
-// MigrateCaches is MigrateCNICacheDirs as a list.
+// MigrateCaches returns MigrateCNICacheDirs as a list.
 func (c Config) MigrateCaches() []string { return splitList(c.MigrateCNICacheDirs) }
 
-// MigrateHistory is MigrateLogHistory in bytes, 0 when it is not valid.
+// MigrateHistory returns MigrateLogHistory in bytes, 0 if it is invalid.
 func (c Config) MigrateHistory() int64 {
 	quantity, err := resource.ParseQuantity(c.MigrateLogHistory)
 	if err != nil {

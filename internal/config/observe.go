@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// MetricsSocket is the path of MetricsBindAddr, empty when it is no unix socket.
+// MetricsSocket returns the path of MetricsBindAddr, empty if it is no unix socket.
 func (c Config) MetricsSocket() string {
 	path, found := strings.CutPrefix(c.MetricsBindAddr, "unix://")
 	if !found {

@@ -1,9 +1,9 @@
-// Package keylock gives a lock per key, for example one per pod and one per container: work on one key runs one at a
-// time, work on different keys never waits for each other.
+// Package keylock gives a lock per key, for example one per pod and one per container. Work on one key runs one at a
+// time; work on different keys never waits for each other.
 //
-// Unlike a sync.Mutex a lock can be waited for with a context, so that a call whose caller is gone does not queue
-// behind a slow engine. Waiters of one key get the lock in the order in which they came. A key costs memory only while
-// somebody holds its lock or waits for it.
+// Unlike a sync.Mutex a lock can be waited for with a context: a call whose caller is gone does not queue behind a slow
+// engine. Waiters of one key get the lock in the order in which they came. A key costs memory only while its lock is
+// held or waited for.
 //
 // It is our own because moby/locker and k8s.io/utils/keymutex cannot give up a
 // wait, and golang.org/x/sync/semaphore knows no keys.
@@ -18,7 +18,7 @@ import (
 // Locks is a set of locks, one per key. The zero value is ready to use and all methods are safe for concurrent use. A
 // Locks must not be copied after first use.
 //
-// A lock is not reentrant: whoever locks a key again before unlocking it waits until its own context ends.
+// A lock is not reentrant: a caller that locks a key again before unlocking it waits until its own context ends.
 type Locks struct {
 	mu   sync.Mutex
 	keys map[string]*keyLock
@@ -26,8 +26,8 @@ type Locks struct {
 
 // keyLock is the lock of one key.
 type keyLock struct {
-	// token holds one value while the lock is free. The runtime hands a value to the receiver that has waited longest,
-	// and a newcomer finds the channel empty as long as there are receivers waiting: that is the queue's order.
+	// token holds one value while the lock is free. The runtime hands a value to the receiver that has waited longest.
+	// A newcomer finds the channel empty as long as receivers wait: that is the queue's order.
 	token chan struct{}
 	// users counts the holder and the waiters, guarded by Locks.mu.
 	users int
@@ -73,8 +73,8 @@ func (l *Locks) join(key string) *keyLock {
 	return k
 }
 
-// leave uncounts a caller of join and forgets the key after the last one. The token has been put back by then, so
-// nobody can be left waiting on a forgotten lock.
+// leave uncounts a caller of join and forgets the key after the last one. The token has been put back by then, so no
+// caller is left waiting on a forgotten lock.
 func (l *Locks) leave(key string, k *keyLock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

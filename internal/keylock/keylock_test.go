@@ -113,7 +113,7 @@ func TestUnlockCountsOnce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := l.Lock(ctx, "pod"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("a repeated unlock released somebody else's lock (error %v)", err)
+			t.Fatalf("a repeated unlock released another caller's lock (error %v)", err)
 		}
 		unlockSecond()
 		requireNoKeys(t, &l)

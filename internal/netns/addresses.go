@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// podInterface is the name of a pod's interface; where a network gives it another, the first one that has addresses
+// podInterface is the usual name of a pod's interface. Without an interface of this name, the first one with addresses
 // counts.
 const podInterface = "eth0"
 
@@ -22,9 +22,9 @@ func PodPin(dir, sandboxID string) string {
 	return filepath.Join(dir, "criadapter-"+sandboxID[:min(len(sandboxID), 32)])
 }
 
-// PodAddresses visits a pod's namespace and returns its addresses as the kubelet wants them: one of each family at most,
-// IPv4 first, global ones only. It is for a pod whose network was set up by somebody who does not tell. The errors are
-// those of Do and of the kernel; a namespace without addresses has none.
+// PodAddresses visits a pod's namespace and returns its addresses as the kubelet wants them: one of each family at
+// most, IPv4 first, global ones only. It is for a pod whose network another program set up. It returns the errors of Do
+// and of the kernel. A namespace without addresses is no error.
 func (h Handle) PodAddresses(ctx context.Context) ([]string, error) {
 	var ips []string
 	err := h.Do(ctx, func() error {
@@ -75,9 +75,9 @@ func podAddresses(links []netlink.Link, addresses []netlink.Addr) []string {
 	return ips
 }
 
-// isPodAddress leaves out what is not the address that a pod was given: link-local ones, further ones of a network, and
-// those that the kernel makes for privacy or is about to drop.
+// isPodAddress leaves out link-local addresses, further addresses of a network, and temporary and deprecated ones.
 func isPodAddress(a netlink.Addr) bool {
-	const unwanted = unix.IFA_F_SECONDARY | unix.IFA_F_DEPRECATED | unix.IFA_F_DADFAILED // secondary is IPv6's temporary
+	// IFA_F_SECONDARY is IPv6's IFA_F_TEMPORARY, too.
+	const unwanted = unix.IFA_F_SECONDARY | unix.IFA_F_DEPRECATED | unix.IFA_F_DADFAILED
 	return a.IPNet != nil && a.Scope == int(netlink.SCOPE_UNIVERSE) && a.Flags&unwanted == 0
 }

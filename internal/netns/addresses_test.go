@@ -8,6 +8,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestPodAddresses(t *testing.T) {
@@ -18,9 +20,7 @@ func TestPodAddresses(t *testing.T) {
 	}
 	on := func(link int, address string) netlink.Addr {
 		ip, network, err := net.ParseCIDR(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		network.IP = ip
 		return netlink.Addr{IPNet: network, LinkIndex: link}
 	}
@@ -34,15 +34,17 @@ func TestPodAddresses(t *testing.T) {
 		"lo alone":      {addresses: []netlink.Addr{on(1, "127.0.0.1/8")}},
 		"both families": {[]netlink.Addr{on(3, "fd00::7/64"), on(3, "10.0.0.7/24")}, []string{"10.0.0.7", "fd00::7"}},
 		"IPv6 alone":    {[]netlink.Addr{local(on(3, "fe80::1/64")), on(3, "fd00::7/64")}, []string{"fd00::7"}},
-		"eth0 first":    {[]netlink.Addr{on(2, "10.1.0.7/24"), on(3, "10.0.0.7/24"), on(3, "10.0.0.8/24")}, []string{"10.0.0.7"}},
-		"no eth0":       {[]netlink.Addr{on(2, "10.1.0.7/24"), on(2, "fd01::7/64")}, []string{"10.1.0.7", "fd01::7"}},
+		"eth0 first": {[]netlink.Addr{on(2, "10.1.0.7/24"), on(3, "10.0.0.7/24"), on(3, "10.0.0.8/24")},
+			[]string{"10.0.0.7"}},
+		"no eth0": {[]netlink.Addr{on(2, "10.1.0.7/24"), on(2, "fd01::7/64")}, []string{"10.1.0.7", "fd01::7"}},
 		"a family from each": {
 			[]netlink.Addr{on(2, "10.1.0.7/24"), on(3, "fd00::7/64")}, []string{"10.1.0.7", "fd00::7"},
 		},
 		"further and temporary ones": {
 			[]netlink.Addr{
 				flagged(on(3, "10.0.0.9/24"), unix.IFA_F_SECONDARY), on(3, "10.0.0.7/24"),
-				flagged(on(3, "fd00::9/64"), unix.IFA_F_TEMPORARY), flagged(on(3, "fd00::8/64"), unix.IFA_F_DEPRECATED), on(3, "fd00::7/64"),
+				flagged(on(3, "fd00::9/64"), unix.IFA_F_TEMPORARY),
+				flagged(on(3, "fd00::8/64"), unix.IFA_F_DEPRECATED), on(3, "fd00::7/64"),
 			},
 			[]string{"10.0.0.7", "fd00::7"},
 		},
@@ -76,9 +78,7 @@ func TestPodAddressesOfANamespace(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got, err := h.PodAddresses(t.Context()); err != nil || !slices.Equal(got, []string{"10.0.0.7", "fd00::7"}) {
 		t.Errorf("got %v, %v", got, err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A process with the id of a container's process is not enough: its namespace may be another pod's.
@@ -17,9 +19,7 @@ func TestNamespaceOfAContainer(t *testing.T) {
 	requireRoot(t)
 	pid, end := startPod(t)
 	cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	id := filepath.Base(string(bytes.TrimSpace(cgroup)))
 	if id == "/" || id == "." {
 		id = "/" // the test's processes are in the root cgroup
@@ -50,22 +50,14 @@ func TestNamespaceOfAContainer(t *testing.T) {
 func TestNamespaceOfAContainerThatCannotBeSeen(t *testing.T) {
 	requireRoot(t)
 	free, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	next := uint64(free.Fd())
 	free.Close()
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: next + 1, Max: limit.Max}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: next + 1, Max: limit.Max}))
 	ns, err := OfContainer(os.Getpid(), "/").open()
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	if ns != nil || !errors.Is(err, unix.EMFILE) || errdefs.IsNotFound(err) {
 		t.Errorf("got %v, %v", ns, err)
 	}

@@ -81,7 +81,8 @@ func lockDir(dir string, timeout time.Duration) (unlock func(), err error) {
 		}
 		if time.Now().After(deadline) {
 			f.Close()
-			return nil, fmt.Errorf("another program has held the lock of %s for %v: %w", dir, timeout, errdefs.ErrUnavailable)
+			return nil, fmt.Errorf("another program has held the lock of %s for %v: %w", dir, timeout,
+				errdefs.ErrUnavailable)
 		}
 	}
 }

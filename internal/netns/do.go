@@ -9,6 +9,8 @@ import (
 
 	"github.com/containerd/log"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/osthread"
 )
 
 // Do runs f in the namespace and returns its error.
@@ -31,43 +33,18 @@ func (h Handle) Do(ctx context.Context, f func() error) error {
 	}
 	defer target.Close()
 	v := visit{err: fmt.Errorf("the work in network namespace %s ended its goroutine", h.path)}
-	onOwnThread(func() { v.run(ctx, target, f) })
+	osthread.Run(func() { v.run(ctx, target, f) })
 	if v.panicked != nil {
 		panic(v.panicked)
 	}
 	return v.err
 }
 
-// onOwnThread runs f to its end on a goroutine that is locked to a thread. When f has not unlocked it, the runtime ends
-// the thread together with the goroutine.
-func onOwnThread(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runOffMain(f)
-	}()
-	<-done
-}
-
-// runOffMain locks the goroutine to its thread and runs f, which may unlock it.
-//
-// The process's main thread cannot be ended: the runtime would only park it, in whatever namespace it is in, for ever.
-// So a goroutine that finds itself there holds on to it while another one runs f.
-func runOffMain(f func()) {
-	runtime.LockOSThread()
-	if unix.Gettid() != unix.Getpid() {
-		f()
-		return
-	}
-	defer runtime.UnlockOSThread()
-	onOwnThread(f)
-}
-
 // visit is one stay of a goroutine in a namespace, and its outcome.
 type visit struct {
 	// err is what Do returns. It keeps its first value when f ends the goroutine with runtime.Goexit.
 	err error
-	// panicked tells of a panic in f, nil without one.
+	// panicked describes a panic in f, nil without one.
 	panicked error
 }
 

@@ -34,9 +34,7 @@ func TestDoRunsInTheNamespace(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got := namespaceOf(t, own); got != home {
 		t.Errorf("the caller is now in %s, was in %s", got, home)
 	}
@@ -47,9 +45,7 @@ func TestDoErrors(t *testing.T) {
 	pid, _ := startPod(t)
 	alive := Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	plain := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(plain, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(plain, nil, 0o644))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	failure := errors.New("no")
@@ -65,8 +61,9 @@ func TestDoErrors(t *testing.T) {
 		"missing file":    {t.Context(), Open(plain + "-missing"), nothing, errdefs.ErrNotFound},
 		"not a namespace": {t.Context(), Open(plain), nothing, errdefs.ErrFailedPrecondition},
 		"directory":       {t.Context(), Open("/"), nothing, errdefs.ErrFailedPrecondition},
-		"other namespace": {t.Context(), Open(fmt.Sprintf("/proc/%d/ns/mnt", pid)), nothing, errdefs.ErrFailedPrecondition},
-		"zero value":      {t.Context(), Handle{}, nothing, errdefs.ErrNotFound},
+		"other namespace": {t.Context(), Open(fmt.Sprintf("/proc/%d/ns/mnt", pid)), nothing,
+			errdefs.ErrFailedPrecondition},
+		"zero value": {t.Context(), Handle{}, nothing, errdefs.ErrNotFound},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -112,9 +109,7 @@ func TestDoNests(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 }
 
 func TestDoLeaksNothing(t *testing.T) {
@@ -169,9 +164,7 @@ func TestThreadWithoutAWayBackEnds(t *testing.T) {
 	pid, _ := startPod(t)
 	h := Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	for range 10 {
-		if err := h.Do(t.Context(), dropMountRights); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, h.Do(t.Context(), dropMountRights))
 	}
 	testutil.Until(t, "no thread left in the namespace", func() bool { return threadsIn(t, podNamespace(t, pid)) == 0 })
 	home := namespaceOf(t, "/proc/self/ns/net")
@@ -187,8 +180,6 @@ func TestThreadWithoutAWayBackEnds(t *testing.T) {
 func count(t *testing.T, pattern string) int {
 	t.Helper()
 	found, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return len(found)
 }

@@ -1,10 +1,10 @@
 // Package netns pins, enters and unpins network namespaces.
 //
-// A pod's network namespace lives as long as a process of the pod does. Pinned, that is bind mounted on a file below
-// /run/netns, it lives until it is unpinned: CNI DEL can then clean up in it after the sandbox has died, and other
-// tools (ip netns, CNI plugins) find it where they look for namespaces.
+// A pod's network namespace lives as long as a process of the pod does. A pin is a bind mount of the namespace on a
+// file below /run/netns. A pinned namespace lives until it is unpinned, so that CNI DEL can clean up in it after the
+// sandbox has died. Other tools (ip netns, CNI plugins) find it where they look for namespaces.
 //
-// A [Set] is a pod's namespaces that were made without a process, IPC and UTS among them: its pins alone keep them.
+// A [Set] holds a pod's namespaces that were made without a process, IPC and UTS among them. Only its pins keep them.
 //
 // The package needs Linux and the right to mount and to call setns (CAP_SYS_ADMIN).
 package netns

@@ -16,7 +16,7 @@ import (
 // for concurrent use.
 type Handle struct {
 	path string
-	// pid and container are of OfContainer, 0 and empty otherwise.
+	// pid and container are set by OfContainer, 0 and empty otherwise.
 	pid       int
 	container string
 }
@@ -25,9 +25,9 @@ type Handle struct {
 // that a checkpoint names. It touches nothing; see [Handle.Alive].
 func Open(path string) Handle { return Handle{path: path} }
 
-// OfContainer returns the handle of the network namespace of a container that has the process pid, for a namespace that
-// is not pinned. Each method makes sure that the process is the container's: when it is not, because it has ended and
-// its id was given to another process, the namespace is gone.
+// OfContainer returns the handle of a container's network namespace that is not pinned; pid is a process of the
+// container. Each method checks that the process still is the container's, since an ended process's id can be reused.
+// The namespace is gone if it is not.
 func OfContainer(pid int, containerID string) Handle {
 	return Handle{path: fmt.Sprintf("/proc/%d/ns/net", pid), pid: pid, container: containerID}
 }
@@ -48,10 +48,11 @@ func (h Handle) open() (*os.File, error) {
 	if err != nil && !isGone(err) {
 		return nil, fmt.Errorf("looking whose process %d is: %w", h.pid, err)
 	}
-	return nil, fmt.Errorf("process %d is not of container %s (any more), whose network namespace is gone: %w", h.pid, h.container, errdefs.ErrNotFound)
+	return nil, fmt.Errorf("process %d is not of container %s (any more), whose network namespace is gone: %w", h.pid,
+		h.container, errdefs.ErrNotFound)
 }
 
-// isGone reports whether a file, or the process that it tells of, is certainly not there.
+// isGone reports whether a file, or the process that it describes, is certainly gone.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ESRCH)
 }
@@ -91,12 +92,13 @@ func openProcess(pid int) (*os.File, error) {
 	return openNamespace(fmt.Sprintf("/proc/%d/ns/net", pid))
 }
 
-// openNamespace opens the file of a network namespace. It returns errdefs.ErrNotFound when there is no file, and
-// errdefs.ErrFailedPrecondition when the file is something else, such as what is left of a pin after a reboot.
+// openNamespace opens the file of a network namespace. It returns errdefs.ErrNotFound for a missing file. It returns
+// errdefs.ErrFailedPrecondition for any other file, such as a pin's file after a reboot.
 func openNamespace(path string) (*os.File, error) { return openKind(path, unix.CLONE_NEWNET) }
 
 // kindNames are for messages.
-var kindNames = map[int]string{unix.CLONE_NEWNET: "network", unix.CLONE_NEWIPC: "IPC", unix.CLONE_NEWUTS: "UTS", unix.CLONE_NEWUSER: "user"}
+var kindNames = map[int]string{unix.CLONE_NEWNET: "network", unix.CLONE_NEWIPC: "IPC", unix.CLONE_NEWUTS: "UTS",
+	unix.CLONE_NEWUSER: "user"}
 
 // openKind is openNamespace for a namespace that was made with the clone flag kind.
 func openKind(path string, kind int) (*os.File, error) {
@@ -111,7 +113,8 @@ func openKind(path string, kind int) (*os.File, error) {
 	found, err := unix.IoctlRetInt(int(f.Fd()), unix.NS_GET_NSTYPE)
 	if err != nil || found != kind {
 		f.Close()
-		return nil, fmt.Errorf("%s is not a %s namespace (any more): %w", path, kindNames[kind], errdefs.ErrFailedPrecondition)
+		return nil, fmt.Errorf("%s is not a %s namespace (any more): %w", path, kindNames[kind],
+			errdefs.ErrFailedPrecondition)
 	}
 	return f, nil
 }

@@ -6,29 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
-
-// offMain is what TestTheMainThreadIsNeverGivenAway checks: which threads
-// TestMain and the work that it handed to runOffMain ran on.
-var offMain struct{ caller, work int }
-
-// init ties the main goroutine, and so TestMain, to the process's main thread.
-func init() { runtime.LockOSThread() }
-
-func TestMain(m *testing.M) {
-	offMain.caller = unix.Gettid()
-	runOffMain(func() {
-		offMain.work = unix.Gettid()
-		runtime.UnlockOSThread()
-	})
-	os.Exit(m.Run())
-}
 
 // requireRoot skips a test that makes namespaces when it cannot.
 func requireRoot(t *testing.T) {
@@ -50,12 +35,8 @@ func startProcess(t *testing.T, flags uintptr) (pid int, end func()) {
 	cmd := exec.Command("cat")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, cmd.Start())
 	ended := false
 	end = func() {
 		if !ended {
@@ -109,9 +90,7 @@ func requireFiles(t *testing.T, dir string, want ...string) {
 func mounts(t *testing.T, pid, mountPoint string) []string {
 	t.Helper()
 	table, err := os.ReadFile(filepath.Join("/proc", pid, "mountinfo"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var found []string
 	for line := range bytes.Lines(table) {
 		if fields := strings.Fields(string(line)); fields[4] == mountPoint {
@@ -125,9 +104,7 @@ func mounts(t *testing.T, pid, mountPoint string) []string {
 func namespaceOf(t *testing.T, link string) string {
 	t.Helper()
 	ns, err := os.Readlink(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return ns
 }
 
@@ -140,9 +117,7 @@ func podNamespace(t *testing.T, pid int) string {
 func threadsIn(t *testing.T, ns string) int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/self/task/*/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	n := 0
 	for _, link := range links {
 		// A thread may have ended meanwhile.

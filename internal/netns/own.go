@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// HasOwn reports whether the process pid is in a network namespace that was made for it: another one than that of its
-// parent, of this program and of the node's first process, which not every kernel lets us see. It is false for a
-// process that is gone.
+// HasOwn reports whether the process pid is in a network namespace that was made for it. Its parent, this program and
+// the node's first process are then in other ones; not every kernel shows the last. It is false for a process that is
+// gone.
 func HasOwn(pid int) bool {
 	own, parents := namespaceID(fmt.Sprint(pid)), namespaceID(parentOf(pid))
 	if own == "" || parents == "" {

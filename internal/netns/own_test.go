@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestHasOwn(t *testing.T) {
@@ -18,12 +20,8 @@ func TestHasOwn(t *testing.T) {
 		cmd := exec.Command("cat")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
+		testutil.Must(t, cmd.Start())
 		if got := HasOwn(cmd.Process.Pid); got != (flags != 0) {
 			t.Errorf("%s: %v", name, got)
 		}

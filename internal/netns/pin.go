@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// DefaultDir is where pins are made unless told otherwise, and where iproute2 looks for named namespaces.
+// DefaultDir is the default directory of pins, where iproute2 looks for named namespaces.
 const DefaultDir = "/run/netns"
 
 // PinOptions says how to pin. The zero value is what a node needs.
@@ -23,16 +23,16 @@ type PinOptions struct {
 	Dir string
 }
 
-// Pin keeps the network namespace of the process pid alive under directory/name, until [Handle.Unpin]. The directory is
-// made when it is missing and turned into a shared mount when it is none, so that programs in other mount namespaces
-// see the pin.
+// Pin keeps the network namespace of the process pid alive under directory/name, until [Handle.Unpin]. A missing
+// directory is made. The directory becomes a shared mount, so that programs in other mount namespaces see the pin.
 //
-// Pin is idempotent: when name pins this very namespace already it succeeds, and the file that a crash left without a
-// mount is taken over. A failed Pin leaves no pin.
+// Pin is idempotent: it succeeds if name pins this namespace already. It takes over the file that a crash left without
+// a mount. A failed Pin leaves no pin.
 //
-// It returns errdefs.ErrInvalidArgument for a bad pid, directory or name, errdefs.ErrNotFound when the process is gone,
-// errdefs.ErrAlreadyExists when name pins another namespace, and errdefs.ErrFailedPrecondition when the process is in
-// this program's own network namespace: to configure that one for a pod would take the node off the network.
+// It returns errdefs.ErrInvalidArgument for a bad pid, directory or name, and errdefs.ErrNotFound for a process that is
+// gone. It returns errdefs.ErrAlreadyExists when name pins another namespace. It returns errdefs.ErrFailedPrecondition
+// when the process is in this program's own network namespace: configuring it for a pod would take the node off the
+// network.
 func Pin(pid int, name string, opts PinOptions) (Handle, error) {
 	dir := opts.Dir
 	if dir == "" {
@@ -108,7 +108,8 @@ func makeMountPoint(path string) (made bool, err error) {
 func requireSame(pinned, wanted *os.File) error {
 	same, err := sameNamespace(pinned, wanted)
 	if err == nil && !same {
-		err = fmt.Errorf("%s pins another network namespace, unpin it first: %w", pinned.Name(), errdefs.ErrAlreadyExists)
+		err = fmt.Errorf("%s pins another network namespace, unpin it first: %w", pinned.Name(),
+			errdefs.ErrAlreadyExists)
 	}
 	return err
 }
@@ -134,7 +135,8 @@ func refuseOwn(ns *os.File) error {
 	defer own.Close()
 	same, err := sameNamespace(own, ns)
 	if err == nil && same {
-		err = fmt.Errorf("%s is the network namespace of this program itself, only a pod's own is pinned: %w", ns.Name(), errdefs.ErrFailedPrecondition)
+		err = fmt.Errorf("%s is the network namespace of this program itself, only a pod's own is pinned: %w",
+			ns.Name(), errdefs.ErrFailedPrecondition)
 	}
 	return err
 }
@@ -142,10 +144,12 @@ func refuseOwn(ns *os.File) error {
 // validate checks where a pin shall be made.
 func validate(dir, name string) error {
 	if !filepath.IsAbs(dir) {
-		return fmt.Errorf("the directory of pinned network namespaces is %q, it must be an absolute path: %w", dir, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("the directory of pinned network namespaces is %q, it must be an absolute path: %w", dir,
+			errdefs.ErrInvalidArgument)
 	}
 	if name == "" || name == "." || name == ".." || len(name) > unix.NAME_MAX || strings.ContainsAny(name, "/\x00") {
-		return fmt.Errorf("%q cannot name a pinned network namespace, it must be a file name: %w", name, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("%q cannot name a pinned network namespace, it must be a file name: %w", name,
+			errdefs.ErrInvalidArgument)
 	}
 	return nil
 }

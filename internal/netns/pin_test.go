@@ -12,6 +12,9 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/osthread"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestPinOutlivesItsProcess(t *testing.T) {
@@ -38,16 +41,12 @@ func TestPinOutlivesItsProcess(t *testing.T) {
 	// The next start of the program knows only the path.
 	h = Open(h.path)
 	var got string
-	if err := h.Do(t.Context(), func() error { got = namespaceOf(t, "/proc/thread-self/ns/net"); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, h.Do(t.Context(), func() error { got = namespaceOf(t, "/proc/thread-self/ns/net"); return nil }))
 	if got != want {
 		t.Errorf("the pin leads to %s, want %s", got, want)
 	}
 	for range 2 {
-		if err := h.Unpin(); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, h.Unpin())
 		if h.Alive() {
 			t.Error("alive after Unpin")
 		}
@@ -82,13 +81,9 @@ func TestPinIsIdempotent(t *testing.T) {
 
 func TestPinTakesOverAFileLeftByACrash(t *testing.T) {
 	opts := newDir(t)
-	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(opts.Dir, 0o755))
 	left := filepath.Join(opts.Dir, "pod")
-	if err := os.WriteFile(left, nil, 0o444); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(left, nil, 0o444))
 	if Open(left).Alive() {
 		t.Fatal("a plain file counts as alive")
 	}
@@ -104,12 +99,8 @@ func TestPinRefuses(t *testing.T) {
 	gone, end := startPod(t)
 	end()
 	mustPin(t, pid, "first", opts)
-	if err := os.WriteFile(filepath.Join(opts.Dir, "notes"), []byte("text"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(opts.Dir, "directory"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(filepath.Join(opts.Dir, "notes"), []byte("text"), 0o644))
+	testutil.Must(t, os.Mkdir(filepath.Join(opts.Dir, "directory"), 0o755))
 	tests := map[string]struct {
 		pid  int
 		name string
@@ -143,16 +134,12 @@ func TestPinRefuses(t *testing.T) {
 // The mount is the step that can fail after the file has been made.
 func TestFailedPinLeavesNothing(t *testing.T) {
 	opts := newDir(t)
-	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(opts.Dir, 0o755))
 	pid, _ := startPod(t)
 	ns, err := openProcess(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer ns.Close()
-	onOwnThread(func() { // and never unlocked: the thread has lost its rights
+	osthread.Run(func() { // and never unlocked: the thread has lost its rights
 		if err := dropMountRights(); err != nil {
 			t.Error(err)
 			return
@@ -219,9 +206,7 @@ func TestOtherMountNamespacesFollow(t *testing.T) {
 	if n := len(mounts(t, fmt.Sprint(other), h.path)); n == 0 {
 		t.Error("the other mount namespace does not see a later pin")
 	}
-	if err := h.Unpin(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, h.Unpin())
 	if n := len(mounts(t, fmt.Sprint(other), h.path)); n != 0 {
 		t.Errorf("the other mount namespace keeps the namespace alive after Unpin")
 	}
@@ -229,13 +214,9 @@ func TestOtherMountNamespacesFollow(t *testing.T) {
 
 func TestPinWaitsForTheLockOfTheDir(t *testing.T) {
 	opts := newDir(t)
-	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(opts.Dir, 0o755))
 	unlock, err := lockDir(opts.Dir, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if _, err := lockDir(opts.Dir, 30*time.Millisecond); !errdefs.IsUnavailable(err) {
 		t.Errorf("a held lock gives %v, want Unavailable", err)
 	}
@@ -243,14 +224,5 @@ func TestPinWaitsForTheLockOfTheDir(t *testing.T) {
 	pid, _ := startPod(t)
 	if h := mustPin(t, pid, "pod", opts); !h.Alive() {
 		t.Error("not pinned")
-	}
-}
-
-func TestTheMainThreadIsNeverGivenAway(t *testing.T) {
-	if offMain.caller != unix.Getpid() {
-		t.Fatalf("TestMain ran on thread %d, not on the main thread %d", offMain.caller, unix.Getpid())
-	}
-	if offMain.work == 0 || offMain.work == unix.Getpid() {
-		t.Errorf("the work ran on thread %d, the main thread is %d", offMain.work, unix.Getpid())
 	}
 }

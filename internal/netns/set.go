@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/criadapter/criadapter/internal/osthread"
 	"github.com/criadapter/criadapter/internal/userns"
 )
 
@@ -24,7 +25,7 @@ import (
 type Set struct {
 	// Network, IPC, UTS and User are the paths of the pins. The others belong to the user namespace, if there is one.
 	Network, IPC, UTS, User string
-	// UIDs and GIDs are what the user namespace maps, each with 0.
+	// UIDs and GIDs are the mappings of the user namespace; both map 0.
 	UIDs, GIDs []userns.Mapping
 	// Hostname is set in the UTS namespace, and Sysctls in the network and the IPC namespace.
 	Hostname string
@@ -49,9 +50,8 @@ func (s Set) all() []pinned {
 // Make makes the namespaces, with the loopback interface up, and pins them in directories that are there (see
 // [ShareDir]). A failed Make leaves no pin.
 //
-// It returns errdefs.ErrAlreadyExists when there is a file in a pin's place, and errdefs.ErrInvalidArgument, naming it,
-// for a sysctl that the kernel does not have or whose value it refuses, as it does where a value is about ids that are
-// not mapped.
+// It returns errdefs.ErrAlreadyExists for a file in a pin's place. It returns errdefs.ErrInvalidArgument with the
+// sysctl's name if the kernel lacks the sysctl or refuses its value. It refuses, for example, ids that are not mapped.
 func (s Set) Make(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -61,12 +61,12 @@ func (s Set) Make(ctx context.Context) error {
 			return err
 		}
 		if _, err := os.Lstat(p.path); !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(fmt.Errorf("%s is in the place of a new pin: %w", p.path, errdefs.ErrAlreadyExists), err)
+			return errors.Join(fmt.Errorf("%s is where a new pin belongs: %w", p.path, errdefs.ErrAlreadyExists), err)
 		}
 	}
 	err := errors.New("the making of namespaces ended its goroutine")
 	// The thread is not unlocked: it ends, as no other goroutine may run in the new namespaces.
-	onOwnThread(func() { err = s.makeHere() })
+	osthread.Run(func() { err = s.makeHere() })
 	if err != nil {
 		return errors.Join(err, s.Unpin())
 	}
@@ -100,7 +100,7 @@ func (s Set) makeHere() error {
 		if err != nil {
 			return err
 		}
-		// Those of an IPC namespace can be written by the root of its user namespace alone.
+		// Only the root of its user namespace can write an IPC namespace's sysctls.
 		return userns.ActAs(s.UIDs[0].HostID, s.GIDs[0].HostID, func() error { return writeSysctls(sysctls) })
 	})
 }
@@ -165,7 +165,7 @@ func (h Handle) SetSysctls(ctx context.Context, values map[string]string) error 
 	return h.Do(ctx, func() error { return writeSysctls(values) })
 }
 
-// writeSysctls sets what belongs to the namespaces of the calling thread, in the order of the names.
+// writeSysctls sets sysctls of the calling thread's namespaces, in the order of their names.
 func writeSysctls(values map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if err := os.WriteFile(sysctlFile(name), []byte(values[name]), 0); err != nil {
@@ -175,7 +175,7 @@ func writeSysctls(values map[string]string) error {
 	return nil
 }
 
-// pingGroups is the sysctl whose value is about ids. The kernel takes them for those of whoever writes.
+// pingGroups is the sysctl whose value has ids. The kernel reads them in the user namespace of the writer.
 const pingGroups = "net.ipv4.ping_group_range"
 
 // mapSysctls returns the values for a writer who is outside of the user namespace.
@@ -187,9 +187,12 @@ func mapSysctls(values map[string]string, gids []userns.Mapping) (map[string]str
 	var mapped []string
 	for _, field := range strings.Fields(value) {
 		inside, err := strconv.Atoi(field)
-		i := slices.IndexFunc(gids, func(m userns.Mapping) bool { return inside >= m.ContainerID && inside-m.ContainerID < m.Size })
+		i := slices.IndexFunc(gids, func(m userns.Mapping) bool {
+			return inside >= m.ContainerID && inside-m.ContainerID < m.Size
+		})
 		if err != nil || i < 0 {
-			return nil, fmt.Errorf("sysctl %s=%q: the pod's user namespace maps no group %s: %w", pingGroups, value, field, errdefs.ErrInvalidArgument)
+			return nil, fmt.Errorf("sysctl %s=%q: the pod's user namespace maps no group %s: %w", pingGroups, value,
+				field, errdefs.ErrInvalidArgument)
 		}
 		mapped = append(mapped, strconv.Itoa(inside-gids[i].ContainerID+gids[i].HostID))
 	}
@@ -214,8 +217,8 @@ func pinFile(file, path string) error {
 	return pin(ns, path)
 }
 
-// Alive reports whether all namespaces of the set are pinned. With an error that is not known: no namespace was seen to
-// be gone, but one could not be looked at, for example because this program has too many files open.
+// Alive reports whether all namespaces of the set are pinned. With an error this is unknown: no namespace is certainly
+// gone, but one could not be opened, for example because this program has too many files open.
 func (s Set) Alive() (bool, error) {
 	var unseen error
 	for _, p := range s.all() {

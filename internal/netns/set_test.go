@@ -14,15 +14,14 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/internal/userns"
 )
 
 func newSet(t *testing.T) Set {
 	t.Helper()
 	dir := newDir(t).Dir
-	if err := ShareDir(dir); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, ShareDir(dir))
 	s := Set{Network: filepath.Join(dir, "net"), IPC: filepath.Join(dir, "ipc"), UTS: filepath.Join(dir, "uts")}
 	t.Cleanup(func() {
 		if err := s.Unpin(); err != nil {
@@ -53,21 +52,17 @@ func inside(t *testing.T, s Set, command ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// TestSetIsMade looks at namespaces that nobody is in from the inside, and at what the node kept.
+// TestSetIsMade looks at namespaces without a process from the inside, and at what the node kept.
 func TestSetIsMade(t *testing.T) {
 	s := newSet(t)
 	before, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	s.Hostname = "web-0"
 	s.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "7", "kernel.shm_rmid_forced": "1"}
 	if alive(t, s) {
 		t.Error("alive before it was made")
 	}
-	if err := s.Make(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Make(t.Context()))
 	if !alive(t, s) {
 		t.Error("not alive")
 	}
@@ -106,9 +101,7 @@ func TestSetIsMade(t *testing.T) {
 func TestSetLeavesOutTheNodes(t *testing.T) {
 	s := newSet(t)
 	s.Network, s.UTS = "", ""
-	if err := s.Make(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Make(t.Context()))
 	entries, err := os.ReadDir(filepath.Dir(s.IPC))
 	if err != nil || len(entries) != 1 || !alive(t, s) {
 		t.Errorf("pinned are %v, %v; alive is %v", entries, err, alive(t, s))
@@ -117,7 +110,8 @@ func TestSetLeavesOutTheNodes(t *testing.T) {
 
 // TestSetThatCannotBeMadeLeavesNothing gives sysctls that the kernel refuses.
 func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
-	for name, value := range map[string]string{"net.ipv4.nonesuch": "1", "net.ipv4.ip_unprivileged_port_start": "many"} {
+	for name, value := range map[string]string{"net.ipv4.nonesuch": "1",
+		"net.ipv4.ip_unprivileged_port_start": "many"} {
 		s := newSet(t)
 		s.Sysctls = map[string]string{name: value}
 		if err := s.Make(t.Context()); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), name) {
@@ -129,19 +123,15 @@ func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestSetOfAnotherKindIsNotAlive has the pin of a network namespace in the place of an IPC namespace's, and what a
-// reboot leaves.
+// TestSetOfAnotherKindIsNotAlive has the pin of a network namespace where an IPC namespace's belongs, and the file that
+// a reboot leaves.
 func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 	s := newSet(t)
-	if err := s.Make(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Make(t.Context()))
 	if swapped := (Set{IPC: s.Network}); alive(t, swapped) {
 		t.Error("a network namespace passes for an IPC namespace")
 	}
-	if err := unix.Unmount(s.UTS, unix.MNT_DETACH); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Unmount(s.UTS, unix.MNT_DETACH))
 	if alive(t, s) {
 		t.Error("alive without its UTS namespace")
 	}
@@ -151,20 +141,12 @@ func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 // gone for certain is enough.
 func TestSetThatCannotBeSeen(t *testing.T) {
 	s := newSet(t)
-	if err := s.Make(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Make(t.Context()))
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}))
 	sees, err := s.Alive()
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	if sees || !errors.Is(err, unix.EMFILE) {
 		t.Errorf("without a file to open: %v, %v", sees, err)
 	}
@@ -172,9 +154,7 @@ func TestSetThatCannotBeSeen(t *testing.T) {
 		t.Error("not alive afterwards")
 	}
 	loop := s.IPC + "-loop" // can neither be opened nor is it missing
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Symlink(loop, loop))
 	if sees, err := (Set{IPC: loop}).Alive(); sees || err == nil {
 		t.Errorf("a link to itself: %v, %v", sees, err)
 	}
@@ -184,9 +164,7 @@ func TestSetThatCannotBeSeen(t *testing.T) {
 	if alive(t, Set{Network: filepath.Join(s.UTS, "x")}) {
 		t.Error("alive below a file")
 	}
-	if err := os.Remove(loop); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Remove(loop))
 }
 
 // A set with a user namespace belongs to it: who is root in there is root of the others, too.
@@ -200,14 +178,14 @@ func TestSetOfAUserNamespace(t *testing.T) {
 		}
 	})
 	s.Hostname = "web-0"
-	s.Sysctls = map[string]string{"net.ipv4.ping_group_range": "0 999", "kernel.shm_rmid_forced": "1", "fs.mqueue.msg_max": "11"}
-	if err := s.Make(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.Sysctls = map[string]string{"net.ipv4.ping_group_range": "0 999", "kernel.shm_rmid_forced": "1",
+		"fs.mqueue.msg_max": "11"}
+	testutil.Must(t, s.Make(t.Context()))
 	if !alive(t, s) {
 		t.Error("not alive")
 	}
-	script := "id -u; hostname; cat /proc/self/uid_map /proc/sys/net/ipv4/ping_group_range /proc/sys/kernel/shm_rmid_forced /proc/sys/fs/mqueue/msg_max; " +
+	script := "id -u; hostname; cat /proc/self/uid_map /proc/sys/net/ipv4/ping_group_range " +
+		"/proc/sys/kernel/shm_rmid_forced /proc/sys/fs/mqueue/msg_max; " +
 		"hostname root && ip link set lo mtu 1400 && hostname"
 	got := inside(t, s, "nsenter", "--user="+s.User, "-S", "0", "-G", "0", "sh", "-c", script)
 	if want := "0 web-0 0 300000 1000 0 999 1 11 root"; strings.Join(strings.Fields(got), " ") != want {

@@ -19,9 +19,9 @@ const maxStackedPins = 64
 // Unpin removes the pin. The namespace itself ends with its last process and
 // its last other pin; a process that is in it is not disturbed.
 //
-// It is idempotent: a missing file and a file that nothing is mounted on, as a crash or a reboot leaves it, are
-// success. Anything but a pin (a directory, a file with content, a link such as /proc/PID/ns/net) is refused with
-// errdefs.ErrFailedPrecondition and left alone, an empty path with errdefs.ErrInvalidArgument.
+// It is idempotent: a missing file is success, and so is a file without a mount, as a crash or a reboot leaves it.
+// Unpin refuses anything but a pin with errdefs.ErrFailedPrecondition and leaves it alone: a directory, a file with
+// content, a link such as /proc/PID/ns/net. An empty path is errdefs.ErrInvalidArgument.
 func (h Handle) Unpin() error {
 	defer step.At("namespace: unpin")()
 	if h.path == "" {

@@ -7,14 +7,14 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestUnpinWhatIsNotPinned(t *testing.T) {
 	dir := t.TempDir()
 	left := filepath.Join(dir, "left")
-	if err := os.WriteFile(left, nil, 0o444); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(left, nil, 0o444))
 	for name, path := range map[string]string{
 		"file without a mount": left,
 		"missing file":         filepath.Join(dir, "missing"),
@@ -37,15 +37,9 @@ func TestUnpinWhatIsNotPinned(t *testing.T) {
 func TestUnpinTouchesNothingElse(t *testing.T) {
 	dir := t.TempDir()
 	sub, notes, link := filepath.Join(dir, "sub"), filepath.Join(dir, "notes"), filepath.Join(dir, "link")
-	if err := os.Mkdir(sub, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(notes, []byte("text"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/proc/self/ns/net", link); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(sub, 0o755))
+	testutil.Must(t, os.WriteFile(notes, []byte("text"), 0o644))
+	testutil.Must(t, os.Symlink("/proc/self/ns/net", link))
 	for _, path := range []string{sub, notes, link, "/proc/self/ns/net", "/proc", "/"} {
 		if err := Open(path).Unpin(); !errdefs.IsFailedPrecondition(err) {
 			t.Errorf("Unpin of %s returned %v, want FailedPrecondition", path, err)
@@ -64,9 +58,7 @@ func TestUnpinWhileInUse(t *testing.T) {
 	pid, _ := startPod(t)
 	h := mustPin(t, pid, "pod", opts)
 	// A second mount, as a racing program may have stacked it.
-	if err := unix.Mount(h.path, h.path, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Mount(h.path, h.path, "", unix.MS_BIND, ""))
 	err := h.Do(t.Context(), func() error {
 		if err := h.Unpin(); err != nil {
 			return err
@@ -76,9 +68,7 @@ func TestUnpinWhileInUse(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	requireFiles(t, opts.Dir)
 	if left := mounts(t, "self", h.path); len(left) != 0 {
 		t.Errorf("still mounted: %v", left)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// DefaultDir is where notes lie unless both programs are told otherwise.
+// DefaultDir is where notes lie by default.
 const DefaultDir = "/run/criadapter/oci"
 
 // DirFlag is the one flag of criadapter-oci's own, which tells another one. It may be before all flags of the real runtime,
@@ -43,7 +43,7 @@ func (d Dir) Save(container string, note Note) error {
 
 const (
 	unfinishedSuffix = ".new"
-	// unfinishedAge is when an unfinished file is nobody's any more.
+	// unfinishedAge is the age at which an unfinished file is a leftover of a crash.
 	unfinishedAge = time.Minute
 )
 

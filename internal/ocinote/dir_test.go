@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var someID = strings.Repeat("0a", 32)
@@ -23,9 +25,7 @@ func TestDir(t *testing.T) {
 	}
 	note := Note{Hostname: "a", Process: Process{Groups: &[]uint32{}}, HugepageLimits: map[string]uint64{"1GB": 1 << 62}}
 	for range 2 {
-		if err := dir.Save(someID, note); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, dir.Save(someID, note))
 	}
 	if got, err := dir.Load(someID); err != nil || !reflect.DeepEqual(got, note) {
 		t.Errorf("got %+v, %v", got, err)
@@ -39,28 +39,21 @@ func TestDir(t *testing.T) {
 		t.Errorf("modes %v and %v", stat.Mode(), parent.Mode())
 	}
 	for range 2 {
-		if err := dir.Remove(someID); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, dir.Remove(someID))
 	}
 }
 
 func TestUnfinishedNotesAreSwept(t *testing.T) {
 	dir := Dir(t.TempDir())
-	if err := dir.Save(someID, Note{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, dir.Save(someID, Note{}))
 	old := filepath.Join(string(dir), someID+".new")
 	fresh := filepath.Join(string(dir), "runtime.json.new")
 	for _, path := range []string{old, fresh} {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path, nil, 0o600))
 	}
 	past := time.Now().Add(-time.Hour)
-	if err := errors.Join(os.Chtimes(old, past, past), os.Chtimes(filepath.Join(string(dir), someID), past, past), dir.Sweep(), (dir + "x").Sweep()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, errors.Join(os.Chtimes(old, past, past),
+		os.Chtimes(filepath.Join(string(dir), someID), past, past), dir.Sweep(), (dir+"x").Sweep()))
 	entries, err := os.ReadDir(string(dir))
 	if err != nil || len(entries) != 2 || entries[0].Name() != someID || entries[1].Name() != filepath.Base(fresh) {
 		t.Errorf("left are %v, %v", entries, err)
@@ -85,9 +78,7 @@ func TestNamesThatAreNoIDs(t *testing.T) {
 func TestFilesThatAreNoNotes(t *testing.T) {
 	dir := Dir(t.TempDir())
 	good, err := encode(Note{Hostname: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":     {"", "no header"},
 		"garbage":   {"garbage\n{}", "no header"},
@@ -96,16 +87,12 @@ func TestFilesThatAreNoNotes(t *testing.T) {
 		"newer":     {strings.Replace(string(good), `"version":1`, `"version":2`, 1), "has version 2"},
 		"too large": {strings.Repeat("x", maxNote+1), "no note"},
 	} {
-		if err := os.WriteFile(filepath.Join(string(dir), someID), []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(string(dir), someID), []byte(c.text), 0o600))
 		if _, err := dir.Load(someID); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if err := errors.Join(dir.Remove(someID), os.Symlink("/etc/hostname", filepath.Join(string(dir), someID))); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, errors.Join(dir.Remove(someID), os.Symlink("/etc/hostname", filepath.Join(string(dir), someID))))
 	if _, err := dir.Load(someID); err == nil || !strings.Contains(err.Error(), "no note") {
 		t.Errorf("a link: %v", err)
 	}
@@ -113,9 +100,7 @@ func TestFilesThatAreNoNotes(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	text, err := encode(Note{Hostname: "a", Unified: map[string]string{"memory.high": "1"}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.Must(f, err)
 	f.Add(text)
 	f.Add([]byte("{}\n{}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -124,9 +109,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again, err := encode(note)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if got, err := decode(again); err != nil || !reflect.DeepEqual(got, note) {
 			t.Errorf("%+v becomes %+v, %v", note, got, err)
 		}

@@ -2,8 +2,8 @@ package ocinote
 
 import "encoding/json"
 
-// version is that of the notes' format. A program refuses notes of another
-// one: the two are installed together, and a container may be older than both.
+// version is the version of the notes' format. A program refuses notes of another one: the two are installed together,
+// and a container may be older than both.
 const version = 1
 
 // Note is what an OCI configuration gets beyond what the engine wrote. The zero
@@ -24,17 +24,15 @@ type Note struct {
 	// have to be its own.
 	UIDMappings []IDMapping `json:"uidMappings,omitempty"`
 	GIDMappings []IDMapping `json:"gidMappings,omitempty"`
-	// Hostname is that of the container, whose UTS namespace it is set in.
+	// Hostname is set in the container's UTS namespace.
 	Hostname string `json:"hostname,omitempty"`
-	// DropSysctls takes the engine's sysctls out: they are those of a joined
-	// namespace, whose owner has set them.
+	// DropSysctls removes the engine's sysctls: they are for a joined namespace, whose owner has set them.
 	DropSysctls bool `json:"dropSysctls,omitempty"`
 	// Sysctls are added, or replace the engine's.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Mounts are added, or replace the mount at the same destination.
 	Mounts []Mount `json:"mounts,omitempty"`
-	// MountOptions are added to those of the mount at each destination, which has to
-	// be there.
+	// MountOptions are added to the options of the mount at each destination, which must exist.
 	MountOptions map[string][]string `json:"mountOptions,omitempty"`
 	// MappedMounts are the destinations of bind mounts that show their files with the
 	// owners inside of the joined user namespace. Each has to be there.

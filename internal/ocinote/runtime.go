@@ -11,7 +11,7 @@ import (
 type Runtime struct {
 	// Path is the program's, or its name on the engine's PATH.
 	Path string `json:"path"`
-	// Args come before those of each call.
+	// Args come before the arguments of each call.
 	Args []string `json:"args,omitempty"`
 }
 

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // engineSpec is the part of an engine's configuration that notes touch, and things
@@ -107,9 +109,7 @@ func TestEditSpec(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			edited, err := EditSpec([]byte(engineSpec), c.note)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			got, want := flat(t, edited), flat(t, []byte(engineSpec))
 			for path, text := range c.want {
 				want.put(path, text)
@@ -127,9 +127,7 @@ type tree object
 func flat(t *testing.T, text []byte) tree {
 	t.Helper()
 	o, err := parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return tree(o)
 }
 

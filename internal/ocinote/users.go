@@ -12,7 +12,7 @@ import (
 // the node's.
 func (n Note) UserNamespace() string { return n.Namespaces["user"] }
 
-// HostRoot returns whom the root of the container is outside of its user namespace.
+// HostRoot returns the ids on the node of the root in the container's user namespace.
 func (n Note) HostRoot() (uid, gid int, err error) {
 	uid, uidFound := hostID(n.UIDMappings)
 	gid, gidFound := hostID(n.GIDMappings)
@@ -32,19 +32,19 @@ func hostID(mappings []IDMapping) (int, bool) {
 	return 0, false
 }
 
-// Files are those of the node that a container sees.
+// Files are the node's files that a container sees.
 type Files struct {
 	// Root is the directory of its root.
 	Root string
 	// Mounts are the sources of its bind mounts, by their destinations.
 	Mounts map[string]string
-	// ReadOnly are those of them that nobody writes to.
+	// ReadOnly says which of its bind mounts are read-only, by their destinations.
 	ReadOnly map[string]bool
 }
 
-// FilesOf returns what an OCI configuration names, which lies in bundle: the root, and
-// the note's MappedMounts. It fails for a mount of those that is not there, is no bind
-// mount, or passes mounts on to the node, which would get those of the container.
+// FilesOf returns the files of an OCI configuration, which lies in bundle: the root, and the note's MappedMounts. It
+// fails for a mapped mount that is missing or is no bind mount. It also fails for one that passes mounts on to the
+// node, which would get the container's mounts.
 func FilesOf(config []byte, bundle string, note Note) (Files, error) {
 	spec, err := parse(config)
 	if err != nil {
@@ -112,7 +112,7 @@ func mountAt(spec object, destination string) (object, error) {
 	return mounts[i], nil
 }
 
-// MoveFiles returns an OCI configuration with files in the place of those that it has.
+// MoveFiles returns an OCI configuration with its files replaced by files.
 func MoveFiles(config []byte, files Files) ([]byte, error) {
 	spec, err := parse(config)
 	if err != nil {

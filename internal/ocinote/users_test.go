@@ -5,9 +5,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// mappedNote is that of a container in a user namespace.
+// mappedNote is the note of a container in a user namespace.
 func mappedNote(mounts ...string) Note {
 	return Note{
 		Namespaces:  map[string]string{"user": "/n/user"},
@@ -34,7 +36,7 @@ func TestHostRoot(t *testing.T) {
 	}
 	note.GIDMappings = note.GIDMappings[:1]
 	if _, _, err := note.HostRoot(); err == nil {
-		t.Error("a group 0 that is not mapped is somebody")
+		t.Error("a group 0 that is not mapped has an id on the node")
 	}
 	if path := note.UserNamespace(); path != "/n/user" {
 		t.Errorf("the namespace is %q", path)
@@ -50,9 +52,7 @@ func TestFiles(t *testing.T) {
 		t.Fatalf("got %+v, %v, want %+v", files, err, want)
 	}
 	moved, err := MoveFiles([]byte(mappedSpec), Files{Root: "/r", Mounts: map[string]string{"/data": "/m/0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	again, err := FilesOf(moved, "/b", note)
 	if want := (Files{Root: "/r", Mounts: map[string]string{"/data": "/m/0", "/loose": "/b/srv"}, ReadOnly: readOnly}); err != nil || !reflect.DeepEqual(again, want) {
 		t.Errorf("moved: %+v, %v, want %+v", again, err, want)
@@ -101,8 +101,7 @@ func TestSysctlsOfANote(t *testing.T) {
 	}
 }
 
-// FuzzFiles moves the files of any configuration: it has then what it was given, and
-// the rest as it was.
+// FuzzFiles moves the files of any configuration: it then has the new files, and the rest is unchanged.
 func FuzzFiles(f *testing.F) {
 	f.Add([]byte(mappedSpec), "/data")
 	f.Add([]byte(`{"root":{"path":"/r"},"mounts":[{"destination":"","source":"x","type":"bind"}]}`), "")
@@ -121,9 +120,7 @@ func FuzzFiles(f *testing.F) {
 			t.Errorf("moved to %+v, %v", got, err)
 		}
 		back, err := MoveFiles(moved, files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if got, err := FilesOf(back, "/b", note); err != nil || !reflect.DeepEqual(got, files) {
 			t.Errorf("moved back: %+v, %v, want %+v", got, err, files)
 		}

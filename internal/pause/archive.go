@@ -24,10 +24,9 @@ type dockerManifest struct {
 }
 
 // Archive returns the sandbox image as an archive for Docker's ImageLoad call ("docker load"), tagged Reference. It is
-// an OCI image layout for engines with the containerd image store and has Docker's manifest.json for those with the
-// classic one, over the same blobs. The same architecture always gives the same bytes, and so the same image id on
-// engines with the same kind of store. For an architecture without a built-in image it returns
-// errdefs.ErrNotImplemented.
+// an OCI image layout for the containerd image store, and has Docker's manifest.json for the classic one, over the same
+// blobs. The same architecture always gives the same bytes, and so the same image id on engines with the same kind of
+// store. For an architecture without a built-in image it returns errdefs.ErrNotImplemented.
 func Archive(arch string) ([]byte, error) {
 	img, err := newSandboxImage(arch)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func mustArchive(t *testing.T, arch string) map[string][]byte {
 	t.Helper()
 	archive, err := Archive(arch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return untar(t, archive)
 }
 
@@ -33,9 +33,7 @@ func untar(t *testing.T, archive []byte) map[string][]byte {
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if h.Typeflag != tar.TypeReg || h.Uid != 0 || h.Gid != 0 || h.Uname+h.Gname != "" || h.ModTime.Unix() != 0 {
 			t.Errorf("the header is %+v", h)
 		}
@@ -148,13 +146,9 @@ func blob(t *testing.T, files map[string][]byte, desc ocispec.Descriptor) []byte
 
 func TestProgramIsExecutable(t *testing.T) {
 	img, err := newSandboxImage("amd64")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	h, err := tar.NewReader(bytes.NewReader(img.layer)).Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if h.Name != "pause" || h.Mode != 0o755 {
 		t.Errorf("the layer has %s with mode %o, want an executable pause", h.Name, h.Mode)
 	}
@@ -163,9 +157,7 @@ func TestProgramIsExecutable(t *testing.T) {
 // Whatever else an image's config can hold (labels, environment, volumes, health check) would leak into every pod.
 func TestConfigHoldsNothingThatLeaks(t *testing.T) {
 	img, err := newSandboxImage("amd64")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	got := string(decode[map[string]json.RawMessage](t, img.config)["config"])
 	want := `{"User":"65535:65535","Entrypoint":["/pause"],"WorkingDir":"/","StopSignal":"SIGTERM"}`
 	if got != want {
@@ -175,9 +167,7 @@ func TestConfigHoldsNothingThatLeaks(t *testing.T) {
 
 func TestReferenceNamesNoRealRegistry(t *testing.T) {
 	named, err := reference.ParseNormalizedNamed(Reference)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if named.String() != Reference || reference.Domain(named) != "criadapter.invalid" {
 		t.Errorf("%s is short for %s", Reference, named)
 	}

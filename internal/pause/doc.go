@@ -15,10 +15,8 @@
 //     SIGCONT) it waits again; for any other error it exits with status 1
 //     rather than spin.
 //
-// It is a static ELF file of a few hundred bytes that touches one page of
-// memory for code and, as it uses no stack, hardly any other.
+// It is a static ELF file of a few hundred bytes. It touches one page of memory for code and uses no stack.
 //
-// The assembler is our own because Go's is no library, and a compiled program
-// would need a C compiler for each architecture at build time, or be a binary in
-// the sources that nobody can read (docs/decisions/0003-own-pause-program.md).
+// The assembler is our own because Go's is no library. A compiled program would need a C compiler for each architecture
+// at build time, or be an unreadable binary in the sources (docs/decisions/0003-own-pause-program.md).
 package pause

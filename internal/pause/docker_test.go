@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/criadapter/criadapter/internal/pause"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -25,14 +26,10 @@ func TestImageRunsOnAnEngine(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cli, err := client.New(client.WithHost(env.DockerHost))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { cli.Close() })
 	info, err := cli.Info(ctx, client.InfoOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Logf("Docker Engine %s", info.Info.ServerVersion)
 	arch, ok := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[info.Info.Architecture]
 	if !ok {
@@ -49,13 +46,9 @@ func TestImageRunsOnAnEngine(t *testing.T) {
 func load(ctx context.Context, t *testing.T, cli *client.Client, arch string) {
 	t.Helper()
 	archive, err := pause.Archive(arch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	answer, err := cli.ImageLoad(ctx, bytes.NewReader(archive), client.ImageLoadWithQuiet(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer answer.Close()
 	if text, err := io.ReadAll(answer); err != nil || !bytes.Contains(text, []byte(pause.Reference)) {
 		t.Errorf("the engine answered %q (%v), want that it loaded %s", text, err, pause.Reference)
@@ -67,17 +60,11 @@ func load(ctx context.Context, t *testing.T, cli *client.Client, arch string) {
 func requireID(ctx context.Context, t *testing.T, cli *client.Client, arch string) {
 	t.Helper()
 	config, err := pause.ConfigDigest(arch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	manifest, err := pause.ManifestDigest(arch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	image, err := cli.ImageInspect(ctx, pause.Reference)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if image.ID != config && image.ID != manifest {
 		t.Errorf("the image's id is %s, want %s or %s", image.ID, config, manifest)
 	}
@@ -93,9 +80,7 @@ func run(ctx context.Context, t *testing.T, cli *client.Client) string {
 		Config:     &container.Config{Image: pause.Reference, NetworkDisabled: true},
 		HostConfig: &container.HostConfig{NetworkMode: "none"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 		defer cancel()
@@ -108,9 +93,7 @@ func run(ctx context.Context, t *testing.T, cli *client.Client) string {
 		t.Fatal(err)
 	}
 	started, err := cli.ContainerInspect(ctx, created.ID, client.ContainerInspectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if !started.Container.State.Running {
 		t.Fatalf("the container does not run: %+v", started.Container.State)
 	}
@@ -131,9 +114,7 @@ func stop(ctx context.Context, t *testing.T, cli *client.Client, id string) {
 		t.Errorf("the stop took %v, want at most %v", took, maxStop)
 	}
 	stopped, err := cli.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if code := stopped.Container.State.ExitCode; code != 0 {
 		t.Errorf("the exit code is %d, want 0", code)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "write the listings in testdata anew")
@@ -21,9 +23,7 @@ var architectures = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.
 func mustELF(t *testing.T, arch string) []byte {
 	t.Helper()
 	file, err := executable(arch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return file
 }
 
@@ -32,19 +32,13 @@ func TestBytesAreTheReviewedOnes(t *testing.T) {
 	for arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			asm, err := assemble(arch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			path := filepath.Join("testdata", arch+".lst")
 			if *update {
-				if err := os.WriteFile(path, []byte(asm.listing()), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, os.WriteFile(path, []byte(asm.listing()), 0o644))
 			}
 			reviewed, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			if got := asm.listing(); got != string(reviewed) {
 				t.Errorf("the program differs from %s (after a wanted change: go test ./pause -update):\n%s", path, got)
 			}
@@ -77,9 +71,7 @@ func TestELFIsWellFormed(t *testing.T) {
 				t.Errorf("the file has %d bytes, a few hundred are enough", len(content))
 			}
 			f, err := elf.NewFile(bytes.NewReader(content))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Type != elf.ET_EXEC || f.Machine != machine || len(f.Sections) != 0 {
 				t.Errorf("the header is %+v with %d sections", f.FileHeader, len(f.Sections))
 			}
@@ -129,8 +121,6 @@ func TestOtherArchitecturesAreRefused(t *testing.T) {
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return b
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/criadapter/criadapter/internal/osthread"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -27,9 +28,7 @@ func programs(t *testing.T) map[string][]string {
 	commands := map[string][]string{}
 	for arch := range architectures {
 		path := filepath.Join(t.TempDir(), "pause")
-		if err := os.WriteFile(path, mustELF(t, arch), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path, mustELF(t, arch), 0o755))
 		emulator := emulatorOf(arch)
 		switch {
 		case arch == runtime.GOARCH:
@@ -69,9 +68,7 @@ func start(t *testing.T, flags uintptr, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			cmd.Process.Kill()
@@ -114,9 +111,7 @@ func TestSignalsEndTheProgram(t *testing.T) {
 			t.Run(arch+" "+unix.SignalName(signal), func(t *testing.T) {
 				cmd := start(t, 0, args...)
 				waitReady(t, cmd.Process.Pid)
-				if err := cmd.Process.Signal(signal); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, cmd.Process.Signal(signal))
 				requireExit(t, cmd, 0)
 			})
 		}
@@ -130,18 +125,12 @@ func TestInterruptedWaitGoesOn(t *testing.T) {
 			cmd := start(t, 0, args...)
 			waitReady(t, cmd.Process.Pid)
 			for range 3 {
-				if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, cmd.Process.Signal(unix.SIGSTOP))
 				testutil.Until(t, "the program is stopped", func() bool { return state(cmd.Process.Pid) == "T" })
-				if err := cmd.Process.Signal(unix.SIGCONT); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, cmd.Process.Signal(unix.SIGCONT))
 				testutil.Until(t, "the program waits again", func() bool { return state(cmd.Process.Pid) == "S" })
 			}
-			if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, cmd.Process.Signal(unix.SIGTERM))
 			requireExit(t, cmd, 0)
 		})
 	}
@@ -153,9 +142,7 @@ func TestSignalsEndProcess1(t *testing.T) {
 	t.Run("from outside the namespace", func(t *testing.T) {
 		cmd := start(t, unix.CLONE_NEWPID, program(t))
 		waitReady(t, cmd.Process.Pid)
-		if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, cmd.Process.Signal(unix.SIGTERM))
 		requireExit(t, cmd, 0)
 	})
 	t.Run("from inside the namespace", func(t *testing.T) {
@@ -168,8 +155,8 @@ func TestSignalsEndProcess1(t *testing.T) {
 	})
 }
 
-// An orphan that is a zombie already and one that ends later are both reaped by
-// the sandbox program, and by no other that does nothing about them.
+// The sandbox program reaps an orphan that is a zombie already and one that ends later. A program that only waits does
+// not.
 func TestProcess1ReapsOrphans(t *testing.T) {
 	requireRoot(t)
 	for _, tt := range []struct {
@@ -202,9 +189,7 @@ func TestProcess1ReapsOrphans(t *testing.T) {
 			parent.Process.Kill()
 			parent.Wait()
 			testutil.Until(t, "the orphan is adopted", func() bool { return parentOf(alive) == init.Process.Pid })
-			if err := unix.Kill(alive, unix.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, unix.Kill(alive, unix.SIGKILL))
 			if tt.reaps {
 				testutil.Until(t, "both orphans are reaped", func() bool { return state(zombie) == "" && state(alive) == "" })
 				return
@@ -244,9 +229,7 @@ func refuse(number uint32) error {
 func startInside(t *testing.T, pid int, args ...string) *exec.Cmd {
 	t.Helper()
 	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/pid", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer ns.Close()
 	cmd := exec.Command(args[0], args[1:]...)
 	onThread(t, func() error {
@@ -268,10 +251,8 @@ func startInside(t *testing.T, pid int, args ...string) *exec.Cmd {
 func onThread(t *testing.T, f func() error) {
 	t.Helper()
 	var err error
-	testutil.OnOwnThread(func() { err = f() })
-	if err != nil {
-		t.Fatal(err)
-	}
+	osthread.Run(func() { err = f() })
+	testutil.Must(t, err)
 }
 
 // status returns the fields of /proc/PID/status, nil for a process that is gone.
@@ -309,9 +290,7 @@ func ignoresSIGCHLD(pid int) bool {
 func children(t *testing.T, pid int) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var found []int
 	for _, e := range entries {
 		if child, err := strconv.Atoi(e.Name()); err == nil && parentOf(child) == pid {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// walker writes each point that is reached to the file trace of a directory, a line "before NAME" or "after NAME", and
-// ends the process at the point that the file armed names, as "POINT\tN": at the N-th time since the file has that
+// walker writes each point that is reached to the file trace of a directory, as a line "before NAME" or "after NAME".
+// It ends the process at the point that the file armed names as "POINT\tN": at the N-th time since the file has that
 // content.
 type walker struct {
 	dir string

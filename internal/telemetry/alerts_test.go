@@ -28,9 +28,7 @@ var selected = regexp.MustCompile(`\b((?:criadapter|go|process)_[a-z0-9_]+)\{([^
 func readAlerts(t *testing.T) []alert {
 	t.Helper()
 	raw, err := os.ReadFile("../../contrib/prometheus/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var file struct{ Groups []struct{ Rules []alert } }
 	if err := yaml.Unmarshal(raw, &file); err != nil || len(file.Groups) != 1 {
 		t.Fatalf("%d groups, %v", len(file.Groups), err)
@@ -77,7 +75,7 @@ func TestAlertsNameExistingMetrics(t *testing.T) {
 	}
 }
 
-// TestAlertsKnowTheOutcomes holds the words for outcomes in the rules to those that there are.
+// The rules use existing words for outcomes only.
 func TestAlertsKnowTheOutcomes(t *testing.T) {
 	for _, a := range readAlerts(t) {
 		for _, m := range regexp.MustCompile(`outcome!~"([^"]*)"`).FindAllStringSubmatch(a.Expr, -1) {

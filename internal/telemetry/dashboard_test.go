@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // dashboard is what a test reads of a Grafana dashboard.
@@ -35,13 +37,9 @@ var scraped = []string{"job", "instance"}
 
 func TestDashboardNamesExistingMetrics(t *testing.T) {
 	raw, err := os.ReadFile("../../contrib/grafana/criadapter.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var d dashboard
-	if err := json.Unmarshal(raw, &d); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, json.Unmarshal(raw, &d))
 	_, body := serve(t, ServerOptions{Metrics: used()}).get("/metrics")
 	labels := labelsOf(parse(t, strings.NewReader(body)))
 	shown := map[string]bool{}

@@ -1,12 +1,12 @@
-// Package telemetry shows operators how the program does: metrics in the Prometheus format, health and readiness over
-// HTTP, profiles of the Go runtime, and OpenTelemetry traces.
+// Package telemetry shows the state of the program to operators: metrics in the Prometheus format, health and readiness
+// over HTTP, profiles of the Go runtime, and OpenTelemetry traces.
 //
-// It imports no other package of ours. What is measured comes in through the methods of Metrics, which have the form of
-// the packages' Observe options, and through the functions of Sources, which are asked when somebody scrapes. Nothing
-// is global: a program may have several Metrics.
+// It imports no other package of ours. The methods of Metrics get events, and have the form of the packages' Observe
+// options. The functions of Sources are called at each scrape. There is no global state: a program may have several
+// Metrics.
 //
 // # Names and secrets
 //
-// Labels are methods, codes, kinds of calls and states: their number is fixed. Neither labels nor spans carry names of
-// pods, images or registries, commands, environments, or texts of errors of the engine.
+// Labels are methods, codes, kinds of calls and states, so their number is fixed. Neither labels nor spans have names
+// of pods, images or registries, commands, environments, or error texts of the engine.
 package telemetry

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestExpositionIsClean(t *testing.T) {
@@ -15,9 +17,7 @@ func TestExpositionIsClean(t *testing.T) {
 	}
 	families := parse(t, strings.NewReader(body))
 	problems, err := promlint.New(strings.NewReader(body)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, problem := range problems {
 		t.Errorf("%s: %s", problem.Metric, problem.Text)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"google.golang.org/grpc/codes"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // served is a Server of a test, on a unix socket.
@@ -54,14 +56,10 @@ func serve(t *testing.T, opts ServerOptions) *served {
 func (s *served) get(path string) (int, string) {
 	s.t.Helper()
 	response, err := s.client.Get("http://metrics" + path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testutil.Must(s.t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testutil.Must(s.t, err)
 	return response.StatusCode, string(body)
 }
 
@@ -97,14 +95,11 @@ func parse(t *testing.T, body io.Reader) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return families
 }
 
-// value returns the value of a counter or gauge, or the count of a histogram, of
-// the series with these labels (name, value, ...), and whether there is one.
+// value returns the value of a counter or gauge with these labels.
 func value(family *dto.MetricFamily, labels ...string) (float64, bool) {
 	for _, metric := range family.GetMetric() {
 		has := map[string]string{}

@@ -11,26 +11,26 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// namespace is what the names of our own metrics begin with.
+// namespace is the prefix of our own metrics.
 const namespace = "criadapter"
 
-// Buckets of histograms in seconds. They are never written to.
+// Buckets of histograms in seconds. They are constant.
 var (
-	// callBuckets go from an answer out of memory to the longest time that a kubelet waits.
+	// callBuckets range from an answer from memory to the longest time that a kubelet waits.
 	callBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
 	pullBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800}
 	lagBuckets  = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 300}
 )
 
-// MetricsOptions are what Metrics may need. The zero value is a program without version and traces.
+// MetricsOptions are the options of Metrics. The zero value is a program without version and traces.
 type MetricsOptions struct {
-	// Version is the program's.
+	// Version is the program's version.
 	Version string
-	// Tracer makes the spans of engine calls, CNI operations and pulls; nil for none.
+	// Tracer makes the spans of engine calls, CNI operations and pulls. It may be nil.
 	Tracer trace.Tracer
 }
 
-// Metrics count what the program does. All methods are safe for concurrent use and never wait.
+// Metrics counts the program's operations. All methods are safe for concurrent use and never wait.
 type Metrics struct {
 	registry *prometheus.Registry
 	recent   recent
@@ -46,7 +46,7 @@ type Metrics struct {
 	logLag      prometheus.Histogram
 }
 
-// NewMetrics returns Metrics with a registry of their own, which holds those of the Go runtime and of the process, too.
+// NewMetrics returns Metrics with its own registry, which has the metrics of the Go runtime and of the process, too.
 func NewMetrics(opts MetricsOptions) *Metrics {
 	if opts.Tracer == nil {
 		opts.Tracer = noop.NewTracerProvider().Tracer("")
@@ -55,36 +55,36 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 		registry: prometheus.NewRegistry(),
 		version:  opts.Version,
 		requests: prometheus.NewCounterVec(counter("rpc_requests_total",
-			"CRI requests that are over, by method and gRPC code."), []string{"method", "code"}),
+			"Finished CRI requests, by method and gRPC code."), []string{"method", "code"}),
 		requestTime: prometheus.NewHistogramVec(histogram("rpc_duration_seconds",
 			"Time from a CRI request's arrival to the end of its answer.", callBuckets), []string{"method"}),
 		engine: &operations{
 			tracer: opts.Tracer, span: "docker ", kind: trace.SpanKindClient,
 			count: prometheus.NewCounterVec(counter("engine_calls_total",
-				"Requests to Docker Engine that are over, by kind and outcome."), []string{"call", "outcome"}),
+				"Finished requests to Docker Engine, by kind and outcome."), []string{"call", "outcome"}),
 			time: prometheus.NewHistogramVec(histogram("engine_call_duration_seconds",
 				"Time of requests to Docker Engine.", callBuckets), []string{"call"}),
 		},
 		cni: &operations{
 			tracer: opts.Tracer, span: "CNI ", kind: trace.SpanKindInternal,
 			count: prometheus.NewCounterVec(counter("cni_operations_total",
-				"CNI operations that are over, by outcome."), []string{"operation", "outcome"}),
+				"Finished CNI operations, by outcome."), []string{"operation", "outcome"}),
 			time: prometheus.NewHistogramVec(histogram("cni_operation_duration_seconds",
 				"Time of CNI operations, all plugins of the chain together.", callBuckets), []string{"operation"}),
 		},
 		pulls: &operations{
 			tracer: opts.Tracer, kind: trace.SpanKindInternal, one: true,
 			count: prometheus.NewCounterVec(counter("image_pulls_total",
-				"Transfers of images from registries that are over, by outcome."), []string{"outcome"}),
+				"Finished transfers of images from registries, by outcome."), []string{"outcome"}),
 			time: prometheus.NewHistogramVec(histogram("image_pull_duration_seconds",
 				"Time of transfers of images from registries.", pullBuckets), nil),
 		},
 		eventLag: prometheus.NewHistogram(histogram("event_lag_seconds",
-			"Time from an event in Docker Engine to its arrival here.", lagBuckets)),
+			"Time from an event in Docker Engine to its arrival in criadapter.", lagBuckets)),
 		logBytes: prometheus.NewCounter(counter("log_written_bytes_total",
 			"Bytes written to containers' CRI logs.")),
 		logLag: prometheus.NewHistogram(histogram("log_lag_seconds",
-			"Age of the last entry of each batch that was written to a CRI log.", lagBuckets)),
+			"Age of the last entry of each batch written to a CRI log.", lagBuckets)),
 	}
 	m.registry.MustRegister(m.requests, m.requestTime, m.eventLag, m.logBytes, m.logLag, buildInfo(opts.Version),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -94,15 +94,15 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	return m
 }
 
-// RPC counts a CRI request that is over.
+// RPC counts a finished CRI request.
 func (m *Metrics) RPC(method string, code codes.Code, took time.Duration) {
 	m.requests.WithLabelValues(method, code.String()).Inc()
 	m.requestTime.WithLabelValues(method).Observe(took.Seconds())
 	m.recent.request(method, code, took)
 }
 
-// EngineCall begins a request to the engine. The request uses the context that
-// it returns, which carries its span, and its error goes to the function.
+// EngineCall begins a request to the engine. The request uses the returned context, which has its span, and passes its
+// error to the function.
 func (m *Metrics) EngineCall(ctx context.Context, call string) (context.Context, func(error)) {
 	started := time.Now()
 	ctx, end := m.engine.begin(ctx, call)
@@ -128,13 +128,13 @@ func (m *Metrics) Pull(ctx context.Context) (context.Context, func(error)) {
 	return m.pulls.begin(ctx, "pull image")
 }
 
-// Event counts an event of the engine. A clock that was set back makes no negative lag.
+// Event counts an event of the engine. A clock that was set back gives no negative lag.
 func (m *Metrics) Event(lag time.Duration) {
 	m.eventLag.Observe(max(lag, 0).Seconds())
 	m.recent.event(lag)
 }
 
-// LogBatch counts a batch of bytes that was written to a CRI log.
+// LogBatch counts a batch of bytes written to a CRI log.
 func (m *Metrics) LogBatch(bytes int, lag time.Duration) {
 	m.logBytes.Add(float64(bytes))
 	m.logLag.Observe(max(lag, 0).Seconds())
@@ -152,7 +152,7 @@ func buildInfo(version string) prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace:   namespace,
 		Name:        "build_info",
-		Help:        "Always 1; the label says which criadapter this is.",
+		Help:        "Always 1. The label is the version of criadapter.",
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	info.Set(1)

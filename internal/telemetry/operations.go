@@ -10,21 +10,21 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// operations are things of one sort that take time, can fail, and are spans.
+// operations counts operations of one kind, which take time, can fail and have spans.
 type operations struct {
 	tracer trace.Tracer
-	// span is what the names of the spans begin with.
+	// span is the prefix of the spans' names.
 	span string
 	kind trace.SpanKind
 
-	// count is by name and outcome, time by name, or without the name where there is but one.
+	// count is by name and outcome. time is by name, or has no label if there is only one name.
 	count *prometheus.CounterVec
 	time  *prometheus.HistogramVec
 	one   bool
 }
 
-// begin starts the clock and the span of an operation; the function stops both. The span gets the error's kind alone,
-// because its text may quote what a container was given, and traces leave the machine.
+// begin starts the clock and the span of an operation. The function stops both. The span gets the kind of the error
+// only: its text may quote a container's configuration, and traces leave the machine.
 func (o *operations) begin(ctx context.Context, name string) (context.Context, func(error)) {
 	started := time.Now()
 	ctx, span := o.tracer.Start(ctx, o.span+name, trace.WithSpanKind(o.kind))

@@ -7,8 +7,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// outcome is the word for what became of an operation: ok, or the kind of its
-// error. It is one of a few, whatever the error says.
+// outcome is the result of an operation: ok, or the kind of its error. The number of kinds is fixed.
 func outcome(err error) string {
 	switch {
 	case err == nil:

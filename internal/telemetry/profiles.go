@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Profiles of the Go runtime, at the paths where `go tool pprof` and `go tool trace` look. The standard library's
-// handlers (net/http/pprof) bring its templates along, which find methods by name, and then the linker must keep every
-// method of every type: 4 MB of the program, most of it resident.
+// Profiles of the Go runtime, at the paths of `go tool pprof` and `go tool trace`. The standard library's handlers
+// (net/http/pprof) use templates, which find methods by name. Then the linker must keep every method of every type: 4
+// MB of the program, most of it resident.
 
 const (
-	// cpuProfileTime and traceTime are how long is recorded unless ?seconds says
-	// otherwise, as with the standard handlers.
+	// cpuProfileTime and traceTime are the default lengths of a recording without ?seconds, as with the standard
+	// handlers.
 	cpuProfileTime = 30 * time.Second
 	traceTime      = time.Second
 	// maxRecording bounds ?seconds.
@@ -49,7 +49,7 @@ func listProfiles(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "profile\ttrace\tcmdline")
 }
 
-// writeProfile answers with one profile as it is now: ?debug=1 for text, ?gc=1 to collect garbage first.
+// writeProfile answers with one profile: ?debug=1 for text, ?gc=1 to collect garbage first.
 func writeProfile(w http.ResponseWriter, r *http.Request) {
 	profile := pprof.Lookup(r.PathValue("name"))
 	if profile == nil {
@@ -59,14 +59,14 @@ func writeProfile(w http.ResponseWriter, r *http.Request) {
 	if r.FormValue("gc") != "" {
 		runtime.GC()
 	}
-	debug, _ := strconv.Atoi(r.FormValue("debug")) // nonsense is 0, the binary form
+	debug, _ := strconv.Atoi(r.FormValue("debug")) // an invalid value is 0, the binary form
 	if debug == 0 {
 		w.Header().Set("Content-Type", "application/octet-stream")
 	}
-	_ = profile.WriteTo(w, debug) // fails when the client is gone
+	_ = profile.WriteTo(w, debug) // fails if the client is gone
 }
 
-// record answers with what is recorded from start to stop.
+// record answers with the recording from start to stop.
 func record(w http.ResponseWriter, r *http.Request, usual time.Duration, start func(io.Writer) error, stop func()) {
 	length := usual
 	if text := r.FormValue("seconds"); text != "" {

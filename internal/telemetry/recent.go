@@ -10,24 +10,24 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// maxSlow is how many slow calls are remembered.
+// maxSlow is the number of slow calls that are kept.
 const maxSlow = 16
 
-// Times from which a call is slow. Those in unhurried take long by their nature.
+// Times from which a call is slow. Calls in unhurried always take long.
 const (
 	slowRequest   = 5 * time.Second
 	slowEngine    = 2 * time.Second
 	slowOperation = 5 * time.Second
 )
 
-// unhurried calls are as long as what they wait for. It is never written to.
+// unhurried are calls that last as long as the operation they wait for. It is constant.
 var unhurried = map[string]bool{
 	"ExecSync": true, "PullImage": true, "StopContainer": true, "StopPodSandbox": true, "GetContainerEvents": true,
 	"stop container": true, "pull image": true, "load image": true, "save image": true,
 }
 
-// recent remembers what a person asks first when a node misbehaves: what was slow, how late events are, and what the
-// CNI plugins last complained about. All methods are safe for concurrent use and never wait.
+// recent keeps what an operator of a misbehaving node needs first: slow calls, the lag of events, and the last fault of
+// CNI plugins. All methods are safe for concurrent use and never wait.
 type recent struct {
 	mu   sync.Mutex
 	slow []SlowCall
@@ -38,23 +38,23 @@ type recent struct {
 
 // SlowCall is a call that took long.
 type SlowCall struct {
-	// Kind is "CRI", "engine" or "CNI", Call its name.
+	// Kind is "CRI", "engine" or "CNI". Call is its name.
 	Kind  string        `json:"kind"`
 	Call  string        `json:"call"`
 	Ended time.Time     `json:"ended"`
 	Took  time.Duration `json:"took"`
 }
 
-// CNIFault is the last operation of CNI plugins that failed; the zero value for none.
+// CNIFault is the last failed operation of CNI plugins, the zero value without one.
 type CNIFault struct {
 	At        time.Time `json:"at,omitzero"`
 	Operation string    `json:"operation,omitempty"`
 	Error     string    `json:"error,omitempty"`
 }
 
-// Happened is what a person asks first when a node misbehaves.
+// Happened is the first information about a misbehaving node.
 type Happened struct {
-	// EventLag is how late the engine's last event came, LastEvent when; both zero before the first.
+	// EventLag is the lag of the engine's last event, and LastEvent its time. Both are zero before the first one.
 	EventLag  time.Duration
 	LastEvent time.Time
 	CNI       CNIFault
@@ -62,7 +62,7 @@ type Happened struct {
 	Slow []SlowCall
 }
 
-// Happened returns what is remembered now.
+// Happened returns the information kept so far.
 func (m *Metrics) Happened() Happened { return m.recent.happened() }
 
 func (r *recent) happened() Happened {
@@ -80,12 +80,12 @@ func (r *recent) event(lag time.Duration) {
 }
 
 func (r *recent) request(method string, code codes.Code, took time.Duration) {
-	if code != codes.Canceled { // a stream that its client ends
+	if code != codes.Canceled { // the client ended a stream
 		r.note("CRI", method, took, slowRequest)
 	}
 }
 
-// note remembers a call if it was slow.
+// note keeps a call if it was slow.
 func (r *recent) note(kind, call string, took, limit time.Duration) {
 	if took < limit || unhurried[call] {
 		return
@@ -98,7 +98,7 @@ func (r *recent) note(kind, call string, took, limit time.Duration) {
 	r.slow = append(r.slow, SlowCall{Kind: kind, Call: call, Ended: time.Now(), Took: took})
 }
 
-// noteFault remembers an operation of CNI plugins that failed for another reason than that its caller gave up.
+// noteFault keeps a failed operation of CNI plugins, unless its caller gave up.
 func (r *recent) noteFault(operation string, err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return

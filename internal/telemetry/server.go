@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// headerTimeout is how long a client may take to send its request.
+	// headerTimeout is the time that a client has to send its request.
 	headerTimeout = 5 * time.Second
-	// idleTimeout closes connections that nobody scrapes through any more.
+	// idleTimeout is the time after which an unused connection is closed.
 	idleTimeout = 2 * time.Minute
-	// scrapeTimeout and maxScrapes bound what scrapes cost.
+	// scrapeTimeout and maxScrapes bound the cost of scrapes.
 	scrapeTimeout = 10 * time.Second
 	maxScrapes    = 4
 )
 
-// ServerOptions are what a Server needs.
+// ServerOptions are the options of a Server.
 type ServerOptions struct {
-	// Listener is what is served; the Server closes it. Who reaches it sees everything.
+	// Listener is the listener, which the Server closes. Its clients see all pages.
 	Listener net.Listener
 	Metrics  *Metrics
-	// Ready is nil while the program can do its work, else the reason why not.
+	// Ready returns nil while the program can work, else the reason.
 	Ready func() error
-	// Flags are the settings in force, for /flagz.
+	// Flags are the present settings, for /flagz.
 	Flags map[string]string
 	// Profiles adds the profiles of the Go runtime below /debug/pprof/.
 	Profiles bool
@@ -44,7 +44,7 @@ type Server struct {
 	http     *http.Server
 }
 
-// NewServer returns a server. Call Serve to answer, and Close in any case.
+// NewServer returns a server. Call Serve to answer requests, and Close in any case.
 func NewServer(opts ServerOptions) *Server {
 	errorLog := stdlog.New(serveErrors{}, "", 0)
 	mux := http.NewServeMux()
@@ -84,7 +84,7 @@ func answer(w http.ResponseWriter, err error) {
 	fmt.Fprintln(w, "ok")
 }
 
-// serveErrors takes what net/http and promhttp complain about.
+// serveErrors logs messages of net/http and promhttp.
 type serveErrors struct{}
 
 // Write implements io.Writer.
@@ -93,7 +93,7 @@ func (serveErrors) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Serve answers until Close, and then returns nil.
+// Serve answers requests until Close, and then returns nil.
 func (s *Server) Serve() error {
 	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving metrics: %w", err)
@@ -101,7 +101,7 @@ func (s *Server) Serve() error {
 	return nil
 }
 
-// Close closes the listener and lets requests finish until ctx ends, then cuts them off.
+// Close closes the listener. Requests may finish until ctx ends, and then their connections are closed.
 func (s *Server) Close(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {

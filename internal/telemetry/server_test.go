@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestHealthAndReadiness(t *testing.T) {
@@ -29,9 +31,7 @@ func TestHealthAndReadiness(t *testing.T) {
 		t.Errorf("/ answers %d", status)
 	}
 	response, err := s.client.Post("http://metrics/healthz", "text/plain", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	response.Body.Close()
 	if response.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("a POST answers %d", response.StatusCode)
@@ -72,13 +72,9 @@ func TestProfilesThatCannotBe(t *testing.T) {
 
 func TestCloseWithoutServe(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	s := NewServer(ServerOptions{Listener: listener, Metrics: NewMetrics(MetricsOptions{}), Ready: func() error { return nil }})
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Close(t.Context()))
 	again, err := net.Listen("tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatalf("the port is still taken: %v", err)
@@ -102,9 +98,7 @@ func TestCloseCutsOff(t *testing.T) {
 		OCIRuntime: func() (found, works bool) { return false, false },
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	s := NewServer(ServerOptions{Listener: listener, Metrics: m, Ready: func() error { return nil }})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve() }()

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Sources are asked at each scrape, by any number of goroutines, and must not wait. All are required.
+// Sources are called at each scrape, concurrently, and must not wait. All are required.
 type Sources struct {
 	Cache   func() CacheStats
 	Logs    func() LogStats
@@ -17,23 +17,23 @@ type Sources struct {
 
 // CacheStats describe the cache of pods and containers.
 type CacheStats struct {
-	// Fresh says that it follows the engine.
+	// Fresh says that the cache follows the engine.
 	Fresh bool
-	// Relisted is when it was last compared with all that the engine has, zero for never.
+	// Relisted is the time of the last full relist, zero for none.
 	Relisted time.Time
-	// Pods and Containers count what there is by state.
+	// Pods and Containers are counts by state.
 	Pods, Containers map[string]int
 }
 
-// LogStats are how containers' logs are written.
+// LogStats describe the writing of containers' logs.
 type LogStats struct {
-	// Gaps and the next three are what was missing in the engine's own logs. They only grow.
+	// Gaps and the next three fields count losses in the engine's own logs. They only grow.
 	Gaps, MissingBytes, MissingEntries, DamagedBytes uint64
-	// Unwatched is how many logs have no inotify watch now.
+	// Unwatched is the present number of logs without an inotify watch.
 	Unwatched int
 }
 
-// Watch adds the sources to what is exposed. It must be called once at most.
+// Watch adds the sources to the metrics. Call it at most once.
 func (m *Metrics) Watch(sources Sources) { m.registry.MustRegister(newWatched(sources)) }
 
 // watched turns sources into metrics.
@@ -48,18 +48,25 @@ type watched struct {
 
 func newWatched(sources Sources) *watched {
 	return &watched{
-		sources:     sources,
-		fresh:       describe("cache_fresh", "Whether the cache follows Docker Engine: 1, or 0 while lists answer from memory alone."),
-		age:         describe("cache_age_seconds", "Time since the cache was last compared with all that Docker Engine has; events keep it up to date in between."),
-		pods:        describe("pods", "Pod sandboxes, by state.", "state"),
-		containers:  describe("containers", "Containers of pods, by state.", "state"),
-		streams:     describe("streaming_sessions", "Open exec, attach and port-forward sessions.", "kind"),
-		gaps:        describe("log_gaps_total", "Times that Docker Engine had dropped output before it was read."),
-		lostBytes:   describe("log_missing_bytes_total", "Estimate of what was dropped, in bytes of Docker Engine's logs."),
-		lostEntries: describe("log_missing_entries_total", "Estimate of what was dropped, in lines of CRI logs."),
-		damage:      describe("log_damaged_bytes_total", "Bytes of Docker Engine's logs that held no whole record."),
-		unwatched:   describe("log_unwatched", "Container logs that are looked at periodically, because the kernel has no inotify watch left."),
-		ociRuntime:  describe("oci_runtime_works", "Whether containers have shown that the runtime criadapter-oci works: 1, or 0 while nothing new can use it; absent on an engine without it."),
+		sources: sources,
+		fresh: describe("cache_fresh", "Whether the cache follows Docker Engine: 1, or 0 while lists answer from "+
+			"memory alone."),
+		age: describe("cache_age_seconds", "Time since the last full comparison of the cache with Docker "+
+			"Engine. Events keep it up to date in between."),
+		pods:       describe("pods", "Pod sandboxes, by state.", "state"),
+		containers: describe("containers", "Containers of pods, by state.", "state"),
+		streams:    describe("streaming_sessions", "Open exec, attach and port-forward sessions.", "kind"),
+		gaps: describe("log_gaps_total", "Number of times that Docker Engine dropped output before "+
+			"criadapter read it."),
+		lostBytes: describe("log_missing_bytes_total", "Estimate of the dropped output, in bytes of Docker "+
+			"Engine's logs."),
+		lostEntries: describe("log_missing_entries_total", "Estimate of the dropped output, in lines of CRI logs."),
+		damage:      describe("log_damaged_bytes_total", "Bytes of Docker Engine's logs that are no whole record."),
+		unwatched: describe("log_unwatched", "Container logs that are polled, because the kernel has no inotify "+
+			"watch left."),
+		ociRuntime: describe("oci_runtime_works", "1 if a test container has shown that the runtime criadapter-oci "+
+			"works, 0 while new containers cannot use it. "+
+			"Absent on an engine without it."),
 	}
 }
 
@@ -103,7 +110,7 @@ func (w *watched) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// truth is 1 for what is true.
+// truth is 1 for true, else 0.
 func truth(is bool) float64 {
 	if is {
 		return 1

@@ -19,28 +19,28 @@ import (
 // scope is the name of the instrumentation in our spans.
 const scope = "github.com/criadapter/criadapter"
 
-// perMillion is the sampling rate at which everything is traced.
+// perMillion is the sampling rate that traces everything.
 const perMillion = 1_000_000
 
 // TracingOptions are the options of NewTracing.
 type TracingOptions struct {
-	// Endpoint is the collector, by OTLP over gRPC: http://host:port in the clear, https://host:port with TLS.
+	// Endpoint is the OTLP collector over gRPC: http://host:port without TLS, https://host:port with TLS.
 	Endpoint string
-	// SamplesPerMillion is how many of a million requests without a trace of their own are traced, as the kubelet's
-	// samplingRatePerMillion. Whether one with a trace is traced is what its client decided.
+	// SamplesPerMillion is how many of a million requests without a trace of their own are traced, like the kubelet's
+	// samplingRatePerMillion. The client decides for requests with a trace.
 	SamplesPerMillion int
-	// Version is the program's.
+	// Version is the program's version.
 	Version string
 }
 
-// Tracing sends spans to a collector, in batches, in the background. Spans that a
-// collector does not take in time are dropped: nothing waits for it.
+// Tracing sends spans to a collector in batches in the background. It drops spans that the collector does not accept in
+// time.
 type Tracing struct {
 	provider *trace.TracerProvider
 	exporter trace.SpanExporter
 }
 
-// NewTracing returns a Tracing without waiting for the collector. Close ends it.
+// NewTracing returns a Tracing without waiting for the collector. The caller must Close it.
 func NewTracing(ctx context.Context, opts TracingOptions) (*Tracing, error) {
 	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(opts.Endpoint))
 	if err != nil {
@@ -60,7 +60,7 @@ func NewTracing(ctx context.Context, opts TracingOptions) (*Tracing, error) {
 // Tracer makes spans.
 func (t *Tracing) Tracer() oteltrace.Tracer { return t.provider.Tracer(scope) }
 
-// ServerOption makes a gRPC server continue its clients' traces with a span per request.
+// ServerOption adds a span per request to a gRPC server, within its clients' traces.
 func (t *Tracing) ServerOption() grpc.ServerOption {
 	return grpc.StatsHandler(otelgrpc.NewServerHandler(
 		otelgrpc.WithTracerProvider(t.provider),
@@ -69,14 +69,14 @@ func (t *Tracing) ServerOption() grpc.ServerOption {
 	))
 }
 
-// Close sends what is left, until ctx ends, and ends the goroutines.
+// Close sends the remaining spans until ctx ends, and ends the goroutines.
 func (t *Tracing) Close(ctx context.Context) error {
 	err := t.provider.Shutdown(ctx)
 	if err == nil {
 		return nil
 	}
-	// The provider has given up waiting for a request that goes on. With its
-	// context over, the exporter's own end cuts it off.
+	// The provider has stopped waiting for a request that is still under way. Its context has ended, so the end of the
+	// exporter aborts it.
 	err = errors.Join(err, t.exporter.Shutdown(ctx))
 	return fmt.Errorf("sending the last spans: %w", err)
 }

@@ -15,15 +15,15 @@ import (
 // component is the program's name on its pages.
 const component = "criadapter"
 
-// The pages /statusz and /flagz are those of Kubernetes' components (KEP-4827, KEP-4828): text for a person, and JSON
-// for who asks for it with group, version and kind, "application/json;g=config.k8s.io;v=v1beta1;as=Statusz".
+// The pages /statusz and /flagz are like in Kubernetes' components (KEP-4827, KEP-4828). They are text, or JSON for a
+// client that accepts group, version and kind, "application/json;g=config.k8s.io;v=v1beta1;as=Statusz".
 const (
 	pageGroup   = "config.k8s.io"
 	pageVersion = "v1beta1"
 	pageWarning = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only."
 )
 
-// page is the beginning of both answers as JSON.
+// page is the common beginning of the JSON answers.
 type page struct {
 	Kind       string            `json:"kind"`
 	APIVersion string            `json:"apiVersion"`
@@ -48,7 +48,7 @@ type flagsPage struct {
 	Flags map[string]string `json:"flags,omitempty"`
 }
 
-// statusz answers with who the program is and since when it runs. paths are the other pages.
+// statusz answers with the program's version and start time. paths are the other pages.
 func statusz(version string, started time.Time, paths []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		up := time.Since(started)
@@ -63,7 +63,7 @@ func statusz(version string, started time.Time, paths []string) http.HandlerFunc
 	}
 }
 
-// flagz answers with the settings in force. None of them is a secret.
+// flagz answers with the present settings. None of them is a secret.
 func flagz(flags map[string]string) http.HandlerFunc {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
@@ -74,7 +74,7 @@ func flagz(flags map[string]string) http.HandlerFunc {
 	}
 }
 
-// answerPage answers in the form that the client accepts first, and refuses one that takes neither.
+// answerPage answers in the form that the client prefers, and refuses a client that accepts neither.
 func answerPage(w http.ResponseWriter, r *http.Request, kind, text string, structured any) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	switch accepted(r.Header.Get("Accept"), kind) {
@@ -90,7 +90,7 @@ func answerPage(w http.ResponseWriter, r *http.Request, kind, text string, struc
 	}
 }
 
-// accepted is the first form of an Accept header that is served, text without a header, and empty for none.
+// accepted is the first supported form of an Accept header, text without a header, and empty for none.
 func accepted(accept, kind string) string {
 	if strings.TrimSpace(accept) == "" {
 		return "text/plain"

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestZPages(t *testing.T) {
@@ -17,21 +19,15 @@ func TestZPages(t *testing.T) {
 	ask := func(path, accept string) (int, string, string) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://metrics"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if accept != "" {
 			request.Header.Set("Accept", accept)
 		}
 		response, err := s.client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		defer response.Body.Close()
 		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		return response.StatusCode, response.Header.Get("Content-Type"), string(body)
 	}
 	const header = " for debugging purposes only.\n\n"

@@ -1,3 +1,3 @@
-// Package testutil holds what the tests of many packages need: a wait for what happens in the background, a buffer for
-// several goroutines, files to write, and a check that no goroutine is left. Nothing here ships.
+// Package testutil has helpers for the tests of many packages: error checks, waiting, a buffer for several goroutines,
+// files, and a check for leaked goroutines. Nothing here ships.
 package testutil

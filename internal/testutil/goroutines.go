@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// NoMoreGoroutines counts the goroutines there are now. The check that it returns waits until there are no more than
-// that, and fails the test with the stacks of all that are left when this does not become so.
+// NoMoreGoroutines counts the present goroutines. The returned check waits until there are no more than before. It
+// fails the test with the stacks of all goroutines if that takes too long.
 func NoMoreGoroutines(t testing.TB) (check func()) {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -14,7 +14,8 @@ func NoMoreGoroutines(t testing.TB) (check func()) {
 		t.Helper()
 		if err := poll(patience, holds(func() bool { return runtime.NumGoroutine() <= before })); err != nil {
 			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, and %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+			t.Fatalf("%d goroutines, and %d before:\n%s", runtime.NumGoroutine(), before,
+				stacks[:runtime.Stack(stacks, true)])
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Section holds the part of a document between the lines <!-- name --> and <!-- /name --> to want. With update it writes
-// the part instead.
+// Section holds the part of a document between the lines <!-- name --> and <!-- /name --> to want. With update it
+// writes the part instead.
 func Section(t testing.TB, path, name, want string, update bool) {
 	t.Helper()
 	content, err := os.ReadFile(path)

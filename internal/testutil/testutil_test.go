@@ -32,11 +32,13 @@ func TestEventually(t *testing.T) {
 			wait func(testing.TB)
 			want string
 		}{
-			"an error": {func(t testing.TB) { Eventually(t, func() error { return errors.New("still 3") }) }, "not within 30s: still 3"},
+			"an error": {func(t testing.TB) { Eventually(t, func() error { return errors.New("still 3") }) },
+				"not within 30s: still 3"},
 			"a name": {func(t testing.TB) {
 				EventuallyWithin(t, time.Minute, "the pod", func() error { return errors.New("pending") })
 			}, "the pod: not within 1m0s: pending"},
-			"a condition":    {func(t testing.TB) { Until(t, "it ends", func() bool { return false }) }, "not within 30s: it ends"},
+			"a condition": {func(t testing.TB) { Until(t, "it ends", func() bool { return false }) },
+				"not within 30s: it ends"},
 			"no time at all": {func(t testing.TB) { EventuallyWithin(t, 0, "once", func() error { return nil }) }, ""},
 		} {
 			test := &failing{TB: t}

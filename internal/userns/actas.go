@@ -13,9 +13,9 @@ type capabilities [2]struct{ effective, permitted, inheritable uint32 }
 // capabilityVersion is _LINUX_CAPABILITY_VERSION_3.
 const capabilityVersion = 0x20080522
 
-// ActAs calls f with effective ids that are not root's and with the capabilities of root, on the calling thread, which
-// is root's before and after it. What a kernel does for a user whose ids are mapped it does for those ids alone:
-// writing sysctls of an IPC namespace, and making files in an overlay of mapped layers.
+// ActAs calls f with effective ids that are not root's and with the capabilities of root. It does so on the calling
+// thread, which is root's before and after it. The kernel allows some things only to users with mapped ids: writing
+// sysctls of an IPC namespace, and making files in an overlay of mapped layers.
 func ActAs(uid, gid int, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -27,7 +27,7 @@ func ActAs(uid, gid int, f func() error) error {
 		err = f()
 	}
 	if backErr := setEffective(0, 0); backErr != nil {
-		runtime.LockOSThread() // once more than it is unlocked: nobody else gets this thread
+		runtime.LockOSThread() // once more than it is unlocked: no other goroutine gets this thread
 		return fmt.Errorf("acting as root again: %w", backErr)
 	}
 	return err

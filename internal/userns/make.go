@@ -22,8 +22,8 @@ type Child struct {
 	close   sync.Once
 }
 
-// Make makes a user namespace, and the namespaces of more (CLONE_NEW…) which belong to it. They last until Close, and
-// for as long as somebody else holds them.
+// Make makes a user namespace, and the namespaces of more (CLONE_NEW…) which belong to it. They last until Close, or
+// longer while another process or mount holds them.
 func Make(uids, gids []Mapping, more uintptr) (*Child, error) {
 	c := &Child{end: make(chan struct{}), gone: make(chan struct{})}
 	started := make(chan error)
@@ -34,7 +34,7 @@ func Make(uids, gids []Mapping, more uintptr) (*Child, error) {
 	return c, nil
 }
 
-// ptraceScope is the file of the sysctl kernel.yama.ptrace_scope. With 3 nobody traces anybody.
+// ptraceScope is the file of the sysctl kernel.yama.ptrace_scope. 3 forbids all tracing.
 const ptraceScope = "/proc/sys/kernel/yama/ptrace_scope"
 
 // explain names what forbids to make a child stand still, if that does.
@@ -45,8 +45,8 @@ func explain(err error, scope string) error {
 	return fmt.Errorf("the sysctl kernel.yama.ptrace_scope is 3, it must be at most 2: %w", err)
 }
 
-// hold starts the child and ends it when it is told to. The thread stays the child's tracer for so long: when it ended,
-// the child would run.
+// hold starts the child and ends it on Close. The thread stays the child's tracer until then: when the thread ends, the
+// child runs.
 func (c *Child) hold(uids, gids []Mapping, more uintptr, started chan<- error) {
 	defer close(c.gone)
 	runtime.LockOSThread()

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const someHostID = 300000
@@ -24,9 +26,7 @@ func requireRoot(t *testing.T) {
 func TestMake(t *testing.T) {
 	requireRoot(t)
 	child, err := Make(some(), some(), syscall.CLONE_NEWUTS|syscall.CLONE_NEWNET)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer child.Close()
 	proc := filepath.Dir(filepath.Dir(child.Path("user")))
 	for _, file := range []string{"uid_map", "gid_map"} {
@@ -48,7 +48,7 @@ func TestMake(t *testing.T) {
 		t.Errorf("%s is there after the end", proc)
 	}
 	if _, err := Make([]Mapping{{ContainerID: 0, HostID: -1, Size: 1}}, some(), 0); err == nil {
-		t.Error("a mapping of nobody is accepted")
+		t.Error("an empty mapping is accepted")
 	}
 }
 
@@ -56,32 +56,22 @@ func TestMake(t *testing.T) {
 func TestClone(t *testing.T) {
 	requireRoot(t)
 	child, err := Make(some(), some(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer child.Close()
 	ns, err := Open(child.Path("user"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer ns.Close()
 	source, dir, single := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "f")
 	for _, file := range []string{filepath.Join(source, "f"), single} {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(file, nil, 0o600))
 	}
 	for from, to := range map[string]string{source: dir, filepath.Join(source, "f"): single} {
-		if err := ns.Clone(from, to, true); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, ns.Clone(from, to, true))
 		t.Cleanup(func() { _ = syscall.Unmount(to, syscall.MNT_DETACH) })
 	}
 	made := filepath.Join(dir, "made")
 	err = ActAs(someHostID+7, someHostID, func() error { return os.WriteFile(made, nil, 0o600) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for file, want := range map[string]string{
 		filepath.Join(dir, "f"): "300000 300000", single: "300000 300000", made: "300007 300000",
 		filepath.Join(source, "f"): "0 0", filepath.Join(source, "made"): "7 0",
@@ -106,9 +96,7 @@ func TestClone(t *testing.T) {
 func TestForbiddenTracing(t *testing.T) {
 	scope := filepath.Join(t.TempDir(), "ptrace_scope")
 	for text, want := range map[string]bool{"3\n": true, "2\n": false} {
-		if err := os.WriteFile(scope, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(scope, []byte(text), 0o644))
 		for err, can := range map[error]bool{&os.PathError{Op: "fork/exec", Err: syscall.EPERM}: true, syscall.ENOSPC: false} {
 			if got := explain(err, scope); !errors.Is(got, err) || strings.Contains(got.Error(), "ptrace_scope") != (want && can) {
 				t.Errorf("%s: %v becomes %v", text, err, got)
@@ -122,9 +110,7 @@ func TestForbiddenTracing(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pin") // as it is where the mount on it is not seen
-	if err := os.WriteFile(file, nil, 0o444); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(file, nil, 0o444))
 	for _, path := range []string{file, "/proc/self/ns/net", "/dev/null"} {
 		if ns, err := Open(path); err == nil || !strings.Contains(err.Error(), path+" is no user namespace") {
 			t.Errorf("%s: %+v, %v", path, ns, err)
@@ -134,17 +120,13 @@ func TestOpen(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	ns, err := Open("/proc/self/ns/user")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	ns.Close()
 }
 
 func ownerOf(t *testing.T, file string) string {
 	t.Helper()
 	var stat syscall.Stat_t
-	if err := syscall.Stat(file, &stat); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, syscall.Stat(file, &stat))
 	return fmt.Sprint(stat.Uid, " ", stat.Gid)
 }

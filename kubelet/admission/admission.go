@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Reasons for which a pod is refused, as its status shows them. A resource that is short gives OutOf and its name.
+// Reasons of rejections, as in the pod's status. For a scarce resource it is OutOf and the resource's name.
 const (
 	reasonOSLabel               = "PodOSSelectorNodeLabelDoesNotMatch"
 	reasonOS                    = "PodOSNotSupported"
@@ -29,39 +29,37 @@ const (
 	prefixOutOf                 = "OutOf"
 )
 
-// ReasonUnsupported is not a kubelet's: the pod has a field that this core cannot honour, which the message names.
+// ReasonUnsupported is not a kubelet's reason. The message names a field that this core does not support.
 const ReasonUnsupported = "UnsupportedField"
 
-// input is what the decision is made of. Nothing in it is changed.
+// input is the input of check, which does not change it.
 type input struct {
-	// Node is this node as it was observed last. Nil refuses every pod.
+	// Node is the last observed state of this node. Nil rejects every pod.
 	Node *v1.Node
-	// Running are the pods that the node has taken, with defaults set and without those whose containers have all ended
-	// for good. Pod itself may be among them.
+	// Running are the admitted pods, with defaults set, without finished ones. Pod may be among them.
 	Running []*v1.Pod
-	// Pod is the one to decide on. Defaults are set on a copy: not every pod comes from a server.
+	// Pod is the pod to decide on. check sets defaults on a copy, because static pods have none.
 	Pod *v1.Pod
-	// Admitted says that the pod was taken before and this process only started again: labels, taints and pressure of
-	// the node that came meanwhile are no reason to end it, nor are fields that it got meanwhile, as by kubectl debug.
+	// Admitted says that an earlier process admitted the pod. New labels, taints and pressure of the node do not end
+	// it, and neither do new fields, such as from kubectl debug.
 	Admitted bool
-	// AllowedSysctls are those that pods may set beyond the safe ones, as in Options.
+	// AllowedSysctls is Options.AllowedUnsafeSysctls.
 	AllowedSysctls []string
-	// Supported says which fields of the pod cannot be honoured. Nil means manifest.Validate.
+	// Supported names unsupported fields of the pod. Nil means manifest.Validate.
 	Supported func(*v1.Pod) error
 }
 
-// Rejection says why a pod is not taken.
+// Rejection says why a pod is rejected.
 type Rejection struct {
 	// Reason is one word, Message a sentence.
 	Reason, Message string
 }
 
-// Error makes a Rejection usable as an error.
+// Error returns the reason and the message.
 func (r *Rejection) Error() string { return r.Reason + ": " + r.Message }
 
-// check returns nil when the node takes the pod, or the first reason against it. What no free room would change is
-// looked at first. A pod that fails with reasonNodeAffinity may have been bound for labels that are newer than
-// input.Node: fetch the node and check once more.
+// check returns the first reason against the pod, nil if the node admits it. After reasonNodeAffinity, fetch the node
+// and check again: the scheduler may have seen newer labels than input.Node has.
 func check(in input) *Rejection {
 	if in.Node == nil {
 		return &Rejection{reasonInvalidNodeInfo, "The node is not known yet."}
@@ -78,7 +76,7 @@ func check(in input) *Rejection {
 	return nil
 }
 
-// checkSupported refuses what the core cannot honour.
+// checkSupported rejects pods with unsupported fields.
 func checkSupported(in *input) *Rejection {
 	if in.Admitted {
 		return nil
@@ -93,7 +91,7 @@ func checkSupported(in *input) *Rejection {
 	return nil
 }
 
-// others are the pods beside the one to decide on that take up resources.
+// others are the other pods that use resources.
 func (in *input) others() []*v1.Pod {
 	var others []*v1.Pod
 	for _, pod := range in.Running {
@@ -104,7 +102,7 @@ func (in *input) others() []*v1.Pod {
 	return others
 }
 
-// predicate is the kubelet's message for everything but resources.
+// predicate makes a rejection with the kubelet's message for failed predicates.
 func predicate(reason, format string, args ...any) *Rejection {
 	return &Rejection{reason, fmt.Sprintf("Predicate %s failed: %s", reason, fmt.Sprintf(format, args...))}
 }

@@ -7,9 +7,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// theNode has two processors and 4 GiB, and takes three pods.
+// theNode has two CPUs, 4 GiB and room for three pods.
 const theNode = `
 metadata: {name: here, labels: {kubernetes.io/hostname: here, disk: fast, size: "7"}}
 status:
@@ -20,7 +22,7 @@ status:
   - {type: Ready, status: "True"}
 `
 
-// thePod fits.
+// thePod fits the node.
 const thePod = `
 metadata: {name: pod, namespace: ns, uid: pod}
 spec:
@@ -42,20 +44,18 @@ spec:
 func read[T any](t *testing.T, text string) *T {
 	t.Helper()
 	object := new(T)
-	if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, yaml.UnmarshalStrict([]byte(text), object))
 	return object
 }
 
-// TestCheck changes the pod or the node in one place each.
+// TestCheck: each case changes the pod or the node in one place.
 func TestCheck(t *testing.T) {
 	const resources = "{cpu: 500m, memory: 1Gi}"
 	tests := []struct {
 		name     string
 		pod      [2]string // what is replaced in thePod, by what
 		node     [2]string // the same in theNode
-		reason   string    // empty when the pod is taken
+		reason   string    // empty if the pod is admitted
 		message  string    // part of it
 		admitted bool
 	}{
@@ -136,9 +136,9 @@ func TestCheck(t *testing.T) {
 			got := check(in)
 			switch {
 			case test.reason == "" && got != nil:
-				t.Errorf("refused: %v", got)
+				t.Errorf("rejected: %v", got)
 			case test.reason != "" && got == nil:
-				t.Errorf("taken, want %s", test.reason)
+				t.Errorf("admitted, want %s", test.reason)
 			case got != nil && (got.Reason != test.reason || !strings.Contains(got.Message, test.message)):
 				t.Errorf("%v, want %s with %q", got, test.reason, test.message)
 			}
@@ -183,14 +183,14 @@ func replace(t *testing.T, text string, change [2]string) string {
 	return changed
 }
 
-// TestOthers: the pod itself and those that ended take up no room.
+// TestOthers: the pod itself and ended pods use no resources.
 func TestOthers(t *testing.T) {
 	in := input{Node: read[v1.Node](t, strings.Replace(theNode, `pods: "3"`, `pods: "1"`, 1)), Pod: read[v1.Pod](t, thePod)}
 	ended := read[v1.Pod](t, theOther)
 	ended.Status.Phase = v1.PodFailed
 	in.Running = []*v1.Pod{in.Pod, ended}
 	if got := check(in); got != nil {
-		t.Errorf("refused: %v", got)
+		t.Errorf("rejected: %v", got)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestNoNode(t *testing.T) {
 	}
 }
 
-// TestExtendedResources: those that the node does not have are the cluster's business, those that it has are counted.
+// TestExtendedResources: an extended resource counts only if the node has it.
 func TestExtendedResources(t *testing.T) {
 	for name, want := range map[string]string{"example.com/card": "OutOfexample.com/card", "example.com/licence": ""} {
 		in := input{Node: read[v1.Node](t, theNode), Pod: read[v1.Pod](t, strings.Replace(thePod, "cpu: 500m", name+": 2", 1))}
@@ -219,7 +219,7 @@ func TestExtendedResources(t *testing.T) {
 func TestSupported(t *testing.T) {
 	in := input{Node: read[v1.Node](t, theNode), Pod: read[v1.Pod](t, thePod), Supported: func(pod *v1.Pod) error {
 		if pod.Spec.RestartPolicy != v1.RestartPolicyAlways {
-			return errors.New("no defaults were set")
+			return errors.New("defaults are missing")
 		}
 		return errors.New("spec.field: no")
 	}}
@@ -229,7 +229,7 @@ func TestSupported(t *testing.T) {
 	}
 }
 
-// serverPod is what an API server makes of a controller's pod.
+// serverPod is a controller's pod with the API server's defaults.
 const serverPod = `
 metadata:
   name: web-6d4cf56db6-abcde
@@ -272,7 +272,7 @@ spec:
 status: {phase: Pending, qosClass: BestEffort, conditions: [{type: PodScheduled, status: "True"}]}
 `
 
-// TestServerPod: a pod of a cluster is taken, also by a node whose controller has not seen it ready yet.
+// TestServerPod: a pod of a cluster is admitted, even before the node is ready.
 func TestServerPod(t *testing.T) {
 	node := read[v1.Node](t, theNode)
 	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {

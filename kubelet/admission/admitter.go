@@ -15,28 +15,28 @@ import (
 	"github.com/criadapter/criadapter/kubelet/status"
 )
 
-// refreshTimeout bounds how long a pod waits for the node's newest labels.
+// refreshTimeout bounds the call of RefreshNode.
 const refreshTimeout = 2 * time.Second
 
-// Node is this node; *apiserver.Cluster is one.
+// Node is this node. *apiserver.Cluster implements it.
 type Node interface {
-	// Node is the node as it was last observed.
+	// Node returns the last observed node.
 	Node() *v1.Node
-	// RefreshNode asks the API server for it. Known is false while that never had the node, and err says why it cannot
-	// be asked.
+	// RefreshNode gets the node from the API server. Known is false if the server has never had it. err says why the
+	// server cannot be reached.
 	RefreshNode(ctx context.Context) (node *v1.Node, known bool, err error)
 }
 
 // Options configure an Admitter. All but AllowedUnsafeSysctls are required.
 type Options struct {
 	Node Node
-	// Active lists the pods that the node has taken and that are to run.
+	// Active lists the admitted pods that are to run.
 	Active func() []*v1.Pod
-	// Observed says whether the runtime shows something of a pod.
+	// Observed says whether the runtime has the pod.
 	Observed func(types.UID) bool
-	// ShutdownErr says that the node is being shut down, nil that it is not.
+	// ShutdownErr is an error while the node is shutting down, else nil.
 	ShutdownErr func() error
-	// AllowedUnsafeSysctls are names, or beginnings of names that end in *, which pods may set beyond the safe ones.
+	// AllowedUnsafeSysctls are names, or prefixes that end in *, of unsafe sysctls that pods may set.
 	AllowedUnsafeSysctls []string
 
 	Rejections *Rejections
@@ -44,7 +44,7 @@ type Options struct {
 	Events     *events.Recorder
 }
 
-// Admitter has check judge pods as they come, and shows those that the node does not take. One goroutine may use it.
+// Admitter checks pods as they come, and sets the status of rejected ones. Only one goroutine may use it.
 type Admitter struct {
 	opts Options
 }
@@ -52,7 +52,7 @@ type Admitter struct {
 // NewAdmitter makes an Admitter.
 func NewAdmitter(opts Options) *Admitter { return &Admitter{opts: opts} }
 
-// Sort puts pods in the order in which they are admitted: those that were taken before, then the oldest.
+// Sort sorts pods in the order of admission: pods that were admitted before, then the oldest.
 func (a *Admitter) Sort(pods []*v1.Pod) {
 	late := map[*v1.Pod]int{}
 	for _, pod := range pods {
@@ -65,10 +65,10 @@ func (a *Admitter) Sort(pods []*v1.Pod) {
 	})
 }
 
-// Admit says whether the node takes a pod. One that it does not take has failed: it is shown so, and never started.
+// Admit says whether the node admits a pod. A rejected pod gets the status Failed and never starts.
 func (a *Admitter) Admit(ctx context.Context, pod *v1.Pod) bool {
 	if model.Terminal(pod.Status.Phase) {
-		return true // there is nothing to start
+		return true
 	}
 	if a.opts.ShutdownErr() != nil {
 		a.Reject(pod, Rejection{reasonNodeShutdown, "Pod was rejected as the node is shutting down."})
@@ -90,9 +90,8 @@ func (a *Admitter) Admit(ctx context.Context, pod *v1.Pod) bool {
 	return false
 }
 
-// newestNode asks the server for the node; without the server it is as it was observed last. Admitted says that nobody
-// here knows the node's labels yet, because the server was not there since the start: then the scheduler is believed
-// that they suit the pod.
+// newestNode gets the node from the API server, or the last observed one if that fails. Admitted says to trust the
+// scheduler about the node's labels: the server has not answered since the start of the process, so they are unknown.
 func (a *Admitter) newestNode(ctx context.Context, in input) (node *v1.Node, admitted bool) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
@@ -100,9 +99,9 @@ func (a *Admitter) newestNode(ctx context.Context, in input) (node *v1.Node, adm
 	return node, err != nil && !known && !model.IsStatic(in.Pod)
 }
 
-// Resize decides whether the node takes a pod with the resources that it asks for now beside the other pods with what
-// these are allocated: nil, or the condition PodResizePending with its reason, which is Infeasible when no end of other
-// pods would help.
+// Resize decides whether the pod's desired resources fit the node beside the allocated resources of other pods. It
+// returns nil or the condition PodResizePending. Its reason is Infeasible if the resources would not fit the empty
+// node.
 func (a *Admitter) Resize(pod *v1.Pod) *v1.PodCondition {
 	in := input{Node: a.opts.Node.Node(), Running: a.running(), Pod: pod}
 	if in.Node == nil {
@@ -122,9 +121,8 @@ func pendingResize(reason, message string) *v1.PodCondition {
 	return &v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: reason, Message: message}
 }
 
-// Reject shows a pod as failed, and remembers never to start it. A pod of a controller that has a field which this core
-// cannot honour stays pending: for one that has failed the controller would make another at once, which the scheduler
-// may bind to this node again, and so on for ever.
+// Reject gives a pod the status Failed, and keeps it from starting. A controller's pod with an unsupported field stays
+// Pending: failing it would only trigger a replacement, which the scheduler may bind to this node again.
 func (a *Admitter) Reject(pod *v1.Pod, why Rejection) {
 	a.opts.Rejections.add(pod)
 	shown := status.Rejected(pod, why.Reason, why.Message, time.Now())
@@ -135,13 +133,13 @@ func (a *Admitter) Reject(pod *v1.Pod, why Rejection) {
 	a.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: why.Reason, Message: why.Message})
 }
 
-// AdmittedBefore says whether the pod was taken by an earlier process: then the runtime shows it, or the API server has
-// the time at which it was taken.
+// AdmittedBefore says whether an earlier process admitted the pod: the runtime has it, or the API server has its start
+// time.
 func (a *Admitter) AdmittedBefore(pod *v1.Pod) bool {
 	return a.opts.Observed(pod.UID) || pod.Status.StartTime != nil
 }
 
-// running are the active pods that have not ended.
+// running are the active pods without a terminal phase.
 func (a *Admitter) running() []*v1.Pod {
 	return slices.DeleteFunc(a.opts.Active(), func(pod *v1.Pod) bool {
 		return model.Terminal(a.opts.Status.Status(pod).Phase)

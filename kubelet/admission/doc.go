@@ -1,11 +1,10 @@
-// Package admission decides whether a node takes a pod (pkg/kubelet/lifecycle and the admit handlers of
-// pkg/kubelet/kubelet.go). The scheduler decided before, on what it knew; pods that name their node, static pods, and
-// two decisions at once get past it. A pod that is not taken fails with the kubelet's reason, so that its controller
-// makes another. check is pure; Admitter makes it as pods come, and Rejections are those that were not taken.
+// Package admission decides whether the node admits a pod (pkg/kubelet/lifecycle and the admit handlers of
+// pkg/kubelet/kubelet.go). The scheduler's decision is not enough: pods may name their node, static pods have no
+// scheduler, and two schedulers may decide at once. A rejected pod fails with the kubelet's reason, and its controller
+// replaces it. check is pure. Admitter calls it as pods come, and Rejections keeps the rejected pods.
 //
-// Critical pods (static pods, mirror pods, and those of a priority from 2000000000 up) are taken while the node is
-// short of memory or disk, as the kubelet does: the node may need them to recover. But they need resources like every
-// other pod. The kubelet would end pods of lower priority to free resources; this core ends nobody's pods to make room
-// for others, so a critical pod that does not fit is refused with the same reason, and the static one is taken when
-// its manifest changes.
+// Critical pods are static pods, mirror pods, and pods with a priority of at least 2000000000. As in the kubelet, the
+// node admits them under memory or disk pressure, because it may need them to recover. They need free resources like
+// other pods. The kubelet would preempt pods of lower priority for them. This core does not: it rejects a critical pod
+// that does not fit, and admits a static one when its manifest changes.
 package admission

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// checkSystem compares the pod with what the node is and its runtime can do.
+// checkSystem compares the pod with the node's operating system and the runtime's features.
 func checkSystem(in *input) *Rejection {
 	if os, ok := in.Pod.Labels[v1.LabelOSStable]; ok && os != runtime.GOOS {
 		return &Rejection{reasonOSLabel, fmt.Sprintf("The pod's label %s is %s and this node's %s.", v1.LabelOSStable, os, runtime.GOOS)}
@@ -29,7 +29,7 @@ func checkSystem(in *input) *Rejection {
 	return nil
 }
 
-// checkAffinity looks at spec.nodeSelector, the required node affinity and spec.nodeName.
+// checkAffinity checks spec.nodeSelector, the required node affinity and spec.nodeName.
 func checkAffinity(in *input) *Rejection {
 	if name := in.Pod.Spec.NodeName; name != "" && name != in.Node.Name {
 		return predicate(reasonNodeName, "spec.nodeName is %s and this node %s", name, in.Node.Name)
@@ -47,8 +47,7 @@ func checkAffinity(in *input) *Rejection {
 	return nil
 }
 
-// checkTaints looks at taints of effect NoExecute alone: the others are the scheduler's. Static pods run whatever the
-// taints are.
+// checkTaints checks taints with the effect NoExecute; the scheduler checks the others. Static pods ignore taints.
 func checkTaints(in *input) *Rejection {
 	if in.Admitted || model.IsStatic(in.Pod) {
 		return nil
@@ -71,9 +70,8 @@ func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
 	return false
 }
 
-// checkPressure refuses pods that a node short of something would have to evict soon. Short of memory alone it takes
-// those that asked for some, and those that tolerate it. One that was taken before does not go for a start of this
-// process.
+// checkPressure rejects pods while the node is under pressure. Under memory pressure alone it admits pods with a memory
+// request and pods that tolerate it.
 func checkPressure(in *input) *Rejection {
 	if in.Admitted || model.IsCritical(in.Pod) {
 		return nil

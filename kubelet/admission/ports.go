@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -8,10 +9,10 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// anyAddress are the values of hostIP that stand for all addresses.
+// anyAddress are the values of hostIP that mean all addresses.
 var anyAddress = []string{"", "0.0.0.0", "::"}
 
-// checkPorts refuses a pod one of whose host ports is another pod's.
+// checkPorts rejects a pod if another pod has one of its host ports.
 func checkPorts(in *input) *Rejection {
 	wanted := hostPorts(in.Pod)
 	if len(wanted) == 0 {
@@ -30,8 +31,8 @@ func checkPorts(in *input) *Rejection {
 	return nil
 }
 
-// hostPorts are those that are taken as long as the pod runs: init containers that end do not count. Defaults made each
-// port of a pod in the host's network a host port.
+// hostPorts are the pod's host ports. Init containers do not count, because they end. Defaults have made each port of a
+// pod in the host's network a host port.
 func hostPorts(pod *v1.Pod) []v1.ContainerPort {
 	var ports []v1.ContainerPort
 	model.EachContainer(&pod.Spec, func(c *v1.Container, kind model.Kind) {
@@ -52,9 +53,4 @@ func collide(a, b v1.ContainerPort) bool {
 		(a.HostIP == b.HostIP || slices.Contains(anyAddress, a.HostIP) || slices.Contains(anyAddress, b.HostIP))
 }
 
-func protocol(port v1.ContainerPort) v1.Protocol {
-	if port.Protocol == "" {
-		return v1.ProtocolTCP
-	}
-	return port.Protocol
-}
+func protocol(port v1.ContainerPort) v1.Protocol { return cmp.Or(port.Protocol, v1.ProtocolTCP) }

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Rejections are the pods that the node did not take. It is safe for concurrent use.
+// Rejections are the rejected pods. It is safe for concurrent use.
 type Rejections struct {
 	mu   sync.RWMutex
 	pods map[types.UID]*v1.Pod
@@ -30,7 +30,7 @@ func (r *Rejections) Get(uid types.UID) *v1.Pod {
 	return r.pods[uid]
 }
 
-// AppendTo adds to pods those rejected ones whose full name none of pods has.
+// AppendTo appends the rejected pods whose full name is not in pods.
 func (r *Rejections) AppendTo(pods []*v1.Pod) []*v1.Pod {
 	names := map[string]bool{}
 	for _, pod := range pods {
@@ -56,14 +56,14 @@ func (r *Rejections) add(pod *v1.Pod) {
 	r.pods[pod.UID] = pod
 }
 
-// Forget drops a pod that its source lists no more: it is admitted anew if it comes back.
+// Forget drops a pod that its source no longer lists. If it comes back, Admit checks it again.
 func (r *Rejections) Forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.pods, uid)
 }
 
-// Keep forgets the pods that no source lists any more.
+// Keep drops the pods that no source lists.
 func (r *Rejections) Keep(listed func(types.UID) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// order is the one in which resources are looked at; those that it does not name follow by name.
+// order is the order in which resources are checked. Other resources follow by name.
 var order = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
 
-// checkResources compares what is asked for with what the node can give and has not given yet.
+// checkResources compares the pod's requests with the node's free allocatable resources.
 func checkResources(in *input) *Rejection {
 	others := in.others()
 	if most, ok := in.Node.Status.Allocatable[v1.ResourcePods]; ok && int64(len(others))+1 > most.Value() {
@@ -49,8 +49,8 @@ func checkResources(in *input) *Rejection {
 	return nil
 }
 
-// ofCluster says whether a resource that the node does not have may be the cluster's: one whose name has a domain that
-// is not Kubernetes' own.
+// ofCluster says whether a resource may belong to the cluster and not to a node: its name has a domain other than
+// Kubernetes'.
 func ofCluster(name v1.ResourceName) bool {
 	domain, _, extended := strings.Cut(string(name), "/")
 	return extended && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
@@ -63,7 +63,7 @@ func rank(name v1.ResourceName) int {
 	return len(order)
 }
 
-// amount is in thousandths of a processor, or in bytes or pieces, as in the kubelet's messages.
+// amount is in millicores for CPU, else in bytes or units, as in the kubelet's messages.
 func amount(name v1.ResourceName, quantity resource.Quantity) int64 {
 	if name == v1.ResourceCPU {
 		return quantity.MilliValue()

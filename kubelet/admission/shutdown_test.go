@@ -11,7 +11,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/status"
 )
 
-// TestShutdownRefusesPods, critical ones as well; one that is over has nothing to be refused.
+// TestShutdownRefusesPods: during a shutdown all pods are rejected, even critical ones. A pod with a terminal phase is
+// not.
 func TestShutdownRefusesPods(t *testing.T) {
 	statuses, rejected := status.NewManager(), NewRejections()
 	a := NewAdmitter(Options{
@@ -20,13 +21,13 @@ func TestShutdownRefusesPods(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.Priority = new(int32(2_000_000_000))
 	if a.Admit(t.Context(), pod) || !rejected.Has(pod.UID) {
-		t.Error("a pod was taken")
+		t.Error("a pod was admitted")
 	}
 	if got := statuses.Status(pod); got.Phase != v1.PodFailed || got.Reason != "NodeShutdown" || got.Message != "Pod was rejected: Pod was rejected as the node is shutting down." {
 		t.Errorf("%s %s: %s", got.Phase, got.Reason, got.Message)
 	}
 	pod.Status.Phase = v1.PodSucceeded
 	if !a.Admit(t.Context(), pod) {
-		t.Error("a pod that is over was refused")
+		t.Error("a pod with a terminal phase was rejected")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/component-helpers/node/util/sysctl"
 )
 
-// safeSysctls touch their own pod alone, so every pod may set them.
+// safeSysctls affect only their own pod, so every pod may set them.
 func safeSysctls() []string {
 	return []string{
 		"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
@@ -18,8 +18,8 @@ func safeSysctls() []string {
 	}
 }
 
-// checkSysctls refuses what neither every pod may set nor the node's administrator allowed, and what would be the node's
-// because the pod shares its namespace. The messages are the kubelet's.
+// checkSysctls rejects unsafe sysctls that the node's administrator did not allow, and sysctls of a namespace that the
+// pod shares with the node. The messages are the kubelet's.
 func checkSysctls(in *input) *Rejection {
 	if in.Pod.Spec.SecurityContext == nil {
 		return nil
@@ -38,7 +38,7 @@ func checkSysctls(in *input) *Rejection {
 	return nil
 }
 
-// matches says whether the pattern is the name, or ends in * and begins it.
+// matches says whether the pattern is the name, or a prefix of it that ends in *.
 func matches(name, pattern string) bool {
 	pattern = sysctl.NormalizeName(pattern)
 	prefix, begins := strings.CutSuffix(pattern, "*")

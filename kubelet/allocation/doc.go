@@ -1,11 +1,18 @@
-// Package allocation decides about in-place resizes of pods and keeps what came of them (pkg/kubelet/allocation,
-// KEP-1287). Three sets of resources belong to a container: desired, which the pod asks for; allocated, which the node
-// has granted and counts with; actuated, which the runtime has confirmed. A pod is admitted with what it desires; from
-// then on its allocation is pinned, and changes as a whole when a resize fits the node:
+// Package allocation decides about in-place resizes of pods and keeps the results (pkg/kubelet/allocation, KEP-1287). A
+// container has four sets of resources, with the words of the KEP:
 //
-//	desired != allocated   PodResizePending: Infeasible for ever, or Deferred until other pods leave room
+//	word       who decides                        where it is
+//	desired    the pod's spec asks for it         the pod as its source has it
+//	allocated  the node granted it                Manager.Allocated; the checkpoint
+//	actuated   the runtime confirmed it           Manager.Actuated; the checkpoint, or the container's annotation
+//	actual     the runtime reports it             model.ContainerStatus.Actual, as limits
+//
+// A pod is admitted with its desired resources, which become its allocation. The allocation changes as a whole, when a
+// resize fits the node:
+//
+//	desired != allocated   PodResizePending: Infeasible, or Deferred until other pods leave room
 //	allocated != actuated  PodResizeInProgress, until kuberuntime has had the runtime apply it
 //
-// Only what cannot be seen elsewhere is in the checkpoint: the allocation of each admitted pod, which may ask for another
-// while no process looks, and what was actuated after a container was made; what it was made with is an annotation on it.
+// The checkpoint has only what is nowhere else: the allocation of each admitted pod, and what was actuated after a
+// container was created. An annotation on the container has the resources that it was created with.
 package allocation

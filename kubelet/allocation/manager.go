@@ -20,23 +20,23 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Manager keeps allocations. It is safe for concurrent use; only one goroutine at a time may call Allocate and
-// SetPending, the one that admits pods.
+// Manager keeps allocations. It is safe for concurrent use, but only the goroutine that admits pods may call Allocate
+// and SetPending.
 type Manager struct {
 	path string
 
 	mu      sync.Mutex
 	pods    map[types.UID]*record
 	pending map[types.UID]pendingResize
-	// batch says that Allocate leaves the writing to Batch, dirty that the checkpoint is behind.
+	// batch says that Batch writes the checkpoint instead of Allocate. Dirty says that the checkpoint is out of date.
 	batch, dirty bool
 }
 
-// record is what the checkpoint has of a pod.
+// record is a pod in the checkpoint.
 type record struct {
 	// Allocated is by container name.
 	Allocated map[string]v1.ResourceRequirements `json:"allocated,omitempty"`
-	// Actuated is by container name, for the container of that id.
+	// Actuated is by container name. It is valid only for the container with that id.
 	Actuated map[string]actuated `json:"actuated,omitempty"`
 }
 
@@ -51,8 +51,8 @@ type pendingResize struct {
 	since time.Time
 }
 
-// Open reads the checkpoint; a missing one is empty. One that cannot be read is renamed to *.corrupt and is an error:
-// go on with what is returned, the pods get what they ask for.
+// Open reads the checkpoint; a missing one is empty. An unreadable one is renamed to *.corrupt and returned as an
+// error, together with an empty Manager that can be used.
 func Open(path string) (*Manager, error) {
 	m := &Manager{path: path, pods: map[types.UID]*record{}, pending: map[types.UID]pendingResize{}}
 	raw, err := os.ReadFile(path)
@@ -70,7 +70,8 @@ func Open(path string) (*Manager, error) {
 	return m, nil
 }
 
-// Allocated is the pod with its allocated resources instead of the desired ones; the pod itself where both are the same.
+// Allocated returns the pod with its allocated resources instead of the desired ones, or the pod itself if they are
+// equal.
 func (m *Manager) Allocated(pod *v1.Pod) *v1.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,9 +87,9 @@ func (m *Manager) Allocated(pod *v1.Pod) *v1.Pod {
 	})
 }
 
-// Restored is what Allocated returns; of a pod that an earlier process admitted and of which nothing is noted, it has what
-// its running containers were given, not what the pod may have begun to ask for since.
-func (m *Manager) Restored(pod *v1.Pod, observed *model.PodStatus) *v1.Pod {
+// AdmittedWith is Allocated for a pod that an earlier process admitted. If the checkpoint does not have the pod, its
+// running containers keep their actuated resources: the pod's spec may have changed since.
+func (m *Manager) AdmittedWith(pod *v1.Pod, observed *model.PodStatus) *v1.Pod {
 	if m.Known(pod.UID) {
 		return m.Allocated(pod)
 	}
@@ -102,14 +103,14 @@ func (m *Manager) Restored(pod *v1.Pod, observed *model.PodStatus) *v1.Pod {
 	})
 }
 
-// Known says whether the pod's allocation is noted.
+// Known says whether the checkpoint has the pod's allocation.
 func (m *Manager) Known(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pods[uid] != nil && m.pods[uid].Allocated != nil
 }
 
-// AllocatedPods are the pods, each as Allocated has it.
+// AllocatedPods returns Allocated of each pod.
 func (m *Manager) AllocatedPods(pods []*v1.Pod) []*v1.Pod {
 	out := make([]*v1.Pod, len(pods))
 	for i, pod := range pods {
@@ -118,8 +119,8 @@ func (m *Manager) AllocatedPods(pods []*v1.Pod) []*v1.Pod {
 	return out
 }
 
-// Allocate grants a pod what it asks for. It also pins what a pod has while it asks for something else: after a restart
-// it is the same. It costs nothing for a pod that has it already.
+// Allocate makes the pod's desired resources its allocation, and writes the checkpoint if that is a change. From then
+// on the pod keeps the allocation when its spec changes, and after a restart.
 func (m *Manager) Allocate(pod *v1.Pod) error {
 	granted := map[string]v1.ResourceRequirements{}
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) { granted[c.Name] = resizable(c.Resources) })
@@ -136,8 +137,8 @@ func (m *Manager) Allocate(pod *v1.Pod) error {
 	return m.save()
 }
 
-// Batch writes what do allocates once, after it: a write that is safe on the disk takes long, and many pods may come at
-// once. After a crash in between, what runs of them is seen by what it was made with, see Restored.
+// Batch calls do, and writes the checkpoint once for all its allocations: a synced write is slow, and many pods may
+// come at once. After a crash in between, AdmittedWith finds the resources of the pods that run.
 func (m *Manager) Batch(do func()) error {
 	m.mu.Lock()
 	m.batch = true
@@ -152,7 +153,8 @@ func (m *Manager) Batch(do func()) error {
 	return m.save()
 }
 
-// SetPending notes, as the condition PodResizePending, why what a pod desires is not allocated; nil that it is.
+// SetPending sets the condition PodResizePending, which says why the desired resources are not allocated. Nil removes
+// it.
 func (m *Manager) SetPending(uid types.UID, why *v1.PodCondition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,7 +170,7 @@ func (m *Manager) SetPending(uid types.UID, why *v1.PodCondition) {
 	m.pending[uid] = resize
 }
 
-// Pending is the condition PodResizePending of a pod, nil when nothing is.
+// Pending is the condition PodResizePending of a pod, nil if no resize is pending.
 func (m *Manager) Pending(uid types.UID) *v1.PodCondition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,7 +180,7 @@ func (m *Manager) Pending(uid types.UID) *v1.PodCondition {
 	return nil
 }
 
-// AllPending are the pods whose resize is pending, the one that has waited longest first.
+// AllPending are the pods with a pending resize, in the order in which they began to wait.
 func (m *Manager) AllPending() []types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -187,9 +189,9 @@ func (m *Manager) AllPending() []types.UID {
 	})
 }
 
-// Actuated is what the runtime has confirmed of a container: what was noted, or what the container was made with. Of one
-// of an earlier version that says neither it is what the runtime shows to be in force; what cannot be seen is as spec
-// has it. Known is false where the runtime does not show that either.
+// Actuated returns the resources that the runtime has confirmed for a container: from SetActuated, or from its
+// creation. A container of an earlier version has neither: its actual limits count, and spec has the amounts that the
+// runtime does not report. Known is false if there are no actual limits either.
 func (m *Manager) Actuated(uid types.UID, spec *v1.Container, container *model.ContainerStatus) (resources v1.ResourceRequirements, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,14 +203,14 @@ func (m *Manager) Actuated(uid types.UID, spec *v1.Container, container *model.C
 	switch {
 	case container.Resources != nil:
 		return *container.Resources, true
-	case container.Applied != nil:
-		return inForce(spec.Resources, container.Applied), true
+	case container.Actual != nil:
+		return actual(spec.Resources, container.Actual), true
 	default:
 		return v1.ResourceRequirements{}, false
 	}
 }
 
-// SetActuated notes that the runtime has applied resources to a container.
+// SetActuated records that the runtime has applied resources to a container, and writes the checkpoint.
 func (m *Manager) SetActuated(uid types.UID, container *model.ContainerStatus, resources v1.ResourceRequirements) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,7 +222,8 @@ func (m *Manager) SetActuated(uid types.UID, container *model.ContainerStatus, r
 	return m.save()
 }
 
-// Keep drops what is noted of pods that are gone, such as those that went while no process was there to Forget them.
+// Keep drops the records of pods that do not exist, and writes the checkpoint if that or Forget changed anything. It
+// finds pods that ended while no kubelet ran.
 func (m *Manager) Keep(exists func(types.UID) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,8 +235,7 @@ func (m *Manager) Keep(exists func(types.UID) bool) error {
 	return m.save()
 }
 
-// Forget drops what is known of a pod that is gone. The checkpoint follows with the next write, or with Keep: nobody asks
-// it for that pod before.
+// Forget drops the record of a pod. The checkpoint follows with the next write, or with Keep.
 func (m *Manager) Forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,7 +246,7 @@ func (m *Manager) Forget(uid types.UID) {
 	}
 }
 
-// record is the one of a pod, made where it is missing. The caller holds mu.
+// record returns the record of a pod, a new one if there is none. The caller holds mu.
 func (m *Manager) record(uid types.UID) *record {
 	if m.pods[uid] == nil {
 		m.pods[uid] = &record{}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
@@ -23,24 +24,18 @@ func withLimit(memory string) *v1.Pod {
 
 func limit(pod *v1.Pod) string { return pod.Spec.Containers[0].Resources.Limits.Memory().String() }
 
-// TestAllocationsSurvive a restart: what was granted, and what the runtime has confirmed of the container that it was.
+// TestAllocationsSurvive: allocated and actuated resources survive a restart of the kubelet.
 func TestAllocationsSurvive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "allocated")
 	m, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	before, desired := withLimit("64Mi"), withLimit("128Mi")
 	if got := m.Allocated(desired); got != desired {
-		t.Error("a pod that was never resized has something else than it asks for")
+		t.Error("a pod that was never resized has other resources than it desires")
 	}
 	container := &model.ContainerStatus{ID: "1", Name: "a"}
-	if err := m.Allocate(before); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.SetActuated(before.UID, container, before.Spec.Containers[0].Resources); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Allocate(before))
+	testutil.Must(t, m.SetActuated(before.UID, container, before.Spec.Containers[0].Resources))
 	for range 2 {
 		if got := limit(m.Allocated(desired)); got != "64Mi" || limit(desired) != "128Mi" {
 			t.Errorf("it is allocated %s", got)
@@ -58,23 +53,19 @@ func TestAllocationsSurvive(t *testing.T) {
 	}
 	m.Forget(before.UID)
 	if m.Allocated(desired) != desired {
-		t.Error("it is not forgotten")
+		t.Error("the pod is not forgotten")
 	}
-	if err := m.Keep(func(types.UID) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Keep(func(types.UID) bool { return true }))
 	if m, err = Open(path); err != nil || m.Known(before.UID) {
-		t.Errorf("after a restart: %v, it is not forgotten", err)
+		t.Errorf("after a restart: %v, the pod is not forgotten", err)
 	}
 }
 
-// TestBatchIsWrittenOnce after all pods that come together have what they are allocated.
+// TestBatchIsWrittenOnce: the checkpoint is written after the last allocation of a batch, and not without one.
 func TestBatchIsWrittenOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "allocated")
 	m, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	err = m.Batch(func() {
 		for _, uid := range []types.UID{"a", "b"} {
 			pod := withLimit("64Mi")
@@ -83,37 +74,29 @@ func TestBatchIsWrittenOnce(t *testing.T) {
 				t.Errorf("%s: %v", uid, err)
 			}
 			if _, err := os.Stat(path); !os.IsNotExist(err) {
-				t.Errorf("it is written before all have come: %v", err)
+				t.Errorf("the checkpoint is written before the end of the batch: %v", err)
 			}
 		}
 	})
 	again, openErr := Open(path)
 	if err != nil || openErr != nil || !again.Known("a") || !again.Known("b") {
-		t.Errorf("%v, %v: not all are written", err, openErr)
+		t.Errorf("%v, %v: the checkpoint lacks pods", err, openErr)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Batch(func() {}); err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, os.Remove(path))
+	testutil.Must(t, m.Batch(func() {}))
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Error("nothing is written again")
+		t.Error("an empty batch writes the checkpoint")
 	}
-	if err := m.Allocate(withLimit("1Mi")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Allocate(withLimit("1Mi")))
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("after the batch: %v", err)
 	}
 }
 
-// TestCorruptCheckpoint is set aside, and nothing is allocated otherwise than asked for.
+// TestCorruptCheckpoint is renamed, and allocations go on without it.
 func TestCorruptCheckpoint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "allocated")
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte("{"), 0o600))
 	m, err := Open(path)
 	if err == nil || m == nil {
 		t.Fatalf("%v, %v", m, err)
@@ -121,13 +104,10 @@ func TestCorruptCheckpoint(t *testing.T) {
 	if _, err := os.Stat(path + ".corrupt"); err != nil {
 		t.Error(err)
 	}
-	if err := m.Allocate(withLimit("1Mi")); err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, m.Allocate(withLimit("1Mi")))
 }
 
-// TestMeanwhile has room for the old and the new limits: a cgroup that is raised too late or lowered too early would
-// kill or refuse.
+// TestMeanwhile: the pod's cgroup has room for the old and the new limits during a resize.
 func TestMeanwhile(t *testing.T) {
 	for _, c := range []struct{ allocated, actuated, want string }{
 		{"64Mi", "32Mi", "64Mi"}, {"32Mi", "64Mi", "64Mi"}, {"64Mi", "", "0"}, {"", "64Mi", "0"}, {"64Mi", "64Mi", "64Mi"},
@@ -144,7 +124,7 @@ func TestMeanwhile(t *testing.T) {
 	}
 }
 
-// TestMeanwhileKeepsTheClass of a guaranteed pod: its cgroup has the class in its name.
+// TestMeanwhileKeepsTheClass: the QoS class of a guaranteed pod stays, because it is part of the cgroup's name.
 func TestMeanwhileKeepsTheClass(t *testing.T) {
 	of := func(memory string) *v1.Pod {
 		amounts := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse(memory)}

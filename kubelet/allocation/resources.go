@@ -6,7 +6,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Same says whether two pods have the same resources that can be resized, in all containers of a.
+// Same says whether all containers of a have the same resizable resources in b.
 func Same(a, b *v1.Pod) bool {
 	same := true
 	model.EachContainer(&a.Spec, func(c *v1.Container, _ model.Kind) {
@@ -17,7 +17,7 @@ func Same(a, b *v1.Pod) bool {
 	return same
 }
 
-// Restarts says whether a container has to be started again for a change of these resources, by its resizePolicy.
+// Restarts says whether the resizePolicy of a container wants a restart for a change of these resources.
 func Restarts(c *v1.Container, changed []v1.ResourceName) bool {
 	for _, name := range changed {
 		for _, policy := range c.ResizePolicy {
@@ -29,8 +29,8 @@ func Restarts(c *v1.Container, changed []v1.ResourceName) bool {
 	return false
 }
 
-// Meanwhile is a pod with the limits that it needs as a whole while a resize is on its way: of allocated and actuated
-// the greater one of each container, none where one of both has none. Its class of service is that of allocated.
+// Meanwhile is the pod with the limits that its cgroup needs during a resize: for each container the greater one of the
+// allocated and the actuated limit, and none if either is missing. The QoS class is the one of allocated.
 func Meanwhile(allocated *v1.Pod, actuated func(*v1.Container) (v1.ResourceRequirements, bool)) *v1.Pod {
 	return with(allocated, func(c *v1.Container) v1.ResourceRequirements {
 		now, known := actuated(c)
@@ -46,7 +46,7 @@ func Meanwhile(allocated *v1.Pod, actuated func(*v1.Container) (v1.ResourceRequi
 			case !wasLimited:
 				delete(out.Limits, name)
 			case before.Cmp(limit) > 0:
-				// What was one amount stays one: else a guaranteed pod would be of another class meanwhile.
+				// An equal request changes with the limit, or a guaranteed pod would get another QoS class.
 				if request, ok := out.Requests[name]; ok && request.Cmp(limit) == 0 {
 					out.Requests[name] = before
 				}
@@ -57,7 +57,7 @@ func Meanwhile(allocated *v1.Pod, actuated func(*v1.Container) (v1.ResourceRequi
 	})
 }
 
-// with is the pod with other resources that can be resized; the pod itself where nothing differs.
+// with is the pod with other resizable resources, or the pod itself if nothing differs.
 func with(pod *v1.Pod, resources func(*v1.Container) v1.ResourceRequirements) *v1.Pod {
 	var changed *v1.Pod
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
@@ -92,7 +92,7 @@ func set(list *v1.ResourceList, name v1.ResourceName, from v1.ResourceList) {
 	(*list)[name] = amount
 }
 
-// resizable is the part of requirements that can be resized.
+// resizable is the part of the requirements that can be resized.
 func resizable(r v1.ResourceRequirements) v1.ResourceRequirements {
 	var out v1.ResourceRequirements
 	for _, name := range model.ResizableResources() {

@@ -24,12 +24,12 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// userAgent is how the API server knows this program.
+// userAgent is this program's name in the API server's logs.
 const userAgent = "kubelet-core"
 
 // Options configure a Cluster. All but Kubeconfig are required.
 type Options struct {
-	// Kubeconfig is the file that says where the API server is and who this node is; empty for a node on its own.
+	// Kubeconfig is the file with the API server's address and this node's credentials. Empty means no cluster.
 	Kubeconfig string
 	// Node describes this machine.
 	Node NodeOptions
@@ -37,21 +37,17 @@ type Options struct {
 	Static volumekinds.Objects
 	Status *status.Manager
 	Events *events.Recorder
-	// Finished says whether nothing is left of a pod, or never was anything, so that the server may forget it.
-	Finished func(types.UID) bool
-	// Shown lists the pods that the cluster is to see, one per full name.
-	Shown func() []*v1.Pod
 }
 
-// Cluster is what a kubelet in a cluster asks of the API server, and reports to it. A kubelet without a cluster has
-// one, too: its methods then do nothing, but for the description of the node. It is safe for concurrent use.
+// Cluster is the kubelet's access to the API server. A kubelet without a cluster has one, too: it only describes the
+// node, and its other methods do nothing. It is safe for concurrent use.
 type Cluster struct {
 	opts Options
 	node *node.Reporter
 	conn *connection // nil without a cluster
 }
 
-// connection is what needs an API server.
+// connection has the parts that need an API server.
 type connection struct {
 	clients    *connect.Clients
 	objects    *objects.Manager
@@ -86,7 +82,7 @@ func (c *Cluster) connect(clients *connect.Clients) {
 		objects:  objects.New(objects.Options{Core: clients.Watch}),
 		services: services.New(clients.Watch),
 		tokens:   token.New(token.Options{ServiceAccounts: clients.Core}),
-		statuses: report.NewStatusSyncer(report.StatusOptions{Pods: clients.Core, Store: c.opts.Status, Finished: c.opts.Finished}),
+		statuses: report.NewStatusSyncer(report.StatusOptions{Pods: clients.Core, Store: c.opts.Status}),
 		events:   report.NewEvents(report.EventOptions{Events: clients.Core}),
 		mirrorPods: mirrorpod.New(mirrorpod.Options{
 			Pods: clients.Core, Node: c.registeredNode, Problem: c.mirrorPodProblem,
@@ -97,22 +93,25 @@ func (c *Cluster) connect(clients *connect.Clients) {
 	c.opts.Events.SetSink(c.conn.events.Record)
 }
 
-// Run works until ctx ends, and returns nil then.
-func (c *Cluster) Run(ctx context.Context) error {
+// Run keeps the node and its parts running until ctx ends, and then returns nil. Finished reports whether nothing of a
+// pod is left on this node: then the API server may remove the pod.
+func (c *Cluster) Run(ctx context.Context, finished func(types.UID) bool) error {
 	if c.conn == nil {
 		return nil
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()
+	statuses := func(ctx context.Context) error { return c.conn.statuses.Run(ctx, finished) }
 	for _, part := range []func(context.Context) error{
-		c.conn.objects.Run, c.conn.services.Run, c.conn.statuses.Run, c.conn.events.Run, c.conn.mirrorPods.Run,
+		c.conn.objects.Run, c.conn.services.Run, statuses, c.conn.events.Run, c.conn.mirrorPods.Run,
 	} {
-		parts.Go(func() { _ = part(ctx) }) // they end with ctx, and have no other end
+		parts.Go(func() { _ = part(ctx) }) // each part ends only with ctx
 	}
 	return c.node.Run(ctx)
 }
 
-// RunPodSource sets the API server's pods once the node is registered, until ctx ends: nobody binds pods to it before.
+// RunPodSource sets the API server's pods until ctx ends. It starts when the node is registered, since the scheduler
+// binds no pods before.
 func (c *Cluster) RunPodSource(ctx context.Context, config podsource.PodConfig) error {
 	if c.conn == nil {
 		return nil
@@ -127,7 +126,8 @@ func (c *Cluster) RunPodSource(ctx context.Context, config podsource.PodConfig) 
 	}, config).Run(ctx)
 }
 
-// Objects are the config maps and secrets that each pod sees: a static pod those of the manifests, others the server's.
+// Objects returns the config maps and secrets that pods see. A static pod sees objects of manifests, other pods see
+// objects of the API server.
 func (c *Cluster) Objects() volumekinds.Objects {
 	if c.conn == nil {
 		return c.opts.Static
@@ -135,7 +135,7 @@ func (c *Cluster) Objects() volumekinds.Objects {
 	return objects.ByOrigin(c.opts.Static, c.conn.objects)
 }
 
-// ObjectsChanged receives the server's config maps and secrets that changed. It has one reader, and is nil without a
+// ObjectsChanged receives changed config maps and secrets of the API server. It has one reader, and is nil without a
 // cluster.
 func (c *Cluster) ObjectsChanged() <-chan map[volumekinds.Object]bool {
 	if c.conn == nil {
@@ -144,7 +144,7 @@ func (c *Cluster) ObjectsChanged() <-chan map[volumekinds.Object]bool {
 	return c.conn.objects.Changed()
 }
 
-// Reviewer says who the clients of the kubelet's API are and what they may do; it is nil without a cluster.
+// Reviewer authenticates and authorizes clients of the kubelet's API. It is nil without a cluster.
 func (c *Cluster) Reviewer() *review.Reviewer {
 	if c.conn == nil {
 		return nil
@@ -152,7 +152,7 @@ func (c *Cluster) Reviewer() *review.Reviewer {
 	return c.conn.reviewer
 }
 
-// Tokens are the service account tokens, nil without a cluster.
+// Tokens returns the service account tokens, or nil without a cluster.
 func (c *Cluster) Tokens() volumekinds.Tokens {
 	if c.conn == nil {
 		return nil
@@ -160,7 +160,7 @@ func (c *Cluster) Tokens() volumekinds.Tokens {
 	return c.conn.tokens
 }
 
-// ServiceEnvironment makes the variables that name the services of a pod's namespace; it is nil without a cluster.
+// ServiceEnvironment returns the function that makes service variables for a pod, or nil without a cluster.
 func (c *Cluster) ServiceEnvironment() func(*v1.Pod) (map[string]string, error) {
 	if c.conn == nil {
 		return nil
@@ -168,8 +168,7 @@ func (c *Cluster) ServiceEnvironment() func(*v1.Pod) (map[string]string, error) 
 	return c.conn.services.Environment
 }
 
-// RuntimeHandler is the runtime handler of a RuntimeClass. Without a cluster there are no classes: the name is the
-// handler's.
+// RuntimeHandler returns the runtime handler of a RuntimeClass. Without a cluster the name is the handler.
 func (c *Cluster) RuntimeHandler(ctx context.Context, class string) (string, error) {
 	if c.conn == nil {
 		return class, nil
@@ -177,7 +176,7 @@ func (c *Cluster) RuntimeHandler(ctx context.Context, class string) (string, err
 	return c.conn.classes.Handler(ctx, class)
 }
 
-// EventCounts counts the events for the server by what became of them; it is nil without a cluster.
+// EventCounts returns a function that counts events by outcome, or nil without a cluster.
 func (c *Cluster) EventCounts() func() map[string]int64 {
 	if c.conn == nil {
 		return nil
@@ -190,26 +189,25 @@ func (c *Cluster) EventCounts() func() map[string]int64 {
 	}
 }
 
-// ObservePod takes a pod as the server has it now.
+// ObservePod takes a pod as the API server has it now.
 func (c *Cluster) ObservePod(pod *v1.Pod) {
 	if c.conn != nil {
 		c.conn.statuses.ObservePod(pod)
 	}
 }
 
-// TrackObjects has the objects watched that a pod names. Those of a pod that has ended are not: nobody would end the
-// watches.
-func (c *Cluster) TrackObjects(pod *v1.Pod) {
+// TrackObjects watches the objects that a pod names, unless the pod has finished: those watches would never end.
+func (c *Cluster) TrackObjects(pod *v1.Pod, finished func(types.UID) bool) {
 	if c.conn == nil {
 		return
 	}
 	c.conn.objects.RegisterPod(pod)
-	if c.opts.Finished(pod.UID) {
+	if finished(pod.UID) {
 		c.conn.objects.UnregisterPod(pod.UID)
 	}
 }
 
-// PodFinished ends what is done for a pod of which nothing is left, and has the server forget it.
+// PodFinished ends the watches for a finished pod and lets the API server remove it.
 func (c *Cluster) PodFinished(pod *v1.Pod) {
 	if c.conn != nil {
 		c.conn.objects.UnregisterPod(pod.UID)
@@ -217,35 +215,36 @@ func (c *Cluster) PodFinished(pod *v1.Pod) {
 	}
 }
 
-// PodConfig has the mirror pods that there are; *podconfig.PodConfig is one.
+// PodConfig lists the mirror pods. *podconfig.PodConfig implements it.
 type PodConfig interface {
 	MirrorPods() []*v1.Pod
 	SeenSource(source string) bool
 	Settled() bool
 }
 
-// ReconcileMirrorPods has a mirror pod made for each static pod, and those removed that have none any more.
-// Only the goroutine that handles the updates of config may call it.
-func (c *Cluster) ReconcileMirrorPods(config PodConfig) {
+// ReconcileMirrorPods creates a mirror pod for each static pod and removes other mirror pods. Shown lists the pods that
+// the cluster should see, one per full name. Only the goroutine that handles the updates of config may call it.
+func (c *Cluster) ReconcileMirrorPods(config PodConfig, shown func() []*v1.Pod) {
 	if c.conn == nil {
 		return
 	}
-	// Asked before the mirror pods are listed: a source that lists its first pods in between would make all mirror pods
-	// look missing.
+	// SeenSource is called before MirrorPods: otherwise all mirror pods would look missing if a source lists its first
+	// pods in between.
 	seen := config.SeenSource(model.SourceAPI)
 	mirrorPods := config.MirrorPods()
 	c.conn.mirrorPods.SetMirrorPods(mirrorPods)
 	c.conn.statuses.ObserveMirrorPods(mirrorPods)
 	if !seen {
-		return // which mirror pods there are is not known yet
+		return // the API server has not listed its mirror pods yet
 	}
-	c.conn.mirrorPods.SetStaticPods(c.opts.Shown())
+	c.conn.mirrorPods.SetStaticPods(shown())
 	if config.Settled() {
 		c.conn.mirrorPods.SetSourcesReady()
 	}
 }
 
-// mirrorPodProblem shows why the cluster cannot see a static pod; static is nil when that is gone.
+// mirrorPodProblem records an event with the reason why the cluster cannot see a static pod. Static is nil if the pod
+// is gone.
 func (c *Cluster) mirrorPodProblem(fullName string, static *v1.Pod, err error) {
 	message := err.Error()
 	if static == nil {

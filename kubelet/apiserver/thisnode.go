@@ -18,30 +18,31 @@ type NodeOptions struct {
 	// Name of the node, IPs its addresses, the primary one first.
 	Name string
 	IPs  []string
-	// Labels and Taints are those that a new node is registered with.
+	// Labels and Taints are set when the node is registered.
 	Labels map[string]string
 	Taints []v1.Taint
-	// MaxPods is how many pods the node takes. Reserved is what is kept from them.
+	// MaxPods is the limit of pods on the node. Reserved resources are not available to pods.
 	MaxPods  int
 	Reserved v1.ResourceList
-	// StatusEvery is how often the node's status is looked at.
+	// StatusEvery is the time between two checks of the node's status.
 	StatusEvery time.Duration
-	// Port is that of the kubelet's API, zero for none.
+	// Port is the port of the kubelet's API, zero for none.
 	Port int32
-	// RootDir is in the filesystem of the pods' files.
+	// RootDir is a directory on the filesystem of the pods' files.
 	RootDir string
-	// Pressure and Kept are what eviction knows of memory and disk, as in node.Options.
+	// Pressure and Kept are the eviction manager's answers for memory and disk, as in node.Options.
 	Pressure func(kind v1.NodeConditionType) (bool, error)
 	Kept     func(capacity v1.ResourceList) v1.ResourceList
-	// ShutdownErr says that the node is being shut down.
+	// ShutdownErr returns an error during a shutdown of the node.
 	ShutdownErr func() error
-	// Runtime and its State are required. PLEGErr is why the runtime's pods are not known, nil when they are.
+	// Runtime and its State are required. PLEGErr returns why the PLEG has no current pods, or nil.
 	Runtime *cri.Runtime
 	State   *cri.State
 	PLEGErr func() error
 }
 
-// reporter are the options of the node's reporter. Without clients the description serves the admission of pods alone.
+// reporter returns the options of the node's reporter. Without clients the reporter only describes the node, for
+// admission.
 func (o NodeOptions) reporter(clients *connect.Clients, recorder *events.Recorder) node.Options {
 	return node.Options{
 		Clients: clients, Name: o.Name, IPs: o.IPs, Labels: o.Labels, Taints: o.Taints,
@@ -62,11 +63,11 @@ func (o NodeOptions) reporter(clients *connect.Clients, recorder *events.Recorde
 	}
 }
 
-// Node is this node as the server had it last, with the status that it is to have. It must not be changed.
+// Node returns the node as the API server had it last, with its wanted status. It must not be changed.
 func (c *Cluster) Node() *v1.Node { return c.node.Node() }
 
-// RefreshNode asks the server for the node. When the server is away, err says so and node is as the server had it last;
-// known is false while the server has never had it. Without a cluster the node is known as it is.
+// RefreshNode gets the node from the API server. If that fails, err has the reason and current is the node as the
+// server had it last. Known is false if the server has never had it. Without a cluster known is true.
 func (c *Cluster) RefreshNode(ctx context.Context) (current *v1.Node, known bool, err error) {
 	if c.conn == nil {
 		return c.node.Node(), true, nil
@@ -75,11 +76,11 @@ func (c *Cluster) RefreshNode(ctx context.Context) (current *v1.Node, known bool
 	return current, c.registeredNode() != nil, err
 }
 
-// WakeNodeStatus has the node's status looked at now: a condition may have changed. It does not wait.
+// WakeNodeStatus starts a check of the node's status, because a condition may have changed. It does not wait.
 func (c *Cluster) WakeNodeStatus() { c.node.Wake() }
 
-// registeredNode is this node as the API server knows it, nil as long as it does not: what belongs to a deleted node
-// would be collected there as often as it was made.
+// registeredNode returns the node as the API server has it, or nil. The API server would collect objects that a deleted
+// node owns, again and again.
 func (c *Cluster) registeredNode() *v1.Node {
 	if !c.node.Exists() {
 		return nil

@@ -1,16 +1,15 @@
-// Package backoff counts how often something failed and says how long to wait before it is tried again: the pauses of
-// crashed containers and failed pulls, for which the kubelet uses flowcontrol.Backoff of k8s.io/client-go/util. That
-// does not fit here: it says whether a pause is over but not how much of it remains, by which a sync plans the next
-// one; not when a key was counted last, by which a pull is shown as in back-off; and it forgets single keys alone, not
-// all of a pod.
+// Package backoff keeps the pauses after crashes of containers and failed pulls, which double with each failure. The
+// kubelet uses flowcontrol.Backoff of k8s.io/client-go/util. That type lacks the rest of a pause, which a sync plans
+// with; the time of the last failure, which shows a pull as in back-off; and forgetting all keys of a pod.
 package backoff
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
 
-// Options say how long. The zero value is the kubelet's: 10 seconds, doubling up to 5 minutes.
+// Options are the pauses. The zero value is the kubelet's: 10 seconds, doubling up to 5 minutes.
 type Options struct {
 	// First is the pause after the first failure, Max the longest one.
 	First, Max time.Duration
@@ -32,16 +31,12 @@ type entry struct {
 
 // New makes a Backoff without failures.
 func New(opts Options) *Backoff {
-	if opts.First == 0 {
-		opts.First = 10 * time.Second
-	}
-	if opts.Max == 0 {
-		opts.Max = max(5*time.Minute, opts.First)
-	}
+	opts.First = cmp.Or(opts.First, 10*time.Second)
+	opts.Max = cmp.Or(opts.Max, max(5*time.Minute, opts.First))
 	return &Backoff{opts: opts, now: time.Now, entries: map[string]entry{}}
 }
 
-// Remaining says how long key has to wait yet since it failed at the given time; zero is not at all.
+// Remaining is the rest of key's pause after a failure at the given time; 0 if it is over.
 func (b *Backoff) Remaining(key string, failed time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +47,7 @@ func (b *Backoff) Remaining(key string, failed time.Time) time.Duration {
 	return max(0, e.pause-b.now().Sub(failed))
 }
 
-// Fail counts a failure of key at the given time: the next pause is twice as long as the one before.
+// Fail counts a failure of key at the given time. That doubles its pause.
 func (b *Backoff) Fail(key string, failed time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,12 +61,12 @@ func (b *Backoff) Fail(key string, failed time.Time) {
 	b.entries[key] = e
 }
 
-// expired is true for what ran well for twice the longest pause: its failures are forgotten.
+// expired says that a key ran without a failure for twice the longest pause, so its failures no longer count.
 func (b *Backoff) expired(e entry, failed time.Time) bool {
 	return failed.Sub(e.update) > 2*b.opts.Max
 }
 
-// Failed is when key was counted last, the zero time for never.
+// Failed is when Fail was last called for key, the zero time for never.
 func (b *Backoff) Failed(key string) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestConversions(t *testing.T) {
@@ -63,7 +65,7 @@ func podOf(uid types.UID, requests, limits string) *v1.Pod {
 		{Name: "main", Resources: v1.ResourceRequirements{Requests: amounts(requests), Limits: amounts(limits)}}}}}
 }
 
-// realManager works on the machine's own cgroups, below one of the test's own.
+// realManager uses the machine's cgroups, below a cgroup of the test.
 func realManager(t *testing.T) *Manager {
 	t.Helper()
 	root := "test-" + strings.ToLower(t.Name())
@@ -72,14 +74,12 @@ func realManager(t *testing.T) *Manager {
 		t.Skip("the machine's cgroups cannot be written")
 	}
 	t.Cleanup(func() {
-		if err := m.tree.remove(context.Background(), name{root}); err != nil {
-			t.Error(err)
-		}
+		testutil.Must(t, m.tree.remove(context.Background(), name{root}))
 	})
 	return m
 }
 
-// read returns a file of a cgroup, from whichever hierarchy has it.
+// read returns a file of a cgroup, from the hierarchy that has it.
 func read(t *testing.T, m *Manager, parent, file string) string {
 	t.Helper()
 	for _, hierarchy := range m.tree.(*files).hierarchies {
@@ -87,7 +87,7 @@ func read(t *testing.T, m *Manager, parent, file string) string {
 			return strings.TrimSpace(string(content))
 		}
 	}
-	t.Errorf("there is no %s in %s", file, parent)
+	t.Errorf("%s is missing in %s", file, parent)
 	return ""
 }
 
@@ -100,6 +100,17 @@ func wantFile(t *testing.T, m *Manager, parent, v1File, v1Value, v2File, v2Value
 	if got := read(t, m, parent, file); got != want {
 		t.Errorf("%s of %s is %q, want %q", file, parent, got, want)
 	}
+}
+
+// ensure is an Ensure of each pod that must succeed. It returns the last parent.
+func ensure(t *testing.T, m *Manager, pods ...*v1.Pod) (parent string) {
+	t.Helper()
+	for _, pod := range pods {
+		var err error
+		parent, err = m.Ensure(t.Context(), pod)
+		testutil.Must(t, err)
+	}
+	return parent
 }
 
 func TestPodsGetWhatTheyAskedFor(t *testing.T) {
@@ -134,9 +145,7 @@ func TestPodsGetWhatTheyAskedFor(t *testing.T) {
 		t.Errorf("got %v, %v", uids, err)
 	}
 	for range 2 {
-		if err := m.Remove(ctx, "b2"); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, m.Remove(ctx, "b2"))
 	}
 	wantFile(t, m, top+"/burstable", "cpu.shares", "1024", "cpu.weight", "39")
 	if uids, err := m.Pods(); err != nil || len(uids) != 3 {
@@ -144,53 +153,36 @@ func TestPodsGetWhatTheyAskedFor(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsTheWeight starts a manager on the cgroups of an earlier one: the class of burstable pods keeps the
-// weight that its pods ask for until all of them are known again.
+// TestRestartKeepsTheWeight: after a restart the burstable class keeps its weight until all its pods are known again.
 func TestRestartKeepsTheWeight(t *testing.T) {
 	first := realManager(t)
 	ctx := context.Background()
 	pods := []*v1.Pod{podOf("b1", "cpu=1", ""), podOf("b2", "cpu=2", ""), podOf("gone", "cpu=4", "")}
-	for _, pod := range pods {
-		if _, err := first.Ensure(ctx, pod); err != nil {
-			t.Fatal(err)
-		}
-	}
+	ensure(t, first, pods...)
 	top := first.top.cgroupfs()
 	m := New(ctx, Options{Driver: Cgroupfs, Root: first.top[0]})
 	wantFile(t, m, top+"/burstable", "cpu.shares", "7168", "cpu.weight", "274")
 	for _, pod := range pods[:2] {
-		if _, err := m.Ensure(ctx, pod); err != nil {
-			t.Fatal(err)
-		}
+		ensure(t, m, pod)
 		wantFile(t, m, top+"/burstable", "cpu.shares", "7168", "cpu.weight", "274")
 	}
-	if err := m.Remove(ctx, "gone"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Remove(ctx, "gone"))
 	wantFile(t, m, top+"/burstable", "cpu.shares", "3072", "cpu.weight", "118")
 }
 
-// TestWeightOfTheClassIsWrittenOnChange of what a pod asks for, and not with each look at a pod.
+// TestWeightOfTheClassIsWrittenOnChange: the weight is written when a request changes, and not with each call.
 func TestWeightOfTheClassIsWrittenOnChange(t *testing.T) {
 	m := realManager(t)
 	class := m.top.cgroupfs() + "/burstable"
-	ensure := func(request string) {
-		t.Helper()
-		if _, err := m.Ensure(t.Context(), podOf("b", request, "")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ensure("cpu=1")
-	if err := m.tree.ensure(t.Context(), m.classes()[1], limits{shares: 4096}); err != nil {
-		t.Fatal(err)
-	}
-	ensure("cpu=1")
+	ensure(t, m, podOf("b", "cpu=1", ""))
+	testutil.Must(t, m.tree.ensure(t.Context(), m.classes()[1], limits{shares: 4096}))
+	ensure(t, m, podOf("b", "cpu=1", ""))
 	wantFile(t, m, class, "cpu.shares", "4096", "cpu.weight", "157")
-	ensure("cpu=2")
+	ensure(t, m, podOf("b", "cpu=2", ""))
 	wantFile(t, m, class, "cpu.shares", "2048", "cpu.weight", "79")
 }
 
-// TestPidsLimitIsTakenBack by a process that was started without one.
+// TestPidsLimitIsTakenBack: a manager without a PID limit removes the limit of an earlier one.
 func TestPidsLimitIsTakenBack(t *testing.T) {
 	m := realManager(t)
 	pod := podOf("p", "", "")
@@ -199,10 +191,7 @@ func TestPidsLimitIsTakenBack(t *testing.T) {
 		want string
 	}{{0, "max"}, {64, "64"}, {0, "max"}} {
 		m.opts.PodPids = c.pids
-		parent, err := m.Ensure(context.Background(), pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parent := ensure(t, m, pod)
 		wantFile(t, m, parent, "pids.max", c.want, "pids.max", c.want)
 		if got := fmt.Sprint(properties(limits{pids: cmp.Or(c.pids, noLimit)})); !strings.Contains(got, "TasksMax") {
 			t.Errorf("systemd gets %s", got)
@@ -210,19 +199,14 @@ func TestPidsLimitIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestLimitsAreLifted when a pod is resized to have none.
+// TestLimitsAreLifted: a resize can remove limits.
 func TestLimitsAreLifted(t *testing.T) {
 	m := realManager(t)
 	for range 2 {
-		parent, err := m.Ensure(t.Context(), podOf("p", "cpu=1", "cpu=2 memory=64Mi"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		parent := ensure(t, m, podOf("p", "cpu=1", "cpu=2 memory=64Mi"))
 		wantFile(t, m, parent, "memory.limit_in_bytes", "67108864", "memory.max", "67108864")
 		wantFile(t, m, parent, "cpu.cfs_quota_us", "200000", "cpu.max", "200000 100000")
-		if _, err := m.Ensure(t.Context(), podOf("p", "cpu=1", "")); err != nil {
-			t.Fatal(err)
-		}
+		ensure(t, m, podOf("p", "cpu=1", ""))
 		wantFile(t, m, parent, "memory.limit_in_bytes", strconv.Itoa(Unlimited), "memory.max", "max")
 		wantFile(t, m, parent, "cpu.cfs_quota_us", "-1", "cpu.max", "max 100000")
 	}
@@ -236,30 +220,19 @@ func TestLimitsAreLifted(t *testing.T) {
 func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	m := realManager(t)
 	ctx := context.Background()
-	parent, err := m.Ensure(ctx, podOf("left", "", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parent := ensure(t, m, podOf("left", "", ""))
 	sleeper := exec.Command("sleep", "1000")
-	if err := sleeper.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, sleeper.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- sleeper.Wait() }()
 	inner := name{}.child(strings.TrimPrefix(parent, "/")).child("inner")
-	if err := m.tree.ensure(ctx, inner, limits{}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.tree.ensure(ctx, inner, limits{}))
 	dir := filepath.Join(m.tree.(*files).hierarchies[0], inner.cgroupfs())
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(dir, 0o755))
 	if err := put(dir, "cgroup.procs", strconv.Itoa(sleeper.Process.Pid)); err != nil {
 		t.Skipf("processes cannot be moved here: %v", err)
 	}
-	if err := m.Remove(ctx, "left"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Remove(ctx, "left"))
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the process ended with %v, want it killed", err)
 	}
@@ -289,28 +262,22 @@ func TestUnknownDriverLeavesCgroupsToTheRuntime(t *testing.T) {
 	}
 }
 
-// TestUnifiedFiles is the order of writes on a directory that looks like cgroup v2, on machines with another version, too.
+// TestUnifiedFiles checks the writes to a directory that looks like cgroup v2, on any machine.
 func TestUnifiedFiles(t *testing.T) {
 	root := t.TempDir()
 	for path, content := range map[string]string{
 		"cgroup.controllers": "cpu memory pids\n", "cgroup.subtree_control": "memory\n",
 		"a/cgroup.controllers": "cpu\n", "a/cgroup.subtree_control": "", "a/cpu.weight": "", "a/cpu.max": "", "a/memory.max": "",
 	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, path), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755))
+		testutil.Must(t, os.WriteFile(filepath.Join(root, path), []byte(content), 0o644))
 	}
 	f := &files{unified: true, hierarchies: []string{root}}
-	if err := f.ensure(context.Background(), name{"a"}, limits{shares: 1024, quota: 50_000, memory: 4096}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, f.ensure(context.Background(), name{"a"}, limits{shares: 1024, quota: 50_000, memory: 4096}))
 	wantFiles := func(files map[string]string) {
 		t.Helper()
 		for path, want := range files {
-			// A real file keeps what was written to it before; this one shows the last write.
+			// Unlike a cgroup file, this one has only the last write.
 			if got, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(got) != want {
 				t.Errorf("%s: %q, %v; want %q", path, got, err, want)
 			}
@@ -319,9 +286,7 @@ func TestUnifiedFiles(t *testing.T) {
 	wantFiles(map[string]string{
 		"cgroup.subtree_control": "+pids", "a/cgroup.subtree_control": "+cpu", "a/cpu.weight": "39", "a/cpu.max": "50000 100000", "a/memory.max": "4096",
 	})
-	if err := f.ensure(context.Background(), name{"a"}, limits{quota: noLimit, memory: noLimit, pids: noLimit}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, f.ensure(context.Background(), name{"a"}, limits{quota: noLimit, memory: noLimit, pids: noLimit}))
 	wantFiles(map[string]string{"a/cpu.weight": "39", "a/cpu.max": "max 100000", "a/memory.max": "max"})
 }
 
@@ -336,9 +301,7 @@ func TestHost(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"hugepages-1048576kB", "hugepages-2048kB", "else"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	if got := hugepageSizes(dir); !slices.Equal(got, []int64{2 << 20, 1 << 30}) {
 		t.Errorf("got %v", got)

@@ -7,7 +7,7 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 )
 
-// units is the part of systemd's D-Bus interface that is needed; *systemd.Conn is one.
+// units is a part of systemd's D-Bus interface. *systemd.Conn implements it.
 type units interface {
 	StartTransientUnitContext(ctx context.Context, name, mode string, properties []systemd.Property, done chan<- string) (int, error)
 	SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...systemd.Property) error
@@ -16,8 +16,8 @@ type units interface {
 	Close()
 }
 
-// connection is the one connection to systemd. It is opened when it is needed, again after it broke, and lasts until
-// close. It is safe for concurrent use.
+// connection is the connection to systemd. It is opened on first use and after a failure, and lasts until close. It is
+// safe for concurrent use.
 type connection struct {
 	// dial opens a connection that ends with the context.
 	dial func(context.Context) (units, error)
@@ -57,7 +57,7 @@ func (c *connection) close() {
 	c.drop()
 }
 
-// drop forgets the connection. The caller holds mu.
+// drop closes the connection. The caller holds mu.
 func (c *connection) drop() {
 	if c.conn != nil {
 		c.conn.Close()

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// files is the cgroup file system itself, of either version.
+// files is the tree for the driver cgroupfs, with cgroup v1 or v2.
 type files struct {
 	unified bool
-	// hierarchies are the directories at the top of each hierarchy. Version 2 has one.
+	// hierarchies are the root directories of the hierarchies. cgroup v2 has one.
 	hierarchies []string
 }
 
@@ -32,7 +32,7 @@ func newFiles(mount string) (*files, error) {
 	}
 	f := &files{}
 	for _, entry := range entries {
-		// Controllers that share a hierarchy have links to it.
+		// Controllers may share a hierarchy, by links.
 		real, err := filepath.EvalSymlinks(filepath.Join(mount, entry.Name()))
 		if err != nil {
 			return nil, err
@@ -54,10 +54,10 @@ func (f *files) ensure(_ context.Context, n name, l limits) error {
 		return f.ensureUnified(n, l)
 	}
 	for _, hierarchy := range f.hierarchies {
-		// The runtime makes the others: what has no limits here needs no cgroup before.
+		// Only hierarchies with one of these limits get the cgroup. The runtime makes the others.
 		for file, value := range v1Values(l) {
 			if !controls(hierarchy, file) {
-				continue // another controller's
+				continue
 			}
 			dir := filepath.Join(hierarchy, n.cgroupfs())
 			if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -75,7 +75,7 @@ func (f *files) ensure(_ context.Context, n name, l limits) error {
 
 func (f *files) close() {}
 
-// has is true where a cgroup of version 1 exists in each hierarchy in which ensure makes it.
+// has says whether the cgroup exists in each hierarchy where ensure makes it.
 func (f *files) has(n name) bool {
 	for _, hierarchy := range f.hierarchies {
 		if (f.unified || limited(hierarchy)) && !isDir(filepath.Join(hierarchy, n.cgroupfs())) {
@@ -85,7 +85,7 @@ func (f *files) has(n name) bool {
 	return true
 }
 
-// limited says whether a hierarchy of version 1 has any of the limits.
+// limited says whether a hierarchy of cgroup v1 has any of the limits.
 func limited(hierarchy string) bool {
 	for file := range v1Values(limits{}) {
 		if controls(hierarchy, file) {
@@ -100,14 +100,15 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// controls says whether a hierarchy of version 1 has the file's controller, by the hierarchy's name: not all files are
-// in its root.
+// controls says whether a hierarchy of cgroup v1 has the file's controller. It goes by the hierarchy's name, because
+// the root lacks some files.
 func controls(hierarchy, file string) bool {
 	controller, _, _ := strings.Cut(file, ".")
 	return slices.Contains(strings.Split(filepath.Base(hierarchy), ","), controller)
 }
 
-// v1Values are the files of version 1. All are named for each cgroup, so that it exists in their hierarchies.
+// v1Values are the limits by file of cgroup v1. They include unset limits, so that the cgroup exists in all these
+// hierarchies.
 func v1Values(l limits) map[string]int64 {
 	return map[string]int64{"cpu.shares": l.shares, "cpu.cfs_quota_us": l.quota, "memory.limit_in_bytes": l.memory, "pids.max": l.pids}
 }
@@ -128,7 +129,7 @@ func (f *files) ensureUnified(n name, l limits) error {
 		values["cpu.weight"] = strconv.FormatInt(weight(l.shares), 10)
 	}
 	for file, value := range map[string]int64{"cpu.max": l.quota, "memory.max": l.memory, "pids.max": l.pids} {
-		// Without the controller there is no file, and no limit to lift.
+		// Without the controller there is no file, and no limit to remove.
 		if _, err := os.Stat(filepath.Join(dir, file)); value > 0 || value == noLimit && err == nil {
 			values[file] = amount(value)
 		}
@@ -144,15 +145,15 @@ func (f *files) ensureUnified(n name, l limits) error {
 	return delegate(dir)
 }
 
-// v1Amount is a limit as the files of version 1 have it.
+// v1Amount formats a limit for cgroup v1.
 func v1Amount(file string, limit int64) string {
 	if file == "pids.max" {
 		return amount(limit)
 	}
-	return strconv.FormatInt(limit, 10) // -1 for none
+	return strconv.FormatInt(limit, 10) // -1 is no limit
 }
 
-// amount is a limit as the files of version 2 have it.
+// amount formats a limit for cgroup v2.
 func amount(limit int64) string {
 	if limit == noLimit {
 		return "max"
@@ -160,7 +161,7 @@ func amount(limit int64) string {
 	return strconv.FormatInt(limit, 10)
 }
 
-// delegate lets the children of a cgroup use every controller that it has itself.
+// delegate enables all of a cgroup's controllers for its children.
 func delegate(dir string) error {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -181,7 +182,7 @@ func delegate(dir string) error {
 	return nil
 }
 
-// put writes a value into a file that must exist.
+// put writes a value to an existing file.
 func put(dir, file, value string) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0)
 }
@@ -222,12 +223,12 @@ func (f *files) prune(_ context.Context, n name) error {
 }
 
 const (
-	// removeTimeout is how long processes may take to die after SIGKILL, and removePoll how often it is looked.
+	// removeTimeout bounds the wait for processes to end after SIGKILL. removePoll is the period of the check.
 	removeTimeout = 5 * time.Second
 	removePoll    = 20 * time.Millisecond
 )
 
-// removeDir removes a cgroup with everything below it, and kills what is in it.
+// removeDir removes a cgroup and everything below it, and kills its processes.
 func removeDir(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -247,12 +248,12 @@ func removeDir(ctx context.Context, dir string) error {
 	}
 }
 
-// directories are the cgroup and those below it, the outer ones first; none if it does not exist.
+// dirs are the cgroup and all cgroups below it, parents first. There are none if it does not exist.
 func dirs(top string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // its end came first
+			return nil // it was removed meanwhile
 		}
 		if err == nil && entry.IsDir() {
 			found = append(found, path)
@@ -286,7 +287,7 @@ func killAll(top string) error {
 			continue // the cgroup is gone
 		}
 		for _, text := range strings.Fields(string(content)) {
-			// 0 is a process that this namespace does not see; as an argument of kill it would be ourselves.
+			// 0 is a process of another PID namespace. kill(0) would kill our own process group.
 			if pid, err := strconv.Atoi(text); err == nil && pid > 1 {
 				if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 					return err

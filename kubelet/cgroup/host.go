@@ -16,21 +16,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// defaultMount is where cgroups are on every distribution.
+// defaultMount is the mount point of cgroups.
 const defaultMount = "/sys/fs/cgroup"
 
-// Host is what the machine has and what its cgroups can do.
+// Host is the machine's capacity, and the features of its cgroups.
 type Host struct {
-	// Unified says that the cgroups are version 2, Swap that swap can be limited.
+	// Unified says that the machine has cgroup v2. Swap says that swap can be limited.
 	Unified, Swap bool
-	// Memory is the machine's memory in bytes, CPUs the number of its processors.
+	// Memory is in bytes.
 	Memory int64
 	CPUs   int
-	// HugepageSizes are the sizes of huge pages that the kernel knows, in bytes.
+	// HugepageSizes are the kernel's huge page sizes, in bytes.
 	HugepageSizes []int64
 }
 
-// Inspect looks at this machine.
+// Inspect inspects this machine.
 func Inspect() (Host, error) {
 	memory, err := totalMemory("/proc/meminfo")
 	if err != nil {
@@ -41,7 +41,7 @@ func Inspect() (Host, error) {
 	return host, nil
 }
 
-// Capacity is what the machine has, as resources.
+// Capacity is the capacity as resources.
 func (h Host) Capacity() v1.ResourceList {
 	return v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(h.CPUs), resource.DecimalSI),
@@ -54,7 +54,8 @@ func unified(mount string) bool {
 	return unix.Statfs(mount, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// swapLimited looks where the kernel shows the limit for swap; on cgroup v2 the root cgroup has none, so ours is asked.
+// swapLimited checks for the kernel's file with the swap limit. In cgroup v2 the root cgroup has none, so it checks our
+// own cgroup.
 func swapLimited(unified bool) bool {
 	path := filepath.Join(defaultMount, "memory", "memory.memsw.limit_in_bytes")
 	if unified {
@@ -85,11 +86,11 @@ func totalMemory(path string) (int64, error) {
 	return 0, fmt.Errorf("%s has no MemTotal", path)
 }
 
-// hugepageSizes reads the names of the kernel's directories, such as hugepages-2048kB.
+// hugepageSizes parses the names of the kernel's directories, such as hugepages-2048kB.
 func hugepageSizes(path string) []int64 {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil // a kernel without huge pages
+		return nil // the kernel has no huge pages
 	}
 	var sizes []int64
 	for _, entry := range entries {

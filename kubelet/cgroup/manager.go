@@ -18,56 +18,56 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Driver is who makes cgroups for the runtime; both must agree.
+// Driver is a cgroup driver. The kubelet and the runtime must use the same one.
 type Driver string
 
-// The drivers that CRI's RuntimeConfig knows.
+// The drivers of CRI's RuntimeConfig.
 const (
-	// Cgroupfs is the kernel's files themselves.
+	// Cgroupfs writes the kernel's files.
 	Cgroupfs Driver = "cgroupfs"
-	// Systemd is the init system, which owns the tree and must be asked.
+	// Systemd makes cgroups through systemd, which owns the tree.
 	Systemd Driver = "systemd"
 )
 
 // Options configure a Manager.
 type Options struct {
-	// Driver is the runtime's. Anything but the two known ones leaves all cgroups to the runtime.
+	// Driver is the runtime's driver. Any other value leaves all cgroups to the runtime.
 	Driver Driver
-	// Root is the cgroup below which ours are, as a path. Empty means the root of all. A kubelet that shares the
-	// machine with another one needs its own: each removes the cgroups of pods that it does not know.
+	// Root is the parent of the pods' cgroups, as a path. Empty means the root cgroup. Two kubelets on one machine need
+	// different roots: each removes the cgroups of pods that it does not know.
 	Root string
-	// Allocatable is what all pods together may have: memory is a limit, processors are a weight. What it lacks is not
-	// limited (NodeAllocatableRoot and getNodeAllocatableInternalAbsolute of pkg/kubelet/cm).
+	// Allocatable is for all pods together: memory is a limit, CPUs are a weight. Missing amounts are not limited
+	// (NodeAllocatableRoot and getNodeAllocatableInternalAbsolute of pkg/kubelet/cm).
 	Allocatable v1.ResourceList
-	// PodPids is how many processes and threads a pod may have; 0 for no limit.
+	// PodPids is the limit of processes and threads of a pod; 0 means no limit.
 	PodPids int64
 }
 
-// limits of one cgroup. Zero values set nothing.
+// limits are the limits of one cgroup. Zero values set nothing.
 type limits struct {
-	// shares and quota are as Shares and Quota make them, memory is in bytes, pids is a number of tasks. All but shares
-	// may be noLimit.
+	// shares and quota are from Shares and Quota. memory is in bytes, pids a number of tasks. All but shares may be
+	// noLimit.
 	shares, quota, memory, pids int64
 }
 
-// noLimit takes away the limit that there was, before a resize or of an earlier process.
+// noLimit removes a limit, set before a resize or by an earlier process.
 const noLimit = -1
 
-// tree makes and removes cgroups, for one driver.
+// tree makes and removes cgroups with one driver.
 type tree interface {
-	// ensure makes the cgroup and its ancestors and sets its limits. It may be repeated.
+	// ensure makes the cgroup and its ancestors, and sets its limits. It may be repeated.
 	ensure(ctx context.Context, n name, l limits) error
 	// has says whether the cgroup exists.
 	has(n name) bool
-	// remove kills what is in the cgroup and removes it. One that does not exist is no error.
+	// remove kills the cgroup's processes and removes it. A missing cgroup is not an error.
 	remove(ctx context.Context, n name) error
-	// children are the elements right below the cgroup, whether it exists or not.
+	// children are the elements directly below the cgroup. A missing cgroup has none.
 	children(n name) ([]string, error)
-	// prune removes the cgroup if nothing is in it.
+	// prune removes the cgroup if it is empty.
 	prune(ctx context.Context, n name) error
-	// spell is the name in the driver's way.
+	// spell is the name in the driver's format.
 	spell(n name) string
-	// close ends what the tree holds open.
+	// close closes open connections.
 	close()
 }
 
@@ -75,19 +75,19 @@ type tree interface {
 type Manager struct {
 	opts Options
 	top  name
-	tree tree // nil when cgroups are the runtime's business
+	tree tree // nil if cgroups are left to the runtime
 
 	mu sync.Mutex
-	// requests are the thousandths of processors that the burstable pods ask for.
+	// requests are the CPU requests of burstable pods, in millicores.
 	requests map[types.UID]int64
 
 	writtenMu sync.Mutex
-	// written are the limits that this process wrote last, by the cgroup's name.
+	// written are the limits that this process last wrote, by the cgroup's name.
 	written map[string]limits
 }
 
-// New makes the trees of the classes. If that fails, the machine's cgroups cannot be written: it is logged, and
-// the manager does nothing, so that pods run all the same.
+// New makes the cgroups of the QoS classes. If it cannot write cgroups, it logs that and returns a manager that does
+// nothing, so that pods run all the same.
 func New(ctx context.Context, opts Options) *Manager {
 	m := &Manager{opts: opts, top: name(strings.FieldsFunc(path.Join(opts.Root, "kubepods"), func(r rune) bool { return r == '/' })), requests: map[types.UID]int64{}, written: map[string]limits{}}
 	tree, err := newTree(ctx, opts.Driver)
@@ -98,7 +98,8 @@ func New(ctx context.Context, opts Options) *Manager {
 	if err != nil {
 		m.Close()
 		m.tree = nil
-		log.G(ctx).WithError(err).WithField("driver", opts.Driver).Info("pods have no cgroups of their own: cgroups are left to the runtime")
+		log.G(ctx).WithError(err).WithField("driver", opts.Driver).
+			Info("pods have no cgroups; cgroups are left to the runtime")
 	}
 	return m
 }
@@ -114,8 +115,8 @@ func newTree(ctx context.Context, driver Driver) (tree, error) {
 	}
 }
 
-// Ensure makes the pod's cgroup and returns its name for LinuxPodSandboxConfig.CgroupParent; empty leaves it to the
-// runtime.
+// Ensure makes the pod's cgroup, and returns its name for LinuxPodSandboxConfig.CgroupParent. An empty name leaves the
+// cgroup to the runtime.
 func (m *Manager) Ensure(ctx context.Context, pod *v1.Pod) (parent string, err error) {
 	if m.tree == nil {
 		return "", nil
@@ -141,7 +142,7 @@ func (m *Manager) Ensure(ctx context.Context, pod *v1.Pod) (parent string, err e
 	return m.Parent(pod), nil
 }
 
-// ensure has the tree make a cgroup, unless it exists with these limits: each sync of a pod comes by here.
+// ensure makes a cgroup unless it exists with these limits. Each sync of a pod calls it.
 func (m *Manager) ensure(ctx context.Context, n name, l limits) error {
 	key := n.cgroupfs()
 	m.writtenMu.Lock()
@@ -159,7 +160,6 @@ func (m *Manager) ensure(ctx context.Context, n name, l limits) error {
 	return nil
 }
 
-// remove removes a cgroup.
 func (m *Manager) remove(ctx context.Context, n name) error {
 	m.writtenMu.Lock()
 	delete(m.written, n.cgroupfs())
@@ -167,14 +167,14 @@ func (m *Manager) remove(ctx context.Context, n name) error {
 	return m.tree.remove(ctx, n)
 }
 
-// Close ends the connection to systemd, if there is one. It is called when no pod is worked on any more.
+// Close closes the connection to systemd, if there is one. No other call may follow it.
 func (m *Manager) Close() {
 	if m.tree != nil {
 		m.tree.close()
 	}
 }
 
-// Parent is what Ensure returns, without making anything.
+// Parent is the name that Ensure returns. It makes nothing.
 func (m *Manager) Parent(pod *v1.Pod) string {
 	if m.tree == nil {
 		return ""
@@ -182,8 +182,7 @@ func (m *Manager) Parent(pod *v1.Pod) string {
 	return m.tree.spell(m.podName(pod))
 }
 
-// ensureRequest counts what a burstable pod asks for in the weight of its class. It costs nothing when that is as
-// before.
+// ensureRequest adds a burstable pod's CPU request to the weight of its class, if it has changed.
 func (m *Manager) ensureRequest(ctx context.Context, uid types.UID, milli int64) error {
 	m.mu.Lock()
 	before, known := m.requests[uid]
@@ -195,14 +194,14 @@ func (m *Manager) ensureRequest(ctx context.Context, uid types.UID, milli int64)
 	err := m.ensureClasses(ctx)
 	if err != nil {
 		m.mu.Lock()
-		delete(m.requests, uid) // so that the next try writes it
+		delete(m.requests, uid) // so that the next call writes it
 		m.mu.Unlock()
 	}
 	return err
 }
 
-// ensureClasses makes the trees of the classes and brings their weights up to date. While burstable pods of an earlier
-// process have cgroups and have not been asked for yet, their class keeps the weight that it has: it would starve them.
+// ensureClasses makes the cgroups of the QoS classes and updates their weights. The weight of the burstable class stays
+// until Ensure was called for all burstable pods of an earlier process, which a lower weight would starve.
 func (m *Manager) ensureClasses(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,7 +226,6 @@ func (m *Manager) ensureClasses(ctx context.Context) error {
 	return nil
 }
 
-// all are the limits of all pods together.
 func (m *Manager) all() limits {
 	l := limits{memory: m.opts.Allocatable.Memory().Value()}
 	if cpu := m.opts.Allocatable.Cpu(); !cpu.IsZero() {
@@ -236,7 +234,7 @@ func (m *Manager) all() limits {
 	return l
 }
 
-// Remove removes the pod's cgroup, and kills what should still be in it. A pod without one is no error.
+// Remove removes the pod's cgroup and kills its processes. A missing cgroup is not an error.
 func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 	if m.tree == nil {
 		return nil
@@ -262,7 +260,7 @@ func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 	return errors.Join(errs...)
 }
 
-// RemoveAll removes the cgroups of all pods, and Options.Root if nothing else is in it. The manager is of no use after
+// RemoveAll removes the cgroups of all pods, and Options.Root if it is empty then. The manager must not be used after
 // it.
 func (m *Manager) RemoveAll(ctx context.Context) error {
 	if m.tree == nil {
@@ -274,8 +272,8 @@ func (m *Manager) RemoveAll(ctx context.Context) error {
 	return m.tree.prune(ctx, m.top[:len(m.top)-1])
 }
 
-// element refuses UIDs that would lead to other cgroups, or whose names would be those of another UID at systemd, which
-// has underscores for dashes.
+// element refuses UIDs that lead to other cgroups, and UIDs with underscores: systemd's names have underscores instead
+// of dashes, so two UIDs could have one name.
 func element(uid types.UID) error {
 	if text := string(uid); text == "" || strings.ContainsAny(text, "/_\x00") {
 		return fmt.Errorf("metadata.uid: %q cannot be part of a cgroup's name: %w", uid, errdefs.ErrInvalidArgument)
@@ -299,7 +297,7 @@ func (m *Manager) Pods() ([]types.UID, error) {
 	return uids, nil
 }
 
-// podsOf lists the pods that have a cgroup in a class.
+// podsOf lists the pods that have a cgroup in a QoS class.
 func (m *Manager) podsOf(class name) ([]types.UID, error) {
 	children, err := m.tree.children(class)
 	if err != nil {
@@ -314,7 +312,7 @@ func (m *Manager) podsOf(class name) ([]types.UID, error) {
 	return uids, nil
 }
 
-// unknown says that nobody has asked for a burstable pod's cgroup yet. The caller holds mu.
+// unknown says that Ensure was not called for a burstable pod yet. The caller holds mu.
 func (m *Manager) unknown(uid types.UID) bool {
 	_, ok := m.requests[uid]
 	return !ok

@@ -10,16 +10,16 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// name is a cgroup by its elements from the root; no driver's spelling.
+// name is a cgroup's name by its elements from the root, in no driver's format.
 type name []string
 
 func (n name) child(element string) name { return append(append(name{}, n...), element) }
 
-// cgroupfs spells the name as a path.
+// cgroupfs is the name in the format of the driver cgroupfs, a path.
 func (n name) cgroupfs() string { return "/" + path.Join(n...) }
 
-// slice is the last element's unit at systemd. Dashes separate the elements there, so those inside them become
-// underscores, as the kubelet has it.
+// slice is the systemd unit of the name. Dashes separate the elements, so dashes in elements become underscores, as in
+// the kubelet.
 func (n name) slice() string {
 	var parts []string
 	for _, element := range n {
@@ -28,7 +28,7 @@ func (n name) slice() string {
 	return strings.Join(parts, "-") + ".slice"
 }
 
-// systemd spells the name as a path of slices, each of which names its ancestors.
+// systemd is the name in the format of the driver systemd, a path of slices. Each slice's name has all its ancestors.
 func (n name) systemd() string {
 	full := "/"
 	for i := range n {
@@ -37,12 +37,12 @@ func (n name) systemd() string {
 	return full
 }
 
-// podPrefix begins the last element of a pod's name.
+// podPrefix is the prefix of the last element of a pod's cgroup.
 const podPrefix = "pod"
 
 func podElement(uid types.UID) string { return podPrefix + string(uid) }
 
-// classElement is the part of a class in the name of its tree; the guaranteed pods are at the top.
+// classElement is the element of a QoS class. Guaranteed pods have none.
 func classElement(class v1.PodQOSClass) string {
 	if class == v1.PodQOSGuaranteed {
 		return ""

@@ -13,9 +13,9 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// sliceTree asks systemd for slices. The tree belongs to it: what was written there by hand would be undone.
+// sliceTree is the tree for the driver systemd. systemd owns the cgroups, and would undo direct writes.
 type sliceTree struct {
-	// files is the same tree to look at.
+	// files reads the same tree.
 	files   *files
 	systemd *connection
 }
@@ -65,7 +65,7 @@ func (s *sliceTree) ensure(ctx context.Context, n name, l limits) error {
 	return finished(ctx, n.slice(), done)
 }
 
-// exists says that an error means that the unit is there already.
+// exists says that the error means an existing unit.
 func exists(err error) bool {
 	var answer dbus.Error
 	return errors.As(err, &answer) && answer.Name == "org.freedesktop.systemd1.UnitExists"
@@ -103,8 +103,8 @@ func properties(l limits) []systemd.Property {
 	return out
 }
 
-// quotaPerSecond is a quota over Period as systemd has it: over a second, in whole hundredths of a processor, rounded
-// up so that no limit becomes less.
+// quotaPerSecond converts a quota per Period to systemd's quota per second, in whole hundredths of a CPU. It rounds up,
+// so that no limit becomes lower.
 func quotaPerSecond(quota int64) uint64 {
 	const second, step = 1_000_000, 10_000
 	perSecond := uint64(quota) * (second / Period)
@@ -115,7 +115,7 @@ func property(name string, value any) systemd.Property {
 	return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
 }
 
-// remove stops the slice, which kills what is in it.
+// remove stops the slice, which kills its processes.
 func (s *sliceTree) remove(ctx context.Context, n name) error {
 	found, err := dirs(s.dir(n))
 	if err != nil || len(found) == 0 {
@@ -133,7 +133,7 @@ func (s *sliceTree) remove(ctx context.Context, n name) error {
 }
 
 func (s *sliceTree) prune(ctx context.Context, n name) error {
-	if found, err := dirs(s.dir(n)); err != nil || len(found) != 1 { // itself alone
+	if found, err := dirs(s.dir(n)); err != nil || len(found) != 1 {
 		return err
 	}
 	return s.remove(ctx, n)

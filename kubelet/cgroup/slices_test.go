@@ -11,14 +11,15 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
-	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// fakeUnits is systemd with slices as directories, which it really has, and their properties.
+// fakeUnits is a fake systemd. Slices are directories with properties.
 type fakeUnits struct {
 	root  string
 	units map[string]map[string]string
-	// open counts the open connections, dials all that were made, calls the requests.
+	// open counts open connections, dials all connections, and calls the requests.
 	open, dials, calls int
 	lost               bool
 	result             string // of each job
@@ -108,9 +109,7 @@ func TestSlices(t *testing.T) {
 	if _, err := m.Ensure(ctx, podOf("12-34", "cpu=1", "")); err != nil || unit["MemoryMax"] != infinity {
 		t.Errorf("without a limit: %v, properties %v", err, unit)
 	}
-	if _, err := m.Ensure(ctx, podOf("5", "cpu=1", "")); err != nil {
-		t.Fatal(err)
-	}
+	ensure(t, m, podOf("5", "cpu=1", ""))
 	if got := fake.units["me-kubepods-burstable.slice"]["CPUWeight"]; got != "79" {
 		t.Errorf("the burstable pods have the weight %s, want 79 for two processors", got)
 	}
@@ -119,51 +118,37 @@ func TestSlices(t *testing.T) {
 		t.Errorf("pods %v, %v", uids, err)
 	}
 	for range 2 {
-		if err := m.Remove(ctx, pod.UID); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, m.Remove(ctx, pod.UID))
 	}
 	if fake.units["me-kubepods-burstable-pod12_34.slice"] != nil {
 		t.Error("the slice is still there")
 	}
 }
 
-// TestOneConnection asks systemd for what changed alone, and over one connection that is replaced when it breaks.
+// TestOneConnection: only changes are sent to systemd, over one connection that is replaced when it breaks.
 func TestOneConnection(t *testing.T) {
 	m, fake := sliceManager(t)
-	ctx := t.Context()
-	ensure := func(pods ...*v1.Pod) {
-		t.Helper()
-		for _, pod := range pods {
-			if _, err := m.Ensure(ctx, pod); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	a, b := podOf("a", "cpu=1", ""), podOf("b", "", "cpu=1 memory=1Gi")
-	ensure(a, b)
+	ensure(t, m, a, b)
 	calls := fake.calls
-	ensure(a, b, a, b)
+	ensure(t, m, a, b, a, b)
 	if fake.dials != 1 || fake.calls != calls {
 		t.Errorf("%d connections, and %d calls for cgroups that are as they should be", fake.dials, fake.calls-calls)
 	}
 	fake.lost = true
-	ensure(podOf("b", "", "cpu=1 memory=2Gi"))
+	ensure(t, m, podOf("b", "", "cpu=1 memory=2Gi"))
 	if fake.dials != 2 || fake.open != 1 || fake.calls != calls+2 {
 		t.Errorf("after the connection broke and a limit changed: %d connections, %d open, %d calls", fake.dials, fake.open, fake.calls-calls)
 	}
-	if err := os.RemoveAll(fake.dir("me-kubepods-podb.slice")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.RemoveAll(fake.dir("me-kubepods-podb.slice")))
 	delete(fake.units, "me-kubepods-podb.slice")
-	ensure(podOf("b", "", "cpu=1 memory=2Gi"))
+	ensure(t, m, podOf("b", "", "cpu=1 memory=2Gi"))
 	if unit := fake.units["me-kubepods-podb.slice"]; unit["MemoryMax"] != "2147483648" {
 		t.Errorf("a cgroup that was removed is made as %v", unit)
 	}
 }
 
-// TestDialEnds does not wait for a systemd that does not answer, and keeps a connection longer than the call that
-// opened it.
+// TestDialEnds: the dial ends with its context, and the connection outlives the call that opened it.
 func TestDialEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	fake := &fakeUnits{}

@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +14,14 @@ import (
 	cri "k8s.io/cri-client/pkg"
 )
 
-// attemptTimeout bounds one attempt to reach the runtime.
+// attemptTimeout bounds one attempt to connect to the runtime.
 const attemptTimeout = 10 * time.Second
 
-// retryBackoff is the pause between two attempts to reach the runtime, or to find it ready.
-var retryBackoff = wait.Backoff{
-	Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
+// RetryBackoff is the pause before the runtime is tried again: 100 milliseconds, doubling up to 5 seconds.
+func RetryBackoff() wait.Backoff {
+	return wait.Backoff{
+		Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
+	}
 }
 
 // Options say where the runtime is. Endpoint and Owner are required.
@@ -27,20 +30,18 @@ type Options struct {
 	Endpoint string
 	// ImageEndpoint is the address of the image service. Empty means Endpoint.
 	ImageEndpoint string
-	// Timeout bounds each call; RunPodSandbox gets twice as long. Zero means two minutes, as the kubelet's
-	// --runtime-request-timeout.
+	// Timeout bounds each call; RunPodSandbox gets twice as long. Zero means two minutes, the kubelet's default.
 	Timeout time.Duration
-	// Owner is the value of model.LabelOwner: pods of others are left out.
+	// Owner is the value of model.LabelOwner. Pods with another owner are ignored.
 	Owner string
 }
 
-// Runtime is a connection to a runtime. It is safe for concurrent use, and calls work again by themselves when the
-// runtime comes back.
+// Runtime is a connection to a runtime. It is safe for concurrent use, and reconnects after a restart of the runtime.
 type Runtime struct {
 	internalapi.RuntimeService
 	// Images is the runtime's image service.
 	Images internalapi.ImageManagerService
-	// Name is what the runtime calls itself: the scheme of container ids in a pod's status.
+	// Name is the runtime's name, which is the scheme of container ids in a pod's status.
 	Name string
 	// Version is the runtime's own version.
 	Version string
@@ -48,17 +49,13 @@ type Runtime struct {
 	owner string
 }
 
-// Connect waits until the runtime answers, as long as ctx lasts.
+// Connect waits until the runtime answers, or until ctx ends.
 func Connect(ctx context.Context, opts Options) (*Runtime, error) {
-	if opts.Timeout == 0 {
-		opts.Timeout = 2 * time.Minute
-	}
-	if opts.ImageEndpoint == "" {
-		opts.ImageEndpoint = opts.Endpoint
-	}
+	opts.Timeout = cmp.Or(opts.Timeout, 2*time.Minute)
+	opts.ImageEndpoint = cmp.Or(opts.ImageEndpoint, opts.Endpoint)
 	var r *Runtime
 	var failed error
-	err := retryBackoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	err := RetryBackoff().DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		if r, failed = connect(ctx, opts); failed != nil {
 			log.G(ctx).WithError(failed).WithField("endpoint", opts.Endpoint).Info("waiting for the container runtime")
 		}
@@ -71,7 +68,7 @@ func Connect(ctx context.Context, opts Options) (*Runtime, error) {
 }
 
 func connect(ctx context.Context, opts Options) (_ *Runtime, err error) {
-	// The client keeps its own time limit per call and checks the connection once, bounded by attemptTimeout.
+	// The client checks the connection once, bounded by attempt, and bounds each later call by opts.Timeout.
 	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	runtime, err := cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(opts.Endpoint).
@@ -99,12 +96,12 @@ func connect(ctx context.Context, opts Options) (_ *Runtime, err error) {
 	}, nil
 }
 
-// New wraps services that are connected already, for tests and for callers with a connection of their own.
+// New wraps connected services, for tests and for callers with their own connection.
 func New(runtime internalapi.RuntimeService, images internalapi.ImageManagerService, owner string) *Runtime {
 	return &Runtime{RuntimeService: runtime, Images: images, Name: "test", Version: "0", owner: owner}
 }
 
-// Close hangs up.
+// Close closes both connections.
 func (r *Runtime) Close(ctx context.Context) error {
 	return errors.Join(r.RuntimeService.Close(ctx), r.Images.Close(ctx))
 }

@@ -36,12 +36,12 @@ func containerStatus(ctx context.Context, sandboxID string, s *runtimeapi.Contai
 	}
 	if text := out.Annotations[model.AnnotationResources]; text != "" {
 		var resources v1.ResourceRequirements
-		if json.Unmarshal([]byte(text), &resources) == nil { // else nobody knows, as of a container without it
+		if json.Unmarshal([]byte(text), &resources) == nil {
 			out.Resources = &resources
 		}
 	}
 	if linux := s.GetResources().GetLinux(); linux != nil {
-		out.Applied = &model.AppliedLimits{
+		out.Actual = &model.ActualLimits{
 			CPUShares: linux.GetCpuShares(), CPUQuota: linux.GetCpuQuota(), CPUPeriod: linux.GetCpuPeriod(), Memory: linux.GetMemoryLimitInBytes(),
 		}
 	}
@@ -53,7 +53,7 @@ func containerStatus(ctx context.Context, sandboxID string, s *runtimeapi.Contai
 	return out
 }
 
-// imageName is the image as the pod named it: the CRI image field may hold an id.
+// imageName is the image's name in the pod: the CRI image field may be an id.
 func imageName(s *runtimeapi.ContainerStatus) string {
 	if name := s.GetImage().GetUserSpecifiedImage(); name != "" {
 		return name
@@ -74,7 +74,7 @@ func containerState(state runtimeapi.ContainerState) model.ContainerState {
 	}
 }
 
-// at is a CRI timestamp, nanoseconds since 1970, as a time; 0 means never.
+// at converts a CRI timestamp, in nanoseconds since 1970. 0 is the zero time.
 func at(nanoseconds int64) time.Time {
 	if nanoseconds == 0 {
 		return time.Time{}

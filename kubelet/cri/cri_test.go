@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -22,9 +23,7 @@ func TestTerminationMessage(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	log := write("log", "2026-01-01T00:00:00Z stdout F one\nhalf a line\n2026-01-01T00:00:00Z stderr F two words\n")
@@ -58,18 +57,16 @@ func TestTerminationMessage(t *testing.T) {
 	}
 }
 
-// TestTerminationMessageIsNotAPipe: nobody waits for one who writes into it.
+// TestTerminationMessageIsNotAPipe: reading a pipe does not block.
 func TestTerminationMessageIsNotAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(pipe, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Mkfifo(pipe, 0o666))
 	if got := tail(pipe, maxMessage); got != "" {
 		t.Errorf("read %q", got)
 	}
 }
 
-// The end of a log is what the container wrote: a line that it did not end has no newline, and the whole is bounded.
+// TestLogEnd: an unfinished line has no newline, and the length is bounded.
 func TestLogEnd(t *testing.T) {
 	const stamp = "2026-01-01T00:00:00Z stdout "
 	path, long := filepath.Join(t.TempDir(), "log"), strings.Repeat("x", maxLogBytes/2)
@@ -82,19 +79,17 @@ func TestLogEnd(t *testing.T) {
 		{"many lines", strings.Repeat(stamp+"F x\n", maxLogLines+1), strings.Repeat("x\n", maxLogLines)},
 		{"long lines", strings.Repeat(stamp+"F "+long+"\n", 3), long[:maxLogBytes/2-2] + "\n" + long + "\n"},
 	} {
-		if err := os.WriteFile(path, []byte(test.log), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path, []byte(test.log), 0o644))
 		if got := logEnd(t.Context(), path); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
 	if got := logEnd(t.Context(), filepath.Join(t.TempDir(), "none")); got != "" {
-		t.Errorf("of a log that is not there: %q", got)
+		t.Errorf("without a log: %q", got)
 	}
 }
 
-// vanishing loses a container between the list and the question.
+// vanishing lists a container whose status it does not find.
 type vanishing struct {
 	*apitest.FakeRuntimeService
 }
@@ -106,32 +101,39 @@ func (v vanishing) ContainerStatus(ctx context.Context, id string, verbose bool)
 	return v.FakeRuntimeService.ContainerStatus(ctx, id, verbose)
 }
 
+// add creates a sandbox of a pod, with containers. It returns their ids.
+func add(
+	t *testing.T, r *Runtime, uid, owner string, attempt uint32, containers ...string,
+) (sandbox string, ids []string) {
+	t.Helper()
+	labels := map[string]string{
+		model.LabelOwner: owner, model.LabelPodUID: uid, model.LabelPodName: "pod", model.LabelPodNamespace: "ns",
+	}
+	sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "ns", Uid: uid, Attempt: attempt},
+		Labels:   labels,
+	}, "")
+	testutil.Must(t, err)
+	for _, name := range containers {
+		time.Sleep(time.Millisecond) // the order is by time
+		id, err := r.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt}, Labels: labels,
+			Image: &runtimeapi.ImageSpec{Image: "i", UserSpecifiedImage: "name"},
+		}, nil)
+		testutil.Must(t, err)
+		ids = append(ids, id)
+	}
+	return sandbox, ids
+}
+
 func TestPodStatus(t *testing.T) {
 	fake := vanishing{apitest.NewFakeRuntimeService()}
 	r := New(fake, nil, "us")
-	add := func(uid, owner string, attempt uint32, containers ...string) {
-		t.Helper()
-		labels := map[string]string{model.LabelOwner: owner, model.LabelPodUID: uid, model.LabelPodName: "pod", model.LabelPodNamespace: "ns"}
-		sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
-			Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "ns", Uid: uid, Attempt: attempt}, Labels: labels,
-		}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range containers {
-			time.Sleep(time.Millisecond) // the order is by time
-			if _, err := r.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
-				Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt}, Image: &runtimeapi.ImageSpec{Image: "i", UserSpecifiedImage: "name"}, Labels: labels,
-			}, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	add("a", "us", 0, "one", "vanished")
+	add(t, r, "a", "us", 0, "one", "vanished")
 	time.Sleep(time.Millisecond)
-	add("a", "us", 1, "one")
-	add("b", "us", 0)
-	add("c", "them", 0, "theirs")
+	add(t, r, "a", "us", 1, "one")
+	add(t, r, "b", "us", 0)
+	add(t, r, "c", "them", 0, "theirs")
 
 	pods, err := r.Pods(t.Context())
 	if err != nil || len(pods) != 2 || len(pods["a"].Containers) != 3 || !pods["b"].Running() {
@@ -143,7 +145,7 @@ func TestPodStatus(t *testing.T) {
 		t.Errorf("%+v, %v", seen, err)
 	}
 	if none, err := r.PodStatus(t.Context(), "c"); err != nil || len(none.Sandboxes)+len(none.Containers) != 0 {
-		t.Errorf("somebody else's: %+v, %v", none, err)
+		t.Errorf("another owner's pod: %+v, %v", none, err)
 	}
 	fake.InjectError("ListContainers", status.Error(codes.Unavailable, "away"))
 	if _, err := r.PodStatus(t.Context(), "a"); status.Code(err) != codes.Unavailable {
@@ -151,26 +153,13 @@ func TestPodStatus(t *testing.T) {
 	}
 }
 
-// TestNewestIsTheLastAttempt, also where the machine's clock was set back before that was made.
+// TestNewestIsTheLastAttempt, even if the machine's clock was set back before it was created.
 func TestNewestIsTheLastAttempt(t *testing.T) {
 	fake := apitest.NewFakeRuntimeService()
 	r := New(fake, nil, "us")
-	labels := map[string]string{model.LabelOwner: "us", model.LabelPodUID: "a"}
 	for attempt, created := range []time.Time{time.Now(), time.Now().Add(-time.Hour)} {
-		number := uint32(attempt)
-		sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
-			Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "ns", Uid: "a", Attempt: number}, Labels: labels,
-		}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		container, err := r.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "one", Attempt: number}, Image: &runtimeapi.ImageSpec{Image: "i"}, Labels: labels,
-		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fake.Sandboxes[sandbox].CreatedAt, fake.Containers[container].CreatedAt = created.UnixNano(), created.UnixNano()
+		sandbox, ids := add(t, r, "a", "us", uint32(attempt), "one")
+		fake.Sandboxes[sandbox].CreatedAt, fake.Containers[ids[0]].CreatedAt = created.UnixNano(), created.UnixNano()
 	}
 	seen, err := r.PodStatus(t.Context(), "a")
 	if err != nil || seen.Sandboxes[0].Attempt != 1 || seen.Container("one").Attempt != 1 {

@@ -7,49 +7,47 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RecursiveReadOnlyMounts says whether the runtime's default handler can make mounts read-only with all below them. One
-// that does not say cannot.
+// RecursiveReadOnlyMounts says whether the runtime's default handler reports recursive read-only mounts.
 func (r *Runtime) RecursiveReadOnlyMounts(ctx context.Context) bool {
-	status, err := r.Status(ctx, false)
+	features, err := r.features(ctx, "")
 	if err != nil {
-		log.G(ctx).WithError(err).Info("container runtime does not report its features: nothing that it may lack is asked of it")
-		return false
+		log.G(ctx).WithError(err).Info("container runtime does not report its features: optional features are not used")
 	}
-	for _, handler := range status.GetRuntimeHandlers() {
-		if handler.GetName() == "" {
-			return handler.GetFeatures().GetRecursiveReadOnlyMounts()
-		}
-	}
-	return false
+	return features.GetRecursiveReadOnlyMounts()
 }
 
-// UserNamespaces says whether a runtime handler, empty for the default one, can give pods user namespaces of their own,
-// as the runtime announces it. One that does not say cannot.
+// UserNamespaces says whether a runtime handler reports user namespaces for pods. An empty name is the default handler.
 func (r *Runtime) UserNamespaces(ctx context.Context, handler string) (bool, error) {
+	features, err := r.features(ctx, handler)
+	return features.GetUserNamespaces(), err
+}
+
+// features are the features of a handler, nil if the runtime reports none.
+func (r *Runtime) features(ctx context.Context, handler string) (*runtimeapi.RuntimeHandlerFeatures, error) {
 	status, err := r.Status(ctx, false)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for _, known := range status.GetRuntimeHandlers() {
 		if known.GetName() == handler {
-			return known.GetFeatures().GetUserNamespaces(), nil
+			return known.GetFeatures(), nil
 		}
 	}
-	return false, nil
+	return nil, nil
 }
 
-// ImageDirectory is the directory where the runtime keeps images; empty if it does not say.
+// ImageDirectory is the directory where the runtime keeps images, empty if it reports none.
 func (r *Runtime) ImageDirectory(ctx context.Context) string {
 	info, err := r.ImageFsInfo(ctx)
 	if err != nil || len(info.GetImageFilesystems()) == 0 {
-		log.G(ctx).WithError(err).Info("container runtime does not report where its images are: their disk is taken for the pods'")
+		log.G(ctx).WithError(err).Info("container runtime does not report where its images are: the pods' disk counts")
 		return ""
 	}
 	return info.GetImageFilesystems()[0].GetFsId().GetMountpoint()
 }
 
-// CgroupDriver is who makes the runtime's cgroups, systemd or cgroupfs; empty if it does not say (RuntimeConfig is
-// younger than containerd 1.6).
+// CgroupDriver is the runtime's cgroup driver, systemd or cgroupfs. It is empty if the runtime does not report it:
+// containerd 1.6 has no RuntimeConfig.
 func (r *Runtime) CgroupDriver(ctx context.Context) string {
 	answer, err := r.RuntimeConfig(ctx)
 	if err != nil || answer.GetLinux() == nil {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxMessage bounds a termination message, and maxLogBytes and maxLogLines what is taken from the log instead; the
-	// kubelet's limits.
+	// maxMessage bounds a termination message in bytes. maxLogBytes and maxLogLines bound a message from the log. They
+	// are the kubelet's limits.
 	maxMessage  = 4096
 	maxLogBytes = 2048
 	maxLogLines = 80
 )
 
-// terminationMessage is what the container left at its termination message path; with the policy
-// FallbackToLogsOnError it is the end of the log of one that failed and left nothing.
+// terminationMessage is the content of the container's termination message file. With the policy FallbackToLogsOnError,
+// a failed container without such a message has the end of its log instead.
 func terminationMessage(ctx context.Context, s *runtimeapi.ContainerStatus) string {
 	if path := s.GetAnnotations()[model.AnnotationTerminationMessagePath]; path != "" {
 		for _, mount := range s.GetMounts() {
@@ -39,8 +39,8 @@ func terminationMessage(ctx context.Context, s *runtimeapi.ContainerStatus) stri
 	return logEnd(ctx, s.GetLogPath())
 }
 
-// tail reads at most limit bytes from the end of a regular file; what cannot be read is empty. A pod may have put a pipe
-// there, whose opening would wait for a writer for ever.
+// tail reads at most limit bytes from the end of a regular file. Errors count as no content. A pod may have put a pipe
+// there, so opening must not block.
 func tail(path string, limit int64) string {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -52,18 +52,18 @@ func tail(path string, limit int64) string {
 		return ""
 	}
 	buffer := make([]byte, min(limit, info.Size()))
-	n, _ := file.ReadAt(buffer, max(0, info.Size()-limit)) // what was read up to an error is still the end of the file
+	n, _ := file.ReadAt(buffer, max(0, info.Size()-limit)) // an error leaves the bytes that were read
 	return string(buffer[:n])
 }
 
-// logEnd is the end of what a container wrote to its log, of both streams; what cannot be read is left out.
+// logEnd is the end of a container's log, both streams. Read errors are ignored.
 func logEnd(ctx context.Context, path string) string {
 	var end lastBytes
 	_ = podlogs.Read(ctx, podlogs.Options{Path: path, Tail: maxLogLines, Limit: -1, Stdout: &end, Stderr: &end})
 	return string(end)
 }
 
-// lastBytes keeps the last maxLogBytes that are written to it.
+// lastBytes keeps the last maxLogBytes written to it.
 type lastBytes []byte
 
 func (l *lastBytes) Write(p []byte) (int, error) {

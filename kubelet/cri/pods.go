@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Pod is one pod in a list: states alone, without details.
+// Pod is one pod in a list, with states only.
 type Pod struct {
 	UID             types.UID
 	Name, Namespace string
@@ -40,7 +40,7 @@ func (p *Pod) Running() bool {
 	return false
 }
 
-// Pods lists all pods of our owner, by UID, in two calls.
+// Pods lists all pods of the owner by UID, in two calls.
 func (r *Runtime) Pods(ctx context.Context) (map[types.UID]*Pod, error) {
 	sandboxes, containers, err := r.list(ctx, "")
 	if err != nil {
@@ -68,8 +68,8 @@ func (r *Runtime) Pods(ctx context.Context) (map[types.UID]*Pod, error) {
 	return pods, nil
 }
 
-// Attempts lists all pods of our owner, by UID, in two calls, with what the lists have of each sandbox and container:
-// its identity, attempt, state and time of creation.
+// Attempts lists all pods of the owner by UID, in two calls. Sandboxes and containers have only what lists have: id,
+// attempt, state and time of creation.
 func (r *Runtime) Attempts(ctx context.Context) (map[types.UID]*model.PodStatus, error) {
 	sandboxes, containers, err := r.list(ctx, "")
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *Runtime) Attempts(ctx context.Context) (map[types.UID]*model.PodStatus,
 	return pods, nil
 }
 
-// list lists what is ours, of one pod or of all.
+// list lists the owner's sandboxes and containers, of one pod or, without a UID, of all.
 func (r *Runtime) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
 	sandboxes, err := r.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: r.selector(uid)})
 	if err != nil {
@@ -116,8 +116,8 @@ func (r *Runtime) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSan
 	return sandboxes, containers, nil
 }
 
-// newestFirst puts sandboxes and containers into the order that model.PodStatus has. Attempts count before times of
-// creation, because clocks are coarse and may be set back.
+// newestFirst sorts sandboxes and containers as model.PodStatus requires. Attempts count before creation times, because
+// clocks are coarse and may be set back.
 func newestFirst(pod *model.PodStatus) {
 	slices.SortStableFunc(pod.Sandboxes, func(a, b model.SandboxStatus) int {
 		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt))
@@ -127,8 +127,8 @@ func newestFirst(pod *model.PodStatus) {
 	})
 }
 
-// PodStatus asks for everything about one pod. A pod that does not exist has a status without sandboxes and containers.
-// What vanishes between the list and the question is left out.
+// PodStatus returns the details of one pod. An unknown pod has a status without sandboxes and containers. A container
+// that is removed after the list is left out.
 func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	pod := &model.PodStatus{UID: uid, ObservedAt: time.Now()}
 	sandboxes, containers, err := r.list(ctx, uid)
@@ -173,13 +173,13 @@ func (r *Runtime) addContainers(ctx context.Context, pod *model.PodStatus, liste
 	return nil
 }
 
-// Owner is the value of model.LabelOwner of what is ours.
+// Owner is the value of model.LabelOwner.
 func (r *Runtime) Owner() string { return r.owner }
 
-// Owns says whether a sandbox or container with these labels is ours.
+// Owns says whether a sandbox or container with these labels belongs to the owner.
 func (r *Runtime) Owns(labels map[string]string) bool { return labels[model.LabelOwner] == r.owner }
 
-// selector matches what is ours, of one pod or of all.
+// selector matches the owner's sandboxes and containers, of one pod or, without a UID, of all.
 func (r *Runtime) selector(uid types.UID) map[string]string {
 	labels := map[string]string{model.LabelOwner: r.owner}
 	if uid != "" {
@@ -188,7 +188,7 @@ func (r *Runtime) selector(uid types.UID) map[string]string {
 	return labels
 }
 
-// ImageFsInfo says what images and writable layers take on disk.
+// ImageFsInfo returns the disk usage of images and writable layers.
 func (r *Runtime) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	return r.Images.ImageFsInfo(ctx)
 }

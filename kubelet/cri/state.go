@@ -11,34 +11,33 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// statusTimeout bounds one question for the runtime's status.
+// statusTimeout bounds one call of Status.
 const statusTimeout = 10 * time.Second
 
-// State is whether the runtime can be used, as its Status says (runtimeState in pkg/kubelet/runtime.go). Make one with
-// NewState; it is safe for concurrent use.
+// State keeps the runtime's readiness, by its Status (runtimeState in pkg/kubelet/runtime.go). Make one with NewState.
+// It is safe for concurrent use.
 type State struct {
 	runtime *Runtime
 
-	mu   sync.RWMutex
-	last *runtimeapi.StatusResponse
-	// runtimeErr and networkErr say why each is not ready.
+	mu                     sync.RWMutex
+	last                   *runtimeapi.StatusResponse
 	runtimeErr, networkErr error
 }
 
-// NewState makes a State that is not ready before Run has asked.
+// NewState makes a State that is not ready until Run has called Status.
 func NewState(runtime *Runtime) *State {
 	unknown := errors.New("the runtime's status is not known yet")
 	return &State{runtime: runtime, runtimeErr: unknown, networkErr: unknown}
 }
 
-// Runtime is nil when the runtime is ready, or says why not.
+// Runtime is why the runtime is not ready, nil if it is.
 func (s *State) Runtime() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.runtimeErr
 }
 
-// Network is nil when the runtime's network is ready, or says why not.
+// Network is why the runtime's network is not ready, nil if it is.
 func (s *State) Network() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -52,7 +51,7 @@ func (s *State) Last() *runtimeapi.StatusResponse {
 	return s.last
 }
 
-// join leaves out the second error where it is the first one again: a runtime that does not answer.
+// join leaves out a second error that is the first one: the runtime did not answer.
 func join(runtimeErr, networkErr error) error {
 	if runtimeErr == networkErr {
 		return runtimeErr
@@ -60,10 +59,10 @@ func join(runtimeErr, networkErr error) error {
 	return errors.Join(runtimeErr, networkErr)
 }
 
-// Run asks each period until ctx ends, sooner while something is wrong. Changed is called when the runtime or its
-// network became ready, or ceased to be.
+// Run calls Status each period until ctx ends, and sooner after an error. Changed is called when the readiness of the
+// runtime or its network changes.
 func (s *State) Run(ctx context.Context, period time.Duration, changed func()) {
-	backoff := retryBackoff
+	backoff := RetryBackoff()
 	for {
 		turned, err := s.ask(ctx)
 		if turned {
@@ -74,7 +73,7 @@ func (s *State) Run(ctx context.Context, period time.Duration, changed func()) {
 		if err != nil {
 			pause = min(backoff.Step(), period)
 		} else {
-			backoff = retryBackoff
+			backoff = RetryBackoff()
 		}
 		select {
 		case <-ctx.Done():
@@ -86,7 +85,7 @@ func (s *State) Run(ctx context.Context, period time.Duration, changed func()) {
 
 func (s *State) logReadiness(ctx context.Context) {
 	if err := s.Runtime(); err != nil {
-		log.G(ctx).WithError(err).Warn("container runtime is not ready; pods run on and nothing is changed until it is")
+		log.G(ctx).WithError(err).Warn("container runtime is not ready; pods go on and are not changed until it is")
 		return
 	}
 	if err := s.Network(); err != nil {
@@ -96,7 +95,7 @@ func (s *State) logReadiness(ctx context.Context) {
 	log.G(ctx).Info("container runtime is ready")
 }
 
-// ask asks once and keeps the answer. Turned says that the runtime or its network became ready, or ceased to be.
+// ask calls Status and keeps the answer. Turned says that the readiness of the runtime or its network changed.
 func (s *State) ask(ctx context.Context) (turned bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()

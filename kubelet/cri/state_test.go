@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// answers is a runtime that is asked for its status alone.
+// answers is a runtime with nothing but Status.
 type answers struct {
 	internalapi.RuntimeService
 	began  time.Time
@@ -26,7 +26,7 @@ func (a *answers) Status(context.Context, bool) (*runtimeapi.StatusResponse, err
 	return a.status()
 }
 
-// conditions is an answer; a condition with a reason is false.
+// conditions is an answer of Status. A condition with a reason is false.
 func conditions(runtime, network string) *runtimeapi.StatusResponse {
 	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 		{Type: runtimeapi.RuntimeReady, Status: runtime == "", Reason: runtime},
@@ -34,7 +34,7 @@ func conditions(runtime, network string) *runtimeapi.StatusResponse {
 	}}}
 }
 
-// TestRuntimeState tells runtime and network apart, and an error from an answer.
+// TestRuntimeState: the runtime and its network have errors of their own, and an error of Status counts for both.
 func TestRuntimeState(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer           *runtimeapi.StatusResponse
@@ -52,7 +52,7 @@ func TestRuntimeState(t *testing.T) {
 			a := &answers{status: func() (*runtimeapi.StatusResponse, error) { return test.answer, test.err }}
 			s := NewState(New(a, nil, "n"))
 			if s.Runtime() == nil || s.Network() == nil || s.Last() != nil {
-				t.Error("it is ready before it was asked")
+				t.Error("it is ready before the first call of Status")
 			}
 			_, err := s.ask(t.Context())
 			for _, part := range []struct {
@@ -73,15 +73,14 @@ func TestRuntimeState(t *testing.T) {
 	}
 }
 
-// jittered says whether a time is that many milliseconds, and at most the jitter of all pauses more.
+// jittered says whether got is want milliseconds, plus at most the jitter of all pauses.
 func jittered(got, want time.Duration) bool {
 	late := got - want*time.Millisecond
 	return late >= 0 && late <= 150*time.Millisecond
 }
 
-// TestRuntimeIsAskedSoonerWhileItIsNotReady asks each period, and from 100 ms on twice as rarely while something is
-// wrong; changed is called once for each
-// change.
+// TestRuntimeIsAskedSoonerWhileItIsNotReady: Status is called each period, and while it fails after pauses from 100 ms
+// on that double. Changed is called once for each change.
 func TestRuntimeIsAskedSoonerWhileItIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answers{began: time.Now()}

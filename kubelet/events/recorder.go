@@ -1,6 +1,5 @@
-// Package events keeps what happened to pods, as API events: the last ones in memory, and all in the log (the event
-// recorder of client-go's tools/record, and the reasons of pkg/kubelet/events). A sink gets each of them, too, to send
-// it on.
+// Package events records events of pods and of the node, as API events (the event recorder of client-go's tools/record,
+// and the reasons of pkg/kubelet/events). It keeps the last ones in memory, logs all, and passes each on to a sink.
 package events
 
 import (
@@ -20,11 +19,11 @@ import (
 const (
 	// keep is how many events are kept.
 	keep = 1000
-	// same bounds how long a repeated event is counted instead of kept anew.
+	// same is how long a repeated event is counted in its earlier one.
 	same = 10 * time.Minute
 )
 
-// Recorder takes events. It is safe for concurrent use.
+// Recorder records events. It is safe for concurrent use.
 type Recorder struct {
 	node string
 
@@ -37,37 +36,37 @@ type Recorder struct {
 // New makes a recorder for the node of that name.
 func New(node string) *Recorder { return &Recorder{node: node} }
 
-// SetSink has sink called with each event from now on, once per occurrence and so with a count of 1: who sends events
-// on counts what he sent. It is called by whoever records, and must not block. Nil ends it.
+// SetSink makes each Record call sink, once per occurrence and with a count of 1. It must not block. Nil removes the
+// sink.
 func (r *Recorder) SetSink(sink func(v1.Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sink = sink
 }
 
-// Event is something that happened.
+// Event is an event to record.
 type Event struct {
-	// Pod it happened to; nil for the node.
+	// Pod is nil for an event of the node.
 	Pod *v1.Pod
-	// Container of the pod, empty for the whole pod.
+	// Container is empty for an event of the whole pod.
 	Container string
-	// Warning marks what somebody should look at.
+	// Warning makes it an event of the type Warning.
 	Warning bool
 	// Reason is one word, Message a sentence.
 	Reason, Message string
 }
 
-// RecordNode keeps an event of the node.
+// RecordNode records an event of the node.
 func (r *Recorder) RecordNode(warning bool, reason, message string) {
 	r.Record(Event{Warning: warning, Reason: reason, Message: message})
 }
 
-// SourceProblem makes a function that records what keeps a source of pods from being read, and with nil that it is read
-// again.
+// SourceProblem returns a function that records why a source of pods cannot be read, and with a nil error that it can
+// be read again.
 func (r *Recorder) SourceProblem(source string) func(where string, err error) {
 	return func(where string, err error) {
 		if err == nil {
-			r.RecordNode(false, source+"Recovered", where+" is right again")
+			r.RecordNode(false, source+"Recovered", where+" can be read again")
 			return
 		}
 		r.RecordNode(true, source+"Problem", fmt.Sprintf("%s: %v", where, err))
@@ -110,7 +109,7 @@ func (r *Recorder) Record(e Event) {
 	logger(object, e.Container).WithFields(log.Fields{"type": event.Type, "reason": e.Reason}).Log(level, e.Message)
 }
 
-// logger has the fields of what an event is about. Events have no context: who records one may be long past its request.
+// logger has the fields of an event's object. Record has no context, because there may be no request.
 func logger(object v1.ObjectReference, container string) *log.Entry {
 	if object.Kind == "Node" {
 		return log.L.WithField("node", object.Name)
@@ -122,7 +121,7 @@ func logger(object v1.ObjectReference, container string) *log.Entry {
 	return log.L.WithFields(fields)
 }
 
-// repeat counts e in an earlier event that says the same, if there is one. The caller holds mu.
+// repeat counts e in an earlier equal event, if there is one. The caller holds mu.
 func (r *Recorder) repeat(object v1.ObjectReference, e Event, now metav1.Time) bool {
 	for i := len(r.events) - 1; i >= 0; i-- {
 		old := &r.events[i]
@@ -140,8 +139,8 @@ func (r *Recorder) repeat(object v1.ObjectReference, e Event, now metav1.Time) b
 	return false
 }
 
-// object is what an event is about; a container is named by its place in the pod. A node's UID is its name, as in all
-// kubelets' events: kubectl describe looks for that.
+// object is the object of an event. A container is named by its path in the pod. A node's UID is its name, as in the
+// kubelet's events: kubectl describe looks for that.
 func (r *Recorder) object(e Event) v1.ObjectReference {
 	if e.Pod == nil {
 		return v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.node, UID: types.UID(r.node)}
@@ -162,7 +161,7 @@ func (r *Recorder) object(e Event) v1.ObjectReference {
 	return ref
 }
 
-// List returns the events that are kept, the newest last.
+// List returns the kept events, the newest last.
 func (r *Recorder) List() []v1.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
-// overLimit says which limit of local storage a pod is over, in the kubelet's words; empty for none. A volume's limit is
-// looked at before the pod's, and that before those of its containers.
+// overLimit says which limit of local storage a pod exceeds, in the kubelet's words, or nothing. Volumes are checked
+// first, then the pod, then its containers.
 func overLimit(pod *v1.Pod, stats podstats.Pod) string {
 	for _, check := range []func(*v1.Pod, podstats.Pod) string{volumeOverLimit, podOverLimit, containerOverLimit} {
 		if message := check(pod, stats); message != "" {
@@ -21,7 +21,7 @@ func overLimit(pod *v1.Pod, stats podstats.Pod) string {
 	return ""
 }
 
-// volumeOverLimit compares each emptyDir with its sizeLimit. One in memory is bounded by its mount.
+// volumeOverLimit compares each emptyDir with its sizeLimit. The mount bounds an emptyDir in memory.
 func volumeOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -36,7 +36,7 @@ func volumeOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 	return ""
 }
 
-// podOverLimit compares all that the pod has on disk with the sum of its containers' limits.
+// podOverLimit compares the pod's disk usage with the sum of its containers' limits.
 func podOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 	limit, ok := model.PodTotals(pod).Limits[v1.ResourceEphemeralStorage]
 	if !ok || limit.CmpInt64(diskUsage(stats, everything).Bytes) >= 0 {
@@ -45,7 +45,7 @@ func podOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 	return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s.", limit.String())
 }
 
-// containerOverLimit compares the writable layer and the logs of each container with its limit.
+// containerOverLimit compares each container's writable layer and logs with its limit.
 func containerOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -58,13 +58,12 @@ func containerOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 	return ""
 }
 
-// places are where a pod's files are.
+// places are places of a pod's files.
 type places struct{ writableLayers, logs, volumes bool }
 
-// everything is all places.
 var everything = places{writableLayers: true, logs: true, volumes: true}
 
-// diskUsage is what a pod has in some places.
+// diskUsage is the pod's disk usage in some places.
 func diskUsage(stats podstats.Pod, in places) podstats.Disk {
 	var sum podstats.Disk
 	for _, c := range stats.Containers {
@@ -83,5 +82,5 @@ func diskUsage(stats podstats.Pod, in places) podstats.Disk {
 	return sum
 }
 
-// bytes is an amount as messages show it.
+// bytes is an amount in the format of messages.
 func bytes(amount int64) *resource.Quantity { return resource.NewQuantity(amount, resource.BinarySI) }

@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
-// limited gives the pod's containers limits of ephemeral-storage, in order; an empty one is none.
+// limited sets the ephemeral-storage limits of the pod's containers, in order. An empty limit is none.
 func limited(pod *v1.Pod, limits ...string) *v1.Pod {
 	for i, limit := range limits {
 		if limit != "" {
@@ -20,7 +20,7 @@ func limited(pod *v1.Pod, limits ...string) *v1.Pod {
 	return pod
 }
 
-// withEmptyDir adds an emptyDir; an empty limit is none.
+// withEmptyDir adds an emptyDir. An empty limit is none.
 func withEmptyDir(pod *v1.Pod, name, limit string) *v1.Pod {
 	source := &v1.EmptyDirVolumeSource{}
 	if limit != "" {

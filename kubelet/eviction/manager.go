@@ -18,41 +18,43 @@ import (
 
 // The kubelet's figures.
 const (
-	// interval is how often the manager looks.
+	// interval is the period of synchronize.
 	interval = 10 * time.Second
-	// cleanUp bounds how long the end of evicted pods is waited for, whose memory and disk count until then.
+	// cleanUp bounds the wait for the end of evicted pods, whose memory and disk count until then.
 	cleanUp = 30 * time.Second
-	// cleanUpCheck is how often that is looked at.
+	// cleanUpCheck is how often their end is checked.
 	cleanUpCheck = time.Second
 )
 
 // Options configure a Manager. All are required.
 type Options struct {
 	Monitor *Monitor
-	// Pods lists the pods that run, with the resources that they are allocated.
+	// Pods lists the running pods, with their allocated resources.
 	Pods func() []*v1.Pod
-	// Stats is what pods use; after an error it is what could be found out.
+	// Stats is the usage of pods. After an error it may be incomplete.
 	Stats func(ctx context.Context, pods []*v1.Pod) (map[types.UID]podstats.Pod, error)
-	// Evict ends a pod at once; false says that it is over already. It does not wait for the end: Gone says that nothing
-	// of the pod is left.
+	// Evict begins to end a pod. It returns false if the pod has ended already. Gone says that nothing of a pod is
+	// left.
 	Evict func(pod *v1.Pod, why model.Failure) bool
 	Gone  func(types.UID) bool
-	// RemoveDead removes containers of pods that are over, RemoveImages images that nobody uses.
+	// RemoveDead removes containers of finished pods, RemoveImages removes unused images.
 	RemoveDead, RemoveImages func(context.Context) error
 	Events                   *events.Recorder
+	// PressureChanged is called when a condition of the Monitor changed. It must not block.
+	PressureChanged func()
 }
 
 // Manager evicts pods.
 type Manager struct {
 	opts Options
-	// spared are the critical pods that would have been evicted, so that each is told of once.
+	// spared are the critical pods that were not evicted, so that each is logged once.
 	spared map[types.UID]bool
 }
 
 // New makes a manager.
 func New(opts Options) *Manager { return &Manager{opts: opts, spared: map[types.UID]bool{}} }
 
-// Run looks until ctx ends, and returns nil then.
+// Run evicts pods until ctx ends, and returns nil then.
 func (m *Manager) Run(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -66,18 +68,18 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// synchronize looks once, and returns the pods that it evicted: all that are over a limit, or else one because the node
-// is short of something.
+// synchronize returns the pods that it evicted: all pods over a limit, or else one pod if the node is below a
+// threshold.
 func (m *Manager) synchronize(ctx context.Context) []*v1.Pod {
 	pods := m.opts.Pods()
 	m.keepSpared(pods)
 	stats, err := m.opts.Stats(ctx, pods)
 	if err != nil && ctx.Err() == nil {
-		log.G(ctx).WithError(err).Warn("what pods use is not known completely: eviction goes by what is")
+		log.G(ctx).WithError(err).Warn("the usage of pods is incomplete; eviction goes by the rest")
 	}
-	found := m.opts.Monitor.look()
+	found := m.look()
 	if found.err != nil {
-		log.G(ctx).WithError(found.err).Warn("what the node has left is not known completely: eviction goes by what is")
+		log.G(ctx).WithError(found.err).Warn("the node's state is incomplete; eviction goes by the rest")
 	}
 	var evicted []*v1.Pod
 	for _, pod := range pods {
@@ -92,13 +94,21 @@ func (m *Manager) synchronize(ctx context.Context) []*v1.Pod {
 	return m.relieve(ctx, found, pods, stats)
 }
 
-// relieve reclaims what the node is short of: first what nobody needs, then a pod.
+func (m *Manager) look() shortage {
+	found := m.opts.Monitor.look()
+	if found.changed {
+		m.opts.PressureChanged()
+	}
+	return found
+}
+
+// relieve reclaims the scarce resource: dead containers and unused images first, then a pod.
 func (m *Manager) relieve(ctx context.Context, found shortage, pods []*v1.Pod, stats map[types.UID]podstats.Pod) []*v1.Pod {
 	low := found.met[0]
 	m.opts.Events.RecordNode(true, "EvictionThresholdMet", fmt.Sprintf("Attempting to reclaim %s", low.signal.resource()))
 	dedicated := m.opts.Monitor.machine.dedicatedImageDisk()
 	if m.reclaim(ctx, low.signal, dedicated) {
-		if again := m.opts.Monitor.look(); len(again.met) == 0 {
+		if again := m.look(); len(again.met) == 0 {
 			return nil
 		}
 	}
@@ -116,8 +126,8 @@ func (m *Manager) relieve(ctx context.Context, found shortage, pods []*v1.Pod, s
 	return nil
 }
 
-// reclaim removes dead containers and unused images, and says whether it was tried: they take up neither memory nor a
-// disk that images do not share.
+// reclaim removes dead containers and unused images. It returns false if that cannot help: they use no memory, and
+// nothing of the pods' disk if images have their own.
 func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bool) bool {
 	onPodsDisk := low == nodefsAvailable || low == nodefsInodesFree
 	if low == memoryAvailable || onPodsDisk && dedicatedImageDisk {
@@ -130,7 +140,7 @@ func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bo
 	return true
 }
 
-// evict ends a pod unless the node needs it.
+// evict evicts a pod unless it is critical.
 func (m *Manager) evict(ctx context.Context, pod *v1.Pod, why model.Failure) (evicted bool) {
 	if model.IsCritical(pod) {
 		if !m.spared[pod.UID] {
@@ -146,7 +156,6 @@ func (m *Manager) evict(ctx context.Context, pod *v1.Pod, why model.Failure) (ev
 	return true
 }
 
-// keepSpared forgets critical pods that are gone.
 func (m *Manager) keepSpared(pods []*v1.Pod) {
 	known := map[types.UID]bool{}
 	for _, pod := range pods {
@@ -155,7 +164,8 @@ func (m *Manager) keepSpared(pods []*v1.Pod) {
 	maps.DeleteFunc(m.spared, func(uid types.UID, _ bool) bool { return !known[uid] })
 }
 
-// wait returns when the evicted pods are gone, or after a while: another one need not end for what they still hold.
+// wait returns when the evicted pods are gone, or after cleanUp: no other pod must end for resources that they still
+// hold.
 func (m *Manager) wait(ctx context.Context, evicted []*v1.Pod) {
 	deadline := time.After(cleanUp)
 	check := time.NewTicker(cleanUpCheck)

@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
-// node is what a manager is told, and what it did.
+// node is the input of a manager, and the record of its actions.
 type node struct {
 	pods    []*v1.Pod
 	stats   map[types.UID]podstats.Pod
@@ -26,10 +26,12 @@ type node struct {
 	over    map[types.UID]bool
 	evicted []string
 	events  *events.Recorder
-	// reclaimed counts, and afterwards has the machine be as when something was reclaimed.
+	// reclaimed are the calls of RemoveDead and RemoveImages. Each call ends with a call of afterwards.
 	reclaimed  []string
 	afterwards func()
 	monitor    *Monitor
+	// changes counts the changes of the node's conditions.
+	changes int
 }
 
 func (n *node) options(t *testing.T) Options {
@@ -62,18 +64,18 @@ func (n *node) options(t *testing.T) Options {
 			n.pods = slices.DeleteFunc(slices.Clone(n.pods), func(p *v1.Pod) bool { return p.UID == pod.UID })
 			return true
 		},
-		Events: n.events,
+		Events: n.events, PressureChanged: func() { n.changes++ },
 	}
 }
 
-// named is a pod with one container and a volume of 1 MiB.
+// named is a pod with one container and a volume limit of 1 MiB.
 func named(uid string) *v1.Pod {
 	pod := withEmptyDir(modeltest.Pod(v1.RestartPolicyAlways, "app:a"), "v", "1Mi")
 	pod.UID, pod.Name = types.UID(uid), uid
 	return pod
 }
 
-// TestLimitsInForce: all pods over a limit are evicted in one turn, but no critical one and none that is over.
+// TestLimitsInForce: all pods over a limit are evicted in one turn, except critical and ended ones.
 func TestLimitsInForce(t *testing.T) {
 	static, critical := named("static"), named("critical")
 	static.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
@@ -105,7 +107,7 @@ func TestLimitsInForce(t *testing.T) {
 	}
 }
 
-// evictedBy are the UIDs of evicted pods.
+// evictedBy returns the UIDs of evicted pods.
 func (n *node) evictedBy() []string {
 	var uids []string
 	for _, line := range n.evicted {
@@ -115,8 +117,7 @@ func (n *node) evictedBy() []string {
 	return uids
 }
 
-// TestMemoryPressure: one pod a turn is evicted in the order of their ranks, but no critical one, and nothing else is
-// reclaimed for it.
+// TestMemoryPressure: one pod a turn is evicted, by rank, but no critical one. Images and containers are not removed.
 func TestMemoryPressure(t *testing.T) {
 	critical := candidate("critical", 2_000_000_000, "")
 	n := &node{
@@ -151,7 +152,7 @@ func TestMemoryPressure(t *testing.T) {
 	}
 }
 
-// TestDiskPressure: what nobody needs goes before any pod, and if that was enough no pod goes.
+// TestDiskPressure: dead containers and unused images go first. If that is enough, no pod is evicted.
 func TestDiskPressure(t *testing.T) {
 	full := map[string]disk{"/root": {9, 50, 1000}, "/images": {50, 50, 1000}}
 	for _, enough := range []bool{true, false} {
@@ -178,7 +179,7 @@ func TestDiskPressure(t *testing.T) {
 	}
 }
 
-// TestReclaim: images with a disk of their own, and dead containers there, do not help the pods' disk.
+// TestReclaim: removing images and containers does not help the pods' disk if images have their own.
 func TestReclaim(t *testing.T) {
 	for _, test := range []struct {
 		low       signal
@@ -195,7 +196,7 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// TestWait: the next turn comes when evicted pods are gone, or after half a minute.
+// TestWait: the next turn begins when evicted pods are gone, or after half a minute.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		evicted := []*v1.Pod{named("a"), named("b")}
@@ -222,7 +223,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestRun looks again and again until its context ends.
+// TestRun: one turn per interval, until the context ends.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*interval+interval/2)

@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
-// lowMessage says in the kubelet's words why a pod is evicted: what the node is short of, and which of the pod's
-// containers use more of it than they requested.
+// lowMessage says in the kubelet's words why a pod is evicted: the scarce resource, and the containers that use more of
+// it than they request.
 func lowMessage(t threshold, seen observation, pod *v1.Pod, stats podstats.Pod) string {
 	name := t.signal.resource()
 	parts := []string{
@@ -29,7 +29,7 @@ func lowMessage(t threshold, seen observation, pod *v1.Pod, stats podstats.Pod) 
 	return strings.Join(parts, " ")
 }
 
-// containerUsage is what a container uses of a resource, nil where nobody counts that.
+// containerUsage is a container's usage of a resource, nil if it is not counted.
 func containerUsage(name v1.ResourceName, stats podstats.Container) *resource.Quantity {
 	switch {
 	case name == v1.ResourceMemory && stats.Memory != nil:

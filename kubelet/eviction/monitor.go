@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -11,68 +12,61 @@ import (
 // MonitorOptions configure a Monitor. RootDir is required.
 type MonitorOptions struct {
 	Thresholds Thresholds
-	// RootDir is in the file system of the pods' files, ImageDir in that of the images; empty means RootDir.
+	// RootDir is on the pods' file system, ImageDir on the images' file system. Empty means RootDir.
 	RootDir, ImageDir string
-	// Transition is how long pressure is shown after it ended, so that the scheduler does not swing. Zero means 5 minutes.
+	// Transition is how long pressure is shown after it ended, so that the condition does not flap. Zero means 5
+	// minutes.
 	Transition time.Duration
-	// Changed is called when a condition changed. It must not block; nil calls nobody.
-	Changed func()
 }
 
-// Monitor compares what the node has with the thresholds. It is safe for concurrent use.
+// Monitor compares the node's memory and disk with the thresholds. It is safe for concurrent use.
 type Monitor struct {
 	opts    MonitorOptions
 	machine machine
 
 	mu sync.Mutex
-	// lastShort is when the node was short last, by condition.
+	// lastShort is when the node was last below a threshold, by condition.
 	lastShort map[v1.NodeConditionType]time.Time
 	shown     map[v1.NodeConditionType]bool
 	errs      map[v1.NodeConditionType]error
 }
 
-// NewMonitor looks at the machine once.
+// NewMonitor makes a monitor, and looks at the machine once.
 func NewMonitor(opts MonitorOptions) *Monitor {
-	if opts.ImageDir == "" {
-		opts.ImageDir = opts.RootDir
-	}
+	opts.ImageDir = cmp.Or(opts.ImageDir, opts.RootDir)
 	return newMonitor(opts, machine{rootDir: opts.RootDir, imageDir: opts.ImageDir, meminfo: "/proc/meminfo", statfs: unix.Statfs})
 }
 
 func newMonitor(opts MonitorOptions, m machine) *Monitor {
-	if opts.Transition == 0 {
-		opts.Transition = 5 * time.Minute
-	}
-	if opts.Changed == nil {
-		opts.Changed = func() {}
-	}
+	opts.Transition = cmp.Or(opts.Transition, 5*time.Minute)
 	monitor := &Monitor{opts: opts, machine: m, lastShort: map[v1.NodeConditionType]time.Time{}, shown: map[v1.NodeConditionType]bool{}}
 	monitor.look()
 	return monitor
 }
 
-// Pressure says whether the node is short of what a condition is about, or was a short while ago. The error is why that
-// is not known.
+// Pressure says whether the node has a condition, or had it within Transition. The error is why that is unknown.
 func (m *Monitor) Pressure(kind v1.NodeConditionType) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.shown[kind], m.errs[kind]
 }
 
-// Kept is what the thresholds keep of a node's capacity from pods.
+// Kept is the part of a node's capacity that the thresholds keep from pods.
 func (m *Monitor) Kept(capacity v1.ResourceList) v1.ResourceList {
 	return m.opts.Thresholds.kept(capacity)
 }
 
-// shortage is what a look found.
+// shortage is the result of one look.
 type shortage struct {
 	seen map[signal]observation
-	// met are the thresholds below which the node is, the one to act on first.
+	// met are the thresholds that the node is below, in the order in which to act on them.
 	met []threshold
-	err error
+	// changed says that a condition changed.
+	changed bool
+	err     error
 }
 
-// look observes the machine and keeps what follows for the conditions.
+// look observes the machine and updates the conditions.
 func (m *Monitor) look() shortage {
 	seen, err := m.machine.observe()
 	found := shortage{seen: seen, err: err}
@@ -90,15 +84,11 @@ func (m *Monitor) look() shortage {
 			m.lastShort[t.signal.condition()] = now
 		}
 	}
-	changed := false
 	for _, kind := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure} {
 		last, ever := m.lastShort[kind]
 		short := ever && now.Sub(last) < m.opts.Transition
-		changed = changed || short != m.shown[kind]
+		found.changed = found.changed || short != m.shown[kind]
 		m.shown[kind] = short
-	}
-	if changed {
-		m.opts.Changed()
 	}
 	return found
 }

@@ -11,18 +11,18 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// disk is a file system with so many percent left of 1000 blocks of 1 KiB and of its inodes.
+// disk is a file system of 1000 blocks of 1 KiB. space and inodes are the free percentages.
 type disk struct{ space, inodes, files uint64 }
 
-// machineOf has memory as in the text of a meminfo, and the two disks.
+// machineOf makes a machine with a meminfo file and two disks.
 func machineOf(t *testing.T, meminfo string, disks map[string]disk) machine {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "meminfo")
-	if err := os.WriteFile(path, []byte(meminfo), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte(meminfo), 0o600))
 	return machine{rootDir: "/root", imageDir: "/images", meminfo: path, statfs: func(path string, stat *unix.Statfs_t) error {
 		of, ok := disks[path]
 		if !ok {
@@ -90,11 +90,11 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestTransition: pressure is shown for five minutes after it was seen last, and each change is told once.
+// TestTransition: pressure is shown for five minutes after it ended, and each change is reported once.
 func TestTransition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		changes := 0
-		m := newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...), Changed: func() { changes++ }}, machineOf(t, plenty, roomy))
+		n := &node{}
+		m := New(n.options(t))
 		began := time.Now()
 		for _, step := range []struct {
 			at      time.Duration
@@ -110,14 +110,13 @@ func TestTransition(t *testing.T) {
 			if step.short {
 				text = little
 			}
-			if err := os.WriteFile(m.machine.meminfo, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.WriteFile(n.monitor.machine.meminfo, []byte(text), 0o600))
 			m.look()
-			if got, err := m.Pressure(v1.NodeMemoryPressure); got != step.want || err != nil || changes != step.changes {
-				t.Errorf("after %v: %v with %d changes, want %v with %d: %v", step.at, got, changes, step.want, step.changes, err)
+			got, err := n.monitor.Pressure(v1.NodeMemoryPressure)
+			if got != step.want || err != nil || n.changes != step.changes {
+				t.Errorf("after %v: %v, %v, %d changes; want %+v", step.at, got, err, n.changes, step)
 			}
-			if got, _ := m.Pressure(v1.NodeDiskPressure); got {
+			if got, _ := n.monitor.Pressure(v1.NodeDiskPressure); got {
 				t.Error("pressure of one kind is another's")
 			}
 		}

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// observation is what there is of something, and how much of that is left.
+// observation is a capacity, and the part of it that is available.
 type observation struct{ capacity, available int64 }
 
-// machine reads the signals.
+// machine reads the signals of this machine.
 type machine struct {
-	// rootDir is in the file system of the pods' files, imageDir in that of the images.
+	// rootDir is on the pods' file system, imageDir on the images' file system.
 	rootDir, imageDir string
-	// meminfo is the file with the kernel's account of memory.
+	// meminfo is the path of /proc/meminfo.
 	meminfo string
-	// statfs is unix.Statfs but in tests.
+	// statfs is unix.Statfs, except in tests.
 	statfs func(path string, stat *unix.Statfs_t) error
 }
 
-// observe reads all signals. Those that cannot be read are missing, and why is in the error. A file system without a
-// number of inodes has no signal for them: it has as many as its space allows.
+// observe reads all signals. Unreadable signals are missing, and the error says why. A file system without a limit of
+// inodes has no signal for them.
 func (m machine) observe() (map[signal]observation, error) {
 	seen := map[signal]observation{}
 	memory, memoryErr := m.memory()
@@ -48,7 +48,7 @@ func (m machine) disk(seen map[signal]observation, dir string, space, inodes sig
 	return nil
 }
 
-// dedicatedImageDisk says whether images have a file system of their own. Writable layers are there, too, then.
+// dedicatedImageDisk says whether images have their own file system. Writable layers are there, too, then.
 func (m machine) dedicatedImageDisk() bool {
 	var pods, images unix.Stat_t
 	if unix.Stat(m.rootDir, &pods) != nil || unix.Stat(m.imageDir, &images) != nil {
@@ -57,8 +57,8 @@ func (m machine) dedicatedImageDisk() bool {
 	return pods.Dev != images.Dev
 }
 
-// memory is what is left beside the working set: all that is in use but file pages that nobody used for long, which the
-// kernel would drop.
+// memory is the memory beside the working set. The working set is all used memory without inactive file pages, which
+// the kernel can drop.
 func (m machine) memory() (observation, error) {
 	file, err := os.Open(m.meminfo)
 	if err != nil {

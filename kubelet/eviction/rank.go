@@ -6,20 +6,21 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
-// usage is what a pod uses of what the node is short of.
+// usage is a pod's usage of the scarce resource.
 type usage struct {
-	// known is false for a pod of which there are no stats.
+	// known is false for a pod without stats.
 	known         bool
 	used, request int64
 }
 
-// rank sorts pods, the one to be evicted first: those of which nothing is known, those that use more than they
-// requested, those of the lowest priority, and at last those that use most beyond their requests.
+// rank sorts pods in the order of their eviction: pods without stats, then by use above request, then by priority, then
+// by how far they are above it.
 func rank(pods []*v1.Pod, of func(*v1.Pod) usage) []*v1.Pod {
 	uses := map[types.UID]usage{}
 	for _, pod := range pods {
@@ -30,13 +31,13 @@ func rank(pods []*v1.Pod, of func(*v1.Pod) usage) []*v1.Pod {
 		return cmp.Or(
 			first(!x.known, !y.known),
 			first(x.used > x.request, y.used > y.request),
-			cmp.Compare(priority(a), priority(b)),
+			cmp.Compare(ptr.Deref(a.Spec.Priority, 0), ptr.Deref(b.Spec.Priority, 0)),
 			cmp.Compare(y.used-y.request, x.used-x.request),
 		)
 	})
 }
 
-// first puts the one before the other of which something is true.
+// first orders true before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -48,14 +49,7 @@ func first(a, b bool) int {
 	}
 }
 
-func priority(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
-}
-
-// memoryUsage is a pod's working set.
+// memoryUsage compares pods' working sets with their memory requests.
 func memoryUsage(stats map[types.UID]podstats.Pod) func(*v1.Pod) usage {
 	return func(pod *v1.Pod) usage {
 		memory := stats[pod.UID].Memory
@@ -67,7 +61,7 @@ func memoryUsage(stats map[types.UID]podstats.Pod) func(*v1.Pod) usage {
 	}
 }
 
-// storageUsage is what a pod has in the places that the signal's file system has: bytes, or inodes, which nobody requests.
+// storageUsage is the usage of the signal's file system: bytes, or inodes, for which there are no requests.
 func storageUsage(stats map[types.UID]podstats.Pod, of signal, in places) func(*v1.Pod) usage {
 	return func(pod *v1.Pod) usage {
 		found, known := stats[pod.UID]
@@ -80,8 +74,7 @@ func storageUsage(stats map[types.UID]podstats.Pod, of signal, in places) func(*
 	}
 }
 
-// placesOf are the places in the file system of a signal. Images that have one of their own share it with the writable
-// layers alone.
+// placesOf are the places on the file system of a signal. If images have their own, only writable layers share it.
 func placesOf(of signal, dedicatedImageDisk bool) places {
 	if !dedicatedImageDisk {
 		return everything

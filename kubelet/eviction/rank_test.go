@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
-// candidate makes a pod that requests and uses so much.
+// candidate makes a pod with a priority and requests.
 func candidate(name string, priority int32, request string) *v1.Pod {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.UID, pod.Name, pod.Spec.Priority = types.UID(name), name, &priority
@@ -53,7 +53,7 @@ func TestRankMemory(t *testing.T) {
 	}
 }
 
-// TestRankStorage: what counts is what is on the disk that is short.
+// TestRankStorage: only usage of the scarce disk counts.
 func TestRankStorage(t *testing.T) {
 	pods := []*v1.Pod{candidate("writes", 0, "10"), candidate("logs", 0, "10"), candidate("fills", 0, "10")}
 	stats := map[types.UID]podstats.Pod{

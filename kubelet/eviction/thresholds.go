@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// signal is what a threshold looks at, by the kubelet's name.
+// signal is a signal of a threshold, with the kubelet's name.
 type signal string
 
 const (
@@ -21,13 +21,13 @@ const (
 	imagefsInodesFree signal = "imagefs.inodesFree"
 )
 
-// signals are all of them, with those first that are reclaimed first.
+// signals are all signals, in the order in which they are reclaimed.
 var signals = []signal{memoryAvailable, nodefsAvailable, nodefsInodesFree, imagefsAvailable, imagefsInodesFree}
 
-// resourceInodes is not the API's: it is the kubelet's word in messages.
+// resourceInodes is the kubelet's word in messages. The API has no such resource.
 const resourceInodes v1.ResourceName = "inodes"
 
-// resource is what ends when the signal falls.
+// resource is the signal's resource.
 func (s signal) resource() v1.ResourceName {
 	switch s {
 	case memoryAvailable:
@@ -39,7 +39,6 @@ func (s signal) resource() v1.ResourceName {
 	}
 }
 
-// condition is the node's condition while the signal is below its threshold.
 func (s signal) condition() v1.NodeConditionType {
 	if s == memoryAvailable {
 		return v1.NodeMemoryPressure
@@ -47,14 +46,14 @@ func (s signal) condition() v1.NodeConditionType {
 	return v1.NodeDiskPressure
 }
 
-// threshold is how much must be available at least: an amount, or a part of the whole.
+// threshold is the least available amount, or part of the capacity.
 type threshold struct {
 	signal signal
 	amount int64
 	part   float64
 }
 
-// of is the threshold for a capacity.
+// of is the amount for a capacity.
 func (t threshold) of(capacity int64) int64 {
 	if t.part > 0 {
 		return int64(float64(capacity) * t.part)
@@ -62,7 +61,7 @@ func (t threshold) of(capacity int64) int64 {
 	return t.amount
 }
 
-// Thresholds say from when the node is short of something.
+// Thresholds are the thresholds of all signals.
 type Thresholds struct{ list []threshold }
 
 // DefaultThresholds are the kubelet's.
@@ -70,8 +69,8 @@ func DefaultThresholds() []string {
 	return []string{"memory.available<100Mi", "nodefs.available<10%", "nodefs.inodesFree<5%", "imagefs.available<15%", "imagefs.inodesFree<5%"}
 }
 
-// ParseThresholds reads texts such as memory.available<100Mi and nodefs.available<10%, as --eviction-hard has them. Of
-// several for one signal the last one counts; 0% and 100% switch a signal off.
+// ParseThresholds parses thresholds such as memory.available<100Mi and nodefs.available<10%, as in --eviction-hard. The
+// last one for a signal counts. 0% and 100% turn a signal off.
 func ParseThresholds(texts []string) (Thresholds, error) {
 	var parsed Thresholds
 	for _, text := range texts {
@@ -116,7 +115,6 @@ func parseThreshold(of signal, value string) (threshold, error) {
 	return threshold{signal: of, amount: amount.Value()}, nil
 }
 
-// kept is what the thresholds keep of a node's capacity from pods.
 func (t Thresholds) kept(capacity v1.ResourceList) v1.ResourceList {
 	kept := v1.ResourceList{}
 	for _, one := range t.list {

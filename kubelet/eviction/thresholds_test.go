@@ -7,15 +7,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// parsed are thresholds that must be right.
+// parsed parses valid thresholds.
 func parsed(t *testing.T, texts ...string) Thresholds {
 	t.Helper()
 	thresholds, err := ParseThresholds(texts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return thresholds
 }
 
@@ -56,7 +56,7 @@ func TestParseThresholds(t *testing.T) {
 	}
 }
 
-// TestDefaultThresholds are those of the kubelet's documentation, and keep that much of the node's capacity from pods.
+// TestDefaultThresholds: the defaults are the kubelet's, and keep a part of the node's capacity from pods.
 func TestDefaultThresholds(t *testing.T) {
 	defaults := parsed(t, DefaultThresholds()...)
 	want := []threshold{

@@ -1,5 +1,5 @@
-// Package fieldcheck has the checks of single fields that the validation of pods is made of, as
-// pkg/apis/core/validation has them. Each returns an error that names the field, or nothing.
+// Package fieldcheck has checks of single fields for the validation of pods, like pkg/apis/core/validation. Each
+// returns an error that names the field, or nothing.
 package fieldcheck
 
 import (
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// OneOf is an error when value is none of the allowed ones.
+// OneOf fails unless value is one of the allowed values.
 func OneOf[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -18,7 +18,7 @@ func OneOf[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(at, value, allowed)}
 }
 
-// AtLeast is an error when value is less than least.
+// AtLeast fails if value is less than least.
 func AtLeast[T int32 | int64](at *field.Path, value, least T) field.ErrorList {
 	if value < least {
 		return field.ErrorList{field.Invalid(at, value, fmt.Sprintf("it must be at least %d", least))}
@@ -26,7 +26,7 @@ func AtLeast[T int32 | int64](at *field.Path, value, least T) field.ErrorList {
 	return nil
 }
 
-// NoBacksteps is an error when a path has a part "..", by which it could leave the directory that it is in.
+// NoBacksteps fails if a path has a part "..", by which it could leave its directory.
 func NoBacksteps(at *field.Path, path string) field.ErrorList {
 	for part := range strings.SplitSeq(path, "/") {
 		if part == ".." {
@@ -36,7 +36,7 @@ func NoBacksteps(at *field.Path, path string) field.ErrorList {
 	return nil
 }
 
-// Required is an error when value is empty.
+// Required fails if value is empty.
 func Required(at *field.Path, value string) field.ErrorList {
 	if value == "" {
 		return field.ErrorList{field.Required(at, "")}

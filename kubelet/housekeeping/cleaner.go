@@ -17,9 +17,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
-// PodConfig knows what the sources list; *podconfig.PodConfig is one.
+// PodConfig has the pods that the sources list. *podconfig.PodConfig implements it.
 type PodConfig interface {
-	// Settled is for the goroutine that handles the updates, SeenAllSources and HasPod are for all.
+	// Only the goroutine that handles the updates may call Settled. All goroutines may call SeenAllSources and HasPod.
 	Settled() bool
 	SeenAllSources() bool
 	HasPod(uid types.UID) bool
@@ -46,13 +46,13 @@ type Cleaner struct {
 // NewCleaner makes a Cleaner.
 func NewCleaner(opts CleanerOptions) *Cleaner { return &Cleaner{opts: opts} }
 
-// Clean ends pods that run and that nobody wants, and forgets what is gone for good. It does nothing before all sources
-// are complete and what they list is handled: one that is late may list what runs.
+// Clean ends running pods that no source lists, and forgets pods that are gone. It does nothing until all sources have
+// listed their pods and the updates are handled: a late source may list a running pod.
 func (c *Cleaner) Clean(ctx context.Context) {
 	if !c.opts.PodConfig.Settled() {
 		return
 	}
-	running := c.opts.PLEG.Pods() // before the workers: a pod that ends in between is known to one of the two
+	running := c.opts.PLEG.Pods() // before the workers, so that a pod that ends meanwhile is in one of the maps
 	known := c.opts.Workers.Pods()
 	for uid, pod := range running {
 		if _, ok := known[uid]; !ok && pod.Running() && c.stillRuns(ctx, uid) {
@@ -70,7 +70,7 @@ func (c *Cleaner) Clean(ctx context.Context) {
 	c.remove(ctx, leftover{"cgroup", c.opts.Cgroups.Pods, c.opts.Cgroups.Remove}, running)
 }
 
-// Finished says whether nothing is left of a pod, or never was anything.
+// Finished says that nothing of a pod is left, or that it never ran.
 func (c *Cleaner) Finished(uid types.UID) bool {
 	if c.opts.Workers.Has(uid) {
 		return c.opts.Workers.Finished(uid)
@@ -79,7 +79,7 @@ func (c *Cleaner) Finished(uid types.UID) bool {
 	return c.opts.Rejections.Has(uid) && (pod == nil || !pod.Running())
 }
 
-// endUnwanted ends what runs of a pod that no source lists, or that this node does not take any more.
+// endUnwanted ends a running pod that no source lists, or that the node has rejected.
 func (c *Cleaner) endUnwanted(pod *cri.Pod) {
 	if rejected := c.opts.Rejections.Get(pod.UID); rejected != nil {
 		c.opts.Workers.Terminate(rejected, podworkers.Termination{Reason: "this node does not take the pod"})
@@ -88,26 +88,26 @@ func (c *Cleaner) endUnwanted(pod *cri.Pod) {
 	c.opts.Workers.Terminate(orphan(pod), podworkers.Termination{Reason: "no source names the pod", Gone: true})
 }
 
-// orphan is what can be said of a pod by what the runtime has of it.
+// orphan is a pod that only the runtime knows.
 func orphan(pod *cri.Pod) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace}}
 }
 
-// stillRuns asks the runtime: the last list may be older than the pod's end.
+// stillRuns asks the runtime, because the last list may be older than the pod's end.
 func (c *Cleaner) stillRuns(ctx context.Context, uid types.UID) bool {
 	status, err := c.opts.Cache.Refresh(ctx, uid)
 	return err == nil && status.Alive()
 }
 
-// leftover is a kind of thing that pods which ended while no kubelet ran may have left.
+// leftover is a kind of leftovers of pods that ended while no kubelet ran.
 type leftover struct {
 	what   string
 	pods   func() ([]types.UID, error)
 	remove func(ctx context.Context, uid types.UID) error
 }
 
-// remove removes what is left of one kind. Which pods are wanted is asked after the list is made: a pod is known before
-// it has anything that is in it.
+// remove removes leftovers of one kind. It lists them before it checks which pods are known: a pod is known before it
+// has volumes or cgroups.
 func (c *Cleaner) remove(ctx context.Context, left leftover, running map[types.UID]*cri.Pod) {
 	uids, err := left.pods()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/status"
 )
 
-// nothing has nothing to do for a pod.
+// nothing is a PodSyncer that does nothing.
 type nothing struct{}
 
 func (nothing) SyncPod(context.Context, *v1.Pod) (bool, time.Duration, error) {
@@ -33,7 +33,7 @@ func (nothing) SyncTerminatedPod(context.Context, *v1.Pod) error { return nil }
 
 func (nothing) Forget(types.UID) {}
 
-// held has a pod end when end is closed.
+// held ends pods when end is closed.
 type held struct {
 	nothing
 	end chan struct{}
@@ -44,7 +44,7 @@ func (h held) SyncTerminatingPod(context.Context, *v1.Pod, podworkers.Terminatio
 	return nil
 }
 
-// TestRejectedPodThatRuns is ended as itself, and is not finished before.
+// TestRejectedPodThatRuns: a running pod that the node rejects is ended, and has not finished before.
 func TestRejectedPodThatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rejected, end := admission.NewRejections(), make(chan struct{})
@@ -73,7 +73,7 @@ func TestRejectedPodThatRuns(t *testing.T) {
 			t.Errorf("an orphan stays: %v", workers.Pods())
 		}
 		if never := types.UID("never"); c.Finished(never) {
-			t.Error("a pod that nobody knows has finished")
+			t.Error("an unknown pod has finished")
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package housekeeping
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -16,29 +17,30 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
-// GCOptions say what is collected.
+// GCOptions configure garbage collection.
 type GCOptions struct {
-	// Containers is how often dead containers are collected; zero means a minute. Of each container DeadPerContainer
-	// attempts are kept; zero means one.
+	// Containers is the period of collecting dead containers; zero means a minute. deadPerContainer dead attempts of
+	// each container are kept; zero means one.
 	Containers       time.Duration
 	deadPerContainer int
-	// Images is how often images are looked at; zero means five minutes. Above HighPercent of the disk the longest
-	// unused are removed until LowPercent; HighPercent 100 means never, zero means 85, LowPercent zero means 80.
+	// Images is the period of collecting images; zero means five minutes. Above HighPercent of the disk, the longest
+	// unused images are removed until LowPercent. HighPercent 100 means never, and zero means 85. LowPercent zero means
+	// 80.
 	Images                  time.Duration
 	HighPercent, LowPercent int
-	// AllImages removes all unused images, not only those that this kubelet pulled.
+	// AllImages removes all unused images, not only images that this kubelet pulled.
 	AllImages bool
-	// ImageMinAge is how long an image must have been known; zero means two minutes.
+	// ImageMinAge is how long an image must have been present; zero means two minutes.
 	ImageMinAge time.Duration
 }
 
-// LogOptions say how container logs are rotated.
+// LogOptions configure log rotation.
 type LogOptions struct {
-	// MaxSize is the size in bytes from which a log is rotated; zero means 10 MiB. MaxFiles is how many are kept, the
-	// current one included; zero means 5.
+	// MaxSize is the size in bytes from which a log is rotated; zero means 10 MiB. MaxFiles is the number of logs per
+	// container, with the current one; zero means 5.
 	MaxSize  int64
 	MaxFiles int
-	// Check is how often sizes are looked at; zero means ten seconds.
+	// Check is the period of checking sizes; zero means ten seconds.
 	Check time.Duration
 }
 
@@ -46,7 +48,7 @@ type LogOptions struct {
 type CollectorsOptions struct {
 	Runtime    *cri.Runtime
 	Cache      *pleg.Cache
-	RuntimeErr func() error // why nothing may be changed now
+	RuntimeErr func() error // why the runtime cannot be used
 	PodConfig  PodConfig
 	Workers    *podworkers.Workers
 	PodLogsDir string
@@ -55,24 +57,24 @@ type CollectorsOptions struct {
 	Logs       LogOptions
 }
 
-// Collectors keep the disk free. RemoveDead and RemoveImages are safe for concurrent use, also beside Run.
+// Collectors keep the disk free. RemoveDead and RemoveImages are safe for concurrent use, also during Run.
 type Collectors struct {
 	opts   CollectorsOptions
 	dead   *kuberuntime.Collector
 	unused *imagemanager.Collector
 }
 
-// NewCollectors makes Collectors; the zero values of their options are filled in.
+// NewCollectors makes Collectors, with defaults for zero values.
 func NewCollectors(opts CollectorsOptions) *Collectors {
-	setDefault(&opts.GC.Containers, time.Minute)
-	setDefault(&opts.GC.deadPerContainer, 1)
-	setDefault(&opts.GC.Images, 5*time.Minute)
-	setDefault(&opts.GC.HighPercent, 85)
-	setDefault(&opts.GC.LowPercent, min(80, opts.GC.HighPercent))
-	setDefault(&opts.GC.ImageMinAge, 2*time.Minute)
-	setDefault(&opts.Logs.MaxSize, 10<<20)
-	setDefault(&opts.Logs.MaxFiles, 5)
-	setDefault(&opts.Logs.Check, 10*time.Second)
+	opts.GC.Containers = cmp.Or(opts.GC.Containers, time.Minute)
+	opts.GC.deadPerContainer = cmp.Or(opts.GC.deadPerContainer, 1)
+	opts.GC.Images = cmp.Or(opts.GC.Images, 5*time.Minute)
+	opts.GC.HighPercent = cmp.Or(opts.GC.HighPercent, 85)
+	opts.GC.LowPercent = cmp.Or(opts.GC.LowPercent, min(80, opts.GC.HighPercent))
+	opts.GC.ImageMinAge = cmp.Or(opts.GC.ImageMinAge, 2*time.Minute)
+	opts.Logs.MaxSize = cmp.Or(opts.Logs.MaxSize, 10<<20)
+	opts.Logs.MaxFiles = cmp.Or(opts.Logs.MaxFiles, 5)
+	opts.Logs.Check = cmp.Or(opts.Logs.Check, 10*time.Second)
 	c := &Collectors{opts: opts}
 	c.dead = &kuberuntime.Collector{Runtime: opts.Runtime, PodLogsDir: opts.PodLogsDir, Keep: opts.GC.deadPerContainer}
 	c.unused = imagemanager.NewCollector(imagemanager.CollectorOptions{
@@ -82,14 +84,7 @@ func NewCollectors(opts CollectorsOptions) *Collectors {
 	return c
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
-// removable are the images that may be removed; nil stands for all.
+// removable are the images that may be removed; nil means all.
 func (c *Collectors) removable() *imagemanager.Pulled {
 	if c.opts.GC.AllImages {
 		return nil
@@ -112,8 +107,8 @@ func (c *Collectors) Run(ctx context.Context) error {
 	return nil
 }
 
-// RemoveDead removes all containers of pods that are over, with their logs; those that sources still list are among
-// them. A static pod keeps its newest ones: without them the next process would take it for one that never ran.
+// RemoveDead removes all containers of finished pods, with their logs, even if a source lists the pod. A static pod
+// keeps its newest ones: without them, the pod would run again after a restart of the kubelet.
 func (c *Collectors) RemoveDead(ctx context.Context) error {
 	if err := c.opts.RuntimeErr(); err != nil {
 		return err
@@ -126,7 +121,7 @@ func (c *Collectors) RemoveDead(ctx context.Context) error {
 	})
 }
 
-// RemoveImages removes all unused images that Run may remove some of.
+// RemoveImages removes all unused images that may be removed.
 func (c *Collectors) RemoveImages(ctx context.Context) error {
 	if err := c.opts.RuntimeErr(); err != nil {
 		return err
@@ -134,9 +129,9 @@ func (c *Collectors) RemoveImages(ctx context.Context) error {
 	return c.unused.RemoveUnused(ctx)
 }
 
-// mayExist says of which pods something is to be kept. Before all sources have been seen that is every one: of each the
-// newest dead attempts stay, and what is older goes, or a node that starts offline would fill its disk. After that it is
-// those that are known and those that are listed: the sync loop may not have handled them yet.
+// mayExist returns which pods keep their newest dead containers. Until all sources have been seen, these are all pods.
+// Older dead containers go even then, so that a node that starts offline does not fill its disk. After that, these are
+// the known pods, and the listed ones, which the sync loop may not have handled yet.
 func (c *Collectors) mayExist() func(types.UID) bool {
 	if !c.opts.PodConfig.SeenAllSources() {
 		return func(types.UID) bool { return true }
@@ -144,7 +139,7 @@ func (c *Collectors) mayExist() func(types.UID) bool {
 	return func(uid types.UID) bool { return c.opts.Workers.Has(uid) || c.opts.PodConfig.HasPod(uid) }
 }
 
-// every does something again and again while the runtime is ready.
+// every calls do each period while the runtime is ready.
 func (c *Collectors) every(ctx context.Context, period time.Duration, failed string, do func(context.Context) error) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()

@@ -14,44 +14,37 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
-// sources have been seen or not, and list the pod "a" or none.
+// sources have been seen or not, and list pod a or nothing.
 type sources struct{ seen, listed bool }
 
 func (s sources) SeenAllSources() bool      { return s.seen }
 func (s sources) Settled() bool             { return s.seen }
 func (s sources) HasPod(uid types.UID) bool { return s.listed && uid == "a" }
 
-// crashed puts a pod into the runtime whose container ended three times.
+// crashed adds a pod whose container ended three times.
 func crashed(t *testing.T, r *apitest.FakeRuntimeService) {
 	t.Helper()
 	labels := map[string]string{model.LabelPodUID: "a", model.LabelPodName: "a", model.LabelPodNamespace: "default", model.LabelOwner: "us"}
 	sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "a", Namespace: "default", Uid: "a"}, Labels: labels,
 	}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for attempt := range uint32(3) {
 		id, err := r.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: "c", Attempt: attempt}, Image: &runtimeapi.ImageSpec{Image: "i"}, Labels: labels,
 		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.StopContainer(t.Context(), id, 0); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
+		testutil.Must(t, r.StopContainer(t.Context(), id, 0))
 		time.Sleep(time.Second)
 	}
-	if err := r.StopPodSandbox(t.Context(), sandbox); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, r.StopPodSandbox(t.Context(), sandbox))
 }
 
 // over ends pods at once.
@@ -61,8 +54,7 @@ func (over) SyncPod(context.Context, *v1.Pod) (bool, time.Duration, error) {
 	return true, 0, nil
 }
 
-// TestRemoveDead: while the disk is short a pod that is over loses what it left; one that runs, and a static one, keep
-// the newest attempt.
+// TestRemoveDead: a finished pod loses its containers. A running pod and a static pod keep the newest attempt.
 func TestRemoveDead(t *testing.T) {
 	static := map[string]string{model.AnnotationConfigSource: model.SourceFile}
 	for _, test := range []struct {
@@ -107,7 +99,7 @@ func TestRemoveDead(t *testing.T) {
 	}
 }
 
-// TestSilentSource keeps the newest dead attempt of a pod that a source may still name, or names, and no other.
+// TestSilentSource: the newest dead attempt stays while a source names the pod or may still name it.
 func TestSilentSource(t *testing.T) {
 	for _, listed := range []sources{{}, {seen: true}, {seen: true, listed: true}} {
 		t.Run(fmt.Sprintf("%+v", listed), func(t *testing.T) {
@@ -121,13 +113,9 @@ func TestSilentSource(t *testing.T) {
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 				defer cancel()
-				if err := c.Run(ctx); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, c.Run(ctx))
 				left, err := runtime.PodStatus(t.Context(), "a")
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, err)
 				want := 1
 				if listed.seen && !listed.listed {
 					want = 0

@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/cri"
@@ -26,7 +27,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
-// killer notes which pods are ended.
+// killer records which pods are ended.
 type killer struct {
 	nothing
 	killed chan types.UID
@@ -37,7 +38,7 @@ func (k killer) SyncTerminatingPod(_ context.Context, pod *v1.Pod, _ podworkers.
 	return nil
 }
 
-// restarted is a node after a restart of the kubelet core: what it has is from before, and no worker knows of it.
+// restarted is a node after a restart of the kubelet core. Its pods are from before, and have no workers.
 type restarted struct {
 	*Cleaner
 	killer
@@ -46,7 +47,7 @@ type restarted struct {
 	runtime *apitest.FakeRuntimeService
 }
 
-// restart has pods run, and others that left only a directory.
+// restart makes a node with running pods, and pods with only a directory.
 func restart(ctx context.Context, t *testing.T, running, directories []types.UID) *restarted {
 	t.Helper()
 	r := &restarted{
@@ -59,9 +60,7 @@ func restart(ctx context.Context, t *testing.T, running, directories []types.UID
 		r.sandbox(t, uid, 0)
 	}
 	for _, uid := range directories {
-		if err := os.MkdirAll(model.PodDirectory(r.rootDir, uid), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(model.PodDirectory(r.rootDir, uid), 0o700))
 	}
 	runtime := cri.New(fake, apitest.NewFakeImageService(), "us")
 	cache := pleg.NewCache(runtime)
@@ -76,7 +75,7 @@ func restart(ctx context.Context, t *testing.T, running, directories []types.UID
 	return r
 }
 
-// sandbox runs one of a pod, and returns its id.
+// sandbox runs a sandbox of a pod, and returns its id.
 func (r *restarted) sandbox(t *testing.T, uid types.UID, attempt uint32) string {
 	t.Helper()
 	name := string(uid)
@@ -84,13 +83,11 @@ func (r *restarted) sandbox(t *testing.T, uid types.UID, attempt uint32) string 
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name, Attempt: attempt},
 		Labels:   map[string]string{model.LabelPodUID: name, model.LabelPodName: name, model.LabelPodNamespace: "default", model.LabelOwner: "us"},
 	}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return id
 }
 
-// clean cleans and compares which pods were killed for it, and which have a directory after it.
+// clean calls Clean, and compares which pods were killed and which still have a directory.
 func (r *restarted) clean(t *testing.T, when string, killed, directories []types.UID) {
 	t.Helper()
 	r.Clean(t.Context())
@@ -105,20 +102,16 @@ func (r *restarted) clean(t *testing.T, when string, killed, directories []types
 	}
 }
 
-// TestOlderSandboxIsEnded ends a pod that nothing wants although its newest sandbox is dead: an older one is ready.
+// TestOlderSandboxIsEnded: an unwanted pod is ended for an older ready sandbox, although its newest one is dead.
 func TestOlderSandboxIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := restart(ctx, t, []types.UID{"stray"}, nil)
 		time.Sleep(time.Second)
 		newest := r.sandbox(t, "stray", 1)
-		if err := r.runtime.StopPodSandbox(ctx, newest); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, r.runtime.StopPodSandbox(ctx, newest))
 		time.Sleep(2 * time.Second) // the next list
-		if err := r.config.Set(ctx, model.SourceFile, nil); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, r.config.Set(ctx, model.SourceFile, nil))
 		for !r.config.Settled() {
 			<-r.config.Updates()
 		}
@@ -128,8 +121,8 @@ func TestOlderSandboxIsEnded(t *testing.T) {
 	})
 }
 
-// TestCleanAfterRestart leaves alone what is of a pod that a source has set and the sync loop has not handled yet:
-// every pod that runs is of that kind for a moment after a restart.
+// TestCleanAfterRestart: Clean leaves a pod alone that a source has set and the sync loop has not handled yet. Right
+// after a restart this is so for all running pods.
 func TestCleanAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -142,9 +135,7 @@ func TestCleanAfterRestart(t *testing.T) {
 			wanted[uid] = pod
 		}
 		r.clean(t, "before the source", nil, []types.UID{"directory", "left"})
-		if err := r.config.Set(ctx, model.SourceFile, slices.Collect(maps.Values(wanted))); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, r.config.Set(ctx, model.SourceFile, slices.Collect(maps.Values(wanted))))
 		r.clean(t, "before its pods are handled", nil, []types.UID{"directory", "left"})
 		for _, pod := range (<-r.config.Updates()).Pods {
 			r.opts.Workers.Update(pod)

@@ -2,6 +2,7 @@
 package httpget
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,8 +24,8 @@ import (
 // maxRedirects is how many redirects are followed.
 const maxRedirects = 10
 
-// Dialer connects to a container. It closes a connection for good within a second (SO_LINGER): many probes would else
-// leave as many ports of the node in TIME_WAIT for a minute each, until none is left.
+// Dialer connects to containers. Connections close within a second (SO_LINGER): otherwise each probe would leave a port
+// of the node in TIME_WAIT for a minute, until all ports are used.
 func Dialer() *net.Dialer {
 	return &net.Dialer{Control: func(_, _ string, conn syscall.RawConn) error {
 		var failed error
@@ -35,9 +36,9 @@ func Dialer() *net.Dialer {
 	}}
 }
 
-// Client makes one request within the timeout, 0 for the request's context alone: it trusts any certificate, goes
-// through no proxy of the environment, keeps no connection, asks for no compressed answer, and follows redirects on one
-// host only.
+// Client is for one request within the timeout; 0 means only the request's context bounds it. It trusts any
+// certificate, uses no proxy, keeps no connection, does not ask for compression, and follows redirects only on the same
+// host.
 func Client(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
@@ -48,7 +49,7 @@ func Client(timeout time.Duration) *http.Client {
 		},
 		CheckRedirect: func(request *http.Request, via []*http.Request) error {
 			if request.URL.Hostname() != via[0].URL.Hostname() {
-				return http.ErrUseLastResponse // it counts as success, as for the kubelet
+				return http.ErrUseLastResponse // a success, as in the kubelet
 			}
 			if len(via) >= maxRedirects {
 				return fmt.Errorf("stopped after %d redirects", maxRedirects)
@@ -58,28 +59,23 @@ func Client(timeout time.Duration) *http.Client {
 	}
 }
 
-// Request makes the request of an action of the container: to its own host, or else to the pod's address ip. A Host
-// header names the host that is asked for, a path may lack its slash.
+// Request makes the request of an action: to the action's host, or else to the pod's address ip. A Host header sets the
+// request's host. The path may lack its slash.
 func Request(ctx context.Context, get *v1.HTTPGetAction, container *v1.Container, ip, userAgent string) (*http.Request, error) {
 	port, err := model.ResolvePort(get.Port, container)
 	if err != nil {
 		return nil, err
 	}
 	target, err := url.Parse(get.Path)
-	if err != nil || target.Opaque != "" { // it is no URL, and asked for as it stands
+	if err != nil || target.Opaque != "" { // not a URL, so all of it is the path
 		target = &url.URL{Path: get.Path}
 	}
-	host := get.Host
-	if host == "" {
-		host = ip
-	}
+	host := cmp.Or(get.Host, ip)
 	if host == "" {
 		return nil, errors.New("the pod has no address to ask")
 	}
-	target.Scheme, target.Host = strings.ToLower(string(get.Scheme)), net.JoinHostPort(host, strconv.Itoa(port))
-	if target.Scheme == "" {
-		target.Scheme = "http"
-	}
+	target.Scheme = cmp.Or(strings.ToLower(string(get.Scheme)), "http")
+	target.Host = net.JoinHostPort(host, strconv.Itoa(port))
 	if target.Path != "" && !strings.HasPrefix(target.Path, "/") {
 		target.Path = "/" + target.Path
 	}

@@ -10,54 +10,46 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestDialerLingers looks at the socket: a close waits a second at most, and leaves no port in TIME_WAIT for a minute.
+// TestDialerLingers: the socket has SO_LINGER of one second.
 func TestDialerLingers(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	conn, err := Dialer().DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer conn.Close()
 	raw, err := conn.(syscall.Conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	err = raw.Control(func(fd uintptr) {
 		linger, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_LINGER) // the first of two integers
 		if err != nil || linger != 1 {
 			t.Errorf("SO_LINGER is %d, %v", linger, err)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 }
 
-// TestHeaders asks for no compressed answer: a probe's answer is shown as it is, and the server has less work.
+// TestHeaders: the request does not ask for a compressed answer or a kept connection.
 func TestHeaders(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, r.Header.Get("Accept-Encoding")+"|"+r.Header.Get("Accept")+"|"+r.UserAgent()+"|"+r.Header.Get("Connection"))
 	}))
 	defer server.Close()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	setHeaders(request, nil, "test")
 	answer, err := Client(0).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer answer.Body.Close()
 	if got, err := io.ReadAll(answer.Body); err != nil || string(got) != "|*/*|test|close" {
 		t.Errorf("%s, %v", got, err)
 	}
 }
 
-// TestPath takes every path that the kubelet takes, one that is no URL as it stands.
+// TestPath: paths are handled as in the kubelet, even if they are not valid URLs.
 func TestPath(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{"", "http://10.0.0.1:80"},

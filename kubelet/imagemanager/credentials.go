@@ -20,12 +20,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// dockerHub is how Docker's own registry, which short names mean, is called in credentials.
+// dockerHub is the host of Docker Hub in credentials. Short image names are on Docker Hub.
 const dockerHub = "index.docker.io"
 
-// credentials are those of the pod's pull secrets and then of the node's files that are meant for the image, the most
-// specific of each first. A secret that does not exist, or a file that cannot be read, is recorded and left out: the
-// image may not need it. A secret that cannot be read is an error.
+// credentials are the matching credentials of the pod's pull secrets, and then of the node's files. In each, the most
+// specific come first. A missing secret and an unreadable file are recorded as events and left out: the image may not
+// need them. A malformed secret is an error.
 func (p *Puller) credentials(r Request) ([]*runtimeapi.AuthConfig, error) {
 	if (p.opts.Secrets == nil || len(r.Pod.Spec.ImagePullSecrets) == 0) && len(p.opts.Files) == 0 {
 		return nil, nil
@@ -48,7 +48,7 @@ func (p *Puller) credentials(r Request) ([]*runtimeapi.AuthConfig, error) {
 	return found, nil
 }
 
-// ofSecrets are the credentials of the pod's pull secrets.
+// ofSecrets are the matching credentials of the pod's pull secrets.
 func (p *Puller) ofSecrets(r Request, named reference.Named) ([]*runtimeapi.AuthConfig, error) {
 	if p.opts.Secrets == nil {
 		return nil, nil
@@ -69,9 +69,10 @@ func (p *Puller) ofSecrets(r Request, named reference.Named) ([]*runtimeapi.Auth
 	return found, nil
 }
 
-// login is a user of a registry, or of a part of one.
+// login is a user of a registry, or of a part of it.
 type login struct {
-	// place is where the login holds: a host with globs in its parts, perhaps a port, perhaps the beginning of a path.
+	// place is where the login is valid: a host with globs in its parts, and optionally a port and a prefix of the
+	// path.
 	place          *url.URL
 	user, password string
 }
@@ -83,7 +84,7 @@ type entry struct {
 	Auth     string `json:"auth"`
 }
 
-// parseFile reads the logins of Docker's configuration file; none where there is none.
+// parseFile reads the logins of Docker's configuration file. A missing file has none.
 func parseFile(path string) ([]login, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -96,7 +97,7 @@ func parseFile(path string) ([]login, error) {
 }
 
 // parseSecret reads the logins of a secret in one of Docker's two formats, the most specific first. Errors do not quote
-// what is secret.
+// secret data.
 func parseSecret(secret *v1.Secret) ([]login, error) {
 	var entries map[string]entry
 	var key string
@@ -119,10 +120,10 @@ func parseSecret(secret *v1.Secret) ([]login, error) {
 		return nil, fmt.Errorf("data[%s]: it is not a Docker configuration in JSON: %w", key, errdefs.ErrInvalidArgument)
 	}
 	var logins []login
-	// In descending order a longer path comes before the shorter one that it begins with.
+	// In descending order a longer path comes before its prefix.
 	for _, server := range slices.Backward(slices.Sorted(maps.Keys(entries))) {
 		if entries[server] == (entry{}) {
-			continue // Docker keeps it elsewhere, with a credential helper
+			continue // a credential helper has the login
 		}
 		login, err := entries[server].login(server)
 		if err != nil {
@@ -133,7 +134,7 @@ func parseSecret(secret *v1.Secret) ([]login, error) {
 	return logins, nil
 }
 
-// login makes a login of an entry; server is its name in the file: a host, or a URL as Docker wrote it once.
+// login converts an entry. server is its name in the file: a host, or a URL as older Docker versions wrote it.
 func (e entry) login(server string) (login, error) {
 	if !strings.HasPrefix(server, "https://") && !strings.HasPrefix(server, "http://") {
 		server = "https://" + server
@@ -163,11 +164,11 @@ func (e entry) login(server string) (login, error) {
 	return l, nil
 }
 
-// lookup returns the logins that hold for an image.
+// lookup returns the logins that are valid for an image.
 func lookup(logins []login, image reference.Named) []*runtimeapi.AuthConfig {
 	var found, hub []*runtimeapi.AuthConfig
 	for _, l := range logins {
-		// The server's address is left out: with a glob in it, it is no address.
+		// The server's address is left out, because it may have globs.
 		auth := &runtimeapi.AuthConfig{Username: l.user, Password: l.password}
 		if l.holds(reference.Domain(image), "/"+reference.Path(image)) {
 			found = append(found, auth)
@@ -182,7 +183,7 @@ func lookup(logins []login, image reference.Named) []*runtimeapi.AuthConfig {
 	return found
 }
 
-// holds compares the place of a login with a registry and a path in it.
+// holds says whether a login is valid for a registry and a path in it.
 func (l login) holds(registry, repository string) bool {
 	pattern, patternPort := splitPort(l.place.Host)
 	host, port := splitPort(registry)

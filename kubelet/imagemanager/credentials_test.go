@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// guarded lets one user pull.
+// guarded lets only one user pull.
 type guarded struct {
 	service
 	user  string
@@ -45,7 +45,7 @@ func configJSON(auths string) *v1.Secret {
 	return &v1.Secret{Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(`{"auths":` + auths + `}`)}}
 }
 
-// users is a configuration with one user per registry, named as the registry is listed: u0, u1 and so on.
+// users is a configuration with one user per registry: u0, u1 and so on.
 func users(registries ...string) *v1.Secret {
 	var entries []string
 	for i, registry := range registries {
@@ -93,13 +93,13 @@ func TestPullTriesCredentialsInOrder(t *testing.T) {
 		"new": configJSON(`{"example.org":{"username":"new","password":"pw"}}`),
 		"old": {Type: v1.SecretTypeDockercfg, Data: map[string][]byte{v1.DockerConfigKey: []byte(`{"https://example.org/v1/":{"auth":"` + encoded + `"}}`)}},
 	}
-	var told []string
+	var recorded []string
 	pull := func(user string) ([]string, error) {
 		g := &guarded{user: user}
 		r := request("example.org/image", v1.PullAlways)
 		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "gone"}, {Name: "new"}, {Name: "old"}}
-		told = nil
-		r.Record = func(reason, _ string) { told = append(told, reason) }
+		recorded = nil
+		r.Record = func(reason, _ string) { recorded = append(recorded, reason) }
 		_, _, err := New(Options{Service: NewImages(g), Secrets: known}).Ensure(t.Context(), r)
 		return g.tried, err
 	}
@@ -107,10 +107,10 @@ func TestPullTriesCredentialsInOrder(t *testing.T) {
 	if err != nil || !slices.Equal(tried, []string{"new:pw", "old:secret:word"}) {
 		t.Errorf("tried %v, %v", tried, err)
 	}
-	if !slices.Equal(told, []string{"FailedToRetrieveImagePullSecret", "Pulling", "Pulled"}) {
-		t.Errorf("told %v", told)
+	if !slices.Equal(recorded, []string{"FailedToRetrieveImagePullSecret", "Pulling", "Pulled"}) {
+		t.Errorf("recorded %v", recorded)
 	}
-	tried, err = pull("nobody")
+	tried, err = pull("other")
 	var reason *model.ReasonError
 	if !errors.As(err, &reason) || reason.Reason != model.ReasonErrImagePull || len(tried) != 2 || !strings.Contains(err.Error(), "access denied") {
 		t.Errorf("tried %v, %v", tried, err)

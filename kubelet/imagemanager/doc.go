@@ -1,3 +1,3 @@
-// Package imagemanager is the image manager (pkg/kubelet/images): when to pull the images of containers, when to wait
-// before trying again, and which unused ones to remove.
+// Package imagemanager is the image manager (pkg/kubelet/images). It pulls the images of containers with back-off, and
+// removes unused images.
 package imagemanager

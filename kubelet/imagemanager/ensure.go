@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Secrets is where a pod's pull secrets come from. A missing one is an errdefs.ErrNotFound.
+// Secrets has the pull secrets of pods. A missing secret is an errdefs.ErrNotFound.
 type Secrets interface {
 	Secret(pod *v1.Pod, name string) (*v1.Secret, error)
 }
@@ -23,20 +23,20 @@ type Secrets interface {
 // Options configure a Puller. Service is required.
 type Options struct {
 	Service *Images
-	// Secrets answers imagePullSecrets; nil pulls everything without credentials.
+	// Secrets resolves imagePullSecrets. Nil ignores them.
 	Secrets Secrets
-	// Files are Docker's configuration files, whose credentials count after those of the pod's secrets. Those that do
-	// not exist are left out; they are read with each pull.
+	// Files are Docker configuration files. They are read with each pull, and their credentials are tried after the
+	// secrets. Missing files are ignored.
 	Files []string
-	// Backoff is the pause after pulls that failed.
+	// Backoff is the pause after a failed pull.
 	Backoff backoff.Options
-	// Parallel is how many images are pulled at once. Zero means one, as the kubelet.
+	// Parallel is how many images are pulled at once. Zero means one, as in the kubelet.
 	Parallel int
-	// Pulled remembers what was pulled; nil remembers nothing.
+	// Pulled records pulled images; nil records nothing.
 	Pulled *Pulled
 }
 
-// Puller makes images present. It is safe for concurrent use.
+// Puller pulls images. It is safe for concurrent use.
 type Puller struct {
 	opts    Options
 	backoff *backoff.Backoff
@@ -51,17 +51,16 @@ func New(opts Options) *Puller {
 // Request is an image that a container runs or mounts.
 type Request struct {
 	Pod *v1.Pod
-	// Image is the name in the pod, Policy when to pull it.
-	Image  string
-	Policy v1.PullPolicy
-	// Sandbox is passed to the runtime with a pull.
+	// Image is the image's name in the pod.
+	Image   string
+	Policy  v1.PullPolicy
 	Sandbox *runtimeapi.PodSandboxConfig
-	// Record is called with a word and a sentence before and after a pull, for events.
+	// Record records an event.
 	Record func(reason, message string)
 }
 
-// Ensure returns an image, pulled where its policy asks for that. Errors are model.ReasonError; the
-// duration is how long to wait before another try makes sense, 0 for not known.
+// Ensure returns an image, and pulls it if the policy says so. Errors are model.ReasonError. The duration is the pause
+// before another try makes sense, 0 if unknown.
 func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time.Duration, error) {
 	name := r.Image
 	image, err := p.status(ctx, name, name)
@@ -88,14 +87,14 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 	if err != nil {
 		now := time.Now()
 		p.backoff.Fail(key, now)
-		// A look in the middle of the pause shows that there is one.
+		// A sync in the middle of the pause shows ImagePullBackOff.
 		return nil, p.backoff.Remaining(key, now) / 2, err
 	}
 	p.backoff.Forget(func(k string) bool { return k == key })
 	return image, 0, nil
 }
 
-// status asks for an image by its name or id; written is what the pod calls it.
+// status returns an image by name or id, nil if it is missing. written is the image's name in the pod.
 func (p *Puller) status(ctx context.Context, name, written string) (*runtimeapi.Image, error) {
 	answer, err := p.opts.Service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: written}, false)
 	if err != nil {
@@ -104,7 +103,7 @@ func (p *Puller) status(ctx context.Context, name, written string) (*runtimeapi.
 	return answer.GetImage(), nil
 }
 
-// pull pulls an image. Had is what the runtime has of that name before, nil for nothing.
+// pull pulls an image. Had is the image of that name before the pull, or nil.
 func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*runtimeapi.Image, error) {
 	select {
 	case p.slots <- struct{}{}:
@@ -135,15 +134,16 @@ func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*r
 	}
 	if before != nil && !before[image.GetId()] {
 		if err := p.opts.Pulled.add(image.GetId()); err != nil {
-			log.G(ctx).WithError(err).WithField("image", name).Warn("pulled image is never collected: it could not be written down")
+			log.G(ctx).WithError(err).WithField("image", name).
+				Warn("a pulled image could not be recorded, and is never collected")
 		}
 	}
 	r.Record("Pulled", fmt.Sprintf("Successfully pulled image %q in %v", name, time.Since(began).Round(time.Millisecond)))
 	return image, nil
 }
 
-// present are the ids of the images that the runtime has before a pull. It is nil when no pull is remembered, or when
-// the runtime does not say: then the image counts as one that was there.
+// present are the ids of the images before a pull. It is nil if pulls are not recorded, or after an error: then the
+// image counts as one that was present.
 func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]bool {
 	if p.opts.Pulled == nil {
 		return nil
@@ -153,14 +153,14 @@ func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]
 		log.G(ctx).WithError(err).Debug("images before a pull could not be listed")
 		return nil
 	}
-	ids := map[string]bool{had.GetId(): true} // it may be newer than the list
+	ids := map[string]bool{had.GetId(): true}
 	for _, image := range images {
 		ids[image.GetId()] = true
 	}
 	return ids
 }
 
-// transfer has the runtime pull the image, with each of the credentials until one will do.
+// transfer pulls the image, with each of the credentials until one works.
 func (p *Puller) transfer(ctx context.Context, r Request, credentials []*runtimeapi.AuthConfig) (ref string, err error) {
 	spec := &runtimeapi.ImageSpec{Image: r.Image, UserSpecifiedImage: r.Image}
 	if len(credentials) == 0 {
@@ -179,7 +179,7 @@ func (p *Puller) transfer(ctx context.Context, r Request, credentials []*runtime
 	return "", errors.Join(errs...)
 }
 
-// pullError finds the word for a failed pull: runtimes begin their message with one that they know of.
+// pullError makes the reason of a failed pull. Runtimes begin their message with a reason of the CRI.
 func pullError(err error) error {
 	for _, reason := range []string{"RegistryUnavailable", "SignatureValidationFailed"} {
 		if strings.HasPrefix(err.Error(), reason) {
@@ -189,7 +189,7 @@ func pullError(err error) error {
 	return &model.ReasonError{Reason: model.ReasonErrImagePull, Err: err}
 }
 
-// Forget drops the pauses of a pod that is gone.
+// Forget drops the back-offs of a pod.
 func (p *Puller) Forget(uid string) {
 	p.backoff.Forget(func(key string) bool { return strings.HasPrefix(key, uid+"_") })
 }

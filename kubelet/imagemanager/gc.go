@@ -1,6 +1,7 @@
 package imagemanager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,10 +17,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Containers lists the containers of a runtime, all of them: an image that anybody uses stays.
+// Containers lists all containers of a runtime, of all owners: an image in use stays.
 type Containers interface {
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
-	// ContainerStatus has the images that a container has mounted, which the list does not.
+	// ContainerStatus has the images that a container mounts; the list does not have them.
 	ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error)
 }
 
@@ -27,13 +28,14 @@ type Containers interface {
 type CollectorOptions struct {
 	Images     internalapi.ImageManagerService
 	Containers Containers
-	// HighPercent of the disk used makes images go, the longest unused first, until it is LowPercent. From 100 on none goes.
+	// Above HighPercent of the disk, the longest unused images are removed until LowPercent. From 100 on none is
+	// removed.
 	HighPercent, LowPercent int
-	// MinAge is how long an image must have been known.
+	// MinAge is how long an image must have been present.
 	MinAge time.Duration
-	// Pulled are the images that may be removed; nil stands for all.
+	// Pulled are the images that may be removed; nil means all.
 	Pulled *Pulled
-	// Disk measures size and free space of the file system at a path, in bytes. Nil asks the kernel.
+	// Disk returns size and free space of the file system at a path, in bytes. Nil calls statfs.
 	Disk func(path string) (size, free uint64, err error)
 }
 
@@ -44,11 +46,11 @@ type Collector struct {
 
 	mu    sync.Mutex
 	known map[string]record
-	// mounted are the images that each container has mounted, by its id: they never change.
+	// mounted are the images that each container mounts, by its id. They never change.
 	mounted map[string][]string
 }
 
-// record is when an image was observed first, and in use last.
+// record is when an image was first present and last used.
 type record struct {
 	first, used time.Time
 }
@@ -70,7 +72,7 @@ func statfs(path string) (size, free uint64, err error) {
 	return fs.Blocks * block, fs.Bavail * block, nil
 }
 
-// Collect notes which images are used and removes unused ones if the disk is too full. It is an error when that does
+// Collect records which images are used, and removes unused ones if the disk is too full. It is an error if that does
 // not free enough.
 func (c *Collector) Collect(ctx context.Context) error {
 	c.mu.Lock()
@@ -93,7 +95,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 	return err
 }
 
-// RemoveUnused removes all unused images that are old enough, however full the disk is.
+// RemoveUnused removes all unused images that are old enough.
 func (c *Collector) RemoveUnused(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +107,8 @@ func (c *Collector) RemoveUnused(ctx context.Context) error {
 	return err
 }
 
-// look notes what is used now and returns those of the rest that may be removed, the longest unused first. The caller holds mu.
+// look records the used images, and returns the unused ones that may be removed, the longest unused first. The caller
+// holds mu.
 func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 	all, err := c.opts.Images.ListImages(ctx, nil)
 	if err != nil {
@@ -146,15 +149,12 @@ func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 	}
 	slices.SortStableFunc(unused, func(a, b *runtimeapi.Image) int {
 		ra, rb := present[a.GetId()], present[b.GetId()]
-		if order := ra.used.Compare(rb.used); order != 0 {
-			return order
-		}
-		return ra.first.Compare(rb.first)
+		return cmp.Or(ra.used.Compare(rb.used), ra.first.Compare(rb.first))
 	})
 	return unused, nil
 }
 
-// used are the names of all images that the containers run or have mounted. The caller holds mu.
+// used are the names of all images that the containers run or mount. The caller holds mu.
 func (c *Collector) used(ctx context.Context, containers []*runtimeapi.Container) (map[string]bool, error) {
 	used, mounted := map[string]bool{}, map[string][]string{}
 	for _, container := range containers {
@@ -176,7 +176,7 @@ func (c *Collector) used(ctx context.Context, containers []*runtimeapi.Container
 	return used, nil
 }
 
-// mounts asks which images a container has mounted; none where it has just gone.
+// mounts are the images that a container mounts. A container that is gone mounts none.
 func (c *Collector) mounts(ctx context.Context, id string) ([]string, error) {
 	answer, err := c.opts.Containers.ContainerStatus(ctx, id, false)
 	if status.Code(err) == codes.NotFound {
@@ -199,14 +199,14 @@ func inUse(image *runtimeapi.Image, used map[string]bool) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return used[name] })
 }
 
-// excess is how many bytes are to be freed. The caller holds mu.
+// excess is the number of bytes to free. The caller holds mu.
 func (c *Collector) excess(ctx context.Context) (uint64, error) {
 	info, err := c.opts.Images.ImageFsInfo(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("image file system: %w", err)
 	}
 	if len(info.GetImageFilesystems()) == 0 {
-		return 0, errors.New("the runtime does not report where its images are")
+		return 0, errors.New("the runtime does not report the directory of its images")
 	}
 	size, free, err := c.opts.Disk(info.GetImageFilesystems()[0].GetFsId().GetMountpoint())
 	if err != nil {
@@ -226,7 +226,7 @@ func (c *Collector) excess(ctx context.Context) (uint64, error) {
 	return wanted - free, nil
 }
 
-// free removes images until excess bytes are freed, or there are no more. The caller holds mu.
+// free removes images until excess bytes are freed, or none is left. The caller holds mu.
 func (c *Collector) free(ctx context.Context, unused []*runtimeapi.Image, excess uint64) (freed uint64, err error) {
 	var errs []error
 	for _, image := range unused {

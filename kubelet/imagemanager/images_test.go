@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// service is an image service in memory; a name in pullable can be pulled.
+// service is an image service in memory. pullable has the errors of pulls, by name.
 type service struct {
 	internalapi.ImageManagerService
 	present  []*runtimeapi.Image
@@ -136,14 +136,14 @@ func TestPullBackoffAndReasons(t *testing.T) {
 	}
 }
 
-// containers is what runs.
+// containers are the containers of a runtime.
 type containers []*runtimeapi.Container
 
 func (c containers) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	return c, nil
 }
 
-// ContainerStatus shows an image volume for each annotation.
+// ContainerStatus has an image mount for each annotation.
 func (c containers) ContainerStatus(_ context.Context, id string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
 	for _, container := range c {
 		if container.GetId() != id {
@@ -158,7 +158,7 @@ func (c containers) ContainerStatus(_ context.Context, id string, _ bool) (*runt
 	return nil, status.Error(codes.NotFound, "gone")
 }
 
-// counted are containers that count the questions for their status.
+// counted counts the calls of ContainerStatus.
 type counted struct {
 	containers
 	asked int
@@ -169,17 +169,22 @@ func (c *counted) ContainerStatus(ctx context.Context, id string, verbose bool) 
 	return c.containers.ContainerStatus(ctx, id, verbose)
 }
 
-// TestMountedImagesAreAskedOnce for each container, because a container's mounts never change.
+// onFullDisk are options of a collector whose disk has 100 bytes, all of them used.
+func onFullDisk(s *service, used Containers) CollectorOptions {
+	return CollectorOptions{
+		Images: s, Containers: used, HighPercent: 90, LowPercent: 80,
+		Disk: func(string) (uint64, uint64, error) { return 100, 0, nil },
+	}
+}
+
+// TestMountedImagesAreAskedOnce: a container's mounts never change, so its status is asked for once.
 func TestMountedImagesAreAskedOnce(t *testing.T) {
 	s := &service{present: []*runtimeapi.Image{{Id: "mounted", Size: 10}}}
 	used := &counted{containers: containers{{Id: "c", ImageId: "other", Annotations: map[string]string{"volume": "mounted"}}}}
-	c := NewCollector(CollectorOptions{
-		Images: s, Containers: used, HighPercent: 90, LowPercent: 80,
-		Disk: func(string) (uint64, uint64, error) { return 100, 0, nil },
-	})
+	c := NewCollector(onFullDisk(s, used))
 	for range 3 {
 		if err := c.Collect(t.Context()); err == nil {
-			t.Error("nothing to remove from a full disk is no error")
+			t.Error("a full disk without unused images is no error")
 		}
 	}
 	if used.asked != 1 || len(s.removed) > 0 {
@@ -187,14 +192,11 @@ func TestMountedImagesAreAskedOnce(t *testing.T) {
 	}
 }
 
-// TestImagesOfVolumesStay needs no more than the list of what is used.
+// TestImagesOfVolumesStay: an image that is mounted as a volume counts as used.
 func TestImagesOfVolumesStay(t *testing.T) {
 	s := &service{present: []*runtimeapi.Image{{Id: "mounted", Size: 10}, {Id: "free", Size: 10}}}
 	used := containers{{Id: "c", ImageId: "other", Annotations: map[string]string{"volume": "mounted"}}}
-	c := NewCollector(CollectorOptions{
-		Images: s, Containers: used, HighPercent: 90, LowPercent: 80,
-		Disk: func(string) (uint64, uint64, error) { return 100, 0, nil },
-	})
+	c := NewCollector(onFullDisk(s, used))
 	if err := c.Collect(t.Context()); err == nil {
 		t.Error("ten of twenty bytes are no error")
 	}
@@ -203,7 +205,7 @@ func TestImagesOfVolumesStay(t *testing.T) {
 	}
 }
 
-// TestRemoveUnused: however full the disk is, all that nobody uses goes, but what is too young.
+// TestRemoveUnused removes all unused images but the ones that are too young.
 func TestRemoveUnused(t *testing.T) {
 	s := &service{present: []*runtimeapi.Image{{Id: "used", Size: 100}, {Id: "a", Size: 10}, {Id: "b", Size: 10}, {Id: "pinned", Pinned: true}}}
 	c := NewCollector(CollectorOptions{Images: s, Containers: containers{{ImageId: "used"}}, HighPercent: 100, MinAge: time.Minute})

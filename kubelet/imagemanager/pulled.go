@@ -14,8 +14,8 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// Pulled remembers by id which images this node pulled and did not have before, across restarts: what others brought is
-// not the node's to remove. It is safe for concurrent use.
+// Pulled records, by id and across restarts, which images this node pulled and did not have before. Other images belong
+// to other users of the runtime, and are never removed. It is safe for concurrent use.
 type Pulled struct {
 	path string
 
@@ -23,7 +23,7 @@ type Pulled struct {
 	ids map[string]bool
 }
 
-// OpenPulled reads the file at path, a list in JSON; one that does not exist is an empty list.
+// OpenPulled reads the file at path, a list in JSON. A missing file is an empty list.
 func OpenPulled(path string) (*Pulled, error) {
 	p := &Pulled{path: path, ids: map[string]bool{}}
 	content, err := os.ReadFile(path)
@@ -60,7 +60,7 @@ func (p *Pulled) add(id string) error {
 	return p.save()
 }
 
-// keep forgets the images that are gone: one that comes back may be somebody else's.
+// keep forgets images that are gone: another user may bring them back.
 func (p *Pulled) keep(present func(id string) bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

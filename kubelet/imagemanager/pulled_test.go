@@ -10,18 +10,18 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestOthersImagesStay removes from a full disk what the node pulled, in an earlier process, too, and nothing else.
+// TestOthersImagesStay: only images that this node pulled are removed, even after a restart.
 func TestOthersImagesStay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pulled.json")
 	s := &service{present: []*runtimeapi.Image{{Id: "built", Size: 50}, {Id: "id-again", RepoTags: []string{"again"}, Size: 50}}}
 	open := func() *Pulled {
 		t.Helper()
 		p, err := OpenPulled(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		return p
 	}
 	puller := New(Options{Service: NewImages(s), Pulled: open()})
@@ -32,12 +32,10 @@ func TestOthersImagesStay(t *testing.T) {
 	}
 	collect := func(pulled *Pulled) []string {
 		s.removed = nil
-		c := NewCollector(CollectorOptions{
-			Images: s, Containers: containers{}, HighPercent: 90, LowPercent: 80, Pulled: pulled,
-			Disk: func(string) (uint64, uint64, error) { return 100, 0, nil },
-		})
-		if err := c.Collect(t.Context()); err == nil && pulled != nil {
-			t.Error("the image that may go has no size, and yet it freed the disk")
+		opts := onFullDisk(s, containers{})
+		opts.Pulled = pulled
+		if err := NewCollector(opts).Collect(t.Context()); err == nil && pulled != nil {
+			t.Error("an image without a size freed the disk")
 		}
 		return s.removed
 	}
@@ -46,24 +44,22 @@ func TestOthersImagesStay(t *testing.T) {
 	}
 	s.present = slices.DeleteFunc(s.present, func(i *runtimeapi.Image) bool { return i.GetId() == "id-ours" })
 	collect(open())
-	s.present = append(s.present, &runtimeapi.Image{Id: "id-ours"}) // somebody else's now
+	s.present = append(s.present, &runtimeapi.Image{Id: "id-ours"}) // brought by another user now
 	if got := collect(open()); len(got) != 0 {
 		t.Errorf("removed %v", got)
 	}
 	if got := collect(nil); len(got) == 0 {
-		t.Error("told to take all images, it took none")
+		t.Error("without a record nothing is removed")
 	}
 }
 
-// TestPullsShareAList, which also shows that a removed image is not there before it is pulled again.
+// TestPullsShareAList: pulls within recentAge share a list, until an image is removed.
 func TestPullsShareAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{}
 		images := NewImages(s)
 		pulled, err := OpenPulled(filepath.Join(t.TempDir(), "pulled.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		puller := New(Options{Service: images, Pulled: pulled})
 		pull := func(image string, lists int) {
 			t.Helper()
@@ -80,7 +76,7 @@ func TestPullsShareAList(t *testing.T) {
 		s.present = append(s.present, &runtimeapi.Image{Id: "id-built", RepoTags: []string{"built"}})
 		pull("built", 0)
 		if !pulled.has("id-a") || !pulled.has("id-b") || pulled.has("id-built") {
-			t.Errorf("remembered %v, want a and b", pulled.ids)
+			t.Errorf("recorded %v, want a and b", pulled.ids)
 		}
 		time.Sleep(recentAge)
 		pull("c", 1)
@@ -93,10 +89,8 @@ func TestPullsShareAList(t *testing.T) {
 
 func TestPulledFileIsBroken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pulled.json")
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte("{"), 0o600))
 	if _, err := OpenPulled(path); err == nil {
-		t.Error("it was read")
+		t.Error("a broken file was read")
 	}
 }

@@ -9,24 +9,24 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// recentAge is how old a list may be that recent returns. The node status lists more often.
+// recentAge is the greatest age of a list that recent returns. The node status lists more often.
 const recentAge = time.Minute
 
-// Images is a runtime's image service that keeps its last list of all images. It is safe for concurrent use.
+// Images is the runtime's image service, with a cache of the last list. It is safe for concurrent use.
 type Images struct {
 	internalapi.ImageManagerService
 
 	mu     sync.Mutex
 	last   []*runtimeapi.Image
-	listed time.Time // when the question for last began; zero for none
+	listed time.Time // when the call for last began; zero for none
 }
 
-// NewImages has no list yet.
+// NewImages makes Images without a cached list.
 func NewImages(service internalapi.ImageManagerService) *Images {
 	return &Images{ImageManagerService: service}
 }
 
-// ListImages always asks the runtime.
+// ListImages always calls the runtime.
 func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	began := time.Now()
 	images, err := i.ImageManagerService.ListImages(ctx, filter)
@@ -36,8 +36,8 @@ func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter)
 	return images, err
 }
 
-// recent returns the last list, and asks only when that is older than recentAge. An image that this kubelet removed is
-// never in it; one that came since may be missing.
+// recent returns the last list, or a new one if that is older than recentAge. It never has an image that this kubelet
+// removed, but may lack new ones.
 func (i *Images) recent(ctx context.Context) ([]*runtimeapi.Image, error) {
 	i.mu.Lock()
 	last, listed := i.last, i.listed
@@ -48,7 +48,7 @@ func (i *Images) recent(ctx context.Context) ([]*runtimeapi.Image, error) {
 	return i.ListImages(ctx, nil)
 }
 
-// RemoveImage removes an image and forgets the list.
+// RemoveImage removes an image and drops the cached list.
 func (i *Images) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
 	defer i.keep(nil, time.Time{})
 	return i.ImageManagerService.RemoveImage(ctx, image)

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Probes is what the probers found, by container id. What is not there is not known yet.
+// Probes are the probers' results, by container id. A container without a result is in neither map.
 type Probes struct {
 	// LivenessFailed holds the containers whose liveness or startup probe failed for good.
 	LivenessFailed map[string]bool
@@ -22,10 +22,10 @@ type Probes struct {
 // containerKill is a container that must go, and why.
 type containerKill struct {
 	Container model.ContainerStatus
-	// Spec is what the pod says of the container; nil if it says nothing any more.
+	// Spec is nil if the pod no longer has the container.
 	Spec *v1.Container
-	// Reason is a word for the event, Message a sentence.
-	Reason, Message string
+	// Message is a sentence for the event.
+	Message string
 	// ProbeGrace is the failed probe's own grace period in seconds, nil for the pod's.
 	ProbeGrace *int64
 }
@@ -34,45 +34,44 @@ type containerKill struct {
 type containerStart struct {
 	Spec *v1.Container
 	Kind model.Kind
-	// Attempt numbers it: one more than its last attempt.
+	// Attempt is one more than the last attempt.
 	Attempt uint32
-	// Ended is when the last attempt ended that has, for the crash back-off; zero for none. One that is killed first,
-	// for its probes, has not ended yet: then it is the attempt before, as for the kubelet.
+	// Ended is when the last finished attempt ended, for the crash back-off; zero if there is none. As in the kubelet,
+	// an attempt that is about to be killed for its probes does not count.
 	Ended time.Time
 }
 
 // podActions is what must be done to a pod.
 type podActions struct {
-	// KillSandbox says that all sandboxes, dead ones included, and all containers must be stopped before anything else.
-	// With CreateSandbox, a new sandbox follows at once.
+	// KillSandbox says to stop all containers and all sandboxes, dead ones too, before anything else. With
+	// CreateSandbox, a new sandbox follows at once.
 	KillSandbox bool
-	// CreateSandbox says that a sandbox numbered Attempt is needed.
+	// CreateSandbox says to create a sandbox with the number Attempt.
 	CreateSandbox bool
 	Attempt       uint32
 	// SandboxID is the sandbox to use when none is to be created.
 	SandboxID string
-	// RestartAll is the container whose end has all containers of the pod start again: nothing else is done before.
+	// RestartAll is the container whose exit restarts all containers of the pod. Nothing else is done before.
 	RestartAll *containerStart
-	// Kill are containers that must go while the others stay.
+	// Kill are containers to kill while the others stay.
 	Kill []containerKill
 	// Resized says that the resources of the pod change, in place or with a restart.
 	Resized bool
 	// Resize are running containers whose resources are to be changed in place.
 	Resize []containerResize
-	// Start are the containers to start now, in order. Init containers that wait for another are not among them: the
-	// next look at the pod finds them.
+	// Start are the containers to start now, in order. Later init containers are not among them: a later sync starts
+	// those.
 	Start []containerStart
 }
 
-// nothing says that the pod is as it should be, for now.
 func (a *podActions) nothing() bool {
 	return !a.KillSandbox && !a.CreateSandbox && a.RestartAll == nil && len(a.Kill) == 0 && len(a.Resize) == 0 && len(a.Start) == 0
 }
 
-// actuated is what the runtime has confirmed of a container's resources, see allocation.Manager.
+// actuated is allocation.Manager.Actuated.
 type actuated func(types.UID, *v1.Container, *model.ContainerStatus) (resources v1.ResourceRequirements, known bool)
 
-// computePodActions compares what the pod asks for, and is allocated, with what the runtime shows.
+// computePodActions compares the pod, with its allocated resources, with its status in the runtime. It is pure.
 func computePodActions(pod *v1.Pod, status *model.PodStatus, probes Probes, actuated actuated) podActions {
 	c := computation{pod: pod, status: status, probes: probes, actuated: actuated}
 	if sandbox := usableSandbox(pod, status); sandbox != nil {
@@ -96,8 +95,8 @@ type computation struct {
 	actions  podActions
 }
 
-// usableSandbox returns the pod's sandbox if it is the only ready one, has the pod's network mode and an address where
-// it needs one.
+// usableSandbox returns the pod's sandbox, or nil if it must be replaced. It must be the only ready one and have the
+// pod's network mode. Without the host's network, it must have an address.
 func usableSandbox(pod *v1.Pod, status *model.PodStatus) *model.SandboxStatus {
 	ready := 0
 	for i := range status.Sandboxes {
@@ -115,15 +114,15 @@ func usableSandbox(pod *v1.Pod, status *model.PodStatus) *model.SandboxStatus {
 	return newest
 }
 
-// newSandbox replaces the sandbox, unless nothing in it would have to run again. All sandboxes that there are are
-// stopped before: one that died has its address and host ports until then.
+// newSandbox replaces the sandbox, unless none of its containers would run again. Existing sandboxes are stopped first:
+// a dead one keeps its address and host ports until then.
 func (c *computation) newSandbox() {
 	c.actions.KillSandbox = len(c.status.Sandboxes) > 0 || c.status.Running()
 	if len(c.status.Sandboxes) > 0 {
 		c.actions.Attempt = c.status.Sandboxes[0].Attempt + 1
 	}
 	if !c.mayRestart() && len(c.status.Containers) > 0 {
-		c.actions.KillSandbox = true // all that ran ended with the sandbox, and must not run twice
+		c.actions.KillSandbox = true // the containers ended with the sandbox, and must not run twice
 		return
 	}
 	var starts []containerStart
@@ -141,14 +140,14 @@ func (c *computation) newSandbox() {
 	}
 	c.actions.CreateSandbox = true
 	if len(c.pod.Spec.InitContainers) > 0 {
-		// A new sandbox is a new network: all init containers run again, one after the other.
+		// A new sandbox has a new network, so all init containers run again, one after the other.
 		first := &c.pod.Spec.InitContainers[0]
 		starts = []containerStart{c.start(first, model.InitKind(first))}
 	}
 	c.actions.Start = starts
 }
 
-// mayRestart says whether any app container could be started a second time.
+// mayRestart says whether any app container may start a second time.
 func (c *computation) mayRestart() bool {
 	return c.pod.Spec.RestartPolicy != v1.RestartPolicyNever || slices.ContainsFunc(c.pod.Spec.Containers, func(spec v1.Container) bool {
 		return len(spec.RestartPolicyRules) > 0 || model.RestartPolicyOf(&c.pod.Spec, &spec) != v1.ContainerRestartPolicyNever
@@ -166,16 +165,13 @@ func (c *computation) inSandbox() {
 			alive++
 		}
 	}
-	if alive == 0 && initialized {
-		// Nothing is left to do for sidecars either.
-		c.actions.KillSandbox, c.actions.Kill, c.actions.Resized, c.actions.Resize, c.actions.Start = true, nil, false, nil, nil
-	}
-	if !initialized && c.initFailedForGood() {
-		c.actions.KillSandbox, c.actions.Kill, c.actions.Resized, c.actions.Resize, c.actions.Start = true, nil, false, nil, nil
+	// Sidecars end with the last app container.
+	if alive == 0 && initialized || !initialized && c.initFailedForGood() {
+		c.actions = podActions{KillSandbox: true, SandboxID: c.actions.SandboxID, Attempt: c.actions.Attempt}
 	}
 }
 
-// ephemeralContainers starts those that were never started, whatever the others do (KEP-277).
+// ephemeralContainers starts the ones that were never started, whatever the state of other containers (KEP-277).
 func (c *computation) ephemeralContainers() {
 	for i := range c.pod.Spec.EphemeralContainers {
 		spec := model.AsContainer(&c.pod.Spec.EphemeralContainers[i])
@@ -185,7 +181,7 @@ func (c *computation) ephemeralContainers() {
 	}
 }
 
-// killUnknown kills running containers that the specification has no more, and second attempts of one name.
+// killUnknown kills running containers that the pod no longer has, and older attempts that still run.
 func (c *computation) killUnknown() {
 	for _, running := range c.status.Containers {
 		if running.State != model.StateRunning {
@@ -194,14 +190,14 @@ func (c *computation) killUnknown() {
 		spec, _ := model.FindContainer(&c.pod.Spec, running.Name)
 		switch newest := c.status.Container(running.Name); {
 		case spec == nil:
-			c.kill(running, nil, "Killing", "the pod has no container of this name any more")
+			c.kill(running, nil, "the pod has no container of this name any more")
 		case newest.ID != running.ID:
-			c.kill(running, spec, "Killing", "a newer attempt of the container exists")
+			c.kill(running, spec, "a newer attempt of the container exists")
 		}
 	}
 }
 
-// appContainer decides about one container of spec.containers and says whether it runs or is to run (again).
+// appContainer decides about one container of spec.containers. It returns whether the container runs or is to run.
 func (c *computation) appContainer(spec *v1.Container, initialized bool) bool {
 	observed := c.status.Container(spec.Name)
 	if observed == nil || observed.State != model.StateRunning {
@@ -218,7 +214,7 @@ func (c *computation) appContainer(spec *v1.Container, initialized bool) bool {
 		c.resize(spec, observed)
 		return true
 	}
-	c.kill(*observed, spec, "Killing", why)
+	c.kill(*observed, spec, why)
 	if !again {
 		return false
 	}
@@ -228,7 +224,7 @@ func (c *computation) appContainer(spec *v1.Container, initialized bool) bool {
 	return true
 }
 
-// mustGo says why a running container must be killed, empty if it may stay, and whether it is to be started again.
+// mustGo says why a running container must be killed, or nothing if it stays. Again says that it starts anew.
 func (c *computation) mustGo(spec *v1.Container, kind model.Kind, observed *model.ContainerStatus) (why string, again bool) {
 	switch {
 	case observed.Hash != model.ContainerHash(spec):
@@ -243,20 +239,21 @@ func (c *computation) mustGo(spec *v1.Container, kind model.Kind, observed *mode
 	}
 }
 
-// restartsAfterProbe is whether a container that is killed for a probe runs again: its exit code does not matter then.
+// restartsAfterProbe says whether a container that is killed for a failed probe runs again. Its exit code does not
+// count.
 func (c *computation) restartsAfterProbe(spec *v1.Container, kind model.Kind) bool {
 	return kind == model.Sidecar || model.RestartPolicyOf(&c.pod.Spec, spec) != v1.ContainerRestartPolicyNever
 }
 
-func (c *computation) kill(container model.ContainerStatus, spec *v1.Container, reason, message string) {
-	k := containerKill{Container: container, Spec: spec, Reason: reason, Message: message}
+func (c *computation) kill(container model.ContainerStatus, spec *v1.Container, message string) {
+	k := containerKill{Container: container, Spec: spec, Message: message}
 	if spec != nil && c.probes.LivenessFailed[container.ID] {
 		k.ProbeGrace = probeGrace(spec, c.probes.Started[container.ID])
 	}
 	c.actions.Kill = append(c.actions.Kill, k)
 }
 
-// probeGrace is the grace period of the probe that failed: the startup probe until it has succeeded, then the liveness
+// probeGrace is the grace period of the failed probe: before the start it is the startup probe, then the liveness
 // probe.
 func probeGrace(spec *v1.Container, started bool) *int64 {
 	probe := spec.LivenessProbe
@@ -277,16 +274,16 @@ func (c *computation) start(spec *v1.Container, kind model.Kind) containerStart 
 	if last := c.status.Container(spec.Name); last != nil {
 		start.Attempt = last.Attempt + 1
 		if last.State == model.StateUnknown {
-			c.kill(*last, spec, "Killing", "its state is unknown")
+			c.kill(*last, spec, "its state is unknown")
 		}
 	}
 	return start
 }
 
-// restarts says whether a container that does not run is to be started (again).
+// restarts says whether a container that does not run starts, or starts again.
 func restarts(pod *v1.Pod, kind model.Kind, spec *v1.Container, observed *model.ContainerStatus) bool {
 	if kind == model.Sidecar || observed.State != model.StateExited {
-		return true // created and never started, or lost: it did not run to its end
+		return true // it was created only, or its state is unknown
 	}
 	if kind == model.Init && observed.ExitCode == 0 {
 		return false

@@ -16,11 +16,11 @@ import (
 
 // statusOf makes a status from words, oldest first: "sandbox", "dead-sandbox", "a=running", "a=exited:3", "a=created";
 // containers are in the last sandbox before them.
-func statusOf(words ...string) *model.PodStatus {
+func statusOf(words string) *model.PodStatus {
 	status := &model.PodStatus{UID: "uid"}
 	created := time.Unix(1000, 0)
 	attempts := map[string]uint32{}
-	for i, word := range words {
+	for i, word := range strings.Fields(words) {
 		created = created.Add(time.Second)
 		name, state, container := strings.Cut(word, "=")
 		if !container {
@@ -43,30 +43,35 @@ func statusOf(words ...string) *model.PodStatus {
 	return status
 }
 
-// asWanted is the actuated of containers that have the resources that they are allocated.
+// asWanted is the actuated of containers whose resources are actuated as allocated.
 func asWanted(_ types.UID, c *v1.Container, _ *model.ContainerStatus) (v1.ResourceRequirements, bool) {
 	return c.Resources, true
 }
 
-// told writes actions down in words.
-func told(a podActions) string {
-	var words []string
+// words writes actions as text.
+func words(a podActions) string {
+	var list []string
 	if a.KillSandbox {
-		words = append(words, "kill-sandbox")
+		list = append(list, "kill-sandbox")
 	}
 	if a.CreateSandbox {
-		words = append(words, fmt.Sprintf("sandbox#%d", a.Attempt))
+		list = append(list, fmt.Sprintf("sandbox#%d", a.Attempt))
 	}
 	for _, k := range a.Kill {
-		words = append(words, "kill:"+k.Container.ID)
+		list = append(list, "kill:"+k.Container.ID)
 	}
 	for _, r := range a.Resize {
-		words = append(words, "resize:"+r.Container.ID)
+		list = append(list, "resize:"+r.Container.ID)
 	}
 	for _, s := range a.Start {
-		words = append(words, fmt.Sprintf("start:%s#%d", s.Spec.Name, s.Attempt))
+		list = append(list, fmt.Sprintf("start:%s#%d", s.Spec.Name, s.Attempt))
 	}
-	return strings.Join(words, " ")
+	return strings.Join(list, " ")
+}
+
+// decided is computePodActions as text, without results of probes and without a resize.
+func decided(pod *v1.Pod, seen *model.PodStatus) string {
+	return words(computePodActions(pod, seen, Probes{}, asWanted))
 }
 
 func TestComputeActions(t *testing.T) {
@@ -126,8 +131,8 @@ func TestComputeActions(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			pod := modeltest.Pod(test.policy, strings.Fields(test.pod)...)
-			if got := told(computePodActions(pod, statusOf(strings.Fields(test.seen)...), Probes{}, asWanted)); got != test.want {
+			pod := modeltest.Pod(test.policy, test.pod)
+			if got := decided(pod, statusOf(test.seen)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -140,22 +145,23 @@ func TestComputeActionsProbes(t *testing.T) {
 	grace := int64(7)
 	pod.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: &grace}
 
-	waits := computePodActions(pod, statusOf("sandbox", "s=running"), Probes{}, asWanted)
+	waits := computePodActions(pod, statusOf("sandbox s=running"), Probes{}, asWanted)
 	if !waits.nothing() {
-		t.Errorf("the app does not wait for the sidecar's startup probe: %s", told(waits))
+		t.Errorf("the app does not wait for the sidecar's startup probe: %s", words(waits))
 	}
-	if got := told(computePodActions(pod, statusOf("sandbox", "s=running"), Probes{Started: map[string]bool{"s-1": true}}, asWanted)); got != "start:a#0" {
+	passed := Probes{Started: map[string]bool{"s-1": true}}
+	if got := words(computePodActions(pod, statusOf("sandbox s=running"), passed, asWanted)); got != "start:a#0" {
 		t.Errorf("after the startup probe: %s", got)
 	}
 
-	seen := statusOf("sandbox", "s=running", "a=running")
+	seen := statusOf("sandbox s=running a=running")
 	failed := Probes{LivenessFailed: map[string]bool{"a-2": true}, Started: map[string]bool{"s-1": true, "a-2": true}}
 	actions := computePodActions(pod, seen, failed, asWanted)
-	if told(actions) != "kill:a-2 start:a#1" || actions.Kill[0].ProbeGrace != &grace {
-		t.Errorf("liveness: %s, grace %v", told(actions), actions.Kill[0].ProbeGrace)
+	if words(actions) != "kill:a-2 start:a#1" || actions.Kill[0].ProbeGrace != &grace {
+		t.Errorf("liveness: %s, grace %v", words(actions), actions.Kill[0].ProbeGrace)
 	}
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
-	if got := told(computePodActions(pod, seen, failed, asWanted)); got != "kill-sandbox" {
+	if got := words(computePodActions(pod, seen, failed, asWanted)); got != "kill-sandbox" {
 		t.Errorf("liveness with policy Never: %s", got)
 	}
 }
@@ -163,34 +169,34 @@ func TestComputeActionsProbes(t *testing.T) {
 func TestComputeActionsChanges(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyNever, "app:a", "app:b")
 	pod.Spec.Containers[0].Image = "another"
-	if got := told(computePodActions(pod, statusOf("sandbox", "a=running", "b=running"), Probes{}, asWanted)); got != "kill:a-1 start:a#1" {
+	if got := decided(pod, statusOf("sandbox a=running b=running")); got != "kill:a-1 start:a#1" {
 		t.Errorf("another image: %s", got)
 	}
 	pod = modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.HostNetwork = true
-	if got := told(computePodActions(pod, statusOf("sandbox", "a=running"), Probes{}, asWanted)); got != "kill-sandbox sandbox#1 start:a#1" {
+	if got := decided(pod, statusOf("sandbox a=running")); got != "kill-sandbox sandbox#1 start:a#1" {
 		t.Errorf("another network: %s", got)
 	}
-	noAddress := statusOf("sandbox", "a=running")
+	noAddress := statusOf("sandbox a=running")
 	noAddress.Sandboxes[0].IPs = nil
-	if got := told(computePodActions(modeltest.Pod(v1.RestartPolicyAlways, "app:a"), noAddress, Probes{}, asWanted)); got != "kill-sandbox sandbox#1 start:a#1" {
+	pod.Spec.HostNetwork = false
+	if got := decided(pod, noAddress); got != "kill-sandbox sandbox#1 start:a#1" {
 		t.Errorf("no address: %s", got)
 	}
 }
 
-// FuzzComputeActions holds a few truths for any status.
+// FuzzComputeActions checks a few invariants for any status.
 func FuzzComputeActions(f *testing.F) {
 	f.Add("init:i side:s app:a", "sandbox i=exited:0 s=running a=exited:1", uint8(0))
 	f.Add("app:a app:b", "dead-sandbox a=running", uint8(1))
 	f.Add("side:s", "sandbox s=unknown", uint8(2))
 	f.Fuzz(func(t *testing.T, podWords, seenWords string, policy uint8) {
 		policies := []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever}
-		pod := modeltest.Pod(policies[int(policy)%len(policies)], strings.Fields(podWords)...)
-		words := strings.Fields(seenWords)
-		if len(words) > 0 && strings.Contains(words[0], "=") {
-			words = append([]string{"sandbox"}, words...)
+		pod := modeltest.Pod(policies[int(policy)%len(policies)], podWords)
+		if first, _, _ := strings.Cut(strings.TrimSpace(seenWords), " "); strings.Contains(first, "=") {
+			seenWords = "sandbox " + seenWords
 		}
-		seen := statusOf(words...)
+		seen := statusOf(seenWords)
 		actions := computePodActions(pod, seen, Probes{}, asWanted)
 		started := map[string]bool{}
 		for _, start := range actions.Start {

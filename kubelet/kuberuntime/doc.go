@@ -1,5 +1,5 @@
-// Package kuberuntime is the runtime manager (pkg/kubelet/kuberuntime): it carries one pod from what the runtime shows
-// to what its specification asks for. computePodActions decides, purely; Manager acts: it kills what must go, makes the
-// sandbox and starts containers in their order. Beside it are the hooks, the garbage collection of dead containers,
-// sandboxes and images, and the rotation of logs. One call at a time may act on a pod; package podworkers sees to it.
+// Package kuberuntime is the runtime manager (pkg/kubelet/kuberuntime). It makes the runtime run what a pod's spec asks
+// for. computePodActions decides what to do, and is pure. Manager does it: it kills containers, creates the sandbox,
+// starts containers in order and runs their hooks. Collector removes dead containers and sandboxes, Rotator rotates
+// logs. Package podworkers guarantees that only one call acts on a pod at a time.
 package kuberuntime

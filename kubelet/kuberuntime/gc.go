@@ -19,7 +19,6 @@ import (
 
 // Collector removes dead containers and sandboxes, and logs of pods that are gone.
 type Collector struct {
-	// Runtime is what to collect from.
 	Runtime *cri.Runtime
 	// PodLogsDir is the root of the logs.
 	PodLogsDir string
@@ -27,8 +26,8 @@ type Collector struct {
 	Keep int
 }
 
-// Collect removes what is dead. Exists says of a pod that it is still wanted or being ended; of one that is not,
-// nothing is kept.
+// Collect removes dead containers, sandboxes and logs. Exists says that a pod is wanted or being ended. Of other pods
+// nothing dead is kept.
 func (c *Collector) Collect(ctx context.Context, exists func(types.UID) bool) error {
 	pods, err := c.Runtime.Attempts(ctx)
 	if err != nil {
@@ -46,8 +45,8 @@ func (c *Collector) Collect(ctx context.Context, exists func(types.UID) bool) er
 	return errors.Join(errs...)
 }
 
-// containers removes dead attempts but the newest ones of each name. An attempt that was made and not started may be
-// about to be: it counts as dead only if there is a newer one.
+// containers removes dead attempts, but keeps the newest ones of each name. A created attempt may be about to start, so
+// it counts as dead only if there is a newer one.
 func (c *Collector) containers(ctx context.Context, pod *model.PodStatus, keep int) error {
 	var errs []error
 	attempts := map[string]int{} // dead ones by name
@@ -67,7 +66,7 @@ func (c *Collector) containers(ctx context.Context, pod *model.PodStatus, keep i
 	return errors.Join(errs...)
 }
 
-// remove removes a container with its log, whose path no list has.
+// remove removes a container and its log. Only ContainerStatus has the log's path.
 func (c *Collector) remove(ctx context.Context, id string) error {
 	answer, err := c.Runtime.ContainerStatus(ctx, id, false)
 	if status.Code(err) == codes.NotFound {
@@ -82,7 +81,7 @@ func (c *Collector) remove(ctx context.Context, id string) error {
 	return removeLog(answer.GetStatus().GetLogPath())
 }
 
-// removeLog removes a container's log with what rotation made of it.
+// removeLog removes a container's log and its rotated logs.
 func removeLog(path string) error {
 	if path == "" {
 		return nil
@@ -100,8 +99,8 @@ func removeLog(path string) error {
 	return errors.Join(errs...)
 }
 
-// sandboxes removes those that are not ready and hold no container, but the newest of a pod that exists: it has the
-// next attempt's number.
+// sandboxes removes sandboxes that are not ready and have no container. The newest one of an existing pod stays: the
+// next sandbox takes its attempt number from it.
 func (c *Collector) sandboxes(ctx context.Context, pod *model.PodStatus, exists bool) error {
 	full := map[string]bool{}
 	if exists {
@@ -114,7 +113,7 @@ func (c *Collector) sandboxes(ctx context.Context, pod *model.PodStatus, exists 
 		if sandbox.Ready || full[sandbox.ID] || exists && i == 0 {
 			continue
 		}
-		// One that was never stopped still has its address.
+		// A sandbox that was never stopped still has its address.
 		if err := c.Runtime.StopPodSandbox(ctx, sandbox.ID); err != nil {
 			errs = append(errs, fmt.Errorf("stop sandbox %s: %w", sandbox.ID, err))
 			continue
@@ -126,7 +125,7 @@ func (c *Collector) sandboxes(ctx context.Context, pod *model.PodStatus, exists 
 	return errors.Join(errs...)
 }
 
-// logs removes the log directories of pods of this kubelet that are gone: those that it marked as its own.
+// logs removes the log directories of pods that are gone, if markLogs marked them for this kubelet.
 func (c *Collector) logs(pods map[types.UID]*model.PodStatus, exists func(types.UID) bool) error {
 	entries, err := os.ReadDir(c.PodLogsDir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -154,7 +153,7 @@ func ours(dir, owner string) bool {
 	return err == nil && string(noted) == owner
 }
 
-// RemoveLogs removes the log directories of all pods of an owner, and the root of the logs if nothing else is in it.
+// RemoveLogs removes the log directories of all pods of an owner, and the root of the logs if it is empty then.
 func RemoveLogs(root, owner string) error {
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, os.ErrNotExist) {
@@ -172,7 +171,7 @@ func RemoveLogs(root, owner string) error {
 	return errors.Join(errs...)
 }
 
-// markLogs makes a pod's log directory, which other users may enter, as log collectors do, and marks it.
+// markLogs makes a pod's log directory and marks its owner. Log collectors, with other users, may read it.
 func markLogs(dir, owner string) error {
 	if dir == "" {
 		return nil

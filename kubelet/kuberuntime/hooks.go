@@ -1,11 +1,13 @@
 package kuberuntime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,10 +17,10 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// hookUserAgent names hooks to servers.
+// hookUserAgent is the User-Agent of HTTP hooks.
 const hookUserAgent = "kube-lifecycle/kubelet-core"
 
-// hookTarget is the container that a hook runs in or asks.
+// hookTarget is the container that an exec hook runs in, or that an HTTP hook asks.
 type hookTarget struct {
 	spec *v1.Container
 	id   string
@@ -26,19 +28,19 @@ type hookTarget struct {
 	ip string
 }
 
-// postStart runs the hook of a container that has just started. When it fails the container is killed.
+// postStart runs the postStart hook of a new container. It kills the container if the hook fails.
 func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerStart, id string) error {
 	if start.Spec.Lifecycle == nil || start.Spec.Lifecycle.PostStart == nil {
 		return nil
 	}
-	target := hookTarget{spec: start.Spec, id: id, ip: hookAddress(in.ips)}
+	target := hookTarget{spec: start.Spec, id: id, ip: hookAddress(in.ips...)}
 	err := m.runHook(ctx, target, start.Spec.Lifecycle.PostStart)
 	if err == nil {
 		return nil
 	}
 	m.record(in.pod, start.Spec.Name, true)("FailedPostStartHook", fmt.Sprintf("PostStartHook failed: %v", err))
 	kill := containerKill{
-		Container: model.ContainerStatus{ID: id, Name: start.Spec.Name, SandboxID: in.id}, Spec: start.Spec, Reason: "Killing",
+		Container: model.ContainerStatus{ID: id, Name: start.Spec.Name, SandboxID: in.id}, Spec: start.Spec,
 		Message: "its postStart hook failed",
 	}
 	if killErr := m.killOne(ctx, in.pod, kill, nil, nil); killErr != nil {
@@ -47,9 +49,8 @@ func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerSt
 	return &model.ReasonError{Reason: model.ReasonPostStartHookError, Err: err}
 }
 
-// preStop begins the hook and waits for its end, at most for the grace period. A hook that takes longer goes on until
-// the container has stopped: then the caller calls end, which ends the hook. A hook that fails does not keep the
-// container.
+// preStop starts the hook and waits for its end, at most for the grace period. A longer hook goes on until the caller,
+// with the container stopped, calls end. A failure is only recorded as an event.
 func (m *Manager) preStop(ctx context.Context, pod *v1.Pod, k containerKill, hook *v1.LifecycleHandler, grace time.Duration) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	result := make(chan error, 1)
@@ -68,23 +69,19 @@ func (m *Manager) preStop(ctx context.Context, pod *v1.Pod, k containerKill, hoo
 	return end
 }
 
-// preStopTarget is the container with its pod's address, which a request alone needs.
+// preStopTarget looks up the pod's address only for an HTTP hook.
 func (m *Manager) preStopTarget(ctx context.Context, k containerKill, hook *v1.LifecycleHandler) hookTarget {
 	target := hookTarget{spec: k.Spec, id: k.Container.ID}
 	if hook.HTTPGet == nil {
 		return target
 	}
 	if answer, err := m.opts.Runtime.PodSandboxStatus(ctx, k.Container.SandboxID, false); err == nil {
-		var ips []string
-		if ip := answer.GetStatus().GetNetwork().GetIp(); ip != "" {
-			ips = append(ips, ip)
-		}
-		target.ip = hookAddress(ips)
+		target.ip = hookAddress(answer.GetStatus().GetNetwork().GetIp())
 	}
 	return target
 }
 
-// preStopHook is the container's hook; where the specification is gone, what an earlier kubelet wrote down.
+// preStopHook is the container's hook. Without a specification it comes from the annotation of the container.
 func preStopHook(k containerKill) *v1.LifecycleHandler {
 	if k.Spec != nil {
 		if k.Spec.Lifecycle == nil {
@@ -103,17 +100,15 @@ func preStopHook(k containerKill) *v1.LifecycleHandler {
 	return &hook
 }
 
-func hookAddress(ips []string) string {
-	if len(ips) == 0 {
-		return "127.0.0.1" // the host's network
-	}
-	return ips[0]
+// hookAddress is the pod's first address. A pod in the host's network has none, and is asked at the loopback address.
+func hookAddress(ips ...string) string {
+	return cmp.Or(slices.Concat(ips, []string{"127.0.0.1"})...)
 }
 
 func (m *Manager) runHook(ctx context.Context, target hookTarget, hook *v1.LifecycleHandler) error {
 	switch {
 	case hook.Exec != nil:
-		const unlimited = 0 // ctx ends the command
+		const unlimited = 0 // ctx bounds the command
 		_, stderr, err := m.opts.Runtime.ExecSync(ctx, target.id, hook.Exec.Command, unlimited)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(stderr)))
@@ -133,8 +128,8 @@ func (m *Manager) runHook(ctx context.Context, target hookTarget, hook *v1.Lifec
 	}
 }
 
-// httpHook makes the request of a hook. As for the kubelet, that there is an answer is all: whatever its status is the
-// hook has run. A server that does not serve TLS is asked again without, and without a secret.
+// httpHook makes the request of a hook. As in the kubelet, any answer is a success, whatever its status code. If a
+// server does not speak TLS, the request is repeated over plain HTTP, without the Authorization header.
 func httpHook(ctx context.Context, target hookTarget, get *v1.HTTPGetAction) error {
 	request, err := httpget.Request(ctx, get, target.spec, target.ip, hookUserAgent)
 	if err != nil {

@@ -15,9 +15,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// imageVolumes makes the images present that the container mounts, with the policies, pauses and credentials of the
-// images that containers run. They are named by the volume. Again is when a pull's back-off ends, if that is why it
-// failed.
+// imageVolumes pulls the images that the container mounts as volumes, and returns them by volume. Policies, back-off
+// and credentials work as for container images. Again is the rest of a pull's back-off, if that is the error.
 func (m *Manager) imageVolumes(ctx context.Context, in inSandbox, spec *v1.Container) (map[string]*runtimeapi.ImageSpec, time.Duration, error) {
 	present := map[string]*runtimeapi.ImageSpec{}
 	for i := range in.pod.Spec.Volumes {
@@ -37,8 +36,8 @@ func (m *Manager) imageVolumes(ctx context.Context, in inSandbox, spec *v1.Conta
 	return present, 0, nil
 }
 
-// createReason finds the word for a container that the runtime did not create, and what is left to say: the runtime
-// begins its message with a word that is known if an image volume is to blame.
+// createReason is the waiting reason after a failed CreateContainer. The runtime begins its message with a reason of
+// the CRI if an image volume cannot be mounted; rest is the message without it.
 func createReason(err error) (reason string, rest error) {
 	reason = crierrors.ErrImageVolumeMountFailed.Error()
 	if text, ok := strings.CutPrefix(message(err), reason); ok {

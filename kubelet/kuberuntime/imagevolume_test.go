@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
-// noting keeps what configurations are made of.
+// noting keeps the inputs of Container.
 type noting struct {
 	specs
 	inputs []podspec.ContainerInput
@@ -55,12 +55,13 @@ func TestImageVolumesArePulledFirst(t *testing.T) {
 	if others := seen.inputs[1].ImageVolumes; len(others) != 0 {
 		t.Errorf("volumes of the container that mounts none: %v", others)
 	}
-	told := false
+	recorded := false
 	for _, event := range b.events.List() {
-		told = told || event.Reason == "Pulled" && event.InvolvedObject.FieldPath != "" && event.Type == v1.EventTypeNormal
+		recorded = recorded || event.Reason == "Pulled" && event.Type == v1.EventTypeNormal &&
+			event.InvolvedObject.FieldPath != ""
 	}
-	if !told {
-		t.Errorf("no event tells of the pull: %+v", b.events.List())
+	if !recorded {
+		t.Errorf("no event for the pull: %+v", b.events.List())
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// initContainers decides about the init containers, sidecars among them, and says whether the app containers may start.
+// initContainers decides about the init containers and sidecars. It returns whether the app containers may start.
 //
-// They start one after the other: the next one when the one before has ended well or, for a sidecar, has started (and
-// passed its startup probe). A container that was reached once stays passed although its remains were collected: a
-// later container that exists is the proof.
+// They start one after the other: the next one when the one before has succeeded or, for a sidecar, has started and
+// passed its startup probe. If a later container exists, the earlier ones have passed, even if the runtime no longer
+// has them.
 func (c *computation) initContainers() (initialized bool) {
 	specs := c.pod.Spec.InitContainers
 	reached := c.furthest()
@@ -30,8 +30,8 @@ func (c *computation) initContainers() (initialized bool) {
 	return true
 }
 
-// furthest is the index of the last init container that exists in this sandbox; len(InitContainers) when an app
-// container exists: then all init containers are over.
+// furthest is the index of the last init container that exists in this sandbox. It is len(InitContainers) if an app
+// container exists, because then all init containers have passed.
 func (c *computation) furthest() int {
 	for i := range c.pod.Spec.Containers {
 		if c.inThisSandbox(c.status.Container(c.pod.Spec.Containers[i].Name)) {
@@ -50,7 +50,8 @@ func (c *computation) inThisSandbox(observed *model.ContainerStatus) bool {
 	return observed != nil && observed.SandboxID == c.actions.SandboxID
 }
 
-// initContainer decides about one that has not been passed yet, and says whether it has ended well.
+// initContainer decides about an init container that has not passed yet. It returns whether the container has
+// succeeded.
 func (c *computation) initContainer(spec *v1.Container) (done bool) {
 	observed := c.status.Container(spec.Name)
 	switch {
@@ -58,7 +59,7 @@ func (c *computation) initContainer(spec *v1.Container) (done bool) {
 		c.actions.Start = append(c.actions.Start, c.start(spec, model.Init))
 	case observed.State == model.StateRunning:
 		if observed.Hash != model.ContainerHash(spec) {
-			c.kill(*observed, spec, "Killing", "its definition changed")
+			c.kill(*observed, spec, "its definition changed")
 			c.actions.Start = append(c.actions.Start, c.start(spec, model.Init))
 		}
 	case observed.State == model.StateExited && observed.ExitCode == 0:
@@ -69,7 +70,7 @@ func (c *computation) initContainer(spec *v1.Container) (done bool) {
 	return false
 }
 
-// sidecar decides about one and says whether it has started. One that was passed is started again whenever it ended.
+// sidecar decides about a sidecar, and returns whether it has started. A sidecar that ended always starts again.
 func (c *computation) sidecar(spec *v1.Container, passed bool) (started bool) {
 	observed := c.status.Container(spec.Name)
 	if !c.inThisSandbox(observed) || observed.State != model.StateRunning {
@@ -77,7 +78,7 @@ func (c *computation) sidecar(spec *v1.Container, passed bool) (started bool) {
 		return false
 	}
 	if why, _ := c.mustGo(spec, model.Sidecar, observed); why != "" {
-		c.kill(*observed, spec, "Killing", why)
+		c.kill(*observed, spec, why)
 		c.actions.Start = append(c.actions.Start, c.start(spec, model.Sidecar))
 		return false
 	}
@@ -85,7 +86,7 @@ func (c *computation) sidecar(spec *v1.Container, passed bool) (started bool) {
 	return passed || spec.StartupProbe == nil || c.probes.Started[observed.ID]
 }
 
-// initFailedForGood says whether an init container failed and must not run again: the pod has failed.
+// initFailedForGood says that an init container failed and must not run again, so the pod has failed.
 func (c *computation) initFailedForGood() bool {
 	for i := range c.pod.Spec.InitContainers {
 		spec := &c.pod.Spec.InitContainers[i]

@@ -14,21 +14,21 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// minimalGrace is what a container gets at least, in seconds, also after its preStop hook took all of its time: SIGKILL
-// alone loses data. It is the kubelet's figure.
+// minimalGrace is the shortest time in seconds between SIGTERM and SIGKILL, even if the preStop hook took all of the
+// grace period. It is the kubelet's figure.
 const minimalGrace = 2
 
-// KillOptions say how a pod is killed.
+// KillOptions are options of KillPod.
 type KillOptions struct {
-	// Reason becomes part of the events.
+	// Reason becomes part of the containers' events.
 	Reason string
 	// Grace replaces the pod's own termination grace period, in seconds.
 	Grace *int64
 }
 
-// KillPod ends all running containers of a pod and stops its sandboxes. All preStop hooks run at the same time, and
-// then the containers stop; sidecars stop after the others, the last started first. The pod may be one that is rebuilt
-// from the runtime's view (see model.PodStatus): then labels and annotations say what is known. It may be repeated.
+// KillPod stops all running containers of a pod, and then its sandboxes. All preStop hooks run at the same time.
+// Sidecars stop after the other containers, the last started first. The pod may have no spec, if only the runtime knows
+// it: then annotations of the containers say what is needed. KillPod may be repeated.
 func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, opts KillOptions) error {
 	var kills []containerKill
 	for _, container := range status.Containers {
@@ -36,10 +36,9 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 			continue
 		}
 		spec, _ := model.FindContainer(&pod.Spec, container.Name)
-		kills = append(kills, containerKill{Container: container, Spec: spec, Reason: "Killing", Message: opts.Reason})
+		kills = append(kills, containerKill{Container: container, Spec: spec, Message: opts.Reason})
 	}
-	// Stopping a sandbox ends what is left in it, so one container that cannot be stopped does not keep the pod's
-	// address.
+	// Sandboxes stop even if a container cannot be stopped: that ends the container, and frees the pod's address.
 	errs := []error{m.killInOrder(ctx, pod, kills, opts.Grace)}
 	if ctx.Err() != nil {
 		return errors.Join(errs...)
@@ -52,7 +51,7 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 	return errors.Join(errs...)
 }
 
-// killInOrder ends all containers at once, but stops sidecars only when those have ended that started after them.
+// killInOrder stops all containers at the same time, but a sidecar only after the containers that started after it.
 func (m *Manager) killInOrder(ctx context.Context, pod *v1.Pod, kills []containerKill, grace *int64) error {
 	order := newKillOrder(pod, kills)
 	return each(kills, func(k containerKill) error {
@@ -61,12 +60,12 @@ func (m *Manager) killInOrder(ctx context.Context, pod *v1.Pod, kills []containe
 	})
 }
 
-// killSome ends containers of a pod that lives on.
+// killSome stops containers of a pod that goes on.
 func (m *Manager) killSome(ctx context.Context, pod *v1.Pod, kills []containerKill) error {
 	return each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, nil, nil) })
 }
 
-// each calls act for all kills at the same time and waits.
+// each calls act for all kills at the same time, and returns when all calls have.
 func each(kills []containerKill, act func(containerKill) error) error {
 	errs := make([]error, len(kills))
 	var group sync.WaitGroup
@@ -78,7 +77,7 @@ func each(kills []containerKill, act func(containerKill) error) error {
 }
 
 // killOne runs the preStop hook, waits for the container's turn unless order is nil, and stops the container. All three
-// share the grace period, so a hook runs at once whatever the order is.
+// share the grace period, so the hook does not wait for the turn.
 func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, grace *int64, order *killOrder) error {
 	name := k.Container.Name
 	period := time.Duration(containerGrace(pod, k, grace)) * time.Second
@@ -87,7 +86,7 @@ func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, gra
 	if k.Message != "" {
 		text += ": " + k.Message
 	}
-	m.record(pod, name, false)(k.Reason, text)
+	m.record(pod, name, false)("Killing", text)
 	if hook := preStopHook(k); hook != nil && period > 0 {
 		endHook := m.preStop(ctx, pod, k, hook, period)
 		defer endHook()
@@ -102,7 +101,7 @@ func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, gra
 	return nil
 }
 
-// podGrace is the time that a pod gets to end, in seconds.
+// podGrace is the pod's grace period in seconds.
 func podGrace(pod *v1.Pod, override *int64) int64 {
 	switch {
 	case override != nil:
@@ -116,8 +115,8 @@ func podGrace(pod *v1.Pod, override *int64) int64 {
 	}
 }
 
-// containerGrace is the time that a container gets: that of its pod, or what the failed probe says, or what an earlier
-// kubelet wrote down where the specification is gone.
+// containerGrace is the container's grace period in seconds: the override, the failed probe's, or the pod's. Without a
+// specification the pod's comes from an annotation of the container.
 func containerGrace(pod *v1.Pod, k containerKill, override *int64) int64 {
 	if override != nil {
 		return *override

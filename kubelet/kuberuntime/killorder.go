@@ -10,16 +10,16 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// killOrder lets sidecars end after the containers that they serve: all app containers, and the init containers and
+// killOrder makes sidecars wait for the containers that they serve: all app containers, and the init containers and
 // sidecars that started after them (KEP-753). It is safe for concurrent use.
 type killOrder struct {
-	// over is closed when all attempts of the container of that name have ended.
+	// over has a channel by container name. It is closed when all attempts of the container have ended.
 	over map[string]chan struct{}
 	// after lists the names that a sidecar waits for.
 	after map[string][]string
 
 	mu sync.Mutex
-	// left counts the attempts of each name that have not ended: more than one may run.
+	// left counts the attempts that have not ended, by container name.
 	left map[string]int
 }
 
@@ -29,7 +29,7 @@ func newKillOrder(pod *v1.Pod, kills []containerKill) *killOrder {
 		o.over[k.Container.Name] = make(chan struct{})
 		o.left[k.Container.Name]++
 	}
-	var started []string // the names that start after the one that is looked at
+	var started []string // the names that start after the current one
 	for i := range pod.Spec.Containers {
 		started = append(started, pod.Spec.Containers[i].Name)
 	}
@@ -62,7 +62,7 @@ func (o *killOrder) wait(ctx context.Context, name string, deadline time.Time) {
 	}
 }
 
-// ended is called once for each attempt of the kills.
+// ended is called once per attempt in kills.
 func (o *killOrder) ended(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

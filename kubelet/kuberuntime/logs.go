@@ -16,13 +16,14 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Rotator keeps the logs of running containers small: a log that is too large is renamed, and the runtime opens a new
-// one. Older ones are compressed, the oldest removed. The names are the kubelet's: LOG.20060102-150405, and .gz.
+// Rotator rotates the logs of running containers. A log that is too large is renamed, and the runtime opens a new one.
+// Older ones are compressed, and the oldest removed. The names are the kubelet's: LOG.20060102-150405, and .gz.
 type Rotator struct {
 	Runtime *cri.Runtime
-	// Pods returns the pods as they are known without asking the runtime.
+	// Pods returns the known pods, without a call to the runtime.
 	Pods func() []*model.PodStatus
-	// MaxSize is the size in bytes from which a log is rotated, MaxFiles how many there are with the current one.
+	// MaxSize is the size in bytes from which a log is rotated. MaxFiles is the number of logs per container, with the
+	// current one.
 	MaxSize  int64
 	MaxFiles int
 }
@@ -33,7 +34,7 @@ const (
 	temporary     = ".tmp"
 )
 
-// Rotate looks at the logs of all running containers.
+// Rotate rotates the logs of all running containers that are too large.
 func (r *Rotator) Rotate(ctx context.Context) error {
 	var errs []error
 	for _, pod := range r.Pods() {
@@ -53,7 +54,7 @@ func (r *Rotator) rotate(ctx context.Context, id, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		// A rotation was cut off between its two steps: the runtime still writes to the renamed file.
+		// A rotation was interrupted between its two steps: the runtime still writes to the renamed file.
 		return r.Runtime.ReopenContainerLog(ctx, id)
 	case err != nil:
 		return err
@@ -62,7 +63,7 @@ func (r *Rotator) rotate(ctx context.Context, id, path string) error {
 	}
 	rotated := path + "." + time.Now().Format(rotatedFormat)
 	if exists(rotated) || exists(rotated+compressed) {
-		return nil // it was rotated in this very second, and the other file must not be written over: the next look has a name
+		return nil // it was rotated within this second; the next call has another name
 	}
 	if err := r.tidy(path); err != nil {
 		return err
@@ -81,8 +82,7 @@ func exists(path string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// tidy makes room for one more rotated log: it removes what was cut off and the oldest, and compresses what the runtime
-// no longer writes to.
+// tidy makes room for one more rotated log. It removes unfinished files and the oldest logs, and compresses the others.
 func (r *Rotator) tidy(path string) error {
 	all, err := filepath.Glob(path + ".*")
 	if err != nil {

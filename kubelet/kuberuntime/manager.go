@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -32,16 +33,15 @@ type Options struct {
 	Specs   Specs
 	Images  *imagemanager.Puller
 	Events  *events.Recorder
-	// Allocation knows the resources that the runtime has confirmed.
+	// Allocation has the actuated resources.
 	Allocation *allocation.Manager
-	// RuntimeHandler finds the runtime handler of a RuntimeClass.
+	// RuntimeHandler returns the runtime handler of a RuntimeClass.
 	RuntimeHandler func(ctx context.Context, class string) (string, error)
 	// Backoff is the pause before a container that ended is started again.
 	Backoff backoff.Options
 }
 
-// Manager is the runtime manager: it does to a pod what must be done. Calls for different pods may run at the same
-// time, calls for one pod must not.
+// Manager is the runtime manager. Calls for different pods may run at the same time, calls for one pod must not.
 type Manager struct {
 	opts    Options
 	crashes *backoff.Backoff
@@ -52,19 +52,18 @@ func New(opts Options) *Manager {
 	return &Manager{opts: opts, crashes: backoff.New(opts.Backoff)}
 }
 
-// Result is what a sync found that the runtime does not show.
+// Result is what a sync found and the runtime does not show.
 type Result struct {
-	// Waiting says by container name why a container does not run (yet).
+	// Waiting says by container name why a container does not run yet.
 	Waiting map[string]*model.ReasonError
-	// Again is when another sync makes sense at the latest, because a back-off ends; 0 for no such time.
+	// Again is the time until the next back-off ends; 0 if there is none.
 	Again time.Duration
-	// Idle says that there was nothing to do: the runtime shows what it showed before.
+	// Idle says that the sync changed nothing in the runtime.
 	Idle bool
-	// ResizeErr is why resources of containers could not be changed.
+	// ResizeErr is why the resources of containers could not be changed.
 	ResizeErr error
 }
 
-// wait notes why a container waits, and when to look again.
 func (r *Result) wait(name string, reason *model.ReasonError, again time.Duration) {
 	r.Waiting[name] = reason
 	if again > 0 && (r.Again == 0 || again < r.Again) {
@@ -72,8 +71,8 @@ func (r *Result) wait(name string, reason *model.ReasonError, again time.Duratio
 	}
 }
 
-// SyncPod, for a pod with its allocated resources, does what computePodActions asks for. The error joins all that went
-// wrong; a container in back-off is none.
+// SyncPod does what computePodActions decides for a pod with its allocated resources. The error joins all failures. A
+// container in back-off is not an error.
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, probes Probes) (Result, error) {
 	result := Result{Waiting: map[string]*model.ReasonError{}}
 	actions := computePodActions(pod, status, probes, m.opts.Allocation.Actuated)
@@ -118,7 +117,6 @@ func (m *Manager) failSandbox(pod *v1.Pod, err error) error {
 	return fmt.Errorf("sandbox: %w", err)
 }
 
-// runSandbox makes the sandbox and returns its id and addresses.
 func (m *Manager) runSandbox(ctx context.Context, pod *v1.Pod, config *runtimeapi.PodSandboxConfig) (id string, ips []string, err error) {
 	if err := markLogs(config.GetLogDirectory(), m.opts.Runtime.Owner()); err != nil {
 		return "", nil, err
@@ -151,18 +149,18 @@ func (m *Manager) runSandbox(ctx context.Context, pod *v1.Pod, config *runtimeap
 	return id, ips, nil
 }
 
-// inSandbox is where containers start.
+// inSandbox is the sandbox that containers start in.
 type inSandbox struct {
 	pod    *v1.Pod
 	id     string
 	config *runtimeapi.PodSandboxConfig
 	ips    []string
-	// status is what the runtime showed before anything starts.
+	// status is the pod's status before any of these starts.
 	status *model.PodStatus
 }
 
-// startAll starts the containers in order. One that fails does not keep the others from starting: what would have to
-// wait for it is not among them.
+// startAll starts the containers in order. A failure does not keep the others from starting: no container in starts has
+// to wait for another.
 func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []containerStart, result *Result) error {
 	var errs []error
 	for _, start := range starts {
@@ -185,7 +183,7 @@ func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []container
 	return errors.Join(errs...)
 }
 
-// backsOff says whether a container waits for the end of its crash back-off, and notes that.
+// backsOff says whether a container waits for the end of its crash back-off, and adds that to result.
 func (m *Manager) backsOff(pod *v1.Pod, start containerStart, result *Result) bool {
 	wait := m.crashPause(pod, start)
 	if wait == 0 {
@@ -198,7 +196,7 @@ func (m *Manager) backsOff(pod *v1.Pod, start containerStart, result *Result) bo
 	return true
 }
 
-// crashPause counts a container's last end and says how long it has to wait for its next start.
+// crashPause is how long a container has to wait for its next start. If that is 0, its last end is counted.
 func (m *Manager) crashPause(pod *v1.Pod, start containerStart) time.Duration {
 	if start.Ended.IsZero() {
 		return 0
@@ -211,10 +209,10 @@ func (m *Manager) crashPause(pod *v1.Pod, start containerStart) time.Duration {
 	return 0
 }
 
-// Forget drops what is remembered of a pod that is gone.
+// Forget drops the back-offs of a pod.
 func (m *Manager) Forget(pod *v1.Pod) {
 	prefix := string(pod.UID) + "_"
-	m.crashes.Forget(func(key string) bool { return len(key) > len(prefix) && key[:len(prefix)] == prefix })
+	m.crashes.Forget(func(key string) bool { return strings.HasPrefix(key, prefix) })
 	m.opts.Images.Forget(string(pod.UID))
 }
 

@@ -5,37 +5,29 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestRemoveLogs leaves the logs of others alone, and goes with the last ones.
+// TestRemoveLogs: logs of other owners stay, and the empty root is removed.
 func TestRemoveLogs(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "logs")
 	for name, owner := range map[string]string{"a": "us", "b": "them"} {
-		if err := markLogs(filepath.Join(root, name), owner); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, markLogs(filepath.Join(root, name), owner))
 	}
 	foreign := filepath.Join(root, "foreign")
-	if err := os.Mkdir(foreign, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(foreign, 0o755))
 	for range 2 {
-		if err := RemoveLogs(root, "us"); err != nil {
-			t.Error(err)
-		}
+		testutil.Must(t, RemoveLogs(root, "us"))
 		for name, want := range map[string]bool{"a": false, "b": true, "foreign": true} {
 			if _, err := os.Stat(filepath.Join(root, name)); (err == nil) != want {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
-	if err := os.Remove(foreign); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Remove(foreign))
 	for range 2 {
-		if err := RemoveLogs(root, "them"); err != nil {
-			t.Error(err)
-		}
+		testutil.Must(t, RemoveLogs(root, "them"))
 	}
 	if _, err := os.Stat(root); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the empty root: %v", err)

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// containerResize is a running container that is to get the resources of its Spec in place of Now, if these are Known.
+// containerResize is a running container that is to get the resources of its Spec. Now are its actuated ones, if Known.
 type containerResize struct {
 	Container model.ContainerStatus
 	Spec      *v1.Container
@@ -22,7 +22,7 @@ type containerResize struct {
 	Known     bool
 }
 
-// changed lists the resources in which a running container is known to differ from what it is allocated.
+// changed lists the resources whose actuated amount differs from the allocated one.
 func (c *computation) changed(spec *v1.Container, observed *model.ContainerStatus) []v1.ResourceName {
 	if now, known := c.actuated(c.pod.UID, spec, observed); known {
 		return model.ChangedResources(spec.Resources, now)
@@ -30,8 +30,8 @@ func (c *computation) changed(spec *v1.Container, observed *model.ContainerStatu
 	return nil
 }
 
-// resize notes a running container whose resources have changed, or of which nobody knows: it is given what it is
-// allocated once, which costs nothing where it has that already.
+// resize adds a running container to the resizes if its actuated resources differ from the allocated ones or are
+// unknown. Unknown ones are applied once.
 func (c *computation) resize(spec *v1.Container, observed *model.ContainerStatus) {
 	now, known := c.actuated(c.pod.UID, spec, observed)
 	if known && len(model.ChangedResources(spec.Resources, now)) == 0 {
@@ -41,8 +41,8 @@ func (c *computation) resize(spec *v1.Container, observed *model.ContainerStatus
 	c.actions.Resize = append(c.actions.Resize, containerResize{Container: *observed, Spec: spec, Now: now, Known: known})
 }
 
-// resizeSandbox tells the runtime of the pod's new resources before any container has its own, for those that size more
-// than cgroups by them (KEP-1287). Most do not have this call, and need not.
+// resizeSandbox announces the pod's new resources to the runtime before any container is resized (KEP-1287). Runtimes
+// that size more than cgroups need it; others do not implement the call.
 func (m *Manager) resizeSandbox(ctx context.Context, pod *v1.Pod, id string) error {
 	overhead, resources := m.opts.Specs.PodResources(pod)
 	_, err := m.opts.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{
@@ -56,8 +56,8 @@ func (m *Manager) resizeSandbox(ctx context.Context, pod *v1.Pod, id string) err
 	return err
 }
 
-// resizeAll has the runtime change resources (doPodResizeAction of pkg/kubelet/kuberuntime). The pod's cgroup has room
-// for the old and the new ones meanwhile. What takes less comes first.
+// resizeAll makes the runtime change resources (doPodResizeAction of pkg/kubelet/kuberuntime). The pod's cgroup has
+// room for the old and the new ones meanwhile. Memory limits that get lower come first.
 func (m *Manager) resizeAll(ctx context.Context, pod *v1.Pod, actions *podActions) error {
 	if actions.Resized {
 		if err := m.resizeSandbox(ctx, pod, actions.SandboxID); err != nil {
@@ -103,7 +103,8 @@ func (m *Manager) resizeOne(ctx context.Context, pod *v1.Pod, resize containerRe
 	return m.opts.Allocation.SetActuated(pod.UID, &resize.Container, resize.Spec.Resources)
 }
 
-// memoryFits refuses a memory limit below what the container uses: the kernel would kill it for that, or refuse.
+// memoryFits refuses a memory limit below the container's usage: the kernel would kill the container or refuse the
+// limit.
 func (m *Manager) memoryFits(ctx context.Context, resize containerResize) error {
 	stats, err := m.opts.Runtime.ContainerStats(ctx, resize.Container.ID)
 	if err != nil {

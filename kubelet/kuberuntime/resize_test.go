@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
@@ -22,7 +23,7 @@ func memory(limit string) v1.ResourceRequirements {
 	return v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse(limit)}}
 }
 
-// TestComputeResizes has what differs changed in place, or the container replaced where its resizePolicy says so.
+// TestComputeResizes: a difference is changed in place, or with a restart if the resizePolicy says so.
 func TestComputeResizes(t *testing.T) {
 	restart := []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
 	for _, test := range []struct {
@@ -37,34 +38,31 @@ func TestComputeResizes(t *testing.T) {
 	} {
 		pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 		pod.Spec.Containers[0].Resources, pod.Spec.Containers[0].ResizePolicy = memory("64Mi"), test.policy
-		got := told(computePodActions(pod, statusOf("sandbox", "a=running"), Probes{}, func(types.UID, *v1.Container, *model.ContainerStatus) (v1.ResourceRequirements, bool) {
+		now := func(types.UID, *v1.Container, *model.ContainerStatus) (v1.ResourceRequirements, bool) {
 			return memory(test.now), true
-		}))
+		}
+		got := words(computePodActions(pod, statusOf("sandbox a=running"), Probes{}, now))
 		if got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
 }
 
-// updates are the calls that change resources, of containers.
+// updates are the calls of UpdateContainerResources.
 func (b *bench) updates() []string {
 	return slices.DeleteFunc(b.fake.GetCalls(), func(call string) bool { return call != "UpdateContainerResources" })
 }
 
-// TestResize changes a running container once, refuses a limit below what it uses, and tries a failure again.
+// TestResize: a running container is changed once, a failure is retried, and a limit below the usage is refused.
 func TestResize(t *testing.T) {
-	b := newBench(t)
-	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
-	b.sync(pod, Probes{})
+	b, pod := started(t, "app:a")
 	container := b.status(pod).Containers[0]
-	if err := b.opts.Allocation.SetActuated(pod.UID, &container, memory("64Mi")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, b.opts.Allocation.SetActuated(pod.UID, &container, memory("64Mi")))
 	updates := func() int { return len(b.updates()) }
 	pod.Spec.Containers[0].Resources = memory("128Mi")
 	b.fake.InjectError("UpdateContainerResources", errors.New("not now"))
 	if result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{}); err == nil || result.ResizeErr == nil {
-		t.Error("an update that fails is no error")
+		t.Error("a failed update is no error")
 	}
 	for range 2 {
 		b.sync(pod, Probes{})
@@ -88,9 +86,9 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestResizeOfUnnotedContainers gives containers of which nobody noted what they have what they are allocated: if the
-// runtime shows another limit, or once if it shows none.
-func TestResizeOfUnnotedContainers(t *testing.T) {
+// TestResizeOfUnknownResources: if the actuated resources are unknown, the allocated ones are applied, unless the
+// actual limit is equal.
+func TestResizeOfUnknownResources(t *testing.T) {
 	restart := []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
 	for _, test := range []struct {
 		name     string
@@ -117,7 +115,7 @@ func TestResizeOfUnnotedContainers(t *testing.T) {
 			b.sync(pod, Probes{})
 			b.fake.limits = nil
 			if test.attempts == 0 && test.updates > 0 {
-				b.sync(pod, Probes{}) // which knows now
+				b.sync(pod, Probes{})
 			}
 			if got, now := len(b.updates()), b.status(pod).Container("a"); got != test.updates || now.Attempt != test.attempts {
 				t.Errorf("%d updates and attempt %d, want %d and %d", got, now.Attempt, test.updates, test.attempts)
@@ -126,8 +124,8 @@ func TestResizeOfUnnotedContainers(t *testing.T) {
 	}
 }
 
-// TestResizeTellsTheSandbox before any container: a runtime that sizes the pod by it may refuse, one that lacks the call
-// does not need it.
+// TestResizeTellsTheSandbox: UpdatePodSandboxResources comes before any container. The runtime may refuse it, or not
+// implement it.
 func TestResizeTellsTheSandbox(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -140,13 +138,9 @@ func TestResizeTellsTheSandbox(t *testing.T) {
 		{"refused", status.Error(codes.Internal, "no room in the machine"), "PodSandbox", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := newBench(t)
-			pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
-			b.sync(pod, Probes{})
+			b, pod := started(t, "app:a")
 			container := b.status(pod).Containers[0]
-			if err := b.opts.Allocation.SetActuated(pod.UID, &container, memory("64Mi")); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, b.opts.Allocation.SetActuated(pod.UID, &container, memory("64Mi")))
 			pod.Spec.Containers[0].Resources = memory("128Mi")
 			if test.err != nil {
 				b.fake.InjectError("UpdatePodSandboxResources", test.err)

@@ -15,12 +15,11 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// restartAll ends and removes all containers of a pod but ephemeral ones, so that they start from the beginning in the
-// same sandbox, and returns what the runtime shows then. While source, whose end asked for that, is in back-off, it
-// does nothing and returns nil.
+// restartAll kills and removes all containers of a pod but ephemeral ones, so that they start from the beginning in the
+// same sandbox. It returns the pod's status after that. Source is the container whose exit asked for it. While source
+// is in back-off, restartAll does nothing and returns nil.
 //
-// The runtime has all that must be remembered (KEP-5532): source is removed last, so that what was interrupted begins
-// again, and what is removed cannot be taken for one that has ended since.
+// The runtime has all the state (KEP-5532): source is removed last, so that an interrupted restart is repeated.
 func (m *Manager) restartAll(ctx context.Context, pod *v1.Pod, status *model.PodStatus, source containerStart, result *Result) (*model.PodStatus, error) {
 	if m.backsOff(pod, source, result) {
 		return nil, nil
@@ -34,7 +33,7 @@ func (m *Manager) restartAll(ctx context.Context, pod *v1.Pod, status *model.Pod
 		}
 		if container.State == model.StateRunning || container.State == model.StateUnknown {
 			message := "all containers of the pod start again, because " + source.Spec.Name + " ended"
-			kills = append(kills, containerKill{Container: container, Spec: spec, Reason: "Killing", Message: message})
+			kills = append(kills, containerKill{Container: container, Spec: spec, Message: message})
 		}
 		if container.Name == source.Spec.Name {
 			last = append(last, container)
@@ -42,17 +41,17 @@ func (m *Manager) restartAll(ctx context.Context, pod *v1.Pod, status *model.Pod
 			others = append(others, container)
 		}
 	}
-	// Neither hooks nor grace: it is a reset, and no end.
+	// The containers get neither hooks nor grace: this is a reset of the pod, not its end.
 	if err := each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, new(int64), nil) }); err != nil {
 		return nil, err
 	}
-	slices.Reverse(last) // the newest attempt, which asked for this, goes last
+	slices.Reverse(last) // the newest attempt, which asked for this, is removed last
 	for _, container := range append(others, last...) {
 		if err := m.opts.Runtime.RemoveContainer(ctx, container.ID); err != nil {
 			return nil, fmt.Errorf("remove container %s: %s", container.Name, message(err))
 		}
 		if status.Container(container.Name).ID == container.ID {
-			// Its log says what happened, and which number the next attempt has.
+			// The log stays for users, and its name has the number of the attempt.
 			if err := keepLog(container.LogPath); err != nil {
 				return nil, err
 			}
@@ -61,7 +60,7 @@ func (m *Manager) restartAll(ctx context.Context, pod *v1.Pod, status *model.Pod
 	return m.opts.Runtime.PodStatus(ctx, pod.UID)
 }
 
-// keepLog removes all logs of a container but those of one attempt.
+// keepLog removes all logs of a container except the ones of one attempt.
 func keepLog(path string) error {
 	if path == "" {
 		return nil
@@ -79,8 +78,8 @@ func keepLog(path string) error {
 	return errors.Join(errs...)
 }
 
-// attemptAfterLogs is the number of a container's next attempt by the logs of those before, which the runtime does not
-// have any more.
+// attemptAfterLogs is the number of a container's next attempt. It comes from the names of the logs, because the
+// runtime no longer has the earlier attempts.
 func attemptAfterLogs(dir string) (uint32, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -11,11 +11,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
-// allOn42 is a pod whose container a has all of them start again by ending with 42.
+// allOn42 is a pod that restarts all containers when container a exits with 42.
 func allOn42() *v1.Pod {
 	pod := pulled(modeltest.Pod(v1.RestartPolicyNever, "init:i", "app:a", "app:b", "app:c"))
 	a := &pod.Spec.Containers[0]
@@ -27,7 +28,7 @@ func allOn42() *v1.Pod {
 	return pod
 }
 
-// up has the pod's app containers run.
+// up makes the pod's app containers run.
 func (b *bench) up(pod *v1.Pod) {
 	b.t.Helper()
 	b.sync(pod, Probes{})
@@ -38,8 +39,8 @@ func (b *bench) up(pod *v1.Pod) {
 	}
 }
 
-// TestRestartAll begins anew with the init containers in the same sandbox, with those that had ended, too, and waits
-// longer each time.
+// TestRestartAll: all containers restart in the same sandbox, from the init containers on, with a longer back-off each
+// time.
 func TestRestartAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -73,7 +74,7 @@ func TestRestartAll(t *testing.T) {
 	})
 }
 
-// TestRestartAllIsResumed where it was interrupted: the container that asked for it is removed last.
+// TestRestartAllIsResumed: an interrupted restart is repeated, because the container that asked for it is removed last.
 func TestRestartAllIsResumed(t *testing.T) {
 	b := newBench(t)
 	pod := allOn42()
@@ -84,32 +85,26 @@ func TestRestartAllIsResumed(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	if source, _ := model.RestartSource(&pod.Spec, b.status(pod)); source == nil || b.running(pod) != "" {
-		t.Fatal("it is forgotten that all are to start again")
+		t.Fatal("the restart of all containers is forgotten")
 	}
 	b.Manager = New(b.opts) // another process, without the back-off
 	b.up(pod)
 }
 
-// TestAttemptAfterLogs numbers containers that the runtime does not have any more.
+// TestAttemptAfterLogs: the logs have the numbers of attempts that the runtime no longer has.
 func TestAttemptAfterLogs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	if got, err := attemptAfterLogs(dir); err != nil || got != 0 {
 		t.Errorf("without logs: %d, %v", got, err)
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(dir, 0o755))
 	for _, name := range []string{"8.log", "9.log", "9.log.20060102-150405.gz", "10.log", "10.log.20060102-150405", "notes"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	if got, err := attemptAfterLogs(dir); err != nil || got != 11 {
 		t.Errorf("%d, %v", got, err)
 	}
-	if err := keepLog(filepath.Join(dir, "10.log")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, keepLog(filepath.Join(dir, "10.log")))
 	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != 2 {
 		t.Errorf("left %v, %v", left, err)
 	}

@@ -25,6 +25,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/events"
@@ -34,7 +35,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
-// fake is a runtime in memory in which stopping a container takes a while, and that notes what is stopped when.
+// fake is a runtime in memory. Stopping a container takes the time that stops returns, and noted has the calls.
 type fake struct {
 	*apitest.FakeRuntimeService
 	stops func(id string) time.Duration
@@ -42,13 +43,13 @@ type fake struct {
 	mu    sync.Mutex
 	began time.Time
 	noted []string
-	// sandboxes is what was done to sandboxes.
+	// sandboxes are the calls for sandboxes.
 	sandboxes []string
-	// limits is what the runtime says of the limits in force of all containers; nil says nothing.
+	// limits are the actual limits of all containers; nil reports none.
 	limits *runtimeapi.LinuxContainerResources
-	// unstoppable is why no container can be stopped, nil if all can.
+	// unstoppable is the error of StopContainer.
 	unstoppable error
-	// ip is the address of all sandboxes, empty for the library's.
+	// ip is the address of all sandboxes. Empty means the library's address.
 	ip string
 }
 
@@ -134,7 +135,7 @@ func name(id string) string {
 	return parts[len(parts)-2]
 }
 
-// specs makes the plainest configurations.
+// specs makes minimal configurations.
 type specs struct{ dir string }
 
 func (s specs) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
@@ -187,9 +188,7 @@ func newBench(t *testing.T) *bench {
 	imageService.SetFakeImages([]string{"image"})
 	b.runtime = cri.New(b.fake, imageService, "us")
 	allocated, err := allocation.Open(filepath.Join(b.dir, "allocated"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	b.Manager = New(Options{
 		Allocation: allocated,
 		Runtime:    b.runtime, Specs: specs{b.dir}, Events: b.events, Images: imagemanager.New(imagemanager.Options{Service: imagemanager.NewImages(imageService)}),
@@ -197,22 +196,17 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// sync looks at the pod and lets the actor do one sync.
 func (b *bench) sync(pod *v1.Pod, probes Probes) Result {
 	b.t.Helper()
 	result, err := b.SyncPod(b.t.Context(), pod, b.status(pod), probes)
-	if err != nil {
-		b.t.Error(err)
-	}
+	testutil.Must(b.t, err)
 	return result
 }
 
 func (b *bench) status(pod *v1.Pod) *model.PodStatus {
 	b.t.Helper()
 	status, err := b.runtime.PodStatus(b.t.Context(), pod.UID)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	testutil.Must(b.t, err)
 	return status
 }
 
@@ -227,7 +221,7 @@ func (b *bench) running(pod *v1.Pod) string {
 	return strings.Join(names, " ")
 }
 
-// exit lets a container end.
+// exit ends a container.
 func (b *bench) exit(pod *v1.Pod, container string, code int32) {
 	id := b.status(pod).Container(container).ID
 	b.fake.Lock()
@@ -236,10 +230,19 @@ func (b *bench) exit(pod *v1.Pod, container string, code int32) {
 	c.State, c.ExitCode, c.FinishedAt = runtimeapi.ContainerState_CONTAINER_EXITED, code, time.Now().UnixNano()
 }
 
-// pulled lets a pod's containers use the image that is there.
+// pulled makes a pod's containers use the existing image.
 func pulled(pod *v1.Pod) *v1.Pod {
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) { c.ImagePullPolicy = v1.PullNever })
 	return pod
+}
+
+// started is a bench with a pod that was synced once.
+func started(t *testing.T, containers ...string) (*bench, *v1.Pod) {
+	t.Helper()
+	b := newBench(t)
+	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, containers...))
+	b.sync(pod, Probes{})
+	return b, pod
 }
 
 func TestSyncStartsInOrder(t *testing.T) {
@@ -258,9 +261,7 @@ func TestSyncStartsInOrder(t *testing.T) {
 
 func TestSyncCrashBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
-		b.sync(pod, Probes{})
+		b, pod := started(t, "app:a")
 		for _, pause := range []time.Duration{0, 10 * time.Second, 20 * time.Second} {
 			b.exit(pod, "a", 1)
 			result := b.sync(pod, Probes{})
@@ -279,12 +280,10 @@ func TestSyncCrashBackoff(t *testing.T) {
 	})
 }
 
-// TestLivenessBackoff has a container that always fails its liveness probe after three seconds wait ever longer.
+// TestLivenessBackoff: a container that always fails its liveness probe after three seconds waits longer each time.
 func TestLivenessBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
-		b.sync(pod, Probes{})
+		b, pod := started(t, "app:a")
 		var ran time.Duration
 		for range 120 {
 			time.Sleep(time.Second)
@@ -297,7 +296,7 @@ func TestLivenessBackoff(t *testing.T) {
 			}
 			if result := b.sync(pod, Probes{LivenessFailed: failed}); b.running(pod) == "" {
 				if reason := result.Waiting["a"]; reason == nil || reason.Reason != model.ReasonCrashLoopBackOff || result.Again == 0 {
-					t.Fatalf("it waits for %+v", result)
+					t.Fatalf("no back-off: %+v", result)
 				}
 			}
 		}
@@ -328,86 +327,74 @@ func TestSyncReasons(t *testing.T) {
 	}
 }
 
-// TestKillOrder ends app containers at once, each with its hook, and sidecars after them in turn, within the pod's
-// grace.
-func TestKillOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "side:s1", "side:s2", "app:a", "app:b"))
-		grace := int64(30)
-		pod.Spec.TerminationGracePeriodSeconds = &grace
-		b.sync(pod, Probes{})
-		b.sync(pod, Probes{})
-		b.sync(pod, Probes{})
-		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"bye"}}}}
-		b.fake.stops = func(name string) time.Duration {
-			return map[string]time.Duration{"a": 2 * time.Second, "b": time.Second, "s2": 4 * time.Second}[name]
-		}
-		b.fake.began = time.Now()
-		if err := b.KillPod(t.Context(), pod, b.status(pod), KillOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(b.fake.noted)
-		want := []string{"0s exec a [bye]", "0s stop b 30", "3s stop a 27", "5s stop s2 25", "9s stop s1 21"}
-		if !slices.Equal(b.fake.noted, want) {
-			t.Errorf("%q, want %q", b.fake.noted, want)
-		}
-		if b.running(pod) != "" || b.status(pod).ReadySandbox() != nil {
-			t.Error("something still runs")
-		}
-	})
+// kill calls KillPod, and returns the calls of the runtime with their times since then, sorted.
+func (b *bench) kill(pod *v1.Pod, status *model.PodStatus) []string {
+	b.t.Helper()
+	b.fake.began = time.Now()
+	testutil.Must(b.t, b.KillPod(b.t.Context(), pod, status, KillOptions{}))
+	slices.Sort(b.fake.noted)
+	return b.fake.noted
 }
 
-// TestSidecarHookRunsAtOnce has a sidecar's preStop hook run with the app's, and the sidecar stop when its turn has
-// come: both are bounded by one grace period.
-func TestSidecarHookRunsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "side:s", "app:a"))
-		grace := int64(12)
-		pod.Spec.TerminationGracePeriodSeconds = &grace
-		pod.Spec.InitContainers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"drain"}}}}
-		b.sync(pod, Probes{})
-		b.sync(pod, Probes{})
-		b.fake.stops = func(name string) time.Duration { return map[string]time.Duration{"a": 5 * time.Second}[name] }
-		b.fake.began = time.Now()
-		if err := b.KillPod(t.Context(), pod, b.status(pod), KillOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(b.fake.noted)
-		if want := []string{"0s exec s [drain]", "0s stop a 12", "5s stop s 7"}; !slices.Equal(b.fake.noted, want) {
-			t.Errorf("%q, want %q", b.fake.noted, want)
-		}
-	})
+// TestKillPod: app containers end at once, each with its preStop hook, and then the sidecars, the last started first.
+// All of it shares one grace period.
+func TestKillPod(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		pod   string
+		grace int64
+		hooks map[string]string // the command of the preStop hook, by container
+		stops map[string]time.Duration
+		want  []string
+	}{
+		{
+			"sidecars stop after the apps", "side:s1 side:s2 app:a app:b", 30, map[string]string{"a": "bye"},
+			map[string]time.Duration{"a": 2 * time.Second, "b": time.Second, "s2": 4 * time.Second},
+			[]string{"0s exec a [bye]", "0s stop b 30", "3s stop a 27", "5s stop s2 25", "9s stop s1 21"},
+		},
+		{
+			"a sidecar's hook runs at once", "side:s app:a", 12, map[string]string{"s": "drain"},
+			map[string]time.Duration{"a": 5 * time.Second},
+			[]string{"0s exec s [drain]", "0s stop a 12", "5s stop s 7"},
+		},
+		{
+			"an endless hook ends with its container", "app:a", 12, map[string]string{"a": "forever"},
+			map[string]time.Duration{"a": 2 * time.Second},
+			[]string{"0s exec a [forever]", "12s stop a 2", "14s exec of a ended"},
+		},
+		{"no grace, but the minimum", "app:a", 0, nil, nil, []string{"0s stop a 2"}},
+		{"less than the minimal grace", "app:a", 1, nil, nil, []string{"0s stop a 2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, test.pod))
+				pod.Spec.TerminationGracePeriodSeconds = &test.grace
+				for range len(pod.Spec.InitContainers) + 1 {
+					b.sync(pod, Probes{})
+				}
+				for name, command := range test.hooks {
+					c, _ := model.FindContainer(&pod.Spec, name)
+					exec := &v1.ExecAction{Command: []string{command}}
+					c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: exec}}
+				}
+				b.fake.stops = func(name string) time.Duration { return test.stops[name] }
+				if got := b.kill(pod, b.status(pod)); !slices.Equal(got, test.want) {
+					t.Errorf("%q, want %q", got, test.want)
+				}
+				if b.running(pod) != "" || b.status(pod).ReadySandbox() != nil {
+					t.Error("something still runs")
+				}
+			})
+		})
+	}
 }
 
-// TestHookThatDoesNotEnd goes on while its container stops, as with the kubelet, and no longer.
-func TestHookThatDoesNotEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
-		grace := int64(12)
-		pod.Spec.TerminationGracePeriodSeconds = &grace
-		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"forever"}}}}
-		b.sync(pod, Probes{})
-		b.fake.stops = func(string) time.Duration { return 2 * time.Second }
-		b.fake.began = time.Now()
-		if err := b.KillPod(t.Context(), pod, b.status(pod), KillOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if want := []string{"0s exec a [forever]", "12s stop a 2", "14s exec of a ended"}; !slices.Equal(b.fake.noted, want) {
-			t.Errorf("%q, want %q", b.fake.noted, want)
-		}
-	})
-}
-
-// TestFailedStopStopsTheSandbox has a pod's sandboxes stop although one of its containers cannot: stopping a sandbox
-// ends what is left in it. When the kubelet itself ends, they stay.
+// TestFailedStopStopsTheSandbox: a pod's sandboxes stop although one of its containers cannot be stopped. They stay
+// when the kubelet itself ends.
 func TestFailedStopStopsTheSandbox(t *testing.T) {
 	for _, ends := range []bool{false, true} {
-		b := newBench(t)
-		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
-		b.sync(pod, Probes{})
+		b, pod := started(t, "app:a")
 		id := b.status(pod).Sandboxes[0].ID
 		b.fake.sandboxes, b.fake.unstoppable = nil, errors.New("the shim does not answer")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -429,11 +416,9 @@ func TestFailedStopStopsTheSandbox(t *testing.T) {
 	}
 }
 
-// TestSidecarThatCannotStart does not keep an app container down that ended: the pod was initialized before.
+// TestSidecarThatCannotStart: an app container restarts although a sidecar cannot, if the pod was initialized before.
 func TestSidecarThatCannotStart(t *testing.T) {
-	b := newBench(t)
-	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "side:s", "app:a"))
-	b.sync(pod, Probes{})
+	b, pod := started(t, "side:s", "app:a")
 	b.sync(pod, Probes{})
 	b.exit(pod, "s", 1)
 	b.exit(pod, "a", 1)
@@ -444,8 +429,7 @@ func TestSidecarThatCannotStart(t *testing.T) {
 	}
 }
 
-// TestTwoAttemptsEnd has a sidecar wait for all attempts of a container, and any number of them may end at the same
-// time.
+// TestTwoAttemptsEnd: a sidecar waits for all attempts of a container.
 func TestTwoAttemptsEnd(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "side:s", "app:a")
 	attempt := containerKill{Container: model.ContainerStatus{Name: "a"}}
@@ -463,43 +447,18 @@ func TestTwoAttemptsEnd(t *testing.T) {
 	})
 }
 
-// TestMinimalGrace gives each container two seconds, with a hook and without, as the kubelet does.
-func TestMinimalGrace(t *testing.T) {
-	for _, own := range []int64{0, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBench(t)
-			pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
-			pod.Spec.TerminationGracePeriodSeconds = &own
-			b.sync(pod, Probes{})
-			b.fake.began = time.Now()
-			if err := b.KillPod(t.Context(), pod, b.status(pod), KillOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if want := []string{"0s stop a 2"}; !slices.Equal(b.fake.noted, want) {
-				t.Errorf("grace %d: %q, want %q", own, b.fake.noted, want)
-			}
-		})
-	}
-}
-
-// TestKillOrphan kills a pod of which the runtime alone knows, as its annotations say.
+// TestKillOrphan: a pod that only the runtime knows is killed as the annotations of its containers say.
 func TestKillOrphan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
-		b.sync(pod, Probes{})
+		b, pod := started(t, "app:a")
 		status := b.status(pod)
 		status.Containers[0].Annotations = map[string]string{
 			model.AnnotationPodTerminationGrace: "7", model.AnnotationPreStopHandler: `{"exec":{"command":["bye"]}}`,
 		}
 		bare := &v1.Pod{}
 		bare.UID, bare.Name, bare.Namespace = pod.UID, pod.Name, pod.Namespace
-		b.fake.began = time.Now()
-		if err := b.KillPod(t.Context(), bare, status, KillOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if want := []string{"0s exec a [bye]", "3s stop a 4"}; !slices.Equal(b.fake.noted, want) {
-			t.Errorf("%q, want %q", b.fake.noted, want)
+		if got, want := b.kill(bare, status), []string{"0s exec a [bye]", "3s stop a 4"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	})
 }
@@ -516,15 +475,13 @@ func TestPostStartFails(t *testing.T) {
 	})
 }
 
-// TestPostStartFailsThenHTTPHook has the preStop hook of a container whose postStart hook failed ask the pod's address.
+// TestPostStartFailsThenHTTPHook: after a failed postStart hook, an HTTP preStop hook asks the pod's address.
 func TestPostStartFailsThenHTTPHook(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer server.Close()
 	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	b := newBench(t)
 	b.fake.ip = host
 	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
@@ -538,7 +495,7 @@ func TestPostStartFailsThenHTTPHook(t *testing.T) {
 	}
 }
 
-// TestMain puts a proxy into the environment, which is read once: whatever goes through it gets 502.
+// TestMain puts a proxy into the environment, which is read once. It answers every request with 502.
 func TestMain(m *testing.M) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		proxied.Add(1)
@@ -552,7 +509,7 @@ func TestMain(m *testing.M) {
 // proxied counts the requests that went to the proxy.
 var proxied atomic.Int32
 
-// TestHTTPHook follows the kubelet's rules: any answer will do.
+// TestHTTPHook: any answer is a success, as in the kubelet.
 func TestHTTPHook(t *testing.T) {
 	var asked string
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -585,13 +542,11 @@ func TestHTTPHook(t *testing.T) {
 		{"no proxy", plain, v1.HTTPGetAction{Path: "/bye", Host: "0.0.0.0"}, "/bye"}, // not a loopback address, which has none
 		{"any certificate", secure, v1.HTTPGetAction{Path: "/bye", Scheme: "HTTPS", HTTPHeaders: header("Authorization", "s3")}, "/bye s3"},
 		{"HTTPS of a plain server", plain, v1.HTTPGetAction{Path: "/bye", Scheme: "HTTPS", HTTPHeaders: header("Authorization", "s3")}, "/bye"},
-		{"nobody", closed, v1.HTTPGetAction{Path: "/bye"}, ""},
+		{"a closed port", closed, v1.HTTPGetAction{Path: "/bye"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			host, port, err := net.SplitHostPort(c.server.Listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			asked, c.get.Port = "", intstr.Parse(port)
 			if err := httpHook(t.Context(), hookTarget{ip: host}, &c.get); (err == nil) != (c.want != "") || asked != c.want {
 				t.Errorf("%v, asked %q, want %q", err, asked, c.want)
@@ -616,18 +571,12 @@ func TestCollect(t *testing.T) {
 	}
 	b.crashes.Forget(func(string) bool { return true })
 	b.sync(pod, Probes{})
-	if err := b.runtime.StopPodSandbox(t.Context(), b.status(gone).Sandboxes[0].ID); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, b.runtime.StopPodSandbox(t.Context(), b.status(gone).Sandboxes[0].ID))
 	theirs := filepath.Join(b.dir, "ns_theirs_uid")
-	if err := os.MkdirAll(theirs, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(theirs, 0o755))
 	exists := func(uid types.UID) bool { return uid == pod.UID }
-	for range 2 { // the second round finds the logs of what the first removed
-		if err := c.Collect(t.Context(), exists); err != nil {
-			t.Fatal(err)
-		}
+	for range 2 { // the second round removes the logs of pods that the first removed
+		testutil.Must(t, c.Collect(t.Context(), exists))
 	}
 	left := b.status(pod)
 	if len(left.Containers) != 2 || left.Containers[0].State != model.StateRunning || len(left.Sandboxes) != 1 {
@@ -643,11 +592,9 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestDeadSandboxIsStopped before the next one is made, and before it is removed: it may still have its address.
+// TestDeadSandboxIsStopped: a dead sandbox is stopped before the next one is created, and before it is removed.
 func TestDeadSandboxIsStopped(t *testing.T) {
-	b := newBench(t)
-	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
-	b.sync(pod, Probes{})
+	b, pod := started(t, "app:a")
 	first := b.status(pod).Sandboxes[0].ID
 	b.fake.Lock()
 	b.fake.Sandboxes[first].State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
@@ -662,31 +609,23 @@ func TestDeadSandboxIsStopped(t *testing.T) {
 	b.fake.sandboxes = nil
 	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir}
 	for range 2 { // its container first
-		if err := c.Collect(t.Context(), func(types.UID) bool { return true }); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, c.Collect(t.Context(), func(types.UID) bool { return true }))
 	}
 	if want := []string{"stop " + first, "remove " + first}; !slices.Equal(b.fake.sandboxes, want) {
 		t.Errorf("collected: %q, want %q", b.fake.sandboxes, want)
 	}
 }
 
-// TestIdlePodCostsListsAlone: the garbage collection lists, and the look at the logs asks nothing.
+// TestIdlePodCostsListsAlone: garbage collection and log rotation of an idle pod cost two list calls.
 func TestIdlePodCostsListsAlone(t *testing.T) {
-	b := newBench(t)
-	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
-	b.sync(pod, Probes{})
+	b, pod := started(t, "app:a")
 	observed := b.status(pod)
 	observed.Containers[0].LogPath = filepath.Join(b.dir, "0.log")
-	if err := os.WriteFile(observed.Containers[0].LogPath, []byte("short"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(observed.Containers[0].LogPath, []byte("short"), 0o600))
 	before := len(b.fake.GetCalls())
 	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir, Keep: 1}
 	r := &Rotator{Runtime: b.runtime, Pods: func() []*model.PodStatus { return []*model.PodStatus{observed} }, MaxSize: 10, MaxFiles: 2}
-	if err := errors.Join(c.Collect(t.Context(), func(types.UID) bool { return true }), r.Rotate(t.Context())); err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, errors.Join(c.Collect(t.Context(), func(types.UID) bool { return true }), r.Rotate(t.Context())))
 	if got, want := b.fake.GetCalls()[before:], []string{"ListPodSandbox", "ListContainers"}; !slices.Equal(got, want) {
 		t.Errorf("calls %q, want %q", got, want)
 	}
@@ -698,18 +637,12 @@ func TestTidyLogs(t *testing.T) {
 		"": "now", ".20260101-000000.gz": "1", ".20260102-000000": "2", ".20260102-000000.gz": "compressed already", ".20260103-000000": "3",
 		".20260104-000000": "4", ".20260105-000000.tmp": "half",
 	} {
-		if err := os.WriteFile(log+name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(log+name, []byte(text), 0o644))
 	}
 	r := &Rotator{MaxSize: 1, MaxFiles: 4}
-	if err := r.tidy(log); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, r.tidy(log))
 	files, err := filepath.Glob(log + "*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for i := range files {
 		files[i] = strings.TrimPrefix(files[i], log)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
-// start brings one container up: image, configuration, create, start, postStart hook. Again is when the pull's back-off
-// ends, if that is why it failed.
+// start pulls the image, creates and starts the container, and runs its postStart hook. Again is the rest of a pull's
+// back-off, if that is the error.
 func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart) (again time.Duration, err error) {
 	name := start.Spec.Name
 	image, again, err := m.opts.Images.Ensure(ctx, imagemanager.Request{
@@ -53,8 +53,8 @@ func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart)
 	return 0, m.postStart(ctx, in, start, id)
 }
 
-// target is the id of the running container that an ephemeral one names as its target; empty where it names none, or is
-// no ephemeral one.
+// target is the id of the running container that an ephemeral container names as its target. It is empty without a
+// target.
 func (in *inSandbox) target(name string) (string, error) {
 	for i := range in.pod.Spec.EphemeralContainers {
 		if c := &in.pod.Spec.EphemeralContainers[i]; c.Name == name && c.TargetContainerName != "" {
@@ -74,7 +74,7 @@ func (m *Manager) recordImage(in inSandbox, name string) func(reason, message st
 	}
 }
 
-// create makes the container; one that was made and cannot be used is left to the garbage collection.
+// create creates the container. Collector removes it if it cannot be used.
 func (m *Manager) create(ctx context.Context, in inSandbox, start containerStart, input podspec.ContainerInput) (string, error) {
 	fail := func(reason string, err error) error {
 		m.record(in.pod, start.Spec.Name, true)("Failed", "Error: "+message(err))
@@ -98,7 +98,7 @@ func (m *Manager) create(ctx context.Context, in inSandbox, start containerStart
 	return id, nil
 }
 
-// message is an error's text without gRPC's dressing.
+// message is the text of an error without the gRPC prefix.
 func message(err error) string {
 	if s, ok := status.FromError(err); ok {
 		return s.Message()

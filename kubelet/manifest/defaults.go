@@ -7,7 +7,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// SetDefaults fills in what the API server would: a static pod never met one.
+// SetDefaults sets the API server's defaults, since a static pod does not pass through an API server.
 func SetDefaults(pod *v1.Pod) {
 	if pod.Namespace == "" {
 		pod.Namespace = v1.NamespaceDefault

@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// A manifest becomes a static pod: its name ends in the node's, and its UID is a hash of content and place.
+// A manifest becomes a static pod. Its name ends in the node's name, and its UID is a hash of content and place.
 func ExampleParse() {
 	documents, err := manifest.Parse([]byte(`
 apiVersion: v1
@@ -35,7 +35,7 @@ spec:
 	// Output: default web-node1 Always <nil>
 }
 
-// A field that nobody knows is refused by its name.
+// An unknown field is refused by name.
 func ExampleParse_unknownField() {
 	_, err := manifest.Parse([]byte("{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {container: []}}"))
 	fmt.Println(err)

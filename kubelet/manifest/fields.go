@@ -14,11 +14,11 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// honoured lists the fields of a pod that the kubelet core honours, one per line, and those that are not a kubelet's
-// business. [] stands for every item of a list, * for every key of a map, ** for everything below. CONTAINER stands for
-// the lines of containerFields below spec.containers[], spec.initContainers[] and spec.ephemeralContainers[]; volumes' sources are in the table of
-// package volumekinds. A field that is set and not listed is
-// refused by its name: a pod must not run otherwise than it says.
+// honoured lists the supported fields of a pod, one per line, and fields that do not concern a kubelet. [] stands for
+// every item of a list, * for every key of a map, and ** for everything below. CONTAINER stands for the lines of
+// containerFields below spec.containers[], spec.initContainers[] and spec.ephemeralContainers[]. Package volumekinds
+// has the fields of volume sources. A field that is set but not listed is refused by name: a pod must not run
+// differently from its specification.
 const honoured = `
 apiVersion
 kind
@@ -135,7 +135,7 @@ securityContext.seLinuxOptions.**
 securityContext.seccompProfile.**
 `
 
-// honouredFields is honoured as a set, with CONTAINER written out and the fields of volumes.
+// honouredFields returns honoured as a set, with CONTAINER expanded and the fields of volumes.
 func honouredFields() map[string]bool {
 	set := map[string]bool{}
 	for line := range strings.FieldsSeq(honoured) {
@@ -159,7 +159,7 @@ func honouredFields() map[string]bool {
 	return set
 }
 
-// refuseFields names every field of the pod that is set and not honoured.
+// refuseFields returns an error for every field of the pod that is set and not supported.
 func refuseFields(pod *v1.Pod) field.ErrorList {
 	text, err := json.Marshal(pod)
 	if err != nil {
@@ -180,7 +180,7 @@ type fieldWalk struct {
 	refused field.ErrorList
 }
 
-// walk visits value, whose name in the list is pattern and in the pod path.
+// walk visits value. pattern is its name in the list, and path its name in the pod.
 func (w *fieldWalk) walk(pattern, path string, value any) {
 	if w.allowed[pattern] || w.below(pattern) {
 		return
@@ -209,7 +209,7 @@ func (w *fieldWalk) walk(pattern, path string, value any) {
 	w.refused = append(w.refused, field.Forbidden(field.NewPath(path), "the kubelet core cannot honour this field"))
 }
 
-// below says whether the field or one above it is listed with everything below, or its map with every key.
+// below reports whether the list has the field or a field above it with **, or its map with *.
 func (w *fieldWalk) below(pattern string) bool {
 	if dot := strings.LastIndex(pattern, "."); dot >= 0 && w.allowed[pattern[:dot]+".*"] {
 		return true
@@ -222,7 +222,7 @@ func (w *fieldWalk) below(pattern string) bool {
 	return false
 }
 
-// leads says whether a field below pattern is listed.
+// leads reports whether the list has a field below pattern.
 func (w *fieldWalk) leads(pattern string) bool {
 	if pattern == "" {
 		return true

@@ -13,16 +13,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Documents is what a manifest holds, as it was written: without defaults.
+// Documents is the content of a manifest without defaults.
 type Documents struct {
 	Pods       []*v1.Pod
 	ConfigMaps []*v1.ConfigMap
 	Secrets    []*v1.Secret
 }
 
-// Parse reads all documents of a manifest. The error joins what is wrong with each document, by its number from 1 and
-// field; the other documents are returned all the same. A manifest without documents is an error, too: it is most
-// likely still being written.
+// Parse reads all documents of a manifest. The error joins the errors of each document, with its number from 1 and the
+// field. The other documents are returned anyway. A manifest without documents is an error, too: it is most likely
+// still being written.
 func Parse(content []byte) (Documents, error) {
 	var docs Documents
 	var errs []error
@@ -43,7 +43,7 @@ func Parse(content []byte) (Documents, error) {
 	return docs, errors.Join(errs...)
 }
 
-// split cuts at lines that begin a YAML document. A file that begins as JSON is one document.
+// split cuts at lines that begin a YAML document. JSON is one document.
 func split(content []byte) [][]byte {
 	if trimmed := bytes.TrimSpace(content); len(trimmed) > 0 && trimmed[0] == '{' {
 		return [][]byte{content}
@@ -62,7 +62,7 @@ func split(content []byte) [][]byte {
 	return append(parts, part)
 }
 
-// add decodes one document; empty means that it holds comments alone.
+// add decodes one document. empty means that it has only comments.
 func (d *Documents) add(text []byte) (empty bool, err error) {
 	raw, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -103,8 +103,7 @@ func (d *Documents) addList(raw []byte) error {
 	return nil
 }
 
-// Decode appends the object in raw, which is JSON, to list. A field that the type does not have, or that stands twice, is an
-// errdefs.ErrInvalidArgument.
+// Decode appends the JSON object in raw to list. An unknown or duplicate field is an errdefs.ErrInvalidArgument.
 func Decode[T any](raw []byte, list *[]*T) error {
 	object := new(T)
 	strict, err := kjson.UnmarshalStrict(raw, object)

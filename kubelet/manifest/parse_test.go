@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -25,7 +26,7 @@ func TestParse(t *testing.T) {
 	tests := []struct {
 		name, text string
 		pods       int
-		want       string // part of the error; empty for none
+		want       string // part of the error, or empty
 	}{
 		{"one", minimal, 1, ""},
 		{"several", "# comment\n---" + minimal + "---\n# nothing here\n---" + minimal + "---\n", 2, ""},
@@ -67,7 +68,7 @@ func TestParseObjects(t *testing.T) {
 	}
 }
 
-// FuzzParse holds the parser to never panic, and what it takes to be valid or refused without one.
+// FuzzParse: the parser never panics, and Validate accepts or refuses its pods without a panic.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(minimal))
 	f.Add([]byte("---\n---\n{}"))
@@ -94,9 +95,7 @@ func FuzzParse(f *testing.F) {
 func parsePod(t *testing.T, text string) *v1.Pod {
 	t.Helper()
 	docs, err := Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return docs.Pods[0]
 }
 
@@ -105,9 +104,7 @@ func TestStatic(t *testing.T) {
 	made := func(text string, o Origin) *v1.Pod {
 		t.Helper()
 		pod := parsePod(t, text)
-		if err := Static(pod, o); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, Static(pod, o))
 		return pod
 	}
 	first := made(minimal, origin)

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Origin says where a static pod comes from.
+// Origin is the place of a static pod.
 type Origin struct {
 	// Source is model.SourceFile or model.SourceHTTP.
 	Source string
@@ -26,9 +26,9 @@ type Origin struct {
 	Seen time.Time
 }
 
-// Static makes a pod of a manifest a pod of this node, as the kubelet does: its name ends in the node's, so that mirror
-// pods of several nodes do not collide; a UID that is not given is a hash of the pod and its origin, so that the same
-// manifest is the same pod after a restart and an edited one is a new pod; annotations name the origin.
+// Static makes a pod of a manifest a pod of this node, like the kubelet. The node's name is appended to the pod's name,
+// so that mirror pods of several nodes do not collide. A missing UID becomes a hash of the pod and its origin: the same
+// manifest is the same pod after a restart, and an edited one is a new pod. Annotations name the origin.
 func Static(pod *v1.Pod, origin Origin) error {
 	if pod.Name == "" {
 		return fmt.Errorf("metadata.name: it is required")
@@ -47,7 +47,7 @@ func Static(pod *v1.Pod, origin Origin) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	delete(pod.Annotations, model.AnnotationConfigMirror) // it marks the API server's mirror of this pod, never the pod
+	delete(pod.Annotations, model.AnnotationConfigMirror) // only mirror pods have it
 	pod.Annotations[model.AnnotationConfigHash] = string(pod.UID)
 	pod.Annotations[model.AnnotationConfigSource] = origin.Source
 	pod.Annotations[model.AnnotationConfigSeen] = origin.Seen.Format(time.RFC3339Nano)
@@ -56,8 +56,8 @@ func Static(pod *v1.Pod, origin Origin) error {
 	return nil
 }
 
-// staticUID has the kubelet's form, 32 hexadecimal digits. The kubelet hashes a dump of its Go structs, which no two
-// versions need to share; JSON is stable.
+// staticUID returns 32 hexadecimal digits, the kubelet's form. The kubelet hashes a dump of its Go structs, which may
+// differ between versions. JSON is stable.
 func staticUID(pod *v1.Pod, origin Origin) (types.UID, error) {
 	text, err := json.Marshal(pod)
 	if err != nil {

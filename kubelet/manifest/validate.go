@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Validate says whether the kubelet core can run the pod, with defaults set. The error is an errdefs.ErrInvalidArgument
-// and names each field that is wrong or that it cannot honour.
+// Validate reports whether the kubelet core can run the pod, with defaults set. The error is an
+// errdefs.ErrInvalidArgument that names each invalid or unsupported field.
 func Validate(pod *v1.Pod) error {
 	errs := refuseFields(pod)
 	errs = append(errs, validateMetadata(pod)...)
@@ -48,7 +48,7 @@ func validateMetadata(pod *v1.Pod) field.ErrorList {
 	return errs
 }
 
-// check turns what a validator of strings says into errors of a field.
+// check converts the messages of a string validator to errors of a field.
 func check(path *field.Path, value string, validator func(string) []string) field.ErrorList {
 	if value == "" && !strings.HasPrefix(path.String(), "metadata.labels") {
 		return field.ErrorList{field.Required(path, "")}

@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// containerCheck collects what is wrong with the containers of one pod.
+// containerCheck collects the errors of a pod's containers.
 type containerCheck struct {
 	spec      *v1.PodSpec
 	names     map[string]bool
@@ -25,7 +25,7 @@ type containerCheck struct {
 
 func (c *containerCheck) add(errs ...*field.Error) { c.errs = append(c.errs, errs...) }
 
-// check looks at one container.
+// check validates one container.
 func (c *containerCheck) check(container *v1.Container, kind model.Kind, at *field.Path) {
 	c.add(check(at.Child("name"), container.Name, validation.IsDNS1123Label)...)
 	if c.names[container.Name] {
@@ -49,7 +49,7 @@ func (c *containerCheck) check(container *v1.Container, kind model.Kind, at *fie
 	c.restarts(container, at)
 }
 
-// restarts looks at a container's own restart policy.
+// restarts validates a container's own restart policy.
 func (c *containerCheck) restarts(container *v1.Container, at *field.Path) {
 	if container.RestartPolicy != nil {
 		c.add(fieldcheck.OneOf(at.Child("restartPolicy"), *container.RestartPolicy, v1.ContainerRestartPolicyAlways,
@@ -123,7 +123,7 @@ func (c *containerCheck) env(container *v1.Container, at *field.Path) {
 	}
 }
 
-// exactlyOne is an error unless one of the choices is set.
+// exactlyOne adds an error unless exactly one of the choices is set.
 func (c *containerCheck) exactlyOne(at *field.Path, choices map[string]bool) {
 	count := 0
 	var names []string

@@ -7,7 +7,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// full uses many of the fields that are honoured.
+// full uses many supported fields.
 const full = `
 apiVersion: v1
 kind: Pod
@@ -64,7 +64,7 @@ func TestValidateGood(t *testing.T) {
 	}
 }
 
-// TestSizeLimitOnDisk: who is over it is evicted, which a static pod never is.
+// TestSizeLimitOnDisk: a pod above its limit is evicted, but a static pod never is.
 func TestSizeLimitOnDisk(t *testing.T) {
 	ofServer := strings.Replace(full, "emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {sizeLimit: 1Mi}", 1)
 	if err := validated(t, ofServer); err != nil || ofServer == full {
@@ -76,7 +76,7 @@ func TestSizeLimitOnDisk(t *testing.T) {
 	}
 }
 
-// TestValidateBad changes the full pod in one place each.
+// TestValidateBad changes one field of the full pod in each case.
 func TestValidateBad(t *testing.T) {
 	tests := []struct{ old, new, want string }{
 		{"name: pod,", "name: Pod_1,", "metadata.name"},

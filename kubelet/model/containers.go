@@ -2,27 +2,27 @@ package model
 
 import v1 "k8s.io/api/core/v1"
 
-// Kind distinguishes the containers of a pod.
+// Kind is the kind of a container in its pod.
 type Kind int
 
-// The kinds, in the order in which a pod starts them; sidecars start among the init containers.
+// The kinds in the order of their start. Sidecars start among the init containers.
 const (
-	// Init runs to its end before the next one starts.
+	// Init ends before the next container starts.
 	Init Kind = iota
 	// Sidecar is an init container with restartPolicy Always: it runs as long as the pod (KEP-753).
 	Sidecar
 	// App is a container of spec.containers.
 	App
-	// Ephemeral joins a pod that runs, for debugging, and never starts again (KEP-277).
+	// Ephemeral joins a running pod for debugging, and never restarts (KEP-277).
 	Ephemeral
 )
 
-// IsSidecar says whether an init container keeps running beside the others.
+// IsSidecar reports whether an init container keeps running beside the others.
 func IsSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
-// InitKind is the kind of a container of spec.initContainers.
+// InitKind returns the kind of a container of spec.initContainers.
 func InitKind(c *v1.Container) Kind {
 	if IsSidecar(c) {
 		return Sidecar
@@ -30,12 +30,12 @@ func InitKind(c *v1.Container) Kind {
 	return Init
 }
 
-// AsContainer is an ephemeral container without its target. Both share their memory.
+// AsContainer returns an ephemeral container without its target. The two share memory.
 func AsContainer(c *v1.EphemeralContainer) *v1.Container {
 	return (*v1.Container)(&c.EphemeralContainerCommon)
 }
 
-// EachContainer calls visit with every container of the spec and its kind, in the order in which they start.
+// EachContainer calls visit with every container of the spec and its kind, in the order of their start.
 func EachContainer(spec *v1.PodSpec, visit func(*v1.Container, Kind)) {
 	for i := range spec.InitContainers {
 		visit(&spec.InitContainers[i], InitKind(&spec.InitContainers[i]))
@@ -48,7 +48,7 @@ func EachContainer(spec *v1.PodSpec, visit func(*v1.Container, Kind)) {
 	}
 }
 
-// FindContainer returns the container of that name, and nil when the spec has none.
+// FindContainer returns the container of that name, or nil.
 func FindContainer(spec *v1.PodSpec, name string) (*v1.Container, Kind) {
 	for i := range spec.InitContainers {
 		if spec.InitContainers[i].Name == name {

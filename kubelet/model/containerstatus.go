@@ -7,12 +7,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Statuses are those of all containers of the pod, in the order in which they start.
+// Statuses returns the statuses of all containers of the pod, in the order of their start.
 func Statuses(pod *v1.Pod) []v1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)
 }
 
-// FindStatus returns the status of the container of that name, and nil when there is none yet.
+// FindStatus returns the status of the container of that name, or nil.
 func FindStatus(pod *v1.Pod, name string) *v1.ContainerStatus {
 	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
 		for i := range list {
@@ -24,7 +24,7 @@ func FindStatus(pod *v1.Pod, name string) *v1.ContainerStatus {
 	return nil
 }
 
-// RuntimeID is a container's id in a status, name://id, as the runtime knows it; empty if there is none.
+// RuntimeID returns the runtime's id in a status' name://id, or "".
 func RuntimeID(id string) string {
 	_, bare, _ := strings.Cut(id, "://")
 	return bare

@@ -1,4 +1,4 @@
-// Package model is the vocabulary of the kubelet core (pkg/kubelet/types and the types of pkg/kubelet/container):
-// labels and names by which pods are recognised in the runtime, how the containers of a pod are distinguished, and
-// PodStatus, what the runtime says of one pod. It holds no state and asks nobody.
+// Package model has the common types of the kubelet core, like pkg/kubelet/types and the types of
+// pkg/kubelet/container. It has the labels and names of pods in the runtime, the kinds of containers, and PodStatus,
+// the runtime's view of one pod. It has no state and calls no other component.
 package model

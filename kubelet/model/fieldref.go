@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// PodField is the value of a field that the downward API gives to volumes and environments alike: metadata.name,
-// .namespace, .uid, .labels and .annotations, the last two whole or one key, as in metadata.labels['app']. A key that
-// the pod does not have is empty. Another field is an errdefs.ErrInvalidArgument.
+// PodField returns the value of a field that the downward API has for volumes and environments: metadata.name,
+// .namespace, .uid, .labels and .annotations. The last two may be whole or one key, as in metadata.labels['app']; a
+// missing key is empty. Another field is an errdefs.ErrInvalidArgument.
 func PodField(pod *v1.Pod, path string) (string, error) {
 	if field, key, ok := subscript(path); ok {
 		return podKey(pod, field, key)
@@ -61,7 +61,7 @@ func subscript(path string) (field, key string, ok bool) {
 	return field, key, ok && field != ""
 }
 
-// quotedLines is how the downward API writes a map: one key="value" a line, sorted.
+// quotedLines formats a map like the downward API: one key="value" a line, sorted.
 func quotedLines(values map[string]string) string {
 	lines := make([]string, 0, len(values))
 	for key, value := range values {

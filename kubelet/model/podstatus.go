@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PodStatus is what the runtime says of one pod at one time. It is immutable once made.
+// PodStatus is the runtime's view of one pod at one time. It is immutable.
 type PodStatus struct {
 	UID             types.UID
 	Name, Namespace string
 	// Sandboxes are the pod's sandboxes, newest first.
 	Sandboxes []SandboxStatus
-	// Containers are all attempts of all containers that still exist, newest first for each name.
+	// Containers has all existing attempts of all containers, newest first for each name.
 	Containers []ContainerStatus
-	// ObservedAt is the time before the first question to the runtime: whatever was done before it is observed.
+	// ObservedAt is the time before the first request to the runtime: all earlier actions are observed.
 	ObservedAt time.Time
 }
 
@@ -26,7 +26,7 @@ type SandboxStatus struct {
 	Attempt   uint32
 	Ready     bool
 	CreatedAt time.Time
-	// IPs holds the primary address first; it is empty in the host's network.
+	// IPs has the primary address first. It is empty on the host's network.
 	IPs         []string
 	HostNetwork bool
 	Annotations map[string]string
@@ -35,7 +35,7 @@ type SandboxStatus struct {
 // ContainerState is the state of one attempt.
 type ContainerState string
 
-// The states that a runtime reports.
+// The states of a runtime.
 const (
 	StateCreated ContainerState = "created"
 	StateRunning ContainerState = "running"
@@ -46,41 +46,41 @@ const (
 // ContainerStatus is one attempt of a container.
 type ContainerStatus struct {
 	ID, SandboxID, Name string
-	// Attempt counts from 0; it is the number of restarts before this one.
+	// Attempt counts from 0. It is the number of earlier restarts.
 	Attempt uint32
 	State   ContainerState
-	// The times are zero as long as they did not happen.
+	// A time is zero until its event.
 	CreatedAt, StartedAt, FinishedAt time.Time
 	ExitCode                         int32
 	Reason, Message                  string
-	// Image is the name in the pod, ImageID the runtime's identity of the image, ImageRef what it was pulled as.
+	// Image is the name in the pod, ImageID the runtime's identity of the image, ImageRef the reference of the pull.
 	Image, ImageID, ImageRef string
-	// Hash is AnnotationHash: what of the container's specification was in force when it was made.
+	// Hash is AnnotationHash: the hash of the container's specification at its creation.
 	Hash string
-	// Resources are those that the container was made with, nil where its annotation does not say.
+	// Resources has the requests and limits at the container's creation, nil without the annotation.
 	Resources *v1.ResourceRequirements
-	// Applied are the limits that are in force by the runtime's word, nil where it does not say.
-	Applied *AppliedLimits
+	// Actual has the limits that the runtime reports, or nil.
+	Actual *ActualLimits
 	// LogPath is the absolute path of the log.
 	LogPath     string
 	Annotations map[string]string
 }
 
-// AppliedLimits are a container's limits as the CRI has them (LinuxContainerResources). 0 is none, or one that the
-// runtime does not tell.
-type AppliedLimits struct {
-	// CPUShares weigh, CPUQuota limits per CPUPeriod; both are in microseconds. Memory is in bytes.
+// ActualLimits are a container's limits in CRI (LinuxContainerResources). 0 means no limit, or a limit that the runtime
+// does not report.
+type ActualLimits struct {
+	// CPUQuota and CPUPeriod are in microseconds, Memory is in bytes. CPUShares is a weight.
 	CPUShares, CPUQuota, CPUPeriod, Memory int64
 }
 
-// Running says whether any container of the pod runs. One whose state the runtime cannot tell counts, because it may.
+// Running reports whether any container of the pod runs. A container in an unknown state counts, because it may run.
 func (s *PodStatus) Running() bool {
 	return slices.ContainsFunc(s.Containers, func(container ContainerStatus) bool {
 		return container.State == StateRunning || container.State == StateUnknown
 	})
 }
 
-// Alive says whether the runtime still works on the pod: any ready sandbox or a running container.
+// Alive reports whether the pod has a ready sandbox or a running container.
 func (s *PodStatus) Alive() bool {
 	return s.Running() || slices.ContainsFunc(s.Sandboxes, func(sandbox SandboxStatus) bool { return sandbox.Ready })
 }
@@ -93,7 +93,7 @@ func (s *PodStatus) ReadySandbox() *SandboxStatus {
 	return nil
 }
 
-// IPs are the pod's addresses, primary first: those of its ready sandbox.
+// IPs returns the addresses of the pod's ready sandbox, primary first.
 func (s *PodStatus) IPs() []string {
 	if sandbox := s.ReadySandbox(); sandbox != nil {
 		return sandbox.IPs
@@ -111,7 +111,7 @@ func (s *PodStatus) Container(name string) *ContainerStatus {
 	return nil
 }
 
-// Exited returns the newest attempt of the container of that name that has ended, or nil.
+// Exited returns the newest ended attempt of the container of that name, or nil.
 func (s *PodStatus) Exited(name string) *ContainerStatus {
 	for i := range s.Containers {
 		if s.Containers[i].Name == name && s.Containers[i].State == StateExited {

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ResolvePort finds the number of a port that is given by number or by its name in the container.
+// ResolvePort returns the number of a port, which may be a name in the container.
 func ResolvePort(port intstr.IntOrString, c *v1.Container) (int, error) {
-	number := port.IntValue() // a name without digits is 0
+	number := port.IntValue() // 0 for a name without digits
 	if port.Type == intstr.String && c != nil {
 		for _, p := range c.Ports {
 			if p.Name == port.StrVal {

@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// DefaultPullPolicy is the policy of an image whose pull policy is not set, as the API server defaults it: Always for
-// what a tag named latest or no tag at all names, because it may have changed.
+// DefaultPullPolicy returns the API server's default pull policy: Always for the tag latest or no tag, because the
+// image may have changed.
 func DefaultPullPolicy(image string) v1.PullPolicy {
 	if strings.Contains(image, "@") {
 		return v1.PullIfNotPresent

@@ -2,8 +2,8 @@ package model
 
 import v1 "k8s.io/api/core/v1"
 
-// QOS is the pod's class of service, by the requests and limits for processor time and memory of all its containers:
-// Guaranteed when each has limits for both and requests no less, BestEffort when none has any, else Burstable.
+// QOS returns the pod's QoS class by the CPU and memory of all its containers. It is Guaranteed if each has limits for
+// both and no other requests, BestEffort if none has any, else Burstable.
 func QOS(pod *v1.Pod) v1.PodQOSClass {
 	guaranteed, named := true, false
 	EachContainer(&pod.Spec, func(c *v1.Container, kind Kind) {
@@ -15,7 +15,7 @@ func QOS(pod *v1.Pod) v1.PodQOSClass {
 			if !request.IsZero() || !limit.IsZero() {
 				named = true
 			}
-			// A request that is left out is the limit.
+			// A missing request equals the limit.
 			if limit.IsZero() || !request.IsZero() && request.Cmp(limit) != 0 {
 				guaranteed = false
 			}

@@ -1,6 +1,6 @@
 package model
 
-// Reasons for which a container waits, as a pod's status shows them.
+// Reasons for waiting containers, as in a pod's status.
 const (
 	ReasonContainerCreating    = "ContainerCreating"
 	ReasonPodInitializing      = "PodInitializing"
@@ -16,7 +16,7 @@ const (
 	ReasonPostStartHookError   = "PostStartHookError"
 )
 
-// ReasonError is an error with the word for it that a status shows.
+// ReasonError is an error with its reason for a status.
 type ReasonError struct {
 	Reason string
 	Err    error

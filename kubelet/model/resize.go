@@ -2,12 +2,12 @@ package model
 
 import v1 "k8s.io/api/core/v1"
 
-// ResizableResources are those that change while a container runs (KEP-1287).
+// ResizableResources returns the resources that can change while a container runs (KEP-1287).
 func ResizableResources() []v1.ResourceName {
 	return []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 }
 
-// ChangedResources lists the resizable resources in which two requirements differ.
+// ChangedResources returns the resizable resources in which two requirements differ.
 func ChangedResources(a, b v1.ResourceRequirements) []v1.ResourceName {
 	var changed []v1.ResourceName
 	for _, name := range ResizableResources() {

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// ResourceField is the value of a container's request or limit as the downward API gives it: a whole number of
-// divisors, rounded up; processors count in cores without a divisor. A limit that the container does not have is what
-// pods can have of the node. A field that is neither limits.… nor requests.… is an errdefs.ErrInvalidArgument.
+// ResourceField returns a container's request or limit for the downward API: an integer number of divisors, rounded up.
+// Without a divisor, CPU counts in cores. A missing limit becomes the node's allocatable amount. A field other than
+// limits.… or requests.… is an errdefs.ErrInvalidArgument.
 func ResourceField(c *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
 	kind, name, _ := strings.Cut(ref.Resource, ".")
 	resourceName := v1.ResourceName(name)

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PodResources is what the pod needs and may use as a whole: PodTotals, but a limit is there only if every container
-// has it: one without may use what it likes.
+// PodResources returns the requests and limits of the pod as a whole. It is PodTotals, but with a limit only if every
+// container has one: a container without a limit is not limited.
 func PodResources(pod *v1.Pod) v1.ResourceRequirements {
 	total := PodTotals(pod)
 	EachContainer(&pod.Spec, func(c *v1.Container, kind Kind) {
 		if kind == Ephemeral {
-			return // it has no resources of its own
+			return // it has no separate resources
 		}
 		maps.DeleteFunc(total.Limits, func(name v1.ResourceName, _ resource.Quantity) bool {
 			limit := c.Resources.Limits[name]
@@ -29,8 +29,8 @@ func PodResources(pod *v1.Pod) v1.ResourceRequirements {
 	return total
 }
 
-// PodTotals sums up requests and limits, without the overhead: over app containers and sidecars, or what the init
-// containers need at their time (each with the sidecars started before it), whichever is more.
+// PodTotals sums up requests and limits without the overhead. It takes the larger one of the sum over app containers
+// and sidecars, and the need of each init container with the sidecars before it.
 func PodTotals(pod *v1.Pod) v1.ResourceRequirements {
 	return v1.ResourceRequirements{
 		Requests: effective(pod, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests }),

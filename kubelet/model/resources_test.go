@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// amounts reads "cpu=1 memory=2Gi".
+// amounts parses "cpu=1 memory=2Gi".
 func amounts(text string) v1.ResourceList {
 	list := v1.ResourceList{}
 	for _, field := range strings.Fields(text) {

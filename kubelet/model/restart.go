@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// RestartPolicyOf is the restart policy of one container: its own, or the pod's.
+// RestartPolicyOf returns the restart policy of one container: its own, or the pod's.
 func RestartPolicyOf(spec *v1.PodSpec, c *v1.Container) v1.ContainerRestartPolicy {
 	if c.RestartPolicy != nil {
 		return *c.RestartPolicy
@@ -14,12 +14,12 @@ func RestartPolicyOf(spec *v1.PodSpec, c *v1.Container) v1.ContainerRestartPolic
 	return v1.ContainerRestartPolicy(spec.RestartPolicy)
 }
 
-// RestartsAfter says whether an app or init container that ended with an exit code is started again: by the first of its
-// restartPolicyRules that fits (KEP-5307), or by its policy. What holds for all init containers, that a success is never
-// repeated, is not looked at.
+// RestartsAfter reports whether an app or init container restarts after an exit code. The first matching one of its
+// restartPolicyRules decides (KEP-5307), else its policy. The caller handles that a successful init container never
+// restarts.
 func RestartsAfter(spec *v1.PodSpec, c *v1.Container, exitCode int32) bool {
 	if ruleFor(c, exitCode) != nil {
-		return true // all actions start it again
+		return true // every action restarts it
 	}
 	switch RestartPolicyOf(spec, c) {
 	case v1.ContainerRestartPolicyNever:
@@ -31,7 +31,7 @@ func RestartsAfter(spec *v1.PodSpec, c *v1.Container, exitCode int32) bool {
 	}
 }
 
-// ruleFor is the first of a container's rules that fits an exit code, nil for none.
+// ruleFor returns the first of a container's rules that matches an exit code, or nil.
 func ruleFor(c *v1.Container, exitCode int32) *v1.ContainerRestartRule {
 	for i := range c.RestartPolicyRules {
 		rule := &c.RestartPolicyRules[i]
@@ -42,8 +42,8 @@ func ruleFor(c *v1.Container, exitCode int32) *v1.ContainerRestartRule {
 	return nil
 }
 
-// RestartSource is the newest attempt of a container whose end has all containers of the pod start again, by its
-// restartPolicyRules (KEP-5532), in the pod's ready sandbox; nil for none. C is that container.
+// RestartSource returns the newest attempt of a container c whose end restarts all containers of the pod, by its
+// restartPolicyRules (KEP-5532). It considers the pod's ready sandbox, and returns nil if there is none.
 func RestartSource(spec *v1.PodSpec, status *PodStatus) (source *ContainerStatus, c *v1.Container) {
 	sandbox := status.ReadySandbox()
 	if sandbox == nil {
@@ -61,7 +61,7 @@ func RestartSource(spec *v1.PodSpec, status *PodStatus) (source *ContainerStatus
 	return source, c
 }
 
-// MayRestartAll says whether the end of a container of the pod can have all of them start again.
+// MayRestartAll reports whether the end of a container can restart all containers of the pod.
 func MayRestartAll(spec *v1.PodSpec) bool {
 	found := false
 	EachContainer(spec, func(c *v1.Container, _ Kind) {

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Runtime is the part of CRI that the API needs; a cri.Runtime is one.
+// Runtime is the part of CRI that the API needs. cri.Runtime implements it.
 type Runtime interface {
 	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
@@ -25,26 +25,27 @@ type Runtime interface {
 	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
 }
 
-// APIOptions configure the kubelet's API. Address, Reads, Runtime, NodeName, ClientCAFile and either the pair of files
-// or CertDir are required.
+// APIOptions configure the kubelet's API. Address, Reads, Runtime, NodeName and ClientCAFile are required, and either
+// the two files or CertDir.
 type APIOptions struct {
-	// Address is host:port; an empty host stands for all addresses.
+	// Address is host:port. An empty host means all addresses.
 	Address string
 	Reads   Reads
 	Runtime Runtime
-	// CertFile and KeyFile are PEM files of the serving certificate and its key; when they are renewed they are read
-	// again. Without them a self-signed pair for NodeName and IPs is kept in CertDir, and renewed in time.
+	// CertFile and KeyFile are PEM files of the serving certificate and its key. They are read again after a renewal.
+	// Without them a self-signed pair for NodeName and IPs is kept in CertDir and renewed in time.
 	CertFile, KeyFile string
 	CertDir           string
 	NodeName          string
 	IPs               []string
-	// ClientCAFile holds the PEM certificates that sign those of clients; it is read again when it changes.
+	// ClientCAFile has the PEM certificates of the authorities for client certificates. It is read again after a
+	// change.
 	ClientCAFile string
-	// Users and Groups are the clients that may use the API, in a certificate its common name and organizations.
-	// Without either Reviewer is asked about each client.
+	// Users and Groups are the clients that may use the API: the common name and the organizations of a certificate.
+	// Without either, Reviewer is asked about each client.
 	Users, Groups []string
-	// Reviewer knows tokens, and who may do what. Nil means that there are no tokens, and that only Users and Groups
-	// may do anything.
+	// Reviewer authenticates tokens and authorizes clients. With nil there are no tokens, and only Users and Groups
+	// have access.
 	Reviewer Reviewer
 }
 
@@ -57,7 +58,7 @@ type API struct {
 	sessions sessions
 }
 
-// ListenTLS opens the kubelet's API, so that bad files and addresses are found here; Run serves it.
+// ListenTLS opens the kubelet's API. Bad files and addresses are errors here. Run serves it.
 func ListenTLS(opts APIOptions) (*API, error) {
 	serving, err := servingCertificates(opts)
 	if err != nil {
@@ -74,7 +75,7 @@ func ListenTLS(opts APIOptions) (*API, error) {
 	api := &API{reads: newReads(opts.Reads), runtime: opts.Runtime}
 	api.listener = tls.NewListener(listener, &tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: serving, NextProtos: []string{"http/1.1"},
-		// Certificates are judged in HTTP, where a client that has none or a bad one gets the reason.
+		// The HTTP handlers check certificates, so a client without a valid one gets the reason.
 		ClientAuth: tls.RequestClientCert,
 	})
 	allowed := &authorizer{users: opts.Users, groups: opts.Groups, reviewer: opts.Reviewer, node: opts.NodeName}
@@ -82,7 +83,7 @@ func ListenTLS(opts APIOptions) (*API, error) {
 	return api, nil
 }
 
-// mux has the kubelet's paths. Those of one pod exist with and without its UID.
+// mux has the kubelet's paths. Paths of a pod exist with and without its UID.
 func (s *API) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	s.routes(mux)
@@ -103,15 +104,15 @@ func (s *API) mux() *http.ServeMux {
 	return mux
 }
 
-// Address is where it listens.
+// Address returns the listening address.
 func (s *API) Address() string { return s.listener.Addr().String() }
 
-// Run serves until ctx ends, which ends all sessions, too.
+// Run serves until ctx ends, and then ends all sessions.
 func (s *API) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err := serve(ctx, s.listener, s.handler)
-	cancel() // sessions end even when the listener failed
+	cancel() // sessions end even if the listener failed
 	s.sessions.end()
 	return err
 }

@@ -13,19 +13,19 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// authenticatedGroup is the group of all that are known by whatever means.
+// authenticatedGroup is the group of all authenticated clients.
 const authenticatedGroup = "system:authenticated"
 
-// Reviewer asks an API server about clients; a review.Reviewer is one.
+// Reviewer asks an API server about clients. review.Reviewer implements it.
 type Reviewer interface {
-	// Token says whose a bearer token is; valid is false for one that is nobody's. An error of both
-	// methods may say to ask again later (SuggestsClientDelay of k8s.io/apimachinery/pkg/api/errors).
+	// Token returns the user of a bearer token. Valid is false for an unknown token. An error of either method may
+	// suggest when to retry (SuggestsClientDelay of k8s.io/apimachinery/pkg/api/errors).
 	Token(ctx context.Context, token string) (user authenticationv1.UserInfo, valid bool, err error)
-	// Access says whether a user may do something, and why.
+	// Access reports whether a user has the right in question, and why.
 	Access(ctx context.Context, question authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error)
 }
 
-// authenticator knows clients by their certificates, or by tokens where there is somebody to ask about them.
+// authenticator authenticates clients by certificate, or by token if it has a reviewer.
 type authenticator struct {
 	authorities *reloader[*x509.CertPool]
 	reviewer    Reviewer // nil for none
@@ -54,7 +54,8 @@ func newAuthenticator(opts APIOptions) (*authenticator, error) {
 	return &authenticator{authorities: authorities, reviewer: opts.Reviewer}, nil
 }
 
-// errNotReviewed is for a token that nobody could be asked about. What it wraps is not for the client.
+// errNotReviewed is the error for a token if the API server cannot be asked. Clients do not see the error that it
+// wraps.
 var errNotReviewed = errors.New("the API server cannot be asked about the token")
 
 // identify returns the user of a valid certificate or token, or errNotReviewed.
@@ -75,7 +76,7 @@ func (a *authenticator) identify(r *http.Request) (authenticationv1.UserInfo, er
 	}
 }
 
-// byCertificate returns the user that a valid certificate names: the common name, in the groups of the organizations.
+// byCertificate returns the user of a valid certificate: the common name, with the organizations as groups.
 func (a *authenticator) byCertificate(r *http.Request) (authenticationv1.UserInfo, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return authenticationv1.UserInfo{}, errors.New("a client certificate of the cluster is needed")

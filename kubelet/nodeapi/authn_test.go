@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// paths are all of the API's, with how they are asked for.
+// paths has all paths of the API with their methods.
 var paths = []struct{ method, path string }{
 	{"GET", "/healthz"}, {"GET", "/pods"}, {"GET", "/pods/"}, {"GET", "/runningpods/"}, {"GET", "/configz"}, {"GET", "/stats/summary"}, {"GET", "/metrics"},
 	{"GET", "/metrics/cadvisor"}, {"GET", "/metrics/resource"}, {"GET", "/metrics/probes"}, {"GET", "/containerLogs/ns/pod/c"},
@@ -56,14 +58,12 @@ func TestWhoIsLetIn(t *testing.T) {
 			}
 		})
 	}
-	// The authority changes: its certificate is written over, and counts for the next request of an open connection.
+	// The authority's certificate is replaced, which takes effect with the next request of an open connection.
 	if code, _ := a.get("/healthz"); code != http.StatusOK {
 		t.Fatalf("before: %d", code)
 	}
 	content, err := os.ReadFile(strangers.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	writeFile(t, a.authority.file, content)
 	if code, _ := a.get("/healthz"); code != http.StatusUnauthorized {
 		t.Errorf("signed by the old authority: %d", code)

@@ -15,17 +15,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// authorizer says what clients may do: those that are named everything, and nobody else. Where none is named the API
-// server is asked about the node's subresource that a path stands for, and without one nobody may do anything.
+// authorizer authorizes clients. Named users and groups may do everything, and other clients nothing. If none is named,
+// the API server is asked about the node's subresource of the path. Without a reviewer every request is refused.
 type authorizer struct {
 	users, groups []string
 	reviewer      Reviewer // nil for none
 	node          string
 }
 
-// filter answers 401 to clients that are not known, 403 to those who may not, 503 where too many are to be reviewed, and
-// passes on the others. Certificates
-// and tokens are judged with each request: a connection does not outlive them by much.
+// filter passes allowed requests on. It answers 401 to unknown clients, 403 to clients without the right, and 503 if
+// too many reviews are running. It checks certificates and tokens with each request, so a connection does not outlive
+// them by much.
 func filter(known *authenticator, allowed *authorizer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, err := known.identify(r)
@@ -52,8 +52,7 @@ func filter(known *authenticator, allowed *authorizer, next http.Handler) http.H
 	})
 }
 
-// unauthorized answers a client that is not known. Why the API server could not be asked is logged: a client that
-// nobody knows need not learn of it.
+// unauthorized answers 401. It logs why the API server could not be asked, since an unknown client need not learn that.
 func unauthorized(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case overloaded(w, err):
@@ -65,7 +64,7 @@ func unauthorized(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// overloaded answers 503 where the error says to ask again later: too many clients are being reviewed.
+// overloaded answers 503 if the error suggests a retry because too many reviews are running.
 func overloaded(w http.ResponseWriter, err error) bool {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if ok {
@@ -75,7 +74,7 @@ func overloaded(w http.ResponseWriter, err error) bool {
 	return ok
 }
 
-// allows says whether the user may make the request, and why not.
+// allows reports whether the user may make the request, and why not.
 func (a *authorizer) allows(ctx context.Context, user authenticationv1.UserInfo, r *http.Request) (ok bool, reason string, err error) {
 	if len(a.users)+len(a.groups) > 0 || a.reviewer == nil {
 		named := slices.Contains(a.users, user.Username) ||
@@ -109,9 +108,9 @@ func (a *authorizer) review(user authenticationv1.UserInfo, verb, subresource st
 	}
 }
 
-// question says which verb and subresource of the node a request is about, as the kubelet maps them with
-// KubeletFineGrainedAuthz (KEP-2862); any one of the subresources is enough. Other than for the kubelet, running
-// something in a pod is create even where a WebSocket makes it a GET, or those who may read could run commands.
+// question returns the verb and the node's subresources of a request, as the kubelet maps them with
+// KubeletFineGrainedAuthz (KEP-2862). One of the subresources is enough. Unlike in the kubelet, running a command in a
+// pod is always create: a WebSocket makes it a GET, and users with read access could run commands.
 func question(method, path string) (verb string, subresources []string) {
 	verb = map[string]string{
 		http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",

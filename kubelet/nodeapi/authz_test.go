@@ -16,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// reviewer knows the token "good" of the user ann, and allows each user what rights has, as "verb subresource".
+// reviewer accepts the token "good" of the user ann. rights has each user's rights as "verb subresource".
 type reviewer struct {
 	rights map[string][]string
 	err    error
@@ -34,8 +34,8 @@ func (r *reviewer) Access(_ context.Context, q authorizationv1.SubjectAccessRevi
 	return slices.Contains(r.rights[q.User], a.Verb+" "+a.Subresource), "because", r.err
 }
 
-// TestNobodyIsNamed lets nobody in for a certificate of the cluster's authority alone: every user and node has one.
-func TestNobodyIsNamed(t *testing.T) {
+// TestNoUserIsNamed: a certificate of the cluster's authority is not enough, since every user and node has one.
+func TestNoUserIsNamed(t *testing.T) {
 	a := startAPI(t, &runtime{}, func(o *APIOptions) { o.Users = nil })
 	for _, p := range paths {
 		if code, body := a.do(a.client, p.method, p.path); code != http.StatusForbidden {
@@ -44,7 +44,7 @@ func TestNobodyIsNamed(t *testing.T) {
 	}
 }
 
-// TestReviewed has the API server say who may do what.
+// TestReviewed asks the API server about rights.
 func TestReviewed(t *testing.T) {
 	r := &reviewer{rights: map[string][]string{
 		"kube-apiserver": {"get proxy", "create proxy", "get stats", "get metrics"},
@@ -61,7 +61,7 @@ func TestReviewed(t *testing.T) {
 		client       *http.Client
 		method, path string
 		header       []string
-		want         int // 0 for one that is let in
+		want         int // 0 for an allowed request
 	}{
 		{"everything", a.client, "POST", "/exec/ns/nosuch/c", nil, 0},
 		{"everything", a.client, "GET", "/metrics/cadvisor", nil, 0},

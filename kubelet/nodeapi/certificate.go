@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// certificates gives the certificate that a connection is served with.
+// certificates returns the serving certificate of a connection.
 type certificates func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-// servingCertificates are those of the files, read again when they are renewed, or self-signed ones.
+// servingCertificates returns the certificate of the files, read again after a renewal, or a self-signed one.
 func servingCertificates(opts APIOptions) (certificates, error) {
 	switch {
 	case (opts.CertFile == "") != (opts.KeyFile == ""):
@@ -29,7 +29,7 @@ func servingCertificates(opts APIOptions) (certificates, error) {
 		return nil, errors.New("serving over TLS needs a certificate and its key, or a directory to keep self-signed ones in")
 	}
 	signed := &selfSigned{dir: opts.CertDir, name: opts.NodeName, ips: opts.IPs, now: time.Now}
-	if _, err := signed.get(context.Background()); err != nil { // a certificate is made in no time
+	if _, err := signed.get(context.Background()); err != nil { // making a certificate is quick
 		return nil, err
 	}
 	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return signed.get(hello.Context()) }, nil

@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// served returns the certificate that a new connection is served with.
+// served returns the serving certificate of a new connection.
 func served(t *testing.T, a *api) *x509.Certificate {
 	t.Helper()
 	conn, err := tls.Dial("tcp", a.Address(), &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer conn.Close()
 	return conn.ConnectionState().PeerCertificates[0]
 }
@@ -49,9 +49,7 @@ func TestSelfMadeCertificate(t *testing.T) {
 	if moved.Equal(first) || !moved.IPAddresses[0].Equal(net.ParseIP("127.0.0.2")) {
 		t.Errorf("after a move: %v", moved.IPAddresses)
 	}
-	if err := os.Truncate(filepath.Join(dir, keyName), 10); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Truncate(filepath.Join(dir, keyName), 10))
 	if repaired := start("127.0.0.2"); repaired.Equal(moved) {
 		t.Error("half a pair is used")
 	}
@@ -63,9 +61,7 @@ func TestSelfMadeCertificateIsRenewed(t *testing.T) {
 	get := func() *x509.Certificate {
 		t.Helper()
 		pair, err := s.get(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		return pair.Leaf
 	}
 	first := get()
@@ -81,7 +77,7 @@ func TestSelfMadeCertificateIsRenewed(t *testing.T) {
 	if kept := s.load(); kept == nil || !kept.Leaf.Equal(second) {
 		t.Error("the renewed one is not kept")
 	}
-	// A directory that cannot be written keeps the server going.
+	// The server goes on if the directory cannot be written.
 	s.dir = filepath.Join(s.dir, certificateName)
 	now = now.Add(certificateLife)
 	if !get().Equal(second) {

@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podlogs"
 )
 
-// logBuffer is how much of a log is gathered before it is sent, in bytes; a follower gets what there is.
+// logBuffer is the size of a piece of a log in bytes. A follower gets smaller pieces at once.
 const logBuffer = 32 << 10
 
 // logQuery is v1.PodLogOptions as the API server passes it on.
@@ -27,7 +27,7 @@ type logQuery struct {
 	since                        time.Time
 }
 
-// containerLogs answers with the log of a container.
+// containerLogs answers with a container's log.
 func (s *API) containerLogs(w http.ResponseWriter, r *http.Request) {
 	query, err := parseLogQuery(r.URL.Query(), time.Now())
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *API) containerLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	err = errors.Join(podlogs.Read(r.Context(), opts), out.Flush())
 	if err == nil {
-		// An API server that passes the log on by WebSocket loses a piece that it reads together with the body's end
-		// (messageCopy of apimachinery's wsstream): the end is sent apart, as by the kubelet.
+		// An API server that passes the log on by WebSocket loses a piece that arrives together with the body's end
+		// (messageCopy of apimachinery's wsstream). So the last piece is flushed before the end, as in the kubelet.
 		err = sink.Flush()
 	}
 	switch {
@@ -69,7 +69,7 @@ func (s *API) containerLogs(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 	default:
 		log.G(r.Context()).WithError(err).WithField("path", opts.Path).Debug("log was not sent to its end")
-		panic(http.ErrAbortHandler) // or the client would take it for the end
+		panic(http.ErrAbortHandler) // otherwise the client would take it for the end
 	}
 }
 
@@ -78,7 +78,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// logOptions says what is to be read for a request.
+// logOptions returns what to read for a request.
 func (s *API) logOptions(r *http.Request, query logQuery) (podlogs.Options, error) {
 	pod, err := s.pod(r)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *API) logOptions(r *http.Request, query logQuery) (podlogs.Options, erro
 	return opts, nil
 }
 
-// running says whether that attempt of a container may write more.
+// running reports whether that attempt of a container may still write.
 func (s *API) running(pod *v1.Pod, name, id string) func(context.Context) bool {
 	uid := pod.UID
 	return func(context.Context) bool {
@@ -127,7 +127,7 @@ func (s *API) running(pod *v1.Pod, name, id string) func(context.Context) bool {
 	}
 }
 
-// logContainer is the id of the container whose log is meant. Without one the errors are the kubelet's.
+// logContainer returns the id of the container with the requested log. Its errors are the kubelet's.
 func logContainer(pod *v1.Pod, name string, previous bool) (string, error) {
 	status := model.FindStatus(pod, name)
 	if status == nil {

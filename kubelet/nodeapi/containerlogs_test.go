@@ -16,11 +16,13 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	utilexec "k8s.io/utils/exec"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const stamp = "2026-05-01T12:00:00.000000001Z"
 
-// logOf makes the logs of container c, of this attempt and of the one before.
+// logOf writes the logs of the current and the previous attempt of container c.
 func logOf(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "1.log")
@@ -83,13 +85,12 @@ func TestContainerLogs(t *testing.T) {
 	}
 }
 
-// TestLogComesBeforeItsEnd: an API server that passes a log on by WebSocket would lose what comes together with the end.
+// TestLogComesBeforeItsEnd: an API server that passes a log on by WebSocket loses a piece that arrives together with
+// the end.
 func TestLogComesBeforeItsEnd(t *testing.T) {
 	a := startAPI(t, &runtime{log: logOf(t)}, nil)
 	response, err := a.client.Get("https://" + a.Address() + "/containerLogs/ns/pod/c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer response.Body.Close()
 	text := make([]byte, 100)
 	if n, err := response.Body.Read(text); err != nil || string(text[:n]) != "old\nwrong\nnew\n" {
@@ -110,7 +111,7 @@ func TestWaitingToStart(t *testing.T) {
 			t.Errorf("%s, %v; want %s", id, err, want)
 		}
 	}
-	// A container in its back-off shows its last attempt, both as this one and as the previous.
+	// The last attempt of a container in its back-off is both the current and the previous one.
 	crashed := &v1.Pod{Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{
 		Name: "c", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "x://1"}},
@@ -135,9 +136,7 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 		}
 	})
 	answer, err := a.client.Get("https://" + a.Address() + "/containerLogs/ns/pod/c?follow=true&tailLines=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	next := func() string {
@@ -164,7 +163,7 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 	}
 }
 
-// TestFollowersThatLeave says that neither a client that leaves nor the end of the API leaves anything behind.
+// TestFollowersThatLeave: a follower leaves nothing behind when the client leaves or the API ends.
 func TestFollowersThatLeave(t *testing.T) {
 	r := &runtime{log: logOf(t)}
 	a := startAPI(t, r, nil)
@@ -173,13 +172,9 @@ func TestFollowersThatLeave(t *testing.T) {
 	follow := func() {
 		t.Helper()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+a.Address()+"/containerLogs/ns/pod/c?follow=1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		answer, err := a.client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		t.Cleanup(func() { answer.Body.Close() })
 		if !bufio.NewScanner(answer.Body).Scan() {
 			t.Fatal("no line")

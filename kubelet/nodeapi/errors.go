@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// statusError is an error with its HTTP status. Its text is what users of kubectl see.
+// statusError is an error with its HTTP status. Users of kubectl see its text.
 type statusError struct {
 	code int
 	text string
@@ -25,10 +25,10 @@ func badRequest(format string, args ...any) error {
 	return &statusError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// retryAfter is after how many seconds every CRI runtime drops sessions that nobody used, and takes new ones.
+// retryAfter is the time in seconds after which every CRI runtime drops unused sessions and accepts new ones.
 const retryAfter = "60"
 
-// writeError answers with an error: one of ours, or one of the runtime's.
+// writeError answers with an error of this package or of the runtime.
 func writeError(w http.ResponseWriter, err error) {
 	var known *statusError
 	if errors.As(err, &known) {

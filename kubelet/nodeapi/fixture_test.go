@@ -25,11 +25,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 func TestMain(m *testing.M) {
-	// The streaming library reports each error that it tells a client.
+	// The streaming library logs each error that it sends to a client.
 	klog.SetLogger(logr.Discard())
 	logrus.SetOutput(io.Discard)
 	os.Exit(m.Run())
@@ -43,28 +44,22 @@ type authority struct {
 	t    testing.TB
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
-	// file holds its certificate.
+	// file has its certificate.
 	file string
 }
 
 func newAuthority(t testing.TB, name string) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	cert, err := x509.ParseCertificate(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	a := &authority{t: t, key: key, cert: cert, file: filepath.Join(t.TempDir(), name+".crt")}
 	writeFile(t, a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}))
 	return a
@@ -72,18 +67,14 @@ func newAuthority(t testing.TB, name string) *authority {
 
 func writeFile(t testing.TB, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, content, 0o600))
 }
 
-// issue signs a client's certificate, which edit may change, and returns it and its key as PEM.
+// issue signs a client's certificate, which edit may change. It returns certificate and key as PEM.
 func (a *authority) issue(name string, edit func(*x509.Certificate)) (certificate, key []byte) {
 	a.t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name, Organization: []string{"system:masters"}},
 		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -92,17 +83,13 @@ func (a *authority) issue(name string, edit func(*x509.Certificate)) (certificat
 		edit(template)
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, a.cert, private.Public(), a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
 
-// runtime is one with a running container "c" in pod ns/pod. Where it gives out URLs, they are url or what give makes.
+// runtime has a running container "c" in pod ns/pod. Its streaming URLs are url or the result of give.
 type runtime struct {
 	figures
 	url      string
@@ -153,7 +140,7 @@ func (r *runtime) PortForward(_ context.Context, request *runtimeapi.PortForward
 	return &runtimeapi.PortForwardResponse{Url: url}, err
 }
 
-// stream notes a request and gives out its URL.
+// stream records a request and returns its URL.
 func (r *runtime) stream(request any) (string, error) {
 	r.asked <- request
 	if r.give != nil {
@@ -166,7 +153,7 @@ func (r *runtime) ExecSync(ctx context.Context, _ string, cmd []string, _ time.D
 	return r.execSync(ctx, cmd)
 }
 
-// somePods are ns/pod with containers in all states, and a pod that the runtime does not have.
+// somePods returns ns/pod with containers in all states, and a pod that the runtime does not have.
 func somePods() []*v1.Pod {
 	pod := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{
 		{
@@ -190,13 +177,13 @@ func somePods() []*v1.Pod {
 	return []*v1.Pod{before, pod, gone}
 }
 
-// api is an API that ends with the test, and a client that is let in.
+// api is an API that ends with the test, with an allowed client.
 type api struct {
 	*API
 	t         testing.TB
 	authority *authority
 	stop      func() error
-	// config is that of a client that is let in.
+	// config is the allowed client's configuration.
 	config *rest.Config
 	client *http.Client
 }
@@ -243,15 +230,13 @@ func startAPI(t testing.TB, r *runtime, edit func(*APIOptions)) *api {
 	return a
 }
 
-// clientWith is a client that shows a certificate, or none. It looks at the server's only in other tests.
+// clientWith returns a client with a certificate, or without one. It does not check the server's certificate.
 func (a *api) clientWith(certificate, key []byte) *http.Client {
 	a.t.Helper()
 	config := &tls.Config{InsecureSkipVerify: true}
 	if certificate != nil {
 		pair, err := tls.X509KeyPair(certificate, key)
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		testutil.Must(a.t, err)
 		config.Certificates = []tls.Certificate{pair}
 	}
 	transport := &http.Transport{TLSClientConfig: config}
@@ -259,20 +244,16 @@ func (a *api) clientWith(certificate, key []byte) *http.Client {
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
-// do asks and returns the answer.
+// do sends a request and returns the answer.
 func (a *api) do(client *http.Client, method, path string, header ...string) (code int, body string) {
 	a.t.Helper()
 	request, err := http.NewRequestWithContext(a.t.Context(), method, "https://"+a.Address()+path, nil)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	for i := 0; i < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
 	answer, err := client.Do(request)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	defer answer.Body.Close()
 	content, err := io.ReadAll(answer.Body)
 	if err != nil {

@@ -7,12 +7,14 @@ import (
 	"runtime/pprof"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// goroutines counts all there are: tests of this package run one after the other.
+// goroutines counts all goroutines. Tests of this package run one after the other.
 func goroutines() int { return pprof.Lookup("goroutine").Count() }
 
-// before counts them while the API is idle.
+// before counts the goroutines while the API is idle.
 func (a *api) before() int {
 	a.t.Helper()
 	if code, _ := a.get("/healthz"); code != http.StatusOK {
@@ -35,7 +37,7 @@ func settles(t testing.TB, before int) {
 	for deadline := time.Now().Add(patience); goroutines() > before; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			var stacks bytes.Buffer
-			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // it goes to memory
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // writing to memory cannot fail
 			t.Fatalf("%d goroutines are left of %d before:\n%s", goroutines(), before, stacks.String())
 		}
 	}
@@ -44,9 +46,7 @@ func settles(t testing.TB, before int) {
 func appendTo(t testing.TB, path, text string) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer file.Close()
 	if _, err := file.WriteString(text); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func (s *reads) metrics(w http.ResponseWriter, _ *http.Request) {
 	out.write(w)
 }
 
-// sentEvents counts events by their outcome, where they are sent to an API server.
+// sentEvents writes the events by their outcome, if they are sent to an API server.
 func (s *reads) sentEvents(out *exposition) {
 	if s.SentEvents == nil {
 		return
@@ -54,7 +54,7 @@ func (s *reads) startTime(out *exposition) {
 	out.single("process_start_time_seconds", gauge, "When the endpoint was opened, in seconds since 1970.", float64(s.started.Unix()))
 }
 
-// probes writes how probes ended, under the names of the kubelet.
+// probes writes the results of probes, under the kubelet's names.
 func (s *reads) probes(w http.ResponseWriter, _ *http.Request) {
 	var out exposition
 	results := out.family("prober_probe_total", counter, "Cumulative number of a liveness, readiness or startup probe for a container by result.")

@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// cadvisor passes on the runtime's own metrics of pods and containers, which have cAdvisor's names. A runtime that
-// offers none is a 404.
+// cadvisor passes on the runtime's own metrics of pods and containers, which have cAdvisor's names. It answers 404 if
+// the runtime has none.
 func (s *reads) cadvisor(w http.ResponseWriter, r *http.Request) {
 	out, err := s.runtimeMetrics(r.Context())
 	if err == nil {
@@ -34,7 +34,7 @@ func (s *reads) runtimeMetrics(ctx context.Context) (*exposition, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The metrics of a pod do not say whose it is.
+	// The metrics do not have the pod's owner.
 	sandboxes, err := s.Stats.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: s.Selector})
 	if err != nil {
 		return nil, err

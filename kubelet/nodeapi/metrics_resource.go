@@ -18,7 +18,7 @@ type resourceMetric struct {
 	value func(usage) (value float64, at time.Time, ok bool)
 }
 
-// usage is what a node, a pod or a container uses; parts may be missing.
+// usage is the resource use of a node, a pod or a container. Parts may be missing.
 type usage struct {
 	cpu     *statsapi.CPUStats
 	memory  *statsapi.MemoryStats
@@ -26,7 +26,8 @@ type usage struct {
 	started time.Time
 }
 
-// resourceMetrics are the metrics by the ends of their names, which are the kubelet's: metrics-server reads them.
+// resourceMetrics has the metrics by the ends of their names. The names are the kubelet's, because metrics-server reads
+// them.
 var resourceMetrics = []resourceMetric{
 	{"cpu_usage_seconds_total", counter, "Cumulative cpu time consumed, in core-seconds.", func(u usage) (float64, time.Time, bool) {
 		if u.cpu == nil || u.cpu.UsageCoreNanoSeconds == nil {
@@ -51,8 +52,8 @@ var resourceMetrics = []resourceMetric{
 	}},
 }
 
-// resource writes what kubectl top shows. Where the runtime has no stats, resource_scrape_error is 1, as in
-// the kubelet, and there is nothing else.
+// resource writes the metrics for kubectl top. If the runtime has no stats, it writes only resource_scrape_error 1, as
+// in the kubelet.
 func (s *reads) resource(w http.ResponseWriter, r *http.Request) {
 	var out exposition
 	summary, err := s.summarize(r.Context(), true)
@@ -86,8 +87,8 @@ func writeResources(out *exposition, summary *statsapi.Summary) {
 	})
 }
 
-// writeResource writes the families of one kind of thing. While a pod takes the place of another of its name the first
-// that is listed counts: a scrape with one name twice would be refused whole.
+// writeResource writes the families of nodes, pods or containers. While a pod is being replaced by another of its name,
+// only the first listed counts: a scrape with a duplicate name would be refused as a whole.
 func writeResource(out *exposition, kind string, visit func(each func(usage, ...label))) {
 	for _, metric := range resourceMetrics {
 		samples := out.family(kind+"_"+metric.name, metric.kind, metric.help)

@@ -22,17 +22,17 @@ type exposition struct{ families []*family }
 // family is the samples of one name.
 type family struct{ dto.MetricFamily }
 
-// label is one of a sample's.
+// label is a sample's label.
 type label struct{ name, value string }
 
-// family begins the samples of a name, which must be new. One that stays without samples is left out.
+// family begins the samples of a new name. A family without samples is left out.
 func (e *exposition) family(name string, kind dto.MetricType, help string) *family {
 	f := &family{dto.MetricFamily{Name: &name, Type: &kind, Help: &help}}
 	e.families = append(e.families, f)
 	return f
 }
 
-// sample adds a sample; a zero time means that the figure is of now.
+// sample adds a sample. A zero time means now.
 func (f *family) sample(value float64, at time.Time, labels ...label) {
 	metric := &dto.Metric{}
 	if f.GetType() == counter {
@@ -49,12 +49,12 @@ func (f *family) sample(value float64, at time.Time, labels ...label) {
 	f.Metric = append(f.Metric, metric)
 }
 
-// single is a family of one sample.
+// single adds a family with one sample.
 func (e *exposition) single(name string, kind dto.MetricType, help string, value float64) {
 	e.family(name, kind, help).sample(value, time.Time{})
 }
 
-// write sends it in Prometheus' text format.
+// write sends the metrics in Prometheus' text format.
 func (e *exposition) write(w http.ResponseWriter) {
 	var text bytes.Buffer
 	for _, f := range e.families {

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// tick is the unit of processor times in /proc/stat: USER_HZ is 100 on every architecture that Go runs on.
+	// tick is the unit of CPU times in /proc/stat: USER_HZ is 100 on every architecture of Go.
 	tick = 10 * time.Millisecond
-	// ratePeriod is how long the rate of used cores looks back, at least.
+	// ratePeriod is the shortest period for the rate of CPU use.
 	ratePeriod = 10 * time.Second
 )
 
@@ -28,26 +28,26 @@ type nodeStats struct {
 	proc string
 
 	mu sync.Mutex
-	// before and last are earlier readings of the processors, the older one at least ratePeriod before the newer.
+	// before and last are earlier readings of the CPU times. before is at least ratePeriod older than last.
 	before, last reading
 }
 
-// reading is the processors' time until then.
+// reading is a CPU time with its timestamp.
 type reading struct {
 	at   time.Time
 	used time.Duration
 }
 
-// newNodeStats reads below proc, which is /proc but in tests. The first reading is made now, for rates.
+// newNodeStats reads below proc, which is /proc except in tests. It takes a first reading, for rates.
 func newNodeStats(proc string) *nodeStats {
 	n := &nodeStats{proc: proc}
-	if now, _, err := n.processors(); err == nil { // logged when stats are requested
+	if now, _, err := n.processors(); err == nil { // errors are logged when stats are requested
 		n.before, n.last = now, now
 	}
 	return n
 }
 
-// stats are the node's stats, without file systems. What cannot be read is left out.
+// stats returns the node's stats without file systems. Missing values are left out.
 func (n *nodeStats) stats(ctx context.Context, name string) statsapi.NodeStats {
 	out := statsapi.NodeStats{NodeName: name}
 	now, booted, err := n.processors()
@@ -64,7 +64,7 @@ func (n *nodeStats) stats(ctx context.Context, name string) statsapi.NodeStats {
 	return out
 }
 
-// rate is how many nanocores were used since the older of two earlier readings.
+// rate returns the nanocores in use since the older of two earlier readings.
 func (n *nodeStats) rate(now reading) *uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -81,7 +81,7 @@ func (n *nodeStats) rate(now reading) *uint64 {
 	return &cores
 }
 
-// processors reads the time that the processors have worked, and when the machine was started.
+// processors reads the CPU time in use and the time of the boot.
 func (n *nodeStats) processors() (now reading, booted time.Time, err error) {
 	content, err := os.ReadFile(filepath.Join(n.proc, "stat"))
 	if err != nil {
@@ -92,7 +92,8 @@ func (n *nodeStats) processors() (now reading, booted time.Time, err error) {
 		fields := strings.Fields(line)
 		switch {
 		case len(fields) > 7 && fields[0] == "cpu":
-			// user, nice, system, idle, iowait, irq, softirq; what follows was stolen from this machine, or is in user already.
+			// The fields are user, nice, system, idle, iowait, irq, softirq. Later fields are stolen time, or included
+			// in user.
 			for _, i := range []int{1, 2, 3, 6, 7} {
 				ticks, err := strconv.ParseUint(fields[i], 10, 63)
 				if err != nil {
@@ -111,8 +112,8 @@ func (n *nodeStats) processors() (now reading, booted time.Time, err error) {
 	return now, booted, nil
 }
 
-// memory reads what the machine uses: all that is not free and, as the working set, of that what is no page cache that
-// could be dropped at once. Available is what the working set leaves.
+// memory reads the machine's memory use. Usage is everything that is not free. The working set leaves out page cache
+// that could be dropped at once, so available is the total minus the working set.
 func (n *nodeStats) memory() (*statsapi.MemoryStats, *statsapi.SwapStats, error) {
 	info, err := n.numbers("meminfo", 1024)
 	if err != nil {
@@ -134,7 +135,7 @@ func (n *nodeStats) memory() (*statsapi.MemoryStats, *statsapi.SwapStats, error)
 	}, &statsapi.SwapStats{Time: now, SwapAvailableBytes: &swapFree, SwapUsageBytes: &swapUsed}, nil
 }
 
-// numbers reads a file of names and numbers, in units of so many bytes.
+// numbers reads a file of names and numbers, in units of that many bytes.
 func (n *nodeStats) numbers(name string, unit uint64) (map[string]uint64, error) {
 	content, err := os.ReadFile(filepath.Join(n.proc, name))
 	if err != nil {
@@ -155,5 +156,5 @@ func (n *nodeStats) numbers(name string, unit uint64) (map[string]uint64, error)
 	return values, nil
 }
 
-// less is a-b, and not below zero: the kernel's counters are not of one instant.
+// less returns a-b, but at least zero: the kernel's counters are not of the same instant.
 func less(a, b uint64) uint64 { return a - min(a, b) }

@@ -17,17 +17,18 @@ import (
 )
 
 const (
-	// upgradeTimeout bounds how long the runtime's streaming server may take to be reached and to respond.
+	// upgradeTimeout bounds the connection to the runtime's streaming server and its response.
 	upgradeTimeout = 30 * time.Second
-	// lingerTime is how long a client may take to close the connection after the server did, so that it reads all that was sent before.
+	// lingerTime is the time for a client to close the connection after the server did. Until then the client can read
+	// all remaining data.
 	lingerTime = 5 * time.Second
-	// maxErrorBody bounds what is passed on of a response that is no upgrade, in bytes.
+	// maxErrorBody is the limit in bytes for the body of a response without an upgrade.
 	maxErrorBody = 64 << 10
 )
 
-// proxy passes the client's request on to address and, when the server there upgrades, every byte in both directions
-// until one side closes it or the request's context ends. The protocol is agreed between those two: SPDY and WebSockets
-// pass through unchanged. An error means that the client got no response yet.
+// proxy passes the client's request on to address. If the server upgrades, proxy copies every byte in both directions
+// until one side closes the connection or the request's context ends. Client and server agree on the protocol: SPDY and
+// WebSockets pass through unchanged. An error means that the client got no response yet.
 func proxy(w http.ResponseWriter, r *http.Request, address string) error {
 	backend, response, from, err := upgrade(r, address)
 	if err != nil {
@@ -50,7 +51,7 @@ func proxy(w http.ResponseWriter, r *http.Request, address string) error {
 	return nil
 }
 
-// upgrade sends the request to address and reads the head of the response; from has what follows.
+// upgrade sends the request to address and reads the head of the response. from has the rest.
 func upgrade(r *http.Request, address string) (backend net.Conn, response *http.Response, from *bufio.Reader, err error) {
 	location, err := url.Parse(address)
 	if err != nil {
@@ -62,7 +63,7 @@ func upgrade(r *http.Request, address string) (backend net.Conn, response *http.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	// Closing is what ends the write and the read below.
+	// Closing the connection ends the write and the read below.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	request := r.Clone(ctx)
 	request.URL, request.Host, request.Body, request.ContentLength = location, location.Host, http.NoBody, 0
@@ -80,8 +81,8 @@ func upgrade(r *http.Request, address string) (backend net.Conn, response *http.
 	return conn, response, from, nil
 }
 
-// dial connects to the runtime's streaming server. Over TLS its certificate is not judged: the URL came over the CRI
-// socket, which has no field for an authority, and holds a token.
+// dial connects to the runtime's streaming server. Over TLS it does not verify the certificate: the URL has a token and
+// came over the CRI socket, which has no field for an authority.
 func dial(ctx context.Context, location *url.URL) (net.Conn, error) {
 	host := location.Host
 	if location.Port() == "" {
@@ -97,7 +98,7 @@ func dial(ctx context.Context, location *url.URL) (net.Conn, error) {
 	}
 }
 
-// copyError passes on a response that is no upgrade.
+// copyError passes on a response without an upgrade.
 func copyError(ctx context.Context, w http.ResponseWriter, response *http.Response) error {
 	defer response.Body.Close()
 	if response.StatusCode < http.StatusBadRequest {
@@ -113,13 +114,13 @@ func copyError(ctx context.Context, w http.ResponseWriter, response *http.Respon
 	return nil
 }
 
-// side is one end of a session: a connection, and a reader that has what was read of it before.
+// side is one end of a session: a connection, and a reader with the data that was read before.
 type side struct {
 	net.Conn
 	in io.Reader
 }
 
-// relay copies between both until one is closed or ctx ends, and closes both.
+// relay copies between both sides until one is closed or ctx ends, and closes both.
 func relay(ctx context.Context, client, backend side) {
 	stop := context.AfterFunc(ctx, func() {
 		client.Close()
@@ -128,16 +129,16 @@ func relay(ctx context.Context, client, backend side) {
 	defer stop()
 	var copies sync.WaitGroup
 	copies.Go(func() {
-		_, _ = io.Copy(backend.Conn, client.in) // the protocol says how a session ended
-		// A server that closed it while the client still sends: closing the connection over unread bytes would take
-		// from the client what it has not read yet.
+		_, _ = io.Copy(backend.Conn, client.in) // the protocol reports a session's errors
+		// The server closed while the client still sends. Closing a connection with unread bytes would discard data
+		// that the client has not read yet.
 		_, _ = io.Copy(io.Discard, client.in)
 		backend.Close()
 	})
 	copies.Go(func() {
 		_, _ = io.Copy(client.Conn, backend.in)
 		if half, ok := client.Conn.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite() // it may be gone
+			_ = half.CloseWrite() // the client may be gone
 		}
 		_ = client.SetReadDeadline(time.Now().Add(lingerTime))
 	})

@@ -10,33 +10,29 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// talk says something at a local port and returns the answer.
+// talk sends a text to a local port and returns the answer.
 func talk(t *testing.T, port uint16, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return string(answer)
 }
 
-// backend serves connections one by one with serve, after the head of the request was read.
+// backend serves connections one by one with serve, after it has read the request's head.
 func backend(t *testing.T, serve func(net.Conn)) (url string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -45,7 +41,7 @@ func backend(t *testing.T, serve func(net.Conn)) (url string) {
 			if err != nil {
 				return
 			}
-			// What authorizes a client here is no business of the runtime's.
+			// The client's authorization must not reach the runtime.
 			if request, err := http.ReadRequest(bufio.NewReader(conn)); err == nil && request.Header.Get("Authorization") == "" {
 				serve(conn)
 			}
@@ -61,24 +57,18 @@ func backend(t *testing.T, serve func(net.Conn)) (url string) {
 
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n"
 
-// session asks for an exec in a protocol of its own and returns the connection and the answer's code.
+// session requests an exec in an unknown protocol. It returns the connection and the answer's code.
 func (a *api) session() (*tls.Conn, *bufio.Reader, int) {
 	a.t.Helper()
 	pair := a.client.Transport.(*http.Transport).TLSClientConfig.Clone()
 	conn, err := tls.Dial("tcp", a.Address(), pair)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	a.t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, "POST /exec/ns/pod/c?command=x&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: words\r\nAuthorization: secret\r\nContent-Length: 0\r\n\r\n")
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, conn.SetReadDeadline(time.Now().Add(patience)))
 	in := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(in, nil)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	return conn, in, answer.StatusCode
 }
 
@@ -111,7 +101,7 @@ func TestStreamingServersThatMisbehave(t *testing.T) {
 	}
 }
 
-// TestServerThatHangs says that a client which gives up takes the connection to a silent streaming server with it.
+// TestServerThatHangs: if the client gives up, the connection to a silent streaming server ends, too.
 func TestServerThatHangs(t *testing.T) {
 	hung, over := make(chan struct{}), make(chan error, 1)
 	r := &runtime{url: backend(t, func(conn net.Conn) {
@@ -122,9 +112,7 @@ func TestServerThatHangs(t *testing.T) {
 	a := startAPI(t, r, nil)
 	before := a.before()
 	conn, err := tls.Dial("tcp", a.Address(), a.client.Transport.(*http.Transport).TLSClientConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	fmt.Fprintf(conn, "POST /exec/ns/pod/c?command=x&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n")
 	<-hung
 	conn.Close()
@@ -136,7 +124,7 @@ func TestServerThatHangs(t *testing.T) {
 	settles(t, before)
 }
 
-// TestEachSideHangsUp follows a session in a protocol that nobody knows, to its end by either side.
+// TestEachSideHangsUp follows a session in an unknown protocol to its end by either side.
 func TestEachSideHangsUp(t *testing.T) {
 	const last = 1 << 20
 	seen := make(chan string, 10)
@@ -182,7 +170,7 @@ func TestEachSideHangsUp(t *testing.T) {
 	conn.Close()
 	expect("end")
 
-	// The server ends while the client sends on: the client still gets all that was sent to it.
+	// The server ends while the client still sends. The client gets everything that the server sent.
 	conn, in, _ = a.session()
 	fmt.Fprint(conn, "bye\n"+strings.Repeat("more\n", 10_000))
 	expect("bye\n")
@@ -195,7 +183,7 @@ func TestEachSideHangsUp(t *testing.T) {
 	conn.Close()
 	settles(t, before)
 
-	// A client that never hangs up is not waited for.
+	// The API does not wait for a client that never hangs up.
 	conn, _, _ = a.session()
 	fmt.Fprint(conn, "bye\n")
 	expect("bye\n")

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// boolean reads a flag as the API server writes it: absent, "0" and "false" are false, present and empty is true.
+// boolean reads a flag in the API server's form: absent, "0" and "false" are false, present and empty is true.
 func boolean(query url.Values, name string) (bool, error) {
 	if !query.Has(name) {
 		return false, nil
@@ -21,7 +21,7 @@ func boolean(query url.Values, name string) (bool, error) {
 	return value, nil
 }
 
-// anyBoolean is boolean of a flag with two names.
+// anyBoolean is like boolean for a flag with two names.
 func anyBoolean(query url.Values, name, other string) (bool, error) {
 	if !query.Has(name) {
 		name = other
@@ -29,7 +29,7 @@ func anyBoolean(query url.Values, name, other string) (bool, error) {
 	return boolean(query, name)
 }
 
-// integer reads a number that must not be below least; absent is nil.
+// integer reads a number of at least least, or nil if it is absent.
 func integer(query url.Values, name string, least int64) (*int64, error) {
 	text := query.Get(name)
 	if text == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Stats is the part of CRI that stats and metrics come from; a cri.Runtime is one.
+// Stats is the part of CRI for stats and metrics. cri.Runtime implements it.
 type Stats interface {
 	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
 	ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
@@ -24,7 +24,7 @@ type Stats interface {
 	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
-// Config is what /configz shows.
+// Config is the content of /configz.
 type Config struct {
 	Node            string `json:"node"`
 	Owner           string `json:"owner"`
@@ -35,30 +35,30 @@ type Config struct {
 	PodLogsDir      string `json:"podLogsDir"`
 }
 
-// Reads are what both endpoints show. All but Probes and SentEvents are required.
+// Reads has the sources of both endpoints. All but Probes and SentEvents are required.
 type Reads struct {
 	Config Config
 	// Pods lists all pods with their statuses.
 	Pods func() []*v1.Pod
-	// Healthy is nil while the kubelet works, RuntimeErr while the runtime can be used.
+	// Healthy returns nil while the kubelet works, RuntimeErr while the runtime can be used.
 	Healthy, RuntimeErr func() error
-	// Stats is the runtime; what Selector matches is shown.
+	// Stats is the runtime. Selector limits the pods.
 	Stats    Stats
 	Selector map[string]string
-	// Evented says whether the runtime streams its events now.
+	// Evented reports whether the runtime streams its events now.
 	Evented func() bool
-	// Probes counts probes; nil means that there are none to count.
+	// Probes counts probes. Nil means none.
 	Probes func() []model.ProbeCount
-	// SentEvents counts the events for the API server by their outcome; nil means that there is no such server.
+	// SentEvents counts events for the API server by outcome. Nil means that there is no API server.
 	SentEvents func() map[string]int64
 }
 
-// reads are the handlers of both endpoints that change nothing.
+// reads has the handlers of both endpoints that change nothing.
 type reads struct {
 	Reads
 	node    *nodeStats
 	started time.Time
-	// listed makes of the pods those that /pods shows; nil shows them whole.
+	// listed changes the pods for /pods. Nil shows them whole.
 	listed func([]*v1.Pod) []*v1.Pod
 }
 

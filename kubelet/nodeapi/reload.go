@@ -10,7 +10,7 @@ import (
 	"github.com/containerd/log"
 )
 
-// reloader is a value that is read from files, and again when one of them has changed. It is safe for concurrent use.
+// reloader caches a value of files and reads it again after a change. It is safe for concurrent use.
 type reloader[T any] struct {
 	paths []string
 	read  func() (T, error)
@@ -20,13 +20,13 @@ type reloader[T any] struct {
 	value  T
 }
 
-// fileState identifies a version of a file. The zero value is a file that is not there.
+// fileState identifies a version of a file. The zero value is a missing file.
 type fileState struct {
 	modified time.Time
 	size     int64
 }
 
-// newReloader reads for the first time: a bad file is an error here.
+// newReloader reads for the first time. A bad file is an error here.
 func newReloader[T any](read func() (T, error), paths ...string) (*reloader[T], error) {
 	f := &reloader[T]{paths: paths, read: read, states: fileStates(paths)}
 	var err error
@@ -34,7 +34,7 @@ func newReloader[T any](read func() (T, error), paths ...string) (*reloader[T], 
 	return f, err
 }
 
-// get returns the newest value. Files that cannot be read, as when they are being written, leave the one before.
+// get returns the newest value. If the files cannot be read, for example during a write, it returns the last value.
 func (f *reloader[T]) get(ctx context.Context) T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,7 +42,7 @@ func (f *reloader[T]) get(ctx context.Context) T {
 	if slices.Equal(states, f.states) {
 		return f.value
 	}
-	f.states = states // what is bad is logged once
+	f.states = states // bad files are logged once
 	value, err := f.read()
 	if err != nil {
 		log.G(ctx).WithError(err).WithField("files", f.paths).Error("cannot use changed files, keeping what they held before")

@@ -9,9 +9,9 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// run runs a command to its end and answers with what it wrote, first to stdout and then to stderr. The command is
-// ?cmd=, split at spaces as the kubelet does, or ?command= for each word. One that fails is a 500, which ends with its
-// exit code; one whose client leaves is ended.
+// run runs a command to its end and answers with its stdout and then its stderr. The command is ?cmd=, split at spaces
+// as in the kubelet, or ?command= for each word. A failure is a 500, which ends with the exit code. The command is
+// ended if its client leaves.
 func (s *API) run(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	command := query["command"]

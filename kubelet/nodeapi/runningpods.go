@@ -11,7 +11,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// runningPods answers with what the runtime runs, whatever the kubelet wants: pods with the names of their containers.
+// runningPods answers with the runtime's running pods and the names of their containers, including pods that the
+// kubelet does not want.
 func (s *API) runningPods(w http.ResponseWriter, r *http.Request) {
 	pods, err := s.listRunning(r.Context())
 	if err != nil {

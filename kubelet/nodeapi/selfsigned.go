@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// certificateLife is how long a self-signed certificate is valid, renewLeft how much of it is left when it is renewed.
+	// certificateLife is the lifetime of a self-signed certificate. It is renewed when renewLeft is left.
 	certificateLife = 365 * 24 * time.Hour
 	renewLeft       = certificateLife / 5
 	// clockSkew is how far a client's clock may be behind.
@@ -32,8 +32,8 @@ const (
 	certificateName, keyName = "kubelet.crt", "kubelet.key"
 )
 
-// selfSigned is a certificate that is signed with its own key and kept in a directory, for a cluster whose API server
-// does not look at kubelets' certificates or is given this one. It is safe for concurrent use.
+// selfSigned keeps a self-signed certificate in a directory. It is for a cluster whose API server does not check
+// kubelets' certificates or trusts this one. It is safe for concurrent use.
 type selfSigned struct {
 	dir, name string
 	ips       []string
@@ -43,7 +43,7 @@ type selfSigned struct {
 	pair *tls.Certificate
 }
 
-// get returns the certificate, made anew when it has to be: it is looked at with each connection.
+// get returns the certificate and renews it in time. Each connection calls it.
 func (s *selfSigned) get(ctx context.Context) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,8 @@ func (s *selfSigned) get(ctx context.Context) (*tls.Certificate, error) {
 	return pair, nil
 }
 
-// load reads the pair; what cannot be used is nil, and will be replaced: a crash may have left half of it.
+// load reads the pair. It returns nil for an unusable pair, for example half of it after a crash, which is then
+// replaced.
 func (s *selfSigned) load() *tls.Certificate {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(s.dir, certificateName), filepath.Join(s.dir, keyName))
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *selfSigned) load() *tls.Certificate {
 	return &pair
 }
 
-// good says whether the certificate lasts a while yet and names this node.
+// good reports whether the certificate names this node and is valid for a while.
 func (s *selfSigned) good(pair *tls.Certificate) bool {
 	if pair == nil || pair.Leaf.NotAfter.Sub(s.now()) < renewLeft || !slices.Contains(pair.Leaf.DNSNames, s.name) {
 		return false
@@ -87,7 +88,7 @@ func (s *selfSigned) good(pair *tls.Certificate) bool {
 	return true
 }
 
-// renew makes a pair and keeps it, the key first: the one without the other is made anew.
+// renew makes and stores a pair, the key first. A key without its certificate is replaced later.
 func (s *selfSigned) renew(ctx context.Context) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

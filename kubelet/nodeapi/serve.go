@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// headerTimeout bounds how long a client may take to send a request, idleTimeout how long a connection may wait for
-	// the next one, stopTimeout how long responses may take after the end. A response may last: logs are followed.
+	// headerTimeout is the time for a client to send a request. idleTimeout is the time for which a connection may wait
+	// for the next request. stopTimeout is the time for responses after the end. Responses have no limit otherwise,
+	// since logs are followed.
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 90 * time.Second
 	stopTimeout   = 5 * time.Second
 )
 
-// serve serves until ctx ends, which is also the end of each request's context. Connections that were taken over from
-// HTTP are their handlers' own.
+// serve serves until ctx ends, which also ends each request's context. Handlers own the connections that they took over
+// from HTTP.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	ctx = log.WithLogger(ctx, log.G(ctx).WithField("component", "nodeapi"))
 	server := &http.Server{
@@ -30,7 +31,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		ErrorLog:    stdlog.New(errorLog{ctx}, "", 0),
 		Protocols:   new(http.Protocols),
 	}
-	server.Protocols.SetHTTP1(true) // connections are taken over, which HTTP/2 cannot
+	server.Protocols.SetHTTP1(true) // HTTP/2 cannot hand over connections
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {
@@ -42,7 +43,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	defer cancel()
 	err := server.Shutdown(stop)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = server.Close() // a client that does not read its response gets none
+		err = server.Close() // for clients that do not read their response
 	}
 	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
@@ -50,7 +51,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	return err
 }
 
-// withLogger gives each request's context a logger that names the request.
+// withLogger adds a logger with the request's fields to each request's context.
 func withLogger(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		logger := log.G(r.Context()).WithFields(log.Fields{"method": r.Method, "uri": r.URL.Path})
@@ -58,7 +59,7 @@ func withLogger(next http.Handler) http.Handler {
 	})
 }
 
-// errorLog takes what net/http says of bad clients, one line at a time.
+// errorLog logs net/http's lines about bad clients.
 type errorLog struct{ ctx context.Context }
 
 func (l errorLog) Write(p []byte) (int, error) {

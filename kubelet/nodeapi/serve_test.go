@@ -11,14 +11,14 @@ import (
 
 	"github.com/containerd/log"
 	"github.com/sirupsen/logrus"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// What a handler logs names the request, and the part of the program that serves it.
+// A handler's log line names the request and the component.
 func TestLogLinesNameTheRequest(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var lines bytes.Buffer
 	logger := logrus.New()
 	logger.Out, logger.Formatter = &lines, &logrus.TextFormatter{DisableTimestamp: true}
@@ -30,14 +30,10 @@ func TestLogLinesNameTheRequest(t *testing.T) {
 		}))
 	}()
 	response, err := http.Get("http://" + listener.Addr().String() + "/metrics/resource?secret=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	response.Body.Close()
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, <-ended)
 	if got, want := strings.TrimSpace(lines.String()), `level=warning msg="cannot get stats" component=nodeapi error="no runtime" method=GET uri=/metrics/resource`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -14,10 +14,10 @@ import (
 
 // Options configure the read-only endpoint. All are required.
 type Options struct {
-	// Address is host:port; the host must be a loopback address or localhost.
+	// Address is host:port. The host must be a loopback address or localhost.
 	Address string
 	Reads   Reads
-	// Events lists what happened lately.
+	// Events lists recent events.
 	Events func() []v1.Event
 }
 
@@ -27,7 +27,7 @@ type Server struct {
 	handler  http.Handler
 }
 
-// Listen opens the endpoint; Run serves it. An address that others could reach is refused.
+// Listen opens the endpoint, and Run serves it. It refuses addresses that are not loopback.
 func Listen(opts Options) (*Server, error) {
 	host, _, err := net.SplitHostPort(opts.Address)
 	if err != nil {
@@ -50,14 +50,14 @@ func Listen(opts Options) (*Server, error) {
 	return &Server{listener: listener, handler: onlyLoopbackNames(mux)}, nil
 }
 
-// loopback says whether a host, as a name or an address, is this machine for sure.
+// loopback reports whether a host name or address is certainly this machine.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// onlyLoopbackNames refuses requests that name another host. A web page may let a name of its own resolve to 127.0.0.1
-// (DNS rebinding): then a browser on this machine connects, but it sends that name.
+// onlyLoopbackNames refuses requests with another host. A web page may let its own name resolve to 127.0.0.1 (DNS
+// rebinding). Then a browser on this machine connects, but it sends that name.
 func onlyLoopbackNames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := (&url.URL{Host: r.Host}).Hostname(); !loopback(host) {
@@ -68,7 +68,7 @@ func onlyLoopbackNames(next http.Handler) http.Handler {
 	})
 }
 
-// Address is where it listens.
+// Address returns the listening address.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Run serves until ctx ends.

@@ -1,7 +1,6 @@
 package nodeapi
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -11,49 +10,35 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func healthy() error { return nil }
 
-// readOnly starts an endpoint that ends with the test, and returns how to read it.
+// readOnly starts an endpoint that ends with the test, and returns a function that reads it.
 func readOnly(t *testing.T, opts Options) func(path string) (int, string) {
 	t.Helper()
 	opts.Address = "127.0.0.1:0"
 	s, err := Listen(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	testutil.Must(t, err)
+	testutil.Background(t, s.Run)
 	return func(path string) (int, string) {
 		t.Helper()
 		answer, err := http.Get("http://" + s.Address() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		defer answer.Body.Close()
 		body, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		return answer.StatusCode, string(body)
 	}
 }
 
-// TestOnlyLoopbackNames refuses requests for other hosts: a web page can point a name of its own at 127.0.0.1, and a
-// browser would let it read the pods.
+// TestOnlyLoopbackNames refuses requests for other hosts. A web page can point its own name at 127.0.0.1, and a browser
+// would let it read the pods.
 func TestOnlyLoopbackNames(t *testing.T) {
 	s, err := Listen(Options{Address: "127.0.0.1:0", Reads: Reads{Pods: func() []*v1.Pod { return nil }}, Events: func() []v1.Event { return nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer s.listener.Close()
 	for host, want := range map[string]int{
 		"127.0.0.1:10348": http.StatusOK, "127.0.0.1": http.StatusOK, "localhost:10348": http.StatusOK, "LocalHost": http.StatusOK,
@@ -123,8 +108,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestReadOnlyHidesValues keeps from a machine's other users what /proc keeps from them, too: values of the
-// environment, and headers of probes and hooks. The names stay, and so does the pod of the kubelet itself.
+// TestReadOnlyHidesValues hides the values that /proc hides from other users, too: values of the environment, and
+// headers of probes and hooks. Names stay visible, and the kubelet's own pod is not changed.
 func TestReadOnlyHidesValues(t *testing.T) {
 	const secret = "s3cr3t"
 	get := &v1.HTTPGetAction{HTTPHeaders: []v1.HTTPHeader{{Name: "Authorization", Value: secret}}}
@@ -168,8 +153,6 @@ func TestListenRefusesOthers(t *testing.T) {
 		}
 	}
 	s, err := Listen(Options{Address: "localhost:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	s.listener.Close()
 }

@@ -2,14 +2,14 @@ package nodeapi
 
 import "sync"
 
-// sessions counts those that took their connections over from HTTP. It is safe for concurrent use.
+// sessions counts the handlers that took over their connections from HTTP. It is safe for concurrent use.
 type sessions struct {
 	mu    sync.Mutex
 	ended bool
 	open  sync.WaitGroup
 }
 
-// begin counts one, unless the end has come; done must follow.
+// begin counts a session, unless the end has come. Call done after it.
 func (s *sessions) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -22,7 +22,7 @@ func (s *sessions) begin() bool {
 
 func (s *sessions) done() { s.open.Done() }
 
-// end lets no more begin and waits for those that are open.
+// end refuses new sessions and waits for the open ones.
 func (s *sessions) end() {
 	s.mu.Lock()
 	s.ended = true

@@ -20,10 +20,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	kubeletmodel "github.com/criadapter/criadapter/kubelet/model"
 )
 
-// figures is a runtime with one pod of ours, whose sandbox and container were made anew, or err.
+// figures is a runtime with one pod, whose sandbox and container were replaced, or it returns err.
 type figures struct{ err error }
 
 func number64(v uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: v} }
@@ -92,7 +93,7 @@ func (f *figures) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse,
 	}}, f.err
 }
 
-// reader reads an endpoint that shows figures.
+// figuresReader reads an endpoint that shows figures.
 func figuresReader(t *testing.T, stats *figures) func(path string) (int, string) {
 	started := metav1.NewTime(time.Unix(1000, 0))
 	pod := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodRunning, StartTime: &started, ContainerStatuses: []v1.ContainerStatus{
@@ -148,7 +149,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// families reads metrics as Prometheus does.
+// families parses metrics like Prometheus.
 func families(t *testing.T, text string) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -212,9 +213,7 @@ func TestNodeFigures(t *testing.T) {
 	proc := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(proc, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(proc, name), []byte(text), 0o644))
 	}
 	if empty := newNodeStats(proc).stats(t.Context(), "n"); empty.CPU != nil || empty.Memory != nil || empty.NodeName != "n" {
 		t.Errorf("without files: %+v", empty)
@@ -240,7 +239,7 @@ func TestNodeFigures(t *testing.T) {
 		want  uint64
 	}{
 		{2 * time.Second, time.Second, 500_000_000}, {12 * time.Second, 6 * time.Second, 500_000_000},
-		// From now on the figure looks back between ten and twenty seconds.
+		// From now on the value covers between ten and twenty seconds.
 		{22 * time.Second, 6 * time.Second, 0}, {27 * time.Second, 21 * time.Second, 1_000_000_000},
 	} {
 		got := n.rate(reading{at: start.Add(step.after), used: uint64ToDuration(*stats.CPU.UsageCoreNanoSeconds) + step.used})

@@ -13,10 +13,10 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// streams are those of a command that a client wants.
+// streams are the requested streams of a command.
 type streams struct{ stdin, stdout, stderr, tty bool }
 
-// parseStreams reads the parameters under the kubelet's names or the API server's. A terminal has no stderr of its own.
+// parseStreams reads the parameters under the kubelet's or the API server's names. A terminal has no stderr.
 func parseStreams(query url.Values) (wanted streams, err error) {
 	for _, flag := range []struct {
 		field       *bool
@@ -57,7 +57,7 @@ func (s *API) exec(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// attach connects to the process of a container. Whether that has a terminal was decided when it was started.
+// attach connects to the process of a container. Its start decided whether it has a terminal.
 func (s *API) attach(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, func() (string, error) {
 		wanted, err := parseStreams(r.URL.Query())
@@ -76,7 +76,7 @@ func (s *API) attach(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// portForward reaches ports of a pod, over SPDY, SPDY inside of a WebSocket, or the older WebSocket protocol.
+// portForward forwards ports of a pod, over SPDY, SPDY inside a WebSocket, or the older WebSocket protocol.
 func (s *API) portForward(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, func() (string, error) {
 		ports, err := parsePorts(r)
@@ -96,7 +96,7 @@ func (s *API) portForward(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// parsePorts reads the ports that count for the older WebSocket protocol; SPDY clients name theirs with each connection.
+// parsePorts reads the ports for the older WebSocket protocol. SPDY clients name the port with each connection.
 func parsePorts(r *http.Request) ([]int32, error) {
 	if !wsstream.IsWebSocketRequest(r) || wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
 		return nil, nil

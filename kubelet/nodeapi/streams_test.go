@@ -23,9 +23,11 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming"
 	serverremote "k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// commands are what the fake containers can run, behind the streaming server that every runtime but ours has.
+// commands are the commands of the fake containers, behind the streaming server that other runtimes use.
 type commands struct{}
 
 func (commands) Exec(_ context.Context, id string, cmd []string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan serverremote.TerminalSize) error {
@@ -66,7 +68,7 @@ func (commands) PortForward(_ context.Context, id string, port int32, stream io.
 	return err
 }
 
-// streamingRuntime gives out URLs of a streaming server, over TLS or without.
+// streamingRuntime returns URLs of a streaming server, with or without TLS.
 func streamingRuntime(t *testing.T, encrypted bool) *runtime {
 	t.Helper()
 	var handler http.Handler
@@ -78,15 +80,11 @@ func streamingRuntime(t *testing.T, encrypted bool) *runtime {
 	}
 	t.Cleanup(backend.Close)
 	base, err := url.Parse(backend.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	config := streaming.DefaultConfig
 	config.BaseURL = base
 	server, err := streaming.NewServer(config, commands{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	handler = server
 	return &runtime{give: func(request any) (string, error) {
 		switch request := request.(type) {
@@ -104,7 +102,7 @@ func streamingRuntime(t *testing.T, encrypted bool) *runtime {
 	}}
 }
 
-// executors are the ways in which clients speak to a kubelet.
+// executors are the protocols between clients and a kubelet.
 var executors = map[string]func(*rest.Config, *url.URL) (remotecommand.Executor, error){
 	"SPDY": func(config *rest.Config, u *url.URL) (remotecommand.Executor, error) {
 		return remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
@@ -114,17 +112,13 @@ var executors = map[string]func(*rest.Config, *url.URL) (remotecommand.Executor,
 	},
 }
 
-// command runs one over the API.
+// command runs a command over the API.
 func (a *api) command(way, path string, opts remotecommand.StreamOptions) (stdout, stderr string, err error) {
 	a.t.Helper()
 	u, err := url.Parse(a.config.Host + path)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	executor, err := executors[way](a.config, u)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	var out, errOut bytes.Buffer
 	opts.Stdout = &out
 	if !opts.Tty {
@@ -136,7 +130,7 @@ func (a *api) command(way, path string, opts remotecommand.StreamOptions) (stdou
 	return out.String(), errOut.String(), err
 }
 
-// sizes tells one size.
+// sizes sends a terminal size.
 type sizes chan *remotecommand.TerminalSize
 
 func (s sizes) Next() *remotecommand.TerminalSize { return <-s }
@@ -169,7 +163,7 @@ func TestExec(t *testing.T) {
 				}
 			})
 		}
-		// The end of the input alone passes over SPDY, as an API server speaks it.
+		// Only the end of the input passes over SPDY, as from an API server.
 		input := strings.Repeat("some input\n", 50_000)
 		for _, path := range []string{"/exec/ns/pod/c?command=cat&", "/attach/ns/pod/c?"} {
 			stdout, _, err := a.command("SPDY", path+"input=1&output=1&error=1", remotecommand.StreamOptions{Stdin: strings.NewReader(input)})
@@ -183,19 +177,13 @@ func TestExec(t *testing.T) {
 func TestPortForward(t *testing.T) {
 	a := startAPI(t, streamingRuntime(t, false), nil)
 	transport, upgrader, err := spdytransport.RoundTripperFor(a.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	u, err := url.Parse(a.config.Host + "/portForward/ns/pod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stop, ready := make(chan struct{}), make(chan struct{})
 	forwarder, err := portforward.New(spdytransport.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u),
 		[]string{":8080", ":9090"}, stop, ready, io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- forwarder.ForwardPorts() }()
 	select {
@@ -204,9 +192,7 @@ func TestPortForward(t *testing.T) {
 		t.Fatal(err)
 	}
 	ports, err := forwarder.GetPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, port := range ports {
 		if got, want := talk(t, port.Local, "hello"), fmt.Sprintf("s1:%d says hello", port.Remote); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -218,7 +204,7 @@ func TestPortForward(t *testing.T) {
 	}
 }
 
-// TestWhatTheRuntimeIsAsked says which parameters reach it.
+// TestWhatTheRuntimeIsAsked checks the parameters of requests to the runtime.
 func TestWhatTheRuntimeIsAsked(t *testing.T) {
 	r := &runtime{url: "http://127.0.0.1:1/refused"}
 	a := startAPI(t, r, nil)
@@ -283,7 +269,7 @@ func TestWhatTheRuntimeIsAsked(t *testing.T) {
 	}
 }
 
-// TestSessionsLeaveNothing opens sessions that go on and cuts them in all ways.
+// TestSessionsLeaveNothing opens sessions and cuts them in all ways.
 func TestSessionsLeaveNothing(t *testing.T) {
 	a := startAPI(t, streamingRuntime(t, false), nil)
 	before := a.before()
@@ -292,13 +278,9 @@ func TestSessionsLeaveNothing(t *testing.T) {
 	ended := make(chan error, 100)
 	open := func() {
 		u, err := url.Parse(a.config.Host + "/exec/ns/pod/c?command=cat&input=1&output=1&error=1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		executor, err := executors["SPDY"](a.config, u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		in, feed := io.Pipe()
 		t.Cleanup(func() { feed.Close() })
 		out, took := io.Pipe()

@@ -13,7 +13,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// summary answers with all stats, or with ?only_cpu_and_memory=true with those alone.
+// summary answers with all stats. With ?only_cpu_and_memory=true it answers only with CPU and memory.
 func (s *reads) summary(w http.ResponseWriter, r *http.Request) {
 	alone, err := boolean(r.URL.Query(), "only_cpu_and_memory")
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *reads) summary(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, out)
 }
 
-// summarize gathers the stats. Those of the node are there as far as they can be read.
+// summarize gathers the stats. Stats of the node that cannot be read are left out.
 func (s *reads) summarize(ctx context.Context, cpuAndMemory bool) (*statsapi.Summary, error) {
 	stats, err := s.Stats.ListPodSandboxStats(ctx, &runtimeapi.PodSandboxStatsFilter{LabelSelector: s.Selector})
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *reads) summarize(ctx context.Context, cpuAndMemory bool) (*statsapi.Sum
 	return out, nil
 }
 
-// newest leaves one sandbox of each pod: while one takes the place of another the runtime lists both.
+// newest keeps one sandbox of each pod: the runtime lists both while a sandbox is being replaced.
 func newest(stats []*runtimeapi.PodSandboxStats) map[string]*runtimeapi.PodSandboxStats {
 	pods := map[string]*runtimeapi.PodSandboxStats{}
 	for _, pod := range stats {

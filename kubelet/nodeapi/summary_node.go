@@ -11,10 +11,11 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// imagesTimeout bounds ImageFsInfo, for which some runtimes count files: the rest of a summary does not wait longer for it.
+// imagesTimeout bounds ImageFsInfo, for which some runtimes count files, so that it does not delay the rest of a
+// summary.
 const imagesTimeout = 10 * time.Second
 
-// runtimeStats gets the runtime's disk usage. What it does not have is left out.
+// runtimeStats gets the runtime's disk usage. Missing values are left out.
 func (s *reads) runtimeStats(ctx context.Context) *statsapi.RuntimeStats {
 	ctx, cancel := context.WithTimeout(ctx, imagesTimeout)
 	defer cancel()
@@ -26,7 +27,7 @@ func (s *reads) runtimeStats(ctx context.Context) *statsapi.RuntimeStats {
 	return &statsapi.RuntimeStats{ImageFs: usedOn(ctx, info.GetImageFilesystems()), ContainerFs: usedOn(ctx, info.GetContainerFilesystems())}
 }
 
-// usedOn is the first file system with what the runtime uses of it.
+// usedOn returns the first file system with the runtime's use of it.
 func usedOn(ctx context.Context, filesystems []*runtimeapi.FilesystemUsage) *statsapi.FsStats {
 	if len(filesystems) == 0 {
 		return nil
@@ -41,7 +42,7 @@ func usedOn(ctx context.Context, filesystems []*runtimeapi.FilesystemUsage) *sta
 	return stats
 }
 
-// fsStats is the file system at path, nil if there is none.
+// fsStats returns the stats of the file system at path, or nil.
 func fsStats(ctx context.Context, path string, now time.Time) *statsapi.FsStats {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(path, &stat); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// podStats converts the stats of a pod; known is nil for one that the kubelet does not know.
+// podStats converts the stats of a pod. Known is nil if the kubelet does not have the pod.
 func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) statsapi.PodStats {
 	meta := pod.GetAttributes().GetMetadata()
 	out := statsapi.PodStats{
@@ -108,7 +108,7 @@ func psiData(d *runtimeapi.PsiData) statsapi.PSIData {
 	return statsapi.PSIData{Total: d.GetTotal(), Avg10: d.GetAvg10(), Avg60: d.GetAvg60(), Avg300: d.GetAvg300()}
 }
 
-// value is nil for a value that the runtime does not have.
+// value returns nil for a missing value.
 func value(v *runtimeapi.UInt64Value) *uint64 {
 	if v == nil {
 		return nil

@@ -9,8 +9,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// pod is the one that the path names. When one takes the place of another of its name, the one that runs is meant. A
-// UID in the path must be the pod's; that of a static pod's mirror is the API server's own and says nothing here.
+// pod returns the pod that the path names. While a pod is being replaced by another of its name, it returns the running
+// one. A UID in the path must be the pod's. The UID of a static pod's mirror pod is ignored, since the API server sets
+// it.
 func (s *API) pod(r *http.Request) (*v1.Pod, error) {
 	namespace, name, uid := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("uid")
 	var found *v1.Pod
@@ -28,7 +29,7 @@ func (s *API) pod(r *http.Request) (*v1.Pod, error) {
 	return found, nil
 }
 
-// container is the runtime's id of the container that the path names, which must run.
+// container returns the runtime's id of the container that the path names. It must be running.
 func (s *API) container(r *http.Request) (pod *v1.Pod, id string, err error) {
 	if pod, err = s.pod(r); err != nil {
 		return nil, "", err
@@ -47,7 +48,7 @@ func (s *API) container(r *http.Request) (pod *v1.Pod, id string, err error) {
 	return nil, "", notFound("container not found (%q): it does not run%s", name, stateReason(model.FindStatus(pod, name)))
 }
 
-// sandbox is the runtime's id of the pod's sandbox, which must be ready.
+// sandbox returns the runtime's id of the pod's sandbox. It must be ready.
 func (s *API) sandbox(ctx context.Context, pod *v1.Pod) (string, error) {
 	status, err := s.runtime.PodStatus(ctx, pod.UID)
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *API) sandbox(ctx context.Context, pod *v1.Pod) (string, error) {
 	return sandbox.ID, nil
 }
 
-// stateReason is the reason for which a container does not run, if one is known.
+// stateReason returns the reason why a container does not run, or "".
 func stateReason(status *v1.ContainerStatus) string {
 	reason := ""
 	switch {

@@ -9,19 +9,19 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// kubeletSockets are where a kubelet serves device plugins and the pod-resources API; neither can be moved but with
-// its root directory.
+// kubeletSockets are the kubelet's sockets for device plugins and the pod-resources API. They move only with its root
+// directory.
 var kubeletSockets = []string{"/var/lib/kubelet/pod-resources/kubelet.sock", "/var/lib/kubelet/device-plugins/kubelet.sock"}
 
 const (
 	kubeletPort = "10250"
-	// dialTimeout bounds each look: an address that drops packets answers never.
+	// dialTimeout bounds each dial: an address that drops packets never answers.
 	dialTimeout  = time.Second
 	kubeletCheck = "127.0.0.1:10248" // healthzBindAddress and healthzPort
 )
 
-// NoKubelet fails, with errdefs.ErrFailedPrecondition, when a kubelet runs on this machine: something listens on its
-// socket or, on one of the given addresses or loopback, on its port. Nothing is sent.
+// NoKubelet returns an errdefs.ErrFailedPrecondition if a kubelet runs on this machine: a process listens on its
+// sockets, or on its port at one of the addresses or loopback. It sends nothing.
 func NoKubelet(ctx context.Context, addresses []string) error {
 	return noKubelet(ctx, addresses, kubeletPort)
 }
@@ -31,8 +31,9 @@ func noKubelet(ctx context.Context, addresses []string, port string) error {
 	if !found {
 		return nil
 	}
-	return fmt.Errorf("a kubelet seems to run here (%s): it would kill the pods of this one on the same runtime; with --beside-kubelet, "+
-		"for a kubelet on another runtime, kubelet-core starts nevertheless: %w", trace, errdefs.ErrFailedPrecondition)
+	return fmt.Errorf("a kubelet seems to run here (%s): on the same runtime it would kill these pods; "+
+		"for a kubelet on another runtime, start kubelet-core with --beside-kubelet: %w",
+		trace, errdefs.ErrFailedPrecondition)
 }
 
 type listener struct{ network, address string }
@@ -58,7 +59,7 @@ func firstListener(ctx context.Context, candidates []listener) (string, bool) {
 	for _, one := range candidates {
 		conn, err := dialer.DialContext(ctx, one.network, one.address)
 		if err != nil {
-			continue // refused, or no such socket: nobody is there
+			continue
 		}
 		conn.Close()
 		return "something listens on " + one.address, true

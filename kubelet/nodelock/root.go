@@ -13,32 +13,33 @@ import (
 )
 
 const (
-	// lockFile is locked (flock) by the process that uses a root directory. It stays when that ends.
+	// lockFile is locked (flock) by the process that uses a root directory. The file itself stays.
 	lockFile = "lock"
-	// ownerFile names whose pods a root directory is for: another owner would remove their volumes as leftovers.
+	// ownerFile has the owner of a root directory: another owner would remove the pods' volumes as leftovers.
 	ownerFile = "owner"
 )
 
-// ErrInUse says that another process has a root directory; it is an errdefs.ErrFailedPrecondition.
+// ErrInUse says that another process uses a root directory. It is an errdefs.ErrFailedPrecondition.
 var ErrInUse = fmt.Errorf("the directory is in use: %w", errdefs.ErrFailedPrecondition)
 
-// Root is a root directory that belongs to this process until Release, or until the process ends however it does.
+// Root is a root directory that this process has locked, until Release or the end of the process.
 type Root struct {
 	dir  string
 	file *os.File
 }
 
-// LockWholeRoot is LockRoot for who removes the directory with all that is in it: one that has something in it and is not
-// the owner's already is refused, with errdefs.ErrFailedPrecondition, and nothing is written into it.
+// LockWholeRoot is LockRoot for a caller that removes the whole directory later. If the directory is neither empty nor
+// the owner's, it returns an errdefs.ErrFailedPrecondition and writes nothing.
 func LockWholeRoot(dir, owner string) (*Root, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	if len(entries) > 0 && (len(entries) > 1 || entries[0].Name() != lockFile) { // a lock alone is of a start that was cut off
+	// An interrupted start leaves only a lock.
+	if len(entries) > 0 && (len(entries) > 1 || entries[0].Name() != lockFile) {
 		if err := CheckOwner(dir, owner); errdefs.IsNotFound(err) {
-			return nil, fmt.Errorf("the root directory %s, all of which is removed in the end, has files of other programs in it: give another --root-dir: %w",
-				dir, errdefs.ErrFailedPrecondition)
+			return nil, fmt.Errorf("the root directory %s has files of other programs and would be removed: "+
+				"give another --root-dir: %w", dir, errdefs.ErrFailedPrecondition)
 		} else if err != nil {
 			return nil, err
 		}
@@ -46,12 +47,12 @@ func LockWholeRoot(dir, owner string) (*Root, error) {
 	return LockRoot(dir, owner)
 }
 
-// CheckOwner fails with errdefs.ErrNotFound when dir is nobody's root directory, and with errdefs.ErrFailedPrecondition
-// when it is another owner's. Nothing is changed.
+// CheckOwner returns an errdefs.ErrNotFound if dir is not a root directory, and an errdefs.ErrFailedPrecondition if it
+// has another owner. It changes nothing.
 func CheckOwner(dir, owner string) error {
 	noted, err := os.ReadFile(filepath.Join(dir, ownerFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s is no root directory of a kubelet core: %w", dir, errdefs.ErrNotFound)
+		return fmt.Errorf("%s is not the root directory of a kubelet core: %w", dir, errdefs.ErrNotFound)
 	}
 	if err != nil {
 		return err
@@ -63,8 +64,8 @@ func CheckOwner(dir, owner string) error {
 	return nil
 }
 
-// LockRoot makes dir where it is missing, and takes it for the owner. It fails at once, with errdefs.ErrFailedPrecondition,
-// when another process has it or when it was made for another owner.
+// LockRoot makes dir if it is missing, and locks it for the owner. If another process has locked it or it has another
+// owner, it returns an errdefs.ErrFailedPrecondition at once.
 func LockRoot(dir, owner string) (_ *Root, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func LockRoot(dir, owner string) (_ *Root, err error) {
 	return &Root{dir: dir, file: file}, nil
 }
 
-// claim notes the owner, or compares it with the one noted before.
+// claim writes the owner, or compares it with the file.
 func claim(dir, owner string) error {
 	err := CheckOwner(dir, owner)
 	if errdefs.IsNotFound(err) {
@@ -99,8 +100,8 @@ func claim(dir, owner string) error {
 	return err
 }
 
-// RemoveAll removes the directory with all that is in it, the owner after the rest and the lock last: what a crash leaves is
-// the owner's still, and nobody else gets a lock before the end.
+// RemoveAll removes the directory and its content. The owner's file is removed after the rest, and the lock last: after
+// a crash the directory still has its owner, and no other process gets the lock meanwhile.
 func (r *Root) RemoveAll() error {
 	entries, err := os.ReadDir(r.dir)
 	errs := []error{err}
@@ -118,5 +119,5 @@ func (r *Root) RemoveAll() error {
 	return os.RemoveAll(r.dir)
 }
 
-// Release lets another process have the directory.
+// Release unlocks the directory.
 func (r *Root) Release() error { return r.file.Close() }

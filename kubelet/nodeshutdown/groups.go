@@ -11,12 +11,12 @@ import (
 // group are pods that end together.
 type group struct {
 	pods []*v1.Pod
-	// period is how long they are waited for.
+	// period bounds the wait for their end.
 	period time.Duration
 }
 
-// groups are the pods in the order in which they end: those without a critical priority, then the others. Groups without
-// pods are left out, and so take no time.
+// groups are the groups in the order of their end: pods without a critical priority, then critical pods. Empty groups
+// are left out, so they take no time.
 func groups(pods []*v1.Pod, grace, criticalGrace time.Duration) []group {
 	others, critical := group{period: grace - criticalGrace}, group{period: criticalGrace}
 	for _, pod := range pods {
@@ -35,7 +35,7 @@ func groups(pods []*v1.Pod, grace, criticalGrace time.Duration) []group {
 	return list
 }
 
-// graceOf is how many seconds a pod gets: its own time, but no more than its group's.
+// graceOf is a pod's grace period in seconds: its own, or the group's period if that is shorter.
 func (g group) graceOf(pod *v1.Pod) int64 {
 	seconds := int64(g.period / time.Second)
 	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil && *own < seconds {

@@ -27,13 +27,13 @@ type logind struct {
 	signals chan *dbus.Signal
 }
 
-// connect connects by way of a bus and subscribes to the signal.
+// connect connects to a bus and subscribes to the signal.
 func connect(ctx context.Context, bus func(...dbus.ConnOption) (*dbus.Conn, error)) (*logind, error) {
 	conn, err := bus(dbus.WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("D-Bus: %w", err)
 	}
-	// Signals that nobody takes at once are kept by the library, in order.
+	// The library queues signals in order.
 	l := &logind{conn: conn, signals: make(chan *dbus.Signal, 4)}
 	conn.Signal(l.signals)
 	err = conn.AddMatchSignalContext(ctx, dbus.WithMatchObjectPath(logindPath), dbus.WithMatchInterface(logindManager), dbus.WithMatchMember(prepareForMember))
@@ -46,7 +46,8 @@ func connect(ctx context.Context, bus func(...dbus.ConnOption) (*dbus.Conn, erro
 
 func (l *logind) close() { l.conn.Close() }
 
-// prepare says of a signal whether it is the one of a shutdown, and whether that begins or was given up.
+// prepare parses a signal. Ok says that it is PrepareForShutdown. Begins says whether a shutdown begins or was
+// cancelled.
 func prepare(signal *dbus.Signal) (begins, ok bool) {
 	if signal.Name != logindManager+"."+prepareForMember || len(signal.Body) != 1 {
 		return false, false
@@ -55,7 +56,7 @@ func prepare(signal *dbus.Signal) (begins, ok bool) {
 	return begins, ok
 }
 
-// maxDelay is how long logind delays a shutdown at most.
+// maxDelay is the longest time that logind delays a shutdown.
 func (l *logind) maxDelay() (time.Duration, error) {
 	value, err := l.conn.Object(logindName, logindPath).GetProperty(logindManager + ".InhibitDelayMaxUSec")
 	if err != nil {
@@ -63,7 +64,7 @@ func (l *logind) maxDelay() (time.Duration, error) {
 	}
 	microseconds, ok := value.Value().(uint64)
 	if !ok {
-		return 0, fmt.Errorf("logind's InhibitDelayMaxUSec is %v and no number", value)
+		return 0, fmt.Errorf("logind's InhibitDelayMaxUSec is %v, not a number", value)
 	}
 	return time.Duration(microseconds) * time.Microsecond, nil
 }
@@ -79,7 +80,7 @@ func (l *logind) inhibit(ctx context.Context) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "inhibitor"), nil
 }
 
-// raiseDelay has logind delay shutdowns so long from now on: by a file of its configuration, and a reload.
+// raiseDelay raises logind's delay with a configuration file and a reload.
 func (l *logind) raiseDelay(ctx context.Context, dir string, delay time.Duration) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (l *logind) raiseDelay(ctx context.Context, dir string, delay time.Duration
 	if err := renameio.WriteFile(filepath.Join(dir, "99-kubelet-core.conf"), []byte(text), 0o644); err != nil {
 		return err
 	}
-	// logind reads its configuration anew on SIGHUP, which systemd sends to the unit.
+	// logind reads its configuration again on SIGHUP, which systemd sends to the unit.
 	call := l.conn.Object(systemdName, systemdPath).CallWithContext(ctx, systemdName+".Manager.KillUnit", 0, "systemd-logind.service", "all", int32(syscall.SIGHUP))
 	if call.Err != nil {
 		return fmt.Errorf("reload logind: %w", call.Err)

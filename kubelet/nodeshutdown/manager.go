@@ -16,37 +16,34 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// failure is that of a pod that a shutdown ends, in the kubelet's words.
+// failure is the reason for ending pods, in the kubelet's words.
 var failure = model.Failure{
 	Reason: model.ReasonTerminated, Message: "Pod was terminated in response to imminent node shutdown.", Disruption: true,
 }
 
 const (
-	// reconnect is the pause after D-Bus or logind went away.
+	// reconnect is the pause before D-Bus or logind is tried again.
 	reconnect = time.Second
-	// reload bounds how long logind may take to read its configuration anew; it is looked at every reloadCheck.
+	// reload bounds the wait for logind to read its configuration again. reloadCheck is the period of the check.
 	reload, reloadCheck = 5 * time.Second, 100 * time.Millisecond
-	// goneCheck is how often it is looked whether pods have ended.
+	// goneCheck is how often the end of pods is checked.
 	goneCheck = 100 * time.Millisecond
-	// configDir is logind's.
+	// configDir is logind's configuration directory.
 	configDir = "/etc/systemd/logind.conf.d"
 )
 
-// Options configure a Manager. All are required.
-type Options struct {
-	// Grace is how long a shutdown is delayed at most for all pods, CriticalGrace the part of it that those with a critical
-	// priority get. Grace 0 leaves shutdowns alone. CheckPeriods says whether they are right.
-	Grace, CriticalGrace time.Duration
+// Node is the node whose pods a Manager ends. All fields are required.
+type Node struct {
 	// Pods lists the pods that have not ended.
 	Pods func() []*v1.Pod
-	// End ends a pod within so many seconds and does not wait for it; Gone says that nothing of a pod is left.
+	// End begins to end a pod, with a grace period in seconds. Gone says that nothing of a pod is left.
 	End  func(pod *v1.Pod, grace int64, why model.Failure)
 	Gone func(types.UID) bool
-	// Changed is called when a shutdown begins or is given up. It must not block.
+	// Changed is called when a shutdown begins or is cancelled. It must not block.
 	Changed func()
 }
 
-// CheckPeriods says which of the periods in Options is wrong.
+// CheckPeriods refuses grace periods that New must not get.
 func CheckPeriods(grace, critical time.Duration) error {
 	for _, each := range []struct {
 		name   string
@@ -57,30 +54,33 @@ func CheckPeriods(grace, critical time.Duration) error {
 		}
 	}
 	if critical > grace {
-		return fmt.Errorf("the shutdown grace period of critical pods, %v, is longer than that of all pods, %v, of which it is a part", critical, grace)
+		return fmt.Errorf("the shutdown grace period of critical pods, %v, "+
+			"is longer than the grace period of all pods, %v", critical, grace)
 	}
 	return nil
 }
 
 // Manager ends pods when the machine is shut down. Err is safe for concurrent use.
 type Manager struct {
-	opts Options
-	bus  func(...dbus.ConnOption) (*dbus.Conn, error)
-	dir  string
+	grace, criticalGrace time.Duration
+	bus                  func(...dbus.ConnOption) (*dbus.Conn, error)
+	dir                  string
+	node                 Node // set by Run
 
 	mu sync.Mutex
-	// down says that a shutdown is on its way.
+	// down says that a shutdown has begun.
 	down bool
-	// lock is logind's inhibitor, nil while there is none.
+	// lock is logind's inhibitor, nil if none is held.
 	lock *os.File
 }
 
-// New makes a manager.
-func New(opts Options) *Manager {
-	return &Manager{opts: opts, bus: dbus.ConnectSystemBus, dir: configDir}
+// New makes a manager that delays a shutdown for at most grace. Pods with a critical priority get criticalGrace of it.
+// Grace 0 leaves shutdowns alone. See CheckPeriods.
+func New(grace, criticalGrace time.Duration) *Manager {
+	return &Manager{grace: grace, criticalGrace: criticalGrace, bus: dbus.ConnectSystemBus, dir: configDir}
 }
 
-// Err says that the node is shutting down, in the kubelet's words.
+// Err is an error in the kubelet's words while the node is shutting down, else nil.
 func (m *Manager) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,20 +90,22 @@ func (m *Manager) Err() error {
 	return nil
 }
 
-// Run waits for shutdowns until ctx ends, and returns nil then. Without D-Bus or logind it tries again and again.
-func (m *Manager) Run(ctx context.Context) error {
-	if m.opts.Grace == 0 {
+// Run waits for shutdowns until ctx ends, and returns nil then. It is called once. While D-Bus or logind cannot be
+// reached, it retries.
+func (m *Manager) Run(ctx context.Context, node Node) error {
+	if m.grace == 0 {
 		return nil
 	}
-	told := ""
+	m.node = node
+	logged := ""
 	for ctx.Err() == nil {
 		err := m.session(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		if text := fmt.Sprint(err); text != told { // once, and not every second
-			log.G(ctx).WithError(err).Warn("shutdowns of this machine are not delayed until logind can be reached again")
-			told = text
+		if text := fmt.Sprint(err); text != logged { // not every second
+			log.G(ctx).WithError(err).Warn("logind cannot be reached: shutdowns of this machine are not delayed")
+			logged = text
 		}
 		select {
 		case <-ctx.Done():
@@ -113,7 +115,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// session holds an inhibitor over one connection until that or ctx ends.
+// session holds an inhibitor until the connection or ctx ends.
 func (m *Manager) session(ctx context.Context) error {
 	conn, err := connect(ctx, m.bus)
 	if err != nil {
@@ -145,12 +147,12 @@ func (m *Manager) session(ctx context.Context) error {
 		case !ok || begins == (m.Err() != nil):
 		case begins:
 			m.setDown(true)
-			log.G(ctx).Info("the machine is being shut down: pods are ended")
+			log.G(ctx).Info("the machine is shutting down: pods are ended")
 			running = m.begin(ctx)
 		default:
 			running.stop()
 			m.setDown(false)
-			log.G(ctx).Info("the shutdown of the machine was given up: pods are taken again")
+			log.G(ctx).Info("the shutdown of the machine was cancelled: pods are admitted again")
 			if err := m.hold(ctx, conn); err != nil {
 				return err
 			}
@@ -158,13 +160,13 @@ func (m *Manager) session(ctx context.Context) error {
 	}
 }
 
-// ending is the end of all pods in a goroutine.
+// ending is a goroutine that ends all pods.
 type ending struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// begin ends the pods and then lets the shutdown go on.
+// begin ends the pods in a goroutine, and then releases the inhibitor.
 func (m *Manager) begin(ctx context.Context) *ending {
 	ctx, cancel := context.WithCancel(ctx)
 	e := &ending{cancel: cancel, done: make(chan struct{})}
@@ -176,7 +178,7 @@ func (m *Manager) begin(ctx context.Context) *ending {
 	return e
 }
 
-// stop has no more pods ended, and waits for that. Nil has nothing to stop.
+// stop cancels the goroutine and waits for its end. It may be called on nil.
 func (e *ending) stop() {
 	if e != nil {
 		e.cancel()
@@ -184,23 +186,23 @@ func (e *ending) stop() {
 	}
 }
 
-// ensureDelay has logind delay shutdowns long enough. That it will not is no error: pods then have less time.
+// ensureDelay raises logind's delay if it is too short. A failure is not an error: pods then have less time.
 func (m *Manager) ensureDelay(ctx context.Context, conn *logind) error {
 	delay, err := conn.maxDelay()
-	if err != nil || delay >= m.opts.Grace {
+	if err != nil || delay >= m.grace {
 		return err
 	}
-	if err := conn.raiseDelay(ctx, m.dir, m.opts.Grace); err != nil {
+	if err := conn.raiseDelay(ctx, m.dir, m.grace); err != nil {
 		log.G(ctx).WithError(err).Warn("logind's delay of shutdowns cannot be raised: set InhibitDelayMaxSec in logind.conf")
 		return nil
 	}
 	for deadline := time.Now().Add(reload); ; {
-		if delay, err = conn.maxDelay(); err != nil || delay >= m.opts.Grace {
+		if delay, err = conn.maxDelay(); err != nil || delay >= m.grace {
 			return err
 		}
 		if time.Now().After(deadline) {
-			log.G(ctx).WithFields(log.Fields{"delay": delay, "wanted": m.opts.Grace}).
-				Warn("logind delays shutdowns for a shorter time than pods are to get: set InhibitDelayMaxSec in logind.conf")
+			log.G(ctx).WithFields(log.Fields{"delay": delay, "wanted": m.grace}).
+				Warn("logind's delay is shorter than the grace period: set InhibitDelayMaxSec in logind.conf")
 			return nil
 		}
 		select {
@@ -211,7 +213,7 @@ func (m *Manager) ensureDelay(ctx context.Context, conn *logind) error {
 	}
 }
 
-// hold takes an inhibitor if there is none.
+// hold takes a new inhibitor.
 func (m *Manager) hold(ctx context.Context, conn *logind) error {
 	m.release()
 	lock, err := conn.inhibit(ctx)
@@ -221,16 +223,16 @@ func (m *Manager) hold(ctx context.Context, conn *logind) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lock = lock
-	log.G(ctx).WithField("delay", m.opts.Grace).Info("shutdowns of this machine are delayed until pods have ended")
+	log.G(ctx).WithField("delay", m.grace).Info("shutdowns of this machine are delayed until pods have ended")
 	return nil
 }
 
-// release lets a shutdown go on.
+// release releases the inhibitor, so that a shutdown can go on.
 func (m *Manager) release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lock != nil {
-		m.lock.Close() // nothing can be done about an error: the process's end closes it, too
+		m.lock.Close()
 		m.lock = nil
 	}
 }
@@ -239,31 +241,32 @@ func (m *Manager) setDown(down bool) {
 	m.mu.Lock()
 	m.down = down
 	m.mu.Unlock()
-	m.opts.Changed()
+	m.node.Changed()
 }
 
-// endAll ends one group of pods after the other. Those that do not end in their time are left to what ends the machine.
+// endAll ends one group of pods after the other. Pods that do not end in time are left to the machine's shutdown.
 func (m *Manager) endAll(ctx context.Context) {
-	for _, each := range groups(m.opts.Pods(), m.opts.Grace, m.opts.CriticalGrace) {
+	for _, each := range groups(m.node.Pods(), m.grace, m.criticalGrace) {
 		if ctx.Err() != nil {
 			return
 		}
 		for _, pod := range each.pods {
-			m.opts.End(pod, each.graceOf(pod), failure)
+			m.node.End(pod, each.graceOf(pod), failure)
 		}
 		if !m.wait(ctx, each) {
-			log.G(ctx).WithField("period", each.period).Warn("pods have not ended within their part of the shutdown's time")
+			log.G(ctx).WithField("period", each.period).
+				Warn("pods have not ended within their part of the shutdown grace period")
 		}
 	}
 }
 
-// wait says whether all pods of a group ended within their time.
+// wait says whether all pods of a group ended within its period.
 func (m *Manager) wait(ctx context.Context, ending group) bool {
 	deadline := time.After(ending.period)
 	check := time.NewTicker(goneCheck)
 	defer check.Stop()
 	for _, pod := range ending.pods {
-		for !m.opts.Gone(pod.UID) {
+		for !m.node.Gone(pod.UID) {
 			select {
 			case <-ctx.Done():
 				return false

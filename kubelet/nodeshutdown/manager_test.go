@@ -24,7 +24,7 @@ import (
 // patience bounds each wait of a test.
 const patience = time.Minute
 
-// node is what a manager ends; its pods stay until they are let go.
+// node has the pods that a manager ends. They stay until let is called.
 type node struct {
 	mu      sync.Mutex
 	pods    []*v1.Pod
@@ -50,7 +50,7 @@ func (n *node) let(name string) {
 	n.pods = slices.DeleteFunc(slices.Clone(n.pods), func(p *v1.Pod) bool { return p.Name == name })
 }
 
-// has waits until exactly these pods were ended.
+// has waits until exactly these pods are ended.
 func (n *node) has(t *testing.T, ended ...string) {
 	t.Helper()
 	testutil.EventuallyWithin(t, patience, "the pods are ended", func() error {
@@ -63,11 +63,12 @@ func (n *node) has(t *testing.T, ended ...string) {
 	})
 }
 
-// run runs a manager on the service's bus until the test ends.
+// run runs a manager on the service's bus until the end of the test.
 func run(t *testing.T, n *node, service *login1.Service, grace, critical time.Duration) *Manager {
 	t.Helper()
-	m := New(Options{
-		Grace: grace, CriticalGrace: critical, End: n.end, Gone: n.gone,
+	m := New(grace, critical)
+	node := Node{
+		End: n.end, Gone: n.gone,
 		Pods: func() []*v1.Pod {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -78,17 +79,15 @@ func run(t *testing.T, n *node, service *login1.Service, grace, critical time.Du
 			defer n.mu.Unlock()
 			n.changes++
 		},
-	})
+	}
 	m.dir = filepath.Join(t.TempDir(), "logind.conf.d")
 	m.bus = func(options ...dbus.ConnOption) (*dbus.Conn, error) { return dbus.Connect(service.Address, options...) }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
+	go func() { ended <- m.Run(ctx, node) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		testutil.Must(t, <-ended)
 	})
 	return m
 }
@@ -106,7 +105,7 @@ func (m *Manager) holds(t *testing.T) {
 	})
 }
 
-// down waits until the node goes down, or does not any more.
+// isDown waits until Err says whether the node is shutting down.
 func (m *Manager) isDown(t *testing.T, want bool) {
 	t.Helper()
 	testutil.EventuallyWithin(t, patience, "the manager knows", func() error {
@@ -121,7 +120,7 @@ func stillDelayed(t *testing.T, released <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-released:
-		t.Error("the shutdown was let go on although pods run")
+		t.Error("the shutdown goes on although pods run")
 	default:
 	}
 }
@@ -137,7 +136,7 @@ func goesOn(t *testing.T, released <-chan struct{}) {
 
 const words = ": Terminated: Pod was terminated in response to imminent node shutdown."
 
-// TestShutdown: critical pods end when the others have, and then the shutdown goes on.
+// TestShutdown: critical pods end after the others, and then the shutdown goes on.
 func TestShutdown(t *testing.T) {
 	n := &node{pods: []*v1.Pod{pod("critical", 2_000_000_000, 600), pod("plain", 0, 5), pod("slow", 0, 6000)}}
 	service := login1.Start(t, time.Hour)
@@ -146,9 +145,7 @@ func TestShutdown(t *testing.T) {
 	if got := service.Locks(); !slices.Equal(got, []string{"shutdown kubelet-core delay"}) {
 		t.Errorf("inhibitors %q", got)
 	}
-	if err := m.Err(); err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, m.Err())
 	released := service.PrepareForShutdown(true)
 	first := []string{"plain in 5s" + words, "slow in 1200s" + words}
 	n.has(t, first...)
@@ -167,7 +164,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestShutdownTakesNoLonger: pods that do not end in their time do not hold it up.
+// TestShutdownTakesNoLonger: pods that do not end in time do not delay the shutdown.
 func TestShutdownTakesNoLonger(t *testing.T) {
 	n := &node{pods: []*v1.Pod{pod("critical", 2_000_000_000, 600), pod("plain", 0, 600)}}
 	service := login1.Start(t, time.Hour)
@@ -177,7 +174,8 @@ func TestShutdownTakesNoLonger(t *testing.T) {
 	n.has(t, "plain in 1s"+words, "critical in 1s"+words)
 }
 
-// TestShutdownGivenUp: what has not ended yet stays, the node takes pods again, and the next shutdown is delayed, too.
+// TestShutdownGivenUp: after a cancelled shutdown the remaining pods stay, the node admits pods, and the next shutdown
+// is delayed.
 func TestShutdownGivenUp(t *testing.T) {
 	n := &node{pods: []*v1.Pod{pod("critical", 2_000_000_000, 600), pod("plain", 0, 600)}}
 	service := login1.Start(t, time.Hour)
@@ -188,7 +186,7 @@ func TestShutdownGivenUp(t *testing.T) {
 	m.isDown(t, true)
 	service.PrepareForShutdown(false)
 	m.isDown(t, false)
-	goesOn(t, first) // the first inhibitor is of no use any more
+	goesOn(t, first)
 	testutil.EventuallyWithin(t, patience, "another inhibitor", func() error {
 		if got := service.Locks(); len(got) != 2 {
 			return fmt.Errorf("inhibitors %q", got)
@@ -208,7 +206,7 @@ func TestShutdownGivenUp(t *testing.T) {
 	}
 }
 
-// TestDelayIsRaised: logind is configured to wait long enough, and reads that.
+// TestDelayIsRaised: logind's delay is raised to the grace period.
 func TestDelayIsRaised(t *testing.T) {
 	n := &node{}
 	service := login1.Start(t, 5*time.Second)
@@ -232,7 +230,7 @@ func TestDelayIsRaised(t *testing.T) {
 	}
 }
 
-// TestDelayThatStays: a logind that does not wait so long is used nevertheless.
+// TestDelayThatStays: a shorter delay of logind is used if it cannot be raised.
 func TestDelayThatStays(t *testing.T) {
 	n := &node{}
 	service := login1.Start(t, time.Second)
@@ -241,7 +239,7 @@ func TestDelayThatStays(t *testing.T) {
 	goesOn(t, service.PrepareForShutdown(true))
 }
 
-// TestBusGoesAway: without D-Bus no shutdown is delayed, and with it again they are.
+// TestBusGoesAway: after D-Bus was away, shutdowns are delayed again.
 func TestBusGoesAway(t *testing.T) {
 	n := &node{}
 	service := login1.Start(t, time.Hour)
@@ -249,31 +247,25 @@ func TestBusGoesAway(t *testing.T) {
 	m.holds(t)
 	path := strings.TrimPrefix(service.Address, "unix:path=")
 	service.Stop()
-	testutil.EventuallyWithin(t, patience, "the inhibitor is let go", func() error {
+	testutil.EventuallyWithin(t, patience, "the inhibitor is released", func() error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.lock != nil {
-			return errors.New("it is held")
+			return errors.New("the inhibitor is held")
 		}
 		return nil
 	})
-	if err := os.Symlink(strings.TrimPrefix(login1.Start(t, time.Hour).Address, "unix:path="), path+".new"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Symlink(strings.TrimPrefix(login1.Start(t, time.Hour).Address, "unix:path="), path+".new"))
+	testutil.Must(t, os.Rename(path+".new", path))
 	m.holds(t)
 }
 
-// TestNothingToDelay: without a period nobody asks for D-Bus.
+// TestNothingToDelay: without a grace period the manager does not connect to D-Bus.
 func TestNothingToDelay(t *testing.T) {
-	m := New(Options{})
+	m := New(0, 0)
 	m.bus = func(...dbus.ConnOption) (*dbus.Conn, error) {
-		t.Error("D-Bus was asked for")
+		t.Error("the manager connects to D-Bus")
 		return nil, errors.New("no")
 	}
-	if err := m.Run(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, m.Run(t.Context(), Node{}))
 }

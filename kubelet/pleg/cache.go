@@ -11,35 +11,35 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Source asks the runtime for one pod; *cri.Runtime is one.
+// Source returns the status of one pod from the runtime. *cri.Runtime implements it.
 type Source interface {
 	PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error)
 }
 
-// Cache keeps the last status of each pod, until the generator's lists have it no more. A status counts until the
-// generator notices a change that it does not show. The cache asks the runtime when a status is wanted, not when the
-// change is noticed: several changes cost one question. It is safe for concurrent use.
+// Cache keeps the last status of each pod, until a list no longer has the pod. A status is valid until the generator
+// notices a change that it does not show. The cache calls the runtime when a status is wanted, not when a change is
+// noticed: several changes cost one call. It is safe for concurrent use.
 type Cache struct {
 	source Source
 
 	mu   sync.RWMutex
-	now  uint64 // counts questions without an answer; a clock that does not depend on the machine's
+	now  uint64 // counts failed calls, and serves as a clock
 	pods map[types.UID]entry
 }
 
-// entry is what is known of one pod.
+// entry is the cache's entry of one pod.
 type entry struct {
-	// status is the last answer, nil before the first one; asked is when its question began, in Cache.now.
+	// status is the last answer, nil before the first one. asked is the value of Cache.now when its call began.
 	status *model.PodStatus
 	asked  uint64
-	// failed is when a question had no answer, in Cache.now.
+	// failed is the value of Cache.now after the last failed call.
 	failed uint64
-	// before and after are the pod around all changes that the generator noticed and a status has not shown.
+	// before and after are the pod before and after all noticed changes that no status has shown yet.
 	before, after *cri.Pod
 }
 
-// valid says whether the status shows all that is known to have happened. A runtime whose status comes after its lists
-// and events is asked again.
+// valid says whether the status shows all noticed changes. If the runtime's status is behind its lists and events, the
+// next call asks again.
 func (e entry) valid() bool {
 	return e.status != nil && e.failed <= e.asked && shows(e.status, e.before, e.after)
 }
@@ -49,7 +49,7 @@ func NewCache(source Source) *Cache {
 	return &Cache{source: source, pods: map[types.UID]entry{}}
 }
 
-// PodStatus returns what the pod looks like, asking the runtime only if that is not known.
+// PodStatus returns the pod's status. It calls the runtime only if the cached status is not valid.
 func (c *Cache) PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	c.mu.RLock()
 	known := c.pods[uid]
@@ -60,14 +60,14 @@ func (c *Cache) PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus,
 	return c.Refresh(ctx, uid)
 }
 
-// Peek returns the last status, which a change may have outdated; nil for none.
+// Peek returns the last status, valid or not, or nil.
 func (c *Cache) Peek(uid types.UID) *model.PodStatus {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.pods[uid].status
 }
 
-// All returns the statuses that no change has outdated.
+// All returns all valid statuses.
 func (c *Cache) All() []*model.PodStatus {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -80,7 +80,7 @@ func (c *Cache) All() []*model.PodStatus {
 	return all
 }
 
-// Refresh asks the runtime, because the caller changed the pod. After an error the next PodStatus asks again.
+// Refresh calls the runtime, because the caller changed the pod. After an error the next PodStatus calls it again.
 func (c *Cache) Refresh(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	c.mu.RLock()
 	asked := c.now
@@ -94,7 +94,7 @@ func (c *Cache) Refresh(ctx context.Context, uid types.UID) (*model.PodStatus, e
 		c.now++
 		known.failed = c.now
 	case known.status != nil && known.status.ObservedAt.After(status.ObservedAt):
-		return known.status, nil // a later question was answered sooner
+		return known.status, nil // a later call was answered sooner
 	default:
 		known.status, known.asked = status, asked
 	}
@@ -102,7 +102,7 @@ func (c *Cache) Refresh(ctx context.Context, uid types.UID) (*model.PodStatus, e
 	return status, err
 }
 
-// note keeps a change that the generator noticed.
+// note adds a noticed change.
 func (c *Cache) note(uid types.UID, before, after *cri.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,8 +121,8 @@ func (c *Cache) Forget(uid types.UID) {
 	delete(c.pods, uid)
 }
 
-// prune drops the pods that a list made at the given time does not have: what was observed of them before is over, and
-// that there was nothing since is not worth keeping.
+// prune drops pods that are not in a list made at the given time. A newer status that has containers or sandboxes
+// stays.
 func (c *Cache) prune(listed map[types.UID]*cri.Pod, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

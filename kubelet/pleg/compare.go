@@ -8,8 +8,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// condition is what containers and sandboxes have in common. Each goes through them in this order, unless its state
-// becomes unknown.
+// condition is the state of a container or a sandbox. It advances in this order, unless the state becomes unknown.
 type condition int
 
 const (
@@ -19,7 +18,7 @@ const (
 	exited
 )
 
-// conditions is the pod's containers and sandboxes by id. A pod that is nil has none.
+// conditions are the conditions of a listed pod's containers and sandboxes, by id. A nil pod has none.
 func conditions(pod *cri.Pod) map[string]condition {
 	if pod == nil {
 		return nil
@@ -45,7 +44,7 @@ func conditions(pod *cri.Pod) map[string]condition {
 	return out
 }
 
-// compare is what leads from one look at a pod to the next.
+// compare returns the events between two lists of a pod.
 func compare(uid types.UID, before, after *cri.Pod) []Event {
 	old, now := conditions(before), conditions(after)
 	var events []Event
@@ -79,7 +78,7 @@ func compare(uid types.UID, before, after *cri.Pod) []Event {
 	return events
 }
 
-// conditionsOf is what the cache knows of a pod, as conditions has it of a list; nil for a pod without anything.
+// conditionsOf are the conditions in a cached status, by id. They are nil for a pod without containers and sandboxes.
 func conditionsOf(status *model.PodStatus) map[string]condition {
 	if status == nil || len(status.Sandboxes)+len(status.Containers) == 0 {
 		return nil
@@ -104,8 +103,7 @@ func conditionsOf(status *model.PodStatus) map[string]condition {
 	return out
 }
 
-// shows says whether a status has all that changed between two looks at a pod. A status that was asked for in between
-// may be further than the second look.
+// shows says whether a status has all changes between two lists of a pod. It may be further than the second list.
 func shows(status *model.PodStatus, before, after *cri.Pod) bool {
 	old, now, known := conditions(before), conditions(after), conditionsOf(status)
 	for id := range old {

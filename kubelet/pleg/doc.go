@@ -1,10 +1,11 @@
-// Package pleg is the pod lifecycle event generator (pkg/kubelet/pleg): it sends what changed in the runtime, and keeps
-// what each pod looks like.
+// Package pleg is the pod lifecycle event generator (pkg/kubelet/pleg). It sends changes in the runtime as events, and
+// caches the status of each pod.
 //
-// It lists all pods each second and compares. Where the runtime streams container events, those come sooner, and the
-// list is made rarely; when the stream ends, it lists each second again until there is another one.
+// Generator lists all pods each second (relist) and compares the lists. If the runtime streams container events,
+// changes come sooner and the lists are rare. When the stream ends, it lists each second again until there is another
+// stream.
 //
-// Neither a list nor an event has all that a pod's worker must know. The generator notices changes; the worker asks for
-// the pod's status when it gets to the pod. A change that a status shows already, as most changes by the kubelet
-// itself, costs no question.
+// Neither a list nor an event has the whole status of a pod. The generator notices changes, and the pod's worker asks
+// the cache for the status. If the cached status shows the change already, the runtime is not called. That is so for
+// most changes that the kubelet makes.
 package pleg

@@ -3,55 +3,48 @@ package pleg
 import (
 	"context"
 	"maps"
-	"math"
 	"time"
 
 	"github.com/containerd/log"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/cri"
 )
 
-// streamBackoff is the pause before a broken stream is opened again.
-var streamBackoff = wait.Backoff{
-	Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
-}
-
 const (
-	// unimplementedRetry is the pause after a runtime said that it has no such stream: a newer one may take its place.
+	// unimplementedRetry is the pause after Unimplemented: a newer runtime may start.
 	unimplementedRetry = time.Minute
-	// goodStream is how long a stream must have lasted to count as one that worked.
+	// goodStream is how long a stream must last to reset the back-off.
 	goodStream = 10 * time.Second
 )
 
-// listen keeps a stream open until ctx ends, and says on streaming whether there is one.
+// listen keeps a stream open until ctx ends, and sends on streaming whether it is open.
 func (g *Generator) listen(ctx context.Context, streaming chan<- bool) {
-	say := func(on bool) {
+	send := func(on bool) {
 		select {
 		case streaming <- on:
 		case <-ctx.Done():
 		}
 	}
-	for backoff := streamBackoff; ; {
+	for backoff := cri.RetryBackoff(); ; {
 		began := time.Now()
-		opened, err := g.openStream(ctx, say)
+		opened, err := g.openStream(ctx, send)
 		if ctx.Err() != nil {
 			return
 		}
 		if opened {
-			say(false)
+			send(false)
 		}
 		pause := backoff.Step()
 		switch {
 		case status.Code(err) == codes.Unimplemented:
-			log.G(ctx).Debug("runtime streams no events; its pods are listed instead")
+			log.G(ctx).Debug("runtime does not stream events; pods are listed instead")
 			pause = unimplementedRetry
 		case time.Since(began) > goodStream:
-			backoff = streamBackoff
+			backoff = cri.RetryBackoff()
 			pause = backoff.Step()
 		}
 		select {
@@ -62,9 +55,9 @@ func (g *Generator) listen(ctx context.Context, streaming chan<- bool) {
 	}
 }
 
-// openStream opens one stream and takes its events until it ends. It counts as open with its first event: that a call
-// succeeded means nothing before the server has answered something.
-func (g *Generator) openStream(ctx context.Context, say func(bool)) (opened bool, err error) {
+// openStream opens one stream and handles its events until it ends. The stream counts as open from its first event on,
+// because a successful call may not have reached the server yet.
+func (g *Generator) openStream(ctx context.Context, send func(bool)) (opened bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	responses := make(chan *runtimeapi.ContainerEventResponse, 100)
@@ -75,19 +68,19 @@ func (g *Generator) openStream(ctx context.Context, say func(bool)) (opened bool
 	for response := range responses { // until the stream has ended
 		if !opened {
 			opened = true
-			say(true)
+			send(true)
 		}
 		g.hint(ctx, response)
 	}
 	return opened, err
 }
 
-// hint passes on what happened to which pod.
+// hint passes an event on to Run.
 func (g *Generator) hint(ctx context.Context, response *runtimeapi.ContainerEventResponse) {
 	sandbox := response.GetPodSandboxStatus()
 	uid := types.UID(sandbox.GetMetadata().GetUid())
 	if uid == "" || !g.opts.Runtime.Owns(sandbox.GetLabels()) {
-		return // nothing says whose it is (the next list will), or it is another kubelet's
+		return // its pod is unknown until the next list, or belongs to another kubelet
 	}
 	select {
 	case g.hints <- hint{uid: uid, event: response}:
@@ -95,14 +88,14 @@ func (g *Generator) hint(ctx context.Context, response *runtimeapi.ContainerEven
 	}
 }
 
-// hint is an event of one pod's sandbox or container.
+// hint is an event of a pod's sandbox or container.
 type hint struct {
 	uid   types.UID
 	event *runtimeapi.ContainerEventResponse
 }
 
-// applyTo is the pod after the event, if pod is how it was listed before; nil is a pod without anything. A sandbox
-// counts from its start: until then a list would show it as one that has ended.
+// applyTo is the listed pod after the event. A nil pod has nothing. A sandbox is added with its start event, not
+// before: a list would show it as dead until then.
 func (h hint) applyTo(pod *cri.Pod) *cri.Pod {
 	sandbox, id, kind := h.event.GetPodSandboxStatus(), h.event.GetContainerId(), h.event.GetContainerEventType()
 	after := &cri.Pod{

@@ -1,6 +1,7 @@
 package pleg
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,10 +14,10 @@ import (
 	"github.com/criadapter/criadapter/kubelet/cri"
 )
 
-// Kind says what happened.
+// Kind is the kind of a change.
 type Kind string
 
-// What can happen to a container or sandbox.
+// The changes of a container or sandbox.
 const (
 	Started Kind = "ContainerStarted"
 	Died    Kind = "ContainerDied"
@@ -28,7 +29,7 @@ const (
 type Event struct {
 	UID  types.UID
 	Kind Kind
-	// ID is the container's or sandbox's.
+	// ID is the id of the container or sandbox.
 	ID string
 }
 
@@ -36,15 +37,15 @@ type Event struct {
 type Options struct {
 	Runtime *cri.Runtime
 	Cache   *Cache
-	// Relist is the pause between two lists. Zero means a second, as the kubelet.
+	// Relist is the pause between two lists. Zero means a second, as in the kubelet.
 	Relist time.Duration
-	// relistEvented is the pause while the runtime streams events. Zero means five minutes, as the kubelet.
+	// relistEvented is the pause while the runtime streams events. Zero means five minutes, as in the kubelet.
 	relistEvented time.Duration
-	// NoEvents leaves the runtime's event stream alone.
+	// NoEvents turns the runtime's event stream off.
 	NoEvents bool
 }
 
-// Generator sends what changed. Run may be called once.
+// Generator sends changes in the runtime. Run may be called once.
 type Generator struct {
 	opts   Options
 	events chan Event
@@ -55,24 +56,20 @@ type Generator struct {
 	pods   map[types.UID]*cri.Pod
 	stream bool
 
-	late map[types.UID]bool // pods whose changes the reader had no room for; only used by Run
+	late map[types.UID]bool // pods with an unsent event; only Run uses it
 }
 
 // New makes a generator.
 func New(opts Options) *Generator {
-	if opts.Relist == 0 {
-		opts.Relist = time.Second
-	}
-	if opts.relistEvented == 0 {
-		opts.relistEvented = 5 * time.Minute
-	}
+	opts.Relist = cmp.Or(opts.Relist, time.Second)
+	opts.relistEvented = cmp.Or(opts.relistEvented, 5*time.Minute)
 	return &Generator{
 		opts: opts, events: make(chan Event, 1000), hints: make(chan hint, 1000),
 		pods: map[types.UID]*cri.Pod{}, late: map[types.UID]bool{},
 	}
 }
 
-// Events is the stream of changes. It has one reader. While that one is far behind, changes are sent at a later list.
+// Events are the changes. The channel has one reader. If the reader is far behind, changes are sent after a later list.
 func (g *Generator) Events() <-chan Event { return g.events }
 
 // Run lists and listens until ctx ends.
@@ -85,14 +82,14 @@ func (g *Generator) Run(ctx context.Context) {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	soon := true // the timer is set for the next second at the latest
+	soon := true // the timer fires within Relist
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case on := <-streaming:
 			g.setStreaming(on)
-			timer.Reset(0) // what happened while there was no stream
+			timer.Reset(0) // to find the changes while there was no stream
 			soon = true
 		case h := <-g.hints:
 			g.take(h)
@@ -133,7 +130,7 @@ func (g *Generator) pause() time.Duration {
 	return g.opts.Relist
 }
 
-// Pods returns the last list, nil before the first one. It must not be changed.
+// Pods returns the last list, nil before the first one. The caller must not change it.
 func (g *Generator) Pods() map[types.UID]*cri.Pod {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -146,8 +143,8 @@ func (g *Generator) Pods() map[types.UID]*cri.Pod {
 // Has says whether the last list has the pod.
 func (g *Generator) Has(uid types.UID) bool { return g.Pods()[uid] != nil }
 
-// NameInUse says whether the runtime runs another pod of that full name: one whose manifest changed while no kubelet
-// ran. Before the first list nobody knows, so the name counts as used.
+// NameInUse says whether the runtime runs another pod of that full name, such as one whose manifest changed while no
+// kubelet ran. Before the first list the name counts as used.
 func (g *Generator) NameInUse(fullName string, uid types.UID) bool {
 	pods := g.Pods()
 	if pods == nil {
@@ -157,14 +154,14 @@ func (g *Generator) NameInUse(fullName string, uid types.UID) bool {
 		if pod.UID == uid || pod.Name+"_"+pod.Namespace != fullName || !pod.Running() {
 			continue
 		}
-		if cached := g.opts.Cache.Peek(pod.UID); cached == nil || cached.Alive() { // the list may be older
+		if cached := g.opts.Cache.Peek(pod.UID); cached == nil || cached.Alive() {
 			return true
 		}
 	}
 	return false
 }
 
-// Err says whether the runtime has not answered a list for so long that its pods are unknown.
+// Err says that the last list is too old, so the pods are unknown.
 func (g *Generator) Err() error {
 	const limit = 3 * time.Minute // the kubelet's
 	g.mu.RLock()
@@ -183,7 +180,7 @@ func (g *Generator) Err() error {
 	}
 }
 
-// relist compares a new list with the last one.
+// relist lists the pods, and compares them with the last list.
 func (g *Generator) relist(ctx context.Context) error {
 	began := time.Now()
 	pods, err := g.opts.Runtime.Pods(ctx)
@@ -212,7 +209,7 @@ func (g *Generator) relist(ctx context.Context) error {
 	return nil
 }
 
-// take compares one pod with the last list, after an event of the runtime.
+// take applies an event of the runtime to the last list.
 func (g *Generator) take(h hint) {
 	g.mu.Lock()
 	old := g.pods[h.uid]
@@ -227,8 +224,8 @@ func (g *Generator) take(h hint) {
 	g.changed(h.uid, old, pod)
 }
 
-// changed sends what led from one look at a pod to the next. The cache knows of it before, so who gets an event finds
-// the change there.
+// changed sends the changes of a pod between two lists. The cache gets them first, so that a reader of the event finds
+// them there.
 func (g *Generator) changed(uid types.UID, before, after *cri.Pod) {
 	events := compare(uid, before, after)
 	if len(events) == 0 {
@@ -240,8 +237,8 @@ func (g *Generator) changed(uid types.UID, before, after *cri.Pod) {
 	}
 }
 
-// send sends a change, or has it sent at the next list when the reader is too far behind. Waiting for the reader would
-// leave the runtime unobserved meanwhile.
+// send sends an event. If the reader is too far behind, the event is sent after the next list: Run must not wait for
+// the reader.
 func (g *Generator) send(event Event) {
 	select {
 	case g.events <- event:

@@ -18,6 +18,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -83,25 +84,19 @@ func unimplemented(context.Context, chan *runtimeapi.ContainerEventResponse) err
 	return status.Error(codes.Unimplemented, "no events here")
 }
 
-// pod puts a sandbox and a container into the runtime.
+// pod adds a sandbox and a container.
 func (r *runtime) pod(t *testing.T, uid, owner string) (container string) {
 	t.Helper()
 	labels := map[string]string{model.LabelPodUID: uid, model.LabelPodName: uid, model.LabelPodNamespace: "default", model.LabelOwner: owner}
 	sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: uid, Namespace: "default", Uid: uid}, Labels: labels,
 	}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	container, err = r.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "i"}, Labels: labels,
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.StartContainer(t.Context(), container); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, r.StartContainer(t.Context(), container))
 	return container
 }
 
@@ -126,8 +121,8 @@ func inBubbleWith(t *testing.T, r *runtime, opts Options, test func(g *Generator
 	})
 }
 
-// told is what has been told until now.
-func told(g *Generator) string {
+// sent are the events sent since the last call.
+func sent(g *Generator) string {
 	synctest.Wait()
 	var words []string
 	for {
@@ -144,27 +139,27 @@ func told(g *Generator) string {
 
 func TestRelist(t *testing.T) {
 	if g := New(Options{}); g.Pods() != nil || g.Err() == nil {
-		t.Error("something is known before the first list")
+		t.Error("pods are known before the first list")
 	}
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	container := r.pod(t, "a", "us")
 	r.pod(t, "theirs", "them")
 	inBubble(t, r, func(g *Generator) {
-		if got := told(g); got != "a:Started a:Started" {
+		if got := sent(g); got != "a:Started a:Started" {
 			t.Errorf("first list: %q", got)
 		}
 		if g.Err() != nil || g.Streaming() || len(g.Pods()) != 1 {
 			t.Errorf("error %v, streaming %v, pods %v", g.Err(), g.Streaming(), g.Pods())
 		}
 		time.Sleep(time.Second)
-		if got := told(g); got != "" {
+		if got := sent(g); got != "" {
 			t.Errorf("nothing happened: %q", got)
 		}
 		if err := r.StopContainer(t.Context(), container, 0); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Second)
-		if got := told(g); got != "a:Died" {
+		if got := sent(g); got != "a:Died" {
 			t.Errorf("stopped: %q", got)
 		}
 		observed, err := g.opts.Cache.PodStatus(t.Context(), "a")
@@ -174,28 +169,27 @@ func TestRelist(t *testing.T) {
 	})
 }
 
-// TestRuntimeAway lists again when the runtime is back, and says in the meantime that nothing is known.
+// TestRuntimeAway: without lists for three minutes Err says so, and the next list clears it.
 func TestRuntimeAway(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	r.pod(t, "a", "us")
 	inBubble(t, r, func(g *Generator) {
-		told(g)
+		sent(g)
 		for range 200 {
 			r.InjectError("ListPodSandbox", errors.New("away"))
 		}
 		time.Sleep(190 * time.Second)
-		if got := told(g); got != "" || g.Err() == nil {
+		if got := sent(g); got != "" || g.Err() == nil {
 			t.Errorf("away: %q, %v", got, g.Err())
 		}
 		time.Sleep(20 * time.Second)
-		if got := told(g); got != "" || g.Err() != nil {
+		if got := sent(g); got != "" || g.Err() != nil {
 			t.Errorf("back: %q, %v", got, g.Err())
 		}
 	})
 }
 
-// TestCacheAsksOnce counts the questions for a pod: none for what the cache shows, one for all changes that it does
-// not.
+// TestCacheAsksOnce counts the calls for a pod: none if the cached status shows all changes, else one.
 func TestCacheAsksOnce(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	asked := func() int {
@@ -204,7 +198,7 @@ func TestCacheAsksOnce(t *testing.T) {
 	inBubble(t, r, func(g *Generator) {
 		look := func(want int, when string) {
 			t.Helper()
-			told(g)
+			sent(g)
 			before := asked()
 			for range 3 {
 				if _, err := g.opts.Cache.PodStatus(t.Context(), "a"); err != nil {
@@ -240,7 +234,7 @@ func TestCacheAsksOnce(t *testing.T) {
 	})
 }
 
-// event is an event of a pod's container, or of its sandbox with the sandbox's own id.
+// event is an event of a pod's container or, with the sandbox's id, of its sandbox.
 func event(uid, sandbox, id string, kind runtimeapi.ContainerEventType) *runtimeapi.ContainerEventResponse {
 	return &runtimeapi.ContainerEventResponse{
 		ContainerId: id, ContainerEventType: kind,
@@ -250,7 +244,7 @@ func event(uid, sandbox, id string, kind runtimeapi.ContainerEventType) *runtime
 	}
 }
 
-// TestEvented sends at once what the runtime has events of, lists rarely, and falls back when the stream ends.
+// TestEvented: changes in the stream are sent at once and lists are rare, until the stream ends.
 func TestEvented(t *testing.T) {
 	const (
 		created = runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT
@@ -278,11 +272,11 @@ func TestEvented(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go g.Run(ctx)
-		told(g)
+		sent(g)
 		container := r.pod(t, "a", "us")
 		sandbox := r.Containers[container].SandboxID
-		events <- event("a", sandbox, sandbox, created) // the first event opens the stream, and has all pods listed
-		if got := told(g); got != "a:Started a:Started" || !g.Streaming() {
+		events <- event("a", sandbox, sandbox, created) // the first event opens the stream
+		if got := sent(g); got != "a:Started a:Started" || !g.Streaming() {
 			t.Errorf("%q, streaming %v", got, g.Streaming())
 		}
 		calls := len(r.GetCalls())
@@ -306,7 +300,7 @@ func TestEvented(t *testing.T) {
 			{event("b", "sandbox", "sandbox", deleted), "b:Removed"},
 		} {
 			events <- step.event
-			if got := told(g); got != step.want {
+			if got := sent(g); got != step.want {
 				t.Errorf("%v: %q, want %q", step.event, got, step.want)
 			}
 		}
@@ -318,14 +312,14 @@ func TestEvented(t *testing.T) {
 			t.Errorf("pods %v", pods)
 		}
 		broken <- struct{}{}
-		if got := told(g); got != "a:Started" || g.Streaming() {
+		if got := sent(g); got != "a:Started" || g.Streaming() {
 			t.Errorf("after the stream's end, when the container runs: %q, streaming %v", got, g.Streaming())
 		}
 		if err := r.StopContainer(t.Context(), container, 0); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(1100 * time.Millisecond)
-		if got := told(g); got != "a:Died" {
+		if got := sent(g); got != "a:Died" {
 			t.Errorf("listed: %q", got)
 		}
 		if left := g.opts.Cache.Peek("b"); left != nil {
@@ -334,7 +328,7 @@ func TestEvented(t *testing.T) {
 	})
 }
 
-// TestShows compares what a status shows of a container with a change of it.
+// TestShows compares a cached status of a container with a change.
 func TestShows(t *testing.T) {
 	pod := func(c condition) *cri.Pod {
 		if c == absent {
@@ -376,7 +370,7 @@ func TestShows(t *testing.T) {
 	}
 }
 
-// TestCacheKeepsTheLaterAnswer drops an answer to an earlier question that comes later.
+// TestCacheKeepsTheLaterAnswer: a late answer to an earlier call is dropped.
 func TestCacheKeepsTheLaterAnswer(t *testing.T) {
 	late := &model.PodStatus{UID: "a", ObservedAt: time.Unix(2, 0)}
 	early := &model.PodStatus{UID: "a", ObservedAt: time.Unix(1, 0)}
@@ -396,7 +390,7 @@ func TestCacheKeepsTheLaterAnswer(t *testing.T) {
 	}
 }
 
-// TestLateStatusIsAskedForAgain until it shows what a list has shown.
+// TestLateStatusIsAskedForAgain: the cache calls the runtime until the status shows the change.
 func TestLateStatusIsAskedForAgain(t *testing.T) {
 	state := func(s model.ContainerState) *model.PodStatus {
 		return &model.PodStatus{UID: "a", Containers: []model.ContainerStatus{{ID: "c", State: s}}}
@@ -420,13 +414,11 @@ func TestLateStatusIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// remove takes all that the pod has out of the runtime.
+// remove removes the pod from the runtime.
 func (r *runtime) remove(t *testing.T, uid string) {
 	t.Helper()
 	status, err := cri.New(r, nil, "us").PodStatus(t.Context(), types.UID(uid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, c := range status.Containers {
 		if err := r.RemoveContainer(t.Context(), c.ID); err != nil {
 			t.Error(err)
@@ -439,8 +431,7 @@ func (r *runtime) remove(t *testing.T, uid string) {
 	}
 }
 
-// TestRemovedPodLeavesTheCache although the list that finds it gone looks at it once more, as does who asks for it
-// later.
+// TestRemovedPodLeavesTheCache, even if Refresh is called for it later.
 func TestRemovedPodLeavesTheCache(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	inBubble(t, r, func(g *Generator) {
@@ -449,7 +440,7 @@ func TestRemovedPodLeavesTheCache(t *testing.T) {
 		r.remove(t, "a")
 		g.opts.Cache.Forget("a")
 		time.Sleep(time.Second)
-		if got := told(g); !strings.Contains(got, "a:Removed") {
+		if got := sent(g); !strings.Contains(got, "a:Removed") {
 			t.Errorf("removed: %q", got)
 		}
 		if _, err := g.opts.Cache.Refresh(t.Context(), "a"); err != nil {
@@ -466,7 +457,7 @@ type sourceFunc func() *model.PodStatus
 
 func (f sourceFunc) PodStatus(context.Context, types.UID) (*model.PodStatus, error) { return f(), nil }
 
-// TestSlowReader keeps looking at the runtime while nobody reads, and tells of every pod in the end.
+// TestSlowReader: lists go on without a reader, and the reader gets events of all pods later.
 func TestSlowReader(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	const pods = 700 // two events each, more than the stream holds
@@ -488,7 +479,7 @@ func TestSlowReader(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if len(seen) != pods {
-			t.Errorf("told of %d pods of %d", len(seen), pods)
+			t.Errorf("events of %d pods, want %d", len(seen), pods)
 		}
 	})
 }

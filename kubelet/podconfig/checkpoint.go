@@ -14,17 +14,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Checkpoint is the file with the accepted pods, static ones and the API server's: a PodList in JSON, to be read by
-// people, too. Statuses are in it, because a pod that has ended must not start again after a restart without the
-// server. Secrets and config maps never are; values that stand in a pod's environment are, so only the owner may read
-// the file.
+// Checkpoint is the file with the accepted pods, static ones and the API server's: a PodList in JSON, which users can
+// read, too. It has statuses, because an ended pod must not start again after a restart without the server. It never
+// has secrets and config maps. It has values of a pod's environment, so only the owner may read the file.
 type Checkpoint struct {
-	// Path of the file; its directory is made when it is missing.
+	// Path of the file. A missing directory is created.
 	Path string
 }
 
-// load reads the pods; a file that is not there holds none. One that cannot be read is renamed to *.corrupt, so that
-// the next save does not overwrite what somebody may want to see.
+// load reads the pods; a missing file has none. An unreadable file is renamed to *.corrupt, so the next save does not
+// overwrite it.
 func (c *Checkpoint) load() ([]*v1.Pod, error) {
 	raw, err := os.ReadFile(c.Path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -44,7 +43,7 @@ func (c *Checkpoint) load() ([]*v1.Pod, error) {
 	return pods, nil
 }
 
-// Save replaces the file in one step, unless it says the same already.
+// Save replaces the file atomically, unless its content is the same.
 func (c *Checkpoint) Save(pods []*v1.Pod) error {
 	list := v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{}}
 	for _, pod := range pods {

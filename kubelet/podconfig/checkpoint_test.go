@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -67,8 +68,7 @@ func TestCheckpoint(t *testing.T) {
 	again.Wait()
 }
 
-// TestCheckpointOfAForgottenSource drops the pods of a source that is not there any more: nobody would end them.
-// TestRestoredPodsAreConfirmed by the server's first list, also where nothing has changed.
+// TestRestoredPodsAreConfirmed by the server's first list, even without a change.
 func TestRestoredPodsAreConfirmed(t *testing.T) {
 	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
 	m := New(Options{Checkpoint: checkpoint, Sources: everySource})
@@ -91,11 +91,10 @@ func TestRestoredPodsAreConfirmed(t *testing.T) {
 	again.Wait()
 }
 
+// TestCheckpointOfAForgottenSource drops the pods of a removed source: nothing would ever end them.
 func TestCheckpointOfAForgottenSource(t *testing.T) {
 	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
-	if err := checkpoint.Save([]*v1.Pod{pod("1", "one", "x"), apiPod("2", "two")}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, checkpoint.Save([]*v1.Pod{pod("1", "one", "x"), apiPod("2", "two")}))
 	m := New(Options{Checkpoint: checkpoint, Sources: []string{model.SourceFile}})
 	if pods, err := m.Restore(t.Context()); err != nil || len(pods) != 1 || drain(m) != "file:ADD:1" {
 		t.Errorf("restored %v, %v", pods, err)
@@ -104,9 +103,7 @@ func TestCheckpointOfAForgottenSource(t *testing.T) {
 
 func TestCheckpointCorrupt(t *testing.T) {
 	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
-	if err := os.WriteFile(checkpoint.Path, []byte("garbage"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(checkpoint.Path, []byte("garbage"), 0o644))
 	if _, err := New(Options{Checkpoint: checkpoint}).Restore(t.Context()); err == nil {
 		t.Error("garbage is restored")
 	}
@@ -115,12 +112,10 @@ func TestCheckpointCorrupt(t *testing.T) {
 	}
 }
 
-// TestCheckpointProblem reports once that nothing can be written, tries again, and reports when it can.
+// TestCheckpointProblem reports a failing write once, retries, and reports the first success.
 func TestCheckpointProblem(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "blocked")
-	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(blocked, nil, 0o600))
 	var problems []error
 	m := New(Options{
 		Checkpoint: &Checkpoint{Path: filepath.Join(blocked, "pods.json")}, Problem: func(_ string, err error) { problems = append(problems, err) },
@@ -134,10 +129,8 @@ func TestCheckpointProblem(t *testing.T) {
 	if len(problems) != 1 || problems[0] == nil {
 		t.Errorf("problems %v, want one", problems)
 	}
-	if err := os.Remove(blocked); err != nil {
-		t.Fatal(err)
-	}
-	write(pod("1", "one", "x"), pod("2", "two", "x")) // nothing new, but not written yet
+	testutil.Must(t, os.Remove(blocked))
+	write(pod("1", "one", "x"), pod("2", "two", "x")) // unchanged, but not written yet
 	if len(problems) != 2 || problems[1] != nil {
 		t.Errorf("problems %v, want one and its end", problems)
 	}
@@ -161,7 +154,7 @@ func TestCheckpointBursts(t *testing.T) {
 		}
 		s.schedule(ctx)
 		cancel()
-		synctest.Wait() // without a moment's passing
+		synctest.Wait() // without time passing
 		if saves != 2 {
 			t.Errorf("%d saves at the end, want 2", saves)
 		}

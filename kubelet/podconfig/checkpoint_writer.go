@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// writeDelay is how long changes are collected before they are written: pods that start change many times.
+// writeDelay is the time for which changes are collected before a write: pods change many times while they start.
 const writeDelay = 100 * time.Millisecond
 
-// checkpointWriter writes soon, once for many changes, in a goroutine that lives as long as there is something to
-// write. It is safe for concurrent use.
+// checkpointWriter combines changes into one write. Its goroutine runs only while there is something to write. It is
+// safe for concurrent use.
 type checkpointWriter struct {
-	// save writes; report is called when the outcome of that changed.
+	// save writes. report is called when the outcome of save changes.
 	save   func() error
 	report func(context.Context, error)
 
@@ -21,10 +21,10 @@ type checkpointWriter struct {
 	mu      sync.Mutex
 	dirty   bool
 	active  bool
-	problem string // of the last try, empty for none
+	problem string // of the last attempt, or empty
 }
 
-// schedule has what is known a moment later written, or at once when ctx ends.
+// schedule writes after writeDelay, or at once when ctx ends.
 func (w *checkpointWriter) schedule(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,13 +42,13 @@ func (w *checkpointWriter) run(ctx context.Context) {
 		case <-time.After(writeDelay):
 		}
 		w.mu.Lock()
-		w.dirty = false // what comes from now on is written by another turn
+		w.dirty = false // later changes are written in the next turn
 		w.mu.Unlock()
 		w.done(ctx, w.save())
 	}
 }
 
-// wanted says whether there is something to write; if not, the goroutine ends.
+// wanted reports whether there is something to write. If not, the goroutine ends.
 func (w *checkpointWriter) wanted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +70,7 @@ func (w *checkpointWriter) done(ctx context.Context, err error) {
 	}
 }
 
-// failed says whether the last write failed.
+// failed reports whether the last write failed.
 func (w *checkpointWriter) failed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// diff is what leads from the pods of before to those of after. Removals come first: they free names.
+// diff returns the updates from before to after. Removals come first, since they free names.
 func diff(source string, before, after map[types.UID]*v1.Pod) []PodUpdate {
 	byOp := map[PodOperation][]*v1.Pod{}
 	for uid, old := range before {
@@ -42,7 +42,7 @@ func diff(source string, before, after map[types.UID]*v1.Pod) []PodUpdate {
 
 func byName(a, b *v1.Pod) int { return strings.Compare(model.FullName(a), model.FullName(b)) }
 
-// change is what happened to one pod, empty for nothing.
+// change returns the operation for one pod, or "".
 func change(old, pod *v1.Pod) PodOperation {
 	switch {
 	case old == nil && pod.DeletionTimestamp == nil:
@@ -51,7 +51,7 @@ func change(old, pod *v1.Pod) PodOperation {
 		return Delete
 	case !sameDesired(old, pod):
 		if pod.DeletionTimestamp != nil {
-			return Delete // it ends all the same, with its newest description
+			return Delete // it ends anyway, with its newest specification
 		}
 		return Update
 	case !equality.Semantic.DeepEqual(old.Status, pod.Status), model.Restored(old) && !model.Restored(pod):
@@ -61,13 +61,13 @@ func change(old, pod *v1.Pod) PodOperation {
 	}
 }
 
-// sameDeletion says whether old was to end already, as soon as pod, which is to.
+// sameDeletion reports whether old was already being deleted, with the same or an earlier end.
 func sameDeletion(old, pod *v1.Pod) bool {
 	return old != nil && old.DeletionTimestamp != nil &&
 		equality.Semantic.DeepEqual(old.DeletionGracePeriodSeconds, pod.DeletionGracePeriodSeconds)
 }
 
-// sameDesired compares all that a source can ask for. The time at which a pod was accepted is no part of that.
+// sameDesired compares everything that a source can request, without the time at which a pod was accepted.
 func sameDesired(a, b *v1.Pod) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Labels, b.Labels) &&
 		maps.Equal(desiredAnnotations(a.Annotations), desiredAnnotations(b.Annotations))

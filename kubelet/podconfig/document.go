@@ -14,21 +14,21 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// maxManifest bounds a manifest's size in bytes; larger ones are refused.
+// maxManifest is the largest size of a manifest in bytes.
 const maxManifest = 10 << 20
 
-// document is what is known of one manifest, a file or what a URL answers.
+// document is the cached state of one manifest: a file, or a URL's answer.
 type document struct {
-	hash       [sha256.Size]byte // of what was read last
-	err        error             // what is wrong with it
-	reported   string            // the problem that was reported last, empty for none
+	hash       [sha256.Size]byte // of the last content
+	err        error             // of the last content
+	reported   string            // the last reported problem, or empty
 	pods       []*v1.Pod
 	configMaps []*v1.ConfigMap
 	secrets    []*v1.Secret
 }
 
-// read takes the manifest's content and returns what is wrong with it. Content with errors takes nothing away: what
-// could be read of it is taken, and what it does not name any more stays. The same content again changes nothing.
+// read parses the manifest's content and returns its errors. Content with errors removes nothing: its readable pods are
+// taken, and earlier ones stay. The same content changes nothing.
 func (d *document) read(content []byte, origin manifest.Origin) error {
 	hash := sha256.Sum256(content)
 	if hash == d.hash {
@@ -45,7 +45,7 @@ func (d *document) read(content []byte, origin manifest.Origin) error {
 	return err
 }
 
-// keep takes what could be read of a manifest with errors, and leaves what it named before.
+// keep takes the readable pods of a manifest with errors and keeps the earlier ones.
 func (d *document) keep(pods []*v1.Pod, docs manifest.Documents) {
 	for _, old := range d.pods {
 		if !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return model.FullName(p) == model.FullName(old) }) {
@@ -57,8 +57,7 @@ func (d *document) keep(pods []*v1.Pod, docs manifest.Documents) {
 	d.secrets = append(d.secrets, docs.Secrets...)
 }
 
-// report reports a problem once: again when it is another one, and with nil when there is none any more. Without a
-// function it is logged.
+// report reports a problem once, then a different problem, and nil when it is over. Without a function it is logged.
 func (d *document) report(ctx context.Context, problem func(where string, err error), where string, err error) {
 	text := ""
 	if err != nil {
@@ -78,7 +77,7 @@ func (d *document) report(ctx context.Context, problem func(where string, err er
 	}
 }
 
-// accept makes the pods static ones of this node, and leaves out those that cannot be run.
+// accept makes the pods static pods of this node, and leaves out pods that cannot run.
 func accept(pods []*v1.Pod, origin manifest.Origin) ([]*v1.Pod, error) {
 	var accepted []*v1.Pod
 	var errs []error

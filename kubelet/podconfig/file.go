@@ -1,6 +1,7 @@
 package podconfig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,29 +19,29 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// patience is for how many times FileOptions.settle a scan is put off by changes.
+// patience is the limit for delaying a scan because of changes, in multiples of FileOptions.settle.
 const patience = 20
 
 // FileOptions configure a FileSource. Dir is required.
 type FileOptions struct {
-	// Dir holds the manifests: its regular files named *.yaml, *.yml and *.json that do not begin with a dot. It may
-	// be missing, and come later.
+	// Dir has the manifests: its regular files named *.yaml, *.yml and *.json that do not begin with a dot. It may be
+	// missing and be created later.
 	Dir string
 	// NodeName is this node's name.
 	NodeName string
-	// Rescan is how often the directory is read without a notification. Zero means 20 seconds, as the kubelet.
+	// Rescan is the time between two scans without a notification. Zero means 20 seconds, as in the kubelet.
 	Rescan time.Duration
-	// settle is how long a file must have been left alone before it is read, so that one that is still being written
-	// is not taken for the whole. Zero means 100 milliseconds.
+	// settle is the time without a change before a file is read, so a file that is still being written is not read.
+	// Zero means 100 milliseconds.
 	settle time.Duration
-	// Problem is called when what is wrong with a file changed: with nil when it is right again. Nil logs it.
+	// Problem is called when the problem of a file changes, and with nil when it is over. Nil logs it.
 	Problem func(path string, err error)
 }
 
 // FileSource is the source of static pods, config maps and secrets in files.
 //
-// A file that cannot be read as a whole takes nothing away: the pods that it named before and that are not among the
-// readable ones run on, until it is put right or removed.
+// A file with errors removes nothing: its earlier pods run on, unless the readable part replaces them, until the file
+// is corrected or removed.
 type FileSource struct {
 	opts    FileOptions
 	config  *PodConfig
@@ -48,14 +49,10 @@ type FileSource struct {
 	files   map[string]*document
 }
 
-// NewFileSource makes the source. Restored pods of the checkpoint stand for the files they came from, until those are read.
+// NewFileSource makes the source. Restored pods of the checkpoint stand for their files until these are read.
 func NewFileSource(opts FileOptions, config *PodConfig, objects *Objects, restored []*v1.Pod) *FileSource {
-	if opts.Rescan == 0 {
-		opts.Rescan = 20 * time.Second
-	}
-	if opts.settle == 0 {
-		opts.settle = 100 * time.Millisecond
-	}
+	opts.Rescan = cmp.Or(opts.Rescan, 20*time.Second)
+	opts.settle = cmp.Or(opts.settle, 100*time.Millisecond)
 	f := &FileSource{opts: opts, config: config, objects: objects, files: map[string]*document{}}
 	for _, pod := range restored {
 		if pod.Annotations[model.AnnotationConfigSource] != model.SourceFile {
@@ -70,20 +67,19 @@ func NewFileSource(opts FileOptions, config *PodConfig, objects *Objects, restor
 	return f
 }
 
-// Run sets the directory's pods until ctx ends. Where the kernel has no inotify
-// instance left it finds changes by its scans alone.
+// Run sets the directory's pods until ctx ends. If no inotify instance is left, it finds changes only by its scans.
 func (f *FileSource) Run(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		log.G(ctx).WithError(err).WithField("source", model.SourceFile).
 			Warn("cannot watch manifests, they are scanned periodically; raise fs.inotify.max_user_instances")
-		watcher = &fsnotify.Watcher{} // without channels
+		watcher = &fsnotify.Watcher{} // its nil channels never receive
 	} else {
 		defer watcher.Close()
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var first time.Time // of the notifications since the last scan
+	var first time.Time // first notification since the last scan
 	for {
 		select {
 		case <-ctx.Done():
@@ -95,14 +91,14 @@ func (f *FileSource) Run(ctx context.Context) error {
 			if first.IsZero() {
 				first = time.Now()
 			}
-			if time.Since(first) < patience*f.opts.settle { // a directory that never settles is read all the same
+			if time.Since(first) < patience*f.opts.settle { // a directory that never settles is read anyway
 				timer.Reset(f.opts.settle)
 			}
 		case err := <-watcher.Errors:
 			log.G(ctx).WithError(err).WithField("source", model.SourceFile).Warn("watch of manifests failed, the next scan finds what was missed")
 		case <-timer.C:
-			// Adding a directory again is harmless, and needed when it was replaced. One that is not there yet is read
-			// at the next scan.
+			// Adding a directory again is harmless, and needed after it was replaced. A missing directory is read at
+			// the next scan.
 			if err == nil {
 				_ = watcher.Add(f.opts.Dir)
 			}
@@ -115,7 +111,7 @@ func (f *FileSource) Run(ctx context.Context) error {
 	}
 }
 
-// scan reads the directory and sets what it holds.
+// scan reads the directory and sets its pods and objects.
 func (f *FileSource) scan(ctx context.Context) error {
 	paths, err := f.list()
 	if err != nil {
@@ -139,7 +135,7 @@ func (f *FileSource) scan(ctx context.Context) error {
 	return f.config.Set(ctx, model.SourceFile, pods)
 }
 
-// list names the manifests in order. A directory that is not there is empty.
+// list returns the manifests in order. A missing directory is empty.
 func (f *FileSource) list() ([]string, error) {
 	entries, err := os.ReadDir(f.opts.Dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -27,12 +27,12 @@ func podText(name, image string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image)
 }
 
-// in is a pod of a namespace, to ask for its objects.
+// in returns a pod of a namespace, for reading objects.
 func in(namespace string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
 }
 
-// files is a FileSource of a temporary directory, scanned by hand.
+// files is a FileSource of a temporary directory that the test scans.
 type files struct {
 	*FileSource
 	t        *testing.T
@@ -55,17 +55,13 @@ func newFiles(t *testing.T, restored ...*v1.Pod) *files {
 
 func (f *files) write(name, text string) {
 	f.t.Helper()
-	if err := os.WriteFile(filepath.Join(f.opts.Dir, name), []byte(text), 0o644); err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, os.WriteFile(filepath.Join(f.opts.Dir, name), []byte(text), 0o644))
 }
 
 // images scans and returns the images of all pods by name.
 func (f *files) images() map[string]string {
 	f.t.Helper()
-	if err := f.scan(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, f.scan(f.t.Context()))
 	drain(f.config)
 	images := map[string]string{}
 	for _, pod := range f.config.storage.accepted[model.SourceFile] {
@@ -88,23 +84,17 @@ func TestFileFiles(t *testing.T) {
 	f.write("d.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"d"},"spec":{"containers":[{"name":"c","image":"1"}]}}`)
 	f.write(".hidden.yaml", podText("hidden", "1"))
 	f.write("backup.yaml~", podText("backup", "1"))
-	if err := os.Mkdir(filepath.Join(f.opts.Dir, "dir.yaml"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("nowhere", filepath.Join(f.opts.Dir, "dangling.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(filepath.Join(f.opts.Dir, "dir.yaml"), 0o755))
+	testutil.Must(t, os.Symlink("nowhere", filepath.Join(f.opts.Dir, "dangling.yaml")))
 	f.want("all", map[string]string{"a": "1", "b": "1", "c": "1", "d": "1"})
 	if len(f.problems) != 0 {
 		t.Errorf("problems %v", f.problems)
 	}
-	if err := os.RemoveAll(f.opts.Dir); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.RemoveAll(f.opts.Dir))
 	f.want("without the directory", map[string]string{})
 }
 
-// TestFileKeepsWhatWas breaks a manifest in several ways: what it named before stays.
+// TestFileKeepsWhatWas breaks a manifest in several ways. Its earlier pods stay.
 func TestFileKeepsWhatWas(t *testing.T) {
 	f := newFiles(t)
 	f.write("m.yaml", podText("a", "1")+"---\n"+podText("b", "1"))
@@ -169,7 +159,7 @@ func TestFileObjects(t *testing.T) {
 	}
 }
 
-// runFile runs a source until the test ends, and waits until it was read once.
+// runFile runs a source until the test ends, and waits for its first scan.
 func runFile(t *testing.T, f *FileSource) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -188,7 +178,7 @@ func runFile(t *testing.T, f *FileSource) {
 	}
 }
 
-// nextOp waits for what a source sets next.
+// nextOp waits for the next update.
 func nextOp(t *testing.T, config *PodConfig) PodOperation {
 	t.Helper()
 	select {
@@ -200,29 +190,23 @@ func nextOp(t *testing.T, config *PodConfig) PodOperation {
 	}
 }
 
-// TestFileWatches sees files come and go without waiting for the slow scan.
+// TestFileWatches sees new and removed files without waiting for the slow scan.
 func TestFileWatches(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(dir, 0o755))
 	config := New(Options{Sources: []string{model.SourceFile}})
 	runFile(t, NewFileSource(FileOptions{Dir: dir, Rescan: time.Hour, settle: 10 * time.Millisecond}, config, NewObjects(), nil))
 	path := filepath.Join(dir, "a.yaml")
-	if err := os.WriteFile(path, []byte(podText("a", "1")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte(podText("a", "1")), 0o644))
 	ops := []PodOperation{nextOp(t, config)}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Remove(path))
 	if ops = append(ops, nextOp(t, config)); !slices.Equal(ops, []PodOperation{Add, Remove}) {
 		t.Errorf("received %v", ops)
 	}
 }
 
-// TestFileIsReadWithoutNotices finds with the slow scan what no notification says: a directory that was not there at
-// the start, and what another one in its place holds.
+// TestFileIsReadWithoutNotices: the slow scan finds a directory that was created later, and the content of one that
+// replaced it.
 func TestFileIsReadWithoutNotices(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "manifests")
@@ -233,30 +217,24 @@ func TestFileIsReadWithoutNotices(t *testing.T) {
 		want []PodOperation
 	}{{"a", []PodOperation{Add}}, {"b", []PodOperation{Add, Remove}}} {
 		next := filepath.Join(parent, step.name)
-		if err := os.Mkdir(next, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(next, step.name+".yaml"), []byte(podText(step.name, "1")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Mkdir(next, 0o755))
+		testutil.Must(t, os.WriteFile(filepath.Join(next, step.name+".yaml"), []byte(podText(step.name, "1")), 0o644))
 		if err := os.Rename(dir, filepath.Join(parent, "before-"+step.name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
-		if err := os.Rename(next, dir); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Rename(next, dir))
 		received := []PodOperation{}
 		for range step.want {
 			received = append(received, nextOp(t, config))
 		}
-		slices.Sort(received) // the scan may see the moment without a directory
+		slices.Sort(received) // a scan may come between removal and creation
 		if !slices.Equal(received, step.want) {
 			t.Errorf("directory %s: received %v, want %v", step.name, received, step.want)
 		}
 	}
 }
 
-// TestFileWithoutInotify finds manifests with the slow scan where others have taken all inotify instances.
+// TestFileWithoutInotify finds manifests by the slow scan if no inotify instance is left.
 func TestFileWithoutInotify(t *testing.T) {
 	if testutil.InUserNamespace(t) {
 		return
@@ -265,9 +243,7 @@ func TestFileWithoutInotify(t *testing.T) {
 	dir := t.TempDir()
 	config := New(Options{Sources: []string{model.SourceFile}})
 	runFile(t, NewFileSource(FileOptions{Dir: dir, Rescan: 20 * time.Millisecond, settle: time.Millisecond}, config, NewObjects(), nil))
-	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(podText("a", "1")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(podText("a", "1")), 0o644))
 	if op := nextOp(t, config); op != Add {
 		t.Errorf("received %v", op)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// Objects holds the config maps and secrets of the manifests. It is safe for concurrent use.
+// Objects has the config maps and secrets of the manifests. It is safe for concurrent use.
 type Objects struct {
 	changes *volumekinds.Changes
 
@@ -24,10 +24,10 @@ type Objects struct {
 // NewObjects makes an empty store.
 func NewObjects() *Objects { return &Objects{changes: volumekinds.NewChanges()} }
 
-// Changed receives objects after they came, changed or went.
+// Changed receives new, changed and removed objects.
 func (o *Objects) Changed() <-chan map[volumekinds.Object]bool { return o.changes.Wait() }
 
-// replace sets what exists.
+// replace sets all objects.
 func (o *Objects) replace(configMaps []*v1.ConfigMap, secrets []*v1.Secret) {
 	newMaps, newSecrets := map[types.NamespacedName]*v1.ConfigMap{}, map[types.NamespacedName]*v1.Secret{}
 	for _, object := range configMaps {
@@ -44,7 +44,7 @@ func (o *Objects) replace(configMaps []*v1.ConfigMap, secrets []*v1.Secret) {
 	addChanges(o.changes, volumekinds.Secrets, oldSecrets, newSecrets)
 }
 
-// addChanges adds the objects of one resource that are not as they were.
+// addChanges adds the changed objects of one resource.
 func addChanges[T any](changes *volumekinds.Changes, of volumekinds.Resource, before, after map[types.NamespacedName]T) {
 	for name, old := range before {
 		if now, ok := after[name]; !ok || !equality.Semantic.DeepEqual(old, now) {
@@ -81,8 +81,7 @@ func namespace(name string) string {
 	return name
 }
 
-// ConfigMap returns a config map of the pod's namespace, which must not be changed; errdefs.ErrNotFound if there is
-// none.
+// ConfigMap returns a config map of the pod's namespace, or errdefs.ErrNotFound. It must not be changed.
 func (o *Objects) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -92,7 +91,7 @@ func (o *Objects) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
 	return nil, fmt.Errorf("configmap %q: %w", pod.Namespace+"/"+name, errdefs.ErrNotFound)
 }
 
-// Secret returns a secret of the pod's namespace, which must not be changed; errdefs.ErrNotFound if there is none.
+// Secret returns a secret of the pod's namespace, or errdefs.ErrNotFound. It must not be changed.
 func (o *Objects) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

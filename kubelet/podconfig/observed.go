@@ -11,18 +11,18 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// observed is what the sources listed last, for the reader of updates; pkg/kubelet/config's SourcesReady is a part of
-// it. It is safe for concurrent use, and no method waits for anything.
+// observed has the last lists of the sources, for the reader of updates. It includes pkg/kubelet/config's SourcesReady.
+// It is safe for concurrent use, and no method blocks.
 //
-// A mirror pod is the API server's picture of a static pod. It is not a pod to run: it never gets into a PodUpdate, it
-// takes no name away from the static pod, and it is not checkpointed. When one comes, changes or goes, the static pod
-// of its name gets a Reconcile, so that its worker sees to the mirror and its status. Mirrors without a static pod are
-// found by comparing them with what runs. When the API server's pods are set for the first time, all static pods get a
-// Reconcile: before, nobody could know which of them have a mirror.
+// A mirror pod is the API server's copy of a static pod. It is never in a PodUpdate, does not take the static pod's
+// name, and is not checkpointed. A new, changed or deleted mirror pod causes a Reconcile of its static pod, so that the
+// worker updates the mirror pod and its status. Mirror pods without a static pod are found by comparing them with the
+// running pods. The API server's first list causes a Reconcile of all static pods, since their mirror pods were unknown
+// before.
 type observed struct {
 	mu        sync.Mutex
-	sources   map[string]map[types.UID]bool // UIDs that each listed
-	completed map[string]bool               // sources that have completed a Set
+	sources   map[string]map[types.UID]bool // UIDs in their last list
+	completed map[string]bool               // sources with a completed Set
 	mirrors   map[string]*v1.Pod            // by full name
 }
 
@@ -30,7 +30,7 @@ func newObserved() *observed {
 	return &observed{sources: map[string]map[types.UID]bool{}, completed: map[string]bool{}, mirrors: map[string]*v1.Pod{}}
 }
 
-// begin adds to the pods of a source, before an update has them: who receives that asks hasPod at once.
+// begin adds the pods of a source before the updates are sent: the reader of an update calls hasPod at once.
 func (o *observed) begin(source string, pods []*v1.Pod) {
 	uids := uidsOf(pods)
 	o.mu.Lock()
@@ -39,7 +39,7 @@ func (o *observed) begin(source string, pods []*v1.Pod) {
 	o.sources[source] = uids
 }
 
-// complete says that a source has set its pods, which are all that it has.
+// complete sets all pods of a source.
 func (o *observed) complete(source string, pods []*v1.Pod) {
 	uids := uidsOf(pods)
 	o.mu.Lock()
@@ -82,8 +82,8 @@ func (o *observed) mirrorPods() []*v1.Pod {
 	return mirrors
 }
 
-// splitMirrors keeps the mirrors among the API server's pods. It returns the other pods, and whether the mirror of a
-// static pod changed, by full name.
+// splitMirrors stores the mirror pods among the API server's pods. It returns the other pods, and whether the mirror
+// pod of a static pod changed, by full name.
 func (o *observed) splitMirrors(pods []*v1.Pod) (others []*v1.Pod, changed func(fullName string) bool) {
 	mirrors := map[string]*v1.Pod{}
 	for _, pod := range pods {

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// mirror is what the API server shows of a static pod.
+// mirror returns the API server's mirror pod of a static pod.
 func mirror(uid, name string) *v1.Pod {
 	made := apiPod(uid, name)
 	made.Annotations[model.AnnotationConfigMirror] = "hash"
@@ -17,7 +17,7 @@ func mirror(uid, name string) *v1.Pod {
 	return made
 }
 
-// TestMirrors passes mirror pods beside the stream: they are never pods to run, to change or to end.
+// TestMirrors: mirror pods are never in the stream.
 func TestMirrors(t *testing.T) {
 	m := New(Options{Refused: func(r Refusal) { t.Errorf("refused %s: %v", r.Pod.UID, r.Err) }})
 	static, other, plain := pod("1", "one", "x"), pod("2", "two", "x"), apiPod("5", "plain")
@@ -27,7 +27,7 @@ func TestMirrors(t *testing.T) {
 		name, source string
 		pods         []*v1.Pod
 		want         string
-		mirror       string // UID of the mirror of static, empty for none
+		mirror       string // UID of the mirror pod, empty for none
 	}{
 		{"another static pod", model.SourceFile, []*v1.Pod{other}, "file:ADD:2", "unknown"},
 		{"before its static pod", model.SourceAPI, []*v1.Pod{mirror("6", "one")}, "api:RECONCILE:2", "6"},

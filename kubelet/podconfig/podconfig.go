@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Refusal is a pod that a PodConfig does not accept, and why.
+// Refusal is a refused pod with the reason.
 type Refusal struct {
 	Pod *v1.Pod
 	Err error
@@ -20,15 +20,14 @@ type Refusal struct {
 
 // Options configure a PodConfig.
 type Options struct {
-	// Sources are the names of all sources that will call Set.
+	// Sources has the names of all sources that will call Set.
 	Sources []string
-	// Checkpoint keeps the accepted pods over a restart. Nil keeps nothing.
+	// Checkpoint stores the accepted pods for a restart. Nil stores nothing.
 	Checkpoint *Checkpoint
-	// Refused is called for each pod that is not accepted, once as long as the reason is the same. It must not call
-	// Set. Nil logs it.
+	// Refused is called for each refused pod, once per reason. It must not call Set. Nil logs the refusal.
 	Refused func(Refusal)
-	// Problem is called when what keeps the checkpoint from being written changed: with nil when it is written again.
-	// Nil logs it.
+	// Problem is called when the reason changes why the checkpoint cannot be written, and with nil when it is written
+	// again. Nil logs it.
 	Problem func(where string, err error)
 }
 
@@ -37,7 +36,7 @@ type PodConfig struct {
 	opts       Options
 	updates    chan PodUpdate
 	checkpoint checkpointWriter
-	// observed answers the reader of Updates. It has a lock of its own, because mu is held while that reader is behind.
+	// observed serves the reader of Updates. It has its own lock, because mu is held while that reader is behind.
 	observed *observed
 
 	mu      sync.Mutex
@@ -51,33 +50,33 @@ func New(opts Options) *PodConfig {
 	return c
 }
 
-// Updates is the stream of changes. It has one reader.
+// Updates returns the stream of changes. It has one reader.
 func (c *PodConfig) Updates() <-chan PodUpdate { return c.updates }
 
-// SeenSource says whether a source has called Set. What was restored does not count.
+// SeenSource reports whether a source has called Set. Restored pods do not count.
 func (c *PodConfig) SeenSource(source string) bool { return c.observed.hasAll([]string{source}) }
 
-// SeenAllSources says whether every source has called Set: before that, a running pod that no source lists may only be
-// late, and must not be killed. What was restored does not count.
+// SeenAllSources reports whether every source has called Set. Before that, a running pod that no source lists may only
+// be late, and must not be killed. Restored pods do not count.
 func (c *PodConfig) SeenAllSources() bool { return c.observed.hasAll(c.opts.Sources) }
 
-// Settled says whether every source has called Set and the reader of Updates has received all that came of it: before
-// that, a pod that the reader does not know may be on its way to it. Only the reader may ask, between two updates.
+// Settled reports whether every source has called Set and the reader of Updates has received all resulting changes.
+// Before that, an unknown pod may be on its way to the reader. Only the reader may call it, between two updates.
 func (c *PodConfig) Settled() bool {
-	return c.SeenAllSources() && len(c.updates) == 0 // in this order: a source has been seen when its last update was sent
+	return c.SeenAllSources() && len(c.updates) == 0 // in this order: a source is seen after its last update was sent
 }
 
-// HasPod says whether a source listed a pod of that UID in its last Set, whether it was accepted or not. It is true
-// before Updates or Options.Refused have the pod, and may stay so until all changes of that Set have been sent.
+// HasPod reports whether a source's last Set had a pod of that UID, accepted or refused. It is true before Updates or
+// Options.Refused have the pod, and may stay so until all changes of that Set have been sent.
 func (c *PodConfig) HasPod(uid types.UID) bool { return c.observed.hasPod(uid) }
 
-// MirrorPods are all mirror pods of this node at the API server, by name. They must not be changed.
+// MirrorPods returns all mirror pods of this node on the API server, by name. They must not be changed.
 func (c *PodConfig) MirrorPods() []*v1.Pod { return c.observed.mirrorPods() }
 
-// Restore adds the pods of the checkpoint, as if their sources had listed them; a source's first Set replaces them. Until
-// then model.Restored tells the API server's pods: what their statuses say may be out of date. It
-// returns what it added. Pods of a source that is not among Options.Sources are left out: nobody would ever replace
-// them. A checkpoint that cannot be read is an error, and nothing is added.
+// Restore adds the pods of the checkpoint as if their sources had listed them, and returns them. A source's first Set
+// replaces them. Until then model.Restored is true for the API server's pods, since their statuses may be out of date.
+// Pods of a source that is not in Options.Sources are left out, because no Set would ever replace them. If the
+// checkpoint cannot be read, Restore returns an error and adds nothing.
 func (c *PodConfig) Restore(ctx context.Context) ([]*v1.Pod, error) {
 	if c.opts.Checkpoint == nil {
 		return nil, nil
@@ -104,7 +103,7 @@ func (c *PodConfig) Restore(ctx context.Context) ([]*v1.Pod, error) {
 }
 
 // Set replaces all pods of a source, which must not be changed afterwards. It waits while the reader of Updates is
-// behind, at most as long as ctx. The checkpoint follows within a moment, once for many changes; ctx should last as
+// behind, at most until ctx ends. The checkpoint is written a moment later, once for many changes. ctx should last as
 // long as the source.
 func (c *PodConfig) Set(ctx context.Context, source string, pods []*v1.Pod) error {
 	mirrorChanged := func(string) bool { return false }
@@ -124,10 +123,10 @@ func (c *PodConfig) Set(ctx context.Context, source string, pods []*v1.Pod) erro
 	return err
 }
 
-// Wait returns when the checkpoint holds what was set. Call it after the context of the last Set has ended.
+// Wait returns when the checkpoint is written. Call it after the context of the last Set has ended.
 func (c *PodConfig) Wait() { c.checkpoint.running.Wait() }
 
-// merge takes what a source lists, and looks again at pods of other sources whose names may be free now.
+// merge takes a source's list, and checks the pods of other sources whose names may be free now.
 func (c *PodConfig) merge(ctx context.Context, source string, pods []*v1.Pod) (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +141,8 @@ func (c *PodConfig) merge(ctx context.Context, source string, pods []*v1.Pod) (c
 	return changed, nil
 }
 
-// apply accepts what it can of what the source lists, and sends what changed. What could not be sent is not accepted.
-// The caller holds mu.
+// apply accepts pods of the source's list and sends the changes. A change that was not sent is not accepted. The caller
+// holds mu.
 func (c *PodConfig) apply(ctx context.Context, source string) (changed bool, err error) {
 	accepted, refusals := c.storage.choose(source)
 	for _, refusal := range c.storage.refuse(source, refusals) {
@@ -185,7 +184,7 @@ func (c *PodConfig) send(ctx context.Context, update PodUpdate) error {
 	}
 }
 
-// acceptedFrom are the pods of a source that come from one place.
+// acceptedFrom returns the accepted pods of a source from one place.
 func (c *PodConfig) acceptedFrom(source, location string) []*v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,10 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// pod makes a static pod of a manifest.
+// pod returns a static pod of a manifest.
 func pod(uid, name, manifest string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default", Annotations: map[string]string{
@@ -27,7 +28,7 @@ func pod(uid, name, manifest string) *v1.Pod {
 	}
 }
 
-// drain is what is in the stream now.
+// drain returns the waiting updates.
 func drain(m *PodConfig) string {
 	var words []string
 	for {
@@ -44,9 +45,7 @@ func drain(m *PodConfig) string {
 
 func set(t *testing.T, m *PodConfig, source string, pods ...*v1.Pod) string {
 	t.Helper()
-	if err := m.Set(t.Context(), source, pods); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Set(t.Context(), source, pods))
 	return drain(m)
 }
 
@@ -102,9 +101,7 @@ func TestPodConfigReady(t *testing.T) {
 	if m.SeenAllSources() || m.Settled() {
 		t.Error("ready before b has been seen")
 	}
-	if err := m.Set(t.Context(), "b", []*v1.Pod{pod("1", "one", "")}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Set(t.Context(), "b", []*v1.Pod{pod("1", "one", "")}))
 	if !m.SeenAllSources() || m.Settled() {
 		t.Errorf("seen %v, settled %v before the pod of b is received", m.SeenAllSources(), m.Settled())
 	}
@@ -114,7 +111,7 @@ func TestPodConfigReady(t *testing.T) {
 	}
 }
 
-// TestPodConfigNames gives a name to the place that had it first.
+// TestPodConfigNames: a name belongs to the place that had it first.
 func TestPodConfigNames(t *testing.T) {
 	var refused []string
 	m := New(Options{Refused: func(r Refusal) { refused = append(refused, string(r.Pod.UID)) }})
@@ -157,10 +154,10 @@ func TestSetEndsWithContext(t *testing.T) {
 			return
 		}
 	}
-	t.Error("nobody reads, and Set does not say so")
+	t.Error("Set does not wait for a reader")
 }
 
-// TestReadyWhileTheReaderIsBehind answers Ready while Set waits: the reader asks it between two reads.
+// TestReadyWhileTheReaderIsBehind: the reader can ask for readiness while Set waits for it.
 func TestReadyWhileTheReaderIsBehind(t *testing.T) {
 	m := New(Options{Sources: []string{"a"}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -186,7 +183,7 @@ func TestReadyWhileTheReaderIsBehind(t *testing.T) {
 	<-done
 }
 
-// TestHasPod knows what sources list, refused pods included, before anybody hears of them.
+// TestHasPod has listed pods, including refused ones, before they are sent.
 func TestHasPod(t *testing.T) {
 	var m *PodConfig
 	m = New(Options{Sources: []string{model.SourceFile, model.SourceAPI}, Refused: func(r Refusal) {
@@ -205,17 +202,13 @@ func TestHasPod(t *testing.T) {
 	second := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "2",
 		Annotations: map[string]string{model.AnnotationConfigSource: model.SourceFile}}}
 	for source, pod := range map[string]*v1.Pod{model.SourceAPI: first, model.SourceFile: second} {
-		if err := m.Set(t.Context(), source, []*v1.Pod{pod}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, m.Set(t.Context(), source, []*v1.Pod{pod}))
 	}
 	if !m.HasPod("1") || !m.HasPod("2") || m.HasPod("3") {
 		t.Error("both pods are named, and no other one")
 	}
 	<-read // one was accepted; the other has its name
-	if err := m.Set(t.Context(), model.SourceAPI, nil); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Set(t.Context(), model.SourceAPI, nil))
 	if m.HasPod("1") {
 		t.Error("named after its source let go of it")
 	}

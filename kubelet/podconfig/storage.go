@@ -12,18 +12,18 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// podStorage is what the sources list, and what of that is accepted. All is by source. It has no lock.
+// podStorage has the listed and the accepted pods by source. It has no lock.
 type podStorage struct {
 	listed   map[string][]*v1.Pod             // by the last Set
-	accepted map[string]map[types.UID]*v1.Pod // of these
-	refused  map[string]map[types.UID]string  // the others, and why
+	accepted map[string]map[types.UID]*v1.Pod // among the listed
+	refused  map[string]map[types.UID]string  // reasons for the others
 }
 
 func newPodStorage() podStorage {
 	return podStorage{listed: map[string][]*v1.Pod{}, accepted: map[string]map[types.UID]*v1.Pod{}, refused: map[string]map[types.UID]string{}}
 }
 
-// pods are all accepted pods.
+// pods returns all accepted pods.
 func (s *podStorage) pods() iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		for _, pods := range s.accepted {
@@ -36,12 +36,12 @@ func (s *podStorage) pods() iter.Seq[*v1.Pod] {
 	}
 }
 
-// refusedElsewhere are the other sources with refused pods.
+// refusedElsewhere returns the other sources with refused pods.
 func (s *podStorage) refusedElsewhere(source string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.refused)), func(other string) bool { return other == source })
 }
 
-// refuse keeps what is refused of a source, and returns the refusals that are new.
+// refuse stores the refusals of a source and returns the new ones.
 func (s *podStorage) refuse(source string, refusals []Refusal) []Refusal {
 	var fresh []Refusal
 	reasons := map[types.UID]string{}
@@ -58,8 +58,8 @@ func (s *podStorage) refuse(source string, refusals []Refusal) []Refusal {
 	return fresh
 }
 
-// choose leaves one pod per full name and UID of what the source lists. A name belongs to the place (source and
-// manifest) that has it now; a second place gets it when the first one lets go.
+// choose selects one listed pod per full name and UID. A name belongs to the place (source and manifest) that has it
+// now. A second place gets it when the first one releases it.
 func (s *podStorage) choose(source string) (map[types.UID]*v1.Pod, []Refusal) {
 	pods := s.listed[source]
 	names, uids := s.holders(source)
@@ -83,8 +83,8 @@ func (s *podStorage) choose(source string) (map[types.UID]*v1.Pod, []Refusal) {
 	return accepted, refused
 }
 
-// holders are the pods that have a full name or a UID which the source cannot have as well: all of other sources, and
-// of its own those that keep their name because their place lists a pod of it.
+// holders returns the pods whose full name or UID the source cannot use: all of other sources, and its own pods whose
+// place still lists their name.
 func (s *podStorage) holders(source string) (names map[string]*v1.Pod, uids map[types.UID]*v1.Pod) {
 	names, uids = map[string]*v1.Pod{}, map[types.UID]*v1.Pod{}
 	for other, theirs := range s.accepted {
@@ -100,15 +100,15 @@ func (s *podStorage) holders(source string) (names map[string]*v1.Pod, uids map[
 	return names, uids
 }
 
-// listsName says whether holder's place still lists a pod of its name.
+// listsName reports whether holder's place still lists a pod of its name.
 func listsName(pods []*v1.Pod, holder *v1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod *v1.Pod) bool {
 		return model.FullName(pod) == model.FullName(holder) && place(pod) == place(holder)
 	})
 }
 
-// place is where a pod comes from, for comparing and for messages. The API server's pods are of one place whatever
-// their annotations say: anybody may write those.
+// place returns where a pod comes from, for comparisons and messages. All of the API server's pods have one place
+// whatever their annotations, which any user may write.
 func place(pod *v1.Pod) string {
 	if !model.IsStatic(pod) {
 		return model.SourceAPI

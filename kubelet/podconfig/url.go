@@ -1,6 +1,7 @@
 package podconfig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,24 +26,23 @@ type URLOptions struct {
 	Header http.Header
 	// NodeName is this node's name.
 	NodeName string
-	// Every is how often the URL is asked. Zero means 20 seconds, as the kubelet. A request is given up after 10
-	// seconds, or nine tenths of Every where that is less, so that one that hangs does not hold up the next.
+	// Every is the time between two requests. Zero means 20 seconds, as in the kubelet. A request's timeout is 10
+	// seconds or nine tenths of Every, whichever is less, so a hanging request does not delay the next.
 	Every time.Duration
-	// client sends the requests; its own Timeout and CheckRedirect are replaced. Nil means one like http.DefaultClient.
+	// client sends the requests. Its Timeout and CheckRedirect are replaced. Nil means one like http.DefaultClient.
 	client *http.Client
-	// Problem is called when what is wrong with the URL or its answer changed: with nil when it is right again. Nil
-	// logs it.
+	// Problem is called when the problem of the URL or its answer changes, and with nil when it is over. Nil logs it.
 	Problem func(where string, err error)
 }
 
-// URLSource is the source of static pods that a web server names.
+// URLSource is the source of static pods from a web server.
 //
-// An answer that fails, or that cannot be read as a whole, takes nothing away: the pods that were named before run on
-// until an answer without errors leaves them out. Only an empty body ends them all, as with the kubelet.
+// A failed or unreadable answer removes nothing: earlier pods run on until an answer without errors leaves them out.
+// Only an empty body ends them all, as with the kubelet.
 type URLSource struct {
 	opts   URLOptions
 	config *PodConfig
-	// etag is the version that the known document has at the server, empty where the server names none.
+	// etag is the server's version of the known document, or empty.
 	etag  string
 	known document
 }
@@ -50,11 +50,9 @@ type URLSource struct {
 // requestTimeout is the kubelet's.
 const requestTimeout = 10 * time.Second
 
-// NewURLSource makes the source. It does nothing until Run.
+// NewURLSource makes the source. It does nothing before Run.
 func NewURLSource(opts URLOptions, config *PodConfig) *URLSource {
-	if opts.Every == 0 {
-		opts.Every = 20 * time.Second
-	}
+	opts.Every = cmp.Or(opts.Every, 20*time.Second)
 	client := &http.Client{}
 	if opts.client != nil {
 		*client = *opts.client
@@ -65,7 +63,7 @@ func NewURLSource(opts URLOptions, config *PodConfig) *URLSource {
 	return &URLSource{opts: opts, config: config}
 }
 
-// sameServer follows redirects within one server. Another one must not be sent the headers, nor name pods.
+// sameServer follows redirects within one server. Another server must neither get the headers nor name pods.
 func sameServer(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	if next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {
@@ -78,8 +76,8 @@ func sameServer(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// Run asks the URL and sets its pods until ctx ends, and returns ctx's error then. The pods that the checkpoint has of
-// this URL stand until it answers, so PodConfig.Restore must come first.
+// Run requests the URL and sets its pods until ctx ends, and then returns ctx's error. The URL's pods of the checkpoint
+// run on until it answers, so PodConfig.Restore must come first.
 func (u *URLSource) Run(ctx context.Context) error {
 	defer u.opts.client.CloseIdleConnections()
 	u.known.pods = u.config.acceptedFrom(model.SourceHTTP, u.where())
@@ -97,8 +95,8 @@ func (u *URLSource) Run(ctx context.Context) error {
 	}
 }
 
-// poll asks once. Pods are set even when nothing changed, because a source is complete only when it has set its pods,
-// even if there are none.
+// poll makes one request. It sets the pods even without a change: a source is complete only after it has set its pods,
+// even if it has none.
 func (u *URLSource) poll(ctx context.Context) error {
 	content, etag, err := u.get(ctx)
 	if ctx.Err() != nil {
@@ -107,7 +105,7 @@ func (u *URLSource) poll(ctx context.Context) error {
 	switch {
 	case err != nil:
 		u.known.report(ctx, u.opts.Problem, u.where(), err)
-		return nil // the server may only be away: what was named before stays, whatever that was
+		return nil // the server may only be away: earlier pods stay
 	case content == nil: // not modified
 		err = u.known.err
 	case len(content) == 0:
@@ -124,7 +122,7 @@ func (u *URLSource) poll(ctx context.Context) error {
 	return u.config.Set(ctx, model.SourceHTTP, u.known.pods)
 }
 
-// get returns the answer, nil when it is the one that etag stands for.
+// get returns the answer, or nil if the document still has the version etag.
 func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.opts.URL, nil)
 	if err != nil {
@@ -134,7 +132,7 @@ func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err e
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	if host := u.opts.Header.Get("Host"); host != "" {
-		request.Host = host // net/http takes it from here alone
+		request.Host = host // net/http ignores the header
 	}
 	if u.etag != "" {
 		request.Header.Set("If-None-Match", u.etag)
@@ -160,8 +158,8 @@ func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err e
 	return content, response.Header.Get("ETag"), nil
 }
 
-// plain is the error without the URL, which is reported beside it and may hold a password, and without our port, which
-// is another one each time: a problem is reported once.
+// plain returns the error without the URL and the local port. The URL is reported beside it and may have a password.
+// The port differs each time, but a problem is reported once.
 func plain(err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -176,8 +174,8 @@ func plain(err error) error {
 	return err
 }
 
-// where names the URL in messages and annotations, which the API server shows, too: without a password and without the
-// query, which may hold one. A password that is changed makes no new pods either.
+// where returns the URL without password and query for messages and annotations, which the API server shows, too. The
+// query may have a password. So a changed password makes no new pods.
 func (u *URLSource) where() string {
 	parsed, err := url.Parse(u.opts.URL)
 	if err != nil {

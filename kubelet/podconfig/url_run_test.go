@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/podconfig"
 	"github.com/criadapter/criadapter/kubelet/podconfig/podconfigtest"
@@ -23,7 +24,7 @@ import (
 // fresh is the manifest of one pod.
 const fresh = "apiVersion: v1\nkind: Pod\nmetadata: {name: fresh}\nspec: {containers: [{name: c, image: \"1\"}]}\n"
 
-// fromURL is a static pod of a URL, as a checkpoint has it.
+// fromURL returns a static pod of a URL as a checkpoint has it.
 func fromURL(uid, name, url string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default", Annotations: map[string]string{
@@ -33,14 +34,14 @@ func fromURL(uid, name, url string) *v1.Pod {
 	}
 }
 
-// TestURLRuns restores the pods of the checkpoint while the URL fails, takes its word when it comes, and asks again.
+// TestURLRuns keeps restored pods while the URL fails, takes its first answer, and asks again.
 func TestURLRuns(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		switch n := asked.Add(1); {
 		case n < 3:
 			w.WriteHeader(http.StatusBadGateway)
-		case n < 5: // what was restored is kept where the manifest is wrong
+		case n < 5: // restored pods stay while the manifest is wrong
 			fmt.Fprint(w, fresh+"---\nkind: [")
 		default:
 			fmt.Fprint(w, fresh)
@@ -49,9 +50,7 @@ func TestURLRuns(t *testing.T) {
 	defer server.Close()
 	checkpoint := &podconfig.Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
 	old, foreign := fromURL("1", "old-n", server.URL), fromURL("2", "foreign-n", "http://elsewhere.example/")
-	if err := checkpoint.Save([]*v1.Pod{old, foreign}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, checkpoint.Save([]*v1.Pod{old, foreign}))
 	config := podconfig.New(podconfig.Options{Checkpoint: checkpoint, Sources: []string{model.SourceHTTP}})
 	if _, err := config.Restore(t.Context()); err != nil {
 		t.Fatal(err)

@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/manifest"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// site is a URL, asked by hand, and the server behind it.
+// site is a URL that the test polls, and its server.
 type site struct {
 	*URLSource
 	t        *testing.T
@@ -34,7 +35,7 @@ func newSite(t *testing.T, opts URLOptions) *site {
 	return s
 }
 
-// want asks once, and says which images the pods must have and how many problems were reported since the last time.
+// want polls once and checks the pods' images and the number of problems since the last call.
 func (s *site) want(what string, answer http.HandlerFunc, images map[string]string, problems int) {
 	s.t.Helper()
 	s.answer.Store(&answer)
@@ -80,7 +81,7 @@ func TestURLAnswers(t *testing.T) {
 	}
 }
 
-// TestURLKeepsWhatWas answers badly in many ways: what was named before stays, and each way is reported once.
+// TestURLKeepsWhatWas gives bad answers of many kinds. Earlier pods stay, and each kind is reported once.
 func TestURLKeepsWhatWas(t *testing.T) {
 	s := newSite(t, URLOptions{})
 	elsewhere := httptest.NewServer(text(podText("evil", "1")))
@@ -93,14 +94,14 @@ func TestURLKeepsWhatWas(t *testing.T) {
 		"not found":      code(http.StatusNotFound),
 		"server error":   code(http.StatusInternalServerError),
 		"no content":     code(http.StatusNoContent),
-		"not modified":   code(http.StatusNotModified), // though nothing was asked for by version
+		"not modified":   code(http.StatusNotModified), // although the request had no version
 		"another server": http.RedirectHandler(elsewhere.URL, http.StatusFound).ServeHTTP,
 		"in circles":     http.RedirectHandler("/pods", http.StatusFound).ServeHTTP,
 		"too large":      text(strings.Repeat("#", maxManifest) + "\n" + podText("c", "1")),
 		"cut off":        cutOff,
 		"hung up":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	}
-	ends := 0 // problems that end when the list is there again
+	ends := 0 // problems that end with a good list
 	for _, name := range slices.Sorted(maps.Keys(bad)) {
 		s.want("before "+name, text(podList), both, ends)
 		ends = 1
@@ -119,7 +120,7 @@ func cutOff(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, podText("c", "1"))
 }
 
-// TestURLHangs gives up a request before the next one is due, and keeps what was named before.
+// TestURLHangs gives up a request before the next one is due, and keeps earlier pods.
 func TestURLHangs(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"before the answer": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
@@ -154,7 +155,7 @@ func TestURLEmpty(t *testing.T) {
 	s.want("the list again", text(podList), map[string]string{"a": "1", "b": "1"}, 1)
 }
 
-// TestURLNotModified asks for what changed only, and after a failure is right again with what it knows.
+// TestURLNotModified requests only changes, and uses the known document after a failure.
 func TestURLNotModified(t *testing.T) {
 	s := newSite(t, URLOptions{})
 	versioned := func(body string) http.HandlerFunc {
@@ -169,9 +170,9 @@ func TestURLNotModified(t *testing.T) {
 	}
 	both := map[string]string{"a": "1", "b": "1"}
 	s.want("first", versioned(podList), both, 0)
-	s.want("not modified", versioned("garbage that nobody reads"), both, 0)
+	s.want("not modified", versioned("unread garbage"), both, 0)
 	s.want("failing", code(http.StatusBadGateway), both, 1)
-	s.want("not modified after that", versioned("garbage that nobody reads"), both, 1)
+	s.want("not modified after that", versioned("unread garbage"), both, 1)
 	s.want("without versions", text(podList), both, 0)
 	s.want("a version forgotten by both", versioned(podText("a", "2")), map[string]string{"a": "2"}, 0)
 }
@@ -183,14 +184,14 @@ func TestURLHeader(t *testing.T) {
 			t.Errorf("asked with %v of %s", r.Header, r.Host)
 		}
 		if r.URL.Path == "/pods" {
-			http.Redirect(w, r, "/moved", http.StatusFound) // within one server they are sent again
+			http.Redirect(w, r, "/moved", http.StatusFound) // within one server the headers are sent again
 			return
 		}
 		fmt.Fprint(w, podText("a", "1"))
 	}, map[string]string{"a": "1"}, 0)
 }
 
-// TestURLObjects reports that config maps and secrets are not read from a URL, and takes the pods.
+// TestURLObjects reports config maps and secrets of a URL, which are not read, and takes the pods.
 func TestURLObjects(t *testing.T) {
 	s := newSite(t, URLOptions{})
 	body := podText("a", "1") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n"
@@ -198,7 +199,7 @@ func TestURLObjects(t *testing.T) {
 	s.want("the same", text(body), map[string]string{"a": "1"}, 0)
 }
 
-// TestURLPassword shows the password of a URL nowhere.
+// TestURLPassword never shows the password of a URL.
 func TestURLPassword(t *testing.T) {
 	u := NewURLSource(URLOptions{URL: "http://me:hidden@127.0.0.1:1/pods", Problem: func(where string, err error) {
 		if strings.Contains(where+err.Error(), "hidden") || err == nil {
@@ -209,16 +210,14 @@ func TestURLPassword(t *testing.T) {
 		t.Error(err)
 	}
 	docs, err := manifest.Parse([]byte(podText("a", "1")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	pods, err := accept(docs.Pods, manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: "n"})
 	if err != nil || strings.Contains(pods[0].Annotations[model.AnnotationManifest], "hidden") {
 		t.Errorf("pods %+v, %v", pods, err)
 	}
 }
 
-// TestURLWhere names the URL without what may be secret in it.
+// TestURLWhere names the URL without its secret parts.
 func TestURLWhere(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://example.com/pods":                        "https://example.com/pods",

@@ -11,12 +11,13 @@ import (
 type line struct {
 	at     time.Time
 	stderr bool
-	// partial says that the text goes on in the next line of its stream: the program wrote a long line, or none to its end.
+	// partial says that the text goes on in the next line of its stream, because the program's line is long or
+	// unfinished.
 	partial bool
 	text    []byte
 }
 
-// parse parses a line without its newline, of either format. The text may share memory with raw.
+// parse parses a line of either format, without its newline. The text may share memory with raw.
 func parse(raw []byte) (line, error) {
 	if bytes.HasPrefix(raw, []byte("{")) {
 		return parseJSON(raw)
@@ -40,8 +41,8 @@ func parseCRI(raw []byte) (line, error) {
 	return line{at: at, partial: string(first) == "P", text: text}.of(string(stream))
 }
 
-// parseJSON parses a line of Docker's json-file, which criadapter's log mode "symlink" shows. Its text has the newline
-// of the program, unless it goes on.
+// parseJSON parses a line of Docker's json-file format, which criadapter's log mode "symlink" shows. The text ends in a
+// newline unless it is partial.
 func parseJSON(raw []byte) (line, error) {
 	var read struct {
 		Log    string    `json:"log"`

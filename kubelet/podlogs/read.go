@@ -13,43 +13,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say which part of a log is read, and where it goes. Path is required.
+// Options say which part of a log to read. Path is required.
 type Options struct {
-	// Path is the file that the runtime named. It may be a link.
+	// Path is the log's file. It may be a link.
 	Path string
-	// Tail is how many lines at the end are read; negative for all. Pieces of a long line count as lines.
+	// Tail is the number of lines to read from the end; negative means all. Parts of a long line count as lines.
 	Tail int64
-	// Since leaves out what is older than that; zero for nothing.
+	// Since leaves out older lines; zero leaves out none.
 	Since time.Time
 	// Timestamps writes the time before each line.
 	Timestamps bool
-	// Limit ends the reading after so many bytes were written; negative for none.
+	// Limit ends Read after so many written bytes; negative means no limit.
 	Limit int64
-	// Stdout and Stderr take the streams; nil leaves one out.
+	// Stdout and Stderr get the streams; nil leaves one out.
 	Stdout, Stderr io.Writer
-	// Malformed is called with an error for each line that is none of a container's log; nil skips them.
+	// Malformed is called with an error for each malformed line; nil skips them.
 	Malformed func(error) error
-	// Running says whether the container may still write, which makes Read follow the log; it is called about every
-	// second. Nil means that the log is read to its end only.
+	// Running makes Read follow the log. It says whether the container may still write, and is called about every
+	// second. Nil reads the log only to its end.
 	Running func(context.Context) bool
-	// Flush is called before a follower waits for more, for writers with a buffer.
+	// Flush is called before Read waits for more lines, for writers with a buffer.
 	Flush func() error
 }
 
-// stampFormat is how times are written, always equally long, as the kubelet does.
+// stampFormat is the kubelet's format of times, with a fixed length.
 const stampFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
-// errLimit ends a reading at its limit.
+// errLimit ends Read at Limit.
 var errLimit = errors.New("byte limit reached")
 
-// Read writes a log. A file that is not there is an fs.ErrNotExist. It ends without an error when ctx ends.
+// Read reads a log. A missing file is an fs.ErrNotExist. When ctx ends, it returns nil.
 func Read(ctx context.Context, opts Options) error {
 	r := reader{opts: opts}
 	err := r.open()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = r.file.Close() }() // it was only read
+	defer func() { _ = r.file.Close() }()
 	if opts.Tail >= 0 {
 		start, err := tailStart(r.file, opts.Tail)
 		if err != nil {
@@ -80,7 +80,7 @@ type reader struct {
 }
 
 func (r *reader) open() error {
-	// A pipe in the log's place, whose opening would wait for a writer for ever, is no log.
+	// A pod may put a pipe there, so opening must not block.
 	file, err := os.OpenFile(r.opts.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (r *reader) open() error {
 	return nil
 }
 
-// follow reads until no more can come.
+// follow reads until the container has ended.
 func (r *reader) follow(ctx context.Context) error {
 	changes := watch(ctx, r.opts.Path)
 	defer changes.close()
@@ -117,17 +117,17 @@ func (r *reader) follow(ctx context.Context) error {
 			return err
 		}
 		if quiet {
-			last = !r.opts.Running(ctx) // what was written before the end is read once more
+			last = !r.opts.Running(ctx) // the last lines are read once more
 		}
 	}
 }
 
-// reopen opens the file that is at the path when that is another one, after the old one was read to its end, but for
-// a line that was never finished. A file that was emptied in place is read from its start.
+// reopen opens the file at the path if it is another one, after reading the old one to its end. A truncated file is
+// read from its start.
 func (r *reader) reopen(ctx context.Context) (another bool, err error) {
 	there, err := os.Stat(r.opts.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // between two files, or gone for good
+		return false, nil // during a rotation, or removed
 	}
 	if err != nil {
 		return false, err
@@ -153,7 +153,7 @@ func (r *reader) reopen(ctx context.Context) (another bool, err error) {
 	return true, old.Close()
 }
 
-// rewind starts over in a file that is shorter than what was read of it.
+// rewind starts over in a truncated file.
 func (r *reader) rewind(size int64) (shorter bool, err error) {
 	at, err := r.file.Seek(0, io.SeekCurrent)
 	if err != nil || at <= size {
@@ -164,12 +164,12 @@ func (r *reader) rewind(size int64) (shorter bool, err error) {
 	return true, err
 }
 
-// readLines writes all whole lines that are there.
+// readLines writes all complete lines.
 func (r *reader) readLines(ctx context.Context) error {
 	for ctx.Err() == nil {
 		raw, err := r.lines.ReadBytes('\n')
 		if err == io.EOF {
-			// The end of the line is not written yet: it is read again next time.
+			// The line is not complete yet: it is read again next time.
 			if _, err := r.file.Seek(-int64(len(raw)), io.SeekCurrent); err != nil {
 				return err
 			}
@@ -213,7 +213,7 @@ func (r *reader) line(raw []byte) error {
 	return r.write(out, text)
 }
 
-// write writes as much as the limit allows.
+// write writes at most up to the limit.
 func (r *reader) write(out io.Writer, text []byte) error {
 	limited := r.opts.Limit >= 0
 	if limited && int64(len(text)) > r.opts.Limit-r.written {

@@ -27,18 +27,16 @@ func logged(t *testing.T, content string) string {
 	return path
 }
 
-// TestPipeIsNoLog: nobody waits for one who writes into it.
+// TestPipeIsNoLog: opening a pipe does not block.
 func TestPipeIsNoLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
-	if err := unix.Mkfifo(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Mkfifo(path, 0o666))
 	if err := Read(t.Context(), Options{Path: path, Tail: -1, Limit: -1}); err == nil || !strings.Contains(err.Error(), "not a plain file") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// output is written by one goroutine and read by another.
+// output is safe for use by two goroutines.
 type output struct{ testutil.Buffer }
 
 func (o *output) has(t *testing.T, want string) {
@@ -80,9 +78,7 @@ func TestRead(t *testing.T) {
 			strange := 0
 			c.opts.Path, c.opts.Stdout, c.opts.Stderr = logged(t, c.content), &stdout, &stderr
 			c.opts.Malformed = func(error) error { strange++; return nil }
-			if err := Read(t.Context(), c.opts); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, Read(t.Context(), c.opts))
 			if stdout.String() != c.stdout || stderr.String() != c.stderr || strange != c.strange {
 				t.Errorf("%q, %q, %d strange; want %q, %q, %d", stdout.String(), stderr.String(), strange, c.stdout, c.stderr, c.strange)
 			}
@@ -110,9 +106,7 @@ func TestTailOfALargeLog(t *testing.T) {
 	path := logged(t, content.String())
 	for _, lines := range []int64{1, 2, 499, 4999, 5000, 6000} {
 		var stdout bytes.Buffer
-		if err := Read(t.Context(), Options{Path: path, Tail: lines, Limit: -1, Stdout: &stdout}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, Read(t.Context(), Options{Path: path, Tail: lines, Limit: -1, Stdout: &stdout}))
 		want := min(lines, 5000)
 		if got := strings.Count(stdout.String(), "\n"); got != int(want) || !strings.HasPrefix(stdout.String(), fmt.Sprintf("%d ", 5000-want)) {
 			t.Errorf("tail %d: %d lines from %.20q", lines, got, stdout.String())
@@ -120,7 +114,7 @@ func TestTailOfALargeLog(t *testing.T) {
 	}
 }
 
-// following reads a log that grows until the returned function is called.
+// following follows a log until noMore is called.
 func following(t *testing.T, path string) (out *output, noMore func(), ended <-chan error) {
 	t.Helper()
 	out = &output{}
@@ -146,19 +140,15 @@ func TestFollowThroughARotation(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	testutil.AppendFile(t, path, "o\n")
 	out.has(t, "two\n")
-	// The kubelet renames the file; the runtime writes on into it until it reopens its log, and then makes a new one.
-	if err := os.Rename(path, path+".20260501-120000"); err != nil {
-		t.Fatal(err)
-	}
+	// The kubelet renames the file. The runtime writes to it until it reopens its log, and then makes a new one.
+	testutil.Must(t, os.Rename(path, path+".20260501-120000"))
 	testutil.AppendFile(t, path+".20260501-120000", stamp+" stdout F three\n")
 	out.has(t, "three\n")
 	testutil.WriteFile(t, path, stamp+" stdout F four\n")
 	out.has(t, "four\n")
 	noMore()
 	testutil.AppendFile(t, path, stamp+" stdout F last\n")
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, <-ended)
 	if got, want := out.String(), "one\ntwo\nthree\nfour\nlast\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -167,20 +157,14 @@ func TestFollowThroughARotation(t *testing.T) {
 func TestFollowALinkThatIsEmptiedInPlace(t *testing.T) {
 	file := logged(t, stamp+" stdout F one line that is long\n")
 	link := filepath.Join(t.TempDir(), "1.log")
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Symlink(file, link))
 	out, noMore, ended := following(t, link)
 	out.has(t, "long\n")
 	testutil.WriteFile(t, file, stamp+" stdout F two\n")
 	out.has(t, "two\n")
-	if err := os.Remove(link); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Remove(link))
 	noMore()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, <-ended)
 }
 
 func TestFollowIsGivenUp(t *testing.T) {
@@ -199,17 +183,15 @@ func TestFollowIsGivenUp(t *testing.T) {
 		t.Errorf("it waits with %q written", out.String())
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, <-ended)
 }
 
-// TestFollowLatency says that a line is read on its event, not at the next check.
+// TestFollowLatency: a line is read on its event, not at the next check.
 func TestFollowLatency(t *testing.T) {
 	path := logged(t, stamp+" stdout F one\n")
 	out, noMore, ended := following(t, path)
 	out.has(t, "one\n")
-	time.Sleep(50 * time.Millisecond) // it waits by now
+	time.Sleep(50 * time.Millisecond)
 	begun := time.Now()
 	for i := range 5 {
 		testutil.AppendFile(t, path, fmt.Sprintf("%s stdout F line %d\n", stamp, i))
@@ -219,9 +201,7 @@ func TestFollowLatency(t *testing.T) {
 		t.Errorf("5 lines took %v", took)
 	}
 	noMore()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, <-ended)
 }
 
 func FuzzParse(f *testing.F) {

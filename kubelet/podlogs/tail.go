@@ -2,10 +2,10 @@ package podlogs
 
 import "os"
 
-// tailBlock is how much is read at once from the end of a log, in bytes.
+// tailBlock is the size of a read from the end of a log, in bytes.
 const tailBlock = 64 << 10
 
-// tailStart is where the last lines of the file begin.
+// tailStart is the offset of the last lines of the file.
 func tailStart(file *os.File, lines int64) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {

@@ -10,21 +10,22 @@ import (
 )
 
 const (
-	// checkPeriod is how often a follower checks whether more can come, and looks at the file without an event.
+	// checkPeriod is how often a follower checks whether the container runs, and reads the file without an event.
 	checkPeriod = time.Second
-	// pollPeriod is how often it looks when the kernel has no inotify instance left (fs.inotify.max_user_instances).
+	// pollPeriod is how often it reads the file if the kernel has no inotify instance left
+	// (fs.inotify.max_user_instances).
 	pollPeriod = 100 * time.Millisecond
 )
 
-// changes notifies of a log that may have grown or been replaced.
+// changes notifies of changes of a log file.
 type changes struct {
-	// watcher is nil when there is none to be had.
+	// watcher is nil without inotify.
 	watcher *fsnotify.Watcher
 	check   *time.Ticker
 	poll    *time.Ticker
 }
 
-// watch watches the file at path: at its directory, where others take its place, and at that of what it links to.
+// watch watches the directory of the file and, if it is a link, the directory of its target.
 func watch(ctx context.Context, path string) *changes {
 	c := &changes{check: time.NewTicker(checkPeriod), poll: time.NewTicker(pollPeriod)}
 	watcher, err := fsnotify.NewWatcher()
@@ -56,7 +57,7 @@ func (c *changes) close() {
 	}
 }
 
-// wait returns when something may have changed; check says that it is time to check whether the container still runs.
+// wait returns when the file may have changed. Check says that it is time to check whether the container runs.
 func (c *changes) wait(ctx context.Context) (check bool, err error) {
 	var events <-chan fsnotify.Event
 	var errs <-chan error
@@ -68,7 +69,7 @@ func (c *changes) wait(ctx context.Context) (check bool, err error) {
 		return false, ctx.Err()
 	case <-events:
 		return false, nil
-	case <-errs: // events were lost: the file is read
+	case <-errs: // events were lost
 		return false, nil
 	case <-c.poll.C:
 		return false, nil

@@ -14,12 +14,11 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Container is the configuration of one container. What the container needs on disk (its hosts file, termination
-// message, subPaths) exists when it returns. The error is shown to the user as the container's
-// CreateContainerConfigError, so it names the field, config map, key or path. Undo, never nil, releases what is only
-// needed until the container is started.
+// Container returns the configuration of one container. Its files on disk (hosts file, termination message, subPaths)
+// exist when it returns. The error becomes the container's CreateContainerConfigError, so it names the field, config
+// map, key or path. Undo, never nil, releases resources that are needed only until the container is started.
 func (g *Generator) Container(ctx context.Context, in ContainerInput) (config *runtimeapi.ContainerConfig, undo func(), err error) {
-	// What is made on disk stays until the pod is gone: a container that is started again has it mounted.
+	// Files on disk stay until the pod is gone: a restarted container mounts them.
 	undo = func() {}
 	if err := ctx.Err(); err != nil {
 		return nil, undo, err
@@ -69,8 +68,8 @@ func (g *Generator) containerLabels(in ContainerInput) map[string]string {
 	return labels
 }
 
-// containerAnnotations are what a kubelet that was restarted must know of the container, even if its pod is gone from
-// the sources.
+// containerAnnotations has the data that a restarted kubelet needs about the container, even if no source lists its pod
+// any more.
 func containerAnnotations(in ContainerInput) (map[string]string, error) {
 	c := in.Container
 	annotations := map[string]string{
@@ -107,12 +106,12 @@ func containerAnnotations(in ContainerInput) (map[string]string, error) {
 	return annotations, nil
 }
 
-// stopSignal is the signal that lifecycle.stopSignal names; without one the runtime takes the image's.
+// stopSignal returns the signal of lifecycle.stopSignal. Without one the runtime uses the image's.
 func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT, nil
 	}
-	// Names in protocol buffers have no signs: SIGRTMIN+3 is SIGRTMINPLUS3 there.
+	// Protocol buffer names have no + and -: SIGRTMIN+3 is SIGRTMINPLUS3.
 	name := strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(string(*c.Lifecycle.StopSignal))
 	number, ok := runtimeapi.Signal_value["SIGNAL_"+name]
 	if !ok {

@@ -11,14 +11,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// What resolvers take, and Kubernetes with them.
+// The limits of resolvers, as in Kubernetes.
 const (
 	maxServers       = 3
 	maxSearches      = 32
 	maxSearchesBytes = 2048
 )
 
-// dns is the pod's resolver configuration, by its dnsPolicy and dnsConfig.
+// dns returns the pod's resolver configuration for its dnsPolicy and dnsConfig.
 func (g *Generator) dns(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
 	dns, err := g.policyDNS(pod)
 	if err != nil {
@@ -90,7 +90,7 @@ func distinct(values []string) []string {
 	return kept
 }
 
-// limit cuts off what resolvers do not take, and says so.
+// limit cuts the configuration to the limits of resolvers, and warns.
 func (g *Generator) limit(pod *v1.Pod, dns *runtimeapi.DNSConfig) {
 	if len(dns.Servers) > maxServers {
 		dns.Servers = dns.Servers[:maxServers]
@@ -98,7 +98,7 @@ func (g *Generator) limit(pod *v1.Pod, dns *runtimeapi.DNSConfig) {
 	}
 	kept, size := []string{}, 0
 	for _, domain := range dns.Searches {
-		// Some versions of glibc abort at a longer domain.
+		// Some versions of glibc abort with a longer domain.
 		if len(domain) > validation.DNS1123SubdomainMaxLength {
 			continue
 		}

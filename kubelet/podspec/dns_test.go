@@ -50,7 +50,7 @@ func TestDNSPolicies(t *testing.T) {
 	}
 }
 
-// TestMissingClusterDNS warns of each pod that wants the cluster's DNS and gets the machine's.
+// TestMissingClusterDNS warns of each pod that requests the cluster's DNS and gets the machine's.
 func TestMissingClusterDNS(t *testing.T) {
 	for _, c := range []struct {
 		policy      v1.DNSPolicy

@@ -15,11 +15,11 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// environment is a container's variables in the order in which they were first named.
+// environment has a container's variables in the order of their first definition.
 type environment struct {
 	names  []string
 	values map[string]string
-	// services are set where the container sets nothing itself.
+	// services has the variables of services, which the container's own override.
 	services map[string]string
 }
 
@@ -46,9 +46,9 @@ func (e *environment) keyValues() []*runtimeapi.KeyValue {
 	return pairs
 }
 
-// environment is what the container's envFrom and env make: envFrom first, later ones over earlier ones, then env in
-// its order, and the variables of services behind all of these. $(NAME) in a value stands for a variable that was set
-// before, or one of a service.
+// environment evaluates the container's envFrom and env. Variables of envFrom come first, and later ones override
+// earlier ones. Then env is applied in its order. Variables of services have the lowest precedence. $(NAME) in a value
+// stands for an earlier variable or a service's.
 func (g *Generator) environment(in ContainerInput) (*environment, error) {
 	services, err := g.opts.Services(in.Pod)
 	if err != nil {
@@ -81,7 +81,7 @@ func (g *Generator) environment(in ContainerInput) (*environment, error) {
 	return env, nil
 }
 
-// setAll sets a variable for each key of a config map or secret. A key that cannot be a variable's name is left out.
+// setAll sets a variable for each key of a config map or secret. It leaves out a key that is not a valid name.
 func (g *Generator) setAll(env *environment, pod *v1.Pod, from *v1.EnvFromSource) error {
 	data, what, err := g.allKeys(pod, from)
 	if err != nil {
@@ -132,7 +132,7 @@ func texts(data map[string][]byte) map[string]string {
 	return out
 }
 
-// unlessOptional lets what may be missing be missing.
+// unlessOptional returns nil if an optional object is missing.
 func unlessOptional(err error, optional *bool) error {
 	if isTrue(optional) && errors.Is(err, errdefs.ErrNotFound) {
 		return nil
@@ -140,7 +140,7 @@ func unlessOptional(err error, optional *bool) error {
 	return err
 }
 
-// valueFrom is the value of one variable; found is false for an optional one that does not exist.
+// valueFrom returns the value of one variable. found is false if an optional value is missing.
 func (g *Generator) valueFrom(in ContainerInput, from *v1.EnvVarSource) (value string, found bool, err error) {
 	switch {
 	case from.FieldRef != nil:
@@ -185,7 +185,7 @@ func pick(data map[string]string, k key, err error) (string, bool, error) {
 	return value, ok, nil
 }
 
-// field is what a fieldRef of a variable names: more than a volume knows, because the pod has its addresses by now.
+// field returns the value of a variable's fieldRef. Unlike in volumes, the pod's addresses are available.
 func (g *Generator) field(in ContainerInput, path string) (string, error) {
 	ips := in.PodIPs
 	if in.Pod.Spec.HostNetwork {

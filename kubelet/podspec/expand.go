@@ -2,8 +2,8 @@ package podspec
 
 import "strings"
 
-// expand replaces $(NAME) by what lookup knows of NAME. A name that is not known stays as it is written, and $$ is a
-// dollar: $$(NAME) becomes $(NAME).
+// expand replaces $(NAME) by the result of lookup. An unknown name stays as written, and $$ is a dollar: $$(NAME)
+// becomes $(NAME).
 func expand(text string, lookup func(name string) (string, bool)) string {
 	var out strings.Builder
 	for {

@@ -25,33 +25,33 @@ type Options struct {
 	RootDir, PodLogsDir string
 	// Owner becomes model.LabelOwner.
 	Owner string
-	// Volumes knows where a pod's volumes are on the host.
+	// Volumes has the paths of a pod's volumes on the host.
 	Volumes *volumemanager.Manager
-	// Objects answers environment variables from config maps and secrets.
+	// Objects has the config maps and secrets for environment variables.
 	Objects volumekinds.Objects
 	// Cgroups names the pods' cgroups. Nil leaves them to the runtime.
 	Cgroups *cgroup.Manager
-	// Host is what the machine's cgroups can do and how much memory it has.
+	// Host describes the machine's cgroups and memory.
 	Host cgroup.Host
-	// Allocatable is what pods can have of the node, for the downward API. Nil means nothing.
+	// Allocatable returns the node's allocatable resources, for the downward API. Nil means none.
 	Allocatable func() v1.ResourceList
-	// ClusterDNS and ClusterDomain serve dnsPolicy ClusterFirst; without them it becomes Default.
+	// ClusterDNS and ClusterDomain serve dnsPolicy ClusterFirst. Without them it becomes Default.
 	ClusterDNS    []string
 	ClusterDomain string
-	// ResolvConf is the file behind dnsPolicy Default. Empty means /etc/resolv.conf, or the one with the real servers
-	// where that names the stub of systemd-resolved alone, which a pod does not reach.
+	// ResolvConf is the file for dnsPolicy Default. Empty means /etc/resolv.conf. If that names only the stub of
+	// systemd-resolved, which pods cannot reach, it means the file with the real servers.
 	ResolvConf string
-	// SeccompDefault gives containers that name no seccomp profile the runtime's; otherwise they have none, as with the
-	// kubelet's --seccomp-default.
+	// SeccompDefault applies the runtime's seccomp profile to containers without one, like the kubelet's
+	// --seccomp-default. Otherwise they are unconfined.
 	SeccompDefault bool
-	// RecursiveReadOnly says that the runtime can make mounts read-only with all that is mounted below them.
+	// RecursiveReadOnly says that the runtime supports recursive read-only mounts.
 	RecursiveReadOnly bool
-	// FirstUserID is the first of the host's user and group ids that a pod with hostUsers: false has; an error refuses
+	// FirstUserID returns the first of the host's user and group ids for a pod with hostUsers: false. An error refuses
 	// the pod. Nil refuses all such pods.
 	FirstUserID func(ctx context.Context, pod *v1.Pod) (uint32, error)
-	// Services answers the environment variables of services; nil gives none.
+	// Services returns the environment variables of services. Nil means none.
 	Services func(*v1.Pod) (map[string]string, error)
-	// Warn is called with what was left out of a pod and does not keep it from running. Nil means the log.
+	// Warn is called for a part of a pod that was left out but does not prevent it from running. Nil means the log.
 	Warn func(pod *v1.Pod, reason, message string)
 }
 
@@ -81,21 +81,21 @@ func New(opts Options) *Generator {
 	return &Generator{opts: opts}
 }
 
-// ContainerInput is what a container's configuration is made of.
+// ContainerInput has the inputs of a container's configuration.
 type ContainerInput struct {
 	Pod       *v1.Pod
 	Container *v1.Container
 	Kind      model.Kind
 	// Attempt counts the container's restarts.
 	Attempt uint32
-	// ImageID is the runtime's identity of the image, to run; Image is its description, for runAsNonRoot.
+	// ImageID is the runtime's identity of the image to run. Image is its description, for runAsNonRoot.
 	ImageID string
 	Image   *runtimeapi.Image
-	// ImageVolumes are the images behind the pod's image volumes, by the volume's name; those that the container mounts
+	// ImageVolumes has the images of the pod's image volumes by the volume's name. The images that the container mounts
 	// must be present.
 	ImageVolumes map[string]*runtimeapi.ImageSpec
 	// PodIPs are the sandbox's addresses, the primary one first.
 	PodIPs []string
-	// TargetID is the id of the container whose process namespace an ephemeral one joins; empty for none.
+	// TargetID is the id of the container whose process namespace an ephemeral container joins, or "".
 	TargetID string
 }

@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxKernelName is the longest host name that Linux takes, in bytes.
+// maxKernelName is Linux' limit for a host name, in bytes.
 const maxKernelName = 64
 
-// hostName is what a pod is called.
+// hostName has the names of a pod.
 type hostName struct {
-	// short is the name alone, domain what follows it in the hosts file; domain may be empty.
+	// short is the name, and domain its suffix in the hosts file, which may be empty.
 	short, domain string
-	// kernel is what gethostname(2) answers in the pod.
+	// kernel is the result of gethostname(2) in the pod.
 	kernel string
 }
 
-// hostName follows the pod's name, hostname, subdomain, setHostnameAsFQDN and hostnameOverride.
+// hostName uses the pod's name, hostname, subdomain, setHostnameAsFQDN and hostnameOverride.
 func (g *Generator) hostName(pod *v1.Pod) (hostName, error) {
 	spec := &pod.Spec
 	if spec.HostnameOverride != nil {
@@ -60,7 +60,7 @@ func overridden(override string) (hostName, error) {
 	return hostName{short: override, kernel: override}, nil
 }
 
-// shorten cuts a pod's name to a label of DNS, which must not end in a dash or dot.
+// shorten cuts a pod's name to a DNS label, which must not end in a dash or dot.
 func shorten(name string) string {
 	if len(name) <= validation.DNS1123LabelMaxLength {
 		return name

@@ -13,11 +13,11 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// hostsPath is the hosts file, on the host and in containers.
+// hostsPath is the hosts file on the host and in containers.
 const hostsPath = "/etc/hosts"
 
-// hostsMount writes the pod's hosts file and mounts it, unless the container mounts its own there or the pod has no
-// address yet.
+// hostsMount writes the pod's hosts file and returns its mount. It returns nil if the container mounts something else
+// there, or if the pod has no address yet.
 func (g *Generator) hostsMount(in ContainerInput) (*runtimeapi.Mount, error) {
 	if len(in.PodIPs) == 0 && !in.Pod.Spec.HostNetwork {
 		return nil, nil
@@ -38,8 +38,8 @@ func (g *Generator) hostsMount(in ContainerInput) (*runtimeapi.Mount, error) {
 	return &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: path, SelinuxRelabel: selinuxEnabled()}, nil
 }
 
-// hosts is the content of the pod's hosts file: its own addresses and name, or the host's file in the host's network,
-// and its aliases.
+// hosts returns the content of the pod's hosts file: its own addresses and name, or the host's file on the host's
+// network, and its aliases.
 func (g *Generator) hosts(pod *v1.Pod, ips []string) ([]byte, error) {
 	var text bytes.Buffer
 	if pod.Spec.HostNetwork {
@@ -73,7 +73,7 @@ func (g *Generator) hosts(pod *v1.Pod, ips []string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// writeInPlace writes into the file that is there: running containers have it mounted and would not see another.
+// writeInPlace writes into the existing file: running containers mount it, and would not see a replacement.
 func writeInPlace(path string, content []byte) error {
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, content) {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
-// mounts are the container's volume mounts, the hosts file and the place of its termination message.
+// mounts returns the container's volume mounts, its hosts file and its termination message file.
 func (g *Generator) mounts(in ContainerInput, env *environment) ([]*runtimeapi.Mount, error) {
 	var mounts []*runtimeapi.Mount
 	for i := range in.Container.VolumeMounts {
@@ -74,8 +74,8 @@ func (g *Generator) volumeMount(in ContainerInput, index int, env *environment) 
 	return mount, err
 }
 
-// imageMount has the runtime mount an image, or a part of it. Nothing can be written to it or mounted below it, so it
-// is recursively read-only whatever the pod says.
+// imageMount returns the mount of an image or a part of it. It cannot be written to, and nothing can be mounted below
+// it, so it is recursively read-only whatever the pod says.
 func imageMount(in ContainerInput, wanted *v1.VolumeMount, part string) (*runtimeapi.Mount, error) {
 	image := in.ImageVolumes[wanted.Name]
 	if image == nil {
@@ -94,7 +94,7 @@ func imageMount(in ContainerInput, wanted *v1.VolumeMount, part string) (*runtim
 	}, nil
 }
 
-// target is the path in the container.
+// target returns the path in the container.
 func target(mount *v1.VolumeMount) string {
 	if filepath.IsAbs(mount.MountPath) {
 		return mount.MountPath
@@ -102,7 +102,7 @@ func target(mount *v1.VolumeMount) string {
 	return "/" + mount.MountPath
 }
 
-// subPath is the part of the volume to mount, empty for all of it.
+// subPath returns the part of the volume to mount, or "" for all of it.
 func subPath(mount *v1.VolumeMount, env *environment) (string, error) {
 	if mount.SubPathExpr == "" {
 		return mount.SubPath, nil
@@ -137,7 +137,7 @@ func propagation(mode *v1.MountPropagationMode) (runtimeapi.MountPropagation, er
 	}
 }
 
-// recursiveReadOnly says whether mounts below the volume become read-only, too.
+// recursiveReadOnly reports whether mounts below the volume become read-only, too.
 func (g *Generator) recursiveReadOnly(mount *v1.VolumeMount) (bool, error) {
 	if mount.RecursiveReadOnly == nil {
 		return false, nil
@@ -157,14 +157,14 @@ func (g *Generator) recursiveReadOnly(mount *v1.VolumeMount) (bool, error) {
 	}
 }
 
-// selinuxEnabled says whether the host has SELinux switched on: its filesystem is mounted only then.
+// selinuxEnabled reports whether the host has SELinux enabled: its filesystem is mounted only then.
 func selinuxEnabled() bool {
 	_, err := os.Stat("/sys/fs/selinux/enforce")
 	return err == nil
 }
 
-// terminationMount makes a file that every user may write to and mounts it at the termination message path. It is
-// another one at each start, so that an old message is never taken for a new one.
+// terminationMount creates a file that every user may write to, and mounts it at the termination message path. Each
+// start has a new file, so an old message is never taken for a new one.
 func (g *Generator) terminationMount(in ContainerInput) (*runtimeapi.Mount, error) {
 	if in.Container.TerminationMessagePath == "" {
 		return nil, nil

@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestVolumeMounts(t *testing.T) {
@@ -16,9 +18,7 @@ func TestVolumeMounts(t *testing.T) {
 	}
 	g := testGenerator(t, func(o *Options) { o.RecursiveReadOnly = true })
 	dir := t.TempDir()
-	if err := os.WriteFile(dir+"/web.conf", []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(dir+"/web.conf", []byte("x"), 0o600))
 	pod := testPod(func(pod *v1.Pod) {
 		pod.Spec.Volumes = []v1.Volume{
 			{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}}},
@@ -33,9 +33,7 @@ func TestVolumeMounts(t *testing.T) {
 			{Name: "host", MountPath: "/one", SubPathExpr: "$(NAME).conf"},
 		}
 	})
-	if err := g.opts.Volumes.Mount(context.Background(), pod); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, g.opts.Volumes.Mount(context.Background(), pod))
 	t.Cleanup(func() {
 		if err := g.opts.Volumes.Unmount(context.Background(), pod.UID); err != nil {
 			t.Error(err)
@@ -70,9 +68,7 @@ func TestImageMounts(t *testing.T) {
 		c.VolumeMounts = []v1.VolumeMount{{Name: "model", MountPath: "all"}, {Name: "model", MountPath: "/one", SubPathExpr: "sizes/$(SIZE)"}}
 	})
 	g := testGenerator(t, nil)
-	if err := g.opts.Volumes.Mount(context.Background(), pod); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, g.opts.Volumes.Mount(context.Background(), pod))
 	in := input(pod)
 	in.ImageVolumes = map[string]*runtimeapi.ImageSpec{"model": {Image: "sha256:abc", UserSpecifiedImage: "models:1"}}
 	config := mustContainer(t, g, in)

@@ -3,7 +3,6 @@ package podspec
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
@@ -28,14 +28,12 @@ func testObjects() modeltest.Objects {
 	}
 }
 
-// testGenerator has a root of its own and an 8 GiB host; change may set more options.
+// testGenerator returns a generator with its own root and an 8 GiB host. change may set more options.
 func testGenerator(t *testing.T, change func(*Options)) *Generator {
 	t.Helper()
 	root := t.TempDir()
 	resolvConf := filepath.Join(root, "resolv.conf")
-	if err := os.WriteFile(resolvConf, []byte("nameserver 192.0.2.1\nsearch example.org\noptions timeout:3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.WriteFile(t, resolvConf, "nameserver 192.0.2.1\nsearch example.org\noptions timeout:3\n")
 	opts := Options{
 		NodeName: "node1", NodeIPs: []string{"192.0.2.10", "2001:db8::10"}, RootDir: root, PodLogsDir: "/var/log/pods", Owner: "me",
 		Objects: testObjects(), ResolvConf: resolvConf, Host: cgroup.Host{Memory: 8 << 30, CPUs: 4},
@@ -68,9 +66,7 @@ func input(pod *v1.Pod) ContainerInput {
 func mustContainer(t *testing.T, g *Generator, in ContainerInput) *runtimeapi.ContainerConfig {
 	t.Helper()
 	config, undo, err := g.Container(context.Background(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	undo()
 	return config
 }
@@ -172,7 +168,7 @@ func TestServicesStandBehind(t *testing.T) {
 	}
 }
 
-func TestInvalidNamesAreToldAndLeftOut(t *testing.T) {
+func TestInvalidNamesAreReportedAndLeftOut(t *testing.T) {
 	var told []string
 	g := testGenerator(t, func(o *Options) {
 		o.Warn = func(_ *v1.Pod, reason, message string) { told = append(told, reason+" "+message) }

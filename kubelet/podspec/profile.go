@@ -10,15 +10,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// seccomp is the container's or the pod's seccomp profile. Profiles of type Localhost are files below seccomp in the
-// kubelet's root.
+// seccomp returns the container's or the pod's seccomp profile. Profiles of type Localhost are files below seccomp in
+// the kubelet's root.
 func (g *Generator) seccomp(pod *v1.PodSecurityContext, own *v1.SecurityContext) (*runtimeapi.SecurityProfile, error) {
 	profile := either(own.SeccompProfile, pod.SeccompProfile)
 	if profile == nil {
+		profile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined}
 		if g.opts.SeccompDefault {
-			return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
+			profile.Type = v1.SeccompProfileTypeRuntimeDefault
 		}
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
 	}
 	switch profile.Type {
 	case v1.SeccompProfileTypeRuntimeDefault:
@@ -38,8 +38,8 @@ func (g *Generator) seccomp(pod *v1.PodSecurityContext, own *v1.SecurityContext)
 	}
 }
 
-// appArmor is the container's or the pod's AppArmor profile, or the one of the annotation that came before the fields;
-// nil is the runtime's default.
+// appArmor returns the AppArmor profile of the container, of the pod or of the old annotation. Nil means the runtime's
+// default.
 func appArmor(in ContainerInput) (*runtimeapi.SecurityProfile, error) {
 	profile := either(containerSecurity(in.Container).AppArmorProfile, podSecurity(in.Pod).AppArmorProfile)
 	if profile == nil {
@@ -63,7 +63,7 @@ func appArmor(in ContainerInput) (*runtimeapi.SecurityProfile, error) {
 	}
 }
 
-// annotatedAppArmor reads the annotation's three forms; what is none of them counts for nothing, as at the API server.
+// annotatedAppArmor reads the annotation's three forms, and ignores other values, as the API server does.
 func annotatedAppArmor(value string) *v1.AppArmorProfile {
 	switch name, local := strings.CutPrefix(value, v1.DeprecatedAppArmorBetaProfileNamePrefix); {
 	case value == v1.DeprecatedAppArmorBetaProfileRuntimeDefault:
@@ -77,7 +77,7 @@ func annotatedAppArmor(value string) *v1.AppArmorProfile {
 	}
 }
 
-// oldAppArmor is a profile in the form of the deprecated field.
+// oldAppArmor returns a profile in the form of the deprecated field.
 func oldAppArmor(profile *runtimeapi.SecurityProfile) string {
 	switch {
 	case profile == nil:

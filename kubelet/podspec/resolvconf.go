@@ -13,14 +13,14 @@ import (
 
 const (
 	hostResolvConf = "/etc/resolv.conf"
-	// resolvedConf has the servers that the stub of systemd-resolved asks; see systemd-resolved.service(8).
+	// resolvedConf has the upstream servers of systemd-resolved's stub; see systemd-resolved.service(8).
 	resolvedConf = "/run/systemd/resolve/resolv.conf"
 	resolvedStub = "127.0.0.53"
-	// maxResolvConf bounds what is read, in bytes.
+	// maxResolvConf is the limit for reading, in bytes.
 	maxResolvConf = 10 << 20
 )
 
-// hostDNS is the host's own resolver configuration.
+// hostDNS returns the host's own resolver configuration.
 func (g *Generator) hostDNS() (*runtimeapi.DNSConfig, error) {
 	if g.opts.ResolvConf != "" {
 		return readResolvConf(g.opts.ResolvConf)
@@ -49,8 +49,8 @@ func readResolvConf(path string) (*runtimeapi.DNSConfig, error) {
 	return parseResolvConf(string(content)), nil
 }
 
-// parseResolvConf reads what resolv.conf(5) describes: servers add up, the last search counts, and options add up with
-// the last of each name. What it does not know is passed over, as the resolver does.
+// parseResolvConf parses resolv.conf(5): servers are collected, the last search counts, and options are collected with
+// the last value of each name. Unknown lines are ignored, as the resolver does.
 func parseResolvConf(content string) *runtimeapi.DNSConfig {
 	dns := &runtimeapi.DNSConfig{}
 	for line := range strings.Lines(content) {

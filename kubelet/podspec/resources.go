@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// resources are the container's own limits.
+// resources returns the container's own limits.
 func (g *Generator) resources(in ContainerInput) *runtimeapi.LinuxContainerResources {
 	out := g.plainResources(in.Container.Resources)
 	out.OomScoreAdj = oomScore(in.Pod, in.Container, g.opts.Host.Memory)
@@ -21,14 +21,15 @@ func (g *Generator) resources(in ContainerInput) *runtimeapi.LinuxContainerResou
 	case g.opts.Host.Unified:
 		setUnified(out, "memory.swap.max", "0")
 	default:
-		// Memory and swap together: no swap is left. Without a memory limit the kernel has none for both either.
+		// The swap limit counts memory plus swap, so this leaves no swap. Without a memory limit the kernel has no swap
+		// limit either.
 		out.MemorySwapLimitInBytes = out.MemoryLimitInBytes
 	}
 	return out
 }
 
-// Resources are the limits of a container that runs, for CRI's UpdateContainerResources. What is limited before and is
-// not to be any more says so: 0 would leave it as it is.
+// Resources returns the limits of a running container for CRI's UpdateContainerResources. A lifted limit has an
+// explicit value, since 0 means no change.
 func (g *Generator) Resources(pod *v1.Pod, container *v1.Container, before v1.ResourceRequirements) *runtimeapi.LinuxContainerResources {
 	out := g.resources(ContainerInput{Pod: pod, Container: container})
 	if !before.Limits.Cpu().IsZero() && out.CpuQuota == 0 {
@@ -37,13 +38,13 @@ func (g *Generator) Resources(pod *v1.Pod, container *v1.Container, before v1.Re
 	if !before.Limits.Memory().IsZero() && out.MemoryLimitInBytes == 0 {
 		out.MemoryLimitInBytes = cgroup.Unlimited
 		if g.opts.Host.Swap && !g.opts.Host.Unified {
-			out.MemorySwapLimitInBytes = cgroup.Unlimited // of both together
+			out.MemorySwapLimitInBytes = cgroup.Unlimited // of memory plus swap
 		}
 	}
 	return out
 }
 
-// PodResources are the limits of a pod as a whole, for its sandbox's configuration and CRI's UpdatePodSandboxResources.
+// PodResources returns the limits of a pod for its sandbox's configuration and CRI's UpdatePodSandboxResources.
 func (g *Generator) PodResources(pod *v1.Pod) (overhead, resources *runtimeapi.LinuxContainerResources) {
 	overhead = &runtimeapi.LinuxContainerResources{}
 	if over := pod.Spec.Overhead; len(over) > 0 {
@@ -52,7 +53,7 @@ func (g *Generator) PodResources(pod *v1.Pod) (overhead, resources *runtimeapi.L
 	return overhead, g.plainResources(model.PodTotals(pod))
 }
 
-// plainResources are requests and limits as cgroups know them: shares, quota, memory.
+// plainResources converts requests and limits to cgroup values: shares, quota, memory.
 func (g *Generator) plainResources(r v1.ResourceRequirements) *runtimeapi.LinuxContainerResources {
 	request, ok := r.Requests[v1.ResourceCPU]
 	if !ok {
@@ -65,7 +66,7 @@ func (g *Generator) plainResources(r v1.ResourceRequirements) *runtimeapi.LinuxC
 		MemoryLimitInBytes: r.Limits.Memory().Value(),
 	}
 	if g.opts.Host.Unified {
-		// A container that lost one process to the kernel's killer is not the same any more: all go, and it restarts.
+		// If the kernel kills one process of a container for lack of memory, it kills all, and the container restarts.
 		setUnified(out, "memory.oom.group", "1")
 	}
 	return out
@@ -78,7 +79,7 @@ func setUnified(r *runtimeapi.LinuxContainerResources, key, value string) {
 	r.Unified[key] = value
 }
 
-// hugepages limits every page size that the host has; a container that asks for none gets none.
+// hugepages returns a limit for each of the host's page sizes. A container without requests gets none.
 func (g *Generator) hugepages(limits v1.ResourceList) []*runtimeapi.HugepageLimit {
 	var out []*runtimeapi.HugepageLimit
 	for _, size := range g.opts.Host.HugepageSizes {
@@ -95,15 +96,15 @@ func (g *Generator) hugepages(limits v1.ResourceList) []*runtimeapi.HugepageLimi
 	return out
 }
 
-// Scores for the kernel's out-of-memory killer: the higher, the sooner a process is killed.
+// Scores for the kernel's out-of-memory killer: it kills higher scores first.
 const (
 	oomGuaranteed = -997
 	oomBestEffort = 1000
 )
 
-// oomScore is the container's oom_score_adj. A burstable container's falls with the share of the node's memory that it
-// requests: one that uses no more than it asked for is killed after one that does. A sidecar outlives the containers
-// that it serves.
+// oomScore returns the container's oom_score_adj. A burstable container's score falls with its request's share of the
+// node's memory: a container below its request is killed after a container above its request. A sidecar is killed after
+// the containers that it serves.
 func oomScore(pod *v1.Pod, c *v1.Container, memory int64) int64 {
 	score := ownOOMScore(pod, c, memory)
 	if _, kind := model.FindContainer(&pod.Spec, c.Name); kind == model.Sidecar {

@@ -48,7 +48,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestLiftedLimits are said to the runtime: 0 is no change.
+// TestLiftedLimits: lifted limits have explicit values, since 0 means no change.
 func TestLiftedLimits(t *testing.T) {
 	before := v1.ResourceRequirements{Limits: amounts("1", "1Gi")}
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestSidecarIsKilledLast(t *testing.T) {
 		p.Spec.Containers[0].Resources.Requests = amounts("", "2Gi")
 	})
 	if got := oomScore(pod, &pod.Spec.InitContainers[0], 4<<30); got != 500 {
-		t.Errorf("got %d, want 500, that of the container it serves", got)
+		t.Errorf("got %d, want 500 like the container that it serves", got)
 	}
 	pod.Spec.PriorityClassName = "system-node-critical"
 	if got := oomScore(pod, &pod.Spec.Containers[0], 4<<30); got != oomGuaranteed {

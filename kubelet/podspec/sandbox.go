@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Sandbox is the configuration of the pod's sandbox. It depends on the pod and attempt alone, and on the host's
-// resolv.conf, so that the CreateContainer calls that follow may pass the same one again.
+// Sandbox returns the configuration of the pod's sandbox. It depends only on the pod, the attempt and the host's
+// resolv.conf. So later CreateContainer calls may pass the same configuration.
 func (g *Generator) Sandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
 	dns, err := g.dns(pod)
 	if err != nil {
@@ -48,7 +48,7 @@ func (g *Generator) podLabels(pod *v1.Pod) map[string]string {
 	return labels
 }
 
-// identity are the labels by which sandboxes and containers are found again.
+// identity returns the labels by which sandboxes and containers are found.
 func (g *Generator) identity(pod *v1.Pod) map[string]string {
 	return map[string]string{
 		model.LabelPodName: pod.Name, model.LabelPodNamespace: pod.Namespace, model.LabelPodUID: string(pod.UID),
@@ -56,7 +56,7 @@ func (g *Generator) identity(pod *v1.Pod) map[string]string {
 	}
 }
 
-// portMappings are the ports of all containers that run as long as the pod.
+// portMappings returns the ports of all containers that run as long as the pod.
 func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 	var mappings []*runtimeapi.PortMapping
 	model.EachContainer(&pod.Spec, func(c *v1.Container, kind model.Kind) {
@@ -92,12 +92,12 @@ func (g *Generator) linuxSandbox(pod *v1.Pod) *runtimeapi.LinuxPodSandboxConfig 
 	return linux
 }
 
-// sandboxSecurity is the security context of the sandbox's own process.
+// sandboxSecurity returns the security context of the sandbox's own process.
 func sandboxSecurity(pod *v1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
 	security := &runtimeapi.LinuxSandboxSecurityContext{
 		NamespaceOptions: namespaces(&pod.Spec),
 		Privileged:       privileged(pod),
-		// The sandbox's process needs nothing that the runtime's profile forbids, whatever the containers need.
+		// The sandbox's process works under the runtime's profile, whatever the containers need.
 		Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 	}
 	if sc := pod.Spec.SecurityContext; sc != nil {
@@ -109,7 +109,7 @@ func sandboxSecurity(pod *v1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
 	return security
 }
 
-// privileged says whether any container of the pod is: the runtime must know before it makes the sandbox.
+// privileged reports whether any container of the pod is privileged. The runtime needs that to create the sandbox.
 func privileged(pod *v1.Pod) bool {
 	found := false
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
@@ -120,7 +120,7 @@ func privileged(pod *v1.Pod) bool {
 	return found
 }
 
-// namespaces says which namespaces the pod's containers share with each other and with the host.
+// namespaces returns the namespaces that the pod's containers share with each other and with the host.
 func namespaces(spec *v1.PodSpec) *runtimeapi.NamespaceOption {
 	options := &runtimeapi.NamespaceOption{
 		Network: runtimeapi.NamespaceMode_POD, Ipc: runtimeapi.NamespaceMode_POD, Pid: runtimeapi.NamespaceMode_CONTAINER,
@@ -149,7 +149,7 @@ func int64Value(value *int64) *runtimeapi.Int64Value {
 	return &runtimeapi.Int64Value{Value: *value}
 }
 
-// supplementalGroups are the pod's groups beside the primary one; the first is the group of its volumes.
+// supplementalGroups returns the pod's groups except the primary one. The first is the group of its volumes.
 func supplementalGroups(sc *v1.PodSecurityContext) []int64 {
 	var groups []int64
 	if sc.FSGroup != nil {
@@ -158,7 +158,7 @@ func supplementalGroups(sc *v1.PodSecurityContext) []int64 {
 	return append(groups, sc.SupplementalGroups...)
 }
 
-// groupsPolicy says whether the groups that the image's /etc/group gives to the user count (KEP-3619).
+// groupsPolicy says whether the user gets groups from the image's /etc/group (KEP-3619).
 func groupsPolicy(sc *v1.PodSecurityContext) runtimeapi.SupplementalGroupsPolicy {
 	if sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict {
 		return runtimeapi.SupplementalGroupsPolicy_Strict
@@ -173,7 +173,7 @@ func selinux(options *v1.SELinuxOptions) *runtimeapi.SELinuxOption {
 	return &runtimeapi.SELinuxOption{User: options.User, Role: options.Role, Type: options.Type, Level: options.Level}
 }
 
-// sysctls are by name with dots. Whether the pod may set them was decided when it was admitted.
+// sysctls returns the sysctls by name with dots. Admission has checked them.
 func sysctls(pod *v1.Pod) map[string]string {
 	if pod.Spec.SecurityContext == nil || len(pod.Spec.SecurityContext.Sysctls) == 0 {
 		return nil

@@ -11,15 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 func mustSandbox(t *testing.T, g *Generator, pod *v1.Pod) *runtimeapi.PodSandboxConfig {
 	t.Helper()
 	config, err := g.Sandbox(context.Background(), pod, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return config
 }
 
@@ -44,7 +43,7 @@ func TestSandbox(t *testing.T) {
 		ports = append(ports, p.String())
 	}
 	if len(ports) != 2 || config.GetPortMappings()[1].GetHostPort() != 8080 || config.GetPortMappings()[0].GetProtocol() != runtimeapi.Protocol_UDP {
-		t.Errorf("ports %v; want those of the sidecar and of the app container", ports)
+		t.Errorf("ports %v; want the ports of the sidecar and of the app container", ports)
 	}
 	linux := config.GetLinux()
 	if !maps.Equal(linux.GetSysctls(), map[string]string{"net.ipv4.tcp_syncookies": "0"}) {
@@ -59,7 +58,7 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// A sysctl may be named as sysctl(8) does, and reaches the runtime with dots.
+// A sysctl may have sysctl(8)'s slashes, and the runtime gets dots.
 func TestSysctls(t *testing.T) {
 	pod := testPod(func(pod *v1.Pod) {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: "net/ipv4/conf/eth0.1/mtu", Value: "1"}, {Name: "kernel.sem", Value: "2"}}}
@@ -129,18 +128,14 @@ func TestHostsFile(t *testing.T) {
 	})
 	mount := mountAt(t, mustContainer(t, g, input(pod)), "/etc/hosts")
 	content, err := os.ReadFile(mount.GetHostPath())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, want := range []string{"127.0.0.1\tlocalhost\n", "10.1.0.5\tweb.sub.shop.svc\tweb\n", "fd00::5\tweb.sub.shop.svc\tweb\n", "192.0.2.99\ta\tb\n"} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("no line %q in\n%s", want, content)
 		}
 	}
 	before, err := os.Stat(mount.GetHostPath())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	in := input(pod)
 	in.PodIPs = []string{"10.1.0.6"}
 	mustContainer(t, g, in)

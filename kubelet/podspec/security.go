@@ -8,7 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// security is the container's security context: its own over the pod's, and the image's user where neither names one.
+// security returns the container's security context. Its own settings override the pod's. The image's user is used if
+// neither names one.
 func (g *Generator) security(in ContainerInput) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	pod, own := podSecurity(in.Pod), containerSecurity(in.Container)
 	user, err := effectiveUser(in)
@@ -64,7 +65,7 @@ func containerSecurity(c *v1.Container) *v1.SecurityContext {
 	return c.SecurityContext
 }
 
-// either is the container's setting or, without one, the pod's.
+// either returns the container's setting, or else the pod's.
 func either[T any](own, pod *T) *T {
 	if own != nil {
 		return own
@@ -86,8 +87,7 @@ func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
 	return out
 }
 
-// procPaths are the paths that a container does not see, and those that it cannot write to. An unmasked one has none of
-// both: empty lists, which are not the same as none given.
+// procPaths returns the masked and the read-only paths. An unmasked container gets empty lists, which differ from nil.
 func procPaths(mount *v1.ProcMountType) (masked, readOnly []string) {
 	if mount != nil && *mount == v1.UnmaskedProcMount {
 		return []string{}, []string{}
@@ -96,7 +96,7 @@ func procPaths(mount *v1.ProcMountType) (masked, readOnly []string) {
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
 		"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
 	}
-	// Like interrupts, the counters of throttling let a container guess what others compute.
+	// Like interrupts, throttling counters reveal the load of other containers.
 	for cpu := 0; ; cpu++ {
 		dir := fmt.Sprintf("/sys/devices/system/cpu/cpu%d", cpu)
 		if _, err := os.Stat(dir); err != nil {

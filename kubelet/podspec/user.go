@@ -6,13 +6,13 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// user is whom a container runs as: a number, or a name that only the image can resolve.
+// user is a container's user: a number, or a name that only the image can resolve.
 type user struct {
 	id   *int64
 	name string
 }
 
-// effectiveUser is the container's or the pod's runAsUser, or the image's user, and checks it against runAsNonRoot.
+// effectiveUser returns the runAsUser of the container or the pod, or else the image's user. It checks runAsNonRoot.
 func effectiveUser(in ContainerInput) (user, error) {
 	pod, own := podSecurity(in.Pod), containerSecurity(in.Container)
 	nonRoot := isTrue(either(own.RunAsNonRoot, pod.RunAsNonRoot))
@@ -36,7 +36,7 @@ func effectiveUser(in ContainerInput) (user, error) {
 	}
 }
 
-// imageUser is the image's user; an image without one runs as root.
+// imageUser returns the image's user. An image without one runs as root.
 func imageUser(in ContainerInput) user {
 	var root int64
 	switch {

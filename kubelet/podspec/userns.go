@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/userns"
 )
 
-// userNamespace is the user namespace of a pod that is to have one, nil for that of the host.
+// userNamespace returns the pod's user namespace, or nil for the host's.
 func (g *Generator) userNamespace(ctx context.Context, pod *v1.Pod) (*runtimeapi.UserNamespace, error) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return nil, nil
@@ -25,8 +25,8 @@ func ids(first uint32) []*runtimeapi.IDMapping {
 	return []*runtimeapi.IDMapping{{HostId: first, Length: userns.Length}}
 }
 
-// mapMounts asks the runtime to show files with the ids that they have on the host, as the kubelet does for all mounts.
-// Without it the overflow id would own them in the container.
+// mapMounts requests id-mapped mounts, so files have the same ids inside as on the host, as in the kubelet. Otherwise
+// the overflow id would own them in the container.
 func mapMounts(mounts []*runtimeapi.Mount, users *runtimeapi.UserNamespace) {
 	for _, mount := range mounts {
 		if users != nil {

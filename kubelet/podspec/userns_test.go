@@ -7,14 +7,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// mapped says whether mappings give a container the 65536 ids from first.
+// mapped reports whether the mappings cover the 65536 ids from first.
 func mapped(list []*runtimeapi.IDMapping, first uint32) bool {
 	return len(list) == 1 && list[0].GetHostId() == first && list[0].GetContainerId() == 0 && list[0].GetLength() == 65536
 }
 
-// TestUserNamespace is the same for the sandbox, its containers and their mounts; a pod that asks for none has none.
+// TestUserNamespace: sandbox, containers and mounts have the same user namespace. A pod without a request has none.
 func TestUserNamespace(t *testing.T) {
 	g := testGenerator(t, func(o *Options) {
 		o.FirstUserID = func(context.Context, *v1.Pod) (uint32, error) { return 131072, nil }
@@ -25,13 +27,9 @@ func TestUserNamespace(t *testing.T) {
 			p.Spec.Containers[0].TerminationMessagePath = "/dev/termination-log"
 		})
 		sandbox, err := g.Sandbox(t.Context(), pod, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		config, undo, err := g.Container(t.Context(), input(pod))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		undo()
 		for what, options := range map[string]*runtimeapi.NamespaceOption{
 			"sandbox":   sandbox.GetLinux().GetSecurityContext().GetNamespaceOptions(),
@@ -57,7 +55,7 @@ func TestUserNamespace(t *testing.T) {
 	}
 }
 
-// An image's files belong to the overflow id unless the runtime maps them as well.
+// An image's files belong to the overflow id unless the runtime maps them, too.
 func TestEachMountIsMapped(t *testing.T) {
 	users := &runtimeapi.UserNamespace{Uids: ids(131072), Gids: ids(131072)}
 	mounts := []*runtimeapi.Mount{{HostPath: "/srv"}, {Image: &runtimeapi.ImageSpec{Image: "models:1"}}}

@@ -1,4 +1,4 @@
-// Package podstats says what pods use of the node's memory and disk (the part of pkg/kubelet/stats that eviction needs):
-// memory and writable layers as the runtime reports them, logs and volumes as the file system has them. Volumes are
-// counted by a walk that is bounded in time and that nobody has to wait for: containers decide how much is in them.
+// Package podstats measures the memory and disk usage of pods (the part of pkg/kubelet/stats that eviction needs). The
+// runtime reports memory and writable layers. Logs and volumes are measured in the file system. Volumes may be large,
+// so they are measured in the background, with a time limit.
 package podstats

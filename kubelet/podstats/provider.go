@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// statsTimeout bounds the runtime's answer.
+	// statsTimeout bounds the call of ListPodSandboxStats.
 	statsTimeout = 30 * time.Second
-	// logsTimeout bounds the count of one pod's logs, of which there are few.
+	// logsTimeout bounds the measuring of a container's logs.
 	logsTimeout = 5 * time.Second
 )
 
@@ -33,42 +33,41 @@ type Options struct {
 	Selector map[string]string
 	// PodLogsDir is the root of the logs.
 	PodLogsDir string
-	// OnDisk are the directories of a pod's volumes that take up disk, by the volumes' names.
+	// OnDisk returns the directories of a pod's volumes on disk, by the volumes' names.
 	OnDisk func(pod *v1.Pod) map[string]string
 }
 
-// Provider knows what pods use. One goroutine may use it. What it counts ends with the contexts of Stats; Wait waits for
-// that.
+// Provider measures the usage of pods. Only one goroutine may use it. Its background work ends with the contexts of
+// Stats; Wait waits for that.
 type Provider struct {
 	opts    Options
 	volumes volumes
 }
 
-// New makes a Provider; nothing is counted yet.
+// New makes a Provider. It measures nothing yet.
 func New(opts Options) *Provider { return &Provider{opts: opts, volumes: volumes{onDisk: opts.OnDisk}} }
 
-// Wait returns when nothing is counted any more.
+// Wait returns when the background work has ended.
 func (p *Provider) Wait() { p.volumes.running.Wait() }
 
-// Pod is what one pod uses.
+// Pod is the usage of one pod.
 type Pod struct {
-	// Memory is its working set in bytes; nil where the runtime does not say.
+	// Memory is the working set in bytes, nil if the runtime does not report it.
 	Memory *int64
-	// Containers are those that exist or have logs, by name.
+	// Containers are the containers that exist or have logs, by name.
 	Containers map[string]Container
-	// Volumes are those that take up disk, by name.
+	// Volumes are the volumes on disk, by name.
 	Volumes map[string]Disk
 }
 
-// Container is what a container uses; the writable layer is that of its newest attempt.
+// Container is the usage of a container. Memory and WritableLayer are for its newest attempt.
 type Container struct {
 	Memory              *int64
 	WritableLayer, Logs Disk
 	attempt             uint32
 }
 
-// Stats is what each of the pods uses. After an error it is what could be found out nevertheless, without what the runtime
-// would have said.
+// Stats returns the usage of the pods. After an error it lacks the runtime's part.
 func (p *Provider) Stats(ctx context.Context, pods []*v1.Pod) (map[types.UID]Pod, error) {
 	stats := map[types.UID]Pod{}
 	inVolumes := p.volumes.count(ctx, pods)
@@ -85,7 +84,7 @@ func (p *Provider) Stats(ctx context.Context, pods []*v1.Pod) (map[types.UID]Pod
 	return stats, p.addRuntime(ctx, stats)
 }
 
-// addRuntime adds what the runtime says.
+// addRuntime adds the usage that the runtime reports.
 func (p *Provider) addRuntime(ctx context.Context, stats map[types.UID]Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
@@ -99,7 +98,7 @@ func (p *Provider) addRuntime(ctx context.Context, stats map[types.UID]Pod) erro
 		if !ok {
 			continue
 		}
-		// While one sandbox takes the place of another there are two: the pod's memory is that of both.
+		// While a sandbox is replaced there are two: the pod's memory is their sum.
 		of.Memory = plus(of.Memory, workingSet(sandbox.GetLinux().GetMemory()))
 		for _, c := range sandbox.GetLinux().GetContainers() {
 			addContainer(of.Containers, c)
@@ -110,11 +109,9 @@ func (p *Provider) addRuntime(ctx context.Context, stats map[types.UID]Pod) erro
 }
 
 func addContainer(containers map[string]Container, stats *runtimeapi.ContainerStats) {
-	name := stats.GetAttributes().GetLabels()[model.LabelContainerName]
-	if name == "" {
-		name = stats.GetAttributes().GetMetadata().GetName()
-	}
-	known, attempt := containers[name], stats.GetAttributes().GetMetadata().GetAttempt()
+	attributes := stats.GetAttributes()
+	name := cmp.Or(attributes.GetLabels()[model.LabelContainerName], attributes.GetMetadata().GetName())
+	known, attempt := containers[name], attributes.GetMetadata().GetAttempt()
 	if attempt < known.attempt {
 		return
 	}

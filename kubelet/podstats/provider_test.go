@@ -16,7 +16,6 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
-// runtime answers with its stats, or its error.
 type runtime struct {
 	stats []*runtimeapi.PodSandboxStats
 	err   error
@@ -65,7 +64,7 @@ func TestStats(t *testing.T) {
 	})
 	t.Cleanup(p.Wait)
 	p.volumes.begin(t.Context(), []*v1.Pod{pod})
-	p.Wait() // however slow the machine is
+	p.Wait()
 	stats, err := p.Stats(t.Context(), []*v1.Pod{pod})
 	if err != nil || len(stats) != 1 {
 		t.Fatalf("%v, %v", stats, err)
@@ -81,7 +80,7 @@ func TestStats(t *testing.T) {
 	between(t, "logs", a.Logs.Bytes, 2<<20)
 	between(t, "volume", of.Volumes["v"].Bytes, 3<<20)
 	if missing, ok := of.Volumes["missing"]; !ok || missing != (Disk{}) {
-		t.Errorf("a volume that is not there takes %+v", missing)
+		t.Errorf("a missing volume has the usage %+v", missing)
 	}
 
 	under.err = errors.New("down")
@@ -92,7 +91,7 @@ func TestStats(t *testing.T) {
 	between(t, "logs without the runtime", stats["uid"].Containers["a"].Logs.Bytes, 2<<20)
 }
 
-// TestSlowVolumes: a count that takes long is waited for a while only; meanwhile the one before is shown, and no other
+// TestSlowVolumes: the wait for a long measurement is bounded. Until its end, the previous one counts, and no other
 // begins.
 func TestSlowVolumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -117,7 +116,7 @@ func TestSlowVolumes(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		if got := v.count(ctx, []*v1.Pod{pod}); len(got["uid"]) != 1 || begun.Load() != 1 {
-			t.Errorf("a count that took long was followed by another at once: %v", got)
+			t.Errorf("a long measurement is followed by another at once: %v", got)
 		}
 		time.Sleep(rest * 2 * volumesWait)
 		if got := v.count(ctx, []*v1.Pod{pod}); len(got["uid"]) != 1 || begun.Load() != 2 {

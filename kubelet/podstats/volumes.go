@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// volumeTimeout bounds the count of one volume. What was counted until then is at least what it takes.
+	// volumeTimeout bounds the measuring of one volume. The part measured until then counts.
 	volumeTimeout = time.Minute
-	// rest is how many times as long as a count took there is none after it: large volumes are counted less often.
+	// rest is the pause after a measurement, in multiples of its duration: large volumes are measured less often.
 	rest = 10
-	// volumesWait bounds how long a count of all volumes is waited for; after that the one before has to do.
+	// volumesWait bounds the wait for a measurement of all volumes. After that, the previous one counts.
 	volumesWait = 2 * time.Second
 )
 
-// volumes counts the volumes of pods, one after the other, in a goroutine that ends when all are counted.
+// volumes measures the volumes of pods, one after the other, in a goroutine that ends after the last one.
 type volumes struct {
-	// onDisk are the directories of a pod's volumes that take up disk, by the volumes' names.
+	// onDisk is Options.OnDisk.
 	onDisk func(pod *v1.Pod) map[string]string
 
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// done is closed when the running count has ended; it is nil while none runs.
+	// done is closed when the running measurement has ended. It is nil while none runs.
 	done chan struct{}
-	// next is when another count may begin.
+	// next is when another measurement may begin.
 	next  time.Time
 	known map[types.UID]map[string]Disk
 }
 
-// count returns what is known of each pod's volumes after a new count, if that is quick, else by the one before.
+// count returns the usage of each pod's volumes: a new measurement if that is quick, else the previous one.
 func (v *volumes) count(ctx context.Context, pods []*v1.Pod) map[types.UID]map[string]Disk {
 	select {
-	case <-v.begin(ctx, pods): // at once where none is due
+	case <-v.begin(ctx, pods): // closed already if none is due
 	case <-time.After(volumesWait):
 	case <-ctx.Done():
 	}
@@ -46,7 +46,8 @@ func (v *volumes) count(ctx context.Context, pods []*v1.Pod) map[types.UID]map[s
 	return v.known
 }
 
-// begin starts a count unless one runs, or ran a short while ago; the channel is closed at its end.
+// begin starts a measurement, unless one runs or the pause after the last one is not over. The channel is closed at its
+// end.
 func (v *volumes) begin(ctx context.Context, pods []*v1.Pod) <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -81,13 +82,13 @@ func (v *volumes) countAll(ctx context.Context, pods []*v1.Pod) map[types.UID]ma
 	return counted
 }
 
-// measureWithin is measure with a bound on its time.
+// measureWithin is measure with a time limit.
 func measureWithin(ctx context.Context, limit time.Duration, dir string) Disk {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	disk, err := measure(within, dir)
 	if err != nil && ctx.Err() == nil {
-		log.G(ctx).WithError(err).WithField("path", dir).Warn("disk usage of a directory was not counted whole")
+		log.G(ctx).WithError(err).WithField("path", dir).Warn("disk usage of a directory was not measured completely")
 	}
 	return disk
 }

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk is what something takes on disk.
+// Disk is a disk usage.
 type Disk struct{ Bytes, Inodes int64 }
 
-// Plus is the sum of two.
+// Plus adds two usages.
 func (d Disk) Plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.Inodes + other.Inodes} }
 
-// batch is how many names of a directory are read at once: a container may have made millions.
+// batch is how many names of a directory are read at once, because there may be millions.
 const batch = 1024
 
-// measure counts what the tree at a directory takes, as du does: blocks and not sizes, a file with several names once,
-// and nothing on other file systems. No link is followed, so that a container cannot have it leave the tree. When ctx
-// ends it returns what it has counted so far, with the error. A directory that does not exist takes nothing.
+// measure returns the disk usage of a directory tree, as du does. It counts blocks, not sizes, and a file with several
+// links once, and stays on one file system. It follows no link, so a container cannot make it leave the tree. When ctx
+// ends, it returns the usage so far, with the error. A missing directory has no usage.
 func measure(ctx context.Context, dir string) (Disk, error) {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -49,19 +49,18 @@ func measure(ctx context.Context, dir string) (Disk, error) {
 	return w.sum, nil
 }
 
-// walk is one count of a tree. Directories are opened from the root one by one: a tree may be deeper than there are file
-// descriptors.
+// walk is one measurement. It keeps no directory open, because a tree may be deeper than the limit of file descriptors.
 type walk struct {
 	root   int
 	device uint64
-	// linked are the files with several names that were counted.
+	// linked are the inodes of counted files with several links.
 	linked map[uint64]bool
-	// todo are the directories that were not read yet, below the root.
+	// todo are the paths of unread directories, below the root.
 	todo []string
 	sum  Disk
 }
 
-// count adds an inode and says whether it is a directory of this file system.
+// count adds an inode. It returns whether the inode is a directory on this file system.
 func (w *walk) count(stat *unix.Stat_t) (directory bool) {
 	isDirectory := stat.Mode&unix.S_IFMT == unix.S_IFDIR
 	if stat.Dev != w.device {
@@ -79,7 +78,8 @@ func (w *walk) count(stat *unix.Stat_t) (directory bool) {
 	return isDirectory
 }
 
-// directory counts what is in a directory, and notes those that are in it. What vanishes meanwhile takes nothing.
+// directory counts the entries of a directory, and adds directories to todo. Entries that vanish meanwhile do not
+// count.
 func (w *walk) directory(ctx context.Context, path string) error {
 	opened, err := w.open(path)
 	if gone(err) {
@@ -113,7 +113,7 @@ func (w *walk) directory(ctx context.Context, path string) error {
 	}
 }
 
-// open opens a directory below the root; its path ends in a slash, that of the root is empty.
+// open opens a directory below the root. Its path ends in a slash; the root's path is empty.
 func (w *walk) open(path string) (*os.File, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	at, err := unix.Openat(w.root, ".", flags, 0)
@@ -132,7 +132,7 @@ func (w *walk) open(path string) (*os.File, error) {
 	return os.NewFile(uintptr(at), path), nil
 }
 
-// gone says that what a name stood for is not there any more, or is something else.
+// gone says that an entry was removed or replaced.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE)
 }

@@ -15,15 +15,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
-// eventedFake is a runtime that streams an event of each change, unless events is nil.
+// eventedFake is a runtime that streams an event for each change, unless events is nil.
 type eventedFake struct {
 	*apitest.FakeRuntimeService
 	events chan *runtimeapi.ContainerEventResponse
-	// unknown has each container's state unknown.
+	// unknown makes each container's state unknown.
 	unknown bool
 }
 
@@ -47,8 +48,8 @@ func (f *eventedFake) GetContainerEvents(ctx context.Context, out chan *runtimea
 	}
 }
 
-// tell streams what happened to a container or, with its own id, to the sandbox.
-func (f *eventedFake) tell(sandbox, id string, kinds ...runtimeapi.ContainerEventType) {
+// stream streams events of a container or, with the sandbox's id, of the sandbox.
+func (f *eventedFake) stream(sandbox, id string, kinds ...runtimeapi.ContainerEventType) {
 	if f.events == nil || sandbox == "" {
 		return
 	}
@@ -74,38 +75,39 @@ func (f *eventedFake) sandboxOf(container string) string {
 
 func (f *eventedFake) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	id, err := f.FakeRuntimeService.RunPodSandbox(ctx, config, handler)
-	f.tell(id, id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+	f.stream(id, id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT,
+		runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	return id, err
 }
 
 func (f *eventedFake) StopPodSandbox(ctx context.Context, id string) error {
 	err := f.FakeRuntimeService.StopPodSandbox(ctx, id)
-	f.tell(id, id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+	f.stream(id, id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 	return err
 }
 
 func (f *eventedFake) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
 	id, err := f.FakeRuntimeService.CreateContainer(ctx, sandbox, config, pod)
-	f.tell(sandbox, id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
+	f.stream(sandbox, id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	return id, err
 }
 
 func (f *eventedFake) StartContainer(ctx context.Context, id string) error {
 	err := f.FakeRuntimeService.StartContainer(ctx, id)
-	f.tell(f.sandboxOf(id), id, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+	f.stream(f.sandboxOf(id), id, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	return err
 }
 
 func (f *eventedFake) StopContainer(ctx context.Context, id string, grace int64) error {
 	err := f.FakeRuntimeService.StopContainer(ctx, id, grace)
-	f.tell(f.sandboxOf(id), id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+	f.stream(f.sandboxOf(id), id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 	return err
 }
 
 func (f *eventedFake) RemoveContainer(ctx context.Context, id string) error {
 	sandbox := f.sandboxOf(id)
 	err := f.FakeRuntimeService.RemoveContainer(ctx, id)
-	f.tell(sandbox, id, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
+	f.stream(sandbox, id, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 	return err
 }
 
@@ -151,7 +153,7 @@ func inNode(t *testing.T, evented bool, test func(n *node)) {
 	})
 }
 
-// since waits and returns how often each method was called since the last time.
+// since waits, and returns how often each method was called since the previous call.
 func (n *node) since(wait time.Duration) string {
 	time.Sleep(wait)
 	synctest.Wait()
@@ -168,8 +170,8 @@ func (n *node) since(wait time.Duration) string {
 	return strings.Join(words, " ")
 }
 
-// TestCRICallsOfAPod counts the calls of a pod's life. Without the runtime's events, lists each second are among them.
-// Each step that changes the pod asks for its status once, and a change that the runtime makes is asked for once.
+// TestCRICallsOfAPod counts the CRI calls of a pod's life. Without events they include the lists of each second. A step
+// that changes the pod asks for its status once, and so does a change in the runtime.
 func TestCRICallsOfAPod(t *testing.T) {
 	for _, test := range []struct {
 		evented                         bool
@@ -187,7 +189,7 @@ func TestCRICallsOfAPod(t *testing.T) {
 		},
 		{
 			evented: true,
-			// The first event opens the stream, which has all pods listed.
+			// The first event opens the stream, and then all pods are listed.
 			start: "ContainerStatus:1 CreateContainer:1 ListContainers:3 ListPodSandbox:3 PodSandboxStatus:2 " +
 				"RunPodSandbox:1 StartContainer:1",
 			idle: "ListContainers:2 ListPodSandbox:2",
@@ -211,9 +213,7 @@ func TestCRICallsOfAPod(t *testing.T) {
 				count("start", 10*time.Second, test.start)
 				count("idle", 10*time.Minute, test.idle)
 				container := n.opts.Cache.Peek(pod.UID).Containers[0]
-				if err := n.evented.StopContainer(t.Context(), container.ID, 0); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, n.evented.StopContainer(t.Context(), container.ID, 0))
 				count("restart", 10*time.Second, test.restart)
 				if !n.running(t, pod) {
 					t.Error("the container does not run again")
@@ -227,7 +227,8 @@ func TestCRICallsOfAPod(t *testing.T) {
 	}
 }
 
-// TestPodNamedAgain runs anew: its source dropped it and named it again, with the same UID, before or after its end.
+// TestPodNamedAgain: a pod runs anew if its source drops it and names it again with the same UID, before or after its
+// end.
 func TestPodNamedAgain(t *testing.T) {
 	for _, pause := range []time.Duration{0, 10 * time.Second} {
 		t.Run(pause.String(), func(t *testing.T) {

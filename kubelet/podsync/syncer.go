@@ -23,11 +23,11 @@ import (
 
 // Options configure a Syncer. All are required.
 type Options struct {
-	// Cache has each pod as the runtime shows it.
+	// Cache has each pod's status in the runtime.
 	Cache *pleg.Cache
-	// RuntimeErr is why containers must be left alone, nil when the runtime can be used.
+	// RuntimeErr is why the runtime cannot be used, nil if it can.
 	RuntimeErr func() error
-	// NetworkErr is why pods that are not in the host's network must wait, nil when the pod network is ready.
+	// NetworkErr is why the pod network is not ready, nil if it is. Pods in the host's network do not need it.
 	NetworkErr func() error
 	Runtime    *kuberuntime.Manager
 	Volumes    *volumemanager.Manager
@@ -41,8 +41,8 @@ type Options struct {
 	HostIPs     []string
 }
 
-// Syncer is a podworkers.PodSyncer. It keeps nothing of a pod between two steps; calls for different pods may run at
-// the same time.
+// Syncer is a podworkers.PodSyncer. It has no state of its own about pods. Calls for different pods may run at the same
+// time.
 type Syncer struct {
 	opts Options
 }
@@ -50,7 +50,7 @@ type Syncer struct {
 // New makes a Syncer.
 func New(opts Options) *Syncer { return &Syncer{opts: opts} }
 
-// SyncPod makes the pod's cgroup and volumes, then does whatever its containers need.
+// SyncPod makes the pod's cgroup and volumes, and syncs its containers.
 func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again time.Duration, err error) {
 	observed, err := s.opts.Cache.PodStatus(ctx, pod.UID)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again ti
 	s.opts.Prober.Update(pod, observed, false)
 	published := s.publish(pod, observed, syncing, nil)
 	if model.Terminal(published.Phase) || model.IsFailure(published.Reason) {
-		return true, 0, nil // an earlier process may have begun to end it for that reason
+		return true, 0, nil // an earlier process may have begun to end it
 	}
 	left, limited := timeLeft(pod, published)
 	if limited && left <= 0 {
@@ -82,13 +82,13 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again ti
 	return false, again, err
 }
 
-// syncContainers makes what the containers need beside them, has the runtime manager act, and publishes what came of
-// it.
+// syncContainers makes the cgroup and the volumes, calls the runtime manager, and publishes the result.
 func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *model.PodStatus) (again time.Duration, err error) {
 	during := allocation.Meanwhile(pod, s.actuated(pod, observed))
 	if err := s.ensureCgroup(ctx, during); err != nil {
 		return 0, err
 	}
+	// A started pod goes on with stale volumes: without the API server its containers must still restart.
 	mountErr := s.mount(ctx, pod)
 	if mountErr != nil && (!errors.As(mountErr, new(*volumemanager.StaleError)) || observed.ReadySandbox() == nil) {
 		return 0, mountErr
@@ -96,7 +96,7 @@ func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *mode
 	probed := s.opts.Prober.Results(pod, observed)
 	result, err := s.opts.Runtime.SyncPod(ctx, pod, observed, kuberuntime.Probes{LivenessFailed: probed.LivenessFailed, Started: probed.Started})
 	if during != pod && err == nil {
-		// The containers have less now: so has the pod. After an error some may have what they had.
+		// The containers have their new limits, so the pod's cgroup follows. After an error some may have the old ones.
 		err = s.ensureCgroup(ctx, pod)
 	}
 	fresh, refreshErr := observed, error(nil)
@@ -110,7 +110,7 @@ func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *mode
 	return result.Again, errors.Join(err, mountErr, refreshErr)
 }
 
-// actuated is what the runtime has confirmed of the pod's running containers.
+// actuated returns the actuated resources of the pod's running containers.
 func (s *Syncer) actuated(pod *v1.Pod, observed *model.PodStatus) func(*v1.Container) (v1.ResourceRequirements, bool) {
 	return func(c *v1.Container) (v1.ResourceRequirements, bool) {
 		container := observed.Container(c.Name)
@@ -129,8 +129,7 @@ func (s *Syncer) ensureCgroup(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// mount makes the volumes and brings them up to date. A pod that has started goes on with those that it has: a server
-// that is away, or a config map that somebody removed, must not keep its containers from starting again.
+// mount makes the volumes and brings them up to date.
 func (s *Syncer) mount(ctx context.Context, pod *v1.Pod) error {
 	err := s.opts.Volumes.Mount(ctx, pod)
 	if err == nil {
@@ -140,7 +139,7 @@ func (s *Syncer) mount(ctx context.Context, pod *v1.Pod) error {
 	return fmt.Errorf("volumes: %w", err)
 }
 
-// timeLeft is how long a pod with activeDeadlineSeconds may run yet.
+// timeLeft is the rest of the pod's activeDeadlineSeconds.
 func timeLeft(pod *v1.Pod, published v1.PodStatus) (left time.Duration, limited bool) {
 	if pod.Spec.ActiveDeadlineSeconds == nil || published.StartTime == nil {
 		return 0, false
@@ -148,14 +147,14 @@ func timeLeft(pod *v1.Pod, published v1.PodStatus) (left time.Duration, limited 
 	return time.Until(published.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)), true
 }
 
-// exceed notes that a pod ran too long; it fails when its containers have ended.
+// exceed sets the reason of a pod that ran too long. It becomes Failed when its containers have ended.
 func (s *Syncer) exceed(pod *v1.Pod, published v1.PodStatus) {
 	published.Reason, published.Message = model.ReasonDeadlineExceeded, "Pod was active on the node longer than the specified deadline"
 	s.opts.Status.Set(pod, published)
 	s.opts.Events.Record(events.Event{Pod: pod, Reason: published.Reason, Message: published.Message})
 }
 
-// fail notes why the node ends a pod, unless that is over by itself.
+// fail sets the reason for which the node ends a pod, unless the pod has completed.
 func (s *Syncer) fail(pod *v1.Pod, why *model.Failure) {
 	if shown := s.opts.Status.Status(pod); why != nil && !model.Terminal(shown.Phase) {
 		s.opts.Status.Set(pod, status.Failing(shown, *why, time.Now()))
@@ -178,7 +177,8 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworke
 		return err
 	}
 	if observed.Running() {
-		return fmt.Errorf("containers of %s still run, or the runtime cannot tell; they are stopped again", model.FullName(pod))
+		return fmt.Errorf("containers of %s still run, or their state is unknown; they are stopped again",
+			model.FullName(pod))
 	}
 	s.opts.Prober.Update(pod, observed, true)
 	s.publish(pod, observed, stopped, nil)
@@ -199,11 +199,11 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// Forget drops the status of a pod that no source names any more. A terminal phase would keep a pod of the same UID,
-// such as a manifest that is put back, from running.
+// Forget drops the status of a pod that no source names any more. Its terminal phase would keep a pod with the same UID
+// from running, such as a manifest that is put back.
 func (s *Syncer) Forget(uid types.UID) { s.opts.Status.Forget(uid) }
 
-// stage is how far the pod's end has come. Only the status of a pod that is stopped is the last one.
+// stage is the stage of the pod's end. Only a stopped pod's status is final.
 type stage int
 
 const (
@@ -212,7 +212,7 @@ const (
 	stopped
 )
 
-// publish makes the pod's status and keeps it. Result is what a sync found, nil before there is one.
+// publish generates the pod's status and keeps it. Result is the result of a sync, nil before the sync.
 func (s *Syncer) publish(pod *v1.Pod, observed *model.PodStatus, at stage, result *kuberuntime.Result) v1.PodStatus {
 	probed := s.opts.Prober.Results(pod, observed)
 	var waiting map[string]*model.ReasonError
@@ -231,7 +231,7 @@ func (s *Syncer) publish(pod *v1.Pod, observed *model.PodStatus, at stage, resul
 		Ending: at != syncing, Stopping: at == stopping, Now: time.Now(),
 	})
 	if probed.Assumed && model.Restored(pod) {
-		// The source may have been told of a later change than the checkpoint: what it says counts.
+		// The API server may have a later status than the checkpoint.
 		s.opts.Status.Hold(pod, made)
 		return made
 	}

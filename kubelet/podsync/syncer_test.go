@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/cri"
@@ -32,7 +33,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
-// specs makes the plainest configurations.
+// specs makes minimal configurations.
 type specs struct{}
 
 func labels(pod *v1.Pod) map[string]string {
@@ -70,7 +71,7 @@ type bench struct {
 	runtime *cri.Runtime
 	cgroups *cgroup.Manager
 	events  *events.Recorder
-	// network is why the pod network is not ready.
+	// network is the error of NetworkErr.
 	network error
 }
 
@@ -85,9 +86,7 @@ func newBench(t *testing.T, options ...cgroup.Options) *bench {
 	probes := prober.New(t.Context(), prober.Options{Exec: b.runtime})
 	t.Cleanup(probes.Wait)
 	allocated, err := allocation.Open(filepath.Join(t.TempDir(), "allocated"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	b.Syncer = New(Options{
 		Allocation: allocated,
 		Cache:      pleg.NewCache(b.runtime), RuntimeErr: func() error { return nil }, NetworkErr: func() error { return b.network },
@@ -108,18 +107,23 @@ func testPod(name string, hostNetwork bool) *v1.Pod {
 	return pod
 }
 
+// sync is a SyncPod that must succeed.
+func (b *bench) sync(t *testing.T, pod *v1.Pod) {
+	t.Helper()
+	_, _, err := b.SyncPod(t.Context(), pod)
+	testutil.Must(t, err)
+}
+
 // running says whether a container of the pod runs.
 func (b *bench) running(t *testing.T, pod *v1.Pod) bool {
 	t.Helper()
 	observed, err := b.runtime.PodStatus(t.Context(), pod.UID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return observed.Running()
 }
 
-// TestNetworkNotReady holds back pods that need the pod network, and no others: one of those may be what makes it
-// ready.
+// TestNetworkNotReady: pods in the host's network run without the pod network, because one may be the network's own
+// pod. Other pods wait.
 func TestNetworkNotReady(t *testing.T) {
 	b := newBench(t)
 	old, pod, host := testPod("old", false), testPod("pod", false), testPod("host", true)
@@ -154,16 +158,14 @@ func TestNetworkNotReady(t *testing.T) {
 	}
 }
 
-// TestIdleSyncMakesNoCRICall: the step after the one that started the pod finds all in the cache.
+// TestIdleSyncMakesNoCRICall: the sync after the pod's start finds its status in the cache.
 func TestIdleSyncMakesNoCRICall(t *testing.T) {
 	b := newBench(t)
 	pod := testPod("pod", false)
 	var calls int
 	for range 2 {
 		calls = len(b.fake.GetCalls())
-		if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		b.sync(t, pod)
 	}
 	if got := b.fake.GetCalls()[calls:]; len(got) > 0 || !b.running(t, pod) {
 		t.Errorf("calls %v", got)
@@ -173,8 +175,8 @@ func TestIdleSyncMakesNoCRICall(t *testing.T) {
 	}
 }
 
-// TestRestoredReadinessIsHeld back, because the server may have been told of a later change than the checkpoint: until
-// the server lists the pod, or the probe has spoken.
+// TestRestoredReadinessIsHeld: a restored pod's readiness is not sent until the API server lists the pod or a probe has
+// a result.
 func TestRestoredReadinessIsHeld(t *testing.T) {
 	for _, probed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -186,9 +188,7 @@ func TestRestoredReadinessIsHeld(t *testing.T) {
 				PeriodSeconds: 60, SuccessThreshold: 1, FailureThreshold: 1,
 			}
 			for range 2 {
-				if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
-					t.Fatal(err)
-				}
+				b.sync(t, pod)
 			}
 			if shown := b.opts.Status.Get(pod.UID); !b.opts.Status.Held(pod.UID) || shown.Status.ContainerStatuses[0].Ready {
 				t.Fatalf("held %v: %+v", b.opts.Status.Held(pod.UID), shown)
@@ -201,9 +201,7 @@ func TestRestoredReadinessIsHeld(t *testing.T) {
 				server.Status.ContainerStatuses[0].Ready = true
 				pod = server
 			}
-			if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
-				t.Fatal(err)
-			}
+			b.sync(t, pod)
 			if shown := b.opts.Status.Get(pod.UID); b.opts.Status.Held(pod.UID) || !shown.Status.ContainerStatuses[0].Ready {
 				t.Errorf("probed %v: held %v, %+v", probed, b.opts.Status.Held(pod.UID), shown.Status.ContainerStatuses)
 			}
@@ -212,16 +210,14 @@ func TestRestoredReadinessIsHeld(t *testing.T) {
 	}
 }
 
-// TestFailureOfTheNode: a pod that the node ends has failed with the node's reason; another process that finds it half
-// ended ends it, too; one that is over by itself keeps its word.
+// TestFailureOfTheNode: a pod that the node ends becomes Failed with the node's reason, even if the kubelet restarts
+// meanwhile. A completed pod keeps its phase.
 func TestFailureOfTheNode(t *testing.T) {
 	b := newBench(t)
 	why := podworkers.Termination{Failure: &model.Failure{Reason: model.ReasonEvicted, Message: "too much"}}
 	pod, half, over := testPod("pod", false), testPod("half", false), testPod("over", false)
 	for _, each := range []*v1.Pod{pod, half} {
-		if _, _, err := b.SyncPod(t.Context(), each); err != nil {
-			t.Fatal(err)
-		}
+		b.sync(t, each)
 	}
 	if err := b.SyncTerminatingPod(t.Context(), pod, why); err != nil || b.running(t, pod) {
 		t.Errorf("the end of a pod: %v", err)
@@ -234,15 +230,13 @@ func TestFailureOfTheNode(t *testing.T) {
 		t.Errorf("a pod that is half ended: ended %v, %v", ended, err)
 	}
 	b.opts.Status.Set(over, v1.PodStatus{Phase: v1.PodSucceeded})
-	if err := b.SyncTerminatingPod(t.Context(), over, why); err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, b.SyncTerminatingPod(t.Context(), over, why))
 	if got := b.opts.Status.Status(over); got.Phase != v1.PodSucceeded || got.Reason != "" {
 		t.Errorf("%s %s", got.Phase, got.Reason)
 	}
 }
 
-// TestStatusThatFailsAfterAStart is an error of the step: nothing is published, so the step must come again soon.
+// TestStatusThatFailsAfterAStart: without a new status nothing is published, so SyncPod returns an error.
 func TestStatusThatFailsAfterAStart(t *testing.T) {
 	b := newBench(t)
 	pod := testPod("pod", false)
@@ -250,21 +244,17 @@ func TestStatusThatFailsAfterAStart(t *testing.T) {
 	if _, _, err := b.SyncPod(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "it does not answer") {
 		t.Errorf("error %v", err)
 	}
-	if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
-		t.Error(err)
-	}
+	b.sync(t, pod)
 	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodRunning {
 		t.Errorf("phase %s", shown.Phase)
 	}
 }
 
-// TestUnknownContainerKeepsPodEnding: a pod has not ended while the runtime cannot tell the state of a container.
+// TestUnknownContainerKeepsPodEnding: a pod has not ended while a container's state is unknown.
 func TestUnknownContainerKeepsPodEnding(t *testing.T) {
 	b := newBench(t)
 	pod := testPod("pod", false)
-	if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	b.sync(t, pod)
 	b.evented.unknown = true
 	if err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}); err == nil {
 		t.Error("the pod counts as ended")
@@ -273,15 +263,13 @@ func TestUnknownContainerKeepsPodEnding(t *testing.T) {
 		t.Errorf("phase %s while the state is unknown", shown.Phase)
 	}
 	b.evented.unknown = false
-	if err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}); err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}))
 	if shown := b.opts.Status.Status(pod); !model.Terminal(shown.Phase) {
 		t.Errorf("phase %s at the end", shown.Phase)
 	}
 }
 
-// TestPodIsNotTerminalBeforeItIsStopped: what the runtime began for a step that was given up may still start.
+// TestPodIsNotTerminalBeforeItIsStopped: a start that was cancelled may still succeed until the sandbox is stopped.
 func TestPodIsNotTerminalBeforeItIsStopped(t *testing.T) {
 	b := newBench(t)
 	pod := testPod("pod", false)
@@ -296,28 +284,22 @@ func TestPodIsNotTerminalBeforeItIsStopped(t *testing.T) {
 	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodPending {
 		t.Errorf("phase %s while the sandbox runs", shown.Phase)
 	}
-	if err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}); err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}))
 	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodFailed {
 		t.Errorf("phase %s at the end", shown.Phase)
 	}
 }
 
-// TestEndingPodShowsWhatItIsAllocated, while a resize waits for room.
-func TestEndingPodShowsWhatItIsAllocated(t *testing.T) {
+// TestEndingPodShowsItsAllocation: a pending resize does not change the allocated resources of an ending pod.
+func TestEndingPodShowsItsAllocation(t *testing.T) {
 	b := newBench(t)
 	pod := testPod("pod", false)
 	cpu := func(pod *v1.Pod, amount string) {
 		pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(amount)}
 	}
 	cpu(pod, "100m")
-	if err := b.opts.Allocation.Allocate(pod); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, b.opts.Allocation.Allocate(pod))
+	b.sync(t, pod)
 	larger := pod.DeepCopy()
 	cpu(larger, "64")
 	b.fake.InjectError("StopContainer", errors.New("it does not stop"))
@@ -330,7 +312,8 @@ func TestEndingPodShowsWhatItIsAllocated(t *testing.T) {
 	}
 }
 
-// TestCgroupIsNotLoweredTooEarly keeps the room of a container that is to restart with less and could not be stopped.
+// TestCgroupIsNotLoweredTooEarly: the pod's cgroup keeps its limit while a container with a lower one could not be
+// stopped.
 func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 	b := newBench(t, cgroup.Options{Driver: cgroup.Cgroupfs, Root: "test-podsync-lowered"})
 	pod := testPod("pod", false)
@@ -338,9 +321,7 @@ func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 		t.Skip("the machine's cgroups cannot be written")
 	}
 	t.Cleanup(func() {
-		if err := b.cgroups.RemoveAll(context.Background()); err != nil {
-			t.Error(err)
-		}
+		testutil.Must(t, b.cgroups.RemoveAll(context.Background()))
 	})
 	container := &pod.Spec.Containers[0]
 	container.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
@@ -348,16 +329,10 @@ func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 		container.Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}
 	}
 	limit("64Mi")
-	if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	b.sync(t, pod)
 	observed, err := b.runtime.PodStatus(t.Context(), pod.UID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.opts.Allocation.SetActuated(pod.UID, &observed.Containers[0], container.Resources); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, b.opts.Allocation.SetActuated(pod.UID, &observed.Containers[0], container.Resources))
 	limit("32Mi")
 	for _, c := range []struct {
 		err  error
@@ -375,7 +350,7 @@ func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 	}
 }
 
-// memoryLimit is a cgroup's, of either version.
+// memoryLimit reads a cgroup's memory limit, of cgroup v1 or v2.
 func memoryLimit(t *testing.T, parent string) string {
 	t.Helper()
 	for _, path := range []string{filepath.Join("/sys/fs/cgroup", parent, "memory.max"), filepath.Join("/sys/fs/cgroup/memory", parent, "memory.limit_in_bytes")} {

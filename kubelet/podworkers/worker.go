@@ -13,36 +13,36 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// retryBackoff is the pause after steps that failed one after the other, up to Options.Retry. It has no jitter: whose
-// time has come is looked at once a tick, and a tenth of a pause more would often be a whole tick.
+// retryBackoff is the pause after consecutive failed steps, up to Options.Retry. It has no jitter: due pods are looked
+// for once a tick, so a tenth of a pause would often be a whole tick.
 var retryBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: math.MaxInt, Cap: 10 * time.Minute}
 
 // worker is one pod and its goroutine. Its fields are guarded by Workers.mu.
 type worker struct {
 	all *Workers
-	// pod is as the latest update has it.
+	// pod is the pod of the latest update.
 	pod   *v1.Pod
 	state State
-	// termination is set when the pod is to end, and then never unset.
+	// termination is set when the pod is to end, and stays set.
 	termination *Termination
-	// next is the pod to run under this UID when this one has ended.
+	// next is the pod to run with this UID after this one has ended.
 	next *v1.Pod
-	// cancel ends the step that runs; it does nothing when none does.
+	// cancel cancels the running step. It does nothing if no step runs.
 	cancel context.CancelFunc
-	// backoff has the pause after the next step that fails; a step that succeeds sets it back.
+	// backoff has the pause after the next failed step. A successful step resets it.
 	backoff wait.Backoff
-	// signal holds one value when there is something to do.
+	// signal has a value when there is something to do.
 	signal chan struct{}
 }
 
 func (k *worker) wake() {
 	select {
 	case k.signal <- struct{}{}:
-	default: // the wake-up that waits there is for this, too
+	default: // a wake-up is pending already
 	}
 }
 
-// terminate notes the request and cancels what it makes pointless. The caller holds mu.
+// terminate keeps the request, and cancels a step that it makes pointless. The caller holds mu.
 func (k *worker) terminate(t Termination) {
 	if k.termination == nil {
 		k.termination = &t
@@ -59,7 +59,7 @@ func (k *worker) terminate(t Termination) {
 	k.termination = &merged
 }
 
-// stateNow is the state; a pod whose goroutine has not looked yet waits. The caller holds mu.
+// stateNow is the state with the latest request. The caller holds mu.
 func (k *worker) stateNow() State {
 	switch {
 	case k.state == "":
@@ -71,7 +71,7 @@ func (k *worker) stateNow() State {
 	}
 }
 
-// run does one step per wake-up, and goes on at once while the pod is ending.
+// run does one step per wake-up. While the pod is ending, it goes on at once.
 func (k *worker) run() {
 	for {
 		select {
@@ -90,7 +90,7 @@ func (k *worker) run() {
 	}
 }
 
-// begin takes the latest update and moves the state on accordingly.
+// begin takes the latest update and advances the state.
 func (k *worker) begin() (ctx context.Context, pod *v1.Pod, state State, t Termination) {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()
@@ -111,7 +111,7 @@ func (k *worker) begin() (ctx context.Context, pod *v1.Pod, state State, t Termi
 	return ctx, k.pod, k.state, t
 }
 
-// step does what the state asks for, and says whether there is more to do at once.
+// step does the current state's step. It returns whether the next step follows at once.
 func (k *worker) step() (more bool) {
 	ctx, pod, state, termination := k.begin()
 	defer k.endStep()
@@ -153,7 +153,7 @@ func (k *worker) step() (more bool) {
 	return k.cancelled(ctx)
 }
 
-// cancelled says that the step was given up for a newer request, which is to be followed at once.
+// cancelled says that a newer request, which has to be handled at once, cancelled the step.
 func (k *worker) cancelled(ctx context.Context) bool {
 	return ctx.Err() != nil && k.all.ctx.Err() == nil
 }
@@ -177,10 +177,10 @@ func (k *worker) enter(state State) {
 	k.state = state
 }
 
-// resyncJitter spreads the syncs of pods that came together: each is up to half a Resync later, as with the kubelet.
+// resyncJitter spreads the syncs of pods that came together: each is up to half a Resync later, as in the kubelet.
 const resyncJitter = 0.5
 
-// plan sets the next sync, after the given time or the usual one.
+// plan sets the next sync, after the given time or Resync.
 func (k *worker) plan(again time.Duration) {
 	if again == 0 || again > k.all.opts.Resync {
 		again = wait.Jitter(k.all.opts.Resync, resyncJitter)
@@ -194,9 +194,8 @@ func (k *worker) again(after time.Duration) {
 	k.all.due[k.pod.UID] = time.Now().Add(after)
 }
 
-// retry sets the next step after one that failed: soon at first, because what was missing often comes within a second
-// (the API server lets a node read what a pod names only a moment after the node has the pod), then ever later. A step
-// that is due earlier stays due.
+// retry sets the next step after a failed one, with a pause that grows. The first pause is short: the API server lets a
+// node read a pod's objects only a moment after the node has the pod. A step that is due earlier stays due.
 func (k *worker) retry() {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()
@@ -212,7 +211,8 @@ func (k *worker) succeeded() {
 	k.backoff = retryBackoff
 }
 
-// finished ends the goroutine's work for good, forgets the pod if nobody names it, and wakes those that wait for its name.
+// finished says that the pod has finished. It then forgets the pod if no source names it, and wakes the pods that wait
+// for its name.
 func (k *worker) finished() bool {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()

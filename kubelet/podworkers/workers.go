@@ -1,6 +1,7 @@
 package podworkers
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -11,18 +12,18 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// PodSyncer is what is done to a pod. Calls for one pod come one after the other. What one call did must be visible to
-// the next.
+// PodSyncer has the steps of a pod's life. Calls for one pod come one after the other. A call must see the effects of
+// the one before.
 type PodSyncer interface {
-	// SyncPod brings the pod closer to what it asks for. Ended says that it never has to run again. Again is when
-	// another call makes sense at the latest, 0 for the usual time.
+	// SyncPod brings the pod closer to its spec. Ended says that the pod has completed. Again is the time until another
+	// call makes sense, 0 for Options.Resync.
 	SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again time.Duration, err error)
-	// SyncTerminatingPod ends the pod's containers; it returns nil when none is left.
+	// SyncTerminatingPod ends the pod's containers. It returns nil when no container is left.
 	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error
-	// SyncTerminatedPod removes what the pod had beside its containers.
+	// SyncTerminatedPod removes the rest of the pod, such as volumes and cgroups.
 	SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error
-	// Forget drops what is known of a pod that has ended and that no source names: a pod that gets its UID is a new
-	// one. It must not block or call Workers.
+	// Forget drops the state of an ended pod that no source names: another pod with its UID is a new one. It must not
+	// block or call Workers.
 	Forget(uid types.UID)
 }
 
@@ -32,27 +33,27 @@ type Termination struct {
 	Reason string
 	// Grace replaces the pod's termination grace period, in seconds.
 	Grace *int64
-	// Gone says that no source names the pod any more: it is forgotten when it has ended. Where nobody waits for its
-	// end, because the API server has forgotten it already, Grace is 0: then not even a running termination goes on.
+	// Gone says that no source names the pod any more: it is forgotten when it has ended. Grace is 0 if the API server
+	// has removed it already. That cancels even a running termination.
 	Gone bool
-	// Failure is set where the node ends the pod.
+	// Failure is set if the node ends the pod.
 	Failure *model.Failure
 }
 
 // Options configure Workers. PodSyncer is required.
 type Options struct {
 	PodSyncer PodSyncer
-	// Resync is the shortest time between syncs without reason; up to half of it is added. Zero means a minute, as the
-	// kubelet.
+	// Resync is the shortest time between syncs without a reason; up to half of it is added. Zero means a minute, as in
+	// the kubelet.
 	Resync time.Duration
-	// Retry is the longest pause before a step that failed is tried again; the first is half a second, and it doubles.
-	// Zero means ten seconds, which is the kubelet's pause.
+	// Retry is the longest pause before a failed step is repeated. The pause begins with half a second and doubles.
+	// Zero means ten seconds, the kubelet's pause.
 	Retry time.Duration
-	// NameInUse says whether the runtime still runs another pod of that full name, from before this process's time. Nil
-	// means no.
+	// NameInUse says whether the runtime still runs another pod of that full name, from before this process. Nil means
+	// no.
 	NameInUse func(fullName string, uid types.UID) bool
-	// Ended is called for each pod that has finished, in its goroutine, when Finished says so already. It must not
-	// block. Nil calls nobody.
+	// Ended is called for each finished pod, in its goroutine, after its Finished is true. It must not block. It may be
+	// nil.
 	Ended func(pod *v1.Pod)
 }
 
@@ -67,14 +68,10 @@ type Workers struct {
 	due  map[types.UID]time.Time
 }
 
-// New makes workers whose goroutines end with ctx; Wait waits for that.
+// New makes workers. Their goroutines end with ctx; Wait waits for that.
 func New(ctx context.Context, opts Options) *Workers {
-	if opts.Resync == 0 {
-		opts.Resync = time.Minute
-	}
-	if opts.Retry == 0 {
-		opts.Retry = 10 * time.Second
-	}
+	opts.Resync = cmp.Or(opts.Resync, time.Minute)
+	opts.Retry = cmp.Or(opts.Retry, 10*time.Second)
 	if opts.NameInUse == nil {
 		opts.NameInUse = func(string, types.UID) bool { return false }
 	}
@@ -84,10 +81,10 @@ func New(ctx context.Context, opts Options) *Workers {
 	return &Workers{opts: opts, ctx: ctx, pods: map[types.UID]*worker{}, due: map[types.UID]time.Time{}}
 }
 
-// Wait returns when all goroutines have ended after the end of New's context.
+// Wait returns when all goroutines have ended, after the end of New's context.
 func (w *Workers) Wait() { w.wg.Wait() }
 
-// Update wants the pod to be as it is described, and synced soon.
+// Update sets the desired pod and wakes its worker.
 func (w *Workers) Update(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +96,7 @@ func (w *Workers) Update(pod *v1.Pod) {
 	case known.termination == nil:
 		known.pod = pod
 	case known.termination.Gone:
-		known.next = pod // the source named it again: it starts anew when it has ended
+		known.next = pod // the source named it again: it runs anew when it has ended
 		return
 	default:
 		known.pod = pod
@@ -107,8 +104,8 @@ func (w *Workers) Update(pod *v1.Pod) {
 	known.wake()
 }
 
-// Refresh takes a newer object of a pod whose source asks for nothing new, because only its status changed there. The
-// next step gets it; nothing is done for it. A pod that is not known, or that no source named, is left out.
+// Refresh takes a newer object of a known pod in which only the status changed. The next step gets it; the worker is
+// not woken. Pods that no source names are ignored.
 func (w *Workers) Refresh(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,8 +114,8 @@ func (w *Workers) Refresh(pod *v1.Pod) {
 	}
 }
 
-// Terminate wants the pod to end. A second call can only shorten the grace period. The steps get the pod as it is given
-// here, with its deletion timestamp, unless no source names it any more.
+// Terminate ends the pod. A second call can only shorten the grace period. The steps get this pod, with its deletion
+// timestamp, unless no source names it any more.
 func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,8 +136,8 @@ func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 	known.wake()
 }
 
-// End wants a pod to end although its source wants it to run. It is false for one that is not known or has ended. A pod
-// that ends already may get a shorter grace period by it.
+// End ends a pod although its source wants it to run. It returns false if the pod is unknown or has ended. It may
+// shorten the grace period of a pod that is ending.
 func (w *Workers) End(uid types.UID, t Termination) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,8 +158,8 @@ func (w *Workers) add(pod *v1.Pod) *worker {
 	return known
 }
 
-// drop forgets a finished pod that no source names, and starts the one that waits in its place; once, though both its
-// goroutine and who ends it come here. The caller holds mu.
+// drop forgets a finished pod that no source names, and starts the next pod with its UID. A second call does nothing.
+// The caller holds mu.
 func (w *Workers) drop(known *worker) {
 	if known.termination == nil || !known.termination.Gone || w.pods[known.pod.UID] != known {
 		return
@@ -175,7 +172,7 @@ func (w *Workers) drop(known *worker) {
 	}
 }
 
-// Wake has the pod synced soon, if it is known.
+// Wake makes a known pod sync soon.
 func (w *Workers) Wake(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +181,7 @@ func (w *Workers) Wake(uid types.UID) {
 	}
 }
 
-// WakeAll has all pods synced soon.
+// WakeAll makes all pods sync soon.
 func (w *Workers) WakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,7 +190,7 @@ func (w *Workers) WakeAll() {
 	}
 }
 
-// WakeDue has those pods synced whose time has come.
+// WakeDue makes all pods sync that are due.
 func (w *Workers) WakeDue(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +205,7 @@ func (w *Workers) WakeDue(now time.Time) {
 	}
 }
 
-// State is where a pod stands.
+// State is the state of a pod.
 type State string
 
 // The states, see the package comment.
@@ -220,15 +217,15 @@ const (
 	Finished    State = "finished"
 )
 
-// Pod is what Workers know of one pod.
+// Pod is one pod and its state.
 type Pod struct {
 	Pod   *v1.Pod
 	State State
-	// gone says that no source names it any more.
+	// gone says that no source names the pod any more.
 	gone bool
 }
 
-// Pods returns all pods that are known; finished ones stay until their source lets go of them.
+// Pods returns all known pods. Finished ones stay until their source no longer names them.
 func (w *Workers) Pods() map[types.UID]Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,14 +236,14 @@ func (w *Workers) Pods() map[types.UID]Pod {
 	return pods
 }
 
-// Has says whether a pod is known: wanted, or still being ended.
+// Has says whether a pod is known: a source names it, or it is being ended.
 func (w *Workers) Has(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.pods[uid] != nil
 }
 
-// Pod returns a pod as its source has it now, nil where none is known.
+// Pod returns the latest object of a pod, nil if it is unknown.
 func (w *Workers) Pod(uid types.UID) *v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -256,8 +253,8 @@ func (w *Workers) Pod(uid types.UID) *v1.Pod {
 	return nil
 }
 
-// Active are the pods that have not finished. One that its source no longer lists does not count, as with the kubelet:
-// a static pod that is edited would lose its ports to its own past.
+// Active are the pods that have not finished and that a source names, as in the kubelet. An edited static pod must get
+// its host ports from its old version.
 func (w *Workers) Active() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -270,8 +267,8 @@ func (w *Workers) Active() []*v1.Pod {
 	return pods
 }
 
-// Finished says whether a pod has ended and nothing of it is left: its containers, and what PodSyncer.SyncTerminatedPod
-// removes. It is false for a pod that is not known: nobody looked whether something of it runs.
+// Finished says that all steps of a pod are done, so nothing of it is left. It is false for an unknown pod, whose
+// containers may run.
 func (w *Workers) Finished(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -279,8 +276,7 @@ func (w *Workers) Finished(uid types.UID) bool {
 	return known != nil && known.state == Finished
 }
 
-// Holders returns of each full name the one pod that has it: the one that is worked on, even if it only ends, before
-// one that waits for its end.
+// Holders returns one pod for each full name: the pod that runs or is ending, before one that waits for the name.
 func (w *Workers) Holders() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -298,8 +294,7 @@ func (w *Workers) Holders() []*v1.Pod {
 	return holders
 }
 
-// nameFree says whether known may start: no other pod of its full name was there before it and has not finished. The
-// caller holds mu.
+// nameFree says whether known may start: no earlier pod with its full name is left. The caller holds mu.
 func (w *Workers) nameFree(known *worker) bool {
 	name := model.FullName(known.pod)
 	for uid, other := range w.pods {

@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// steps writes down what is called, and does what a test asks for.
+// steps records the calls, and does what a test sets.
 type steps struct {
 	mu        sync.Mutex
 	calls     []string
@@ -62,13 +62,35 @@ func (s *steps) SyncTerminatedPod(_ context.Context, pod *v1.Pod) error {
 	return nil
 }
 
+// failing is a sync that fails.
+func failing(context.Context, *v1.Pod) (bool, time.Duration, error) {
+	return false, 0, errors.New("no luck")
+}
+
+// untilCancelled is a sync that waits for the end of its context.
+func untilCancelled(ctx context.Context, _ *v1.Pod) (bool, time.Duration, error) {
+	<-ctx.Done()
+	return false, 0, ctx.Err()
+}
+
+// holdTermination makes each termination wait until the returned channel is closed.
+func (s *steps) holdTermination() chan struct{} {
+	release := make(chan struct{})
+	s.terminate = func(context.Context, *v1.Pod, Termination) error {
+		<-release
+		return nil
+	}
+	return release
+}
+
 func pod(uid, name, version string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default", Labels: map[string]string{"v": version}}}
 }
 
-// inBubble runs a test with workers in fake time; tick lets so much of it pass, as the sync loop does.
-func inBubble(t *testing.T, s *steps, opts Options, test func(w *Workers, tick func(time.Duration))) {
+// inBubble runs a test with workers in fake time. Tick lets time pass and wakes due pods, as the sync loop does.
+func inBubble(t *testing.T, opts Options, test func(s *steps, w *Workers, tick func(time.Duration))) {
 	t.Helper()
+	s := &steps{}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		opts.PodSyncer = s
@@ -81,7 +103,7 @@ func inBubble(t *testing.T, s *steps, opts Options, test func(w *Workers, tick f
 				synctest.Wait()
 			}
 		}
-		test(w, tick)
+		test(s, w, tick)
 		cancel()
 		w.Wait()
 	})
@@ -95,10 +117,8 @@ func want(t *testing.T, s *steps, calls ...string) {
 }
 
 func TestLatestUpdateWins(t *testing.T) {
-	release := make(chan struct{})
-	s := &steps{}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
-		release = make(chan struct{})
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
+		release := make(chan struct{})
 		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) {
 			<-release
 			return false, 0, nil
@@ -115,14 +135,14 @@ func TestLatestUpdateWins(t *testing.T) {
 }
 
 func TestResyncRetryAndAgain(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{Resync: time.Minute, Retry: 10 * time.Second}, func(w *Workers, tick func(time.Duration)) {
+	opts := Options{Resync: time.Minute, Retry: 10 * time.Second}
+	inBubble(t, opts, func(s *steps, w *Workers, tick func(time.Duration)) {
 		w.Update(pod("a", "a", ""))
 		tick(59 * time.Second)
 		want(t, s, "sync a ")
 		tick(32 * time.Second) // a minute, and half of it at most
 		want(t, s, "sync a ")
-		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 0, errors.New("no luck") }
+		s.sync = failing
 		w.Wake("a")
 		tick(2 * time.Second) // at once, after half a second and after one more
 		want(t, s, "sync a ", "sync a ", "sync a ")
@@ -136,18 +156,17 @@ func TestResyncRetryAndAgain(t *testing.T) {
 		w.Wake("a")
 		tick(7 * time.Second)
 		want(t, s, "sync a ", "sync a ", "sync a ")
-		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 0, errors.New("no luck") }
+		s.sync = failing
 		w.Wake("a")
 		tick(time.Second) // a success begins it anew
 		want(t, s, "sync a ", "sync a ")
 	})
 }
 
-// TestAgainAfterAnError: an error does not put off what is due earlier, such as the deadline of a pod.
+// TestAgainAfterAnError: an error does not delay a step that is due earlier, such as for the deadline of a pod.
 func TestAgainAfterAnError(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
-		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 0, errors.New("no luck") }
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
+		s.sync = failing
 		w.Update(pod("a", "a", ""))
 		tick(30 * time.Second) // now the pause is ten seconds
 		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) {
@@ -162,8 +181,7 @@ func TestAgainAfterAnError(t *testing.T) {
 }
 
 func TestTerminationInOrder(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{Retry: time.Second}, func(w *Workers, tick func(time.Duration)) {
+	inBubble(t, Options{Retry: time.Second}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		w.Update(pod("a", "a", ""))
 		tick(0)
 		fail := true
@@ -178,18 +196,17 @@ func TestTerminationInOrder(t *testing.T) {
 		tick(3 * time.Second)
 		want(t, s, "sync a ", "terminate a", "terminate a", "terminated a")
 		if len(w.Pods()) != 0 {
-			t.Error("a pod that nobody names is not forgotten")
+			t.Error("a pod that no source names is not forgotten")
 		}
 	})
 }
 
-// TestEndByTheNode: a pod is ended though its source wants it, keeps its object, and does not come back.
+// TestEndByTheNode: End ends a pod although its source wants it. The pod keeps its object and does not run again.
 func TestEndByTheNode(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		why := &model.Failure{Reason: "Evicted"}
 		if w.End("a", Termination{Failure: why}) {
-			t.Error("a pod that is not known was ended")
+			t.Error("an unknown pod was ended")
 		}
 		w.Update(pod("a", "a", "1"))
 		tick(0)
@@ -218,10 +235,9 @@ func TestEndByTheNode(t *testing.T) {
 	})
 }
 
-// TestEndOfAPodThatEnds gives it a shorter time and a reason.
+// TestEndOfAPodThatEnds: End gives an ending pod a shorter grace period and a reason.
 func TestEndOfAPodThatEnds(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		var got []Termination
 		s.terminate = func(ctx context.Context, _ *v1.Pod, t Termination) error {
 			if got = append(got, t); t.Failure == nil {
@@ -242,12 +258,8 @@ func TestEndOfAPodThatEnds(t *testing.T) {
 }
 
 func TestTerminationCancelsSync(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
-		s.sync = func(ctx context.Context, _ *v1.Pod) (bool, time.Duration, error) {
-			<-ctx.Done()
-			return false, 0, ctx.Err()
-		}
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
+		s.sync = untilCancelled
 		w.Update(pod("a", "a", ""))
 		tick(0)
 		w.Terminate(pod("a", "a", ""), Termination{})
@@ -263,8 +275,7 @@ func TestTerminationCancelsSync(t *testing.T) {
 }
 
 func TestShorterGraceInterrupts(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		s.terminate = func(ctx context.Context, _ *v1.Pod, t Termination) error {
 			if t.Grace == nil || *t.Grace > 1 {
 				<-ctx.Done()
@@ -282,8 +293,7 @@ func TestShorterGraceInterrupts(t *testing.T) {
 }
 
 func TestRefresh(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		w.Refresh(pod("unknown", "unknown", "1"))
 		w.Update(pod("a", "a", "1"))
 		tick(0)
@@ -296,10 +306,9 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// TestForcedRemovalInterrupts ends a graceful termination when the API server has forgotten the pod.
+// TestForcedRemovalInterrupts: a removal by the API server cancels a graceful termination.
 func TestForcedRemovalInterrupts(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		var graces []int64
 		s.terminate = func(ctx context.Context, _ *v1.Pod, t Termination) error {
 			graces = append(graces, *t.Grace)
@@ -323,21 +332,16 @@ func TestForcedRemovalInterrupts(t *testing.T) {
 	})
 }
 
-// TestFinished tells of a pod's end once, when nothing of it is left, and remembers it until its source lets go.
+// TestFinished: Ended is called once for a finished pod. The pod stays finished until its source no longer names it.
 func TestFinished(t *testing.T) {
-	s := &steps{}
 	var w *Workers
 	var ended []string
 	opts := Options{Ended: func(pod *v1.Pod) {
 		ended = append(ended, fmt.Sprintf("%s %v %v", pod.UID, pod.DeletionTimestamp != nil, w.Finished(pod.UID)))
 	}}
-	inBubble(t, s, opts, func(workers *Workers, tick func(time.Duration)) {
+	inBubble(t, opts, func(s *steps, workers *Workers, tick func(time.Duration)) {
 		w = workers
-		release := make(chan struct{})
-		s.terminate = func(context.Context, *v1.Pod, Termination) error {
-			<-release
-			return nil
-		}
+		release := s.holdTermination()
 		w.Update(pod("a", "a", ""))
 		tick(0)
 		deleted := pod("a", "a", "")
@@ -345,33 +349,28 @@ func TestFinished(t *testing.T) {
 		w.Terminate(deleted, Termination{})
 		tick(0)
 		if w.Finished("a") || w.Finished("unknown") {
-			t.Error("finished, though it is not")
+			t.Error("a pod finished before its end")
 		}
 		close(release)
 		tick(0)
-		w.Update(deleted) // the server tells of another change
+		w.Update(deleted) // the server sends another change
 		tick(2 * time.Minute)
 		want(t, s, "sync a ", "terminate a", "terminated a")
 		if !w.Finished("a") || !slices.Equal(ended, []string{"a true true"}) {
-			t.Errorf("finished %v, told %q", w.Finished("a"), ended)
+			t.Errorf("finished %v, ended %q", w.Finished("a"), ended)
 		}
 		w.Terminate(deleted, Termination{Gone: true})
 		tick(0)
 		if w.Finished("a") || len(ended) != 1 {
-			t.Errorf("after its source let go: finished %v, told %q", w.Finished("a"), ended)
+			t.Errorf("after its source let go: finished %v, ended %q", w.Finished("a"), ended)
 		}
 	})
 }
 
-// TestHolders names the pod that ends before the one that waits for its name.
+// TestHolders: an ending pod holds its name before the pod that waits for it.
 func TestHolders(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
-		release := make(chan struct{})
-		s.terminate = func(context.Context, *v1.Pod, Termination) error {
-			<-release
-			return nil
-		}
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
+		release := s.holdTermination()
 		holders := func() (uids []string) {
 			for _, pod := range w.Holders() {
 				uids = append(uids, string(pod.UID))
@@ -399,8 +398,8 @@ func TestHolders(t *testing.T) {
 }
 
 func TestCompletedPodIsNotRunAgain(t *testing.T) {
-	s := &steps{sync: func(context.Context, *v1.Pod) (bool, time.Duration, error) { return true, 0, nil }}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
+		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return true, 0, nil }
 		w.Update(pod("a", "a", ""))
 		tick(2 * time.Minute)
 		want(t, s, "sync a ", "terminate a", "terminated a")
@@ -415,17 +414,12 @@ func TestCompletedPodIsNotRunAgain(t *testing.T) {
 	})
 }
 
-// TestNameIsHeld runs pods of one full name one after the other.
+// TestNameIsHeld: pods with one full name run one after the other.
 func TestNameIsHeld(t *testing.T) {
-	s := &steps{}
 	held := true
 	opts := Options{NameInUse: func(string, types.UID) bool { return held }}
-	inBubble(t, s, opts, func(w *Workers, tick func(time.Duration)) {
-		release := make(chan struct{})
-		s.terminate = func(context.Context, *v1.Pod, Termination) error {
-			<-release
-			return nil
-		}
+	inBubble(t, opts, func(s *steps, w *Workers, tick func(time.Duration)) {
+		release := s.holdTermination()
 		w.Update(pod("old", "name", ""))
 		tick(2 * time.Second)
 		want(t, s)
@@ -448,15 +442,10 @@ func TestNameIsHeld(t *testing.T) {
 	})
 }
 
-// TestNamedAgainWhileEnding starts a pod anew when its source names it again before it has ended.
+// TestNamedAgainWhileEnding: a pod runs anew if its source names it again before it has ended.
 func TestNamedAgainWhileEnding(t *testing.T) {
-	s := &steps{}
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
-		release := make(chan struct{})
-		s.terminate = func(context.Context, *v1.Pod, Termination) error {
-			<-release
-			return nil
-		}
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
+		release := s.holdTermination()
 		w.Update(pod("a", "a", "1"))
 		tick(0)
 		w.Terminate(pod("a", "a", "1"), Termination{Gone: true})
@@ -469,12 +458,9 @@ func TestNamedAgainWhileEnding(t *testing.T) {
 }
 
 func TestEndLeavesNothingBehind(t *testing.T) {
-	s := &steps{sync: func(ctx context.Context, _ *v1.Pod) (bool, time.Duration, error) {
-		<-ctx.Done()
-		return false, 0, ctx.Err()
-	}}
 	// The bubble fails the test if a goroutine outlives it.
-	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
+		s.sync = untilCancelled
 		for i := range 5 {
 			w.Update(pod(fmt.Sprint(i), fmt.Sprint(i), ""))
 		}
@@ -482,8 +468,7 @@ func TestEndLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// TestNamedAgainAsItEnds keeps the pod that comes in the moment in which the one before it has finished and is let go
-// of.
+// TestNamedAgainAsItEnds: a pod that comes while its predecessor is dropped runs.
 func TestNamedAgainAsItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

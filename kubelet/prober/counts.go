@@ -7,14 +7,14 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// How a probe ended, in the kubelet's words for its metric.
+// The results in the kubelet's metric.
 const (
 	resultSuccessful = "successful"
 	resultFailed     = "failed"
 	resultUnknown    = "unknown"
 )
 
-// Counts returns how often the probes of the pods that are not forgotten ended how, in a fixed order.
+// Counts returns the number of results by pod, container, probe and result, in a fixed order.
 func (m *Manager) Counts() []model.ProbeCount {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,7 +32,7 @@ func (m *Manager) Counts() []model.ProbeCount {
 	return all
 }
 
-// count counts one probe. A worker that was ended meanwhile has no say.
+// count counts the result of one probe. The result of a worker that has been stopped does not count.
 func (m *Manager) count(w *worker, why string, err error) {
 	result := resultSuccessful
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Type is which of a container's probes.
+// Type is the type of a probe.
 type Type string
 
 // The probes.
@@ -23,12 +23,11 @@ const (
 
 // Options configure a Manager. All are required.
 type Options struct {
-	// Exec runs a command in a container; a command that fails returns an error with an exit code (see
-	// k8s.io/utils/exec.ExitError).
+	// Exec runs commands in containers. The error of a failed command is a k8s.io/utils/exec.ExitError.
 	Exec Exec
-	// Unhealthy is called for each probe that failed, and Warning for each that passed with something to be said of it.
+	// Unhealthy is called for each failed probe, and Warning for each probe that passed with a warning.
 	Unhealthy, Warning func(pod *v1.Pod, container string, probe Type, why string)
-	// HostIP is the address of pods in the host's network.
+	// HostIP is where pods in the host's network are probed.
 	HostIP string
 }
 
@@ -47,17 +46,17 @@ type Manager struct {
 
 	mu      sync.Mutex
 	workers map[key]*worker
-	passed  map[key]bool // the last result; absent is unknown
+	passed  map[key]bool // the last result; no entry means unknown
 	counts  map[types.UID]map[model.ProbeCount]uint64
 }
 
-// key names one probe of one run of a container.
+// key is one probe of one container. A restarted container has another id.
 type key struct {
 	container string
 	probe     Type
 }
 
-// New makes a manager whose probes end with ctx; Wait waits for that.
+// New makes a manager. Its probes end with ctx; Wait waits for that.
 func New(ctx context.Context, opts Options) *Manager {
 	return &Manager{
 		opts: opts, ctx: ctx, began: time.Now(), changed: make(chan types.UID, 64), workers: map[key]*worker{}, passed: map[key]bool{},
@@ -65,15 +64,15 @@ func New(ctx context.Context, opts Options) *Manager {
 	}
 }
 
-// Wait returns when all probes have ended after the end of New's context.
+// Wait returns when all probes have ended, after the end of New's context.
 func (m *Manager) Wait() { m.wg.Wait() }
 
-// Changed receives the pods of which a result changed. It has one reader.
+// Changed receives the UIDs of pods with a changed result. It has one reader.
 func (m *Manager) Changed() <-chan types.UID { return m.changed }
 
-// Update starts the probes of the containers that run and ends those of the ones that do not. While the pod is ending,
-// only readiness is probed: nothing is to be restarted any more. A startup probe's success lasts, because a container
-// that has not started cannot be ready.
+// Update starts the probes of running containers, and stops the probes of the others. While the pod is ending, only
+// readiness is probed, because no container is restarted. A successful startup probe stays successful: a container that
+// has not started cannot be ready.
 func (m *Manager) Update(pod *v1.Pod, observed *model.PodStatus, ending bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +102,7 @@ func (m *Manager) Update(pod *v1.Pod, observed *model.PodStatus, ending bool) {
 	}
 }
 
-// Forget ends all probes of a pod and drops their counts.
+// Forget stops all probes of a pod and drops their counts.
 func (m *Manager) Forget(uid types.UID) {
 	m.Update(&v1.Pod{ObjectMeta: metaUID(uid)}, &model.PodStatus{}, true)
 	m.mu.Lock()
@@ -122,7 +121,7 @@ func (m *Manager) address(pod *v1.Pod, observed *model.PodStatus) string {
 	return m.opts.HostIP
 }
 
-// start begins a probe. The caller holds mu.
+// start starts a probe. The caller holds mu.
 func (m *Manager) start(k key, t target) {
 	ctx, cancel := context.WithCancel(m.ctx)
 	w := &worker{manager: m, key: k, target: t, cancel: cancel}
@@ -130,15 +129,17 @@ func (m *Manager) start(k key, t target) {
 	m.wg.Go(func() { w.run(ctx) })
 }
 
-// Results is what is known of a pod's running containers.
+// Results are the results of a pod's running containers.
 type Results struct {
-	// Ready and Started hold the ids of those that pass, LivenessFailed of those that must be restarted.
+	// Ready and Started have the ids of containers that pass their probes. LivenessFailed has the ids of containers
+	// that must be restarted.
 	Ready, Started, LivenessFailed map[string]bool
-	// Assumed says that no probe has spoken yet of a container's Ready or Started: it is what its status said before.
+	// Assumed says that Ready or Started of a container is from its previous status, because its probe has no result
+	// yet.
 	Assumed bool
 }
 
-// Results returns what is known. A container without a probe passes it while it runs.
+// Results returns the results. A container without a probe passes it while it runs.
 func (m *Manager) Results(pod *v1.Pod, observed *model.PodStatus) Results {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,7 +163,7 @@ func (m *Manager) Results(pod *v1.Pod, observed *model.PodStatus) Results {
 	return r
 }
 
-// result is that of a probe, or the one from before there was any. The caller holds mu.
+// result is the result of a probe, or before if it has none yet. The caller holds mu.
 func (m *Manager) result(k key, before bool) bool {
 	if passed, known := m.passed[k]; known {
 		return passed
@@ -170,7 +171,7 @@ func (m *Manager) result(k key, before bool) bool {
 	return before
 }
 
-// assumed says whether a probe that is part of the status has not spoken yet. The caller holds mu.
+// assumed says whether the readiness or startup probe has no result yet. The caller holds mu.
 func (m *Manager) assumed(c *v1.Container, id string) bool {
 	for probe, spec := range probesOf(c) {
 		if _, known := m.passed[key{id, probe}]; spec != nil && probe != liveness && !known {
@@ -180,8 +181,8 @@ func (m *Manager) assumed(c *v1.Container, id string) bool {
 	return false
 }
 
-// reported is the status of a container that the server has, if it is of the same start. It counts until a first probe
-// says otherwise: a kubelet that starts again takes no container out of service.
+// reported is the container's status in the API server, if it has the same id. It counts until the first result: a
+// restart of the kubelet must not make a container unready.
 func reported(pod *v1.Pod, name, id string) v1.ContainerStatus {
 	if status := model.FindStatus(pod, name); status != nil && model.RuntimeID(status.ContainerID) == id {
 		return *status
@@ -189,7 +190,7 @@ func reported(pod *v1.Pod, name, id string) v1.ContainerStatus {
 	return v1.ContainerStatus{}
 }
 
-// started says whether the startup probe of a container has succeeded, or it has none.
+// started says whether a container has no startup probe, or one that has succeeded.
 func (m *Manager) started(t target) bool {
 	if t.container.StartupProbe == nil {
 		return true
@@ -199,7 +200,8 @@ func (m *Manager) started(t target) bool {
 	return m.passed[key{t.id, startup}]
 }
 
-// set keeps a result and sends the pod to Changed when it is new. A worker that was ended meanwhile has no say.
+// set keeps a result, and sends the pod to Changed if it is new. The result of a worker that has been stopped does not
+// count.
 func (m *Manager) set(ctx context.Context, w *worker, passed bool) {
 	m.mu.Lock()
 	before, known := m.passed[w.key]

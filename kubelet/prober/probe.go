@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,15 +25,15 @@ import (
 )
 
 const (
-	// userAgent names the prober to servers.
+	// userAgent is the User-Agent of HTTP and gRPC probes.
 	userAgent = "kube-probe/kubelet-core"
-	// maxText bounds what is read and shown of a probe's answer, in bytes.
+	// maxText bounds the part of an answer that is read and shown, in bytes.
 	maxText = 10 << 10
 )
 
-// result is how a probe ended.
+// result is the result of a probe.
 type result struct {
-	// failure says why it failed, empty for success; warning is what is to be said of a success.
+	// failure is why the probe failed, empty if it passed. warning is a warning of a probe that passed.
 	failure, warning string
 }
 
@@ -73,15 +74,13 @@ func text(raw []byte) string {
 	return strings.TrimSpace(string(raw[:min(len(raw), maxText)]))
 }
 
-// address is where a probe connects to: a host of its own, or the pod.
+// address is the address that a probe connects to: its own host, or the pod.
 func address(t target, host string, port int) string {
-	if host == "" {
-		host = t.ip
-	}
+	host = cmp.Or(host, t.ip)
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// httpGet asks the server. A redirect to another host is not followed, and counts as success.
+// httpGet makes the request. A redirect to another host is not followed, and counts as success.
 func httpGet(ctx context.Context, t target, timeout time.Duration) (result, error) {
 	request, err := httpget.Request(ctx, t.probe.HTTPGet, t.container, t.ip, userAgent)
 	if err != nil {
@@ -115,7 +114,7 @@ func tcp(ctx context.Context, t target, timeout time.Duration) (string, error) {
 	if err != nil {
 		return err.Error(), nil
 	}
-	conn.Close() // that it was open is all
+	conn.Close()
 	return "", nil
 }
 

@@ -25,10 +25,11 @@ import (
 	cri "k8s.io/cri-client/pkg"
 	utilexec "k8s.io/utils/exec"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// execs answers commands by their first word.
+// execs answers commands, by their first word.
 type execs struct {
 	mu      sync.Mutex
 	answers map[string]error
@@ -42,7 +43,7 @@ func (e *execs) ExecSync(_ context.Context, _ string, cmd []string, _ time.Durat
 	return []byte("out "), []byte("err"), e.answers[cmd[0]]
 }
 
-// count is how often a command has been run, when nothing is under way.
+// count is how often a command was run, once all goroutines wait.
 func (e *execs) count(cmd string) int {
 	synctest.Wait()
 	e.mu.Lock()
@@ -67,7 +68,7 @@ func execProbe(cmd string, edit func(*v1.Probe)) *v1.Probe {
 	return p
 }
 
-// inBubble runs a manager in fake time on one pod with one running container.
+// inBubble runs a manager in fake time, with a pod of one running container.
 func inBubble(t *testing.T, c v1.Container, test func(m *Manager, e *execs, results func() string, update func(id string, ending bool))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -82,15 +83,7 @@ func inBubble(t *testing.T, c v1.Container, test func(m *Manager, e *execs, resu
 			seen = &model.PodStatus{Containers: []model.ContainerStatus{{ID: id, Name: "c", State: model.StateRunning, StartedAt: time.Now()}}}
 			m.Update(pod, seen, ending)
 		}
-		go func() {
-			for {
-				select {
-				case <-m.Changed():
-				case <-ctx.Done():
-					return
-				}
-			}
-		}()
+		go drain(ctx, m)
 		test(m, e, func() string {
 			synctest.Wait()
 			r := m.Results(pod, seen)
@@ -100,6 +93,17 @@ func inBubble(t *testing.T, c v1.Container, test func(m *Manager, e *execs, resu
 		cancel()
 		m.Wait()
 	})
+}
+
+// drain receives what m sends on Changed, until ctx ends.
+func drain(ctx context.Context, m *Manager) {
+	for {
+		select {
+		case <-m.Changed():
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func want(t *testing.T, what, got, want string) {
@@ -158,14 +162,14 @@ func TestLivenessFailsOnce(t *testing.T) {
 		calls := e.count("live")
 		time.Sleep(time.Minute)
 		if e.count("live") != calls {
-			t.Error("a container that failed for good is probed on")
+			t.Error("a container that is to be killed is still probed")
 		}
 		update("2", false)
 		want(t, "started again", results(), "ready=true started=true failed=false")
 	})
 }
 
-// TestProbeThatCannotBeMade counts neither way: the runtime being away kills nothing.
+// TestProbeThatCannotBeMade: without an answer of the runtime, results do not change.
 func TestProbeThatCannotBeMade(t *testing.T) {
 	c := v1.Container{LivenessProbe: execProbe("live", nil), ReadinessProbe: execProbe("ready", nil)}
 	inBubble(t, c, func(_ *Manager, e *execs, results func() string, update func(string, bool)) {
@@ -227,8 +231,8 @@ func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
 	})
 }
 
-// TestEndingKeepsStarted: the success of a startup probe counts until its container ends. Without it a container would
-// stop being ready when its pod begins to end.
+// TestEndingKeepsStarted: the success of a startup probe counts until its container ends, so the container stays ready
+// while its pod ends.
 func TestEndingKeepsStarted(t *testing.T) {
 	c := v1.Container{StartupProbe: execProbe("start", nil), ReadinessProbe: execProbe("ready", nil)}
 	inBubble(t, c, func(m *Manager, e *execs, results func() string, update func(string, bool)) {
@@ -256,17 +260,13 @@ func TestEndingKeepsStarted(t *testing.T) {
 	})
 }
 
-// targetOf is a container at an address of this machine.
+// targetOf is a container with an address of this machine.
 func targetOf(t *testing.T, address string, probe v1.ProbeHandler) target {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return target{
 		container: &v1.Container{Ports: []v1.ContainerPort{{Name: "web", ContainerPort: int32(number)}}},
 		probe:     &v1.Probe{ProbeHandler: probe, TimeoutSeconds: 1}, ip: host,
@@ -323,15 +323,15 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// A redirect to another host is told each time, and ends nothing.
+// TestRedirectElsewhereWarns: each redirect to another host is a warning, and does not end the probe.
 func TestRedirectElsewhereWarns(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler("http://example.invalid/", http.StatusFound))
 	defer server.Close()
-	var told []string
+	var warnings []string
 	m := New(t.Context(), Options{
 		Unhealthy: func(_ *v1.Pod, _ string, _ Type, why string) { t.Errorf("unhealthy: %s", why) },
 		Warning: func(_ *v1.Pod, container string, probe Type, why string) {
-			told = append(told, container+" "+string(probe)+" "+why)
+			warnings = append(warnings, container+" "+string(probe)+" "+why)
 		},
 	})
 	w := &worker{manager: m, key: key{"id", liveness}, target: targetOf(t, server.Listener.Addr().String(), v1.ProbeHandler{
@@ -343,16 +343,14 @@ func TestRedirectElsewhereWarns(t *testing.T) {
 			t.Error("the probe is over")
 		}
 	}
-	if len(told) != 2 || !strings.HasPrefix(told[0], "c Liveness Probe terminated redirects, Response body: ") {
-		t.Errorf("told %q", told)
+	if len(warnings) != 2 || !strings.HasPrefix(warnings[0], "c Liveness Probe terminated redirects, Response body: ") {
+		t.Errorf("warnings %q", warnings)
 	}
 }
 
 func TestTCP(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	target := targetOf(t, listener.Addr().String(), v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("web")}})
 	m := &Manager{}
 	if got, err := m.probe(t.Context(), target); got.failure != "" || err != nil {
@@ -370,9 +368,7 @@ func TestTCP(t *testing.T) {
 
 func TestGRPC(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	server, state := grpc.NewServer(), health.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, state)
 	state.SetServingStatus("down", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
@@ -389,8 +385,8 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// TestProbesBeginSpread has the first probes of containers that ran before the kubelet started spread over a period.
-// Probes of containers that start later begin at once.
+// TestProbesBeginSpread: the first probes of containers that started before the kubelet are spread over a period.
+// Probes of later containers begin at once.
 func TestProbesBeginSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -398,15 +394,7 @@ func TestProbesBeginSpread(t *testing.T) {
 		before := time.Now()
 		time.Sleep(time.Minute)
 		m := New(ctx, Options{Exec: e, HostIP: "127.0.0.1"})
-		go func() {
-			for {
-				select {
-				case <-m.Changed():
-				case <-ctx.Done():
-					return
-				}
-			}
-		}()
+		go drain(ctx, m)
 		const pods = 200
 		for i := range pods {
 			for cmd, started := range map[string]time.Time{"old": before, "new": time.Now()} {
@@ -458,13 +446,11 @@ func TestMain(m *testing.M) {
 // proxied counts the connections to the proxy.
 var proxied atomic.Int32
 
-// TestNoProxy probes pods directly, whatever the environment says. The address is not a loopback one, which has no
-// proxy.
+// TestNoProxy: probes ignore the proxy of the environment. The address is not a loopback address, for which no proxy
+// would be used.
 func TestNoProxy(t *testing.T) {
 	listener, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	server := grpc.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	go func() { _ = server.Serve(listener) }()

@@ -13,15 +13,15 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// attempts is how often a probe that could not be made is tried again at once; the kubelet's figure.
+// attempts is how often a probe that cannot be made is tried at once. It is the kubelet's figure.
 const attempts = 3
 
-// startupPoll is how often the other probes look whether the startup probe has succeeded.
+// startupPoll is how often the other probes check whether the startup probe has succeeded.
 const startupPoll = 100 * time.Millisecond
 
 func metaUID(uid types.UID) metav1.ObjectMeta { return metav1.ObjectMeta{UID: uid} }
 
-// target is what is probed.
+// target is the container to probe.
 type target struct {
 	pod       *v1.Pod
 	container *v1.Container
@@ -32,7 +32,7 @@ type target struct {
 	ip string
 }
 
-// worker makes one probe again and again.
+// worker repeats one probe.
 type worker struct {
 	manager *Manager
 	key     key
@@ -42,17 +42,17 @@ type worker struct {
 	row count
 }
 
-// count is the length of the current row of equal results.
+// count is the number of equal results in a row.
 type count struct {
 	passed bool
 	length int32
 }
 
-// run probes until ctx ends, or nothing more can come of it: a startup probe that succeeded, a liveness or startup
-// probe that failed for good (the container will be killed).
+// run probes until ctx ends or the result is final: a startup probe that succeeded, or a liveness or startup probe that
+// failed, so that the container will be killed.
 func (w *worker) run(ctx context.Context) {
 	period := time.Duration(w.target.probe.PeriodSeconds) * time.Second
-	// After a restart of the kubelet, the probes of all containers would begin at once.
+	// After a restart of the kubelet, a random delay spreads the first probes.
 	if w.target.started.Before(w.manager.began) && !rest(ctx, rand.N(period)) {
 		return
 	}
@@ -78,7 +78,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// rest waits; it is false when ctx ended.
+// rest waits. It returns false if ctx ended.
 func rest(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

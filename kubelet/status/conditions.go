@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Owned says whether conditions of that type are the kubelet's. Others are somebody else's: of those the API server's
-// word counts, and it comes with the pod.
+// Owned says whether the kubelet sets conditions of that type. Conditions of other types come from the API server, with
+// the pod.
 func Owned(kind v1.PodConditionType) bool {
 	switch kind {
 	case v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled,
@@ -22,7 +22,7 @@ func Owned(kind v1.PodConditionType) bool {
 	}
 }
 
-// conditions are those that the kubelet sets, in its order, and then those that others set.
+// conditions are the kubelet's own conditions, in its order, and then the conditions that it does not own.
 func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondition {
 	own := []v1.PodCondition{
 		condition(v1.PodReadyToStartContainers, in.Runtime.ReadySandbox() != nil, "", ""),
@@ -44,15 +44,15 @@ func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondit
 			own[i].LastTransitionTime = old.LastTransitionTime
 		}
 	}
-	list := append(own, others(in.Pod)...)
+	list := append(own, foreignConditions(in.Pod)...)
 	if ended := disruption(in.Old.Conditions); ended != nil {
 		list = withCondition(list, *ended)
 	}
 	return list
 }
 
-// disruption is the condition that the kubelet set because the node ends the pod, nil where there is none. Somebody else
-// may have set one of that type for a reason of his own.
+// disruption is the DisruptionTarget condition if this kubelet set it, else nil. The API server and the scheduler set
+// conditions of that type, too.
 func disruption(list []v1.PodCondition) *v1.PodCondition {
 	c := findCondition(list, v1.DisruptionTarget)
 	if c == nil || c.Reason != v1.PodReasonTerminationByKubelet {
@@ -69,8 +69,8 @@ func withCondition(list []v1.PodCondition, c v1.PodCondition) []v1.PodCondition 
 	return append(list, c)
 }
 
-// others are the conditions of a pod that are not the kubelet's.
-func others(pod *v1.Pod) []v1.PodCondition {
+// foreignConditions are the conditions of a pod that the kubelet does not own.
+func foreignConditions(pod *v1.Pod) []v1.PodCondition {
 	var list []v1.PodCondition
 	for _, c := range pod.Status.Conditions {
 		if !Owned(c.Type) {
@@ -96,7 +96,7 @@ func condition(kind v1.PodConditionType, yes bool, reason, message string) v1.Po
 	return c
 }
 
-// restartingCondition says whether all containers are about to start again because one has ended (KEP-5532).
+// restartingCondition says whether all containers are about to restart because one of them ended (KEP-5532).
 func restartingCondition(in Input, status *v1.PodStatus) v1.PodCondition {
 	if source, _ := model.RestartSource(&in.Pod.Spec, in.Runtime); source != nil && !in.Ending && !model.Terminal(status.Phase) {
 		return condition(v1.AllContainersRestarting, true, "RestartAllContainersStarted", fmt.Sprintf("container %s exited with %d", source.Name, source.ExitCode))
@@ -119,7 +119,7 @@ func initializedCondition(in Input, status *v1.PodStatus, initialized bool) v1.P
 			missing = append(missing, state.Name)
 		}
 	}
-	if initialized || len(missing) == 0 || in.again(v1.PodInitialized) {
+	if initialized || len(missing) == 0 || in.staysTrue(v1.PodInitialized) {
 		return condition(v1.PodInitialized, true, "", "")
 	}
 	return condition(v1.PodInitialized, false, "ContainersNotInitialized",
@@ -151,7 +151,7 @@ func containersReady(in Input, status *v1.PodStatus) v1.PodCondition {
 	return condition(v1.ContainersReady, true, "", "")
 }
 
-// readyCondition adds the pod's readiness gates: conditions that others set.
+// readyCondition is containersReady and the pod's readiness gates.
 func readyCondition(in Input, status *v1.PodStatus) v1.PodCondition {
 	ready := containersReady(in, status)
 	ready.Type = v1.PodReady
@@ -165,11 +165,4 @@ func readyCondition(in Input, status *v1.PodStatus) v1.PodCondition {
 		}
 	}
 	return ready
-}
-
-// again says whether a condition that was true stays, because the pod only begins anew in its sandbox: what waits for
-// the pod to be initialized or to run has seen that.
-func (in Input) again(kind v1.PodConditionType) bool {
-	old := findCondition(in.Old.Conditions, kind)
-	return old != nil && old.Status == v1.ConditionTrue && model.MayRestartAll(&in.Pod.Spec) && in.Runtime.ReadySandbox() != nil
 }

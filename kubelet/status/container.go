@@ -10,7 +10,6 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// container is the status of one container.
 func (in Input) container(c *v1.Container, kind model.Kind, old *v1.ContainerStatus, initialized bool) v1.ContainerStatus {
 	observed := in.Runtime.Container(c.Name)
 	if observed == nil {
@@ -47,7 +46,7 @@ func (in Input) container(c *v1.Container, kind model.Kind, old *v1.ContainerSta
 	return out
 }
 
-// unseen is the status of a container that the runtime does not have: not made yet, or forgotten already.
+// unseen is the status of a container that the runtime does not list: it is not created yet, or already removed.
 func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus, initialized bool) v1.ContainerStatus {
 	out := v1.ContainerStatus{Name: c.Name, Image: c.Image, Started: new(bool)}
 	if old != nil && (old.State.Terminated != nil || old.State.Running != nil) && (in.Ending || model.Terminal(in.Old.Phase) || kind == model.Init && initialized) {
@@ -79,14 +78,14 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 	return out
 }
 
-// lost is the state of a container of a pod that has ended, whose own end was not observed. It counts as failed.
+// lost is the state of a container whose end was not observed before its pod ended. It counts as failed.
 func lost() v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated",
 	}}
 }
 
-// lastTermination is how the attempt before the one observed ended.
+// lastTermination is how the attempt before the observed one ended.
 func (in Input) lastTermination(observed *model.ContainerStatus, old *v1.ContainerStatus) v1.ContainerState {
 	for i := range in.Runtime.Containers {
 		before := &in.Runtime.Containers[i]
@@ -110,8 +109,8 @@ func (in Input) terminated(observed *model.ContainerStatus) *v1.ContainerStateTe
 	}
 }
 
-// waiting is why a container does not run: what the last sync found. Until there is a result it is what the status
-// before says, but for the two reasons that are not a sync's: what they say is found anew each time.
+// waiting is why a container does not run, as the last sync found. Without a sync since Old, the reason in Old stays.
+// The reasons ContainerCreating and PodInitializing never come from a sync, so they are not kept.
 func (in Input) waiting(name string, old *v1.ContainerStatus) *v1.ContainerStateWaiting {
 	if reason := in.Waiting[name]; reason != nil {
 		return &v1.ContainerStateWaiting{Reason: reason.Reason, Message: reason.Err.Error()}
@@ -127,7 +126,7 @@ func (in Input) waiting(name string, old *v1.ContainerStatus) *v1.ContainerState
 	}
 }
 
-// stamp is a time as the API keeps it, in seconds.
+// stamp truncates a time to seconds, as the API does.
 func stamp(at time.Time) metav1.Time {
 	if at.IsZero() {
 		return metav1.Time{}

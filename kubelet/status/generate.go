@@ -10,30 +10,31 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Input is what a pod's status is made of. Pod and Runtime are required.
+// Input has everything that a pod's status depends on. Pod and Runtime are required.
 type Input struct {
+	// Pod has the API server's status. Conditions that the kubelet does not own (see Owned) are copied from there, and
+	// so is a terminal phase with its reason.
 	Pod     *v1.Pod
 	Runtime *model.PodStatus
 	// RuntimeName is the scheme of container ids.
 	RuntimeName string
-	// Old is the status before, for what the runtime has forgotten and for the times of transitions. The status of Pod
-	// is the one that the API server has: of that are taken the conditions that are not the kubelet's (see Owned), and
-	// a phase that is terminal, which somebody else set, with its reason.
+	// Old is the previous status. It has the states of containers that the runtime no longer lists, and the times of
+	// transitions.
 	Old v1.PodStatus
-	// Waiting says by name why containers do not run, as a sync of the pod found. Nil means that there is no result of
-	// one yet since Old: a container that waited then waits for the same reason.
+	// Waiting says by container name why a container does not run, as a sync of the pod found. Nil means that no sync
+	// has ended since Old: a waiting container keeps its reason.
 	Waiting map[string]*model.ReasonError
-	// Ready and Started hold the ids of running containers that passed their probes (or have none).
+	// Ready and Started have the ids of running containers that passed their probes or have none.
 	Ready, Started map[string]bool
-	// Resize says where a change of the pod's resources stands; Pod has the allocated ones.
+	// Resize is the state of the pod's resize; the resources in Pod are the allocated ones.
 	Resize Resize
 	// HostIPs are the node's addresses, the primary one first.
 	HostIPs []string
-	// Ending says that the pod is being ended and no container starts any more. Once none runs, the status is the last
-	// one: the phase is Succeeded or Failed, and containers whose end was not observed count as failed.
+	// Ending says that the pod is being ended and no container starts any more. The status is final once no container
+	// runs: the phase is Succeeded or Failed, and containers whose end was not observed count as failed.
 	Ending bool
-	// Stopping says that an ending pod's sandbox is not stopped yet: what was begun before may start, so the status is
-	// not the last one even if nothing runs.
+	// Stopping says that the sandbox of an ending pod is not stopped yet. A start that is under way may still succeed,
+	// so the status is not final even if no container runs.
 	Stopping bool
 	// Now is the time of transitions.
 	Now time.Time
@@ -52,9 +53,9 @@ func Generate(in Input) v1.PodStatus {
 		status.StartTime = in.began()
 	}
 	if model.Terminal(in.Pod.Status.Phase) && !model.Terminal(in.Old.Phase) {
-		status.Reason, status.Message = in.Pod.Status.Reason, in.Pod.Status.Message // why the API server ended it
+		status.Reason, status.Message = in.Pod.Status.Reason, in.Pod.Status.Message
 	}
-	initialized := isInitialized(in)
+	initialized := initializedByRuntime(in)
 	for i := range in.Pod.Spec.InitContainers {
 		c := &in.Pod.Spec.InitContainers[i]
 		status.InitContainerStatuses = append(status.InitContainerStatuses,
@@ -71,8 +72,8 @@ func Generate(in Input) v1.PodStatus {
 		shown.Ready = false
 		status.EphemeralContainerStatuses = append(status.EphemeralContainerStatuses, shown)
 	}
-	if in.over() {
-		finish(&status, initialized)
+	if in.ended() {
+		terminateContainers(&status, initialized)
 	}
 	status.Phase = phase(in, &status)
 	in.addresses(&status)
@@ -80,7 +81,7 @@ func Generate(in Input) v1.PodStatus {
 	return status
 }
 
-// began is when the pod was first worked on: when its first sandbox was made that is known, or now.
+// began is the creation time of the pod's oldest known sandbox, or now.
 func (in Input) began() *metav1.Time {
 	began := in.Now
 	for _, sandbox := range in.Runtime.Sandboxes {
@@ -100,31 +101,6 @@ func find(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
 	return &statuses[i]
 }
 
-// isInitialized says whether all init containers have ended well and all sidecars have started. An app container that
-// was made is the proof, too: remains of init containers are collected.
-func isInitialized(in Input) bool {
-	for i := range in.Pod.Spec.Containers {
-		if in.Runtime.Container(in.Pod.Spec.Containers[i].Name) != nil {
-			return true
-		}
-	}
-	for i := range in.Pod.Spec.InitContainers {
-		c := &in.Pod.Spec.InitContainers[i]
-		observed := in.Runtime.Container(c.Name)
-		switch {
-		case observed == nil:
-			return false
-		case model.IsSidecar(c):
-			if observed.State != model.StateRunning || !in.Started[observed.ID] {
-				return false
-			}
-		case observed.State != model.StateExited || observed.ExitCode != 0:
-			return false
-		}
-	}
-	return true
-}
-
 func (in Input) addresses(status *v1.PodStatus) {
 	for i, ip := range in.HostIPs {
 		if i == 0 {
@@ -137,7 +113,7 @@ func (in Input) addresses(status *v1.PodStatus) {
 		ips = in.HostIPs
 	}
 	if len(ips) == 0 && (in.Ending || model.Terminal(status.Phase)) {
-		status.PodIP, status.PodIPs = in.Old.PodIP, in.Old.PodIPs // what it had, for those who look back
+		status.PodIP, status.PodIPs = in.Old.PodIP, in.Old.PodIPs
 		return
 	}
 	for i, ip := range ips {

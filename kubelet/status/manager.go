@@ -23,13 +23,13 @@ func NewManager() *Manager {
 	return &Manager{pods: map[types.UID]*v1.Pod{}, held: map[types.UID]bool{}, watchers: map[chan struct{}]bool{}}
 }
 
-// Set keeps a pod with its status; both are copied.
+// Set keeps copies of a pod and its status.
 func (m *Manager) Set(pod *v1.Pod, status v1.PodStatus) { m.set(pod, status, false) }
 
-// Hold is Set of a status that is not known to be true: it is for this node alone, until a Set of the same pod.
+// Hold is Set of a status that may be out of date. It is not sent to the API server until a Set of the same pod.
 func (m *Manager) Hold(pod *v1.Pod, status v1.PodStatus) { m.set(pod, status, true) }
 
-// Held says whether a pod's status is for this node alone.
+// Held says that a pod's status must not be sent to the API server.
 func (m *Manager) Held(uid types.UID) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -53,7 +53,7 @@ func (m *Manager) set(pod *v1.Pod, status v1.PodStatus, hold bool) {
 	m.notify()
 }
 
-// Status returns the pod's status, or what the source said of a pod that has none yet.
+// Status returns the kept status of the pod, or the status from its source if none is kept.
 func (m *Manager) Status(pod *v1.Pod) v1.PodStatus {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -63,8 +63,8 @@ func (m *Manager) Status(pod *v1.Pod) v1.PodStatus {
 	return *pod.Status.DeepCopy()
 }
 
-// Get returns the pod with its status, which must not be changed, or nil. A later Set that changes anything makes
-// another pod, so that pointers show whether something is new.
+// Get returns the pod with its status, or nil. The caller must not change it. A Set that changes anything makes a new
+// pointer, so callers can compare pointers.
 func (m *Manager) Get(uid types.UID) *v1.Pod {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -82,7 +82,7 @@ func (m *Manager) Forget(uid types.UID) {
 	}
 }
 
-// List returns all pods by namespace and name, the same that Get returns.
+// List returns all pods, sorted by namespace and name. They are the same pointers as from Get.
 func (m *Manager) List() []*v1.Pod {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -96,8 +96,8 @@ func (m *Manager) List() []*v1.Pod {
 	return pods
 }
 
-// Watch returns a channel that receives a value after each change (several changes may be one value), until stop is
-// called.
+// Watch returns a channel that receives a value after a change, until stop is called. Several changes may share a
+// value.
 func (m *Manager) Watch() (changed <-chan struct{}, stop func()) {
 	ch := make(chan struct{}, 1)
 	m.mu.Lock()

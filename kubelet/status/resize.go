@@ -6,18 +6,19 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Resize says where a change of a pod's resources stands (KEP-1287). The zero value is that of a pod without one.
+// Resize is the state of an in-place resize (KEP-1287); package allocation explains the words. The zero value is a pod
+// without a resize.
 type Resize struct {
-	// Pending is the condition PodResizePending, nil when what the pod desires is allocated.
+	// Pending is the condition PodResizePending. Nil means that the desired resources are allocated.
 	Pending *v1.PodCondition
-	// Actuated is what the runtime has confirmed of a container. Nil means that nobody knows.
+	// Actuated returns the actuated resources of a container. Nil means that they are unknown for all containers.
 	Actuated func(*v1.Container, *model.ContainerStatus) (resources v1.ResourceRequirements, known bool)
-	// Err is why the runtime did not take what is allocated. With Unknown nobody has tried since the status before.
+	// Err is why the runtime did not apply the allocated resources. Unknown means that no sync has tried since Old.
 	Err     error
 	Unknown bool
 }
 
-// resources fills in what a container is allocated, and has while it runs.
+// resources fills in the allocated and the actuated resources of a running container.
 func (in Input) resources(c *v1.Container, observed *model.ContainerStatus, out *v1.ContainerStatus) {
 	if out.State.Running == nil || in.Resize.Actuated == nil {
 		return
@@ -28,8 +29,8 @@ func (in Input) resources(c *v1.Container, observed *model.ContainerStatus, out 
 	}
 }
 
-// resizing says whether a container runs with other resources than it is allocated. Of one of which nobody knows it says
-// so if the runtime did not take what is allocated: it is asked to until it does.
+// resizing says whether a running container's actuated resources differ from the allocated ones. Unknown ones count as
+// different if the runtime refused the last change.
 func (in Input) resizing() bool {
 	if in.Resize.Actuated == nil {
 		return false
@@ -48,7 +49,7 @@ func (in Input) resizing() bool {
 	return found
 }
 
-// resizeConditions are those of a resize that is not done; there are none otherwise.
+// resizeConditions are the conditions of an unfinished resize.
 func resizeConditions(in Input) []v1.PodCondition {
 	var list []v1.PodCondition
 	if pending := in.Resize.Pending; pending != nil {

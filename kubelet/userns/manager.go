@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// Length is how many ids a pod has: those that a process expects, 0 to 65535.
+	// Length is the number of ids of a pod: 0 to 65535, as processes expect.
 	Length = 1 << 16
-	// first is the first id that pods get: the host's own are below. ranges are those that there are in 32 bits, but for
-	// the last, which has the id that means none.
+	// first is the first id of pods: the host's own ids are below. ranges is the number of ranges in 32 bits, without
+	// the last one: it has the id that means none.
 	first, ranges = Length, 1<<16 - 2
 )
 
@@ -30,8 +30,8 @@ type Manager struct {
 	pods map[types.UID]uint32 // the first id of each
 }
 
-// Open reads the ranges that pods have; a missing file has none. One that cannot be read is an error, because what runs
-// might get a neighbour's ids: the file may be removed when no pod with a user namespace is left.
+// Open reads the ranges of pods; a missing file has none. An unreadable file is an error: with new ranges, running pods
+// might share ids. The file may be removed if no pod with a user namespace is left.
 func Open(path string) (*Manager, error) {
 	m := &Manager{path: path, pods: map[types.UID]uint32{}}
 	raw, err := os.ReadFile(path)
@@ -50,12 +50,12 @@ func Open(path string) (*Manager, error) {
 	return m, nil
 }
 
-// check finds what no allocation can have made.
+// check refuses ranges that Allocate never makes.
 func (m *Manager) check() error {
 	holders := map[uint32]types.UID{}
 	for uid, id := range m.pods {
 		if id%Length != 0 || id < first || id >= first+ranges*Length {
-			return fmt.Errorf("pod %s has the ids from %d, which begin no range", uid, id)
+			return fmt.Errorf("pod %s has ids from %d on, which is not the start of a range", uid, id)
 		}
 		if other, taken := holders[id]; taken {
 			return fmt.Errorf("pods %s and %s have the same ids", uid, other)
@@ -65,7 +65,7 @@ func (m *Manager) check() error {
 	return nil
 }
 
-// Find returns the first id of a pod's range, if it has one.
+// Find returns the first id of a pod's range.
 func (m *Manager) Find(uid types.UID) (id uint32, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,7 +73,7 @@ func (m *Manager) Find(uid types.UID) (id uint32, found bool) {
 	return id, found
 }
 
-// Allocate returns the first id of a pod's range, which it has from now on until Keep takes it back. It may be repeated.
+// Allocate returns the first id of a pod's range. The pod has the range until Keep drops it. It may be repeated.
 func (m *Manager) Allocate(uid types.UID) (uint32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +99,7 @@ func (m *Manager) Allocate(uid types.UID) (uint32, error) {
 	return 0, fmt.Errorf("all %d ranges of ids for user namespaces are in use: %w", ranges, errdefs.ErrResourceExhausted)
 }
 
-// Keep takes back the ranges of pods of which nothing is left.
+// Keep drops the ranges of pods that do not exist.
 func (m *Manager) Keep(exists func(types.UID) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

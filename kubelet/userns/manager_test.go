@@ -10,27 +10,25 @@ import (
 
 	"github.com/containerd/errdefs"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func open(t *testing.T, path string) *Manager {
 	t.Helper()
 	m, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return m
 }
 
 func allocate(t *testing.T, m *Manager, uid types.UID) uint32 {
 	t.Helper()
 	id, err := m.Allocate(uid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return id
 }
 
-// TestRanges are unique, kept over a restart, and used again when their pod is gone.
+// TestRanges: ranges are unique, stay over a restart, and are used again when their pod is gone.
 func TestRanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ids.json")
 	m := open(t, path)
@@ -43,20 +41,18 @@ func TestRanges(t *testing.T) {
 		t.Errorf("after a restart: ids from %d", c)
 	}
 	for range 2 {
-		if err := m.Keep(func(uid types.UID) bool { return uid != "a" }); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, m.Keep(func(uid types.UID) bool { return uid != "a" }))
 	}
 	m = open(t, path)
 	if _, found := m.Find("a"); found {
-		t.Error("it has the ids of a pod that is gone")
+		t.Error("a pod that is gone has ids")
 	}
 	if d := allocate(t, m, "d"); d != a {
-		t.Errorf("ids from %d, want those of the pod that is gone", d)
+		t.Errorf("ids from %d, want the ids of the pod that is gone", d)
 	}
 }
 
-// TestRangesOfManyPods at the same time.
+// TestRangesOfManyPods: concurrent calls get different ranges.
 func TestRangesOfManyPods(t *testing.T) {
 	m := open(t, filepath.Join(t.TempDir(), "ids.json"))
 	var group sync.WaitGroup
@@ -74,15 +70,13 @@ func TestRangesOfManyPods(t *testing.T) {
 	}
 }
 
-// TestNoRangeIsLeft and none is given that was not written.
+// TestNoRangeIsLeft: Allocate fails without a free range, and if the range cannot be written.
 func TestNoRangeIsLeft(t *testing.T) {
 	m := open(t, filepath.Join(t.TempDir(), "ids.json"))
 	for i := range uint32(ranges) {
 		m.pods[types.UID(fmt.Sprint(i))] = first + i*Length
 	}
-	if err := m.check(); err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, m.check())
 	if _, err := m.Allocate("more"); !errdefs.IsResourceExhausted(err) {
 		t.Errorf("error %v", err)
 	}
@@ -95,15 +89,14 @@ func TestNoRangeIsLeft(t *testing.T) {
 	}
 }
 
-// TestUnreadableRanges are no empty ones: a pod that runs has some of them.
+// TestUnreadableRanges: an unreadable file is an error.
 func TestUnreadableRanges(t *testing.T) {
 	for text, want := range map[string]string{
-		`{`: "unexpected end", `{"a": 7}`: "begin no range", `{"a": 65536, "b": 65536}`: "the same ids", `{"a": 4294901760}`: "begin no range",
+		`{`: "unexpected end", `{"a": 65536, "b": 65536}`: "the same ids",
+		`{"a": 7}`: "not the start of a range", `{"a": 4294901760}`: "not the start of a range",
 	} {
 		path := filepath.Join(t.TempDir(), "ids.json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/fieldcheck"
 )
 
-// configMap is a config map's data. It may be on disk.
+// configMap is the data of a config map.
 var configMap = Kind{
 	Field:     "configMap",
 	Directory: "configmap",
@@ -27,7 +27,7 @@ var configMap = Kind{
 	describe: func(source *v1.VolumeSource) string { return "config map " + source.ConfigMap.Name },
 }
 
-// fillPointer sets a field that is not set.
+// fillPointer sets a nil field.
 func fillPointer[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value

@@ -1,11 +1,10 @@
-// Package volumekinds is the table of the kinds of volumes that the kubelet core has, as the volume plugins of
-// pkg/volume are for the kubelet: what a manifest may say of each, which config maps and secrets it needs, the files
-// that it has, and how it is described. Package volumemanager puts volumes on the host.
+// Package volumekinds is the table of the volume kinds of the kubelet core. It stands for the kubelet's volume plugins
+// (pkg/volume). A Kind has its supported fields, defaults and validation, the objects that a volume needs, and either
+// its files or its mount. Package volumemanager puts the volumes on the host.
 //
 // # A new kind
 //
-// A file of this package has its Kind, and Kinds lists it; its field leaves the list of refused ones. That is all for a
-// volume of files. One that is no directory of files needs its mount in package volumemanager, too. TestKinds fails
-// where a field of v1.VolumeSource is neither listed nor refused, and where a Kind lacks something; volumemanager's
-// TestEveryKindIsMounted fails where a mount is missing.
+// Add a file with its Kind. In kinds.go, add the Kind to Kinds and remove its field from the refused ones. TestKinds
+// fails for a field of v1.VolumeSource that is neither listed nor refused, and for an incomplete Kind.
+// TestKindsListsEveryKind fails for a Kind that Kinds does not return.
 package volumekinds

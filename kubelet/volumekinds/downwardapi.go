@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// downwardAPI is fields of the pod itself.
+// downwardAPI is fields of the pod.
 var downwardAPI = Kind{
 	Field:     "downwardAPI",
 	Directory: "downward-api",
@@ -26,7 +26,7 @@ var downwardAPI = Kind{
 	describe: func(*v1.VolumeSource) string { return "fields of the pod" },
 }
 
-// fields makes files of the pod's own fields.
+// fields makes files of the pod's fields.
 func (in Input) fields(items []v1.DownwardAPIVolumeFile, otherwise fs.FileMode) (Files, error) {
 	files := Files{}
 	for _, item := range items {

@@ -1,14 +1,18 @@
 package volumekinds
 
 import (
+	"fmt"
+
+	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/criadapter/criadapter/kubelet/fieldcheck"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// emptyDir is the pod's own directory, on disk or in memory. A volume without a source is one, too.
+// emptyDir is the pod's own directory, on disk or in memory. A volume without a source is an emptyDir, too.
 var emptyDir = Kind{
 	Field:     "emptyDir",
 	Directory: "empty-dir",
@@ -21,10 +25,36 @@ var emptyDir = Kind{
 		}
 		return errs
 	},
+	Mount: func(host Host, path string, pod *v1.Pod, source *v1.VolumeSource) error {
+		of := source.EmptyDir
+		if of == nil {
+			of = &v1.EmptyDirVolumeSource{}
+		}
+		switch of.Medium {
+		case v1.StorageMediumDefault:
+			return host.Directory(path, pod)
+		case v1.StorageMediumMemory:
+			return host.Tmpfs(path, pod, tmpfsSize(pod, of.SizeLimit))
+		default:
+			return fmt.Errorf("emptyDir.medium: %q is neither empty nor Memory: %w",
+				of.Medium, errdefs.ErrNotImplemented)
+		}
+	},
 	describe: func(source *v1.VolumeSource) string {
 		if source.EmptyDir != nil && source.EmptyDir.Medium == v1.StorageMediumMemory {
 			return "empty, in memory"
 		}
 		return "empty"
 	},
+}
+
+// tmpfsSize is the smaller one of the volume's size limit and the pod's memory limit, in bytes; 0 is no limit. The
+// pages of a tmpfs count as the pod's memory.
+func tmpfsSize(pod *v1.Pod, sizeLimit *resource.Quantity) int64 {
+	limits := model.PodResources(pod).Limits
+	size := limits.Memory().Value()
+	if sizeLimit != nil && sizeLimit.Value() > 0 && (size == 0 || sizeLimit.Value() < size) {
+		size = sizeLimit.Value()
+	}
+	return size
 }

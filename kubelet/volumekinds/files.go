@@ -17,38 +17,37 @@ import (
 type File struct {
 	Data []byte
 	Mode fs.FileMode
-	// Owner is the user that the file belongs to, nil for root.
+	// Owner is the owner's user id, nil for root.
 	Owner *int64
 }
 
-// Files are a volume's files by their path in it.
+// Files are a volume's files, by their path in it.
 type Files map[string]File
 
-// Input is what files are made of.
+// Input is the input of Kind.Files.
 type Input struct {
 	Pod *v1.Pod
 	// Objects is required for config maps and secrets.
 	Objects Objects
-	// Tokens is required for service account tokens; without it they are an errdefs.ErrNotImplemented.
+	// Tokens is required for service account tokens. Without it they are an errdefs.ErrNotImplemented.
 	Tokens Tokens
-	// Allocatable is what pods can have of the node: the downward API shows it for limits that a container does not
+	// Allocatable is the node's allocatable resources: the downward API shows them for limits that a container does not
 	// have.
 	Allocatable v1.ResourceList
 }
 
-// Objects is where the config maps and secrets of a pod's namespace come from. Which ones a pod may see depends on
-// where the pod itself comes from, so the pod is asked for, and not its namespace. A missing one is an
-// errdefs.ErrNotFound. The answers are shared: they must not be changed.
+// Objects has the config maps and secrets of a pod's namespace. The pod is an argument because its source decides where
+// they come from. A missing object is an errdefs.ErrNotFound. Callers must not change the objects.
 type Objects interface {
 	ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error)
 	Secret(pod *v1.Pod, name string) (*v1.Secret, error)
 }
 
-// Tokens issues service account tokens; *token.Manager is one.
+// Tokens issues service account tokens. *token.Manager implements it.
 type Tokens interface {
-	// Token returns a token that is good for now, bound to the pod.
+	// Token returns a valid token that is bound to the pod.
 	Token(ctx context.Context, pod *v1.Pod, projection *v1.ServiceAccountTokenProjection) (string, error)
-	// Forget drops the tokens of a pod that is gone.
+	// Forget drops the tokens of a pod.
 	Forget(uid types.UID)
 }
 
@@ -67,7 +66,7 @@ type reference struct {
 	Name     string
 }
 
-// mode is the mode of files that do not have one of their own; 0644 is what the API server sets.
+// mode is the default mode of a volume's files. 0644 is the API server's default.
 func mode(set *int32) fs.FileMode {
 	if set == nil {
 		return fs.FileMode(v1.ConfigMapVolumeSourceDefaultMode)
@@ -82,7 +81,7 @@ func itemMode(own *int32, otherwise fs.FileMode) fs.FileMode {
 	return fs.FileMode(*own).Perm()
 }
 
-// keys says which keys of an object become files, and how.
+// keys selects the keys of an object that become files.
 type keys struct {
 	items    []v1.KeyToPath
 	mode     fs.FileMode
@@ -91,7 +90,7 @@ type keys struct {
 
 func (k keys) mayMiss() bool { return k.optional != nil && *k.optional }
 
-// pick makes files of an object's data: all of it, or the items.
+// pick makes files of all of an object's data, or of the items.
 func (k keys) pick(object string, data map[string][]byte) (Files, error) {
 	files := Files{}
 	if len(k.items) == 0 {
@@ -113,7 +112,7 @@ func (k keys) pick(object string, data map[string][]byte) (Files, error) {
 	return files, nil
 }
 
-// missing is an empty volume where the object is optional and does not exist.
+// missing returns no files if the object is optional and does not exist.
 func (k keys) missing(err error) (Files, error) {
 	if k.mayMiss() && errors.Is(err, errdefs.ErrNotFound) {
 		return Files{}, nil

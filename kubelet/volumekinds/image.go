@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// image is an image's files. The runtime mounts them into each container.
+// image is the files of an image. The runtime mounts them into each container.
 var image = Kind{
 	Field: "image",
 	setDefaults: func(source *v1.VolumeSource) {
@@ -20,5 +20,6 @@ var image = Kind{
 		errs := fieldcheck.Required(at.Child("reference"), source.Image.Reference)
 		return append(errs, fieldcheck.OneOf(at.Child("pullPolicy"), source.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
 	},
+	Mount:    func(Host, string, *v1.Pod, *v1.VolumeSource) error { return nil },
 	describe: func(source *v1.VolumeSource) string { return "image " + source.Image.Reference },
 }

@@ -12,30 +12,41 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kind is one kind of volume. Its functions get a source of the kind and do not change it, but for Default. Functions
-// that are nil do nothing.
+// Kind is a kind of volume. Its functions get a source of the kind. Only setDefaults may change it. Nil functions do
+// nothing.
 type Kind struct {
-	// Field is the name of the volume's source in manifests.
+	// Field is the name of the kind's field in manifests.
 	Field string
-	// Honoured are the fields that are honoured below Field, in the notation of package manifest. Empty means all.
+	// Honoured are the supported fields below Field, in the notation of package manifest. Empty means all.
 	Honoured []string
-	// Directory is <kind> in the volume's directory kubernetes.io~<kind>. A hostPath and an image have none.
+	// Directory is <kind> in the volume's directory kubernetes.io~<kind>. It is empty for a hostPath and an image.
 	Directory string
-	// InMemory says that the directory is a tmpfs, so that no secret reaches a disk.
+	// InMemory puts the files on a tmpfs, so that no secret reaches a disk.
 	InMemory bool
-	// Writable says that containers may write to it; otherwise its content is the kubelet's.
+	// Writable says that containers may write to the volume.
 	Writable bool
 
-	// setDefaults sets what the API server would set.
+	// setDefaults sets the API server's defaults.
 	setDefaults func(source *v1.VolumeSource)
-	// validate names the fields that are wrong. At is the path of Field.
+	// validate returns the errors of the source. At is the path of Field.
 	validate func(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList
-	// references are the objects whose content the volume shows.
+	// references returns the objects whose content the volume has.
 	references func(source *v1.VolumeSource) []reference
-	// Files are what the volume holds now. A kind without them is mounted by package volumemanager.
+	// Files is the current content of a volume that is a directory of files. A kind has either Files or Mount.
 	Files func(ctx context.Context, in Input, source *v1.VolumeSource) (Files, error)
-	// describe says for a person what the volume is.
+	// Mount makes any other volume at path. It may be repeated, and leaves the content alone.
+	Mount func(host Host, path string, pod *v1.Pod, source *v1.VolumeSource) error
+	// describe describes the volume for users.
 	describe func(source *v1.VolumeSource) string
+}
+
+// Host makes directories that containers may write to, and gives them to the pod's fsGroup. It does not change existing
+// ones. Package volumemanager has the implementation.
+type Host interface {
+	// Directory makes a directory on disk.
+	Directory(path string, pod *v1.Pod) error
+	// Tmpfs makes a directory in memory of so many bytes; 0 is the kernel's default.
+	Tmpfs(path string, pod *v1.Pod, size int64) error
 }
 
 // Kinds are all kinds.
@@ -43,8 +54,7 @@ func Kinds() []Kind {
 	return []Kind{emptyDir, hostPath, configMap, secret, downwardAPI, projected, image}
 }
 
-// refused are the sources that the kubelet core does not have: storage of a cluster, which needs plugins, and content
-// that only controllers of a cluster can give.
+// refused are the unsupported sources: cluster storage, which needs plugins, and content from controllers of a cluster.
 var refused = []string{
 	"awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "ephemeral", "fc", "flexVolume", "flocker",
 	"gcePersistentDisk", "gitRepo", "glusterfs", "iscsi", "nfs", "persistentVolumeClaim", "photonPersistentDisk",
@@ -69,8 +79,8 @@ func fieldName(f reflect.StructField) string {
 	return name
 }
 
-// Lookup returns the kind of a source's name.
-func Lookup(name string) (Kind, bool) {
+// lookup returns the kind of a source's name.
+func lookup(name string) (Kind, bool) {
 	kinds := Kinds()
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Field == name })
 	if i < 0 {
@@ -79,31 +89,31 @@ func Lookup(name string) (Kind, bool) {
 	return kinds[i], true
 }
 
-// Of returns the kind of a volume. One without any source is an emptyDir, as the API server defaults it; of several
-// sources, which Validate refuses, it is the first. A source that is not in the table is an errdefs.ErrNotImplemented.
+// Of returns the kind of a volume. Without a source it is an emptyDir, the API server's default. Of several sources,
+// which Validate refuses, the first one counts. An unsupported source is an errdefs.ErrNotImplemented.
 func Of(source *v1.VolumeSource) (Kind, error) {
 	set := fields(source)
 	if len(set) == 0 {
 		return emptyDir, nil
 	}
-	kind, ok := Lookup(set[0])
+	kind, ok := lookup(set[0])
 	if !ok {
 		return Kind{}, fmt.Errorf("%s: the kubelet core has no such volumes: %w", set[0], errdefs.ErrNotImplemented)
 	}
 	return kind, nil
 }
 
-// Default sets in every source what the API server would set.
+// Default sets the API server's defaults in each source.
 func Default(source *v1.VolumeSource) {
 	for _, name := range fields(source) {
-		if kind, ok := Lookup(name); ok && kind.setDefaults != nil {
+		if kind, ok := lookup(name); ok && kind.setDefaults != nil {
 			kind.setDefaults(source)
 		}
 	}
 }
 
-// Validate names the fields of a volume's source that are wrong, with defaults set. Sources that are not in the table
-// are not its business: package manifest refuses every field that is not honoured.
+// Validate returns the errors of a volume's source, which has its defaults. It ignores unsupported sources: package
+// manifest refuses all unsupported fields.
 func Validate(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	set := slices.DeleteFunc(fields(source), func(name string) bool { return slices.Contains(refused, name) })
@@ -111,25 +121,25 @@ func Validate(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorL
 		errs = append(errs, field.Forbidden(at, "a volume has one source"))
 	}
 	for _, name := range set {
-		if kind, ok := Lookup(name); ok && kind.validate != nil {
+		if kind, ok := lookup(name); ok && kind.validate != nil {
 			errs = append(errs, kind.validate(pod, source, at.Child(name))...)
 		}
 	}
 	return errs
 }
 
-// shownBy are the objects whose content a volume shows.
+// shownBy are the objects whose content a volume has.
 func shownBy(source *v1.VolumeSource) []reference {
 	var found []reference
 	for _, name := range fields(source) {
-		if kind, ok := Lookup(name); ok && kind.references != nil {
+		if kind, ok := lookup(name); ok && kind.references != nil {
 			found = append(found, kind.references(source)...)
 		}
 	}
 	return found
 }
 
-// Describe says for a person what a volume is.
+// Describe describes a volume for users.
 func Describe(source *v1.VolumeSource) string {
 	kind, err := Of(source)
 	if err != nil {

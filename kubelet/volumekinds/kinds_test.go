@@ -2,13 +2,20 @@ package volumekinds
 
 import (
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // sources is a VolumeSource for each of its fields, by the field's name, all with empty values.
@@ -22,17 +29,17 @@ func sources() map[string]*v1.VolumeSource {
 	return all
 }
 
-// TestKinds finds each field of v1.VolumeSource either in the table or among the refused ones, and each Kind complete.
+// TestKinds: each field of v1.VolumeSource is either in the table or refused, and each Kind is complete.
 func TestKinds(t *testing.T) {
 	all := sources()
 	for name, source := range all {
-		kind, listed := Lookup(name)
+		kind, listed := lookup(name)
 		if listed == slices.Contains(refused, name) {
 			t.Errorf("%s must be either in the table or refused", name)
 		}
 		found, err := Of(source)
 		if listed && (err != nil || found.Field != name) {
-			t.Errorf("%s is taken for %q, %v", name, found.Field, err)
+			t.Errorf("%s has the kind %q, %v", name, found.Field, err)
 		}
 		if !listed && (!errors.Is(err, errdefs.ErrNotImplemented) || !strings.Contains(err.Error(), name)) {
 			t.Errorf("%s: %v, want it refused by its name", name, err)
@@ -42,6 +49,9 @@ func TestKinds(t *testing.T) {
 		}
 		if listed && kind.Files != nil && kind.Directory == "" {
 			t.Errorf("%s has files and no directory", name)
+		}
+		if listed && (kind.Mount != nil) == (kind.Files != nil) {
+			t.Errorf("%s has Mount: %v, Files: %v; it needs one of them", name, kind.Mount != nil, kind.Files != nil)
 		}
 	}
 	directories := map[string]bool{}
@@ -61,18 +71,59 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestReferencesAreKnown finds References where, and only where, a kind's source can name a config map or a secret.
+// TestKindsListsEveryKind reads the package's source: Kinds must return every Kind that a file defines.
+func TestKindsListsEveryKind(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	testutil.Must(t, err)
+	var defined, listed []string
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		testutil.Must(t, err)
+		defined = append(defined, definedKinds(parsed)...)
+	}
+	for _, kind := range Kinds() {
+		listed = append(listed, strconv.Quote(kind.Field))
+	}
+	slices.Sort(defined)
+	slices.Sort(listed)
+	if !slices.Equal(defined, listed) {
+		t.Errorf("the files define %v, Kinds returns %v", defined, listed)
+	}
+}
+
+// definedKinds are the quoted names in the literals Kind{Field: "name", …} of a file.
+func definedKinds(file *ast.File) []string {
+	var names []string
+	ast.Inspect(file, func(node ast.Node) bool {
+		literal, ok := node.(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
+		if of, ok := literal.Type.(*ast.Ident); !ok || of.Name != "Kind" {
+			return true
+		}
+		for _, element := range literal.Elts {
+			if pair, ok := element.(*ast.KeyValueExpr); ok && pair.Key.(*ast.Ident).Name == "Field" {
+				names = append(names, pair.Value.(*ast.BasicLit).Value)
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// TestReferencesAreKnown: a Kind has references if its source can name a config map or a secret, and only then.
 func TestReferencesAreKnown(t *testing.T) {
 	for name, source := range sources() {
-		kind, listed := Lookup(name)
+		kind, listed := lookup(name)
 		if can := namesObject(reflect.TypeOf(source).Elem(), name); listed && can != (kind.references != nil) {
 			t.Errorf("%s can name an object: %v, but References: %v", name, can, kind.references != nil)
 		}
 	}
 }
 
-// namesObject says whether a config map or secret can be named in the field of a struct, or anywhere below it; any
-// stands for every field.
+// namesObject says whether the field of a struct can name a config map or a secret, itself or below. any means every
+// field.
 func namesObject(of reflect.Type, name string) bool {
 	const any = ""
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
@@ -92,7 +143,6 @@ func namesObject(of reflect.Type, name string) bool {
 	return false
 }
 
-// TestReferences finds the config maps and secrets that sources name.
 func TestReferences(t *testing.T) {
 	tests := map[string]struct {
 		source v1.VolumeSource
@@ -117,7 +167,6 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestDescribe describes every kind, with what it names.
 func TestDescribe(t *testing.T) {
 	tests := []struct {
 		source v1.VolumeSource

@@ -17,7 +17,7 @@ type Object struct {
 // String names the object in messages.
 func (o Object) String() string { return fmt.Sprintf("%s %q", o.Resource, o.NamespacedName) }
 
-// ObjectsOf are all objects that the pod's volumes, environments and image pulls name.
+// ObjectsOf are the objects that the pod's volumes, environment variables and image pulls name.
 func ObjectsOf(pod *v1.Pod) map[Object]bool {
 	found := map[Object]bool{}
 	add := func(of Resource, name string) {
@@ -68,16 +68,16 @@ func inEnvironment(from []v1.EnvFromSource, env []v1.EnvVar, add func(Resource, 
 	}
 }
 
-// Changes collects changed objects for one reader. It is safe for concurrent use; make one with NewChanges.
+// Changes collects changed objects for one reader. It is safe for concurrent use. Make one with NewChanges.
 type Changes struct {
 	mu      sync.Mutex
-	waiting chan map[Object]bool // holds what the reader has not taken; only Add sends
+	waiting chan map[Object]bool // has the unread objects; only Add sends
 }
 
-// NewChanges makes Changes without any.
+// NewChanges makes empty Changes.
 func NewChanges() *Changes { return &Changes{waiting: make(chan map[Object]bool, 1)} }
 
-// Add adds an object. It does not wait for the reader.
+// Add adds an object. It does not block.
 func (c *Changes) Add(changed Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,5 +90,5 @@ func (c *Changes) Add(changed Object) {
 	c.waiting <- all
 }
 
-// Wait receives all objects that were added since the last time.
+// Wait receives all objects that were added since the last receive.
 func (c *Changes) Wait() <-chan map[Object]bool { return c.waiting }

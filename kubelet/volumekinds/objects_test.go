@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestObjectsOf finds objects wherever a pod may name one.
+// TestObjectsOf: objects are found in all fields that may name one.
 func TestObjectsOf(t *testing.T) {
 	local := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1.PodSpec{
@@ -49,7 +49,7 @@ func TestObjectsOf(t *testing.T) {
 	}
 }
 
-// TestChanges gathers what the reader has not taken.
+// TestChanges: the reader gets all unread objects at once.
 func TestChanges(t *testing.T) {
 	c := NewChanges()
 	a, b := Object{Secrets, types.NamespacedName{Name: "a"}}, Object{ConfigMaps, types.NamespacedName{Name: "b"}}

@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// projected joins several sources in one volume; of two files of one path the later one wins.
+// projected joins several sources in one volume. Of two files with one path, the later one wins.
 var projected = Kind{
 	Field: "projected",
 	Honoured: []string{
@@ -56,15 +56,14 @@ var projected = Kind{
 }
 
 const (
-	// minTokenLife is the shortest life of a service account token that the API server grants, in seconds.
+	// minTokenLife is the API server's shortest lifetime of a service account token, in seconds.
 	minTokenLife = 10 * 60
-	// privateToken is the mode of a token when the pod says who is to read it; otherwise it has the mode of the other
-	// files.
+	// privateToken is the mode of a token if the pod sets its user or group. Otherwise it has the volume's mode.
 	privateToken fs.FileMode = 0o600
 )
 
-// validateTokens looks at the service account tokens of a projected volume. The API server knows nothing of static
-// pods, so it gives them none.
+// validateTokens validates the service account tokens of a projected volume. Static pods get none, because the API
+// server does not have them.
 func validateTokens(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range source.Projected.Sources {
@@ -104,8 +103,7 @@ func (in Input) projection(ctx context.Context, source *v1.VolumeProjection, oth
 	}
 }
 
-// token makes a file of a service account token. Where the pod names the user or group that runs it, nobody else can
-// read the token.
+// token makes a file of a service account token. If the pod sets its user or group, no other user can read it.
 func (in Input) token(ctx context.Context, source *v1.ServiceAccountTokenProjection, otherwise fs.FileMode) (Files, error) {
 	if in.Tokens == nil {
 		return nil, fmt.Errorf("serviceAccountToken: tokens come from an API server, and there is none: %w", errdefs.ErrNotImplemented)
@@ -121,7 +119,7 @@ func (in Input) token(ctx context.Context, source *v1.ServiceAccountTokenProject
 	return Files{filepath.Clean(source.Path): made}, nil
 }
 
-// onlyUser is the user that all of the pod's containers are to run as; nil when they differ or one does not say.
+// onlyUser is the user of all of the pod's containers, nil if they differ or one sets no user.
 func onlyUser(pod *v1.Pod) *int64 {
 	var whole, only *int64
 	if pod.Spec.SecurityContext != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/fieldcheck"
 )
 
-// secret is a secret's data.
+// secret is the data of a secret.
 var secret = Kind{
 	Field:     "secret",
 	Directory: "secret",

@@ -1,9 +1,9 @@
-// Package volumemanager makes the volumes of pods on the host, as pkg/kubelet/volumemanager; which kinds there are is
-// the table in package volumekinds. The kubelet core calls Manager.Mount before a pod's containers are created and
-// again at each sync, which brings config maps, secrets, tokens and the pod's fields up to date, and Manager.Unmount
-// when the last container is gone. An image as a volume is the runtime's to mount; here it is only recognised.
+// Package volumemanager makes the volumes of pods on the host (pkg/kubelet/volumemanager). Package volumekinds has the
+// kinds of volumes. Manager.Mount is called before a pod's containers are created. It is called again at each sync, to
+// update config maps, secrets, tokens and the pod's fields. Manager.Unmount is called after the end of the last
+// container.
 //
-// On disk, a volume is <root>/pods/<uid>/volumes/kubernetes.io~<kind>/<name>, as every kubelet has it. Secrets,
-// downwardAPI and projected volumes are on a tmpfs, so that no secret reaches a disk. What changes is swapped as one: a
-// container sees all old or all new files, never a mixture (see swap.go).
+// A volume's directory is <root>/pods/<uid>/volumes/kubernetes.io~<kind>/<name>, as in the kubelet. Secrets,
+// downwardAPI and projected volumes are on a tmpfs, so that no secret reaches a disk. An update swaps all files at once
+// (see swap.go).
 package volumemanager

@@ -18,24 +18,24 @@ import (
 
 // Options configure a Manager.
 type Options struct {
-	// RootDir is the kubelet's root; the volumes are in model.PodDirectory below it.
+	// RootDir is the kubelet's root. Volumes are in model.PodDirectory below it.
 	RootDir string
 	// Objects is required for pods with configMap and secret volumes.
 	Objects volumekinds.Objects
 	// Tokens is required for pods with service account tokens; without it they are an errdefs.ErrNotImplemented.
 	Tokens volumekinds.Tokens
-	// Allocatable is what pods can have of the node: the downward API shows it for limits that a container does not
-	// have. Nil means nothing.
+	// Allocatable is the node's allocatable resources: the downward API shows them for limits that a container does not
+	// have. Nil means none.
 	Allocatable func() v1.ResourceList
 }
 
-// Manager makes and removes the volumes of pods. It is safe for concurrent use by different pods; calls for one pod
-// come one after the other.
+// Manager makes and removes the volumes of pods. Calls for different pods may run at the same time, calls for one pod
+// must not.
 type Manager struct {
 	opts Options
 }
 
-// New makes a manager; it touches nothing yet.
+// New makes a manager. It changes nothing yet.
 func New(opts Options) *Manager {
 	if opts.Allocatable == nil {
 		opts.Allocatable = func() v1.ResourceList { return nil }
@@ -43,20 +43,19 @@ func New(opts Options) *Manager {
 	return &Manager{opts: opts}
 }
 
-// StaleError says that volumes could not be brought up to date: all are there, and these hold what they held before. A
-// pod that has started with that can go on with it.
+// StaleError says that all volumes exist, but some could not be updated. A started pod can go on with their old
+// content.
 type StaleError struct{ err error }
 
-// Error names the volumes and the reasons.
+// Error has the names of the volumes and the reasons.
 func (e *StaleError) Error() string { return e.err.Error() }
 
-// Unwrap is for errors.Is.
+// Unwrap returns the joined errors.
 func (e *StaleError) Unwrap() error { return e.err }
 
-// Mount makes every volume of the pod, and brings the content of those that exist up to date: config maps, secrets, the
-// pod's fields, and tokens that near their end. It may be repeated, and has to be for that. The error joins those of
-// all volumes, each with the volume's name; a config map or secret that must exist and does not is an
-// errdefs.ErrNotFound. When all volumes can be used nevertheless, it is a StaleError.
+// Mount makes all volumes of the pod, and updates existing ones. The error joins the errors of all volumes, with their
+// names. A missing config map or secret that is not optional is an errdefs.ErrNotFound. If all volumes can be used all
+// the same, the error is a StaleError.
 func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	if _, err := m.podDirectory(pod.UID); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	return err
 }
 
-// mount makes one volume. Stale says of an error that the volume has older content.
+// mount makes or updates one volume. Stale says of an error that the volume has its old content.
 func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (stale bool, err error) {
 	kind, err := volumekinds.Of(&volume.VolumeSource)
 	if err != nil {
@@ -89,8 +88,8 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (st
 	if err != nil {
 		return false, err
 	}
-	if mount, ok := mounts[kind.Field]; ok {
-		return false, mount(path, pod, &volume.VolumeSource)
+	if kind.Mount != nil {
+		return false, kind.Mount(host{}, path, pod, &volume.VolumeSource)
 	}
 	in := volumekinds.Input{Pod: pod, Objects: m.opts.Objects, Tokens: m.opts.Tokens, Allocatable: m.opts.Allocatable()}
 	files, err := kind.Files(ctx, in, &volume.VolumeSource)
@@ -100,59 +99,31 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (st
 	return filled(path), err
 }
 
-// mounts make the volumes that are no directory of files, by their kind's field; TestEveryKindIsMounted compares them
-// with the table.
-var mounts = map[string]func(path string, pod *v1.Pod, source *v1.VolumeSource) error{
-	"emptyDir": func(path string, pod *v1.Pod, source *v1.VolumeSource) error {
-		return mountEmptyDir(path, emptyDirOptions{source: source.EmptyDir, group: fsGroup(pod), limit: memoryLimit(pod)})
-	},
-	"hostPath": func(_ string, _ *v1.Pod, source *v1.VolumeSource) error { return checkHostPath(source.HostPath) },
-	"image":    func(string, *v1.Pod, *v1.VolumeSource) error { return nil }, // the runtime mounts it into each container
-}
-
-// writeFiles makes a directory of files that belong to a group, or brings the one that is there up to date.
+// writeFiles makes a directory of files that belong to a group, or brings an existing one up to date.
 func writeFiles(path string, files volumekinds.Files, inMemory bool, group *int64) error {
-	if err := makeFilesDirectory(path, inMemory); err != nil {
+	prepare := makeDirectory
+	if inMemory {
+		prepare = func(path string) error { return makeTmpfs(path, nil, 0) }
+	}
+	if err := prepare(path); err != nil {
 		return err
 	}
 	return swap(path, files, func(directory string) error { return own(directory, group, readOnlyFiles) })
 }
 
-// makeFilesDirectory makes the directory of a volume of files, on disk or in memory. It may be repeated.
-func makeFilesDirectory(path string, inMemory bool) error {
-	if !inMemory {
-		return makeDirectory(path)
-	}
-	mounted, err := isMountPoint(path)
-	if err != nil || mounted {
-		return err
-	}
-	if err := makeDirectory(path); err != nil {
-		return err
-	}
-	return mountTmpfs(path, 0)
-}
-
-func fsGroup(pod *v1.Pod) *int64 {
-	if pod.Spec.SecurityContext == nil {
-		return nil
-	}
-	return pod.Spec.SecurityContext.FSGroup
-}
-
-// Mounted is a volume that containers can mount.
+// Mounted is a volume for containers.
 type Mounted struct {
-	// Path is where it is; empty for an image, whose files the runtime has.
+	// Path is its path on the host, empty for an image.
 	Path string
-	// Image says which image the volume is, nil for any other volume.
+	// Image is the image, nil for any other kind.
 	Image *v1.ImageVolumeSource
-	// ReadOnly says that containers may not write to it: its content is the kubelet's.
+	// ReadOnly says that containers must not write to it.
 	ReadOnly bool
-	// Managed says that it was made for this pod, so that it may be relabelled for it; a hostPath is not.
+	// Managed says that the kubelet made it for this pod and may relabel it. A hostPath is not managed.
 	Managed bool
 }
 
-// Find returns the pod's volume of that name; whether Mount has made it is not looked at.
+// Find returns the pod's volume of that name. It does not check whether Mount has made it.
 func (m *Manager) Find(pod *v1.Pod, name string) (Mounted, error) {
 	volume, err := find(pod, name)
 	if err != nil {
@@ -175,7 +146,7 @@ func find(pod *v1.Pod, name string) (*v1.Volume, error) {
 	return nil, fmt.Errorf("the pod has no volume %q: %w", name, errdefs.ErrInvalidArgument)
 }
 
-// path is where a volume is on the host, empty for one that is not there.
+// path is a volume's path on the host, empty if it has none.
 func (m *Manager) path(pod *v1.Pod, volume *v1.Volume, kind volumekinds.Kind) (string, error) {
 	if volume.HostPath != nil {
 		return volume.HostPath.Path, nil
@@ -190,7 +161,7 @@ func (m *Manager) path(pod *v1.Pod, volume *v1.Volume, kind volumekinds.Kind) (s
 	return filepath.Join(directory, "volumes", "kubernetes.io~"+kind.Directory, volume.Name), err
 }
 
-// podDirectory refuses UIDs that would lead out of the kubelet's root: a manifest may give any.
+// podDirectory refuses UIDs that lead out of the kubelet's root: a manifest may have any UID.
 func (m *Manager) podDirectory(uid types.UID) (string, error) {
 	if err := element("metadata.uid", string(uid)); err != nil {
 		return "", err
@@ -198,7 +169,7 @@ func (m *Manager) podDirectory(uid types.UID) (string, error) {
 	return model.PodDirectory(m.opts.RootDir, uid), nil
 }
 
-// element checks that name is a file's name and no path.
+// element checks that name is the name of a file, not a path.
 func element(field, name string) error {
 	if name == "" || name == "." || name == ".." || filepath.Base(name) != name {
 		return fmt.Errorf("%s: %q cannot be the name of a directory: %w", field, name, errdefs.ErrInvalidArgument)
@@ -206,8 +177,8 @@ func element(field, name string) error {
 	return nil
 }
 
-// OnDisk are the directories of the pod's volumes that take up disk of their own, by the volumes' names: not those in
-// memory, nor what the host or an image has.
+// OnDisk are the directories of the pod's volumes on disk, by the volumes' names. Volumes in memory, host paths and
+// images are not among them.
 func (m *Manager) OnDisk(pod *v1.Pod) map[string]string {
 	found := map[string]string{}
 	for i := range pod.Spec.Volumes {
@@ -224,7 +195,7 @@ func (m *Manager) OnDisk(pod *v1.Pod) map[string]string {
 	return found
 }
 
-// Pods lists the pods that have something on disk, so that the leftovers of an earlier run can be removed.
+// Pods lists the pods that have a directory, to find leftovers.
 func (m *Manager) Pods() ([]types.UID, error) {
 	entries, err := os.ReadDir(filepath.Dir(model.PodDirectory(m.opts.RootDir, "x")))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -242,8 +213,8 @@ func (m *Manager) Pods() ([]types.UID, error) {
 	return uids, nil
 }
 
-// Unmount removes the pod's whole directory: volumes, hosts file, termination messages; its tokens are forgotten. A pod
-// without one is no error. It may be repeated.
+// Unmount removes the pod's directory, with volumes, hosts file and termination messages, and drops its tokens. A
+// missing directory is not an error. It may be repeated.
 func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
 	directory, err := m.podDirectory(uid)
 	if err != nil {
@@ -261,6 +232,5 @@ func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-// UnmountAll unmounts all that is mounted below RootDir, so that it can be removed: what is mounted elsewhere, and into
-// RootDir, loses nothing then.
+// UnmountAll unmounts all mounts below RootDir, so that removing RootDir removes no files of other directories.
 func (m *Manager) UnmountAll() error { return unmountBelow(m.opts.RootDir) }

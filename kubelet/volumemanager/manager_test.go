@@ -17,17 +17,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
-// testManager has a root of its own, which it leaves without mounts.
+// testManager has its own root, and unmounts everything in it at the end.
 func testManager(t *testing.T, o modeltest.Objects) *Manager {
 	t.Helper()
 	root := t.TempDir()
 	t.Cleanup(func() {
-		if err := unmountBelow(root); err != nil {
-			t.Error(err)
-		}
+		testutil.Must(t, unmountBelow(root))
 	})
 	return New(Options{RootDir: root, Objects: o})
 }
@@ -54,13 +53,9 @@ func configMapVolume(name string, optional bool, items ...v1.KeyToPath) v1.Volum
 
 func mustMount(t *testing.T, m *Manager, pod *v1.Pod) string {
 	t.Helper()
-	if err := m.Mount(context.Background(), pod); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Mount(context.Background(), pod))
 	mounted, err := m.Find(pod, pod.Spec.Volumes[0].Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return mounted.Path
 }
 
@@ -79,9 +74,7 @@ func TestConfigMapFollowsItsObject(t *testing.T) {
 	wantFile(t, filepath.Join(path, "a"), "1")
 	wantFile(t, filepath.Join(path, "c"), "\x00\xff")
 	first, err := os.Readlink(filepath.Join(path, dataLink))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 
 	mustMount(t, m, pod)
 	if again, _ := os.Readlink(filepath.Join(path, dataLink)); again != first {
@@ -95,15 +88,14 @@ func TestConfigMapFollowsItsObject(t *testing.T) {
 	delete(object.Data, "b")
 	mustMount(t, m, pod)
 	if _, err := os.Lstat(filepath.Join(path, "b")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the key that is gone is still seen: %v", err)
+		t.Errorf("the removed key is still visible: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(path, first)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the old generation is still there: %v", err)
 	}
 }
 
-// TestRemovedKeyIsGone removes one key and changes no other, wherever its name sorts: what is withdrawn must not stay
-// readable.
+// TestRemovedKeyIsGone: a removed key must not stay readable, wherever its name sorts.
 func TestRemovedKeyIsGone(t *testing.T) {
 	for _, removed := range []string{"a", "b", "c"} {
 		t.Run(removed, func(t *testing.T) {
@@ -125,7 +117,7 @@ func TestRemovedKeyIsGone(t *testing.T) {
 	}
 }
 
-// TestStaleContent tells a volume that cannot be brought up to date from one that was never made.
+// TestStaleContent: an existing volume that cannot be updated is a StaleError, a missing one is not.
 func TestStaleContent(t *testing.T) {
 	o := modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/conf": {Data: map[string]string{"key": "old"}}}}
 	m := testManager(t, o)
@@ -155,7 +147,7 @@ func TestConfigMapItems(t *testing.T) {
 		t.Errorf("mode: %v, %v; want 0400", info, err)
 	}
 	if _, err := os.Stat(filepath.Join(path, "b")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a key that is no item is seen: %v", err)
+		t.Errorf("a key that is not an item is visible: %v", err)
 	}
 }
 
@@ -205,9 +197,7 @@ func TestSecretIsInMemoryAndOwnedByTheGroup(t *testing.T) {
 	path := mustMount(t, m, pod)
 	wantTmpfs(t, path)
 	info, err := os.Stat(filepath.Join(path, "k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got := info.Sys().(*syscall.Stat_t).Gid; got != 4242 || info.Mode().Perm() != 0o640 {
 		t.Errorf("group %d, mode %v; want 4242 and 0640", got, info.Mode())
 	}
@@ -215,11 +205,9 @@ func TestSecretIsInMemoryAndOwnedByTheGroup(t *testing.T) {
 	if points, _ := mountPoints(path); len(points) != 1 {
 		t.Errorf("mounted %d times, want once", len(points))
 	}
-	if err := m.Unmount(context.Background(), pod.UID); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Unmount(context.Background(), pod.UID))
 	if uids, err := m.Pods(); err != nil || len(uids) != 0 {
-		t.Errorf("left behind: %v, %v", uids, err)
+		t.Errorf("leftovers: %v, %v", uids, err)
 	}
 }
 
@@ -240,15 +228,11 @@ func TestEmptyDir(t *testing.T) {
 	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
 	path := mustMount(t, m, pod)
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if want := fs.ModeDir | fs.ModeSetgid | 0o777; info.Mode() != want || info.Sys().(*syscall.Stat_t).Gid != 77 {
 		t.Errorf("mode %v, group %d; want %v and 77", info.Mode(), info.Sys().(*syscall.Stat_t).Gid, want)
 	}
-	if err := os.WriteFile(filepath.Join(path, "kept"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(filepath.Join(path, "kept"), []byte("x"), 0o600))
 	mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "kept"), "x")
 }
@@ -266,7 +250,6 @@ func TestMemoryEmptyDirIsLimited(t *testing.T) {
 	}
 }
 
-// TestOnDisk: what counts as the pod's own use of the disk.
 func TestOnDisk(t *testing.T) {
 	m := New(Options{RootDir: "/root"})
 	pod := podWith(
@@ -282,41 +265,6 @@ func TestOnDisk(t *testing.T) {
 	want := map[string]string{"plain": base + "empty-dir/plain", "disk": base + "empty-dir/disk", "conf": base + "configmap/conf"}
 	if got := m.OnDisk(pod); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-func TestHostPathTypes(t *testing.T) {
-	directory := t.TempDir()
-	file := filepath.Join(directory, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		path string
-		kind v1.HostPathType
-		ok   bool
-	}{
-		{directory, v1.HostPathUnset, true},
-		{filepath.Join(directory, "nothing"), v1.HostPathUnset, true},
-		{directory, v1.HostPathDirectory, true},
-		{file, v1.HostPathDirectory, false},
-		{filepath.Join(directory, "nothing"), v1.HostPathDirectory, false},
-		{file, v1.HostPathFile, true},
-		{directory, v1.HostPathFile, false},
-		{filepath.Join(directory, "new/dir"), v1.HostPathDirectoryOrCreate, true},
-		{file, v1.HostPathDirectoryOrCreate, false},
-		{filepath.Join(directory, "new/file"), v1.HostPathFileOrCreate, true},
-		{filepath.Join(directory, "without/parent"), v1.HostPathFileOrCreate, false},
-		{directory, v1.HostPathFileOrCreate, false},
-		{"/dev/null", v1.HostPathCharDev, true},
-		{"/dev/null", v1.HostPathBlockDev, false},
-		{"/dev/null", v1.HostPathSocket, false},
-		{directory, "Floppy", false},
-	} {
-		err := checkHostPath(&v1.HostPathVolumeSource{Path: c.path, Type: &c.kind})
-		if (err == nil) != c.ok {
-			t.Errorf("%s as %q: %v, want ok %t", c.path, c.kind, err, c.ok)
-		}
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountPoints returns where something is mounted at or below path, in the order of mounting. A path that does not exist
-// has none.
+// mountPoints returns the mount points at or below path, in the order of mounting. A missing path has none.
 func mountPoints(path string) ([]string, error) {
 	real, err := filepath.EvalSymlinks(path) // the kernel lists real paths
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,7 +35,7 @@ func mountPoints(path string) ([]string, error) {
 	return points, nil
 }
 
-// isMountPoint says whether something is mounted at path itself. A path that does not exist is none.
+// isMountPoint says whether path is a mount point. A missing path is not.
 func isMountPoint(path string) (bool, error) {
 	mounted, err := mountinfo.Mounted(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,9 +44,8 @@ func isMountPoint(path string) (bool, error) {
 	return mounted, err
 }
 
-// unmountBelow unmounts everything at and below path, the newest first. When it returns without an error, nothing below
-// path belongs to another file system, so the tree may be removed. Mounts go even while they are in use: a process that
-// still holds one keeps it to itself.
+// unmountBelow unmounts everything at and below path, the newest first. If it succeeds, no other file system is left
+// below path, so the tree may be removed. It also unmounts mounts in use: a process that uses one keeps it.
 func unmountBelow(path string) error {
 	points, err := mountPoints(path)
 	if err != nil {

@@ -5,35 +5,27 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The kernel's table has escapes for such names, and lists what is mounted by its real path.
+// TestMountPointsOfAnOddName: the kernel escapes such names, and lists real paths.
 func TestMountPointsOfAnOddName(t *testing.T) {
 	needRoot(t)
 	real, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	odd := filepath.Join(real, "a b\\c\td")
 	below := filepath.Join(odd, "below")
 	for _, path := range []string{odd, below} {
-		if err := os.Mkdir(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Mkdir(path, 0o755))
 		wantMountPoint(t, path, false)
-		if err := mountTmpfs(path, 0); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = unmountBelow(path) }) // what the test left
+		testutil.Must(t, mountTmpfs(path, 0))
+		t.Cleanup(func() { _ = unmountBelow(path) })
 		wantMountPoint(t, path, true)
 	}
 	link := filepath.Join(real, "link")
-	if err := os.Symlink(odd, link); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(odd+"x", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Symlink(odd, link))
+	testutil.Must(t, os.Mkdir(odd+"x", 0o755))
 	for path, want := range map[string][]string{
 		odd: {odd, below}, link: {odd, below}, below: {below}, odd + "x": nil, filepath.Join(real, "missing"): nil,
 	} {
@@ -41,9 +33,7 @@ func TestMountPointsOfAnOddName(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", path, got, err, want)
 		}
 	}
-	if err := unmountBelow(odd); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unmountBelow(odd))
 	wantMountPoint(t, odd, false)
 	wantMountPoint(t, filepath.Join(real, "missing"), false)
 }

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// What a volume's group may do with files that are there already.
+// The permissions of a volume's group.
 const (
 	readOnlyFiles fs.FileMode = 0o440
 	writableFiles fs.FileMode = 0o660
-	// enterable lets a group into directories; with setgid, what is made in them belongs to the group, too.
+	// enterable lets a group enter directories. With setgid, new files in them belong to the group.
 	enterable = 0o110 | fs.ModeSetgid
 )
 
-// own gives everything below path to the pod's fsGroup. Without a group nothing is changed.
+// own gives everything at and below path to the pod's fsGroup. Without a group it changes nothing.
 func own(path string, group *int64, files fs.FileMode) error {
 	if group == nil {
 		return nil

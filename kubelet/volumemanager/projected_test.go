@@ -13,10 +13,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
-// tokens issues the token that a test says, and notes for whom and what it was forgotten.
+// tokens issues the test's token, and records the calls.
 type tokens struct {
 	token     string
 	err       error
@@ -31,7 +32,7 @@ func (t *tokens) Token(_ context.Context, _ *v1.Pod, projection *v1.ServiceAccou
 
 func (t *tokens) Forget(uid types.UID) { t.forgotten = append(t.forgotten, uid) }
 
-// accessVolume is what the API server adds to every pod.
+// accessVolume is the volume that the API server adds to every pod.
 func accessVolume() v1.Volume {
 	life := int64(3607)
 	return v1.Volume{Name: "kube-api-access-x2x4z", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
@@ -73,9 +74,7 @@ func TestAccessVolume(t *testing.T) {
 	if after, _ := os.Readlink(filepath.Join(path, dataLink)); after == before {
 		t.Error("the new token was written over the old one, not swapped")
 	}
-	if err := m.Unmount(context.Background(), pod.UID); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, m.Unmount(context.Background(), pod.UID))
 	if len(issuer.forgotten) != 1 || issuer.forgotten[0] != pod.UID {
 		t.Errorf("forgotten: %v", issuer.forgotten)
 	}
@@ -92,7 +91,7 @@ func TestTokenThatIsRefusedLeavesTheOldOne(t *testing.T) {
 	wantFile(t, filepath.Join(path, "token"), "first")
 }
 
-func TestTokenIsReadByWhoeverRunsThePod(t *testing.T) {
+func TestTokenIsReadByThePodsUser(t *testing.T) {
 	user, other, group := int64(1001), int64(1002), int64(4242)
 	as := func(uid *int64) v1.Container {
 		return v1.Container{SecurityContext: &v1.SecurityContext{RunAsUser: uid}}
@@ -103,7 +102,7 @@ func TestTokenIsReadByWhoeverRunsThePod(t *testing.T) {
 		mode       fs.FileMode
 		uid, gid   uint32
 	}{
-		"nobody is named":          {v1.PodSecurityContext{}, []v1.Container{{}}, 0o644, 0, 0},
+		"no user is set":           {v1.PodSecurityContext{}, []v1.Container{{}}, 0o644, 0, 0},
 		"the pod's user":           {v1.PodSecurityContext{RunAsUser: &user}, []v1.Container{{}}, 0o600, 1001, 0},
 		"the containers' user":     {v1.PodSecurityContext{RunAsUser: &other}, []v1.Container{as(&user), as(&user)}, 0o600, 1001, 0},
 		"users differ":             {v1.PodSecurityContext{RunAsUser: &user}, []v1.Container{{}, as(&other)}, 0o644, 0, 0},
@@ -116,9 +115,7 @@ func TestTokenIsReadByWhoeverRunsThePod(t *testing.T) {
 			pod := podWith(accessVolume())
 			pod.Spec.SecurityContext, pod.Spec.Containers = &c.pod, c.containers
 			info, err := os.Stat(filepath.Join(mustMount(t, m, pod), "token"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			stat := info.Sys().(*syscall.Stat_t)
 			if info.Mode().Perm() != c.mode || stat.Uid != c.uid || stat.Gid != c.gid {
 				t.Errorf("mode %v of %d:%d, want %v of %d:%d", info.Mode().Perm(), stat.Uid, stat.Gid, c.mode, c.uid, c.gid)
@@ -133,7 +130,7 @@ func TestSourcesThatAreRefused(t *testing.T) {
 		"podCertificate":      {PodCertificate: &v1.PodCertificateProjection{SignerName: "s"}},
 		"serviceAccountToken": {ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}},
 	} {
-		m := testManager(t, modeltest.Objects{}) // without anybody who issues tokens
+		m := testManager(t, modeltest.Objects{}) // without Tokens
 		pod := podWith(v1.Volume{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{source}}}})
 		if err := m.Mount(context.Background(), pod); !errdefs.IsNotImplemented(err) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)

@@ -14,19 +14,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// SubPathRequest names a part of a volume that a container mounts.
+// SubPathRequest is a path in a volume that a container mounts.
 type SubPathRequest struct {
 	Pod *v1.Pod
-	// Container and Index, the position among its mounts, name the place where the part is held for it.
+	// Container, and Index among its mounts, are parts of the mount's path.
 	Container string
 	Index     int
-	// Volume is the volume's name, Path the path in it. What does not exist there is made, as a directory.
+	// Volume is the volume's name, Path the path in it. Missing directories are made.
 	Volume, Path string
 }
 
-// SubPath returns a host path that is the part of the volume, now and later: containers can write to the volume, and
-// one that puts a link to the host's root in place of the part must not have it mounted. So the part is opened without
-// leaving the volume, and what was opened is bound to a path of our own. Unmount undoes it.
+// SubPath returns a host path of the part of the volume. A container that can write to the volume may replace the part
+// with a link to the host's root, which must not be mounted. So SubPath opens the part without leaving the volume, and
+// bind-mounts the open file at another path. Unmount undoes it.
 func (m *Manager) SubPath(req SubPathRequest) (string, error) {
 	source, err := m.Find(req.Pod, req.Volume)
 	if err != nil {
@@ -57,7 +57,7 @@ func (m *Manager) SubPath(req SubPathRequest) (string, error) {
 	return target, nil
 }
 
-// openPart opens path in the volume, which it may not leave, and makes directories that are missing.
+// openPart opens path in the volume, without leaving the volume, and makes missing directories.
 func openPart(volume, path string) (*os.File, error) {
 	root, err := os.OpenRoot(volume)
 	if err != nil {
@@ -91,8 +91,8 @@ func openPart(volume, path string) (*os.File, error) {
 	return part, nil
 }
 
-// makeDirectories gives every directory that it makes the volume's mode, whatever the umask: with the bit of a volume for a
-// group (fsGroup), that what is made in it is the group's, too.
+// makeDirectories gives new directories the volume's mode, whatever the umask. With setgid, for an fsGroup, new files
+// in them belong to the group.
 func makeDirectories(root *os.Root, path string, mode fs.FileMode) error {
 	mode &= fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	made := ""
@@ -112,8 +112,8 @@ func makeDirectories(root *os.Root, path string, mode fs.FileMode) error {
 	return nil
 }
 
-// resolve follows the links of path as the host does and returns the result relative to the volume. The result may be
-// outdated at once; openPart opens it without following any link out of the volume.
+// resolve follows the links of path and returns the result relative to the volume. The result may be outdated at once.
+// openPart then follows no link out of the volume.
 func resolve(volume, path string) (string, error) {
 	base, err := filepath.EvalSymlinks(volume)
 	if err != nil {
@@ -130,8 +130,8 @@ func resolve(volume, path string) (string, error) {
 	return relative, nil
 }
 
-// bind mounts an open file or directory at target. An older mount there is replaced: a config map's file has another
-// identity after each update.
+// bind bind-mounts an open file or directory at target. It replaces an older mount: a config map's file is another one
+// after each update.
 func bind(part *os.File, target string) error {
 	if err := unmountBelow(target); err != nil {
 		return err
@@ -150,7 +150,7 @@ func bind(part *os.File, target string) error {
 	return nil
 }
 
-// makeTarget makes an empty directory or file to mount on, in place of what an earlier mount left there.
+// makeTarget makes an empty directory or file to mount on, and removes an old one.
 func makeTarget(target string, directory bool) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
 		return err

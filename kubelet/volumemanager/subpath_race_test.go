@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestSubPathStaysInTheVolumeUnderRaces opens parts of a volume, and has directories made in it, while a container that
-// writes to the volume exchanges the directory on the way for a link out of it, and back.
+// TestSubPathStaysInTheVolumeUnderRaces: openPart never leaves the volume, while a container exchanges a directory on
+// the path for a link out of the volume, and back.
 func TestSubPathStaysInTheVolumeUnderRaces(t *testing.T) {
 	const rounds = 2000
 	volume, outside := t.TempDir(), t.TempDir()
@@ -24,9 +26,7 @@ func TestSubPathStaysInTheVolumeUnderRaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	var forbidden unix.Stat_t
-	if err := unix.Stat(filepath.Join(outside, "f"), &forbidden); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Stat(filepath.Join(outside, "f"), &forbidden))
 	end := make(chan struct{})
 	var hostile sync.WaitGroup
 	hostile.Go(func() {
@@ -65,7 +65,7 @@ func TestSubPathStaysInTheVolumeUnderRaces(t *testing.T) {
 	hostile.Wait()
 	entries, err := os.ReadDir(outside)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("outside there are %v, %v", entries, err)
+		t.Errorf("files outside of the volume: %v, %v", entries, err)
 	}
 	t.Logf("%d of %d tries opened a part", opened, rounds)
 }

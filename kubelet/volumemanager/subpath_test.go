@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
@@ -21,46 +22,30 @@ func hostVolume(path string) v1.Volume {
 func TestSubPathHoldsWhatItOpened(t *testing.T) {
 	needRoot(t)
 	volume := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(volume, "real"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(volume, "real/f"), []byte("inside"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("real", filepath.Join(volume, "link")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(filepath.Join(volume, "real"), 0o755))
+	testutil.Must(t, os.WriteFile(filepath.Join(volume, "real/f"), []byte("inside"), 0o644))
+	testutil.Must(t, os.Symlink("real", filepath.Join(volume, "link")))
 	m := testManager(t, modeltest.Objects{})
 	pod := podWith(hostVolume(volume))
 	for _, c := range []struct{ path, want string }{{"link/f", "inside"}, {"real/f", "inside"}} {
 		got, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: c.path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		wantFile(t, got, c.want)
 	}
 	got, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Index: 1, Volume: "host", Path: "link"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	// A container swaps the directory for a link to the host's root after the check.
-	if err := os.Rename(filepath.Join(volume, "real"), filepath.Join(volume, "moved")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/", filepath.Join(volume, "real")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(filepath.Join(volume, "real"), filepath.Join(volume, "moved")))
+	testutil.Must(t, os.Symlink("/", filepath.Join(volume, "real")))
 	wantFile(t, filepath.Join(got, "f"), "inside")
 }
 
 func TestSubPathMakesWhatIsMissing(t *testing.T) {
 	needRoot(t)
 	volume := t.TempDir()
-	// As an emptyDir in memory for a group.
+	// The mode of an emptyDir in memory with an fsGroup.
 	mode := fs.ModeDir | fs.ModeSetgid | fs.ModeSticky | 0o777
-	if err := errors.Join(os.Chown(volume, -1, 123), os.Chmod(volume, mode)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, errors.Join(os.Chown(volume, -1, 123), os.Chmod(volume, mode)))
 	m := testManager(t, modeltest.Objects{})
 	pod := podWith(hostVolume(volume))
 	if _, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: "a/b"}); err != nil {
@@ -68,9 +53,7 @@ func TestSubPathMakesWhatIsMissing(t *testing.T) {
 	}
 	for _, made := range []string{"a", "a/b"} {
 		info, err := os.Stat(filepath.Join(volume, made))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if group := info.Sys().(*syscall.Stat_t).Gid; info.Mode() != mode || group != 123 {
 			t.Errorf("%s: %v of group %d, want a directory as the volume is", made, info.Mode(), group)
 		}
@@ -81,9 +64,7 @@ func TestSubPathStaysInTheVolume(t *testing.T) {
 	needRoot(t)
 	volume := t.TempDir()
 	for name, target := range map[string]string{"out": "/etc", "up": "../..", "deep": "out/passwd"} {
-		if err := os.Symlink(target, filepath.Join(volume, name)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Symlink(target, filepath.Join(volume, name)))
 	}
 	m := testManager(t, modeltest.Objects{})
 	pod := podWith(hostVolume(volume))
@@ -111,9 +92,7 @@ func TestSubPathOfAnUpdatedConfigMap(t *testing.T) {
 	mustMount(t, m, pod)
 	request := SubPathRequest{Pod: pod, Container: "c", Volume: "conf", Path: "a"}
 	got, err := m.SubPath(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	object.Data = map[string]string{"a": "2"}
 	mustMount(t, m, pod)
 	wantFile(t, got, "1") // a container sees the file that it was started with

@@ -16,24 +16,25 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// A volume whose content changes looks like this on disk:
+// A volume of files on disk:
 //
 //	<volume>/..2026_01_02_15_04_05.1234/a/b   the files of one generation
 //	<volume>/..data -> ..2026_01_02_15_04_05.1234
-//	<volume>/a -> ..data/a                    what the user sees, one link per name at the top
+//	<volume>/a -> ..data/a                    a link for users, one per name at the top
 //
-// A new generation is written beside the old one, and renaming a link over ..data swaps all files at once.
+// A new generation is written beside the old one. Renaming a link over ..data swaps all files at once, so a container
+// sees all old or all new files.
 const (
 	dataLink    = "..data"
 	newDataLink = "..data_tmp"
-	// reserved begins the names that users may not give to files.
+	// reserved is the prefix of names that are refused for files.
 	reserved = ".."
-	// generationTime begins a generation's name, as the kubelet's do.
+	// generationTime is the prefix of a generation's name, as in the kubelet.
 	generationTime = "..2006_01_02_15_04_05."
 )
 
-// swap makes the volume at path hold exactly the content. Finish may change owners and modes of a generation before it
-// is visible. Nothing is written if the content is there already; after an error, the old content is still visible.
+// swap replaces the content of the volume at path. Finish may change owners and modes of a generation before it is
+// visible. An equal content is not written again. After an error, the old content is still visible.
 func swap(path string, want volumekinds.Files, finish func(directory string) error) error {
 	for name := range want {
 		if err := checkName(name); err != nil {
@@ -61,7 +62,7 @@ func filled(path string) bool {
 	return err == nil
 }
 
-// checkName refuses paths that leave the volume or take names that the swap needs.
+// checkName refuses paths that leave the volume, and reserved names.
 func checkName(name string) error {
 	if !filepath.IsLocal(name) || filepath.Clean(name) != name || name == "." {
 		return fmt.Errorf("path %q does not stay in the volume: %w", name, errdefs.ErrInvalidArgument)
@@ -72,7 +73,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// holds says whether a generation is the content, no more and no less.
+// holds says whether a generation has exactly the content.
 func holds(generation string, want volumekinds.Files) bool {
 	differs := errors.New("the content differs")
 	matching := 0
@@ -98,7 +99,7 @@ func holds(generation string, want volumekinds.Files) bool {
 	return err == nil && matching == len(want)
 }
 
-// replace writes a new generation and makes it the current one; its name is returned.
+// replace writes a new generation, makes it the current one, and returns its name.
 func replace(path string, want volumekinds.Files, finish func(directory string) error) (name string, err error) {
 	directory, err := os.MkdirTemp(path, time.Now().UTC().Format(generationTime))
 	if err != nil {
@@ -143,10 +144,10 @@ func write(path string, file volumekinds.File) error {
 			return err
 		}
 	}
-	return os.Chmod(path, file.Mode) // whatever the umask is
+	return os.Chmod(path, file.Mode) // whatever the umask
 }
 
-// tops are the names at the top of the volume.
+// tops are the names at the top level of the volume.
 func tops(want volumekinds.Files) []string {
 	var names []string
 	for name := range want {
@@ -157,7 +158,7 @@ func tops(want volumekinds.Files) []string {
 	return slices.Compact(names)
 }
 
-// link makes the links that the user sees.
+// link makes the links for users.
 func link(path string, want volumekinds.Files) error {
 	for _, top := range tops(want) {
 		target := filepath.Join(dataLink, top)
@@ -169,7 +170,7 @@ func link(path string, want volumekinds.Files) error {
 	return nil
 }
 
-// sweep removes what no longer belongs: links to files that are gone, other generations.
+// sweep removes links to removed files, and other generations.
 func sweep(path, current string, want volumekinds.Files) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -186,7 +187,7 @@ func sweep(path, current string, want volumekinds.Files) error {
 			stale = target == filepath.Join(dataLink, name)
 		}
 		if !stale {
-			continue // not ours: a container with a writable mount made it
+			continue // a container made it
 		}
 		if err := os.RemoveAll(filepath.Join(path, name)); err != nil {
 			return err

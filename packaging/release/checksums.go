@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// checksumsFile is the list of checksums, as sha256sum writes and checks it.
+// checksumsFile is the list of checksums in the format of sha256sum.
 const checksumsFile = "SHA256SUMS"
 
 // checksums lists every file of the release.

@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// programs are those of a release.
+// programs are the programs of a release.
 func programs() []string { return []string{"criadapter", "criadapter-oci", "kubelet-core"} }
 
-// build is the programs of one architecture.
+// build has the programs of one architecture.
 type build struct {
 	architecture, dir string
 }
 
 func (b build) path(program string) string { return filepath.Join(b.dir, program) }
 
-// compile builds the programs as `make build` does, but for the paths and times of this machine.
+// compile builds the programs like `make build`, but without paths and times of this machine.
 func (r release) compile(ctx context.Context, architecture, dir string) (build, error) {
 	b := build{architecture: architecture, dir: dir}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -34,13 +34,13 @@ func (r release) compile(ctx context.Context, architecture, dir string) (build, 
 	return b, err
 }
 
-// module is one that is linked into programs.
+// module is a module that is linked into programs.
 type module struct {
 	path, version string
 	programs      []string
 }
 
-// modules are those that the programs are linked of, without ours and with the standard library, by path.
+// modules returns the modules of the programs by path, with the standard library and without ours.
 func (b build) modules() ([]module, error) {
 	found := map[string]*module{}
 	add := func(program, path, version string) {
@@ -69,10 +69,10 @@ func (b build) modules() ([]module, error) {
 	return list, nil
 }
 
-// standardLibrary is the path by which Go's own tools name it.
+// standardLibrary is the path of the standard library in Go's own tools.
 const standardLibrary = "stdlib"
 
-// output runs a program in dir and returns what it prints, without the line's end. Its complaints are the error.
+// output runs a program in dir and returns its output without the final line end. Its standard error is the error.
 func output(ctx context.Context, dir string, environ []string, name string, args ...string) (string, error) {
 	var out, complaints bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -18,7 +18,7 @@ import (
 // repository is the image's name without the tag.
 const repository = "criadapter"
 
-// image writes the image of each build as an archive for `docker load`, and all of them as one OCI layout with an index.
+// image writes the image of each build as an archive for `docker load`, and all images as one OCI layout with an index.
 func (r release) image(builds []build) error {
 	var index v1.ImageIndex = empty.Index
 	for _, b := range builds {
@@ -76,7 +76,7 @@ func (r release) packLayout(dir string) error {
 	return os.WriteFile(filepath.Join(r.out, "criadapter_"+r.version+".oci.tar"), packed.Bytes(), 0o644)
 }
 
-// imageOf is the image of one architecture: the program and its OCI runtime alone, as the Dockerfile makes it.
+// imageOf is the image of one architecture with the program and its OCI runtime, like the Dockerfile's.
 func (r release) imageOf(b build) (v1.Image, error) {
 	var files []file
 	for _, name := range []string{"criadapter", "criadapter-oci"} {
@@ -120,7 +120,7 @@ func (r release) imageOf(b build) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// imageTag is a version as a tag, which has no plus sign.
+// imageTag is a version as a tag, which cannot have a plus sign.
 func imageTag(version string) string {
 	return string(bytes.ReplaceAll([]byte(version), []byte("+"), []byte("-")))
 }

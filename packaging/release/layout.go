@@ -12,16 +12,15 @@ import (
 
 // file is one file of the packages.
 type file struct {
-	// path is where it is installed, without the first slash.
+	// path is the installed path, without the first slash.
 	path    string
 	mode    fs.FileMode
 	content []byte
-	// link is what a symbolic link leads to, empty for a plain file.
+	// link is the target of a symbolic link, empty for a plain file.
 	link string
 }
 
-// links are other names of criadapter-oci: the one by which containerd finds it, and the
-// one by which runc's shim does then.
+// links are other names of criadapter-oci: one by which containerd finds it, and one by which runc's shim then does.
 func links() []file {
 	return []file{
 		{path: "usr/bin/containerd-shim-criadapter-v2", link: "criadapter-oci"},
@@ -29,7 +28,7 @@ func links() []file {
 	}
 }
 
-// sources are the files of the tree that are installed, and where. Those in cri-docker belong to the second package.
+// sources are the installed files of the tree with their paths. Files in cri-docker belong to the second package.
 func sources() []struct{ from, to string } {
 	return []struct{ from, to string }{
 		{"contrib/systemd/criadapter.service", "usr/lib/systemd/system/criadapter.service"},
@@ -76,8 +75,8 @@ func (r release) layout(b build, generated []file) ([]file, error) {
 	return files, nil
 }
 
-// stageFiles writes files below dir, each with one time and a mode that no umask changes. Links are nfpm's to make, whose
-// configuration names them.
+// stageFiles writes files below dir with one time and a mode independent of the umask. nfpm makes the links of its
+// configuration.
 func stageFiles(dir string, files []file, at time.Time) error {
 	for _, f := range files {
 		if f.link != "" {

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// license is the name of a file with terms.
+// license matches the name of a file with terms.
 var license = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice|patents)`)
 
-// licenses is one file with the terms of every module that is linked in, from the module cache. A module without any is an
-// error, because it must not be given on.
+// licenses writes one file with the terms of every linked module, from the module cache. A module without terms is an
+// error, because it must not be distributed.
 func (r release) licenses(ctx context.Context, modules []module) (file, error) {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "criadapter is licensed under Apache-2.0, see LICENSE. Its programs are linked with these modules, each under its own terms.\n")

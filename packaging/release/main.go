@@ -15,13 +15,13 @@ import (
 
 // options are the command line.
 type options struct {
-	// version is what `git describe` says, or a release's name.
+	// version is the output of `git describe`, or a release's name.
 	version string
-	// out is the directory for the release; what was in it is removed.
+	// out is the directory for the release. Its content is removed.
 	out string
-	// architectures are those of GOARCH.
+	// architectures are values of GOARCH.
 	architectures []string
-	// source is the tree that the release is made of.
+	// source is the tree of the release.
 	source string
 }
 
@@ -42,13 +42,13 @@ func main() {
 	}
 }
 
-// release is what all files of one release share.
+// release has the common values of all files of a release.
 type release struct {
-	// name is the version as people write it, version as packages do.
+	// name is the version for people, version the one for packages.
 	name, version string
-	// time is what every file carries.
+	// time is the time of every file.
 	time time.Time
-	// source is the tree, out the directory of the results.
+	// source is the tree, out the directory for the results.
 	source, out string
 }
 
@@ -87,7 +87,7 @@ func run(ctx context.Context, opts options) (err error) {
 	return r.checksums()
 }
 
-// newRelease empties the directory of the results.
+// newRelease empties the directory for the results.
 func newRelease(ctx context.Context, opts options) (release, error) {
 	r := release{name: opts.version}
 	var err error
@@ -114,7 +114,7 @@ func newRelease(ctx context.Context, opts options) (release, error) {
 	return r, os.MkdirAll(r.out, 0o755)
 }
 
-// pack makes all files of one architecture but the images.
+// pack makes all files of one architecture except the images.
 func (r release) pack(ctx context.Context, b build, manuals []file, stage string) error {
 	modules, err := b.modules()
 	if err != nil {

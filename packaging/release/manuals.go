@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// manuals are the completions and man pages, which the command line writes of itself.
+// manuals are the completions and man pages, made from the command line.
 func (r release) manuals(ctx context.Context, dir string) ([]file, error) {
 	_, err := output(ctx, r.source, nil, "go", "run", "./cmd/criadapter/command/gen", "-to", dir, "-version", r.name, "-date", r.time.Format(time.DateOnly))
 	if err != nil {

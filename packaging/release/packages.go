@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// packages has nfpm make both packages in every format, of the files in stage.
+// packages runs nfpm for both packages in every format, with the files in stage.
 func (r release) packages(ctx context.Context, architecture, stage string) error {
 	environ := []string{
 		"ARCH=" + architecture,
@@ -27,7 +27,7 @@ func (r release) packages(ctx context.Context, architecture, stage string) error
 	return nil
 }
 
-// versionFor is a version as a format has it: Alpine's have no build metadata.
+// versionFor is a version for a format. Alpine's versions have no build metadata.
 func versionFor(format, version string) string {
 	if format == "apk" {
 		version, _, _ = strings.Cut(version, "+")

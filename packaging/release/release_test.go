@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var commitTime = time.Date(2026, time.March, 4, 5, 6, 7, 0, time.UTC)
@@ -57,19 +58,13 @@ func TestVersionFor(t *testing.T) {
 func TestLayout(t *testing.T) {
 	b := build{architecture: "amd64", dir: t.TempDir()}
 	for _, program := range programs() {
-		if err := os.WriteFile(b.path(program), []byte(program), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(b.path(program), []byte(program), 0o700))
 	}
 	r := release{source: "../..", time: commitTime}
 	files, err := r.layout(b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stage := t.TempDir()
-	if err := stageFiles(stage, files, commitTime); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, stageFiles(stage, files, commitTime))
 	for path, mode := range map[string]fs.FileMode{
 		"usr/bin/criadapter": 0o755, "usr/bin": 0o755, "etc/criadapter/config.yaml": 0o644, "cri-docker/usr/bin/cri-dockerd": 0o755,
 		"etc/init.d/criadapter": 0o755, "usr/lib/systemd/system/criadapter.socket": 0o644,
@@ -80,9 +75,7 @@ func TestLayout(t *testing.T) {
 		}
 	}
 	config, err := os.ReadFile("../criadapter/nfpm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, f := range links() {
 		if want := "{src: " + f.link + ", dst: /" + f.path + ", type: symlink}"; !strings.Contains(string(config), want) {
 			t.Errorf("nfpm.yaml lacks the link %s", want)
@@ -95,18 +88,17 @@ func TestLayout(t *testing.T) {
 
 func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
 	var packed bytes.Buffer
-	if err := writeTar(&packed, "top", []file{{path: "a/b", mode: 0o644, content: []byte("x")}, {path: "a/c", mode: 0o755}, {path: "a/d", link: "c"}}, commitTime); err != nil {
-		t.Fatal(err)
+	files := []file{
+		{path: "a/b", mode: 0o644, content: []byte("x")}, {path: "a/c", mode: 0o755}, {path: "a/d", link: "c"},
 	}
+	testutil.Must(t, writeTar(&packed, "top", files, commitTime))
 	var names []string
 	for reader := tar.NewReader(&packed); ; {
 		header, err := reader.Next()
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if !header.ModTime.Equal(commitTime) || header.Uid != 0 || header.Uname != "" {
 			t.Errorf("%s carries something of this machine: %v", header.Name, header)
 		}
@@ -125,13 +117,9 @@ func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
 func TestSBOMAndImage(t *testing.T) {
 	b := build{architecture: "amd64", dir: t.TempDir()}
 	self, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, program := range programs() {
-		if err := os.WriteFile(b.path(program), self, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(b.path(program), self, 0o700))
 	}
 	modules, err := b.modules()
 	if err != nil || len(modules) < 3 {
@@ -141,19 +129,13 @@ func TestSBOMAndImage(t *testing.T) {
 	for range 2 {
 		r := release{name: "v1.2.3", version: "1.2.3", time: commitTime, out: t.TempDir()}
 		for _, err := range []error{r.sbom(b, modules), r.image([]build{b}), r.checksums()} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 		}
 		sum, err := os.ReadFile(filepath.Join(r.out, checksumsFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		sums = append(sums, string(sum))
 		text, err := os.ReadFile(filepath.Join(r.out, "criadapter_1.2.3_linux_amd64.spdx.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		var d document
 		if err := json.Unmarshal(text, &d); err != nil || len(d.Packages) != len(modules)+len(programs()) || len(d.Relationships) < len(d.Packages) {
 			t.Errorf("%d packages and %d relationships of %d modules, %v", len(d.Packages), len(d.Relationships), len(modules), err)
@@ -169,15 +151,11 @@ func TestPackageScripts(t *testing.T) {
 	scripts := 0
 	for _, dir := range []string{"../criadapter", "../cri-docker"} {
 		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		for _, entry := range entries {
 			path := filepath.Join(dir, entry.Name())
 			content, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			if !bytes.HasPrefix(content, []byte("#!")) {
 				continue
 			}
@@ -196,9 +174,7 @@ func TestPackageScripts(t *testing.T) {
 func TestUnitsRunTheSame(t *testing.T) {
 	section := func(path string) string {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		_, rest, found := strings.Cut(string(text), "[Service]")
 		service, _, ended := strings.Cut(rest, "[Install]")
 		if !found || !ended || !strings.Contains(service, "ExecStart=/usr/bin/cri") {
@@ -216,9 +192,7 @@ func TestUnitsRunTheSame(t *testing.T) {
 func TestUnitsStandAlike(t *testing.T) {
 	lines := func(path string) []string {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		unit, _, found := strings.Cut(string(text), "[Service]")
 		if !found {
 			t.Fatalf("%s has no service", path)
@@ -240,9 +214,7 @@ func TestUnitsStandAlike(t *testing.T) {
 func TestUpgradesRestartBothNames(t *testing.T) {
 	for _, script := range []string{"postinst.deb", "postun.rpm"} {
 		text, err := os.ReadFile("../criadapter/" + script)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		for _, unit := range []string{"criadapter", "cri-docker"} {
 			if !regexp.MustCompile(`(?m)restart .*\b` + unit + `\.service`).Match(text) {
 				t.Errorf("%s does not restart %s.service:\n%s", script, unit, text)
@@ -255,23 +227,17 @@ func TestUpgradesRestartBothNames(t *testing.T) {
 // holds without it.
 func TestConfigurationShowsTheDefaults(t *testing.T) {
 	text, err := os.ReadFile("../criadapter/config.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	keys := regexp.MustCompile(`(?m)^#([a-z][a-z-]+: )`)
 	if len(keys.FindAll(text, -1)) < 8 {
 		t.Errorf("too few keys in\n%s", text)
 	}
 	for _, content := range [][]byte{text, keys.ReplaceAll(text, []byte("$1"))} {
 		path := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path, content, 0o600))
 		cfg, flags := config.Default(), pflag.NewFlagSet("criadapter", pflag.ContinueOnError)
 		cfg.AddFlags(flags)
-		if err := flags.Parse([]string{"--config", path}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, flags.Parse([]string{"--config", path}))
 		if _, err := cfg.Load(flags); err != nil {
 			t.Fatal(err)
 		}

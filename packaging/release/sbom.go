@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// document is an SPDX 2.3 document, as far as a release needs it (https://spdx.github.io/spdx-spec/v2.3/).
+// document is the needed part of an SPDX 2.3 document (https://spdx.github.io/spdx-spec/v2.3/).
 type document struct {
 	SPDXVersion       string         `json:"spdxVersion"`
 	DataLicense       string         `json:"dataLicense"`
@@ -55,7 +55,7 @@ type relationship struct {
 	RelatedSpdxElement string `json:"relatedSpdxElement"`
 }
 
-// sbom writes what the programs of a build consist of, as the compiler noted it in them.
+// sbom writes the modules of a build's programs, from the compiler's build information.
 func (r release) sbom(b build, modules []module) error {
 	name := "criadapter_" + r.version + "_linux_" + b.architecture
 	d := document{
@@ -77,7 +77,7 @@ func (r release) sbom(b build, modules []module) error {
 		})
 		d.relate("SPDXRef-DOCUMENT", "DESCRIBES", id)
 	}
-	// Two documents of one content may share the name that SPDX wants to be unique.
+	// Two documents of the same content may share the name, which SPDX wants unique.
 	d.DocumentNamespace = "https://github.com/criadapter/criadapter/sbom/" + name + "-" + hex.EncodeToString(seed.Sum(nil)[:8])
 	for i, module := range modules {
 		id := fmt.Sprintf("SPDXRef-Module-%d", i+1)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tarball packs files below one directory, as they would be installed below /.
+// tarball packs files below one directory with their paths below /.
 func (r release) tarball(architecture string, files []file) (err error) {
 	name := "criadapter_" + r.version + "_linux_" + architecture
 	out, err := os.Create(filepath.Join(r.out, name+".tar.gz"))
@@ -26,7 +26,7 @@ func (r release) tarball(architecture string, files []file) (err error) {
 	return compressed.Close()
 }
 
-// writeTar writes files in their order below a directory, empty for none, with the directories that they need.
+// writeTar writes files in their order below a directory, which may be empty, with the directories that they need.
 func writeTar(to io.Writer, below string, files []file, at time.Time) error {
 	packed := tar.NewWriter(to)
 	made := map[string]bool{".": true}
@@ -49,7 +49,7 @@ func writeTar(to io.Writer, below string, files []file, at time.Time) error {
 	return packed.Close()
 }
 
-// makeDirectories writes dir after its parents, unless it is made.
+// makeDirectories writes dir after its parents, unless it is written.
 func makeDirectories(packed *tar.Writer, dir string, made map[string]bool, at time.Time) error {
 	if made[dir] {
 		return nil

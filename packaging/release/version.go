@@ -27,16 +27,17 @@ func sourceTime(ctx context.Context, source string) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// describe is the name that git gives the commit in source.
+// describe returns git's name of the commit in source.
 func describe(ctx context.Context, source string) (string, error) {
 	return output(ctx, source, nil, "git", "describe", "--tags", "--always", "--dirty")
 }
 
-// described is what describe answers after a tag: the tag, the number of commits since, the commit, whether it is dirty.
+// described matches the output of describe after a tag: the tag, the number of commits since, the commit, and whether
+// the tree is dirty.
 var described = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)(-(?:alpha|beta|rc)\.?\d+)?(?:-(\d+)-g([0-9a-f]+))?(-dirty)?$`)
 
-// packageVersion is a release's name as a version that deb, rpm and apk order as one expects: of commits after a tag, the
-// later one is newer than the tag; of commits without a tag, all are older than the first release, by their time.
+// packageVersion is a version that deb, rpm and apk order correctly. Later commits after a tag are newer than the tag.
+// Commits without a tag are older than the first release, in the order of their times.
 func packageVersion(name string, at time.Time) (string, error) {
 	if m := described.FindStringSubmatch(name); m != nil {
 		version := m[1] + m[2]

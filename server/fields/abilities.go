@@ -2,17 +2,17 @@ package fields
 
 import "github.com/criadapter/criadapter/docker"
 
-// Ability says whether an engine does what some fields ask for.
+// Ability says whether an engine supports some fields.
 type Ability struct {
 	// Fields are named Message.field.
 	Fields []string `json:"fields"`
-	// Available reports whether the engine does it.
+	// Available reports whether the engine supports them.
 	Available bool `json:"available"`
-	// Needs is the engine or runtime that does.
+	// Needs is the engine or runtime that supports them.
 	Needs string `json:"needs"`
 }
 
-// Abilities returns what an engine does of the fields that not every engine does, in the order of the table.
+// Abilities returns the fields that depend on the engine, in the order of the table.
 func Abilities(engine docker.Features) []Ability {
 	var abilities []Ability
 	for _, row := range table() {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// rows are the rows of fields that are always refused, or not applicable, by the full names of the fields.
+// rows are the rows of refused and not applicable fields, by the full names of the fields.
 var rows = sync.OnceValue(func() map[protoreflect.FullName]row {
 	all := map[protoreflect.FullName]row{}
 	for _, row := range table() {
@@ -23,14 +23,12 @@ var rows = sync.OnceValue(func() map[protoreflect.FullName]row {
 	return all
 })
 
-// apiPackage begins the full names of CRI's messages.
+// apiPackage is the prefix of the full names of CRI's messages.
 const apiPackage = "runtime.v1."
 
-// Check refuses a request that sets a field which no engine does, with errdefs.ErrNotImplemented and a text that begins
-// with the field's path. What depends on the engine, and on the value, the services refuse; what is below a field that is
-// not applicable does nothing.
-//
-// It may be called at any time by anybody.
+// Check refuses a request that sets a field which no engine supports. The error is an errdefs.ErrNotImplemented and
+// begins with the field's path. The services refuse fields depending on the engine and the value. Check ignores fields
+// below a field that is not applicable. It is safe for concurrent use.
 func Check(request proto.Message) error {
 	if request == nil {
 		return nil
@@ -41,7 +39,7 @@ func Check(request proto.Message) error {
 	return nil
 }
 
-// find returns the path of a refused field that a message sets, and the reason; no reason for none.
+// find returns the path of a refused field that a message sets, and the reason. Both are empty without one.
 func find(m protoreflect.Message) (path, why string) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch row := rows()[field.FullName()]; {
@@ -55,7 +53,7 @@ func find(m protoreflect.Message) (path, why string) {
 	return path, why
 }
 
-// findIn looks at the messages in a field's value.
+// findIn is find for the messages in a field's value.
 func findIn(field protoreflect.FieldDescriptor, value protoreflect.Value) (path, why string) {
 	if !field.IsList() {
 		if path, why = find(value.Message()); why != "" {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "write the table of fields into docs/fields.md")
@@ -33,9 +35,7 @@ func markdown() string {
 func TestDocument(t *testing.T) {
 	const document = "../../docs/fields.md"
 	content, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	before, rest, found := strings.Cut(string(content), "<!-- fields -->\n")
 	table, after, closed := strings.Cut(rest, "<!-- /fields -->")
 	if !found || !closed {
@@ -47,7 +47,6 @@ func TestDocument(t *testing.T) {
 	if !*update {
 		t.Fatalf("the table of fields in %s is another one, run: go test ./server/fields -update", document)
 	}
-	if err := os.WriteFile(document, []byte(before+"<!-- fields -->\n"+markdown()+"<!-- /fields -->"+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	written := before + "<!-- fields -->\n" + markdown() + "<!-- /fields -->" + after
+	testutil.Must(t, os.WriteFile(document, []byte(written), 0o644))
 }

@@ -29,7 +29,8 @@ func containerRows() []row {
 		},
 		{
 			fields: of("ContainerConfig", "annotations"), is: implemented,
-			says:    "They come back unchanged; those that begin with `cdi.k8s.io/` name CDI devices, beside CDI_devices. The OCI runtime gets those that --runtime-annotations names, and the pod's.",
+			says: "They come back unchanged. Keys that begin with `cdi.k8s.io/` name CDI devices, beside " +
+				"CDI_devices. The OCI runtime gets the keys that --runtime-annotations names, and the pod's.",
 			refuses: "`cdi.k8s.io/…` where neither the engine nor `criadapter-oci` injects CDI devices, and the container would lack them",
 			needs:   needsCDI, has: hasCDI,
 		},
@@ -91,7 +92,7 @@ func mountRows() []row {
 		{
 			fields: of("Mount", "uidMappings", "gidMappings"), is: implemented,
 			says:    "The files have the owners inside of the pod's user namespace that they have on the node outside of it (idmapped mounts).",
-			refuses: "mappings that are not those of the pod's user namespace: the files are mapped by it",
+			refuses: "mappings that differ from the pod's user namespace, which maps the files",
 		},
 		{
 			fields: of("Mount", "mount_options"), is: implemented,

@@ -1,6 +1,6 @@
 package fields
 
-// imageRows are the fields that name images, and those of pulls.
+// imageRows are the fields of images and pulls.
 func imageRows() []row {
 	return []row{
 		{

@@ -45,7 +45,8 @@ func podRows() []row {
 		},
 		{
 			fields: of("LinuxPodSandboxConfig", "overhead", "resources"), is: implemented,
-			says: "Together they limit the pod's cgroup (CPU and memory) where nobody has made it before; a kubelet makes it, and limits it, by itself.",
+			says: "Together they limit the pod's cgroup (CPU and memory) if criadapter creates it. A kubelet " +
+				"creates and limits it itself.",
 		},
 		{
 			fields: of("NamespaceOption", "network", "pid", "ipc"), is: implemented,

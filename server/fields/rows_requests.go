@@ -67,7 +67,9 @@ func containerRequestRows() []row {
 		},
 		{
 			fields: of("CreateContainerRequest", "sandbox_config"), is: implemented,
-			says: "It says whether the pod may have privileged containers, and all of a pod that is known by its labels alone; for the rest the configuration that the pod was made with counts, and that of another pod is invalid.",
+			says: "It says whether the pod may have privileged containers. It replaces the configuration of a pod " +
+				"that is known by its labels alone. Otherwise the configuration of RunPodSandbox counts. A " +
+				"configuration of another pod is invalid.",
 		},
 		{
 			fields: slices.Concat(of("StartContainerRequest", "container_id"), of("RemoveContainerRequest", "container_id"),

@@ -29,7 +29,7 @@ func userRows() []row {
 		},
 		{
 			fields: of(container, "supplemental_groups"), is: implemented,
-			says: "The process has these groups beside those of its user.",
+			says: "The process has these groups in addition to its user's groups.",
 		},
 		{
 			fields: append(of(pod, "supplemental_groups_policy"), of(container, "supplemental_groups_policy")...), is: implemented,

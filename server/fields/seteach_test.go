@@ -2,8 +2,8 @@ package fields
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
-// setEach gives each field of a message and of the messages below it each of its sample values, one at a time, calls
-// check, and puts back what was there. It returns how many fields there were.
+// setEach sets each field of a message, and of the messages below it, to each of its sample values. It sets one field
+// at a time, calls check, and restores the old value. It returns the number of fields.
 func setEach(m protoreflect.Message, check func(protoreflect.Message, protoreflect.FieldDescriptor)) int {
 	tried := 0
 	for i := range m.Descriptor().Fields().Len() {

@@ -6,7 +6,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// verdict is what becomes of a field.
+// verdict is the treatment of a field.
 type verdict string
 
 const (
@@ -15,19 +15,19 @@ const (
 	notApplicable verdict = "not applicable"
 )
 
-// row says what becomes of fields that have it in common.
+// row describes fields with the same treatment.
 type row struct {
 	// fields are named Message.field.
 	fields []string
 	is     verdict
-	// says is one sentence: what the field does here, or why it does nothing.
+	// says is one sentence about the effect of the field here, or why it has none.
 	says string
-	// refuses says which use of a field that is implemented is refused nevertheless, and why. Empty for none.
+	// refuses says which use of an implemented field is refused, and why. It may be empty.
 	refuses string
-	// needs is the engine or runtime that does it, or that accepts what is refused; empty for any, or for none if the
-	// field is refused.
+	// needs is the engine or runtime that supports the field, or that accepts the refused use. It is empty for any, and
+	// for a refused field that none supports.
 	needs string
-	// has reports whether an engine is one that row.needs names. It is there when row.needs is.
+	// has reports whether an engine is one that row.needs names. It is nil without row.needs.
 	has func(docker.Features) bool
 }
 
@@ -37,7 +37,7 @@ func table() []row {
 		requestRows(), checkpointRows(), windowsRows())
 }
 
-// of names fields of one message.
+// of returns the names of fields of one message.
 func of(message string, fields ...string) []string {
 	names := make([]string, len(fields))
 	for i, field := range fields {
@@ -46,7 +46,7 @@ func of(message string, fields ...string) []string {
 	return names
 }
 
-// What some rows need.
+// Requirements of several rows.
 const (
 	needsSeccomp  = "an engine with seccomp"
 	needsAppArmor = "an engine on a node with AppArmor"

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // methods are the RPCs of both services.
@@ -82,7 +84,7 @@ func TestRowsSayEnough(t *testing.T) {
 			t.Errorf("%s: %q is no sentence, or holds what ends a cell", name, row.says)
 		}
 		if (row.needs == "") != (row.has == nil) {
-			t.Errorf("%s: needs %q, and whether an engine has it cannot be told, or the other way round", name, row.needs)
+			t.Errorf("%s: row.needs is %q, but row.has is missing, or the other way round", name, row.needs)
 		}
 		if row.refuses != "" && row.is != implemented {
 			t.Errorf("%s: is %s, and refuses %q", name, row.is, row.refuses)
@@ -96,9 +98,7 @@ func TestCheck(t *testing.T) {
 	for name, field := range requestFields() {
 		row, _ := rowOf(name)
 		found, err := protoregistry.GlobalTypes.FindMessageByName(field.ContainingMessage().FullName())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		values := samples(found.New(), field)
 		if field.IsMap() {
 			entries := found.New().NewField(field)
@@ -190,8 +190,6 @@ func BenchmarkCheck(b *testing.B) {
 	request := &runtimeapi.CreateContainerRequest{Config: r.container, SandboxConfig: r.pod}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Check(request); err != nil {
-			b.Fatal(err)
-		}
+		testutil.Must(b, Check(request))
 	}
 }

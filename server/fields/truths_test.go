@@ -141,7 +141,8 @@ func requestTruths() []truth {
 		{fields: of("NetworkConfig", "pod_cidr"), elsewhere: "it changes nothing on the node; server's tests show it in a verbose Status"},
 		{fields: slices.Concat(of("CheckpointContainerRequest", "container_id", "location", "timeout"), of("CheckpointPodRequest", "pod_sandbox_id", "output_path", "container_ids"),
 			of("RestorePodRequest", "checkpoint_path", "config", "runtime_handler", "container_configs")),
-			elsewhere: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in memory, those of docker recorded answers"},
+			elsewhere: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in " +
+				"memory, the tests of docker recorded answers"},
 	}
 }
 

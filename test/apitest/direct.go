@@ -107,7 +107,7 @@ func (s *Server) SetHang(hang bool) {
 	s.hang = hang
 }
 
-// SetFail has fail asked before each request, which is given as in Calls. An error is the answer; one that is no API
+// SetFail calls fail before each request, which has the form of Calls. An error is the answer; one that is no API
 // status is an internal error. It must not call the server. Nil ends it.
 func (s *Server) SetFail(fail func(call string) error) {
 	s.mu.Lock()

@@ -26,7 +26,7 @@ func (s *Server) Calls() []string {
 	return calls
 }
 
-// Put keeps a pod as it is, with a UID, a generation and a resource version; it returns what is kept.
+// Put stores a pod with a UID, a generation and a resource version, and returns the stored object.
 func (s *Server) Put(pod *v1.Pod) *v1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *Server) Put(pod *v1.Pod) *v1.Pod {
 	return kept.DeepCopy()
 }
 
-// Edit changes a pod behind everybody's back, and returns it.
+// Edit changes a pod without a request, and returns it.
 func (s *Server) Edit(namespace, name string, edit func(*v1.Pod)) *v1.Pod {
 	pod := s.Pod(namespace, name)
 	edit(pod)

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // Server is the API server. It is safe for concurrent use.
@@ -81,9 +83,7 @@ func ClientFor(t testing.TB, config *rest.Config) corev1.CoreV1Interface {
 	t.Helper()
 	config.QPS = -1
 	client, err := corev1.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return client
 }
 
@@ -142,7 +142,7 @@ func (s *Server) record(kind watch.EventType, object runtime.Object) {
 	s.wake()
 }
 
-// Bookmark tells all watches a new version, as if something changed that they do not look at.
+// Bookmark sends a new version to all watches, as after a change of an object that they do not select.
 func (s *Server) Bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

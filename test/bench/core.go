@@ -34,8 +34,8 @@ type core struct {
 	err    error // of Run, to be read after ended
 }
 
-// startCore starts a kubelet core with its defaults, except that dead containers start again at once and that what is
-// left of pods is removed soon. Several on one server need different names.
+// startCore starts a kubelet core with its defaults, but without a crash back-off and with a quick garbage collection.
+// Several on one server need different names.
 func (s *criServer) startCore(ctx context.Context, name string, noEvents bool) (*core, error) {
 	logrus.SetOutput(io.Discard) // what fails is in the pods' statuses
 	klog.SetLogger(logr.Discard())

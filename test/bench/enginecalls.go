@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// engineCalls is what criadapter asks of the engine with allPods pods.
+// engineCalls counts criadapter's calls of the engine with allPods pods.
 type engineCalls struct {
-	// Start is how many calls its start took, and Ready how many seconds passed from the engine's first list of
-	// containers until all pods were listed. Relist are those of relistsCounted relists and statuses, Stats those of
-	// as many ListContainerStats, by method and path.
+	// Start is the number of calls of its start. Ready is the time from the engine's first list of containers until all
+	// pods were listed, in seconds. Relist and Stats are the calls of relistsCounted relists with statuses, and of as
+	// many ListContainerStats, by method and path.
 	Start  int            `json:"start"`
 	Ready  float64        `json:"ready"`
 	Relist map[string]int `json:"relist"`

@@ -15,8 +15,8 @@ const execsAtOnce = 8
 // rowExecs is the row of what is measured so.
 var rowExecs = fmt.Sprintf("%s, %d containers at once", callExec, execsAtOnce)
 
-// measureExec compares ExecSync over the CRI socket with the engine calls that it is made of (create exec, attach, read
-// to the end, inspect), in the same container.
+// measureExec compares ExecSync over the CRI socket with its engine calls in the same container: create exec, attach,
+// read to the end, inspect.
 func (b *bench) measureExec(ctx context.Context) (err error) {
 	s := b.servers[0]
 	p, err := s.up(ctx, "exec", noClock)
@@ -61,8 +61,8 @@ func (s *criServer) execTrue(ctx context.Context, id string) error {
 	return err
 }
 
-// measureExecsAtOnce compares commands that run at the same time in a container each: over CRI, and by the engine's calls
-// in criadapter's containers.
+// measureExecsAtOnce compares commands that run at the same time in a container each: over CRI, and by the engine's
+// calls in criadapter's containers.
 func (b *bench) measureExecsAtOnce(ctx context.Context, crowds []*crowd) error {
 	raw, err := b.newRaw(nameRawBest, true)
 	if err != nil {

@@ -56,7 +56,7 @@ type inProcess struct {
 	size   int
 }
 
-// filled is a cache that has all that there is.
+// filled is a cache that is synced from the start.
 type filled struct{ *state.Cache }
 
 func (filled) WaitSynced(context.Context) error { return nil }

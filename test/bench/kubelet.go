@@ -17,7 +17,7 @@ import (
 // directoryPods is how many pods come from a directory at once.
 const directoryPods = 40
 
-// listPeriod is how often the kubelet core lists, unless told otherwise.
+// listPeriod is the kubelet core's default time between two lists.
 const listPeriod = time.Second
 
 // Rows of the kubelet core's table.

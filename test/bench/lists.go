@@ -44,11 +44,11 @@ func (b *bench) measureLists(ctx context.Context, crowds []*crowd, pods int) err
 	return nil
 }
 
-// slowAnswer is from when on caches do not matter: the first answer counts, too.
+// slowAnswer is the time from which caches make no difference: such a first answer counts, too.
 const slowAnswer = time.Second
 
-// ask lets all answer a question in turn. The first answers make the caches warm; who has taken plan.slow, or does not
-// have the RPC, is not asked again.
+// ask sends a question to all servers in turn. The first answers warm the caches. A server that has used plan.slow, or
+// that lacks the RPC, is not asked again.
 func (b *bench) ask(ctx context.Context, lists *table, crowds []*crowd, q question) error {
 	spent := make([]time.Duration, len(crowds))
 	return turns(1+q.times, len(crowds), func(round, i int) error {

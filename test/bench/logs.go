@@ -17,14 +17,13 @@ import (
 const (
 	// logLine is the length of a line that a container writes, in bytes.
 	logLine = 100
-	// logUnit is how many bytes the CPU time is told for.
+	// logUnit is the number of bytes that CPU times are given for.
 	logUnit = 100_000_000
 	// logTimeout bounds one container's output.
 	logTimeout = 2 * time.Minute
 )
 
-// logCost is what container logs cost a server. The shims, which copy the output as well and are the same program for
-// all, are left out.
+// logCost is what container logs cost a server. It leaves out the shims, which are the same program for all servers.
 type logCost struct {
 	// LinesPerSecond is what got into the CRI log while a container wrote as fast as it could, in the median.
 	LinesPerSecond float64 `json:"linesPerSecond"`
@@ -86,8 +85,8 @@ func (b *bench) makeLines() error {
 
 func (b *bench) lines() string { return filepath.Join(b.dir, "lines") }
 
-// writeLog runs a container that writes the lines and returns how long it took until all of them were in the log, and
-// the CPU time that went into it.
+// writeLog runs a container that writes the lines. It returns the time until all of them were in the log, and the CPU
+// times of the server and the engine.
 func (s *criServer) writeLog(ctx context.Context) (wall, server, engine time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()

@@ -5,18 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
-	"syscall"
-	"time"
 
 	"github.com/criadapter/criadapter/test/bench/peers"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
-
-// insideGrace is how long the half in the rig gets to clean up after an interrupt.
-const insideGrace = time.Minute
 
 // options are the command line.
 type options struct {
@@ -37,13 +30,7 @@ func main() {
 	flag.StringVar(&opts.parts, "parts", "", "measure only these, a comma-separated `list`: "+partNames())
 	flag.StringVar(&opts.criDockerd, "cri-dockerd", "", "the `program` to measure as cri-dockerd; empty: build it")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, opts)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	program.Main("bench", func(ctx context.Context) error { return run(ctx, opts) })
 }
 
 func run(ctx context.Context, opts options) error {
@@ -62,28 +49,12 @@ func run(ctx context.Context, opts options) error {
 
 // rerunInRig builds what needs the Go module proxy and runs this program again inside the rig.
 func rerunInRig(ctx context.Context, opts options) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	if opts.criDockerd == "" {
+		var err error
 		if opts.criDockerd, err = peers.CRIDockerd(ctx); err != nil {
 			return err
 		}
 	}
-	dir, err := os.MkdirTemp("", "criadapter-bench-rig-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	rig := filepath.Join(dir, "rig")
-	if output, err := exec.CommandContext(ctx, "go", "build", "-o", rig, "./test/rig").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the rig: %w\n%s", err, output)
-	}
-	cmd := exec.CommandContext(ctx, rig, "exec", self,
+	return program.Again(ctx, nil,
 		fmt.Sprintf("-quick=%t", opts.quick), "-json", opts.jsonFile, "-parts", opts.parts, "-cri-dockerd", opts.criDockerd)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = insideGrace
-	return cmd.Run()
 }

@@ -58,7 +58,7 @@ func planFor(opts options) plan {
 		logLines: 1_000_000, slow: 30 * time.Second}
 }
 
-// part is what can be measured without the others.
+// part is a measurement that runs without the others.
 type part struct {
 	name, what string
 	do         func(*bench, context.Context) error
@@ -171,7 +171,7 @@ func (b *bench) start(ctx context.Context, opts options) error {
 	return nil
 }
 
-// those are the servers of these names, in the order of the names.
+// those returns the servers of these names, in their order.
 func (b *bench) those(names ...string) []*criServer {
 	var some []*criServer
 	for _, name := range names {
@@ -181,8 +181,7 @@ func (b *bench) those(names ...string) []*criServer {
 	return some
 }
 
-// close ends the servers. What is left of the peers' pods ends with the rig's namespaces, as do the files in its
-// scratch directory.
+// close ends the servers. The rig ends the pods that are left and removes the files in its scratch directory.
 func (b *bench) close(ctx context.Context) error {
 	var errs []error
 	for _, s := range slices.Backward(b.servers) {
@@ -191,8 +190,8 @@ func (b *bench) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// turns calls f for each of n members in turn, rounds times, in another order each time: what one leaves behind must
-// not always meet the same one.
+// turns calls f rounds times for each of n members, each round in another order: leftovers of one member must not
+// always slow the same other one.
 func turns(rounds, n int, f func(round, member int) error) error {
 	random := rand.New(rand.NewPCG(1, 2)) // the same orders in each run
 	for round := range rounds {

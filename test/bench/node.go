@@ -25,11 +25,11 @@ type nodes struct {
 
 // nodeMemory is the memory of a node with pods, in KiB.
 type nodeMemory struct {
-	// Daemons is the resident memory of the server and its engine, of which a node has one each. Pods is what the shims
-	// and the containers' processes hold, where a page of several counts once.
+	// Daemons is the resident memory of the server and its engine. Pods is the proportional memory (PSS) of the shims
+	// and the containers' processes.
 	Daemons int `json:"daemonsKiB"`
 	Pods    int `json:"podsKiB"`
-	// Processes is how many processes that are.
+	// Processes counts the shims and the containers' processes.
 	Processes int `json:"processes"`
 }
 

@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// clock is told how long each call took.
+// clock gets the duration of each call.
 type clock func(call string, took time.Duration)
 
 // The calls of a pod's life, and the two sums.
@@ -32,7 +32,7 @@ const (
 	sumDown             = "pod down"
 )
 
-// timed calls f and tells the clock; the sums get it, too.
+// timed calls f and gives its duration to the clock; each sum grows by it.
 func (c clock) timed(call string, f func() error, sums ...*time.Duration) error {
 	began := time.Now()
 	err := f()
@@ -47,7 +47,7 @@ func (c clock) timed(call string, f func() error, sums ...*time.Duration) error 
 	return nil
 }
 
-// noClock is for what is not measured.
+// noClock measures nothing.
 func noClock(string, time.Duration) {}
 
 // pod is a pod with its containers on a server.
@@ -95,7 +95,7 @@ func namespaces() *runtimeapi.NamespaceOption {
 func (s *criServer) up(ctx context.Context, name string, tell clock) (*pod, error) {
 	var sum time.Duration
 	p := &pod{config: s.bench.podConfig(s.name, name)}
-	// The kubelet makes it.
+	// A kubelet makes this directory.
 	if err := os.MkdirAll(p.config.LogDirectory, 0o755); err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (s *criServer) addContainer(ctx context.Context, p *pod, name string, tell 
 	}, sums...)
 }
 
-// use asks and does what is done with a running pod, and makes sure that its network works.
+// use runs a command in a running pod, asks for its statuses and checks its network.
 func (s *criServer) use(ctx context.Context, p *pod, tell clock) error {
 	if err := tell.timed(callExec, func() error { return s.execTrue(ctx, p.containers[0]) }); err != nil {
 		return err
@@ -211,13 +211,13 @@ func (s *criServer) cycle(ctx context.Context, name string, tell clock) error {
 	return s.down(ctx, p, tell)
 }
 
-// answers makes sure that a pod counts only when its address works: nobody listens there, so the pod's own kernel has
-// to refuse the connection.
+// answers fails unless the pod's address works. Nothing listens there, so the pod's network stack must refuse the
+// connection.
 func answers(ip string) error {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("somebody listens on port 1 of the pod %s", ip)
+		return fmt.Errorf("something listens on port 1 of the pod %s", ip)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
 		return fmt.Errorf("the pod's address %q does not answer: %w", ip, err)

@@ -68,7 +68,7 @@ func (p *proxy) answeredList() {
 	}
 }
 
-// close hangs up on everyone.
+// close ends all connections.
 func (p *proxy) close() error {
 	err := p.server.Close()
 	if served := <-p.served; !errors.Is(served, http.ErrServerClosed) {

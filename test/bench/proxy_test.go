@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestProxyCountsAndPassesOn: also an answer that comes in pieces, as events do.
@@ -15,9 +17,7 @@ func TestProxyCountsAndPassesOn(t *testing.T) {
 	dir := t.TempDir()
 	engine, front := filepath.Join(dir, "engine"), filepath.Join(dir, "front")
 	listener, err := net.Listen("unix", engine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	more := make(chan struct{})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "first")
@@ -30,18 +30,14 @@ func TestProxyCountsAndPassesOn(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
 	p, err := startProxy(front, engine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", front)
 	}}}
 	defer client.CloseIdleConnections()
 	for _, path := range []string{"/events", "/info", "/info"} {
 		response, err := client.Get("http://engine" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		first := make([]byte, len("first"))
 		if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != "first" {
 			t.Fatalf("%s: received %q, %v", path, first, err)
@@ -62,7 +58,5 @@ func TestProxyCountsAndPassesOn(t *testing.T) {
 	if got, listed := p.take(); len(got) != 0 || listed.IsZero() {
 		t.Errorf("counted %v after that, with a list at %v", got, listed)
 	}
-	if err := p.close(); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, p.close())
 }

@@ -6,11 +6,11 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // result is everything that was measured; what was not is empty.
@@ -162,12 +162,5 @@ func (r *result) write(path string) error {
 			return fmt.Errorf("nothing was measured for %s", r.Ratios[i].Name)
 		}
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	return program.WriteJSON(path, r)
 }

@@ -42,7 +42,7 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// table holds samples by what was timed and by who was.
+// table holds samples by row, the operation, and by column, the server.
 type table struct {
 	rows  []string
 	cells map[string]map[string]samples
@@ -59,12 +59,12 @@ func (t *table) add(row, column string, sample time.Duration) {
 	t.cells[row][column] = append(t.cells[row][column], sample)
 }
 
-// ratio is how the samples of one column stand to those of another.
+// ratio is samples.ratio of two columns of a row.
 func (t *table) ratio(row, column, other string) float64 {
 	return t.cells[row][column].ratio(t.cells[row][other])
 }
 
-// columns returns the names of those who were timed.
+// columns returns the names of the servers in the table.
 func (t *table) columns() []string {
 	all := map[string]bool{}
 	for _, row := range t.cells {

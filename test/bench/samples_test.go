@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestQuantile(t *testing.T) {
@@ -44,7 +46,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestTurns: everyone has a turn in each round, and nobody always after the same one.
+// TestTurns: each member has a turn in each round, and none always follows the same one.
 func TestTurns(t *testing.T) {
 	const rounds, members = 50, 3
 	turn, after := make([]int, members), map[[2]int]int{}
@@ -58,9 +60,7 @@ func TestTurns(t *testing.T) {
 		last = member
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for first := range members {
 		for second := range members {
 			if first != second && after[[2]int{first, second}] < rounds/10 {

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/test/bench/peers"
 )
 
-// Names of who is measured, as tables and ratios have them.
+// Names of the measured servers, in tables and ratios.
 const (
 	nameCriadapter  = "criadapter" // each pod with a sandbox container
 	nameWithOCI     = "criadapter-oci"
@@ -34,16 +34,15 @@ type criServer struct {
 	runtime runtimeapi.RuntimeServiceClient
 	images  runtimeapi.ImageServiceClient
 	conn    *grpc.ClientConn
-	// processes are the server's own, and engine those of the engine that it drives.
+	// processes are the process ids of the server, and engine the process ids of its engine.
 	processes, engine []int
-	// state is the directory below which the address of its containerd is, which shims have on their command lines.
+	// state is a directory above the socket of its containerd, which is on the command lines of its shims.
 	state string
-	// image is what its containers run, by the name that this server knows, and imageRef what it calls that itself, which
-	// a kubelet asks for containers with.
+	// image is the name that was pulled, and imageRef the server's answer, which a kubelet puts into CreateContainer.
 	image, imageRef string
 	// endpoint is the CRI socket.
 	endpoint string
-	// bench is what is common to all servers.
+	// bench has the settings of all servers.
 	bench *bench
 	// kill kills a container behind the server's back.
 	kill func(ctx context.Context, id string) error
@@ -81,7 +80,7 @@ func (s *criServer) connect(ctx context.Context, exited <-chan struct{}) error {
 	}
 }
 
-// pull makes the container image known to the server.
+// pull pulls the image of all containers.
 func (s *criServer) pull(ctx context.Context, name string) error {
 	pulled, err := s.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 	if err != nil {

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/moby/moby/client"
 
-	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
@@ -142,49 +139,24 @@ func (b *bench) startCRIDockerd(ctx context.Context, program string) (*criServer
 	if err != nil {
 		return nil, err
 	}
+	server := peers.CRIDockerdServer{Env: eng.Use(b.env), Program: program, Dir: dir, Networks: networks}
 	s := &criServer{
-		name: nameCRIDockerd, endpoint: "unix://" + filepath.Join(dir, "c.sock"), bench: b,
+		name: nameCRIDockerd, endpoint: server.Endpoint(), bench: b,
 		state: eng.dir, engine: eng.processes, stop: eng.stop,
 	}
-	if err := loadSandboxImage(ctx, eng.Host()); err != nil {
+	if err := peers.LoadSandboxImage(ctx, eng.Host()); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
-	p, err := peers.StartProcess(filepath.Join(dir, "cri-dockerd.log"), nil, program,
-		"--container-runtime-endpoint="+s.endpoint,
-		"--docker-endpoint="+eng.Host(),
-		"--cri-dockerd-root-directory="+filepath.Join(dir, "root"),
-		"--pod-infra-container-image="+pause.Reference,
-		"--network-plugin=cni", "--cni-conf-dir="+networks,
-		"--cni-bin-dir="+b.env.CNIBinDir, "--cni-cache-dir="+filepath.Join(dir, "cni-cache"),
-		"--streaming-bind-addr=127.0.0.1:0")
+	p, err := server.Start()
 	if err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
 	s.processes = []int{p.PID()}
 	s.stop = func(ctx context.Context) error { return errors.Join(p.Stop(ctx), eng.stop(ctx), network.Remove()) }
-	if err := s.connect(ctx, p.Done()); err != nil {
-		return nil, errors.Join(p.Failed(err), s.stop(ctx))
+	if err := s.connect(ctx, p.Ended()); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w; the end of its log:\n%s", err, p.LogTail()), s.stop(ctx))
 	}
 	return s, nil
-}
-
-// loadSandboxImage gives an engine the sandbox image that is built into criadapter.
-func loadSandboxImage(ctx context.Context, host string) error {
-	archive, err := pause.Archive(runtime.GOARCH)
-	if err != nil {
-		return err
-	}
-	engine, err := client.New(client.WithHost(host))
-	if err != nil {
-		return err
-	}
-	defer engine.Close()
-	loaded, err := engine.ImageLoad(ctx, bytes.NewReader(archive))
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, loaded)
-	return errors.Join(err, loaded.Close())
 }
 
 // directory makes the directory of a peer.

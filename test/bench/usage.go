@@ -11,10 +11,10 @@ import (
 	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
 
-// usage is what a server costs at rest and under the kubelet's questions, with allPods pods.
+// usage is the memory of a server at rest and the CPU time of relists, with allPods pods.
 type usage struct {
 	Server procs.Memory `json:"server"`
-	// ServerCPU and EngineCPU are the CPU times of the server and of the engine's daemons for relistsCounted relists.
+	// ServerCPU and EngineCPU are the CPU times of the server and its engine for relistsCounted relists.
 	ServerCPU time.Duration `json:"serverCPU"`
 	EngineCPU time.Duration `json:"engineCPU"`
 }

@@ -9,12 +9,13 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/footprint"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// uses are the figures in the order in which they are shown, each with how much more of it may be there in the last third
-// than in the first: a part of it, and an amount. Memory that the Go runtime keeps is not given back at once.
+// uses are the figures in the order of the output. Each has the growth allowed from the first to the last third: a part
+// of the figure, and an amount. The Go runtime does not return memory at once.
 var uses = []struct {
 	name         string
 	part, amount float64
@@ -28,8 +29,8 @@ var uses = []struct {
 	{name: footprint.StateOnDisk, part: 0.1, amount: 20, format: "%.1f"},
 }
 
-// TestChurn has eight workers create pods, look at them, run commands in them, list, and remove them again, for a while.
-// In the last third the server uses what it did in the first. CHURN=15m says for how long.
+// TestChurn has eight workers create pods, look at them, run commands in them, list, and remove them again, for a
+// while. In the last third the server uses what it did in the first. CHURN=15m says for how long.
 func TestChurn(t *testing.T) {
 	needsTime(t)
 	env := rigenv.Require(t)
@@ -48,9 +49,7 @@ func TestChurn(t *testing.T) {
 	for ctx.Err() == nil {
 		pause(ctx, 500*time.Millisecond, nil)
 		one, err := footprint.Sample(t.Context(), c.server, metrics)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		samples = append(samples, one)
 	}
 	pods := <-churned

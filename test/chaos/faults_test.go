@@ -18,6 +18,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/badplugins"
 	"github.com/criadapter/criadapter/test/rig/engine"
@@ -55,7 +56,7 @@ func chaosTime(t *testing.T) time.Duration {
 	return 5 * time.Second
 }
 
-// podsOf is how many pods churn: those of a busy node, or a few for a moment.
+// podsOf is how many pods churn: as many as on a busy node, or a few for a short run.
 func podsOf() int {
 	if *full {
 		return 20
@@ -79,14 +80,15 @@ type churned struct {
 	kubelets []*kubelet
 	empty    inventory.Inventory
 	whole    inventory.Inventory
-	// others says of what there is that it is the engine's alone, which nobody else could remove. Nil for nothing.
+	// others selects remains that are the engine's alone, which only the engine can remove; nil for none.
 	others func(kind, name string) bool
 
 	mu    sync.Mutex
 	codes map[codes.Code]int
 }
 
-// newChurned starts a server on an engine, and takes stock without pods and with all of them. direct is the engine itself.
+// newChurned starts a server on an engine, and takes stock without pods and with all of them. direct is the engine
+// itself.
 func newChurned(t *testing.T, env, direct rigenv.Env, pods int, flags ...string) *churned {
 	t.Helper()
 	c := &churned{t: t, env: direct, codes: map[codes.Code]int{}}
@@ -94,9 +96,7 @@ func newChurned(t *testing.T, env, direct rigenv.Env, pods int, flags ...string)
 	for i := range pods {
 		c.kubelets = append(c.kubelets, newKubelet(c.server, env, fmt.Sprintf("pod-%d", i), int32(18000+i)))
 	}
-	if err := c.kubelets[0].pull(t.Context(), env.Image("test/busybox:latest")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, c.kubelets[0].pull(t.Context(), env.Image("test/busybox:latest")))
 	c.all("the first pods", func(k *kubelet) error { return errors.Join(k.bring(t.Context()), k.kill(t.Context())) })
 	c.empty = takeInventory(t, c.env, c.server)
 	c.all("whole pods", func(k *kubelet) error { return k.bring(t.Context()) })
@@ -121,8 +121,8 @@ func (c *churned) all(what string, do func(*kubelet) error) {
 	}
 }
 
-// churn lets each kubelet remove its pod and bring it up again, again and again, until ctx ends. It returns how often that
-// succeeded. What fails is tried again, as a kubelet does.
+// churn lets each kubelet remove its pod and bring it up again, again and again, until ctx ends. It returns how often
+// that succeeded. What fails is tried again, as a kubelet does.
 func (c *churned) churn(ctx context.Context) int {
 	var done int
 	var group sync.WaitGroup
@@ -150,8 +150,8 @@ func (c *churned) churn(ctx context.Context) int {
 	return done
 }
 
-// inTime tries again what fails, as a kubelet does, for half a minute: a server needs a moment to see that the engine is
-// there again.
+// inTime tries again what fails, as a kubelet does, for half a minute: a server needs a moment to see that the engine
+// is there again.
 func inTime(do func() error) (err error) {
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		if err = do(); err == nil || time.Now().After(end) {
@@ -167,7 +167,7 @@ func (c *churned) judge() {
 	c.all("LOST", func(k *kubelet) error {
 		sandboxes, err := k.sandboxes(c.t.Context())
 		if err == nil && (len(sandboxes) != 1 || sandboxes[0].GetId() != k.toldPod || sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY) {
-			err = fmt.Errorf("told of %s, there are %v", k.toldPod, sandboxes)
+			err = fmt.Errorf("the answer had %s, there are %v", k.toldPod, sandboxes)
 		}
 		return err
 	})
@@ -180,8 +180,8 @@ func (c *churned) judge() {
 	}
 }
 
-// besidePods are the others' remains that there may be beside pods: a container of which its engine does not know any more
-// runs until the kubelet kills what is in its pod's cgroup.
+// besidePods are the others' remains that there may be beside pods: a container of which its engine does not know any
+// more runs until the kubelet kills what is in its pod's cgroup.
 func (c *churned) besidePods() func(kind, name string) bool {
 	if c.others == nil {
 		return nil
@@ -189,9 +189,9 @@ func (c *churned) besidePods() func(kind, name string) bool {
 	return func(kind, name string) bool { return kind == "process" || c.others(kind, name) }
 }
 
-// TestEngineAnswersBadly lets pods churn while the engine answers late, with errors, in part or not at all, although it
-// may have done what it was asked for, and while its events are lost, repeated, late or cut off. Afterwards each pod is
-// as its kubelet wants it and nothing else is left. SEED repeats a schedule.
+// TestEngineAnswersBadly lets pods churn while the engine answers late, with errors, in part or not at all. It may have
+// done the request all the same. Its events are lost, repeated, late or cut off. Afterwards each pod is as its kubelet
+// wants it and nothing else is left. SEED repeats a schedule.
 func TestEngineAnswersBadly(t *testing.T) {
 	seed := seedOf(t)
 	fmt.Printf("engine: SEED=%d\n", seed)
@@ -211,8 +211,9 @@ func TestEngineAnswersBadly(t *testing.T) {
 	c.judge()
 }
 
-// TestNetworkFails lets pods churn while CNI plugins crash, hang, print garbage, fail although they did their work, and do
-// it twice. Afterwards no pod is without its network, and no address, rule or interface is left. SEED repeats a schedule.
+// TestNetworkFails lets pods churn while CNI plugins crash, hang, print garbage, fail although they did their work, and
+// do it twice. Afterwards no pod is without its network, and no address, rule or interface is left. SEED repeats a
+// schedule.
 func TestNetworkFails(t *testing.T) {
 	seed := seedOf(t)
 	fmt.Printf("network: SEED=%d\n", seed)
@@ -222,19 +223,13 @@ func TestNetworkFails(t *testing.T) {
 	c := newChurned(t, env, env, podsOf(), "--cni-bin-dir="+plugins.Dir)
 	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))
 	defer cancel()
-	if err := plugins.Begin(seed, 25, badplugins.Faults()...); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, plugins.Begin(seed, 25, badplugins.Faults()...))
 	calm := make(chan error)
 	go func() { <-ctx.Done(); calm <- plugins.End() }()
 	pods := c.churn(ctx)
-	if err := <-calm; err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, <-calm)
 	made, err := plugins.Made()
-	if err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, err)
 	fmt.Printf("network: %d pods came up; calls of plugins:%s; answers:%s\n", pods, countsOf(made), countsOf(c.codes))
 	c.judge()
 }
@@ -263,8 +258,8 @@ func TestEngineDies(t *testing.T) {
 	}
 }
 
-// hurt kills the engine and starts it again, stops it for a moment, and kills its containerd, which it starts again by
-// itself, until ctx ends. It returns how often.
+// hurt kills the engine and starts it again, stops it for a moment, and kills its containerd, until ctx ends. The
+// engine starts containerd again by itself. It returns how often.
 func (c *churned) hurt(ctx context.Context, eng *engine.Engine) (times int) {
 	for ctx.Err() == nil {
 		pause(ctx, 4*time.Second, nil)

@@ -42,9 +42,7 @@ func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script stri
 		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
 	}
 	w.control = filepath.Join(server.Dir, "control-"+name)
-	if err := os.Mkdir(w.control, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(w.control, 0o755))
 	w.image = &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}
 	if _, err := server.Images.PullImage(t.Context(), w.image, nil, pod); err != nil {
 		t.Fatal(err)
@@ -55,9 +53,7 @@ func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script stri
 	}
 	t.Cleanup(w.remove)
 	w.config = pod
-	if err := w.run("writer", script); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, w.run("writer", script))
 	return w
 }
 
@@ -73,9 +69,7 @@ func (w *writer) siblings(n int, script string) []*writer {
 		writers[i] = &sibling
 		group.Go(func() error { return sibling.run(fmt.Sprintf("writer-%d", i), script) })
 	}
-	if err := group.Wait(); err != nil {
-		w.t.Fatal(err)
-	}
+	testutil.Must(w.t, group.Wait())
 	return writers
 }
 
@@ -111,20 +105,14 @@ func (w *writer) remove() {
 			return
 		}
 	}
-	if err := w.server.Runtime.StopPodSandbox(ctx, w.pod); err != nil {
-		w.t.Error(err)
-	}
-	if err := w.server.Runtime.RemovePodSandbox(ctx, w.pod); err != nil {
-		w.t.Error(err)
-	}
+	testutil.Check(w.t, w.server.Runtime.StopPodSandbox(ctx, w.pod))
+	testutil.Check(w.t, w.server.Runtime.RemovePodSandbox(ctx, w.pod))
 }
 
 // signal makes a file in the control directory, which the container waits for.
 func (w *writer) signal(name string) {
 	w.t.Helper()
-	if err := os.WriteFile(filepath.Join(w.control, name), nil, 0o644); err != nil {
-		w.t.Fatal(err)
-	}
+	testutil.Must(w.t, os.WriteFile(filepath.Join(w.control, name), nil, 0o644))
 }
 
 // await waits for a file that the container makes in the control directory.
@@ -160,9 +148,7 @@ func (w *writer) awaitLine(number int) {
 // restart starts criadapter after it was killed.
 func (w *writer) restart() {
 	w.t.Helper()
-	if err := w.server.Start(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
+	testutil.Must(w.t, w.server.Start(w.t.Context()))
 }
 
 // awaitExit waits until criadapter says that the container has ended: then its log is complete.

@@ -19,16 +19,16 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// kubelet is a model of one with a single pod. It keeps nothing in memory but what it wants and what it was told: what
-// there is it asks, as a kubelet does after each of its own restarts.
+// kubelet is a model of a kubelet with a single pod. In memory it has only the wanted pod and the ids of the last
+// answers. It asks for everything else, as a kubelet does after a restart.
 type kubelet struct {
 	server *adapter.Server
-	// pod is what is wanted, without its attempt, and containers those in it, without theirs.
+	// pod and containers are the wanted configurations, without attempts.
 	pod        *runtimeapi.PodSandboxConfig
 	containers []*runtimeapi.ContainerConfig
-	// toldPod and toldContainer are the ids that it was given last.
+	// toldPod and toldContainer are the ids of the last answers.
 	toldPod, toldContainer string
-	// looks says that it asks for figures of each pod.
+	// looks says that it asks for stats of each pod.
 	looks bool
 	// heals says that it does what a real one does about an engine's own faults: it kills what is left in a pod's
 	// cgroup, and restarts a container that runs no commands, as a liveness probe asks for.
@@ -110,7 +110,7 @@ func newestFirst[T any](list []T, attempt func(T) uint32) []T {
 	return list
 }
 
-// sync brings what there is nearer to what is wanted. It reports whether there was nothing to do.
+// sync does the next steps towards the wanted pod. It reports whether there was nothing to do.
 func (k *kubelet) sync(ctx context.Context) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -138,7 +138,7 @@ func (k *kubelet) sync(ctx context.Context) (done bool, err error) {
 	return done, nil
 }
 
-// replace stops what there is of the pod and runs its next attempt.
+// replace stops the pod's sandboxes and runs its next attempt.
 func (k *kubelet) replace(ctx context.Context, sandboxes []*runtimeapi.PodSandbox) error {
 	attempt := uint32(0)
 	for _, old := range sandboxes {
@@ -158,7 +158,7 @@ func (k *kubelet) run(ctx context.Context, attempt uint32) error {
 	return err
 }
 
-// syncContainer runs a container that does not run, and removes those that it has replaced.
+// syncContainer runs a container that does not run, and removes its earlier attempts.
 func (k *kubelet) syncContainer(ctx context.Context, wanted *runtimeapi.ContainerConfig) (done bool, err error) {
 	there, err := k.in(ctx, k.toldPod, wanted.GetMetadata().GetName())
 	if err != nil {
@@ -285,7 +285,7 @@ func (k *kubelet) logged(ctx context.Context) error {
 	}
 }
 
-// reachable looks whether there is somebody at an address who refuses a connection.
+// reachable checks that an address accepts or refuses a connection.
 func reachable(ip string) error {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "9"), 5*time.Second)
 	if err == nil {
@@ -297,7 +297,7 @@ func reachable(ip string) error {
 	return fmt.Errorf("the pod's address %q does not answer: %w", ip, err)
 }
 
-// kill ends and removes all that there is of the pod, and what is a kubelet's own of it.
+// kill ends and removes all of the pod, with its logs and its cgroup, which are the kubelet's.
 func (k *kubelet) kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -20,16 +20,10 @@ import (
 func smallLogDisk(t *testing.T, server *adapter.Server) string {
 	t.Helper()
 	dir := filepath.Join(server.Dir, "logs")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(dir, 0o755))
+	testutil.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, unix.Unmount(dir, unix.MNT_DETACH))
 	})
 	return dir
 }
@@ -56,9 +50,7 @@ func TestLogDiskIsFull(t *testing.T) {
 	}
 	w.server.Kill()
 	w.restart()
-	if err := unix.Mount("", disk, "", unix.MS_REMOUNT, "size=16m"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Mount("", disk, "", unix.MS_REMOUNT, "size=16m"))
 	w.awaitLine(lines)
 	w.signal("end")
 	w.awaitExit()
@@ -96,7 +88,5 @@ func TestExitOnAFullLogDisk(t *testing.T) {
 	if err == nil && len(listed) != 0 {
 		err = errors.New("it is still listed")
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, err)
 }

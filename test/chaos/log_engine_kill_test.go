@@ -2,11 +2,8 @@ package chaos
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -32,9 +30,7 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	for range kills {
 		time.Sleep(400 * time.Millisecond)
 		eng.Kill()
-		if err := eng.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, eng.Start(t.Context()))
 	}
 	w.awaitLine(bursts * burst)
 	w.signal("end")
@@ -49,32 +45,12 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	}
 }
 
-// newEngine starts an engine for this test alone and puts it in the place of the rig's: another criadapter that starts
-// on the same engine while this test's is dead would take up its containers.
+// newEngine starts an engine for this test alone and puts it into env. On a shared engine another criadapter that
+// starts while this test's is dead would take up its containers.
 func newEngine(t *testing.T, env *rigenv.Env, liveRestore bool) *engine.Engine {
 	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "e")
-	if err != nil {
-		t.Fatal(err)
-	}
-	eng, err := engine.New(engine.Options{
-		Dir: filepath.Join(dir, "d"), Env: *env,
-		Config: map[string]any{"live-restore": liveRestore},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := eng.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's own is over
-		defer cancel()
-		if err := eng.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	env.DockerHost, env.DockerRoot = eng.Host(), eng.Root()
+	eng := engine.ForTest(t, engine.Options{Env: *env, Config: map[string]any{"live-restore": liveRestore}})
+	*env = eng.Use(*env)
 	return eng
 }
 
@@ -82,14 +58,10 @@ func newEngine(t *testing.T, env *rigenv.Env, liveRestore bool) *engine.Engine {
 func dockerLogs(t *testing.T, env rigenv.Env, id string) []string {
 	t.Helper()
 	cli, err := client.New(client.WithHost(env.DockerHost))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer cli.Close()
 	stream, err := cli.ContainerLogs(t.Context(), id, client.ContainerLogsOptions{ShowStdout: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer stream.Close()
 	var stdout bytes.Buffer
 	if err := docker.Demultiplex(&stdout, io.Discard, stream); err != nil {

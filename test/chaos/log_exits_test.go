@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -37,9 +38,7 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 	if last := took[containers-1]; last > most {
 		t.Errorf("the last exit was seen after %v", last)
 	}
-	if err := unix.Mount("", disk, "", unix.MS_REMOUNT, "size=64m"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, unix.Mount("", disk, "", unix.MS_REMOUNT, "size=64m"))
 	for _, w := range writers {
 		w.awaitLine(lines)
 		if got := count(t, lines, w.logPath); got.Lost != 0 || got.Repeated != 0 {
@@ -54,9 +53,7 @@ func awaitExits(t *testing.T, server *adapter.Server, containers int, since time
 	for len(took) < containers && time.Since(since) < time.Minute {
 		state := &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_EXITED}
 		listed, err := server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{State: state})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		for len(took) < len(listed) {
 			took = append(took, time.Since(since))
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // TestKilledUnderTheCap kills criadapter again and again at random moments, while a container writes and the kubelet
-// rotates its log. The engine keeps all that is written meanwhile: nothing may be lost or repeated.
+// rotates its log. The engine keeps the output meanwhile: nothing may be lost or repeated.
 func TestKilledUnderTheCap(t *testing.T) {
 	const (
 		bursts, burst = 100, 200 // every 50 ms, that is about 4000 lines and 400 kB a second
@@ -75,9 +75,7 @@ func (w *writer) rotate(number int) bool {
 	if err := w.server.Runtime.ReopenContainerLog(w.t.Context(), w.id); err == nil {
 		return true
 	}
-	if err := os.Rename(rotated, w.logPath); err != nil {
-		w.t.Error(err)
-	}
+	testutil.Check(w.t, os.Rename(rotated, w.logPath))
 	return false
 }
 
@@ -122,9 +120,7 @@ func TestKilledBeyondTheCap(t *testing.T) {
 	for _, mark := range got.Marks {
 		if found := entriesMissing.FindStringSubmatch(mark); found != nil {
 			n, err := strconv.Atoi(found[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			estimate += n
 		}
 	}
@@ -163,8 +159,6 @@ func directorySize(t *testing.T, dir string) int64 {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return sum
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestKilledWithManyContainers kills criadapter while a hundred containers write. Each of their logs has each line once.
+// TestKilledWithManyContainers kills criadapter while a hundred containers write. Each of their logs has each line
+// once.
 func TestKilledWithManyContainers(t *testing.T) {
 	const containers, kills = 100, 3
 	env := rigenv.Require(t)
@@ -40,5 +41,5 @@ func TestKilledWithManyContainers(t *testing.T) {
 	fmt.Printf("logs: criadapter killed %d times with %d containers: %v\n", kills, containers, sum)
 }
 
-// manyScript writes a line each second, and a last one when it is told to end.
+// manyScript writes a line each second, and a last one when it is signalled to end.
 const manyScript = `i=0; say() { i=$((i + 1)); printf 'line %08d %085d\n' $i 0; }; until [ -e /control/end ]; do say; sleep 1; done; say`

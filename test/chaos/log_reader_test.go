@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -53,9 +54,7 @@ type collector struct {
 func newCollector(t *testing.T, path string) *collector {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	c := &collector{stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
@@ -74,7 +73,7 @@ func newCollector(t *testing.T, path string) *collector {
 	return c
 }
 
-// read reads what is behind a place, and returns the next place.
+// read reads from a place to the end, and returns the next place.
 func (c *collector) read(file *os.File, at int64) int64 {
 	info, err := file.Stat()
 	if err != nil {
@@ -87,11 +86,11 @@ func (c *collector) read(file *os.File, at int64) int64 {
 		c.shrunk++
 		at = 0
 	}
-	n, _ := io.Copy(&c.text, io.NewSectionReader(file, at, 1<<40)) // what is not read now is read later
+	n, _ := io.Copy(&c.text, io.NewSectionReader(file, at, 1<<40)) // the next read gets the rest
 	return at + n
 }
 
-// end reads the rest and returns all that was read.
+// end reads the rest and returns the whole text.
 func (c *collector) end() string {
 	close(c.stop)
 	<-c.done

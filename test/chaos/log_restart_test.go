@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestContainerStartedByOthers ends and starts a container with the docker command, which nobody should. Its log goes on.
+// TestContainerStartedByOthers ends and starts a container behind criadapter's back. Its log goes on.
 func TestContainerStartedByOthers(t *testing.T) {
 	const burst = 500
 	env := rigenv.Require(t)
@@ -30,7 +30,7 @@ func TestContainerStartedByOthers(t *testing.T) {
 	w.awaitExit()
 	docker("start", w.id)
 	w.awaitLine(3 * burst)
-	w.server.Kill() // and what was taken up is taken up again
+	w.server.Kill() // the followed log is followed again
 	docker("restart", "--time", "0", w.id)
 	w.restart()
 	w.awaitLine(4 * burst)

@@ -59,9 +59,7 @@ func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
 func jsonContents(t *testing.T, path string) []string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var all []string
 	for line := range strings.Lines(string(text)) {
 		var record struct{ Log string }
@@ -99,9 +97,7 @@ func TestLinkedLogKilledInARotation(t *testing.T) {
 	if err == nil {
 		err = errors.Join(os.WriteFile(w.logPath+".copy", text, 0o640), os.Rename(w.logPath+".copy", w.logPath))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	w.signal("1")
 	w.await("done1")
 	w.restart()

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/footprint"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -12,9 +13,7 @@ import (
 func newMetrics(t *testing.T, env rigenv.Env) *footprint.Metrics {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "m") // short, for the socket in it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return footprint.NewMetrics(filepath.Join(dir, "m.sock"))
 }
@@ -23,8 +22,6 @@ func newMetrics(t *testing.T, env rigenv.Env) *footprint.Metrics {
 func valueOf(t *testing.T, metrics *footprint.Metrics, name string) float64 {
 	t.Helper()
 	value, err := metrics.Value(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return value
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/badplugins"
 )
 
@@ -18,8 +19,6 @@ func newBadPlugins(t *testing.T, workDir, cniBinDir string) badplugins.Plugins {
 	t.Helper()
 	plugins, err := badplugins.New(workDir, cniBinDir)
 	t.Cleanup(func() { _ = os.RemoveAll(plugins.Dir) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return plugins
 }

@@ -16,10 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// faultyEngine is a proxy in front of an engine that answers badly, by a seed, while it is told to.
+// faultyEngine is a proxy in front of an engine. Between begin and end it spoils answers, by a seed.
 type faultyEngine struct {
 	socket string
 
@@ -34,9 +35,7 @@ type faultyEngine struct {
 func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "p") // short, for the socket in it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	f := &faultyEngine{
 		socket: strings.TrimPrefix(env.DockerHost, "unix://"), random: rand.New(rand.NewPCG(seed, 0)), made: map[string]int{},
 		calm: make(chan struct{}),
@@ -44,9 +43,7 @@ func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 	close(f.calm)
 	path := filepath.Join(dir, "p.sock")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", f.socket)
 	}}
@@ -57,7 +54,7 @@ func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 		ModifyResponse: f.answered,
 		// The engine itself is away: the client sees the same.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-		ErrorLog:     log.New(io.Discard, "", 0), // it tells of each answer that is cut
+		ErrorLog:     log.New(io.Discard, "", 0), // it logs each answer that is cut
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, proxy) })}
 	go func() { _ = server.Serve(listener) }()
@@ -123,7 +120,7 @@ func pause(ctx context.Context, wait time.Duration, calm <-chan struct{}) {
 	}
 }
 
-// answered spoils an answer: the engine has done what it was asked for.
+// answered spoils an answer: the engine has done the request.
 func (f *faultyEngine) answered(response *http.Response) error {
 	if strings.HasSuffix(response.Request.URL.Path, "/events") {
 		response.Body = f.spoilEvents(response.Body)

@@ -12,12 +12,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// told is what a kubelet was told that there is.
+// These are the objects in the answers that a kubelet got.
 type told struct{ pod, container string }
 
 func (k *kubelet) told() told { return told{k.toldPod, k.toldContainer} }
 
-// lost says what is not there any more of what the kubelet was told, and no request has ended.
+// lost names the objects of answers that are gone although no request has ended them.
 func (k *kubelet) lost(ctx context.Context, s scenario, was told) error {
 	sandboxes, err := k.sandboxes(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func podScenarios() []scenario {
 	}
 }
 
-// withoutSandboxImage has somebody prune the engine's images: the server, which was restarted, loads its own again.
+// withoutSandboxImage prunes the engine's images: the restarted server loads its own again.
 func withoutSandboxImage(w *walk) error {
 	w.server.Kill()
 	return w.server.Start(w.Context())
@@ -123,7 +123,7 @@ func withImageVolume(w *walk) error {
 	return errors.Join(w.removeExtracted(), sandboxAlone(w))
 }
 
-// withOldImageVolume has a container whose image volume is of no use to anybody else for long.
+// withOldImageVolume runs a container with an image volume that no other container has used for long.
 func withOldImageVolume(w *walk) error {
 	if err := errors.Join(withImageVolume(w), running(w)); err != nil {
 		return err
@@ -142,7 +142,7 @@ func remove(ctx context.Context, w *walk) error {
 	return err
 }
 
-// removeAndTidy waits for what comes after the answer.
+// removeAndTidy waits for the work that follows the answer.
 func removeAndTidy(ctx context.Context, w *walk) error {
 	if err := remove(ctx, w); err != nil {
 		return err

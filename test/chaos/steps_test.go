@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -37,9 +38,7 @@ func sourceSteps(t *testing.T) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	slices.Sort(steps)
 	for i, name := range steps {
 		if i > 0 && name == steps[i-1] {
@@ -74,14 +73,12 @@ func (p point) String() string {
 	return fmt.Sprintf("%s %s (%d)", p.side, p.step, p.time)
 }
 
-// control is the directory by which a server is told where to end itself.
+// control is the directory with the step at which a server is to kill itself.
 type control string
 
 func (c control) write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(string(c), name), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(filepath.Join(string(c), name), []byte(content), 0o600))
 }
 
 // arm begins a trace, and has the server end itself at a point, nil for nowhere.
@@ -98,9 +95,7 @@ func (c control) arm(t *testing.T, p *point) {
 func (c control) trace(t *testing.T) (points []point, killed bool) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(string(c), "trace"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	times := map[string]int{}
 	for line := range strings.Lines(string(text)) {
 		side, step, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -115,7 +110,7 @@ func (c control) trace(t *testing.T) (points []point, killed bool) {
 }
 
 const (
-	stepsDocument = "../../docs/faults.md"
+	stepsDocument = "../../docs/reports/faults.md"
 	stepsBegin    = "<!-- steps: written by make chaos UPDATE=1 -->\n"
 	stepsEnd      = "<!-- /steps -->"
 )
@@ -134,25 +129,19 @@ func stepTable(steps []string, walked map[string][]string) string {
 func updateSteps(t *testing.T, table string) {
 	t.Helper()
 	text, err := os.ReadFile(stepsDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	before, rest, found := strings.Cut(string(text), stepsBegin)
 	_, after, ended := strings.Cut(rest, stepsEnd)
 	if !found || !ended {
 		t.Fatalf("%s has no place for the table of steps", stepsDocument)
 	}
-	if err := os.WriteFile(stepsDocument, []byte(before+stepsBegin+table+stepsEnd+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(stepsDocument, []byte(before+stepsBegin+table+stepsEnd+after), 0o644))
 }
 
-// TestStepsAreInTheTable holds the table of steps to the sources: who adds a step walks it.
+// TestStepsAreInTheTable compares the table of steps with the sources: each new step must be walked.
 func TestStepsAreInTheTable(t *testing.T) {
 	text, err := os.ReadFile(stepsDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	_, table, _ := strings.Cut(string(text), stepsBegin)
 	table, _, _ = strings.Cut(table, stepsEnd)
 	var documented []string

@@ -3,6 +3,7 @@ package chaos
 import (
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/numbered"
 )
 
@@ -10,9 +11,7 @@ import (
 func count(t *testing.T, written int, paths ...string) numbered.Tally {
 	t.Helper()
 	tally, err := numbered.Count(written, paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if tally.Written != written {
 		t.Errorf("line %d is in the log, the last one is to be %d", tally.Written, written)
 	}
@@ -22,26 +21,20 @@ func count(t *testing.T, written int, paths ...string) numbered.Tally {
 func contents(t *testing.T, path string) []string {
 	t.Helper()
 	all, err := numbered.Contents(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return all
 }
 
 func lineNumber(t *testing.T, content string) int {
 	t.Helper()
 	number, err := numbered.Number(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return number
 }
 
 func rotatedLogs(t *testing.T, path string) []string {
 	t.Helper()
 	files, err := numbered.Rotated(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return files
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/inventory"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -49,10 +50,10 @@ type walk struct {
 	control control
 	kubelet *kubelet
 	image   string
-	// empty is what there is without a pod, and whole with one that is as it should be.
+	// empty is the inventory without a pod, and whole with one healthy pod.
 	empty, whole inventory.Inventory
 
-	// walked are the points at which requests were, and killed those of them at which the server was killed.
+	// walked are the points that requests passed, and killed the points at which the server was killed.
 	walked, killed map[string][]string
 	count          counts
 }
@@ -70,9 +71,9 @@ var sandboxKinds = map[string][]string{
 	"kernel":    {"--sandbox-container=needed"},
 }
 
-// TestStepWalk kills the server before and after each step of each request that changes something, on the real engine,
-// restarts it, and does what a kubelet does then. What had been answered must still be there, the pod must work, and in
-// the end nothing may be left.
+// TestStepWalk kills the server before and after each step of each request that changes something, on the real engine.
+// It restarts the server and does what a kubelet does then. The answered objects must still exist, the pod must work,
+// and in the end nothing may be left.
 func TestStepWalk(t *testing.T) {
 	env := withSteps(t, rigenv.Require(t))
 	newEngine(t, &env, true)
@@ -98,7 +99,7 @@ func TestStepWalk(t *testing.T) {
 	for _, step := range steps {
 		for _, side := range []string{"before ", "after "} {
 			if len(walked[side+step]) == 0 || stride(t) == 1 && len(killed[side+step]) == 0 {
-				t.Errorf("nobody is killed %s%q: package test/chaos needs a scenario for it", side, step)
+				t.Errorf("no server was killed %s%q: package test/chaos needs a scenario for it", side, step)
 			}
 		}
 	}
@@ -114,29 +115,22 @@ func newWalk(t *testing.T, env rigenv.Env, kind string, walked, killed map[strin
 	w := &walk{T: t, env: env, kind: kind, control: control(t.TempDir()), image: env.Image("test/busybox:latest"), walked: walked, killed: killed}
 	w.server = adapter.ForTest(t, adapter.Options{Env: env, Flags: sandboxKinds[kind], Environ: []string{"CRIADAPTER_STEPS=" + string(w.control)}})
 	w.kubelet = newKubelet(w.server, env, "walker", 18080)
-	w.must(w.kubelet.pull(t.Context(), w.image))
+	testutil.Must(w, w.kubelet.pull(t.Context(), w.image))
 	// The first pod makes what stays for the next ones: a bridge, directories, the sandbox image.
-	w.must(w.kubelet.bring(t.Context()))
-	w.must(w.kubelet.kill(t.Context()))
+	testutil.Must(w, w.kubelet.bring(t.Context()))
+	testutil.Must(w, w.kubelet.kill(t.Context()))
 	w.empty = takeInventory(t, env, w.server)
-	w.must(w.kubelet.bring(t.Context()))
+	testutil.Must(w, w.kubelet.bring(t.Context()))
 	w.whole = takeInventory(t, env, w.server)
-	w.must(w.kubelet.kill(t.Context()))
+	testutil.Must(w, w.kubelet.kill(t.Context()))
 	if left := awaitInventory(t, env, w.server, w.empty, nil); left != "" {
 		t.Fatalf("a pod that nothing happened to leaves\n%s", left)
 	}
 	return w
 }
 
-func (w *walk) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-// walks says whether a request is for this kind of sandbox. A few points are walked with the kernel's alone, but for what
-// others have.
+// walks says whether a request is for this kind of sandbox. A few points are walked with the kernel's alone, but for
+// what others have.
 func (w *walk) walks(s scenario) bool {
 	if s.kind != "" {
 		return s.kind == w.kind
@@ -178,7 +172,7 @@ func (w *walk) trace(s scenario) ([]point, error) {
 	return points, w.settle(s)
 }
 
-// note adds the name of a request to those of a point, whatever time it is.
+// note adds the name of a request to a point, once.
 func note(points map[string][]string, p point, name string) {
 	key := p.side + " " + p.step
 	if !slices.Contains(points[key], name) {
@@ -217,7 +211,7 @@ func (w *walk) point(s scenario, p point) {
 	}
 	began := time.Now()
 	verdict := "well"
-	w.must(w.server.Start(w.Context()))
+	testutil.Must(w, w.server.Start(w.Context()))
 	if lost := w.kubelet.lost(w.Context(), s, before); lost != nil {
 		w.count.lost++
 		verdict = fmt.Sprintf("LOST: %v", lost)
@@ -279,9 +273,9 @@ func (w *walk) rescue() {
 	w.kubelet.restore()
 	w.control.arm(w.T, nil)
 	if w.server.PID() == 0 {
-		w.must(w.server.Start(w.Context()))
+		testutil.Must(w, w.server.Start(w.Context()))
 	}
-	_ = w.kubelet.kill(w.Context()) // it may be what has failed
+	_ = w.kubelet.kill(w.Context()) // this may be the call that has failed
 	w.empty = takeInventory(w.T, w.env, w.server)
 }
 
@@ -298,7 +292,7 @@ type scenario struct {
 	again func(*walk) error
 	// gone says that the kubelet wants the pod to be gone, and odd that there is more than a pod by itself has.
 	gone, odd bool
-	// ends says what the request ends: what was told of it need not be there any more.
+	// ends names the object that the request ends, which need not exist any more.
 	ends string
 }
 

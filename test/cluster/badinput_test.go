@@ -15,16 +15,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 )
 
 // noMemory gives the node a pod that it cannot take, past the scheduler.
 func noMemory(s *scene) {
-	s.apply(`
-apiVersion: v1
-kind: Pod
-metadata: {name: big}
-spec:
+	s.applyPod("big", `
   nodeName: NODENAME
   containers: [{name: main, image: SHELL, command: [sleep, "3600"], resources: {requests: {memory: 1000Ti}}}]
 `)
@@ -34,11 +31,7 @@ spec:
 
 // unknownVolume gives the node a volume that only a storage driver could bring.
 func unknownVolume(s *scene) {
-	s.apply(`
-apiVersion: v1
-kind: Pod
-metadata: {name: odd}
-spec:
+	s.applyPod("odd", `
   volumes: [{name: far, nfs: {server: 192.0.2.1, path: /}}]
   containers: [{name: main, image: SHELL, command: [sleep, "3600"], volumeMounts: [{name: far, mountPath: /far}]}]
 `)
@@ -83,9 +76,7 @@ spec:
 `)
 	s.ready("pod/" + name)
 	before, err := container(s.pod(name))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	manifest := s.nodeManifest("twin.yaml", s.staticTwin())
 	s.event(name, "PodRefused")
 	if now, err := container(s.pod(name)); err != nil || now.ContainerID != before.ContainerID || !now.Ready {
@@ -102,9 +93,7 @@ spec:
 		}
 		return nil
 	})
-	if err := os.Remove(manifest); err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, os.Remove(manifest))
 	s.nothingRuns()
 }
 
@@ -130,45 +119,38 @@ func badURL(s *scene) {
 	s.writeManifest(filepath.Join(core.manifests, "twin.yaml"), s.staticTwin())
 	core.start()
 	s.eventually("the directory's pod runs beside a URL that hangs", func() error { return core.runs("twin") })
-	s.eventually("the silence is told", func() error { return logHas(core.log(), server.URL, "deadline exceeded") })
+	s.eventually("the silence is logged", func() error { return logHas(core.log(), server.URL, "deadline exceeded") })
 	mood.Store(good)
 	s.eventually("the URL's pod runs", func() error { return core.runs("remote") })
 	before := core.containers()
 	mood.Store(garbage)
-	s.eventually("the garbage is told", func() error { return logHas(core.log(), server.URL, "control characters") })
+	s.eventually("the garbage is logged", func() error { return logHas(core.log(), server.URL, "control characters") })
 	if now := core.containers(); fmt.Sprint(now) != fmt.Sprint(before) {
 		s.Errorf("containers were %v and are %v", before, now)
 	}
 }
 
 // wrongAuthority shows a kubelet whose API server cannot prove that it is the right one: it keeps its word from the
-// directory of manifests, and tells the server nothing.
+// directory of manifests, and sends the server nothing.
 func wrongAuthority(s *scene) {
 	dir, err := os.MkdirTemp(s.plane.Dir, "wrong")
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	authority, err := controlplane.NewAuthority(dir, "other")
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	name := "node-deceived"
 	client, err := s.plane.Authority.Client("system:node:"+name, "system:nodes")
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	config := filepath.Join(dir, "kubeconfig")
-	if err := controlplane.Kubeconfig(config, s.plane.URL, authority.CAFile, client); err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, controlplane.Kubeconfig(config, s.plane.URL, authority.CAFile, client))
 	core := s.newLoneCore("--kubeconfig", config)
 	s.writeManifest(filepath.Join(core.manifests, "twin.yaml"), s.staticTwin())
 	core.owner = name
 	core.start()
 	s.eventually("the directory's pod runs", func() error { return core.runs("twin") })
-	s.eventually("the reason is told", func() error { return logHas(core.log(), "certificate signed by unknown authority") })
+	const reason = "certificate signed by unknown authority"
+	s.eventually("the reason is logged", func() error { return logHas(core.log(), reason) })
 	if _, err := s.core.Nodes().Get(s.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		s.Errorf("the node is known to the server: %v", err)
+		s.Errorf("the server has the node: %v", err)
 	}
 }
 
@@ -189,9 +171,7 @@ func (s *scene) nodeManifest(name, text string) string {
 func (s *scene) writeManifest(path, text string) {
 	s.Helper()
 	temporary := filepath.Join(s.node.server.Dir, filepath.Base(path)+"."+s.namespace)
-	if err := errors.Join(os.WriteFile(temporary, []byte(s.expand(text)), 0o644), os.Rename(temporary, path)); err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, errors.Join(os.WriteFile(temporary, []byte(s.expand(text)), 0o644), os.Rename(temporary, path)))
 }
 
 // logHas says whether one line of a log has all the words.

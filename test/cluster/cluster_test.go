@@ -15,9 +15,11 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/apiserver/connect"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -62,37 +64,13 @@ func TestCluster(t *testing.T) {
 	for i, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			w := &world{env: ownEngine(t, env), programs: programs, kind: kind}
+			config := map[string]any{"cgroup-parent": "/" + env.Cgroup()}
+			own := engine.ForTest(t, engine.Options{Env: env, Config: config})
+			w := &world{env: own.Use(env), programs: programs, kind: kind}
 			w.start(t, uint8(i))
 			w.runSteps(t, steps)
 		})
 	}
-}
-
-// ownEngine starts an engine for the duration of the test and returns the rig with it.
-func ownEngine(t *testing.T, env rigenv.Env) rigenv.Env {
-	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "engine")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := engine.New(engine.Options{
-		Dir: dir, Env: env,
-		Config: map[string]any{"cgroup-parent": "/" + env.Cgroup()},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(context.Background()); err != nil { // the rig removes the directory
-			t.Error(err)
-		}
-	})
-	if err := e.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	env.DockerHost, env.DockerRoot = e.Host(), e.Root()
-	return env
 }
 
 // start starts the control plane of that number and a node, and waits until the node is ready for pods.
@@ -100,25 +78,17 @@ func (w *world) start(t *testing.T, number uint8) {
 	t.Helper()
 	began := time.Now()
 	dir, err := os.MkdirTemp(w.env.WorkDir, "plane")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if w.plane, err = controlplane.Start(t.Context(), controlplane.Options{Programs: w.programs, Dir: dir, Number: number}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(w.plane.Failure(), w.plane.Stop()); err != nil {
-			t.Error(err)
-		}
-		if err := errors.Join(w.keepLogs(w.plane.LogDir), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, errors.Join(w.plane.Failure(), w.plane.Stop()))
+		testutil.Check(t, errors.Join(w.keepLogs(w.plane.LogDir), os.RemoveAll(dir)))
 	})
 	t.Logf("control plane ready after %v", time.Since(began).Round(100*time.Millisecond))
 	clients, err := connect.Connect(w.plane.Admin, "e2e-cluster")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	w.core, w.coordination = clients.Core, clients.Coordination
 	w.node = newNode(t, w)
 	w.node.start(t)
@@ -133,20 +103,7 @@ func (w *world) keepLogs(dir string) error {
 	if *report == "" {
 		return nil
 	}
-	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	if err != nil {
-		return err
-	}
-	to := filepath.Join(*report, string(w.kind))
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	var errs []error
-	for _, log := range logs {
-		text, err := os.ReadFile(log)
-		errs = append(errs, err, os.WriteFile(filepath.Join(to, filepath.Base(log)), text, 0o644))
-	}
-	return errors.Join(errs...)
+	return program.KeepLogs(filepath.Join(*report, string(w.kind)), dir, "*.log")
 }
 
 // scene is what a step plays in: a test, a world and a namespace that is deleted at the end.

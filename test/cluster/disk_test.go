@@ -7,17 +7,17 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// rootSize is that of a kubelet's directory: a small disk, which one pod can fill.
+// rootSize is the size of the disk of a kubelet's directory, which one pod can fill.
 const rootSize = "256m"
 
 // mountRoot makes a directory a small disk of its own.
 func mountRoot(t *testing.T, dir string) {
 	t.Helper()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+rootSize); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+rootSize))
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Errorf("unmount %s: %v", dir, err)
@@ -25,8 +25,8 @@ func mountRoot(t *testing.T, dir string) {
 	})
 }
 
-// fullDisk shows that a pod that fills the node's disk is evicted, that others run on, and that the node takes pods again.
-// The pod is known to be large before it is too large, because a kubelet chooses by figures that are some seconds old.
+// fullDisk shows that a pod that fills the node's disk is evicted, that others run on, and that the node takes pods
+// again. The pod is large for some seconds before it is too large, because a kubelet chooses by older figures.
 func fullDisk(s *scene) {
 	s.node.restart(s.T, settings{
 		flags:    []string{"--eviction-hard", "nodefs.available<20%", "--eviction-pressure-transition-period", "5s"},
@@ -34,11 +34,7 @@ func fullDisk(s *scene) {
 		diskLeft: "20%",
 	})
 	before := s.steadyPods()
-	s.apply(`
-apiVersion: v1
-kind: Pod
-metadata: {name: hungry}
-spec:
+	s.applyPod("hungry", `
   terminationGracePeriodSeconds: 1
   volumes: [{name: scratch, emptyDir: {}}]
   containers:

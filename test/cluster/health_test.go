@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // readiness shows that a service has a pod among its endpoints while the pod is ready.
@@ -53,11 +55,7 @@ func (s *scene) endpointIs(want string) {
 }
 
 func liveness(s *scene) {
-	s.apply(`
-apiVersion: v1
-kind: Pod
-metadata: {name: fragile}
-spec:
+	s.applyPod("fragile", `
   terminationGracePeriodSeconds: 1
   containers:
   - name: main
@@ -79,9 +77,7 @@ spec:
 `)
 	s.ready("pod/fragile", "pod/solid")
 	before, err := container(s.pod("fragile"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	s.kubectl("exec", "fragile", "--", "rm", "/tmp/alive")
 	s.until("fragile", func(pod *v1.Pod) error {
 		now, err := container(pod)

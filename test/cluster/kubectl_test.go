@@ -55,9 +55,7 @@ func (s *scene) run(ctx context.Context, stdin io.Reader, args ...string) (strin
 func (s *scene) kubectl(args ...string) string {
 	s.Helper()
 	output, err := s.run(s.Context(), nil, args...)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	return strings.TrimSpace(output)
 }
 
@@ -68,6 +66,12 @@ func (s *scene) apply(text string) {
 	if _, err := s.run(s.Context(), strings.NewReader(s.expand(text)), "apply", "-f", "-"); err != nil {
 		s.Fatal(err)
 	}
+}
+
+// applyPod gives the API server a pod with this spec.
+func (s *scene) applyPod(name, spec string) {
+	s.Helper()
+	s.apply(testutil.PodYAML(name, spec))
 }
 
 func (s *scene) expand(text string) string {
@@ -85,9 +89,7 @@ func (s *scene) ready(what ...string) {
 func (s *scene) pods(label string) []v1.Pod {
 	s.Helper()
 	list, err := s.core.Pods(s.namespace).List(s.Context(), metav1.ListOptions{LabelSelector: label})
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	return list.Items
 }
 
@@ -95,9 +97,7 @@ func (s *scene) pods(label string) []v1.Pod {
 func (s *scene) pod(name string) *v1.Pod {
 	s.Helper()
 	pod, err := s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	return pod
 }
 

@@ -2,23 +2,24 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/test/cluster/controlplane"
 	"github.com/criadapter/criadapter/test/cluster/realkubelet"
+	"github.com/criadapter/criadapter/test/process"
+	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
 // loneCore is a kubelet core beside the node's kubelet core and on the same criadapter: a core leaves the pods of
 // others alone.
 type loneCore struct {
 	scene *scene
-	// owner is the mark of its pods, and the name that it is given unless flags say otherwise.
+	// owner is the mark of its pods, and its name unless flags have another.
 	owner     string
 	manifests string
 	dir       string
@@ -30,9 +31,7 @@ func (s *scene) newLoneCore(flags ...string) *loneCore {
 	s.Helper()
 	c := &loneCore{scene: s, owner: s.namespace, dir: filepath.Join(s.node.server.Dir, s.namespace), flags: flags}
 	c.manifests = filepath.Join(c.dir, "manifests")
-	if err := os.MkdirAll(c.manifests, 0o755); err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, os.MkdirAll(c.manifests, 0o755))
 	return c
 }
 
@@ -44,39 +43,31 @@ func (c *loneCore) log() string {
 func (c *loneCore) start() {
 	c.scene.Helper()
 	node := c.scene.node
-	process, err := controlplane.StartProcess("kubelet-core", c.log(), c.scene.programs.KubeletCore, append([]string{
+	core, err := process.Start(c.log(), nil, c.scene.programs.KubeletCore, append([]string{
 		"run", "--hostname-override", c.owner, "--node-ip", c.scene.plane.Address, "--manifests", c.manifests,
 		"--container-runtime-endpoint", node.server.Endpoint, "--read-address", "127.0.0.1:0", "--beside-kubelet",
 		"--root-dir", filepath.Join(c.dir, "root"), "--pod-logs-dir", filepath.Join(c.dir, "logs"),
 		"--cgroup-root", filepath.Join(filepath.Dir(node.cgroup), c.owner), "--image-gc-high-threshold", "100", "--log-level", "debug",
 	}, c.flags...)...)
-	if err != nil {
-		c.scene.Fatal(err)
-	}
+	testutil.Must(c.scene, err)
 	c.scene.Cleanup(func() {
-		if err := errors.Join(process.Stop(), c.remove(), realkubelet.UnmountBelow(c.dir)); err != nil {
-			c.scene.Error(err)
-		}
+		testutil.Check(c.scene, core.Stop(context.Background()))
+		testutil.Check(c.scene, c.remove())
+		testutil.Check(c.scene, realkubelet.UnmountBelow(c.dir))
 		if c.scene.Failed() {
-			c.scene.Logf("the end of its log:\n%s", process.LogTail())
+			c.scene.Logf("the end of its log:\n%s", core.LogTail())
 		}
 	})
 }
 
-// sandboxes are those of its pods.
-func (c *loneCore) sandboxes(ctx context.Context) ([]*runtimeapi.PodSandbox, error) {
-	return c.scene.node.server.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: c.owner}})
+func (c *loneCore) own() *runtimeapi.PodSandboxFilter {
+	return &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: c.owner}}
 }
 
 func (c *loneCore) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	sandboxes, err := c.sandboxes(ctx)
-	for _, sandbox := range sandboxes {
-		runtime := c.scene.node.server.Runtime
-		err = errors.Join(err, runtime.StopPodSandbox(ctx, sandbox.GetId()), runtime.RemovePodSandbox(ctx, sandbox.GetId()))
-	}
-	return err
+	return adapter.RemovePods(ctx, c.scene.node.server.Runtime, c.own())
 }
 
 // containers are the ids of its containers that run, by their pods' names.
@@ -86,9 +77,7 @@ func (c *loneCore) containers() map[string]string {
 		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
 		LabelSelector: map[string]string{model.LabelOwner: c.owner},
 	})
-	if err != nil {
-		c.scene.Fatal(err)
-	}
+	testutil.Must(c.scene, err)
 	ids := make(map[string]string)
 	for _, one := range list {
 		ids[one.GetLabels()[model.LabelPodName]] = one.GetId()

@@ -2,14 +2,15 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 	"github.com/criadapter/criadapter/test/cluster/realkubelet"
+	"github.com/criadapter/criadapter/test/process"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
@@ -21,18 +22,19 @@ const resync = "10s"
 type node struct {
 	world  *world
 	server *adapter.Server
-	// name is the node's; manifests is the directory of static pods; root is the kubelet's own; logs that of container logs.
+	// name is the node's; manifests is for static pods; root is the kubelet's own directory; logs is for container
+	// logs.
 	name, manifests, root, logs string
-	// cgroup is the cgroup below which those of pods are; the rig removes it.
+	// cgroup is the parent of all pods' cgroups; the rig removes it.
 	cgroup string
 	// kubeconfig, serving and configFile are given to the kubelet.
 	kubeconfig string
 	serving    controlplane.Pair
 	configFile string
-	// settings are those of the kubelet that differ from start to start.
+	// settings are the kubelet's settings for the current step.
 	settings settings
 
-	process *controlplane.Process
+	process *process.Process
 }
 
 // settings are what a kubelet is started with for one step.
@@ -53,9 +55,7 @@ func newNode(t *testing.T, w *world) *node {
 	n.cgroup = filepath.Join(w.env.Cgroup(), n.name)
 	n.configFile = filepath.Join(dir, "kubelet.yaml")
 	for _, path := range []string{n.manifests, n.root, n.logs, filepath.Join(dir, "volumeplugins")} {
-		if err := os.Mkdir(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Mkdir(path, 0o755))
 	}
 	mountRoot(t, n.root)
 	var err error
@@ -82,18 +82,14 @@ func (n *node) start(t *testing.T) {
 		n.writeConfig(t)
 	}
 	var err error
-	n.process, err = controlplane.StartProcessWith(n.settings.environ, string(n.world.kind), n.logFile(), program, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n.process, err = process.Start(n.logFile(), n.settings.environ, program, args...)
+	testutil.Must(t, err)
 }
 
 // restart ends the kubelet and starts it with other settings.
 func (n *node) restart(t *testing.T, other settings) {
 	t.Helper()
-	if err := n.process.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.process.Stop(context.Background()))
 	n.settings = other
 	n.start(t)
 }
@@ -118,19 +114,15 @@ func (n *node) realArgs() []string {
 	}
 }
 
-// clean ends the kubelet and removes what is left of its pods.
+// clean ends the kubelet and removes the pods that are left.
 func (n *node) clean(t *testing.T) {
 	if n.process != nil {
-		if err := n.process.Stop(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, n.process.Stop(context.Background()))
 		if t.Failed() {
 			t.Logf("the end of the log of %s:\n%s", n.world.kind, n.process.LogTail())
 		}
 	}
-	if err := n.world.keepLogs(n.server.Dir); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, n.world.keepLogs(n.server.Dir))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if n.server.PID() == 0 {
@@ -139,34 +131,18 @@ func (n *node) clean(t *testing.T) {
 			return
 		}
 	}
-	sandboxes, err := n.server.Runtime.ListPodSandbox(ctx, nil)
-	if err != nil {
-		t.Error(err)
-	}
-	for _, sandbox := range sandboxes {
-		if err := errors.Join(n.server.Runtime.StopPodSandbox(ctx, sandbox.GetId()), n.server.Runtime.RemovePodSandbox(ctx, sandbox.GetId())); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := realkubelet.UnmountBelow(n.root); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, adapter.RemovePods(ctx, n.server.Runtime, nil))
+	testutil.Check(t, realkubelet.UnmountBelow(n.root))
 }
 
-// prepareReal makes what the real kubelet wants to find, and keeps it away from what is the machine's.
+// prepareReal makes the cgroups of the real kubelet, and keeps it away from the machine's own directories.
 func (n *node) prepareReal(t *testing.T) {
 	t.Helper()
-	if err := realkubelet.MakeCgroups(n.cgroup); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, realkubelet.MakeCgroups(n.cgroup))
 	uncover, err := realkubelet.CoverMachine()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := uncover(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, uncover())
 	})
 }
 
@@ -179,9 +155,7 @@ func (n *node) writeConfig(t *testing.T) {
 		Address: n.world.plane.Address, Serving: n.serving, CAFile: n.world.plane.Authority.CAFile, Resync: resync,
 		DiskLeft: n.settings.diskLeft, More: n.settings.config,
 	}
-	if err := config.Write(n.configFile); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, config.Write(n.configFile))
 }
 
 // restartServer ends criadapter as a crash would and starts it again.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // objectsChange shows that a running container sees new contents of its config map and secret, and that their values in
@@ -108,9 +110,7 @@ spec:
 		s.Errorf("namespace %q", got)
 	}
 	authority, err := os.ReadFile(s.plane.Authority.CAFile)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	if got := s.kubectl("exec", "self", "--", "cat", directory+"ca.crt"); got != strings.TrimSpace(string(authority)) {
 		s.Errorf("ca.crt is %q", got)
 	}
@@ -124,9 +124,7 @@ func (s *scene) tokenIsOf(token, uid string) {
 	bare := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":%q,"certificate-authority":%q}}],`+
 		`"contexts":[{"name":"a","context":{"cluster":"a","user":"a"}}],"current-context":"a","users":[{"name":"a","user":{"token":%q}}]}`,
 		s.plane.URL, s.plane.Authority.CAFile, token)
-	if err := os.WriteFile(config, []byte(bare), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, os.WriteFile(config, []byte(bare), 0o600))
 	got := s.kubectl("--kubeconfig", config, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
 	if want := "system:serviceaccount:" + s.namespace + ":default"; got != want {
 		s.Errorf("the token is of %q, want %q", got, want)
@@ -136,9 +134,7 @@ func (s *scene) tokenIsOf(token, uid string) {
 		s.Fatalf("the token has %d parts", len(parts))
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	var claims struct {
 		Kubernetes struct{ Pod struct{ UID string } } `json:"kubernetes.io"`
 	}

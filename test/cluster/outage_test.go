@@ -10,29 +10,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // outage is how long the API server is away.
 const outage = time.Minute
 
-// apiServerAway takes the API server away and shows that the pods run on, that the node keeps one that crashes running,
-// and that it reports that and takes orders when the server is back.
+// apiServerAway takes the API server away. The pods run on, and the node restarts one that crashes. When the server is
+// back, the node reports the restart and runs new pods.
 func apiServerAway(s *scene) {
 	before := s.steadyPods()
-	s.apply(`
-apiVersion: v1
-kind: Pod
-metadata: {name: mortal}
-spec:
+	s.applyPod("mortal", `
   terminationGracePeriodSeconds: 1
   containers: [{name: main, image: SHELL, command: [sh, -c, "until test -f /tmp/end; do sleep 0.1; done; exit 5"]}]
 `)
 	s.ready("pod/mortal")
 	mortal, err := container(s.pod("mortal"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	s.plane.KillAPIServer()
 	_, id, _ := strings.Cut(mortal.ContainerID, "://")
 	if _, _, err := s.node.server.Runtime.ExecSync(s.Context(), id, []string{"touch", "/tmp/end"}, patience); err != nil {
@@ -43,9 +38,7 @@ spec:
 		s.sameAnswer()
 	}
 	returned := time.Now()
-	if err := s.plane.StartAPIServer(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, s.plane.StartAPIServer(s.Context()))
 	s.nodeIsBack()
 	s.until("mortal", func(pod *v1.Pod) error {
 		status, err := container(pod)
@@ -68,11 +61,7 @@ spec:
 // kubeletKilled ends the kubelet as a crash would. A pod that is deleted meanwhile is gone when it is back.
 func kubeletKilled(s *scene) {
 	before := s.steadyPods()
-	s.apply(`
-apiVersion: v1
-kind: Pod
-metadata: {name: doomed}
-spec:
+	s.applyPod("doomed", `
   terminationGracePeriodSeconds: 1
   containers: [{name: main, image: SHELL, command: [sleep, "3600"]}]
 `)
@@ -91,9 +80,7 @@ spec:
 // criadapterKilled ends criadapter as a crash would.
 func criadapterKilled(s *scene) {
 	before := s.steadyPods()
-	if err := s.node.restartServer(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, s.node.restartServer(s.Context()))
 	s.sameAnswer()
 	s.takesOrders()
 	s.nodeIsBack()
@@ -125,16 +112,14 @@ spec:
 	return containers
 }
 
-// running are the steady pods' containers that run, as the runtime tells.
+// running lists the running containers of the steady pods, from the runtime.
 func (s *scene) running() map[string]string {
 	s.Helper()
 	list, err := s.node.server.Runtime.ListContainers(s.Context(), &runtimeapi.ContainerFilter{
 		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
 		LabelSelector: map[string]string{model.LabelPodNamespace: s.namespace},
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	containers := make(map[string]string)
 	for _, one := range list {
 		pod := one.GetLabels()[model.LabelPodName]
@@ -165,23 +150,19 @@ func (s *scene) sameAnswer() {
 	}
 }
 
-// addresses are those of the web pods, from the runtime.
+// addresses are the addresses of the web pods, from the runtime.
 func (s *scene) addresses() map[string]string {
 	s.Helper()
 	sandboxes, err := s.node.server.Runtime.ListPodSandbox(s.Context(), &runtimeapi.PodSandboxFilter{
 		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
 		LabelSelector: map[string]string{model.LabelPodNamespace: s.namespace},
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	addresses := make(map[string]string)
 	for _, sandbox := range sandboxes {
 		if pod := sandbox.GetMetadata().GetName(); strings.HasPrefix(pod, "web-") {
 			status, err := s.node.server.Runtime.PodSandboxStatus(s.Context(), sandbox.GetId(), false)
-			if err != nil {
-				s.Fatal(err)
-			}
+			testutil.Must(s, err)
 			addresses[pod] = status.GetStatus().GetNetwork().GetIp()
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/test/login1"
 )
 
-// nodeShutsDown shows that pods end with grace when logind says that the machine goes down, critical ones last, that the
-// shutdown waits for them, and that the node takes pods again when it is given up.
+// nodeShutsDown shows that pods end with grace when logind announces a shutdown, critical ones last, and that the
+// shutdown waits for them. The node takes pods again when the shutdown is given up.
 func nodeShutsDown(s *scene) {
 	machine := login1.Start(s, time.Hour)
 	s.node.restart(s.T, settings{
@@ -60,8 +60,8 @@ spec:
 	s.node.restart(s.T, settings{})
 }
 
-// endedByShutdown waits until a pod's container has ended well, and returns when. The pod has failed for the kubelet core
-// and succeeded for the real kubelet, which goes by the exit code.
+// endedByShutdown waits until a pod's container has ended well, and returns when. The pod has failed for the kubelet
+// core and succeeded for the real kubelet, which goes by the exit code.
 func (s *scene) endedByShutdown(name string) time.Time {
 	s.Helper()
 	var ended time.Time

@@ -8,10 +8,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// staticPod shows that a pod of the manifests' directory has a mirror at the API server, which may come and go without
-// the pod's noticing, and that only the directory decides of the pod.
+// staticPod shows that a pod of the manifests' directory has a mirror pod at the API server. The mirror may come and go
+// without effect on the pod: only the directory decides.
 func staticPod(s *scene) {
 	manifest := s.nodeManifest("static.yaml", `
 apiVersion: v1
@@ -38,9 +40,7 @@ spec:
 		s.Errorf("exec says %q", got)
 	}
 	before, err := container(first)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	s.kubectl("delete", "pod", name, "--wait=false")
 	s.eventually("another mirror", func() error {
 		now, err := s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
@@ -59,9 +59,7 @@ spec:
 		}
 		return nil
 	})
-	if err := os.Remove(manifest); err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, os.Remove(manifest))
 	s.eventually("the mirror goes with the manifest", func() error {
 		_, err := s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

@@ -16,7 +16,7 @@ const (
 // kinds are in the order of the table's columns.
 var kinds = []kind{kubeletCore, realKubelet}
 
-// coreOnly is for what the real kubelet does otherwise, or is known to do.
+// coreOnly marks steps in which the real kubelet differs.
 var coreOnly = []kind{kubeletCore}
 
 // step is a line of the table.
@@ -24,12 +24,12 @@ type step struct {
 	name string
 	// on lists the kinds of node that it is for; empty for all.
 	on []kind
-	// alone says that the step disturbs others: it runs by itself, after those that run together.
+	// alone says that the step disturbs others: it runs by itself, after the parallel ones.
 	alone bool
 	run   func(*scene)
 }
 
-// steps are in the order of the table's lines; those that run alone run in it, too.
+// steps are in the order of the table's lines. The steps that run alone run in this order, too.
 var steps = []step{
 	{name: "node registers", run: nodeRegisters},
 	{name: "deployment", run: deployment},
@@ -62,7 +62,7 @@ var steps = []step{
 	{name: "nothing is left", alone: true, run: nothingIsLeft},
 }
 
-// runSteps runs those that can together, and then the others.
+// runSteps runs the parallel steps, and then the others.
 func (w *world) runSteps(t *testing.T, all []step) {
 	t.Run("together", func(t *testing.T) {
 		for _, step := range all {

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // shellPod is a pod with a shell that waits.
@@ -85,9 +87,7 @@ func execAndCopy(s *scene) {
 		s.Errorf("%d bytes came back as %d, %v", len(much), len(got), err)
 	}
 	from, to := filepath.Join(s.plane.Dir, s.namespace+".from"), filepath.Join(s.plane.Dir, s.namespace+".to")
-	if err := os.WriteFile(from, []byte(much), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, os.WriteFile(from, []byte(much), 0o600))
 	s.kubectl("cp", from, "shell:/tmp/there", "-c", "main")
 	s.kubectl("cp", "shell:/tmp/there", to, "-c", "main")
 	if got, err := os.ReadFile(to); err != nil || string(got) != much {
@@ -99,11 +99,7 @@ func execAndCopy(s *scene) {
 }
 
 func attach(s *scene) {
-	s.apply(`
-apiVersion: v1
-kind: Pod
-metadata: {name: listener}
-spec:
+	s.applyPod("listener", `
   restartPolicy: Never
   containers:
   - {name: main, image: SHELL, stdin: true, stdinOnce: true, command: [sh, -c, "read line; echo heard $line"]}
@@ -121,17 +117,15 @@ spec:
 	})
 }
 
-// Commands that end while kubectl attaches: it returns with what they wrote and their exit code. It reads the log first
-// and may get the same from the attach, or from the log again where it is told that the container is over.
+// Commands that end while kubectl attaches: it returns with what they wrote and their exit code. It reads the log
+// first. The attach may repeat that, or the log if the container has ended.
 func runShortCommands(s *scene) {
 	const commands, atOnce = 50, 5
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i := range commands {
 		group.Go(func() error {
-			if err := s.runShortCommand(i, i%2 == 0); err != nil {
-				s.Error(err)
-			}
+			testutil.Check(s, s.runShortCommand(i, i%2 == 0))
 			return nil
 		})
 	}
@@ -207,12 +201,8 @@ func portForward(s *scene) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		s.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
+	testutil.Must(s, cmd.Start())
 	s.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait() // it was killed

@@ -79,7 +79,7 @@ func (r *table) String() string {
 	return b.String()
 }
 
-// order is that of the steps, without those that were not run.
+// order is the order of the steps that were run.
 func (r *table) order() []string {
 	var names []string
 	for _, step := range steps {

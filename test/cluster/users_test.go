@@ -9,10 +9,12 @@ import (
 	"syscall"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// userNamespace looks at a pod with user ids of its own from both sides (KEP-127): its root is an unprivileged user of the
-// node, it can write its volume and read its secret, and its files belong to root on the node as well.
+// userNamespace runs a pod with user ids of its own (KEP-127). Its root is an unprivileged user of the node. It can
+// write its volume and read its secret, and its files belong to root on the node as well.
 func userNamespace(s *scene) {
 	s.announcesUserNamespaces()
 	s.apply(`
@@ -55,7 +57,7 @@ spec:
 	s.fileOfRoot(filepath.Join(s.node.root, "pods", string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data", "file"), "mine\n")
 }
 
-// announcesUserNamespaces checks that the node object tells of the feature, for the runtime's own handler.
+// announcesUserNamespaces checks that the node object has the feature for the runtime's own handler.
 func (s *scene) announcesUserNamespaces() {
 	s.Helper()
 	s.eventually("the feature of the node", func() error {
@@ -76,14 +78,10 @@ func (s *scene) announcesUserNamespaces() {
 func (s *scene) owner(pod *v1.Pod) string {
 	s.Helper()
 	status, err := container(pod)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	_, id, _ := strings.Cut(status.ContainerID, "://")
 	answer, err := s.node.server.Runtime.ContainerStatus(s.Context(), id, true)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	var info struct {
 		PID int `json:"pid"`
 	}
@@ -91,9 +89,7 @@ func (s *scene) owner(pod *v1.Pod) string {
 		s.Fatalf("no process in %v: %v", answer.GetInfo(), err)
 	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", info.PID))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	_, rest, _ := strings.Cut(string(text), "\nUid:")
 	fields := strings.Fields(rest)
 	if len(fields) == 0 {
@@ -110,9 +106,7 @@ func (s *scene) fileOfRoot(path, want string) {
 		s.Fatalf("%s has %q, %v", path, text, err)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 {
 		s.Errorf("%s belongs to %d", path, owner)
 	}

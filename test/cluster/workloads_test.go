@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -38,9 +39,7 @@ spec:
 
 func nodeRegisters(s *scene) {
 	node, err := s.nodeObject(s.Context())
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	if ip := node.Status.Addresses; !slices.ContainsFunc(ip, func(a v1.NodeAddress) bool { return a.Type == v1.NodeInternalIP && a.Address != "" }) {
 		s.Errorf("addresses %v lack an InternalIP", ip)
 	}
@@ -202,13 +201,9 @@ spec:
 
 // deletionWithGrace deletes a pod whose container ends in its own time, within the grace, and a stubborn one.
 func deletionWithGrace(s *scene) {
-	s.apply(`
-apiVersion: v1
-kind: Pod
-metadata: {name: polite}
-spec:
+	s.applyPod("polite", `
   terminationGracePeriodSeconds: 60
-  volumes: [{name: host, hostPath: {path: ` + s.node.server.Dir + `}}]
+  volumes: [{name: host, hostPath: {path: `+s.node.server.Dir+`}}]
   containers:
   - name: main
     image: SHELL
@@ -251,7 +246,8 @@ func (s *scene) nothingRuns() {
 	})
 }
 
-// nothingIsLeft waits until the API server has no more of the steps' namespaces, so that every pod in them was finalised.
+// nothingIsLeft waits until the API server has no more of the steps' namespaces, so that every pod in them was
+// finalised.
 func nothingIsLeft(s *scene) {
 	s.eventually("namespaces are gone", func() error {
 		names := strings.Fields(s.kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}"))
@@ -264,9 +260,7 @@ func nothingIsLeft(s *scene) {
 		return nil
 	})
 	sandboxes, err := s.node.server.Runtime.ListPodSandbox(s.Context(), nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testutil.Must(s, err)
 	for _, sandbox := range sandboxes {
 		if sandbox.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
 			s.Errorf("the sandbox of %s/%s runs", sandbox.GetMetadata().GetNamespace(), sandbox.GetMetadata().GetName())

@@ -13,7 +13,6 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/single"
 	"github.com/criadapter/criadapter/test/critest/report"
@@ -73,7 +72,7 @@ func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err
 	return opts.judge(env, finished{set: chosen, leftOut: leftOut, specs: specs, took: took, calls: calls}, expected)
 }
 
-// specImages are those that the specs pull.
+// specImages makes the images that the specs pull.
 func specImages(ctx context.Context, programs build.Programs) (map[string]v1.Image, error) {
 	dir, err := cache.Dir()
 	if err != nil {
@@ -86,8 +85,8 @@ func specImages(ctx context.Context, programs build.Programs) (map[string]v1.Ima
 	return made, nil
 }
 
-// runName tells runs apart: the set, and the engine, the kind of pods, the server and the kubelet where they are not
-// the usual ones.
+// runName names a run by its set. The engine, the kind of pods, the server and the kubelet are part of the name if they
+// are not the default.
 func (o options) runName(env rigenv.Env, chosen set) string {
 	name := chosen.name
 	for _, part := range []struct{ is, usual string }{
@@ -129,7 +128,7 @@ func (o options) judge(env rigenv.Env, f finished, expected report.Expected) err
 	return err
 }
 
-// longest tells the specs that took longest, which is what a fast set leaves out.
+// longest lists the five slowest specs.
 func longest(specs []report.Spec) string {
 	sorted := slices.SortedFunc(slices.Values(specs), func(a, b report.Spec) int { return cmp.Compare(b.Took, a.Took) })
 	var text strings.Builder
@@ -145,26 +144,10 @@ func (o options) readExpected(ctx context.Context, env rigenv.Env) (report.Expec
 	if o.node == single.KubeletCore {
 		files, release = append(files, o.coreExpected), ""
 	}
-	var all report.Expected
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		expected, err := report.ParseExpected(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		all = append(all, expected...)
-	}
-	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
+	all, err := report.ReadExpected(files...)
 	if err != nil {
 		return nil, err
 	}
-	defer engine.Close()
-	features, err := engine.Features(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return all.On(features, report.Machine{Controllers: rigenv.Controllers(), Capabilities: rigenv.Capabilities()}).WithKubelet(release), nil
+	all, _, err = all.OnRig(ctx, env)
+	return all.WithKubelet(release), err
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/critest/report"
 )
 
@@ -12,9 +13,7 @@ func TestExpectedFiles(t *testing.T) {
 	listed := make(map[string]bool)
 	for _, file := range []string{"expected.yaml", "expected-core.yaml"} {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		expected, err := report.ParseExpected(text)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)

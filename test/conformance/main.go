@@ -3,9 +3,9 @@
 //
 //	go run ./test/conformance [flags]
 //
-// It builds the specs and the cluster's programs by module name and keeps them in the cache (see package
-// test/cluster/build), and then runs itself inside the test rig, on a cluster of one node (package
-// test/cluster/single). The images that the specs pull are made on this machine and come from a registry on 127.0.0.1.
+// It builds the specs and the cluster's programs by module name into the cache (see package test/cluster/build). Then
+// it runs itself inside the test rig, on a cluster of one node (package test/cluster/single). The images that the specs
+// pull are made on this machine and come from a registry on 127.0.0.1.
 package main
 
 import (
@@ -13,18 +13,16 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/machine"
 	"github.com/criadapter/criadapter/test/cluster/single"
-	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -45,20 +43,15 @@ func main() {
 	flag.StringVar(&opts.kubelet, "kubelet", build.Release, "the minor `release` of the kubelet, "+strings.Join(build.Releases(), ", ")+"; all else is of "+build.Version)
 	flag.StringVar(&opts.node, "node", single.Kubelet, "what `kind` of kubelet runs the pods: "+strings.Join(single.Nodes(), ", "))
 	flag.StringVar(&opts.expected, "expected", "test/conformance/expected.yaml", "the `file` with the specs that are expected not to pass on criadapter")
-	flag.StringVar(&opts.coreExpected, "expected-core", "test/conformance/expected-core.yaml", "the `file` with those that do not pass with the kubelet core, beside them")
+	flag.StringVar(&opts.coreExpected, "expected-core", "test/conformance/expected-core.yaml",
+		"the `file` with more of them for the kubelet core")
 	flag.StringVar(&opts.report, "report", "build/conformance", "the `directory` for logs, reports and results")
 	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the programs would have to be built first")
 	flag.BoolVar(&opts.buildOnly, "build", false, "only build the programs")
 	flag.IntVar(&opts.processes, "p", processes(), "run that many specs at once")
 	flag.DurationVar(&opts.timeout, "timeout", time.Hour, "time limit of the specs")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, opts)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "conformance:", err)
-		os.Exit(1)
-	}
+	program.Main("conformance", func(ctx context.Context) error { return run(ctx, opts) })
 }
 
 func run(ctx context.Context, opts options) error {
@@ -116,12 +109,8 @@ func (o options) chosen() (set, error) {
 
 // missing says what would have to be built first, nothing if all is there.
 func (o options) missing(ctx context.Context, chosen set) (string, error) {
-	variant, err := engine.Named(os.Getenv("ENGINE"))
-	if err != nil {
-		return "", err
-	}
-	if has, err := variant.Cached(); err != nil || !has {
-		return "the engine " + variant.Name + " is not cached, run make engines once", err
+	if missing, err := program.MissingEngine(); err != nil || missing != "" {
+		return missing + " is not cached, run make engines once", err
 	}
 	programs, err := build.MissingWithSpecs(ctx, o.kubelet, chosen.suite())
 	if err != nil || len(programs) == 0 {

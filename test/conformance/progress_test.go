@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Dots are counted however the output is cut, a failure is told at once, and a line says how far the specs are now and then.
+// Dots are counted however the output is cut. A failure is printed at once, and the progress now and then.
 func TestProgress(t *testing.T) {
 	var out strings.Builder
 	began := time.Now()

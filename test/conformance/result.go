@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/single"
 	"github.com/criadapter/criadapter/test/critest/report"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -43,9 +42,9 @@ func (f finished) chosen() (specs []report.Spec, others map[string]bool) {
 type result struct {
 	Set, What, Engine, Mode, Server, Kubelet string
 	Passed, Failed, Skipped, LeftOut         int
-	// Again is how many of those that passed failed the first time.
+	// Again counts the specs that failed first and then passed.
 	Again int
-	// Causes say what keeps specs from passing, with how many; Failures are the names of those that failed.
+	// Causes say what keeps specs from passing, with their number; Failures names the failed specs.
 	Causes   []report.Cause
 	Failures []string `json:",omitempty"`
 	// Seconds is how long the specs took, and Calls are those to the CRI server meanwhile, by method.
@@ -53,7 +52,7 @@ type result struct {
 	Calls   map[string]int `json:",omitempty"`
 }
 
-// named are the names of those of the specs that are.
+// named are the names of the specs for which is returns true.
 func named(specs []report.Spec, are func(report.Spec) bool) []string {
 	var names []string
 	for _, spec := range specs {
@@ -84,11 +83,7 @@ func (o options) keep(env rigenv.Env, f finished, v report.Verdict) error {
 		Again: len(named(specs, passedAgain)), Causes: v.Causes, Failures: named(specs, failed),
 		Seconds: f.took.Seconds(), Calls: f.calls,
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(o.report, o.runName(env, f.set)+".json"), append(text, '\n'), 0o644)
+	return program.WriteJSON(filepath.Join(o.report, o.runName(env, f.set)+".json"), r)
 }
 
 // kubeletVersion is the real kubelet's; the core is of this tree.

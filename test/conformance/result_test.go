@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/single"
 	"github.com/criadapter/criadapter/test/critest/report"
@@ -58,8 +59,6 @@ func TestCheckNode(t *testing.T) {
 		}
 	}
 	for _, release := range build.Releases() {
-		if err := (options{kubelet: release, node: single.Kubelet}).checkNode(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, (options{kubelet: release, node: single.Kubelet}).checkNode())
 	}
 }

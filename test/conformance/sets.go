@@ -10,10 +10,10 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/build"
 )
 
-// set is a named choice of specs, by patterns that their names match or do not.
+// set is a named choice of specs by patterns of their names.
 type set struct {
 	name string
-	// what is said of it in the documents.
+	// what describes it in the documents.
 	what string
 	// focus and skip are the patterns.
 	focus, skip string
@@ -46,7 +46,7 @@ func ofNodeSuite(name string) bool {
 // setFast is the set that is taken when none is named.
 const setFast = "fast"
 
-// never are specs that no set has: those that Kubernetes' own jobs leave out, too, or that need more than a node.
+// never matches the specs of no set: Kubernetes' own jobs leave them out, too, or they need more than a node.
 const never = `\[Flaky\]|\[Feature:Windows|\[sig-windows\]`
 
 // sets are all named ones, in the order of the documents' table.

@@ -54,7 +54,7 @@ func TestSuiteOfANode(t *testing.T) {
 	}
 }
 
-// What runs is that of no other set: a spec of Windows, a flaky one or one that must run alone is in no parallel set.
+// A spec of Windows, a flaky one or one that must run alone is in no parallel set.
 func TestWhatNoSetRuns(t *testing.T) {
 	for _, name := range []string{
 		"[sig-windows] Pods should start [NodeConformance]", "[sig-node] Pods should start [Flaky] [NodeConformance]",

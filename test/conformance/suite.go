@@ -2,20 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/single"
 	"github.com/criadapter/criadapter/test/critest/report"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/images"
 )
 
@@ -43,12 +40,15 @@ type suite struct {
 }
 
 // runSpecs runs the specs and returns how each of all ended. That specs fail is no error.
-func runSpecs(ctx context.Context, s suite) (_ []report.Spec, err error) {
-	work, err := os.MkdirTemp("", "criadapter-specs-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+func runSpecs(ctx context.Context, s suite) (specs []report.Spec, err error) {
+	err = program.InDir(func(work string) (err error) {
+		specs, err = s.run(ctx, work)
+		return err
+	})
+	return specs, err
+}
+
+func (s suite) run(ctx context.Context, work string) ([]report.Spec, error) {
 	repositories := filepath.Join(work, "repositories.yaml")
 	if err := os.WriteFile(repositories, []byte(s.repositories()), 0o644); err != nil {
 		return nil, err
@@ -57,32 +57,13 @@ func runSpecs(ctx context.Context, s suite) (_ []report.Spec, err error) {
 		return nil, err
 	}
 	const reportName = "report.json"
-	reportPath := filepath.Join(s.dir, reportName)
-	if err := os.Remove(reportPath); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
+	run := report.Suite{
+		Program: s.programs.Ginkgo, Args: s.args(reportName), Report: filepath.Join(s.dir, reportName), Dir: work,
+		Log: filepath.Join(s.dir, "specs.log"), Progress: newProgress(os.Stdout), Grace: suiteGrace,
+		Environ: []string{"HOME=" + work, "KUBE_TEST_REPO_LIST=" + repositories},
 	}
-	log, err := os.Create(filepath.Join(s.dir, "specs.log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	cmd := exec.CommandContext(ctx, s.programs.Ginkgo, s.args(reportName)...)
-	// The specs make temporary directories, also ones that they do not remove.
-	cmd.Dir, cmd.Env = work, append(os.Environ(), "TMPDIR="+work, "HOME="+work, "KUBE_TEST_REPO_LIST="+repositories)
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(log, newProgress(os.Stdout)), log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = suiteGrace
-	fmt.Printf("running the specs of the set %s, %d at once, log in %s\n", s.set.name, s.processes, log.Name())
-	runErr := cmd.Run()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	text, err := os.Open(reportPath)
-	if err != nil {
-		return nil, fmt.Errorf("the specs wrote no report (%w), they ended with: %w; see %s", err, runErr, log.Name())
-	}
-	defer text.Close()
-	return report.ParseGinkgo(text)
+	fmt.Printf("running the specs of the set %s, %d at once, log in %s\n", s.set.name, s.processes, run.Log)
+	return run.Run(ctx)
 }
 
 // args are Ginkgo's, and after the specs' program its own.
@@ -117,8 +98,8 @@ func (s suite) args(reportName string) []string {
 		"--disable-log-dump", "--dump-logs-on-failure=false")
 }
 
-// repositories names the registry in the place of those that the specs pull from. Two stay as they are: nobody can pull
-// from one, and nobody without an account from the other.
+// repositories replaces the public registries by the rig's. Two stay: one does not exist, and the other needs an
+// account.
 func (s suite) repositories() string {
 	return fmt.Sprintf("promoterE2eRegistry: %[1]s/%[2]s\ngcRegistry: %[1]s\ngcEtcdRegistry: %[1]s\n", s.registry, filepath.Clean(images.SpecsPrefix))
 }

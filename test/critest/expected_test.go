@@ -4,19 +4,16 @@ import (
 	"os"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/critest/report"
 )
 
 // The checked-in list is well-formed, and leaves most of the suite to pass.
 func TestExpectedFile(t *testing.T) {
 	text, err := os.ReadFile("expected.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	expected, err := report.ParseExpected(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	listed := 0
 	for _, group := range expected {
 		listed += len(group.Specs)

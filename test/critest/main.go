@@ -3,9 +3,9 @@
 //
 //	go run ./test/critest [flags]
 //
-// It builds the suite with the names of public registries replaced by a registry on this machine, prints that change,
-// and then runs itself inside the test rig (package test/rig), where the engine, the registry and the images are. With
-// -endpoint another CRI server that runs there is examined instead, with an -expected of its own.
+// It builds the suite with the names of public registries replaced by a registry on this machine, and prints that
+// change. Then it runs itself inside the test rig (package test/rig), which has the engine, the registry and the
+// images. With -endpoint another CRI server that runs there is examined instead, with an -expected of its own.
 package main
 
 import (
@@ -14,17 +14,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
-	"time"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/critest/report"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/cache"
-	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/images"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -34,8 +29,6 @@ const (
 	specs = 122
 	// registryPort is compiled into the suite. Nothing else listens in the rig's network namespace.
 	registryPort = 5000
-	// insideGrace is how long the half in the rig gets to clean up after an interrupt.
-	insideGrace = time.Minute
 )
 
 // options are the command line.
@@ -55,13 +48,7 @@ func main() {
 	flag.BoolVar(&opts.buildOnly, "build", false, "only build crictl and critest, and print where they are")
 	flag.BoolVar(&opts.cached, "cached", false, "do nothing where critest would have to be built first")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, opts)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "critest:", err)
-		os.Exit(1)
-	}
+	program.Main("critest", func(ctx context.Context) error { return run(ctx, opts) })
 }
 
 func run(ctx context.Context, opts options) error {
@@ -93,19 +80,15 @@ func run(ctx context.Context, opts options) error {
 	env, err := rigenv.FromEnviron(os.Getenv)
 	if err != nil {
 		fmt.Println(critest.Diff)
-		return rerunInRig(ctx)
+		return program.Again(ctx, nil, os.Args[1:]...)
 	}
 	return examine(ctx, env, critest.Path, opts)
 }
 
 // missing says what would have to be built first, nothing if all is there.
 func missing(ctx context.Context, registry build.Registry) (string, error) {
-	variant, err := engine.Named(os.Getenv("ENGINE"))
-	if err != nil {
-		return "", err
-	}
-	if has, err := variant.Cached(); err != nil || !has {
-		return "the engine " + variant.Name + " is not cached, run make engines once", err
+	if missing, err := program.MissingEngine(); err != nil || missing != "" {
+		return missing + " is not cached, run make engines once", err
 	}
 	if has, err := build.CritestCached(ctx, registry); err != nil || !has {
 		return "it is not cached, run make critest once", err
@@ -127,38 +110,22 @@ func suiteRegistry(ctx context.Context) (build.Registry, error) {
 	return build.Registry{Port: registryPort, Digest: digest.String()}, err
 }
 
-// rerunInRig runs this program again, with the same arguments, inside the rig. The rig's program is built, because go
-// run does not pass signals on.
-func rerunInRig(ctx context.Context) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "criadapter-critest-rig-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	rig := filepath.Join(dir, "rig")
-	if output, err := exec.CommandContext(ctx, "go", "build", "-o", rig, "./test/rig").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the rig: %w\n%s", err, output)
-	}
-	cmd := exec.CommandContext(ctx, rig, append([]string{"exec", self}, os.Args[1:]...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = insideGrace
-	return cmd.Run()
-}
-
 // examine runs the suite and judges its result.
 func examine(ctx context.Context, env rigenv.Env, critest string, opts options) (err error) {
-	expected, err := readExpected(opts.expected)
+	var lists []string
+	if opts.expected != "" {
+		lists = []string{opts.expected}
+	}
+	expected, err := report.ReadExpected(lists...)
 	if err != nil {
 		return err
 	}
-	if expected, err = expectedOn(ctx, env, expected); err != nil {
+	expected, features, err := expected.OnRig(ctx, env)
+	if err != nil {
 		return err
 	}
+	fmt.Printf("Docker Engine %s (%s), API %s, %s, cgroup v%d\n",
+		features.ServerVersion, env.Engine, features.APIVersion, features.StorageDriver, features.CgroupVersion)
 	reportDir, err := filepath.Abs(opts.reportDir)
 	if err != nil {
 		return err
@@ -178,32 +145,4 @@ func examine(ctx context.Context, env rigenv.Env, critest string, opts options) 
 	verdict := report.Judge("critest", results, expected)
 	fmt.Print(verdict)
 	return verdict.Err(specs)
-}
-
-// expectedOn asks the rig's engine what is expected on it.
-func expectedOn(ctx context.Context, env rigenv.Env, expected report.Expected) (report.Expected, error) {
-	client, err := docker.Dial(docker.Options{Host: env.DockerHost})
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	features, err := client.Features(ctx)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Printf("Docker Engine %s (%s), API %s, %s, cgroup v%d\n",
-		features.ServerVersion, env.Engine, features.APIVersion, features.StorageDriver, features.CgroupVersion)
-	return expected.On(features, report.Machine{Controllers: rigenv.Controllers(), Capabilities: rigenv.Capabilities()}), nil
-}
-
-// readExpected reads the list at path; an empty path is an empty list.
-func readExpected(path string) (report.Expected, error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return report.ParseExpected(text)
 }

@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
-	"os"
 	"path/filepath"
 
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -30,25 +29,12 @@ func startServer(ctx context.Context, env rigenv.Env, endpoint, reportDir string
 	stop := func() error {
 		// An interrupt has ended ctx; the stop is bounded by itself.
 		err := s.Stop(context.WithoutCancel(ctx))
-		return errors.Join(err, copyFile(s.LogPath, filepath.Join(reportDir, "criadapter.log")), s.Close(context.WithoutCancel(ctx)))
+		kept := program.KeepLogs(reportDir, s.Dir, filepath.Base(s.LogPath))
+		return errors.Join(err, kept, s.Close(context.WithoutCancel(ctx)))
 	}
 	if err := s.Start(ctx); err != nil {
 		return server{}, errors.Join(err, stop())
 	}
 	clients, err := s.Clients()
 	return server{endpoint: clients, stop: stop}, err
-}
-
-func copyFile(from, to string) error {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	target, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(target, source)
-	return errors.Join(err, target.Close())
 }

@@ -2,20 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/criadapter/criadapter/test/critest/report"
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // suiteGrace is how long the suite gets to remove its pods after an interrupt.
@@ -34,47 +31,27 @@ type suite struct {
 }
 
 // runSuite runs all specs, in a fixed order, and returns how each ended. That specs fail is no error.
-func runSuite(ctx context.Context, s suite) ([]report.Spec, error) {
+func runSuite(ctx context.Context, s suite) (specs []report.Spec, err error) {
 	stopRegistry, err := serveRegistry(s.registry)
 	if err != nil {
 		return nil, err
 	}
 	defer stopRegistry()
-	jsonPath := filepath.Join(s.reportDir, "critest.json")
-	if err := os.Remove(jsonPath); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
+	run := report.Suite{
+		Program: s.program, Grace: suiteGrace,
+		Report: filepath.Join(s.reportDir, "critest.json"), Log: filepath.Join(s.reportDir, "critest.log"),
 	}
-	log, err := os.Create(filepath.Join(s.reportDir, "critest.log"))
-	if err != nil {
-		return nil, err
+	run.Args = []string{
+		"-runtime-endpoint=" + s.endpoint, "-image-endpoint=" + s.endpoint, "-report-dir=" + s.reportDir,
+		"-ginkgo.json-report=" + run.Report, "-ginkgo.no-color", "-ginkgo.timeout=1h", "-ginkgo.seed=1",
 	}
-	defer log.Close()
-	workDir, err := os.MkdirTemp("", "criadapter-critest-run-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(workDir)
-
-	cmd := exec.CommandContext(ctx, s.program,
-		"-runtime-endpoint="+s.endpoint, "-image-endpoint="+s.endpoint,
-		"-report-dir="+s.reportDir, "-ginkgo.json-report="+jsonPath, "-ginkgo.no-color", "-ginkgo.timeout=1h",
-		"-ginkgo.seed=1")
-	// The suite makes temporary directories, also ones that it does not remove.
-	cmd.Dir, cmd.Env = workDir, append(os.Environ(), "TMPDIR="+workDir)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = suiteGrace
-	fmt.Printf("running critest against %s, log in %s\n", s.endpoint, log.Name())
-	runErr := cmd.Run()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	reportFile, err := os.Open(jsonPath)
-	if err != nil {
-		return nil, fmt.Errorf("critest wrote no report (%w), it ended with: %w; see %s", err, runErr, log.Name())
-	}
-	defer reportFile.Close()
-	return report.ParseGinkgo(reportFile)
+	fmt.Printf("running critest against %s, log in %s\n", s.endpoint, run.Log)
+	err = program.InDir(func(dir string) (err error) {
+		run.Dir = dir
+		specs, err = run.Run(ctx)
+		return err
+	})
+	return specs, err
 }
 
 // serveRegistry makes the registry at addr answer on the port that is compiled into the suite, too.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Package is what is checked of a package: a part of what `go list -json` prints.
+// Package is the checked part of the output of `go list -json`.
 type Package struct {
 	ImportPath   string
 	Doc          string
@@ -16,7 +16,8 @@ type Package struct {
 	XTestImports []string
 }
 
-// Check returns a sentence for everything in which a package of Module breaks the table or a ban.
+// Check returns a sentence for each import of a package of Module that breaks the table or a ban, and for a missing
+// package comment.
 func Check(pkg Package, rules []Rule, bans []Ban) []string {
 	self := below(pkg.ImportPath)
 	var wrong []string
@@ -25,7 +26,8 @@ func Check(pkg Package, rules []Rule, bans []Ban) []string {
 	}
 	i := slices.IndexFunc(rules, func(r Rule) bool { return covers(r.Path, self) })
 	if i < 0 {
-		return append(wrong, self+" is not in the import table: add it with what it may import and why not more, or move it")
+		return append(wrong, self+" is not in the import table: add it with what it may import and why not more, or "+
+			"move it")
 	}
 	for _, imported := range pkg.Imports {
 		if path := below(imported); path != imported && !rules[i].allows(path) {

@@ -30,7 +30,8 @@ func TestImports(t *testing.T) {
 
 func list(t *testing.T) []Package {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false", // -e: what does not compile fails elsewhere
+	// -e: packages that do not compile fail elsewhere.
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false",
 		"-json=ImportPath,Doc,Imports,Deps,TestImports,XTestImports", everyPackage)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
@@ -106,22 +107,29 @@ func TestCheck(t *testing.T) {
 		want string // part of the only complaint; empty for none
 	}{
 		{"allowed", Package{ImportPath: "sandbox", Imports: []string{"context", Module + "/state"}}, ""},
-		{"not in the table", Package{ImportPath: "sandbox", Imports: []string{Module + "/image"}}, "must not import image"},
+		{"not in the table", Package{ImportPath: "sandbox", Imports: []string{Module + "/image"}},
+			"must not import image"},
 		{"unknown package", Package{ImportPath: "attic"}, "not in the import table"},
 		{"unknown package below a known one", Package{ImportPath: "docker/attic"}, "not in the import table"},
 		{"no package comment", Package{ImportPath: "internal/pause", Doc: " "}, "no package comment"},
 		{"client in docker", Package{ImportPath: "docker", Imports: []string{client}}, ""},
 		{"client elsewhere", Package{ImportPath: "image", Imports: []string{client}}, "docker.Engine"},
 		{"client in a fake", Package{ImportPath: "docker/dockertest", Imports: []string{client}}, "docker.Engine"},
-		{"API types elsewhere", Package{ImportPath: "docker/translate", Imports: []string{"github.com/moby/moby/api/types"}}, ""},
+		{"API types elsewhere", Package{ImportPath: "docker/translate",
+			Imports: []string{"github.com/moby/moby/api/types"}}, ""},
 		{"client in a test program", Package{ImportPath: "test/rig/engine", Imports: []string{client}}, ""},
 		{"client in a package's test", Package{ImportPath: "image", TestImports: []string{client}}, ""},
-		{"kubernetes in a test", Package{ImportPath: "server", TestImports: []string{"k8s.io/kubernetes/pkg/kubelet"}}, "no library"},
-		{"kubernetes by way of others", Package{ImportPath: "server", Deps: []string{"k8s.io/kubernetes/pkg/kubelet"}}, "no library"},
+		{"kubernetes in a test", Package{ImportPath: "server", TestImports: []string{"k8s.io/kubernetes/pkg/kubelet"}},
+			"no library"},
+		{"kubernetes by way of others", Package{ImportPath: "server", Deps: []string{"k8s.io/kubernetes/pkg/kubelet"}},
+			"no library"},
 		{"a name that only begins alike", Package{ImportPath: "server", Deps: []string{"k8s.io/kubernetes-csi"}}, ""},
-		{"kubelet in the server's program", Package{ImportPath: "cmd/criadapter", Imports: []string{Module + "/kubelet"}}, "grow a kubelet"},
-		{"server in the kubelet", Package{ImportPath: "kubelet", Imports: []string{Module + "/state"}}, "must not import state"},
-		{"test code in the program", Package{ImportPath: "cmd/criadapter", Imports: []string{Module + "/test/rig/rigenv"}}, "must not ship"},
+		{"kubelet in the server's program", Package{ImportPath: "cmd/criadapter",
+			Imports: []string{Module + "/kubelet"}}, "grow a kubelet"},
+		{"server in the kubelet", Package{ImportPath: "kubelet", Imports: []string{Module + "/state"}},
+			"must not import state"},
+		{"test code in the program", Package{ImportPath: "cmd/criadapter",
+			Imports: []string{Module + "/test/rig/rigenv"}}, "must not ship"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,3 +1,3 @@
-// Package deps holds the rule of who may import whom, and its test holds every package of the module to it. It also
-// finds exported names that no other package uses.
+// Package deps has the table of allowed imports between packages, and its test checks every package of the module. It
+// also finds exported names that no other package uses.
 package deps

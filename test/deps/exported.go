@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Unused returns "path: name" for each exported name outside test/... that no other package uses, tests of other
-// packages and external tests included: names of packages, and methods and fields of exported types. No complaint is of
-// what is used in a way that no reference shows: a method that some interface has, a field with a tag or of what is
-// encoded, an embedded field, a constant beside one in use, and a type that is part of a name in use.
+// Unused returns "path: name" for each exported name outside test/... that no other package uses. Tests of other
+// packages and external tests count as users. Methods and fields of exported types are checked, too. Names that are
+// used without a reference do not count: methods of an interface, tagged, encoded and embedded fields, constants beside
+// a used one, and types of used names.
 func Unused(units []*Unit) []string {
 	u, names := analyse(units)
 	var unused []string
@@ -50,17 +50,18 @@ type name struct {
 	object    types.Object
 }
 
-// usage is what is known to be in use, by the keys of names.
+// usage is what is in use, by the keys of names.
 type usage struct {
 	used map[string]bool
 	// shapes are the interfaces: the methods of each.
 	shapes []map[string]bool
 }
 
-// key tells declarations apart, whether they were read from a source or from what a compiler left, which has lines only.
+// key identifies a declaration by its line, since export data has no columns.
 func (u *Unit) key(object types.Object) string {
 	position := u.fset.Position(object.Pos())
-	return fmt.Sprintf("%s %s:%d %s", object.Pkg().Path(), filepath.Base(position.Filename), position.Line, object.Name())
+	return fmt.Sprintf("%s %s:%d %s", object.Pkg().Path(), filepath.Base(position.Filename), position.Line,
+		object.Name())
 }
 
 // ours says whether the object is an exported one of the module.
@@ -68,7 +69,7 @@ func ours(object types.Object) bool {
 	return object != nil && object.Pkg() != nil && object.Exported() && strings.HasPrefix(object.Pkg().Path(), Module)
 }
 
-// references notes what the unit uses of others, and what it encodes.
+// references notes the names of other packages that the unit uses, and the types that it encodes.
 func (u *usage) references(unit *Unit) {
 	for _, object := range unit.info.Uses {
 		if ours(object) && (object.Pkg() != unit.types) {
@@ -122,7 +123,7 @@ func (u *usage) fields(unit *Unit, t types.Type) {
 // encoders are packages whose functions read fields by reflection.
 var encoders = []string{"encoding/json", "sigs.k8s.io/yaml", "sigs.k8s.io/json", "text/template"}
 
-// encoded notes the fields of what is encoded or decoded.
+// encoded notes the fields of encoded and decoded types.
 func (u *usage) encoded(unit *Unit, call *ast.CallExpr) {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -213,7 +214,7 @@ func (u *usage) constants(unit *Unit) {
 	}
 }
 
-// spread notes the types that are part of what is in use, until there are no more.
+// spread notes the types in the declarations of used names, until it finds no more.
 func (u *usage) spread(names []*name) {
 	for more := true; more; {
 		more = false
@@ -240,7 +241,7 @@ func (u *usage) spread(names []*name) {
 	}
 }
 
-// mentioned visits the names of the types that a type is made of, and what those are made of where visit says so.
+// mentioned visits the names of the types that a type is made of. It goes on into a named type if visit returns true.
 func mentioned(t types.Type, visit func(*types.TypeName) bool) {
 	seen := map[types.Type]bool{}
 	var walk func(types.Type)
@@ -329,7 +330,7 @@ func shape(method types.Object) string {
 	return text
 }
 
-// shapes collects the interfaces that the units and what they import declare.
+// shapes collects the interfaces that the units and their imports declare.
 func shapes(units []*Unit) []map[string]bool {
 	var all []map[string]bool
 	add := func(t types.Type) {

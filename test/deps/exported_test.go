@@ -1,18 +1,17 @@
 package deps
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestExportedNamesAreUsed holds the module to exported names that another package uses. The others say what nobody needs.
+// TestExportedNamesAreUsed fails for exported names that no other package uses.
 func TestExportedNamesAreUsed(t *testing.T) {
 	units, err := Load(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if len(units) < 50 {
 		t.Fatalf("found %d packages only", len(units))
 	}
@@ -94,18 +93,10 @@ func init() {
 		"internal/e/e.go":  "package e\n\nimport \"" + Module + "/internal/d\"\n\nvar e = d.Box[int]{Value: 1}\n",
 		"internal/e/ee.go": "package e\n\nfunc init() { _ = e }\n",
 	} {
-		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.WriteFile(t, filepath.Join(dir, path), text)
 	}
 	units, err := Load(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	want := []string{
 		"a: Alone", "a: Embedded.Lost", "a: Lone", "a: Result.Part", "a: Thing.Unset", "a: Thing.Unused", "a: Three",
 		"internal/d: Box.Rest",

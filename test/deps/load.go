@@ -20,7 +20,7 @@ import (
 
 // Unit is a package with its tests, or its external tests alone, read from their sources.
 type Unit struct {
-	// Path is the import path, that of the tested package for external tests.
+	// Path is the import path; external tests have the path of the tested package.
 	Path     string
 	external bool
 	fset     *token.FileSet
@@ -29,14 +29,14 @@ type Unit struct {
 	info     *types.Info
 }
 
-// compiled is a part of what `go list -export` tells of a package.
+// compiled is a part of the output of `go list -export` for a package.
 type compiled struct {
 	ImportPath, Dir, Export, ForTest   string
 	GoFiles, TestGoFiles, XTestGoFiles []string
 }
 
-// Load reads all packages below dir, the root of the module, with their tests. What they import is taken from the
-// compiler, which has it in its cache when they were built before.
+// Load reads all packages below dir, the root of the module, with their tests. Imports are read from the compiler's
+// export data, which is cached after a build.
 func Load(ctx context.Context, dir string) ([]*Unit, error) {
 	packages, err := listCompiled(ctx, dir)
 	if err != nil {
@@ -47,10 +47,13 @@ func Load(ctx context.Context, dir string) ([]*Unit, error) {
 		exports[pkg.ImportPath] = pkg.Export
 	}
 	fset := token.NewFileSet()
-	imports := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	imports := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
 	var units []*Unit
 	for _, pkg := range packages {
-		if pkg.ForTest != "" || strings.HasSuffix(pkg.ImportPath, ".test") || pkg.ImportPath != Module && !strings.HasPrefix(pkg.ImportPath, Module+"/") {
+		if pkg.ForTest != "" || strings.HasSuffix(pkg.ImportPath, ".test") ||
+			pkg.ImportPath != Module && !strings.HasPrefix(pkg.ImportPath, Module+"/") {
 			continue
 		}
 		for _, unit := range []*Unit{{Path: pkg.ImportPath}, {Path: pkg.ImportPath, external: true}} {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestLogLines holds the log lines of both programs to one style: lower case but for names, no full stop, data in
@@ -51,9 +53,7 @@ func TestLogLines(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if lines < 100 {
 		t.Errorf("%d log lines were found only", lines)
 	}
@@ -114,8 +114,9 @@ func badMessage(message string) string {
 
 func TestBadMessage(t *testing.T) {
 	for message, bad := range map[string]bool{
-		"pod sandbox started": false, "CNI ADD failed": false, "Docker Engine is back": false, "SyncLoop (PLEG): event for pod": false,
-		"": true, "Pod started": true, "pod started.": true, "pod %s started": true,
+		"pod sandbox started": false, "CNI ADD failed": false, "Docker Engine is back": false,
+		"SyncLoop (PLEG): event for pod": false,
+		"":                               true, "Pod started": true, "pod started.": true, "pod %s started": true,
 	} {
 		if got := badMessage(message); (got != "") != bad {
 			t.Errorf("%q: %q", message, got)

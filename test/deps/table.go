@@ -5,7 +5,7 @@ import "slices"
 // Module is the import path that all of ours begin with.
 const Module = "github.com/criadapter/criadapter"
 
-// Rule is what a package may import of ours. Everything that it does not list is banned, for the reason Why.
+// Rule lists the packages of Module that a package may import. All others are banned, for the reason Why.
 type Rule struct {
 	// Path is the import path below Module's. A path that ends in /... stands for every package below it.
 	Path string
@@ -28,36 +28,47 @@ func Rules() []Rule {
 	})
 }
 
-// serverRules are those of criadapter.
+// serverRules are for criadapter.
 func serverRules() []Rule {
 	return []Rule{
 		{"cmd/criadapter", []string{anything},
 			"the program wires everything that serves CRI"},
-		{"cmd/criadapter/command", []string{"cmd/criadapter/bundle", "cmd/criadapter/check", "cmd/criadapter/status", "internal/config"},
+		{"cmd/criadapter/command", []string{"cmd/criadapter/bundle", "cmd/criadapter/check", "cmd/criadapter/status",
+			"internal/config"},
 			"the command line names the commands and their flags; what a command does is in a package of its own"},
 		{"cmd/criadapter/status", []string{"docker", "server", "internal/telemetry"},
-			"it is what the server's verbose Status tells, read from the outside"},
+			"it shows the server's verbose Status, read from the outside"},
 		{"cmd/criadapter/bundle", []string{"cmd/criadapter/check", "cmd/criadapter/status", "internal/config"},
-			"it collects what the other commands show, so that what may leave a node is decided in one place"},
-		{"cmd/criadapter/check", []string{"cmd/criadapter/status", "docker", "docker/translate", "cni", "internal/netns", "internal/config"},
-			"it looks at the node as the services would and starts none of them: what it finds must be true without a running server"},
+			"it collects what the other commands show, so that one place decides which data may leave a node"},
+		{"cmd/criadapter/check", []string{"cmd/criadapter/status", "docker", "docker/translate", "cni",
+			"internal/netns", "internal/config"},
+			"it looks at the node as the services would and starts none of them: what it finds must be true without " +
+				"a running server"},
 		{"cmd/criadapter/command/gen", []string{"cmd/criadapter/command"},
 			"man pages and completion come from the command line alone"},
 		{"cmd/criadapter-oci", []string{"internal/ocinote", "internal/userns"},
-			"it starts once for each operation on a container: the standard library, notes and owners of files are all it knows"},
-		{"server", []string{"server/fields", "sandbox", "container", "image", "streaming", "state", "stats", "docker", "cni"},
-			"the CRI surface validates, delegates and maps errors; records, namespaces and log files are the services' business"},
+			"it starts once for each operation on a container: the standard library, notes and owners of files are " +
+				"all it needs"},
+		{"server", []string{"server/fields", "sandbox", "container", "image", "streaming", "state", "stats", "docker",
+			"cni"},
+			"the CRI surface validates, delegates and maps errors; records, namespaces and log files are the " +
+				"services' business"},
 		{"server/fields", []string{"docker"},
-			"the table is data; what depends on the engine or the value docker/translate refuses, and a test compares both"},
-		{"sandbox", []string{"state", "docker", "docker/translate", "cni", "internal/netns", "internal/userns", "checkpoint", "internal/pause", "internal/cgroup", "internal/keylock", "internal/step"},
-			"it declares the interfaces it needs of containers and images, so that each is tested alone and no cycle can grow"},
+			"the table is data; what depends on the engine or the value docker/translate refuses, and a test " +
+				"compares both"},
+		{"sandbox", []string{"state", "docker", "docker/translate", "cni", "internal/netns", "internal/userns",
+			"checkpoint", "internal/pause", "internal/cgroup", "internal/keylock", "internal/step"},
+			"it declares the interfaces it needs of containers and images, so that each is tested alone and no cycle " +
+				"can grow"},
 		{"migrate", []string{"cni", "logs", "docker", "docker/translate", "internal/netns", "checkpoint"},
 			"it prepares what is on disk before any service shows a pod, so it knows none of them"},
 		{"container/dump", nil,
-			"the files of a checkpoint are a format that other programs read, whoever writes them"},
-		{"container", []string{"container/dump", "state", "logs", "docker", "docker/translate", "checkpoint", "internal/cgroup", "internal/keylock", "internal/step"},
-			"a container knows its pod from the cache alone; networks and images reach it through interfaces it declares"},
-		{"image", []string{"docker", "internal/pause"},
+			"the files of a checkpoint are a format that other programs read"},
+		{"container", []string{"container/dump", "state", "logs", "docker", "docker/translate", "checkpoint",
+			"internal/cgroup", "internal/keylock", "internal/step"},
+			"a container knows its pod from the cache alone; networks and images reach it through interfaces it " +
+				"declares"},
+		{"image", []string{"docker", "internal/pace", "internal/pause"},
 			"images exist without pods: they need no state but the engine's"},
 		{"image/volume", []string{"docker", "internal/step"},
 			"an image's files do not depend on the containers that mount them, which the engine lists"},
@@ -65,62 +76,76 @@ func serverRules() []Rule {
 			"it serves HTTP over a small interface of its own, so that it runs in front of any runtime"},
 		{"state", []string{"docker", "docker/translate", "checkpoint"},
 			"the cache is read by all services, so it can call none of them; log draining is a hook"},
-		{"stats", []string{"state", "internal/netns"},
+		{"stats", []string{"state", "internal/netns", "internal/pace"},
 			"stats come from the kernel's files: the engine's stats endpoint takes seconds and must not be reachable"},
 		{"logs", []string{"docker", "checkpoint", "internal/step"},
 			"containers start and stop followers; a follower that read the cache could deadlock with its draining"},
 		{"docker", []string{"internal/ocinote", "internal/pause", "internal/step", "internal/userns"},
-			"it wraps the Docker API, and the runtime that says what the API cannot, without CRI and without what is above it"},
+			"it wraps the Docker API, and the runtime that says what the API cannot, without CRI and without what is " +
+				"above it"},
 		{"docker/translate", []string{"docker", "internal/ocinote"},
 			"translation is pure: its arguments hold all that it depends on"},
 		{"docker/dockertest", []string{"docker", "internal/testutil"},
 			"the in-memory engine stands in for the real one alone, or tests would test their own assumptions"},
 		{"cni", []string{"internal/step"},
-			"a network is set up for a namespace's path, whoever made the namespace"},
+			"a network is set up for a namespace's path; how the namespace was made does not matter"},
 		{"checkpoint", []string{"internal/step"},
 			"records on disk must stay readable when other packages change"},
 		{"internal/cgroup", []string{"internal/step"},
-			"a limit is a file and a value, whoever found the cgroup"},
+			"a limit is a file and a value; its callers find the cgroup"},
 		{"internal/ocinote", nil,
 			"two programs agree on notes, one of which has nothing but the standard library"},
 		{"internal/userns", nil,
-			"a user namespace is the same for pods, their files and a probe, and criadapter-oci has nothing but the standard library"},
-		{"internal/netns", []string{"internal/step", "internal/userns"},
+			"a user namespace is the same for pods, their files and a probe, and criadapter-oci has nothing but the " +
+				"standard library"},
+		{"internal/netns", []string{"internal/osthread", "internal/step", "internal/userns"},
 			"pods, stats and streams use namespaces in the same way"},
+		{"internal/osthread", nil,
+			"a thread can be changed for any purpose"},
 		{"internal/pause", nil,
 			"the sandbox image is the same bytes on each machine"},
 		{"internal/config", nil,
-			"configuration is plain data that cmd passes on; a package that read it could not be used without all flags"},
+			"configuration is plain data that cmd passes on; a package that read it could not be used without all " +
+				"flags"},
 		{"internal/step", nil,
 			"every package that changes something names its steps with it"},
 		{"internal/keylock", nil,
 			"a lock needs keys only"},
+		{"internal/pace", nil,
+			"a pause depends on how long the work took, whatever the work is"},
 		{"internal/testutil", nil,
 			"waiting and writing files are the same whatever is tested"},
 		{"internal/telemetry", nil,
-			"metrics and traces reach the packages as functions that each declares, so that none depends on Prometheus or OpenTelemetry"},
+			"metrics and traces reach the packages as functions that each declares, so that none depends on " +
+				"Prometheus or OpenTelemetry"},
 	}
 }
 
-// kubeletRules are those of the kubelet core.
+// kubeletRules are for the kubelet core.
 func kubeletRules() []Rule {
 	return []Rule{
-		{"cmd/kubelet-core", []string{"kubelet", "kubelet/eviction", "cmd/kubelet-core/client", "cmd/kubelet-core/play", "kubelet/model"},
+		{"cmd/kubelet-core", []string{"kubelet", "kubelet/eviction", "cmd/kubelet-core/client", "cmd/kubelet-core/play",
+			"kubelet/model"},
 			"the kubelet's program works against any CRI socket, so it cannot know our server's insides"},
-		{"kubelet", []string{"kubelet/podconfig", "kubelet/podworkers", "kubelet/podsync", "kubelet/housekeeping", "kubelet/admission",
-			"kubelet/apiserver", "kubelet/nodeapi", "kubelet/pleg", "kubelet/kuberuntime", "kubelet/imagemanager", "kubelet/podspec",
-			"kubelet/volumemanager", "kubelet/volumekinds", "kubelet/cgroup", "kubelet/prober", "kubelet/status", "kubelet/events", "kubelet/cri",
-			"kubelet/manifest", "kubelet/nodelock", "kubelet/allocation", "kubelet/eviction", "kubelet/podstats", "kubelet/nodeshutdown",
+		{"kubelet", []string{"kubelet/podconfig", "kubelet/podworkers", "kubelet/podsync", "kubelet/housekeeping",
+			"kubelet/admission",
+			"kubelet/apiserver", "kubelet/nodeapi", "kubelet/pleg", "kubelet/kuberuntime", "kubelet/imagemanager",
+			"kubelet/podspec", "kubelet/volumemanager", "kubelet/volumekinds", "kubelet/cgroup", "kubelet/prober",
+			"kubelet/status", "kubelet/events", "kubelet/cri", "kubelet/manifest", "kubelet/nodelock",
+			"kubelet/allocation", "kubelet/eviction", "kubelet/podstats", "kubelet/nodeshutdown",
 			"kubelet/userns", "kubelet/backoff", "kubelet/model"},
 			"the kubelet core wires its own parts and uses CRI only, or it would not show what a real kubelet sees"},
-		{"kubelet/podsync", []string{"kubelet/podworkers", "kubelet/pleg", "kubelet/kuberuntime", "kubelet/volumemanager", "kubelet/cgroup",
+		{"kubelet/podsync", []string{"kubelet/podworkers", "kubelet/pleg", "kubelet/kuberuntime",
+			"kubelet/volumemanager", "kubelet/cgroup",
 			"kubelet/prober", "kubelet/status", "kubelet/events", "kubelet/allocation", "kubelet/model"},
 			"the steps of one pod depend neither on its source nor on other pods"},
-		{"kubelet/housekeeping", []string{"kubelet/podworkers", "kubelet/pleg", "kubelet/kuberuntime", "kubelet/imagemanager",
-			"kubelet/volumemanager", "kubelet/cgroup", "kubelet/admission", "kubelet/status", "kubelet/cri", "kubelet/model"},
+		{"kubelet/housekeeping", []string{"kubelet/podworkers", "kubelet/pleg", "kubelet/kuberuntime",
+			"kubelet/imagemanager",
+			"kubelet/volumemanager", "kubelet/cgroup", "kubelet/admission", "kubelet/status", "kubelet/cri",
+			"kubelet/model"},
 			"it removes what no pod needs, and creates nothing"},
 		{"kubelet/podstats", []string{"kubelet/model"},
-			"it counts what pods use, whoever decides by that"},
+			"it counts what pods use; its callers decide by that"},
 		{"kubelet/eviction", []string{"kubelet/podstats", "kubelet/events", "kubelet/model"},
 			"it decides by what pods use; functions that it gets end them"},
 		{"kubelet/nodeshutdown", []string{"kubelet/model"},
@@ -138,7 +163,8 @@ func kubeletRules() []Rule {
 		{"kubelet/manifest", []string{"kubelet/model", "kubelet/fieldcheck", "kubelet/volumekinds"},
 			"reading and validating a manifest is pure"},
 		{"kubelet/podconfig", []string{"kubelet/manifest", "kubelet/volumekinds", "kubelet/model"},
-			"sources give the desired pods and do not depend on the running ones; the API server is one source among others"},
+			"sources give the desired pods and do not depend on the running ones; the API server is one source among " +
+				"others"},
 		{"kubelet/podconfig/podconfigtest", []string{"kubelet/podconfig"},
 			"tests of sources check the pods that these give, and nothing else"},
 		{"kubelet/cri", []string{"kubelet/model", "kubelet/podlogs"},
@@ -148,12 +174,13 @@ func kubeletRules() []Rule {
 		{"kubelet/fieldcheck", nil,
 			"a field is validated in the same way wherever it belongs"},
 		{"kubelet/volumekinds", []string{"kubelet/fieldcheck", "kubelet/model"},
-			"a kind of volume is defined in one place, and mounted elsewhere"},
+			"a kind says how its volume is made, and gets the host's directories through an interface"},
 		{"kubelet/volumemanager", []string{"kubelet/model", "kubelet/volumekinds"},
 			"volumes are files on the host, made before any container"},
 		{"kubelet/cgroup", []string{"kubelet/model"},
 			"cgroups are the kernel's files; the runtime gets only their names"},
-		{"kubelet/podspec", []string{"kubelet/model", "kubelet/volumekinds", "kubelet/volumemanager", "kubelet/cgroup", "kubelet/userns"},
+		{"kubelet/podspec", []string{"kubelet/model", "kubelet/volumekinds", "kubelet/volumemanager", "kubelet/cgroup",
+			"kubelet/userns"},
 			"configurations are made from the pod and what is on disk; nothing is started"},
 		{"kubelet/backoff", nil,
 			"it needs a clock and a count only"},
@@ -161,7 +188,8 @@ func kubeletRules() []Rule {
 			"pulling needs an image service and a policy"},
 		{"kubelet/httpget", []string{"kubelet/model"},
 			"it only makes the request; its callers decide what the answer means"},
-		{"kubelet/kuberuntime", []string{"kubelet/model", "kubelet/allocation", "kubelet/podspec", "kubelet/imagemanager", "kubelet/events", "kubelet/cri", "kubelet/backoff", "kubelet/httpget"},
+		{"kubelet/kuberuntime", []string{"kubelet/model", "kubelet/allocation", "kubelet/podspec",
+			"kubelet/imagemanager", "kubelet/events", "kubelet/cri", "kubelet/backoff", "kubelet/httpget"},
 			"it acts on one pod at a time; the workers decide on which one and when"},
 		{"kubelet/pleg", []string{"kubelet/model", "kubelet/cri"},
 			"it reports what changed in the runtime and acts on nothing"},
@@ -177,20 +205,22 @@ func kubeletRules() []Rule {
 			"it decides by the manifest, the node and its pods; it shows a rejection and ends nothing"},
 		{"kubelet/podlogs", nil,
 			"a log is a file in a standard format"},
-		{"cmd/kubelet-core/play", []string{"kubelet", "kubelet/manifest", "kubelet/model", "kubelet/podlogs", "kubelet/nodelock"},
+		{"cmd/kubelet-core/play", []string{"kubelet", "kubelet/manifest", "kubelet/model", "kubelet/podlogs",
+			"kubelet/nodelock"},
 			"it runs a kubelet core and knows no runtime"},
 		{"cmd/kubelet-core/client", []string{"kubelet/model", "kubelet/volumekinds", "kubelet/podlogs"},
 			"the commands read what the read-only endpoint, the runtime and the log files show"},
 	}
 }
 
-// apiServerRules are those of the kubelet core's wing that talks to an API server.
+// apiServerRules are for the part of the kubelet core that talks to an API server.
 func apiServerRules() []Rule {
 	return []Rule{
-		{"kubelet/apiserver", []string{"kubelet/apiserver/connect", "kubelet/apiserver/mirrorpod", "kubelet/apiserver/node",
-			"kubelet/apiserver/objects", "kubelet/apiserver/podsource", "kubelet/apiserver/report", "kubelet/apiserver/review",
-			"kubelet/apiserver/services", "kubelet/apiserver/runtimeclass",
-			"kubelet/apiserver/token", "kubelet/volumekinds", "kubelet/status", "kubelet/events", "kubelet/cri", "kubelet/model"},
+		{"kubelet/apiserver", []string{"kubelet/apiserver/connect", "kubelet/apiserver/mirrorpod",
+			"kubelet/apiserver/node", "kubelet/apiserver/objects", "kubelet/apiserver/podsource",
+			"kubelet/apiserver/report", "kubelet/apiserver/review", "kubelet/apiserver/services",
+			"kubelet/apiserver/runtimeclass", "kubelet/apiserver/token", "kubelet/volumekinds", "kubelet/status",
+			"kubelet/events", "kubelet/cri", "kubelet/model"},
 			"nothing else depends on an API server; the rest of the kubelet uses it through a small interface"},
 		{"kubelet/apiserver/reflector", nil,
 			"list and watch work in the same way for all kinds of objects"},
@@ -207,11 +237,12 @@ func apiServerRules() []Rule {
 		{"kubelet/apiserver/token", []string{"kubelet/model"},
 			"a token is requested for a pod, whichever volume it is for"},
 		{"kubelet/apiserver/services", []string{"kubelet/apiserver/reflector", "kubelet/model"},
-			"variables are made of the server's services, whoever uses them"},
+			"variables are made of the API server's services; its caller chooses the pod"},
 		{"kubelet/apiserver/runtimeclass", nil,
-			"a class is an object of the server's, whoever has it"},
+			"a class is an object of the API server; its callers know the pods"},
 		{"kubelet/apiserver/report", []string{"kubelet/model", "kubelet/status"},
-			"it sends statuses and events that others made; of the pods themselves it needs only whether one has finished"},
+			"it sends statuses and events that others made; of the pods themselves it needs only whether one has " +
+				"finished"},
 		{"kubelet/apiserver/mirrorpod", []string{"kubelet/model"},
 			"mirror pods follow the static pods, not the running containers"},
 	}
@@ -233,18 +264,24 @@ type Ban struct {
 func Bans() []Ban {
 	return []Ban{
 		{Import: "github.com/moby/moby/client", Except: []string{"docker", "test/..."},
-			Why: "every engine call goes through docker.Engine: a context, typed errors and version gates are guaranteed only there"},
+			Why: "every engine call goes through docker.Engine: a context, typed errors and version gates are " +
+				"guaranteed only there"},
 		{Import: "github.com/sirupsen/logrus", Except: []string{"cmd/criadapter", "cmd/kubelet-core", "test/..."},
-			Why: "lines are written through the context's logger (log.G of github.com/containerd/log), so that they say which request they belong to; a program configures it"},
+			Why: "lines are written through the context's logger (log.G of github.com/containerd/log), so that they " +
+				"say which request they belong to; a program configures it"},
 		{Import: "github.com/docker/docker", Indirect: true,
 			Why: "the frozen home of the client; two sets of API types would have to be converted"},
-		{Import: "os/exec", Except: []string{"cni", "cmd/criadapter/bundle", "cmd/criadapter/check", "internal/testutil", "packaging/release", "test/..."},
-			Why: "nothing but CNI plugins is run (a test by itself, and a person's commands iptables-save and journalctl): port-forward and the rest need no socat, nsenter or other program of the host"},
+		{Import: "os/exec", Except: []string{"cni", "cmd/criadapter/bundle", "cmd/criadapter/check",
+			"internal/testutil", "packaging/release", "test/..."},
+			Why: "nothing but CNI plugins is run (a test by itself, and a person's commands iptables-save and " +
+				"journalctl): port-forward and the rest need no socat, nsenter or other program of the host"},
 		{Import: "github.com/spf13/cobra/doc", Except: []string{"cmd/criadapter/command/gen"},
 			Why: "what turns help into man pages is no part of a program that runs on a node"},
 		{Import: "k8s.io/kubernetes", Indirect: true,
-			Why: "it is no library: it drags a replace list and a hundred megabytes behind it; tests that need it have a go.mod of their own"},
-		{Import: Module + "/kubelet", Except: []string{"cmd/kubelet-core", "cmd/kubelet-core/...", "kubelet", "kubelet/...", "test/..."},
+			Why: "it is no library: it drags a replace list and a hundred megabytes behind it; tests that need it " +
+				"have a go.mod of their own"},
+		{Import: Module + "/kubelet", Except: []string{"cmd/kubelet-core", "cmd/kubelet-core/...", "kubelet",
+			"kubelet/...", "test/..."},
 			Why: "the server must not grow a kubelet inside"},
 		{Import: Module + "/test", Except: []string{"test/..."},
 			Why: "what tests need must not ship"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
@@ -32,9 +33,7 @@ func TestNamedFilesExist(t *testing.T) {
 func TestReadmeLinksEveryDocument(t *testing.T) {
 	root := filepath.Join("..", "..")
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	found, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil || len(found) < 10 {
 		t.Fatalf("%d documents, %v", len(found), err)
@@ -48,13 +47,8 @@ func TestReadmeLinksEveryDocument(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "docs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for _, name := range []string{"docs/a.md", "server.go"} {
-		if err := os.WriteFile(filepath.Join(root, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.WriteFile(t, filepath.Join(root, name), "")
 	}
 	text := "[a](a.md#part) [b](b.md) [web](https://example.org) `server.go` `state/gone.go` `pod.status`"
 	if got, want := missing(root, "docs/c.md", text), []string{"b.md", "state/gone.go"}; !slices.Equal(got, want) {

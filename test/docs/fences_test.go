@@ -19,8 +19,8 @@ import (
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
-// TestFences reads every fenced block: commands are right for their shell and name flags, commands and targets that there
-// are; YAML and JSON are such. What else a block may be is in package fence.
+// TestFences reads every fenced block: commands are right for their shell and name flags, commands and targets that
+// there are; YAML and JSON are such. What else a block may be is in package fence.
 func TestFences(t *testing.T) {
 	root := filepath.Join("..", "..")
 	commands := 0
@@ -69,7 +69,8 @@ func checkCommands(root, text string) error {
 	for _, line := range fence.Lines(text) {
 		lines.WriteString(line.Command + "\n")
 	}
-	for _, line := range strings.FieldsFunc(lines.String(), func(r rune) bool { return strings.ContainsRune("\n|;&", r) }) {
+	for _, line := range strings.FieldsFunc(lines.String(),
+		func(r rune) bool { return strings.ContainsRune("\n|;&", r) }) {
 		words := strings.Fields(line)
 		for len(words) > 0 && (words[0] == "sudo" || strings.Contains(words[0], "=")) {
 			words = words[1:]

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestComposeFileIsTheDockerfilesCommand holds examples/compose.yaml to the command in the Dockerfile's comment, which
@@ -15,17 +17,13 @@ import (
 func TestComposeFileIsTheDockerfilesCommand(t *testing.T) {
 	root := filepath.Join("..", "..")
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var want []string
 	for _, m := range regexp.MustCompile(`--volume (\S+)`).FindAllSubmatch(dockerfile, -1) {
 		want = append(want, string(m[1]))
 	}
 	text, err := os.ReadFile(filepath.Join(root, "examples", "compose.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var compose struct {
 		Services map[string]struct {
 			Privileged  bool     `json:"privileged"`
@@ -35,9 +33,7 @@ func TestComposeFileIsTheDockerfilesCommand(t *testing.T) {
 			Volumes     []string `json:"volumes"`
 		} `json:"services"`
 	}
-	if err := yaml.Unmarshal(text, &compose); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, yaml.Unmarshal(text, &compose))
 	s := compose.Services["criadapter"]
 	if len(want) == 0 || !slices.Equal(s.Volumes, want) {
 		t.Errorf("the volumes are\n%q, the Dockerfile's\n%q", s.Volumes, want)

@@ -18,16 +18,19 @@ import (
 
 // elsewhere are the blocks that nothing here runs, by their first lines. Their reasons stand after their fences.
 var elsewhere = []string{
-	"README.md: echo '{\"runtimes\": {\"criadapter\": {\"path\": \"/usr/bin/criadapter-oci\"}}}' | sudo tee /etc/docker/daemon.json",
-	"docs/comparison.md: make bench",
-	"docs/conformance.md: make conformance FAST=1",
-	"docs/conformance.md: make load",
-	"docs/faults.md: make soak HOURS=0.5",
-	"docs/k3s.md: curl -sfL https://get.k3s.io | sh -s - --container-runtime-endpoint unix:///run/criadapter/criadapter.sock",
-	"docs/kubeadm.md: sudo kubeadm init --cri-socket unix:///run/criadapter/criadapter.sock --pod-network-cidr 10.244.0.0/16",
+	"README.md: echo '{\"runtimes\": {\"criadapter\": {\"path\": \"/usr/bin/criadapter-oci\"}}}' | sudo tee " +
+		"/etc/docker/daemon.json",
+	"docs/k3s.md: curl -sfL https://get.k3s.io | sh -s - --container-runtime-endpoint " +
+		"unix:///run/criadapter/criadapter.sock",
+	"docs/kubeadm.md: sudo kubeadm init --cri-socket unix:///run/criadapter/criadapter.sock --pod-network-cidr " +
+		"10.244.0.0/16",
 	"docs/kubelet-core.md: make e2e",
 	"docs/minikube.md: sudo minikube start --driver none --container-runtime docker",
 	"docs/minikube.md: minikube start --driver docker --container-runtime docker",
+	"docs/reports/benchmark.md: make bench",
+	"docs/reports/conformance.md: make conformance FAST=1",
+	"docs/reports/faults.md: make soak HOURS=0.5",
+	"docs/reports/load.md: make load",
 }
 
 // TestElsewhere holds the list to the documents: who adds a block that runs nowhere does it here, too.
@@ -70,7 +73,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// checkCI finds each line in .ci/run: the same target, with at least the variables that the line has, whatever they are.
+// checkCI finds each line in .ci/run: the same target, with at least the variables that the line has, whatever they
+// are.
 func checkCI(root, text string) error {
 	script, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
 	if err != nil {
@@ -78,15 +82,16 @@ func checkCI(root, text string) error {
 	}
 	var errs []error
 	for _, line := range fence.Lines(text) {
-		if !slices.ContainsFunc(fence.Lines(string(script)), func(ran fence.Line) bool { return covers(ran.Command, line.Command) }) {
+		runs := func(ran fence.Line) bool { return covers(ran.Command, line.Command) }
+		if !slices.ContainsFunc(fence.Lines(string(script)), runs) {
 			errs = append(errs, fmt.Errorf(".ci/run does not run %q", line.Command))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// covers says whether a line of .ci/run, which may be another command's argument, runs the target of another line with all of
-// its variables.
+// covers says whether a line of .ci/run, which may be another command's argument, runs the target of another line with
+// all of its variables.
 func covers(ran, line string) bool {
 	has, wants := strings.Fields(strings.TrimPrefix(ran, "twice ")), strings.Fields(line)
 	if len(has) < len(wants) || !slices.Equal(has[:2], wants[:2]) || has[0] != "make" {
@@ -160,7 +165,8 @@ func TestChecksFail(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"a socket of ours", checkSockets(root, "--cri-socket unix:///run/criadapter/criadapter.sock unix:///var/run/cri-dockerd.sock"), ""},
+		{"a socket of ours", checkSockets(root,
+			"--cri-socket unix:///run/criadapter/criadapter.sock unix:///var/run/cri-dockerd.sock"), ""},
 		{"another socket", checkSockets(root, "--cri-socket unix:///run/criadapter.sock"), "no unit listens"},
 		{"a line of CI", checkCI(root, "make lint # all\nmake critest\nmake test ENGINE=x"), ""},
 		{"no line of CI", checkCI(root, "make test\nmake fuzz"), `"make fuzz"`},

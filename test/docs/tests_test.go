@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var (
@@ -55,8 +57,6 @@ func declaredTests(t *testing.T, root string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return names
 }

@@ -32,17 +32,13 @@ func TestAttachToShortContainers(t *testing.T) {
 			Stdin:    i%2 == 0,
 			Linux:    &runtimeapi.LinuxContainerConfig{},
 		}, config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		// crictl takes longer to come than the container lives: it comes while the container starts.
 		started := make(chan error, 1)
 		go func() { started <- c.server.Runtime.StartContainer(t.Context(), id) }()
 		time.Sleep(time.Duration(i%10) * 20 * time.Millisecond)
 		outcomes[c.attachToShort(id, line, i%2 == 0)]++
-		if err := <-started; err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, <-started)
 		c.readsLog(id, line)
 	}
 	t.Log(outcomes)
@@ -81,7 +77,7 @@ func (c *crictl) attachToShort(id, line string, withInput bool) string {
 	return "never ran"
 }
 
-// readsLog waits until crictl reads the line in the log, as who was refused does.
+// readsLog waits until crictl reads the line in the log, as kubectl does after a refused attach.
 func (c *crictl) readsLog(id, line string) {
 	c.t.Helper()
 	testutil.Eventually(c.t, func() error {

@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -21,8 +19,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestBehindOurBack does with the docker command what nobody should, restarts the engine in every way, and holds what
-// the server says against what the engine has after each step.
+// TestBehindOurBack changes containers with the docker command and restarts the engine in every way. After each step it
+// compares the server with the engine.
 func TestBehindOurBack(t *testing.T) {
 	for _, liveRestore := range []bool{false, true} {
 		t.Run(fmt.Sprintf("live-restore=%t", liveRestore), func(t *testing.T) {
@@ -52,24 +50,10 @@ type tamperedNode struct {
 func newTamperedNode(t *testing.T, liveRestore bool) *tamperedNode {
 	t.Helper()
 	n := &tamperedNode{t: t, env: rigenv.Require(t), liveRestore: liveRestore}
-	dir, err := os.MkdirTemp(n.env.WorkDir, "e")
-	n.must(err)
-	n.engine, err = engine.New(engine.Options{
-		Dir: dir, Env: n.env,
-		Config: map[string]any{"live-restore": liveRestore},
-	})
-	n.must(err)
-	t.Cleanup(func() {
-		if err := n.engine.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	n.must(n.engine.Start(t.Context()))
-	env := n.env
-	env.DockerHost, env.DockerRoot = n.engine.Host(), n.engine.Root()
-	n.server = adapter.ForTest(t, adapter.Options{Env: env})
-	_, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: n.image()}, nil, nil)
-	n.must(err)
+	n.engine = engine.ForTest(t, engine.Options{Env: n.env, Config: map[string]any{"live-restore": liveRestore}})
+	n.server = adapter.ForTest(t, adapter.Options{Env: n.engine.Use(n.env)})
+	_, err := n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: n.image()}, nil, nil)
+	testutil.Must(n.t, err)
 	for i := range 6 {
 		n.addPod(fmt.Sprintf("tampered-%t-%d", liveRestore, i))
 	}
@@ -78,26 +62,19 @@ func newTamperedNode(t *testing.T, liveRestore bool) *tamperedNode {
 
 func (n *tamperedNode) image() string { return n.env.Image("test/busybox:latest") }
 
-func (n *tamperedNode) must(err error) {
-	n.t.Helper()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-}
-
 // addPod runs a pod with two containers.
 func (n *tamperedNode) addPod(name string) {
 	n.t.Helper()
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name + "-uid"},
 		LogDirectory: filepath.Join(n.server.Dir, "logs", name),
-		// With a sandbox container, which somebody can tamper with: the pod shares its PID namespace.
+		// With a sandbox container to tamper with: the pod shares its PID namespace.
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
 		},
 	}
 	pod, err := n.server.Runtime.RunPodSandbox(n.t.Context(), config, "")
-	n.must(err)
+	testutil.Must(n.t, err)
 	n.pods = append(n.pods, pod)
 	for i := range 2 {
 		id, err := n.server.Runtime.CreateContainer(n.t.Context(), pod, &runtimeapi.ContainerConfig{
@@ -106,8 +83,8 @@ func (n *tamperedNode) addPod(name string) {
 			Command:  []string{"sleep", "1000000"},
 			LogPath:  fmt.Sprintf("c%d.log", i),
 		}, config)
-		n.must(err)
-		n.must(n.server.Runtime.StartContainer(n.t.Context(), id))
+		testutil.Must(n.t, err)
+		testutil.Must(n.t, n.server.Runtime.StartContainer(n.t.Context(), id))
 		n.containers = append(n.containers, id)
 	}
 }
@@ -150,7 +127,7 @@ func (n *tamperedNode) steps() []tampering {
 		{"that container is started, and ends", func() { n.docker("start", sibling) }},
 		{"a sandbox is killed", func() { n.docker("kill", n.pods[2]) }},
 		{"a sandbox is removed", func() { n.docker("rm", "--force", n.pods[3]) }},
-		{"the engine is killed and started", func() { n.engine.Kill(); n.must(n.engine.Start(n.t.Context())) }},
+		{"the engine is killed and started", n.restartEngine},
 		{"a container is killed on the restarted engine", n.killOne},
 		{"the engine is restarted, and a container ends meanwhile", n.endWhileAway},
 	}
@@ -163,17 +140,22 @@ func (n *tamperedNode) killOne() {
 	}
 }
 
-// endWhileAway ends a container that the engine cannot see; with live-restore no event ever tells of it.
-func (n *tamperedNode) endWhileAway() {
-	pid := n.inspect(n.containers[9]).State.Pid
-	n.must(n.engine.Terminate(n.t.Context()))
-	if n.liveRestore {
-		n.must(syscall.Kill(pid, syscall.SIGKILL))
-	}
-	n.must(n.engine.Start(n.t.Context()))
+func (n *tamperedNode) restartEngine() {
+	n.engine.Kill()
+	testutil.Must(n.t, n.engine.Start(n.t.Context()))
 }
 
-// seen is what is read of `docker inspect`.
+// endWhileAway ends a container while the engine is away; with live-restore no event reports it.
+func (n *tamperedNode) endWhileAway() {
+	pid := n.inspect(n.containers[9]).State.Pid
+	testutil.Must(n.t, n.engine.Terminate(n.t.Context()))
+	if n.liveRestore {
+		testutil.Must(n.t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	testutil.Must(n.t, n.engine.Start(n.t.Context()))
+}
+
+// seen is a part of the answer of `docker inspect`.
 type seen struct {
 	ID    string `json:"Id"`
 	State struct {
@@ -190,7 +172,8 @@ func (n *tamperedNode) inspect(ids ...string) seen { return n.inspectAll(ids...)
 func (n *tamperedNode) inspectAll(ids ...string) []seen {
 	n.t.Helper()
 	var all []seen
-	n.must(json.Unmarshal([]byte(n.docker(append([]string{"inspect", "--type", "container"}, ids...)...)), &all))
+	text := n.docker(append([]string{"inspect", "--type", "container"}, ids...)...)
+	testutil.Must(n.t, json.Unmarshal([]byte(text), &all))
 	return all
 }
 

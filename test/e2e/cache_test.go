@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -30,23 +31,25 @@ func TestListsAskTheEngineNothing(t *testing.T) {
 	runtime := runtimeapi.NewRuntimeServiceClient(w.server.Conn)
 	for range 60 {
 		pods, err := runtime.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
-		check(t, err)
+		testutil.Must(t, err)
 		containers, err := runtime.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
-		check(t, err)
+		testutil.Must(t, err)
 		same(t, "pods", len(pods.GetItems()), 1)
 		same(t, "containers", len(containers.GetContainers()), 1)
 		_, err = runtime.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: w.pod})
-		check(t, err)
+		testutil.Must(t, err)
 		_, err = runtime.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: w.container})
-		check(t, err)
+		testutil.Must(t, err)
 		podStream, err := runtime.StreamPodSandboxes(t.Context(), &runtimeapi.StreamPodSandboxesRequest{})
-		check(t, err)
+		testutil.Must(t, err)
 		same(t, "streamed pods", received(t, podStream), 1)
 		containerStream, err := runtime.StreamContainers(t.Context(), &runtimeapi.StreamContainersRequest{})
-		check(t, err)
+		testutil.Must(t, err)
 		same(t, "messages with streamed containers", received(t, containerStream), 1)
 	}
-	if calls := counter.taken(); calls != nil {
+	// The heartbeat pings the engine at its own pace, whether lists are asked for or not.
+	ping := func(call string) bool { return call == "HEAD /_ping" }
+	if calls := slices.DeleteFunc(counter.taken(), ping); len(calls) > 0 {
 		t.Errorf("the engine was asked: %v", calls)
 	}
 }
@@ -75,9 +78,9 @@ func watch(t *testing.T, server *adapter.Server) *watcher {
 	ctx, leave := context.WithCancel(t.Context())
 	t.Cleanup(leave)
 	stream, err := runtimeapi.NewRuntimeServiceClient(server.Conn).GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
-	check(t, err)
+	testutil.Must(t, err)
 	_, err = stream.Header() // from here on it misses nothing
-	check(t, err)
+	testutil.Must(t, err)
 	return &watcher{t, stream, leave}
 }
 
@@ -85,7 +88,7 @@ func watch(t *testing.T, server *adapter.Server) *watcher {
 func (w *watcher) expect(kind, id, pod string, containers ...string) *runtimeapi.ContainerEventResponse {
 	w.t.Helper()
 	event, err := w.stream.Recv()
-	check(w.t, err)
+	testutil.Must(w.t, err)
 	trim := func(text string) string { return text[strings.Index(text, "_")+1:] }
 	var states []string
 	for _, c := range event.GetContainersStatuses() {
@@ -131,7 +134,7 @@ func TestEventsOfAPod(t *testing.T) {
 	began := time.Now()
 	time.AfterFunc(time.Second, func() { removed <- c.server.Runtime.RemoveContainer(t.Context(), ends) })
 	second.expect("DELETED", ends, "READY", "RUNNING")
-	check(t, <-removed)
+	testutil.Must(t, <-removed)
 	if waited := time.Since(began); waited < time.Second {
 		t.Errorf("an event came after %s, though nothing had happened", waited)
 	}

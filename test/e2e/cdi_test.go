@@ -39,14 +39,14 @@ func TestCDIDevices(t *testing.T) {
 	n := newFieldsNode(t)
 	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
 	n.pod = runSandbox(t, n.server, n.config)
-	n.must(os.MkdirAll(n.dir, 0o777))
+	testutil.Must(n, os.MkdirAll(n.dir, 0o777))
 	n.writeCDI()
 	config := noted("devices", &runtimeapi.LinuxContainerSecurityContext{RunAsUser: &runtimeapi.Int64Value{Value: 1234}, RunAsGroup: &runtimeapi.Int64Value{Value: 5678}})
 	config.CDIDevices = []*runtimeapi.CDIDevice{{Name: cdiKind + "=full"}}
 	config.Annotations = map[string]string{"cdi.k8s.io/claim": cdiKind + "=more"}
 	id, pid := n.run(config)
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	n.must(err)
+	testutil.Must(n, err)
 	for _, want := range []string{"CDI_KIND=any", "CDI_FULL=yes", "CDI_MORE=yes"} {
 		if !strings.Contains(string(environ), want+"\x00") {
 			t.Errorf("the environment lacks %s: %q", want, environ)
@@ -61,12 +61,12 @@ func TestCDIDevices(t *testing.T) {
 		t.Errorf("from outside the mount is %q", line)
 	}
 	if state, err := os.ReadFile(filepath.Join(n.dir, "hook")); err != nil || !strings.Contains(string(state), id) {
-		t.Errorf("the hook was told %q, %v", state, err)
+		t.Errorf("the hook got %q, %v", state, err)
 	}
 	n.unknownCDIDevice(t)
 }
 
-// unknownCDIDevice asks for one that nobody describes: some engines look at the create, others at the start.
+// unknownCDIDevice asks for a device without a specification: some engines refuse the create, others the start.
 func (n *fieldsNode) unknownCDIDevice(t *testing.T) {
 	config := noted("unknown", nil)
 	config.Image = &runtimeapi.ImageSpec{Image: n.image}

@@ -8,6 +8,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -22,14 +23,14 @@ func TestCreateContainerAsksTheEngineTwice(t *testing.T) {
 	counter := countCalls(t, env)
 	w := newWorkerWith(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=unix://" + counter.path}})
 	image, err := w.server.Images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, false)
-	check(t, err)
+	testutil.Must(t, err)
 	counter.awaitSilence(t)
 	id, err := w.server.Runtime.CreateContainer(t.Context(), w.pod, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "second"},
 		Image:    &runtimeapi.ImageSpec{Image: image.GetImage().GetId()},
 		Command:  []string{"sleep", "1000"},
 	}, w.config)
-	check(t, err)
+	testutil.Must(t, err)
 	var got []string
 	for _, call := range counter.awaitSilence(t) {
 		got = append(got, strings.ReplaceAll(versionPrefix.ReplaceAllString(call, "/"), id, "ID"))

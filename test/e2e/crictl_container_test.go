@@ -73,9 +73,7 @@ func TestImageReferences(t *testing.T) {
 		pulled := known.ID
 		if ref != known.ID { // no registry knows an id
 			answer, err := c.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: ref}, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			pulled = answer
 		}
 		config := map[string]any{

@@ -67,7 +67,7 @@ type metricEntry struct {
 	Value            struct{ Value string }
 }
 
-// table runs crictl and returns the columns of the header, and those of the row that a word is in.
+// table runs crictl and returns the columns of the header, and of the row that has a word.
 func table(c *crictl, word string, args ...string) (header, row []string) {
 	c.t.Helper()
 	const clearScreen = "\x1b[2J\x1b[H"

@@ -33,7 +33,7 @@ func command[T any](t *testing.T, env rigenv.Env, s *adapter.Server, name string
 	return answer
 }
 
-// settings are those of a server, as flags.
+// settings are the settings of a server, as flags.
 func settings(env rigenv.Env, s *adapter.Server) []string {
 	return []string{
 		"--container-runtime-endpoint=" + s.Endpoint, "--docker-endpoint=" + env.DockerHost, "--root-directory=" + s.RootDir,
@@ -41,8 +41,8 @@ func settings(env rigenv.Env, s *adapter.Server) []string {
 	}
 }
 
-// TestDoctor looks at a node with a pod that has a host port, then at what is left when the server is killed and
-// somebody removes the pod's container, and again when the server has cleaned up.
+// TestDoctor checks a node with a pod that has a host port. Then the server is killed and the pod's container is
+// removed, and the remains are found. In the end the server has cleaned up.
 func TestDoctor(t *testing.T) {
 	env := rigenv.Require(t)
 	s := adapter.ForTest(t, adapter.Options{Env: env})
@@ -53,14 +53,12 @@ func TestDoctor(t *testing.T) {
 		Annotations:  map[string]string{"example.com/password": planted},
 		Labels:       map[string]string{"note": planted},
 		PortMappings: []*runtimeapi.PortMapping{{Protocol: runtimeapi.Protocol_TCP, ContainerPort: 80, HostPort: 18080}},
-		// With a sandbox container, which somebody can remove: the pod shares its PID namespace.
+		// With a sandbox container that can be removed: the pod shares its PID namespace.
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
 		},
 	}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	left := func() (names []string) {
 		for _, f := range command[doctor.Report](t, env, s, "check").Findings {
 			if slices.ContainsFunc(f.Things, func(thing string) bool { return strings.Contains(thing, id[:32]) }) || f.Check == "addresses" && len(f.Things) > 0 {
@@ -102,9 +100,7 @@ func TestDoctor(t *testing.T) {
 	if got, want := left(), []string{"network namespaces", "CNI attachments", "records", "addresses", "host ports"}; !slices.Equal(got, want) {
 		t.Errorf("left behind: %q, want %q", got, want)
 	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Start(t.Context()))
 	testutil.Eventually(t, func() error { return s.Runtime.RemovePodSandbox(t.Context(), id) })
 	if got := left(); len(got) > 0 {
 		t.Errorf("still left behind: %q", got)

@@ -50,13 +50,13 @@ func TestExecSyncAnswers(t *testing.T) {
 		"/etc":            {126, "permission denied"},
 	} {
 		answer, err := sync(id, 10, command)
-		check(t, err)
+		testutil.Must(t, err)
 		if code := answer.GetExitCode(); code != want.code && code != 126 || !strings.Contains(string(answer.GetStdout()), want.text) {
 			t.Errorf("%s: exit code %d, %q, want %d and %q", command, code, answer.GetStdout(), want.code, want.text)
 		}
 	}
 	answer, err := sync(id, 60, "sh", "-c", "head -c 20000000 /dev/zero; exit 4")
-	check(t, err)
+	testutil.Must(t, err)
 	same(t, "exit code behind 20 MB of output", answer.GetExitCode(), 4)
 	if size := len(answer.GetStdout()); size < 15<<20 || size > 16<<20 {
 		t.Errorf("%d bytes of 20 MB are in the answer", size)

@@ -16,21 +16,21 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestFieldsOfNotes is the truth of the fields that the Docker API has no word for, on every engine: criadapter-oci sets
-// them by the container's note.
+// TestFieldsOfNotes is the truth of the fields that the Docker API has no word for, on every engine: criadapter-oci
+// sets them by the container's note.
 func TestFieldsOfNotes(t *testing.T) {
 	n := newFieldsNode(t)
 	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
 	n.pod = runSandbox(t, n.server, n.config)
 	below := filepath.Join(n.dir, "below")
-	n.must(os.MkdirAll(below, 0o777))
-	n.must(unix.Mount("below", below, "tmpfs", 0, ""))
+	testutil.Must(n, os.MkdirAll(below, 0o777))
+	testutil.Must(n, unix.Mount("below", below, "tmpfs", 0, ""))
 	t.Cleanup(func() { _ = unix.Unmount(below, unix.MNT_DETACH) })
 	testutil.WriteFile(t, filepath.Join(n.dir, "script"), "#!/bin/sh\necho ran\n")
-	n.must(os.Chmod(filepath.Join(n.dir, "script"), 0o755))
+	testutil.Must(n, os.Chmod(filepath.Join(n.dir, "script"), 0o755))
 	t.Run("status", func(t *testing.T) {
 		status, err := n.server.Runtime.Status(t.Context(), false)
-		n.must(err)
+		testutil.Must(n, err)
 		if features := status.GetFeatures(); !features.GetSupplementalGroupsPolicy() || !features.GetMountOptions() {
 			t.Errorf("announced are %v", features)
 		}
@@ -42,7 +42,8 @@ func TestFieldsOfNotes(t *testing.T) {
 	n.wholeProfile(t)
 }
 
-// wholeProfile looks at what the OCI runtime was given of a seccomp profile with fields that Docker Engine 20.10 leaves out.
+// wholeProfile looks at what the OCI runtime was given of a seccomp profile with fields that Docker Engine 20.10 leaves
+// out.
 func (n *fieldsNode) wholeProfile(t *testing.T) {
 	profile := filepath.Join(n.dir, "seccomp.json")
 	testutil.WriteFile(t, profile, `{"defaultAction":"SCMP_ACT_ALLOW","defaultErrnoRet":38,
@@ -66,8 +67,8 @@ func (n *fieldsNode) wholeProfile(t *testing.T) {
 func (n *fieldsNode) bundle(pid int, spec any) {
 	n.Helper()
 	text, err := os.ReadFile("/proc/" + n.procStatus(pid, "PPid") + "/cwd/config.json")
-	n.must(err)
-	n.must(json.Unmarshal(text, spec))
+	testutil.Must(n, err)
+	testutil.Must(n, json.Unmarshal(text, spec))
 }
 
 // noted is a container that waits.
@@ -83,7 +84,7 @@ func (n *fieldsNode) strictGroups(t *testing.T) {
 	defer func() { n.image = plain }()
 	var err error // the image says that its user has another group
 	n.image, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: rigenv.Require(t).Image("k8s-staging-cri-tools/test-image-predefined-group:latest")}, nil, nil)
-	n.must(err)
+	testutil.Must(n, err)
 	merged, _ := n.run(noted("merged", &runtimeapi.LinuxContainerSecurityContext{SupplementalGroups: []int64{77}}))
 	id, pid := n.run(noted("strict", &runtimeapi.LinuxContainerSecurityContext{
 		SupplementalGroups: []int64{77}, SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict,
@@ -93,7 +94,7 @@ func (n *fieldsNode) strictGroups(t *testing.T) {
 		same(t, "the process from outside", n.procStatus(pid, "Groups"), "77 1000")
 		same(t, "a command inside", n.sh(id, "id -G"), "1000 77")
 		status, err := n.server.Runtime.ContainerStatus(t.Context(), id, false)
-		n.must(err)
+		testutil.Must(n, err)
 		user := status.GetStatus().GetUser().GetLinux()
 		if user.GetUid() != 1000 || user.GetGid() != 1000 || !slices.Equal(user.GetSupplementalGroups(), []int64{1000, 77}) {
 			t.Errorf("ContainerStatus shows the user %v", user)
@@ -153,7 +154,7 @@ func (n *fieldsNode) mountsWithOptions(t *testing.T) {
 	})
 }
 
-// limitsFromTheStart has the container's first process tell its limits: it is not there before its note is obeyed.
+// limitsFromTheStart has the container's first process print its limits: it starts after its note was obeyed.
 func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
 	const key = "hugetlb.1GB.max"
 	config := noted("limits", nil)
@@ -186,7 +187,7 @@ func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
 	})
 }
 
-// TestRuntimeAnnotations looks at what the OCI runtime was given: what the server was told to pass, and nothing else.
+// TestRuntimeAnnotations checks that the OCI runtime gets the annotations of the server's setting, and no others.
 func TestRuntimeAnnotations(t *testing.T) {
 	n := newFieldsNode(t, "--runtime-annotations=passed.example/*")
 	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil

@@ -37,10 +37,10 @@ func newFieldsNode(t *testing.T, flags ...string) *fieldsNode {
 	env := rigenv.Require(t)
 	n := &fieldsNode{T: t, server: adapter.NewForTest(t, adapter.Options{Env: env, Flags: flags})}
 	n.dualStack()
-	n.must(n.server.Start(t.Context()))
+	testutil.Must(n, n.server.Start(t.Context()))
 	var err error
 	n.image, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, nil, nil)
-	n.must(err)
+	testutil.Must(n, err)
 	n.dir = filepath.Join(n.server.Dir, "host")
 	name := rigenv.Unique(t.Name())
 	n.config = &runtimeapi.PodSandboxConfig{
@@ -63,22 +63,15 @@ func newFieldsNode(t *testing.T, flags ...string) *fieldsNode {
 func (n *fieldsNode) dualStack() {
 	n.Helper()
 	content, err := os.ReadFile(n.server.CNIConfig())
-	n.must(err)
+	testutil.Must(n, err)
 	config := map[string]any{}
-	n.must(json.Unmarshal(content, &config))
+	testutil.Must(n, json.Unmarshal(content, &config))
 	ipam := config["plugins"].([]any)[0].(map[string]any)["ipam"].(map[string]any)
 	ipam["ranges"] = append(ipam["ranges"].([]any), []any{map[string]string{"subnet": "fd00:88:16::/64"}})
 	ipam["routes"] = append(ipam["routes"].([]any), map[string]string{"dst": "::/0"})
 	content, err = json.Marshal(config)
-	n.must(err)
-	n.must(os.WriteFile(n.server.CNIConfig(), content, 0o644))
-}
-
-func (n *fieldsNode) must(err error) {
-	n.Helper()
-	if err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, err)
+	testutil.Must(n, os.WriteFile(n.server.CNIConfig(), content, 0o644))
 }
 
 // run makes and starts a container of the pod and returns its id and its process.
@@ -87,12 +80,12 @@ func (n *fieldsNode) run(config *runtimeapi.ContainerConfig) (id string, pid int
 	config.Image = &runtimeapi.ImageSpec{Image: n.image}
 	config.LogPath = config.Metadata.Name + ".log"
 	id, err := n.server.Runtime.CreateContainer(n.Context(), n.pod, config, n.config)
-	n.must(err)
-	n.must(n.server.Runtime.StartContainer(n.Context(), id))
+	testutil.Must(n, err)
+	testutil.Must(n, n.server.Runtime.StartContainer(n.Context(), id))
 	status, err := n.server.Runtime.ContainerStatus(n.Context(), id, true)
-	n.must(err)
+	testutil.Must(n, err)
 	var info struct{ PID int }
-	n.must(json.Unmarshal([]byte(status.GetInfo()["info"]), &info))
+	testutil.Must(n, json.Unmarshal([]byte(status.GetInfo()["info"]), &info))
 	return id, info.PID
 }
 
@@ -106,12 +99,12 @@ func (n *fieldsNode) sh(id, script string) string {
 	return strings.Join(strings.Fields(string(stdout)+string(stderr)), " ")
 }
 
-// cgroupFile reads a file of a process's cgroup of version 1, or of version 2 where there is no other, and false where
-// this kernel has none.
+// cgroupFile reads a file of a process's cgroup: of version 1, or of version 2 without the other. It returns false if
+// the kernel has neither.
 func (n *fieldsNode) cgroupFile(pid int, up, controller, v1, v2 string) (string, bool) {
 	n.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	n.must(err)
+	testutil.Must(n, err)
 	for line := range strings.Lines(string(content)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		name := v2
@@ -167,18 +160,18 @@ func TestFieldsOfPods(t *testing.T) {
 		_, err := runtimeapi.NewRuntimeServiceClient(n.server.Conn).UpdatePodSandboxResources(t.Context(), &runtimeapi.UpdatePodSandboxResourcesRequest{
 			PodSandboxId: n.pod, Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 << 20, CpuShares: 924},
 		})
-		n.must(err)
+		testutil.Must(n, err)
 		n.wantCgroup(pid, "..", "memory", "memory.limit_in_bytes", strconv.Itoa(320<<20), "memory.max", strconv.Itoa(320<<20))
 		n.wantCgroup(pid, "..", "cpu", "cpu.shares", "1024", "cpu.weight", "39")
 		status, err := n.server.Runtime.PodSandboxStatus(t.Context(), n.pod, true)
-		n.must(err)
+		testutil.Must(n, err)
 		if info := status.GetInfo()["info"]; !strings.Contains(info, `"memory_limit_in_bytes":268435456`) {
 			t.Errorf("the verbose status does not have the new limit: %s", info)
 		}
 	})
 	t.Run("both IP families and host ports", func(t *testing.T) {
 		status, err := n.server.Runtime.PodSandboxStatus(t.Context(), n.pod, false)
-		n.must(err)
+		testutil.Must(n, err)
 		network := status.GetStatus().GetNetwork()
 		if !strings.HasPrefix(network.GetIp(), "10.88.") || len(network.GetAdditionalIps()) != 1 || !strings.HasPrefix(network.GetAdditionalIps()[0].GetIp(), "fd00:88:16:") {
 			t.Fatalf("the addresses are %v", network)
@@ -198,7 +191,7 @@ func TestFieldsOfContainers(t *testing.T) {
 	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
 	n.config.Linux.SecurityContext.Privileged = true
 	n.pod = runSandbox(t, n.server, n.config)
-	n.must(os.MkdirAll(filepath.Join(n.dir, "sub"), 0o777))
+	testutil.Must(n, os.MkdirAll(filepath.Join(n.dir, "sub"), 0o777))
 	profile := filepath.Join(n.dir, "seccomp.json")
 	testutil.WriteFile(t, profile, `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir","mkdirat"],"action":"SCMP_ACT_ERRNO"}]}`)
 	mib := int64(1 << 20)
@@ -247,7 +240,7 @@ func TestFieldsOfContainers(t *testing.T) {
 		same(t, "seccomp", n.procStatus(pid, "Seccomp"), "2")
 		same(t, "the profile's system call", n.sh(id, "mkdir /private/new && echo made"), "mkdir: can't create directory '/private/new': Operation not permitted")
 		bounding, err := strconv.ParseUint(n.procStatus(pid, "CapBnd"), 16, 64)
-		n.must(err)
+		testutil.Must(n, err)
 		const chown, netAdmin = 0, 12
 		if bounding&(1<<chown) != 0 || bounding&(1<<netAdmin) == 0 {
 			t.Errorf("the bounding set is %x", bounding)
@@ -279,7 +272,7 @@ func TestFieldsOfContainers(t *testing.T) {
 			t.Errorf("huge pages are limited to %s", got)
 		}
 		score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
-		n.must(err)
+		testutil.Must(n, err)
 		same(t, "oom_score_adj", strings.TrimSpace(string(score)), "500")
 	})
 	t.Run("devices", func(t *testing.T) {
@@ -294,9 +287,9 @@ func TestFieldsOfContainers(t *testing.T) {
 		}
 	})
 	t.Run("stop signal", func(t *testing.T) {
-		n.must(n.server.Runtime.StopContainer(t.Context(), id, 30))
+		testutil.Must(n, n.server.Runtime.StopContainer(t.Context(), id, 30))
 		status, err := n.server.Runtime.ContainerStatus(t.Context(), id, false)
-		n.must(err)
+		testutil.Must(n, err)
 		same(t, "exit code", status.GetStatus().GetExitCode(), int32(3))
 		same(t, "signal", status.GetStatus().GetStopSignal(), runtimeapi.Signal_SIGNAL_SIGUSR1)
 	})
@@ -333,11 +326,11 @@ func (n *fieldsNode) open(t *testing.T) {
 	t.Run("the node's clocks", func(t *testing.T) {
 		var here, inside float64
 		content, err := os.ReadFile("/proc/uptime")
-		n.must(err)
+		testutil.Must(n, err)
 		_, err = fmt.Sscan(string(content), &here)
-		n.must(err)
+		testutil.Must(n, err)
 		_, err = fmt.Sscan(n.sh(id, "cat /proc/uptime"), &inside)
-		n.must(err)
+		testutil.Must(n, err)
 		if inside < here || inside > here+60 {
 			t.Errorf("the node is up for %v s, a container later says %v", here, inside)
 		}
@@ -351,7 +344,7 @@ func (n *fieldsNode) open(t *testing.T) {
 func (n *fieldsNode) procStatus(pid int, field string) string {
 	n.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	n.must(err)
+	testutil.Must(n, err)
 	for line := range strings.Lines(string(content)) {
 		if value, ok := strings.CutPrefix(line, field+":"); ok {
 			return strings.Join(strings.Fields(value), " ")
@@ -365,7 +358,7 @@ func (n *fieldsNode) procStatus(pid int, field string) string {
 func (n *fieldsNode) mountAt(pid int, target string) string {
 	n.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
-	n.must(err)
+	testutil.Must(n, err)
 	for line := range strings.Lines(string(content)) {
 		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == target {
 			return line

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -35,9 +36,7 @@ func newCrictl(t *testing.T, flags ...string) *crictl {
 func newCrictlOn(t *testing.T, env rigenv.Env, flags ...string) *crictl {
 	t.Helper()
 	program, err := build.Crictl(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	c := &crictl{t: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}), env: env, program: program}
 	c.config = c.write("crictl.yaml", map[string]any{
 		"runtime-endpoint": c.endpoint(), "image-endpoint": c.endpoint(), "timeout": 60,
@@ -49,9 +48,7 @@ func newCrictlOn(t *testing.T, env rigenv.Env, flags ...string) *crictl {
 func (c *crictl) endpoint() string {
 	c.t.Helper()
 	endpoint, err := c.server.Clients()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, err)
 	return endpoint
 }
 
@@ -98,13 +95,9 @@ func (c *crictl) read(v any, args ...string) {
 func (c *crictl) write(name string, v any) string {
 	c.t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, err)
 	path := filepath.Join(c.server.Dir, name)
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, os.WriteFile(path, text, 0o644))
 	return path
 }
 
@@ -118,9 +111,7 @@ func (c *crictl) runPod() pod {
 	c.t.Helper()
 	name := rigenv.Unique(c.t.Name())
 	p := pod{name: name, logDir: filepath.Join(c.server.Dir, "logs")}
-	if err := os.MkdirAll(p.logDir, 0o755); err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, os.MkdirAll(p.logDir, 0o755))
 	p.config = c.write("pod.json", map[string]any{
 		"metadata":      map[string]any{"name": name, "namespace": "e2e", "uid": name + "-uid", "attempt": 1},
 		"hostname":      "e2e-host",

@@ -20,7 +20,7 @@ import (
 func TestEngineHangs(t *testing.T) {
 	n := newTamperedNode(t, true)
 	dockerd := n.engine.PID()
-	n.must(syscall.Kill(dockerd, syscall.SIGSTOP))
+	testutil.Must(n.t, syscall.Kill(dockerd, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(dockerd, syscall.SIGCONT) }() // harmless the second time
 	begin := time.Now()
 	testutil.EventuallyWithin(t, 15*time.Second, "RuntimeReady turns false", func() error { return n.runtimeReady(false) })
@@ -44,7 +44,7 @@ func TestEngineHangs(t *testing.T) {
 		t.Errorf("the answers took %v", took)
 	}
 
-	n.must(syscall.Kill(dockerd, syscall.SIGCONT))
+	testutil.Must(n.t, syscall.Kill(dockerd, syscall.SIGCONT))
 	if output, err := exec.CommandContext(t.Context(), "docker", "-H", n.engine.Host(), "ps").CombinedOutput(); err != nil {
 		t.Fatalf("the engine does not go on: %v\n%s", err, output)
 	}

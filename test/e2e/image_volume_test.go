@@ -47,9 +47,7 @@ func newImageNode(t *testing.T) *imageNode {
 func (n *imageNode) pull(ref string) (id string) {
 	n.t.Helper()
 	id, err := n.server.Images.PullImage(n.t.Context(), &runtimeapi.ImageSpec{Image: ref}, nil, nil)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	return id
 }
 
@@ -71,12 +69,8 @@ func (n *imageNode) create(mounts ...*runtimeapi.Mount) (string, error) {
 func (n *imageNode) start(mounts ...*runtimeapi.Mount) string {
 	n.t.Helper()
 	id, err := n.create(mounts...)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if err := n.server.Runtime.StartContainer(n.t.Context(), id); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
+	testutil.Must(n.t, n.server.Runtime.StartContainer(n.t.Context(), id))
 	return id
 }
 
@@ -92,9 +86,7 @@ func (n *imageNode) shell(id, script string) string {
 
 func (n *imageNode) remove(id string) {
 	n.t.Helper()
-	if err := n.server.Runtime.RemoveContainer(n.t.Context(), id); err != nil {
-		n.t.Error(err)
-	}
+	testutil.Check(n.t, n.server.Runtime.RemoveContainer(n.t.Context(), id))
 }
 
 func (n *imageNode) removeImage() error {
@@ -118,9 +110,7 @@ func TestImageVolumes(t *testing.T) {
 		}
 	}
 	answer, err := n.server.Runtime.ContainerStatus(t.Context(), id, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	mounts := answer.GetStatus().GetMounts()
 	for _, mount := range mounts {
 		if ref := mount.GetImage().GetImageRef(); mount.GetImage() != nil && !strings.Contains(ref, "@sha256:") {
@@ -133,9 +123,7 @@ func TestImageVolumes(t *testing.T) {
 
 	wantCode(t, "RemoveImage of a mounted image", n.removeImage(), codes.FailedPrecondition)
 	n.server.Kill()
-	if err := n.server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.server.Start(t.Context()))
 	if got := n.shell(id, "cat /all/multi"); got != "multi\n" {
 		t.Errorf("after a crash the container sees %q", got)
 	}
@@ -152,14 +140,12 @@ func TestImageVolumes(t *testing.T) {
 	}
 }
 
-// TestImageVolumesOfTheDead ends a server with files that nobody has mounted any more.
+// TestImageVolumesOfTheDead ends a server while it has extracted files without a mount.
 func TestImageVolumesOfTheDead(t *testing.T) {
 	n := newImageNode(t)
 	id := n.start(n.mount("/part", "bin"))
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(filepath.Dir(n.files()), old, old); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Chtimes(filepath.Dir(n.files()), old, old))
 	n.remove(id)
 	testutil.Eventually(t, func() error {
 		if _, err := os.Stat(n.files()); !errors.Is(err, fs.ErrNotExist) {

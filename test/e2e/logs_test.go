@@ -32,8 +32,8 @@ func TestCrictlLogsFollow(t *testing.T) {
 		return nil
 	})
 	for i := range 3 { // as the kubelet rotates
-		check(t, os.Rename(log, fmt.Sprintf("%s.%d", log, i)))
-		check(t, c.server.Runtime.ReopenContainerLog(t.Context(), id))
+		testutil.Must(t, os.Rename(log, fmt.Sprintf("%s.%d", log, i)))
+		testutil.Must(t, c.server.Runtime.ReopenContainerLog(t.Context(), id))
 		line := fmt.Sprint("after rotation ", i)
 		input.say(line)
 		follower.expect("got " + line + "\r\n")
@@ -60,14 +60,14 @@ func TestLogPathTakenByADirectory(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
 	log := filepath.Join(p.logDir, "taken.log")
-	check(t, os.Mkdir(log, 0o755))
+	testutil.Must(t, os.Mkdir(log, 0o755))
 	id := c.run("create", "--with-pull", p.id, c.containerConfig("taken", shellImage, "echo", "hello"), p.config)
 	err := c.server.Runtime.StartContainer(t.Context(), id)
 	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), log) {
 		t.Errorf("start: %v, want FailedPrecondition with the path", err)
 	}
 	same(t, "state", inspect(c, id).Status.State, "CONTAINER_CREATED")
-	check(t, os.Remove(log))
+	testutil.Must(t, os.Remove(log))
 	c.run("start", id)
 	testutil.Eventually(t, func() error {
 		text, err := os.ReadFile(log)

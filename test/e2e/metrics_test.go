@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -16,8 +17,8 @@ func TestMetricsAreNarrowed(t *testing.T) {
 // TestMetricsAreTurnedOff has the lists answer nothing, which is no error.
 func TestMetricsAreTurnedOff(t *testing.T) { onlyMetrics(t, "none") }
 
-// onlyMetrics runs a server with a choice of metrics, all of which begin with one of the prefixes, and each prefix with
-// some, in descriptors and metrics alike.
+// onlyMetrics runs a server with a choice of metrics. All descriptors and metrics must begin with one of the prefixes,
+// and each prefix must have some.
 func onlyMetrics(t *testing.T, choice string, prefixes ...string) {
 	t.Helper()
 	w := newWorkerWith(t, adapter.Options{Env: rigenv.Require(t), Flags: []string{"--cri-metrics=" + choice}})
@@ -32,14 +33,14 @@ func onlyMetrics(t *testing.T, choice string, prefixes ...string) {
 		t.Errorf("%s is there with --cri-metrics=%s", metric, choice)
 	}
 	descriptors, err := w.server.Runtime.ListMetricDescriptors(t.Context())
-	check(t, err)
+	testutil.Must(t, err)
 	for _, descriptor := range descriptors {
 		note(descriptor.Name)
 	}
 	same(t, "groups with a descriptor", len(seen), len(prefixes))
 	clear(seen)
 	pods, err := w.server.Runtime.ListPodSandboxMetrics(t.Context())
-	check(t, err)
+	testutil.Must(t, err)
 	for _, pod := range pods {
 		for _, metric := range pod.Metrics {
 			note(metric.Name)

@@ -37,9 +37,7 @@ type endpoint struct {
 func newEndpoint(t *testing.T) *endpoint {
 	t.Helper()
 	dir, err := os.MkdirTemp(rigenv.Require(t).WorkDir, "metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	e := &endpoint{t: t, socket: filepath.Join(dir, "metrics.sock")}
 	e.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -86,9 +84,7 @@ func (e *endpoint) scrape() map[string]float64 {
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testutil.Must(e.t, err)
 	series := map[string]float64{}
 	for name, family := range families {
 		for _, m := range family.GetMetric() {
@@ -121,9 +117,7 @@ type collected struct {
 func collect(t *testing.T) *collected {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	c := &collected{address: listener.Addr().String()}
 	server := grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, c)
@@ -131,9 +125,7 @@ func collect(t *testing.T) *collected {
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, <-done)
 	})
 	return c
 }
@@ -197,9 +189,7 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 	c.checkSessions(e, id)
 	testutil.Eventually(t, func() error { return moved(before, e.scrape()) })
 
-	if err := c.server.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, c.server.Stop(t.Context()))
 	spans := traces.under("RunPodSandbox")
 	for _, name := range []string{"docker create container", "docker start container", "CNI ADD"} {
 		if spans[name] != 1 {
@@ -259,19 +249,11 @@ func (c *crictl) checkSessions(e *endpoint, id string) {
 	}
 	session := exec.CommandContext(c.t.Context(), c.program, "--config", c.config, "exec", "-i", id, "cat")
 	input, err := session.StdinPipe()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if err := session.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, err)
+	testutil.Must(c.t, session.Start())
 	testutil.Eventually(c.t, open(1))
-	if err := input.Close(); err != nil {
-		c.t.Error(err)
-	}
-	if err := session.Wait(); err != nil {
-		c.t.Error(err)
-	}
+	testutil.Check(c.t, input.Close())
+	testutil.Check(c.t, session.Wait())
 	testutil.Eventually(c.t, open(0))
 }
 
@@ -279,9 +261,7 @@ func (c *crictl) checkSessions(e *endpoint, id string) {
 func (c *crictl) checkLog(p pod) {
 	c.t.Helper()
 	raw, err := os.ReadFile(c.server.LogPath)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, err)
 	seen := map[string]int{}
 	for line := range strings.Lines(string(raw)) {
 		var fields map[string]any
@@ -315,9 +295,7 @@ func TestNotReadyWithoutAnEngine(t *testing.T) {
 	e := newEndpoint(t)
 	missing := filepath.Join(filepath.Dir(e.socket), "docker.sock")
 	server := adapter.NewForTest(t, adapter.Options{Env: rigenv.Require(t), Flags: []string{e.flag(), "--metrics-profiling", "--docker-endpoint=unix://" + missing}})
-	if err := server.Launch(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, server.Launch())
 	testutil.Eventually(t, func() error {
 		status, body, err := e.get("/readyz")
 		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, missing) {
@@ -331,7 +309,5 @@ func TestNotReadyWithoutAnEngine(t *testing.T) {
 		}
 	}
 	same(t, "freshness", e.scrape()["criadapter_cache_fresh"], 0.0)
-	if err := server.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, server.Stop(t.Context()))
 }

@@ -22,34 +22,28 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	env := rigenv.Require(t)
 	ctx := t.Context()
 	first := adapter.ForTest(t, adapter.Options{Env: env})
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	image := env.Image("test/busybox:latest")
 	_, err := first.Images.PullImage(ctx, &runtimeapi.ImageSpec{Image: image}, nil, nil)
-	must(err)
+	testutil.Must(t, err)
 	name := rigenv.Unique("owned")
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name},
 		LogDirectory: filepath.Join(first.Dir, "logs"),
-		// With a sandbox container, whose name tells: the pod shares its PID namespace.
+		// With a sandbox container, whose name identifies the pod: the pod shares its PID namespace.
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
 		},
 	}
 	pod, err := first.Runtime.RunPodSandbox(ctx, config, "")
-	must(err)
+	testutil.Must(t, err)
 	id, err := first.Runtime.CreateContainer(ctx, pod, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "c"},
 		Image:    &runtimeapi.ImageSpec{Image: image},
 		Command:  []string{"echo", "once"},
 		LogPath:  "c.log",
 	}, config)
-	must(err)
-	must(first.Runtime.StartContainer(ctx, id))
+	testutil.Must(t, err)
+	testutil.Must(t, first.Runtime.StartContainer(ctx, id))
 	logPath := filepath.Join(config.LogDirectory, "c.log")
 	testutil.Eventually(t, func() error {
 		response, err := first.Runtime.ContainerStatus(ctx, id, false)
@@ -58,13 +52,14 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 		}
 		return err
 	})
-	must(os.Truncate(logPath, 0)) // as after a rotation: who comes anew cannot know that the line was written
+	// As after a rotation: a new follower does not see that the line was written.
+	testutil.Must(t, os.Truncate(logPath, 0))
 
 	second := adapter.ForTest(t, adapter.Options{Env: env})
 	pods, err := second.Runtime.ListPodSandbox(ctx, nil)
-	must(err)
+	testutil.Must(t, err)
 	containers, err := second.Runtime.ListContainers(ctx, nil)
-	must(err)
+	testutil.Must(t, err)
 	if len(pods)+len(containers) != 0 {
 		t.Errorf("the second server lists %d pods and %d containers of the first", len(pods), len(containers))
 	}
@@ -72,7 +67,7 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	if status.Code(err) != codes.AlreadyExists || !strings.Contains(err.Error(), first.RootDir) {
 		t.Errorf("a pod of the same name: %v, want AlreadyExists that names %s", err, first.RootDir)
 	}
-	must(second.Stop(ctx))
+	testutil.Must(t, second.Stop(ctx))
 	if said := second.LogTail(); !strings.Contains(said, "pods of other criadapters on this engine") {
 		t.Errorf("the second server did not say that there are others' pods:\n%s", said)
 	}
@@ -82,6 +77,5 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	if _, err := first.Runtime.PodSandboxStatus(ctx, pod, false); err != nil {
 		t.Errorf("the first server's pod: %v", err)
 	}
-	must(first.Runtime.StopPodSandbox(ctx, pod))
-	must(first.Runtime.RemovePodSandbox(ctx, pod))
+	removeSandbox(t, first, pod)
 }

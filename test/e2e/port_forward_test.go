@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -43,17 +41,13 @@ func (s *session) forwarded() (address string) {
 func ask(t *testing.T, address, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, conn.(*net.TCPConn).CloseWrite())
 	answer, err := io.ReadAll(conn)
 	if err != nil {
 		t.Errorf("%s: %v", address, err)
@@ -64,7 +58,7 @@ func ask(t *testing.T, address, text string) string {
 func TestPortForward(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
-	// It counts what it is sent and answers when that has ended: without a half-close it never would.
+	// It counts its input and answers after the end of it, which needs a half-close.
 	id := c.container(p, "counter", shellImage, "nc", "-ll", "-p", "9000", "-e", "wc", "-c")
 	c.awaitListener(id, 9000)
 	overTransports(t, func(t *testing.T, transport string) {
@@ -79,14 +73,8 @@ func TestPortForward(t *testing.T) {
 // On the engine's own bridge nothing of the pod's network is pinned.
 func TestPortForwardOnTheEnginesBridge(t *testing.T) {
 	env := rigenv.Require(t)
-	dir, err := os.MkdirTemp(env.WorkDir, "bridged")
-	check(t, err)
-	own, err := engine.New(engine.Options{Dir: dir, Env: env, Config: map[string]any{"bridge": ""}})
-	check(t, err)
-	t.Cleanup(func() { check(t, own.Close(context.WithoutCancel(t.Context()))) })
-	check(t, own.Start(t.Context()))
-	env.DockerHost, env.DockerRoot = own.Host(), own.Root()
-	c := newCrictlOn(t, env, "--network-plugin=bridge")
+	own := engine.ForTest(t, engine.Options{Env: env, Config: map[string]any{"bridge": ""}})
+	c := newCrictlOn(t, own.Use(env), "--network-plugin=bridge")
 	p := c.runPod()
 	id := c.container(p, "counter", shellImage, "nc", "-ll", "-p", "9000", "-e", "wc", "-c")
 	c.awaitListener(id, 9000)
@@ -99,7 +87,7 @@ func (c *crictl) awaitListener(id string, port int) {
 	c.t.Helper()
 	testutil.Eventually(c.t, func() error {
 		if r := c.try("exec", "-s", id, "netstat", "-ltn"); !strings.Contains(r.stdout, fmt.Sprintf(":%d ", port)) {
-			return fmt.Errorf("nobody listens on port %d: %+v", port, r)
+			return fmt.Errorf("nothing listens on port %d: %+v", port, r)
 		}
 		return nil
 	})
@@ -110,9 +98,7 @@ func TestPortForwardDoesNotReachTheHost(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer listener.Close()
 	port := listener.Addr().(*net.TCPAddr).Port
 	reached := make(chan struct{}, 10)
@@ -155,9 +141,7 @@ func TestPortForwardOnTheHostsNetwork(t *testing.T) {
 	id := c.run("runp", config)
 	t.Cleanup(func() { c.cleanUp(id) })
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer listener.Close()
 	go func() {
 		for {

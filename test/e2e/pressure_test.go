@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestStatsTellThePressure has more processes want the CPU than there are CPUs: some of them wait, and the time for
-// which they do is told of the container and of its pod.
+// TestStatsTellThePressure runs more busy processes than there are CPUs. Some of them wait, and the stats of the
+// container and of its pod have that time.
 func TestStatsTellThePressure(t *testing.T) {
 	if _, err := os.Stat("/proc/pressure/cpu"); errors.Is(err, os.ErrNotExist) {
 		t.Skip("this kernel accounts no pressure")

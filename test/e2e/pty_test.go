@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -23,7 +21,7 @@ type session struct {
 	input io.WriteCloser
 	// terminal is nil without one.
 	terminal *os.File
-	// stdout holds all that a terminal shows.
+	// stdout holds the output, of a terminal both streams.
 	stdout, stderr *testutil.Buffer
 	ended          chan struct{} // closed when cmd was waited for
 }
@@ -33,9 +31,7 @@ func (c *crictl) background(args ...string) *session {
 	c.t.Helper()
 	s := &session{t: c.t, cmd: c.command(args), stdout: &testutil.Buffer{}, stderr: &testutil.Buffer{}, ended: make(chan struct{})}
 	input, err := s.cmd.StdinPipe()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, err)
 	s.input, s.cmd.Stdout, s.cmd.Stderr = input, s.stdout, s.stderr
 	s.start()
 	return s
@@ -44,7 +40,7 @@ func (c *crictl) background(args ...string) *session {
 // onTerminal starts crictl on a new terminal of 80 columns and 24 rows. It is killed when the test ends.
 func (c *crictl) onTerminal(args ...string) *session {
 	c.t.Helper()
-	terminal, its := openPTY(c.t)
+	terminal, its := testutil.Terminal(c.t)
 	s := &session{t: c.t, cmd: c.command(args), input: terminal, terminal: terminal, stdout: &testutil.Buffer{}, stderr: &testutil.Buffer{}, ended: make(chan struct{})}
 	s.resize(80, 24)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = its, its, its
@@ -61,9 +57,7 @@ func (c *crictl) command(args []string) *exec.Cmd {
 
 func (s *session) start() {
 	s.t.Helper()
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	testutil.Must(s.t, s.cmd.Start())
 	go func() {
 		defer close(s.ended)
 		_ = s.cmd.Wait() // ProcessState says how it ended
@@ -71,34 +65,10 @@ func (s *session) start() {
 	s.t.Cleanup(s.kill)
 }
 
-// openPTY opens a pseudo-terminal, see pts(4).
-func openPTY(t *testing.T) (ours, theirs *os.File) {
-	t.Helper()
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ours.Close() })
-	if err := unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ours, theirs
-}
-
-// resize changes the size of the terminal; the kernel tells crictl.
+// resize changes the size of the terminal; the kernel signals crictl.
 func (s *session) resize(columns, rows uint16) {
 	s.t.Helper()
-	if err := unix.IoctlSetWinsize(int(s.terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}); err != nil {
-		s.t.Fatal(err)
-	}
+	testutil.ResizeTerminal(s.t, s.terminal, columns, rows)
 }
 
 // say types a line.
@@ -130,6 +100,19 @@ func (s *session) wait() int {
 		s.t.Fatalf("%v does not end; stdout %q, stderr %q", s.cmd.Args, s.stdout, s.stderr)
 		return 0
 	}
+}
+
+// sized waits until a shell on the terminal says that it has this size. The size may come after the shell's start.
+func (s *session) sized(columns, rows int) {
+	s.t.Helper()
+	testutil.Eventually(s.t, func() error {
+		s.say("echo size $(stty size)")
+		time.Sleep(100 * time.Millisecond)
+		if !strings.Contains(s.stdout.String(), fmt.Sprintf("size %d %d", rows, columns)) {
+			return fmt.Errorf("the size is not %d columns and %d rows: %q", columns, rows, s.stdout)
+		}
+		return nil
+	})
 }
 
 // kill ends crictl without giving it a chance to say good-bye.

@@ -15,13 +15,14 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestSecretsStayWithTheirContainers hands out secrets in every way that a client has, to requests that work and to
 // ones that fail: none is in the log, whatever its level, in a metric or in a trace. Accounts of registries are in no
-// file, either; what a container is given is in its pod's record, which is root's alone.
+// file, either; a container's variables are in its pod's record, which only root can read.
 func TestSecretsStayWithTheirContainers(t *testing.T) {
 	const secret, account = "open-sesame-4711", "password-of-a-registry-0815"
 	env := rigenv.Require(t)
@@ -38,48 +39,48 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	}
 	image := &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}
 	_, err := server.Images.PullImage(t.Context(), image, nil, nil)
-	check(t, err)
+	testutil.Must(t, err)
 
 	name := rigenv.Unique("secrets")
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name},
 	}
 	pod, err := server.Runtime.RunPodSandbox(t.Context(), config, "")
-	check(t, err)
+	testutil.Must(t, err)
 	create := func(name string, command ...string) string {
 		id, err := server.Runtime.CreateContainer(t.Context(), pod, &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: image, Command: command,
 			Envs: []*runtimeapi.KeyValue{{Key: "WORD", Value: []byte(secret)}},
 		}, config)
-		check(t, err)
+		testutil.Must(t, err)
 		return id
 	}
 	if err := server.Runtime.StartContainer(t.Context(), create("fails", "/no/such/program", secret)); err == nil {
 		t.Error("a program that does not exist was started")
 	}
 	works := create("works", "sh", "-c", "sleep 1000 # "+secret)
-	check(t, server.Runtime.StartContainer(t.Context(), works))
+	testutil.Must(t, server.Runtime.StartContainer(t.Context(), works))
 	stdout, _, err := server.Runtime.ExecSync(t.Context(), works, []string{"sh", "-c", "echo $WORD " + secret}, time.Minute)
-	check(t, err)
+	testutil.Must(t, err)
 	same(t, "output", string(stdout), secret+" "+secret+"\n")
 	if _, _, err := server.Runtime.ExecSync(t.Context(), works, []string{"sh", "-c", "sleep 1000 # " + secret}, time.Second); err == nil {
 		t.Error("a command that takes too long is no error")
 	}
 	answer, err := server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: works, Cmd: []string{"echo", secret}, Stdout: true})
-	check(t, err)
+	testutil.Must(t, err)
 	recorded := noneInFiles(t, server.RootDir, account, encoded)
 	if !strings.Contains(recorded, secret) {
 		t.Error("the record does not hold what the container was given, so that nothing is proved")
 	}
-	check(t, errorsOf(server.Runtime.StopPodSandbox(t.Context(), pod), server.Runtime.RemovePodSandbox(t.Context(), pod)))
+	removeSandbox(t, server, pod)
 
 	status, metrics, err := e.get("/metrics")
 	if err != nil || status != http.StatusOK {
 		t.Fatalf("/metrics: %d, %v", status, err)
 	}
-	check(t, server.Stop(t.Context())) // sends the last spans
+	testutil.Must(t, server.Stop(t.Context())) // sends the last spans
 	log, err := os.ReadFile(server.LogPath)
-	check(t, err)
+	testutil.Must(t, err)
 	spans := traces.text()
 	for where, text := range map[string]string{"the log": string(log), "the metrics": metrics, "the traces": spans} {
 		if !strings.Contains(text, "ExecSync") {
@@ -98,7 +99,7 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 func noneInFiles(t *testing.T, root string, hidden ...string) string {
 	t.Helper()
 	var all strings.Builder
-	check(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	testutil.Must(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}

@@ -32,9 +32,7 @@ func TestSecondServerRefusesToStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			second := adapter.NewForTest(t, adapter.Options{Env: env, Flags: []string{test.flag}})
-			if err := second.Launch(); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, second.Launch())
 			select {
 			case <-second.Ended():
 			case <-time.After(20 * time.Second):
@@ -59,9 +57,7 @@ func TestSocketIsPrivateAndAStaleOneIsReplaced(t *testing.T) {
 	mode := func() fs.FileMode {
 		t.Helper()
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		return info.Mode()
 	}
 	if got := mode(); got != fs.ModeSocket|0o600 {
@@ -71,12 +67,8 @@ func TestSocketIsPrivateAndAStaleOneIsReplaced(t *testing.T) {
 	if got := mode(); got&fs.ModeSocket == 0 {
 		t.Fatal("the kill left no stale socket, so this test shows nothing")
 	}
-	if err := server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, server.Start(t.Context()))
+	testutil.Must(t, server.Stop(t.Context()))
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an ordered end leaves the socket: %v", err)
 	}
@@ -85,12 +77,8 @@ func TestSocketIsPrivateAndAStaleOneIsReplaced(t *testing.T) {
 func TestPlainFileInTheSocketsPlaceStays(t *testing.T) {
 	server := adapter.NewForTest(t, adapter.Options{Env: rigenv.Require(t)})
 	path := strings.TrimPrefix(server.Endpoint, "unix://")
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Launch(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte("precious"), 0o600))
+	testutil.Must(t, server.Launch())
 	<-server.Ended()
 	if content, err := os.ReadFile(path); err != nil || string(content) != "precious" {
 		t.Errorf("the file is now %q, %v", content, err)
@@ -103,46 +91,25 @@ func TestPlainFileInTheSocketsPlaceStays(t *testing.T) {
 // The engine may come later than criadapter, go away, and come back.
 func TestEngineComesGoesAndComesBack(t *testing.T) {
 	env := rigenv.Require(t)
-	dir, err := os.MkdirTemp(env.WorkDir, "engine")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dockerd, err := engine.New(engine.Options{Dir: dir, Env: env})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dockerd.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
 	// The client that this test uses wants to see the engine when it connects, so both are up once before.
-	if err := dockerd.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	dockerd := engine.ForTest(t, engine.Options{Env: env})
 	e := newEndpoint(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=" + dockerd.Host(), e.flag()}})
-	if err := errors.Join(server.Stop(t.Context()), dockerd.Terminate(t.Context()), server.Launch()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, errors.Join(server.Stop(t.Context()), dockerd.Terminate(t.Context()), server.Launch()))
 	testutil.Eventually(t, func() error {
 		_, err := server.Runtime.Version(t.Context(), "")
 		return err
 	})
 
 	wantAway(t, server)
-	_, err = server.Runtime.ListPodSandbox(t.Context(), nil)
+	_, err := server.Runtime.ListPodSandbox(t.Context(), nil)
 	wantCode(t, "ListPodSandbox before the engine was ever seen", err, codes.Unavailable)
 
-	if err := dockerd.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, dockerd.Start(t.Context()))
 	testutil.Eventually(t, func() error { return ready(t, server) })
 	e.wantReady(http.StatusOK)
 	id, err := server.Runtime.RunPodSandbox(t.Context(), sandboxConfig("comes-back"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 
 	dockerd.Kill()
 	testutil.Eventually(t, func() error {
@@ -159,9 +126,7 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 	_, err = server.Runtime.RunPodSandbox(t.Context(), sandboxConfig("too-soon"), "")
 	wantCode(t, "RunPodSandbox with the engine away", err, codes.Unavailable)
 
-	if err := dockerd.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, dockerd.Start(t.Context()))
 	testutil.Eventually(t, func() error { return ready(t, server) })
 	e.wantReady(http.StatusOK)
 	removeSandbox(t, server, id)
@@ -171,9 +136,7 @@ func TestNetworkReadyFollowsTheConfiguration(t *testing.T) {
 	server := adapter.ForTest(t, adapter.Options{Env: rigenv.Require(t)})
 	testutil.Eventually(t, func() error { return ready(t, server) })
 	away := filepath.Join(server.Dir, "away.conflist")
-	if err := os.Rename(server.CNIConfig(), away); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(server.CNIConfig(), away))
 	testutil.Eventually(t, func() error {
 		condition := condition(t, server, runtimeapi.NetworkReady)
 		if condition.GetStatus() || !strings.Contains(condition.GetMessage(), server.CNIConfDir) {
@@ -186,9 +149,7 @@ func TestNetworkReadyFollowsTheConfiguration(t *testing.T) {
 	if pods, err := server.Runtime.ListPodSandbox(t.Context(), nil); err != nil || len(pods) != 0 {
 		t.Errorf("left behind: %v, %v", pods, err)
 	}
-	if err := os.Rename(away, server.CNIConfig()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(away, server.CNIConfig()))
 	testutil.Eventually(t, func() error { return ready(t, server) })
 }
 
@@ -214,9 +175,7 @@ func ready(t *testing.T, server *adapter.Server) error {
 func condition(t *testing.T, server *adapter.Server, kind string) *runtimeapi.RuntimeCondition {
 	t.Helper()
 	answer, err := server.Runtime.Status(t.Context(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, c := range answer.GetStatus().GetConditions() {
 		if c.GetType() == kind {
 			return c
@@ -238,12 +197,8 @@ func removeSandbox(t *testing.T, server *adapter.Server, id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := server.Runtime.StopPodSandbox(ctx, id); err != nil {
-		t.Error(err)
-	}
-	if err := server.Runtime.RemovePodSandbox(ctx, id); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, server.Runtime.StopPodSandbox(ctx, id))
+	testutil.Check(t, server.Runtime.RemovePodSandbox(ctx, id))
 }
 
 func decode(t *testing.T, text string, into any) {

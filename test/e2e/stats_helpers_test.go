@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,15 +20,6 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func errorsOf(errs ...error) error { return errors.Join(errs...) }
-
 func isNotFound(err error) bool { return status.Code(err) == codes.NotFound }
 
 // callCounter stands between a server and the engine and notes the calls.
@@ -45,12 +35,12 @@ type callCounter struct {
 func countCalls(t *testing.T, env rigenv.Env) *callCounter {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "count") // short, for the socket in it
-	check(t, err)
+	testutil.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	engine := strings.TrimPrefix(env.DockerHost, "unix://")
 	c := &callCounter{path: filepath.Join(dir, "engine.sock")}
 	listener, err := net.Listen("unix", c.path)
-	check(t, err)
+	testutil.Must(t, err)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine"
@@ -84,7 +74,7 @@ func (c *callCounter) taken() []string {
 	return calls
 }
 
-// awaitSilence waits until the cache has asked for all that the events of a start told it of, and returns all calls.
+// awaitSilence waits until the cache has made the calls that follow the events of a start, and returns all calls.
 func (c *callCounter) awaitSilence(t *testing.T) (all []string) {
 	t.Helper()
 	testutil.Eventually(t, func() error {

@@ -2,7 +2,7 @@ package e2e
 
 import (
 	"bufio"
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -33,7 +33,7 @@ func TestStatsAreTrue(t *testing.T) {
 	before := w.stats()
 	w.do("(head -c 209715200 /dev/zero; exec sleep 3600) | dd bs=200M iflag=fullblock of=/dev/null 2>/dev/null &")
 	w.until(func(now *runtimeapi.ContainerStats) error {
-		return errorsOf(
+		return errors.Join(
 			grown("rss", now.Memory.RssBytes, before.Memory.RssBytes, 200*mebibyte),
 			grown("usage", now.Memory.UsageBytes, before.Memory.UsageBytes, 200*mebibyte),
 			grown("working set", now.Memory.WorkingSetBytes, before.Memory.WorkingSetBytes, 200*mebibyte),
@@ -45,7 +45,7 @@ func TestStatsAreTrue(t *testing.T) {
 	// around it use some more, which is up to a tenth of a second on a busy machine.
 	w.do("time -f '%U %S' -o /shared/spent sh -c 'ulimit -t 4; while :; do :; done' 2>/dev/null")
 	now := w.stats()
-	check(t, grown("CPU time", now.Cpu.UsageCoreNanoSeconds, before.Cpu.UsageCoreNanoSeconds, w.spent()))
+	testutil.Must(t, grown("CPU time", now.Cpu.UsageCoreNanoSeconds, before.Cpu.UsageCoreNanoSeconds, w.spent()))
 
 	before = w.stats()
 	w.do("dd if=/dev/zero of=/written bs=1M count=50 conv=fsync 2>/dev/null")
@@ -58,7 +58,7 @@ func TestStatsAreTrue(t *testing.T) {
 	// Not cat: the kernel takes what sendfile reads in small pieces for read more than once, and that for in use.
 	w.do("dd if=/shared/big of=/dev/null bs=1M 2>/dev/null")
 	now = w.stats()
-	check(t, grown("usage with page cache", now.Memory.UsageBytes, before.Memory.UsageBytes, 300*mebibyte))
+	testutil.Must(t, grown("usage with page cache", now.Memory.UsageBytes, before.Memory.UsageBytes, 300*mebibyte))
 	if grew := int64(now.Memory.WorkingSetBytes.Value) - int64(before.Memory.WorkingSetBytes.Value); grew > 15*mebibyte {
 		t.Errorf("a file in the page cache made the working set %d bytes larger", grew)
 	}
@@ -68,17 +68,17 @@ func TestStatsAreTrue(t *testing.T) {
 	w.send(payload)
 	sentAfter := w.podStats().GetLinux().GetNetwork().GetDefaultInterface().GetTxBytes()
 	// An interface counts frames: 66 bytes of Ethernet, IP and TCP go with 1448 of the payload.
-	check(t, grown("sent bytes", sentAfter, sentBefore, payload*(1448+66)/1448))
+	testutil.Must(t, grown("sent bytes", sentAfter, sentBefore, payload*(1448+66)/1448))
 }
 
-// A change of load shows in the next call, and the rate is that of the stats themselves.
+// A change of load shows in the next call, and the rate agrees with the counters.
 func TestStatsFollowTheLoad(t *testing.T) {
 	w := newWorker(t)
 	if idle := w.stats().Cpu.UsageNanoCores; idle == nil {
 		t.Error("the first call knows no nano cores")
 	}
 	w.do("sh -c 'ulimit -t 20; while :; do :; done' &")
-	time.Sleep(time.Second) // or the rate is over more than what comes next: it wants half a second
+	time.Sleep(time.Second) // the rate is over at least half a second, which must be under load
 	first := w.stats()
 	time.Sleep(time.Second)
 	second := w.stats()
@@ -93,7 +93,7 @@ func TestStatsFollowTheLoad(t *testing.T) {
 	}
 }
 
-// The stats of a pod in a cgroup of its own are those of that cgroup.
+// The stats of a pod with a cgroup of its own are read from that cgroup.
 func TestStatsOfAPodsOwnCgroup(t *testing.T) {
 	rigenv.RequireControllers(t, "memory", "pids")
 	w := newWorkerBesideASandbox(t)
@@ -112,13 +112,11 @@ func TestStatsOfAPodsOwnCgroup(t *testing.T) {
 	same(t, "default interface", linux.GetNetwork().GetDefaultInterface().GetName(), "eth0")
 }
 
-// What ended is left out, or zero where it was asked for by id; what never was is not found.
+// Ended containers are left out of lists, and zero by id; unknown ones are not found.
 func TestStatsOfWhatIsGone(t *testing.T) {
 	w := newWorker(t)
 	runtime := w.server.Runtime
-	if err := runtime.StopContainer(t.Context(), w.container, 0); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, runtime.StopContainer(t.Context(), w.container, 0))
 	list, err := runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{Id: w.container})
 	if err != nil || len(list) != 0 {
 		t.Errorf("the list has an ended container: %v, %v", list, err)
@@ -127,9 +125,7 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 	if ended.Cpu.Timestamp == 0 || ended.Cpu.UsageCoreNanoSeconds.GetValue() != 0 || ended.Memory.UsageBytes.GetValue() != 0 {
 		t.Errorf("an ended container uses %v, %v", ended.Cpu, ended.Memory)
 	}
-	if err := runtime.StopPodSandbox(t.Context(), w.pod); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, runtime.StopPodSandbox(t.Context(), w.pod))
 	pods, err := runtime.ListPodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsFilter{Id: w.pod})
 	if err != nil || len(pods) != 0 {
 		t.Errorf("the list has an ended pod: %v, %v", pods, err)
@@ -145,8 +141,8 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// A container whose processes somebody took out of its cgroup, and removed that,
-// still runs. What it uses is unknown, which is not nothing.
+// A container runs on when its processes are moved out of its cgroup and the cgroup is removed. Its usage is unknown,
+// which is not zero.
 func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	w := newWorkerBesideASandbox(t)
@@ -173,24 +169,15 @@ func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 func TestStatsOfAnEngineThatCopiesLayers(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	env := rigenv.Require(t)
-	dir, err := os.MkdirTemp(env.WorkDir, "vfs")
-	check(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	own, err := engine.New(engine.Options{
-		Dir: dir, Env: env, Config: map[string]any{"storage-driver": engine.CopyDriver(env)},
-	})
-	check(t, err)
-	t.Cleanup(func() { check(t, own.Close(context.WithoutCancel(t.Context()))) })
-	check(t, own.Start(t.Context()))
-	env.DockerHost, env.DockerRoot = own.Host(), own.Root()
-	w := newWorkerWith(t, adapter.Options{Env: env})
+	own := engine.ForTest(t, engine.Options{Env: env, Config: map[string]any{"storage-driver": engine.CopyDriver(env)}})
+	w := newWorkerWith(t, adapter.Options{Env: own.Use(env)})
 	w.do("dd if=/dev/zero of=/written bs=1M count=5 2>/dev/null")
 	testutil.Eventually(t, func() error {
 		if layer := w.stats().WritableLayer; layer != nil {
 			t.Fatalf("got %v", layer)
 		}
 		said, err := os.ReadFile(w.server.LogPath)
-		check(t, err)
+		testutil.Must(t, err)
 		if strings.Count(string(said), "writable layers are not counted") != 1 {
 			return fmt.Errorf("not said: %s", said)
 		}
@@ -215,7 +202,7 @@ func TestStatsAskTheEngineNothing(t *testing.T) {
 		_, err1 := runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{})
 		_, err2 := runtime.ListPodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsFilter{})
 		_, err3 := runtime.ListPodSandboxMetrics(t.Context())
-		check(t, errorsOf(err1, err2, err3))
+		testutil.Must(t, errors.Join(err1, err2, err3))
 		w.stats()
 		w.podStats()
 	}
@@ -229,7 +216,7 @@ func TestMetricsAreAsDescribed(t *testing.T) {
 	rigenv.RequireControllers(t, "memory", "pids")
 	w := newWorker(t)
 	descriptors, err := w.server.Runtime.ListMetricDescriptors(t.Context())
-	check(t, err)
+	testutil.Must(t, err)
 	keys := map[string][]string{}
 	for _, descriptor := range descriptors {
 		keys[descriptor.Name] = descriptor.LabelKeys
@@ -269,7 +256,7 @@ func TestMetricsAreAsDescribed(t *testing.T) {
 	}
 }
 
-// worker is a container that does what it is told without an exec, whose own use would spoil the stats.
+// worker is a container that takes orders through a pipe: an exec would count in the stats.
 type worker struct {
 	t                    *testing.T
 	server               *adapter.Server
@@ -304,11 +291,11 @@ func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.Name
 	t.Helper()
 	server := adapter.ForTest(t, opts)
 	w := &worker{t: t, server: server, name: rigenv.Unique(t.Name()), shared: filepath.Join(server.Dir, "shared")}
-	check(t, os.Mkdir(w.shared, 0o777))
+	testutil.Must(t, os.Mkdir(w.shared, 0o777))
 	w.orders, w.replies = fifo(t, filepath.Join(w.shared, "orders")), fifo(t, filepath.Join(w.shared, "replies"))
 	image := opts.Env.Image("test/busybox:latest")
 	_, err := server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: image}, nil, nil)
-	check(t, err)
+	testutil.Must(t, err)
 
 	w.parent = filepath.Join("/", opts.Env.Cgroup(), filepath.Base(server.Dir))
 	t.Cleanup(func() { removeCgroups(w.parent) })
@@ -320,8 +307,8 @@ func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.Name
 		},
 	}
 	w.pod, err = server.Runtime.RunPodSandbox(t.Context(), w.config, "")
-	check(t, err)
-	t.Cleanup(w.remove)
+	testutil.Must(t, err)
+	t.Cleanup(func() { removeSandbox(t, server, w.pod) })
 	w.container, err = server.Runtime.CreateContainer(t.Context(), w.pod, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "worker"},
 		Image:    &runtimeapi.ImageSpec{Image: image},
@@ -330,8 +317,8 @@ func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.Name
 		Mounts: []*runtimeapi.Mount{{HostPath: w.shared, ContainerPath: "/shared"}},
 		Linux:  &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 30}},
 	}, w.config)
-	check(t, err)
-	check(t, server.Runtime.StartContainer(t.Context(), w.container))
+	testutil.Must(t, err)
+	testutil.Must(t, server.Runtime.StartContainer(t.Context(), w.container))
 	w.do("true")
 	return w
 }
@@ -339,18 +326,11 @@ func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.Name
 // fifo makes a named pipe that never blocks its opener.
 func fifo(t *testing.T, path string) *os.File {
 	t.Helper()
-	check(t, unix.Mkfifo(path, 0o666))
+	testutil.Must(t, unix.Mkfifo(path, 0o666))
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
-	check(t, err)
+	testutil.Must(t, err)
 	t.Cleanup(func() { file.Close() })
 	return file
-}
-
-func (w *worker) remove() {
-	ctx := context.WithoutCancel(w.t.Context())
-	if err := errorsOf(w.server.Runtime.StopPodSandbox(ctx, w.pod), w.server.Runtime.RemovePodSandbox(ctx, w.pod)); err != nil {
-		w.t.Error(err)
-	}
 }
 
 // removeCgroups removes the pod's own cgroup of every controller, which the engine leaves behind.
@@ -366,7 +346,7 @@ func (w *worker) leaveCgroup() {
 	w.t.Helper()
 	below := filepath.Join(w.parent, w.container)
 	places, err := filepath.Glob("/sys/fs/cgroup/*" + below)
-	check(w.t, err)
+	testutil.Must(w.t, err)
 	if _, err := os.Stat("/sys/fs/cgroup" + below); err == nil {
 		places = append(places, "/sys/fs/cgroup"+below)
 	}
@@ -375,9 +355,9 @@ func (w *worker) leaveCgroup() {
 	}
 	for _, place := range places {
 		pids, err := os.ReadFile(filepath.Join(place, "cgroup.procs"))
-		check(w.t, err)
+		testutil.Must(w.t, err)
 		for pid := range strings.FieldsSeq(string(pids)) {
-			check(w.t, os.WriteFile(strings.TrimSuffix(place, below)+"/cgroup.procs", []byte(pid), 0))
+			testutil.Must(w.t, os.WriteFile(strings.TrimSuffix(place, below)+"/cgroup.procs", []byte(pid), 0))
 		}
 		testutil.Eventually(w.t, func() error { return unix.Rmdir(place) })
 	}
@@ -387,8 +367,8 @@ func (w *worker) leaveCgroup() {
 func (w *worker) do(order string) {
 	w.t.Helper()
 	_, err := fmt.Fprintln(w.orders, order)
-	check(w.t, err)
-	check(w.t, w.replies.SetReadDeadline(time.Now().Add(time.Minute)))
+	testutil.Must(w.t, err)
+	testutil.Must(w.t, w.replies.SetReadDeadline(time.Now().Add(time.Minute)))
 	if _, err := bufio.NewReader(w.replies).ReadString('\n'); err != nil {
 		w.t.Fatalf("%s: %v", order, err)
 	}
@@ -398,11 +378,11 @@ func (w *worker) do(order string) {
 func (w *worker) spent() uint64 {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.shared, "spent"))
-	check(w.t, err)
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n") // the first ones tell of the signal
+	testutil.Must(w.t, err)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n") // the first lines are about the signal
 	var user, system float64
 	_, err = fmt.Sscan(lines[len(lines)-1], &user, &system)
-	check(w.t, err)
+	testutil.Must(w.t, err)
 	if user+system < 1 {
 		w.t.Fatalf("%s: the CPU was hardly used", text)
 	}
@@ -412,14 +392,14 @@ func (w *worker) spent() uint64 {
 func (w *worker) stats() *runtimeapi.ContainerStats {
 	w.t.Helper()
 	stats, err := w.server.Runtime.ContainerStats(w.t.Context(), w.container)
-	check(w.t, err)
+	testutil.Must(w.t, err)
 	return stats
 }
 
 func (w *worker) podStats() *runtimeapi.PodSandboxStats {
 	w.t.Helper()
 	stats, err := w.server.Runtime.PodSandboxStats(w.t.Context(), w.pod)
-	check(w.t, err)
+	testutil.Must(w.t, err)
 	return stats
 }
 
@@ -433,10 +413,10 @@ func (w *worker) until(right func(*runtimeapi.ContainerStats) error) {
 func (w *worker) coldFile(name string, size int64) {
 	w.t.Helper()
 	file, err := os.Create(filepath.Join(w.shared, name))
-	check(w.t, err)
+	testutil.Must(w.t, err)
 	defer file.Close()
 	_, err = io.CopyN(file, zeros{}, size)
-	check(w.t, errorsOf(err, file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)))
+	testutil.Must(w.t, errors.Join(err, file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)))
 }
 
 type zeros struct{}
@@ -451,7 +431,7 @@ func (w *worker) send(size int64) {
 	w.t.Helper()
 	address, _, _ := strings.Cut(w.server.Subnet, ".0/")
 	listener, err := net.Listen("tcp4", address+".1:0")
-	check(w.t, err)
+	testutil.Must(w.t, err)
 	defer listener.Close()
 	received := make(chan int64, 1)
 	go func() {

@@ -15,13 +15,11 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// Sessions do not cross a network in the clear unless somebody has said so.
+// Sessions cross a network in the clear only with an explicit setting.
 func TestStreamingRefusesOtherAddressesInTheClear(t *testing.T) {
 	env := rigenv.Require(t)
 	server := adapter.NewForTest(t, adapter.Options{Env: env, Flags: []string{"--streaming-bind-addr=0.0.0.0:0"}})
-	if err := server.Launch(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, server.Launch())
 	select {
 	case <-server.Ended():
 	case <-time.After(20 * time.Second):
@@ -36,9 +34,7 @@ func TestStreamingRefusesOtherAddressesInTheClear(t *testing.T) {
 func TestStreamingOverTLS(t *testing.T) {
 	env := rigenv.Require(t)
 	program, err := build.Crictl(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	cert, key := testutil.Certificate(t, t.TempDir(), "localhost")
 	c := &crictl{t: t, env: env, program: program, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{
 		"--streaming-bind-addr=0.0.0.0:0", "--streaming-tls-cert-file=" + cert, "--streaming-tls-private-key-file=" + key,
@@ -54,7 +50,7 @@ func TestStreamingOverTLS(t *testing.T) {
 	})
 }
 
-// A session in which nobody says anything ends after the time that the operator has set, and its command with it.
+// A session without traffic ends after the configured time, and its command with it.
 func TestStreamingIdleTimeout(t *testing.T) {
 	c := newCrictl(t, "--streaming-connection-idle-timeout=2s")
 	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
@@ -79,14 +75,10 @@ func TestStreamingURLIsForOneUse(t *testing.T) {
 	c := newCrictl(t)
 	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
 	response, err := c.server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, want := range []int{http.StatusBadRequest, http.StatusNotFound} { // the first is no upgrade
 		answer, err := http.Get(response.GetUrl())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		_ = answer.Body.Close()
 		same(t, "status", answer.StatusCode, want)
 	}

@@ -96,24 +96,9 @@ func TestExecOnTerminal(t *testing.T) {
 		s.expect("# ")
 		s.say("tty && echo is a ter''minal")
 		s.expect("is a terminal")
-		// The size may come a moment after the shell.
-		testutil.Eventually(t, func() error {
-			s.say("echo size $(stty size)")
-			time.Sleep(100 * time.Millisecond)
-			if !strings.Contains(s.stdout.String(), "size 24 80") {
-				return fmt.Errorf("no size of 24 80: %q", s.stdout)
-			}
-			return nil
-		})
+		s.sized(80, 24)
 		s.resize(132, 43)
-		testutil.Eventually(t, func() error {
-			s.say("echo size $(stty size)")
-			time.Sleep(100 * time.Millisecond)
-			if !strings.Contains(s.stdout.String(), "size 43 132") {
-				return fmt.Errorf("no size of 43 132: %q", s.stdout)
-			}
-			return nil
-		})
+		s.sized(132, 43)
 		s.say("sleep 1000")
 		time.Sleep(200 * time.Millisecond)
 		if _, err := s.input.Write([]byte{3}); err != nil { // ctrl-C
@@ -148,7 +133,7 @@ func (c *crictl) stdinContainer(p pod, name string, settings map[string]any, com
 	return id
 }
 
-// The input of a container with stdin_once ends with that of the first client.
+// The input of a container with stdin_once ends with the first client's.
 func TestAttachStdinOnce(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
@@ -175,7 +160,7 @@ func TestAttachStdinOnce(t *testing.T) {
 	})
 }
 
-// A container without stdin_once outlives its clients, and each new one sees what comes from then on.
+// A container without stdin_once outlives its clients. Each new one sees the output from its attach on.
 func TestAttachAgain(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
@@ -202,14 +187,7 @@ func TestAttachOnTerminal(t *testing.T) {
 		id := c.stdinContainer(p, "tty"+transport[len("--transport="):], map[string]any{"tty": true}, "sh")
 		s := c.onTerminal("attach", "-it", transport, id)
 		s.resize(100, 30)
-		testutil.Eventually(t, func() error {
-			s.say("echo size $(stty size)")
-			time.Sleep(100 * time.Millisecond)
-			if !strings.Contains(s.stdout.String(), "size 30 100") {
-				return fmt.Errorf("no size of 30 100: %q", s.stdout)
-			}
-			return nil
-		})
+		s.sized(100, 30)
 		s.kill()
 		same(t, "state when the client is gone", inspect(c, id).Status.State, "CONTAINER_RUNNING")
 		s = c.onTerminal("attach", "-it", transport, id)
@@ -224,7 +202,7 @@ func TestAttachOnTerminal(t *testing.T) {
 	})
 }
 
-// Who is refused gets no URL.
+// A refused request gets no URL.
 func TestStreamsAreRefusedBeforeTheURL(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
@@ -264,7 +242,7 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 	// The first process of a PID namespace of its own has to reap what commands leave.
 	id := c.container(p, "shell", shellImage, "sh", "-c", "sleep 1000; true")
 	c.awaitListener(c.container(p, "silent", shellImage, "nc", "-ll", "-p", "9000", "-e", "sleep", "2000"), 9000)
-	// What the pod's own service starts for a connection is its own business.
+	// The processes that the pod's own service starts for connections do not count.
 	processes := func() int {
 		all := c.run("exec", "-s", id, "ps")
 		return strings.Count(all, "\n") - strings.Count(all, "sleep 2000")
@@ -287,9 +265,7 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 				c.background("attach", transport, id))
 			forwarded, address := c.forward(p.id, transport, 9000)
 			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			defer conn.Close()
 			sessions = append(sessions, forwarded)
 		}
@@ -325,20 +301,16 @@ func (c *crictl) execs(id string) int {
 		c.t.Fatalf("%v: %s", err, output)
 	}
 	count, err := strconv.Atoi(strings.TrimSpace(string(output)))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, err)
 	return count
 }
 
-// openFiles counts the open files of a process, unix sockets apart: those of criadapter lead to the engine, and to one
-// client at a time.
+// openFiles counts the open files of a process, unix sockets apart: criadapter's lead to the engine, and to one client
+// at a time.
 func openFiles(t *testing.T, pid int) (unixSockets, others int) {
 	t.Helper()
 	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/unix", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	inodes := map[string]bool{}
 	for _, line := range strings.Split(string(table), "\n") {
 		if fields := strings.Fields(line); len(fields) > 6 {
@@ -346,9 +318,7 @@ func openFiles(t *testing.T, pid int) (unixSockets, others int) {
 		}
 	}
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		switch {

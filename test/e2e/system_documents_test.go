@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/docs/fence"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -17,9 +18,7 @@ func TestSystemDocuments(t *testing.T) {
 	rigenv.RequireSystem(t)
 	root := filepath.Join("..", "..")
 	documents, err := fence.Documents(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	ran := 0
 	for _, document := range documents {
 		script, blocks := fence.Script(document.Blocks, fence.Tree)
@@ -39,7 +38,7 @@ func TestSystemDocuments(t *testing.T) {
 	}
 }
 
-// readersEnviron is the environment without what the rig and continuous integration tell tests, which a reader does not have.
+// readersEnviron is the environment without the variables of the rig and of continuous integration.
 func readersEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "CI=") || strings.HasPrefix(variable, "CRIADAPTER_") || strings.HasPrefix(variable, "MAKE")

@@ -22,7 +22,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestSystemMakeRun is what `make run ONCE=1` does, on the engine as it is installed.
+// TestSystemMakeRun does what `make run ONCE=1` does, on the installed engine.
 func TestSystemMakeRun(t *testing.T) {
 	env := rigenv.RequireSystem(t)
 	program := filepath.Join(t.TempDir(), "run")
@@ -59,29 +59,19 @@ func TestSystemOOMScore(t *testing.T) {
 	sandbox := runSandbox(t, server, podConfig)
 
 	image, err := server.Images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: pause.Reference}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	config := &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "guaranteed"},
 		Image:    &runtimeapi.ImageSpec{Image: image.GetImage().GetId()},
 		Linux:    &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{OomScoreAdj: -997}},
 	}
 	id, err := server.Runtime.CreateContainer(t.Context(), sandbox, config, podConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Runtime.StartContainer(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, server.Runtime.StartContainer(t.Context(), id))
 	container, err := server.Runtime.ContainerStatus(t.Context(), id, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	pod, err := server.Runtime.PodSandboxStatus(t.Context(), sandbox, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	wantContainer, wantSandbox := -997, -998
 	if !env.NegativeOOM {
 		wantContainer, wantSandbox = 0, 0
@@ -90,9 +80,7 @@ func TestSystemOOMScore(t *testing.T) {
 	same(t, "the sandbox's oom_score_adj", oomScore(t, pod.GetInfo()["info"]), wantSandbox)
 
 	answer, err := server.Runtime.Status(t.Context(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	said := strings.Contains(fmt.Sprint(answer.GetInfo()), "oom_score_adj")
 	same(t, "a verbose Status tells of the clamp", said, !env.NegativeOOM)
 }
@@ -105,13 +93,9 @@ func oomScore(t *testing.T, info string) int {
 	}
 	decode(t, info, &parsed)
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", parsed.PID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	score, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return score
 }
 
@@ -127,11 +111,9 @@ func TestSystemBridgeNetwork(t *testing.T) {
 	config.PortMappings = []*runtimeapi.PortMapping{{ContainerPort: 8080, HostPort: freePort(t), HostIp: "127.0.0.1"}}
 	id := runSandbox(t, server, config)
 	status, err := server.Runtime.PodSandboxStatus(t.Context(), id, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	ip := status.GetStatus().GetNetwork().GetIp()
-	// Nobody listens in the sandbox: its own kernel refuses.
+	// Nothing listens in the sandbox: its network stack refuses.
 	if _, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("address %q: %v, want it to refuse the connection", ip, err)
 	}
@@ -144,13 +126,11 @@ func TestSystemBridgeNetwork(t *testing.T) {
 	conn.Close()
 }
 
-// freePort is a port of the loopback address that nobody listens on now.
+// freePort is a free port of the loopback address.
 func freePort(t *testing.T) int32 {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer listener.Close()
 	return int32(listener.Addr().(*net.TCPAddr).Port)
 }
@@ -159,9 +139,7 @@ func freePort(t *testing.T) int32 {
 func runSandbox(t *testing.T, server *adapter.Server, config *runtimeapi.PodSandboxConfig) string {
 	t.Helper()
 	id, err := server.Runtime.RunPodSandbox(t.Context(), config, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { removeSandbox(t, server, id) })
 	return id
 }

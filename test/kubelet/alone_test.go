@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // refused starts a second kubelet core with the node's runtime, which must end by itself with a text.
@@ -21,15 +23,11 @@ func (n *node) refused(want string, flags ...string) {
 	}
 }
 
-// TestTwoCoresOfOneDirectory refuses the second one, and one for other pods, so that no volume is removed as a leftover;
-// the first one's pod and its volume stay, and after a crash nothing has to be unlocked.
+// TestTwoCoresOfOneDirectory refuses the second one, and one for other pods, so that no volume is removed as a
+// leftover; the first one's pod and its volume stay, and after a crash nothing has to be unlocked.
 func TestTwoCoresOfOneDirectory(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   terminationGracePeriodSeconds: 1
   volumes: [{name: data, emptyDir: {}}]
   containers:
@@ -47,15 +45,13 @@ spec:
 	}
 }
 
-// TestBesideAKubelet refuses to start where something listens on a kubelet's port, unless it is told to.
+// TestBesideAKubelet refuses to start where something listens on a kubelet's port, unless a flag allows it.
 func TestBesideAKubelet(t *testing.T) {
-	// The port is the kubelet's; the address is this process's own, so that nobody else is at it.
+	// The port is the kubelet's; the address is this test's own.
 	address := fmt.Sprintf("127.77.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff)
 	n := prepareNode(t, "--node-ip", address, "--beside-kubelet")
 	port, err := net.Listen("tcp", net.JoinHostPort(address, "10250"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer port.Close()
 	n.refused("--beside-kubelet", "--root-dir", n.root, "--node-ip", address)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))

@@ -23,6 +23,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	utilexec "k8s.io/utils/exec"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/nodeapi"
@@ -41,25 +42,15 @@ type kubeletAPI struct {
 func serveAPI(t *testing.T, n *node) *kubeletAPI {
 	t.Helper()
 	pki := filepath.Join(n.dir, "pki")
-	if err := os.Mkdir(pki, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(pki, 0o700))
 	authority, err := controlplane.NewAuthority(pki, "clients")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	client, err := authority.Client("kube-apiserver-kubelet-client", "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	runtime, err := cri.Connect(t.Context(), cri.Options{Endpoint: n.server.Endpoint(), Owner: n.name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := runtime.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, runtime.Close(context.Background()))
 	})
 	api, err := nodeapi.ListenTLS(nodeapi.APIOptions{
 		Address: "127.0.0.1:0", CertDir: pki, NodeName: n.name, IPs: []string{"127.0.0.1"}, ClientCAFile: authority.CAFile, Runtime: runtime,
@@ -69,25 +60,19 @@ func serveAPI(t *testing.T, n *node) *kubeletAPI {
 			Stats: runtime, Selector: map[string]string{model.LabelOwner: n.name}, Evented: func() bool { return true },
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- api.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, <-ended)
 	})
 	config := &rest.Config{Host: "https://" + api.Address(), TLSClientConfig: rest.TLSClientConfig{
 		CertFile: client.CertFile, KeyFile: client.KeyFile, CAFile: filepath.Join(pki, "kubelet.crt"), ServerName: n.name,
 	}}
 	asks, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return &kubeletAPI{t: t, config: config, http: asks}
 }
 
@@ -110,27 +95,19 @@ func (a *kubeletAPI) ask(method, path string) (string, int) {
 	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, a.config.Host+path, nil)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	answer, err := a.http.Do(request)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	return string(body), answer.StatusCode
 }
 
 func (a *kubeletAPI) url(path string) *url.URL {
 	a.t.Helper()
 	parsed, err := url.Parse(a.config.Host + path)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	return parsed
 }
 
@@ -145,7 +122,7 @@ func overWebSocket(a *kubeletAPI, path string) (remotecommand.Executor, error) {
 	return remotecommand.NewWebSocketExecutor(a.config, http.MethodGet, a.url(path).String())
 }
 
-// size tells one terminal size.
+// size is a queue of terminal sizes.
 type size chan *remotecommand.TerminalSize
 
 func (s size) Next() *remotecommand.TerminalSize { return <-s }
@@ -214,7 +191,7 @@ func (a *kubeletAPI) commands(pod *v1.Pod, over protocol) {
 	if _, _, err := a.run(over, exec+"command=/no/such/program&output=1&error=1", remotecommand.StreamOptions{}); err == nil {
 		a.t.Error("a program that is not there was run")
 	}
-	attached(a.t, "somebody", func() (remotecommand.Executor, error) {
+	attached(a.t, "a client", func() (remotecommand.Executor, error) {
 		return over(a, fmt.Sprintf("/attach/%s/%s/%s/reads?input=1&output=1&error=1", pod.Namespace, pod.Name, pod.UID))
 	})
 }
@@ -228,9 +205,7 @@ func (a *kubeletAPI) run(over protocol, path string, opts remotecommand.StreamOp
 		opts.Stderr = &errOut
 	}
 	executor, err := over(a, path)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testutil.Must(a.t, err)
 	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
 	defer cancel()
 	err = executor.StreamWithContext(ctx, opts)
@@ -249,9 +224,7 @@ func (s *silent) Read([]byte) (int, error) {
 func attached(t *testing.T, way string, executor func() (remotecommand.Executor, error)) {
 	t.Helper()
 	attach, err := executor()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	in, feed := io.Pipe()
 	out, ended := &output{}, make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -272,9 +245,7 @@ func TestAPIPortForward(t *testing.T) {
 	n.write("web.yaml", apiPod)
 	path := portForwardPath(n.ready("web"))
 	transport, upgrader, err := spdy.RoundTripperFor(a.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, a.url(path))
 	forwarded(t, func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
 		return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
@@ -288,9 +259,7 @@ func TestAPIPortForwardOverWebSocket(t *testing.T) {
 	a := serveAPI(t, n)
 	n.write("web.yaml", apiPod)
 	dialer, err := portforward.NewSPDYOverWebsocketDialer(a.url(portForwardPath(n.ready("web"))), a.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	forwarded(t, func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
 		return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
 	})
@@ -305,9 +274,7 @@ func forwarded(t *testing.T, forward func(stop <-chan struct{}, ready chan struc
 	t.Helper()
 	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	forwarder, err := forward(stop, ready)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	go func() { ended <- forwarder.ForwardPorts() }()
 	select {
 	case <-ready:
@@ -315,15 +282,11 @@ func forwarded(t *testing.T, forward func(stop <-chan struct{}, ready chan struc
 		t.Fatal(err)
 	}
 	ports, err := forwarder.GetPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	for range 5 {
 		answer, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", ports[0].Local))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		body, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if err != nil || answer.StatusCode != http.StatusOK || len(body) == 0 {
@@ -331,9 +294,7 @@ func forwarded(t *testing.T, forward func(stop <-chan struct{}, ready chan struc
 		}
 	}
 	close(stop)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, <-ended)
 }
 
 // TestAPILogsAndFigures reads logs and figures through the kubelet's API.
@@ -353,13 +314,9 @@ func TestAPILogsAndFigures(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.config.Host+logs+"?follow=true&tailLines=0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	answer, err := a.http.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer answer.Body.Close()
 	out, copied := &output{}, make(chan error, 1)
 	go func() {
@@ -370,9 +327,7 @@ func TestAPILogsAndFigures(t *testing.T) {
 	out.has(t, "bye\n")
 	select {
 	case err := <-copied:
-		if err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, err)
 	case <-time.After(patience):
 		t.Fatal("the log is followed beyond the container's end")
 	}

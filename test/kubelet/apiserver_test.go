@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/manifest"
 	"github.com/criadapter/criadapter/test/apitest"
 )
@@ -37,9 +38,7 @@ func prepareClusterNode(t *testing.T, flags ...string) *clusterNode {
 	c := &clusterNode{node: n, api: apitest.Start(t)}
 	kubeconfig := filepath.Join(n.dir, "kubeconfig")
 	text := fmt.Sprintf("clusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", c.api.URL())
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
 	n.flags = append(n.flags, "--kubeconfig", kubeconfig)
 	return c
 }
@@ -49,9 +48,7 @@ func prepareClusterNode(t *testing.T, flags ...string) *clusterNode {
 func (c *clusterNode) bind(text string) *v1.Pod {
 	c.t.Helper()
 	pod := &v1.Pod{}
-	if err := yaml.UnmarshalStrict([]byte(c.expand(text)), pod); err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.Must(c.t, yaml.UnmarshalStrict([]byte(c.expand(text)), pod))
 	pod.Name += "-" + c.name
 	pod.Namespace, pod.UID, pod.Spec.NodeName, pod.Generation = "default", types.UID(pod.Name), c.name, 1
 	pod.CreationTimestamp, pod.Status.Phase = metav1.Now(), v1.PodPending
@@ -60,7 +57,7 @@ func (c *clusterNode) bind(text string) *v1.Pod {
 	return pod
 }
 
-// change lets somebody change what the server has of a pod.
+// change changes a pod at the server.
 func (c *clusterNode) change(pod *v1.Pod, change func(*v1.Pod)) {
 	c.t.Helper()
 	now, ok := c.api.Object(pod).(*v1.Pod)

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -23,9 +24,9 @@ func TestBrokenManifests(t *testing.T) {
 		"unknown.yaml":  {strings.Replace(simple("unknown", "true"), "image:", "imagge: x, image:", 1), `unknown field "spec.containers[0].imagge"`},
 		"noimage.yaml":  {strings.Replace(simple("noimage", "true"), "image: SHELL,", "", 1), "spec.containers[0].image"},
 		"kind.yaml":     {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "apiVersion"},
-		"refused.yaml":  {strings.Replace(simple("refused", "true"), "spec:\n", "spec:\n  hostUsers: false\n  hostPID: true\n", 1), "spec.hostUsers"},
+		"refused.yaml":  {simple("refused", "true", "hostUsers: false", "hostPID: true"), "spec.hostUsers"},
 		"notpod.json":   {`{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 7}}`, "containers"},
-		"policy.yaml":   {strings.Replace(simple("policy", "true"), "spec:\n", "spec:\n  restartPolicy: Sometimes\n", 1), "spec.restartPolicy"},
+		"policy.yaml":   {simple("policy", "true", "restartPolicy: Sometimes"), "spec.restartPolicy"},
 		"twoports.yaml": {strings.Replace(simple("twoports", "true"), "image:", "ports: [{containerPort: 99999}], image:", 1), "spec.containers[0].ports[0].containerPort"},
 	}
 	for name, c := range broken {
@@ -102,9 +103,7 @@ func TestHalfWrittenManifest(t *testing.T) {
 	path := filepath.Join(n.manifests, "pod.yaml")
 	text := n.expand(simple("pod", "echo two; sleep 1000"))
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer file.Close()
 	cut := len(text) - 40
 	stays(t, "the emptied manifest takes nothing away", time.Second, func() error { return n.unchanged(before, "main") })
@@ -134,21 +133,10 @@ func TestImageTrouble(t *testing.T) {
 	n.write("missing.yaml", missing)
 	n.write("never.yaml", strings.NewReplacer("SHELL", n.env.Image("test/nonesuch:1"), "IfNotPresent", "Never").Replace(simple("never", "sleep 1000")))
 	n.write("command.yaml", strings.Replace(simple("command", "x"), "[sh, -c", "[/no/such/program", 1))
-	waits := func(reasons ...string) func(*v1.Pod) error {
-		return func(pod *v1.Pod) error {
-			waiting := status(pod, "main").State.Waiting
-			for _, reason := range reasons {
-				if waiting != nil && waiting.Reason == reason {
-					return nil
-				}
-			}
-			return fmt.Errorf("it does not wait for %v: %s", reasons, states(pod))
-		}
-	}
-	n.until("missing", waits(model.ReasonErrImagePull))
-	n.until("missing", waits(model.ReasonImagePullBackOff))
-	n.until("never", waits(model.ReasonErrImageNeverPull))
-	n.until("command", waits(model.ReasonRunContainerError, model.ReasonCrashLoopBackOff))
+	n.until("missing", wantWaiting("main", "", model.ReasonErrImagePull))
+	n.until("missing", wantWaiting("main", "", model.ReasonImagePullBackOff))
+	n.until("never", wantWaiting("main", "", model.ReasonErrImageNeverPull))
+	n.until("command", wantWaiting("main", "", model.ReasonRunContainerError, model.ReasonCrashLoopBackOff))
 	n.write("missing.yaml", simple("missing", "sleep 1000"))
 	n.ready("missing")
 }

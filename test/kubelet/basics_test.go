@@ -10,11 +10,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestPodRuns follows one pod from its manifest to Ready and away again, and reads all that the endpoint shows.
+// TestPodRuns follows one pod from its manifest to Ready and away again, and reads the endpoint.
 func TestPodRuns(t *testing.T) {
 	n := newNode(t)
 	n.write("web.yaml", `
@@ -84,17 +85,15 @@ func TestStatsSummary(t *testing.T) {
 	})
 }
 
-// simple is a pod with one container, main, that runs a shell command and dies quickly.
-func simple(name, command string) string {
-	return fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata: {name: %s}
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-  - {name: main, image: SHELL, imagePullPolicy: IfNotPresent, command: [sh, -c, %q]}
-`, name, command)
+// simple is a pod with one container, main, that runs a shell command and dies quickly. fields are more of its spec.
+func simple(name, command string, fields ...string) string {
+	var spec strings.Builder
+	for _, field := range append(fields, "terminationGracePeriodSeconds: 1", "containers:") {
+		fmt.Fprintf(&spec, "  %s\n", field)
+	}
+	const container = "  - {name: main, image: SHELL, imagePullPolicy: IfNotPresent, command: [sh, -c, %q]}\n"
+	fmt.Fprintf(&spec, container, command)
+	return testutil.PodYAML(name, spec.String())
 }
 
 // TestRestartPolicies lets containers end under each policy.
@@ -104,8 +103,7 @@ func TestRestartPolicies(t *testing.T) {
 		name, policy string
 		code         int
 	}{{"never-ok", "Never", 0}, {"never-bad", "Never", 3}, {"onfailure-ok", "OnFailure", 0}, {"onfailure-bad", "OnFailure", 3}, {"always-ok", "Always", 0}} {
-		manifest := simple(c.name, fmt.Sprintf("exit %d", c.code))
-		n.write(c.name+".yaml", strings.Replace(manifest, "spec:\n", "spec:\n  restartPolicy: "+c.policy+"\n", 1))
+		n.write(c.name+".yaml", simple(c.name, fmt.Sprintf("exit %d", c.code), "restartPolicy: "+c.policy))
 	}
 	n.until("never-ok", wantPhase(v1.PodSucceeded))
 	bad := n.until("never-bad", wantPhase(v1.PodFailed))
@@ -127,11 +125,10 @@ func TestCrashLoop(t *testing.T) {
 	n := newNode(t)
 	n.write("crash.yaml", simple("crash", "echo started; exit 7"))
 	pod := n.until("crash", func(pod *v1.Pod) error {
-		main := status(pod, "main")
-		if main.State.Waiting == nil || main.State.Waiting.Reason != model.ReasonCrashLoopBackOff || main.RestartCount < 2 {
+		if status(pod, "main").RestartCount < 2 {
 			return fmt.Errorf("not in back-off yet: %s", states(pod))
 		}
-		return nil
+		return wantWaiting("main", "", model.ReasonCrashLoopBackOff)(pod)
 	})
 	if last := status(pod, "main").LastTerminationState.Terminated; last == nil || last.ExitCode != 7 {
 		t.Errorf("last state %s", states(pod))
@@ -153,11 +150,7 @@ func TestCrashLoop(t *testing.T) {
 // TestInitChain runs init containers one after the other before the app container.
 func TestInitChain(t *testing.T) {
 	n := newNode(t)
-	n.write("chain.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: chain}
-spec:
+	n.writePod("chain", `
   terminationGracePeriodSeconds: 1
   volumes: [{name: work, emptyDir: {}}]
   initContainers:
@@ -166,12 +159,7 @@ spec:
   containers:
   - {name: main, image: SHELL, command: [sh, -c, "cat /scratch/order; sleep 1000"], volumeMounts: [{name: work, mountPath: /scratch}]}
 `)
-	n.until("chain", func(pod *v1.Pod) error {
-		if waiting := status(pod, "main").State.Waiting; waiting == nil || waiting.Reason != model.ReasonPodInitializing {
-			return errors.New("main does not wait for the init containers")
-		}
-		return nil
-	})
+	n.until("chain", wantWaiting("main", "", model.ReasonPodInitializing))
 	pod := n.ready("chain")
 	n.logHas(pod, "main", 0, "one\ntwo\n")
 	for _, name := range []string{"one", "two"} {
@@ -184,11 +172,7 @@ spec:
 // TestInitFails repeats a failing init container, or fails the pod.
 func TestInitFails(t *testing.T) {
 	n := newNode(t)
-	const manifest = `
-apiVersion: v1
-kind: Pod
-metadata: {name: NAME}
-spec:
+	const spec = `
   restartPolicy: POLICY
   initContainers:
   - {name: init, image: SHELL, command: [sh, -c, "exit 4"]}
@@ -196,7 +180,7 @@ spec:
   - {name: main, image: SHELL, command: [sleep, "1000"]}
 `
 	for name, policy := range map[string]string{"again": "Always", "never": "Never"} {
-		n.write(name+".yaml", strings.NewReplacer("NAME", name, "POLICY", policy).Replace(manifest))
+		n.writePod(name, strings.ReplaceAll(spec, "POLICY", policy))
 	}
 	n.until("never", wantPhase(v1.PodFailed))
 	pod := n.restarted("again", "init", 2)

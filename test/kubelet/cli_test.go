@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -65,9 +63,7 @@ func (n *node) begin(args ...string) (*output, *exec.Cmd, <-chan error) {
 	n.t.Helper()
 	cmd, out := n.command(n.t.Context(), args...), &output{}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	return out, cmd, ended
@@ -125,15 +121,13 @@ func TestGetAndDescribe(t *testing.T) {
 	n.remove("web.yaml")
 	n.gone("web")
 	watch.has(t, "Gone")
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, cmd.Process.Signal(os.Interrupt))
 	if err := <-ended; err != nil {
 		t.Errorf("the watch ended with %v", err)
 	}
 }
 
-// TestClearErrors asks for what there is not.
+// TestClearErrors asks for objects that do not exist.
 func TestClearErrors(t *testing.T) {
 	n := newNode(t)
 	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
@@ -234,14 +228,12 @@ func TestExecTerminal(t *testing.T) {
 	n := newNode(t)
 	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
 	n.ready("web")
-	keyboard, screen := openTerminal(t)
-	setSize(t, keyboard, 33, 111)
+	keyboard, screen := testutil.Terminal(t)
+	testutil.ResizeTerminal(t, keyboard, 111, 33)
 	cmd := n.command(t.Context(), "exec", "-it", "web", "-c", "main", "--", "sh")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Start())
 	seen := &output{}
 	reading := make(chan struct{})
 	go func() {
@@ -275,7 +267,7 @@ func TestExecTerminal(t *testing.T) {
 	typed("echo it is $((6*7))\n")
 	seen.has(t, "it is 42")
 	sized("33 111")
-	setSize(t, keyboard, 44, 122)
+	testutil.ResizeTerminal(t, keyboard, 122, 44)
 	sized("44 122")
 	typed("sleep 1000\n")
 	time.Sleep(300 * time.Millisecond)
@@ -294,34 +286,4 @@ func TestExecTerminal(t *testing.T) {
 	screen.Close()
 	keyboard.Close()
 	<-reading
-}
-
-// openTerminal makes a pair: what is written to the keyboard is typed, and what is read from it stands on the screen.
-func openTerminal(t *testing.T) (keyboard, screen *os.File) {
-	t.Helper()
-	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no terminals here: %v", err)
-	}
-	t.Cleanup(func() { keyboard.Close() })
-	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { screen.Close() })
-	return keyboard, screen
-}
-
-func setSize(t *testing.T, terminal *os.File, rows, columns uint16) {
-	t.Helper()
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
 }

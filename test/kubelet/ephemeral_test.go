@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestEphemeralContainer lets somebody look into a pod that runs: the container joins the pod and the processes of its
+// TestEphemeralContainer debugs a pod that runs: the container joins the pod and the processes of its
 // target, restarts nothing, and is never started again, by a kubelet that restarts neither.
 func TestEphemeralContainer(t *testing.T) {
 	n := newClusterNode(t)
@@ -70,11 +70,7 @@ spec:
 // is never restarted.
 func TestContainerRestartRules(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   restartPolicy: Never
   volumes: [{name: data, emptyDir: {}}]
   containers:
@@ -97,15 +93,11 @@ spec:
 	}
 }
 
-// TestRestartAllContainers begins anew in the same sandbox and with the same volumes when a container ends with the code
-// that asks for it: with the init container, and with those that run or have ended.
+// TestRestartAllContainers begins anew in the same sandbox and with the same volumes when a container ends with the
+// code that asks for it: all containers start again, with the init container and the ended ones.
 func TestRestartAllContainers(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   restartPolicy: Never
   terminationGracePeriodSeconds: 3600
   volumes: [{name: data, emptyDir: {}}]

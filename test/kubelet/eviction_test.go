@@ -176,12 +176,8 @@ spec:
 // when the disk has room again they are not any more.
 func TestDiskPressure(t *testing.T) {
 	n := prepareClusterNode(t, "--eviction-hard", "nodefs.available<50%", "--eviction-pressure-transition-period", "15s")
-	if err := os.Mkdir(n.root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", n.root, "tmpfs", 0, "size=64m"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(n.root, 0o755))
+	testutil.Must(t, unix.Mount("tmpfs", n.root, "tmpfs", 0, "size=64m"))
 	n.start()
 	modest := n.bindHungry("modest", "dd if=/dev/zero of=/scratch/x bs=1M count=2", "", "")
 	n.showsReady(modest)

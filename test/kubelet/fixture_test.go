@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,7 +26,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	cri "k8s.io/cri-client/pkg"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/process"
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/logtail"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -50,9 +55,8 @@ type node struct {
 	environment []string
 
 	program string
-	cmd     *exec.Cmd
-	ended   chan struct{}
-	output  string // file
+	kubelet *process.Process // nil when it does not run
+	output  string           // file
 	address string
 }
 
@@ -98,9 +102,7 @@ func prepareNode(t *testing.T, flags ...string) *node {
 	env := rigenv.Require(t)
 	t.Parallel()
 	program, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	server := startRuntime(t, env)
 	n := &node{
 		t: t, env: env, server: server, program: program, flags: flags, dir: server.Directory(),
@@ -109,13 +111,9 @@ func prepareNode(t *testing.T, flags ...string) *node {
 	n.manifests, n.logs, n.root = filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "logs"), filepath.Join(n.dir, "kubelet")
 	n.output = filepath.Join(n.dir, "kubelet.log")
 	n.cri, err = cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(server.Endpoint()).WithConnectionTimeout(patience).Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, dir := range []string{n.manifests, n.scratch()} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.Mkdir(dir, 0o755))
 	}
 	t.Cleanup(n.clean)
 	return n
@@ -129,14 +127,9 @@ func (n *node) cgroup() string {
 // start runs the kubelet and waits for its endpoint.
 func (n *node) start() {
 	n.t.Helper()
-	log, err := os.OpenFile(n.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	defer log.Close()
 	before, err := os.ReadFile(n.output)
-	if err != nil {
-		n.t.Fatal(err)
+	if !errors.Is(err, fs.ErrNotExist) {
+		testutil.Must(n.t, err)
 	}
 	args := append([]string{
 		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override", n.name,
@@ -145,22 +138,11 @@ func (n *node) start() {
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--read-address", "127.0.0.1:0", "--node-ip", "127.0.0.1",
 		"--crash-backoff", "1s", "--crash-backoff-max", "4s", "--pull-backoff", "1s", "--retry", "1s", "--sync-tick", "100ms",
 		"--housekeeping", "500ms", "--container-gc-period", "2s", "--image-gc-high-threshold", "100", "--log-level", "debug",
-		// How full the machine is decides no test; see eviction_test.go for those that it does.
+		// The machine's memory must decide no test but those in eviction_test.go.
 		"--eviction-hard", "memory.available<0%",
 	}, n.flags...)
-	n.cmd = exec.Command(n.program, args...)
-	n.cmd.Stdout, n.cmd.Stderr = log, log
-	n.cmd.Env = append(os.Environ(), n.environment...)
-	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := n.cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
-	cmd, ended := n.cmd, make(chan struct{})
-	n.ended = ended
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // how it ended is in ProcessState
-	}()
+	n.kubelet, err = process.Start(n.output, n.environment, n.program, args...)
+	testutil.Must(n.t, err)
 	eventually(n.t, "the kubelet serves reads", func() error {
 		text, err := os.ReadFile(n.output)
 		if err != nil {
@@ -176,36 +158,28 @@ func (n *node) start() {
 	})
 }
 
-// signal sends the kubelet a signal and waits for its end.
-func (n *node) signal(signal os.Signal) {
+// stop ends the kubelet, if it runs, and kill does so as a crash would.
+func (n *node) stop() {
 	n.t.Helper()
-	if n.cmd == nil {
+	if n.kubelet == nil {
 		return
 	}
-	if err := n.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		n.t.Error(err)
-	}
-	select {
-	case <-n.ended:
-	case <-time.After(patience):
-		n.t.Errorf("the kubelet does not end after %v", signal)
-		_ = n.cmd.Process.Kill() // it is being given up
-		<-n.ended
-	}
-	n.cmd = nil
+	testutil.Check(n.t, n.kubelet.Stop(context.Background()))
+	n.kubelet = nil
 }
 
-func (n *node) stop() { n.t.Helper(); n.signal(syscall.SIGTERM) }
-func (n *node) kill() { n.t.Helper(); n.signal(syscall.SIGKILL) }
+func (n *node) kill() {
+	if n.kubelet != nil {
+		n.kubelet.Kill()
+		n.kubelet = nil
+	}
+}
 
 // clean stops the kubelet and removes what it made.
 func (n *node) clean() {
-	if n.cmd != nil {
-		n.stop()
-	}
+	n.stop()
 	if n.t.Failed() {
-		text, _ := os.ReadFile(n.output) // for people only
-		n.t.Logf("the end of the kubelet's log:\n%s", text[max(0, len(text)-12<<10):])
+		n.t.Logf("the end of the kubelet's log:\n%s", logtail.Read(n.output, 12<<10))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -215,28 +189,16 @@ func (n *node) clean() {
 			return
 		}
 	}
-	sandboxes, err := n.cri.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: n.name}})
-	if err != nil {
-		n.t.Error(err)
+	own := &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: n.name}}
+	err := adapter.RemovePods(ctx, n.cri, own)
+	if err != nil && n.server.Name() == "containerd" {
+		// Containerd 1.6 fails to stop a container that ends at that moment. A kubelet tries again.
+		err = adapter.RemovePods(ctx, n.cri, own)
 	}
-	for _, sandbox := range sandboxes {
-		err := n.removeSandbox(ctx, sandbox.GetId())
-		if err != nil && n.server.Name() == "containerd" {
-			// Containerd 1.6 fails to stop a container that ends at that moment. A kubelet asks again, and so does
-			// this.
-			err = n.removeSandbox(ctx, sandbox.GetId())
-		}
-		if err != nil {
-			n.t.Error(err)
-		}
-	}
-	if err := n.cri.Close(ctx); err != nil {
-		n.t.Error(err)
-	}
+	testutil.Check(n.t, err)
+	testutil.Check(n.t, n.cri.Close(ctx))
 	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		n.t.Error(err)
-	}
+	testutil.Check(n.t, err)
 	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(mounts)), "\n")) {
 		if point := strings.Fields(line)[1]; point == n.root || strings.HasPrefix(point, n.root+"/") {
 			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
@@ -246,22 +208,20 @@ func (n *node) clean() {
 	}
 }
 
-func (n *node) removeSandbox(ctx context.Context, id string) error {
-	return errors.Join(n.cri.StopPodSandbox(ctx, id), n.cri.RemovePodSandbox(ctx, id))
-}
-
-// write puts a manifest into the directory in one step. In its text SHELL is the image with busybox, HELLO the one with
-// the HTTP service on port 8080, SCRATCH a directory on the host that outlives the pod.
+// write puts a manifest into the directory in one step. In its text SHELL is the image with busybox, and HELLO
+// the image with the HTTP service on port 8080. SCRATCH is a directory on the host that outlives the pod.
 func (n *node) write(name, text string) {
 	n.t.Helper()
 	text = n.expand(text)
 	temporary := filepath.Join(n.dir, name+".new")
-	if err := os.WriteFile(temporary, []byte(text), 0o644); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := os.Rename(temporary, filepath.Join(n.manifests, name)); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.WriteFile(temporary, []byte(text), 0o644))
+	testutil.Must(n.t, os.Rename(temporary, filepath.Join(n.manifests, name)))
+}
+
+// writePod writes the manifest of a pod with this spec; the file has its name.
+func (n *node) writePod(name, spec string) {
+	n.t.Helper()
+	n.write(name+".yaml", testutil.PodYAML(name, spec))
 }
 
 func (n *node) expand(text string) string {
@@ -289,9 +249,7 @@ func (n *node) scratchHas(name, want string) {
 // remove takes a manifest away.
 func (n *node) remove(name string) {
 	n.t.Helper()
-	if err := os.Remove(filepath.Join(n.manifests, name)); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.Remove(filepath.Join(n.manifests, name)))
 }
 
 // get reads the kubelet's endpoint.
@@ -464,9 +422,7 @@ func id(pod *v1.Pod, container string) string {
 func (n *node) killContainers(ids ...string) {
 	n.t.Helper()
 	for _, id := range ids {
-		if err := n.server.KillContainer(n.t.Context(), id); err != nil {
-			n.t.Fatal(err)
-		}
+		testutil.Must(n.t, n.server.KillContainer(n.t.Context(), id))
 	}
 }
 
@@ -479,13 +435,11 @@ func (n *node) endSandboxes(pod *v1.Pod) {
 		if errdefs.IsNotFound(err) {
 			err = n.cri.StopPodSandbox(n.t.Context(), id)
 		}
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		testutil.Must(n.t, err)
 	}
 }
 
-// sandboxes are the ids of a pod's sandboxes, of those that are ready or of all.
+// sandboxes are the ids of a pod's sandboxes, the ready ones or all.
 func (n *node) sandboxes(pod *v1.Pod, all bool) []string {
 	n.t.Helper()
 	filter := &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelPodUID: string(pod.UID)}}
@@ -493,9 +447,7 @@ func (n *node) sandboxes(pod *v1.Pod, all bool) []string {
 		filter.State = &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}
 	}
 	list, err := n.cri.ListPodSandbox(n.t.Context(), filter)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	var ids []string
 	for _, sandbox := range list {
 		ids = append(ids, sandbox.GetId())

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestGRPCProbes asks the health service of gRPC about a pod in the host's network, where this test serves it: each
@@ -18,9 +20,7 @@ import (
 func TestGRPCProbes(t *testing.T) {
 	n := newNode(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	server, state := grpc.NewServer(), health.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, state)
 	state.SetServingStatus("ready", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
@@ -33,11 +33,7 @@ func TestGRPCProbes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	n.write("pod.yaml", strings.ReplaceAll(`
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", strings.ReplaceAll(`
   hostNetwork: true
   terminationGracePeriodSeconds: 1
   containers:

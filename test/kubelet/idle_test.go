@@ -1,18 +1,15 @@
 package kubelet
 
 import (
-	"context"
-	"fmt"
-	"io"
+	"errors"
 	"maps"
-	"net"
-	"net/http"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/footprint"
 )
 
 // TestIdlePodCostsListsAlone counts the CRI calls of a node whose only pod does nothing, with the runtime's events and
@@ -23,24 +20,20 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := prepareNode(t, append(flags, "--sync-frequency", "2s")...)
 			server := n.server.(criadapter)
-			socket := filepath.Join(server.Dir, "m.sock")
-			server.AddFlags("--metrics-bind-addr=unix://" + socket)
-			if err := server.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := server.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			metrics := footprint.NewMetrics(filepath.Join(server.Dir, "m.sock"))
+			server.AddFlags(metrics.Flag())
+			testutil.Must(t, server.Stop(t.Context()))
+			testutil.Must(t, server.Start(t.Context()))
 			n.start()
 			n.write("pod.yaml", simple("pod", "sleep 1000"))
 			pod := n.ready("pod")
 			if name == "events" {
 				n.evented(1)
 			}
-			settle(t, socket)
-			before := calls(t, socket)
+			settle(t, metrics)
+			before := calls(t, metrics)
 			time.Sleep(15 * time.Second) // logs are looked at each ten seconds
-			after := calls(t, socket)
+			after := calls(t, metrics)
 			allowed := []string{"Status", "StreamPodSandboxStats", "StreamPodSandboxes", "StreamContainers"}
 			for _, method := range slices.Sorted(maps.Keys(after)) {
 				if more := after[method] - before[method]; more > 0 && !slices.Contains(allowed, method) {
@@ -57,10 +50,10 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 }
 
 // settle waits until two seconds went by without a question for a pod's status.
-func settle(t *testing.T, socket string) {
+func settle(t *testing.T, metrics *footprint.Metrics) {
 	t.Helper()
 	for last, deadline := -1, time.Now().Add(patience); ; time.Sleep(2 * time.Second) {
-		now := calls(t, socket)["PodSandboxStatus"]
+		now := calls(t, metrics)["PodSandboxStatus"]
 		if now == last {
 			return
 		}
@@ -70,41 +63,15 @@ func settle(t *testing.T, socket string) {
 	}
 }
 
-// rpcLine is a line of the server's metrics that counts the calls of a method with one outcome.
-var rpcLine = regexp.MustCompile(`(?m)^criadapter_rpc_requests_total\{.*method="(\w+)".*\} (\d+)$`)
-
 // calls are how often each CRI method was called since the server's start.
-func calls(t *testing.T, socket string) map[string]int {
+func calls(t *testing.T, metrics *footprint.Metrics) map[string]int {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-	}}
-	counts := map[string]int{}
-	eventually(t, "the server's metrics", func() error {
-		answer, err := client.Get("http://criadapter/metrics")
-		if err != nil {
-			return err
+	var counts map[string]int
+	eventually(t, "the server's metrics", func() (err error) {
+		if counts, err = metrics.Calls(t.Context()); err == nil && len(counts) == 0 {
+			err = errors.New("no calls are counted")
 		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			return err
-		}
-		clear(counts)
-		for _, line := range rpcLine.FindAllStringSubmatch(string(text), -1) {
-			count, err := strconv.Atoi(line[2])
-			if err != nil {
-				return err
-			}
-			counts[line[1]] += count
-		}
-		if len(counts) == 0 {
-			return fmt.Errorf("no calls in\n%.500s", text)
-		}
-		return nil
+		return err
 	})
 	return counts
 }

@@ -10,6 +10,7 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
 )
@@ -29,7 +30,7 @@ func TestPullPolicies(t *testing.T) {
 	}
 }
 
-// some are images of a runtime, and no others: those of tests that run beside this one must stay.
+// some is a runtime that lists only some images: the images of other tests must stay.
 type some struct {
 	internalapi.ImageManagerService
 	names []string
@@ -42,20 +43,15 @@ func (s some) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([
 	}), err
 }
 
-// TestImagesAreCollected removes an image that nobody uses from the runtime when the disk is full, and not one that a
-// pod uses.
+// TestImagesAreCollected removes an unused image from the runtime when the disk is full, and keeps one that a pod uses.
 func TestImagesAreCollected(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
 	n.ready("pod")
 	runtime, err := cri.Connect(t.Context(), cri.Options{Endpoint: n.server.Endpoint(), Owner: n.name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := runtime.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, runtime.Close(context.Background()))
 	})
 	used, unused := n.env.Image(shell), n.env.Image("test/evil:latest")
 	if _, err := runtime.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: unused}, nil, nil); err != nil {

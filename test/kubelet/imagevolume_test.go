@@ -1,11 +1,8 @@
 package kubelet
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -14,11 +11,7 @@ import (
 func TestImageVolumes(t *testing.T) {
 	n := newNode(t)
 	multi := n.env.Image("test/multi:c")
-	const pod = `
-apiVersion: v1
-kind: Pod
-metadata: {name: NAME}
-spec:
+	const spec = `
   terminationGracePeriodSeconds: 0
   volumes: [{name: model, image: {reference: "IMAGE"}}]
   containers:
@@ -28,7 +21,7 @@ spec:
     volumeMounts: [{name: model, mountPath: /model}, {name: model, mountPath: /one, subPath: PART}]
 `
 	write := func(name, image, part string) {
-		n.write(name+".yaml", strings.NewReplacer("NAME", name, "IMAGE", image, "PART", part).Replace(pod))
+		n.writePod(name, strings.NewReplacer("IMAGE", image, "PART", part).Replace(spec))
 	}
 	write("reader", multi, "multi")
 	reader := n.ready("reader")
@@ -40,12 +33,7 @@ spec:
 	write("part", multi, "no/such")
 	write("image", n.env.Image("test/no-such:1"), "multi")
 	for name, reason := range map[string]string{"part": "ImageVolumeMountFailed", "image": model.ReasonErrImagePull} {
-		n.until(name, func(pod *v1.Pod) error {
-			if waiting := status(pod, "main").State.Waiting; waiting == nil || waiting.Reason != reason {
-				return fmt.Errorf("it does not wait for %s: %s", reason, states(pod))
-			}
-			return nil
-		})
+		n.until(name, wantWaiting("main", "", reason))
 	}
 	n.remove("reader.yaml")
 	n.gone("reader")

@@ -14,17 +14,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // TestSidecar starts a restartable init container before the app container, restarts it, and ends it last.
 func TestSidecar(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   terminationGracePeriodSeconds: 10
   volumes: [{name: work, hostPath: {path: SCRATCH, type: Directory}}]
   initContainers:
@@ -56,11 +53,7 @@ spec:
 // TestSidecarOfCompletedPod ends the sidecar when the app container has completed.
 func TestSidecarOfCompletedPod(t *testing.T) {
 	n := newNode(t)
-	n.write("job.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: job}
-spec:
+	n.writePod("job", `
   restartPolicy: Never
   terminationGracePeriodSeconds: 1
   initContainers: [{name: side, image: SHELL, restartPolicy: Always, command: [sleep, "1000"]}]
@@ -75,11 +68,7 @@ spec:
 // TestGracefulTermination runs the preStop hook, then sends SIGTERM, and waits.
 func TestGracefulTermination(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   terminationGracePeriodSeconds: 20
   volumes: [{name: work, hostPath: {path: SCRATCH}}]
   containers:
@@ -103,11 +92,7 @@ spec:
 // after the app.
 func TestSidecarPreStop(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   terminationGracePeriodSeconds: 20
   volumes: [{name: work, hostPath: {path: SCRATCH}}]
   initContainers:
@@ -160,14 +145,8 @@ func TestHooks(t *testing.T) {
 	}))
 	defer server.Close()
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.write("good.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: good}
-spec:
+	testutil.Must(t, err)
+	n.writePod("good", `
   terminationGracePeriodSeconds: 5
   containers:
   - name: main
@@ -181,11 +160,7 @@ spec:
     command: [sleep, "1000"]
     lifecycle: {preStop: {httpGet: {host: 127.0.0.1, port: `+port+`, path: bye}}}
 `)
-	n.write("bad.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: bad}
-spec:
+	n.writePod("bad", `
   terminationGracePeriodSeconds: 1
   containers:
   - name: main
@@ -217,7 +192,6 @@ func TestRollingEdit(t *testing.T) {
 	command := "trap 'sleep 1; echo %[1]s ends >> /scratch/order; exit 0' TERM; echo %[1]s starts >> /scratch/order; while :; do sleep 0.1; done"
 	manifest := func(version string) string {
 		text := strings.Replace(simple("pod", fmt.Sprintf(command, version)), "PeriodSeconds: 1", "PeriodSeconds: 10", 1)
-		text = strings.Replace(text, "sh, -c", "sh, -c", 1)
 		return strings.Replace(text, "containers:\n  - {", "volumes: [{name: work, hostPath: {path: SCRATCH}}]\n  containers:\n  - {volumeMounts: [{name: work, mountPath: /scratch}], ", 1)
 	}
 	n.write("pod.yaml", manifest("v1"))
@@ -358,7 +332,7 @@ func TestLogRotation(t *testing.T) {
 // TestActiveDeadline fails a pod that runs longer than it may.
 func TestActiveDeadline(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", strings.Replace(simple("pod", "sleep 1000"), "spec:\n", "spec:\n  activeDeadlineSeconds: 3\n", 1))
+	n.write("pod.yaml", simple("pod", "sleep 1000", "activeDeadlineSeconds: 3"))
 	n.ready("pod")
 	pod := n.until("pod", wantPhase(v1.PodFailed))
 	if pod.Status.Reason != "DeadlineExceeded" || status(pod, "main").State.Terminated == nil {

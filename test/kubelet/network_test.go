@@ -13,6 +13,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestNetworkNotReady takes the runtime's network away: pods of the host's network start, run and end, because what
@@ -20,18 +22,16 @@ import (
 func TestNetworkNotReady(t *testing.T) {
 	n := newNode(t)
 	aside := filepath.Join(n.dir, "aside.conflist")
-	if err := os.Rename(n.server.NetworkConfig(), aside); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(n.server.NetworkConfig(), aside))
 	eventually(t, "the kubelet notices", func() error {
 		if text, err := os.ReadFile(n.output); err != nil || !strings.Contains(string(text), "network is not ready") {
 			return fmt.Errorf("not yet: %v", err)
 		}
 		return nil
 	})
-	host := strings.Replace(simple("NAME", "sleep 1000"), "spec:\n", "spec:\n  hostNetwork: true\n", 1)
-	n.write("host.yaml", strings.Replace(host, "NAME", "host", 1))
-	n.write("goes.yaml", strings.Replace(host, "NAME", "goes", 1))
+	for _, name := range []string{"host", "goes"} {
+		n.write(name+".yaml", simple(name, "sleep 1000", "hostNetwork: true"))
+	}
 	n.write("waits.yaml", simple("waits", "sleep 1000"))
 	n.ready("host")
 	n.ready("goes")
@@ -44,13 +44,9 @@ func TestNetworkNotReady(t *testing.T) {
 		t.Errorf("it runs: %s", states(pod))
 	}
 	config, err := os.ReadFile(aside)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	// Written anew: containerd does not notice a file that is moved there.
-	if err := os.WriteFile(n.server.NetworkConfig(), config, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(n.server.NetworkConfig(), config, 0o644))
 	n.ready("waits")
 	n.ready("host")
 }
@@ -59,16 +55,10 @@ func TestNetworkNotReady(t *testing.T) {
 func TestHostPortAfterTheSandboxDied(t *testing.T) {
 	n := newNode(t)
 	listener, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	port := listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
-	n.write("web.yaml", fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata: {name: web}
-spec:
+	n.writePod("web", fmt.Sprintf(`
   terminationGracePeriodSeconds: 1
   containers:
   - {name: web, image: HELLO, ports: [{containerPort: 8080, hostPort: %d}]}

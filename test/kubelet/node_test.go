@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
-
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -29,11 +29,7 @@ func (n *node) cgroupFile(below, v1File, v2File string) (string, error) {
 func TestNodeLimits(t *testing.T) {
 	rigenv.RequireControllers(t, "memory", "pids")
 	n := newNode(t, "--system-reserved", "memory=1Gi", "--pod-max-pids", "30")
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   terminationGracePeriodSeconds: 1
   containers:
   - {name: main, image: SHELL, command: [sh, -c, "(i=0; while [ $i -lt 60 ]; do i=$((i+1)); sleep 1000 & done) || echo no more; sleep 1000"]}
@@ -44,9 +40,7 @@ spec:
 		t.Errorf("the pod may have %s tasks, %v", got, err)
 	}
 	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var total int64
 	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &total); err != nil {
 		t.Fatal(err)
@@ -64,25 +58,18 @@ func TestCredentialFile(t *testing.T) {
 	}
 	private := strings.NewReplacer("SHELL", n.env.AuthRegistry+"/test/busybox:latest", "IfNotPresent", "Always").Replace(simple("pod", "sleep 1000"))
 	n.write("pod.yaml", private)
-	n.until("pod", func(pod *v1.Pod) error {
-		if waits := status(pod, "main").State.Waiting; waits == nil || waits.Reason != "ErrImagePull" && waits.Reason != "ImagePullBackOff" {
-			return fmt.Errorf("it is pulled without: %s", states(pod))
-		}
-		return nil
-	})
+	n.until("pod", wantWaiting("main", "", model.ReasonErrImagePull, model.ReasonImagePullBackOff))
 	auth := base64.StdEncoding.EncodeToString([]byte(rigenv.RegistryUser + ":" + rigenv.RegistryPassword))
 	config := fmt.Sprintf(`{"auths": {%q: {"auth": %q}, "elsewhere.example": {}}, "credsStore": "x"}`, n.env.AuthRegistry, auth)
-	if err := os.WriteFile(filepath.Join(n.root, "config.json"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(filepath.Join(n.root, "config.json"), []byte(config), 0o600))
 	n.ready("pod")
 }
 
 // TestRuntimeClass runs a pod with the handler that it names, and refuses one that the runtime does not have.
 func TestRuntimeClass(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", strings.Replace(simple("pod", "sleep 1000"), "spec:\n", "spec:\n  runtimeClassName: runc\n", 1))
-	n.write("none.yaml", strings.Replace(simple("none", "sleep 1000"), "spec:\n", "spec:\n  runtimeClassName: no-such-handler\n", 1))
+	n.write("pod.yaml", simple("pod", "sleep 1000", "runtimeClassName: runc"))
+	n.write("none.yaml", simple("none", "sleep 1000", "runtimeClassName: no-such-handler"))
 	pod := n.ready("pod")
 	sandbox, err := n.cri.PodSandboxStatus(t.Context(), n.sandboxes(pod, false)[0], false)
 	if err != nil || sandbox.GetStatus().GetRuntimeHandler() != "runc" {
@@ -93,15 +80,14 @@ func TestRuntimeClass(t *testing.T) {
 	}
 }
 
-// TestUserNamespace maps the pod's users to others of the host where the runtime announces that it can, with its volumes,
-// and says elsewhere why the pod does not run.
+// TestUserNamespace maps the pod's users and volumes to other ids of the host, if the runtime announces user
+// namespaces. Otherwise an event says why the pod does not run.
 func TestUserNamespace(t *testing.T) {
 	n := newNode(t)
 	announced, err := cri.New(n.cri, nil, n.name).UserNamespaces(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Replace(simple("pod", "echo mine > /data/file; stat -c owner-%u /data/file; cat /proc/self/uid_map; sleep 1000"), "spec:\n", "spec:\n  hostUsers: false\n  volumes: [{name: data, emptyDir: {}}]\n", 1)
+	testutil.Must(t, err)
+	const command = "echo mine > /data/file; stat -c owner-%u /data/file; cat /proc/self/uid_map; sleep 1000"
+	text := simple("pod", command, "hostUsers: false", "volumes: [{name: data, emptyDir: {}}]")
 	n.write("pod.yaml", strings.Replace(text, "image: SHELL,", "image: SHELL, volumeMounts: [{name: data, mountPath: /data}],", 1))
 	if !announced {
 		if event := n.event("pod", "FailedCreatePodSandBox"); !strings.Contains(event.Message, "spec.hostUsers: the container runtime does not announce user namespaces") {

@@ -16,10 +16,11 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// playArgs are those of play or down on the node's runtime, in its directories.
+// playArgs are the arguments of play or down on the node's runtime, in its directories.
 func (n *node) playArgs(command string, args ...string) []string {
 	return append([]string{
 		command, "--name", n.name, "--container-runtime-endpoint", n.server.Endpoint(), "--root-dir", n.root, "--pod-logs-dir", n.logs,
@@ -31,14 +32,10 @@ func (n *node) playArgs(command string, args ...string) []string {
 func (n *node) play(text string, args ...string) (*output, *exec.Cmd, <-chan error) {
 	n.t.Helper()
 	file := filepath.Join(n.dir, "play.yaml")
-	if err := os.WriteFile(file, []byte(n.expand(text)), 0o644); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.WriteFile(file, []byte(n.expand(text)), 0o644))
 	out, cmd := &output{}, exec.Command(n.program, n.playArgs("play", append(args, file)...)...)
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	n.t.Cleanup(func() {
@@ -58,7 +55,7 @@ func (n *node) down() {
 	}
 }
 
-// nothingLeft says what is left of the node's play.
+// nothingLeft checks that nothing is left of the node's play.
 func (n *node) nothingLeft() {
 	n.t.Helper()
 	sandboxes, err := n.cri.ListPodSandbox(n.t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
@@ -97,14 +94,12 @@ func endsWith(t *testing.T, ended <-chan error, want int) {
 	}
 }
 
-// TestPlay runs a deployment, its configuration and its services, one of which another pod reaches by name and somebody
-// on the machine by a port; it shows logs, and Ctrl-C leaves nothing.
+// TestPlay runs a deployment, its configuration and its services. Another pod reaches a service by name, and the
+// machine reaches it by a port. Play shows logs, and Ctrl-C leaves nothing.
 func TestPlay(t *testing.T) {
 	n := prepareNode(t)
 	listener, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	port := listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
 	out, cmd, ended := n.play(fmt.Sprintf(`
@@ -173,11 +168,9 @@ spec:
 				}
 			}
 		}
-		return errors.New("nobody answers")
+		return errors.New("no address answers")
 	})
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Process.Signal(syscall.SIGINT))
 	endsWith(t, ended, 0)
 	n.nothingLeft()
 }
@@ -186,7 +179,7 @@ spec:
 func TestPlayToItsEnd(t *testing.T) {
 	n := prepareNode(t)
 	once := func(code int) string {
-		return strings.Replace(simple("once", fmt.Sprintf("echo ran; exit %d", code)), "spec:\n", "spec:\n  restartPolicy: Never\n", 1)
+		return simple("once", fmt.Sprintf("echo ran; exit %d", code), "restartPolicy: Never")
 	}
 	out, _, ended := n.play(once(0), "--follow")
 	endsWith(t, ended, 0)
@@ -201,11 +194,7 @@ func TestPlayToItsEnd(t *testing.T) {
 // TestPlaySecondInterrupt does not wait for a pod that the first one has begun to end, and says what it leaves to down.
 func TestPlaySecondInterrupt(t *testing.T) {
 	n := prepareNode(t)
-	out, cmd, ended := n.play(`
-apiVersion: v1
-kind: Pod
-metadata: {name: slow}
-spec:
+	out, cmd, ended := n.play(testutil.PodYAML("slow", `
   terminationGracePeriodSeconds: 3600
   volumes: [{name: work, hostPath: {path: SCRATCH}}]
   containers:
@@ -213,12 +202,10 @@ spec:
     image: SHELL
     command: [sh, -c, "trap 'echo TERM > /scratch/order; until [ -e /scratch/go ]; do sleep 0.1; done; exit' TERM; echo begun; while :; do sleep 0.1; done"]
     volumeMounts: [{name: work, mountPath: /scratch}]
-`, "--follow")
+`), "--follow")
 	out.has(t, "slow/main | begun")
 	for _, want := range []string{"play | ending; Ctrl-C again", "it leaves the pods default/slow-"} {
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, cmd.Process.Signal(syscall.SIGINT))
 		out.has(t, want)
 		n.scratchHas("order", "TERM\n")
 	}
@@ -228,9 +215,7 @@ spec:
 	if err != nil || len(sandboxes) != 1 {
 		t.Errorf("sandboxes: %v, %v", sandboxes, err)
 	}
-	if err := os.WriteFile(filepath.Join(n.scratch(), "go"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(filepath.Join(n.scratch(), "go"), nil, 0o644))
 	n.down()
 	n.nothingLeft()
 }
@@ -248,9 +233,7 @@ func TestPlayDown(t *testing.T) {
 
 	out, cmd, ended := n.play(pod)
 	out.has(t, "pod | Ready")
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Process.Kill())
 	<-ended
 	n.down()
 	n.nothingLeft()

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -74,11 +75,7 @@ spec:
 // TestSecurityContext shows what the kernel has of a container's security context.
 func TestSecurityContext(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   terminationGracePeriodSeconds: 0
   securityContext:
     runAsUser: 1000
@@ -132,11 +129,7 @@ spec:
 // TestRunAsNonRoot refuses an image that runs as root, and says why.
 func TestRunAsNonRoot(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   terminationGracePeriodSeconds: 0
   securityContext: {runAsNonRoot: true}
   containers:
@@ -144,14 +137,10 @@ spec:
   - {name: user, image: SHELL, command: [sleep, "1000"], securityContext: {runAsUser: 1000}}
 `)
 	n.until("pod", func(pod *v1.Pod) error {
-		waiting := status(pod, "root").State.Waiting
-		if waiting == nil || waiting.Reason != model.ReasonCreateConfigError || !strings.Contains(waiting.Message, "image will run as root") {
-			return fmt.Errorf("it is not refused: %s", states(pod))
-		}
 		if status(pod, "user").State.Running == nil {
 			return fmt.Errorf("the other one does not run: %s", states(pod))
 		}
-		return nil
+		return wantWaiting("root", "image will run as root", model.ReasonCreateConfigError)(pod)
 	})
 }
 
@@ -159,11 +148,7 @@ spec:
 func TestNamesAndDNS(t *testing.T) {
 	n := newNode(t, "--cluster-dns", "192.0.2.53", "--cluster-domain", "cluster.test")
 	const command = `command: [sh, -c, "hostname; cat /etc/hosts /etc/resolv.conf; echo the end; sleep 1000"]`
-	n.write("cluster.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: cluster}
-spec:
+	n.writePod("cluster", `
   terminationGracePeriodSeconds: 0
   hostname: me
   subdomain: sub
@@ -171,29 +156,19 @@ spec:
   dnsConfig: {nameservers: [192.0.2.54], options: [{name: timeout, value: "7"}]}
   containers: [{name: main, image: SHELL, `+command+`}]
 `)
-	n.write("none.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: none}
-spec:
+	n.writePod("none", `
   terminationGracePeriodSeconds: 0
   dnsPolicy: None
   dnsConfig: {nameservers: [192.0.2.55], searches: [a.test]}
   containers: [{name: main, image: SHELL, `+command+`}]
 `)
-	n.write("host.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: host}
-spec:
+	n.writePod("host", `
   terminationGracePeriodSeconds: 0
   hostNetwork: true
   containers: [{name: main, image: SHELL, `+command+`}]
 `)
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	cluster, none := n.ready("cluster"), n.ready("none")
 	for _, c := range []struct {
 		pod  *v1.Pod
@@ -218,11 +193,7 @@ spec:
 func TestResources(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   terminationGracePeriodSeconds: 0
   containers:
   - {name: main, image: SHELL, command: [sh, -c, "cat /proc/self/cgroup; echo oom $(cat /proc/self/oom_score_adj); echo the end; sleep 1000"], resources: {requests: {cpu: 100m}, limits: {memory: 32Mi, cpu: 500m}}}
@@ -234,9 +205,10 @@ spec:
 	}
 	n.logHas(pod, "main", 0, "the end")
 	log := n.log(pod, "main", 0)
-	// 32 MiB are less than a thousandth of this machine's memory, or a few; the score is close to that of best effort.
+	// 32 MiB are less than a thousandth of this machine's memory, or a few; the score is close to the best-effort
+	// score.
 	if !strings.Contains(log, "oom 9") {
-		t.Errorf("the score for the kernel's killer is not that of a burstable container:\n%s", log)
+		t.Errorf("the score for the kernel's killer is not a burstable container's:\n%s", log)
 	}
 	own := "/kubepods/burstable/pod" + string(pod.UID)
 	for file, want := range map[string]string{"memory.limit_in_bytes memory.max": "50331648", "cpu.shares cpu.weight": "204 8"} {
@@ -257,15 +229,13 @@ spec:
 	})
 }
 
-// cgroupDirectories are those of all hierarchies whose path ends so.
+// cgroupDirectories are the directories of this cgroup below the node's, in all hierarchies.
 func (n *node) cgroupDirectories(end string) []string {
 	n.t.Helper()
 	var all []string
 	for _, pattern := range []string{"/sys/fs/cgroup/*/" + n.cgroup() + end, "/sys/fs/cgroup/" + n.cgroup() + end} {
 		found, err := filepath.Glob(pattern)
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		testutil.Must(n.t, err)
 		all = append(all, found...)
 	}
 	return all
@@ -287,11 +257,7 @@ func (n *node) podCgroup(end string, files []string) string {
 // TestSharedProcessNamespace lets a container see the other's processes, and keeps it from it without.
 func TestSharedProcessNamespace(t *testing.T) {
 	n := newNode(t)
-	const manifest = `
-apiVersion: v1
-kind: Pod
-metadata: {name: NAME}
-spec:
+	const spec = `
   terminationGracePeriodSeconds: 0
   shareProcessNamespace: SHARE
   containers:
@@ -299,7 +265,7 @@ spec:
   - {name: main, image: SHELL, command: [sh, -c, "sleep 1; ps | grep -c '[s]leep 4711'; sleep 1000"]}
 `
 	for name, want := range map[string]string{"true": "1\n", "false": "0\n"} {
-		n.write(name+".yaml", strings.NewReplacer("NAME", "share-"+name, "SHARE", name).Replace(manifest))
+		n.writePod("share-"+name, strings.ReplaceAll(spec, "SHARE", name))
 		pod := n.ready("share-" + name)
 		n.logHas(pod, "main", 0, "\n")
 		if got := n.log(pod, "main", 0); got != want {
@@ -311,11 +277,7 @@ spec:
 // TestTerminationMessage brings a container's last words into its status, from its file or from its log.
 func TestTerminationMessage(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   restartPolicy: Never
   containers:
   - {name: file, image: SHELL, command: [sh, -c, "echo written; echo last words > /dev/termination-log; exit 3"]}

@@ -11,16 +11,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // TestLivenessProbe restarts a container whose liveness probe fails, within the probe's own grace period.
 func TestLivenessProbe(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   terminationGracePeriodSeconds: 600
   containers:
   - name: main
@@ -83,11 +80,7 @@ func TestStartupProbe(t *testing.T) {
 // TestNetworkProbes probes over HTTP and TCP, by port number and name.
 func TestNetworkProbes(t *testing.T) {
 	n := newNode(t)
-	manifest := `
-apiVersion: v1
-kind: Pod
-metadata: {name: NAME}
-spec:
+	const spec = `
   terminationGracePeriodSeconds: 1
   containers:
   - {name: main, image: HELLO, ports: [{name: web, containerPort: 8080}], readinessProbe: {PROBE, periodSeconds: 1}}
@@ -104,7 +97,7 @@ spec:
 	}
 	for _, probes := range []map[string]string{good, bad} {
 		for name, probe := range probes {
-			n.write(name+".yaml", strings.NewReplacer("NAME", name, "PROBE", probe).Replace(manifest))
+			n.writePod(name, strings.ReplaceAll(spec, "PROBE", probe))
 		}
 	}
 	for name := range good {
@@ -127,12 +120,7 @@ func TestLivenessBackoff(t *testing.T) {
 	n := newNode(t, "--crash-backoff", "10m", "--crash-backoff-max", "10m")
 	n.write("pod.yaml", strings.TrimRight(simple("pod", "sleep 1000"), "}\n")+
 		`, livenessProbe: {exec: {command: ["false"]}, periodSeconds: 1, failureThreshold: 1}}`+"\n")
-	crashes := func(pod *v1.Pod) error {
-		if waits := status(pod, "main").State.Waiting; waits == nil || waits.Reason != "CrashLoopBackOff" {
-			return fmt.Errorf("it does not back off: %s", states(pod))
-		}
-		return nil
-	}
+	crashes := wantWaiting("main", "", model.ReasonCrashLoopBackOff)
 	before := n.until("pod", crashes)
 	n.event("pod", "BackOff")
 	if count := status(before, "main").RestartCount; count > 2 {

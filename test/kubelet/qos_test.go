@@ -14,11 +14,7 @@ import (
 func TestQOSClasses(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu")
 	n := newNode(t)
-	const manifest = `
-apiVersion: v1
-kind: Pod
-metadata: {name: NAME}
-spec:
+	const spec = `
   terminationGracePeriodSeconds: 0
   containers: [{name: main, image: SHELL, command: [sh, -c, "echo oom $(cat /proc/self/oom_score_adj); sleep 1000"], resources: RESOURCES}]
 `
@@ -34,7 +30,7 @@ spec:
 		{"burstable", "{requests: {cpu: 250m}}", "/kubepods/burstable/pod", v1.PodQOSBurstable, []string{"256", "10"}, []string{"999", "1000"}},
 		{"besteffort", "{}", "/kubepods/besteffort/pod", v1.PodQOSBestEffort, []string{"2", "1"}, []string{"1000"}},
 	} {
-		n.write(c.name+".yaml", strings.NewReplacer("NAME", c.name, "RESOURCES", c.resources).Replace(manifest))
+		n.writePod(c.name, strings.ReplaceAll(spec, "RESOURCES", c.resources))
 		pod := n.ready(c.name)
 		if pod.Status.QOSClass != c.class {
 			t.Errorf("%s has class %s", c.name, pod.Status.QOSClass)

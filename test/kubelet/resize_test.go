@@ -37,7 +37,7 @@ func (n *node) memoryLimit(pod *v1.Pod, container string) string {
 	return n.exec(pod, container, "sh", "-c", "cat /sys/fs/cgroup/memory.max || cat /sys/fs/cgroup/memory/memory.limit_in_bytes")
 }
 
-// podMemoryLimit is that of the pod's cgroup.
+// podMemoryLimit is the limit of the pod's cgroup.
 func (n *node) podMemoryLimit(pod *v1.Pod) string {
 	n.t.Helper()
 	for _, hierarchy := range []struct{ dir, file string }{{"", "memory.max"}, {"memory", "memory.limit_in_bytes"}} {
@@ -113,7 +113,7 @@ func TestResize(t *testing.T) {
 	n.end(pod)
 }
 
-// TestResizeToNoLimit takes the limits of a running container away, its own and those of the pod's cgroup.
+// TestResizeToNoLimit takes the limits of a running container and of the pod's cgroup away.
 func TestResizeToNoLimit(t *testing.T) {
 	n := newClusterNode(t)
 	pod := n.bind(strings.Replace(resized, "NAME", "unlimited", 1))

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // unchanged says whether the container still runs as it did.
@@ -42,8 +44,8 @@ func TestKubeletRestart(t *testing.T) {
 	stays(t, "after the restart", 2*time.Second, func() error { return n.unchanged(before, "main") })
 }
 
-// TestManifestRemovedWhileAway ends pods whose manifest went, and replaces those whose manifest changed, while no
-// kubelet ran.
+// TestManifestRemovedWhileAway removes and changes manifests while no kubelet runs: the next one ends and replaces
+// their pods.
 func TestManifestRemovedWhileAway(t *testing.T) {
 	n := newNode(t)
 	n.write("removed.yaml", simple("removed", "sleep 1000"))
@@ -76,11 +78,7 @@ func TestManifestPutBack(t *testing.T) {
 // The probe has time enough for a busy machine.
 func TestRuntimeAway(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec:
+	n.writePod("pod", `
   terminationGracePeriodSeconds: 1
   containers:
   - name: main
@@ -90,9 +88,7 @@ spec:
   - {name: dies, image: SHELL, command: [sleep, "1000"]}
 `)
 	before := n.ready("pod")
-	if err := n.server.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.server.Stop(t.Context()))
 	n.write("late.yaml", simple("late", "sleep 1000"))
 	n.killContainers(id(before, "dies"))
 	eventually(t, "the kubelet notices", func() error {
@@ -105,9 +101,7 @@ spec:
 	if _, err := n.get("/healthz"); err != nil {
 		t.Errorf("the runtime was away for seconds: %v", err)
 	}
-	if err := n.server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.server.Start(t.Context()))
 	n.ready("late")
 	n.restarted("pod", "dies", 1)
 	n.ready("pod")
@@ -123,9 +117,7 @@ func TestRuntimeCrash(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	n.server.Kill()
 	time.Sleep(500 * time.Millisecond)
-	if err := n.server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.server.Start(t.Context()))
 	n.ready("starting")
 	stays(t, "after the crash", 2*time.Second, func() error { return n.unchanged(before, "main") })
 }
@@ -136,18 +128,14 @@ func TestStartWithoutRuntime(t *testing.T) {
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
 	before := n.ready("pod")
 	n.stop()
-	if err := n.server.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.server.Stop(t.Context()))
 	started := make(chan error, 1)
 	go func() {
 		time.Sleep(2 * time.Second)
 		started <- n.server.Start(t.Context())
 	}()
 	n.start()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, <-started)
 	n.ready("pod")
 	stays(t, "after the start", time.Second, func() error { return n.unchanged(before, "main") })
 }
@@ -177,9 +165,7 @@ func TestCheckpoint(t *testing.T) {
 	n.stop()
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
 	checkpoint := filepath.Join(n.root, "pods.json")
-	if err := os.WriteFile(checkpoint, []byte("{garbage"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(checkpoint, []byte("{garbage"), 0o600))
 	n.start()
 	n.event("", "CheckpointUnreadable")
 	n.ready("pod")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -19,7 +20,8 @@ import (
 // once and in its place.
 func TestLogRotationLosesNothing(t *testing.T) {
 	const lines, maxSize = 800, 2000
-	n := newNode(t, "--container-log-max-size", strconv.Itoa(maxSize), "--container-log-max-files", "100", "--container-log-monitor-interval", "200ms")
+	n := newNode(t, "--container-log-max-size", strconv.Itoa(maxSize), "--container-log-max-files", "100",
+		"--container-log-monitor-interval", "200ms")
 	n.write("pod.yaml", simple("pod", fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; sleep 0.005; done; sleep 1000", lines)))
 	pod := n.ready("pod")
 	path := filepath.Join(model.PodLogDirectory(n.logs, pod), model.ContainerLogPath("main", 0))
@@ -32,9 +34,7 @@ func TestLogRotationLosesNothing(t *testing.T) {
 	})
 
 	rotated, err := filepath.Glob(path + ".*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if len(rotated) < 3 {
 		t.Errorf("the log was rotated %d times, want several", len(rotated))
 	}
@@ -80,9 +80,7 @@ func (n *node) logHasLast(path, want string) {
 func readLog(t *testing.T, path string) string {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer file.Close()
 	var content io.Reader = file
 	if strings.HasSuffix(path, ".gz") {
@@ -91,8 +89,6 @@ func readLog(t *testing.T, path string) string {
 		}
 	}
 	text, err := io.ReadAll(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return string(text)
 }

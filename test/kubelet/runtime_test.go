@@ -14,6 +14,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -26,7 +27,8 @@ const runtimeVar = "E2E_RUNTIME"
 type runtime interface {
 	// Name is what the server calls itself: container ids in statuses begin with it.
 	Name() string
-	// Endpoint is the CRI socket, unix:///…, and Directory the one for everything that belongs to the server and the test.
+	// Endpoint is the CRI socket, unix:///…, and Directory the one for everything that belongs to the server and the
+	// test.
 	Endpoint() string
 	Directory() string
 	// Start starts the server, again after Stop, which ends it in order, or Kill, which crashes it. Pods live on.
@@ -61,9 +63,7 @@ func startRuntime(t testing.TB, env rigenv.Env) runtime {
 	default:
 		t.Fatalf("%s=%s: want criadapter or containerd", runtimeVar, name)
 	}
-	if err := under.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, under.Start(t.Context()))
 	return under
 }
 
@@ -104,27 +104,19 @@ const closeTimeout = time.Minute
 func newContainerd(t testing.TB, env rigenv.Env) containerd {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "ctd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	// Users inside of containers reach mounted files below it.
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Chmod(dir, 0o755))
 	const most = 254 // networks; far more than run at once
 	c, err := peers.NewContainerd(env, dir, int(networks.Add(1)-1)%most+1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of containerd's log:\n%s", c.LogTail())
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout) // the test's own is over
 		defer cancel()
-		if err := errors.Join(c.Close(ctx), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, errors.Join(c.Close(ctx), os.RemoveAll(dir)))
 	})
 	return containerd{c}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // evented waits until the kubelet says whether the runtime streams its events.
@@ -28,13 +30,9 @@ func TestRuntimeEvents(t *testing.T) {
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
 	pod := n.ready("pod")
 	n.evented(1)
-	if err := n.server.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.server.Stop(t.Context()))
 	n.evented(0)
-	if err := n.server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, n.server.Start(t.Context()))
 	n.killContainers(id(pod, "main"))
 	n.restarted("pod", "main", 1)
 	n.evented(1)

@@ -78,9 +78,7 @@ spec:
 // let lets a pod of TestNodeShutdown end.
 func (n *node) let(name string) {
 	n.t.Helper()
-	if err := os.WriteFile(n.scratch()+"/let-"+name, nil, 0o644); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.WriteFile(n.scratch()+"/let-"+name, nil, 0o644))
 }
 
 // says waits for a line of the kubelet's log.

@@ -8,14 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
-
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // TestConfigMapUpdate edits a config map while a container has it mounted: the container sees the new content, all of
-// it at once, and is not restarted. A look that fails counts for nothing: the old directory is removed once the new one is
-// in its place, maybe below somebody who is still in there.
+// it at once, and is not restarted. A look that fails counts for nothing: the old directory is removed once the new one
+// is in its place, maybe below a process that is still in it.
 func TestConfigMapUpdate(t *testing.T) {
 	n := newNode(t)
 	const settings = `
@@ -25,11 +24,7 @@ metadata: {name: settings}
 data: {color: COLOR, shade: COLOR}
 `
 	n.write("settings.yaml", strings.ReplaceAll(settings, "COLOR", "red"))
-	n.write("reader.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: reader}
-spec:
+	n.writePod("reader", `
   terminationGracePeriodSeconds: 0
   volumes: [{name: settings, configMap: {name: settings}}]
   containers:
@@ -53,15 +48,11 @@ spec:
 }
 
 // TestConfigMapRemoved takes the config map of a running pod away: the pod keeps what it has, a container that dies is
-// started again with that, and an event tells of it.
+// started again with that, and an event reports it.
 func TestConfigMapRemoved(t *testing.T) {
 	n := newNode(t)
 	n.write("settings.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {color: red}}\n")
-	n.write("reader.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: reader}
-spec:
+	n.writePod("reader", `
   terminationGracePeriodSeconds: 0
   volumes: [{name: settings, configMap: {name: settings}}]
   containers:
@@ -81,9 +72,7 @@ spec:
 // TestVolumeKinds mounts one volume of each kind, with modes and owners, and takes all of it away with the pod.
 func TestVolumeKinds(t *testing.T) {
 	n := newNode(t)
-	if err := os.MkdirAll(filepath.Join(n.scratch(), "sub"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(filepath.Join(n.scratch(), "sub"), 0o755))
 	n.write("pod.yaml", `
 apiVersion: v1
 kind: ConfigMap
@@ -163,7 +152,7 @@ the end
 	}
 	directory := model.PodDirectory(n.root, pod.UID)
 	if mounts := mountsBelow(t, directory); len(mounts) < 4 {
-		t.Errorf("mounts of the pod on the host: %v; want those of three volumes in memory and two subPaths at least", mounts)
+		t.Errorf("mounts of the pod on the host: %v; want three volumes in memory and two subPaths at least", mounts)
 	}
 	n.remove("pod.yaml")
 	n.gone("pod")
@@ -184,9 +173,7 @@ the end
 func mountsBelow(t *testing.T, directory string) []string {
 	t.Helper()
 	table, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var found []string
 	for line := range strings.Lines(string(table)) {
 		if point := strings.Fields(line)[1]; strings.HasPrefix(point, directory+"/") {
@@ -199,21 +186,13 @@ func mountsBelow(t *testing.T, directory string) []string {
 // TestMissingConfigMap lets a pod wait for what it mounts and for what its environment needs, and says what for.
 func TestMissingConfigMap(t *testing.T) {
 	n := newNode(t)
-	n.write("mounts.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: mounts}
-spec:
+	n.writePod("mounts", `
   terminationGracePeriodSeconds: 0
   volumes: [{name: late, configMap: {name: late}}, {name: never, secret: {secretName: never, optional: true}}]
   containers:
   - {name: main, image: SHELL, command: [sleep, "1000"], volumeMounts: [{name: late, mountPath: /late}]}
 `)
-	n.write("environment.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: environment}
-spec:
+	n.writePod("environment", `
   terminationGracePeriodSeconds: 0
   containers:
   - {name: main, image: SHELL, command: [sh, -c, "echo got $LATE; sleep 1000"], env: [{name: LATE, valueFrom: {configMapKeyRef: {name: late, key: text}}}]}
@@ -221,34 +200,20 @@ spec:
 	if event := n.event("mounts", "FailedMount"); !strings.Contains(event.Message, `volume "late"`) || !strings.Contains(event.Message, "default/late") {
 		t.Errorf("the event says %q", event.Message)
 	}
-	n.until("environment", func(pod *v1.Pod) error {
-		waiting := status(pod, "main").State.Waiting
-		if waiting == nil || waiting.Reason != model.ReasonCreateConfigError || !strings.Contains(waiting.Message, "default/late") {
-			return fmt.Errorf("it does not wait for the config map: %s", states(pod))
-		}
-		return nil
-	})
+	n.until("environment", wantWaiting("main", "default/late", model.ReasonCreateConfigError))
 	n.write("late.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: late}\ndata: {text: word}\n")
 	n.ready("mounts")
 	n.logHas(n.ready("environment"), "main", 0, "got word")
 }
 
-// TestHostPathType refuses a path of another type, and makes those that are to be made.
+// TestHostPathType refuses a path of another type, and makes the paths of the types with OrCreate.
 func TestHostPathType(t *testing.T) {
 	n := newNode(t)
-	n.write("socket.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: socket}
-spec:
+	n.writePod("socket", `
   volumes: [{name: v, hostPath: {path: SCRATCH, type: Socket}}]
   containers: [{name: main, image: SHELL, command: [sleep, "1000"], volumeMounts: [{name: v, mountPath: /v}]}]
 `)
-	n.write("made.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: made}
-spec:
+	n.writePod("made", `
   terminationGracePeriodSeconds: 0
   volumes: [{name: dir, hostPath: {path: SCRATCH/new/dir, type: DirectoryOrCreate}}, {name: file, hostPath: {path: SCRATCH/new/file, type: FileOrCreate}}]
   containers: [{name: main, image: SHELL, command: [sh, -c, "ls -d /dir /file; sleep 1000"], volumeMounts: [{name: dir, mountPath: /dir}, {name: file, mountPath: /file}]}]

@@ -3,6 +3,8 @@ package kubelet
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,7 +71,18 @@ func wantPhase(phase v1.PodPhase) func(*v1.Pod) error {
 	}
 }
 
-// states tells the states of a pod's containers, for messages.
+// wantWaiting wants a container to wait for one of the reasons, with a message that contains text.
+func wantWaiting(container, text string, reasons ...string) func(*v1.Pod) error {
+	return func(pod *v1.Pod) error {
+		waiting := status(pod, container).State.Waiting
+		if waiting == nil || !slices.Contains(reasons, waiting.Reason) || !strings.Contains(waiting.Message, text) {
+			return fmt.Errorf("%s does not wait for %v with %q: %s", container, reasons, text, states(pod))
+		}
+		return nil
+	}
+}
+
+// states returns the statuses of a pod's containers, for messages.
 func states(pod *v1.Pod) string {
 	text, err := json.Marshal(append(append([]v1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // cgroupMount is where control groups are.
 const cgroupMount = "/sys/fs/cgroup"
 
-// cpuGroup is a control group that counts the CPU time of all that runs in it or below it, with what has ended.
+// cpuGroup is a cgroup that counts the CPU time of the processes in it and below it, ended ones included.
 type cpuGroup struct {
 	dir string
 	v2  bool

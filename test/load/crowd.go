@@ -24,7 +24,7 @@ const (
 	look = 100 * time.Millisecond
 )
 
-// seen is what is known of one pod.
+// seen is the times of one pod.
 type seen struct {
 	created, ready time.Time // by the API server's stamps; ready is zero until then
 	deleted, gone  time.Time // by our clock; zero until then
@@ -39,12 +39,12 @@ type crowd struct {
 
 	mu      sync.Mutex
 	made    int
-	names   []string // of all that are seen, in the order of their making
+	names   []string // of all seen pods, in the order of their creation
 	seen    map[string]*seen
 	changed chan struct{} // gets a value after a change, if there is room
 }
 
-// newCrowd watches the namespace, in which there is no pod yet, by a client whose requests may take long.
+// newCrowd watches the namespace, which has no pod yet. patient is a client without a request timeout.
 func newCrowd(ctx context.Context, pods, patient corev1.PodInterface) (*crowd, error) {
 	watching, err := patient.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *crowd) close() {
 	<-c.ended
 }
 
-// see takes note of a pod's state.
+// see records a pod's state.
 func (c *crowd) see(pod *v1.Pod, gone bool, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *crowd) create(ctx context.Context, n int, spec v1.PodSpec) error {
 		group.Go(func() error {
 			pod, err := c.pods.Create(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
 			if err == nil {
-				c.see(pod, false, time.Now()) // the watch may tell it later
+				c.see(pod, false, time.Now()) // its event may come later
 			}
 			return err
 		})
@@ -125,25 +125,25 @@ func (c *crowd) remove(ctx context.Context, names ...string) error {
 	return group.Wait()
 }
 
-// removeAll deletes what nobody deleted.
+// removeAll deletes the pods that are not deleted yet.
 func (c *crowd) removeAll(ctx context.Context) error {
 	return c.remove(ctx, c.which(func(s *seen) bool { return s.deleted.IsZero() && s.gone.IsZero() })...)
 }
 
-// removeOldest deletes the oldest of those that are Ready.
+// removeOldest deletes the oldest Ready pods.
 func (c *crowd) removeOldest(ctx context.Context, n int) error {
 	names := c.which(func(s *seen) bool { return s.deleted.IsZero() && s.gone.IsZero() && !s.ready.IsZero() })
 	return c.remove(ctx, names[:min(n, len(names))]...)
 }
 
-// which are the names of the pods that want wants, the oldest first.
+// which returns the names of the pods for which want is true, the oldest first.
 func (c *crowd) which(want func(*seen) bool) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return !want(c.seen[name]) })
 }
 
-// forget makes the pods of now old ones, which count in no times up, and leaves those that are gone out of all times.
+// forget marks the current pods as old, so that upTimes leaves them out, and drops the pods that are gone.
 func (c *crowd) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,9 +158,9 @@ func (c *crowd) forget() {
 
 // tally is how many pods there are of each kind.
 type tally struct {
-	ready, waiting int // of those that nobody deleted
+	ready, waiting int // not deleted
 	going          int // deleted, and not gone yet
-	old            int // of those that nobody deleted, those from before the last forget
+	old            int // not deleted, from before the last forget
 	deleted        int // since then, gone or not
 }
 
@@ -194,7 +194,7 @@ func (t *tally) add(s *seen) {
 	}
 }
 
-// is says what keeps the node from having that many pods, all Ready and no others.
+// is fails unless the node has exactly that many pods, all Ready.
 func (t tally) is(want int) error {
 	if t.ready == want && t.waiting == 0 && t.going == 0 {
 		return nil
@@ -237,7 +237,7 @@ func (c *crowd) goneTimes() times {
 	return c.times(func(s *seen) (time.Time, time.Time) { return s.deleted, s.gone }, func(s *seen) bool { return !s.deleted.IsZero() && !s.gone.IsZero() })
 }
 
-// times are those of the pods that count, from and to as of tells.
+// times measures the pods for which counts is true, from and to as of returns them.
 func (c *crowd) times(of func(*seen) (from, to time.Time), counts func(*seen) bool) times {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func stamped(name string, created, ready time.Time) *v1.Pod {
@@ -57,7 +59,7 @@ func TestCrowdTimes(t *testing.T) {
 	}
 }
 
-// A pod that nobody deleted and that is gone is missed, and has no time to go.
+// A pod that is gone without a deletion is missed, and has no time to go.
 func TestPodIsLost(t *testing.T) {
 	c := emptyCrowd()
 	now := time.Now()
@@ -89,7 +91,5 @@ func TestAwait(t *testing.T) {
 	if err := c.await(t.Context(), time.Minute, never); err == nil || !strings.Contains(err.Error(), "ended the watch") {
 		t.Errorf("when the watch ends: %v", err)
 	}
-	if err := c.await(t.Context(), time.Minute, func(tally) error { return nil }); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, c.await(t.Context(), time.Minute, func(tally) error { return nil }))
 }

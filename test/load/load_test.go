@@ -74,7 +74,7 @@ func TestParseUsage(t *testing.T) {
 	}
 }
 
-// CPU times are told as differences, and never as less than nothing.
+// CPU times are differences, and never negative.
 func TestCPUSince(t *testing.T) {
 	got := cpuTimes{partServer: 3 * time.Second, partShims: time.Second}.since(cpuTimes{partServer: time.Second, partShims: 2 * time.Second})
 	if got[partServer] != 2 || got[partShims] != 0 || len(got) != 2 {

@@ -1,10 +1,10 @@
-// Command load measures a full node: as many pods as a kubelet takes, through the real kubelet, on criadapter and on its
-// peers, one after the other on one machine.
+// Command load measures a full node: as many pods as a kubelet takes, through the real kubelet, on criadapter and on
+// its peers, one after the other on one machine.
 //
 //	go run ./test/load [flags]
 //
-// Its flag -help tells the phases. How long pods take is by the API server's own time stamps, which are whole seconds, but
-// for how long they take to go. It builds the cluster's programs and cri-dockerd and keeps them in the cache, and runs
+// -help lists the phases. Times until Ready come from the API server's time stamps, which are whole seconds; times
+// until pods are gone come from the watch. It builds the cluster's programs and cri-dockerd into the cache, and runs
 // itself inside the test rig.
 package main
 
@@ -13,17 +13,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/machine"
 	"github.com/criadapter/criadapter/test/cluster/single"
-	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -33,13 +31,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err = run(ctx, opts)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "load:", err)
-		os.Exit(1)
-	}
+	program.Main("load", func(ctx context.Context) error { return run(ctx, opts) })
 }
 
 func run(ctx context.Context, opts options) error {
@@ -65,14 +57,10 @@ func (o options) missing(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	variant, err := engine.Named(os.Getenv("ENGINE"))
-	if err != nil {
+	if engine, err := program.MissingEngine(); err != nil {
 		return nil, err
-	}
-	if has, err := variant.Cached(); err != nil {
-		return nil, err
-	} else if !has {
-		missing = append(missing, "the engine "+variant.Name)
+	} else if engine != "" {
+		missing = append(missing, engine)
 	}
 	if !slices.Contains(o.servers, single.CRIDockerd) {
 		return missing, nil
@@ -98,8 +86,8 @@ func buildAndEnter(ctx context.Context, opts options) error {
 	return machine.AgainInRig(ctx, environ, os.Args[1:]...)
 }
 
-// measureAll is the half inside of the rig. A server that fails keeps none of the others from being measured; the result
-// is written after each, so that nothing is lost of a run that is ended.
+// measureAll is the half inside of the rig. A server that fails keeps none of the others from being measured; the
+// result is written after each, so that nothing is lost of a run that is ended.
 func measureAll(ctx context.Context, env rigenv.Env, opts options) error {
 	programs, err := build.ClusterFromEnviron(os.Getenv)
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 const (
 	// patience bounds each wait for pods.
 	patience = 8 * time.Minute
-	// calm bounds the wait for a node as a phase needs it, which the one before it left so unless it did not finish.
+	// calm bounds the wait for the number of pods that a phase begins with.
 	calm = time.Minute
 )
 
-// node is a cluster with what is measured of it.
+// node is a cluster and its measurements.
 type node struct {
 	*single.Cluster
 	opts  options
 	crowd *crowd
 	parts *parts
-	// plain is a pod that serves and writes two lines a second, probed one whose container is looked at by a command.
+	// plain is a pod that serves HTTP and writes two lines a second; probed has an exec probe.
 	plain, probed v1.PodSpec
 }
 
-// measure runs one server's node, and tells each phase when it is over. A phase that does not finish is part of the figures.
+// measure runs one server's node, and calls tell after each phase. A phase that does not finish is part of the figures.
 func measure(ctx context.Context, on single.Options, opts options, tell func(string, measured)) (f figures, err error) {
 	cluster, err := single.Start(ctx, on)
 	if err != nil {
@@ -57,10 +57,10 @@ func measure(ctx context.Context, on single.Options, opts options, tell func(str
 	return f, nil
 }
 
-// prepare makes the namespace and its watch, finds the processes, and has a pod of each kind come and go, with which the
-// images, the network's bridge and the caches of all programs come.
+// prepare makes the namespace and its watch, and finds the processes. A pod of each kind comes and goes first: it
+// brings the images, the network's bridge and warm caches.
 func (n *node) prepare(ctx context.Context, on single.Options) error {
-	if err := n.namespace(ctx); err != nil {
+	if err := n.MakeNamespace(ctx, namespace); err != nil {
 		return err
 	}
 	clients, err := connect.Connect(n.Plane.Admin, "load")
@@ -82,20 +82,7 @@ func (n *node) prepare(ctx context.Context, on single.Options) error {
 	return nil
 }
 
-// namespace makes the pods' namespace and waits for what the controllers put into it.
-func (n *node) namespace(ctx context.Context) error {
-	if _, err := n.Kubectl(ctx, "create", "namespace", namespace); err != nil {
-		return err
-	}
-	for _, object := range []string{"serviceaccount/default", "configmap/kube-root-ca.crt"} {
-		if _, err := n.Kubectl(ctx, "wait", "--namespace", namespace, "--for=create", object, "--timeout=60s"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// runtime is what the server tells the kubelet that it runs pods on.
+// runtime is the runtime's name and version in the node's status.
 func (n *node) runtime(ctx context.Context) (string, error) {
 	version, err := n.Kubectl(ctx, "get", "nodes", "-o", "jsonpath={.items[0].status.nodeInfo.containerRuntimeVersion}")
 	name, number, _ := strings.Cut(version, "://")
@@ -123,16 +110,5 @@ func plainPod(image string) v1.PodSpec {
 	return v1.PodSpec{
 		TerminationGracePeriodSeconds: &grace,
 		Containers:                    []v1.Container{{Name: "main", Image: image, ImagePullPolicy: v1.PullIfNotPresent}},
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

@@ -18,19 +18,19 @@ import (
 // maxPods is what a kubelet takes by default; it runs no others here.
 const maxPods = 110
 
-// usageText is what -help tells before the flags.
+// usageText is what -help prints before the flags.
 const usageText = `Fills a node through the real kubelet and measures it, on criadapter and on its peers one after the other:
 
-  up        all pods are made at once
-  rest      nobody wants anything
-  restarts  all are replaced as a Deployment's rollout does it, with at least three quarters Ready
-  churn     some are replaced every second, as far as that lets three quarters be Ready and the kubelet's limit of 110 be kept
-  gone      all are deleted at once
-  probes    pods of their own have a command run by the kubelet
+  up        all pods are created at once
+  rest      no pod is created or deleted
+  restarts  all pods are replaced like in a Deployment rollout with maxUnavailable 25 %
+  churn     some pods are replaced every second; three quarters stay Ready, at most 110 exist (the kubelet's limit)
+  gone      all pods are deleted at once
+  probes    the kubelet runs a command in new pods
 
-The result is written to the report's directory, from where make figures takes it to docs/conformance.md. A peer's phase
-that does not finish in eight minutes is told there; criadapter's makes the command fail. The engine is the one that
-ENGINE names. All servers take half an hour, on a machine that does nothing else.
+The result is written to the report's directory, and make figures takes it to docs/reports/load.md. The report names a
+peer's phase that does not finish in eight minutes; criadapter's makes the command fail. ENGINE names the engine. All
+servers take half an hour, on a machine that does nothing else.
 
 `
 
@@ -47,7 +47,7 @@ type options struct {
 // quick are the times of a shorter run.
 var quick = map[string]time.Duration{"rest": 20 * time.Second, "probed": 30 * time.Second, "churned": time.Minute}
 
-// parseOptions reads the command line. With -help it tells it and ends the program.
+// parseOptions reads the command line. With -help it prints the usage and exits.
 func parseOptions(args []string) (options, error) {
 	o, err := readFlags(args, os.Stdout)
 	if errors.Is(err, flag.ErrHelp) {
@@ -58,7 +58,7 @@ func parseOptions(args []string) (options, error) {
 
 func readFlags(args []string, help io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // an error is told by who called
+	flags.SetOutput(io.Discard) // the caller prints the error
 	flags.Usage = func() {}
 	flags.IntVar(&o.pods, "pods", 100, "how many pods of one container")
 	flags.DurationVar(&o.rest, "rest", time.Minute, "how long they are left alone")

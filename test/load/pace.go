@@ -8,11 +8,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// pace is how pods are replaced: as the controller of a Deployment does it that may have a share of its pods unavailable
-// and none more than wanted, of which a node could not take many.
+// pace replaces pods like a Deployment rollout with maxUnavailable 25 % and maxSurge 0.
 type pace struct {
 	pods  int // wanted
-	most  int // there at once, with those that are still to go
+	most  int // at once, terminating ones included
 	least int // Ready at any time
 }
 

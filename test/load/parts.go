@@ -13,25 +13,25 @@ import (
 	"github.com/criadapter/criadapter/test/rig/usage"
 )
 
-// The parts of a node whose CPU time and memory are told.
+// The measured parts of a node.
 const (
 	partServer = "server"
 	partEngine = "engine"
-	// partShims are for memory the shims alone. Their CPU time is that of all that server and engine start but what they
-	// put into pods' control groups: shims, the OCI runtime and network plugins, with those that have ended.
+	// partShims: the memory of the shims; the CPU time of all processes that server and engine start outside of pods'
+	// cgroups, ended ones included. These are shims, the OCI runtime and network plugins.
 	partShims   = "shims"
 	partKubelet = "kubelet"
-	// partPods is what runs in pods' control groups, where commands in containers are, too, and the OCI runtime's last steps.
+	// partPods is everything in pods' cgroups, which includes exec commands and the OCI runtime's last steps.
 	partPods = "pods"
 )
 
-// partNames are in the order in which they are told.
+// partNames are in the order of the output.
 func partNames() []string { return []string{partServer, partEngine, partShims, partKubelet, partPods} }
 
 // parts are the processes of a node by what they belong to. A containerd is its own engine.
 type parts struct {
 	processes map[string][]int // server, engine and kubelet
-	// started is the control group in which server and engine are, and what they start; pods is the one above all pods'.
+	// started is the cgroup of server and engine and what they start; pods is the parent of all pods' cgroups.
 	started, pods cpuGroup
 }
 
@@ -80,7 +80,8 @@ func (p *parts) cpu() (cpuTimes, error) {
 	return all, err
 }
 
-// since is what was used since then, in seconds. The kernel's figures are not of one moment: less than nothing is nothing.
+// since is what was used since then, in seconds. The kernel's figures are not of one moment: less than nothing is
+// nothing.
 func (c cpuTimes) since(then cpuTimes) map[string]float64 {
 	used := make(map[string]float64)
 	for part, now := range c {
@@ -89,7 +90,8 @@ func (c cpuTimes) since(then cpuTimes) map[string]float64 {
 	return used
 }
 
-// memory returns what each part holds, in MiB, and how many shims there are: of pages that several share, each has its part.
+// memory returns what each part holds, in MiB, and how many shims there are: of pages that several share, each has its
+// part.
 func (p *parts) memory() (held map[string]float64, shims int, err error) {
 	held = make(map[string]float64)
 	for part, pids := range p.processes {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // The names of the phases.
@@ -21,13 +23,13 @@ const settle = 5 * time.Second
 // phase is one thing that is done to a node and measured.
 type phase struct {
 	name string
-	// pods is how many must be there, all Ready, when it begins; any number will do if it is less than none.
+	// pods is the number of Ready pods that it begins with; negative for any number.
 	pods int
 	run  func(context.Context, *measured) error
 }
 
-// phases are in their order. The probes come last, with pods of their own: those of a pod cannot be changed after it was
-// made, and would work in all phases after theirs.
+// phases are in their order. The probes come last, with pods of their own: probes of a pod cannot be removed, and would
+// go on in later phases.
 func (n *node) phases() []phase {
 	return []phase{
 		{phaseUp, 0, n.up},
@@ -86,12 +88,12 @@ func (n *node) up(ctx context.Context, m *measured) error {
 	return err
 }
 
-// rest is a while in which nobody wants anything.
+// rest leaves the pods alone for a while.
 func (n *node) rest(ctx context.Context, m *measured) error {
-	if err := sleep(ctx, settle); err != nil {
+	if err := program.Sleep(ctx, settle); err != nil {
 		return err
 	}
-	return n.during(m, func() error { return sleep(ctx, n.opts.rest) })
+	return n.during(m, func() error { return program.Sleep(ctx, n.opts.rest) })
 }
 
 // restarts replaces all pods, as a rollout does.
@@ -117,7 +119,7 @@ func (n *node) churn(ctx context.Context, m *measured) error {
 	return err
 }
 
-// gone deletes all pods, also those that a phase has left that did not finish.
+// gone deletes all pods, also the ones that an unfinished phase has left.
 func (n *node) gone(ctx context.Context, m *measured) error {
 	before := n.crowd.tally()
 	err := n.during(m, func() error { return n.empty(ctx) })

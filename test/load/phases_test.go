@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What keeps a phase from finishing is told in its figures and ends nothing; the end of the run does.
+// The figures of an unfinished phase have the reason, and the run goes on, unless its context ends.
 func TestAttempt(t *testing.T) {
 	now := time.Now()
 	n := &node{crowd: emptyCrowd()}

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // probePlan is how many pods have their command run how often.
@@ -45,7 +46,7 @@ func (n *node) probes(ctx context.Context, m *measured) error {
 	if err := n.fill(ctx, plan.pods, n.probed); err != nil {
 		return err
 	}
-	if err := sleep(ctx, settle+time.Duration(plan.period)*time.Second); err != nil {
+	if err := program.Sleep(ctx, settle+time.Duration(plan.period)*time.Second); err != nil {
 		return err
 	}
 	err := n.during(m, func() error {
@@ -54,7 +55,7 @@ func (n *node) probes(ctx context.Context, m *measured) error {
 			return err
 		}
 		start := time.Now()
-		if err := sleep(ctx, n.opts.probed); err != nil {
+		if err := program.Sleep(ctx, n.opts.probed); err != nil {
 			return err
 		}
 		after, err := n.countProbes(ctx)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestPlanProbes(t *testing.T) {
@@ -38,16 +40,12 @@ prober_probe_total{container="main",namespace="load",pod="b",pod_uid="2",probe_t
 `
 )
 
-// What the kubelet counts is told as what came since, of all pods together.
+// Probes are counted since the last look, of all pods together.
 func TestProbesSince(t *testing.T) {
 	before, err := parseProbes(probesBefore)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	after, err := parseProbes(probesAfter)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	got := after.since(before, 30*time.Second)
 	if got.PerMinute != 10 || got.Failed != 1 || math.Abs(got.Mean-0.05) > 1e-9 {
 		t.Errorf("%+v, want 10 a minute, 1 failed, 50 ms each", got)

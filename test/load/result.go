@@ -1,15 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/engine"
 )
 
@@ -24,14 +23,14 @@ type result struct {
 	Servers               []figures
 }
 
-// figures are those of one server's node.
+// figures are the results of one server's node.
 type figures struct {
 	Server  string
 	Runtime string // what it runs pods on, and its version
 	Phases  map[string]measured
 }
 
-// measured is what one phase showed.
+// measured is the result of one phase.
 type measured struct {
 	// Unfinished says why the phase did not finish, or begin.
 	Unfinished string `json:",omitempty"`
@@ -49,11 +48,11 @@ type measured struct {
 	Shims int `json:",omitempty"`
 }
 
-// probed is what the kubelet tells of its probes.
+// probed is what the kubelet's metrics say about its probes.
 type probed struct {
 	PerMinute float64
 	Failed    int
-	Mean      float64 // seconds, of those that succeeded
+	Mean      float64 // seconds, of the successful probes
 }
 
 // times are how long single pods took, and all of them from the first one's begin to the last one's end, in seconds.
@@ -120,7 +119,7 @@ func (f figures) unfinished() []string {
 	return names
 }
 
-// forEngine is a file's name, with that of another engine than the installed one in it.
+// forEngine adds the engine's name to a file's, unless the engine is the installed one.
 func forEngine(name, engineName, suffix string) string {
 	if engineName != engine.Installed {
 		name += "-" + filepath.Base(engineName)
@@ -130,12 +129,5 @@ func forEngine(name, engineName, suffix string) string {
 
 // write keeps the result for the drawing.
 func (r result) write(path string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	return program.WriteJSON(path, r)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// config is that of a bus on which everybody may do everything.
+// config configures a bus without restrictions.
 const config = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
   <type>system</type>
@@ -65,21 +65,15 @@ func Start(t testing.TB, delay time.Duration) *Service {
 		t.Fatal("dbus-daemon is missing: install the package dbus-daemon (Debian) or dbus")
 	}
 	dir, err := os.MkdirTemp("", "login1-") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket, file := filepath.Join(dir, "bus"), filepath.Join(dir, "bus.conf")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, socket), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(file, fmt.Appendf(nil, config, socket), 0o600))
 	s := &Service{Address: "unix:path=" + socket, t: t}
 	s.daemon = exec.Command(program, "--config-file="+file, "--nofork", "--nopidfile", "--nosyslog")
 	output := &testutil.Buffer{}
 	s.daemon.Stdout, s.daemon.Stderr = output, output
-	if err := s.daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.daemon.Start())
 	t.Cleanup(func() { s.Stop() })
 	testutil.EventuallyWithin(t, patience, "the bus", func() error {
 		var err error
@@ -98,15 +92,9 @@ func (s *Service) export(delay time.Duration) {
 	s.properties, err = prop.Export(s.conn, login1Path, prop.Map{login1 + ".Manager": {
 		"InhibitDelayMaxUSec": {Value: uint64(delay.Microseconds()), Emit: prop.EmitFalse},
 	}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.conn.Export(manager{s}, login1Path, login1+".Manager"); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.conn.Export(units{s}, systemd1Path, systemd1+".Manager"); err != nil {
-		s.t.Fatal(err)
-	}
+	testutil.Must(s.t, err)
+	testutil.Must(s.t, s.conn.Export(manager{s}, login1Path, login1+".Manager"))
+	testutil.Must(s.t, s.conn.Export(units{s}, systemd1Path, systemd1+".Manager"))
 	for _, name := range []string{login1, systemd1} {
 		if reply, err := s.conn.RequestName(name, dbus.NameFlagDoNotQueue); err != nil || reply != dbus.RequestNameReplyPrimaryOwner {
 			s.t.Fatalf("%s: %v, %v", name, reply, err)
@@ -140,7 +128,7 @@ func (s *Service) SetDelay(delay time.Duration) {
 	s.properties.SetMust(login1+".Manager", "InhibitDelayMaxUSec", uint64(delay.Microseconds()))
 }
 
-// Locks are the inhibitors that were handed out, those that are released included: what, who and mode.
+// Locks are all inhibitors, released ones included: what, who and mode.
 func (s *Service) Locks() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +139,8 @@ func (s *Service) Locks() []string {
 	return list
 }
 
-// PrepareForShutdown sends the signal: a shutdown begins, or was given up. Whoever asked for an inhibitor must have
-// received it. What it returns is closed when the last inhibitor is released.
+// PrepareForShutdown sends the signal: a shutdown begins, or was given up. A client that asked for an inhibitor must
+// have received it. What it returns is closed when the last inhibitor is released.
 func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -168,9 +156,7 @@ func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
 			<-each.released
 		}
 	}()
-	if err := s.conn.Emit(login1Path, login1+".Manager.PrepareForShutdown", begins); err != nil {
-		s.t.Fatal(err)
-	}
+	testutil.Must(s.t, s.conn.Emit(login1Path, login1+".Manager.PrepareForShutdown", begins))
 	return done
 }
 
@@ -186,7 +172,7 @@ func (m manager) Inhibit(what, who, _, mode string) (dbus.UnixFD, *dbus.Error) {
 	made := &lock{text: what + " " + who + " " + mode, ours: write, released: make(chan struct{})}
 	go func() {
 		defer close(made.released)
-		_, _ = read.Read(make([]byte, 1)) // nobody writes: it ends with the last writer
+		_, _ = read.Read(make([]byte, 1)) // there is no writing; the read ends with the last writer
 		read.Close()
 	}()
 	m.s.mu.Lock()

@@ -128,10 +128,10 @@ func (s *suite) release(ctx context.Context, source, version, out string) error 
 	return err
 }
 
-// sources is a copy of the tree, so that who edits the tree meanwhile does not disturb.
+// sources is a copy of the tree, which edits of the tree do not change.
 func (s *suite) sources() string { return filepath.Join(s.dir, "sources") }
 
-// copySources makes the copy: all that git would know of.
+// copySources copies the files that git tracks or would track.
 func (s *suite) copySources(ctx context.Context) error {
 	list, err := command(ctx, "", "git", "ls-files", "--cached", "--others", "--exclude-standard")
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *suite) copySources(ctx context.Context) error {
 	}
 	for path := range strings.SplitSeq(list, "\n") {
 		if err := copyFile(path, filepath.Join(s.sources(), path)); err != nil && !os.IsNotExist(err) {
-			return err // what is deleted and not yet committed is listed, too
+			return err // deleted files are listed until the deletion is committed
 		}
 	}
 	return nil

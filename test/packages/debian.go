@@ -39,7 +39,8 @@ func missingParts() (string, error) {
 	return "", err
 }
 
-// debianRoot is a root file system with systemd, Docker Engine and rpm, of Debian's packages. It takes a minute the first time.
+// debianRoot is a root file system with systemd, Docker Engine and rpm, of Debian's packages. It takes a minute the
+// first time.
 func debianRoot(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, rootKey, func(ctx context.Context, dir string) error {
 		if err := images.Packages(ctx, images.Tool{Program: "debootstrap", Package: "debootstrap"}); err != nil {
@@ -97,7 +98,7 @@ func unpack(ctx context.Context, dir string, packages ...string) error {
 	return nil
 }
 
-// command runs a program in dir and returns all that it prints, which is the error as well.
+// command runs a program in dir and returns its output, which an error has, too.
 func command(ctx context.Context, dir, name string, args ...string) (string, error) {
 	return commandWith(ctx, dir, nil, name, args...)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
-// guide is a document whose commands are run, and what is there before that the document takes for granted.
+// guide is a document whose commands are run, and the steps before and after them.
 type guide struct {
 	path          string
 	before, after func(*suite, context.Context) error
@@ -32,8 +32,8 @@ func guides() []guide {
 	}
 }
 
-// documents has a new machine follow the documents, where Docker Engine is as Debian installs it. A document's blocks are one
-// shell, in a directory with a release.
+// documents has a new machine follow the documents, where Docker Engine is as Debian installs it. A document's blocks
+// are one shell, in a directory with a release.
 func (s *suite) documents(ctx context.Context) error {
 	if err := s.machine.Close(); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *suite) documents(ctx context.Context) error {
 		delete(scripts, guide.path)
 	}
 	if len(scripts) > 0 {
-		return fmt.Errorf("commands of %q are run by nobody: say in guides after what", slices.Collect(maps.Keys(scripts)))
+		return fmt.Errorf("no guide runs the commands of %q: add them to guides", slices.Collect(maps.Keys(scripts)))
 	}
 	fmt.Printf("     %d blocks of commands of the documents ran\n", ran)
 	return nil
@@ -87,8 +87,8 @@ func (s *suite) follow(ctx context.Context, g guide, script string) error {
 	return nil
 }
 
-// prepareReader makes what a reader of the documents has: sudo, crictl, the directory of a release, and a registry, in whose
-// place an image of the name that the manifests have is there already.
+// prepareReader makes what a reader of the documents has: sudo, crictl, the directory of a release, and a registry, in
+// whose place an image of the name that the manifests have is there already.
 func (s *suite) prepareReader(ctx context.Context) error {
 	files := "criadapter_" + newVersion + "_" + architecture + ".deb criadapter-cri-docker_" + newVersion + "_" + architecture + ".deb SHA256SUMS"
 	_, err := s.machine.Shell(ctx, `

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// rpm installs, upgrades and removes the rpm with rpm itself, whose scripts meet the machine's systemd. The names that it wants
-// of other packages are those of rpm's distributions, so that they are not looked up.
+// rpm installs, upgrades and removes the rpm with rpm itself, whose scripts meet the machine's systemd. Dependencies
+// are not checked: their names are from distributions with rpm.
 func (s *suite) rpm(ctx context.Context) error {
 	file := func(version string) string {
 		names, err := filepath.Glob(filepath.Join(s.dir, "share", version, "criadapter-[0-9]*.rpm"))
@@ -59,7 +59,8 @@ func (s *suite) rpm(ctx context.Context) error {
 	return err
 }
 
-// apk unpacks the apk, for which Debian has no program, and has OpenRC, which it has, take the service through its life.
+// apk unpacks the apk, for which Debian has no program, and has OpenRC, which it has, take the service through its
+// life.
 func (s *suite) apk(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		mkdir /run/apk

@@ -21,8 +21,8 @@ func (s *suite) deb(version, name string) string {
 	return filepath.Join("/mnt", version, name+"_"+version+"_"+architecture+".deb")
 }
 
-// serves waits until a socket answers, and the process behind it is the program of that version. CRI's own version is the
-// engine's.
+// serves waits until a socket answers, and the process behind it is the program of that version. CRI's own version is
+// the engine's.
 func (s *suite) serves(ctx context.Context, socket, version string) error {
 	return s.eventually(ctx, func() error {
 		out, err := s.machine.Shell(ctx, `
@@ -121,7 +121,7 @@ func (s *suite) takeNames(ctx context.Context) error {
 	if err := s.serves(ctx, dropInSocket, newVersion); err != nil {
 		return err
 	}
-	// An upgrade of the program restarts who runs it, and nobody else.
+	// An upgrade of the program restarts the service that runs it, and no other.
 	if _, err := s.machine.Shell(ctx, `
 		before=$(systemctl show --property MainPID --value cri-docker)
 		dpkg --install `+s.deb(newVersion, "criadapter")+`
@@ -133,8 +133,8 @@ func (s *suite) takeNames(ctx context.Context) error {
 	return errors.Join(s.serves(ctx, dropInSocket, newVersion), s.untouched(ctx))
 }
 
-// minikube runs what minikube v1.3x runs on its node to switch to Docker with a CRI (pkg/minikube/cruntime/docker.go), but for
-// the restart of Docker itself, which ends containers.
+// minikube runs the commands of minikube v1.3x that switch its node to Docker with a CRI, see
+// pkg/minikube/cruntime/docker.go. It leaves out the restart of Docker, which ends containers.
 func (s *suite) minikube(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		which cri-dockerd
@@ -169,8 +169,8 @@ func (s *suite) minikube(ctx context.Context) error {
 	return errors.Join(s.serves(ctx, dropInSocket, newVersion), s.untouched(ctx))
 }
 
-// kubeadm looks for the socket as kubeadm does (cmd/kubeadm/app/util/runtime): a socket at a path that it knows, which answers
-// a CRI status; and starts cri-dockerd with the command lines that its users have in their units.
+// kubeadm looks for the socket as kubeadm does (cmd/kubeadm/app/util/runtime): a socket at a path that it knows, which
+// answers a CRI status; and starts cri-dockerd with the command lines that its users have in their units.
 func (s *suite) kubeadm(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		test -S /var/run/cri-dockerd.sock
@@ -250,7 +250,7 @@ func (s *suite) removeAndComeBack(ctx context.Context) error {
 	return s.untouched(ctx)
 }
 
-// purge ends the pods in order and removes the package with all that it kept.
+// purge ends the pods in order and removes the package with its state.
 func (s *suite) purge(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, "rm /etc/kubelet-core/manifests/*.yaml"); err != nil {
 		return err

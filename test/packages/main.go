@@ -6,14 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/criadapter/criadapter/test/packages/machine"
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // check is one thing that is tried.
@@ -51,7 +50,7 @@ func checks() []check {
 type suite struct {
 	dir     string
 	machine *machine.Machine
-	// before is what was known of the containers when they came up.
+	// before is the containers when they came up.
 	before map[string]containerState
 }
 
@@ -59,13 +58,7 @@ func main() {
 	cached := flag.Bool("cached", false, "do nothing where Debian's parts would have to be downloaded first")
 	pattern := flag.String("run", "", "try only what matches this `pattern`; most need what comes before them")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *cached, *pattern)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "packages:", err)
-		os.Exit(1)
-	}
+	program.Main("packages", func(ctx context.Context) error { return run(ctx, *cached, *pattern) })
 }
 
 func run(ctx context.Context, cached bool, pattern string) (err error) {
@@ -130,5 +123,5 @@ func (s *suite) boot(ctx context.Context) error {
 	return err
 }
 
-// architecture is this machine's, which can run what was built for it.
+// architecture is this machine's, so that it can run the releases.
 const architecture = runtime.GOARCH

@@ -16,7 +16,7 @@ import (
 // upTime bounds the time until pods are up, on a machine that builds other things meanwhile.
 const upTime = 3 * time.Minute
 
-// containerState is what must not change as long as nobody restarts a container.
+// containerState must not change without a restart of the container.
 type containerState struct {
 	Name      string
 	StartedAt string
@@ -49,7 +49,7 @@ func (s *suite) containers(ctx context.Context) (map[string]containerState, erro
 	return found, nil
 }
 
-// untouched says that the containers are those that came up first, each the same process.
+// untouched fails unless the containers are the first ones, each with its process.
 func (s *suite) untouched(ctx context.Context) error {
 	now, err := s.containers(ctx)
 	if err != nil {

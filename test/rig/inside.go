@@ -56,7 +56,13 @@ func inside(scratchDir string) (code int, err error) {
 	case len(p.Command) > 0:
 		return runCommand(ctx, p)
 	case p.Tests != nil:
-		return 0, runTests(ctx, p.Env, *p.Tests)
+		queue := os.NewFile(fdInsideQueue, "queue")
+		defer queue.Close()
+		tests, err := runTests(ctx, p.Env, *p.Tests, nextOf(queue))
+		if err != nil {
+			return 1, err
+		}
+		return 0, writeResults(scratchDir, tests)
 	}
 	return 0, stay(ctx, p.Env)
 }
@@ -95,11 +101,11 @@ func start(ctx context.Context, scratchDir string, p *plan) (cleanup func() erro
 		return cleanup, err
 	}
 	undo = append(undo, func() error { return eng.Close(context.WithoutCancel(ctx)) })
-	p.Env.DockerHost, p.Env.DockerRoot = eng.Host(), eng.Root()
+	p.Env = eng.Use(p.Env)
 	return cleanup, nil
 }
 
-// environ is what a command finds in its environment: the rig's description, and the engine as docker(1) takes it.
+// environ returns a command's environment, with the rig's description and DOCKER_HOST.
 func environ(env rigenv.Env) []string {
 	return append(os.Environ(), append(env.Environ(), "DOCKER_HOST="+env.DockerHost)...)
 }

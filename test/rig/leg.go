@@ -8,6 +8,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/installed"
@@ -20,17 +23,18 @@ import (
 type leg struct {
 	target
 	several  bool // there are others
+	beside   int  // packages at once
 	scratch  *scratch
 	env      rigenv.Env
 	binaries []testBinary
 	tests    []results.Test
 }
 
-// installed says whether the leg's engine is the installed one. It has the tests that use no engine, too, and those on
-// the machine's own: they would say the same again on each.
+// installed says whether the leg's engine is the installed one. Tests that use no engine, or the machine's own, run in
+// this leg only: other legs would repeat their results.
 func (l *leg) installed() bool { return l.Name == engine.Installed }
 
-// suffix tells the leg's lines from those of others.
+// suffix names the leg in its lines, if there are several.
 func (l *leg) suffix() string {
 	if !l.several {
 		return ""
@@ -38,8 +42,8 @@ func (l *leg) suffix() string {
 	return " on " + l.label()
 }
 
-// furnishLegs makes ready what each leg needs, and compiles the tests and the server, once for all legs. What does not
-// compile has failed in the first leg.
+// furnishLegs makes ready what each leg needs, and compiles the tests and the server, once for all legs. Packages that
+// do not compile fail in the first leg.
 func furnishLegs(ctx context.Context, legs []*leg, opts testOptions) error {
 	packages, err := listPackages(ctx, opts.packages)
 	if err != nil {
@@ -58,12 +62,17 @@ func furnishLegs(ctx context.Context, legs []*leg, opts testOptions) error {
 		}
 	}
 	first := legs[0]
-	binaries, failed, err := compile(ctx, first.scratch.dir, packages, opts)
+	linked, err := binariesDir(opts)
+	if err != nil {
+		return err
+	}
+	binaries, failed, err := compile(ctx, linked, first.scratch.dir, packages, opts)
 	if err != nil {
 		return err
 	}
 	for _, l := range legs {
-		l.binaries = slices.DeleteFunc(slices.Clone(binaries), func(b testBinary) bool { return !b.Engine && !l.installed() })
+		l.binaries = slices.DeleteFunc(slices.Clone(binaries),
+			func(b testBinary) bool { return !b.Engine && !l.installed() })
 	}
 	criadapter, err := buildCriadapter(ctx, first.scratch)
 	if err != nil {
@@ -94,7 +103,7 @@ func (l *leg) run(ctx context.Context, opts testOptions) error {
 
 // runPrivate runs the tests in namespaces with an engine of their own.
 func (l *leg) runPrivate(ctx context.Context, opts testOptions) error {
-	tests, err := newTestPlan(ctx, l.scratch, opts, rigenv.KindPrivate)
+	tests, err := newTestPlan(ctx, opts, rigenv.KindPrivate)
 	if err != nil {
 		return err
 	}
@@ -103,41 +112,94 @@ func (l *leg) runPrivate(ctx context.Context, opts testOptions) error {
 	if err := prepare(ctx, l.scratch, &p); err != nil {
 		return err
 	}
-	code, err := enter(ctx, l.scratch, p)
+	return l.runTwice(tests, opts, func(tests testPlan, beside int) ([]results.Test, error) {
+		p.Tests = &tests
+		return runBeside(ctx, p, beside)
+	})
+}
+
+// runPlan runs a plan's tests, so many packages beside each other, and returns their outcomes.
+type runPlan func(tests testPlan, beside int) ([]results.Test, error)
+
+// runTwice runs a plan's tests with run, and adds their outcomes to the leg's. In a run of everything the tests that
+// failed run a second time, one after another.
+func (l *leg) runTwice(tests testPlan, opts testOptions, run runPlan) error {
+	got, err := run(tests, l.beside)
+	if err == nil && opts.everything() {
+		if again := tests.again(os.Stdout, got); len(again.Binaries) > 0 {
+			var second []results.Test
+			second, err = run(again, 1)
+			results.Judge(got, second)
+		}
+	}
+	l.tests = append(l.tests, got...)
+	return err
+}
+
+// runBeside makes n rigs for a plan of tests. The rigs run beside each other, because tests mostly wait, and each has a
+// package of the plan at a time.
+func runBeside(ctx context.Context, p plan, n int) ([]results.Test, error) {
+	queue, err := newQueue(len(p.Tests.Binaries))
 	if err != nil {
-		return err
+		return nil, err
+	}
+	defer queue.Close()
+	var (
+		group errgroup.Group
+		mu    sync.Mutex
+		tests []results.Test
+	)
+	for range min(n, len(p.Tests.Binaries)) {
+		group.Go(func() error {
+			got, err := runInRig(ctx, p, queue)
+			mu.Lock()
+			defer mu.Unlock()
+			tests = append(tests, got...)
+			return err
+		})
+	}
+	err = group.Wait()
+	return tests, err
+}
+
+// runInRig makes a rig, runs the tests there whose numbers it takes from the queue, and returns their outcomes.
+func runInRig(ctx context.Context, p plan, queue *os.File) (tests []results.Test, err error) {
+	s, err := newScratch()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.remove()) }()
+	p.Env.WorkDir, p.Cgroup = s.workDir(), "/"+s.cgroup()
+	code, err := enter(ctx, s, p, queue)
+	if err != nil {
+		return nil, err
 	}
 	if code != 0 {
-		return fmt.Errorf("the rig inside ended with exit code %d", code)
+		return nil, fmt.Errorf("the rig inside ended with exit code %d", code)
 	}
-	return l.collect(tests)
+	return readResults(s.dir)
 }
 
 // runSystem runs the tests for the machine's own engine, if there are any among the packages.
 func (l *leg) runSystem(ctx context.Context, opts testOptions) error {
-	binaries := slices.DeleteFunc(slices.Clone(l.binaries), func(b testBinary) bool { return !b.System })
-	if len(binaries) == 0 {
-		return nil
-	}
-	tests, err := newTestPlan(ctx, l.scratch, opts, rigenv.KindSystem)
+	tests, err := newTestPlan(ctx, opts, rigenv.KindSystem)
 	if err != nil {
 		return err
 	}
-	tests.Binaries, tests.Parallel, tests.Label = binaries, 1, " on the machine's engine"
+	tests.Label = " on the machine's engine"
+	tests.Binaries = slices.DeleteFunc(slices.Clone(l.binaries), func(b testBinary) bool { return !b.System })
+	if len(tests.Binaries) == 0 {
+		return nil
+	}
 	env := l.env
 	env.Kind = rigenv.KindSystem
 	env.DockerHost = installedHost()
 	if env.DockerRoot, err = installed.DataRoot(ctx, env.DockerHost); err != nil {
 		return err
 	}
-	return errors.Join(runTests(ctx, env, tests), l.collect(tests))
-}
-
-// collect adds the outcomes of a plan's tests.
-func (l *leg) collect(p testPlan) error {
-	got, err := readResults(p.Results)
-	l.tests = append(l.tests, got...)
-	return err
+	return l.runTwice(tests, opts, func(tests testPlan, _ int) ([]results.Test, error) {
+		return runAll(ctx, env, tests)
+	})
 }
 
 // verdict prints what is wrong with the outcomes, and the count. It returns the exit code. A leg beside others may have

@@ -2,35 +2,19 @@ package main
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/results"
 )
-
-// What uses the engine runs one after another, and beside it the rest; a benchmark has nothing beside it.
-func TestLanes(t *testing.T) {
-	pods, pure, logs := testBinary{Package: "pods", Engine: true}, testBinary{Package: "pure"}, testBinary{Package: "logs", Engine: true}
-	p := testPlan{Binaries: []testBinary{pods, pure, logs}}
-	same := func(a, b []testBinary) bool { return slices.Equal(a, b) }
-	if got := p.lanes(); !slices.EqualFunc(got, [][]testBinary{{pods, logs}, {pure}}, same) {
-		t.Errorf("lanes %v", got)
-	}
-	p.OneLane = true
-	if got := p.lanes(); !slices.EqualFunc(got, [][]testBinary{{pods, pure, logs}}, same) {
-		t.Errorf("one lane: %v", got)
-	}
-}
 
 // Each engine is judged by itself: one's failure is not hidden behind the other's success, and the list of skips is
 // held against the leg alone that has all tests.
 func TestVerdictOfLegs(t *testing.T) {
 	skips, err := results.ParseSkips(strings.NewReader("room TestS # reason"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Setenv("CI", "true")
 	passed := []results.Test{{Package: "room", Name: "TestP", Outcome: results.Pass}}
 	failed := []results.Test{{Package: "room", Name: "TestF", Outcome: results.Fail}}
@@ -41,12 +25,18 @@ func TestVerdictOfLegs(t *testing.T) {
 		code int
 		says string
 	}{
-		"another engine":        {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true, tests: passed}, all, 0, "\nOn other:\n\n1 passed"},
-		"its failure":           {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true, tests: failed}, all, 1, "failed: room TestF"},
-		"nothing beside others": {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true}, all, 0, ""},
-		"nothing at all":        {leg{target: target{Variant: engine.Variant{Name: "other"}}}, all, 1, "no test passed"},
-		"a stale skip":          {leg{target: target{Variant: engine.Variant{Name: engine.Installed}}, tests: passed}, all, 1, "not skipped: room TestS"},
-		"a part of the tests":   {leg{target: target{Variant: engine.Variant{Name: engine.Installed}}, tests: passed}, testOptions{run: "TestP"}, 0, "1 passed"},
+		"another engine": {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true,
+			tests: passed}, all, 0, "\nOn other:\n\n1 passed"},
+		"its failure": {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true,
+			tests: failed}, all, 1, "failed: room TestF"},
+		"nothing beside others": {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true}, all, 0,
+			""},
+		"nothing at all": {leg{target: target{Variant: engine.Variant{Name: "other"}}}, all, 1,
+			"no test passed"},
+		"a stale skip": {leg{target: target{Variant: engine.Variant{Name: engine.Installed}}, tests: passed},
+			all, 1, "not skipped: room TestS"},
+		"a part of the tests": {leg{target: target{Variant: engine.Variant{Name: engine.Installed}}, tests: passed},
+			testOptions{run: "TestP"}, 0, "1 passed"},
 	} {
 		var out bytes.Buffer
 		if code := c.leg.verdict(&out, skips, c.opts); code != c.code || !strings.Contains(out.String(), c.says) {
@@ -58,12 +48,11 @@ func TestVerdictOfLegs(t *testing.T) {
 func TestCachedOnlySaysWhatIsLeftOut(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	both, err := targets("installed,29-containerd", "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var out bytes.Buffer
 	got, err := cachedOnly(&out, both)
-	if err != nil || len(got) != 1 || got[0].Name != engine.Installed || !strings.Contains(out.String(), "tests on 29-containerd skipped") {
+	if err != nil || len(got) != 1 || got[0].Name != engine.Installed ||
+		!strings.Contains(out.String(), "tests on 29-containerd skipped") {
 		t.Errorf("left %v, %v, and said %q", got, err, out.String())
 	}
 }

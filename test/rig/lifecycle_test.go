@@ -35,20 +35,14 @@ func buildRig(t *testing.T) string {
 func startRig(t *testing.T, script string) (cmd *exec.Cmd, temp string) {
 	t.Helper()
 	temp, err := os.MkdirTemp("", "r") // short, for the sockets in it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(temp) })
 	cmd = exec.CommandContext(t.Context(), buildRig(t), "exec", "sh", "-c", script)
 	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, cmd.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("the script said %q, %v", line, err)
 	}
@@ -59,9 +53,7 @@ func startRig(t *testing.T, script string) (cmd *exec.Cmd, temp string) {
 func users(t *testing.T, dir string) []int {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var pids []int
 	for _, path := range lines {
 		line, err := os.ReadFile(path)
@@ -83,9 +75,7 @@ func TestKilledRigLeavesNoProcess(t *testing.T) {
 	if len(users(t, temp)) < 3 { // at least the two halves of the rig, dockerd and its containerd
 		t.Fatalf("processes before the kill: %v", users(t, temp))
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	testutil.Eventually(t, func() error {
 		if left := users(t, temp); len(left) > 0 {
@@ -93,7 +83,7 @@ func TestKilledRigLeavesNoProcess(t *testing.T) {
 		}
 		return nil
 	})
-	// The next run takes away what could not be removed, and is not hindered.
+	// A run goes on if it cannot remove an earlier run's directory, and the next run removes it.
 	next := exec.CommandContext(t.Context(), buildRig(t), "exec", "true")
 	next.Env = append(os.Environ(), "TMPDIR="+temp)
 	if out, err := next.CombinedOutput(); err != nil {
@@ -106,9 +96,7 @@ func TestKilledRigLeavesNoProcess(t *testing.T) {
 
 func TestInterruptedRigCleansUp(t *testing.T) {
 	cmd, temp := startRig(t, sleeper)
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err == nil {
 		t.Error("an interrupted command counts as success")
 	}
@@ -138,18 +126,14 @@ func TestNamespacesAreTheRigsOwn(t *testing.T) {
 		t.Errorf("no directory for named network namespaces: %v", err)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); fields[4] == "/" && !strings.HasPrefix(fields[6], "shared:") {
 			t.Errorf("/ is not a shared mount: %s", line)
 		}
 	}
 	devices, err := os.ReadFile("/proc/net/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for line := range strings.Lines(string(devices)) {
 		if name, _, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "eth0" {
 			t.Errorf("the machine's network is visible:\n%s", devices)
@@ -165,14 +149,10 @@ func TestSystemEngine(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cli, err := client.New(client.WithHost(env.DockerHost))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer cli.Close()
 	answer, err := cli.Info(ctx, client.InfoOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if answer.Info.DockerRootDir != env.DockerRoot {
 		t.Errorf("the engine's root is %s, the rig says %s", answer.Info.DockerRootDir, env.DockerRoot)
 	}

@@ -1,8 +1,7 @@
-// Command rig gives tests and programs a Docker Engine of their own: it makes network, mount and process id namespaces
-// and starts in them a private dockerd and a registry with images made on this machine, runs what it was asked to, and
-// stops and removes everything that it made. Nothing in there reaches the installed engine, its containers or the
-// machine's network, and nothing outlives the rig: when it is killed, the kernel ends the namespaces with all that runs
-// in them.
+// Command rig gives tests and programs a Docker Engine of their own. It makes network, mount and PID namespaces, and
+// starts in them a private dockerd and a registry with images made on this machine. It runs tests or a command there,
+// and removes everything afterwards. Nothing inside reaches the installed engine, its containers or the machine's
+// network. When the rig is killed, the kernel ends the namespaces with all their processes.
 //
 // Usage:
 //
@@ -12,13 +11,14 @@
 //	rig engines                   builds the engines that are not installed
 //
 // The environment variable ENGINE names the engine, see package test/rig/engine; the installed one is taken otherwise.
-// Tests take several, with commas between: each has a rig, and they run beside each other, because tests mostly wait.
+// Tests take several, with commas between. For each, several rigs run beside each other, because tests mostly wait: a
+// rig runs one package's tests at a time, and takes the next package from a list that all share.
 // RUNTIME_MODE is rigenv.Env.Mode, and REGISTRATION is rigenv.Env.Registration, for all of them or with commas for
 // each.
 //
-// What must be built or downloaded is, before the namespaces are entered, because they have no way out. What the
-// machine lacks is fetched or refused first of all, before minutes of compiling. See package rigenv for what the tests
-// and commands find inside.
+// The rig builds and downloads everything before it enters the namespaces, which have no network. It fetches or refuses
+// missing programs first of all, before minutes of compiling. Package rigenv describes what tests and commands find
+// inside.
 package main
 
 import (
@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -109,7 +110,7 @@ func runTestCommand(ctx context.Context, args []string) (int, error) {
 	return testCommand(ctx, targets, opts)
 }
 
-// buildEngines builds what the cache does not have.
+// buildEngines builds the engines that the cache lacks.
 func buildEngines(ctx context.Context) error {
 	for _, release := range []engines.Release{engines.Newest(), engines.Between()} {
 		dir, err := release.Build(ctx, os.Stdout)
@@ -140,7 +141,7 @@ func insideCommand(ctx context.Context, on target, p plan) (code int, err error)
 	if err := prepare(ctx, s, &p); err != nil {
 		return 1, err
 	}
-	return enter(ctx, s, p)
+	return enter(ctx, s, p, nil)
 }
 
 // testOptions are the flags of `rig test`.
@@ -150,10 +151,10 @@ type testOptions struct {
 	cached   bool   // do nothing where the engine would have to be built
 	run      string
 	bench    string
-	// benchTime is go test's -benchtime. A count, because what is measured takes its time and the ratios want pairs.
+	// benchTime is go test's -benchtime. It is a count, because single operations take long and ratios need pairs.
 	benchTime string
 	count     int
-	parallel  int
+	parallel  int // packages at once; 0 means beside()
 	timeout   time.Duration
 	noRace    bool
 	verbose   bool
@@ -163,11 +164,12 @@ func parseTestFlags(args []string) (testOptions, error) {
 	o := testOptions{half: os.Getenv("HALF")}
 	flags := flag.NewFlagSet("rig test", flag.ContinueOnError)
 	flags.StringVar(&o.run, "run", "", "run only tests that match this `pattern`, as go test -run")
-	flags.StringVar(&o.bench, "bench", "", "run benchmarks that match this `pattern`, and no tests; implies -v, -norace and -p 1")
+	flags.StringVar(&o.bench, "bench", "", "run benchmarks that match this `pattern`, and no tests; implies -v, "+
+		"-norace and -p 1")
 	flags.StringVar(&o.benchTime, "benchtime", "20x", "how long or how often a benchmark runs, as go test -benchtime")
 	flags.IntVar(&o.count, "count", 1, "run every test that many times")
-	flags.IntVar(&o.parallel, "p", 1, "run that many packages at once on an engine; several criadapters on one see each other's pods")
-	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "time limit of one package")
+	flags.IntVar(&o.parallel, "p", 0, "run that many packages at once, each on an engine of its own; 0: by processors")
+	flags.DurationVar(&o.timeout, "timeout", 30*time.Minute, "time limit of one package")
 	flags.BoolVar(&o.cached, "cached", false, "do nothing where the engine would have to be built first")
 	flags.BoolVar(&o.noRace, "norace", false, "compile without the race detector")
 	flags.BoolVar(&o.verbose, "v", false, "show the output of every test")
@@ -177,8 +179,8 @@ func parseTestFlags(args []string) (testOptions, error) {
 	if o.packages = flags.Args(); len(o.packages) == 0 {
 		o.packages = []string{"./..."}
 	}
-	if o.parallel < 1 || o.count < 1 {
-		return o, errors.New("-p and -count must be at least 1")
+	if o.parallel < 0 || o.count < 1 {
+		return o, errors.New("-count must be at least 1, and -p must not be negative")
 	}
 	switch o.half {
 	case "", "private", "system":
@@ -191,7 +193,16 @@ func parseTestFlags(args []string) (testOptions, error) {
 	return o, nil
 }
 
-// everything says whether the run is one of all tests that there are for an engine.
+// beside is how many packages run at once on each of so many targets. Tests mostly wait, for containers and their
+// grace periods: two packages for each processor keep it busy.
+func (o testOptions) beside(targets int) int {
+	if o.parallel > 0 {
+		return o.parallel
+	}
+	return max(1, 2*runtime.NumCPU()/targets)
+}
+
+// everything says whether the run has all tests of an engine.
 func (o testOptions) everything() bool {
 	return o.half == "" && o.run == "" && o.bench == "" && len(o.packages) == 1 && o.packages[0] == "./..."
 }
@@ -199,8 +210,8 @@ func (o testOptions) everything() bool {
 // private says whether the run includes the tests on an engine of their own.
 func (o testOptions) private() bool { return o.half != "system" }
 
-// system says whether the run includes the tests on the installed engine. A pattern that is not about them leaves them
-// out, because other tests cannot run there.
+// system says whether the run includes the tests on the installed engine. A pattern for other tests leaves them out,
+// because those cannot run there.
 func (o testOptions) system() bool {
 	named := strings.HasPrefix(strings.TrimPrefix(o.run, "^"), strings.TrimPrefix(systemTests, "^"))
 	return o.half != "private" && o.bench == "" && (o.run == "" || named)

@@ -29,14 +29,18 @@ const (
 const (
 	fdAlive = 3 // read end of a pipe: at its end the rig outside is gone
 	fdLock  = 4 // the scratch directory's lock
+	fdQueue = 5 // the numbers of the tests to run, see newQueue; only where the plan has tests
 )
+
+// fdInsideQueue is the queue's descriptor in the second process.
+const fdInsideQueue = 3
 
 // stopTimeout is how long everything inside gets to end in order after an interrupt.
 const stopTimeout = 90 * time.Second
 
-// enter runs the plan in new namespaces and returns the exit code. An interrupt or SIGTERM is passed on; so all is
-// stopped in order.
-func enter(ctx context.Context, s *scratch, p plan) (int, error) {
+// enter runs the plan in new namespaces and returns the exit code. queue says which of the plan's tests to run, and is
+// nil in a plan without tests. An interrupt or SIGTERM is passed on, so that all is stopped in order.
+func enter(ctx context.Context, s *scratch, p plan, queue *os.File) (int, error) {
 	if ctx.Err() != nil {
 		return 1, context.Cause(ctx)
 	}
@@ -50,8 +54,10 @@ func enter(ctx context.Context, s *scratch, p plan) (int, error) {
 	defer alive.Close()
 	cmd := exec.Command("/proc/self/exe", commandInit, s.dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.ExtraFiles = []*os.File{watch, s.lock}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID}
+	cmd.ExtraFiles = []*os.File{watch, s.lock, queue}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID,
+	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -112,8 +118,12 @@ func initMain(args []string) int {
 		fmt.Fprintln(os.Stderr, "rig: prepare namespaces:", err)
 		return 1
 	}
+	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
+	if p.Tests != nil {
+		files = append(files, os.NewFile(fdQueue, "queue"))
+	}
 	child, err := os.StartProcess("/proc/self/exe", append([]string{os.Args[0], commandInside}, args...),
-		&os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+		&os.ProcAttr{Files: files})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rig:", err)
 		return 1
@@ -181,12 +191,14 @@ func furnish(p plan) error {
 // cgroupRoot is where control groups are mounted.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// leaveCgroupV2 takes away all control group hierarchies but that of version 2, as far as this machine's has controllers.
+// leaveCgroupV2 unmounts all cgroup v1 hierarchies and mounts cgroup v2, with the controllers that this machine has
+// there.
 func leaveCgroupV2() error {
 	if err := unix.Unmount(cgroupRoot, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmount %s: %w", cgroupRoot, err)
 	}
-	if err := unix.Mount("cgroup2", cgroupRoot, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("cgroup2", cgroupRoot, "cgroup2", flags, ""); err != nil {
 		return fmt.Errorf("mount %s: %w", cgroupRoot, err)
 	}
 	return nil

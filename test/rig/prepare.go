@@ -21,12 +21,12 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// plan is what the half of the rig outside of the namespaces tells the one inside.
+// plan is passed from the half of the rig outside the namespaces to the half inside.
 type plan struct {
 	Env      rigenv.Env
 	CacheDir string // of the image catalogue
 	Cgroup   string // parent of the engine's containers
-	CgroupV2 bool   // no other control groups than those of version 2 are to be there
+	CgroupV2 bool   // only cgroup v2 is mounted
 
 	// One of these: a command to run, tests to run, or neither to stay up until interrupted.
 	Command []string
@@ -54,11 +54,10 @@ func readPlan(scratchDir string) (plan, error) {
 	return p, json.Unmarshal(data, &p)
 }
 
-// stays says whether the rig is only to be there until it is interrupted.
+// stays says whether the rig only waits for an interrupt.
 func (p plan) stays() bool { return len(p.Command) == 0 && p.Tests == nil }
 
-// describe fills in what tests on any engine, with servers in any mode, are told, except for the server's program; it
-// builds the plugins and crictl.
+// describe returns the description of the rig without the server's program. It builds the CNI plugins and crictl.
 func describe(ctx context.Context, s *scratch, on target) (rigenv.Env, error) {
 	env := rigenv.Env{WorkDir: s.workDir(), Engine: on.Name, Mode: on.mode, Registration: on.registration}
 	var err error
@@ -74,12 +73,13 @@ func describe(ctx context.Context, s *scratch, on target) (rigenv.Env, error) {
 	if env.CNIBinDir, err = cniplugins.Build(ctx); err != nil {
 		return env, err
 	}
-	// Inside there is no way to the Go module proxy; from here on it is cached.
+	// The namespaces have no network: crictl is cached from here on.
 	_, err = critools.Crictl(ctx)
 	return env, err
 }
 
-// buildCriadapter runs `make build` and takes a copy, which nobody rebuilds while tests run it.
+// buildCriadapter runs `make build` and copies the server's program, so that later builds do not change it under
+// running tests.
 func buildCriadapter(ctx context.Context, s *scratch) (string, error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func buildCriadapter(ctx context.Context, s *scratch) (string, error) {
 	return program, nil
 }
 
-// prepare adds to p, whose Env describe has filled in, what the private engine needs.
+// prepare completes p for a private engine; describe has filled in its Env.
 func prepare(ctx context.Context, s *scratch, p *plan) error {
 	p.Env.Kind = rigenv.KindPrivate
 	if !p.Env.NegativeOOM {
@@ -111,7 +111,6 @@ func prepare(ctx context.Context, s *scratch, p *plan) error {
 	if err := linkShim(p.Env.OCIRuntime); err != nil {
 		return err
 	}
-	p.Cgroup = "/" + s.cgroup()
 	variant, err := engine.Named(p.Env.Engine)
 	if err != nil {
 		return err
@@ -158,7 +157,7 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return strings.TrimSpace(root), err
 }
 
-// output runs cmd and returns what it wrote to stdout; an error contains what it wrote to both.
+// output runs cmd and returns its stdout. An error contains its stdout and stderr.
 func output(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -21,8 +21,8 @@ var tools = []images.Tool{
 	{Program: "dbus-daemon", Package: "dbus-daemon"},
 }
 
-// ready fetches what the machine lacks, or says what to install. It compiles nothing, so that it takes a minute at
-// most: the rig calls it before all that takes long. compiler says that C is compiled, which the race detector needs.
+// ready fetches missing programs and modules, or returns an error with the packages to install. It compiles nothing and
+// takes a minute at most, so the rig calls it first. compiler requires a C compiler, which the race detector needs.
 func ready(ctx context.Context, compiler bool) error {
 	if os.Geteuid() != 0 {
 		return errors.New("the rig makes namespaces and runs a dockerd: run it as root (sudo make test)")
@@ -49,7 +49,8 @@ func hasCompiler(ctx context.Context) error {
 		return errors.New("go env CC names no C compiler, which the race detector needs")
 	}
 	if _, err := exec.LookPath(fields[0]); err != nil {
-		return fmt.Errorf("the race detector needs a C compiler: %w; install one (Debian: apt-get install gcc libc6-dev)", err)
+		return fmt.Errorf("the race detector needs a C compiler: %w; install one (Debian: apt-get install gcc "+
+			"libc6-dev)", err)
 	}
 	return nil
 }
@@ -64,7 +65,8 @@ func fetchModules(ctx context.Context) error {
 	download := exec.CommandContext(ctx, "go", "mod", "download")
 	download.Dir = root
 	if _, err := output(download); err != nil {
-		return fmt.Errorf("the Go module cache lacks modules of this tree, and they cannot be fetched: run `go mod download` "+
+		return fmt.Errorf("the Go module cache lacks modules of this tree, and they cannot be fetched: run "+
+			"`go mod download` "+
 			"where the module proxy can be reached (go env GOPROXY): %w", err)
 	}
 	return nil

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestHasCompiler(t *testing.T) {
@@ -18,18 +19,17 @@ func TestHasCompiler(t *testing.T) {
 	}
 }
 
-// A module that is neither in the module cache nor to be had is refused with what to do.
+// A module that is neither cached nor available is refused, and the error says what to do.
 func TestModulesThatCannotBeFetched(t *testing.T) {
 	dir := t.TempDir()
 	text := "module example\n\ngo 1.26\n\nrequire example.com/missing v1.0.0\n"
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.WriteFile(t, filepath.Join(dir, "go.mod"), text)
 	t.Chdir(dir)
 	t.Setenv("GOMODCACHE", t.TempDir())
 	t.Setenv("GOPROXY", "off")
 	err := fetchModules(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "run `go mod download`") || !strings.Contains(err.Error(), "example.com/missing") {
+	if err == nil || !strings.Contains(err.Error(), "run `go mod download`") ||
+		!strings.Contains(err.Error(), "example.com/missing") {
 		t.Errorf("got %v, want the module, and what to do", err)
 	}
 }
@@ -38,9 +38,8 @@ func TestModulesThatCannotBeFetched(t *testing.T) {
 func TestReadyEngine(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix:///no/such/socket")
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a_test.go"), []byte("package a\n\nfunc TestSystemA(t *testing.T) {}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	source := "package a\n\nfunc TestSystemA(t *testing.T) {}\n"
+	testutil.WriteFile(t, filepath.Join(dir, "a_test.go"), source)
 	none, some := goPackage{Dir: dir}, goPackage{Dir: dir, TestGoFiles: []string{"a_test.go"}}
 	if err := readyEngine(t.Context(), []goPackage{none}); err != nil {
 		t.Error(err)

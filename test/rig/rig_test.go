@@ -16,6 +16,7 @@ import (
 	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -26,9 +27,7 @@ func dial(t *testing.T, env rigenv.Env) (context.Context, *client.Client) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	cli, err := client.New(client.WithHost(env.DockerHost))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { cli.Close() })
 	return ctx, cli
 }
@@ -60,11 +59,10 @@ func runContainer(t *testing.T, env rigenv.Env, host container.HostConfig, comma
 		Config:     &container.Config{Image: ref, Cmd: command, NetworkDisabled: true},
 		HostConfig: &host,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
-		_, err := cli.ContainerRemove(context.WithoutCancel(ctx), created.ID, client.ContainerRemoveOptions{Force: true})
+		_, err := cli.ContainerRemove(context.WithoutCancel(ctx), created.ID,
+			client.ContainerRemoveOptions{Force: true})
 		if err != nil {
 			t.Error(err)
 		}
@@ -72,10 +70,9 @@ func runContainer(t *testing.T, env rigenv.Env, host container.HostConfig, comma
 	if _, err := cli.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	logs, err := cli.ContainerLogs(ctx, created.ID, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Follow: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	logs, err := cli.ContainerLogs(ctx, created.ID,
+		client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Follow: true})
+	testutil.Must(t, err)
 	defer logs.Close()
 	var out bytes.Buffer
 	if _, err := stdcopy.StdCopy(&out, &out, logs); err != nil {
@@ -90,9 +87,7 @@ func TestPrivateEngineHasItsOwnRoot(t *testing.T) {
 	env := rigenv.Require(t)
 	ctx, cli := dial(t, env)
 	answer, err := cli.Info(ctx, client.InfoOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if answer.Info.DockerRootDir != env.DockerRoot {
 		t.Errorf("its root is %s, want %s", answer.Info.DockerRootDir, env.DockerRoot)
 	}
@@ -115,7 +110,8 @@ func TestNegativeOOMScore(t *testing.T) {
 
 func TestPrivilegedContainer(t *testing.T) {
 	env := rigenv.Require(t)
-	got := runContainer(t, env, container.HostConfig{Privileged: true}, "sh", "-c", "mount -t tmpfs none /tmp && grep -c '^none /tmp ' /proc/mounts")
+	got := runContainer(t, env, container.HostConfig{Privileged: true}, "sh", "-c",
+		"mount -t tmpfs none /tmp && grep -c '^none /tmp ' /proc/mounts")
 	if got != "1" {
 		t.Errorf("a privileged container could not mount: %q", got)
 	}
@@ -129,9 +125,7 @@ func TestRegistryWithAccount(t *testing.T) {
 		t.Error("pulled without an account")
 	}
 	account, err := json.Marshal(registry.AuthConfig{Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	opts := client.ImagePullOptions{RegistryAuth: base64.URLEncoding.EncodeToString(account)}
 	if err := pull(ctx, cli, ref, opts); err != nil {
 		t.Errorf("with the account: %v", err)
@@ -142,20 +136,14 @@ func TestRegistryWithAccount(t *testing.T) {
 func TestRegistryInTrouble(t *testing.T) {
 	env := rigenv.Require(t)
 	dir, err := os.MkdirTemp(env.WorkDir, "e")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	eng, err := engine.New(engine.Options{Dir: dir, Env: env})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := eng.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, eng.Start(t.Context()))
 	defer eng.Close(context.WithoutCancel(t.Context()))
 	env.DockerHost = eng.Host()
 
-	// First, because containerd goes on with what it has of a blob, corrupt or not.
+	// First, because containerd continues a partial blob, corrupt or not.
 	t.Run(rigenv.PrefixStalled, func(t *testing.T) {
 		_, cli := dial(t, env)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

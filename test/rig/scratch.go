@@ -11,14 +11,14 @@ import (
 
 const scratchPrefix = "criadapter-rig-"
 
-// scratch is the directory of one run of the rig. Its lock is held for as long as anything of the run lives (the
-// process in the namespaces inherits it), so that a later run can tell the remains of a killed one.
+// scratch is the directory of one run of the rig. The run holds its lock, and so does the inheriting process in the
+// namespaces. A later run recognises the directory of a killed run by its free lock.
 type scratch struct {
 	dir  string
 	lock *os.File
 }
 
-// newScratch makes the directory, and removes those that killed runs left. The path is short, for the sockets in it.
+// newScratch makes the directory, and removes the directories of killed runs. The path is short, for the sockets in it.
 func newScratch() (*scratch, error) {
 	sweep()
 	dir, err := os.MkdirTemp("", scratchPrefix)
@@ -58,8 +58,8 @@ func (s *scratch) remove() error {
 	return err
 }
 
-// sweep removes what runs that were killed left behind: directories whose lock nobody holds. What cannot be removed is
-// left for another time, it does not hinder this run.
+// sweep removes the directories of killed runs, whose locks are free. A directory that cannot be removed stays for the
+// next run.
 func sweep() {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), scratchPrefix+"*"))
 	if err != nil {
@@ -81,7 +81,7 @@ func sweep() {
 	}
 }
 
-// removeCgroups removes the control group of that name with its children in every hierarchy, as far as they are empty.
+// removeCgroups removes the named cgroup with its children in every hierarchy, as far as they are empty.
 func removeCgroups(name string) {
 	roots, err := filepath.Glob(filepath.Join("/sys/fs/cgroup", "*", name))
 	if err != nil {
@@ -93,10 +93,10 @@ func removeCgroups(name string) {
 			if err == nil && d.IsDir() {
 				dirs = append(dirs, path)
 			}
-			return nil // what has vanished meanwhile need not be removed
+			return nil // directories may vanish meanwhile
 		})
 		for i := len(dirs) - 1; i >= 0; i-- { // children before parents
-			_ = syscall.Rmdir(dirs[i]) // fails on one that is in use, as it should
+			_ = syscall.Rmdir(dirs[i]) // fails for a cgroup in use, as it should
 		}
 	}
 }

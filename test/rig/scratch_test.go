@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func exists(path string) bool {
@@ -11,28 +13,20 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func TestSweepTakesOnlyWhatNobodyHolds(t *testing.T) {
+func TestSweepLeavesLockedDirectories(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	held, err := newScratch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	killed, err := newScratch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if err := killed.lock.Close(); err != nil { // as the kernel does for a killed process
 		t.Fatal(err)
 	}
 	begun := filepath.Join(temp, scratchPrefix+"begun") // another run has made its directory, and no lock so far
-	if err := os.Mkdir(begun, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(begun, 0o755))
 	next, err := newScratch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for path, want := range map[string]bool{held.dir: true, killed.dir: false, begun: true, next.dir: true} {
 		if exists(path) != want {
 			t.Errorf("%s exists: %v, want %v", path, !want, want)
@@ -48,9 +42,7 @@ func TestSweepTakesOnlyWhatNobodyHolds(t *testing.T) {
 func TestScratchLetsContainersIn(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	s, err := newScratch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer s.remove()
 	for _, dir := range []string{s.dir, s.workDir()} {
 		info, err := os.Stat(dir)

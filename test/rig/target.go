@@ -12,8 +12,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// target is what a rig is made for: an engine, the kind of pods that the servers on it make, and how it knows the OCI
-// runtime.
+// target describes a rig: its engine, the kind of pods that its servers make, and how the engine finds the OCI runtime.
 type target struct {
 	engine.Variant
 	mode         string // as rigenv.Env.Mode
@@ -37,7 +36,8 @@ func targets(engines, modes, registrations string) ([]target, error) {
 	if err != nil {
 		return nil, err
 	}
-	registration, err := oneForEach("REGISTRATION", registrations, n, rigenv.RegistrationDaemonJSON, rigenv.RegistrationShim)
+	registration, err := oneForEach("REGISTRATION", registrations, n, rigenv.RegistrationDaemonJSON,
+		rigenv.RegistrationShim)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func oneForEach(name, text string, n int, allowed ...string) ([]string, error) {
 	return list, nil
 }
 
-// namedTarget is namedTargets for what takes one engine at a time.
+// namedTarget is namedTargets for commands that take one engine.
 func namedTarget() (target, error) {
 	all, err := namedTargets()
 	if err != nil {
@@ -78,7 +78,7 @@ func namedTarget() (target, error) {
 	return all[0], nil
 }
 
-// label names the target where there are others.
+// label names the target among others.
 func (t target) label() string {
 	label := t.Name
 	for _, more := range []string{t.mode, t.registration} {
@@ -92,7 +92,7 @@ func (t target) label() string {
 // firstShim is the first Docker Engine that can be asked for a runtime by the name of its shim.
 const firstShim = 23
 
-// canRegister fails when the engine, whose program that is, cannot know the OCI runtime as the target says.
+// canRegister fails if the engine with the program dockerd cannot find the OCI runtime by the target's registration.
 func (t target) canRegister(ctx context.Context, dockerd string) error {
 	if t.registration != rigenv.RegistrationShim {
 		return nil
@@ -106,8 +106,9 @@ func (t target) canRegister(ctx context.Context, dockerd string) error {
 		return err
 	}
 	if major < firstShim {
-		return fmt.Errorf("REGISTRATION=%s: the engine %s is Docker Engine %d, and only %d and later know a runtime by the name of its "+
-			"shim: take another ENGINE, or REGISTRATION=%s", t.registration, t.Name, major, firstShim, rigenv.RegistrationDaemonJSON)
+		return fmt.Errorf("REGISTRATION=%s: the engine %s is Docker Engine %d, and only %d and later know a runtime "+
+			"by the name of its shim: take another ENGINE, or REGISTRATION=%s", t.registration, t.Name, major,
+			firstShim, rigenv.RegistrationDaemonJSON)
 	}
 	return nil
 }

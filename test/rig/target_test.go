@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -15,7 +16,8 @@ func TestTargets(t *testing.T) {
 		{"", "oci", "daemon.json", "installed, oci, daemon.json", "installed, oci, daemon.json"},
 		{"installed,29-containerd", "", "", "installed", "29-containerd"},
 		{"installed,29-containerd", "oci", "", "installed, oci", "29-containerd, oci"},
-		{"installed,29-containerd", "container,oci", "daemon.json,shim", "installed, container, daemon.json", "29-containerd, oci, shim"},
+		{"installed,29-containerd", "container,oci", "daemon.json,shim", "installed, container, daemon.json",
+			"29-containerd, oci, shim"},
 		{"installed,29-containerd", ",oci", ",shim", "installed", "29-containerd, oci, shim"},
 	} {
 		all, err := targets(test.engines, test.modes, test.registrations)
@@ -36,14 +38,14 @@ func TestTargets(t *testing.T) {
 // An engine before 23 is refused with the shim's name before it starts, and any engine has daemon.json.
 func TestCanRegister(t *testing.T) {
 	for version, want := range map[string]map[string]string{
-		"Docker version 20.10.24+dfsg1, build 5d6db84": {rigenv.RegistrationShim: "Docker Engine 20, and only 23", rigenv.RegistrationDaemonJSON: "", "": ""},
-		"Docker version 29.8.0, build library-import":  {rigenv.RegistrationShim: "", rigenv.RegistrationDaemonJSON: ""},
+		"Docker version 20.10.24+dfsg1, build 5d6db84": {rigenv.RegistrationShim: "Docker Engine 20, and only 23",
+			rigenv.RegistrationDaemonJSON: "", "": ""},
+		"Docker version 29.8.0, build library-import": {rigenv.RegistrationShim: "",
+			rigenv.RegistrationDaemonJSON: ""},
 		"nonsense": {rigenv.RegistrationShim: "said \"nonsense\"", "": ""},
 	} {
 		dockerd := filepath.Join(t.TempDir(), "dockerd")
-		if err := os.WriteFile(dockerd, []byte("#!/bin/sh\necho '"+version+"'\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(dockerd, []byte("#!/bin/sh\necho '"+version+"'\n"), 0o755))
 		for registration, says := range want {
 			err := target{registration: registration}.canRegister(t.Context(), dockerd)
 			if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {

@@ -46,7 +46,7 @@ func testCommand(ctx context.Context, targets []target, opts testOptions) (code 
 		if err != nil {
 			return 1, err
 		}
-		legs = append(legs, &leg{target: t, scratch: s, several: len(targets) > 1})
+		legs = append(legs, &leg{target: t, scratch: s, several: len(targets) > 1, beside: opts.beside(len(targets))})
 	}
 	if err := furnishLegs(ctx, legs, opts); err != nil {
 		return 1, err
@@ -93,20 +93,19 @@ func withoutControllers(w io.Writer, tests []results.Test) []results.Test {
 	return rest
 }
 
-func newTestPlan(ctx context.Context, s *scratch, opts testOptions, kind rigenv.Kind) (testPlan, error) {
+func newTestPlan(ctx context.Context, opts testOptions, kind rigenv.Kind) (testPlan, error) {
 	// -n prints the path of the program, after compiling it if necessary.
 	test2json, err := output(exec.CommandContext(ctx, "go", "tool", "-n", "test2json"))
 	return testPlan{
 		Args:      opts.args(kind),
 		Test2JSON: strings.TrimSpace(test2json),
-		Parallel:  opts.parallel,
-		OneLane:   opts.bench != "",
 		Timeout:   opts.timeout,
 		Verbose:   opts.verbose,
-		Again:     opts.everything(),
-		Results:   s.path("results-" + string(kind) + ".json"),
 	}, err
 }
+
+// shownLongest is how many of the longest tests of a whole run are shown.
+const shownLongest = 20
 
 // verdict prints what is wrong with the outcomes, and as the last line the count. It returns the exit code.
 func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything bool) int {
@@ -134,6 +133,9 @@ func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything
 		complain("skipped, and not in test/rig/skips.txt: %s\n%s\n", t, strings.TrimRight(t.Output, "\n"))
 	}
 	if everything {
+		for _, t := range results.Longest(tests, shownLongest) {
+			fmt.Fprintf(w, "%6.1fs  %s\n", t.Seconds, t)
+		}
 		for _, key := range skips.Stale(tests) {
 			fmt.Fprintf(w, "in test/rig/skips.txt, but not skipped: %s\n", key)
 			if os.Getenv("CI") == "true" {

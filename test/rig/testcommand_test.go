@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/results"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -18,7 +18,7 @@ import (
 func TestParseTestFlags(t *testing.T) {
 	t.Setenv("HALF", "")
 	o, err := parseTestFlags(nil)
-	if err != nil || !o.everything() || o.noRace || o.parallel != 1 {
+	if err != nil || !o.everything() || o.noRace || o.parallel != 0 {
 		t.Errorf("no flags: %+v, %v", o, err)
 	}
 	o, err = parseTestFlags([]string{"-run", "TestA", "-v", "./docker", "./cni"})
@@ -29,7 +29,7 @@ func TestParseTestFlags(t *testing.T) {
 	if err != nil || o.everything() || !o.noRace || o.parallel != 1 {
 		t.Errorf("benchmarks: %+v, %v", o, err)
 	}
-	for _, args := range [][]string{{"-p", "0"}, {"-count", "0"}, {"-nonesuch"}} {
+	for _, args := range [][]string{{"-p", "-1"}, {"-count", "0"}, {"-nonesuch"}} {
 		if _, err := parseTestFlags(args); err == nil {
 			t.Errorf("%v: accepted", args)
 		}
@@ -127,24 +127,32 @@ func TestVerdict(t *testing.T) {
 		last       string
 	}{
 		{"all passed", []results.Test{passed}, "", true, "true", 0, "", "1 passed, 0 failed, 0 skipped"},
-		{"a failure", []results.Test{passed, failed}, "", false, "", 1, "failed: room TestF", "1 passed, 1 failed, 0 skipped"},
-		{"a flaky one", []results.Test{passed, test("TestB", results.Flaky)}, "", true, "true", 0, "passed alone: room TestB", "1 passed, 0 failed, 0 skipped, 1 flaky"},
-		{"one that is wrong", []results.Test{passed, twice}, "", true, "true", 1, "failed among the others, and alone: room TestT", "1 passed, 1 failed, 0 skipped"},
-		{"many flaky ones", slices.Concat([]results.Test{passed}, slices.Repeat([]results.Test{test("TestB", results.Flaky)}, 4)), "", true, "true", 1, "more than by chance", "1 passed, 0 failed, 0 skipped, 4 flaky"},
+		{"a failure", []results.Test{passed, failed}, "", false, "", 1, "failed: room TestF",
+			"1 passed, 1 failed, 0 skipped"},
+		{"a flaky one", []results.Test{passed, test("TestB", results.Flaky)}, "", true, "true", 0,
+			"passed alone: room TestB", "1 passed, 0 failed, 0 skipped, 1 flaky"},
+		{"one that is wrong", []results.Test{passed, twice}, "", true, "true", 1,
+			"failed among the others, and alone: room TestT", "1 passed, 1 failed, 0 skipped"},
+		{"many flaky ones", slices.Concat([]results.Test{passed},
+			slices.Repeat([]results.Test{test("TestB", results.Flaky)}, 4)),
+			"", true, "true", 1, "more than by chance", "1 passed, 0 failed, 0 skipped, 4 flaky"},
 		{"none passed", nil, "", false, "", 1, "no test passed", "0 passed, 0 failed, 0 skipped"},
-		{"a listed skip", []results.Test{passed, skipped}, "room TestS # reason", true, "true", 0, "", "1 passed, 0 failed, 1 skipped"},
-		{"an unlisted skip", []results.Test{passed, skipped}, "", false, "", 1, "because of this", "1 passed, 0 failed, 1 skipped"},
-		{"a stale entry", []results.Test{passed}, "room TestS # reason", true, "", 0, "not skipped: room TestS", "1 passed, 0 failed, 0 skipped"},
-		{"a stale entry in CI", []results.Test{passed}, "room TestS # reason", true, "true", 1, "not skipped: room TestS", "1 passed, 0 failed, 0 skipped"},
-		{"a part of the tests in CI", []results.Test{passed}, "room TestS # reason", false, "true", 0, "", "1 passed, 0 failed, 0 skipped"},
+		{"a listed skip", []results.Test{passed, skipped}, "room TestS # reason", true, "true", 0, "",
+			"1 passed, 0 failed, 1 skipped"},
+		{"an unlisted skip", []results.Test{passed, skipped}, "", false, "", 1, "because of this",
+			"1 passed, 0 failed, 1 skipped"},
+		{"a stale entry", []results.Test{passed}, "room TestS # reason", true, "", 0, "not skipped: room TestS",
+			"1 passed, 0 failed, 0 skipped"},
+		{"a stale entry in CI", []results.Test{passed}, "room TestS # reason", true, "true", 1,
+			"not skipped: room TestS", "1 passed, 0 failed, 0 skipped"},
+		{"a part of the tests in CI", []results.Test{passed}, "room TestS # reason", false, "true", 0, "",
+			"1 passed, 0 failed, 0 skipped"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("CI", test.ci)
 			skips, err := results.ParseSkips(strings.NewReader(test.skips))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			var out bytes.Buffer
 			if code := verdict(&out, test.tests, skips, test.everything); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
@@ -175,31 +183,24 @@ func TestCompileAndRun(t *testing.T) {
 		"go.mod":      "module example\n\ngo 1.26\n",
 		"a/same/a.go": "// Package same has a twin.\npackage same\n",
 		"a/same/a_test.go": "package same\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestDir(t *testing.T) {\n" +
-			"\tif _, err := os.Stat(\"a_test.go\"); err != nil {\n\t\tt.Error(err)\n\t}\n}\n\nfunc TestSystemA(t *testing.T) { t.Error() }\n",
-		"b/same/b_test.go": "package same\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestFails(t *testing.T) { t.Error(\"wrong\") }\n\n" +
-			"func TestFailsOnce(t *testing.T) {\n\tif err := os.Mkdir(\"ran\", 0o700); err == nil {\n\t\tt.Error(\"busy\")\n\t}\n}\n",
+			"\tif _, err := os.Stat(\"a_test.go\"); err != nil {\n\t\tt.Error(err)\n\t}\n}\n\n" +
+			"func TestSystemA(t *testing.T) { t.Error() }\n",
+		"b/same/b_test.go": "package same\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n" +
+			"func TestFails(t *testing.T) { t.Error(\"wrong\") }\n\n" +
+			"func TestFailsOnce(t *testing.T) {\n\tif err := os.Mkdir(\"ran\", 0o700); err == nil {\n" +
+			"\t\tt.Error(\"busy\")\n\t}\n}\n",
 		"broken/c_test.go": "package broken\n\nfunc TestBroken(t *testing.T) {}\n",
 		"empty/empty.go":   "// Package empty has no tests.\npackage empty\n",
 	} {
-		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.WriteFile(t, filepath.Join(dir, path), content)
 	}
 	t.Chdir(dir)
 	out := t.TempDir()
 	opts := testOptions{packages: []string{"./..."}, count: 1, timeout: time.Minute, parallel: 2, noRace: true}
 	packages, err := listPackages(t.Context(), opts.packages)
-	if err != nil {
-		t.Fatal(err)
-	}
-	binaries, failed, err := compile(t.Context(), out, packages, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	binaries, failed, err := compile(t.Context(), t.TempDir(), out, packages, opts)
+	testutil.Must(t, err)
 	var names []string
 	for _, test := range failed {
 		names = append(names, test.Package)
@@ -207,23 +208,19 @@ func TestCompileAndRun(t *testing.T) {
 	if !slices.Equal(names, []string{"go vet", "broken"}) {
 		t.Errorf("failed: %v", names)
 	}
-	if len(binaries) != 2 || !binaries[0].System || binaries[1].System {
+	if len(binaries) != 2 || binaries[0].System || !binaries[1].System { // the larger package is first
 		t.Fatalf("binaries: %+v", binaries)
 	}
 
-	s := &scratch{dir: out}
-	p, err := newTestPlan(t.Context(), s, opts, rigenv.KindPrivate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, err := newTestPlan(t.Context(), opts, rigenv.KindPrivate)
+	testutil.Must(t, err)
 	p.Binaries, p.Output = binaries, io.Discard
-	if err := runTests(t.Context(), rigenv.Env{}, p); err != nil {
-		t.Fatal(err)
-	}
-	got, err := readResults(p.Results)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var l leg
+	err = l.runTwice(p, opts, func(p testPlan, _ int) ([]results.Test, error) {
+		return runAll(t.Context(), rigenv.Env{}, p)
+	})
+	testutil.Must(t, err)
+	got := l.tests
 	if count := results.CountOf(got); count != (results.Count{Passed: 1, Failed: 1, Flaky: 1}) {
 		t.Errorf("%s: %+v", count, got)
 	}

@@ -11,10 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/test/rig/results"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -23,20 +20,16 @@ import (
 // testPlan says which compiled tests to run, and how.
 type testPlan struct {
 	Binaries  []testBinary
-	Label     string   // follows the packages' names in what is shown
+	Label     string   // shown after the packages' names
 	Args      []string // for every binary
 	Test2JSON string   // the program; compiling it on demand is not possible inside
-	Parallel  int      // so many packages at once in a lane, see lanes
-	OneLane   bool     // nothing runs beside a package
 	Timeout   time.Duration
 	Verbose   bool
-	Again     bool   // failed tests run a second time, each alone
-	Results   string // file that the outcome is written to
 
 	Output io.Writer `json:"-"` // where progress is shown; nil means standard output
 }
 
-// systemTests is what the names of tests for the installed engine begin with; see rigenv.RequireSystem.
+// systemTests matches the names of tests for the installed engine; see rigenv.RequireSystem.
 const systemTests = "^TestSystem"
 
 // args returns the test binaries' arguments for the tests on the engine of that kind.
@@ -55,64 +48,36 @@ func (o testOptions) args(kind rigenv.Kind) []string {
 	return append(args, "-test.skip="+systemTests)
 }
 
-// lanes are the binaries that run one after another: those that use the engine, because several criadapters on one see
-// each other's pods, and beside them the others, which need the processors while those wait for the engine.
-func (p testPlan) lanes() [][]testBinary {
-	if p.OneLane {
-		return [][]testBinary{p.Binaries}
+// runAll runs all of the plan's binaries, as runTests does.
+func runAll(ctx context.Context, env rigenv.Env, p testPlan) ([]results.Test, error) {
+	queue, err := newQueue(len(p.Binaries))
+	if err != nil {
+		return nil, err
 	}
-	var engine, others []testBinary
-	for _, b := range p.Binaries {
-		if b.Engine {
-			engine = append(engine, b)
-		} else {
-			others = append(others, b)
-		}
-	}
-	return [][]testBinary{engine, others}
+	defer queue.Close()
+	return runTests(ctx, env, p, nextOf(queue))
 }
 
-// runTests runs every binary of the plan and writes the leaf tests' outcomes to the plan's results file. It returns an
-// error only when it could not find out how a test went.
-func runTests(ctx context.Context, env rigenv.Env, p testPlan) error {
+// runTests runs the plan's binaries whose numbers next returns, one after another, because several criadapters on one
+// engine see each other's pods. It returns the leaf tests' outcomes, and an error only when it could not find out how a
+// test went.
+func runTests(ctx context.Context, env rigenv.Env, p testPlan, next func() (int, bool)) ([]results.Test, error) {
 	if p.Output == nil {
 		p.Output = os.Stdout
 	}
-	var (
-		mu    sync.Mutex
-		tests []results.Test
-		group errgroup.Group
-	)
-	one := func(binary testBinary) error {
-		got, err := runAndReport(ctx, env, p, binary)
-		mu.Lock()
-		defer mu.Unlock()
-		tests = append(tests, got...)
-		return err
-	}
-	for _, lane := range p.lanes() {
-		group.Go(func() error {
-			var packages errgroup.Group
-			packages.SetLimit(p.Parallel)
-			for _, binary := range lane {
-				packages.Go(func() error { return one(binary) })
-			}
-			return packages.Wait()
-		})
-	}
-	if err := errors.Join(group.Wait(), context.Cause(ctx)); err != nil {
-		return err
-	}
-	if p.Again {
-		if err := runAgain(ctx, env, p, tests); err != nil {
-			return err
+	var tests []results.Test
+	for ctx.Err() == nil {
+		i, more := next()
+		if !more {
+			break
 		}
+		got, err := runAndReport(ctx, env, p, p.Binaries[i])
+		if err != nil {
+			return nil, err
+		}
+		tests = append(tests, got...)
 	}
-	data, err := json.Marshal(tests)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(p.Results, data, 0o644)
+	return tests, context.Cause(ctx)
 }
 
 // runAndReport is runBinary, and shows how it went.
@@ -126,27 +91,6 @@ func runAndReport(ctx context.Context, env rigenv.Env, p testPlan, binary testBi
 	return got, nil
 }
 
-// runAgain runs tests that failed a second time, each alone: a busy machine may keep a real engine, kernel or plugin from
-// answering in time, whereas what is wrong fails again. The outcomes of those that pass change to flaky.
-func runAgain(ctx context.Context, env rigenv.Env, p testPlan, tests []results.Test) error {
-	again, left := results.Again(tests)
-	for _, binary := range p.Binaries {
-		for _, name := range again[binary.Package] {
-			fmt.Fprintf(p.Output, "again, alone: %s%s %s\n", binary.Package, p.Label, name)
-			p.Args = []string{"-test.timeout=" + p.Timeout.String(), "-test.run=^" + name + "$"}
-			got, err := runAndReport(ctx, env, p, binary)
-			if err != nil {
-				return err
-			}
-			results.Judge(tests, binary.Package, got)
-		}
-	}
-	if left > 0 {
-		fmt.Fprintf(p.Output, "not again: %d more tests that failed%s\n", left, p.Label)
-	}
-	return nil
-}
-
 // killDelay is how much longer than its own time limit a test binary may run before it is killed.
 const killDelay = 30 * time.Second
 
@@ -154,10 +98,11 @@ const killDelay = 30 * time.Second
 func runBinary(ctx context.Context, env rigenv.Env, p testPlan, binary testBinary) ([]results.Test, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout+killDelay)
 	defer cancel()
-	test := exec.CommandContext(ctx, binary.Path, append([]string{"-test.v=test2json"}, p.Args...)...)
+	test := exec.CommandContext(ctx, binary.Path, append([]string{"-test.v=test2json"}, binary.args(p)...)...)
 	test.Dir = binary.Dir
 	// A rig that a test makes has the same engine, mode and registration.
-	test.Env = append(append(withoutDocker(os.Environ()), "ENGINE="+env.Engine, "RUNTIME_MODE="+env.Mode, "REGISTRATION="+env.Registration), env.Environ()...)
+	test.Env = append(append(withoutDocker(os.Environ()), "ENGINE="+env.Engine, "RUNTIME_MODE="+env.Mode,
+		"REGISTRATION="+env.Registration), env.Environ()...)
 	test.WaitDelay = time.Second // for children that keep the output open
 	convert := exec.Command(p.Test2JSON, "-t", "-p", binary.Package)
 	convert.Stderr = os.Stderr
@@ -207,7 +152,7 @@ func collect(events io.Reader, name string, p testPlan) (*results.Package, error
 	}
 }
 
-// withoutDocker drops what would lead a test to another engine than the one it is told.
+// withoutDocker drops variables that would lead a test to another engine.
 func withoutDocker(environ []string) []string {
 	var kept []string
 	for _, pair := range environ {
@@ -218,7 +163,8 @@ func withoutDocker(environ []string) []string {
 	return kept
 }
 
-// report prints a line for a package, after what its failed tests wrote, in one piece, because others write as well.
+// report prints the output of a package's failed tests and then a line for the package. It writes once, because other
+// packages write as well.
 func report(w io.Writer, pkg string, tests []results.Test, took time.Duration) {
 	var text strings.Builder
 	count := results.CountOf(tests)
@@ -235,9 +181,20 @@ func report(w io.Writer, pkg string, tests []results.Test, took time.Duration) {
 	fmt.Fprint(w, text.String())
 }
 
-// readResults reads what runTests wrote.
-func readResults(path string) ([]results.Test, error) {
-	data, err := os.ReadFile(path)
+// resultsFile is where the outcomes of a rig's tests are, in the scratch directory.
+const resultsFile = "results.json"
+
+// writeResults hands the outcomes to the half of the rig outside.
+func writeResults(scratchDir string, tests []results.Test) error {
+	data, err := json.Marshal(tests)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(scratchDir, resultsFile), data, 0o644)
+}
+
+func readResults(scratchDir string) ([]results.Test, error) {
+	data, err := os.ReadFile(filepath.Join(scratchDir, resultsFile))
 	if err != nil {
 		return nil, err
 	}

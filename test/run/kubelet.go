@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// nodeName is the end of the pods' names, and the mark of what is ours in the runtime.
+	// nodeName ends the pods' names, and labels this program's pods in the runtime.
 	nodeName = "criadapter-run"
 	// callTimeout bounds one CRI call, readyTimeout the time from a manifest to a ready pod.
 	callTimeout  = 2 * time.Minute
@@ -56,7 +56,7 @@ func startKubelet(ctx context.Context, n *node) (_ *kubeletCore, err error) {
 		return nil, err
 	}
 	logrus.SetOutput(log)
-	klog.SetLogger(logr.Discard()) // the CRI client's own log says what comes back as an error, too
+	klog.SetLogger(logr.Discard()) // the CRI client also returns the errors that it logs
 	k := &kubeletCore{manifests: filepath.Join(n.dir, "manifests"), logs: n.logs(), ended: make(chan struct{})}
 	if err := os.Mkdir(k.manifests, 0o755); err != nil {
 		return nil, err
@@ -70,7 +70,10 @@ func startKubelet(ctx context.Context, n *node) (_ *kubeletCore, err error) {
 	if err != nil {
 		return nil, err
 	}
-	k.runtime, err = cri.NewRemoteRuntimeServiceBuilder().WithEndpoint("unix://" + n.socket()).WithConnectionTimeout(callTimeout).Build(ctx)
+	k.runtime, err = cri.NewRemoteRuntimeServiceBuilder().
+		WithEndpoint("unix://" + n.socket()).
+		WithConnectionTimeout(callTimeout).
+		Build(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +136,8 @@ func unready(pods []*v1.Pod) error {
 	for _, pod := range pods {
 		for _, condition := range pod.Status.Conditions {
 			if condition.Type == v1.PodReady && condition.Status != v1.ConditionTrue {
-				errs = append(errs, fmt.Errorf("pod %s is not ready: %s %s", pod.Name, condition.Reason, condition.Message))
+				errs = append(errs, fmt.Errorf("pod %s is not ready: %s %s", pod.Name, condition.Reason,
+					condition.Message))
 			}
 		}
 	}
@@ -152,7 +156,8 @@ func (k *kubeletCore) stop(ctx context.Context) (err error) {
 		return err
 	}
 	for {
-		left, err := k.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: nodeName}})
+		left, err := k.runtime.ListPodSandbox(ctx,
+			&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: nodeName}})
 		if err == nil && len(left) == 0 && len(k.Pods()) == 0 {
 			break
 		}

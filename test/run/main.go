@@ -1,6 +1,6 @@
-// Command run shows criadapter at work: it starts the server next to the installed engine, with a socket, state and pod
-// network of its own, and the kubelet core on it, which brings a pod manifest to Running; then both serve until
-// interrupted. It leaves nothing behind but the example's image.
+// Command run shows criadapter at work. It starts the server next to the installed engine, with a socket, state and pod
+// network of its own. On it, the kubelet core brings a pod manifest to Running. Both serve until interrupted. Only the
+// example's image is left behind.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// cleanUpTime bounds what is undone at the end, whatever ended it.
+// cleanUpTime bounds the cleaning up at the end.
 const cleanUpTime = time.Minute
 
 func run(ctx context.Context, opts options) (err error) {
@@ -78,5 +78,5 @@ func run(ctx context.Context, opts options) (err error) {
 	return node.wait(ctx)
 }
 
-// step tells a person what is going on.
+// step prints the progress.
 func step(format string, args ...any) { fmt.Printf("==> "+format+"\n", args...) }

@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// show prints what a newcomer wants to see of the pod: address, state, answer, log.
+// show prints the pod's address, state, answer and log.
 func (k *kubeletCore) show(ctx context.Context, pod *v1.Pod) error {
 	sandboxes, err := k.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{
 		LabelSelector: map[string]string{model.LabelPodUID: string(pod.UID)},
@@ -38,7 +38,8 @@ func (k *kubeletCore) show(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-func (k *kubeletCore) showContainer(ctx context.Context, pod *v1.Pod, spec *v1.Container, status v1.ContainerStatus) error {
+func (k *kubeletCore) showContainer(ctx context.Context, pod *v1.Pod, spec *v1.Container,
+	status v1.ContainerStatus) error {
 	_, id, _ := strings.Cut(status.ContainerID, "://")
 	answer, err := k.runtime.ContainerStatus(ctx, id, false)
 	if err != nil {
@@ -56,7 +57,8 @@ func (k *kubeletCore) showContainer(ctx context.Context, pod *v1.Pod, spec *v1.C
 		}
 		fmt.Printf("    http://%s answers: %s\n", address, answer)
 	}
-	lines, err := firstLines(ctx, filepath.Join(model.PodLogDirectory(k.logs, pod), model.ContainerLogPath(spec.Name, uint32(status.RestartCount))))
+	lines, err := firstLines(ctx, filepath.Join(model.PodLogDirectory(k.logs, pod),
+		model.ContainerLogPath(spec.Name, uint32(status.RestartCount))))
 	if err != nil {
 		return err
 	}

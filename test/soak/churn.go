@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/numbered"
 )
 
@@ -22,7 +23,7 @@ const (
 	keptFor = time.Minute
 )
 
-// churn changes the workload, again and again. It stands still while somebody holds it.
+// churn changes the workload again and again. It pauses while hold is locked.
 type churn struct {
 	*workload
 	random *rand.Rand
@@ -45,7 +46,7 @@ func (c *churn) stop() error {
 }
 
 func (c *churn) run(ctx context.Context) error {
-	for pause(ctx, churnPause) == nil {
+	for program.Sleep(ctx, churnPause) == nil {
 		c.hold.Lock()
 		err := c.change(context.WithoutCancel(ctx)) // a change is not left half done
 		c.hold.Unlock()

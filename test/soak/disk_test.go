@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A disk that is full has no room for a byte, and room again when it is emptied.
@@ -16,22 +18,16 @@ func TestFill(t *testing.T) {
 		t.Skipf("mounting is not allowed here: %v", err)
 	}
 	defer func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, unix.Unmount(dir, unix.MNT_DETACH))
 	}()
 	path := filepath.Join(dir, "file")
 	for range 2 { // full disks are filled again
-		if err := fill(dir); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, fill(dir))
 	}
 	if err := os.WriteFile(path, []byte("x"), 0o644); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("on a full disk: %v", err)
 	}
-	if err := empty(dir); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, empty(dir))
 	if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
 		t.Errorf("on an emptied disk: %v", err)
 	}

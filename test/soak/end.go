@@ -12,18 +12,20 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/inventory"
 )
 
 const (
-	// endPatience bounds the time until a node without pods is empty: a kubelet looks for what it can remove each minute.
+	// endPatience bounds the time until a node without pods is empty: a kubelet looks for what it can remove each
+	// minute.
 	endPatience = 4 * time.Minute
 	// calm is how often in a row an empty node must look the same.
 	calm = 5
 )
 
-// ofPods are kinds of an inventory of which a node without pods has nothing, and ofPodsBelow those of which it has nothing
-// but directories.
+// ofPods are the kinds of an inventory that are empty on a node without pods. ofPodsBelow are kinds with nothing but
+// directories then.
 var (
 	ofPods      = []string{"container", "log file", "pin", "directory of a pod", "note", "pod's directory", "container log", "link to a log"}
 	ofPodsBelow = []string{"leased address", "CNI cache"}
@@ -38,8 +40,8 @@ func nothingOfPods(kind, name string) bool {
 	return !slices.Contains(ofPods, kind) || filepath.Base(name) == "runtime.json" // a note on the engine
 }
 
-// emptyNode runs the workload once and removes it, and returns what a node has then: bridges and chains are made with the
-// first pods, and stay.
+// emptyNode runs the workload once and removes it, and returns what a node has then: bridges and chains are made with
+// the first pods, and stay.
 func (s *soaking) emptyNode(ctx context.Context) (inventory.Inventory, error) {
 	say("the workload is brought up and removed once, to see what stays")
 	work := s.both.workload
@@ -69,7 +71,7 @@ func (s *soaking) emptyNode(ctx context.Context) (inventory.Inventory, error) {
 			return nil, fmt.Errorf("the node does not get empty: %s%s", left, now.Differs(before))
 		}
 		before = now
-		if err := pause(ctx, time.Second); err != nil {
+		if err := program.Sleep(ctx, time.Second); err != nil {
 			return nil, err
 		}
 	}

@@ -13,13 +13,14 @@ import (
 	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/soak/history"
 )
 
 // lookTimeout bounds each question to an engine that may hang.
 const lookTimeout = 10 * time.Second
 
-// engineWatch tells a history what the engine says, by a client of its own. It comes back when the engine does.
+// engineWatch feeds a history with the engine's containers. It connects again when the engine is back.
 type engineWatch struct {
 	engine *history.Engine
 	api    *client.Client
@@ -44,7 +45,7 @@ func (w *engineWatch) close() error {
 	return w.api.Close()
 }
 
-// follow reads events and looks at everything whenever it has come back: what happened in between is seen then.
+// follow reads events, and lists all containers after each connect: changes in between are seen then.
 func (w *engineWatch) follow(ctx context.Context) {
 	since := time.Now()
 	for ctx.Err() == nil {
@@ -59,7 +60,7 @@ func (w *engineWatch) follow(ctx context.Context) {
 			w.read(within, stream)
 		}
 		cancel()
-		_ = pause(ctx, 100*time.Millisecond)
+		_ = program.Sleep(ctx, 100*time.Millisecond)
 	}
 }
 
@@ -141,16 +142,4 @@ func stamp(text string) (time.Time, error) {
 		err = errors.New("never")
 	}
 	return at, err
-}
-
-// pause waits, unless ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

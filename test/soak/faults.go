@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/badplugins"
 	"github.com/criadapter/criadapter/test/rig/engine"
 )
@@ -18,7 +19,7 @@ const badCalls = 60
 // refill is how often a full disk is filled again: what others remove is taken, too.
 const refill = 200 * time.Millisecond
 
-// victims are what faults hurt.
+// victims are the parts of the node that faults hurt.
 type victims struct {
 	cluster *single.Cluster
 	engine  *engine.Engine
@@ -71,7 +72,7 @@ func (v victims) plague(ctx context.Context, f fault, faults ...string) error {
 func (v victims) choke(ctx context.Context, f fault, disk string) (err error) {
 	dir := v.cluster.Disks()[disk]
 	defer func() { err = errors.Join(err, empty(dir)) }()
-	for end := time.Now().Add(f.Lasts); time.Now().Before(end) && ctx.Err() == nil; _ = pause(ctx, refill) {
+	for end := time.Now().Add(f.Lasts); time.Now().Before(end) && ctx.Err() == nil; _ = program.Sleep(ctx, refill) {
 		if err := fill(dir); err != nil {
 			return err
 		}
@@ -79,8 +80,8 @@ func (v victims) choke(ctx context.Context, f fault, disk string) (err error) {
 	return nil
 }
 
-// wait is pause for those who heal in any case.
+// wait is program.Sleep without its error: the caller heals the node in any case.
 func wait(ctx context.Context, d time.Duration) error {
-	_ = pause(ctx, d)
+	_ = program.Sleep(ctx, d)
 	return nil
 }

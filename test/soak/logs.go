@@ -16,7 +16,7 @@ import (
 
 // logs compares what containers wrote with what is in their CRI logs.
 type logs struct {
-	// kubelet and pods are the kubelet's directory and that of container logs.
+	// kubelet is the kubelet's directory, and pods the directory of container logs.
 	kubelet, pods string
 	// seen is what the last look at each found, by the container's id.
 	seen map[string]logSeen
@@ -32,8 +32,8 @@ func newLogs(kubelet, pods string) *logs {
 	return &logs{kubelet: kubelet, pods: pods, seen: make(map[string]logSeen)}
 }
 
-// compare looks at the logs of all writers that run, and of all writing Jobs that have ended. engineEnded says whether the
-// engine ended since a moment: what it had in its own memory is lost then.
+// compare looks at the logs of all writers that run, and of all writing Jobs that have ended. engineEnded says whether
+// the engine ended since a moment: what it had in its own memory is lost then.
 func (l *logs) compare(pods []history.Pod, engineEnded func(since time.Time) bool) (differences []history.Difference) {
 	for _, p := range pods {
 		told, known := p.Current["main"]
@@ -67,7 +67,9 @@ func (l *logs) written(uid string) int {
 }
 
 // one compares one container's log.
-func (l *logs) one(p history.Pod, told history.Told, written int, engineEnded func(since time.Time) bool) (history.Difference, bool) {
+func (l *logs) one(
+	p history.Pod, told history.Reported, written int, engineEnded func(since time.Time) bool,
+) (history.Difference, bool) {
 	now := time.Now() // before the look: an engine that ends meanwhile counts next time, too
 	d := history.Difference{Rule: "its log is not what it wrote", Pod: p.Name, Container: told.Name, API: told.String()}
 	files, err := numbered.Rotated(filepath.Join(l.pods, namespace+"_"+p.Name+"_"+p.UID, told.Name, strconv.Itoa(told.Restarts)+".log"))
@@ -92,7 +94,7 @@ func (l *logs) one(p history.Pod, told history.Told, written int, engineEnded fu
 	return d, false
 }
 
-// sums are all lines that were compared, and those that the engine lost.
+// sums counts the compared lines, and the lines that the engine lost.
 func (l *logs) sums() (lines, lost int) {
 	for _, seen := range l.seen {
 		lines, lost = lines+seen.lines, lost+seen.lost

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/soak/history"
 )
 
@@ -25,19 +26,18 @@ func newWriterNode(t *testing.T, name string) *writerNode {
 	t.Helper()
 	dir := t.TempDir()
 	n := &writerNode{t: t, logs: newLogs(filepath.Join(dir, "kubelet"), filepath.Join(dir, "logs"))}
-	told := history.Told{ID: "c1", Name: "main", Running: true, Restarts: 2}
-	n.pod = history.Pod{UID: "u1", Name: name, Phase: v1.PodRunning, Created: time.Now().Add(-time.Hour), Current: map[string]history.Told{"main": told}}
+	told := history.Reported{ID: "c1", Name: "main", Running: true, Restarts: 2}
+	n.pod = history.Pod{
+		UID: "u1", Name: name, Phase: v1.PodRunning, Created: time.Now().Add(-time.Hour),
+		Current: map[string]history.Reported{"main": told},
+	}
 	return n
 }
 
 func (n *writerNode) write(path string, text string) {
 	n.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testutil.Must(n.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // wrote says how many lines the writer counts, and which are in its log.

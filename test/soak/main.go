@@ -1,12 +1,12 @@
-// Command soak runs a cluster's workload on a node that is hurt again and again, by a schedule that a seed repeats, and
-// compares what the API server was told with what ran.
+// Command soak runs a cluster's workload on a node with faults, in an order that a seed repeats. It compares the API
+// server's statuses with the containers that ran.
 //
 //	go run ./test/soak [flags]
 //
-// The node is the real kubelet on criadapter, with an engine of its own. Deployments, Jobs and short pods come and go while
-// criadapter, the engine or the kubelet is killed, CNI plugins go wrong, or a disk is full. After each fault it waits until
-// nothing is under way and compares; in the end it deletes everything and counts what is left. Package test/soak/history
-// says by which rules. It builds the cluster's programs and keeps them in the cache, and runs itself inside the test rig.
+// The node is the real kubelet on criadapter, with an engine of its own. Deployments, Jobs and short pods come and go.
+// Meanwhile criadapter, the engine or the kubelet is killed, CNI plugins go wrong, or a disk is full. After each fault
+// it waits until nothing is under way, and compares by the rules of package test/soak/history. In the end it deletes
+// everything and counts what is left. It builds the cluster's programs into the cache, and runs itself inside the rig.
 package main
 
 import (
@@ -15,15 +15,14 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/machine"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/badplugins"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -44,13 +43,7 @@ func main() {
 	flag.StringVar(&opts.report, "report", "build/soak", "the `directory` for logs")
 	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the programs would have to be built first")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, opts)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
+	program.Main("soak", func(ctx context.Context) error { return run(ctx, opts) })
 }
 
 // longest is the most hours; more are a slip.

@@ -12,10 +12,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/soak/history"
 )
 
-// podWatch tells a history what the API server was told of pods.
+// podWatch feeds a history with the pods of the API server.
 type podWatch struct {
 	api    *history.API
 	pods   corev1.PodInterface
@@ -30,7 +31,7 @@ func watchPods(ctx context.Context, pods corev1.PodInterface) *podWatch {
 	w.ended.Go(func() {
 		for ctx.Err() == nil {
 			w.follow(ctx)
-			_ = pause(ctx, 100*time.Millisecond)
+			_ = program.Sleep(ctx, 100*time.Millisecond)
 		}
 	})
 	return w

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/footprint"
 )
 
-// result is what is told in the end. Faults are counted while others ask.
+// result is the table at the end. The count of faults is safe for concurrent use.
 type result struct {
 	opts         options
 	began        time.Time

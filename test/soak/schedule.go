@@ -39,7 +39,7 @@ const (
 	kubeletKilled   = "kubelet killed"
 )
 
-// kinds are all, in the order in which they are told.
+// kinds are all kinds of faults, in the order of the output.
 func kinds() []string {
 	return []string{serverKilled, engineKilled, engineEnded, engineStopped, pluginsFail, pluginsHang, pluginsGarble,
 		logDiskFull, kubeletDiskFull, stateDiskFull, kubeletKilled}
@@ -51,7 +51,8 @@ const (
 	lastsLeast, lastsMost = 3, 20
 )
 
-// schedule is endless and the same for the same seed. Kinds are dealt like cards: each comes once before one comes again.
+// schedule is endless and the same for the same seed. Kinds are dealt like cards: each comes once before one comes
+// again.
 func schedule(seed uint64) iter.Seq[fault] {
 	return func(yield func(fault) bool) {
 		random := rand.New(rand.NewPCG(seed, seed))
@@ -73,8 +74,8 @@ func schedule(seed uint64) iter.Seq[fault] {
 	}
 }
 
-// planned is a line for each fault of a schedule for which there is time; there are less, because looks between them take
-// time, too.
+// planned is a line for each fault of a schedule for which there is time; there are less, because looks between them
+// take time, too.
 func planned(seed uint64, within time.Duration) string {
 	var text strings.Builder
 	var at time.Duration

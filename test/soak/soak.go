@@ -10,6 +10,7 @@ import (
 
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/badplugins"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/footprint"
@@ -88,19 +89,14 @@ func (s *soaking) startEngine(ctx context.Context) (err error) {
 	if err := s.victims.engine.Start(ctx); err != nil {
 		return err
 	}
-	s.undo = append(s.undo, s.victims.engine.Close, func(context.Context) error { return s.keep(s.victims.engine.LogPath()) })
-	s.env.DockerHost, s.env.DockerRoot = s.victims.engine.Host(), s.victims.engine.Root()
+	log := s.victims.engine.LogPath()
+	keepLog := func(context.Context) error {
+		return program.KeepLogs(s.opts.report, filepath.Dir(log), filepath.Base(log))
+	}
+	s.undo = append(s.undo, s.victims.engine.Close, keepLog)
+	s.env = s.victims.engine.Use(s.env)
 	s.victims.plugins, err = badplugins.New(s.env.WorkDir, s.env.CNIBinDir)
 	return err
-}
-
-// keep copies a log to the report's directory.
-func (s *soaking) keep(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(s.opts.report, filepath.Base(path)), text, 0o644)
 }
 
 func (s *soaking) startCluster(ctx context.Context) error {
@@ -120,7 +116,7 @@ func (s *soaking) startCluster(ctx context.Context) error {
 	}
 	s.undo = append(s.undo, func(context.Context) error { return c.Close() })
 	s.victims.cluster = c
-	s.metrics = footprint.NewMetrics(c.Server.Metrics)
+	s.metrics = c.Server.Metrics
 	s.stock = inventory.Node{Env: s.env, Server: c.Server.Adapter, Cgroup: c.Cgroup(), Dirs: map[string]string{
 		"pod's directory": filepath.Join(c.KubeletRoot, "pods"), "container log": c.PodLogs, "link to a log": "/var/log/containers",
 	}}
@@ -179,7 +175,7 @@ func (s *soaking) faults(ctx context.Context) (err error) {
 
 // fault waits, hurts the node, and waits until it is well.
 func (s *soaking) fault(ctx context.Context, f fault, changing *churn) error {
-	if err := pause(ctx, f.Calm); err != nil {
+	if err := program.Sleep(ctx, f.Calm); err != nil {
 		return err
 	}
 	say("fault %d: %s for %v (SEED=%d)", f.Number, f.Kind, f.Lasts, s.opts.seed)
@@ -214,13 +210,13 @@ func (s *soaking) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// tell prints a line a minute.
+// tell prints the progress each minute.
 func (s *soaking) tell() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for pause(ctx, time.Minute) == nil {
+		for program.Sleep(ctx, time.Minute) == nil {
 			say("%s", progress(s.both, s.result.faultsSoFar()))
 		}
 	}()

@@ -54,7 +54,7 @@ type workload struct {
 	wrong map[string]history.Difference
 }
 
-// newWorkload makes the client of one who may do everything.
+// newWorkload connects as cluster administrator.
 func newWorkload(cluster *single.Cluster, env rigenv.Env) (*workload, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.Plane.Admin)
 	if err != nil {
@@ -73,7 +73,7 @@ func newWorkload(cluster *single.Cluster, env rigenv.Env) (*workload, error) {
 
 // begin makes the namespace with the lasting part.
 func (w *workload) begin(ctx context.Context, dir string) error {
-	if err := w.makeNamespace(ctx); err != nil {
+	if err := w.cluster.MakeNamespace(ctx, namespace); err != nil {
 		return err
 	}
 	text, err := template.New("workload").Parse(workloadYAML)
@@ -92,26 +92,13 @@ func (w *workload) begin(ctx context.Context, dir string) error {
 	return err
 }
 
-// makeNamespace makes it and waits for what the controllers put into it.
-func (w *workload) makeNamespace(ctx context.Context) error {
-	if _, err := w.cluster.Kubectl(ctx, "create", "namespace", namespace); err != nil {
-		return err
-	}
-	for _, object := range []string{"serviceaccount/default", "configmap/kube-root-ca.crt"} {
-		if _, err := w.cluster.Kubectl(ctx, "wait", "--namespace", namespace, "--for=create", object, "--timeout=60s"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // end deletes everything and waits until the API server has nothing of it.
 func (w *workload) end(ctx context.Context) error {
 	_, err := w.cluster.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=8m")
 	return err
 }
 
-// name is that of the next object.
+// name makes the name of the next object.
 func (w *workload) name(kind string) string {
 	w.made++
 	return kind + "-" + strconv.Itoa(w.made)
@@ -160,8 +147,8 @@ func (w *workload) restart(ctx context.Context, deployment string) error {
 	return err
 }
 
-// settled says what is not yet as the API server is asked for: Deployments without their pods, pods that go, and Jobs and
-// short pods that have not ended.
+// settled says what is still under way: Deployments without all pods, terminating pods, and Jobs and short pods that
+// have not ended.
 func (w *workload) settled(ctx context.Context) error {
 	deployments, err := w.client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -202,7 +189,7 @@ func deploymentSettled(d appsv1.Deployment) error {
 	return nil
 }
 
-// jobs lists Jobs and keeps what is wrong with those that have ended. It must not be called concurrently.
+// jobs lists the Jobs, and notes the ended ones with a wrong result. It must not be called concurrently.
 func (w *workload) jobs(ctx context.Context) ([]batchv1.Job, error) {
 	list, err := w.client.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -230,7 +217,7 @@ func jobEnd(job batchv1.Job) batchv1.JobConditionType {
 	return ""
 }
 
-// gone makes an object that is there no more no error.
+// gone drops the error of an object that no longer exists.
 func gone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

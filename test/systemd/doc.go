@@ -1,3 +1,3 @@
-// Package systemd tries the units of contrib/systemd under a real systemd: as the first process of a PID namespace, on a
-// root that is this machine's with a layer on top, in a cgroup of its own.
+// Package systemd tries the units of contrib/systemd under a real systemd. That is the first process of a PID
+// namespace, in a cgroup of its own, on this machine's root with a layer on top.
 package systemd

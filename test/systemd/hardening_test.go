@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // mostExposure is what systemd's own judgement of the unit must not exceed, of 10 for a unit without any limit, which is
@@ -23,9 +25,7 @@ func TestUnitsMakeNoMountNamespace(t *testing.T) {
 		`(ReadWrite|ReadOnly|Inaccessible|Exec|NoExec)Paths|Bind(ReadOnly)?Paths|TemporaryFileSystem|Root(Directory|Image)|MountFlags|ProcSubset|DynamicUser|RestrictNamespaces|NoNewPrivileges)=`)
 	for _, unit := range []string{"../../contrib/systemd/criadapter.service", "../../packaging/cri-docker/cri-docker.service"} {
 		content, err := os.ReadFile(unit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if found := makes.FindAllString(string(content), -1); len(found) > 0 {
 			t.Errorf("%s has %q", filepath.Base(unit), found)
 		}
@@ -46,9 +46,7 @@ func (m *machine) hardened() {
 		m.t.Errorf("a core may be written: %s", limits)
 	}
 	set, err := strconv.ParseUint(strings.TrimPrefix(m.must("grep", "^CapBnd", "/proc/"+pid+"/status"), "CapBnd:\t"), 16, 64)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testutil.Must(m.t, err)
 	for name, bit := range map[string]uint{"CAP_SYS_BOOT": 22, "CAP_SYS_TIME": 25, "CAP_MAC_ADMIN": 33} {
 		if set&(1<<bit) != 0 {
 			m.t.Errorf("%s is in the bounding set %x", name, set)

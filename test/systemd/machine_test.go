@@ -32,30 +32,24 @@ func boot(t *testing.T) *machine {
 		t.Skip("systemd is not installed, which this test needs to try the units")
 	}
 	dir, err := os.MkdirTemp(env.WorkDir, "systemd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	cgroups := ownCgroups(t)
 	units, err := filepath.Abs("../../contrib/systemd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	// The cgroups first, because the namespace of cgroups begins where its maker is.
 	cmd := exec.Command("sh", "-ec", `for dir in $0; do echo $$ > "$dir/cgroup.procs"; done; exec unshare --cgroup --pid --fork --kill-child --mount --uts --ipc --net bash "$@"`,
 		strings.Join(cgroups, " "), "testdata/boot.sh", dir, env.Criadapter, units)
 	var output testutil.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, cmd.Start())
 	m := &machine{t: t}
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := os.ReadFile(filepath.Join(m.root, "dev/kmsg"))
 			t.Logf("boot: %s\nsystemd: %s", &output, log)
 		}
-		_ = cmd.Process.Kill() // with --kill-child systemd as well, and all that it has started
+		_ = cmd.Process.Kill() // --kill-child ends systemd and its services as well
 		_ = cmd.Wait()
 	})
 	testutil.Eventually(t, func() error { return m.find(cmd.Process.Pid) })
@@ -79,8 +73,8 @@ func (m *machine) find(parent int) error {
 	return nil
 }
 
-// ownCgroups makes a cgroup in each hierarchy that systemd uses: its own of version 1 and that of version 2 beside it, or
-// the one of version 2.
+// ownCgroups makes a cgroup in each hierarchy that systemd uses: with cgroup v1 its own and the unified one, with
+// cgroup v2 the only one.
 func ownCgroups(t *testing.T) []string {
 	t.Helper()
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
@@ -93,13 +87,11 @@ func ownCgroups(t *testing.T) []string {
 	return own
 }
 
-// ownCgroup makes a cgroup below root that is removed, with all that systemd has made in it, when the test ends.
+// ownCgroup makes a cgroup below root. When the test ends it is removed with all cgroups in it.
 func ownCgroup(t *testing.T, root string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(root, "criadapter-test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

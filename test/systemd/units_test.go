@@ -42,7 +42,7 @@ func TestUnits(t *testing.T) {
 	m.answered("a client that asks when it is stopped has it started")
 }
 
-// answered has a client ask: its exit code is 1, because there is no engine, and 2 when nobody answers.
+// answered runs a client: its exit code is 1 without an engine, and 2 without an answer.
 func (m *machine) answered(when string) {
 	m.t.Helper()
 	if output, code := m.run("criadapter", "status", "--timeout", "1m"); code != 1 || !strings.HasPrefix(output, "criadapter ") {
@@ -89,9 +89,7 @@ func (m *machine) crash() {
 func (m *machine) hang() {
 	m.t.Helper()
 	dropIn := filepath.Join(m.root, "etc/systemd/system/criadapter.service.d")
-	if err := os.MkdirAll(dropIn, 0o755); err != nil {
-		m.t.Fatal(err)
-	}
+	testutil.Must(m.t, os.MkdirAll(dropIn, 0o755))
 	if err := os.WriteFile(filepath.Join(dropIn, "test.conf"), []byte("[Service]\nWatchdogSec=5\nTimeoutAbortSec=1\n"), 0o644); err != nil {
 		m.t.Fatal(err)
 	}

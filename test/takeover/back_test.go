@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,9 +46,7 @@ func TestThereAndBack(t *testing.T) {
 	n.write("late", late)
 	n.waitFor("late/app#0")
 	with, err := n.look()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 
 	n.stopKubelet()
 	n.stopServer()
@@ -71,10 +70,9 @@ func TestThereAndBack(t *testing.T) {
 // migrate runs the command with the server's settings.
 func (n *node) migrate(args ...string) (string, error) {
 	n.t.Helper()
-	args = append([]string{
+	args = slices.Concat([]string{
 		"migrate", "--docker-endpoint=" + n.env.DockerHost, "--root-directory=" + n.adapter.RootDir, "--cni-cache-dir=" + n.adapter.CNICacheDir,
-		"--migrate-root-directories=" + n.path("cri-dockerd"), "--migrate-cni-cache-dirs=" + n.path("their-cache"),
-	}, args...)
+	}, n.migrateFlags(), args)
 	output, err := exec.CommandContext(n.t.Context(), n.env.Criadapter, args...).CombinedOutput()
 	return string(output), err
 }
@@ -137,14 +135,10 @@ func (n *node) waitFor(container string) {
 // restartsLate ends the container of the pod that criadapter has made: cri-dockerd makes the next one in it.
 func (n *node) restartsLate(before view) {
 	n.t.Helper()
-	if err := n.cri.StopContainer(n.t.Context(), before.containers["late/app#0"].id, 1); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, n.cri.StopContainer(n.t.Context(), before.containers["late/app#0"].id, 1))
 	n.waitFor("late/app#1")
 	now, err := n.look()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	if now.pods["late#0"].id != before.pods["late#0"].id {
 		n.t.Errorf("the pod has a new sandbox: %s", now)
 	}
@@ -161,13 +155,9 @@ func (n *node) removeUnderCRIDockerd(before view) {
 		ids[pod.id] = true
 	}
 	manifests, err := filepath.Glob(filepath.Join(n.manifests(), "*.yaml"))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	for _, path := range manifests {
-		if err := os.Remove(path); err != nil {
-			n.t.Fatal(err)
-		}
+		testutil.Must(n.t, os.Remove(path))
 	}
 	n.removeAllPods(func() error { return n.leftInKernel(ids) })
 	n.t.Log("removed under cri-dockerd: 0 leases, 0 rules, 0 pins, 0 containers are left")
@@ -181,9 +171,7 @@ func (n *node) removeUnderCRIDockerd(before view) {
 func (n *node) firstLine(path string) int {
 	n.t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	for line := range strings.Lines(string(text)) {
 		if number, ok := lineNumber([]byte(line)); ok {
 			return number

@@ -78,9 +78,7 @@ func (n *node) wantContiguous(path string, first, until int) {
 func (n *node) lastLine(path string) int {
 	n.t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	last := -1
 	for line := range bytes.Lines(text) {
 		if number, ok := lineNumber(line); ok {
@@ -131,8 +129,8 @@ func (r *reader) last() int {
 	return last
 }
 
-// collect reads a log as collectors do (fluent-bit, promtail, vector): by its path through links, an inode that changes
-// is another log, of which the old one is read to its end first, for as long as wait.
+// collect reads a log for as long as wait, as collectors do (fluent-bit, promtail, vector): by its path through links.
+// After a change of the inode it reads the old file to its end, and then the new one.
 func collect(ctx context.Context, path string, wait time.Duration, r *reader) error {
 	var file *os.File
 	var inode uint64

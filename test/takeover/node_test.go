@@ -1,16 +1,12 @@
 package takeover
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,11 +15,13 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	cri "k8s.io/cri-client/pkg"
 
-	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/bench/peers"
+	"github.com/criadapter/criadapter/test/cluster/realkubelet"
+	"github.com/criadapter/criadapter/test/process"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/logtail"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -41,8 +39,8 @@ type node struct {
 	programs Programs
 	// adapter is criadapter, running or not; its directory holds everything.
 	adapter *adapter.Server
-	peer    *peers.Process // nil when cri-dockerd does not run
-	kubelet *peers.Process // nil when it does not run
+	peer    *process.Process // nil when cri-dockerd does not run
+	kubelet *process.Process // nil when it does not run
 	// cri is the kubelet's own client of the server that runs.
 	cri    internalapi.RuntimeService
 	engine *client.Client
@@ -58,11 +56,9 @@ func newNode(t *testing.T) *node {
 	n.startEngine()
 	n.adapter = adapter.NewForTest(t, adapter.Options{Env: n.env})
 	// cri-dockerd knows pods by their sandbox containers, and gets them back here.
-	n.adapter.SetFlags("--sandbox-container=always", "--migrate-root-directories="+n.path("cri-dockerd"), "--migrate-cni-cache-dirs="+n.path("their-cache"))
-	for _, dir := range []string{n.manifests(), n.logs(), n.path("kubelet"), n.path("host"), n.path("volumeplugins")} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	n.adapter.SetFlags(append([]string{"--sandbox-container=always"}, n.migrateFlags()...)...)
+	for _, name := range []string{"manifests", "logs", "kubelet", "host", "volumeplugins", "cri-dockerd"} {
+		testutil.Must(t, os.Mkdir(n.path(name), 0o755))
 	}
 	n.mountLogs()
 	if n.programs.Kubelet != "" {
@@ -79,54 +75,23 @@ func (n *node) logs() string            { return n.path("logs") }
 // mountLogs gives the logs a file system of their own: how much history is converted depends on its free space.
 func (n *node) mountLogs() {
 	n.t.Helper()
-	if err := unix.Mount("tmpfs", n.logs(), "tmpfs", 0, "size=256m"); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, unix.Mount("tmpfs", n.logs(), "tmpfs", 0, "size=256m"))
 	n.t.Cleanup(func() {
-		if err := unix.Unmount(n.logs(), unix.MNT_DETACH); err != nil {
-			n.t.Error(err)
-		}
+		testutil.Check(n.t, unix.Unmount(n.logs(), unix.MNT_DETACH))
 	})
 }
 
-// startEngine starts an engine that nobody else's pods are on, and gives it the sandbox image.
+// startEngine starts an engine without other pods, and gives it the sandbox image.
 func (n *node) startEngine() {
 	n.t.Helper()
-	dir, err := os.MkdirTemp(n.env.WorkDir, "e")
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	e, err := engine.New(engine.Options{
-		Dir: dir, Env: n.env,
-		Config: map[string]any{"cgroup-parent": "/" + n.env.Cgroup()},
-	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.t.Cleanup(func() {
-		if err := e.Close(context.Background()); err != nil {
-			n.t.Error(err)
-		}
-	})
-	if err := e.Start(n.t.Context()); err != nil {
-		n.t.Fatal(err)
-	}
-	n.env.DockerHost, n.env.DockerRoot = e.Host(), e.Root()
+	e := engine.ForTest(n.t, engine.Options{Env: n.env, Config: map[string]any{"cgroup-parent": "/" + n.env.Cgroup()}})
+	n.env = e.Use(n.env)
+	var err error
 	if n.engine, err = client.New(client.WithHost(e.Host())); err != nil {
 		n.t.Fatal(err)
 	}
-	archive, err := pause.Archive(runtime.GOARCH)
-	if err != nil {
-		n.t.Fatal(err)
-	}
 	n.pull(shell)
-	loaded, err := n.engine.ImageLoad(n.t.Context(), bytes.NewReader(archive))
-	if err == nil {
-		_, err = io.Copy(io.Discard, loaded)
-	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, peers.LoadSandboxImage(n.t.Context(), e.Host()))
 }
 
 func (n *node) pull(name string) {
@@ -135,34 +100,36 @@ func (n *node) pull(name string) {
 	if err == nil {
 		err = pulling.Wait(n.t.Context())
 	}
-	if err != nil {
-		n.t.Fatal(err)
+	testutil.Must(n.t, err)
+}
+
+// criDockerd is the cri-dockerd of the node, running or not.
+func (n *node) criDockerd() peers.CRIDockerdServer {
+	return peers.CRIDockerdServer{
+		Env: n.env, Program: n.programs.CRIDockerd, Dir: n.path("cri-dockerd"), Networks: n.adapter.CNIConfDir,
 	}
+}
+
+// migrateFlags have criadapter take over the pods of cri-dockerd.
+func (n *node) migrateFlags() []string {
+	peer := n.criDockerd()
+	return []string{"--migrate-root-directories=" + peer.Root(), "--migrate-cni-cache-dirs=" + peer.CNICache()}
 }
 
 // onCRIDockerd makes cri-dockerd the node's server.
 func (n *node) onCRIDockerd() {
 	n.t.Helper()
-	socket := "unix://" + n.path("peer.sock")
 	var err error
-	n.peer, err = peers.StartProcess(n.path("cri-dockerd.log"), nil, n.programs.CRIDockerd,
-		"--container-runtime-endpoint="+socket, "--docker-endpoint="+n.env.DockerHost,
-		"--cri-dockerd-root-directory="+n.path("cri-dockerd"), "--pod-infra-container-image="+pause.Reference,
-		"--network-plugin=cni", "--cni-conf-dir="+n.adapter.CNIConfDir, "--cni-bin-dir="+n.env.CNIBinDir,
-		"--cni-cache-dir="+n.path("their-cache"), "--streaming-bind-addr=127.0.0.1:0", "--ipv6-dual-stack")
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.connect(socket)
-	n.startKubelet(socket)
+	n.peer, err = n.criDockerd().Start("--ipv6-dual-stack")
+	testutil.Must(n.t, err)
+	n.connect(n.criDockerd().Endpoint())
+	n.startKubelet(n.criDockerd().Endpoint())
 }
 
 // onCriadapter makes criadapter the node's server.
 func (n *node) onCriadapter() {
 	n.t.Helper()
-	if err := n.adapter.Start(n.t.Context()); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, n.adapter.Start(n.t.Context()))
 	n.connect(n.adapter.Endpoint)
 	n.startKubelet(n.adapter.Endpoint)
 }
@@ -194,9 +161,7 @@ func (n *node) stopKubelet() {
 	if n.kubelet == nil {
 		return
 	}
-	if err := n.kubelet.Stop(context.WithoutCancel(n.t.Context())); err != nil {
-		n.t.Error(err)
-	}
+	testutil.Check(n.t, n.kubelet.Stop(context.WithoutCancel(n.t.Context())))
 	n.kubelet = nil
 }
 
@@ -204,14 +169,10 @@ func (n *node) stopServer() {
 	n.t.Helper()
 	ctx := context.WithoutCancel(n.t.Context())
 	if n.peer != nil {
-		if err := n.peer.Stop(ctx); err != nil {
-			n.t.Error(err)
-		}
+		testutil.Check(n.t, n.peer.Stop(ctx))
 		n.peer = nil
 	}
-	if err := n.adapter.Stop(ctx); err != nil {
-		n.t.Error(err)
-	}
+	testutil.Check(n.t, n.adapter.Stop(ctx))
 }
 
 func (n *node) startKubelet(socket string) {
@@ -221,7 +182,7 @@ func (n *node) startKubelet(socket string) {
 		program, args = n.programs.Kubelet, n.realArgs(socket)
 	}
 	var err error
-	if n.kubelet, err = peers.StartProcess(n.path("kubelet.log"), nil, program, args...); err != nil {
+	if n.kubelet, err = process.Start(n.path("kubelet.log"), nil, program, args...); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -236,13 +197,12 @@ func (n *node) coreArgs(socket string) []string {
 	}
 }
 
-// clean removes what is left of the pods, by whatever server runs.
+// clean removes the pods that are left, with the server that runs.
 func (n *node) clean() {
 	n.stopKubelet()
 	if n.t.Failed() {
-		for _, name := range []string{"kubelet.log", "cri-dockerd.log"} {
-			text, _ := os.ReadFile(n.path(name)) // for people only
-			n.t.Logf("the end of %s:\n%s", name, text[max(0, len(text)-6<<10):])
+		for _, path := range []string{n.path("kubelet.log"), n.criDockerd().LogPath()} {
+			n.t.Logf("the end of %s:\n%s", filepath.Base(path), logtail.Read(path, 6<<10))
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -255,32 +215,12 @@ func (n *node) clean() {
 		n.cri = n.adapter.Runtime
 	}
 	if n.cri != nil {
-		sandboxes, err := n.cri.ListPodSandbox(ctx, nil)
-		if err != nil {
-			n.t.Error(err)
-		}
-		for _, sandbox := range sandboxes {
-			if err := errors.Join(n.cri.StopPodSandbox(ctx, sandbox.GetId()), n.cri.RemovePodSandbox(ctx, sandbox.GetId())); err != nil {
-				n.t.Error(err)
-			}
-		}
+		testutil.Check(n.t, adapter.RemovePods(ctx, n.cri, nil))
 	}
 	if n.peer != nil {
-		if err := n.peer.Stop(ctx); err != nil {
-			n.t.Error(err)
-		}
+		testutil.Check(n.t, n.peer.Stop(ctx))
 	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		n.t.Error(err)
-	}
-	for line := range strings.Lines(string(mounts)) {
-		if point := strings.Fields(line)[1]; strings.HasPrefix(point, n.path("kubelet")+"/") {
-			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
-				n.t.Errorf("unmount %s: %v", point, err)
-			}
-		}
-	}
+	testutil.Check(n.t, realkubelet.UnmountBelow(n.path("kubelet")))
 }
 
 // write puts a manifest where the kubelet looks, in one step.

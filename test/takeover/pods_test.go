@@ -112,7 +112,7 @@ type seenPod struct {
 	host      bool
 }
 
-// view is all that the CRI server shows of the pods.
+// view is the pods and containers as the CRI server shows them.
 type view struct {
 	pods       map[string]seenPod
 	containers map[string]seenContainer
@@ -219,16 +219,14 @@ func (n *node) same(before view) {
 	n.t.Helper()
 	for deadline := time.Now().Add(settle); time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
 		after, err := n.look()
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		testutil.Must(n.t, err)
 		if diff := before.differs(after); diff != "" {
 			n.t.Fatalf("the swap has changed the node:%s\nbefore:%s\nafter:%s", diff, before, after)
 		}
 	}
 }
 
-// differs lists what is not the same.
+// differs lists the differences.
 func (v view) differs(now view) string {
 	var diffs []string
 	for name := range keys(v.pods, now.pods) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// varPrograms is the environment variable in which the tests are told where their programs are.
+// varPrograms is the environment variable with the paths of the tests' programs.
 const varPrograms = "CRIADAPTER_TAKEOVER_PROGRAMS"
 
 // Programs are the paths of what the tests run beside criadapter. Kubelet is the real one, empty for none.

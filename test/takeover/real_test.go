@@ -4,31 +4,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/cluster/realkubelet"
 )
 
-// prepareReal keeps the real kubelet away from what is the machine's: no setting moves its links to container logs, in
-// /var/log/containers, nor its socket in /var/lib/kubelet.
+// prepareReal keeps the real kubelet away from the machine's own directories.
 func (n *node) prepareReal() {
 	n.t.Helper()
-	for _, dir := range []string{"/var/log", "/var/lib"} {
-		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
-			n.t.Fatal(err)
-		}
-		n.t.Cleanup(func() {
-			if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-				n.t.Error(err)
-			}
-		})
-	}
+	uncover, err := realkubelet.CoverMachine()
+	testutil.Must(n.t, err)
+	n.t.Cleanup(func() {
+		testutil.Check(n.t, uncover())
+	})
 }
 
-// realArgs are those of the real kubelet without an API server: it runs static pods.
+// realArgs are the arguments of the real kubelet without an API server: it runs static pods.
 func (n *node) realArgs(socket string) []string {
 	config := n.path("kubelet.yaml")
-	if err := os.WriteFile(config, []byte(n.realConfig(socket)), 0o644); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.WriteFile(config, []byte(n.realConfig(socket)), 0o644))
 	return []string{
 		"--config", config, "--hostname-override", "node", "--node-ip", "127.0.0.1",
 		"--root-dir", n.path("kubelet"), "--cert-dir", filepath.Join(n.path("kubelet"), "pki"), "--v", "2",

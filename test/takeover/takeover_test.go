@@ -51,7 +51,8 @@ type collectors struct {
 	finished chan error
 }
 
-// startCollectors starts one that leaves a replaced log at once, and one that waits for five seconds, as fluent-bit does.
+// startCollectors starts one that leaves a replaced log at once, and one that waits for five seconds, as fluent-bit
+// does.
 func (n *node) startCollectors() *collectors {
 	ctx, stop := context.WithCancel(n.t.Context())
 	n.t.Cleanup(stop)
@@ -65,7 +66,7 @@ func (n *node) startCollectors() *collectors {
 	return c
 }
 
-// wantReadBy compares: collectors miss nothing, and read twice what was written before the swap.
+// wantReadBy checks that collectors miss no line; they read lines from before the swap twice.
 func (n *node) wantReadBy(c *collectors, written int) {
 	n.t.Helper()
 	until := n.lastLine(n.logPath("history", "app", 0))
@@ -84,9 +85,7 @@ func (n *node) wantReadBy(c *collectors, written int) {
 	}
 	c.stop()
 	for range c.readers {
-		if err := <-c.finished; err != nil {
-			n.t.Error(err)
-		}
+		testutil.Check(n.t, <-c.finished)
 	}
 }
 
@@ -129,12 +128,8 @@ func (n *node) works(before view) {
 func (n *node) restarts(before view) {
 	n.t.Helper()
 	resolvConf, err := n.exec(before.containers["web/app#0"].id, "cat", "/etc/resolv.conf")
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if err := n.cri.StopContainer(n.t.Context(), before.containers["web/app#0"].id, 1); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
+	testutil.Must(n.t, n.cri.StopContainer(n.t.Context(), before.containers["web/app#0"].id, 1))
 	testutil.EventuallyWithin(n.t, patience, "the container is started again", func() error {
 		now, err := n.look()
 		if err != nil {
@@ -174,16 +169,12 @@ func (n *node) removeAll() {
 	n.t.Helper()
 	ids := map[string]bool{}
 	now, err := n.look()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, err)
 	for _, pod := range now.pods {
 		ids[pod.id] = true
 	}
 	for name := range pods {
-		if err := os.Remove(filepath.Join(n.manifests(), name+".yaml")); err != nil {
-			n.t.Fatal(err)
-		}
+		testutil.Must(n.t, os.Remove(filepath.Join(n.manifests(), name+".yaml")))
 	}
 	n.removeAllPods(func() error { return errors.Join(n.leftInKernel(ids), n.leftOnDisk()) })
 	n.t.Logf("%d pods removed: 0 leases, 0 rules, 0 pins, 0 containers, 0 records are left", len(ids))
@@ -210,7 +201,7 @@ func (n *node) removeAllPods(left func() error) {
 	})
 }
 
-// leftInKernel says what there is still of any pod in the engine and the kernel, and which addresses are taken.
+// leftInKernel lists the remains of pods in the engine and the kernel, and the leased addresses.
 func (n *node) leftInKernel(ids map[string]bool) error {
 	var errs []error
 	list, err := n.engine.ContainerList(n.t.Context(), client.ContainerListOptions{All: true})
@@ -238,7 +229,8 @@ func (n *node) leftInKernel(ids map[string]bool) error {
 func (n *node) leftOnDisk() error {
 	var errs []error
 	for _, dir := range []string{
-		n.path("cri-dockerd/sandbox"), n.path("their-cache/results"), filepath.Join(n.adapter.RootDir, "pods"),
+		filepath.Join(n.criDockerd().Root(), "sandbox"), filepath.Join(n.criDockerd().CNICache(), "results"),
+		filepath.Join(n.adapter.RootDir, "pods"),
 		filepath.Join(n.adapter.CNICacheDir, "results"), filepath.Join(n.adapter.CNICacheDir, "pending"), filepath.Join(n.adapter.RootDir, "files"),
 	} {
 		entries, err := os.ReadDir(dir)
@@ -252,7 +244,7 @@ func (n *node) leftOnDisk() error {
 	return errors.Join(errs...)
 }
 
-// rules are what the portmap plugin has told the kernel.
+// rules are the iptables rules of the portmap plugin.
 func (n *node) rules() string {
 	output, err := exec.CommandContext(n.t.Context(), "iptables-save", "-t", "nat").CombinedOutput()
 	if err != nil {

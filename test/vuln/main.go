@@ -1,6 +1,5 @@
-// Command vuln runs govulncheck over the module, with the tools' own version of it. The database of vulnerabilities is on
-// the network: where it does not answer, the check is skipped, which one line says, so that neither a machine without a
-// network nor an evil day of the database fails a change or holds it up. A vulnerability that the code reaches fails.
+// Command vuln runs the pinned govulncheck over the module. A vulnerability that the code reaches fails. Without an
+// answer of the vulnerability database, which is on the network, it skips the check and prints one line.
 package main
 
 import (
@@ -22,7 +21,7 @@ const (
 	answerTime = 10 * time.Second
 	// checkTime bounds the check: the analysis takes a minute, and the database may stop in the middle of it.
 	checkTime = 10 * time.Minute
-	// found is the exit code with which govulncheck says that there is a vulnerability.
+	// found is govulncheck's exit code for a vulnerability.
 	found = 3
 )
 
@@ -38,7 +37,7 @@ func main() {
 	}
 }
 
-// checker runs the check, and skips it where there is no database.
+// checker runs the check, and skips it without a database.
 type checker struct {
 	database              string
 	out                   io.Writer
@@ -51,7 +50,7 @@ func govulncheck(ctx context.Context, database string) *exec.Cmd {
 	return exec.CommandContext(ctx, "go", "tool", "-modfile=test/tools/go.mod", "govulncheck", "-db", database, "./...")
 }
 
-// check fails for a vulnerability, and for what keeps govulncheck from looking although the database answers.
+// check fails for a vulnerability, and if govulncheck fails although the database answers.
 func (c checker) check(ctx context.Context) error {
 	if err := c.reach(ctx); err != nil {
 		return errors.Join(ctx.Err(), c.skip(err))

@@ -36,7 +36,8 @@ func TestLintChecksForVulnerabilities(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out testutil.Buffer
-			c := checker{database: database.URL + test.path, out: &out, answerTime: 5 * time.Second, checkTime: time.Minute}
+			c := checker{database: database.URL + test.path, out: &out, answerTime: 5 * time.Second,
+				checkTime: time.Minute}
 			switch name {
 			case "the database is silent":
 				c.answerTime = 100 * time.Millisecond
@@ -53,7 +54,8 @@ func TestLintChecksForVulnerabilities(t *testing.T) {
 				}
 				return
 			}
-			if text := out.String(); err != nil || !strings.Contains(text, test.says) || strings.Count(text, "\n") != 1 {
+			if text := out.String(); err != nil || !strings.Contains(text, test.says) ||
+				strings.Count(text, "\n") != 1 {
 				t.Errorf("got %v and %q, want one line with %q", err, text, test.says)
 			}
 		})

@@ -19,10 +19,10 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// maxPart bounds each file of the archive, in bytes. Of a log the end is kept.
+// maxPart bounds each file of the archive, in bytes. A longer log is cut to its end.
 const maxPart = 4 << 20
 
-// daemonJSON is the engine's configuration file, unless its unit names another one.
+// daemonJSON is the engine's default configuration file.
 const daemonJSON = "/etc/docker/daemon.json"
 
 // Options say what to collect. Config is required and valid.
@@ -34,19 +34,19 @@ type Options struct {
 	Endpoint string
 	// KubeletConfig is for the check.
 	KubeletConfig string
-	// Unit is the systemd unit whose journal is taken, LogFile a file that is taken instead; both empty for none.
+	// Unit is the systemd unit whose journal is collected. LogFile is a file to collect instead. Both may be empty.
 	Unit, LogFile string
 }
 
 // part is one file of the archive.
 type part struct {
 	name string
-	// read returns the content. What its error says takes the place of a content that is missing.
+	// read returns the content. Its error text replaces a missing content.
 	read func(ctx context.Context) ([]byte, error)
 }
 
-// Write writes an archive (tar, gzip) whose files are all below directory. What cannot be collected is no error: the
-// archive has a file that says why. tell is called with the name of each file.
+// Write writes an archive (tar, gzip) whose files are all below directory. If a part cannot be collected, the archive
+// has a file with the reason. tell is called with the name of each file.
 func Write(ctx context.Context, to io.Writer, directory string, opts Options, tell func(name string, err error)) error {
 	zipped := gzip.NewWriter(to)
 	archive := tar.NewWriter(zipped)
@@ -68,7 +68,7 @@ func Write(ctx context.Context, to io.Writer, directory string, opts Options, te
 	return errors.Join(archive.Close(), zipped.Close())
 }
 
-// end cuts a content to its end, from a line's beginning on.
+// end cuts a content to its end, beginning with a whole line.
 func end(content []byte) []byte {
 	if len(content) <= maxPart {
 		return content
@@ -77,8 +77,8 @@ func end(content []byte) []byte {
 	return content[bytes.IndexByte(content, '\n')+1:]
 }
 
-// parts are the files of the archive. Nothing of a pod's configuration is among them: its environment, its annotations
-// and its commands are its owner's.
+// parts are the files of the archive. They have nothing of a pod's configuration: its environment, annotations and
+// commands belong to its owner.
 func (o Options) parts() []part {
 	parts := []part{
 		{"version.txt", func(context.Context) ([]byte, error) { return []byte("criadapter " + o.Version + "\n"), nil }},
@@ -123,7 +123,7 @@ func encode(value any) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// redactedFile reads a JSON file without the values of keys that look like secrets.
+// redactedFile reads a JSON file without the values of secret keys.
 func redactedFile(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {

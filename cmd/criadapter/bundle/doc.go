@@ -1,3 +1,3 @@
-// Package bundle collects what a report of a bug needs into one archive, without secrets: it takes only what is known to
-// hold none, and passes every byte through a filter all the same.
+// Package bundle collects the data for a bug report into one archive without secrets. It only collects data that should
+// have none, and still filters every byte.
 package bundle

@@ -5,10 +5,10 @@ import (
 	"regexp"
 )
 
-// hidden stands where a secret was.
+// hidden replaces a secret.
 const hidden = "REDACTED"
 
-// secrets find what looks like one in any text; the groups are kept. They are never written to.
+// secrets find text that looks like a secret. Their groups are kept. They are constant.
 var secrets = []*regexp.Regexp{
 	// https://user:password@host
 	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+(@)`),
@@ -21,7 +21,7 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
 }
 
-// redact hides what looks like a secret.
+// redact hides text that looks like a secret.
 func redact(text []byte) []byte {
 	for _, secret := range secrets {
 		text = secret.ReplaceAll(text, []byte("${1}"+hidden+"${2}"))
@@ -29,10 +29,11 @@ func redact(text []byte) []byte {
 	return text
 }
 
-// secretKey is a key of JSON whose value is a secret, whatever it looks like.
+// secretKey matches keys of JSON with secret values.
 var secretKey = regexp.MustCompile(`(?i)pass(word|wd|phrase)|secret|token|credential|auth|(api|access|private).?key|cert|\.?data$|^env`)
 
-// redactJSON hides the values of such keys, and what looks like a secret elsewhere. What is no JSON is hidden whole.
+// redactJSON hides the values of secret keys, and other text that looks like a secret. It hides the whole of a text
+// that is no JSON.
 func redactJSON(text []byte) []byte {
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {

@@ -17,10 +17,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// askTime bounds each question to the server.
+// askTime bounds each request to the server.
 const askTime = 10 * time.Second
 
-// thing is what is shown of a pod or a container.
+// thing is a pod or a container in the archive.
 type thing struct {
 	ID      string    `json:"id"`
 	Pod     string    `json:"pod,omitempty"`
@@ -32,7 +32,7 @@ type thing struct {
 	Handler string    `json:"handler,omitempty"`
 }
 
-// pods lists pods and containers without what their owners wrote.
+// pods lists pods and containers without their owners' configuration.
 func (o Options) pods(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -70,7 +70,7 @@ func (o Options) pods(ctx context.Context) ([]byte, error) {
 	return encode(all)
 }
 
-// metrics are those of --metrics-bind-addr.
+// metrics are the metrics at --metrics-bind-addr.
 func (o Options) metrics(ctx context.Context) ([]byte, error) {
 	if o.Config.MetricsBindAddr == "" {
 		return nil, errors.New("--metrics-bind-addr is not set")
@@ -106,7 +106,7 @@ func (o Options) log(ctx context.Context) ([]byte, error) {
 	return journal(ctx, o.Unit)
 }
 
-// journal is the end of a unit's log. A unit that there is not has an empty one.
+// journal is the end of a unit's log. It is empty for a unit that does not exist.
 func journal(ctx context.Context, unit string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

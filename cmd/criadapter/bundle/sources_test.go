@@ -5,9 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestJournal has another program in journalctl's place: that of a machine is tried by make package-test.
+// TestJournal replaces journalctl with another program. make package-test uses the real one.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
@@ -18,13 +20,9 @@ func TestJournal(t *testing.T) {
 		"it is away": {"-", "", "executable file not found"},
 	} {
 		program := filepath.Join(dir, "journalctl")
-		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(program, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755))
 		if c.script == "-" {
-			if err := os.Remove(program); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.Remove(program))
 		}
 		output, err := journal(t.Context(), "one")
 		if !strings.HasSuffix(string(output), c.output) || c.complaint == "" && err != nil ||

@@ -1,3 +1,3 @@
-// Package check is the doctor: it reads what is known of a node into facts, says purely what of them is right and what is
-// not, each with what to do next, and writes a Report as text or JSON. It changes nothing on the node.
+// Package check is the doctor. It reads facts about a node, judges them without side effects, and writes a Report as
+// text or JSON. Each finding has a remedy. It changes nothing on the node.
 package check

@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // engineAt answers at a socket as an engine of 20.10 whose default bridge has these options, none for an engine without
 // one. It returns the requests that would have changed something.
 func engineAt(t *testing.T, socket, bridge string) (changes func() []string) {
 	root, err := json.Marshal(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	answers := map[string]string{
 		"/version": `{"Version":"20.10.24","Os":"linux","Arch":"amd64"}`,
 		"/info": `{"OperatingSystem":"Debian","CgroupVersion":"2","CgroupDriver":"cgroupfs","DefaultRuntime":"runc","DockerRootDir":` + string(root) + `,
@@ -31,9 +30,7 @@ func engineAt(t *testing.T, socket, bridge string) (changes func() []string) {
 	var mu sync.Mutex
 	var changing []string
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.41")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -71,9 +68,7 @@ func TestEngine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg, _ := emptyNode(t)
 			dir, err := os.MkdirTemp("", "check") // a socket's path is short
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			t.Cleanup(func() { _ = os.RemoveAll(dir) })
 			cfg.NetworkPlugin, cfg.DockerEndpoint = c.plugin, "unix://"+dir+"/s"
 			changes := engineAt(t, dir+"/s", c.bridge)

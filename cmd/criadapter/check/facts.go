@@ -6,25 +6,25 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// facts are what is known of a node. A field that could not be read has its zero value and, where there is one, its
-// error beside it.
+// facts are the facts about a node. A field that could not be read has its zero value, and its error field if it has
+// one.
 type facts struct {
 	Config  config.Config
 	Kubelet kubeletFacts
 
 	Engine docker.Features
-	// EngineErr is why the engine cannot be used, nil when it can.
+	// EngineErr is why the engine cannot be used, nil if it can.
 	EngineErr error
-	// OCIRuntime is the engine's runtime criadapter-oci; whether it works is not tried. OCIRuntimeErr is why it cannot.
+	// OCIRuntime is the engine's runtime criadapter-oci, which is not tried. OCIRuntimeErr is why it cannot be used.
 	OCIRuntime    docker.OCIRuntime
 	OCIRuntimeErr error
 
 	Network networkFacts
-	// CRI and EngineSocket are the sockets of both sides.
+	// CRI and EngineSocket are the sockets of criadapter and of the engine.
 	CRI, EngineSocket socketFacts
 	// Others are other CRI servers that answer on the node.
 	Others []runtimeFacts
-	// Missing are the capabilities that this process lacks, all of them for a user who is not root.
+	// Missing are the capabilities that this process lacks, all for a user other than root.
 	Missing []string
 
 	Disks  []diskFacts
@@ -32,13 +32,13 @@ type facts struct {
 	Left   leftovers
 }
 
-// kubeletFacts is what matters of a kubelet's configuration file.
+// kubeletFacts are the relevant settings of a kubelet's configuration file.
 type kubeletFacts struct {
-	// File is empty when there is none to compare with.
+	// File is empty if there is no file.
 	File string
 	Err  error
 
-	CgroupDriver     string // empty when the file does not say
+	CgroupDriver     string // empty if the file does not have it
 	RuntimeEndpoint  string
 	FailSwapOn       bool
 	FailCgroupV1     bool
@@ -46,11 +46,11 @@ type kubeletFacts struct {
 	PodLogsDirectory string
 }
 
-// networkFacts is how pods are joined to a network.
+// networkFacts describe the pods' network.
 type networkFacts struct {
 	// Config is empty on Docker's bridge.
 	Config cni.Config
-	// Err is why pods cannot be joined.
+	// Err is why pods cannot join it.
 	Err     error
 	Plugins []cni.Plugin
 }
@@ -58,9 +58,9 @@ type networkFacts struct {
 // socketFacts is a unix socket of the node.
 type socketFacts struct {
 	Path string
-	// Mode is that of the file, 0 when there is none.
+	// Mode is the file's mode, 0 without a file.
 	Mode uint32
-	// Answers names who answers, as CRI's Version does; empty when nobody does.
+	// Answers is the name of the server in its CRI Version, empty without a server.
 	Answers string
 	Err     error
 }
@@ -70,41 +70,43 @@ type runtimeFacts struct {
 	Name, Endpoint string
 }
 
-// diskFacts is a file system that something of criadapter's lives on.
+// diskFacts describe a file system with data of criadapter.
 type diskFacts struct {
-	// Use says for what, Path where.
+	// Use is the data, Path its directory.
 	Use, Path string
-	// Free and Total are in bytes, FreeInodes and Inodes in files; a file system without a limit of files has 0 Inodes.
+	// Free and Total are in bytes, FreeInodes and Inodes in files. Inodes is 0 for a file system without a limit of
+	// files.
 	Free, Total, FreeInodes, Inodes uint64
-	// Memory says that it is gone after a restart of the machine.
+	// Memory says that its content is lost at a reboot.
 	Memory bool
 	Err    error
 }
 
-// kernelFacts is what the kernel offers.
+// kernelFacts are the kernel's features and limits.
 type kernelFacts struct {
 	Release string
-	// MaxUserNamespaces is 0 where there are none.
+	// MaxUserNamespaces is 0 without user namespaces.
 	MaxUserNamespaces int64
 	AppArmor, SELinux bool
 	Seccomp, PSI      bool
-	// CRIU says that its program is installed and that the kernel can restore processes.
+	// CRIU says that CRIU is installed and that the kernel can restore processes.
 	CRIU       bool
 	SwapOn     bool
 	IPForward  bool
 	BridgeCall string // net.bridge.bridge-nf-call-iptables: "1", "0", or empty without the module
-	// InotifyInstances and InotifyWatches are limits per user, PIDMax and FileMax of the machine; 0 for not known.
+	// InotifyInstances and InotifyWatches are limits per user, PIDMax and FileMax limits of the machine. 0 means
+	// unknown.
 	InotifyInstances, InotifyWatches, PIDMax, FileMax int64
 }
 
-// leftovers are what no pod of the engine accounts for.
+// leftovers are resources that belong to no pod of the engine.
 type leftovers struct {
-	// Unknown is why they could not be looked for.
+	// Unknown is why they could not be searched.
 	Unknown error
-	// Pins are paths of network namespaces, Attachments ids of pods in the CNI cache, Records ids of pods without a
-	// container, Leases files of host-local, Rules ids of pods in the rules of host ports.
+	// Pins are paths of network namespaces, and Leases files of host-local. Attachments are ids of pods in the CNI
+	// cache, and Records ids of pods without a container. Rules are ids of pods in the rules of host ports.
 	Pins, Attachments, Records, Leases, Rules []string
-	// Quarantined are records that were corrupt and were moved away.
+	// Quarantined are corrupt records in the quarantine.
 	Quarantined []string
 	// RulesErr is why rules could not be read.
 	RulesErr error

@@ -17,21 +17,21 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// Options say what to look at. Config is required and valid.
+// Options say what to check. Config is required and valid.
 type Options struct {
 	Config config.Config
-	// KubeletConfig is the kubelet's configuration file; empty for that of kubeadm, if there is one.
+	// KubeletConfig is the kubelet's configuration file, empty for kubeadm's, if there is one.
 	KubeletConfig string
 }
 
-// Run looks at this node and says what is right and what is not. It changes nothing; it takes half a minute where
-// everything hangs, and ctx ends it earlier.
+// Run checks this node and returns a report. It changes nothing. It takes half a minute if everything hangs, or less if
+// ctx ends.
 func Run(ctx context.Context, opts Options) Report { return judgeNode(gather(ctx, opts)) }
 
-// kubeadmKubelet is where kubeadm puts the kubelet's configuration.
+// kubeadmKubelet is kubeadm's configuration file of the kubelet.
 const kubeadmKubelet = "/var/lib/kubelet/config.yaml"
 
-// Bounds of what may hang.
+// Timeouts of steps that may hang.
 const (
 	engineTime = 20 * time.Second
 	askTime    = 5 * time.Second
@@ -56,7 +56,7 @@ func gather(ctx context.Context, opts Options) facts {
 
 // pods are the containers of an engine.
 type pods struct {
-	// all are the ids of all containers, whoever made them.
+	// all are the ids of all containers, including foreign ones.
 	all map[string]bool
 	err error
 }
@@ -65,7 +65,7 @@ func gatherEngine(ctx context.Context, f *facts) pods {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
 	client, err := docker.Dial(docker.Options{
-		// Without OCIRuntime, for which a container would be made.
+		// Without OCIRuntime, whose test needs a container.
 		Host: f.Config.DockerEndpoint, RequestTimeout: engineTime, Bridge: f.Config.Bridge(),
 		LogDriver: translate.LogDriver(f.Config.ContainerLogMode == config.LogModeSymlink),
 	})
@@ -100,7 +100,7 @@ func readNetwork(ctx context.Context, cfg config.Config) networkFacts {
 	return networkFacts{Config: network.Config(), Plugins: network.Plugins(ctx), Err: network.Status(ctx)}
 }
 
-// openNetwork reads the configuration once, and follows nothing.
+// openNetwork reads the configuration once and does not watch it.
 func openNetwork(cfg config.Config) (*cni.Network, error) {
 	return cni.New(cni.Options{ConfDir: cfg.CNIConfDir, BinDirs: cfg.BinDirs(), CacheDir: cfg.CacheDir(), DelOnly: true, Timeout: pluginTime})
 }
@@ -131,7 +131,7 @@ func askCRI(ctx context.Context, path string) socketFacts {
 	return s
 }
 
-// whoAnswers names the CRI server at a socket, empty for none.
+// whoAnswers returns the name of the CRI server at a socket, empty without one.
 func whoAnswers(ctx context.Context, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -146,7 +146,7 @@ func whoAnswers(ctx context.Context, path string) string {
 	}
 }
 
-// otherRuntimes asks the sockets that other CRI servers are known by.
+// otherRuntimes asks the default sockets of other CRI servers.
 func otherRuntimes(ctx context.Context, own string) []runtimeFacts {
 	var found []runtimeFacts
 	for _, path := range []string{
@@ -175,7 +175,7 @@ func readDisks(f facts) []diskFacts {
 	return append(disks, diskAt("pod logs", logs))
 }
 
-// diskAt reads the file system of a directory, or of the nearest one above it that exists.
+// diskAt reads the file system of a directory, or of its nearest existing parent.
 func diskAt(use, path string) diskFacts {
 	d := diskFacts{Use: use, Path: path}
 	var fs unix.Statfs_t

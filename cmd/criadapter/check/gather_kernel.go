@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// readKernel reads what the kernel shows below root/proc and root/sys; root is "/" but in tests.
+// readKernel reads the kernel's files below root/proc and root/sys. root is "/" except in tests.
 func readKernel(root string) kernelFacts {
 	text := func(path string) string {
 		raw, err := os.ReadFile(filepath.Join(root, path))
@@ -41,12 +41,12 @@ func readKernel(root string) kernelFacts {
 		PIDMax:            number("proc/sys/kernel/pid_max"),
 		FileMax:           number("proc/sys/fs/file-max"),
 	}
-	// The kernel can restore processes where it lets one choose the next process number.
+	// The kernel can restore processes if a process can choose the next process id.
 	k.CRIU = text("proc/sys/kernel/ns_last_pid") != "" && installed(root, "criu")
 	return k
 }
 
-// installed looks for a program where root's are.
+// installed looks for a program in root's directories.
 func installed(root, program string) bool {
 	for _, dir := range []string{"usr/sbin", "usr/bin", "usr/local/sbin", "usr/local/bin", "sbin", "bin"} {
 		if info, err := os.Stat(filepath.Join(root, dir, program)); err == nil && info.Mode()&0o111 != 0 {
@@ -56,10 +56,10 @@ func installed(root, program string) bool {
 	return false
 }
 
-// sysResource lowers an oom_score_adj. A server of pods can do without.
+// sysResource lowers an oom_score_adj. A server of pods works without it.
 const sysResource = "CAP_SYS_RESOURCE"
 
-// missingCapabilities are those that a server of pods uses and this process lacks.
+// missingCapabilities returns the capabilities that a server of pods needs and this process lacks.
 func missingCapabilities() []string {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
@@ -82,7 +82,7 @@ func missingCapabilities() []string {
 	return missing
 }
 
-// readKubelet reads a kubelet's configuration: the file named, or kubeadm's if there is one.
+// readKubelet reads a kubelet's configuration: the named file, or kubeadm's if there is one.
 func readKubelet(file string) kubeletFacts {
 	named := file != ""
 	if !named {
@@ -99,7 +99,7 @@ func readKubelet(file string) kubeletFacts {
 	return k
 }
 
-// parse takes what matters of a KubeletConfiguration, with the kubelet's defaults.
+// parse reads the relevant settings of a KubeletConfiguration, with the kubelet's defaults.
 func (k *kubeletFacts) parse(raw []byte) error {
 	var config struct {
 		CgroupDriver     string `json:"cgroupDriver"`

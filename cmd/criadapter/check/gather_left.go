@@ -16,10 +16,10 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// pinPrefix begins the names of pinned network namespaces; 32 letters of the pod's id follow.
+// pinPrefix is the prefix of pinned network namespaces. 32 letters of the pod's id follow.
 const pinPrefix = "criadapter-"
 
-// findLeftovers compares what is on the node with the containers of the engine. It removes nothing.
+// findLeftovers compares the node with the engine's containers. It removes nothing.
 func findLeftovers(ctx context.Context, f facts, engine pods) leftovers {
 	l := leftovers{Quarantined: quarantined(f.Config.RootDirectory)}
 	if l.Unknown = engine.err; l.Unknown != nil {
@@ -33,7 +33,7 @@ func findLeftovers(ctx context.Context, f facts, engine pods) leftovers {
 		attached, err := network.Attached()
 		l.Unknown = err
 		for id, path := range attached {
-			// Another runtime may share the directory; its pods have their namespaces elsewhere.
+			// Another runtime may share the directory. Its pods have their namespaces elsewhere.
 			if gone(id) && strings.HasPrefix(path, filepath.Join(netns.DefaultDir, pinPrefix)) {
 				l.Attachments = append(l.Attachments, id)
 			}
@@ -47,7 +47,7 @@ func findLeftovers(ctx context.Context, f facts, engine pods) leftovers {
 	return l
 }
 
-// has reports whether the engine has a container with that id, or one that begins so.
+// has reports whether the engine has a container with that id or id prefix.
 func (p pods) has(id string) bool {
 	if len(id) == 64 {
 		return p.all[id]
@@ -89,7 +89,7 @@ func quarantined(root string) []string {
 	return files
 }
 
-// names lists a directory in order, nothing where there is none.
+// names lists a directory in order, and returns nothing if it does not exist.
 func names(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -102,7 +102,8 @@ func names(dir string) []string {
 	return list
 }
 
-// staleLeases are the leases of host-local in a network: files named for an address, with the pod's id in the first line.
+// staleLeases are the leases of host-local in a network: files with an address as name and the pod's id in the first
+// line.
 func staleLeases(file, network string, gone func(string) bool) []string {
 	if network == "" {
 		return nil
@@ -124,7 +125,7 @@ func staleLeases(file, network string, gone func(string) bool) []string {
 	return stale
 }
 
-// leaseDirs are where the host-local plugins of a configuration keep their leases.
+// leaseDirs are the directories of host-local's leases in a configuration.
 func leaseDirs(file string) []string {
 	const usual = "/var/lib/cni/networks"
 	type plugin struct {
@@ -154,10 +155,10 @@ func leaseDirs(file string) []string {
 	return dirs
 }
 
-// ruleOwner finds the pod in the comment that portmap gives its rules: dnat name: \"net\" id: \"4f6c…\".
+// ruleOwner finds the pod in the comment of portmap's rules: dnat name: \"net\" id: \"4f6c…\".
 var ruleOwner = regexp.MustCompile(`--comment "(?:dnat|snat)?[^"\\]*name: \\"[^"\\]*\\" id: \\"([0-9a-f]+)\\""`)
 
-// staleRules asks iptables, as portmap does; a node without it has no rules of portmap's.
+// staleRules asks iptables like portmap. A node without it has no rules of portmap.
 func staleRules(ctx context.Context, gone func(string) bool) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pluginTime)
 	defer cancel()

@@ -9,17 +9,14 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // write makes a file with its directories.
 func write(t *testing.T, path, content string, mode os.FileMode) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), mode); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testutil.Must(t, os.WriteFile(path, []byte(content), mode))
 }
 
 // emptyNode is a node of its own below a directory, without an engine.

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// judgeNode says what is right and what is not. It depends on the facts alone.
+// judgeNode judges the facts. It depends on nothing else.
 func judgeNode(f facts) Report {
 	var report Report
 	for _, group := range []struct {
@@ -78,8 +78,8 @@ func judgeEngine(j *judge, f facts) {
 	}
 }
 
-// judgeOCIRuntime judges what the server would refuse or do without. It proves the runtime by a container, which is not
-// made here.
+// judgeOCIRuntime reports what the server would refuse or do without. The server tests the runtime with a container,
+// the check does not.
 func judgeOCIRuntime(j *judge, f facts) {
 	const name = "OCI runtime"
 	switch mode, found := docker.OCIRuntimeMode(f.Config.OCIRuntime), f.OCIRuntime; {
@@ -133,7 +133,8 @@ func judgeCgroups(j *judge, f facts) {
 	default:
 		j.ok("cgroup version", "%d", f.Engine.CgroupVersion)
 	}
-	// Kubelets ask RuntimeConfig for it, by default from 1.31 and always from 1.34 (KEP-4033), whatever their file says.
+	// Kubelets ask RuntimeConfig for it, by default since 1.31 and always since 1.34 (KEP-4033), whatever their file
+	// has.
 	switch driver := f.Kubelet.CgroupDriver; {
 	case driver == "" || f.Kubelet.Err != nil:
 		j.ok("cgroup driver", "%s, which kubelets from 1.31 ask criadapter for", f.Engine.CgroupDriver)
@@ -190,7 +191,7 @@ func judgeNetwork(j *judge, f facts) {
 	}
 }
 
-// words is an error without the kind that CRI's clients are told it by.
+// words is an error's text without its kind, which is for clients of CRI.
 func words(err error) string {
 	return strings.TrimSuffix(err.Error(), ": "+errdefs.ErrUnavailable.Error())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// socketMode are the bits of a socket that let others than its owner and its group in.
+// socketMode are the bits of a socket for others than its owner and its group.
 const socketMode = 0o007
 
 func judgeSockets(j *judge, f facts) {
@@ -41,7 +41,7 @@ func judgeSockets(j *judge, f facts) {
 	}
 	for _, other := range f.Others {
 		do := "stop it (systemctl disable --now), unless it is meant to serve another kubelet"
-		if strings.HasPrefix(other.Name, "docker ") { // what cri-dockerd calls itself
+		if strings.HasPrefix(other.Name, "docker ") { // cri-dockerd's name
 			do = "stop it: both would manage the same containers; criadapter migrate shows what of its pods can be taken over"
 		}
 		j.warn("other runtime", do, "%s answers on %s", other.Name, other.Endpoint)
@@ -51,7 +51,8 @@ func judgeSockets(j *judge, f facts) {
 	}
 }
 
-// Shares of a disk, in percent: below the first the kubelet evicts pods by default, below the second writes begin to fail.
+// Free shares of a disk, in percent: below the first the kubelet evicts pods by default, below the second writes begin
+// to fail.
 const (
 	lowDisk   = 15
 	fullDisk  = 5
@@ -197,7 +198,7 @@ func judgeLeftovers(j *judge, f facts) {
 	list(j, "quarantine", "look at them, then remove them: their pods were recreated or are stopped by the kubelet", l.Quarantined, "records that were corrupt")
 }
 
-// list is a warning about things that should not be there.
+// list is a warning about things that should not exist.
 func list(j *judge, name, do string, things []string, what string) {
 	if len(things) == 0 {
 		j.ok(name, "none is left behind")

@@ -11,6 +11,7 @@ import (
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "write the transcripts anew")
@@ -142,9 +143,7 @@ func TestTranscripts(t *testing.T) {
 				}
 			}
 			var text bytes.Buffer
-			if err := report.WriteText(&text); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, report.WriteText(&text))
 			compare(t, filepath.Join("testdata", name+".txt"), text.Bytes())
 		})
 	}
@@ -153,17 +152,11 @@ func TestTranscripts(t *testing.T) {
 func compare(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testutil.Must(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s differs (go test ./cmd/criadapter/check -update writes it anew), got:\n%s", path, got)
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// outcome is that of one check.
+// outcome is the result of one check.
 type outcome string
 
-// Outcomes, from good to bad. A node with warnings works; one with a failure does not, or will not for long.
+// Outcomes, from good to bad. A node with warnings works. A node with a failure does not, or will fail soon.
 const (
 	statusOK   outcome = "ok"
 	statusWarn outcome = "warn"
@@ -18,21 +18,21 @@ const (
 
 // Finding is one line of a report.
 type Finding struct {
-	// Group is the heading that it belongs below, Check its name, both stable.
+	// Group is the finding's heading, Check its name. Both are stable.
 	Group  string  `json:"group"`
 	Check  string  `json:"check"`
 	Status outcome `json:"status"`
-	// Text says what was found, Do what to do about it, empty for nothing.
+	// Text is the finding, Do its remedy, empty for none.
 	Text string `json:"text"`
 	Do   string `json:"do,omitempty"`
-	// Things are all that Text speaks of, where it names only some.
+	// Things are all objects of the finding. Text names some of them.
 	Things []string `json:"things,omitempty"`
 }
 
-// Report is what judgeNode found.
+// Report is the result of judgeNode.
 type Report struct {
 	Findings []Finding `json:"findings"`
-	// Warnings and Failures count them.
+	// Warnings and Failures are the numbers of such findings.
 	Warnings int `json:"warnings"`
 	Failures int `json:"failures"`
 }
@@ -66,7 +66,7 @@ func (j *judge) ok(check, format string, args ...any) {
 	j.findings = append(j.findings, Finding{Group: j.group, Check: check, Status: statusOK, Text: fmt.Sprintf(format, args...)})
 }
 
-// warn and fail take what to do before what was found.
+// warn and fail take the remedy before the finding.
 func (j *judge) warn(check, do, format string, args ...any) {
 	j.findings = append(j.findings, Finding{Group: j.group, Check: check, Status: statusWarn, Do: do, Text: fmt.Sprintf(format, args...)})
 }

@@ -29,7 +29,7 @@ The exit code is 0 without a failure, 1 with one, and 2 if the node could not be
 				cmd.PrintErrf("criadapter: %v\n", err)
 				return &ExitError{Code: 2}
 			}
-			if err := log.SetLevel("error"); err != nil { // the report is what there is to say
+			if err := log.SetLevel("error"); err != nil { // the report is the output
 				return err
 			}
 			report := check.Run(cmd.Context(), check.Options{Config: cfg, KubeletConfig: kubelet})

@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// debugCommand is what helps those who mend criadapter.
+// debugCommand has commands for developers of criadapter.
 func debugCommand(opts Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "debug",
@@ -59,10 +59,10 @@ hides what looks like a password, a token or a key. Look into it before you send
 	return cmd
 }
 
-// writeBundle writes the archive, and removes what it has written of one that fails.
+// writeBundle writes the archive, and removes an incomplete one.
 func writeBundle(cmd *cobra.Command, file string, collect bundle.Options) (err error) {
 	if file == "" {
-		host, _ := os.Hostname() // empty will do
+		host, _ := os.Hostname() // it may be empty
 		file = fmt.Sprintf("criadapter-%s-%s.tar.gz", host, time.Now().UTC().Format("20060102T150405Z"))
 	}
 	to, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -1,3 +1,3 @@
-// Package command is the command line of criadapter: Root serves, and the commands beside it (see commands) are for the
-// person with a node. Completion scripts and man pages are made from the same tree, by package gen.
+// Package command is the command line of criadapter. Root serves, and the other commands (see commands) are for a
+// node's operator. Package gen makes completion scripts and man pages from the same tree.
 package command

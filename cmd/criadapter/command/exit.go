@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// ExitError ends the program with a code and without another word: the command has printed what there is to say.
+// ExitError ends the program with a code and without a message, because the command has printed its result.
 type ExitError struct {
 	Code int
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// Migration is what the command migrate is asked for.
+// Migration are the arguments of the command migrate.
 type Migration struct {
 	// Config is valid.
 	Config config.Config
 	// Back hands the node to cri-dockerd instead of taking it over.
 	Back bool
-	// Apply does it; without, it is only shown.
+	// Apply executes the plan. Without it, the plan is only shown.
 	Apply bool
 }
 
@@ -48,8 +48,8 @@ cri-dockerd. It takes the server's flags as well (criadapter --help).`,
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "", "whose pods to take over: cri-dockerd (dockershim's as well)")
-	cmd.Flags().StringVar(&to, "to", "", "whom to hand the node to: cri-dockerd")
-	cmd.Flags().BoolVar(&apply, "apply", false, "do it instead of showing it")
+	cmd.Flags().StringVar(&to, "to", "", "hand the node over to this runtime: cri-dockerd")
+	cmd.Flags().BoolVar(&apply, "apply", false, "execute the plan instead of showing it")
 	addServerFlags(cmd, &cfg, "docker-endpoint")
 	return cmd
 }

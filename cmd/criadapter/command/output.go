@@ -13,21 +13,21 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// Forms that a command prints in.
+// Output formats of commands.
 const (
 	formText = "text"
 	formJSON = "json"
 	formYAML = "yaml"
 )
 
-// addOutput adds -o, one of forms, the first by default.
+// addOutput adds -o with these formats. The first one is the default.
 func addOutput(cmd *cobra.Command, to *string, forms ...string) {
 	cmd.Flags().StringVarP(to, "output", "o", forms[0], strings.Join(forms, " or "))
 	complete := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return forms, cobra.ShellCompDirectiveNoFileComp
 	}
 	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil {
-		panic(err) // the flag was added two lines above
+		panic(err) // the flag exists
 	}
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
@@ -48,8 +48,8 @@ func writeJSON(to io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// addServerFlags lets a command take the server's own flags, so that it looks at what the server would. They are hidden
-// but for --config and those named, because the server's help lists them.
+// addServerFlags adds the server's flags to a command, so that it uses the server's settings. They are hidden except
+// --config and the named ones, because the server's help lists them.
 func addServerFlags(cmd *cobra.Command, cfg *config.Config, shown ...string) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	cfg.AddFlags(flags)
@@ -59,7 +59,7 @@ func addServerFlags(cmd *cobra.Command, cfg *config.Config, shown ...string) {
 	})
 }
 
-// load fills cfg as the server would.
+// load fills cfg like the server.
 func load(cmd *cobra.Command, cfg *config.Config) ([]config.Setting, error) {
 	settings, err := cfg.Load(cmd.Flags())
 	if err != nil {

@@ -13,23 +13,23 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// Options are what the program gives to its command line.
+// Options are the program's functions for its command line.
 type Options struct {
-	// Version is the program's.
+	// Version is the program's version.
 	Version string
-	// Serve is the program without a command: it serves until ctx ends.
+	// Serve is the program without a command. It serves until ctx ends.
 	Serve func(ctx context.Context, settings Settings) error
 	// Migrate is the command migrate, which shares the server's lock and records. It writes its plan.
 	Migrate func(ctx context.Context, to io.Writer, request Migration) error
 }
 
-// Settings are what the server was started with.
+// Settings are the settings of the server at its start.
 type Settings struct {
 	// Config is valid.
 	Config config.Config
-	// Idle are the flags of cri-dockerd that were given and have no effect, each with the reason.
+	// Idle are the given flags of cri-dockerd without an effect, each with the reason.
 	Idle []string
-	// Reload reads the file again, under the same command line and environment, and returns what is valid.
+	// Reload reads the file again, with the same command line and environment, and returns valid settings.
 	Reload func() (config.Config, error)
 }
 
@@ -62,7 +62,7 @@ func Root(opts Options) *cobra.Command {
 		Long:    long,
 		Example: example,
 		Version: opts.Version,
-		// With commands beside it, cobra itself refuses arguments here, and suggests the command that was meant.
+		// With commands, cobra refuses arguments here and suggests a similar command.
 		Args:          nil,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -87,7 +87,7 @@ func Root(opts Options) *cobra.Command {
 	return cmd
 }
 
-// reloader returns what loads the settings anew, with the flags that were given by now.
+// reloader returns a function that loads the settings again, with the flags given so far.
 func reloader(flags *pflag.FlagSet) func() (config.Config, error) {
 	var given []*pflag.Flag
 	flags.Visit(func(f *pflag.Flag) { given = append(given, f) })
@@ -96,7 +96,7 @@ func reloader(flags *pflag.FlagSet) func() (config.Config, error) {
 		cfg.AddFlags(again)
 		for _, f := range given {
 			if again.Lookup(f.Name) == nil {
-				continue // cobra's own
+				continue // a flag of cobra
 			}
 			if err := again.Set(f.Name, f.Value.String()); err != nil {
 				return cfg, err
@@ -109,7 +109,7 @@ func reloader(flags *pflag.FlagSet) func() (config.Config, error) {
 	}
 }
 
-// printBuildInfo prints the version, and what the compiler noted.
+// printBuildInfo prints the version and the compiler's build information.
 func printBuildInfo(to io.Writer, version string) error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -13,10 +13,10 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// usualSocket is where the server listens that systemd starts.
+// usualSocket is the socket of a server that systemd starts.
 const usualSocket = "unix:///run/criadapter/criadapter.sock"
 
-// statusCommand asks the running server.
+// statusCommand asks the running server for its status.
 func statusCommand() *cobra.Command {
 	cfg := config.Default()
 	var output string
@@ -73,7 +73,7 @@ func ask(cmd *cobra.Command, cfg *config.Config, timeout time.Duration) (status.
 	}
 }
 
-// endpointOf is where the server listens that has these settings.
+// endpointOf is the socket of a server with these settings.
 func endpointOf(cfg config.Config) string {
 	if cfg.SocketPath() == "" { // systemd's
 		return usualSocket

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionCommand is what --version prints, with the compiler and the platform.
+// versionCommand prints the same as --version, with the compiler and the platform.
 func versionCommand(opts Options) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",

@@ -14,24 +14,24 @@ import (
 	"github.com/criadapter/criadapter/server"
 )
 
-// Answer is what a CRI server says of itself.
+// Answer is the status of a CRI server.
 type Answer struct {
-	// Endpoint is where it was asked.
+	// Endpoint is the server's socket.
 	Endpoint string `json:"endpoint"`
-	// Runtime names it as CRI does, "docker 20.10.24".
+	// Runtime is the runtime's name in CRI, "docker 20.10.24".
 	Runtime string `json:"runtime"`
-	// Conditions are those of CRI, the empty text for one that holds.
+	// Conditions are CRI's conditions, with an empty text for a true one.
 	Conditions map[string]string `json:"conditions"`
 	// Handlers are the names of the runtime handlers, "" for the default one.
 	Handlers []Handler `json:"handlers"`
-	// Report is nil when it is no criadapter, or one before v0.2. Engine is nil until the engine was reached.
+	// Report is nil for other CRI servers and for criadapter before v0.2. Engine is nil until the engine was reached.
 	Report *Report          `json:"report,omitempty"`
 	Engine *docker.Features `json:"engine,omitempty"`
-	// Warnings are what an operator should know of.
+	// Warnings are the operator's warnings.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Handler is a runtime handler and what works on it.
+// Handler is a runtime handler with its features.
 type Handler struct {
 	Name              string `json:"name"`
 	RecursiveReadOnly bool   `json:"recursiveReadOnly,omitempty"`
@@ -78,7 +78,7 @@ func Ask(ctx context.Context, endpoint string) (Answer, error) {
 	return answer, answer.decode(response.GetInfo())
 }
 
-// decode takes what only a criadapter tells.
+// decode reads the parts that only criadapter has.
 func (a *Answer) decode(info map[string]string) error {
 	if _, ours := info[server.ReportKey]; !ours {
 		return nil

@@ -1,3 +1,3 @@
-// Package status is how a running criadapter fares: the Report that it gives, as a part of CRI's verbose Status so that
-// its socket stays the only door, and Ask, which fetches and writes it for a person.
+// Package status has the Report of a running criadapter and Ask, which fetches and writes it. The Report is a part of
+// CRI's verbose Status, so that the program needs no other socket.
 package status

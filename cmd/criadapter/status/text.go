@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// WriteText writes the answer for a person, as of now.
+// WriteText writes the answer as text. Times are relative to now.
 func (a Answer) WriteText(to io.Writer, now time.Time) error {
 	var text strings.Builder
 	line := func(name, format string, args ...any) {
@@ -91,7 +91,7 @@ func ready(fault string) string {
 	return "not ready: " + fault
 }
 
-// counts writes those that are not zero, by name.
+// counts writes the counts above zero, by name.
 func counts(by map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(by)) {
@@ -105,7 +105,7 @@ func counts(by map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// words are the names that are true.
+// words are the names with the value true.
 func words(is map[string]bool) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(is)) {
@@ -131,7 +131,7 @@ func handlers(list []Handler) string {
 	return strings.Join(parts, ", ")
 }
 
-// span writes a time as one would say it: seconds, then minutes, then hours and days.
+// span writes a time in seconds, minutes, or hours and days.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/telemetry"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "write the transcripts anew")
@@ -51,17 +52,13 @@ func TestTranscripts(t *testing.T) {
 		},
 	} {
 		var text bytes.Buffer
-		if err := answer.WriteText(&text, now); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, answer.WriteText(&text, now))
 		if ready := answer.Ready(); ready != (name == "good") {
 			t.Errorf("%s: ready %t", name, ready)
 		}
 		path := "testdata/" + name + ".txt"
 		if *update {
-			if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.WriteFile(path, text.Bytes(), 0o644))
 		}
 		if want, err := os.ReadFile(path); err != nil || !bytes.Equal(want, text.Bytes()) {
 			t.Errorf("%s differs (-update writes it anew), %v, got:\n%s", path, err, &text)

@@ -1,6 +1,5 @@
-// Package connect makes the clients of a Kubernetes API server from a kubeconfig file, as cmd/kubelet/app does. Of
-// client-go it takes the typed clients of the groups that it needs only: the whole set of typed clients would make the
-// program half as large again.
+// Package connect makes the clients of a Kubernetes API server from a kubeconfig file, like cmd/kubelet/app. It imports
+// only the needed typed clients of client-go: all of them would make the program half as large again.
 package connect
 
 import (
@@ -17,28 +16,28 @@ import (
 )
 
 const (
-	// requestTimeout bounds each request that is no watch, as the kubelet does for its heartbeats; without it a server
-	// that is gone would hold its caller until TCP gives up.
+	// requestTimeout bounds each request except watches, as the kubelet does for its heartbeats. Without it a caller
+	// would wait for a missing server until TCP gives up.
 	requestTimeout = 10 * time.Second
-	// queries and burst limit how much one node asks of the server, with the kubelet's values.
+	// queries and burst limit the requests of one node per second, with the kubelet's values.
 	queries, burst = 50, 100
 )
 
-// Clients are the ways to the API server that a kubelet needs. They are safe for concurrent use.
+// Clients are a kubelet's clients of the API server. They are safe for concurrent use.
 type Clients struct {
-	// Watch is Core for watches, which last; the others bound each request.
+	// Watch is Core without a timeout, for watches. All other clients bound each request.
 	Core           corev1.CoreV1Interface
 	Coordination   coordinationv1.CoordinationV1Interface
 	Authentication authenticationv1.AuthenticationV1Interface
 	Authorization  authorizationv1.AuthorizationV1Interface
 	Node           nodev1.NodeV1Interface
 	Watch          corev1.CoreV1Interface
-	// Server is the address, for messages.
+	// Server is the API server's address, for messages.
 	Server string
 }
 
-// Connect reads a kubeconfig file and makes the clients. Nothing is sent: a server that is away is met with the first
-// request, and may come later. A file that cannot be read, or names certificates that cannot, is an error.
+// Connect reads a kubeconfig file and makes the clients. It sends nothing, so the server may be away. The error says if
+// the file, or a certificate that it names, cannot be read.
 func Connect(kubeconfig, userAgent string) (*Clients, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

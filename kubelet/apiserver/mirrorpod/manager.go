@@ -17,46 +17,38 @@ import (
 type Options struct {
 	// Pods is the API server.
 	Pods corev1.PodsGetter
-	// Node returns this node as the server knows it, nil as long as it is not registered.
+	// Node returns this node as the API server has it, nil before it is registered.
 	Node func() *v1.Node
-	// Problem is called the first time in a row that a mirror pod cannot be made, replaced or removed. Static is nil
-	// when it is gone. Nil logs it.
+	// Problem is called for the first of consecutive failures to create, replace or delete a mirror pod. Static is nil
+	// if the static pod is gone. A nil Problem logs the failure.
 	Problem func(fullName string, static *v1.Pod, err error)
-	// firstPause is the time before what failed is tried again; it doubles up to lastPause. Zero means half a second
-	// and half a minute.
-	firstPause, lastPause time.Duration
-	// resync is how often the server is asked for mirrors that should be there and were not reported. Zero means a minute.
-	resync time.Duration
 }
+
+const (
+	// The pause before a retry doubles from firstPause to lastPause.
+	firstPause = 500 * time.Millisecond
+	lastPause  = 30 * time.Second
+	// resyncPeriod is the time between two searches for mirror pods that SetMirrorPods did not list.
+	resyncPeriod = time.Minute
+)
 
 // Manager keeps the mirror pods. It is safe for concurrent use.
 type Manager struct {
 	opts Options
 
 	mu      sync.Mutex
-	queue   workqueue.TypedRateLimitingInterface[string] // of full names; nil unless Run runs
+	queue   workqueue.TypedRateLimitingInterface[string] // of full names; nil before Run
 	static  map[string]*v1.Pod
 	mirrors map[string]*v1.Pod
-	// sourcesReady says that static pods which are not in static do not exist.
+	// sourcesReady says that static has all static pods.
 	sourcesReady bool
 }
 
-// New makes a manager; Run has it work.
-func New(opts Options) *Manager {
-	if opts.firstPause == 0 {
-		opts.firstPause = 500 * time.Millisecond
-	}
-	if opts.lastPause == 0 {
-		opts.lastPause = max(30*time.Second, opts.firstPause)
-	}
-	if opts.resync == 0 {
-		opts.resync = time.Minute
-	}
-	return &Manager{opts: opts, mirrors: map[string]*v1.Pod{}}
-}
+// New makes a manager. It works after Run is called.
+func New(opts Options) *Manager { return &Manager{opts: opts, mirrors: map[string]*v1.Pod{}} }
 
-// SetStaticPods sets all static pods that are to have mirrors, as far as it is known, one per full name; other pods
-// among them are left out. The pods must not be changed afterwards.
+// SetStaticPods sets the static pods that need mirror pods, one per full name. It ignores other pods in the list. The
+// list may be incomplete until SetSourcesReady. The pods must not be changed afterwards.
 func (m *Manager) SetStaticPods(pods []*v1.Pod) {
 	wanted := make(map[string]*v1.Pod, len(pods))
 	for _, pod := range pods {
@@ -80,8 +72,8 @@ func (m *Manager) SetStaticPods(pods []*v1.Pod) {
 	}
 }
 
-// SetSourcesReady says that all sources of static pods are complete and handled, so that what SetStaticPods set last is all there
-// is: from now on mirrors without a static pod are removed. It costs nothing when it was called before.
+// SetSourcesReady says that all sources of static pods have listed their pods, and SetStaticPods has set them. From now
+// on mirror pods without a static pod are removed. Only the first call has an effect.
 func (m *Manager) SetSourcesReady() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +86,8 @@ func (m *Manager) SetSourcesReady() {
 	}
 }
 
-// SetMirrorPods sets all mirror pods that the server has for this node, as the source of its pods shows it; other
-// pods among them are left out. It costs nothing when nothing changed. The pods must not be changed afterwards.
+// SetMirrorPods sets this node's mirror pods on the API server. It ignores other pods in the list. A call without a
+// change is cheap. The pods must not be changed afterwards.
 func (m *Manager) SetMirrorPods(pods []*v1.Pod) {
 	mirrors := make(map[string]*v1.Pod, len(pods))
 	for _, pod := range pods {
@@ -119,7 +111,7 @@ func (m *Manager) SetMirrorPods(pods []*v1.Pod) {
 	}
 }
 
-// right says whether the mirror pod of a name is the one that is wanted. The caller holds mu.
+// right reports whether a full name has the right mirror pod. The caller holds mu.
 func (m *Manager) right(name string) bool {
 	static, mirror := m.static[name], m.mirrors[name]
 	return static != nil && mirror != nil && isMirrorOf(mirror, static) && mirror.DeletionTimestamp == nil
@@ -132,10 +124,10 @@ func (m *Manager) wake(name string) {
 	}
 }
 
-// Run keeps the mirror pods until ctx ends, and returns nil then. It is called once.
+// Run keeps the mirror pods until ctx ends, and then returns nil. It is called once.
 func (m *Manager) Run(ctx context.Context) error {
 	queue := workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](m.opts.firstPause, m.opts.lastPause))
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, lastPause))
 	m.mu.Lock()
 	m.queue = queue
 	for name := range m.static {
@@ -163,10 +155,10 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// resync queues again and again, until ctx ends, the names whose mirror was not reported: one that came and went while
-// the source of pods was not looking is made anew.
+// resync periodically queues the static pods whose mirror pod SetMirrorPods did not list, until ctx ends. A mirror pod
+// may be created and deleted between two lists.
 func (m *Manager) resync(ctx context.Context) {
-	ticker := time.NewTicker(m.opts.resync)
+	ticker := time.NewTicker(resyncPeriod)
 	defer ticker.Stop()
 	for {
 		select {
@@ -184,7 +176,7 @@ func (m *Manager) resync(ctx context.Context) {
 	}
 }
 
-// syncMirrorPod does what one name asks for, and has it tried again later if that failed.
+// syncMirrorPod creates, replaces or deletes the mirror pod of a full name. A failure is retried later.
 func (m *Manager) syncMirrorPod(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string], name string) {
 	m.mu.Lock()
 	static, mirror, ready := m.static[name], m.mirrors[name], m.sourcesReady

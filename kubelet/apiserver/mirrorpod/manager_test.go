@@ -1,7 +1,6 @@
 package mirrorpod
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/test/apitest"
 )
@@ -37,15 +37,9 @@ func inBubble(t *testing.T, test func(b *bench)) {
 			Pods: b.server.Core(), Node: b.node.Load,
 			Problem: func(name string, _ *v1.Pod, err error) { b.problems = append(b.problems, name+": "+err.Error()) },
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- b.mirrors.Run(ctx) }()
+		testutil.Background(t, b.mirrors.Run)
 		synctest.Wait()
 		test(b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -66,7 +60,7 @@ func (b *bench) want(pods ...*v1.Pod) {
 	b.show()
 }
 
-// show is what the source of pods does: it sets what the server has of name a, again until nothing changes any more.
+// show does the pod source's work: it sets the server's pod "a", repeatedly until nothing changes.
 func (b *bench) show() {
 	for range 3 {
 		synctest.Wait()
@@ -79,7 +73,7 @@ func (b *bench) show() {
 	synctest.Wait()
 }
 
-// wantMirror compares the hash that the mirror of static pod a has; empty for no mirror.
+// wantMirror compares the hash of the mirror pod of static pod "a". Empty means no mirror pod.
 func (b *bench) wantMirror(hash string) *v1.Pod {
 	b.Helper()
 	mirror := b.server.Pod("ns", "a")
@@ -137,9 +131,7 @@ func TestMirrorIsMadeAnew(t *testing.T) {
 		lose func(b *bench)
 	}{
 		{"deleted gracefully", func(b *bench) {
-			if err := b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}); err != nil {
-				b.Fatal(err)
-			}
+			testutil.Must(b, b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}))
 		}},
 		{"removed by force", func(b *bench) { b.server.Remove("ns", "a") }},
 		{"replaced by another one's", func(b *bench) {
@@ -164,8 +156,8 @@ func TestMirrorIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestLossThatNobodySaw makes a mirror anew that came and went before the source of pods looked.
-func TestLossThatNobodySaw(t *testing.T) {
+// TestLossBetweenLists: a mirror pod that was created and deleted between two lists is created again.
+func TestLossBetweenLists(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.mirrors.SetStaticPods([]*v1.Pod{static("a", "1")})
 		synctest.Wait()
@@ -175,8 +167,8 @@ func TestLossThatNobodySaw(t *testing.T) {
 	})
 }
 
-// TestMirrorFromBefore adopts the mirror that an earlier process made, whether it is seen first or not, and replaces
-// one of an older manifest.
+// TestMirrorFromBefore adopts the mirror pod of an earlier process, seen or not, and replaces a mirror pod of an older
+// manifest.
 func TestMirrorFromBefore(t *testing.T) {
 	for _, hash := range []string{"1", "old"} {
 		for _, seen := range []bool{true, false} {
@@ -188,7 +180,7 @@ func TestMirrorFromBefore(t *testing.T) {
 					b.mirrors.SetMirrorPods([]*v1.Pod{kept})
 				}
 				synctest.Wait()
-				b.wantCalls() // the sources of static pods have not been seen
+				b.wantCalls() // no source of static pods has listed its pods
 				b.want(static("a", "1"))
 				if got := b.wantMirror("1"); (got.UID == kept.UID) != (hash == "1") {
 					t.Errorf("hash %s, seen %v: %+v", hash, seen, got)
@@ -222,7 +214,7 @@ func TestOrphanedMirrorIsRemoved(t *testing.T) {
 	})
 }
 
-// TestDeletionSparesTheNext does not delete another pod that has the name of a mirror that was seen.
+// TestDeletionSparesTheNext does not delete another pod that has the name of an observed mirror pod.
 func TestDeletionSparesTheNext(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.want(static("a", "1"))

@@ -14,16 +14,16 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// isMirrorOf says whether mirror is the mirror pod of a static pod as that is now.
+// isMirrorOf reports whether mirror is the current mirror pod of a static pod.
 func isMirrorOf(mirror, static *v1.Pod) bool {
 	return model.IsMirror(mirror) && model.FullName(mirror) == model.FullName(static) &&
 		mirror.Annotations[model.AnnotationConfigMirror] == static.Annotations[model.AnnotationConfigHash]
 }
 
-// ensure makes sure that the static pod has its mirror. Current is the pod of its name on the server as far as it is
-// known, nil for none; the server is asked where it knows of another one. A mirror that is being deleted or that shows
-// an older manifest is replaced. An errdefs.ErrFailedPrecondition means that the node is not registered yet, or a pod
-// that is no mirror has the name.
+// ensure makes sure that the static pod has its mirror pod. Current is the observed pod with its name, or nil; ensure
+// gets the pod if the server has another one. A mirror pod that is being deleted or shows an older manifest is
+// replaced. The error is an errdefs.ErrFailedPrecondition if the node is not registered yet, or if another pod has the
+// name.
 func (m *Manager) ensure(ctx context.Context, static, current *v1.Pod) error {
 	if current != nil {
 		if done, err := m.clear(ctx, static, current); done || err != nil {
@@ -43,7 +43,7 @@ func (m *Manager) ensure(ctx context.Context, static, current *v1.Pod) error {
 	return m.create(ctx, static)
 }
 
-// clear removes a mirror that is to be replaced. Done says that the right one is there.
+// clear removes a mirror pod that must be replaced. Done says that the right one exists.
 func (m *Manager) clear(ctx context.Context, static, current *v1.Pod) (done bool, err error) {
 	switch {
 	case !model.IsMirror(current):
@@ -55,7 +55,8 @@ func (m *Manager) clear(ctx context.Context, static, current *v1.Pod) (done bool
 	}
 }
 
-// delete removes a mirror pod at once, but no other one that has its name by now. One that is gone is no error.
+// delete removes a mirror pod at once, but not another pod that has its name by now. It succeeds if the mirror pod is
+// gone.
 func (m *Manager) delete(ctx context.Context, mirror *v1.Pod) error {
 	err := m.opts.Pods.Pods(mirror.Namespace).Delete(ctx, mirror.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(mirror.UID)),
@@ -77,8 +78,8 @@ func (m *Manager) create(ctx context.Context, static *v1.Pod) error {
 	return nil
 }
 
-// newMirrorPod is the mirror pod of a static pod. Its owner is the node: without that the server's admission lets no
-// node create it, and with it the mirror goes with the node.
+// newMirrorPod makes the mirror pod of a static pod. Its owner is the node: the API server's admission requires it, and
+// the mirror pod is collected with the node.
 func newMirrorPod(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 	if node == nil || node.UID == "" || node.DeletionTimestamp != nil {
 		return nil, fmt.Errorf("mirror pod %s/%s: this node is not registered: %w", static.Namespace, static.Name, errdefs.ErrFailedPrecondition)
@@ -100,5 +101,5 @@ func newMirrorPod(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 	return mirror, nil
 }
 
-// staysOnNode keeps controllers from deleting the mirror when the node gets a taint: the static pod would not go with it.
+// staysOnNode keeps controllers from deleting the mirror pod when the node gets a taint: the static pod would stay.
 var staysOnNode = v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}

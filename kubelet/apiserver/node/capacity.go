@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// capacity is what the node has. What could not be read is left out and named in the error.
+// capacity returns the node's capacity. The error names what could not be read.
 func (r *Reporter) capacity() (v1.ResourceList, error) {
 	list := v1.ResourceList{
 		v1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
@@ -30,8 +30,8 @@ func (r *Reporter) capacity() (v1.ResourceList, error) {
 	return list, errors.Join(memoryErr, diskErr, pagesErr)
 }
 
-// withCapacity puts what is ours in place of what the status has. Resources that others advertise stay; huge pages of
-// sizes that are gone do not.
+// withCapacity replaces this package's resources in the status. Resources that others advertise stay; huge pages of
+// sizes that no longer exist do not.
 func withCapacity(status *v1.NodeStatus, ours v1.ResourceList) {
 	all := maps.Clone(status.Capacity)
 	if all == nil {
@@ -46,8 +46,8 @@ func hugepage(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }
 
-// allocatable is what pods can have of the capacity: all but what is reserved, what must stay free lest the node comes
-// under pressure, and, of the memory, what is set aside as huge pages. It is never negative.
+// allocatable returns the part of the capacity that pods can use. It excludes reserved resources, the amount that must
+// stay free to avoid pressure, and memory set aside as huge pages. It is never negative.
 func (o *Options) allocatable(capacity v1.ResourceList) v1.ResourceList {
 	list, kept := v1.ResourceList{}, o.Kept(capacity)
 	for name, amount := range capacity {

@@ -9,15 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// nodeCondition is a condition as it is now.
+// nodeCondition is the current value of a condition.
 type nodeCondition struct {
 	kind            v1.NodeConditionType
 	status          v1.ConditionStatus
 	reason, message string
 }
 
-// pressureKind has the words of a kind of pressure, as the kubelet has them. The messages have no figures: each would
-// be a change to send.
+// pressureKind has the kubelet's texts for a kind of pressure. The messages have no figures, since each change of a
+// figure would be sent.
 type pressureKind struct {
 	kind                        v1.NodeConditionType
 	shortReason, shortMessage   string
@@ -36,7 +36,7 @@ var pressureKinds = []pressureKind{
 		"KubeletHasSufficientPID", "kubelet has sufficient PID available"},
 }
 
-// pressures says of memory, disks and process ids whether they are short.
+// pressures returns the conditions for memory, disks and process ids.
 func (r *Reporter) pressures(now time.Time) []nodeCondition {
 	var conditions []nodeCondition
 	for _, p := range pressureKinds {
@@ -53,7 +53,7 @@ func (r *Reporter) pressures(now time.Time) []nodeCondition {
 	return conditions
 }
 
-// short is known here for process ids alone: for their sake nobody is evicted.
+// short reports whether a resource is short. This package checks only process ids; Options.Pressure checks the others.
 func (r *Reporter) short(kind v1.NodeConditionType, now time.Time) (bool, error) {
 	if kind != v1.NodePIDPressure {
 		return r.opts.Pressure(kind)
@@ -62,7 +62,7 @@ func (r *Reporter) short(kind v1.NodeConditionType, now time.Time) (bool, error)
 	return r.lasting(err == nil && float64(limit-running) < float64(limit)*float64(r.opts.pidPercent)/100, now), err
 }
 
-// lasting says whether process ids are short or were a short while ago.
+// lasting reports whether process ids are short or were short within pidTransition.
 func (r *Reporter) lasting(short bool, now time.Time) bool {
 	if short {
 		r.pidsShort = now
@@ -70,7 +70,7 @@ func (r *Reporter) lasting(short bool, now time.Time) bool {
 	return short || !r.pidsShort.IsZero() && now.Sub(r.pidsShort) < r.opts.pidTransition
 }
 
-// readiness is whether the node can run pods, with every reason why not.
+// readiness returns the Ready condition, with every reason if the node cannot run pods.
 func (r *Reporter) readiness(capacityErr error) nodeCondition {
 	var why []string
 	note := func(what string, err error) {
@@ -97,8 +97,8 @@ func ask(why func() error) error {
 	return why()
 }
 
-// withConditions puts the conditions in place of those of their kinds and leaves all others. The time of a transition
-// changes with the status only.
+// withConditions replaces conditions of the same types and keeps all others. The transition time changes only with the
+// status.
 func withConditions(status *v1.NodeStatus, conditions []nodeCondition, now time.Time) {
 	list := slices.Clone(status.Conditions)
 	for _, c := range conditions {

@@ -1,17 +1,16 @@
-// Package node is the node's registration, status and lease, as pkg/kubelet's nodestatus and component-helpers' lease
-// controller: it makes this machine a node of a cluster and keeps it one. It registers a Node object or takes over
-// the one that is there, renews the lease by which the control plane knows that the node is alive, and reports the
-// node's status: conditions, capacity, addresses, versions, images.
+// Package node makes this machine a node of a cluster. It corresponds to pkg/kubelet's nodestatus and
+// component-helpers' lease controller. It registers a Node object or takes over an existing one. It renews the lease
+// that tells the control plane that the node is alive. It reports the node's status: conditions, capacity, addresses,
+// versions, images.
 //
-//	register   once, tried again until the API server takes it
-//	lease      every quarter of its life, 10 seconds of 40; this is the heartbeat
-//	status     looked at every 10 seconds, sent when something changed and at least every 5 minutes
+//	register   once, retried until the API server accepts it
+//	lease      every quarter of its duration, 10 seconds of 40; this is the heartbeat
+//	status     checked every 10 seconds, sent after a change and at least every 5 minutes
 //
-// Lease and status each have a goroutine, so that a slow disk or runtime does not cost the heartbeat. What the API
-// server does not take is tried again after 100 milliseconds, doubling to 5 seconds, with up to two fifths more by
-// chance. A Node object that somebody deleted is not made anew until the process restarts, as with the kubelet:
-// deleting it is how a node is taken out of its cluster.
+// Lease and status each have a goroutine, so a slow disk or runtime does not delay the heartbeat. A failed request is
+// retried after 100 milliseconds, doubling to 5 seconds, with a jitter of up to 40 %. A deleted Node object is not
+// created again until the process restarts, as in the kubelet: deleting it removes the node from its cluster.
 //
-// What others write is kept: labels, annotations, taints, conditions and addresses of other types, resources that this
-// package does not know.
+// Changes of others are kept: labels, annotations, taints, conditions and addresses of other types, and other
+// resources.
 package node

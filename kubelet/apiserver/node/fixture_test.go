@@ -3,26 +3,27 @@ package node
 import (
 	"context"
 	"maps"
-	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/apiserver/connect"
 	"github.com/criadapter/criadapter/test/apitest"
 )
 
-// currentNode is the node as the server has it, or nil.
+// currentNode returns the node as the API server has it, or nil.
 func currentNode(s *apitest.Server) *v1.Node {
 	node, _ := s.Object(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here"}}).(*v1.Node)
 	return node
 }
 
-// currentLease is its lease, or nil.
+// currentLease returns the node's lease, or nil.
 func currentLease(s *apitest.Server) *coordination.Lease {
 	lease, _ := s.Object(blankLease()).(*coordination.Lease)
 	return lease
@@ -32,7 +33,7 @@ func blankLease() *coordination.Lease {
 	return &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceNodeLease, Name: "here"}}
 }
 
-// calm are the files of a machine that is short of nothing.
+// calm has the files of a machine without shortages.
 var calm = map[string]string{
 	"proc/meminfo":                   "MemTotal:        8388608 kB\nMemFree:           10000 kB\nMemAvailable:    4194304 kB\nSwapTotal:             0 kB\nHugePages_Total:       2\n",
 	"proc/loadavg":                   "0.10 0.20 0.30 1/100 4242\n",
@@ -48,7 +49,7 @@ var calm = map[string]string{
 
 var calmDisk = filesystem{bytes: 100 << 30}
 
-// fakeMachine is calm but for the given files; an empty one is missing.
+// fakeMachine has the files of calm, replaced by different. An empty content removes a file.
 func fakeMachine(t *testing.T, different map[string]string) machine {
 	t.Helper()
 	m := machine{root: t.TempDir(), statfs: func(string) (filesystem, error) { return calmDisk, nil }}
@@ -56,24 +57,13 @@ func fakeMachine(t *testing.T, different map[string]string) machine {
 	maps.Copy(files, different)
 	for name, content := range files {
 		if content != "" {
-			m.write(t, name, content)
+			testutil.WriteFile(t, filepath.Join(m.root, name), content)
 		}
 	}
 	return m
 }
 
-func (m machine) write(t *testing.T, name, content string) {
-	t.Helper()
-	path := filepath.Join(m.root, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// start runs a reporter on a calm machine and returns how to end it. To be called within a synctest bubble.
+// start runs a reporter and returns a function that ends it. Call it within a synctest bubble.
 func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter, func()) {
 	t.Helper()
 	core := s.Core()
@@ -82,9 +72,7 @@ func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter,
 		opts.IPs = []string{"192.0.2.1"}
 	}
 	r, err := newReporter(opts, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if r.Exists() {
 		t.Error("the node exists before it is registered")
 	}
@@ -103,6 +91,19 @@ func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter,
 			t.Error("Run did not end with its context")
 		}
 	}
+}
+
+// withNode runs test in a synctest bubble with a registered reporter on a calm machine, and then ends the reporter.
+func withNode(t *testing.T, opts Options, test func(t *testing.T, s *apitest.Server, r *Reporter)) {
+	t.Helper()
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		r, end := start(t, s, m, opts)
+		defer end()
+		<-r.Registered()
+		test(t, s, r)
+	})
 }
 
 func condition(node *v1.Node, kind v1.NodeConditionType) v1.NodeCondition {

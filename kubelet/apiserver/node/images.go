@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxImages and maxNames bound what a status has of images, as the kubelet does; the scheduler prefers nodes that
-	// have a pod's images, which matters for large ones alone.
+	// maxImages and maxNames limit the images of a status, as in the kubelet. The scheduler prefers nodes that have a
+	// pod's images, which matters only for large images.
 	maxImages, maxNames = 50, 5
-	// imagesEvery is how long a list of images is reported; imagesTimeout bounds the request, because a runtime that
-	// hangs is what the status is there to report.
+	// imagesEvery is how long a list of images is reported. imagesTimeout bounds the list request, because the status
+	// must still be sent when the runtime hangs.
 	imagesEvery, imagesTimeout = 30 * time.Second, 2 * time.Second
 )
 
-// ContainerImages are the runtime's images as a node's status has them: digests before tags.
+// ContainerImages converts the runtime's images for a node's status: digests before tags.
 func ContainerImages(images []*runtimeapi.Image) []v1.ContainerImage {
 	var list []v1.ContainerImage
 	for _, image := range images {
@@ -32,7 +32,7 @@ func ContainerImages(images []*runtimeapi.Image) []v1.ContainerImage {
 	return list
 }
 
-// largest are the images that are reported. The order is the same each time, or every look would be a change.
+// largest returns the images to report, always in the same order: another order would count as a change.
 func largest(images []v1.ContainerImage) []v1.ContainerImage {
 	sorted := slices.SortedFunc(slices.Values(images), func(a, b v1.ContainerImage) int {
 		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), slices.Compare(a.Names, b.Names))
@@ -44,13 +44,13 @@ func largest(images []v1.ContainerImage) []v1.ContainerImage {
 	return sorted
 }
 
-// imageList remembers the last answer.
+// imageList caches the last list.
 type imageList struct {
 	asked time.Time
 	last  []v1.ContainerImage
 }
 
-// get asks when the last answer is old. A runtime that does not answer leaves what is known: its images are still there.
+// get calls ask if the cached list is old. If ask fails, the cached images stay, since they still exist.
 func (l *imageList) get(ctx context.Context, ask func(context.Context) ([]v1.ContainerImage, error)) []v1.ContainerImage {
 	if ask == nil || !l.asked.IsZero() && time.Since(l.asked) < imagesEvery {
 		return l.last
@@ -67,7 +67,7 @@ func (l *imageList) get(ctx context.Context, ask func(context.Context) ([]v1.Con
 	return l.last
 }
 
-// RuntimeFeatures are the runtime's handlers and features as a node's status has them.
+// RuntimeFeatures converts the runtime's handlers and features for a node's status.
 func RuntimeFeatures(status *runtimeapi.StatusResponse) ([]v1.NodeRuntimeHandler, *v1.NodeFeatures) {
 	var handlers []v1.NodeRuntimeHandler
 	for _, handler := range status.GetRuntimeHandlers() {

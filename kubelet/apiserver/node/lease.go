@@ -13,13 +13,13 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// lease is the node's, in the namespace where the control plane looks for it. One goroutine uses it.
+// lease is the node's lease in the namespace kube-node-lease. Only one goroutine uses it.
 type lease struct {
 	leases  coordinationv1.LeaseInterface
 	node    func() *v1.Node
 	gone    func() bool
 	seconds int32
-	// last is what the server had; nil when that is not known.
+	// last is the lease as the server had it; nil if unknown.
 	last *coordination.Lease
 }
 
@@ -29,11 +29,11 @@ func newLease(r *Reporter) *lease {
 	}
 }
 
-// period is how often the lease is renewed, so that three renewals may fail.
+// period is the time between two renewals: three may fail.
 func (l *lease) period() time.Duration { return time.Duration(l.seconds) * time.Second / 4 }
 
-// renew updates the lease, and makes it when it is not there. What is remembered of it saves a request; when somebody
-// changed or deleted it, it is looked at anew.
+// renew updates the lease, or creates it if it is missing. The cached lease saves a request. If the lease was changed
+// or deleted by another client, renew reads it again.
 func (l *lease) renew(ctx context.Context) error {
 	var err error
 	for range 3 {
@@ -66,8 +66,8 @@ func (l *lease) tryRenew(ctx context.Context) error {
 	return nil
 }
 
-// create waits with the lease while the node is deleted: one without an owner would never be collected, and one that
-// belongs to what is gone would be collected at once.
+// create fails while the node is deleted. A lease without an owner would never be collected, and a lease of a deleted
+// owner would be collected at once.
 func (l *lease) create(ctx context.Context) error {
 	if l.gone() {
 		return errors.New("the node was deleted")

@@ -11,12 +11,7 @@ import (
 )
 
 func TestLease(t *testing.T) {
-	m := fakeMachine(t, nil)
-	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New()
-		r, end := start(t, s, m, Options{})
-		defer end()
-		<-r.Registered()
+	withNode(t, Options{}, func(t *testing.T, s *apitest.Server, _ *Reporter) {
 		synctest.Wait()
 		first := currentLease(s)
 		if first == nil {
@@ -41,7 +36,7 @@ func TestLease(t *testing.T) {
 			t.Error("a lease that was deleted is not made again")
 		}
 
-		// Somebody else writes into it.
+		// Another client changes the lease.
 		theirs := currentLease(s)
 		theirs.Annotations, theirs.OwnerReferences = map[string]string{"a": "b"}, nil
 		s.Set(theirs)
@@ -52,16 +47,11 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// TestLeaseServerAway: renewals go on as soon as the server is back, whether it refused or was silent.
+// TestLeaseServerAway: renewals go on as soon as the server is back, whether it refused or did not answer.
 func TestLeaseServerAway(t *testing.T) {
-	m := fakeMachine(t, nil)
 	for _, how := range []string{"refuses", "silent"} {
 		t.Run(how, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := apitest.New()
-				r, end := start(t, s, m, Options{})
-				defer end()
-				<-r.Registered()
+			withNode(t, Options{}, func(t *testing.T, s *apitest.Server, _ *Reporter) {
 				time.Sleep(12 * time.Second)
 				s.SetAway(how == "refuses")
 				s.SetHang(how == "silent")
@@ -71,7 +61,7 @@ func TestLeaseServerAway(t *testing.T) {
 				}
 				s.SetAway(false)
 				s.SetHang(false)
-				// A request that is under way when the server comes back may have to run into its time limit first.
+				// A request that waits when the server comes back may have to reach its timeout first.
 				time.Sleep(10*time.Second + lastPause)
 				if since := time.Since(currentLease(s).Spec.RenewTime.Time); since > 10*time.Second+lastPause {
 					t.Errorf("17 seconds after the server came back the lease is %v old", since)

@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// machine reads what the kernel and the system say.
+// machine reads files of the kernel and the system.
 type machine struct {
-	// root is the directory in which proc, sys and etc are.
+	// root is the directory with proc, sys and etc.
 	root string
-	// statfs says how full the filesystem of a directory is.
+	// statfs returns the size of a directory's filesystem.
 	statfs func(dir string) (filesystem, error)
 }
 
@@ -40,7 +40,7 @@ func (m machine) read(name string) (string, error) {
 	return strings.TrimSpace(string(content)), err
 }
 
-// first is the content of the first file that has any, or empty.
+// first returns the content of the first file that is not empty, or "".
 func (m machine) first(names ...string) string {
 	for _, name := range names {
 		if text, err := m.read(name); err == nil && text != "" {
@@ -86,7 +86,7 @@ func (m machine) memory() (memory, error) {
 	return mem, nil
 }
 
-// tasks are the processes and threads that there are, and how many there can be.
+// tasks returns the number of processes and threads, and their limit.
 func (m machine) tasks() (running, limit int64, err error) {
 	for _, name := range []string{"proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max"} {
 		most, err := m.number(name)
@@ -101,7 +101,7 @@ func (m machine) tasks() (running, limit int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// 0.00 0.01 0.05 1/197 4711: the fourth are the runnable tasks and all of them
+	// In 0.00 0.01 0.05 1/197 4711, the fourth field has the runnable tasks and all tasks.
 	fields := strings.Fields(load)
 	if len(fields) < 4 {
 		return 0, 0, fmt.Errorf("/proc/loadavg has no count of tasks")
@@ -114,7 +114,7 @@ func (m machine) tasks() (running, limit int64, err error) {
 	return running, limit, nil
 }
 
-// hugepages are the pages that are set aside, in bytes by size; a size of which there are none is there, too.
+// hugepages returns the bytes set aside as huge pages, by page size. A size without pages is included.
 func (m machine) hugepages() (v1.ResourceList, error) {
 	const directory = "sys/kernel/mm/hugepages"
 	entries, err := os.ReadDir(filepath.Join(m.root, directory))
@@ -141,7 +141,7 @@ func (m machine) hugepages() (v1.ResourceList, error) {
 	return list, nil
 }
 
-// info is what identifies machine and system. What the machine does not have is empty.
+// info identifies machine and system. Unknown fields are empty.
 func (m machine) info() v1.NodeSystemInfo {
 	machineID := m.first("etc/machine-id", "var/lib/dbus/machine-id")
 	systemUUID := m.first("sys/class/dmi/id/product_uuid", "proc/device-tree/system-id", "proc/device-tree/vm,uuid")
@@ -155,7 +155,7 @@ func (m machine) info() v1.NodeSystemInfo {
 	}
 }
 
-// osImage is the distribution's own name for itself.
+// osImage returns the distribution's name.
 func (m machine) osImage() string {
 	for line := range strings.Lines(m.first("etc/os-release", "usr/lib/os-release")) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {

@@ -11,19 +11,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func newTest(t *testing.T, opts Options, different map[string]string) *Reporter {
 	t.Helper()
 	opts.Name, opts.IPs = "here", []string{"192.0.2.1"}
 	r, err := newReporter(opts, fakeMachine(t, different))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return r
 }
 
-// TestPressure makes the machine short of one thing each.
+// TestPressure makes one resource of the machine short in each case.
 func TestPressure(t *testing.T) {
 	short := func(kind v1.NodeConditionType) Options {
 		return Options{Pressure: func(asked v1.NodeConditionType) (bool, error) { return asked == kind, nil }}
@@ -63,7 +63,7 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// TestPressureLasts: shortage of process ids is reported for five minutes after it was seen last.
+// TestPressureLasts: PIDPressure is reported for five minutes after the last shortage.
 func TestPressureLasts(t *testing.T) {
 	r := newTest(t, Options{}, nil)
 	began := time.Now()
@@ -155,12 +155,10 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestThisMachine reads the real one.
+// TestThisMachine reads the real machine.
 func TestThisMachine(t *testing.T) {
 	r, err := New(Options{Name: "here", IPs: []string{"192.0.2.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	status := r.Node().Status
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourcePods} {
 		have, left := status.Capacity[name], status.Allocatable[name]
@@ -204,7 +202,7 @@ func TestImages(t *testing.T) {
 	for i := range 60 {
 		images = append(images, &runtimeapi.Image{RepoTags: []string{strings.Repeat("x", i+1)}, RepoDigests: []string{"d"}, Size: uint64(i / 2)})
 	}
-	images = append(images, &runtimeapi.Image{Size: 1000}, // nobody can ask for an image without a name
+	images = append(images, &runtimeapi.Image{Size: 1000}, // an image without a name cannot be requested
 		&runtimeapi.Image{Size: 999, RepoTags: []string{"4", "5", "6"}, RepoDigests: []string{"1", "2", "3"}})
 	got := largest(ContainerImages(images))
 	if len(got) != maxImages || got[0].SizeBytes != 999 || strings.Join(got[0].Names, "") != "12345" {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/apiserver/connect"
 )
 
-// Options say what node this is. Name and IPs are required, Clients for Run; everything else has the kubelet's defaults.
+// Options describe the node. Name and IPs are required, and Clients for Run. All other fields have the kubelet's
+// defaults.
 type Options struct {
 	// Clients reach the API server.
 	Clients *connect.Clients
@@ -23,62 +25,65 @@ type Options struct {
 	Name string
 	IPs  []string
 
-	// Labels and Taints are those that the node is registered with. A node that exists keeps its own.
+	// Labels and Taints are set when the node is registered. An existing node keeps its own.
 	Labels map[string]string
 	Taints []v1.Taint
 
-	// MaxPods is how many pods the node takes. Zero means 110.
+	// MaxPods is the limit of pods on the node. Zero means 110.
 	MaxPods int
-	// capacity is what the node has, beyond or other than what is found. Reserved is kept from pods, of what there is.
+	// capacity adds to the detected capacity or overrides it. Reserved resources are not available to pods.
 	capacity, Reserved v1.ResourceList
-	// Port is that of the kubelet's API. Zero is none.
+	// Port is the port of the kubelet's API. Zero means none.
 	Port int32
-	// version of the kubelet. Empty means the Kubernetes release of the API that the program was built with.
+	// version of the kubelet. Empty means the Kubernetes release of the linked API.
 	version string
-	// RootDir is a directory of the filesystem with the pods' files. Empty means /.
+	// RootDir is a directory on the filesystem of the pods' files. Empty means /.
 	RootDir string
-	// Pressure says whether the node is short of memory or disk, by the type of the condition; the error is why that is not
-	// known. Kept is what has to stay free of a capacity lest it comes to that. Nil functions say no and nothing.
+	// Pressure reports whether the node is short of memory or disk, by the condition's type; the error says why that is
+	// unknown. Kept returns the part of a capacity that must stay free to avoid pressure. Nil functions mean no
+	// pressure and nothing kept.
 	Pressure func(kind v1.NodeConditionType) (bool, error)
 	Kept     func(capacity v1.ResourceList) v1.ResourceList
-	// pidPercent is the percentage of process ids that must be free, else there is PIDPressure; zero means 5. The kubelet
-	// has no default for it, and so never reports that.
+	// pidPercent is the percentage of process ids that must be free, else the node has PIDPressure. Zero means 5. The
+	// kubelet has no default, so it never reports PIDPressure.
 	pidPercent int64
-	// pidTransition is how long PIDPressure is reported after it ended, so that the scheduler does not swing. Zero means 5
-	// minutes.
+	// pidTransition is how long PIDPressure is still reported after a shortage, so that the scheduler does not
+	// oscillate. Zero means 5 minutes.
 	pidTransition time.Duration
 
-	// RuntimeVersion is the runtime's, as name://version. Nil or empty means that it is not known.
+	// RuntimeVersion returns the runtime as name://version. Nil or "" means unknown.
 	RuntimeVersion func() string
-	// RuntimeErr and NetworkErr are why the runtime and its network cannot be used. Nil functions and errors mean
-	// they can. They, RuntimeVersion, Features and Event answer from memory: the status waits for them.
+	// RuntimeErr and NetworkErr return why the runtime and its network cannot be used. A nil function or error means
+	// that they can. These two, RuntimeVersion, Features and Event must answer from memory, because the status waits
+	// for them.
 	RuntimeErr, NetworkErr func() error
-	// ShutdownErr says that the node is being shut down; nil functions and errors mean that it is not.
+	// ShutdownErr returns an error during a shutdown of the node. A nil function or error means no shutdown.
 	ShutdownErr func() error
-	// Features is what the runtime says of its handlers and of itself, see RuntimeFeatures. Nil means nothing.
+	// Features returns the features of the runtime and its handlers, see RuntimeFeatures. Nil means none.
 	Features func() ([]v1.NodeRuntimeHandler, *v1.NodeFeatures)
-	// Images lists the images, see ContainerImages. It is asked every 30 seconds at most. Nil means none are reported.
+	// Images lists the images, see ContainerImages. It is called at most every 30 seconds. Nil means that no images are
+	// reported.
 	Images func(ctx context.Context) ([]v1.ContainerImage, error)
-	// Event is called when a condition changed, or that the machine was rebooted. Nil drops it.
+	// Event is called for a changed condition and for a reboot. Nil drops events.
 	Event func(warning bool, reason, message string)
 
-	// StatusEvery is how often the status is looked at; zero means 10 seconds. ReportEvery is how often it is sent
-	// although nothing changed; zero means 5 minutes.
+	// StatusEvery is the time between two checks of the status; zero means 10 seconds. reportEvery is the longest time
+	// without sending it; zero means 5 minutes.
 	StatusEvery, reportEvery time.Duration
-	// leaseSeconds is how long the lease lasts; it is renewed four times as often. Zero means 40.
+	// leaseSeconds is the duration of the lease, which is renewed four times as often. Zero means 40.
 	leaseSeconds int32
 }
 
-// complete fills in the defaults and says which field is wrong.
+// complete sets the defaults. The error names each wrong field.
 func (o *Options) complete() error {
-	setDefault(&o.MaxPods, 110)
-	setDefault(&o.version, moduleVersion())
-	setDefault(&o.RootDir, "/")
-	setDefault(&o.pidPercent, 5)
-	setDefault(&o.pidTransition, 5*time.Minute)
-	setDefault(&o.StatusEvery, 10*time.Second)
-	setDefault(&o.reportEvery, 5*time.Minute)
-	setDefault(&o.leaseSeconds, 40)
+	o.MaxPods = cmp.Or(o.MaxPods, 110)
+	o.version = cmp.Or(o.version, moduleVersion())
+	o.RootDir = cmp.Or(o.RootDir, "/")
+	o.pidPercent = cmp.Or(o.pidPercent, 5)
+	o.pidTransition = cmp.Or(o.pidTransition, 5*time.Minute)
+	o.StatusEvery = cmp.Or(o.StatusEvery, 10*time.Second)
+	o.reportEvery = cmp.Or(o.reportEvery, 5*time.Minute)
+	o.leaseSeconds = cmp.Or(o.leaseSeconds, 40)
 	if o.Pressure == nil {
 		o.Pressure = func(v1.NodeConditionType) (bool, error) { return false, nil }
 	}
@@ -126,11 +131,4 @@ func (o *Options) validate() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

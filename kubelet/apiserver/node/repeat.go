@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// firstPause and lastPause bound the wait before a step that failed is tried again, as the kubelet's.
+	// The pause before a retry doubles from firstPause to lastPause, as in the kubelet.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 7 * time.Second
-	// jitter is the part of a pause that chance may add, so that the nodes of a cluster do not come back at one time.
+	// jitter is the random part of a pause, so that not all nodes of a cluster retry at the same time.
 	jitter = 0.4
-	// stepTimeout bounds one try, whatever in it hangs.
+	// stepTimeout bounds one attempt.
 	stepTimeout = 20 * time.Second
-	// logInterval is how long a failure is not logged again although its reason changed.
+	// logInterval is the least time between two logs of the same failure with changing reasons.
 	logInterval = time.Minute
 )
 
-// repetition is a step that is done for ever.
+// repetition is a step that repeat calls again and again.
 type repetition struct {
-	// what says in the log that the step failed.
+	// what is the log message for a failed step.
 	what string
 	step func(context.Context) error
-	// period is the time between two steps that went well, wake one that comes sooner. once ends with the first.
+	// period is the pause after a successful step, and wake ends it early. once ends with the first success.
 	period time.Duration
 	wake   <-chan struct{}
 	once   bool
 }
 
-// repeat does the step until ctx ends, or until it went well once if that is enough; then it returns true.
+// repeat calls the step until ctx ends. With once it returns true after the first success.
 func repeat(ctx context.Context, rep repetition) bool {
 	backoff := newBackoff()
 	failure := failureLog{what: rep.what}
@@ -70,7 +70,7 @@ func try(ctx context.Context, step func(context.Context) error) error {
 	return step(ctx)
 }
 
-// failureLog logs that something began to fail and that it ended, and in between little.
+// failureLog logs the first and the last of consecutive failures, and little in between.
 type failureLog struct {
 	what   string
 	lasts  bool

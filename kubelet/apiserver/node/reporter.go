@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Reporter keeps this machine a node. Make one with New and call Run once; all other methods are safe for concurrent use.
+// Reporter keeps this machine a node of its cluster. Call Run once. All other methods are safe for concurrent use.
 type Reporter struct {
 	opts    Options
 	machine machine
@@ -20,21 +20,21 @@ type Reporter struct {
 	wake    chan struct{}
 
 	registered chan struct{}
-	// gone is set while the API server says that there is no such node.
+	// gone is set while the API server has no such node.
 	gone atomic.Bool
 
-	// turn is held by whoever compares the status with the server's; what follows belongs to the holder.
+	// turn is held while the status is compared with the API server's. Its holder owns the three fields below.
 	turn      chan struct{}
 	images    imageList
-	pidsShort time.Time // when they were short last
+	pidsShort time.Time // the last time of a shortage
 	reported  time.Time
 
 	mu   sync.RWMutex
 	node *v1.Node
 }
 
-// New looks at the machine, and asks the functions of the options but Images. The error names each option that is
-// wrong. Nothing is sent before Run.
+// New reads the machine and calls the functions of opts except Images. The error names each wrong option. Nothing is
+// sent before Run.
 func New(opts Options) (*Reporter, error) { return newReporter(opts, thisMachine()) }
 
 func newReporter(opts Options, m machine) (*Reporter, error) {
@@ -51,7 +51,7 @@ func newReporter(opts Options, m machine) (*Reporter, error) {
 	return r, nil
 }
 
-// Run registers the node and keeps its lease and status until ctx ends, and returns nil then.
+// Run registers the node and keeps its lease and status until ctx ends, and then returns nil.
 func (r *Reporter) Run(ctx context.Context) error {
 	if r.nodes == nil {
 		return errors.New("node: there is no API server to register with")
@@ -70,18 +70,18 @@ func (r *Reporter) Run(ctx context.Context) error {
 	return nil
 }
 
-// Registered is closed when the API server has the node. Pods that it binds can be admitted from then on.
+// Registered is closed when the API server has the node. From then on pods can be admitted.
 func (r *Reporter) Registered() <-chan struct{} { return r.registered }
 
-// Node is the node as the server had it last, with the status that it is to have. It must not be changed. Before the
-// node is registered it is what it will be registered with, without images.
+// Node returns the node as the API server had it last, with its wanted status. It must not be changed. Before
+// registration it has no images.
 func (r *Reporter) Node() *v1.Node {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.node
 }
 
-// Exists says whether the API server has the node: it was registered, and was not found deleted since.
+// Exists reports whether the API server has the node: it was registered, and was not found deleted since.
 func (r *Reporter) Exists() bool {
 	select {
 	case <-r.registered:
@@ -91,16 +91,16 @@ func (r *Reporter) Exists() bool {
 	}
 }
 
-// Wake has the status looked at now: a condition may have changed. It does not wait.
+// Wake starts a check of the status, because a condition may have changed. It does not wait.
 func (r *Reporter) Wake() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // somebody woke it already
+	default: // a check is pending already
 	}
 }
 
-// Refresh fetches the node, for who cannot do with labels or taints that may be some seconds old. When the API server
-// is away it returns what is known, too.
+// Refresh gets the node from the API server, for callers that need current labels and taints. It returns the cached
+// node with the error if the API server is away.
 func (r *Reporter) Refresh(ctx context.Context) (*v1.Node, error) {
 	if r.nodes == nil {
 		return r.Node(), errors.New("node: there is no API server to ask")

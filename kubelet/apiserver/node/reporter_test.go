@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/apitest"
 )
 
@@ -67,7 +68,7 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// TestAdopt: the node is there already, and others wrote into it.
+// TestAdopt: the node exists already, and others changed it.
 func TestAdopt(t *testing.T) {
 	m := fakeMachine(t, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -136,7 +137,7 @@ func TestAdopt(t *testing.T) {
 	})
 }
 
-// TestRegisterRetries: the server comes after a minute.
+// TestRegisterRetries: the server is away for the first minute.
 func TestRegisterRetries(t *testing.T) {
 	m := fakeMachine(t, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -161,21 +162,16 @@ func TestRegisterRetries(t *testing.T) {
 	})
 }
 
-// TestStatusOnlyWhenChanged: nothing is sent while nothing changes, what changed is sent alone, and all at least each
-// five minutes.
+// TestStatusOnlyWhenChanged: without a change nothing is sent, a change is sent alone, and everything is sent at least
+// every five minutes.
 func TestStatusOnlyWhenChanged(t *testing.T) {
-	m := fakeMachine(t, nil)
-	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New()
-		var broken atomic.Bool
-		r, end := start(t, s, m, Options{NetworkErr: func() error {
-			if broken.Load() {
-				return errors.New("cni config uninitialized")
-			}
-			return nil
-		}})
-		defer end()
-		<-r.Registered()
+	var broken atomic.Bool
+	withNode(t, Options{NetworkErr: func() error {
+		if broken.Load() {
+			return errors.New("cni config uninitialized")
+		}
+		return nil
+	}}, func(t *testing.T, s *apitest.Server, r *Reporter) {
 		time.Sleep(4 * time.Minute)
 		if patches := s.Requests("PATCH", ""); len(patches) != 0 {
 			t.Fatalf("a node that did not change was patched: %v", patches)
@@ -212,13 +208,11 @@ func TestStatusOnlyWhenChanged(t *testing.T) {
 	})
 }
 
-// onlyKey wants the patch to change that part of the status and nothing else.
+// onlyKey fails if the patch changes another part of the status.
 func onlyKey(t *testing.T, patch, key string) {
 	t.Helper()
 	var tree map[string]map[string]any
-	if err := json.Unmarshal([]byte(patch), &tree); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, json.Unmarshal([]byte(patch), &tree))
 	for name := range tree["status"] {
 		if name != key && name != "$setElementOrder/"+key {
 			t.Errorf("the patch changes %s: %s", name, patch)
@@ -231,29 +225,24 @@ func onlyKey(t *testing.T, patch, key string) {
 
 // TestRuntimeHangs: a runtime that does not answer is reported, and its images stay.
 func TestRuntimeHangs(t *testing.T) {
-	m := fakeMachine(t, nil)
-	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New()
-		var hangs atomic.Bool
-		var lists atomic.Int32
-		r, end := start(t, s, m, Options{
-			RuntimeErr: func() error {
-				if hangs.Load() {
-					return context.DeadlineExceeded
-				}
-				return nil
-			},
-			Images: func(ctx context.Context) ([]v1.ContainerImage, error) {
-				lists.Add(1)
-				if hangs.Load() {
-					<-ctx.Done()
-					return nil, ctx.Err()
-				}
-				return []v1.ContainerImage{{Names: []string{"i"}, SizeBytes: 7}}, nil
-			},
-		})
-		defer end()
-		<-r.Registered()
+	var hangs atomic.Bool
+	var lists atomic.Int32
+	withNode(t, Options{
+		RuntimeErr: func() error {
+			if hangs.Load() {
+				return context.DeadlineExceeded
+			}
+			return nil
+		},
+		Images: func(ctx context.Context) ([]v1.ContainerImage, error) {
+			lists.Add(1)
+			if hangs.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return []v1.ContainerImage{{Names: []string{"i"}, SizeBytes: 7}}, nil
+		},
+	}, func(t *testing.T, s *apitest.Server, r *Reporter) {
 		time.Sleep(29 * time.Second)
 		if n := lists.Load(); n != 1 {
 			t.Errorf("the images were listed %d times in half a minute", n)
@@ -270,15 +259,11 @@ func TestRuntimeHangs(t *testing.T) {
 	})
 }
 
-// TestServerAway: a minute without a server ends with a status that is right, and what changed meanwhile is known here.
+// TestServerAway: after a minute without a server the status is right on the server. Meanwhile it is right in memory.
 func TestServerAway(t *testing.T) {
-	m := fakeMachine(t, nil)
-	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New()
-		var short atomic.Bool
-		r, end := start(t, s, m, Options{Pressure: func(v1.NodeConditionType) (bool, error) { return short.Load(), nil }})
-		defer end()
-		<-r.Registered()
+	var short atomic.Bool
+	pressure := func(v1.NodeConditionType) (bool, error) { return short.Load(), nil }
+	withNode(t, Options{Pressure: pressure}, func(t *testing.T, s *apitest.Server, r *Reporter) {
 		s.SetAway(true)
 		short.Store(true)
 		time.Sleep(time.Minute)
@@ -296,14 +281,9 @@ func TestServerAway(t *testing.T) {
 	})
 }
 
-// TestRefresh: labels that somebody set just now are seen.
+// TestRefresh: a label that was set a moment ago is seen.
 func TestRefresh(t *testing.T) {
-	m := fakeMachine(t, nil)
-	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New()
-		r, end := start(t, s, m, Options{})
-		defer end()
-		<-r.Registered()
+	withNode(t, Options{}, func(t *testing.T, s *apitest.Server, r *Reporter) {
 		synctest.Wait()
 		labelled := currentNode(s)
 		labelled.Labels["new"] = "yes"
@@ -318,14 +298,9 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// TestDeleted: somebody took the node out of the cluster.
+// TestDeleted: the node was deleted from the cluster.
 func TestDeleted(t *testing.T) {
-	m := fakeMachine(t, nil)
-	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New()
-		r, end := start(t, s, m, Options{})
-		defer end()
-		<-r.Registered()
+	withNode(t, Options{}, func(t *testing.T, s *apitest.Server, r *Reporter) {
 		time.Sleep(15 * time.Second)
 		if !r.Exists() {
 			t.Error("the node does not exist")
@@ -336,12 +311,12 @@ func TestDeleted(t *testing.T) {
 		if r.Exists() {
 			t.Error("the node exists after it was deleted")
 		}
-		s.Delete(blankLease()) // one that was renewed before anybody knew
+		s.Delete(blankLease()) // a renewal may have created it before the deletion was seen
 		time.Sleep(time.Minute)
 		if currentNode(s) != nil || currentLease(s) != nil {
 			t.Error("the node or its lease is there again")
 		}
-		// Another registration, by a second process or by hand, is taken over with its UID.
+		// Another registration, by a second process or by hand, is adopted with its UID.
 		s.Set(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", UID: "second"}})
 		time.Sleep(30 * time.Second)
 		if !r.Exists() || r.Node().UID != "second" || condition(currentNode(s), v1.NodeReady).Status != v1.ConditionTrue {
@@ -353,7 +328,7 @@ func TestDeleted(t *testing.T) {
 	})
 }
 
-// TestShutdown: a server that does not answer holds nothing up.
+// TestShutdown: a server that does not answer does not delay the end.
 func TestShutdown(t *testing.T) {
 	m := fakeMachine(t, nil)
 	for name, before := range map[string]time.Duration{"registering": 0, "registered": time.Minute} {
@@ -377,9 +352,7 @@ func TestShutdown(t *testing.T) {
 
 func TestNoServer(t *testing.T) {
 	r, err := newReporter(Options{Name: "here", IPs: []string{"192.0.2.1"}}, fakeMachine(t, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if r.Node().Status.Allocatable.Memory().IsZero() {
 		t.Error("the node has no memory")
 	}

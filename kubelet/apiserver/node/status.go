@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// statusOf is the status that a node with the given one is to have; its images are left alone. The caller has the turn.
+// statusOf returns the wanted status of a node with the given status. It keeps the images. The caller holds the turn.
 func (r *Reporter) statusOf(current v1.NodeStatus) v1.NodeStatus {
 	status, now := *current.DeepCopy(), time.Now()
 	ours, err := r.capacity()
@@ -28,7 +28,8 @@ func (r *Reporter) statusOf(current v1.NodeStatus) v1.NodeStatus {
 	return status
 }
 
-// addresses are ours before those of other types, which a cloud's controller may have set.
+// addresses returns this node's addresses, followed by addresses of other types, which a cloud's controller may have
+// set.
 func (r *Reporter) addresses(current []v1.NodeAddress) []v1.NodeAddress {
 	var list []v1.NodeAddress
 	for _, ip := range r.opts.IPs {
@@ -58,7 +59,7 @@ func (r *Reporter) info() v1.NodeSystemInfo {
 	return info
 }
 
-// changed compares what matters: a heartbeat alone is no change.
+// changed compares two statuses without their heartbeats.
 func changed(a, b *v1.NodeStatus) bool {
 	a, b = withoutHeartbeats(a), withoutHeartbeats(b)
 	return !equality.Semantic.DeepEqual(a, b)
@@ -73,8 +74,8 @@ func withoutHeartbeats(status *v1.NodeStatus) *v1.NodeStatus {
 	return &plain
 }
 
-// statusPatch is the strategic merge patch from one status to the other, with nothing but what differs. Addresses are
-// replaced as a whole: they merge by their type, and a node with two families has two of one type.
+// statusPatch returns the strategic merge patch from one status to the other, with only the differences. Addresses are
+// replaced as a whole: they merge by type, but a dual-stack node has two addresses of one type.
 func statusPatch(from, to *v1.NodeStatus) ([]byte, error) {
 	before, after := v1.Node{Status: *from}, v1.Node{Status: *to}
 	before.Status.Addresses, after.Status.Addresses = nil, nil

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// initial is the node as it is registered.
+// initial returns the node to register.
 func (r *Reporter) initial() *v1.Node {
 	return &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: r.opts.Name, Labels: r.labels()},
@@ -23,7 +23,7 @@ func (r *Reporter) initial() *v1.Node {
 	}
 }
 
-// identity are the labels that must always be right.
+// identity has the labels that must always be right.
 var identity = []string{v1.LabelHostname, v1.LabelOSStable, v1.LabelArchStable}
 
 func (r *Reporter) labels() map[string]string {
@@ -32,7 +32,7 @@ func (r *Reporter) labels() map[string]string {
 	return labels
 }
 
-// register makes the node, or takes over the one that is there.
+// register creates the node or takes over the existing one.
 func (r *Reporter) register(ctx context.Context) error {
 	release, err := r.take(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *Reporter) take(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// sync compares the server's node with what it is to be, and sends what differs.
+// sync gets the node from the API server and sends the differences.
 func (r *Reporter) sync(ctx context.Context) error {
 	release, err := r.take(ctx)
 	if err != nil {
@@ -103,14 +103,14 @@ func (r *Reporter) sync(ctx context.Context) error {
 	return nil
 }
 
-// refreshLocally keeps the status right for those who ask for the node while the server is away.
+// refreshLocally updates the cached node's status while the API server is away.
 func (r *Reporter) refreshLocally() {
 	node := r.Node().DeepCopy()
 	node.Status = r.statusOf(node.Status)
 	r.keep(node)
 }
 
-// correctLabels sets those of the identity that are wrong.
+// correctLabels sets the wrong labels of the identity.
 func (r *Reporter) correctLabels(ctx context.Context, current *v1.Node) (*v1.Node, error) {
 	wanted, wrong := r.labels(), map[string]string{}
 	for _, key := range identity {
@@ -128,7 +128,7 @@ func (r *Reporter) correctLabels(ctx context.Context, current *v1.Node) (*v1.Nod
 	return r.nodes.Patch(ctx, r.opts.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
-// announce has an event for each condition that changed; before is nil for a new node.
+// announce records an event for each changed condition. before is nil for a new node.
 func (r *Reporter) announce(before, after *v1.Node) {
 	old := map[v1.NodeConditionType]v1.ConditionStatus{}
 	if before != nil {
@@ -150,7 +150,7 @@ func (r *Reporter) announce(before, after *v1.Node) {
 	}
 }
 
-// eventReasons are the kubelet's words for a condition that changed.
+// eventReasons has the kubelet's event reasons for changed conditions.
 var eventReasons = map[v1.NodeConditionType]map[v1.ConditionStatus]string{
 	v1.NodeReady:          {v1.ConditionTrue: "NodeReady", v1.ConditionFalse: "NodeNotReady"},
 	v1.NodeMemoryPressure: {v1.ConditionTrue: "NodeHasInsufficientMemory", v1.ConditionFalse: "NodeHasSufficientMemory"},

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// moduleVersion is the Kubernetes release whose API this program was built with, marked as this core's: v1.37.2-core
-// for k8s.io/api v0.37.2. Clients compare it with the API server's version, so it is the API's and not our own release.
+// moduleVersion returns the Kubernetes release of the linked API with the suffix -core: v1.37.2-core for k8s.io/api
+// v0.37.2. Clients compare it with the API server's version, so it is the API's release and not this program's.
 func moduleVersion() string {
 	info, _ := debug.ReadBuildInfo()
 	return versionOf(info)

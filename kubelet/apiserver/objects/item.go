@@ -14,20 +14,20 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// object is a config map or a secret; the zero value is none.
+// object is a config map or a secret. The zero value is neither.
 type object struct {
 	configMap *v1.ConfigMap
 	secret    *v1.Secret
 }
 
-// item is what is known of one object, and the reflector.Store of its watch. It is safe for concurrent use.
+// item is the cached state of one object, and the reflector.Store of its watch. It is safe for concurrent use.
 type item struct {
 	key volumekinds.Object
-	// users counts the pods that name it; the Manager's lock guards it.
+	// users counts the pods that name the object. The Manager's lock guards it.
 	users int
-	// cancel ends the watch, nil as long as there is none; the Manager's lock guards it.
+	// cancel ends the watch; nil without a watch. The Manager's lock guards it.
 	cancel context.CancelFunc
-	// changed is called when the object is another one than before.
+	// changed is called when the object's content changed.
 	changed func()
 	// synced is closed when the server has answered whether the object exists.
 	synced chan struct{}
@@ -42,7 +42,7 @@ func newItem(k volumekinds.Object, changed func()) *item {
 	return &item{key: k, changed: changed, synced: make(chan struct{})}
 }
 
-// set takes what the server has now.
+// set takes the server's current object.
 func (i *item) set(now object) {
 	i.mu.Lock()
 	same := i.hasSynced && i.now.equal(now)
@@ -57,7 +57,7 @@ func (i *item) set(now object) {
 	}
 }
 
-// fail keeps why the server cannot be asked, nil when it can, for those who ask for the object.
+// fail keeps the reason why the server cannot be asked, for callers of get. Nil means that it can.
 func (i *item) fail(ctx context.Context, err error) {
 	if err != nil {
 		log.G(ctx).WithError(err).WithField("object", i.key.String()).Debug("object cannot be watched, what is known of it stays") // volumes report it, where it matters
@@ -67,7 +67,7 @@ func (i *item) fail(ctx context.Context, err error) {
 	i.problem = err
 }
 
-// get is the object as far as it is known.
+// get returns the cached object.
 func (i *item) get() (object, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -86,7 +86,7 @@ func (o object) equal(other object) bool {
 	return equality.Semantic.DeepEqual(o.configMap, other.configMap) && equality.Semantic.DeepEqual(o.secret, other.secret)
 }
 
-// immutable says whether the object will never change.
+// immutable reports whether the object will never change.
 func (o object) immutable() bool {
 	return o.configMap != nil && o.configMap.Immutable != nil && *o.configMap.Immutable ||
 		o.secret != nil && o.secret.Immutable != nil && *o.secret.Immutable
@@ -102,7 +102,7 @@ func ofSecret(s *v1.Secret) object {
 	return object{secret: s}
 }
 
-// identity leaves out what changes and does not matter to pods, so that only a change of content counts as one.
+// identity leaves out metadata that does not matter to pods, so only a change of content counts.
 func identity(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID}
 }
@@ -111,7 +111,7 @@ func identity(meta metav1.ObjectMeta) metav1.ObjectMeta {
 type cell[T any] struct {
 	item *item
 	of   func(T) object
-	// settled is called when the object will never change again.
+	// settled is called when the object cannot change again.
 	settled func()
 }
 

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -20,21 +21,21 @@ import (
 
 // Options configure a Manager. Core is required.
 type Options struct {
-	// Core is the client. It must not bound its requests: watches last.
+	// Core is the client. Its requests must have no timeout, because watches last.
 	Core corev1.CoreV1Interface
-	// patience is how long an answer is waited for when an object is asked for that was registered a moment ago. Zero
-	// means a second, as the kubelet.
+	// patience is how long a reader waits for the server's first answer for an object. Zero means a second, as in the
+	// kubelet.
 	patience time.Duration
-	// retry says when a server that is away is asked again; zero values are the kubelet's.
+	// retry sets the pauses before a retry. Zero values are the kubelet's.
 	retry reflector.Retry
 }
 
-// Manager has the API server's objects that the registered pods name, and is volumekinds.Objects for those pods. It
+// Manager has the API server's objects that registered pods name. It implements volumekinds.Objects for those pods. It
 // is safe for concurrent use.
 type Manager struct {
 	opts    Options
 	changes *volumekinds.Changes
-	stopped chan struct{} // closed when Run ends: nothing more is answered
+	stopped chan struct{} // closed when Run ends: readers stop waiting
 	watches sync.WaitGroup
 
 	mu    sync.Mutex
@@ -45,16 +46,14 @@ type Manager struct {
 
 // New makes a manager without objects. Nothing is requested before Run.
 func New(opts Options) *Manager {
-	if opts.patience == 0 {
-		opts.patience = time.Second
-	}
+	opts.patience = cmp.Or(opts.patience, time.Second)
 	return &Manager{
 		opts: opts, changes: volumekinds.NewChanges(), stopped: make(chan struct{}),
 		pods: map[types.UID]map[volumekinds.Object]bool{}, items: map[volumekinds.Object]*item{},
 	}
 }
 
-// Run watches until ctx ends, and returns ctx's error then. Call it once.
+// Run watches until ctx ends, and then returns ctx's error. Call it once.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	m.ctx = ctx
@@ -70,11 +69,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Changed receives objects of registered pods after they changed, or were read for the first time.
+// Changed receives objects of registered pods after they changed or were read for the first time.
 func (m *Manager) Changed() <-chan map[volumekinds.Object]bool { return m.changes.Wait() }
 
-// RegisterPod watches all that the pod names, until UnregisterPod. Registering it again with another specification
-// lets go of what it no longer names. Static pods and mirror pods name nothing at the server.
+// RegisterPod watches all objects that the pod names, until UnregisterPod. Registering a changed pod releases the
+// objects that it no longer names. It ignores static pods and mirror pods.
 func (m *Manager) RegisterPod(pod *v1.Pod) {
 	if model.IsStatic(pod) || model.IsMirror(pod) {
 		return
@@ -96,7 +95,7 @@ func (m *Manager) RegisterPod(pod *v1.Pod) {
 	}
 }
 
-// UnregisterPod lets go of all that a registered pod names. Another pod is no error.
+// UnregisterPod releases all objects of a registered pod. It ignores other pods.
 func (m *Manager) UnregisterPod(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +105,7 @@ func (m *Manager) UnregisterPod(uid types.UID) {
 	delete(m.pods, uid)
 }
 
-// use counts one more pod for an object. The caller holds mu.
+// use adds a user of an object. The caller holds mu.
 func (m *Manager) use(k volumekinds.Object) {
 	it := m.items[k]
 	if it == nil {
@@ -117,7 +116,7 @@ func (m *Manager) use(k volumekinds.Object) {
 	it.users++
 }
 
-// release counts one pod less, and forgets an object without one. The caller holds mu.
+// release removes a user of an object, and forgets an object without users. The caller holds mu.
 func (m *Manager) release(k volumekinds.Object) {
 	it := m.items[k]
 	if it.users--; it.users > 0 {
@@ -129,7 +128,7 @@ func (m *Manager) release(k volumekinds.Object) {
 	delete(m.items, k)
 }
 
-// start watches one object, if Run runs. The caller holds mu.
+// start watches one object, after Run was called. The caller holds mu.
 func (m *Manager) start(it *item) {
 	select {
 	case <-m.stopped:
@@ -160,21 +159,21 @@ func watchOne[T, L runtime.Object](ctx context.Context, client reflector.Client[
 	})
 }
 
-// ConfigMap is volumekinds.Objects. An object that the server does not have is an errdefs.ErrNotFound. One that the
-// server has not answered for within Options.patience is an errdefs.ErrUnavailable with the reason; Changed has a
-// value when it has.
+// ConfigMap implements volumekinds.Objects. The error is an errdefs.ErrNotFound if the server has no such object. It is
+// an errdefs.ErrUnavailable with the reason if the server has not answered within Options.patience; Changed receives
+// the object after the answer.
 func (m *Manager) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
 	found, err := m.get(named(volumekinds.ConfigMaps, pod, name))
 	return found.configMap, err
 }
 
-// Secret is volumekinds.Objects, with the errors of ConfigMap.
+// Secret implements volumekinds.Objects, with the errors of ConfigMap.
 func (m *Manager) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
 	found, err := m.get(named(volumekinds.Secrets, pod, name))
 	return found.secret, err
 }
 
-// named is an object of the pod's namespace.
+// named returns the key of an object in the pod's namespace.
 func named(of volumekinds.Resource, pod *v1.Pod, name string) volumekinds.Object {
 	return volumekinds.Object{Resource: of, NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: name}}
 }
@@ -187,7 +186,7 @@ func (m *Manager) get(k volumekinds.Object) (object, error) {
 		return object{}, fmt.Errorf("%s: no pod that is registered names it: %w", k, errdefs.ErrFailedPrecondition)
 	}
 	select {
-	case <-it.synced: // as most times
+	case <-it.synced: // usually
 		return it.get()
 	default:
 	}

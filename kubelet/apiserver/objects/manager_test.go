@@ -20,7 +20,7 @@ import (
 	"github.com/criadapter/criadapter/test/apitest"
 )
 
-// run is a Server that runs as long as the test, on an API server in memory.
+// run runs a Manager on an API server in memory until the test ends.
 func run(t *testing.T, api *apitest.Server) *Manager {
 	s := New(Options{Core: api.Client(t), patience: 5 * time.Second, retry: reflector.Retry{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -43,7 +43,7 @@ func settings(color string) *v1.ConfigMap {
 	return &v1.ConfigMap{ObjectMeta: meta("settings"), Data: map[string]string{"color": color}}
 }
 
-// podWith mounts config maps, and has secrets in its environment.
+// podWith returns a pod that mounts config maps and has secrets in its environment.
 func podWith(uid string, configMaps, secrets []string) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: "pod" + uid, Namespace: "shop"}}
 	for _, name := range configMaps {
@@ -59,7 +59,7 @@ func podWith(uid string, configMaps, secrets []string) *v1.Pod {
 	return pod
 }
 
-// eventually waits until ok, looking whenever the manager signals a change.
+// eventually waits for ok, and checks it after each change that the manager signals.
 func eventually(t *testing.T, s *Manager, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.After(10 * time.Second); !ok(); {
@@ -71,7 +71,7 @@ func eventually(t *testing.T, s *Manager, what string, ok func() bool) {
 	}
 }
 
-// color is what the pod sees of its settings.
+// color returns the value that the pod sees in its settings.
 func color(s *Manager, pod *v1.Pod) string {
 	found, err := s.ConfigMap(pod, "settings")
 	if err != nil {
@@ -107,8 +107,8 @@ func TestServer(t *testing.T) {
 	eventually(t, s, "deleted", func() bool { _, err := s.ConfigMap(pod, "settings"); return errdefs.IsNotFound(err) })
 }
 
-// TestServerTellsChangesOfContent alone: what else is written to an object concerns no pod.
-func TestServerTellsChangesOfContent(t *testing.T) {
+// TestServerSignalsChangesOfContent: changed metadata does not matter to pods.
+func TestServerSignalsChangesOfContent(t *testing.T) {
 	api := apitest.Start(t)
 	api.Set(settings("red"))
 	s := run(t, api)
@@ -128,7 +128,7 @@ func TestServerTellsChangesOfContent(t *testing.T) {
 	}
 }
 
-// TestServerCountsUsers watches an object once, as long as a pod names it.
+// TestServerCountsUsers watches an object once, while a pod names it.
 func TestServerCountsUsers(t *testing.T) {
 	api := apitest.Start(t)
 	api.Set(settings("red"))
@@ -147,7 +147,7 @@ func TestServerCountsUsers(t *testing.T) {
 	}
 	s.RegisterPod(podWith("2", nil, nil)) // it was edited
 	if _, err := s.ConfigMap(two, "settings"); !errdefs.IsFailedPrecondition(err) || len(s.items) != 0 {
-		t.Errorf("error %v and items %v for what nobody names", err, s.items)
+		t.Errorf("error %v and items %v for an object that no pod names", err, s.items)
 	}
 	s.RegisterPod(two)
 	if color(s, two) != "red" || count(api, "list configmaps") != 2 {
@@ -165,7 +165,7 @@ func count(api *apitest.Server, what string) int {
 	return n
 }
 
-// TestServerImmutable reads an immutable object and leaves the server alone then.
+// TestServerImmutable reads an immutable object once.
 func TestServerImmutable(t *testing.T) {
 	api := apitest.Start(t)
 	yes := true
@@ -185,7 +185,7 @@ func TestServerImmutable(t *testing.T) {
 	}
 }
 
-// TestServerAway says why there is no answer, keeps what it knows, and goes on.
+// TestServerAway returns the reason while the server is away, keeps objects, and goes on.
 func TestServerAway(t *testing.T) {
 	api := apitest.Start(t)
 	api.Set(settings("red"))
@@ -220,7 +220,7 @@ func TestServerAway(t *testing.T) {
 	eventually(t, s, "the secret", func() bool { _, err := s.Secret(two, "key"); return err == nil })
 }
 
-// TestTrackBeforeRun has no answer before Run, and watches from then on.
+// TestTrackBeforeRun has no answer before Run, and watches after it.
 func TestTrackBeforeRun(t *testing.T) {
 	api := apitest.Start(t)
 	s := New(Options{Core: api.Client(t), patience: 10 * time.Millisecond})
@@ -270,7 +270,7 @@ func TestByOrigin(t *testing.T) {
 	}
 }
 
-// TestStaticPodsNameNothing at the server.
+// TestStaticPodsNameNothing: static pods do not name objects of the server.
 func TestStaticPodsNameNothing(t *testing.T) {
 	api := apitest.Start(t)
 	s := run(t, api)

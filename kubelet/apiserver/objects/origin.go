@@ -7,9 +7,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// ByOrigin answers static pods from the manifests' objects and all other pods from the server's. A kubelet refuses
-// references of static pods; ours runs without a server, too, so manifests bring their own objects, and those must not
-// be seen by pods that the server sent. Both are required.
+// ByOrigin returns the manifests' objects for static pods and the server's for all others. A kubelet refuses references
+// of static pods. The kubelet core also runs without a server, so manifests bring their own objects, and pods of the
+// server must not see them. Both arguments are required.
 func ByOrigin(manifests, server volumekinds.Objects) volumekinds.Objects {
 	return byOrigin{manifests: manifests, server: server}
 }

@@ -1,6 +1,6 @@
-// Package podsource is the source of the pods that an API server has for this node, as NewSourceApiserver of
-// pkg/kubelet/config: all pods whose spec.nodeName is the node's are listed and watched, mirror pods among them, and
-// each change hands the whole set to the pod config. What it handed over stays while the server is away.
+// Package podsource is the source of the pods that the API server has for this node, like NewSourceApiserver of
+// pkg/kubelet/config. It lists and watches all pods with the node's spec.nodeName, including mirror pods. Each change
+// passes the whole set to the pod config. The set stays while the server is away.
 package podsource
 
 import (
@@ -23,19 +23,20 @@ import (
 
 // Options configure a Source. Pods and NodeName are required.
 type Options struct {
-	// Pods is the client. It must not bound its requests: watches last.
+	// Pods is the client. Its requests must have no timeout, because watches last.
 	Pods corev1.PodsGetter
-	// NodeName selects the pods: those whose spec.nodeName it is.
+	// NodeName selects the pods by their spec.nodeName.
 	NodeName string
-	// Problem is called when what keeps the server from being asked changed: with nil when it can be again. Nil logs it.
+	// Problem is called when the reason changes why the server cannot be asked, and with nil when it can be asked
+	// again. Nil logs it.
 	Problem func(where string, err error)
-	// retry says when a server that is away is asked again; zero values are the kubelet's.
+	// retry sets the pauses before a retry. Zero values are the kubelet's.
 	retry reflector.Retry
 }
 
-// PodConfig receives the pods; *podconfig.PodConfig is one.
+// PodConfig receives the pods. *podconfig.PodConfig implements it.
 type PodConfig interface {
-	// Set takes the whole set of a source's pods, which are not changed afterwards.
+	// Set takes all pods of a source. The pods are not changed afterwards.
 	Set(ctx context.Context, source string, pods []*v1.Pod) error
 }
 
@@ -45,7 +46,7 @@ type Source struct {
 	config PodConfig
 }
 
-// apiServer names the source in problems.
+// apiServer is the source's name in problems.
 const apiServer = "API server"
 
 // New makes the source. Nothing is requested before Run.
@@ -53,7 +54,8 @@ func New(opts Options, config PodConfig) *Source {
 	return &Source{opts: opts, config: config}
 }
 
-// Run lists and watches the pods until ctx ends, and returns ctx's error then. Many changes at one time are set as one.
+// Run lists and watches the pods until ctx ends, and then returns ctx's error. It combines changes that come at the
+// same time.
 func (s *Source) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
@@ -81,7 +83,7 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 }
 
-// problem reports that the server cannot be asked any more, and with nil that it can be again.
+// problem reports why the server cannot be asked, or with nil that it can be asked again.
 func (s *Source) problem(ctx context.Context, err error) {
 	switch {
 	case s.opts.Problem != nil:
@@ -93,13 +95,13 @@ func (s *Source) problem(ctx context.Context, err error) {
 	}
 }
 
-// podStore is what the server has for this node. It is safe for concurrent use.
+// podStore has the server's pods for this node. It is safe for concurrent use.
 type podStore struct {
-	// changed holds a value when list would return something new.
+	// changed has a value when list would return something new.
 	changed chan struct{}
 
 	mu   sync.Mutex
-	pods map[string]*v1.Pod // by full name: of two UIDs under one name the server has one at a time
+	pods map[string]*v1.Pod // by full name: the server has one pod of a name at a time
 }
 
 func newPodStore() *podStore {
@@ -143,13 +145,12 @@ func (s *podStore) change(do func()) {
 	do()
 	select {
 	case s.changed <- struct{}{}:
-	default: // the value that waits there stands for this change, too
+	default: // the waiting value covers this change, too
 	}
 }
 
-// fromServer marks a pod as the server's, so that no annotation that somebody wrote makes it look static, and keeps
-// when it was listed first. Defaults fill what an older server does not know; who wrote which field interests nobody
-// here.
+// fromServer marks a pod as the server's, so no annotation can make it look static. It keeps the time of the first
+// list, sets defaults that an older server lacks, and drops the managed fields.
 func fromServer(pod, known *v1.Pod) *v1.Pod {
 	manifest.SetDefaults(pod)
 	pod.ManagedFields = nil

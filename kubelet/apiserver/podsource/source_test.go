@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/apiserver/reflector"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/podconfig"
@@ -29,31 +30,31 @@ import (
 	"github.com/criadapter/criadapter/test/apitest"
 )
 
-// quick has a server that is away asked again soon.
+// quick retries soon.
 var quick = reflector.Retry{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}
 
-// running is the source, the config that it feeds, and the errors that it reports.
+// running is the source, its config, and the errors that it reports.
 type running struct {
 	*podconfigtest.Running
 	config *podconfig.PodConfig
 	errors *podconfigtest.Errors
 }
 
-// run runs the source of node n's pods as long as the test.
+// run runs the source of node n's pods until the test ends.
 func run(t *testing.T, pods corev1.PodsGetter, config *podconfig.PodConfig) *running {
 	found := podconfigtest.NewErrors()
 	source := New(Options{Pods: pods, NodeName: "n", Problem: found.Add, retry: quick}, config)
 	return &running{Running: podconfigtest.Run(t, config, source.Run), config: config, errors: found}
 }
 
-// edited is a changed copy.
+// edited returns a changed copy.
 func edited(p *v1.Pod, edit func(*v1.Pod)) *v1.Pod {
 	p = p.DeepCopy()
 	edit(p)
 	return p
 }
 
-// bound is a pod as the API server has it.
+// bound returns a pod as the API server has it.
 func bound(uid, name, node string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "shop", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
@@ -110,7 +111,7 @@ func TestPodsAreMarked(t *testing.T) {
 	}
 }
 
-// TestResumes goes on after a broken watch where it was, bookmarks included, without another list.
+// TestResumes continues a broken watch, with bookmarks, without another list.
 func TestResumes(t *testing.T) {
 	server := apitest.Start(t)
 	r := run(t, server.Client(t), podconfig.New(podconfig.Options{}))
@@ -131,7 +132,7 @@ func TestResumes(t *testing.T) {
 	}
 }
 
-// TestGone lists again when the server has forgotten where the watch was, and finds what it missed.
+// TestGone lists again when the server no longer has the watch's resource version, and finds missed changes.
 func TestGone(t *testing.T) {
 	server := apitest.Start(t)
 	server.Set(bound("1", "gone", "n"))
@@ -159,7 +160,7 @@ func unavailable(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// TestBetweenListAndWatch loses nothing that happens after the list was made and before the watch begins.
+// TestBetweenListAndWatch loses no change between the list and the watch.
 func TestBetweenListAndWatch(t *testing.T) {
 	server := apitest.Start(t)
 	server.Set(bound("1", "one", "n"))
@@ -179,7 +180,7 @@ func TestBetweenListAndWatch(t *testing.T) {
 	}
 }
 
-// TestFails keeps the pods while the server cannot be asked, says why once, and goes on when it can.
+// TestFails keeps the pods while requests fail, reports the reason once, and goes on afterwards.
 func TestFails(t *testing.T) {
 	status := func(code int, reason metav1.StatusReason) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -222,7 +223,7 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// TestAway says once that nobody answers, whatever port each dial has, and goes on when somebody does.
+// TestAway reports a missing server once, whatever port each dial has, and goes on when the server is back.
 func TestAway(t *testing.T) {
 	server := apitest.Start(t)
 	server.Set(bound("1", "one", "n"))
@@ -244,7 +245,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestWrongCertificate says so, once, and keeps the restored pods.
+// TestWrongCertificate reports it once and keeps the restored pods.
 func TestWrongCertificate(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -252,9 +253,7 @@ func TestWrongCertificate(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	checkpoint := &podconfig.Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
-	if err := checkpoint.Save([]*v1.Pod{fromServer(bound("1", "one", "n"), nil)}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, checkpoint.Save([]*v1.Pod{fromServer(bound("1", "one", "n"), nil)}))
 	config := podconfig.New(podconfig.Options{Checkpoint: checkpoint, Sources: []string{model.SourceAPI}})
 	if _, err := config.Restore(t.Context()); err != nil {
 		t.Fatal(err)
@@ -280,16 +279,14 @@ func (w writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// TestPodCannotPassAsStatic ignores what a server's pod says of its own origin.
+// TestPodCannotPassAsStatic ignores annotations of a server's pod about its origin.
 func TestPodCannotPassAsStatic(t *testing.T) {
 	var refused []string
 	config := podconfig.New(podconfig.Options{Refused: func(r podconfig.Refusal) { refused = append(refused, r.Err.Error()) }})
 	static, claim := bound("1", "one", ""), bound("2", "one", "n")
 	static.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile, model.AnnotationManifest: "x"}
 	claim.Annotations = static.Annotations
-	if err := config.Set(t.Context(), model.SourceFile, []*v1.Pod{static}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, config.Set(t.Context(), model.SourceFile, []*v1.Pod{static}))
 	server := apitest.Start(t)
 	server.Set(claim)
 	r := run(t, server.Client(t), config)
@@ -297,8 +294,6 @@ func TestPodCannotPassAsStatic(t *testing.T) {
 	if len(refused) != 1 {
 		t.Errorf("refused %q", refused)
 	}
-	if err := config.Set(t.Context(), model.SourceFile, nil); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, config.Set(t.Context(), model.SourceFile, nil))
 	r.Want("when the name is free", "REMOVE:1 ADD:2")
 }

@@ -12,17 +12,17 @@ import (
 )
 
 // errorReporter reports errors when their kind changes: the texts of two failed dials differ in a port's number. It is
-// safe for concurrent use, because a list that was given up may still answer.
+// safe for concurrent use, because an abandoned list may still answer.
 type errorReporter struct {
 	report func(error)
 
 	mu   sync.Mutex
-	kind string // of the last problem; empty for none
+	kind string // of the last problem, or empty
 }
 
 func (r *errorReporter) failed(err error) {
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return // the list that follows is how a watch goes on
+		return // a new list follows and continues the watch
 	}
 	kind, err := explain(err)
 	r.change(kind, err)
@@ -42,7 +42,7 @@ func (r *errorReporter) change(kind string, err error) {
 	}
 }
 
-// explain says what kind of failure it is, and what to do about one that does not pass by itself.
+// explain returns the kind of failure, and an error that says how to fix a failure that does not pass by itself.
 func explain(err error) (kind string, explained error) {
 	var certificate *tls.CertificateVerificationError
 	var hostname x509.HostnameError

@@ -21,7 +21,7 @@ import (
 
 var pods = schema.GroupResource{Resource: "pods"}
 
-// TestErrorReporter reports each kind of error once, and of its end.
+// TestErrorReporter reports each kind of error once, and its end.
 func TestErrorReporter(t *testing.T) {
 	get := func(err error) error { return &url.Error{Op: "Get", URL: "https://node:1", Err: err} }
 	unknown := get(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
@@ -30,7 +30,7 @@ func TestErrorReporter(t *testing.T) {
 	steps := []struct {
 		name string
 		err  error
-		want string // part of what is reported; empty for nothing
+		want string // part of the report; empty for none
 	}{
 		{"working", nil, ""},
 		{"refused", get(fmt.Errorf("port 1: %w", syscall.ECONNREFUSED)), "cannot be reached or understood"},
@@ -59,7 +59,7 @@ func TestErrorReporter(t *testing.T) {
 	}
 }
 
-// silent is a client of a server that accepts requests and never answers.
+// silent is a client of a server that never answers.
 type silent struct{}
 
 func (silent) List(ctx context.Context, _ metav1.ListOptions) (*v1.PodList, error) {
@@ -79,7 +79,7 @@ func (n nothing) Replace([]*v1.Pod) { n.t.Error("replaced by a server that is si
 func (n nothing) Set(*v1.Pod)       { n.t.Error("set by a server that is silent") }
 func (n nothing) Delete(*v1.Pod)    { n.t.Error("deleted by a server that is silent") }
 
-// TestSilentServer gives a list up after a while, says so once, and ends with its context at once.
+// TestSilentServer abandons a list after a while, reports that once, and ends at once with its context.
 func TestSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*listTimeout)
@@ -92,7 +92,7 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
-// TestRetry has the kubelet's pauses where nothing is said.
+// TestRetry has the kubelet's pauses by default.
 func TestRetry(t *testing.T) {
 	if b := (Retry{}).backoff(); b.Duration.Milliseconds() != 800 || b.Cap.Seconds() != 30 || b.Factor != 2 || b.Jitter != 1 || b.Steps < 6 {
 		t.Errorf("pauses %+v", b)

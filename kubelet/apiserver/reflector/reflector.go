@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -14,60 +15,59 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Store receives what the server has. Calls come one after the other. The objects belong to the store.
+// Store receives the server's objects, one call at a time. The objects belong to the store.
 type Store[T runtime.Object] interface {
-	// Replace is all objects there are.
+	// Replace sets all objects.
 	Replace(objects []T)
-	// Set is an object that is new or changed.
+	// Set adds or changes an object.
 	Set(object T)
-	// Delete is an object that is gone.
+	// Delete removes an object.
 	Delete(object T)
 }
 
-// Client is what typed clients have in common, L being the type of their lists.
+// Client has the common methods of typed clients. L is their list type.
 type Client[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// Options say what to list and watch. Store is required.
+// Options select the objects. Store is required.
 type Options[T runtime.Object] struct {
-	// FieldSelector leaves out objects, such as all but metadata.name=settings.
+	// FieldSelector selects objects, for example by metadata.name=settings.
 	FieldSelector string
 	// Store receives the objects.
 	Store Store[T]
-	// Problem is called with why the server cannot be asked, once for each kind of reason, and with nil when it can be
+	// Problem is called once for each kind of reason why the server cannot be asked, and with nil when it can be asked
 	// again. It must return soon. Nil drops it.
 	Problem func(error)
-	// Retry says when to ask again.
+	// Retry sets the pauses before a retry.
 	Retry Retry
 }
 
-// Retry says how long to wait before a server that is away is asked again: First, doubled up to Max, each time with as
-// much again by chance, so that the nodes of a cluster do not come back at one time.
+// Retry is the pause before a server that is away is asked again. It doubles from First to Max. A random time of up to
+// the pause is added, so that not all nodes of a cluster retry at the same time.
 type Retry struct {
-	// First is the shortest pause; zero means 800 milliseconds, as every kubelet.
+	// First is the shortest pause. Zero means 800 milliseconds, as in the kubelet.
 	First time.Duration
-	// Max is the longest pause without what chance adds; zero means 30 seconds, as every kubelet.
+	// Max is the longest pause without the random part. Zero means 30 seconds, as in the kubelet.
 	Max time.Duration
 }
 
-// listTimeout bounds a list. Watches are bounded by the server, and by the health check of HTTP/2.
+// listTimeout bounds a list. The server, and the health check of HTTP/2, bound a watch.
 const listTimeout = 30 * time.Second
 
-// backoffReset is how long nothing must have gone wrong for the pauses to begin with the shortest again.
+// backoffReset is the time without a failure after which the pauses start again with the shortest.
 const backoffReset = 2 * time.Minute
 
-// Run lists and watches until ctx ends. The client must not bound its requests: watches last.
+// Run lists and watches until ctx ends. The client's requests must have no timeout, because watches last.
 func Run[T, L runtime.Object](ctx context.Context, client Client[L], opts Options[T]) {
 	var expected T
 	lw := &listerWatcher[L]{client: client, selector: opts.FieldSelector, errors: errorReporter{report: opts.Problem}}
 	reflector := cache.NewReflectorWithOptions(lw, expected, adapter[T]{opts.Store}, cache.ReflectorOptions{
 		Name: "kubelet-core", Backoff: opts.Retry.backoff(),
 	})
-	// Lists have pauses of their own. While a server is away, the reflector tries to resume its watch with longer and
-	// longer ones; when it is back and has forgotten where the watch was, the list that is needed must not wait so
-	// long.
+	// Lists have separate pauses. While a server is away, the reflector tries to resume its watch with growing pauses.
+	// When the server is back and needs a new list, that list must not wait so long.
 	pauses := opts.Retry.backoff().DelayWithReset(clock.RealClock{}, backoffReset)
 	_ = pauses.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		_ = reflector.ListAndWatchWithContext(ctx) // listerWatcher has reported its errors
@@ -76,25 +76,20 @@ func Run[T, L runtime.Object](ctx context.Context, client Client[L], opts Option
 }
 
 func (r Retry) backoff() *wait.Backoff {
-	if r.First == 0 {
-		r.First = 800 * time.Millisecond
-	}
-	if r.Max == 0 {
-		r.Max = 30 * time.Second
-	}
-	return &wait.Backoff{Duration: r.First, Cap: r.Max, Steps: int(math.Ceil(float64(r.Max) / float64(r.First))), Factor: 2, Jitter: 1}
+	first, limit := cmp.Or(r.First, 800*time.Millisecond), cmp.Or(r.Max, 30*time.Second)
+	steps := int(math.Ceil(float64(limit) / float64(first)))
+	return &wait.Backoff{Duration: first, Cap: limit, Steps: steps, Factor: 2, Jitter: 1}
 }
 
-// listerWatcher is how the reflector lists and watches; it is a cache.ListerWatcherWithContext.
+// listerWatcher lists and watches for the reflector. It implements cache.ListerWatcherWithContext.
 type listerWatcher[L runtime.Object] struct {
 	client   Client[L]
 	selector string
 	errors   errorReporter
 }
 
-// IsWatchListSemanticsUnSupported has the reflector list before it watches. The streamed list, which it would prefer,
-// spares the server memory where thousands of objects are listed; here it is the few of one node, and a list has an
-// answer that can be waited for with a limit.
+// IsWatchListSemanticsUnSupported makes the reflector list before it watches. The streamed list would spare the server
+// memory for thousands of objects. One node has few objects, and a list can have a timeout.
 func (*listerWatcher[L]) IsWatchListSemanticsUnSupported() bool { return true }
 
 // ListWithContext is cache.ListerWithContext.

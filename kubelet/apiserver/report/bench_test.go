@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/status"
 	"github.com/criadapter/criadapter/test/apitest"
@@ -19,7 +20,7 @@ import (
 
 func deleteNow() metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds: new(int64)} }
 
-// statusBench has statuses that a reporter sends to a server, all in fake time.
+// statusBench has a store whose statuses a StatusSyncer sends to a server, all in fake time.
 type statusBench struct {
 	*testing.T
 	server   *apitest.Server
@@ -34,24 +35,19 @@ func inStatusBubble(t *testing.T, test func(b *statusBench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &statusBench{T: t, server: apitest.New(), store: status.NewManager(), finished: map[types.UID]bool{}}
-		b.statuses = NewStatusSyncer(StatusOptions{Pods: b.server.Core(), Store: b.store, Finished: func(uid types.UID) bool {
+		b.statuses = NewStatusSyncer(StatusOptions{Pods: b.server.Core(), Store: b.store})
+		finished := func(uid types.UID) bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return b.finished[uid]
-		}})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- b.statuses.Run(ctx) }()
+		}
+		testutil.Background(t, func(ctx context.Context) error { return b.statuses.Run(ctx, finished) })
 		synctest.Wait()
 		test(b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
-// pod has the server keep a running pod of that name on this node.
+// pod creates a pod of this node on the server.
 func (b *statusBench) pod(name string) *v1.Pod {
 	return b.server.Put(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"},
@@ -62,7 +58,7 @@ func (b *statusBench) pod(name string) *v1.Pod {
 	})
 }
 
-// static makes a static pod, and mirror the server's picture of it.
+// static returns a static pod, and mirror creates its mirror pod on the server.
 func static(name, hash string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(hash), Annotations: map[string]string{
@@ -80,10 +76,10 @@ func (b *statusBench) mirror(static *v1.Pod) *v1.Pod {
 	return b.server.Put(mirror)
 }
 
-// saw shows the reporter the server's pod as it is.
+// saw shows the syncer the server's pod.
 func (b *statusBench) saw(name string) { b.statuses.ObservePod(b.server.Pod("ns", name)) }
 
-// sawMirrors shows it those mirrors that the server has.
+// sawMirrors shows the syncer the server's mirror pods with these names.
 func (b *statusBench) sawMirrors(names ...string) {
 	var mirrors []*v1.Pod
 	for _, name := range names {
@@ -92,7 +88,7 @@ func (b *statusBench) sawMirrors(names ...string) {
 	b.statuses.ObserveMirrorPods(mirrors)
 }
 
-// set keeps a status of that phase, and waits until it is reported if it can be.
+// set stores a status with that phase, and waits until it is sent if it can be.
 func (b *statusBench) set(pod *v1.Pod, phase v1.PodPhase, change ...func(*v1.PodStatus)) {
 	s := v1.PodStatus{
 		Phase: phase, ObservedGeneration: pod.Generation, PodIP: "10.0.0.1", PodIPs: []v1.PodIP{{IP: "10.0.0.1"}},

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,29 +23,27 @@ import (
 type EventOptions struct {
 	// Events is the API server.
 	Events corev1.EventsGetter
-	// queue is how many events may wait. Zero means 1000, as the kubelet.
+	// queue is the number of events that may wait. Zero means 1000, as in the kubelet.
 	queue int
-	// tries is how often an event is sent before it is given up; zero means twelve. The pauses in between double from
-	// firstPause, with up to two fifths more by chance, and none is longer than lastPause. Zero means half a second and
-	// ten seconds.
-	tries                 int
-	firstPause, lastPause time.Duration
-	// flush bounds the sending of what waits when Run ends. Zero means two seconds.
+	// tries is the number of attempts for an event. Zero means 12. The pause between two attempts doubles from
+	// firstPause to lastPause, with a jitter of up to 40 %.
+	tries int
+	// flush is the time to send waiting events when Run ends. Zero means two seconds.
 	flush time.Duration
 }
 
-// EventCounts says what became of all events.
+// EventCounts counts events by their outcome.
 type EventCounts struct {
-	// Sent were taken by the server, as new ones or as a count in one that it has.
+	// Sent events are on the API server, as new events or as a higher count of an existing one.
 	Sent int64
-	// Suppressed were too many about one object: after 25 one in five minutes is sent, as the kubelet does.
+	// Suppressed events exceeded the rate for one object: 25 at once, then one in five minutes, as in the kubelet.
 	Suppressed int64
-	// Dropped found the queue full, or the server away for all tries. Refused is what the server did not want.
+	// Dropped events found the queue full, or failed in all attempts. Refused events were rejected by the API server.
 	Dropped, Refused int64
 }
 
-// EventSink sends events to the API server. Repeated ones are counted in the event that the server has, and many
-// similar ones are combined, as all Kubernetes components do. It is safe for concurrent use.
+// EventSink sends events to the API server. A repeated event raises the count of the existing one, and many similar
+// events are combined, as in all Kubernetes components. It is safe for concurrent use.
 type EventSink struct {
 	opts       EventOptions
 	queue      chan v1.Event
@@ -54,34 +53,24 @@ type EventSink struct {
 	sent, suppressed, dropped, refused atomic.Int64
 }
 
-// NewEvents makes a sink; Run has it send.
+// NewEvents makes a sink. It sends after Run is called.
 func NewEvents(opts EventOptions) *EventSink {
-	if opts.queue == 0 {
-		opts.queue = 1000
-	}
-	if opts.tries == 0 {
-		opts.tries = 12
-	}
-	if opts.firstPause == 0 {
-		opts.firstPause = 500 * time.Millisecond
-	}
-	if opts.lastPause == 0 {
-		opts.lastPause = max(10*time.Second, opts.firstPause)
-	}
-	if opts.flush == 0 {
-		opts.flush = 2 * time.Second
-	}
+	opts.queue = cmp.Or(opts.queue, 1000)
+	opts.tries = cmp.Or(opts.tries, 12)
+	opts.flush = cmp.Or(opts.flush, 2*time.Second)
 	return &EventSink{
 		opts: opts, queue: make(chan v1.Event, opts.queue), correlator: record.NewEventCorrelator(clock.RealClock{}),
-		backoff: wait.Backoff{Duration: opts.firstPause, Factor: 2, Jitter: 0.4, Steps: opts.tries, Cap: opts.lastPause * 10 / 14},
+		backoff: wait.Backoff{
+			Duration: firstPause, Factor: 2, Jitter: 0.4, Steps: opts.tries, Cap: lastPause * 10 / 14,
+		},
 	}
 }
 
-// Record takes an event that happened once (Count is 1). It never blocks: what the queue cannot hold is dropped and
-// counted. It is the sink for events.Recorder.
+// Record queues an event that happened once (Count is 1). It never blocks: if the queue is full, the event is dropped
+// and counted. It is the sink for events.Recorder.
 func (s *EventSink) Record(event v1.Event) {
 	if event.Namespace == "" {
-		event.Namespace = metav1.NamespaceDefault // events of nodes are there, because an event must be in a namespace
+		event.Namespace = metav1.NamespaceDefault // of events of nodes, since an event must have a namespace
 	}
 	select {
 	case s.queue <- event:
@@ -90,12 +79,12 @@ func (s *EventSink) Record(event v1.Event) {
 	}
 }
 
-// Counts says what became of the events so far.
+// Counts returns the outcomes so far.
 func (s *EventSink) Counts() EventCounts {
 	return EventCounts{Sent: s.sent.Load(), Suppressed: s.suppressed.Load(), Dropped: s.dropped.Load(), Refused: s.refused.Load()}
 }
 
-// Run sends until ctx ends, then for a short time what waits yet, and returns nil. It is called once.
+// Run sends events until ctx ends. Then it sends the waiting ones for a short time and returns nil. It is called once.
 func (s *EventSink) Run(ctx context.Context) error {
 	for {
 		select {
@@ -112,7 +101,7 @@ func (s *EventSink) Run(ctx context.Context) error {
 	}
 }
 
-// flush tries once more what was being sent, and everything that waits.
+// flush makes one attempt for first, which may be nil, and for each waiting event.
 func (s *EventSink) flush(ctx context.Context, first *record.EventCorrelateResult) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.flush)
 	defer cancel()
@@ -120,7 +109,7 @@ func (s *EventSink) flush(ctx context.Context, first *record.EventCorrelateResul
 		if next != nil {
 			if err := s.write(ctx, next); err != nil && temporary(err) {
 				s.dropped.Add(1 + int64(len(s.queue)))
-				return // the server is not there: it will not take the others either
+				return // the API server is away: the other events would fail, too
 			}
 		}
 		select {
@@ -132,7 +121,7 @@ func (s *EventSink) flush(ctx context.Context, first *record.EventCorrelateResul
 	}
 }
 
-// correlate says what is to be sent for an event, and nil for nothing.
+// correlate returns the request for an event, or nil if the event is suppressed.
 func (s *EventSink) correlate(ctx context.Context, event v1.Event) *record.EventCorrelateResult {
 	result, err := s.correlator.EventCorrelate(&event)
 	if err != nil {
@@ -147,7 +136,8 @@ func (s *EventSink) correlate(ctx context.Context, event v1.Event) *record.Event
 	return result
 }
 
-// deliver sends until the server takes it, refuses it, or was away for all tries. It is false when ctx ended before.
+// deliver sends until the API server accepts or refuses the event, or all attempts failed. It returns false if ctx
+// ended before.
 func (s *EventSink) deliver(ctx context.Context, next *record.EventCorrelateResult) bool {
 	backoff := s.backoff
 	for try := 1; ; try++ {
@@ -171,14 +161,14 @@ func (s *EventSink) deliver(ctx context.Context, next *record.EventCorrelateResu
 	}
 }
 
-// write sends once and counts what the server says to it.
+// write makes one attempt and counts its outcome.
 func (s *EventSink) write(ctx context.Context, next *record.EventCorrelateResult) error {
 	stored, err := s.put(ctx, next)
 	switch {
 	case err == nil:
 		s.correlator.UpdateState(stored)
 		s.sent.Add(1)
-	case apierrors.IsAlreadyExists(err): // it was taken the time before, and the answer was lost
+	case apierrors.IsAlreadyExists(err): // the last attempt succeeded, and its answer was lost
 		s.sent.Add(1)
 		return nil
 	case !temporary(err):
@@ -188,7 +178,7 @@ func (s *EventSink) write(ctx context.Context, next *record.EventCorrelateResult
 	return err
 }
 
-// put patches the event that the server has, or creates it if it never had it or forgot it.
+// put patches the existing event, or creates it if the API server has none.
 func (s *EventSink) put(ctx context.Context, next *record.EventCorrelateResult) (*v1.Event, error) {
 	events := s.opts.Events.Events(next.Event.Namespace)
 	if next.Event.Count > 1 {
@@ -216,7 +206,7 @@ func wrapped(what string, event *v1.Event, err error) error {
 	return fmt.Errorf("%s event %s/%s: %w", what, event.Namespace, event.Name, err)
 }
 
-// temporary says whether the same request may succeed later: the server did not answer, or said so.
+// temporary reports whether a retry may succeed: the API server did not answer, or asked for a retry.
 func temporary(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/test/apitest"
 )
@@ -35,21 +36,8 @@ func inSinkBubble(t *testing.T, opts EventOptions, test func(b *sinkBench)) {
 		opts.Events = b.server.Core()
 		b.sink = NewEvents(opts)
 		b.recorder.SetSink(b.sink.Record)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- b.sink.Run(ctx) }()
-		stopped := false
-		b.stop = func() {
-			if !stopped {
-				stopped = true
-				cancel()
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
-			}
-		}
+		b.stop = testutil.Background(t, b.sink.Run)
 		test(b)
-		b.stop()
 	})
 }
 
@@ -59,7 +47,8 @@ func (b *sinkBench) record(name, reason, message string) {
 	b.recorder.Record(events.Event{Pod: pod, Reason: reason, Message: message})
 }
 
-// wantEvents compares what the server has: "reason xCount", in the order of names, which is that of time for one pod.
+// wantEvents compares the server's events as "reason xCount", in the order of names, which is the order of time for one
+// pod.
 func (b *sinkBench) wantEvents(want ...string) {
 	b.Helper()
 	var got []string
@@ -108,17 +97,15 @@ func TestEventForgottenByTheServerIsMadeAgain(t *testing.T) {
 		b.record("pod", "Pulled", "m")
 		synctest.Wait()
 		name := b.server.Events()[0].Name
-		if err := b.server.Core().Events("ns").Delete(b.Context(), name, deleteNow()); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, b.server.Core().Events("ns").Delete(b.Context(), name, deleteNow()))
 		b.record("pod", "Pulled", "m")
 		synctest.Wait()
 		b.wantEvents("Pulled x2")
 	})
 }
 
-// TestSpamIsSuppressed sends 25 events of an object at once and then one in five minutes; another object is not
-// affected. Ten similar ones are combined.
+// TestSpamIsSuppressed sends 25 events of an object at once and then one in five minutes. Other objects are not
+// affected.
 func TestSpamIsSuppressed(t *testing.T) {
 	inSinkBubble(t, EventOptions{}, func(b *sinkBench) {
 		for i := range 40 {
@@ -157,7 +144,7 @@ func TestEventsWaitForTheServer(t *testing.T) {
 			b.record(fmt.Sprint("pod", i), "Started", "m")
 			synctest.Wait()
 		}
-		b.wantCounts(EventCounts{Dropped: 2}) // one is being sent, five wait
+		b.wantCounts(EventCounts{Dropped: 2}) // one is in flight, five wait
 		time.Sleep(30 * time.Second)
 		b.server.SetAway(false)
 		time.Sleep(10 * time.Second)
@@ -247,9 +234,7 @@ func TestEventsOverHTTP(t *testing.T) {
 	listener := httptest.NewServer(server)
 	defer listener.Close()
 	client, err := corev1.NewForConfig(apitest.Config(listener.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	sink := NewEvents(EventOptions{Events: client, flush: 20 * time.Second})
 	recorder := events.New("node")
 	recorder.SetSink(sink.Record)
@@ -257,10 +242,8 @@ func TestEventsOverHTTP(t *testing.T) {
 		recorder.Record(events.Event{Reason: "Starting", Message: "m"})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // what waits is flushed
-	if err := sink.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	cancel() // waiting events are flushed
+	testutil.Must(t, sink.Run(ctx))
 	if list := server.Events(); len(list) != 1 || list[0].Count != 2 {
 		t.Errorf("events %+v", list)
 	}

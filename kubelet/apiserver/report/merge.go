@@ -11,11 +11,12 @@ import (
 	"github.com/criadapter/criadapter/kubelet/status"
 )
 
-// maxMessages bounds the termination messages of all containers of a pod together, in bytes, as the kubelet does.
+// maxMessages is the limit for the termination messages of all containers of a pod together, in bytes, as in the
+// kubelet.
 const maxMessages = 12 << 10
 
-// merged is the status that the server should have: the store's, with what is not the kubelet's to change as the server
-// shows it. The two pods are not changed.
+// merged returns the status to send: the store's, with the server's values of fields that the kubelet does not own. The
+// two pods are not changed.
 func merged(shown, pod *v1.Pod) v1.PodStatus {
 	next, server := normalised(pod, &pod.Status), &shown.Status
 	next.Conditions = mergedConditions(server.Conditions, next.Conditions)
@@ -24,10 +25,10 @@ func merged(shown, pod *v1.Pod) v1.PodStatus {
 	next.ExtendedResourceClaimStatus = server.ExtendedResourceClaimStatus
 	next.NodeAllocatableResourceClaimStatuses = server.NodeAllocatableResourceClaimStatuses
 	if server.StartTime != nil {
-		next.StartTime = server.StartTime // it never changes, whatever a restarted kubelet remembers
+		next.StartTime = server.StartTime // it never changes, even if a restarted kubelet has another one
 	}
 	if model.Terminal(server.Phase) && !model.Terminal(next.Phase) {
-		// Somebody else ended the pod, of which its worker does not know yet.
+		// Another client ended the pod, and its worker has not seen that yet.
 		next.Phase, next.Reason, next.Message = server.Phase, server.Reason, server.Message
 	}
 	if next.QOSClass == "" {
@@ -39,7 +40,7 @@ func merged(shown, pod *v1.Pod) v1.PodStatus {
 	return *next
 }
 
-// observe says that a mirror pod was observed in its current generation, which the static pod does not have.
+// observe sets the mirror pod's generation as the observed one. Static pods have no generation.
 func observe(s *v1.PodStatus, generation int64) {
 	s.ObservedGeneration = generation
 	for i := range s.Conditions {
@@ -49,8 +50,8 @@ func observe(s *v1.PodStatus, generation int64) {
 	}
 }
 
-// mergedConditions keeps the server's order. Conditions of others stay, also the scheduler's word that the pod is
-// scheduled; a condition whose value the server has already keeps its time.
+// mergedConditions keeps the server's order. Conditions of others stay, also PodScheduled. A condition whose value is
+// the same keeps its time.
 func mergedConditions(server, ours []v1.PodCondition) []v1.PodCondition {
 	var list []v1.PodCondition
 	for _, old := range server {
@@ -74,7 +75,7 @@ func mergedConditions(server, ours []v1.PodCondition) []v1.PodCondition {
 	return list
 }
 
-// ended says of a condition that the kubelet set it because the node ends the pod, though others set such ones, too.
+// ended reports whether the kubelet set this condition because the node ends the pod. Other components set it, too.
 func ended(c *v1.PodCondition) bool {
 	return c != nil && c.Type == v1.DisruptionTarget && c.Reason == v1.PodReasonTerminationByKubelet
 }
@@ -87,7 +88,7 @@ func find(list []v1.PodCondition, kind v1.PodConditionType) *v1.PodCondition {
 	return &list[i]
 }
 
-// normalised is a copy of a status as it comes back from the server: times in whole seconds. Messages of ended
+// normalised returns a copy of a status as the server would return it, with times in whole seconds. Messages of ended
 // containers share maxMessages.
 func normalised(pod *v1.Pod, s *v1.PodStatus) *v1.PodStatus {
 	out := s.DeepCopy()

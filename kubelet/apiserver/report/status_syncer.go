@@ -20,81 +20,71 @@ import (
 type StatusOptions struct {
 	// Pods is the API server.
 	Pods corev1.PodsGetter
-	// Store has the statuses that are to be there.
+	// Store has the wanted statuses.
 	Store *status.Manager
-	// Finished says whether nothing is left of a pod, so that the server may forget it. Nil means never.
-	Finished func(types.UID) bool
-	// resync is how often all pods are compared with what the server shows. Zero means ten seconds, as the kubelet.
-	resync time.Duration
-	// firstPause is the time before what failed is tried again; it doubles up to lastPause. Zero means half a second
-	// and ten seconds.
-	firstPause, lastPause time.Duration
-	// parallel is how many pods are worked on at once. Zero means three.
-	parallel int
 }
+
+const (
+	// The pause before a retry doubles from firstPause to lastPause.
+	firstPause = 500 * time.Millisecond
+	lastPause  = 10 * time.Second
+	// resyncPeriod is the time between two comparisons of all pods with the API server, as in the kubelet.
+	resyncPeriod = 10 * time.Second
+	// statusWorkers is the number of pods that are synced in parallel.
+	statusWorkers = 3
+)
 
 // StatusSyncer sends the pods' statuses to the API server. It is safe for concurrent use.
 type StatusSyncer struct {
-	opts StatusOptions
+	opts     StatusOptions
+	finished func(types.UID) bool // set by Run
 
 	mu    sync.Mutex
-	queue workqueue.TypedRateLimitingInterface[types.UID] // nil unless Run runs
+	queue workqueue.TypedRateLimitingInterface[types.UID] // nil before Run
 	sent  map[types.UID]sentStatus                        // by the store's UID
-	// queued is the store's pod that was queued last: while the server is away, changes of one pod are no reason to
-	// try all.
+	// queued has the store's pods as they were queued last. While the API server is away, a change of one pod must not
+	// queue all pods.
 	queued map[types.UID]*v1.Pod
-	// observed and mirrors are the server's pods as the source of pods shows them, by the store's UIDs.
+	// observed and mirrors have the API server's pods as the pod source showed them, by the store's UIDs.
 	observed, mirrors map[types.UID]*v1.Pod
 }
 
-// sentStatus is what the server has of a pod.
+// sentStatus is the last status that the API server took for a pod.
 type sentStatus struct {
-	// pod is the store's pod whose status the server has.
+	// pod is the store's pod with that status.
 	pod *v1.Pod
-	// answer is the status as the server has it since.
+	// answer is the status in the API server's answer.
 	answer v1.PodStatus
-	// gone says that the server has no such pod.
+	// gone says that the API server has no such pod.
 	gone bool
 }
 
-// NewStatusSyncer makes a syncer; Run has it work.
+// NewStatusSyncer makes a syncer. It works after Run is called.
 func NewStatusSyncer(opts StatusOptions) *StatusSyncer {
-	if opts.Finished == nil {
-		opts.Finished = func(types.UID) bool { return false }
-	}
-	if opts.resync == 0 {
-		opts.resync = 10 * time.Second
-	}
-	if opts.firstPause == 0 {
-		opts.firstPause = 500 * time.Millisecond
-	}
-	if opts.lastPause == 0 {
-		opts.lastPause = max(10*time.Second, opts.firstPause)
-	}
-	if opts.parallel == 0 {
-		opts.parallel = 3
-	}
 	return &StatusSyncer{
-		opts: opts, sent: map[types.UID]sentStatus{}, queued: map[types.UID]*v1.Pod{}, observed: map[types.UID]*v1.Pod{}, mirrors: map[types.UID]*v1.Pod{},
+		opts: opts, sent: map[types.UID]sentStatus{}, queued: map[types.UID]*v1.Pod{},
+		observed: map[types.UID]*v1.Pod{}, mirrors: map[types.UID]*v1.Pod{},
 	}
 }
 
-// Run reports until ctx ends, and returns nil then. It is called once.
-func (s *StatusSyncer) Run(ctx context.Context) error {
+// Run reports statuses until ctx ends, and then returns nil. It is called once. Finished reports whether nothing of a
+// pod is left on this node: then the API server may remove the pod.
+func (s *StatusSyncer) Run(ctx context.Context, finished func(types.UID) bool) error {
+	s.finished = finished
 	changed, stop := s.opts.Store.Watch()
 	defer stop()
 	queue := workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](s.opts.firstPause, s.opts.lastPause))
+		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](firstPause, lastPause))
 	s.mu.Lock()
 	s.queue = queue
 	s.mu.Unlock()
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	defer queue.ShutDown()
-	for range s.opts.parallel {
+	for range statusWorkers {
 		workers.Go(func() { s.work(ctx, queue) })
 	}
-	resync := time.NewTicker(s.opts.resync)
+	resync := time.NewTicker(resyncPeriod)
 	defer resync.Stop()
 	s.enqueue(s.isUnsent)
 	for {
@@ -110,14 +100,14 @@ func (s *StatusSyncer) Run(ctx context.Context) error {
 	}
 }
 
-// Wake has a pod of the store looked at soon: it has finished.
+// Wake queues a pod of the store because it has finished.
 func (s *StatusSyncer) Wake(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wake(uid)
 }
 
-// wake is Wake; the caller holds mu.
+// wake is like Wake. The caller holds mu.
 func (s *StatusSyncer) wake(uid types.UID) {
 	if t, ok := s.sent[uid]; ok && t.gone {
 		delete(s.sent, uid)
@@ -127,7 +117,7 @@ func (s *StatusSyncer) wake(uid types.UID) {
 	}
 }
 
-// ObservePod takes a pod as the source of the server's pods shows it, each time it changes. The pod must not be changed
+// ObservePod takes a pod as the API server has it. The pod source calls it for each change. The pod must not be changed
 // afterwards.
 func (s *StatusSyncer) ObservePod(pod *v1.Pod) {
 	s.mu.Lock()
@@ -139,8 +129,8 @@ func (s *StatusSyncer) ObservePod(pod *v1.Pod) {
 	}
 }
 
-// ObserveMirrorPods takes the whole set of mirror pods that the server has for this node, as the source of its pods
-// shows it. It costs nothing when nothing changed. The pods must not be changed afterwards.
+// ObserveMirrorPods takes all of this node's mirror pods on the API server. A call without a change is cheap. The pods
+// must not be changed afterwards.
 func (s *StatusSyncer) ObserveMirrorPods(mirrors []*v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,12 +145,12 @@ func (s *StatusSyncer) ObserveMirrorPods(mirrors []*v1.Pod) {
 	}
 }
 
-// mirrored is the UID of the static pod that a mirror pod shows: its hash is its UID, see manifest.Static.
+// mirrored returns the UID of a mirror pod's static pod, which is the static pod's hash (see manifest.Static).
 func mirrored(mirror *v1.Pod) types.UID {
 	return types.UID(mirror.Annotations[model.AnnotationConfigMirror])
 }
 
-// enqueue queues the pods of the store that pick picks, which is called with mu held.
+// enqueue queues the pods of the store for which pick returns true. It calls pick with mu held.
 func (s *StatusSyncer) enqueue(pick func(*v1.Pod) bool) {
 	pods := s.opts.Store.List()
 	s.mu.Lock()
@@ -172,7 +162,7 @@ func (s *StatusSyncer) enqueue(pick func(*v1.Pod) bool) {
 	}
 }
 
-// isUnsent says whether the store has something that was not queued yet, for a pod that the server has.
+// isUnsent reports whether a pod's status changed since it was queued last, and the API server may have the pod.
 func (s *StatusSyncer) isUnsent(pod *v1.Pod) bool {
 	if s.sent[pod.UID].gone || s.opts.Store.Held(pod.UID) || same(s.queued[pod.UID], pod) {
 		return false
@@ -181,15 +171,15 @@ func (s *StatusSyncer) isUnsent(pod *v1.Pod) bool {
 	return true
 }
 
-// same says whether two pods of the store, of which the first may be nil, are one to the server. Of each status that it
-// takes the server makes another resource version, which alone is no reason to ask it again.
+// same reports whether two versions of a pod need no new request. Old may be nil. It ignores the resource version,
+// which changes with each status that the API server takes.
 func same(old, pod *v1.Pod) bool {
 	return old == pod || old != nil && (old.DeletionTimestamp == nil) == (pod.DeletionTimestamp == nil) &&
 		equality.Semantic.DeepEqual(old.Status, pod.Status)
 }
 
-// due says whether a pod is to be looked at without a change: the server shows another status than it had, or waits for
-// the pod's end, which has come. What failed has its own time.
+// due reports whether a pod must be synced although it was not queued. The API server may show another status than it
+// answered, or wait for the end of a finished pod. A pod whose last sync failed has its own retry time.
 func (s *StatusSyncer) due(pod *v1.Pod) bool {
 	t := s.sent[pod.UID]
 	if t.gone || s.opts.Store.Held(pod.UID) || s.queue.NumRequeues(pod.UID) > 0 {
@@ -205,7 +195,8 @@ func (s *StatusSyncer) due(pod *v1.Pod) bool {
 	return !equality.Semantic.DeepEqual(shown.Status, t.answer) || s.removable(shown)
 }
 
-// shown is the server's pod for one of the store, as the source showed it last; nil for none. The caller holds mu.
+// shown returns the API server's pod for a pod of the store, as the pod source showed it last, or nil. The caller holds
+// mu.
 func (s *StatusSyncer) shown(pod *v1.Pod) *v1.Pod {
 	if model.IsStatic(pod) {
 		return s.mirrors[pod.UID]
@@ -213,20 +204,21 @@ func (s *StatusSyncer) shown(pod *v1.Pod) *v1.Pod {
 	return s.observed[pod.UID]
 }
 
-// hasMirror says whether a mirror of the static pod was observed.
+// hasMirror reports whether a mirror pod of the static pod was observed.
 func (s *StatusSyncer) hasMirror(static *v1.Pod) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shown(static) != nil
 }
 
-// removable says whether the server's pod is one that was deleted, has ended, and is shown to have ended. Mirror pods
-// are not this package's to remove.
+// removable reports whether the API server's pod was deleted, has finished on this node, and has a terminal phase.
+// Package mirrorpod removes mirror pods.
 func (s *StatusSyncer) removable(shown *v1.Pod) bool {
-	return shown.DeletionTimestamp != nil && !model.IsMirror(shown) && model.Terminal(shown.Status.Phase) && s.opts.Finished(shown.UID)
+	return shown.DeletionTimestamp != nil && !model.IsMirror(shown) && model.Terminal(shown.Status.Phase) &&
+		s.finished(shown.UID)
 }
 
-// forget drops what is kept of pods that the store no longer has.
+// forget drops the entries of pods that the store no longer has.
 func (s *StatusSyncer) forget() {
 	known := map[types.UID]bool{}
 	for _, pod := range s.opts.Store.List() {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -62,7 +63,7 @@ func TestNewestStatusWins(t *testing.T) {
 	})
 }
 
-// TestServerAway has what changed in between sent soon after the server is back, and tries with growing pauses.
+// TestServerAway retries with growing pauses, and sends missed changes soon after the server is back.
 func TestServerAway(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		pods := map[string]*v1.Pod{}
@@ -108,7 +109,7 @@ func TestConditionsOfOthersStay(t *testing.T) {
 	})
 }
 
-// TestConditionAddedMeanwhile keeps a condition that somebody adds between the reporter's question and its patch.
+// TestConditionAddedMeanwhile keeps a condition that another client adds between the reporter's get and its patch.
 func TestConditionAddedMeanwhile(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
@@ -142,7 +143,7 @@ func TestForeignChangeIsSetRight(t *testing.T) {
 	})
 }
 
-// TestTerminalPhaseStays as somebody else set it: there is no way back, and the kubelet ends the pod.
+// TestTerminalPhaseStays: a terminal phase that another client set stays, and the kubelet ends the pod.
 func TestTerminalPhaseStays(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
@@ -157,7 +158,7 @@ func TestTerminalPhaseStays(t *testing.T) {
 	})
 }
 
-// TestHeldStatusIsNotSent until it is known to be true.
+// TestHeldStatusIsNotSent: a held status is sent after it is set.
 func TestHeldStatusIsNotSent(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
@@ -168,14 +169,14 @@ func TestHeldStatusIsNotSent(t *testing.T) {
 		b.statuses.Wake(a.UID)
 		synctest.Wait()
 		b.wantCalls()
-		b.store.Set(a, held) // the same, but known now
+		b.store.Set(a, held) // the same status, no longer held
 		synctest.Wait()
 		b.wantCalls(getA, patchA)
 		b.wantPhase("a", v1.PodRunning)
 	})
 }
 
-// TestFieldThatTheServerDrops is not sent again and again.
+// TestFieldThatTheServerDrops is sent once.
 func TestFieldThatTheServerDrops(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
@@ -225,7 +226,7 @@ func TestPodIsForgotten(t *testing.T) {
 	}
 }
 
-// TestPodGoesMeanwhile forgets a pod that goes between question and patch.
+// TestPodGoesMeanwhile forgets a pod that is removed between get and patch.
 func TestPodGoesMeanwhile(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		b.server.SetFail(func(call string) error {
@@ -240,7 +241,7 @@ func TestPodGoesMeanwhile(t *testing.T) {
 	})
 }
 
-// TestUIDIsAPrecondition patches nothing when another pod takes the name between question and patch.
+// TestUIDIsAPrecondition patches nothing if another pod takes the name between get and patch.
 func TestUIDIsAPrecondition(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
@@ -260,9 +261,7 @@ func TestFinalisation(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
 		b.set(a, v1.PodRunning)
-		if err := b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}))
 		a = b.server.Pod("ns", "a")
 		b.server.Calls()
 		b.set(a, v1.PodRunning)
@@ -281,13 +280,11 @@ func TestFinalisation(t *testing.T) {
 	})
 }
 
-// TestFinalisationIsTriedAgain also when nobody wakes the reporter.
+// TestFinalisationIsTriedAgain without a call of Wake.
 func TestFinalisationIsTriedAgain(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
-		if err := b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}))
 		b.finished[a.UID] = true
 		b.server.SetFail(func(call string) error {
 			if strings.HasPrefix(call, "DELETE") {
@@ -320,9 +317,7 @@ func TestWhatIsNotFinalised(t *testing.T) {
 			inStatusBubble(t, func(b *statusBench) {
 				a := b.pod("a")
 				if test.deleted {
-					if err := b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}); err != nil {
-						t.Fatal(err)
-					}
+					testutil.Must(t, b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}))
 				}
 				b.saw("a")
 				b.set(b.server.Pod("ns", "a"), test.phase)
@@ -359,7 +354,7 @@ func TestStaticPodIsShownByItsMirror(t *testing.T) {
 		b.sawMirrors("a")
 		b.set(pod, v1.PodFailed)
 		time.Sleep(time.Minute)
-		b.wantPhase("a", v1.PodFailed) // and it is there: mirrors are not finalised
+		b.wantPhase("a", v1.PodFailed) // and it still exists: mirror pods are not finalised
 		b.server.Calls()
 		b.server.Remove("ns", "a")
 		b.set(pod, v1.PodSucceeded)
@@ -375,7 +370,7 @@ func TestStaticPodIsShownByItsMirror(t *testing.T) {
 	})
 }
 
-// TestWhatIsNoMirror leaves alone a pod that has a static pod's name.
+// TestWhatIsNoMirror leaves a pod alone that has a static pod's name.
 func TestWhatIsNoMirror(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		b.pod("a")
@@ -389,7 +384,7 @@ func TestWhatIsNoMirror(t *testing.T) {
 	})
 }
 
-// TestDisruptionTarget: others set this condition, too; the kubelet's own is sent, and replaces theirs.
+// TestDisruptionTarget: other components set this condition, too. The kubelet's own is sent and replaces theirs.
 func TestDisruptionTarget(t *testing.T) {
 	ours := v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: "low"}
 	theirs := v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "EvictionByEvictionAPI"}

@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// work takes pods from the queue until it is shut down.
+// work syncs queued pods until the queue is shut down.
 func (s *StatusSyncer) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID]) {
 	for {
 		uid, shutdown := queue.Get()
@@ -31,8 +31,8 @@ func (s *StatusSyncer) work(ctx context.Context, queue workqueue.TypedRateLimiti
 	}
 }
 
-// syncPod reports one pod, and has it tried again later if that failed. The second failure in a row is logged: the
-// first one is usual for a new pod, of which the server's authorizer may not know yet that it is this node's.
+// syncPod reports one pod's status. A failure is retried later. The second failure in a row is logged as a warning: a
+// first one is usual for a new pod, since the API server's authorizer may not have seen yet that it runs on this node.
 func (s *StatusSyncer) syncPod(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID], uid types.UID) {
 	err := s.report(ctx, uid)
 	if err == nil {
@@ -47,14 +47,14 @@ func (s *StatusSyncer) syncPod(ctx context.Context, queue workqueue.TypedRateLim
 	queue.AddRateLimited(uid)
 }
 
-// report brings the server's view of one pod up to what the store has now.
+// report makes the API server show the store's status of one pod.
 func (s *StatusSyncer) report(ctx context.Context, uid types.UID) error {
 	pod := s.opts.Store.Get(uid)
 	if pod == nil || s.opts.Store.Held(uid) {
 		return nil
 	}
 	if model.IsStatic(pod) && !s.hasMirror(pod) {
-		s.note(uid, sentStatus{gone: true}) // a node may not even ask for a pod that is not its own
+		s.note(uid, sentStatus{gone: true}) // a node may not get a pod of another node
 		return nil
 	}
 	shown, err := s.send(ctx, pod)
@@ -76,8 +76,8 @@ func (s *StatusSyncer) report(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// send has the server show the status of a pod, and returns the pod as the server has it then. A pod that is not there
-// any more, or another one of its name, is a NotFound.
+// send patches the pod's status if it differs, and returns the pod as the API server has it then. The error is NotFound
+// if the API server has no such pod, or another pod with its name.
 func (s *StatusSyncer) send(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	shown, err := s.opts.Pods.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if err == nil && !shows(shown, pod) {
@@ -96,7 +96,7 @@ func (s *StatusSyncer) send(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	return shown, nil
 }
 
-// shows says whether the server's pod is the store's pod, or its mirror as it is now.
+// shows reports whether the API server's pod is the store's pod, or its current mirror pod.
 func shows(shown, pod *v1.Pod) bool {
 	if model.IsStatic(pod) {
 		return model.IsMirror(shown) && mirrored(shown) == types.UID(pod.Annotations[model.AnnotationConfigHash])
@@ -104,8 +104,8 @@ func shows(shown, pod *v1.Pod) bool {
 	return shown.UID == pod.UID
 }
 
-// patch changes the status from what is shown to what is wanted; a change of something else in between stays. The UID
-// in the patch is a precondition: the server refuses it for a pod that has the name by now.
+// patch changes the status from shown to wanted and keeps concurrent changes of other fields. The UID in the patch is a
+// precondition: the API server refuses the patch for another pod with the same name.
 func (s *StatusSyncer) patch(ctx context.Context, shown *v1.Pod, wanted v1.PodStatus) (*v1.Pod, error) {
 	before, err := json.Marshal(v1.Pod{Status: shown.Status})
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *StatusSyncer) patch(ctx context.Context, shown *v1.Pod, wanted v1.PodSt
 	return s.opts.Pods.Pods(shown.Namespace).Patch(ctx, shown.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 }
 
-// remove has the server forget a pod that has ended. One that is gone, or another of its name, is no failure.
+// remove deletes a finished pod on the API server. It succeeds if the pod is gone or another pod has its name.
 func (s *StatusSyncer) remove(ctx context.Context, shown *v1.Pod) error {
 	err := s.opts.Pods.Pods(shown.Namespace).Delete(ctx, shown.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(shown.UID)),

@@ -1,6 +1,6 @@
-// Package review asks the API server who a client is and what it may do, by TokenReview and SubjectAccessReview: the
-// kubelet's webhook mode for the clients of its API (k8s.io/apiserver/pkg/authentication and authorization, which would
-// bring an API server's weight with them).
+// Package review authenticates and authorizes clients by TokenReview and SubjectAccessReview. This is the kubelet's
+// webhook mode for clients of its API. k8s.io/apiserver/pkg/authentication and authorization would bring the
+// dependencies of an API server.
 package review
 
 import (
@@ -20,28 +20,30 @@ import (
 )
 
 const (
-	// tokenTTL, allowedTTL and deniedTTL are how long an answer counts, the kubelet's cacheTTL, cacheAuthorizedTTL and
-	// cacheUnauthorizedTTL. invalidTTL is how long a token counts as not valid: it may become valid.
+	// tokenTTL, allowedTTL and deniedTTL are the lifetimes of cached answers: the kubelet's cacheTTL,
+	// cacheAuthorizedTTL and cacheUnauthorizedTTL. invalidTTL is the lifetime for an invalid token, which may become
+	// valid.
 	tokenTTL   = 2 * time.Minute
 	invalidTTL = 5 * time.Second
 	allowedTTL = 5 * time.Minute
 	deniedTTL  = 30 * time.Second
-	// cached is how many answers of each kind are kept.
+	// cached is the number of cached answers of each kind.
 	cached = 4096
-	// timeout bounds a review, the wait for the client's own rate limit included, which its Timeout does not bound.
+	// timeout bounds a review, including the wait for the client's own rate limit, which the client's Timeout does not
+	// bound.
 	timeout = 10 * time.Second
-	// concurrent is how many reviews of each kind may go on at once.
+	// concurrent is the limit of parallel reviews of each kind.
 	concurrent = 16
 )
 
-// Reviewer asks the API server, and keeps its answers for a while. It is safe for concurrent use.
+// Reviewer asks the API server and caches its answers. It is safe for concurrent use.
 type Reviewer struct {
 	tokens authentication.TokenReviewInterface
 	access authorization.SubjectAccessReviewInterface
-	// users are by the token's hash, and so is what is known of tokens that are not valid: those of strangers must not
-	// displace the others. rights are by the question as JSON.
+	// users and invalid are keyed by the token's hash, rights by the question as JSON. Invalid tokens have a cache of
+	// their own: strangers must not displace valid ones.
 	users, invalid, rights *cache.LRUExpireCache
-	// tokenReviews and accessReviews hold the reviews that go on.
+	// tokenReviews and accessReviews have an entry for each running review.
 	tokenReviews, accessReviews chan struct{}
 }
 
@@ -60,8 +62,8 @@ func New(tokens authentication.TokenReviewsGetter, access authorization.SubjectA
 	}
 }
 
-// bounded makes a review within the timeout, unless as many as may are going on: then the error says after how many
-// seconds to ask again (SuggestsClientDelay of k8s.io/apimachinery/pkg/api/errors).
+// bounded makes a review within the timeout. If too many reviews are running, the error suggests when to retry
+// (SuggestsClientDelay of k8s.io/apimachinery/pkg/api/errors).
 func bounded[T any](ctx context.Context, reviews chan struct{}, create func(context.Context) (T, error)) (answer T, err error) {
 	select {
 	case reviews <- struct{}{}:
@@ -74,8 +76,8 @@ func bounded[T any](ctx context.Context, reviews chan struct{}, create func(cont
 	return create(ctx)
 }
 
-// Token says whose a bearer token is; valid is false for one that is nobody's. An error may say after how many
-// seconds to ask again (SuggestsClientDelay of k8s.io/apimachinery/pkg/api/errors).
+// Token returns the user of a bearer token. Valid is false for an unknown token. An error may suggest when to retry
+// (SuggestsClientDelay of k8s.io/apimachinery/pkg/api/errors).
 func (r *Reviewer) Token(ctx context.Context, token string) (user authenticationv1.UserInfo, valid bool, err error) {
 	key := sha256.Sum256([]byte(token))
 	if known, ok := r.users.Get(key); ok {
@@ -99,7 +101,7 @@ func (r *Reviewer) Token(ctx context.Context, token string) (user authentication
 	return answer.Status.User, true, nil
 }
 
-// Access says whether the user may do what the question names, and why. Its errors are like Token's.
+// Access reports whether the user has the right in question, and why. Its errors are like Token's.
 func (r *Reviewer) Access(ctx context.Context, question authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error) {
 	key, err := json.Marshal(question)
 	if err != nil {

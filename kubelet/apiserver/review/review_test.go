@@ -23,21 +23,21 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// server knows the token "good" of the user ann, who may get what there is, and counts what it is asked.
+// server accepts the token "good" of the user ann, who may get everything, and counts the requests.
 type server struct {
 	*Reviewer
 	asked atomic.Int32
 	away  atomic.Bool
-	// hold is held while nothing is answered.
+	// hold is locked to delay all answers.
 	hold sync.RWMutex
 }
 
-// clock is what the time is.
+// clock is a settable clock.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }
 
-// start starts a server. Its clients may ask burst times, and then hardly again; 0 is no limit.
+// start starts a server. Its clients may send burst requests, and then hardly any; 0 means no limit.
 func start(t *testing.T, burst int) *server {
 	t.Helper()
 	s := &server{}
@@ -48,13 +48,9 @@ func start(t *testing.T, burst int) *server {
 		config.QPS, config.Burst = 0.001, burst
 	}
 	tokens, err := authentication.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	access, err := authorization.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	s.Reviewer = New(tokens, access)
 	return s
 }
@@ -84,7 +80,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// wantAsked compares how often the server was asked since the last time.
+// wantAsked compares the number of requests since the last call.
 func (s *server) wantAsked(t *testing.T, want int32) {
 	t.Helper()
 	if got := s.asked.Swap(0); got != want {
@@ -122,12 +118,12 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// question is whether the user may do something.
+// question asks whether the user has a right.
 func question(user, verb string) authorizationv1.SubjectAccessReviewSpec {
 	return authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb}}
 }
 
-// TestRateLimit does not wait for the client's own rate limit longer than for a review.
+// TestRateLimit waits for the client's own rate limit no longer than for a review.
 func TestRateLimit(t *testing.T) {
 	s := start(t, 1)
 	if _, _, err := s.Token(t.Context(), "bad"); err != nil {
@@ -157,7 +153,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// TestTooMany refuses reviews beyond those that are going on; what is known is answered still.
+// TestTooMany refuses reviews above the limit, and still answers from the cache.
 func TestTooMany(t *testing.T) {
 	s := start(t, 0)
 	if _, valid, err := s.Token(t.Context(), "good"); err != nil || !valid {

@@ -12,10 +12,10 @@ import (
 	nodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
 )
 
-// timeout bounds a question to the API server.
+// timeout bounds a request to the API server.
 const timeout = 10 * time.Second
 
-// Manager asks the API server, and goes on with its last answer while it is away. It is asked for each new sandbox of a
+// Manager asks the API server, and uses its last answer while the server is away. It asks for each new sandbox of a
 // class, which is too seldom for a watch. It is safe for concurrent use.
 type Manager struct {
 	classes nodev1.RuntimeClassesGetter
@@ -29,7 +29,7 @@ func New(classes nodev1.RuntimeClassesGetter) *Manager {
 	return &Manager{classes: classes, handlers: map[string]string{}}
 }
 
-// Handler is the runtime handler of a class.
+// Handler returns the runtime handler of a class.
 func (m *Manager) Handler(ctx context.Context, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	nodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/apitest"
 )
 
@@ -17,9 +18,7 @@ import (
 func TestHandler(t *testing.T) {
 	server := apitest.Start(t)
 	client, err := nodev1.NewForConfig(&rest.Config{Host: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	class := &node.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "kata"}
 	server.Set(class)
 	m := New(client)

@@ -14,13 +14,13 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// masterNamespace and masterName are the service of the API server itself: pods of every namespace see it.
+// masterNamespace and masterName are the service of the API server itself, which pods of every namespace see.
 const masterNamespace, masterName = v1.NamespaceDefault, "kubernetes"
 
-// errUnknown says that no list has come yet.
+// errUnknown is the error before the first list.
 var errUnknown = errors.New("the API server has not listed its services yet: a container that starts now would lack their variables")
 
-// List is what the API server has of services. It is safe for concurrent use.
+// List has the API server's services. It is safe for concurrent use.
 type List struct {
 	services corev1.ServicesGetter
 
@@ -29,18 +29,18 @@ type List struct {
 	all   map[types.NamespacedName]*v1.Service
 }
 
-// New makes an empty list; Run fills it. The client must not bound its requests: watches last.
+// New makes an empty list, which Run fills. The client's requests must have no timeout, because watches last.
 func New(services corev1.ServicesGetter) *List { return &List{services: services} }
 
-// Run lists and watches the services until ctx ends, and returns nil then.
+// Run lists and watches the services until ctx ends, and then returns nil.
 func (l *List) Run(ctx context.Context) error {
 	reflector.Run(ctx, l.services.Services(metav1.NamespaceAll), reflector.Options[*v1.Service]{Store: store{l}})
 	return nil
 }
 
-// Environment returns the variables for the pod's containers: of the API server's service always, of those of the
-// pod's namespace unless spec.enableServiceLinks is false. A static pod has none: it may start before there is a
-// cluster. Before the first list it is an error.
+// Environment returns the variables for the pod's containers: for the API server's service always, and for services of
+// the pod's namespace unless spec.enableServiceLinks is false. A static pod has none, since it may start without a
+// cluster. It fails before the first list.
 func (l *List) Environment(pod *v1.Pod) (map[string]string, error) {
 	if model.IsStatic(pod) {
 		return nil, nil
@@ -63,7 +63,7 @@ func (l *List) Environment(pod *v1.Pod) (map[string]string, error) {
 	return env, nil
 }
 
-// store is the list as package reflector sees it.
+// store is the reflector.Store of a List.
 type store struct{ list *List }
 
 func key(service *v1.Service) types.NamespacedName {

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// variables adds those of one service: the two that Kubernetes names, and those of Docker's links, which older programs
-// read. A service without an address of its own has none.
+// variables adds the variables of one service: the two of Kubernetes, and the variables of Docker's links, which older
+// programs read. A service without an address has none.
 func variables(env map[string]string, service *v1.Service) {
 	host := service.Spec.ClusterIP
 	if host == "" || host == v1.ClusterIPNone || len(service.Spec.Ports) == 0 {
@@ -32,7 +32,7 @@ func variables(env map[string]string, service *v1.Service) {
 	}
 }
 
-// variable makes a name of a DNS label.
+// variable converts a DNS label to a variable's name.
 func variable(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
 
 func port(p *v1.ServicePort) string { return strconv.Itoa(int(p.Port)) }

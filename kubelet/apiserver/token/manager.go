@@ -1,5 +1,6 @@
-// Package token is the kubelet's token manager (pkg/kubelet/token): it gets service account tokens for pods, each bound
-// to its pod, so that it is worth nothing once the pod is gone, kept until it nears its end, and then asked for again.
+// Package token gets service account tokens for pods, like the kubelet's token manager (pkg/kubelet/token). Each token
+// is bound to its pod and becomes invalid with it. A token is cached until shortly before it expires, and then
+// replaced.
 package token
 
 import (
@@ -21,11 +22,11 @@ import (
 )
 
 const (
-	// maxAge is how old a token becomes, however long it would be good for.
+	// maxAge is the age at which a token is replaced, even if it is valid for longer.
 	maxAge = 24 * time.Hour
-	// maxJitter spreads the renewals of tokens that were made together.
+	// maxJitter spreads the renewals of tokens of the same age.
 	maxJitter = 10 * time.Second
-	// defaultLife is what the API server sets for a projection that does not say how long its token is to be good for.
+	// defaultLife is the API server's default lifetime in seconds.
 	defaultLife = int64(60 * 60)
 	// defaultAccount is the service account of pods that name none.
 	defaultAccount = "default"
@@ -33,11 +34,11 @@ const (
 
 // Options configure a Manager. ServiceAccounts is required.
 type Options struct {
-	// ServiceAccounts issues the tokens; the core client of the API server is one. Its requests must be bounded in time.
+	// ServiceAccounts issues the tokens. It is a core client of the API server with a request timeout.
 	ServiceAccounts corev1.ServiceAccountsGetter
 }
 
-// Manager keeps the tokens of pods, in memory alone. It is safe for concurrent use.
+// Manager keeps the tokens of pods in memory only. It is safe for concurrent use.
 type Manager struct {
 	opts Options
 	now  func() time.Time
@@ -46,28 +47,27 @@ type Manager struct {
 	tokens map[types.UID]map[request]issued
 }
 
-// request is what a token was asked for with, besides its pod.
+// request has the parameters of a token besides its pod.
 type request struct {
 	account, audience string
 	life              int64 // in seconds
 }
 
-// issued is a token and when it is due and over, by this machine's clock.
+// issued is a token with the times of its renewal and expiry, by this machine's clock.
 type issued struct {
 	token        string
 	renew, until time.Time
 }
 
-// New makes a manager that has no token yet.
+// New makes a manager without tokens.
 func New(opts Options) *Manager {
 	return &Manager{opts: opts, now: time.Now, tokens: map[types.UID]map[request]issued{}}
 }
 
-// Token returns a token for the pod's service account, bound to the pod, with the audience and lifetime that the
-// projection asks for. One that was returned before is returned again until it has lived through four fifths of its
-// life, or 24 hours; after that it is only returned while the API server gives no new one and it is still good. A
-// static pod, of which the API server knows nothing, is an errdefs.ErrInvalidArgument; what the API server says is
-// wrapped.
+// Token returns a token for the pod's service account, bound to the pod, with the projection's audience and lifetime.
+// It returns a cached token until four fifths of its life or 24 hours have passed. After that it returns the cached
+// token only while it is valid and the API server issues no new one. The error is an errdefs.ErrInvalidArgument for a
+// static pod, which the API server does not have. Errors of the API server are wrapped.
 func (m *Manager) Token(ctx context.Context, pod *v1.Pod, projection *v1.ServiceAccountTokenProjection) (string, error) {
 	if model.IsStatic(pod) {
 		return "", fmt.Errorf("serviceAccountToken: a static pod has no service account: %w", errdefs.ErrInvalidArgument)
@@ -113,13 +113,13 @@ func (m *Manager) keep(uid types.UID, wanted request, fresh issued) {
 	m.tokens[uid][wanted] = fresh
 }
 
-// issue asks the API server for a token.
+// issue requests a token from the API server.
 func (m *Manager) issue(ctx context.Context, pod *v1.Pod, wanted request) (issued, error) {
 	ask := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &wanted.life,
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
-	if wanted.audience != "" { // otherwise it is the API server's own
+	if wanted.audience != "" { // empty means the API server's own
 		ask.Spec.Audiences = []string{wanted.audience}
 	}
 	answer, err := m.opts.ServiceAccounts.ServiceAccounts(pod.Namespace).CreateToken(ctx, wanted.account, ask, metav1.CreateOptions{})
@@ -138,13 +138,13 @@ func (m *Manager) issue(ctx context.Context, pod *v1.Pod, wanted request) (issue
 	return issued{token: answer.Status.Token, renew: renewal(until, life), until: until}, nil
 }
 
-// renewal is when a token that is good until then, for so long, is to be replaced.
+// renewal returns when a token with this expiry and lifetime must be replaced.
 func renewal(until time.Time, life time.Duration) time.Time {
 	from := until.Add(-life)
 	return from.Add(min(life*4/5, maxAge) - rand.N(min(maxJitter, life/10+1)))
 }
 
-// Forget drops the tokens of a pod that is gone.
+// Forget drops the tokens of a pod.
 func (m *Manager) Forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,10 +19,11 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// issuer is an API server that issues tokens and nothing else.
+// issuer is an API server that only issues tokens.
 type issuer struct {
 	mu      sync.Mutex
 	asked   []authenticationv1.TokenRequest
@@ -57,14 +58,14 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(ask)
 }
 
-// set moves the clock and says whether requests are refused.
+// set moves the clock and sets the HTTP status of refusals, 0 for none.
 func (i *issuer) set(now time.Time, refused int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.now, i.refused = now, refused
 }
 
-// fixture is a manager whose clock and server a test moves on.
+// fixture is a manager with a settable clock and server.
 type fixture struct {
 	*Manager
 	server *issuer
@@ -79,15 +80,13 @@ func newFixture(t *testing.T) *fixture {
 	client, err := corev1.NewForConfig(&rest.Config{
 		Host: listening.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	f := &fixture{Manager: New(Options{ServiceAccounts: client}), server: server, begun: time.Now().Truncate(time.Second)}
 	f.at(0, 0)
 	return f
 }
 
-// at moves both clocks to so long after the beginning.
+// at sets both clocks to the time after the start.
 func (f *fixture) at(after time.Duration, refused int) {
 	now := f.begun.Add(after)
 	f.now = func() time.Time { return now }

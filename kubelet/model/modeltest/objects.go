@@ -5,14 +5,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Objects are config maps and secrets by namespace/name. A nil map is an empty one. They may be read by many goroutines
-// while nobody changes them.
+// Objects has config maps and secrets by namespace/name. A nil map is empty. Concurrent reads are safe without a
+// concurrent change.
 type Objects struct {
 	ConfigMaps map[string]*v1.ConfigMap
 	Secrets    map[string]*v1.Secret
 }
 
-// ConfigMap returns one of the pod's namespace, or ErrNotFound.
+// ConfigMap returns a config map of the pod's namespace, or ErrNotFound.
 func (o Objects) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
 	if object := o.ConfigMaps[pod.Namespace+"/"+name]; object != nil {
 		return object, nil
@@ -20,7 +20,7 @@ func (o Objects) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
 	return nil, errdefs.ErrNotFound
 }
 
-// Secret is ConfigMap for secrets.
+// Secret is like ConfigMap for secrets.
 func (o Objects) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
 	if object := o.Secrets[pod.Namespace+"/"+name]; object != nil {
 		return object, nil

@@ -1,5 +1,4 @@
-// Package modeltest has what tests of the kubelet core are made of: pods in words, and config maps and secrets in
-// memory.
+// Package modeltest has helpers for tests of the kubelet core: pods from words, and config maps and secrets in memory.
 package modeltest
 
 import (
@@ -8,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Pod makes the pod default/pod from words: "init:a", "side:b" and "app:c" are containers, the second a sidecar.
-// Several words may stand in one string.
+// Pod makes the pod default/pod from words: "init:a", "side:b" and "app:c" are containers, the second a sidecar. A
+// string may have several words.
 func Pod(policy v1.RestartPolicy, words ...string) *v1.Pod {
 	pod := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: policy}}
 	pod.Name, pod.Namespace, pod.UID = "pod", "default", "uid"

@@ -1,4 +1,4 @@
-// Package podconfigtest runs a source of pods within a test, and waits for the changes and errors that come of it.
+// Package podconfigtest runs a source of pods in a test, and waits for its changes and errors.
 package podconfigtest
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podconfig"
 )
 
-// patience is how long anything is waited for.
+// patience bounds each wait.
 const patience = 10 * time.Second
 
-// Errors collects what a source reports. It is safe for concurrent use.
+// Errors collects the reported errors of a source. It is safe for concurrent use.
 type Errors struct {
 	mu   sync.Mutex
 	all  []error
@@ -27,7 +27,7 @@ type Errors struct {
 // NewErrors makes a collection without errors.
 func NewErrors() *Errors { return &Errors{more: make(chan struct{}, 100)} }
 
-// Add is a source's Options.Problem.
+// Add implements a source's Options.Problem.
 func (e *Errors) Add(_ string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -35,14 +35,14 @@ func (e *Errors) Add(_ string, err error) {
 	e.more <- struct{}{}
 }
 
-// All returns the errors so far; a nil one is the end of the one before.
+// All returns the errors so far. A nil error is the end of the one before.
 func (e *Errors) All() []error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.all)
 }
 
-// Await waits for one more error, and returns it.
+// Await waits for one more error and returns it.
 func (e *Errors) Await(t testing.TB) error {
 	t.Helper()
 	select {
@@ -54,14 +54,14 @@ func (e *Errors) Await(t testing.TB) error {
 	return all[len(all)-1-len(e.more)]
 }
 
-// Running is a source that runs.
+// Running is a running source.
 type Running struct {
 	t       testing.TB
 	updates <-chan podconfig.PodUpdate
-	words   []string // received and not asked for
+	words   []string // received and not yet wanted
 }
 
-// Run runs a source as long as the test.
+// Run runs a source until the test ends.
 func Run(t testing.TB, config *podconfig.PodConfig, source func(context.Context) error) *Running {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
@@ -90,7 +90,7 @@ func (r *Running) Next() podconfig.PodUpdate {
 	}
 }
 
-// Want waits for the next changes, and says what they must be, as in "ADD:1 REMOVE:2", the numbers being UIDs.
+// Want waits for the next changes and compares them with words such as "ADD:1 REMOVE:2", where the numbers are UIDs.
 func (r *Running) Want(what, words string) {
 	r.t.Helper()
 	for len(r.words) < len(strings.Fields(words)) {

@@ -10,15 +10,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestFiguresAreThoseOfTheResult holds pictures and tables to the measurements that are kept beside them.
 func TestFiguresAreThoseOfTheResult(t *testing.T) {
 	t.Chdir("../../..")
 	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	var measured []*result
 	for _, s := range sections() {
 		r, err := s.read()
@@ -41,41 +41,32 @@ func TestFiguresAreThoseOfTheResult(t *testing.T) {
 			}
 		}
 		if want, err := s.write(text, r); err != nil || !bytes.Equal(text, want) {
-			t.Errorf("the tables of %s are not those of %s, run: go run ./test/bench/draw (%v)", document, s.file(), err)
+			t.Errorf("the tables of %s do not match %s, run: go run ./test/bench/draw (%v)", document, s.file(), err)
 		}
 	}
 	text, err = os.ReadFile(front)
 	if err != nil || !strings.Contains(string(text), summary(measured)) {
-		t.Errorf("the table of %s is not that of the results, run: go run ./test/bench/draw (%v)", front, err)
+		t.Errorf("the table of %s does not match the results, run: go run ./test/bench/draw (%v)", front, err)
 	}
 }
 
-// A new measurement is kept and written into its own section; that of an engine that was not measured stays.
+// A new measurement is kept and written into its own section. The section of an engine that was not measured stays.
 func TestMeasurementOfAnEngine(t *testing.T) {
 	const whole = `{"versions": {"criadapter": "docker 29.8.0", "containerd": "containerd 2.4.2+unknown"}, "lives": {"pod up": {"criadapter": {"n": 3, "P50": 100}, "raw best": {"n": 3, "P50": 120}}},
 		"lists": [{"pods": 1, "table": {"relist": {"criadapter": {"P50": 1}}}}], "usage": {"criadapter": {"server": {"rssKiB": 1024}}}}`
 	from := t.TempDir()
 	t.Chdir(t.TempDir())
-	write := func(path, content string) {
-		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(filepath.Join(figures, "result.json"), whole)
-	write(document, "a\n<!-- figures -->\nold\n<!-- /figures -->\nb\n<!-- figures 29-containerd -->\n<!-- /figures -->\nc\n")
-	write(front, "front\n<!-- figures -->\n<!-- /figures -->\n")
-	if err := run(from); err != nil {
-		t.Fatal(err)
-	}
+	testutil.WriteFile(t, filepath.Join(figures, "result.json"), whole)
+	testutil.WriteFile(t, document,
+		"a\n<!-- figures -->\nold\n<!-- /figures -->\nb\n<!-- figures 29-containerd -->\n<!-- /figures -->\nc\n")
+	testutil.WriteFile(t, front, "front\n<!-- figures -->\n<!-- /figures -->\n")
+	testutil.Must(t, run(from))
 	text, _ := os.ReadFile(document)
 	if got := string(text); strings.Contains(got, "old") || !strings.Contains(got, "Nothing was measured yet: `make bench ENGINE=29-containerd`") {
 		t.Errorf("without a measurement:\n%s", got)
 	}
-	write(filepath.Join(from, "result-29-containerd.json"), whole)
-	if err := run(from); err != nil {
-		t.Fatal(err)
-	}
+	testutil.WriteFile(t, filepath.Join(from, "result-29-containerd.json"), whole)
+	testutil.Must(t, run(from))
 	text, _ = os.ReadFile(document)
 	_, second, _ := strings.Cut(string(text), "29-containerd -->")
 	if !strings.Contains(second, "Measured: criadapter on docker 29.8.0, containerd on containerd 2.4.2.") || !strings.Contains(second, "| pod up | 100 |") || strings.Contains(second, "![") {
@@ -85,7 +76,7 @@ func TestMeasurementOfAnEngine(t *testing.T) {
 	if got := string(text); strings.Count(got, "| **docker 29.8.0 and containerd 2.4.2** |") != 2 || strings.Count(got, "| pod up | 100 | – | 120 |") != 2 {
 		t.Errorf("the front page has not both engines:\n%s", got)
 	}
-	write(filepath.Join(from, "result-29-containerd.json"), `{"lives": {}}`)
+	testutil.WriteFile(t, filepath.Join(from, "result-29-containerd.json"), `{"lives": {}}`)
 	if err := run(from); err == nil || !strings.Contains(err.Error(), "without PARTS") {
 		t.Errorf("a part of a measurement: %v", err)
 	}

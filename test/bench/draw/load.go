@@ -11,7 +11,10 @@ import (
 	"strings"
 )
 
-const loadPicture = "load.svg"
+const (
+	loadDocument = "docs/reports/load.md"
+	loadPicture  = "load.svg"
+)
 
 // loadResult is what is read of a full node, as test/load writes it.
 type loadResult struct {
@@ -63,7 +66,26 @@ func (s section) loadFile() string {
 
 func (s section) loadBegin() string { return strings.Replace(s.begin(), "figures", "load", 1) }
 
-// keepLoad copies new results of full nodes to those that are kept.
+// runLoad keeps the new results of full nodes, and writes their report and its picture.
+func runLoad(from string) error {
+	text, err := os.ReadFile(loadDocument)
+	if err != nil {
+		return err
+	}
+	if err := keepLoad(from); err != nil {
+		return err
+	}
+	text, svg, err := drawLoad(text)
+	if err != nil {
+		return err
+	}
+	if svg != "" {
+		err = os.WriteFile(filepath.Join(figures, loadPicture), []byte(svg), 0o644)
+	}
+	return errors.Join(err, os.WriteFile(loadDocument, text, 0o644))
+}
+
+// keepLoad copies new results of full nodes to figures.
 func keepLoad(from string) error {
 	if from == "" {
 		return nil
@@ -83,7 +105,7 @@ func keepLoad(from string) error {
 	return nil
 }
 
-// drawLoad puts the tables of full nodes into the text, and draws the picture if there is something to draw.
+// drawLoad puts the tables of full nodes into the report. svg is empty without a measurement.
 func drawLoad(text []byte) (_ []byte, svg string, err error) {
 	for _, s := range sections() {
 		content := fmt.Sprintf("Nothing was measured yet: `make load%s` and then `make figures` write the table here.\n", s.variable())
@@ -97,7 +119,7 @@ func drawLoad(text []byte) (_ []byte, svg string, err error) {
 				svg = loaded.picture()
 			}
 		}
-		if text, err = between(text, nodeDocument, s.loadBegin(), content); err != nil {
+		if text, err = between(text, loadDocument, s.loadBegin(), content); err != nil {
 			return nil, "", err
 		}
 	}
@@ -121,7 +143,7 @@ func (r loadResult) table(drawn bool) string {
 	}
 	fmt.Fprintf(&out, "%d pods of one container, kubelet %s, engine `%s`:\n\n", r.Pods, r.Kubelet, engine)
 	if drawn {
-		fmt.Fprintf(&out, "![a full node](figures/%s)\n\n", loadPicture)
+		fmt.Fprintf(&out, "![a full node](%s/%s)\n\n", figuresLink, loadPicture)
 	}
 	names, runtimes, rule := "", "", ""
 	for _, s := range r.Servers {
@@ -144,7 +166,7 @@ type loadRow struct {
 	cell        func(phase) string
 }
 
-// rows are those of the phases, then what each phase costs.
+// rows are the figures of the phases, then the costs of each phase.
 func (r loadResult) rows() []loadRow {
 	both := func(t loadTimes) string { return fmt.Sprintf("%.1f / %.1f", t.P50, t.P99) }
 	ready := func(p phase) string { return both(p.Ready) }
@@ -187,7 +209,7 @@ func costName(what, phase string, long map[string]string, of []string) string {
 	return name
 }
 
-// costs are those of each part, or a dash where a server has none.
+// costs are the costs of each part, or a dash for a part that the server lacks.
 func costs(of map[string]float64, parts []string, format string) string {
 	var cells []string
 	for _, part := range parts {

@@ -1,11 +1,13 @@
 package main
 
 import (
-	"errors"
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const loaded = `{"Pods": 3, "Rest": 30, "Churned": 60, "Churn": 5, "Probed": 30, "Probes": 180, "Engine": "installed", "Kubelet": "v1", "Servers": [
@@ -18,24 +20,40 @@ const loaded = `{"Pods": 3, "Rest": 30, "Churned": 60, "Churn": 5, "Probed": 30,
 		"up": {"Seconds": 6, "CPU": {"server": 1}},
 		"churn": {"Unfinished": "after 8m0s 3 pods\n are not", "Seconds": 1, "Reached": 9, "CPU": {"server": 1}}}}]}`
 
-// New results of each engine are kept and written into its own part; one has the picture, too.
+// TestReportOfLoadHasItsResults compares the report's tables and its picture with the kept results.
+func TestReportOfLoadHasItsResults(t *testing.T) {
+	t.Chdir("../../..")
+	text, err := os.ReadFile(loadDocument)
+	testutil.Must(t, err)
+	want, svg, err := drawLoad(text)
+	if err != nil || !bytes.Equal(text, want) {
+		t.Errorf("%s does not have the kept results, run: go run ./test/bench/draw (%v)", loadDocument, err)
+	}
+	if svg == "" {
+		return
+	}
+	if got, err := os.ReadFile(filepath.Join(figures, loadPicture)); err != nil || string(got) != svg {
+		t.Errorf("%s is not drawn from the result, run: go run ./test/bench/draw (%v)", loadPicture, err)
+	}
+}
+
+// New results of each engine are kept and written into its own section. Only the installed engine has a picture.
 func TestLoadIsDrawn(t *testing.T) {
 	from := t.TempDir()
 	t.Chdir(t.TempDir())
-	write := func(path, content string) {
-		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+	testutil.WriteFile(t, loadDocument, sections()[0].loadBegin()+end+"\n"+sections()[1].loadBegin()+end+"\n")
+	testutil.Must(t, runLoad(""))
+	text, _ := os.ReadFile(loadDocument)
+	const command = "`make load ENGINE=29-containerd`"
+	if got := string(text); strings.Count(got, "Nothing was") != 2 || !strings.Contains(got, command) {
+		t.Errorf("without results:\n%s", got)
 	}
-	write(nodeDocument, emptyNodeDocument())
-	write(filepath.Join(figures, "load.json"), `{"Pods": 1}`)
-	write(filepath.Join(from, "result.json"), loaded)
-	write(filepath.Join(from, "result-29-containerd.json"), strings.Replace(loaded, "installed", "29-containerd", 1))
-	if err := runNode("", from); err != nil {
-		t.Fatal(err)
-	}
-	text, _ := os.ReadFile(nodeDocument)
+	testutil.WriteFile(t, filepath.Join(figures, "load.json"), `{"Pods": 1}`)
+	testutil.WriteFile(t, filepath.Join(from, "result.json"), loaded)
+	newest := strings.Replace(loaded, "installed", "29-containerd", 1)
+	testutil.WriteFile(t, filepath.Join(from, "result-29-containerd.json"), newest)
+	testutil.Must(t, runLoad(from))
+	text, _ = os.ReadFile(loadDocument)
 	first, second, _ := strings.Cut(string(text), sections()[1].loadBegin())
 	for _, want := range []string{
 		"3 pods of one container, kubelet v1, engine `installed`:", "|  | criadapter | containerd |", "| runs pods on | docker 1 | containerd 2 |",
@@ -43,7 +61,7 @@ func TestLoadIsDrawn(t *testing.T) {
 		"| **churn** for 60 s: pods replaced a second, of 5 asked for | 4.50 | not finished |", "| **probes** for 30 s: a minute, of 180 asked for | 180 | not finished |",
 		"| one takes, ms, mean | 42 |", "| **CPU**, s of server / engine / shims / kubelet / pods: up | 1.0 / 2.0 / 3.0 / 4.0 / 5.0 | 1.0 / – / – / – / – |",
 		"| 30 s at rest | 0.5 / 1.0 / 0.5 / 9.0 / 9.0 | not finished |", "| rest | 32 / 100 / 20 / 99 | not finished |", "| **shims** at rest | 3 | not finished |",
-		"- containerd did not finish `churn`: after 8m0s 3 pods are not\n", "](figures/load.svg)",
+		"- containerd did not finish `churn`: after 8m0s 3 pods are not\n", "](../figures/load.svg)",
 	} {
 		if !strings.Contains(first, want) {
 			t.Errorf("no %q in:\n%s", want, first)

@@ -1,9 +1,9 @@
-// Command draw draws the figures of docs/comparison.md, and writes its tables and that of README.md, from what `make bench`
-// measured on each engine, and those of docs/conformance.md from the results of `make conformance` and `make load`:
+// Command draw writes the tables and pictures of the reports. `make bench` measures for docs/reports/benchmark.md and
+// README.md, `make conformance` for docs/reports/conformance.md, and `make load` for docs/reports/load.md:
 //
 //	go run ./test/bench/draw [-from build/bench] [-conformance build/conformance] [-load build/load]
 //
-// Without those it draws what was measured last, which docs/figures keeps. Nothing is drawn that was not measured.
+// New results are kept in docs/figures. Without these flags it draws the results that docs/figures has.
 package main
 
 import (
@@ -19,9 +19,11 @@ import (
 )
 
 const (
-	figures  = "docs/figures"
-	document = "docs/comparison.md"
-	// front has the few figures of each engine that most people want.
+	figures = "docs/figures"
+	// figuresLink is figures, as the reports link it.
+	figuresLink = "../figures"
+	document    = "docs/reports/benchmark.md"
+	// front has a few figures of each engine.
 	front = "README.md"
 )
 
@@ -58,7 +60,7 @@ func main() {
 	conformance := flag.String("conformance", "", "the same for results of make conformance")
 	load := flag.String("load", "", "the same for results of make load")
 	flag.Parse()
-	if err := errors.Join(run(*from), runNode(*conformance, *load)); err != nil {
+	if err := errors.Join(run(*from), runSpecs(*conformance), runLoad(*load)); err != nil {
 		fmt.Fprintln(os.Stderr, "draw:", err)
 		os.Exit(1)
 	}

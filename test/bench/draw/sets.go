@@ -12,7 +12,8 @@ import (
 // column is one kind of node that sets were run on: a server on or beside an engine, and the kind of its pods.
 type column struct{ server, engine, mode string }
 
-// column is where a result belongs. The rig's engines know the OCI runtime, so pods have no sandbox container unless told to.
+// column is where a result belongs. The rig's engines know the OCI runtime, so pods have no sandbox container by
+// default.
 func (r specsResult) column() column {
 	if r.Server != "criadapter" {
 		return column{r.Server, r.Engine, ""}
@@ -39,7 +40,8 @@ func (c column) order() string {
 	return fmt.Sprint(c.server != "criadapter", c.server, c.engine != "installed", c.engine, c.mode)
 }
 
-// setsTables has a row a set and a column a kind of node, for the pinned kubelet, and then what keeps specs from passing.
+// setsTables has a row a set and a column a kind of node, for the pinned kubelet, and then what keeps specs from
+// passing.
 func setsTables(results []specsResult) string {
 	results = slices.DeleteFunc(slices.Clone(results), func(r specsResult) bool { return r.Kubelet != build.Version })
 	if len(results) == 0 {

@@ -23,7 +23,7 @@ func summary(measured []*result) string {
 	return out.String()
 }
 
-// summary writes the rows of one engine, below one that says what it is.
+// summary writes the rows of one engine, below its name.
 func (r *result) summary(out *strings.Builder, servers []server) {
 	fmt.Fprintf(out, "| **%s and %s** |%s\n", r.Versions["criadapter"], r.Versions["containerd"], strings.Repeat(" |", len(servers)+1))
 	line := func(name string, cells row) {
@@ -38,7 +38,7 @@ func (r *result) summary(out *strings.Builder, servers []server) {
 	}
 	last := r.Lists[len(r.Lists)-1]
 	line(fmt.Sprintf("relist of %d pods with two containers", last.Pods), last.Table["relist"])
-	line(fmt.Sprintf("figures of their %d containers", 2*last.Pods), last.Table["ListContainerStats"])
+	line(fmt.Sprintf("stats of their %d containers", 2*last.Pods), last.Table["ListContainerStats"])
 	fmt.Fprint(out, "| memory of the server then, MiB |")
 	for _, s := range servers {
 		if r.has(s.name) {

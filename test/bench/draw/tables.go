@@ -45,7 +45,7 @@ func (r *result) tables(drawn bool) string {
 	var out strings.Builder
 	picture := func(text, file string) {
 		if drawn {
-			fmt.Fprintf(&out, "![%s](figures/%s)\n\n", text, file)
+			fmt.Fprintf(&out, "![%s](%s/%s)\n\n", text, figuresLink, file)
 		}
 	}
 	r.versions(&out)

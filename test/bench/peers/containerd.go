@@ -13,25 +13,28 @@ import (
 	"syscall"
 
 	"github.com/criadapter/criadapter/internal/pause"
+	"github.com/criadapter/criadapter/test/process"
 	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/logtail"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// Containerd is the containerd of the rig's engine with its CRI plugin, Debian's where that is the installed one, with a configuration, root, state, socket and pod network of
-// its own, the same OCI runtime, overlay file system, CNI plugins and sandbox image as criadapter. Its methods must not
-// be called concurrently.
+// Containerd is the containerd of the rig's engine with its CRI plugin; it is Debian's if the engine is the installed
+// one. It has a configuration, root, state, socket and pod network of its own. The OCI runtime, the overlay file
+// system, the CNI plugins and the sandbox image are criadapter's. Its methods must not be called concurrently.
 type Containerd struct {
 	// Dir holds everything of it.
 	Dir string
 
 	env     rigenv.Env
 	network PodNetwork
-	process *Process // nil when it does not run
+	process *process.Process // nil when it does not run
 	// imported says that it has the sandbox image.
 	imported bool
 }
 
-// NewContainerd writes the configuration into dir, which must exist, without starting anything. number is its PodNetwork's.
+// NewContainerd writes the configuration into dir, which must exist, without starting anything. number is its
+// PodNetwork's.
 func NewContainerd(env rigenv.Env, dir string, number int) (*Containerd, error) {
 	c := &Containerd{Dir: dir, env: env, network: PodNetwork{Number: number}}
 	networks, err := c.network.Write(dir)
@@ -76,12 +79,13 @@ func (c *Containerd) Start(ctx context.Context) error {
 	if c.process != nil {
 		return errors.New("containerd: already running")
 	}
-	p, err := StartProcess(c.log(), []string{"PATH=" + engine.SearchPath(c.env)}, c.program(), "--config", c.path("config.toml"), "--log-level", "warn")
+	environ := []string{"PATH=" + engine.SearchPath(c.env)}
+	p, err := process.Start(c.log(), environ, c.program(), "--config", c.path("config.toml"), "--log-level", "warn")
 	if err != nil {
 		return fmt.Errorf("containerd: %w", err)
 	}
 	c.process = p
-	err = p.AwaitCRI(ctx, c.Endpoint())
+	err = AwaitCRI(ctx, p, c.Endpoint())
 	if err == nil {
 		err = c.importSandboxImage(ctx)
 	}
@@ -142,7 +146,7 @@ func (c *Containerd) Running() bool { return c.process != nil }
 func (c *Containerd) PID() int { return c.process.PID() }
 
 // Ended is closed when the running containerd has ended.
-func (c *Containerd) Ended() <-chan struct{} { return c.process.Done() }
+func (c *Containerd) Ended() <-chan struct{} { return c.process.Ended() }
 
 // Stop ends it in order; containers live on.
 func (c *Containerd) Stop(ctx context.Context) error {
@@ -163,7 +167,7 @@ func (c *Containerd) Kill() {
 }
 
 // LogTail is the end of its log, of all starts, or why it cannot be read.
-func (c *Containerd) LogTail() string { return logTail(c.log()) }
+func (c *Containerd) LogTail() string { return logtail.Read(c.log(), 8<<10) }
 
 // Close stops it and removes its network. Pods must have been removed before; the directory stays.
 func (c *Containerd) Close(ctx context.Context) error {

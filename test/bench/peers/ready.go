@@ -3,14 +3,17 @@ package peers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/process"
 )
 
-// Ready says why a server's status is not that of one that can run pods. Only the conditions that CRI requires count:
-// containerd has another one, which is false while anything deprecated is in use, such as cgroup v1.
+// Ready says why a server cannot run pods. Only the conditions that CRI requires count: containerd has another one,
+// which is false while anything deprecated is in use, such as cgroup v1.
 func Ready(status *runtimeapi.RuntimeStatus) error {
 	missing := map[string]bool{runtimeapi.RuntimeReady: true, runtimeapi.NetworkReady: true}
 	for _, condition := range status.GetConditions() {
@@ -28,15 +31,20 @@ func Ready(status *runtimeapi.RuntimeStatus) error {
 	return nil
 }
 
-// AwaitCRI waits until a server that was started answers at an address, unix:///…, that it can run pods.
-func (p *Process) AwaitCRI(ctx context.Context, endpoint string) error {
+// startTimeout bounds the time from a server's start to its first good answer.
+const startTimeout = 30 * time.Second
+
+// AwaitCRI waits until the server that was started at an address, unix:///…, answers that it can run pods.
+func AwaitCRI(ctx context.Context, server *process.Process, endpoint string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	client := runtimeapi.NewRuntimeServiceClient(conn)
-	return p.wait(ctx, func(ctx context.Context) error {
+	return server.Await(ctx, func(ctx context.Context) error {
 		response, err := client.Status(ctx, &runtimeapi.StatusRequest{})
 		if err != nil {
 			conn.ResetConnectBackoff()

@@ -1,6 +1,6 @@
-// Package build makes the programs of a Kubernetes cluster in the versions that the modules in test/cluster/tools pin,
-// and keeps each in the cache (see package test/rig/cache). All of them take about ten minutes, two gigabytes of memory
-// and the Go module proxy the first time; later ones nothing.
+// Package build makes the programs of a Kubernetes cluster and keeps each in the cache (see package test/rig/cache).
+// The modules in test/cluster/tools pin the versions. The first builds take about ten minutes, two gigabytes of memory
+// and the Go module proxy.
 package build
 
 import (
@@ -70,7 +70,7 @@ func programs() []program {
 	return list
 }
 
-// stamps are the linker's flags that tell a Kubernetes program its version. The server's programs judge each other by
+// stamps are the linker's flags that set the version of a Kubernetes program. The server's programs judge each other by
 // it, and the commit cannot be known from a module.
 func stamps(version string) string {
 	const variable = "k8s.io/component-base/version."
@@ -87,8 +87,8 @@ func stamps(version string) string {
 	return strings.TrimSpace(flags.String())
 }
 
-// All returns the programs and builds those that the cache does not have, one after the other, telling progress what it
-// does. It must run in criadapter's source tree.
+// All returns the programs, and builds the ones that the cache lacks, one after the other, with a line for each to
+// progress. It must run in criadapter's source tree.
 func All(ctx context.Context, progress io.Writer) (Programs, error) {
 	return fill(ctx, programs(), progress)
 }

@@ -5,18 +5,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func toolsFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "tools", name, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return string(text)
 }
 
-// versions are those of Kubernetes by the directory in test/cluster/tools that requires it.
+// versions are the versions of Kubernetes by the directory in test/cluster/tools that requires it.
 func versions() map[string]string {
 	all := map[string]string{"kubernetes": Version, "e2e": Version, "e2e-node": Version}
 	for _, module := range kubeletModules() {
@@ -53,7 +53,7 @@ func TestStagingModulesAreOfOneRelease(t *testing.T) {
 	}
 }
 
-// A release is that of its version, and its kubelet alone comes from a module of its own.
+// Each release is part of its version, and only its kubelet comes from a module of its own.
 func TestKubeletsOfReleases(t *testing.T) {
 	for _, release := range Releases() {
 		version, err := KubeletVersion(release)
@@ -61,9 +61,7 @@ func TestKubeletsOfReleases(t *testing.T) {
 			t.Errorf("%s: version %s, %v", release, version, err)
 		}
 		list, err := withKubelet(programs(), release)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		for i, one := range programs() {
 			other := list[i].tools != one.tools
 			if wanted := one.name == kubelet && release != Release; other != wanted {
@@ -95,18 +93,12 @@ func TestKeyFollowsTheModule(t *testing.T) {
 	root := t.TempDir()
 	one := programs()[1]
 	dir := one.toolsDir(root)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(dir, 0o755))
 	seen := make(map[string]bool)
 	for _, content := range []string{"one", "two"} {
-		if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(content), 0o644))
 		key, err := one.key(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		seen[key] = true
 	}
 	if len(seen) != 2 {
@@ -132,9 +124,7 @@ func TestStamps(t *testing.T) {
 func TestEnvironRoundTrip(t *testing.T) {
 	want := Programs{Etcd: "/a", APIServer: "/b", ControllerManager: "/c", Scheduler: "/d", Kubectl: "/e", Kubelet: "/f", KubeletCore: "/g"}
 	pair, err := want.Environ()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	_, value, _ := strings.Cut(pair, "=")
 	got, err := FromEnviron(func(string) string { return value })
 	if err != nil || got != want {

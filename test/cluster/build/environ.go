@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// VarPrograms is the environment variable in which the tests of a cluster are told where its programs are.
+// VarPrograms is the environment variable with the paths of a cluster's programs, for tests.
 const VarPrograms = "CRIADAPTER_CLUSTER_PROGRAMS"
 
 // Environ returns the paths as NAME=value, for the environment of the tests.
@@ -28,7 +28,7 @@ func ClusterFromEnviron(getenv func(string) string) (Programs, error) {
 	return fromEnviron(getenv, "make load", programs())
 }
 
-// WithSpecsFromEnviron is FromEnviron for those of WithSpecs, without the kubelet core.
+// WithSpecsFromEnviron is FromEnviron for the programs of WithSpecs, without the kubelet core.
 func WithSpecsFromEnviron(getenv func(string) string) (Programs, error) {
 	return fromEnviron(getenv, "make conformance", append(programs(), specPrograms(ClusterSuite)...))
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/process"
 )
 
 const (
@@ -38,7 +39,7 @@ type Options struct {
 	Programs build.Programs
 	// Dir is an empty directory for everything that it writes.
 	Dir string
-	// Number tells those in one namespace apart; it is part of the address.
+	// Number is part of the address; control planes in one namespace need different ones.
 	Number uint8
 }
 
@@ -61,10 +62,10 @@ type ControlPlane struct {
 	serving        Pair
 	kubeletClient  Pair
 	serviceAccount string // key file
-	etcd           *Process
-	apiServer      *Process
-	controllers    *Process
-	scheduler      *Process
+	etcd           *process.Process
+	apiServer      *process.Process
+	controllers    *process.Process
+	scheduler      *process.Process
 }
 
 // Start brings a control plane up and returns when all of it is ready. Stop must be called unless there is an error.
@@ -145,11 +146,11 @@ func (c *ControlPlane) log(name string) string { return filepath.Join(c.LogDir, 
 
 func (c *ControlPlane) startEtcd() (err error) {
 	clients, peers := "http://"+net.JoinHostPort(c.Address, etcdPort), "http://"+net.JoinHostPort(c.Address, peerPort)
-	c.etcd, err = StartProcess("etcd", c.log("etcd"), c.programs.Etcd,
+	c.etcd, err = process.Start(c.log("etcd"), nil, c.programs.Etcd,
 		"--data-dir", filepath.Join(c.Dir, "etcd"),
 		"--listen-client-urls", clients, "--advertise-client-urls", clients,
 		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers,
-		"--unsafe-no-fsync", // nobody wants the data after a crash of the machine
+		"--unsafe-no-fsync", // the data need not survive a crash of the machine
 		"--log-level", "warn")
 	return err
 }
@@ -160,7 +161,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	// It waits for etcd by itself.
-	c.apiServer, err = StartProcess("kube-apiserver", c.log("kube-apiserver"), c.programs.APIServer,
+	c.apiServer, err = process.Start(c.log("kube-apiserver"), nil, c.programs.APIServer,
 		"--etcd-servers", "http://"+net.JoinHostPort(c.Address, etcdPort),
 		"--bind-address", c.Address, "--advertise-address", c.Address, "--secure-port", apiPort,
 		"--tls-cert-file", c.serving.CertFile, "--tls-private-key-file", c.serving.KeyFile,
@@ -176,17 +177,17 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := c.apiServer.awaitReady(ctx, func(ctx context.Context) error { return c.get(ctx, c.URL+"/readyz") }); err != nil {
+	ready := func(ctx context.Context) error { return c.get(ctx, c.URL+"/readyz") }
+	if err := c.apiServer.Await(ctx, ready); err != nil {
 		return err
 	}
 	return c.startControllers(ctx)
 }
 
-// KillAPIServer ends the API server as a crash would, and those with it that end when they cannot renew their
-// leadership.
+// KillAPIServer ends the API server as a crash would, with the scheduler and the controllers, which end without it.
 func (c *ControlPlane) KillAPIServer() {
-	for _, process := range []*Process{c.apiServer, c.scheduler, c.controllers} {
-		process.Kill()
+	for _, one := range []*process.Process{c.apiServer, c.scheduler, c.controllers} {
+		one.Kill()
 	}
 }
 
@@ -204,30 +205,30 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		"--bind-address", c.Address, "--tls-cert-file", c.serving.CertFile, "--tls-private-key-file", c.serving.KeyFile,
 		"--leader-elect=false", "--profiling=false", "--v", "1",
 	}
-	c.controllers, err = StartProcess("kube-controller-manager", c.log("kube-controller-manager"), c.programs.ControllerManager,
+	c.controllers, err = process.Start(c.log("kube-controller-manager"), nil, c.programs.ControllerManager,
 		append(serving, "--secure-port", controllerPort, "--kubeconfig", controllers,
 			"--use-service-account-credentials", "--service-account-private-key-file", c.serviceAccount,
 			"--root-ca-file", c.Authority.CAFile)...)
 	if err != nil {
 		return err
 	}
-	c.scheduler, err = StartProcess("kube-scheduler", c.log("kube-scheduler"), c.programs.Scheduler,
+	c.scheduler, err = process.Start(c.log("kube-scheduler"), nil, c.programs.Scheduler,
 		append(serving, "--secure-port", schedulerPort, "--kubeconfig", scheduler)...)
 	if err != nil {
 		return err
 	}
-	for process, port := range map[*Process]string{c.controllers: controllerPort, c.scheduler: schedulerPort} {
+	for one, port := range map[*process.Process]string{c.controllers: controllerPort, c.scheduler: schedulerPort} {
 		ready := func(ctx context.Context) error {
 			return c.get(ctx, "https://"+net.JoinHostPort(c.Address, port)+"/healthz")
 		}
-		if err := process.awaitReady(ctx, ready); err != nil {
+		if err := one.Await(ctx, ready); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// get asks for a page, which anybody may read, and is an error unless the answer is 200.
+// get asks for a page that needs no rights, and fails unless the answer is 200.
 func (c *ControlPlane) get(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -248,25 +249,24 @@ func (c *ControlPlane) get(ctx context.Context, url string) error {
 	return nil
 }
 
-// Failure says which program ended although nobody asked it to; nil if none did. Those of KillAPIServer count, too.
+// Failure names the programs that have ended, after KillAPIServer as well; nil if all run.
 func (c *ControlPlane) Failure() error {
 	var errs []error
-	for _, process := range []*Process{c.etcd, c.apiServer, c.controllers, c.scheduler} {
+	for _, one := range []*process.Process{c.etcd, c.apiServer, c.controllers, c.scheduler} {
 		select {
-		case <-process.Ended():
-			errs = append(errs, process.failure())
+		case <-one.Ended():
+			errs = append(errs, one.Failure())
 		default:
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Stop ends everything, those first that need others, and removes the node's address. The files stay for the caller to
-// read and remove.
+// Stop ends all programs, in the reverse order of their starts, and removes the node's address. The files stay.
 func (c *ControlPlane) Stop() error {
-	for _, process := range []*Process{c.scheduler, c.controllers, c.apiServer, c.etcd} {
-		if process != nil {
-			process.Kill() // none of them keeps anything that is needed, and some take long to end in order
+	for _, one := range []*process.Process{c.scheduler, c.controllers, c.apiServer, c.etcd} {
+		if one != nil {
+			one.Kill() // none of them keeps anything that is needed, and some take long to end in order
 		}
 	}
 	if c.link == nil {

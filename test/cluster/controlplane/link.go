@@ -6,7 +6,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// nodeLink is the bridge that holds the address: neither loopback, which an API server does not advertise, nor a way out.
+// nodeLink is the bridge that holds the address: neither loopback, which an API server does not advertise, nor a way
+// out.
 type nodeLink struct{ link netlink.Link }
 
 // addNodeLink makes the bridge. A kernel need not have the dummy device type; an empty bridge does the same.
@@ -21,11 +22,11 @@ func addNodeLink(name, ip string) (*nodeLink, error) {
 	}
 	n := &nodeLink{link: bridge}
 	if err := netlink.AddrAdd(bridge, address); err != nil {
-		_ = n.remove() // the first error is the one to tell
+		_ = n.remove() // the first error matters
 		return nil, fmt.Errorf("give %s the address %s: %w", bridge.Name, ip, err)
 	}
 	if err := netlink.LinkSetUp(bridge); err != nil {
-		_ = n.remove() // the first error is the one to tell
+		_ = n.remove() // the first error matters
 		return nil, fmt.Errorf("set %s up: %w", bridge.Name, err)
 	}
 	return n, nil

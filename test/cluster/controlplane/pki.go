@@ -22,7 +22,8 @@ import (
 // lifetime of all certificates: longer than any test, and begun earlier, so that clocks need not agree.
 const lifetime = 24 * time.Hour
 
-// Authority signs certificates for one cluster and writes them to a directory. Its methods must not be called concurrently.
+// Authority signs certificates for one cluster and writes them to a directory. Its methods must not be called
+// concurrently.
 type Authority struct {
 	// CAFile is the authority's own certificate.
 	CAFile string
@@ -103,8 +104,8 @@ func (a *Authority) sign(template *x509.Certificate) (Pair, error) {
 }
 
 // Kubeconfig writes a file with which a client reaches the server at url as that user. The client trusts the authority
-// that signed the server's certificate, which is caFile. The file holds the certificates themselves: those that it named
-// would be read again and again as long as the client's process lives, also when the server and they are gone.
+// that signed the server's certificate, which is caFile. The file holds the certificates themselves: a
+// client reads files that it names again and again, also when they are gone.
 func Kubeconfig(path, url, caFile string, user Pair) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: url, CertificateAuthority: caFile}

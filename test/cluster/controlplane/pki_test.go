@@ -9,25 +9,19 @@ import (
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestCertificatesAreWhatTheyAreFor(t *testing.T) {
 	authority, err := NewAuthority(t.TempDir(), "ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	client, err := authority.Client("system:node:a", "system:nodes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	server, err := authority.Server("a", "a.example", "192.0.2.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	pem, err := os.ReadFile(authority.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
 	for name, test := range map[string]struct {
@@ -44,17 +38,13 @@ func TestCertificatesAreWhatTheyAreFor(t *testing.T) {
 		"other authority":   {server, x509.VerifyOptions{Roots: x509.NewCertPool()}, false},
 	} {
 		pair, err := tls.LoadX509KeyPair(test.pair.CertFile, test.pair.KeyFile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if _, err := pair.Leaf.Verify(test.opts); (err == nil) != test.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	leaf, err := tls.LoadX509KeyPair(client.CertFile, client.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if subject := leaf.Leaf.Subject; subject.CommonName != "system:node:a" || len(subject.Organization) != 1 || subject.Organization[0] != "system:nodes" {
 		t.Errorf("subject %v", subject)
 	}
@@ -63,21 +53,13 @@ func TestCertificatesAreWhatTheyAreFor(t *testing.T) {
 func TestKubeconfigHoldsTheCertificates(t *testing.T) {
 	dir := t.TempDir()
 	authority, err := NewAuthority(dir, "ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	user, err := authority.Client("admin", "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	path := filepath.Join(dir, "kubeconfig")
-	if err := Kubeconfig(path, "https://192.0.2.1:6443", authority.CAFile, user); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, Kubeconfig(path, "https://192.0.2.1:6443", authority.CAFile, user))
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if config.Host != "https://192.0.2.1:6443" || config.CAFile != "" || config.CertFile != "" || config.KeyFile != "" {
 		t.Errorf("%v", config)
 	}

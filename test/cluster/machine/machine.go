@@ -1,4 +1,4 @@
-// Package machine guards what a real kubelet changes of the whole machine, where tests run one.
+// Package machine restores the sysctls that a real kubelet changes for the whole machine.
 package machine
 
 import (
@@ -46,7 +46,7 @@ func enter(ctx context.Context, dir string) (_ *stay, err error) {
 	return s, nil
 }
 
-// leave ends the stay. The last one puts the values back that were kept, also those of a run that was killed.
+// leave ends the stay. The last one restores the kept values, also after a run that was killed.
 func (s *stay) leave() (err error) {
 	door, err := lock(context.Background(), filepath.Join(s.dir, "machine.door"), unix.LOCK_EX) // held for moments only
 	if err != nil {

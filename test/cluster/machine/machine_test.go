@@ -5,9 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Runs stay beside each other; the first keeps the values, also for one that is killed, and only the last takes them away.
+// Runs stay beside each other; the first keeps the values, also for one that is killed, and only the last takes them
+// away.
 func TestStays(t *testing.T) {
 	dir := t.TempDir()
 	before := make(map[string]string)
@@ -25,27 +28,19 @@ func TestStays(t *testing.T) {
 	var stays []*stay
 	for range 3 {
 		s, err := enter(t.Context(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		stays = append(stays, s)
 	}
 	kept, err := stays[0].kept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	stays[0].users.Close() // killed
-	if err := stays[1].leave(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, stays[1].leave())
 	if _, err := os.Stat(kept); err != nil {
 		t.Errorf("one run stays, and the values are gone: %v", err)
 	}
-	if err := stays[2].leave(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, stays[2].leave())
 	if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("nobody stays: %v", err)
+		t.Errorf("the last run has left: %v", err)
 	}
 	for name, want := range before {
 		if got, err := readSysctl(name); err != nil || got != want {
@@ -58,13 +53,9 @@ func TestStays(t *testing.T) {
 func TestValuesOfAKilledRun(t *testing.T) {
 	dir := t.TempDir()
 	first, err := enter(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	kept, err := first.kept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	first.users.Close() // killed
 	const sysctl = "kernel/keys/root_maxkeys"
 	value, err := readSysctl(sysctl)
@@ -75,12 +66,8 @@ func TestValuesOfAKilledRun(t *testing.T) {
 		t.Skip(err) // without privileges
 	}
 	second, err := enter(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := second.leave(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
+	testutil.Must(t, second.leave())
 	if got, err := readSysctl(sysctl); err != nil || got != value {
 		t.Errorf("%s is %q, %v; want %q", sysctl, got, err, value)
 	}

@@ -12,7 +12,7 @@ import (
 const cgroupMount = "/sys/fs/cgroup"
 
 // MakeCgroups makes a cgroup in every hierarchy: the real kubelet expects its root to exist. On cgroup v1 those with
-// the cpuset controller must be told processors and memory nodes before they can hold anything.
+// the cpuset controller need processors and memory nodes before they can hold a process.
 func MakeCgroups(path string) error {
 	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
 		return os.MkdirAll(filepath.Join(cgroupMount, path), 0o755)

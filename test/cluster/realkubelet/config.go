@@ -14,9 +14,9 @@ import (
 type Config struct {
 	// Endpoint is the CRI server's, unix:///….
 	Endpoint string
-	// Manifests is the directory of static pods, PodLogs that of container logs, VolumePlugins an empty one.
+	// Manifests is the directory of static pods, PodLogs the directory of container logs, VolumePlugins an empty one.
 	Manifests, PodLogs, VolumePlugins string
-	// Cgroup is the one that those of pods are below, without a slash before it; MakeCgroups makes it.
+	// Cgroup is the parent of all pods' cgroups, without a leading slash; MakeCgroups makes it.
 	Cgroup string
 	// Address is where the kubelet listens.
 	Address string

@@ -28,7 +28,7 @@ func CoverMachine() (uncover func() error, err error) {
 	return uncover, nil
 }
 
-// UnmountBelow unmounts what a kubelet mounted in its directory for pods that nobody deleted.
+// UnmountBelow unmounts what a kubelet has left mounted below its directory.
 func UnmountBelow(dir string) error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

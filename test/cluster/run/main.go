@@ -9,18 +9,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/machine"
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // options are the command line.
@@ -38,16 +36,10 @@ func main() {
 	flag.StringVar(&opts.report, "report", "build/e2e-cluster", "the `directory` for the logs of all programs")
 	flag.DurationVar(&opts.timeout, "timeout", 20*time.Minute, "time limit of the tests")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, opts)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e-cluster:", err)
-		os.Exit(1)
-	}
+	program.Main("e2e-cluster", func(ctx context.Context) error { return run(ctx, opts) })
 }
 
-func run(ctx context.Context, opts options) (err error) {
+func run(ctx context.Context, opts options) error {
 	if opts.cached {
 		missing, err := build.Missing(ctx)
 		if err != nil {
@@ -65,21 +57,14 @@ func run(ctx context.Context, opts options) (err error) {
 	if opts.report, err = filepath.Abs(opts.report); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "criadapter-cluster-")
-	if err != nil {
-		return err
+	environ := func(kubeletCore string) (string, error) {
+		programs.KubeletCore = kubeletCore
+		return programs.Environ()
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	programs.KubeletCore = filepath.Join(dir, "kubelet-core")
-	environ, err := programs.Environ()
-	if err != nil {
-		return err
-	}
-	tests := machine.Tests{Package: "./test/cluster", KubeletCore: programs.KubeletCore, Environ: environ, Args: opts.args()}
-	return tests.Run(ctx, dir)
+	return machine.RunTests(ctx, "./test/cluster", environ, opts.args()...)
 }
 
-// args are those of the tests. The steps mostly wait: many at once need little of the machine.
+// args are the arguments of the tests. The steps mostly wait, so many run at once.
 func (o options) args() []string {
 	args := []string{"-test.parallel=10", "-test.timeout=" + o.timeout.String(), "-report=" + o.report}
 	if o.run != "" {

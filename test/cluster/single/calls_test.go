@@ -1,21 +1,21 @@
 package single
 
 import (
-	"context"
 	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/footprint"
 )
 
-// Calls are those of all codes together, since the kubelet began; a method that only others called is not there.
+// Calls counts all codes since the kubelet's start. It leaves out methods that only other clients have called.
 func TestCalls(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "m.sock")
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	const text = `# TYPE criadapter_rpc_requests_total counter
 criadapter_rpc_requests_total{code="OK",method="ListContainers"} 5
 criadapter_rpc_requests_total{code="NotFound",method="ContainerStatus"} 2
@@ -30,7 +30,7 @@ criadapter_cache_fresh 1
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	cluster := &Cluster{
-		Server:      Server{calls: func(ctx context.Context) (map[string]int, error) { return countCalls(ctx, socket) }},
+		Server:      Server{Metrics: footprint.NewMetrics(socket)},
 		callsBefore: map[string]int{"Version": 3, "ListContainers": 1},
 	}
 	got, err := cluster.Calls(t.Context())

@@ -14,6 +14,8 @@ import (
 
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
+	"github.com/criadapter/criadapter/test/process"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -37,23 +39,23 @@ type Options struct {
 	KubeletConfig string
 	// Flags are further flags of criadapter.
 	Flags []string
-	// Disk is the size in bytes of the disks that Disks tells of; with 0 there are none.
+	// Disk is the size of each of Disks, in bytes; 0 for none.
 	Disk int64
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
 	Plane *controlplane.ControlPlane
-	// KubeletRoot is the kubelet's own directory, PodLogs that of container logs.
+	// KubeletRoot is the kubelet's own directory, PodLogs the directory of container logs.
 	KubeletRoot, PodLogs string
 	// Server is the CRI server.
 	Server Server
 
 	opts    Options
 	dir     string
-	kubelet *controlplane.Process
+	kubelet *process.Process
 	// launch starts the kubelet.
-	launch func() (*controlplane.Process, error)
+	launch func() (*process.Process, error)
 	// callsBefore are those to the server that were not the kubelet's.
 	callsBefore map[string]int
 	undo        []func() error // in the order of what they undo
@@ -83,7 +85,7 @@ func Start(ctx context.Context, opts Options) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// path is that of a new directory of the cluster's own.
+// path makes a new directory in the cluster's own.
 func (c *Cluster) path(name string) (string, error) {
 	path := filepath.Join(c.dir, name)
 	return path, os.Mkdir(path, 0o755)
@@ -122,7 +124,7 @@ func (c *Cluster) awaitNode(ctx context.Context) error {
 	return nil
 }
 
-// Kubectl runs kubectl as one who may do everything, and returns what it wrote.
+// Kubectl runs kubectl as cluster administrator and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.opts.Programs.Kubectl, args...)
 	// Its cache of the API is kept under the home directory.
@@ -134,6 +136,19 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return string(output), nil
 }
 
+// MakeNamespace makes a namespace and waits for what the controllers put into it.
+func (c *Cluster) MakeNamespace(ctx context.Context, name string) error {
+	if _, err := c.Kubectl(ctx, "create", "namespace", name); err != nil {
+		return err
+	}
+	for _, object := range []string{"serviceaccount/default", "configmap/kube-root-ca.crt"} {
+		if _, err := c.Kubectl(ctx, "wait", "--namespace", name, "--for=create", object, "--timeout=60s"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // stopServer removes all pods, and ends the server.
 func (c *Cluster) stopServer() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -143,19 +158,7 @@ func (c *Cluster) stopServer() error {
 
 // keepLogs copies the logs of all programs to the report's directory.
 func (c *Cluster) keepLogs() error {
-	if err := os.MkdirAll(c.opts.ReportDir, 0o755); err != nil {
-		return err
-	}
-	var errs []error
-	for _, pattern := range []string{"*.log", "plane/logs/*.log", "server/*.log"} {
-		logs, err := filepath.Glob(filepath.Join(c.dir, pattern))
-		errs = append(errs, err)
-		for _, log := range logs {
-			text, err := os.ReadFile(log)
-			errs = append(errs, err, os.WriteFile(filepath.Join(c.opts.ReportDir, filepath.Base(log)), text, 0o644))
-		}
-	}
-	return errors.Join(errs...)
+	return program.KeepLogs(c.opts.ReportDir, c.dir, "*.log", "plane/logs/*.log", "server/*.log")
 }
 
 // Close ends everything, removes what is left of pods and keeps the logs.

@@ -13,8 +13,8 @@ const (
 	StateDisk   = "state"
 )
 
-// Disks are directories that are small disks of their own, by their names: the kubelet's directory, that of container logs,
-// and criadapter's. There are none without Options.Disk.
+// Disks are the mount points of small disks by name: the directories of the kubelet, of container logs and of
+// criadapter. There are none without Options.Disk.
 func (c *Cluster) Disks() map[string]string {
 	if c.opts.Disk == 0 {
 		return nil

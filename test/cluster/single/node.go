@@ -9,6 +9,7 @@ import (
 
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 	"github.com/criadapter/criadapter/test/cluster/realkubelet"
+	"github.com/criadapter/criadapter/test/process"
 )
 
 // The names of what runs a node's pods.
@@ -23,9 +24,9 @@ func Nodes() []string { return []string{Kubelet, KubeletCore} }
 // resync is how often a pod is looked at without reason.
 const resync = "1m"
 
-// node is what a kubelet of either kind is given.
+// node is the settings of a kubelet of either kind.
 type node struct {
-	// root is its own directory, manifests that of static pods, logs that of container logs, plugins an empty one.
+	// root is its own directory; manifests is for static pods, logs for container logs; plugins is empty.
 	root, manifests, logs, plugins string
 	credentials                    string
 	serving                        controlplane.Pair
@@ -108,13 +109,13 @@ func (c *Cluster) startKubeletCore(n node) error {
 // run starts a kubelet, and unmounts in the end what it mounted for pods.
 func (c *Cluster) run(name, program string, args ...string) (err error) {
 	c.undo = append(c.undo, func() error { return realkubelet.UnmountBelow(c.KubeletRoot) })
-	c.launch = func() (*controlplane.Process, error) {
-		return controlplane.StartProcess(name, filepath.Join(c.dir, name+".log"), program, args...)
+	c.launch = func() (*process.Process, error) {
+		return process.Start(filepath.Join(c.dir, name+".log"), nil, program, args...)
 	}
 	if err := c.LaunchKubelet(); err != nil {
 		return err
 	}
-	c.undo = append(c.undo, func() error { return c.kubelet.Stop() })
+	c.undo = append(c.undo, func() error { return c.kubelet.Stop(context.Background()) })
 	return nil
 }
 
@@ -124,10 +125,10 @@ func (c *Cluster) LaunchKubelet() (err error) {
 	return err
 }
 
-// Cgroup is the one below which those of pods are. The rig removes everything below its own in the end.
+// Cgroup is the parent of all pods' cgroups. The rig removes it at the end.
 func (c *Cluster) Cgroup() string {
 	return filepath.Join(c.opts.Env.Cgroup(), NodeName)
 }
 
 // Kubelet is the process that runs the node's pods.
-func (c *Cluster) Kubelet() *controlplane.Process { return c.kubelet }
+func (c *Cluster) Kubelet() *process.Process { return c.kubelet }

@@ -1,23 +1,19 @@
 package single
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
-	"github.com/moby/moby/client"
 	cri "k8s.io/cri-client/pkg"
 
-	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/footprint"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -45,13 +41,11 @@ type Server struct {
 	Endpoint string
 	// PID is its process, the first one of a criadapter that is killed and started again.
 	PID int
-	// Adapter is criadapter's own, for those who kill it, and Metrics the socket of its metrics; none of the others'.
+	// Adapter is criadapter itself, and Metrics are its metrics; nil for the other servers.
 	Adapter *adapter.Server
-	Metrics string
+	Metrics *footprint.Metrics
 
 	stop func(context.Context) error
-	// calls counts the CRI requests by method, nil where nobody does.
-	calls func(context.Context) (map[string]int, error)
 }
 
 // startServer starts the server that is named. Its log is in dir.
@@ -68,8 +62,9 @@ func startServer(ctx context.Context, opts Options, dir string) (Server, error) 
 }
 
 func startCriadapter(ctx context.Context, opts Options, dir string) (Server, error) {
-	metrics := filepath.Join(dir, "m.sock")
-	a, err := adapter.New(adapter.Options{Env: opts.Env, Flags: append([]string{"--log-level=info", "--metrics-bind-addr=unix://" + metrics}, opts.Flags...)})
+	metrics := footprint.NewMetrics(filepath.Join(dir, "m.sock"))
+	flags := append([]string{"--log-level=info", metrics.Flag()}, opts.Flags...)
+	a, err := adapter.New(adapter.Options{Env: opts.Env, Flags: flags})
 	if err != nil {
 		return Server{}, err
 	}
@@ -84,8 +79,7 @@ func startCriadapter(ctx context.Context, opts Options, dir string) (Server, err
 	if err := a.Start(ctx); err != nil {
 		return Server{}, errors.Join(err, stop(context.WithoutCancel(ctx)))
 	}
-	calls := func(ctx context.Context) (map[string]int, error) { return countCalls(ctx, metrics) }
-	return Server{Name: Criadapter, Endpoint: a.Endpoint, PID: a.PID(), Adapter: a, Metrics: metrics, stop: stop, calls: calls}, nil
+	return Server{Name: Criadapter, Endpoint: a.Endpoint, PID: a.PID(), Adapter: a, Metrics: metrics, stop: stop}, nil
 }
 
 func startContainerd(ctx context.Context, env rigenv.Env, dir string) (Server, error) {
@@ -109,42 +103,19 @@ func startCRIDockerd(ctx context.Context, env rigenv.Env, dir string) (Server, e
 	if err != nil {
 		return Server{}, err
 	}
-	if err := loadSandboxImage(ctx, env.DockerHost); err != nil {
+	if err := peers.LoadSandboxImage(ctx, env.DockerHost); err != nil {
 		return Server{}, err
 	}
-	endpoint := "unix://" + filepath.Join(dir, "c.sock")
-	p, err := peers.StartProcess(filepath.Join(dir, "cri-dockerd.log"), nil, program,
-		"--container-runtime-endpoint="+endpoint, "--docker-endpoint="+env.DockerHost,
-		"--cri-dockerd-root-directory="+filepath.Join(dir, "root"), "--pod-infra-container-image="+pause.Reference,
-		"--network-plugin=cni", "--cni-conf-dir="+networks, "--cni-bin-dir="+env.CNIBinDir,
-		"--cni-cache-dir="+filepath.Join(dir, "cni-cache"), "--streaming-bind-addr=127.0.0.1:0")
+	server := peers.CRIDockerdServer{Env: env, Program: program, Dir: dir, Networks: networks}
+	p, err := server.Start()
 	if err != nil {
 		return Server{}, err
 	}
 	stop := func(ctx context.Context) error { return errors.Join(p.Stop(ctx), network.Remove()) }
-	if err := p.AwaitCRI(ctx, endpoint); err != nil {
+	if err := peers.AwaitCRI(ctx, p, server.Endpoint()); err != nil {
 		return Server{}, errors.Join(fmt.Errorf("cri-dockerd: %w", err), stop(context.WithoutCancel(ctx)))
 	}
-	return Server{Name: CRIDockerd, Endpoint: endpoint, PID: p.PID(), stop: stop}, nil
-}
-
-// loadSandboxImage gives an engine the sandbox image that is built into criadapter.
-func loadSandboxImage(ctx context.Context, host string) error {
-	archive, err := pause.Archive(runtime.GOARCH)
-	if err != nil {
-		return err
-	}
-	engine, err := client.New(client.WithHost(host))
-	if err != nil {
-		return err
-	}
-	defer engine.Close()
-	loaded, err := engine.ImageLoad(ctx, bytes.NewReader(archive))
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, loaded)
-	return errors.Join(err, loaded.Close())
+	return Server{Name: CRIDockerd, Endpoint: server.Endpoint(), PID: p.PID(), stop: stop}, nil
 }
 
 // removePods removes every pod.
@@ -153,10 +124,5 @@ func (s Server) removePods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sandboxes, err := pods.ListPodSandbox(ctx, nil)
-	errs := []error{err}
-	for _, sandbox := range sandboxes {
-		errs = append(errs, pods.StopPodSandbox(ctx, sandbox.GetId()), pods.RemovePodSandbox(ctx, sandbox.GetId()))
-	}
-	return errors.Join(append(errs, pods.Close(ctx))...)
+	return errors.Join(adapter.RemovePods(ctx, pods, nil), pods.Close(ctx))
 }

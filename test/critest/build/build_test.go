@@ -33,9 +33,7 @@ func TestFingerprintTellsRegistriesApart(t *testing.T) {
 		{Port: 5000, Digest: "sha256:" + strings.Repeat("cd", 32)},
 	} {
 		patch, err := registryPatch(registry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if other, twice := seen[patch.fingerprint()]; twice {
 			t.Errorf("%v and %v have one fingerprint", registry, other)
 		}
@@ -54,9 +52,7 @@ func TestApply(t *testing.T) {
 	testutil.WriteFile(t, filepath.Join(dir, "pkg", "a.go"), before)
 	testutil.WriteFile(t, filepath.Join(dir, "b.go"), "x")
 	diff, err := p.apply(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	const want = `--- a/pkg/a.go
 +++ b/pkg/a.go
 @@ -2 +2 @@
@@ -75,9 +71,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("diff:\n%s\nwant:\n%s", diff, want)
 	}
 	after, err := os.ReadFile(filepath.Join(dir, "pkg", "a.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got := string(after); got != "one\nregistry = \"local\"\nthree\npause = \"local/pause\"\n" {
 		t.Errorf("file after: %q", got)
 	}

@@ -22,13 +22,13 @@ type Group struct {
 	// WithoutController is the cgroup controller that the machine lacks where the specs do not pass; empty for a cause
 	// on all machines.
 	WithoutController string `json:"withoutController,omitempty"`
-	// WithoutCapability is the capability that processes of the machine lack where the specs do not pass; empty for a cause
-	// on all machines.
+	// WithoutCapability is the capability that processes of the machine lack where the specs do not pass; empty for a
+	// cause on all machines.
 	WithoutCapability string `json:"withoutCapability,omitempty"`
 	// CgroupVersion is the engine's version of cgroups, 1 or 2, with which the specs do not pass; 0 for both.
 	CgroupVersion int `json:"cgroupVersion,omitempty"`
-	// Kubelet are the minor releases of the kubelet with which the specs do not pass, such as <1.36 or >=1.37; empty for
-	// all kubelets.
+	// Kubelet are the minor releases of the kubelet with which the specs do not pass, such as <1.36 or >=1.37; empty
+	// for all kubelets.
 	Kubelet string `json:"kubelet,omitempty"`
 	// Specs are their names.
 	Specs []string `json:"specs"`
@@ -94,7 +94,7 @@ func (e Expected) LeftOut() []string {
 	return names
 }
 
-// Without returns what is expected when those of the named specs do not run.
+// Without returns what is expected when the named specs do not run.
 func (e Expected) Without(names map[string]bool) Expected {
 	var left Expected
 	for _, group := range e {

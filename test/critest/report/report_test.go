@@ -9,19 +9,16 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func parseSample(t *testing.T) []Spec {
 	t.Helper()
 	sample, err := os.Open(filepath.Join("testdata", "ginkgo.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer sample.Close()
 	specs, err := ParseGinkgo(sample)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return specs
 }
 
@@ -109,9 +106,7 @@ func TestJudge(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			expected, err := ParseExpected([]byte(test.expected))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			v := Judge("critest", specs, expected)
 			if v.Passed != 1 || v.Failed != 2 || v.Skipped != 2 {
 				t.Errorf("counts: %d passed, %d failed, %d skipped", v.Passed, v.Failed, v.Skipped)
@@ -141,9 +136,7 @@ func TestVerdictString(t *testing.T) {
 	expected, err := ParseExpected([]byte(`
 - {cause: ports do not work, outcome: failed, specs: [pods networking map a port, pods crash]}
 - {cause: this host has none, outcome: skipped, specs: [AppArmor enforce]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	const want = `  2 failed: ports do not work
   1 skipped: this host has none
 critest: 1 passed, 2 failed, 2 skipped
@@ -172,9 +165,7 @@ func TestExpectedOnAnEngine(t *testing.T) {
 		"- {cause: m, outcome: failed, withoutController: memory, specs: [z]}\n" +
 		"- {cause: o, outcome: failed, withoutCapability: CAP_SYS_RESOURCE, specs: [w]}\n" +
 		"- {cause: v, outcome: skipped, cgroupVersion: 1, specs: [v]}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for api, want := range map[string]int{"1.41": 2, "1.43": 2, "1.44": 1, "1.100": 1} {
 		if got := expected.On(docker.Features{APIVersion: api}, Machine{[]string{"cpu", "memory"}, []string{"CAP_SYS_RESOURCE"}}); len(got) != want || got[0].Cause != "a" {
 			t.Errorf("API %s: %+v", api, got)
@@ -191,7 +182,7 @@ func TestExpectedOnAnEngine(t *testing.T) {
 	}
 }
 
-// What does not run is expected of nobody: a group that is left without specs is none.
+// Specs that do not run are not expected. A group without specs is dropped.
 func TestExpectedWithout(t *testing.T) {
 	all := Expected{{Cause: "c", Outcome: Failed, Specs: []string{"a", "b"}}, {Cause: "d", Outcome: Skipped, Specs: []string{"e"}}}
 	want := Expected{{Cause: "c", Outcome: Failed, Specs: []string{"b"}}}
@@ -209,9 +200,7 @@ func TestParseGinkgoTellsWhatRan(t *testing.T) {
 		{"LeafNodeType":"It","LeafNodeText":"left out","State":"skipped"},
 		{"LeafNodeType":"It","LeafNodeText":"skipped itself","State":"skipped","NumAttempts":1,"RunTime":2000000},
 		{"LeafNodeType":"It","LeafNodeText":"passed in the end","State":"passed","NumAttempts":2}]}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if specs[0].Ran || !specs[1].Ran || specs[1].Took != 2*time.Millisecond || specs[1].Again || !specs[2].Again {
 		t.Errorf("got %+v", specs)
 	}
@@ -221,9 +210,7 @@ func TestParseGinkgoTellsWhatRan(t *testing.T) {
 func TestExpectedWithAKubelet(t *testing.T) {
 	expected, err := ParseExpected([]byte("- {cause: all, outcome: failed, specs: [x]}\n- {cause: old, outcome: failed, kubelet: <1.36, specs: [y]}\n" +
 		"- {cause: new, outcome: skipped, kubelet: '>=1.100', specs: [z]}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for release, want := range map[string][]string{
 		"1.9": {"all", "old"}, "1.35": {"all", "old"}, "1.36": {"all"}, "1.99": {"all"}, "1.100": {"all", "new"}, "": {"all"},
 	} {
@@ -240,9 +227,7 @@ func TestExpectedWithAKubelet(t *testing.T) {
 // Specs that a list leaves out are counted beside the others, and one that is no more is stale.
 func TestJudgeLeavesOut(t *testing.T) {
 	expected, err := ParseExpected([]byte("- {cause: no such thing, outcome: left out, specs: [b, gone]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got, want := expected.LeftOut(), []string{"b", "gone"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("left out %q, want %q", got, want)
 	}

@@ -1,5 +1,5 @@
-// Package report reads what a run of specs did, critest's or Kubernetes' own, and judges it by a checked-in list of the
-// specs that are expected to fail or to be skipped, each with its cause.
+// Package report runs specs, critest's or Kubernetes' own, and judges their report by a checked-in list. The list has
+// the specs that are expected to fail or to be skipped, each with its cause.
 package report
 
 import (
@@ -14,8 +14,8 @@ import (
 // Outcome is how a spec ended.
 type Outcome string
 
-// The outcomes. Everything that is neither passed nor skipped on purpose has failed: panicked, timed out, interrupted. Left
-// out is what a list keeps from running, so that no report says it.
+// The outcomes. Everything that is neither passed nor skipped on purpose has failed: panicked, timed out, interrupted.
+// Left out is what a list keeps from running, so that no report says it.
 const (
 	Passed  Outcome = "passed"
 	Failed  Outcome = "failed"
@@ -31,7 +31,7 @@ type Spec struct {
 	Outcome Outcome
 	// Message is the reason of a failure or a skip, possibly of several lines.
 	Message string
-	// Ran says that the spec was among those that were to run; it may have skipped itself.
+	// Ran says that the spec was selected; it may have skipped itself.
 	Ran bool
 	// Again says that it ran a second time, because it failed the first time.
 	Again bool

@@ -5,15 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/deps"
 )
 
 func TestDrawingsAreOfToday(t *testing.T) {
 	for file, want := range pictures() {
 		got, err := os.ReadFile(filepath.Join("..", "..", "..", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if string(got) != want {
 			t.Errorf("%s does not show the import table any more: run go run ./test/deps/draw", file)
 		}
@@ -21,7 +20,8 @@ func TestDrawingsAreOfToday(t *testing.T) {
 }
 
 func TestFloorsGoDown(t *testing.T) {
-	for _, floor := range layOut([]deps.Rule{{Path: "a", May: []string{"b", "c"}}, {Path: "b", May: []string{"c"}}, {Path: "c"}}, func(string) bool { return true }, "") {
+	rules := []deps.Rule{{Path: "a", May: []string{"b", "c"}}, {Path: "b", May: []string{"c"}}, {Path: "c"}}
+	for _, floor := range layOut(rules, func(string) bool { return true }, "") {
 		for _, b := range floor {
 			for _, to := range b.imports {
 				if to.floor >= b.floor {

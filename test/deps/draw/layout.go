@@ -10,7 +10,7 @@ import (
 
 // box is a package in the drawing.
 type box struct {
-	name      string // without what all names of the drawing begin with
+	name      string // without the prefix of all names in the drawing
 	wires     bool   // it imports all others, as a program's root does: no arrow would say more
 	imports   []*box
 	importers int
@@ -18,7 +18,7 @@ type box struct {
 	x, width  float64
 }
 
-// popular is from how many importers on the arrows to a package are not drawn: the box says the number instead.
+// popular is the number of importers from which on a box shows the number instead of arrows.
 const popular = 9
 
 // pictures are the drawings by the file that each belongs in.
@@ -28,13 +28,14 @@ func pictures() map[string]string {
 	}
 	server := func(path string) bool { return !kubelet(path) }
 	return map[string]string{
-		"docs/packages-server.svg":  svg("criadapter: who imports whom", layOut(deps.Rules(), server, "")),
-		"docs/packages-kubelet.svg": svg("the kubelet core: who imports whom", layOut(deps.Rules(), kubelet, "kubelet/")),
+		"docs/packages-server.svg": svg("criadapter: imports between packages", layOut(deps.Rules(), server, "")),
+		"docs/packages-kubelet.svg": svg("the kubelet core: imports between packages",
+			layOut(deps.Rules(), kubelet, "kubelet/")),
 	}
 }
 
-// layOut places the packages of the table that ship: each one floor above the highest that it may import, and on its
-// floor near those that it is tied to.
+// layOut places the packages that ship. Each is one floor above the highest package that it may import, and near its
+// importers and imports.
 func layOut(table []deps.Rule, wanted func(path string) bool, prefix string) [][]*box {
 	boxes := boxesOf(table, wanted, prefix)
 	floors := make([][]*box, 0, 8)
@@ -67,7 +68,8 @@ func boxesOf(table []deps.Rule, wanted func(path string) bool, prefix string) []
 			continue
 		}
 		name := strings.TrimPrefix(rule.Path, prefix)
-		b := &box{name: name, width: 24 + 7.2*float64(len(name)), wires: slices.Contains(rule.May, "*") || rule.Path == "kubelet"}
+		b := &box{name: name, width: 24 + 7.2*float64(len(name)),
+			wires: slices.Contains(rule.May, "*") || rule.Path == "kubelet"}
 		boxes, byName[rule.Path] = append(boxes, b), b
 	}
 	for _, rule := range table {
@@ -79,7 +81,7 @@ func boxesOf(table []deps.Rule, wanted func(path string) bool, prefix string) []
 			}
 		}
 	}
-	for range boxes { // the longest way down has no more steps than there are packages
+	for range boxes { // the longest path has at most one step per package
 		for _, b := range boxes {
 			for _, to := range b.imports {
 				b.floor = max(b.floor, to.floor+1)
@@ -98,7 +100,7 @@ func boxesOf(table []deps.Rule, wanted func(path string) bool, prefix string) []
 	return boxes
 }
 
-// below is the mean place of what a package imports, and over of those that import it.
+// below is the mean place of a package's imports, and over the mean place of its importers.
 func below(b *box) float64 { return mean(b.x, b.imports) }
 
 func over(b *box, above []*box) float64 {
@@ -124,7 +126,7 @@ func mean(otherwise float64, boxes []*box) float64 {
 	return sum / count
 }
 
-// gap is what lies between two boxes of a floor.
+// gap is the space between two boxes of a floor.
 const gap = 16
 
 // place puts a floor's boxes side by side around the middle, which is 0.

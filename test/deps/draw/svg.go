@@ -24,9 +24,11 @@ func svg(title string, floors [][]*box) string {
 	top := func(b *box) float64 { return margin + float64(len(floors)-1-b.floor)*floorHeight }
 
 	var out strings.Builder
-	fmt.Fprintf(&out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"monospace\" font-size=\"12\">\n", width, height)
+	fmt.Fprintf(&out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"monospace\" "+
+		"font-size=\"12\">\n", width, height)
 	fmt.Fprintf(&out, "<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", title)
-	out.WriteString("<defs><marker id=\"a\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" orient=\"auto\">" +
+	out.WriteString("<defs><marker id=\"a\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"6\" " +
+		"markerHeight=\"6\" orient=\"auto\">" +
 		"<path d=\"M0 0L6 3L0 6z\" fill=\"#7a8a99\"/></marker></defs>\n")
 	for _, floor := range floors {
 		for _, b := range floor {
@@ -48,12 +50,14 @@ func svg(title string, floors [][]*box) string {
 
 func arrow(out *strings.Builder, x1, y1, x2, y2 float64) {
 	bend := min((y2-y1)/2, floorHeight)
-	fmt.Fprintf(out, "<path d=\"M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f\" fill=\"none\" stroke=\"#9fb0bf\" marker-end=\"url(#a)\"/>\n",
+	fmt.Fprintf(out, "<path d=\"M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f\" fill=\"none\" stroke=\"#9fb0bf\" "+
+		"marker-end=\"url(#a)\"/>\n",
 		x1, y1, x1, y1+bend, x2, y2-bend, x2, y2)
 }
 
 func drawBox(out *strings.Builder, b *box, x, y float64) {
-	fmt.Fprintf(out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" rx=\"5\" fill=\"#eef4fa\" stroke=\"#4a6a8a\"/>\n",
+	fmt.Fprintf(out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" rx=\"5\" fill=\"#eef4fa\" "+
+		"stroke=\"#4a6a8a\"/>\n",
 		x-b.width/2, y, b.width, boxHeight)
 	fmt.Fprintf(out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\">%s</text>\n", x, y+boxHeight/2+4, b.name)
 	switch {
@@ -65,5 +69,6 @@ func drawBox(out *strings.Builder, b *box, x, y float64) {
 }
 
 func note(out *strings.Builder, x, y float64, text string) {
-	fmt.Fprintf(out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\" font-size=\"10\" fill=\"#667\">%s</text>\n", x, y+boxHeight+12, text)
+	fmt.Fprintf(out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\" font-size=\"10\" fill=\"#667\">%s</text>\n", x,
+		y+boxHeight+12, text)
 }

@@ -16,8 +16,8 @@ type Document struct {
 	Blocks        []Block
 }
 
-// Documents reads the Markdown files below root, without what is built and what tests read. The error names each block that
-// cannot be read.
+// Documents reads the Markdown files below root, without build and testdata. The error names each block that cannot be
+// read.
 func Documents(root string) ([]Document, error) {
 	var found []Document
 	var unread []error
@@ -25,7 +25,8 @@ func Documents(root string) ([]Document, error) {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && (entry.Name() == "build" && filepath.Dir(path) == filepath.Clean(root) || entry.Name() == ".git" || entry.Name() == "testdata") {
+		if entry.IsDir() && (entry.Name() == "build" && filepath.Dir(path) == filepath.Clean(root) ||
+			entry.Name() == ".git" || entry.Name() == "testdata") {
 			return filepath.SkipDir
 		}
 		if entry.IsDir() || !strings.HasSuffix(path, ".md") {

@@ -1,5 +1,5 @@
-// Package fence reads the fenced blocks of Markdown documents. What a block is stands after its fence, and a block of commands
-// says which suite runs it:
+// Package fence reads the fenced blocks of Markdown documents. What a block is stands after its fence, and a block of
+// commands says which suite runs it:
 //
 //	sh machine            `make package-test` runs it on a Debian machine with systemd, Docker Engine and the packages
 //	sh tree               TestSystemDocuments of test/e2e runs it in this tree, on the engine as it is installed
@@ -48,8 +48,8 @@ type Block struct {
 // Commands says whether the block is one of commands.
 func (b Block) Commands() bool { return strings.HasPrefix(string(b.Kind), "sh ") }
 
-// Read returns the blocks of a document. A block of an unknown kind, one without an end and one that is indented in the place
-// of fenced are errors, because nobody could tell what to do with them; what could be read is returned beside the error.
+// Read returns the blocks of a document. Blocks of an unknown kind, without an end, or indented instead of fenced are
+// errors. The blocks before the error are returned with it.
 func Read(document string) ([]Block, error) {
 	var blocks []Block
 	var open *Block
@@ -78,7 +78,7 @@ func Read(document string) ([]Block, error) {
 	return blocks, nil
 }
 
-// check refuses a kind that there is not, and a note that is missing or too many.
+// check refuses an unknown kind, a missing note, and a note that does not belong there.
 func (b Block) check() error {
 	noted := false
 	switch b.Kind {

@@ -7,8 +7,10 @@ import (
 )
 
 func TestRead(t *testing.T) {
-	got, err := Read("# Title\n\n```sh machine\ncriadapter\n\n    x\n```\ntext\n```output\nfine\n```\n- a list\n    goes on\n```yaml file: a/b.yaml\na: 1\n```\n")
-	want := []Block{{Machine, "", 3, "criadapter\n\n    x\n"}, {Output, "", 9, "fine\n"}, {YAMLFile, "a/b.yaml", 14, "a: 1\n"}}
+	got, err := Read("# Title\n\n```sh machine\ncriadapter\n\n    x\n```\ntext\n```output\nfine\n```\n- a list\n" +
+		"    goes on\n```yaml file: a/b.yaml\na: 1\n```\n")
+	want := []Block{{Machine, "", 3, "criadapter\n\n    x\n"}, {Output, "", 9, "fine\n"},
+		{YAMLFile, "a/b.yaml", 14, "a: 1\n"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Serves is in the comment of a line that goes on until somebody ends it.
+// Serves is in the comment of a line whose command runs until it is interrupted.
 const Serves = "until Ctrl-C"
 
-// preamble is the beginning of every script. Job control gives each line that serves a process group of its own, as a terminal
-// does, without which bash would have it ignore the interrupt.
+// preamble is the beginning of every script. Job control gives each serving line a process group of its own, as a
+// terminal does. Without it, bash would make the command ignore the interrupt.
 const preamble = `set -euo pipefail -m
 serving=()
 eventually() {
@@ -31,10 +31,10 @@ interrupt() {
 }
 `
 
-// Script returns what bash runs for the commands of one suite in a document, and how many blocks they are; the script is
-// empty for none. Files are written first. A line whose comment says that it goes on until Ctrl-C runs beside the following
-// ones, each of which is repeated until it succeeds, as by somebody at a second terminal, for ten minutes at most; at the end
-// it is interrupted, and must end with 0, or with 130 as an interrupted shell does.
+// Script returns a bash script of a suite's commands in a document, and the number of their blocks; it is empty without
+// any. Files are written first. A line with Serves in its comment runs in the background. Each line after it is
+// repeated until it succeeds, for ten minutes at most, as a user does at a second terminal. At the end the background
+// command is interrupted. It must end with exit code 0, or with 130 as an interrupted shell does.
 func Script(blocks []Block, suite Kind) (script string, ran int) {
 	var lines strings.Builder
 	serving := false
@@ -68,7 +68,8 @@ func files(blocks []Block) string {
 	var lines strings.Builder
 	for _, block := range blocks {
 		if block.Kind == YAMLFile || block.Kind == JSONFile {
-			fmt.Fprintf(&lines, "mkdir -p %s\nprintf %%s %s > %s\n", quote(path.Dir(block.Note)), quote(block.Text), quote(block.Note))
+			fmt.Fprintf(&lines, "mkdir -p %s\nprintf %%s %s > %s\n", quote(path.Dir(block.Note)), quote(block.Text),
+				quote(block.Note))
 		}
 	}
 	return lines.String()

@@ -21,17 +21,21 @@ func TestScript(t *testing.T) {
 		commands, want string
 		fails          bool
 	}{
-		"in order":                   {commands: "x=1\ncat dir/a.yaml\necho $x", want: "a: 'b'\n1\n"},
-		"the first failure ends it":  {commands: "false\necho on", fails: true},
-		"also in a pipe":             {commands: "false | true", fails: true},
-		"one that serves":            {commands: "sh -c 'trap \"exit 0\" INT; touch up; while :; do sleep 0.1; done'  # until Ctrl-C\nls up", want: "up\n"},
-		"one that is interrupted":    {commands: "sleep 300 # until Ctrl-C"},
-		"one that ends by itself":    {commands: "until test -e end; do sleep 0.1; done # until Ctrl-C\ntouch end\n! kill -0 ${serving[0]}"},
-		"one that ends badly":        {commands: "sh -c 'exit 7' # until Ctrl-C\n! kill -0 ${serving[0]}", fails: true},
-		"what comes after may retry": {commands: "sh -c 'sleep 1; touch late; exec sleep 300' # until Ctrl-C\nls late", want: "late\n"},
+		"in order":                  {commands: "x=1\ncat dir/a.yaml\necho $x", want: "a: 'b'\n1\n"},
+		"the first failure ends it": {commands: "false\necho on", fails: true},
+		"also in a pipe":            {commands: "false | true", fails: true},
+		"one that serves": {commands: "sh -c 'trap \"exit 0\" INT; touch up; while :; do sleep 0.1; done'  " +
+			"# until Ctrl-C\nls up", want: "up\n"},
+		"one that is interrupted": {commands: "sleep 300 # until Ctrl-C"},
+		"one that ends by itself": {commands: "until test -e end; do sleep 0.1; done # until Ctrl-C\ntouch end\n" +
+			"! kill -0 ${serving[0]}"},
+		"one that ends badly": {commands: "sh -c 'exit 7' # until Ctrl-C\n! kill -0 ${serving[0]}", fails: true},
+		"what comes after may retry": {commands: "sh -c 'sleep 1; touch late; exec sleep 300' # until Ctrl-C\nls late",
+			want: "late\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			blocks := []Block{{Kind: Tree, Text: c.commands}, {Kind: YAMLFile, Note: "dir/a.yaml", Text: "a: 'b'\n"}, {Kind: Machine, Text: "exit 9\n"}}
+			blocks := []Block{{Kind: Tree, Text: c.commands}, {Kind: YAMLFile, Note: "dir/a.yaml", Text: "a: 'b'\n"},
+				{Kind: Machine, Text: "exit 9\n"}}
 			script, ran := Script(blocks, Tree)
 			if ran != 1 {
 				t.Fatalf("%d blocks", ran)

@@ -14,7 +14,7 @@ const (
 	passed  outcome = "pass"
 	failed  outcome = "fail"
 	skipped outcome = "skip"
-	// absent is that of a test that did not run.
+	// absent is the outcome of a test that did not run.
 	absent outcome = "–"
 )
 

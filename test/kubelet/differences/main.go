@@ -14,28 +14,19 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
-)
 
-// rigGrace is how long the rig gets to clean up after an interrupt.
-const rigGrace = time.Minute
+	"github.com/criadapter/criadapter/test/program"
+)
 
 func main() {
 	runtimes := flag.String("runtimes", "criadapter,containerd", "the runtimes, with commas between them")
 	pattern := flag.String("run", "", "run only tests that match this `pattern`, as go test -run")
 	file := flag.String("list", "test/kubelet/differences.yaml", "the `file` of expected differences")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, strings.Split(*runtimes, ","), *pattern, *file)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "differences:", err)
-		os.Exit(1)
-	}
+	program.Main("differences", func(ctx context.Context) error {
+		return run(ctx, strings.Split(*runtimes, ","), *pattern, *file)
+	})
 }
 
 func run(ctx context.Context, runtimes []string, pattern, file string) error {
@@ -47,35 +38,34 @@ func run(ctx context.Context, runtimes []string, pattern, file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	dir, err := os.MkdirTemp("", "criadapter-differences-")
+	t := newTable(runtimes)
+	err = program.InDir(func(dir string) error {
+		rig, err := program.BuildRig(ctx, dir)
+		if err != nil {
+			return err
+		}
+		for _, runtime := range runtimes {
+			fmt.Printf("On %s:\n", runtime)
+			output, err := runTests(ctx, rig, runtime, pattern)
+			if err != nil {
+				return fmt.Errorf("on %s: %w", runtime, err)
+			}
+			t.add(runtime, output)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	defer os.RemoveAll(dir)
-	rig := filepath.Join(dir, "rig")
-	if output, err := exec.CommandContext(ctx, "go", "build", "-o", rig, "./test/rig").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the rig: %w\n%s", err, output)
-	}
-	t := newTable(runtimes)
-	for _, runtime := range runtimes {
-		fmt.Printf("On %s:\n", runtime)
-		output, err := runTests(ctx, rig, runtime, pattern)
-		if err != nil {
-			return fmt.Errorf("on %s: %w", runtime, err)
-		}
-		t.add(runtime, output)
 	}
 	return t.judge(os.Stdout, listed, pattern == "", os.Getenv("CI") == "true")
 }
 
 // runTests returns what the tests wrote, which is shown as well. That tests failed is no error.
-func runTests(ctx context.Context, rig, runtime, pattern string) (string, error) {
+func runTests(ctx context.Context, rig program.Rig, runtime, pattern string) (string, error) {
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, rig, "test", "-v", "-run", pattern, "./test/kubelet")
+	cmd := rig.Command(ctx, "test", "-v", "-run", pattern, "./test/kubelet")
 	cmd.Env = append(os.Environ(), "E2E_RUNTIME="+runtime)
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &output), os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = rigGrace
+	cmd.Stdout = io.MultiWriter(os.Stdout, &output)
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 1 {

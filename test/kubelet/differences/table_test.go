@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const output = `=== RUN   TestGood
@@ -45,9 +47,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			differences, err := parseList([]byte(c.list))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			table := newTable([]string{"criadapter", "containerd"})
 			table.add("criadapter", c.ours)
 			table.add("containerd", c.theirs)
@@ -87,9 +87,7 @@ func TestParseListRefuses(t *testing.T) {
 // TestListIsWellFormed reads the checked-in list.
 func TestListIsWellFormed(t *testing.T) {
 	text, err := os.ReadFile("../differences.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if _, err := parseList(text); err != nil {
 		t.Error(err)
 	}

@@ -15,7 +15,7 @@ const (
 	legendLines = 4
 )
 
-// colours are those of the lines, in turn.
+// colours are for the lines, in turn.
 func colours() []string {
 	return []string{"#1f6fb2", "#c9782c", "#3a8f5c", "#8a5fb0", "#b23b4e", "#4aa3a2", "#8a7a3d", "#666"}
 }

@@ -11,7 +11,7 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// makeCgroups makes the machine's control group in every hierarchy, and returns the names of those of cgroup v1.
+// makeCgroups makes the machine's cgroup in every hierarchy, and returns the names of the cgroup v1 hierarchies.
 func (m *Machine) makeCgroups() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
 		return nil, os.MkdirAll(filepath.Join(cgroupRoot, m.cgroup), 0o755)
@@ -28,7 +28,7 @@ func (m *Machine) makeCgroups() ([]string, error) {
 		if err := os.MkdirAll(filepath.Join(cgroupRoot, entry.Name(), m.cgroup), 0o755); err != nil {
 			return nil, err
 		}
-		if entry.Name() != "unified" { // that of cgroup v2 beside them
+		if entry.Name() != "unified" { // the cgroup v2 hierarchy
 			controllers = append(controllers, entry.Name())
 		}
 	}

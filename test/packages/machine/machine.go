@@ -1,5 +1,6 @@
-// Package machine boots a Debian root file system with systemd as its first process, in namespaces of its own: a node to
-// install packages on. Nothing on it reaches this machine's services, network or files, and it ends with its namespaces.
+// Package machine boots a Debian root file system with systemd as its first process, in namespaces of its own: a node
+// to install packages on. Nothing on it reaches this machine's services, network or files, and it ends with its
+// namespaces.
 package machine
 
 import (
@@ -36,7 +37,7 @@ type Options struct {
 type Machine struct {
 	dir, cgroup string
 	cmd         *exec.Cmd
-	// pid is systemd's, as it is seen from here.
+	// pid is systemd's, in the host's PID namespace.
 	pid int
 }
 
@@ -98,7 +99,7 @@ func (m *Machine) waitBooted(ctx context.Context) error {
 	})
 }
 
-// Run runs a program on the machine and returns all that it prints, without the last line's end; the error has that, too.
+// Run runs a program on the machine and returns its output without surrounding space; an error has the output, too.
 func (m *Machine) Run(ctx context.Context, args ...string) (string, error) {
 	enter := []string{"-t", strconv.Itoa(m.pid), "-m", "-p", "-n", "-i", "-u", "-C", "-r", "-w", "--",
 		"env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
@@ -113,7 +114,7 @@ func (m *Machine) Run(ctx context.Context, args ...string) (string, error) {
 // not is for lines that must fail: a shell does not end for one that begins with an exclamation mark.
 const not = `not() { if "$@"; then echo "unexpected success: $*" >&2; exit 1; fi; }` + "\n"
 
-// Shell runs lines of a shell on the machine, of which none may fail, but for those that begin with the word not.
+// Shell runs lines of a shell on the machine. A line that begins with the word not must fail, and no other may.
 func (m *Machine) Shell(ctx context.Context, lines string) (string, error) {
 	return m.Run(ctx, "sh", "-euxc", not+lines)
 }

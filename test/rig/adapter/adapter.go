@@ -29,7 +29,7 @@ const (
 	stopTimeout = 30 * time.Second
 )
 
-// Options says how criadapter is run. Env is required.
+// Options has the settings of a server. Env is required.
 type Options struct {
 	// Env is the rig that it runs in, see rigenv.Require.
 	Env rigenv.Env
@@ -63,7 +63,7 @@ type Server struct {
 	front   *front // nil without clients that need it
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed when cmd was waited for
-	exit    error         // what Wait said, to be read after ended
+	exit    error         // the error of Wait; read it after ended
 }
 
 // New makes the directories and takes a network for a server in a new directory in opts.Env.WorkDir, without starting
@@ -143,14 +143,14 @@ func modeFlags(mode string) []string {
 	}
 }
 
-// SetFlags takes other flags in the place of Options.Flags from the next start on.
+// SetFlags replaces Options.Flags from the next start on.
 func (s *Server) SetFlags(flags ...string) { s.opts.Flags = flags }
 
 // AddFlags adds flags to those in force, from the next start on.
 func (s *Server) AddFlags(flags ...string) { s.opts.Flags = append(s.opts.Flags, flags...) }
 
-// Launch starts the program and returns at once, for tests of how it starts: it may refuse to. Ended tells when it is
-// over.
+// Launch starts the program and returns at once, for tests of a refused start. Ended is closed when the program has
+// ended.
 func (s *Server) Launch() error {
 	if s.running() {
 		return errors.New("adapter: already running")
@@ -271,7 +271,8 @@ func (s *Server) Stop(ctx context.Context) error {
 	case <-timeout.C:
 	}
 	s.Kill()
-	return fmt.Errorf("adapter: criadapter did not end after SIGTERM and was killed; the end of its log:\n%s", s.LogTail())
+	return fmt.Errorf("adapter: criadapter did not end after SIGTERM and was killed; the end of its log:\n%s",
+		s.LogTail())
 }
 
 // Kill ends the program with SIGKILL, as a crash does, and waits for it.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play is the program that the tests run in the place of criadapter.
+// play is the program that the tests run instead of criadapter.
 func play(role string, flags []string) int {
 	if role == roleRefuse {
 		fmt.Println("refusing: the stars are wrong")
@@ -79,14 +80,17 @@ type fakeRuntime struct {
 }
 
 func (fakeRuntime) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
-	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "fake", RuntimeVersion: "1", RuntimeApiVersion: "v1"}, nil
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "fake", RuntimeVersion: "1",
+		RuntimeApiVersion: "v1"}, nil
 }
 
 type fakeImages struct {
 	runtimeapi.UnimplementedImageServiceServer
 }
 
-func (fakeImages) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+func (fakeImages) ImageFsInfo(
+	context.Context, *runtimeapi.ImageFsInfoRequest,
+) (*runtimeapi.ImageFsInfoResponse, error) {
 	return &runtimeapi.ImageFsInfoResponse{}, nil
 }
 
@@ -94,9 +98,7 @@ func (fakeImages) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (
 func playOptions(t *testing.T, role string) Options {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return Options{
 		Env:     rigenv.Env{Criadapter: self, CNIBinDir: "/nowhere", WorkDir: t.TempDir()},
 		Environ: []string{roleVar + "=" + role},
@@ -117,15 +119,11 @@ func TestRestart(t *testing.T) {
 	if err := s.Start(t.Context()); err == nil {
 		t.Fatal("started twice at once")
 	}
-	if err := s.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Stop(t.Context()))
 	if s.PID() != 0 {
 		t.Errorf("PID %d after Stop", s.PID())
 	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Start(t.Context()))
 	if s.PID() == first {
 		t.Error("not restarted")
 	}
@@ -134,9 +132,7 @@ func TestRestart(t *testing.T) {
 	if err := s.ExitError(); err == nil {
 		t.Error("killed, and no exit error")
 	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Start(t.Context()))
 	version()
 }
 
@@ -176,16 +172,12 @@ func TestStopReportsExitStatus(t *testing.T) {
 func TestNetworksAreTakenAndReleased(t *testing.T) {
 	opts := playOptions(t, roleServe)
 	first, err := New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	second := NewForTest(t, opts)
 	if first.Subnet == second.Subnet || first.Dir == second.Dir {
 		t.Errorf("shared: %s %s, %s %s", first.Subnet, second.Subnet, first.Dir, second.Dir)
 	}
-	if err := first.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, first.Close(t.Context()))
 	if _, err := os.Stat(first.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory after Close: %v", err)
 	}

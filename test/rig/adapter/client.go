@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	cri "k8s.io/cri-client/pkg"
 
 	"github.com/criadapter/criadapter/test/rig/logtail"
@@ -22,8 +24,8 @@ const (
 	maxMessage = 16 << 20
 )
 
-// quickly has a connection made again within a tenth of a second after a restart, so that tests need not wait for gRPC's
-// usual back-off.
+// quickly has a connection made again within a tenth of a second after a restart, so that tests need not wait for
+// gRPC's usual back-off.
 func quickly() grpc.DialOption {
 	return grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: pollInterval, Multiplier: 1.2, MaxDelay: 5 * pollInterval},
@@ -51,8 +53,8 @@ func (s *Server) connect() error {
 	return nil
 }
 
-// Clients is the address for clients that leave a pod's namespaces to the server: Endpoint, or with RUNTIME_MODE=oci one
-// that passes everything on and asks for the namespaces that a kubelet asks for.
+// Clients is the address for clients that leave a pod's namespaces to the server: Endpoint, or with RUNTIME_MODE=oci
+// one that passes everything on and asks for the namespaces that a kubelet asks for.
 func (s *Server) Clients() (string, error) {
 	if s.opts.Env.Mode != rigenv.ModeOCI {
 		return s.Endpoint, nil
@@ -75,11 +77,13 @@ func (s *Server) connectKubeletClient(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	runtime, err := cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(callTimeout).Build(ctx)
+	runtime, err := cri.NewRemoteRuntimeServiceBuilder().
+		WithEndpoint(endpoint).WithConnectionTimeout(callTimeout).Build(ctx)
 	if err != nil {
 		return fmt.Errorf("the kubelet's runtime client: %w", err)
 	}
-	images, err := cri.NewRemoteImageServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(callTimeout).Build(ctx)
+	images, err := cri.NewRemoteImageServiceBuilder().
+		WithEndpoint(endpoint).WithConnectionTimeout(callTimeout).Build(ctx)
 	if err != nil {
 		return errors.Join(fmt.Errorf("the kubelet's image client: %w", err), runtime.Close(ctx))
 	}
@@ -105,4 +109,16 @@ func (s *Server) disconnect(ctx context.Context) error {
 // LogTail returns the last 16 KiB of the program's output, or why it cannot be read.
 func (s *Server) LogTail() string {
 	return logtail.Read(s.LogPath, 16<<10)
+}
+
+// RemovePods stops and removes the pods that the filter selects, all for nil, through a server's kubelet client. It
+// goes on after errors and returns all of them.
+func RemovePods(ctx context.Context, runtime internalapi.RuntimeService, filter *runtimeapi.PodSandboxFilter) error {
+	sandboxes, err := runtime.ListPodSandbox(ctx, filter)
+	errs := []error{err}
+	for _, sandbox := range sandboxes {
+		id := sandbox.GetId()
+		errs = append(errs, runtime.StopPodSandbox(ctx, id), runtime.RemovePodSandbox(ctx, id))
+	}
+	return errors.Join(errs...)
 }

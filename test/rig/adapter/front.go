@@ -15,8 +15,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// front is a socket before a server's own. It passes everything on, and gives pods and containers that name no
-// namespaces those that a kubelet asks for: without them a pod shares its PID namespace, which takes a sandbox container.
+// front is a proxy before a server's socket. Pods and containers without namespace options get the options of a
+// kubelet. Without them a pod shares its PID namespace, which needs a sandbox container.
 type front struct {
 	endpoint string
 	server   *grpc.Server
@@ -36,7 +36,8 @@ func startFront(dir, endpoint string) (*front, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	f := &front{endpoint: "unix://" + path, back: back, ended: make(chan error, 1)}
-	f.server = grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxMessage), grpc.UnknownServiceHandler(f.pass))
+	f.server = grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxMessage),
+		grpc.UnknownServiceHandler(f.pass))
 	go func() { f.ended <- f.server.Serve(listener) }()
 	return f, nil
 }

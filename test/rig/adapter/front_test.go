@@ -5,11 +5,14 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestFrontAsksForAKubeletsNamespaces where nobody asks for any, and changes nothing else.
+// TestFrontAsksForAKubeletsNamespaces: requests without namespace options get a kubelet's, and nothing else changes.
 func TestFrontAsksForAKubeletsNamespaces(t *testing.T) {
-	const run, create = runtimeapi.RuntimeService_RunPodSandbox_FullMethodName, runtimeapi.RuntimeService_CreateContainer_FullMethodName
+	const run = runtimeapi.RuntimeService_RunPodSandbox_FullMethodName
+	const create = runtimeapi.RuntimeService_CreateContainer_FullMethodName
 	pod := func(options *runtimeapi.NamespaceOption) *runtimeapi.PodSandboxConfig {
 		return &runtimeapi.PodSandboxConfig{Hostname: "web", Linux: &runtimeapi.LinuxPodSandboxConfig{
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: options},
@@ -31,26 +34,26 @@ func TestFrontAsksForAKubeletsNamespaces(t *testing.T) {
 		method        string
 		request, want proto.Message
 	}{
-		"a pod that asks for nothing": {run, &runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{Hostname: "web"}},
+		"a pod that asks for nothing": {run,
+			&runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{Hostname: "web"}},
 			&runtimeapi.RunPodSandboxRequest{Config: pod(alone())}},
 		"a pod that shares": {run, &runtimeapi.RunPodSandboxRequest{Config: pod(shared()), RuntimeHandler: "runc"},
 			&runtimeapi.RunPodSandboxRequest{Config: pod(shared()), RuntimeHandler: "runc"}},
 		"a pod without a configuration": {run, &runtimeapi.RunPodSandboxRequest{}, &runtimeapi.RunPodSandboxRequest{}},
-		"a container in the first": {create, &runtimeapi.CreateContainerRequest{Config: container(nil), SandboxConfig: pod(nil)},
+		"a container in the first": {create, &runtimeapi.CreateContainerRequest{Config: container(nil),
+			SandboxConfig: pod(nil)},
 			&runtimeapi.CreateContainerRequest{Config: container(alone()), SandboxConfig: pod(alone())}},
-		"a container in a pod that shares": {create, &runtimeapi.CreateContainerRequest{Config: container(nil), SandboxConfig: pod(host())},
+		"a container in a pod that shares": {create,
+			&runtimeapi.CreateContainerRequest{Config: container(nil), SandboxConfig: pod(host())},
 			&runtimeapi.CreateContainerRequest{Config: container(nil), SandboxConfig: pod(host())}},
-		"another request": {"/runtime.v1.RuntimeService/Version", &runtimeapi.VersionRequest{Version: "v1"}, &runtimeapi.VersionRequest{Version: "v1"}},
+		"another request": {"/runtime.v1.RuntimeService/Version", &runtimeapi.VersionRequest{Version: "v1"},
+			&runtimeapi.VersionRequest{Version: "v1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request, err := proto.Marshal(tt.request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			got, err := likeAKubelets(tt.method, request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			edited := tt.want.ProtoReflect().New().Interface()
 			if err := proto.Unmarshal(got, edited); err != nil || !proto.Equal(edited, tt.want) {
 				t.Errorf("got %v, %v, want %v", edited, err, tt.want)

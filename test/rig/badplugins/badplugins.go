@@ -1,5 +1,5 @@
-// Package badplugins has CNI plugins that do their work badly, by a seed, while they are told to. A program that uses it is
-// such a plugin itself: its main begins with ActAsPlugin.
+// Package badplugins has CNI plugins that fail by a seed, between Begin and End. The program that uses it is the
+// plugin: its main begins with ActAsPlugin.
 package badplugins
 
 import (
@@ -43,7 +43,7 @@ const (
 	Twice       = "twice"
 )
 
-// Faults are all of them.
+// Faults returns all faults.
 func Faults() []string { return []string{CrashBefore, CrashAfter, Garbage, ErrorAfter, Hang, Twice} }
 
 // order says how calls go wrong.
@@ -53,8 +53,8 @@ type order struct {
 	Faults  []string
 }
 
-// New makes a directory in workDir, which the caller removes. The running program is the plugins bridge and portmap; those
-// that others of them call are the real ones.
+// New makes a directory in workDir, which the caller removes. The running program replaces the plugins bridge and
+// portmap; host-local and loopback are the real ones.
 func New(workDir, cniBinDir string) (Plugins, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -74,7 +74,7 @@ func New(workDir, cniBinDir string) (Plugins, error) {
 	return Plugins{dir}, errors.Join(errs...)
 }
 
-// Begin lets that many of a hundred calls go wrong, each in one of these ways.
+// Begin makes percent of the calls go wrong, each with one of the faults.
 func (p Plugins) Begin(seed uint64, percent int, faults ...string) error {
 	text, err := json.Marshal(order{Seed: seed, Percent: percent, Faults: faults})
 	if err != nil {
@@ -88,10 +88,10 @@ func (p Plugins) Begin(seed uint64, percent int, faults ...string) error {
 	return os.Rename(temporary, filepath.Join(p.Dir, orderFile))
 }
 
-// End lets plugins be good again.
+// End ends the faults.
 func (p Plugins) End() error { return os.Remove(filepath.Join(p.Dir, orderFile)) }
 
-// Made counts the calls since New, while plugins were bad, by what was wrong with them; "none" are those that went well.
+// Made counts the calls between Begin and End by their faults; calls under "none" went well.
 func (p Plugins) Made() (map[string]int, error) {
 	text, err := os.ReadFile(filepath.Join(p.Dir, callsFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -149,7 +149,8 @@ func act(self string) error {
 	case Garbage:
 		output = []byte(`{"cniVersion": "1.0.0", "ips": [{"address"`)
 	case ErrorAfter:
-		output, failed = []byte(`{"cniVersion": "1.0.0", "code": 11, "msg": "try again later"}`), errors.New("the fault of a test")
+		output = []byte(`{"cniVersion": "1.0.0", "code": 11, "msg": "try again later"}`)
+		failed = errors.New("the fault of a test")
 	}
 	_, err = os.Stdout.Write(output)
 	if failed != nil {
@@ -158,13 +159,13 @@ func act(self string) error {
 	return err
 }
 
-// bad says whether plugins are to be bad.
+// bad says whether calls may go wrong now.
 func (p Plugins) bad() bool {
 	_, err := os.Stat(filepath.Join(p.Dir, orderFile))
 	return err == nil
 }
 
-// draw chooses what is wrong with this call, by the seed and the number of the call.
+// draw chooses the fault of this call by the seed and the number of the call.
 func (p Plugins) draw() (string, error) {
 	text, err := os.ReadFile(filepath.Join(p.Dir, orderFile))
 	if os.IsNotExist(err) {
@@ -194,7 +195,7 @@ func (p Plugins) draw() (string, error) {
 	return fault, err
 }
 
-// fault is what is wrong with the call of that number.
+// fault returns the fault of a call by its number, or "none".
 func (o order) fault(call uint64) string {
 	random := rand.New(rand.NewPCG(o.Seed, call))
 	if random.IntN(100) >= o.Percent {

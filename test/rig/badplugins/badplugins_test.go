@@ -4,33 +4,28 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Calls go wrong as often and in the ways that Begin says, the same ones each time, and not any more after End.
+// Calls go wrong with the rate and the faults of Begin, the same calls each time, and none after End.
 func TestDraw(t *testing.T) {
 	const calls = 200
 	draw := func(t *testing.T) (drawn []string) {
 		plugins := Plugins{t.TempDir()}
-		if err := plugins.Begin(7, 30, Hang, Garbage); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, plugins.Begin(7, 30, Hang, Garbage))
 		for range calls {
 			fault, err := plugins.draw()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			drawn = append(drawn, fault)
 		}
 		made, err := plugins.Made()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bad := made[Hang] + made[Garbage]; bad+made["none"] != calls || bad < 30 || bad > 90 || made[Hang] == 0 || made[Garbage] == 0 {
+		testutil.Must(t, err)
+		if bad := made[Hang] + made[Garbage]; bad+made["none"] != calls || bad < 30 || bad > 90 || made[Hang] == 0 ||
+			made[Garbage] == 0 {
 			t.Errorf("of %d calls, 30%% of which go wrong: %v", calls, made)
 		}
-		if err := plugins.End(); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, plugins.End())
 		if fault, err := plugins.draw(); err != nil || fault != "" || plugins.bad() {
 			t.Errorf("after the end: %q, %v", fault, err)
 		}

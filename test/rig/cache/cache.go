@@ -1,6 +1,6 @@
-// Package cache keeps what is expensive to make (built programs, image archives) outside of the source tree, so that a
-// fresh clone finds it ready. Entries are directories named after everything that decides their content; an entry
-// either exists whole or not at all, and is never changed once it exists.
+// Package cache keeps built programs and image archives outside of the source tree, so that a fresh clone finds it
+// ready. Entries are directories named after everything that decides their content; an entry either exists whole or not
+// at all, and is never changed once it exists.
 package cache
 
 import (

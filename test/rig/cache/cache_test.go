@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestFillMakesAnEntryOnce(t *testing.T) {
@@ -22,9 +24,7 @@ func TestFillMakesAnEntryOnce(t *testing.T) {
 	}
 	for range 2 {
 		dir, err := Fill(t.Context(), key, fill)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if data, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(data) != "content" {
 			t.Errorf("%q, %v", data, err)
 		}

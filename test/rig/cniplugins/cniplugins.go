@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
-// The plugins are built in a module of their own, so that what they need is not mixed with what the server needs. Its
-// files have other names here, because a directory with a go.mod could not be embedded.
+// The plugins are built in a module of their own, apart from the server's dependencies. Its files have other names
+// here, because a directory with a go.mod could not be embedded.
 var (
 	//go:embed plugins.mod
 	goMod []byte
@@ -46,7 +46,8 @@ func build(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir, "tool")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir,
+		"tool")
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH, "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestBuild(t *testing.T) {
 	dir, err := Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 4 {
 		t.Errorf("built %v, %v; want four plugins", entries, err)

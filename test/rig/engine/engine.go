@@ -29,8 +29,8 @@ type Options struct {
 	// Dir is an empty directory for everything the engine writes. Its path must have at most 69 characters, for the
 	// sockets in it.
 	Dir string
-	// Env is the rig: the engine is one of its kind. The directory of its dockerd comes first on the engine's PATH, so
-	// that a containerd and docker-init beside it are used, after that of the rig's runtime wrapper.
+	// Env is the rig: the engine is one of its kind. On the engine's PATH the rig's runtime wrapper comes first, then
+	// the directory of dockerd with its containerd and docker-init.
 	Env rigenv.Env
 	// Config is added to the engine's daemon.json and wins over the rig's own settings.
 	Config map[string]any
@@ -48,7 +48,7 @@ type Engine struct {
 	done    chan struct{} // closed when cmd was waited for
 }
 
-// maxDir is what the kernel allows a socket's path (107 characters) less the longest that the engine makes.
+// maxDir is the longest Dir: the kernel allows 107 characters for a socket's path, including the engine's longest name.
 const maxDir = 107 - len("/exec/containerd/containerd.sock.ttrpc")
 
 const (
@@ -67,7 +67,8 @@ func New(opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("engine: %s is too long for sockets in it, set TMPDIR to a shorter path", opts.Dir)
 	}
 	if _, err := exec.LookPath(opts.Env.Dockerd); err != nil {
-		return nil, fmt.Errorf("engine: %w; install Docker Engine 20.10 or later (Debian: apt-get install docker.io)", err)
+		return nil, fmt.Errorf("engine: %w; install Docker Engine 20.10 or later (Debian: apt-get install docker.io)",
+			err)
 	}
 	variant, err := Named(opts.Env.Engine)
 	if err != nil {
@@ -166,7 +167,8 @@ func (e *Engine) Start(ctx context.Context) error {
 	}(e.done)
 	if err := e.waitReady(ctx); err != nil {
 		e.Kill()
-		return fmt.Errorf("engine: %s did not come up: %w; the end of its log:\n%s", e.opts.Env.Dockerd, err, e.logTail())
+		return fmt.Errorf("engine: %s did not come up: %w; the end of its log:\n%s", e.opts.Env.Dockerd, err,
+			e.logTail())
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -18,13 +19,9 @@ import (
 func newEngine(t *testing.T, env rigenv.Env, config map[string]any) *Engine {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "e")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	e, err := New(Options{Dir: dir, Env: env, Config: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -35,13 +32,9 @@ func newEngine(t *testing.T, env rigenv.Env, config map[string]any) *Engine {
 
 func mustStart(t *testing.T, e *Engine) *client.Client {
 	t.Helper()
-	if err := e.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, e.Start(t.Context()))
 	cli, err := client.New(client.WithHost(e.Host()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() { cli.Close() })
 	return cli
 }
@@ -53,22 +46,16 @@ func runSleep(t *testing.T, env rigenv.Env, cli *client.Client) (id string) {
 	defer cancel()
 	ref := env.Image("test/busybox:latest")
 	pull, err := cli.ImagePull(ctx, ref, client.ImagePullOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer pull.Close()
-	if err := pull.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, pull.Wait(ctx))
 	created, err := cli.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{
 			Image: ref, Cmd: []string{"sleep", "1000"}, NetworkDisabled: true,
 			StopSignal: "SIGKILL", // the first process of a container ignores the others
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if _, err := cli.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +66,7 @@ func runSleep(t *testing.T, env rigenv.Env, cli *client.Client) (id string) {
 func pid(t *testing.T, cli *client.Client, id string) int {
 	t.Helper()
 	answer, err := cli.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return answer.Container.State.Pid
 }
 
@@ -136,9 +121,7 @@ func TestCloseRemovesContainers(t *testing.T) {
 	e := newEngine(t, env, nil)
 	cli := mustStart(t, e)
 	runSleep(t, env, cli)
-	if err := e.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, e.Close(t.Context()))
 	if err := e.Close(t.Context()); err != nil {
 		t.Errorf("closed again: %v", err)
 	}
@@ -188,14 +171,17 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := New(Options{Env: env}); err == nil {
 		t.Error("accepted without a directory")
 	}
-	if _, err := New(Options{Env: env, Dir: "/tmp/" + strings.Repeat("x", maxDir)}); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+	if _, err := New(Options{Env: env, Dir: "/tmp/" + strings.Repeat("x", maxDir)}); err == nil ||
+		!strings.Contains(err.Error(), "TMPDIR") {
 		t.Errorf("with a long path: %v, want what to do", err)
 	}
-	if _, err := New(Options{Dir: t.TempDir(), Env: rigenv.Env{Dockerd: "/nowhere/dockerd"}}); err == nil || !strings.Contains(err.Error(), "install") {
+	if _, err := New(Options{Dir: t.TempDir(), Env: rigenv.Env{Dockerd: "/nowhere/dockerd"}}); err == nil ||
+		!strings.Contains(err.Error(), "install") {
 		t.Errorf("without a dockerd: %v, want what to do", err)
 	}
 	env.Engine = "30-nonesuch"
-	if _, err := New(Options{Dir: t.TempDir(), Env: env}); err == nil || !strings.Contains(err.Error(), "29-containerd") {
+	if _, err := New(Options{Dir: t.TempDir(), Env: env}); err == nil ||
+		!strings.Contains(err.Error(), "29-containerd") {
 		t.Errorf("another name: %v, want the names there are", err)
 	}
 }

@@ -19,9 +19,9 @@ const Installed = "installed"
 type Variant struct {
 	// Name is what ENGINE calls it.
 	Name string
-	// CgroupV2 says that it runs where no other control groups than those of version 2 are mounted.
+	// CgroupV2 says that it runs where only cgroup v2 is mounted.
 	CgroupV2 bool
-	// release makes its programs, in the place of the installed ones; nil for those.
+	// release builds its programs; nil takes the installed ones.
 	release func() build.Release
 	// config is added to daemon.json. It names a storage driver.
 	config map[string]any
@@ -74,7 +74,7 @@ func List(names string) ([]Variant, error) {
 	return list, nil
 }
 
-// CopyDriver is the storage driver of the rig's engine that copies whole layers, in the place of overlays.
+// CopyDriver is the storage driver of the rig's engine that copies whole layers instead of using overlays.
 func CopyDriver(env rigenv.Env) string {
 	if v, err := Named(env.Engine); err == nil && v.config["features"] != nil {
 		return "native"

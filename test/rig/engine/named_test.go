@@ -7,12 +7,14 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 func TestNamed(t *testing.T) {
 	for name, want := range map[string]string{
-		"": Installed, Installed: Installed, "29-containerd": "29-containerd", "29-cgroup2": "29-cgroup2", "/x/dockerd": "/x/dockerd",
+		"": Installed, Installed: Installed, "29-containerd": "29-containerd", "29-cgroup2": "29-cgroup2",
+		"/x/dockerd": "/x/dockerd",
 	} {
 		v, err := Named(name)
 		if err != nil || v.Name != want || v.config["storage-driver"] == nil {
@@ -27,7 +29,8 @@ func TestNamed(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	for names, want := range map[string]int{"": 1, "29-overlay2": 1, "installed,29-containerd": 2, "installed,25-overlay2,29-cgroup2": 3} {
+	for names, want := range map[string]int{"": 1, "29-overlay2": 1, "installed,29-containerd": 2,
+		"installed,25-overlay2,29-cgroup2": 3} {
 		if list, err := List(names); err != nil || len(list) != want {
 			t.Errorf("%q: %+v, %v; want %d", names, list, err, want)
 		}
@@ -40,9 +43,7 @@ func TestList(t *testing.T) {
 func TestEnginesThatNeedNoBuild(t *testing.T) {
 	for _, name := range []string{Installed, "/x/dockerd"} {
 		v, err := Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if cached, err := v.Cached(); err != nil || !cached {
 			t.Errorf("%s must be built: %v", name, err)
 		}
@@ -53,22 +54,17 @@ func TestEnginesThatNeedNoBuild(t *testing.T) {
 func TestEngineIsTheNamedOne(t *testing.T) {
 	env := rigenv.Require(t)
 	cli, err := client.New(client.WithHost(env.DockerHost))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer cli.Close()
 	answer, err := cli.Info(t.Context(), client.InfoOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	variant, err := Named(env.Engine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if want := variant.config["storage-driver"]; answer.Info.Driver != want {
 		t.Errorf("its storage driver is %s, want %s", answer.Info.Driver, want)
 	}
-	if major, _, _ := strings.Cut(env.Engine, "-"); variant.release != nil && !strings.HasPrefix(answer.Info.ServerVersion, major+".") {
+	if major, _, _ := strings.Cut(env.Engine, "-"); variant.release != nil &&
+		!strings.HasPrefix(answer.Info.ServerVersion, major+".") {
 		t.Errorf("%s has the version %s", env.Engine, answer.Info.ServerVersion)
 	}
 	_, contentStore := variant.config["features"]

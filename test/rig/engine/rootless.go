@@ -16,8 +16,8 @@ import (
 const rootlessKitInfo = `{"apiVersion":"1.1.1","version":"2.3.5","stateDir":"","childPID":1,
 	"networkDriver":{"driver":"none","mtu":1500},"portDriver":{"driver":"none","protos":[]}}`
 
-// makeRootless lets an engine run as RootlessKit runs one: as root of a user namespace, told so by a flag and by the
-// place of RootlessKit's socket. The function that it returns ends what answers there.
+// makeRootless runs an engine as RootlessKit does: as root of a user namespace, with the flag --rootless and the
+// address of RootlessKit's socket. The returned function closes that socket.
 func (e *Engine) makeRootless(cmd *exec.Cmd) (end func(), err error) {
 	cmd.Args = append(cmd.Args, "--rootless", "--group=root") // there is no other group in the namespace
 	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
@@ -30,7 +30,8 @@ func (e *Engine) makeRootless(cmd *exec.Cmd) (end func(), err error) {
 	}
 	// Engines look for this part of RootlessKit, which publishes ports.
 	cmd.Env = append(cmd.Env, "PATH="+home+string(os.PathListSeparator)+SearchPath(e.opts.Env))
-	if err := os.Symlink("/bin/true", filepath.Join(home, "rootlesskit-docker-proxy")); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Symlink("/bin/true", filepath.Join(home, "rootlesskit-docker-proxy")); err != nil &&
+		!errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	listener, err := net.Listen("unix", filepath.Join(home, "api.sock"))

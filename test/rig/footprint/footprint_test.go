@@ -5,15 +5,15 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A metric is read from the server's socket, and one that it does not have is an error.
 func TestValue(t *testing.T) {
 	metrics := NewMetrics(filepath.Join(t.TempDir(), "m.sock"))
 	listener, err := net.Listen("unix", metrics.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("# HELP go_goroutines Number.\ngo_goroutines 42\ngo_goroutines_more 7\n"))
 	})}

@@ -22,7 +22,7 @@ const (
 	StateOnDisk    = "state on disk, kB"
 )
 
-// Figures are what a server uses, by the name of what.
+// Figures are measured values by their names.
 type Figures map[string]float64
 
 // Sample measures a server. Mounts are the namespace's.

@@ -90,7 +90,7 @@ func readTools(ctx context.Context, tools []Tool) ([]entry, error) {
 	return entries, nil
 }
 
-// listApplets returns a hard link to busybox for every applet that it has, but for those that other tools provide.
+// listApplets returns a hard link to busybox for each applet that no other tool provides.
 func listApplets(ctx context.Context) ([]entry, error) {
 	program, err := dynamicProgram(ctx, busybox())
 	if err != nil {

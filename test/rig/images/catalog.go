@@ -1,16 +1,16 @@
-// Package images makes the images that the tests pull, on this machine and without a registry: small ones with a shell
-// from the host's busybox, and from scratch with programs of our own (directory program). Those that critest asks for
-// carry the names, users and habits that it expects; those under test/ are for our own suites:
+// Package images makes the images that the tests pull, on this machine and without a registry. Small images have a
+// shell from the host's busybox, or only programs of our own (directory program). Images for critest have the names,
+// users and behaviour that it expects. Images under test/ are for our own suites:
 //
 //	test/busybox:latest    a shell with all applets
 //	test/crictl:latest     the same, for tests that remove it, as test/crictl-account:latest
 //	test/hello:latest      a static service: HTTP on port 8080, a line per second on stdout and stderr
-//	test/evil:latest       says everything an image may say that must not leak into a pod, see evilConfig
+//	test/evil:latest       has all settings that must not leak into a pod, see evilConfig
 //	test/multi:{a,b,c}     one image under three tags
 //	test/big:latest        BigLayerSize bytes that do not compress
 //
-// Everything in an image has one fixed time, so that one set of inputs (this package, the host's busybox, the Go
-// version) gives one set of digests.
+// All files have one fixed time. So the same inputs (this package, the host's busybox, the Go version) give the same
+// digests.
 package images
 
 import (
@@ -19,10 +19,10 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Catalog returns all test images by their name without a registry, "repository:tag". Images are made once, which takes
-// some seconds and may install Debian packages (see Packages), and kept in a directory in cacheDir that is renamed into
-// place when it is complete; a later call with the same inputs only opens it. Layers are read from there as they are
-// asked for. Safe to call at the same time from several processes.
+// Catalog returns all test images by their name without a registry, "repository:tag". Images are made once; this takes
+// some seconds and may install Debian packages (see Packages). They stay in a directory in cacheDir, which is renamed
+// into place when it is complete. A later call with the same inputs only opens it. Layers are read from there as they
+// are asked for. Safe to call at the same time from several processes.
 func Catalog(ctx context.Context, cacheDir string) (map[string]v1.Image, error) {
 	entries, err := readUserland(ctx)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func catalog(t *testing.T, cacheDir string) map[string]v1.Image {
 	t.Helper()
 	images, err := Catalog(t.Context(), cacheDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return images
 }
 
@@ -61,9 +61,7 @@ func testDeterministicAndCached(t *testing.T, dir string, first map[string]v1.Im
 	}
 	index := filepath.Join(dir, entries[0].Name(), "index.json")
 	before, err := os.Stat(index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got := digests(t, catalog(t, dir)); !maps.Equal(got, want) {
 		t.Errorf("from the cache:\n%v\n%v", got, want)
 	}
@@ -72,7 +70,7 @@ func testDeterministicAndCached(t *testing.T, dir string, first map[string]v1.Im
 	}
 }
 
-// Images of different names differ unless they are meant to be one; the users are those that critest expects.
+// Images of different names differ unless they are meant to be one; the users are the ones of critest.
 func testNamesAndUsers(t *testing.T, images map[string]v1.Image) {
 	ids := make(map[string][]string)
 	for name, sum := range digests(t, images) {
@@ -100,9 +98,7 @@ func testNamesAndUsers(t *testing.T, images map[string]v1.Image) {
 		"test-image-1:latest":                   "",
 	} {
 		config, err := images[stagePrefix+name].ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if config.Config.User != user {
 			t.Errorf("%s: user %q, want %q", name, config.Config.User, user)
 		}
@@ -122,11 +118,10 @@ func testModesAndSizes(t *testing.T, images map[string]v1.Image) {
 // The shell's applets are hard links to one file, and the programs that busybox lacks are there with their libraries.
 func testUserland(t *testing.T, image v1.Image) {
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	_, headers := unpack(t, layers[0])
-	for _, applet := range []string{"sh", "ls", "top", "sleep", "hostname", "netstat", "pidof", "brctl", "[", "ip", "wget"} {
+	for _, applet := range []string{"sh", "ls", "top", "sleep", "hostname", "netstat", "pidof", "brctl", "[", "ip",
+		"wget"} {
 		header := headers["bin/"+applet]
 		if header == nil {
 			t.Errorf("no applet %s", applet)
@@ -155,8 +150,6 @@ func testUserland(t *testing.T, image v1.Image) {
 func topLayer(t *testing.T, image v1.Image) v1.Layer {
 	t.Helper()
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	return layers[len(layers)-1]
 }

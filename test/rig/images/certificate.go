@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// localhostPair are files with a certificate of localhost, by itself, and its key: servers of specs present it to clients that
-// do not look.
+// localhostPair returns files with a self-signed certificate of localhost and its key, for servers whose clients do not
+// verify it.
 func localhostPair() ([]entry, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -22,9 +22,9 @@ const SpecsPrefix = e2ePrefix
 // pauseName is the pause image's name, without a registry.
 const pauseName = "pause:3.10.2"
 
-// SpecTools are what the specs run in images besides busybox' applets: bash, which is the shell in the place of
-// busybox' own, passes on variables of the environment whose names are none of a shell's, and this nc can look at a
-// port without sending anything.
+// SpecTools are the programs that specs run in images besides busybox' applets. bash replaces busybox' shell, because
+// it passes on environment variables whose names are not valid in a shell. This nc can probe a port without sending
+// anything.
 func SpecTools() []Tool {
 	return []Tool{
 		{Program: "bash", Package: "bash"},
@@ -34,8 +34,8 @@ func SpecTools() []Tool {
 	}
 }
 
-// Specs returns stand-ins for the images that Kubernetes' own specs pull, by their names without a registry, for the
-// release of them whose agnhost that is: the path of a static program. Like Catalog it makes them once.
+// Specs returns stand-ins for the images that Kubernetes' own specs pull, by their names without a registry. agnhost is
+// the path of the static program in the specs' release. Like Catalog it makes them once.
 func Specs(ctx context.Context, cacheDir, agnhost string) (map[string]v1.Image, error) {
 	shell, err := readUserland(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func Specs(ctx context.Context, cacheDir, agnhost string) (map[string]v1.Image, 
 	})
 }
 
-// withoutOthers are the entries whose names are not among those of others.
+// withoutOthers returns the entries whose names no other entry has.
 func withoutOthers(entries, others []entry) []entry {
 	taken := make(map[string]bool)
 	for _, other := range others {
@@ -85,7 +85,7 @@ now=$EPOCHREALTIME
 TZ=UTC printf '%(%T)T.%s\n' "${now%.*}" "${now: -6:3}"
 `
 
-// specs makes the images, with tools in those that are more than a shell.
+// specs makes the images. Images with more than a shell get the tools.
 func (k *kitchen) specs(tools []entry) error {
 	if err := k.pause(); err != nil {
 		return err
@@ -94,19 +94,23 @@ func (k *kitchen) specs(tools []entry) error {
 		return err
 	}
 	nginx := []entry{file("usr/sbin/nginx", 0o755, k.programs["webserver"])}
-	serve := v1.Config{Cmd: []string{"/usr/sbin/nginx", "-banner", "nginx: master process", "-pidfile", "/var/run/nginx.pid", "-listen", ":80"}}
+	serve := v1.Config{Cmd: []string{"/usr/sbin/nginx", "-banner", "nginx: master process", "-pidfile",
+		"/var/run/nginx.pid", "-listen", ":80"}}
 	const setuid = 0o4755
-	kitten := []entry{file("data.json", 0o644, []byte(`{"image":"kitten.jpg"}`+"\n")), file("etc/os-release", 0o644, []byte("NAME=\"Alpine Linux\"\n"))}
+	kitten := []entry{file("data.json", 0o644, []byte(`{"image":"kitten.jpg"}`+"\n")),
+		file("etc/os-release", 0o644, []byte("NAME=\"Alpine Linux\"\n"))}
 	for _, one := range []struct {
 		config  v1.Config
 		entries []entry
 		names   []string
 	}{
-		{v1.Config{}, append(slices.Clone(tools), hardLink("bin/sh", "bin/bash"), file("bin/nmeter", 0o755, []byte(nmeter))), []string{e2ePrefix + "busybox:1.37.0-1"}},
+		{v1.Config{}, append(slices.Clone(tools), hardLink("bin/sh", "bin/bash"),
+			file("bin/nmeter", 0o755, []byte(nmeter))), []string{e2ePrefix + "busybox:1.37.0-1"}},
 		{v1.Config{}, marker("glibc-dns-testing"), []string{e2ePrefix + "glibc-dns-testing:2.0.0"}},
 		{v1.Config{}, marker("ipc-utils"), []string{e2ePrefix + "ipc-utils:1.4"}},
 		{v1.Config{User: "1234"}, marker("nonroot"), []string{e2ePrefix + "nonroot:1.5"}},
-		{v1.Config{Cmd: []string{"nnp"}}, []entry{file("usr/local/bin/nnp", setuid, k.programs["nonewprivs"])}, []string{e2ePrefix + "nonewprivs:1.4"}},
+		{v1.Config{Cmd: []string{"nnp"}}, []entry{file("usr/local/bin/nnp", setuid, k.programs["nonewprivs"])},
+			[]string{e2ePrefix + "nonewprivs:1.4"}},
 		{v1.Config{}, kitten, []string{e2ePrefix + "kitten:1.8"}},
 		{serve, nginx, []string{e2ePrefix + "nginx:1.15-4"}},
 		{serve, append(marker("nginx-new"), nginx...), []string{e2ePrefix + "nginx:1.27-0"}},
@@ -124,13 +128,14 @@ func (k *kitchen) pause() error {
 	if err != nil {
 		return err
 	}
-	image, err := tarball.Image(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil }, nil)
+	image, err := tarball.Image(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil },
+		nil)
 	k.images[pauseName] = image
 	return err
 }
 
-// agnhost makes the image of the program that most specs run, with the tools, users and directories of the real one,
-// and the image that its fake-registry-server serves.
+// agnhost makes the image that most specs run, with the tools, users and directories of the real one. It contains the
+// image that its fake-registry-server serves.
 func (k *kitchen) agnhost(tools []entry) error {
 	members := accounts(
 		"user-defined-in-image:x:1000:1000:user:/home:/bin/sh\n",

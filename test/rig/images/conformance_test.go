@@ -4,20 +4,19 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The images of Kubernetes' specs have the tools that the specs run, and what the real ones have that is looked at.
+// The images of Kubernetes' specs have the tools that the specs run, and the files and settings that they check.
 func TestSpecs(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "agnhost")
-	if err := os.WriteFile(program, []byte("a program"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(program, []byte("a program"), 0o755))
 	images, err := Specs(t.Context(), t.TempDir(), program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for name, files := range map[string][]string{
-		"agnhost:2.63.0":          {"agnhost", "agnhost-2", "localhost.crt", "localhost.key", "bin/bash", "bin/curl", "bin/nc", "bin/printenv", "uploads", "var/registry/pause/manifests/testing"},
+		"agnhost:2.63.0": {"agnhost", "agnhost-2", "localhost.crt", "localhost.key", "bin/bash", "bin/curl",
+			"bin/nc", "bin/printenv", "uploads", "var/registry/pause/manifests/testing"},
 		"agnhost:2.55":            {"agnhost", "bin/nc"},
 		"busybox:1.37.0-1":        {"bin/bash", "bin/nmeter", "bin/printenv"},
 		"nonewprivs:1.4":          {"usr/local/bin/nnp"},

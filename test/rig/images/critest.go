@@ -40,7 +40,8 @@ func (k *kitchen) critest() error {
 			return err
 		}
 	}
-	tags := []string{stagePrefix + "test-image-tags:1", stagePrefix + "test-image-tags:2", stagePrefix + "test-image-tags:3"}
+	tags := []string{stagePrefix + "test-image-tags:1", stagePrefix + "test-image-tags:2",
+		stagePrefix + "test-image-tags:3"}
 	return k.addShell(v1.Config{}, marker("test-image-tags"), tags...)
 }
 

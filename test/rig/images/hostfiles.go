@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// errStatic says that a program has no libraries, so that it is no use in an image that hides single programs.
+// errStatic is the error of a program without libraries: it is of no use in an image that hides single programs.
 var errStatic = errors.New("is static")
 
 // hostProgram is a dynamically linked program of the host with all that it needs to run elsewhere.
@@ -21,7 +21,7 @@ type hostProgram struct {
 	needs []string
 }
 
-// readHostProgram finds what the program at path needs. It returns an error for a static program.
+// readHostProgram finds the libraries of the program at path. It returns an error for a static program.
 func readHostProgram(path string) (hostProgram, error) {
 	loader, err := interpreter(path)
 	if err != nil {
@@ -85,8 +85,8 @@ func importedLibraries(path string) ([]string, error) {
 	return names, nil
 }
 
-// libraryDirs are the directories that the loader searches by default: Debian's, which carry the architecture's name
-// (the loader's real path tells it), and those of other distributions.
+// libraryDirs are the directories that the loader searches by default. Debian's have the architecture in their names,
+// as the loader's real path has. Other distributions' follow.
 func libraryDirs(loader string) []string {
 	dirs := []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib"}
 	if real, err := filepath.EvalSymlinks(loader); err == nil {

@@ -17,7 +17,7 @@ import (
 // madeAt is the time that every file and image carries: one content, one digest, on every machine and day.
 var madeAt = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// entry is one file of a layer: what its tar header says, and its content if it is a regular file.
+// entry is one file of a layer: its tar header, and the content of a regular file.
 type entry struct {
 	header  tar.Header
 	content []byte
@@ -28,7 +28,8 @@ func directory(name string, mode int64) entry {
 }
 
 func file(name string, mode int64, content []byte) entry {
-	return entry{header: tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}, content: content}
+	return entry{header: tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))},
+		content: content}
 }
 
 func hardLink(name, target string) entry {

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // unpack returns the headers of a layer by name, in the order of the archive.
 func unpack(t *testing.T, layer v1.Layer) (names []string, headers map[string]*tar.Header) {
 	t.Helper()
 	content, err := layer.Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer content.Close()
 	headers = make(map[string]*tar.Header)
 	for archive := tar.NewReader(content); ; {
@@ -24,9 +24,7 @@ func unpack(t *testing.T, layer v1.Layer) (names []string, headers map[string]*t
 		if errors.Is(err, io.EOF) {
 			return names, headers
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		if _, twice := headers[header.Name]; twice {
 			t.Errorf("%s is in the archive twice", header.Name)
 		}
@@ -42,9 +40,7 @@ func TestLayerOrder(t *testing.T) {
 		file("etc/deep/file", 0o600, nil),
 		directory("tmp", 0o1777),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	names, headers := unpack(t, layer)
 	want := []string{"bin", "bin/z", "etc", "etc/deep", "etc/deep/file", "tmp", "bin/a"}
 	if !slices.Equal(names, want) {

@@ -15,11 +15,11 @@ import (
 // Tool is a program of the host and the Debian package that brings it.
 type Tool struct {
 	Program, Package string
-	// File is the path of what is needed in the place of a program.
+	// File is the path of a needed file, if the tool is no program.
 	File string
 }
 
-// missing says whether the host does not have the tool.
+// missing says whether the host lacks the tool.
 func (t Tool) missing() bool {
 	var err error
 	if t.File != "" {
@@ -30,8 +30,8 @@ func (t Tool) missing() bool {
 	return err != nil
 }
 
-// Packages makes sure that the host has every tool: on a Debian system (or a derivative) it installs what is missing if
-// it runs as root; elsewhere it returns an error that says exactly what to install.
+// Packages makes sure that the host has every tool: on a Debian system (or a derivative) it installs missing packages
+// if it runs as root. Elsewhere it returns an error with the packages to install.
 func Packages(ctx context.Context, tools ...Tool) error {
 	missing := missingTools(tools)
 	if len(missing) == 0 {
@@ -99,7 +99,8 @@ func isDebian() bool {
 // install runs apt-get, which waits for another apt-get's lock; a machine that never fetched the package lists gets a
 // second attempt after fetching them.
 func install(ctx context.Context, names []string) error {
-	args := append([]string{"-q", "-y", "-o", "DPkg::Lock::Timeout=120", "install", "--no-install-recommends"}, names...)
+	args := append([]string{"-q", "-y", "-o", "DPkg::Lock::Timeout=120", "install", "--no-install-recommends"},
+		names...)
 	if aptGet(ctx, "", args...) == nil {
 		return nil
 	}

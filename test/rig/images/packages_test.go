@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestPackagesWithNothingMissing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "header.h")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.WriteFile(t, file, "")
 	tools := []Tool{{Program: "sh", Package: "no-such-package"}, {File: file, Package: "no-such-package"}}
 	if err := Packages(t.Context(), tools...); err != nil {
 		t.Error(err)
@@ -36,13 +36,9 @@ func TestPackagesSaysWhatToInstall(t *testing.T) {
 // A static busybox is refused: its shell would run applets that a test has hidden.
 func TestStaticProgramIsRefused(t *testing.T) {
 	program, err := compile(t.Context(), "nonewprivs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	path := filepath.Join(t.TempDir(), "busybox")
-	if err := os.WriteFile(path, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, program, 0o755))
 	if found, err := readHostProgram(path); err == nil || !strings.Contains(err.Error(), "static") {
 		t.Errorf("got %+v, %v", found, err)
 	}

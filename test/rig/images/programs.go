@@ -31,7 +31,8 @@ func compile(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	binary := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", binary, "main.go")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o",
+		binary, "main.go")
 	cmd.Dir = dir
 	// The caller's flags and workspace are for the caller's module, not for this file.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=linux")

@@ -45,7 +45,8 @@ func cook(ctx context.Context, userland []entry) (*kitchen, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, course := range []func() error{k.critest, k.critestServers, k.critestUsers, k.critestBenchmark, k.own, k.evil} {
+	for _, course := range []func() error{k.critest, k.critestServers, k.critestUsers, k.critestBenchmark, k.own,
+		k.evil} {
 		if err := course(); err != nil {
 			return nil, err
 		}
@@ -119,7 +120,8 @@ func (k *kitchen) own() error {
 
 // hello makes the image of the small service that the examples run.
 func (k *kitchen) hello() error {
-	layer, err := newLayer(append(accounts("", ""), file("hello", 0o755, k.programs["hello"]), directory("tmp", 0o1777))...)
+	layer, err := newLayer(append(accounts("", ""), file("hello", 0o755, k.programs["hello"]),
+		directory("tmp", 0o1777))...)
 	if err != nil {
 		return err
 	}
@@ -129,13 +131,14 @@ func (k *kitchen) hello() error {
 
 // evil makes the image that tries to leak into the pod.
 func (k *kitchen) evil() error {
-	return k.addShell(evilConfig(), accounts("mallory:x:4242:4242:mallory:/home:/bin/sh\n", "mallory:x:4242:\n"), "test/evil:latest")
+	return k.addShell(evilConfig(), accounts("mallory:x:4242:4242:mallory:/home:/bin/sh\n", "mallory:x:4242:\n"),
+		"test/evil:latest")
 }
 
-// evilConfig says everything that an image's config can say. Labels pretend to be those by which a CRI server knows its
-// own sandboxes; the health check would run a process every second and leave a trace in /tmp; each volume would leave
-// an anonymous volume behind; user, environment, working directory, stop signal and ports are legitimate and must be
-// honoured or ignored exactly as the CRI says.
+// evilConfig sets all fields of an image's config. Its labels imitate the labels of a CRI server's own sandboxes; the
+// health check would run a process every second and leave a trace in /tmp; each volume would leave an anonymous volume
+// behind; user, environment, working directory, stop signal and ports are legitimate and must be honoured or ignored
+// exactly as the CRI says.
 func evilConfig() v1.Config {
 	return v1.Config{
 		User:       "mallory",

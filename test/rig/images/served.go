@@ -1,6 +1,7 @@
 package images
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -11,8 +12,8 @@ import (
 // servedDir is where agnhost's fake-registry-server has the images that it serves.
 const servedDir = "var/registry"
 
-// served are the files from which agnhost's fake-registry-server serves an image: a file named like the tag has the digest
-// of the manifest, and what has a digest is below the first two digits of it.
+// served are the files from which agnhost's fake-registry-server serves an image. A file named like the tag has the
+// digest of the manifest. The manifest and the blobs are below the first two digits of their digests.
 func served(image v1.Image, name, tag string) ([]entry, error) {
 	dir := path.Join(servedDir, name)
 	digest, err := image.Digest()
@@ -23,45 +24,49 @@ func served(image v1.Image, name, tag string) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := image.ConfigName()
+	blobs, err := Blobs(image)
 	if err != nil {
-		return nil, err
-	}
-	configFile, err := image.RawConfigFile()
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	files := []entry{
 		file(path.Join(dir, "manifests", tag), 0o644, []byte(digest.String()+"\n")),
 		servedFile(path.Join(dir, "manifests"), digest, manifest),
-		servedFile(path.Join(dir, "blobs"), config, configFile),
+	}
+	for digest, content := range blobs {
+		files = append(files, servedFile(path.Join(dir, "blobs"), digest, content))
+	}
+	return files, nil
+}
+
+// Blobs returns the config and the compressed layers of an image.
+func Blobs(image v1.Image) (map[v1.Hash][]byte, error) {
+	config, err := image.ConfigName()
+	if err != nil {
+		return nil, err
+	}
+	blobs := map[v1.Hash][]byte{}
+	if blobs[config], err = image.RawConfigFile(); err != nil {
+		return nil, err
 	}
 	layers, err := image.Layers()
 	if err != nil {
 		return nil, err
 	}
 	for _, layer := range layers {
-		blob, err := servedLayer(path.Join(dir, "blobs"), layer)
+		digest, err := layer.Digest()
 		if err != nil {
-			return nil, fmt.Errorf("a layer of %s: %w", name, err)
+			return nil, err
 		}
-		files = append(files, blob)
+		compressed, err := layer.Compressed()
+		if err != nil {
+			return nil, err
+		}
+		blobs[digest], err = io.ReadAll(compressed)
+		if err := errors.Join(err, compressed.Close()); err != nil {
+			return nil, err
+		}
 	}
-	return files, nil
-}
-
-func servedLayer(dir string, layer v1.Layer) (entry, error) {
-	digest, err := layer.Digest()
-	if err != nil {
-		return entry{}, err
-	}
-	compressed, err := layer.Compressed()
-	if err != nil {
-		return entry{}, err
-	}
-	defer compressed.Close() // read only
-	content, err := io.ReadAll(compressed)
-	return servedFile(dir, digest, content), err
+	return blobs, nil
 }
 
 func servedFile(dir string, digest v1.Hash, content []byte) entry {

@@ -6,31 +6,25 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // All that a registry is asked for during a pull is where the server looks for it: the tag, the manifest that it names,
 // and what that names.
 func TestServed(t *testing.T) {
 	image, err := random.Image(100, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	files, err := served(image, "pause", "testing")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	content := make(map[string]string)
 	for _, f := range files {
 		content[f.header.Name] = string(f.content)
 	}
 	manifest, err := image.Manifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	digest, err := image.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got := content["var/registry/pause/manifests/testing"]; got != digest.String()+"\n" {
 		t.Errorf("the tag says %q", got)
 	}

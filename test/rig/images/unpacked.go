@@ -30,9 +30,8 @@ func Ready(ctx context.Context, tools ...Tool) error {
 	return nil
 }
 
-// dynamicProgram returns the path of a tool's dynamically linked program. Where the host's is static, as busybox is
-// with Debian's busybox-static, it is the one in the tool's package, which is unpacked into the cache and not
-// installed.
+// dynamicProgram returns the path of a tool's dynamically linked program. If the host's is static, like the one in
+// Debian's busybox-static, the tool's package is unpacked into the cache, not installed.
 func dynamicProgram(ctx context.Context, tool Tool) (string, error) {
 	path, err := FindTool(tool.Program)
 	if err != nil {
@@ -46,9 +45,12 @@ func dynamicProgram(ctx context.Context, tool Tool) (string, error) {
 			"install the equivalent of Debian's package %s, and put its directory first on PATH", path, tool.Package)
 	}
 	key := cache.Key("debian", tool.Package, runtime.GOARCH, hostRelease())
-	dir, err := cache.Fill(ctx, key, func(ctx context.Context, dir string) error { return unpackPackage(ctx, tool.Package, dir) })
+	dir, err := cache.Fill(ctx, key, func(ctx context.Context, dir string) error {
+		return unpackPackage(ctx, tool.Package, dir)
+	})
 	if err != nil {
-		return "", fmt.Errorf("%s is static, and the images need a dynamically linked one, as in Debian's package %s: %w",
+		return "", fmt.Errorf("%s is static, and the images need a dynamically linked one, as in Debian's package "+
+			"%s: %w",
 			path, tool.Package, err)
 	}
 	for _, below := range []string{"bin", "usr/bin", "sbin", "usr/sbin"} {

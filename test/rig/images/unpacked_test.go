@@ -6,25 +6,24 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// staticHost has a static program "tool" on PATH, as Debian's busybox-static brings one, an apt-get that downloads what
-// is in the returned directory, and a dpkg-deb whose packages are tar archives. Its cache is empty.
+// staticHost puts a static program "tool" on PATH, as Debian's busybox-static does. Its apt-get downloads from the
+// returned directory, and its dpkg-deb takes tar archives. Its cache is empty.
 func staticHost(t *testing.T) (archive string) {
 	t.Helper()
 	static, err := compile(t.Context(), "nonewprivs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	bin, archive := t.TempDir(), t.TempDir()
 	for name, content := range map[string]string{
 		"tool":     string(static),
 		"dpkg-deb": "#!/bin/sh\n[ \"$1\" = --extract ] && exec tar --extract --file \"$2\" --directory \"$3\"\n",
-		"apt-get":  "#!/bin/sh\ncase $* in '-q download tool') cp " + archive + "/*.deb . ;; *) echo \"apt-get $*: no network\" >&2; exit 100 ;; esac\n",
+		"apt-get": "#!/bin/sh\ncase $* in '-q download tool') cp " + archive +
+			"/*.deb . ;; *) echo \"apt-get $*: no network\" >&2; exit 100 ;; esac\n",
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(content), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(filepath.Join(bin, name), []byte(content), 0o755))
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -36,16 +35,11 @@ func addPackage(t *testing.T, archive string) {
 	t.Helper()
 	tree := t.TempDir()
 	dynamic, err := os.ReadFile("/bin/sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(tree, "bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(tree, "bin/tool"), dynamic, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(t.Context(), "tar", "--create", "--file", filepath.Join(archive, "tool.deb"), "--directory", tree, "bin").CombinedOutput()
+	testutil.Must(t, err)
+	testutil.Must(t, os.Mkdir(filepath.Join(tree, "bin"), 0o755))
+	testutil.Must(t, os.WriteFile(filepath.Join(tree, "bin/tool"), dynamic, 0o755))
+	out, err := exec.CommandContext(t.Context(), "tar", "--create", "--file", filepath.Join(archive, "tool.deb"),
+		"--directory", tree, "bin").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -57,18 +51,14 @@ func TestStaticProgramIsReplaced(t *testing.T) {
 	addPackage(t, archive)
 	tool := Tool{Program: "tool", Package: "tool"}
 	path, err := dynamicProgram(t.Context(), tool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if program, err := readHostProgram(path); err != nil || len(program.needs) < 2 {
 		t.Errorf("%s: %+v, %v", path, program, err)
 	}
 	if host, err := FindTool("tool"); err != nil || host == path {
 		t.Errorf("the host's program is %s, %v", host, err)
 	}
-	if err := os.Remove(filepath.Join(archive, "tool.deb")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Remove(filepath.Join(archive, "tool.deb")))
 	if again, err := dynamicProgram(t.Context(), tool); err != nil || again != path {
 		t.Errorf("a second time: %s, %v", again, err)
 	}

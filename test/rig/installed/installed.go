@@ -21,8 +21,8 @@ const (
 // lookTimeout is how long the engine may take to answer.
 const lookTimeout = 30 * time.Second
 
-// DataRoot returns the engine's data root. Where tests cannot run on the engine, the error says what to do: it does not
-// answer, or it has lost the device of its default bridge.
+// DataRoot returns the engine's data root. It fails if the engine does not answer, or has lost the device of its
+// default bridge. The error says what to do.
 func DataRoot(ctx context.Context, host string) (string, error) {
 	if !strings.HasPrefix(host, "unix://") {
 		return "", fmt.Errorf("DOCKER_HOST=%s: only an engine on a unix socket is tested", host)
@@ -54,7 +54,8 @@ func deviceExists(name string) error {
 		return nil
 	}
 	if _, err := net.InterfaceByName(name); err != nil {
-		return fmt.Errorf("the installed engine has lost the device %s of its default bridge (%w), as another dockerd in the "+
+		return fmt.Errorf("the installed engine has lost the device %s of its default bridge (%w), as another "+
+			"dockerd in the "+
 			"machine's network namespace takes it away: restart the engine (systemctl restart docker)", name, err)
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // engine answers as a Docker Engine whose default bridge uses that device; without one it has no default bridge.
@@ -14,9 +16,7 @@ func engine(t *testing.T, device string) (host string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "e.sock")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		var answer any

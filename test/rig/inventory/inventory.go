@@ -1,5 +1,5 @@
-// Package inventory lists all that pods may leave behind on a node of the test rig: in the engine, in the kernel, and in
-// files. A test takes one before its pods and compares what is there after them.
+// Package inventory lists what pods may leave behind on a node of the test rig: in the engine, in the kernel, and in
+// files. A test compares the inventories before and after its pods.
 package inventory
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// Inventory is what there is on a node, by its kind.
+// Inventory lists the names of things on a node by their kind.
 type Inventory map[string][]string
 
-// Node is what an inventory is taken of.
+// Node is the subject of an inventory.
 type Node struct {
 	// Env has the engine, which must be the test's own.
 	Env rigenv.Env
@@ -27,7 +27,7 @@ type Node struct {
 	Server *adapter.Server
 	// Dirs are further directories whose files are counted, by the kind of these.
 	Dirs map[string]string
-	// Cgroup is the one below which those of pods are counted; none are where it is empty.
+	// Cgroup is the parent of the pods' cgroups; if it is empty, no cgroups are counted.
 	Cgroup string
 }
 
@@ -38,9 +38,11 @@ func (n Node) Take(ctx context.Context) (Inventory, error) {
 		i.addEngine(ctx, n.Env.DockerHost), i.addMounts(), i.addRules(ctx), i.addProcesses(), i.addInterfaces(),
 	}
 	dirs := map[string]string{
-		"leased address": filepath.Join(n.Server.Dir, "ipam"), "CNI cache": n.Server.CNICacheDir, "file of the server": n.Server.RootDir,
-		"log file": filepath.Join(n.Server.Dir, "logs"), "pin": "/run/netns", "directory of a pod": "/run/criadapter/pods",
-		"note": filepath.Join(filepath.Dir(n.Env.DockerRoot), "notes"),
+		"leased address": filepath.Join(n.Server.Dir, "ipam"), "CNI cache": n.Server.CNICacheDir,
+		"file of the server": n.Server.RootDir,
+		"log file":           filepath.Join(n.Server.Dir, "logs"), "pin": "/run/netns",
+		"directory of a pod": "/run/criadapter/pods",
+		"note":               filepath.Join(filepath.Dir(n.Env.DockerRoot), "notes"),
 	}
 	maps.Copy(dirs, n.Dirs)
 	for kind, dir := range dirs {
@@ -52,9 +54,9 @@ func (n Node) Take(ctx context.Context) (Inventory, error) {
 	return i, errors.Join(errs...)
 }
 
-// LeftByContainerd says what of an inventory may be the remains of a start in the middle of which the engine's containerd
-// was killed or ended with its engine: a shim with a runtime that waits, and a mount of a root, of which neither it nor the
-// engine knows any more.
+// LeftByContainerd says which entries an interrupted start may leave when the engine's containerd is killed or ends
+// with its engine. These are a shim, its waiting runtime, and the mount of a root, which neither containerd nor the
+// engine removes.
 func LeftByContainerd(env rigenv.Env) func(kind, name string) bool {
 	return func(kind, name string) bool {
 		switch kind {
@@ -77,12 +79,14 @@ func Kinds(a, b Inventory) []string {
 	return slices.Sorted(maps.Keys(both))
 }
 
-// Differs says what there is more or less than wanted, by numbers: names are of pods, whose ids differ.
+// Differs describes the kinds whose numbers differ from wanted. Names are not compared, because pods have different
+// ids.
 func (i Inventory) Differs(wanted Inventory) string {
 	var text strings.Builder
 	for _, kind := range Kinds(i, wanted) {
 		if len(i[kind]) != len(wanted[kind]) {
-			fmt.Fprintf(&text, "%s: %d, should be %d:%s\n", kind, len(i[kind]), len(wanted[kind]), unlike(i[kind], wanted[kind]))
+			fmt.Fprintf(&text, "%s: %d, should be %d:%s\n", kind, len(i[kind]), len(wanted[kind]),
+				unlike(i[kind], wanted[kind]))
 		}
 	}
 	return text.String()
@@ -104,7 +108,7 @@ func unlike(a, b []string) string {
 	return text.String()
 }
 
-// Without is what there is but for what is others'. Nobody is other where others is nil.
+// Without returns the inventory without the entries of others; nil keeps all entries.
 func (i Inventory) Without(others func(kind, name string) bool) Inventory {
 	if others == nil {
 		return i
@@ -116,9 +120,10 @@ func (i Inventory) Without(others func(kind, name string) bool) Inventory {
 	return rest
 }
 
-// Await waits until there is what is wanted but for what is others', and returns what still differs after patience: engines
-// end processes and remove mounts a moment after their answer.
-func (n Node) Await(ctx context.Context, patience time.Duration, wanted Inventory, others func(kind, name string) bool) (string, error) {
+// Await waits until the inventory is as wanted, without the entries of others, and returns what still differs after
+// patience. Engines end processes and remove mounts a moment after their answer.
+func (n Node) Await(ctx context.Context, patience time.Duration, wanted Inventory,
+	others func(kind, name string) bool) (string, error) {
 	ended := time.NewTimer(patience)
 	defer ended.Stop()
 	for {

@@ -1,10 +1,11 @@
 package inventory
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // What is more and what is less is named, and what stays by design is not counted.
@@ -15,7 +16,8 @@ func TestDiffers(t *testing.T) {
 	}
 	after := Inventory{"mount": {"/a", "/b", "/c"}, "process": {"sh"}}
 	text := after.Differs(before)
-	for _, want := range []string{"mount: 3, should be 2:\n  + /c\n", "pin: 0, should be 1:\n  - x\n", "process: 1, should be 0:\n  + sh\n"} {
+	for _, want := range []string{"mount: 3, should be 2:\n  + /c\n", "pin: 0, should be 1:\n  - x\n",
+		"process: 1, should be 0:\n  + sh\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)
 		}
@@ -29,17 +31,11 @@ func TestDiffers(t *testing.T) {
 func TestFilesThatStay(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"lock", "machine-id", "last_reserved_ip.0", "10.88.0.2"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.WriteFile(t, filepath.Join(dir, name), "")
 	}
 	i := Inventory{}
-	if err := i.addFiles("leased address", dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := i.addFiles("leased address", filepath.Join(dir, "nothing")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, i.addFiles("leased address", dir))
+	testutil.Must(t, i.addFiles("leased address", filepath.Join(dir, "nothing")))
 	if got := i["leased address"]; len(got) != 1 || filepath.Base(got[0]) != "10.88.0.2" {
 		t.Errorf("counted %v", got)
 	}

@@ -71,8 +71,9 @@ func (i Inventory) addInterfaces() error {
 	return err
 }
 
-// servers are processes that come and go with the server and the engine, not with pods, and those of tests and clusters.
-var servers = regexp.MustCompile(`^(criadapter.*|dockerd|containerd|.*\.test|soak|rig|iptables.*|ctr|docker-init|modprobe|etcd|kube.*)$`)
+// servers are processes of the server, the engine, tests and clusters, not of pods.
+var servers = regexp.MustCompile(`^(criadapter.*|dockerd|containerd|.*\.test|soak|rig|iptables.*|` +
+	`ctr|docker-init|modprobe|etcd|kube.*)$`)
 
 func (i Inventory) addProcesses() error {
 	entries, err := os.ReadDir("/proc")

@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(path, []byte("beginning and end"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.WriteFile(path, []byte("beginning and end"), 0o600))
 	for size, want := range map[int64]string{3: "end", 17: "beginning and end", 100: "beginning and end"} {
 		if got := Read(path, size); got != want {
 			t.Errorf("the last %d bytes: %q, want %q", size, got, want)

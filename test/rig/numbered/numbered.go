@@ -1,4 +1,4 @@
-// Package numbered is about containers that write numbered lines, and what becomes of these in CRI logs.
+// Package numbered has containers write numbered lines, and counts these in CRI logs.
 package numbered
 
 import (
@@ -13,29 +13,30 @@ import (
 	"strings"
 )
 
-// Function is shell for the writing container: lines FROM TO writes the numbered lines from FROM to TO, each of 100 bytes,
-// the line feed included.
+// Function is shell for the writing container: lines FROM TO writes the numbered lines from FROM to TO, each of 100
+// bytes, the line feed included.
 const Function = `lines() { awk -v from=$1 -v to=$2 'BEGIN { for (i = from; i <= to; i++) printf "line %08d %085d\n", i, 0 }'; }
 `
 
 // Marker is how criadapter begins a line that stands for output it could not read any more.
 const Marker = "[criadapter] output is missing here"
 
-// Tally is what became of a container's lines.
+// Tally counts a container's lines.
 type Tally struct {
-	// Written is how many lines the container wrote, Read how many different ones are in the CRI log, Lost those that
-	// are not, and Repeated those that are there again.
+	// Written counts the lines that the container wrote, and Read the different lines in the CRI log. Lost counts the
+	// missing lines, and Repeated the duplicates.
 	Written, Read, Lost, Repeated int
 	// Marks are the markers, and Gaps the places where the numbers do not go on.
 	Marks, Gaps []string
 }
 
 func (c Tally) String() string {
-	return fmt.Sprintf("written %d read %d lost %d repeated %d marked %d", c.Written, c.Read, c.Lost, c.Repeated, len(c.Marks))
+	return fmt.Sprintf("written %d read %d lost %d repeated %d marked %d", c.Written, c.Read, c.Lost, c.Repeated,
+		len(c.Marks))
 }
 
-// Count reads CRI logs, the oldest first, of a container that has written the lines from 1 to written, or more: those of a
-// running one count as written when they are read.
+// Count reads a container's CRI logs, the oldest first. The container has written the lines from 1 to written. If it
+// still runs, further lines count as written when they are read.
 func Count(written int, paths ...string) (Tally, error) {
 	c := Tally{Written: written}
 	seen := map[int]bool{}
@@ -114,8 +115,8 @@ func Number(content string) (int, error) {
 	return number, nil
 }
 
-// Rotated returns the log's renamed files, the oldest first, and the log. Of a file that a kubelet is compressing, or was
-// when it was killed, there is one.
+// Rotated returns the log's renamed files, the oldest first, and the log. Of a file that a kubelet is compressing, or
+// was when it was killed, there is one.
 func Rotated(path string) ([]string, error) {
 	found, err := filepath.Glob(path + ".*")
 	slices.Sort(found)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func record(number int) string {
@@ -28,9 +30,7 @@ func TestCount(t *testing.T) {
 	var packed bytes.Buffer
 	to := gzip.NewWriter(&packed)
 	_, err := to.Write(records(1, 10))
-	if err := to.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, to.Close())
 	mark := "2026-01-02T03:04:05.000000006Z stderr F " + Marker + ": 2 lines\n"
 	for name, text := range map[string][]byte{
 		".20260102-030405.gz":  packed.Bytes(),
@@ -39,19 +39,16 @@ func TestCount(t *testing.T) {
 		".20260102-030406.tmp": []byte("half"),
 		"":                     slices.Concat(records(20, 20), []byte(mark), records(23, 25)),
 	} {
-		if err := os.WriteFile(path+name, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, os.WriteFile(path+name, text, 0o644))
 	}
 	files, err2 := Rotated(path)
 	if err != nil || err2 != nil {
 		t.Fatal(err, err2)
 	}
 	got, err := Count(26, files...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Written != 26 || got.Read != 23 || got.Lost != 3 || got.Repeated != 1 || len(got.Marks) != 1 || !slices.Equal(got.Gaps, []string{"20 to 20", "20 to 23"}) {
+	testutil.Must(t, err)
+	if got.Written != 26 || got.Read != 23 || got.Lost != 3 || got.Repeated != 1 || len(got.Marks) != 1 ||
+		!slices.Equal(got.Gaps, []string{"20 to 20", "20 to 23"}) {
 		t.Errorf("%v, gaps %v", got, got.Gaps)
 	}
 	if got, err := Count(7, files[0]); err != nil || got.Written != 10 || got.Lost != 0 {
@@ -67,9 +64,7 @@ func TestWhatIsNoLine(t *testing.T) {
 		"another's":    "2026-01-02T03:04:05.000000006Z stdout F hello\n",
 		"short number": "2026-01-02T03:04:05.000000006Z stdout F line 1\n",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.WriteFile(t, path, text)
 		if got, err := Count(1, path); err == nil {
 			t.Errorf("%s: %v", name, got)
 		}

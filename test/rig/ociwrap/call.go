@@ -2,9 +2,9 @@ package main
 
 import "strings"
 
-// call is what ociwrap needs to know of a runc command line.
+// call is the part of a runc command line that ociwrap needs.
 type call struct {
-	command string // create, run, exec, …; empty when there is none
+	command string // create, run, exec, …; empty without a command
 	bundle  string // create, run: the bundle's directory
 	process string // exec: the file with the process to start, empty when the command line describes it
 }

@@ -34,7 +34,8 @@ func FuzzParseCall(f *testing.F) {
 	f.Add("- -- --= =")
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Fields(line)
-		if c := parseCall(args); c.command != "" && (strings.HasPrefix(c.command, "-") || !strings.Contains(line, c.command)) {
+		if c := parseCall(args); c.command != "" &&
+			(strings.HasPrefix(c.command, "-") || !strings.Contains(line, c.command)) {
 			t.Errorf("%q is taken for the command of %q", c.command, line)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 
 const capSysResource = "CAP_SYS_RESOURCE"
 
-// object is a JSON object of which only the named members are looked at; the others pass through as they are.
+// object is a JSON object. Members that are not edited pass through unchanged.
 type object map[string]json.RawMessage
 
 // member decodes the member of that name into value and reports whether it is there and not null.
@@ -34,8 +34,8 @@ func (o object) set(name string, value any) error {
 	return nil
 }
 
-// editSpec takes out of an OCI runtime spec (config.json) what needs CAP_SYS_RESOURCE, and the time namespace where the
-// runtime does not know it; that is only asked when the spec has one.
+// editSpec removes from an OCI runtime spec (config.json) all that needs CAP_SYS_RESOURCE. It removes the time
+// namespace if the runtime does not support it; knowsTime is only called for a spec with one.
 func editSpec(data []byte, knowsTime func() bool) ([]byte, error) {
 	var spec, process, linux object
 	if err := json.Unmarshal(data, &spec); err != nil {

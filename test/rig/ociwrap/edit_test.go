@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func knows() bool    { return true }
@@ -19,7 +21,8 @@ func TestEditSpec(t *testing.T) {
 		{"other scores", `{"process":{"oomScoreAdj":900}}`, `{"process":{"oomScoreAdj":900}}`, knows},
 		{"no score", `{"process":{"args":["a"]}}`, `{"process":{"args":["a"]}}`, knows},
 		{"capability in some sets",
-			`{"process":{"capabilities":{"bounding":["CAP_KILL","CAP_SYS_RESOURCE"],"ambient":["CAP_SYS_RESOURCE"],"effective":["CAP_KILL"]}}}`,
+			`{"process":{"capabilities":{"bounding":["CAP_KILL","CAP_SYS_RESOURCE"],"ambient":["CAP_SYS_RESOURCE"],` +
+				`"effective":["CAP_KILL"]}}}`,
 			`{"process":{"capabilities":{"bounding":["CAP_KILL"],"ambient":[],"effective":["CAP_KILL"]}}}`, knows},
 		{"unknown members stay", `{"ociVersion":"9","process":{"new":{"a":[1.5,null]},"oomScoreAdj":-1},"x":{}}`,
 			`{"ociVersion":"9","process":{"new":{"a":[1.5,null]},"oomScoreAdj":0},"x":{}}`, knows},
@@ -27,15 +30,14 @@ func TestEditSpec(t *testing.T) {
 			`{"linux":{"namespaces":[{"type":"pid"}],"x":1}}`, knowsNot},
 		{"time namespace of a new runc", `{"linux":{"namespaces":[{"type":"time"}]}}`,
 			`{"linux":{"namespaces":[{"type":"time"}]}}`, knows},
-		{"null everywhere", `{"process":null,"linux":{"namespaces":null}}`, `{"process":null,"linux":{"namespaces":null}}`, knows},
+		{"null everywhere", `{"process":null,"linux":{"namespaces":null}}`,
+			`{"process":null,"linux":{"namespaces":null}}`, knows},
 		{"empty", `{}`, `{}`, knows},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := editSpec([]byte(test.spec), test.knowsTime)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			if !sameJSON(t, string(got), test.want) {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
@@ -51,7 +53,8 @@ func TestEditSpecAsksForTimeOnlyWhenNeeded(t *testing.T) {
 }
 
 func TestEditSpecRefuses(t *testing.T) {
-	for _, spec := range []string{``, `[]`, `{"process":[]}`, `{"process":{"oomScoreAdj":"x"}}`, `{"linux":{"namespaces":{}}}`} {
+	for _, spec := range []string{``, `[]`, `{"process":[]}`, `{"process":{"oomScoreAdj":"x"}}`,
+		`{"linux":{"namespaces":{}}}`} {
 		if got, err := editSpec([]byte(spec), knows); err == nil {
 			t.Errorf("%q: made %s of it", spec, got)
 		}
@@ -75,7 +78,8 @@ func TestHasTimeNamespace(t *testing.T) {
 }
 
 func FuzzEditSpec(f *testing.F) {
-	f.Add(`{"process":{"oomScoreAdj":-5,"capabilities":{"bounding":["CAP_SYS_RESOURCE"]}},"linux":{"namespaces":[{"type":"time"}]}}`)
+	f.Add(`{"process":{"oomScoreAdj":-5,"capabilities":{"bounding":["CAP_SYS_RESOURCE"]}},` +
+		`"linux":{"namespaces":[{"type":"time"}]}}`)
 	f.Add(`{"process":{"capabilities":null}}`)
 	f.Add(`{"linux":{"namespaces":[null,{"type":7}]}}`)
 	f.Fuzz(func(t *testing.T, spec string) {

@@ -1,8 +1,8 @@
 // Command ociwrap stands in for runc where a machine (often: a virtual one) withholds CAP_SYS_RESOURCE from root. There
-// plain runc cannot start a container with a negative oom_score_adj, nor a privileged one, because the kernel refuses
-// both to whoever lacks the capability. ociwrap takes those wishes out of the bundle and then becomes the real runc, so
-// that everything else about such containers can be tested. It is installed as "runc" in a directory that comes first
-// on the engine's PATH; the real one is the next runc on PATH.
+// plain runc can start neither a container with a negative oom_score_adj nor a privileged one. The kernel refuses both
+// without the capability. ociwrap removes those settings from the bundle and then executes the real runc, so that the
+// rest of such containers can be tested. It is installed as "runc" in a directory that comes first on the engine's
+// PATH; the real one is the next runc on PATH.
 package main
 
 import (

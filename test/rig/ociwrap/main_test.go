@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestBecomesTheNextRunc builds the wrapper as "runc" and puts it before a script of that name.
@@ -42,10 +44,6 @@ func TestNoOtherRunc(t *testing.T) {
 
 func write(t *testing.T, path, content string, mode os.FileMode) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), mode); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testutil.Must(t, os.WriteFile(path, []byte(content), mode))
 }

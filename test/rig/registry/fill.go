@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/criadapter/criadapter/test/rig/images"
 )
 
 // fill uploads the images, keyed "repository:tag", by calling the handler: a client would bring along everything that
@@ -28,33 +29,16 @@ func fill(ctx context.Context, store http.Handler, images map[string]v1.Image) e
 }
 
 func upload(ctx context.Context, store http.Handler, repository, tag string, image v1.Image) error {
-	layers, err := image.Layers()
+	blobs, err := images.Blobs(image)
 	if err != nil {
 		return err
 	}
-	for _, layer := range layers {
-		digest, err := layer.Digest()
-		if err != nil {
+	for digest, content := range blobs { // each in one request, a POST with its digest
+		path := fmt.Sprintf("/v2/%s/blobs/uploads/?digest=%s", repository, digest)
+		request := httptest.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(content))
+		if err := send(store, request); err != nil {
 			return err
 		}
-		blob, err := layer.Compressed()
-		if err != nil {
-			return err
-		}
-		if err := uploadBlob(ctx, store, repository, digest, blob); err != nil {
-			return err
-		}
-	}
-	configDigest, err := image.ConfigName()
-	if err != nil {
-		return err
-	}
-	config, err := image.RawConfigFile()
-	if err != nil {
-		return err
-	}
-	if err := uploadBlob(ctx, store, repository, configDigest, io.NopCloser(bytes.NewReader(config))); err != nil {
-		return err
 	}
 	manifest, err := image.RawManifest()
 	if err != nil {
@@ -64,16 +48,10 @@ func upload(ctx context.Context, store http.Handler, repository, tag string, ima
 	if err != nil {
 		return err
 	}
-	req := httptest.NewRequestWithContext(ctx, http.MethodPut, "/v2/"+repository+"/manifests/"+tag, bytes.NewReader(manifest))
+	path := "/v2/" + repository + "/manifests/" + tag
+	req := httptest.NewRequestWithContext(ctx, http.MethodPut, path, bytes.NewReader(manifest))
 	req.Header.Set("Content-Type", string(mediaType))
 	return send(store, req)
-}
-
-// uploadBlob stores a blob in one request (a POST with its digest) and closes it.
-func uploadBlob(ctx context.Context, store http.Handler, repository string, digest v1.Hash, blob io.ReadCloser) error {
-	defer blob.Close()
-	path := fmt.Sprintf("/v2/%s/blobs/uploads/?digest=%s", repository, digest)
-	return send(store, httptest.NewRequestWithContext(ctx, http.MethodPost, path, blob))
 }
 
 func send(store http.Handler, req *http.Request) error {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// withRanges answers requests for parts of blobs, which engines with the containerd image store make; the store knows no
-// part without an end.
+// withRanges answers requests for parts of blobs, which engines with the containerd image store make; the store knows
+// no part without an end.
 func withRanges(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !isBlob(req) || req.Method != http.MethodGet || req.Header.Get("Range") == "" {

@@ -20,7 +20,7 @@ import (
 
 // Registry is a running registry with two listeners over one store.
 type Registry struct {
-	// Addr is the host:port that serves everyone; AuthAddr the one that demands rigenv.RegistryUser.
+	// Addr is the host:port without an account; AuthAddr demands rigenv.RegistryUser.
 	Addr, AuthAddr string
 
 	servers []*http.Server
@@ -56,7 +56,7 @@ func (r *Registry) serve(handler http.Handler) (addr string, err error) {
 	return listener.Addr().String(), nil
 }
 
-// Close hangs up on everyone and waits for the listeners to end.
+// Close ends all connections and waits for the listeners to end.
 func (r *Registry) Close() error {
 	var errs []error
 	for i, server := range r.servers {

@@ -11,6 +11,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -18,9 +19,7 @@ import (
 func start(t *testing.T) (r *Registry, layerPath string, content []byte) {
 	t.Helper()
 	image, err := random.Image(3*rigenv.SlowPiece, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if r, err = Start(t.Context(), map[string]v1.Image{"some/image:v1": image}); err != nil {
 		t.Fatal(err)
 	}
@@ -30,17 +29,11 @@ func start(t *testing.T) (r *Registry, layerPath string, content []byte) {
 		}
 	})
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	digest, err := layers[0].Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	blob, err := layers[0].Compressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer blob.Close()
 	if content, err = io.ReadAll(blob); err != nil {
 		t.Fatal(err)
@@ -49,19 +42,16 @@ func start(t *testing.T) (r *Registry, layerPath string, content []byte) {
 }
 
 // get fetches a path; err is about the body only.
-func get(t *testing.T, ctx context.Context, addr, path string, edit ...func(*http.Request)) (status int, body []byte, err error) {
+func get(t *testing.T, ctx context.Context, addr, path string, edit ...func(*http.Request)) (status int, body []byte,
+	err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/v2/"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for _, f := range edit {
 		f(req)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	defer resp.Body.Close()
 	body, err = io.ReadAll(resp.Body)
 	return resp.StatusCode, body, err
@@ -69,7 +59,8 @@ func get(t *testing.T, ctx context.Context, addr, path string, edit ...func(*htt
 
 func TestServesImages(t *testing.T) {
 	r, layer, content := start(t)
-	if status, body, err := get(t, t.Context(), r.Addr, layer); status != 200 || string(body) != string(content) || err != nil {
+	if status, body, err := get(t, t.Context(), r.Addr, layer); status != 200 || string(body) != string(content) ||
+		err != nil {
 		t.Errorf("layer: status %d, %d bytes, %v", status, len(body), err)
 	}
 	if status, _, _ := get(t, t.Context(), r.Addr, "some/image/manifests/v1"); status != 200 {
@@ -85,13 +76,15 @@ func TestPartsOfBlobs(t *testing.T) {
 	part := func(want string) func(*http.Request) {
 		return func(req *http.Request) { req.Header.Set("Range", want) }
 	}
-	for want, bytes := range map[string][]byte{"bytes=0-": content, "bytes=100-": content[100:], "bytes=5-9": content[5:10]} {
+	for want, bytes := range map[string][]byte{"bytes=0-": content, "bytes=100-": content[100:],
+		"bytes=5-9": content[5:10]} {
 		status, body, err := get(t, t.Context(), r.Addr, layer, part(want))
 		if status != http.StatusPartialContent || string(body) != string(bytes) || err != nil {
 			t.Errorf("%s: status %d, %d bytes, %v", want, status, len(body), err)
 		}
 	}
-	if status, _, _ := get(t, t.Context(), r.Addr, layer, part("bytes=9999999-")); status != http.StatusRequestedRangeNotSatisfiable {
+	if status, _, _ := get(t, t.Context(), r.Addr, layer,
+		part("bytes=9999999-")); status != http.StatusRequestedRangeNotSatisfiable {
 		t.Errorf("a part behind the end: status %d", status)
 	}
 	if status, _, _ := get(t, t.Context(), r.Addr, layer+"0", part("bytes=0-")); status < 400 {
@@ -111,7 +104,8 @@ func TestAccount(t *testing.T) {
 		if status, _, _ := get(t, t.Context(), r.AuthAddr, path, account(rigenv.RegistryUser, "wrong")); status != 401 {
 			t.Errorf("%q with a wrong password: status %d", path, status)
 		}
-		if status, _, _ := get(t, t.Context(), r.AuthAddr, path, account(rigenv.RegistryUser, rigenv.RegistryPassword)); status != 200 {
+		if status, _, _ := get(t, t.Context(), r.AuthAddr, path,
+			account(rigenv.RegistryUser, rigenv.RegistryPassword)); status != 200 {
 			t.Errorf("%q with the account: status %d", path, status)
 		}
 	}
@@ -179,9 +173,7 @@ func TestMissingAndUnavailableBlobs(t *testing.T) {
 
 func TestImageKeysNeedATag(t *testing.T) {
 	image, err := random.Image(16, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if _, err := Start(t.Context(), map[string]v1.Image{"image": image}); err == nil {
 		t.Error("accepted")
 	}

@@ -13,9 +13,9 @@ const maxAgain = 10
 // by chance.
 const maxFlaky = 3
 
-// Again returns the names of the top-level tests of each package that run a second time, alone, to tell a flaky test
-// from a wrong one: tests that failed, at most maxAgain. A test with a data race is never flaky. No test of a package
-// that panicked or ended badly runs again. left counts the failed top-level tests beyond maxAgain.
+// Again returns, by package, the failed top-level tests that run a second time, alone, at most maxAgain. A flaky test
+// then passes. A test with a data race is never flaky. No test of a package that panicked or ended badly runs again.
+// left counts the failed top-level tests beyond maxAgain.
 func Again(tests []Test) (again map[string][]string, left int) {
 	again = map[string][]string{}
 	seen := map[[2]string]bool{}
@@ -33,7 +33,7 @@ func Again(tests []Test) (again map[string][]string, left int) {
 	return again, left
 }
 
-// crashed says whether a test binary ended badly, so that its tests say nothing about themselves.
+// crashed says whether a test binary ended badly. The outcomes of its tests are then worthless.
 func crashed(tests []Test, pkg string) bool {
 	return slices.ContainsFunc(tests, func(t Test) bool {
 		return t.Package == pkg && t.Outcome == Fail && (t.Name == "" || strings.Contains(t.Output, "panic:"))
@@ -47,29 +47,32 @@ func raced(tests []Test, test Test) bool {
 	})
 }
 
-// TooFlaky says whether more tests passed the second time only than fail by chance.
+// TooFlaky says whether more tests were flaky than can be by chance.
 func (c Count) TooFlaky() bool { return c.Flaky > maxFlaky }
 
-// Judge makes Flaky those failed tests of one package that passed now, if the whole of their top-level test did. Those
-// that failed now have Twice set.
-func Judge(tests []Test, pkg string, now []Test) {
-	failed, passed := map[string]bool{}, map[string]bool{}
+// Judge makes failed tests Flaky that passed now, if the whole of their top-level test did and their binary ended well.
+// Tests that failed now have Twice set.
+func Judge(tests, now []Test) {
+	type name struct{ pkg, test string }
+	failed, passed := map[name]bool{}, map[name]bool{}
 	for _, t := range now {
-		failed[t.top()] = failed[t.top()] || t.Outcome == Fail
-		passed[t.Name] = t.Outcome == Pass
+		if t.Outcome == Fail {
+			failed[name{t.Package, t.top()}] = true
+		}
+		passed[name{t.Package, t.Name}] = t.Outcome == Pass
 	}
 	for i, t := range tests {
 		switch {
-		case t.Package != pkg || t.Outcome != Fail:
-		case failed[t.top()]:
+		case t.Outcome != Fail:
+		case failed[name{t.Package, t.top()}]:
 			tests[i].Twice = true
-		case passed[t.Name] && !failed[""]:
+		case passed[name{t.Package, t.Name}] && !failed[name{t.Package, ""}]:
 			tests[i].Outcome = Flaky
 		}
 	}
 }
 
-// top is the name without those of subtests.
+// top is the name of the top-level test.
 func (t Test) top() string {
 	name, _, _ := strings.Cut(t.Name, "/")
 	return name

@@ -3,6 +3,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ const (
 	Pass Outcome = "pass"
 	Fail Outcome = "fail"
 	Skip Outcome = "skip"
-	// Flaky is a test that failed among the others and passed alone, once. It is no word of test2json's.
+	// Flaky is a test that failed among the others and passed alone. test2json has no such outcome.
 	Flaky Outcome = "flaky"
 )
 
@@ -27,6 +28,8 @@ type Test struct {
 	Package string
 	Name    string
 	Outcome Outcome
+	// Seconds is how long it took, without the time it waited for other parallel tests.
+	Seconds float64
 	// Twice says that it failed among the others, and again alone.
 	Twice bool
 	// Output is what the test wrote; headings' output is with each of their leaves.
@@ -46,6 +49,8 @@ type event struct {
 	Action string
 	Test   string
 	Output string
+	// Elapsed is in seconds, where a test ends.
+	Elapsed float64
 }
 
 // Package collects the events of one package. It isn't safe for concurrent use.
@@ -53,7 +58,7 @@ type Package struct {
 	path    string
 	order   []string
 	tests   map[string]*Test
-	output  strings.Builder // what no test wrote
+	output  strings.Builder // output outside of tests
 	outcome Outcome
 }
 
@@ -62,8 +67,8 @@ func NewPackage(path string) *Package {
 	return &Package{path: path, tests: map[string]*Test{}}
 }
 
-// Line takes one line of test2json and returns the text in it, for those who want to follow. A line that is not an
-// event counts as output of the package.
+// Line takes one line of test2json and returns the text in it, for live output. A line that is not an event counts as
+// output of the package.
 func (p *Package) Line(line []byte) string {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -84,7 +89,7 @@ func (p *Package) Line(line []byte) string {
 		if e.Test == "" {
 			p.outcome = Outcome(e.Action)
 		} else if t := p.test(e.Test); t.Outcome != Fail { // with -count, one failure is enough
-			t.Outcome = Outcome(e.Action)
+			t.Outcome, t.Seconds = Outcome(e.Action), e.Elapsed
 		}
 	}
 	return e.Output
@@ -101,8 +106,8 @@ func (p *Package) test(name string) *Test {
 }
 
 // Finish returns the leaf tests in the order in which they began. exit is how the binary ended, nil for well. A test
-// that never ended (a crash, a time-out) has failed, and so has a package that ended badly with no failed test, or
-// without saying how it went: it is then the last entry, without a name.
+// that never ended (a crash, a time-out) has failed. A package that ended badly without a failed test, or without a
+// result, has failed, too: it is the last entry, without a name.
 func (p *Package) Finish(exit error) []Test {
 	var leaves []Test
 	for _, name := range p.order {
@@ -129,6 +134,12 @@ func (p *Package) Finish(exit error) []Test {
 		leaves[i].Output += p.output.String() // a crash's trace may be there
 	}
 	return leaves
+}
+
+// Longest returns the n tests that took the longest, the longest first.
+func Longest(tests []Test, n int) []Test {
+	longerFirst := func(a, b Test) int { return cmp.Compare(b.Seconds, a.Seconds) }
+	return slices.SortedStableFunc(slices.Values(tests), longerFirst)[:min(n, len(tests))]
 }
 
 // isHeading says whether a test of that name has subtests.

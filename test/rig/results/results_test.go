@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,9 +83,12 @@ func TestWholePackageFailures(t *testing.T) {
 		lines []string
 	}{
 		{"heading fails after its leaves passed", errors.New("exit status 1"), []string{
-			`{"Action":"run","Test":"TestA"}`, `{"Action":"run","Test":"TestA/one"}`, `{"Action":"pass","Test":"TestA/one"}`,
-			`{"Action":"output","Test":"TestA","Output":"reason\n"}`, `{"Action":"fail","Test":"TestA"}`, `{"Action":"fail"}`}},
-		{"bad exit after success", errors.New("exit status 3"), append(passed, `{"Action":"output","Output":"reason"}`, `{"Action":"pass"}`)},
+			`{"Action":"run","Test":"TestA"}`, `{"Action":"run","Test":"TestA/one"}`,
+			`{"Action":"pass","Test":"TestA/one"}`,
+			`{"Action":"output","Test":"TestA","Output":"reason\n"}`, `{"Action":"fail","Test":"TestA"}`,
+			`{"Action":"fail"}`}},
+		{"bad exit after success", errors.New("exit status 3"),
+			append(passed, `{"Action":"output","Output":"reason"}`, `{"Action":"pass"}`)},
 		{"no verdict", nil, append(passed, `{"Action":"output","Output":"reason"}`)},
 		{"no event at all", errors.New("exit status 2"), []string{"reason"}},
 	}
@@ -92,7 +96,8 @@ func TestWholePackageFailures(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := finish(t, test.exit, test.lines...)
 			last := got[len(got)-1]
-			if last.Name != "" || last.Outcome != Fail || !strings.Contains(last.Output, "reason") || CountOf(got).Failed != 1 {
+			if last.Name != "" || last.Outcome != Fail || !strings.Contains(last.Output, "reason") ||
+				CountOf(got).Failed != 1 {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -120,7 +125,8 @@ func TestRealBinaries(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			testutil.WriteFile(t, filepath.Join(dir, "go.mod"), "module example\n\ngo 1.26\n")
-			testutil.WriteFile(t, filepath.Join(dir, "a_test.go"), "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n"+test.body+"\n")
+			testutil.WriteFile(t, filepath.Join(dir, "a_test.go"),
+				"package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n"+test.body+"\n")
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-json", "-timeout=2s", ".")
 			cmd.Dir = dir
 			out, err := cmd.Output()
@@ -130,7 +136,8 @@ func TestRealBinaries(t *testing.T) {
 			}
 			got := p.Finish(err)
 			if names(got, Pass) != test.pass || names(got, Fail) != test.failed {
-				t.Errorf("passed %q, failed %q; want %q, %q\n%s", names(got, Pass), names(got, Fail), test.pass, test.failed, out)
+				t.Errorf("passed %q, failed %q; want %q, %q\n%s", names(got, Pass), names(got, Fail), test.pass,
+					test.failed, out)
 			}
 		})
 	}
@@ -153,11 +160,32 @@ func FuzzLine(f *testing.F) {
 
 // A benchmark has no event for its end, only its package has.
 func TestBenchmarks(t *testing.T) {
-	begun := []string{`{"Action":"run","Test":"BenchmarkA"}`, `{"Action":"output","Test":"BenchmarkA","Output":"BenchmarkA 1 2 ns/op"}`}
+	begun := []string{`{"Action":"run","Test":"BenchmarkA"}`,
+		`{"Action":"output","Test":"BenchmarkA","Output":"BenchmarkA 1 2 ns/op"}`}
 	if got := names(finish(t, nil, append(begun, `{"Action":"pass"}`)...), Pass); got != "BenchmarkA" {
 		t.Errorf("passed: %q", got)
 	}
 	if got := names(finish(t, errors.New("exit status 2"), begun...), Fail); got != "BenchmarkA" {
 		t.Errorf("after a crash, failed: %q", got)
+	}
+}
+
+func TestLongest(t *testing.T) {
+	p := NewPackage("room")
+	for _, line := range []string{
+		`{"Action":"run","Test":"TestA"}`, `{"Action":"pass","Test":"TestA","Elapsed":1.5}`,
+		`{"Action":"run","Test":"TestB"}`, `{"Action":"pass","Test":"TestB","Elapsed":20}`,
+		`{"Action":"run","Test":"TestC"}`, `{"Action":"skip","Test":"TestC","Elapsed":0}`,
+		`{"Action":"pass","Elapsed":21.5}`,
+	} {
+		p.Line([]byte(line))
+	}
+	got := Longest(p.Finish(nil), 2)
+	want := []Test{
+		{Package: "room", Name: "TestB", Outcome: Pass, Seconds: 20},
+		{Package: "room", Name: "TestA", Outcome: Pass, Seconds: 1.5},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const list = `# comment
@@ -14,9 +16,7 @@ sandbox  TestB  #  reason with # in it
 
 func TestSkips(t *testing.T) {
 	skips, err := ParseSkips(strings.NewReader(list))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	tests := []Test{
 		{Package: "docker", Name: "TestA/one", Outcome: Skip},
 		{Package: "docker", Name: "TestA/two", Outcome: Skip},

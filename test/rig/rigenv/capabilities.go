@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// knownCapabilities are those that anything here asks for, by their names.
+// knownCapabilities are the capabilities that tests ask for, by their names.
 var knownCapabilities = map[string]int{"CAP_SYS_RESOURCE": unix.CAP_SYS_RESOURCE}
 
-// Capabilities are the names of those that this process may use or give: some machines have taken them from root.
+// Capabilities are the names of the known capabilities that this process has. Some machines withhold them from root.
 func Capabilities() []string {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -20,7 +20,7 @@ func Capabilities() []string {
 	return capabilitiesOf(string(status))
 }
 
-// capabilitiesOf are the known ones among the effective ones of a /proc/PID/status.
+// capabilitiesOf returns the known effective capabilities of a /proc/PID/status.
 func capabilitiesOf(status string) []string {
 	_, rest, _ := strings.Cut(status, "CapEff:")
 	digits, _, _ := strings.Cut(rest, "\n")

@@ -20,7 +20,8 @@ const noControllers = "the control groups here have no controller "
 func RequireControllers(t testing.TB, controllers ...string) {
 	t.Helper()
 	have := Controllers()
-	missing := slices.DeleteFunc(slices.Clone(controllers), func(name string) bool { return slices.Contains(have, name) })
+	missing := slices.DeleteFunc(slices.Clone(controllers),
+		func(name string) bool { return slices.Contains(have, name) })
 	if len(missing) > 0 {
 		t.Skip(noControllers + strings.Join(missing, ", ") + " that this test is about")
 	}

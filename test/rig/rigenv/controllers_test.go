@@ -1,11 +1,12 @@
 package rigenv
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestControllersAt(t *testing.T) {
@@ -13,20 +14,16 @@ func TestControllersAt(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		"version 2":             {map[string]string{"cgroup.controllers": "cpu memory\n", "a/cgroup.procs": ""}, []string{"cpu", "memory"}},
+		"version 2": {map[string]string{"cgroup.controllers": "cpu memory\n", "a/cgroup.procs": ""},
+			[]string{"cpu", "memory"}},
 		"version 2 without any": {map[string]string{"cgroup.controllers": "\n"}, nil},
-		"version 1":             {map[string]string{"cpu,cpuacct/cgroup.procs": "", "memory/cgroup.procs": "", "other/file": ""}, []string{"cpu", "cpuacct", "memory"}},
-		"nothing":               {nil, nil},
+		"version 1": {map[string]string{"cpu,cpuacct/cgroup.procs": "", "memory/cgroup.procs": "",
+			"other/file": ""}, []string{"cpu", "cpuacct", "memory"}},
+		"nothing": {nil, nil},
 	} {
 		root := t.TempDir()
 		for path, content := range test.files {
-			path = filepath.Join(root, path)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testutil.WriteFile(t, filepath.Join(root, path), content)
 		}
 		if got := controllersAt(root); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
@@ -42,7 +39,8 @@ func TestRequireControllers(t *testing.T) {
 		defer func() { _ = recover() }()
 		RequireControllers(fake, "no-such-controller")
 	}()
-	if !strings.HasPrefix(fake.ended, "skip: ") || !strings.Contains(fake.ended, "no-such-controller") || !LackedControllers(fake.ended) {
+	if !strings.HasPrefix(fake.ended, "skip: ") || !strings.Contains(fake.ended, "no-such-controller") ||
+		!LackedControllers(fake.ended) {
 		t.Errorf("ended by %q", fake.ended)
 	}
 	if LackedControllers("needs the private test rig") {

@@ -1,15 +1,15 @@
-// Package rigenv is how a test asks for the things it needs to run for real: a Docker Engine of its own, a registry on
-// 127.0.0.1 with images made on this machine, the CNI plugins, a network namespace where all of it may be broken.
+// Package rigenv gives a test what it needs to run for real: a Docker Engine of its own and the CNI plugins. A registry
+// on 127.0.0.1 has images made on this machine. All of it is in a network namespace, where tests may break it.
 //
-// The program test/rig makes those, describes them in environment variables and runs the test binaries; this package
+// The program test/rig makes all this, describes it in an environment variable and runs the test binaries. This package
 // reads the description. A test that needs the rig starts with
 //
 //	env := rigenv.Require(t)
 //
 // and runs under `make test` (or `go run ./test/rig test ./package`); under a plain `go test` it is skipped with a
-// message that says so, unless CI=true is set, where it fails. Tests of one package share the engine with other
-// packages that run at the same time: remove what you made, never prune, and never count what the engine holds in
-// total. A test that wants to stop, restart or configure an engine starts one for itself with package test/rig/engine.
+// message that says so, unless CI=true is set, where it fails. Tests of one package share the engine with
+// each other and with packages that run later: remove what you made, never prune, and never count what the engine holds
+// in total. A test that wants to stop, restart or configure an engine starts its own with package test/rig/engine.
 //
 // # Images
 //
@@ -17,7 +17,7 @@
 // Env.Image("busybox:1.29") is pulled from 127.0.0.1:PORT/busybox:1.29. The same content is reachable in
 // other ways, to see what a client does when a registry is not at its best:
 //
-//	Env.AuthRegistry/NAME         a second port, which demands RegistryUser and RegistryPassword (basic authentication)
+//	Env.AuthRegistry/NAME         a second port with basic authentication: RegistryUser, RegistryPassword
 //	Env.Registry/slow/NAME        blobs trickle: SlowPiece bytes, then SlowPause, again and again
 //	Env.Registry/stalled/NAME     blobs begin and then never go on (until the client hangs up)
 //	Env.Registry/corrupt/NAME     blobs arrive with the right length and one byte changed
@@ -26,37 +26,21 @@
 //	Env.Registry/limited/NAME     everything answers 429, with a Retry-After of seconds
 //	Env.Registry/forbidden/NAME   everything answers 403
 //
-// An engine does not fetch layers that it has, under whatever name it got them: to see trouble for sure, take an engine
-// of your own.
+// An engine does not fetch layers that it already has from another image. To be sure of trouble, take an engine of your
+// own.
 package rigenv
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 )
 
-// Names of the environment variables in which the rig describes itself to the test binaries that it runs.
-const (
-	VarKind           = "CRIADAPTER_RIG_KIND"
-	VarEngine         = "CRIADAPTER_RIG_ENGINE"
-	VarMode           = "CRIADAPTER_RIG_MODE"
-	VarRegistration   = "CRIADAPTER_RIG_REGISTRATION"
-	VarDockerHost     = "CRIADAPTER_RIG_DOCKER_HOST"
-	VarDockerRoot     = "CRIADAPTER_RIG_DOCKER_ROOT"
-	VarDockerd        = "CRIADAPTER_RIG_DOCKERD"
-	VarRuntimeWrapper = "CRIADAPTER_RIG_RUNTIME_WRAPPER"
-	VarOCIRuntime     = "CRIADAPTER_RIG_OCI_RUNTIME"
-	VarNegativeOOM    = "CRIADAPTER_RIG_NEGATIVE_OOM"
-	VarRegistry       = "CRIADAPTER_RIG_REGISTRY"
-	VarAuthRegistry   = "CRIADAPTER_RIG_AUTH_REGISTRY"
-	VarCNIBinDir      = "CRIADAPTER_RIG_CNI_BIN_DIR"
-	VarCriadapter     = "CRIADAPTER_RIG_CRIADAPTER"
-	VarWorkDir        = "CRIADAPTER_RIG_WORK_DIR"
-)
+// variable is the environment variable with the rig's description, an Env in JSON.
+const variable = "CRIADAPTER_RIG"
 
 // The account that the registry at Env.AuthRegistry accepts.
 const (
@@ -100,9 +84,9 @@ const (
 	ModeContainer = "container"
 )
 
-// Values of Env.Registration: how an engine knows the OCI runtime criadapter-oci. With RegistrationDaemonJSON its
-// daemon.json names the program; with RegistrationShim, as in a default installation, containerd finds the program by
-// the name of a shim on the engine's PATH, which engines before 23 cannot be asked for.
+// Values of Env.Registration: how an engine finds the OCI runtime criadapter-oci. With RegistrationDaemonJSON its
+// daemon.json names the program. With RegistrationShim, as in a default installation, containerd finds a shim's name on
+// the engine's PATH; this needs Docker Engine 23.
 const (
 	RegistrationDaemonJSON = "daemon.json"
 	RegistrationShim       = "shim"
@@ -118,21 +102,21 @@ type Env struct {
 	// program does by itself.
 	Mode string
 	// Registration says how private engines know the OCI runtime: RegistrationShim, RegistrationDaemonJSON, or empty
-	// for the latter. Tests of one of the two set it in the copy that they give their own engine.
+	// for the latter. A test for one of the two sets it for an engine of its own.
 	Registration string
 	// DockerHost is the engine's address, unix:///….
 	DockerHost string
 	// DockerRoot is the engine's data root, visible to the tests under this very path.
 	DockerRoot string
-	// Dockerd is the engine's program, and RuntimeWrapper the OCI runtime wrapper that engines on this machine need to
-	// start privileged containers, empty where plain runc does. Package test/rig/engine takes both.
+	// Dockerd is the engine's program. RuntimeWrapper is the OCI runtime that this machine's engines need to start
+	// privileged containers; empty where plain runc works. Package test/rig/engine takes both.
 	Dockerd, RuntimeWrapper string
 	// OCIRuntime is the program criadapter-oci, a runtime of the private engine. Its directory and
 	// ../libexec/criadapter have its other names, as a package installs them. Empty on the installed engine.
 	OCIRuntime string
-	// NegativeOOM says that a negative oom_score_adj takes effect in a container. Where it is false (no
-	// CAP_SYS_RESOURCE), the private engine accepts a negative value and the container gets 0, and the installed
-	// engine fails to start the container.
+	// NegativeOOM says that a negative oom_score_adj takes effect in a container. It is false without CAP_SYS_RESOURCE.
+	// The private engine then accepts a negative value and the container gets 0. The installed engine fails to start
+	// the container.
 	NegativeOOM bool
 	// Registry is the host:port of the registry, always 127.0.0.1:PORT. Empty on the installed engine.
 	Registry string
@@ -187,55 +171,28 @@ func require(t testing.TB, want Kind, command string) Env {
 	return Env{}
 }
 
-// FromEnviron reads the rig's description with getenv (os.Getenv). It fails when there is none or it is not whole.
+// FromEnviron reads the rig's description with getenv (os.Getenv). It fails without a description, and for a part of
+// one.
 func FromEnviron(getenv func(string) string) (Env, error) {
-	env := Env{
-		Kind:           Kind(getenv(VarKind)),
-		Engine:         getenv(VarEngine),
-		Mode:           getenv(VarMode),
-		Registration:   getenv(VarRegistration),
-		DockerHost:     getenv(VarDockerHost),
-		DockerRoot:     getenv(VarDockerRoot),
-		Dockerd:        getenv(VarDockerd),
-		RuntimeWrapper: getenv(VarRuntimeWrapper),
-		OCIRuntime:     getenv(VarOCIRuntime),
-		Registry:       getenv(VarRegistry),
-		AuthRegistry:   getenv(VarAuthRegistry),
-		CNIBinDir:      getenv(VarCNIBinDir),
-		Criadapter:     getenv(VarCriadapter),
-		WorkDir:        getenv(VarWorkDir),
+	text := getenv(variable)
+	if text == "" {
+		return Env{}, fmt.Errorf("%s is not set: not started by test/rig", variable)
 	}
-	if env.Kind == "" {
-		return Env{}, fmt.Errorf("%s is not set: not started by test/rig", VarKind)
+	var env Env
+	if err := json.Unmarshal([]byte(text), &env); err != nil {
+		return Env{}, fmt.Errorf("%s: %w", variable, err)
 	}
-	if env.DockerHost == "" || env.WorkDir == "" {
-		return Env{}, fmt.Errorf("%s and %s must both be set", VarDockerHost, VarWorkDir)
+	if env.Kind == "" || env.DockerHost == "" || env.WorkDir == "" {
+		return Env{}, fmt.Errorf("%s has no Kind, DockerHost or WorkDir", variable)
 	}
-	negative, err := strconv.ParseBool(getenv(VarNegativeOOM))
-	if err != nil {
-		return Env{}, fmt.Errorf("%s: %w", VarNegativeOOM, err)
-	}
-	env.NegativeOOM = negative
 	return env, nil
 }
 
-// Environ returns the description as NAME=value pairs, for the environment of a test binary.
+// Environ returns the description as NAME=value, for the environment of a test binary.
 func (e Env) Environ() []string {
-	return []string{
-		VarKind + "=" + string(e.Kind),
-		VarEngine + "=" + e.Engine,
-		VarMode + "=" + e.Mode,
-		VarRegistration + "=" + e.Registration,
-		VarDockerHost + "=" + e.DockerHost,
-		VarDockerRoot + "=" + e.DockerRoot,
-		VarDockerd + "=" + e.Dockerd,
-		VarRuntimeWrapper + "=" + e.RuntimeWrapper,
-		VarOCIRuntime + "=" + e.OCIRuntime,
-		VarNegativeOOM + "=" + strconv.FormatBool(e.NegativeOOM),
-		VarRegistry + "=" + e.Registry,
-		VarAuthRegistry + "=" + e.AuthRegistry,
-		VarCNIBinDir + "=" + e.CNIBinDir,
-		VarCriadapter + "=" + e.Criadapter,
-		VarWorkDir + "=" + e.WorkDir,
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // strings and a boolean can be encoded
 	}
+	return []string{variable + "=" + string(text)}
 }

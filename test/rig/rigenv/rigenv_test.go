@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var whole = Env{
-	Kind: KindPrivate, Engine: "installed", Mode: ModeOCI, Registration: RegistrationShim, DockerHost: "unix:///x/docker.sock", DockerRoot: "/x/root", Dockerd: "/usr/sbin/dockerd",
+	Kind: KindPrivate, Engine: "installed", Mode: ModeOCI, Registration: RegistrationShim,
+	DockerHost: "unix:///x/docker.sock", DockerRoot: "/x/root", Dockerd: "/usr/sbin/dockerd",
 	RuntimeWrapper: "/x/runc", NegativeOOM: true, Registry: "127.0.0.1:1", AuthRegistry: "127.0.0.1:2",
 	CNIBinDir: "/x/cni", Criadapter: "/x/criadapter", WorkDir: "/x/work",
 }
@@ -25,34 +28,28 @@ func lookup(environ []string) func(string) string {
 
 func TestEnvironRoundTrip(t *testing.T) {
 	got, err := FromEnviron(lookup(whole.Environ()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if got != whole {
 		t.Errorf("got %+v, want %+v", got, whole)
 	}
 }
 
 func TestFromEnvironRefuses(t *testing.T) {
-	tests := map[string]struct {
-		change map[string]string
-	}{
-		"nothing at all":    {},
-		"no engine":         {change: map[string]string{VarDockerHost: ""}},
-		"no directory":      {change: map[string]string{VarWorkDir: ""}},
-		"no word about oom": {change: map[string]string{VarNegativeOOM: ""}},
+	without := func(change func(*Env)) string {
+		env := whole
+		change(&env)
+		return env.Environ()[0]
 	}
-	for name, test := range tests {
+	for name, pair := range map[string]string{
+		"nothing at all": "",
+		"half of it":     whole.Environ()[0][:100],
+		"no kind":        without(func(e *Env) { e.Kind = "" }),
+		"no engine":      without(func(e *Env) { e.DockerHost = "" }),
+		"no directory":   without(func(e *Env) { e.WorkDir = "" }),
+	} {
 		t.Run(name, func(t *testing.T) {
-			full := lookup(whole.Environ())
-			_, err := FromEnviron(func(name string) string {
-				if value, ok := test.change[name]; ok || test.change == nil {
-					return value
-				}
-				return full(name)
-			})
-			if err == nil {
-				t.Error("accepted")
+			if env, err := FromEnviron(lookup([]string{pair})); err == nil {
+				t.Errorf("accepted as %+v", env)
 			}
 		})
 	}
@@ -86,15 +83,13 @@ func TestRequire(t *testing.T) {
 		{"no rig", nil, "", Require, "skip: needs the private test rig; run: make test"},
 		{"no rig in CI", nil, "true", Require, "fatal: needs the private test rig"},
 		{"private on the system's", system.Environ(), "", Require, "skip: needs the private test rig"},
-		{"system on the private one", whole.Environ(), "", RequireSystem, "skip: needs the system test rig; run: make test HALF=system"},
+		{"system on the private one", whole.Environ(), "", RequireSystem,
+			"skip: needs the system test rig; run: make test HALF=system"},
 		{"system on the private one in CI", whole.Environ(), "true", RequireSystem, "fatal: needs the system test rig"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			for _, pair := range whole.Environ() {
-				name, _, _ := strings.Cut(pair, "=")
-				t.Setenv(name, lookup(test.environ)(name))
-			}
+			t.Setenv(variable, lookup(test.environ)(variable))
 			t.Setenv("CI", test.ci)
 			fake := &fakeTB{}
 			func() {

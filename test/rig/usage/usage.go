@@ -1,4 +1,4 @@
-// Package usage finds the processes of engines and tells what processes use, for measurements.
+// Package usage finds the processes of engines, and measures the CPU time and memory of processes.
 package usage
 
 import (
@@ -38,7 +38,7 @@ func Shims() ([]int, error) {
 	return find(func(comm string, _ int) bool { return comm == "containerd-shim" })
 }
 
-// find returns the processes that want wants, which is told the program's name and the parent.
+// find returns the processes for which want returns true; it gets the program's name and the parent.
 func find(want func(comm string, parent int) bool) ([]int, error) {
 	parents, err := Parents()
 	if err != nil {
@@ -79,7 +79,7 @@ func Parents() (map[int]int, error) {
 	return parents, nil
 }
 
-// CPUTime is what all threads of the processes have used so far, the ended ones too.
+// CPUTime is the CPU time of all threads of the processes so far, including ended threads.
 func CPUTime(pids []int) (time.Duration, error) {
 	const schedulerClock = 2 // CPUCLOCK_SCHED of the whole process, see clock_getcpuclockid(3)
 	var sum time.Duration
@@ -93,7 +93,7 @@ func CPUTime(pids []int) (time.Duration, error) {
 	return sum, nil
 }
 
-// Memory is what a process holds, in KiB.
+// Memory is the memory of processes, in KiB.
 type Memory struct {
 	RSS     int `json:"rssKiB"`
 	RSSAnon int `json:"rssAnonKiB"`

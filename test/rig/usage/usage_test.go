@@ -5,15 +5,15 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestCPUTimeIsWhatAProcessUses: its own work, and nothing while it sleeps.
 func TestCPUTimeIsWhatAProcessUses(t *testing.T) {
 	self := []int{os.Getpid()}
 	before, err := CPUTime(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	for began := time.Now(); time.Since(began) < 20*time.Millisecond; {
 	}
 	after, err := CPUTime(self)
@@ -21,9 +21,7 @@ func TestCPUTimeIsWhatAProcessUses(t *testing.T) {
 		t.Errorf("CPU time went from %v to %v, %v", before, after, err)
 	}
 	idle := exec.Command("sleep", "60")
-	if err := idle.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, idle.Start())
 	defer func() { _ = idle.Process.Kill(); _ = idle.Wait() }()
 	time.Sleep(20 * time.Millisecond)
 	if used, err := CPUTime([]int{idle.Process.Pid}); err != nil || used > time.Second {
@@ -56,13 +54,9 @@ func TestEngineFindsChildren(t *testing.T) {
 	if err == nil {
 		err = os.Symlink(sleep, path)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	child := exec.Command(path, "60")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, child.Start())
 	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
 	if got, err := Engine(os.Getpid()); err != nil || len(got) != 2 || got[1] != child.Process.Pid {
 		t.Errorf("with one: %v, %v; want %d, too", got, err, child.Process.Pid)
@@ -72,9 +66,7 @@ func TestEngineFindsChildren(t *testing.T) {
 // TestProportionalMemory: a page of two processes counts half for each.
 func TestProportionalMemory(t *testing.T) {
 	child := exec.Command("sleep", "60")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, child.Start())
 	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
 	parents, err := Parents()
 	if err != nil || parents[child.Process.Pid] != os.Getpid() {

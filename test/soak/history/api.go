@@ -16,18 +16,18 @@ import (
 // ExitCodeAnnotation is on pods whose containers end with a known exit code, each once.
 const ExitCodeAnnotation = "soak/exit-code"
 
-// Told is what the API server was told of one container.
-type Told struct {
+// Reported is one container in the pod statuses of the API server.
+type Reported struct {
 	ID, PodUID, Name string
-	// Restarts is the restart count with which it was the current container, -1 if it was never told as that.
+	// Restarts is its restart count as the current container, -1 if it was never the current one.
 	Restarts int
-	// Running is the last word. Ended says that it was told as ended, with ExitCode and Reason.
+	// Running is its last state. Ended says that a status had its end, with ExitCode and Reason.
 	Running, Ended bool
 	ExitCode       int
 	Reason         string
 }
 
-func (t Told) String() string {
+func (t Reported) String() string {
 	switch {
 	case t.Running:
 		return "running as " + short(t.ID)
@@ -41,7 +41,7 @@ func (t Told) String() string {
 // short is as much of an id as people read.
 func short(id string) string { return id[:min(len(id), 12)] }
 
-// Pod is what the API server was told of one pod.
+// Pod is one pod in the statuses of the API server.
 type Pod struct {
 	UID, Name string
 	// Owner is the name of the Job that it is of, empty for others.
@@ -54,18 +54,18 @@ type Pod struct {
 	ExitCode int
 	// Created is when the pod was seen first, Deleting when its deletion was, Gone when it was there no more.
 	Created, Deleting, Gone time.Time
-	// Current are its containers by their names, with those that do not run.
-	Current map[string]Told
-	// Vanished are containers that the kubelet told as ended because it could not find them.
+	// Current are its containers by their names, running or not.
+	Current map[string]Reported
+	// Vanished are containers that the kubelet reported as ended because it could not find them.
 	Vanished []string
 }
 
-// API is all that the API server was told of pods, as one watch sees it. It is safe for concurrent use.
+// API is all statuses of pods that one watch has seen. It is safe for concurrent use.
 type API struct {
 	mu   sync.Mutex
 	pods map[string]*Pod
-	told map[string]*Told
-	// odd is what it was told that cannot be: restart counts that went down, ends that were taken back.
+	told map[string]*Reported
+	// odd are impossible changes of statuses: restart counts that went down, ends that were taken back.
 	odd []Difference
 }
 
@@ -74,7 +74,7 @@ func (a *API) See(pod *v1.Pod, gone bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.pods == nil {
-		a.pods, a.told = make(map[string]*Pod), make(map[string]*Told)
+		a.pods, a.told = make(map[string]*Pod), make(map[string]*Reported)
 	}
 	p := a.pods[string(pod.UID)]
 	if p == nil {
@@ -113,7 +113,7 @@ func (p *Pod) end(now time.Time) {
 }
 
 func newPod(pod *v1.Pod, now time.Time) *Pod {
-	p := &Pod{UID: string(pod.UID), Name: pod.Name, ExitCode: -1, Created: now, Current: make(map[string]Told)}
+	p := &Pod{UID: string(pod.UID), Name: pod.Name, ExitCode: -1, Created: now, Current: make(map[string]Reported)}
 	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "Job" {
 		p.Owner = owner.Name
 	}
@@ -138,7 +138,7 @@ func (a *API) seeContainer(p *Pod, status v1.ContainerStatus) {
 		a.odd = append(a.odd, Difference{Rule: RestartsSank, Pod: p.Name, Container: status.Name,
 			API: "restart count " + strconv.Itoa(before.Restarts) + ", then " + strconv.Itoa(restarts)})
 	}
-	current := Told{PodUID: p.UID, Name: status.Name, Restarts: restarts}
+	current := Reported{PodUID: p.UID, Name: status.Name, Restarts: restarts}
 	switch {
 	case status.State.Running != nil:
 		current.ID, current.Running = containerID(status.ContainerID), true
@@ -149,17 +149,17 @@ func (a *API) seeContainer(p *Pod, status v1.ContainerStatus) {
 	}
 	p.Current[status.Name] = current
 	if last := status.LastTerminationState.Terminated; last != nil {
-		a.seeEnd(p, ended(Told{PodUID: p.UID, Name: status.Name, Restarts: -1}, last))
+		a.seeEnd(p, ended(Reported{PodUID: p.UID, Name: status.Name, Restarts: -1}, last))
 	}
 }
 
-func ended(t Told, state *v1.ContainerStateTerminated) Told {
+func ended(t Reported, state *v1.ContainerStateTerminated) Reported {
 	t.ID, t.Ended, t.ExitCode, t.Reason = containerID(state.ContainerID), true, int(state.ExitCode), state.Reason
 	return t
 }
 
 // seeEnd takes note of an end. What the kubelet could not find has no exit code of its own.
-func (a *API) seeEnd(p *Pod, t Told) {
+func (a *API) seeEnd(p *Pod, t Reported) {
 	if t.Reason == vanished {
 		if !slices.Contains(p.Vanished, t.Name) {
 			p.Vanished = append(p.Vanished, t.Name)
@@ -169,8 +169,8 @@ func (a *API) seeEnd(p *Pod, t Told) {
 	a.merge(t)
 }
 
-// merge adds what is new to what was told of a container before.
-func (a *API) merge(t Told) {
+// merge adds a newer status of a container to the earlier ones.
+func (a *API) merge(t Reported) {
 	if t.ID == "" {
 		return
 	}
@@ -206,11 +206,11 @@ func (a *API) Pods() []Pod {
 }
 
 // view is all at one moment.
-func (a *API) view() (pods map[string]Pod, told map[string]Told, odd []Difference) {
+func (a *API) view() (pods map[string]Pod, told map[string]Reported, odd []Difference) {
 	all := a.Pods()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	pods, told = make(map[string]Pod, len(all)), make(map[string]Told, len(a.told))
+	pods, told = make(map[string]Pod, len(all)), make(map[string]Reported, len(a.told))
 	for _, p := range all {
 		pods[p.UID] = p
 	}

@@ -10,16 +10,16 @@ import (
 
 // The rules that a difference breaks.
 const (
-	NotRunning    = "told as running, and does not run"
-	NotTold       = "runs, and is not told as running"
+	NotRunning    = "reported as running, and does not run"
+	NotReported   = "runs, and is not reported as running"
 	PodGone       = "runs, and its pod is gone"
 	PodOver       = "runs, and its pod is over"
-	ReadyWithout  = "told as ready with a container that does not run"
-	NeverTold     = "ran, and the API server was never told"
-	NeverWas      = "told of, and never was"
+	ReadyWithout  = "reported as ready with a container that does not run"
+	NeverReported = "ran, and was never reported"
+	NeverWas      = "reported, and never existed"
 	OtherAttempt  = "the restart count is not the attempt"
 	OtherExitCode = "the exit codes differ"
-	StillTold     = "has ended, and the API server was not told"
+	StillRunning  = "has ended, and is reported as running"
 	StartedTwice  = "was started twice"
 	RestartsSank  = "the restart count went down"
 	EndTakenBack  = "an end was taken back"
@@ -30,19 +30,19 @@ const (
 
 // The reasons for which something is excused.
 const (
-	DeletedBefore  = "not told of, its pod was deleted before it could be"
-	ReplacedBefore = "not told of, a later attempt was before it could be"
-	DeletedEnd     = "its end not told, its pod was deleted"
+	DeletedBefore  = "not reported, its pod was deleted before"
+	ReplacedBefore = "not reported, a later attempt was before"
+	DeletedEnd     = "its end was not reported, its pod was deleted"
 	DeletedMeant   = "another exit code or another run, its pod was deleted or evicted"
 	FaultMeant     = "another exit code or another run, a fault was at work"
 )
 
-// Difference is what both sides say of one container.
+// Difference is a container that the engine and the API server describe differently.
 type Difference struct {
-	// Rule is one of those above.
+	// Rule is one of the rules above.
 	Rule           string
 	Pod, Container string
-	// Engine and API are what each side says.
+	// Engine and API are the two descriptions.
 	Engine, API string
 }
 
@@ -73,7 +73,7 @@ func (c Container) String() string {
 // Window is the time of a fault with its consequences.
 type Window struct{ From, To time.Time }
 
-// reportLag is how long after something a kubelet may need to tell the API server of it.
+// reportLag is how long a kubelet may need to report a change to the API server.
 const reportLag = 15 * time.Second
 
 // disturbed says whether a fault was at work at any moment between two.

@@ -25,13 +25,14 @@ type Container struct {
 	Removed bool
 }
 
-// Engine is all containers of pods that an engine ever had, as one observer tells it. It is safe for concurrent use.
+// Engine is all containers of pods that one observer has seen on an engine. It is safe for concurrent use.
 type Engine struct {
 	mu         sync.Mutex
 	containers map[string]*Container
 }
 
-// Labels and values by which a pod's containers are known; kubelets give the first ones, CRI servers for Docker the last.
+// Labels and values by which a pod's containers are known; kubelets give the first ones, CRI servers for Docker the
+// last.
 const (
 	labelUID     = "io.kubernetes.pod.uid"
 	labelPod     = "io.kubernetes.pod.name"
@@ -62,7 +63,7 @@ func (e *Engine) See(id, name string, labels map[string]string, created time.Tim
 	}
 }
 
-// Start takes note of a start. That it is told twice, by an event and by a look or by an event that comes again, makes one.
+// Start records a start. Reports of one start by several events and lists count once.
 func (e *Engine) Start(id string, at time.Time) {
 	e.change(id, func(c *Container) {
 		if !at.After(c.Started.Add(sameMoment)) {
@@ -73,14 +74,14 @@ func (e *Engine) Start(id string, at time.Time) {
 	})
 }
 
-// sameMoment is how far the stamps of an event and of a look at what it tells of may be apart.
+// sameMoment is the largest difference between the time stamps of one start or end in an event and in an inspection.
 const sameMoment = 2 * time.Second
 
 // End takes note of an end.
 func (e *Engine) End(id string, at time.Time, exitCode int) {
 	e.change(id, func(c *Container) {
 		if at.Before(c.Started.Add(-sameMoment)) {
-			return // of an earlier start, told again
+			return // a repeated report of an earlier start
 		}
 		c.Running, c.Ended, c.ExitCode = false, at, exitCode
 	})

@@ -80,7 +80,7 @@ func (w *world) ends(code string) {
 	w.pod.Status.Phase = v1.PodSucceeded
 }
 
-// rules are those that differences break.
+// rules are the rules that differences break.
 func rules(all []Difference) (rules []string) {
 	for _, d := range all {
 		rules = append(rules, d.Rule)
@@ -94,12 +94,12 @@ func TestNow(t *testing.T) {
 		happens func(*world)
 		want    []string
 	}{
-		"a container that runs, told so": {func(w *world) {
+		"a container that runs and is reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.ready()
 			w.tellRunning(first, 0, 2)
 		}, nil},
-		"one that ended, told as running and ready": {func(w *world) {
+		"one that ended, reported as running and ready": {func(w *world) {
 			w.create(first, 0, 1)
 			w.ready()
 			w.tellRunning(first, 0, 2)
@@ -110,14 +110,14 @@ func TestNow(t *testing.T) {
 			w.tellRunning(first, 0, 2)
 			w.engine.Only(nil)
 		}, []string{NotRunning}},
-		"one that nobody tells": {func(w *world) {
+		"one that is not reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.tell(1)
-		}, []string{NotTold}},
-		"another one is told": {func(w *world) {
+		}, []string{NotReported}},
+		"another one is reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.tellRunning(second, 0, 2)
-		}, []string{NotTold, NotRunning}},
+		}, []string{NotReported, NotRunning}},
 		"ready without it": {func(w *world) {
 			w.create(first, 0, 1)
 			w.ready()
@@ -138,7 +138,7 @@ func TestNow(t *testing.T) {
 			w.tellRunning(first, 0, 2)
 			w.api.See(w.pod, true, at(3))
 		}, []string{PodGone}},
-		"its pod went while nobody watched": {func(w *world) {
+		"its pod went while the watch was down": {func(w *world) {
 			w.create(first, 0, 1)
 			w.tellRunning(first, 0, 2)
 			w.api.Only(nil, at(3))
@@ -148,7 +148,7 @@ func TestNow(t *testing.T) {
 			w.pod.Status.Phase = v1.PodFailed
 			w.tellRunning(first, 0, 2)
 		}, []string{PodOver}},
-		"nobody's container": {func(w *world) {
+		"a container without a pod": {func(w *world) {
 			w.engine.See(first, "/other", map[string]string{"io.kubernetes.pod.uid": "u9"}, at(1))
 			w.engine.Start(first, at(1))
 		}, nil},
@@ -185,36 +185,36 @@ func TestWhole(t *testing.T) {
 			w.engine.End(first, at(30), 3)
 			w.tellEnded(first, 0, 3, 32)
 		}, nil, nil},
-		"never told": {func(w *world) {
+		"never reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.tell(1)
-		}, []string{NeverTold}, nil},
-		"deleted before it could be told": {func(w *world) {
+		}, []string{NeverReported}, nil},
+		"deleted before it was reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.deleted(5)
 		}, nil, map[string]int{DeletedBefore: 1}},
-		"deleted long after it was not told": {func(w *world) {
+		"deleted long after it was not reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.deleted(100)
-		}, []string{NeverTold}, nil},
+		}, []string{NeverReported}, nil},
 		"deleted long after a fault": {func(w *world) {
 			w.create(first, 0, 1)
 			w.faults = []Window{{at(20), at(40)}}
 			w.deleted(100)
 		}, nil, map[string]int{DeletedBefore: 1}},
-		"replaced before it could be told": {func(w *world) {
+		"replaced before it was reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.engine.End(first, at(2), 1)
 			w.create(second, 1, 3)
 			w.tellRunning(second, 1, 4)
 		}, nil, map[string]int{ReplacedBefore: 1}},
-		"replaced long after it was not told": {func(w *world) {
+		"replaced long after it was not reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.engine.End(first, at(200), 1)
 			w.create(second, 1, 201)
 			w.tellRunning(second, 1, 202)
-		}, []string{NeverTold}, nil},
-		"told of what never was": {func(w *world) {
+		}, []string{NeverReported}, nil},
+		"reported and never created": {func(w *world) {
 			w.tellRunning(first, 0, 2)
 		}, []string{NeverWas}, nil},
 		"another attempt": {func(w *world) {
@@ -226,23 +226,23 @@ func TestWhole(t *testing.T) {
 			w.engine.End(first, at(3), 137)
 			w.tellEnded(first, 0, 0, 4)
 		}, []string{OtherExitCode}, nil},
-		"told as ended while it runs": {func(w *world) {
+		"reported as ended while it runs": {func(w *world) {
 			w.create(first, 0, 1)
 			w.tellEnded(first, 0, 0, 4)
 		}, []string{EndTakenBack}, nil},
-		"told as ended, then as running": {func(w *world) {
+		"reported as ended, then as running": {func(w *world) {
 			w.create(first, 0, 1)
 			w.engine.End(first, at(3), 2)
 			w.tellEnded(first, 0, 2, 4)
 			w.tellRunning(first, 0, 5)
 			w.tellEnded(first, 0, 2, 6)
 		}, []string{EndTakenBack}, nil},
-		"the end was not told": {func(w *world) {
+		"the end was not reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.tellRunning(first, 0, 2)
 			w.engine.End(first, at(3), 2)
-		}, []string{StillTold}, nil},
-		"the end was not told of a deleted pod": {func(w *world) {
+		}, []string{StillRunning}, nil},
+		"the end was not reported for a deleted pod": {func(w *world) {
 			w.create(first, 0, 1)
 			w.tellRunning(first, 0, 2)
 			w.deleted(3)

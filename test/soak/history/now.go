@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Now returns what differs at this moment. Something is always under way on a node: who asks does so again until nothing
+// Now returns what differs at this moment. Something is always under way on a node: the caller repeats it until nothing
 // differs, or loses patience.
 func Now(engine *Engine, api *API) (differences []Difference) {
 	pods, _, _ := api.view()
@@ -29,7 +29,7 @@ func Now(engine *Engine, api *API) (differences []Difference) {
 	return differences
 }
 
-// differs says what of a pod's containers is told and not so.
+// differs compares the statuses of a pod's containers with the engine.
 func (p Pod) differs(containers map[string]Container) (differences []Difference) {
 	for name, told := range p.Current {
 		c, known := containers[told.ID]
@@ -61,7 +61,7 @@ func (c Container) belongs(pods map[string]Pod) (rule, says string) {
 		return PodOver, strings.TrimSpace(string(p.Phase) + " " + p.Reason)
 	}
 	if told := p.Current[c.Name]; !told.Running || told.ID != c.ID {
-		return NotTold, told.String()
+		return NotReported, told.String()
 	}
 	return "", ""
 }

@@ -19,7 +19,7 @@ type Verdict struct {
 type sides struct {
 	containers []Container
 	pods       map[string]Pod
-	told       map[string]Told
+	told       map[string]Reported
 	faults     []Window
 	verdict    Verdict
 }
@@ -48,7 +48,7 @@ func Whole(engine *Engine, api *API, faults []Window) Verdict {
 	return s.verdict
 }
 
-func (s *sides) differ(rule string, c Container, told Told) {
+func (s *sides) differ(rule string, c Container, told Reported) {
 	d := Difference{Rule: rule, Pod: c.Pod, Container: c.Name}
 	if c.ID != "" {
 		d.Engine = c.String()
@@ -68,10 +68,10 @@ func (s *sides) compare(c Container) {
 	told, known := s.told[c.ID]
 	switch {
 	case !known:
-		if reason := s.untold(c); reason != "" {
+		if reason := s.unreported(c); reason != "" {
 			s.verdict.Excused[reason]++
 		} else {
-			s.differ(NeverTold, c, told)
+			s.differ(NeverReported, c, told)
 		}
 		return
 	case told.Restarts >= 0 && told.Restarts != c.Attempt:
@@ -83,14 +83,14 @@ func (s *sides) compare(c Container) {
 	case told.Ended && told.ExitCode != c.ExitCode:
 		s.differ(OtherExitCode, c, told)
 	case !told.Ended && !c.Running && s.pods[c.PodUID].Deleting.IsZero():
-		s.differ(StillTold, c, told)
+		s.differ(StillRunning, c, told)
 	case !told.Ended && !c.Running:
 		s.verdict.Excused[DeletedEnd]++
 	}
 }
 
-// untold says why the API server could not be told of a container; empty if there is no reason.
-func (s *sides) untold(c Container) string {
+// unreported says why no status had a container; empty if there is no reason.
+func (s *sides) unreported(c Container) string {
 	if p := s.pods[c.PodUID]; !p.Deleting.IsZero() && s.soonOrDisturbed(c.Started, p.Deleting) {
 		return DeletedBefore
 	}
@@ -103,8 +103,8 @@ func (s *sides) untold(c Container) string {
 	return ""
 }
 
-// soonOrDisturbed says whether something came so soon after a start, or with a fault meanwhile, that no kubelet could tell
-// of the start.
+// soonOrDisturbed says whether something came so soon after a start, or with a fault meanwhile, that no kubelet could
+// tell of the start.
 func (s *sides) soonOrDisturbed(start, then time.Time) bool {
 	return then.Sub(start) < reportLag || disturbed(s.faults, start, then)
 }

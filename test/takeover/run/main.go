@@ -7,17 +7,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/machine"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/takeover"
 )
 
@@ -26,13 +23,7 @@ func main() {
 	cached := flag.Bool("cached", false, "do nothing where cri-dockerd would have to be built first")
 	core := flag.Bool("kubelet-core", false, "take the kubelet core although the cache has the real kubelet")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := prepareAndRun(ctx, *run, *core, *cached)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e-takeover:", err)
-		os.Exit(1)
-	}
+	program.Main("e2e-takeover", func(ctx context.Context) error { return prepareAndRun(ctx, *run, *core, *cached) })
 }
 
 func prepareAndRun(ctx context.Context, pattern string, core, cached bool) error {
@@ -50,31 +41,24 @@ func prepareAndRun(ctx context.Context, pattern string, core, cached bool) error
 }
 
 func runTests(ctx context.Context, pattern string, core bool) (err error) {
-	dir, err := os.MkdirTemp("", "criadapter-takeover-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	programs := takeover.Programs{KubeletCore: filepath.Join(dir, "kubelet-core")}
+	var programs takeover.Programs
 	if programs.CRIDockerd, err = peers.CRIDockerd(ctx); err != nil {
 		return err
 	}
-	if programs.Kubelet, err = cachedKubelet(ctx); err != nil {
-		return err
+	if !core {
+		if programs.Kubelet, err = cachedKubelet(ctx); err != nil {
+			return err
+		}
 	}
-	if core {
-		programs.Kubelet = ""
-	}
-	environ, err := programs.Environ()
-	if err != nil {
-		return err
+	environ := func(kubeletCore string) (string, error) {
+		programs.KubeletCore = kubeletCore
+		return programs.Environ()
 	}
 	args := []string{"-test.timeout=15m"}
 	if pattern != "" {
 		args = append(args, "-test.run="+pattern)
 	}
-	tests := machine.Tests{Package: "./test/takeover", KubeletCore: filepath.Join(dir, "kubelet-core"), Environ: environ, Args: args}
-	return tests.Run(ctx, dir)
+	return machine.RunTests(ctx, "./test/takeover", environ, args...)
 }
 
 // cachedKubelet is empty where the real kubelet would have to be built.

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestGenerate(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	for _, dir := range []string{first, second} {
-		if err := generate(dir, "v1.2.3", "2026-01-31"); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, generate(dir, "v1.2.3", "2026-01-31"))
 	}
 	for path, want := range map[string]string{
 		"man/man1/criadapter.1":                     `"Jan 2026" "criadapter v1.2.3"`,

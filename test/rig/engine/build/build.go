@@ -1,5 +1,5 @@
 // Package build builds Docker Engines by module name and keeps their programs in the cache (see package
-// test/rig/cache), because a distribution has one engine, and years after its release.
+// test/rig/cache). A distribution has only one engine, and an old one.
 package build
 
 import (
@@ -20,10 +20,9 @@ import (
 
 // Release is an engine to build.
 type Release struct {
-	// version is what the engine says it is.
+	// version is the version that the engine reports.
 	version string
-	// programs are in the order in which they are built. What an engine needs and is not among them is the installed
-	// one.
+	// programs are in the order in which they are built. Other programs that the engine needs are the installed ones.
 	programs []program
 }
 
@@ -36,13 +35,13 @@ type program struct {
 	seccomp bool
 }
 
-// Newest is the newest engine. Each program's module is the main module of its build, so that it gets the versions that
-// it was released with, which the checksum database vouches for.
+// Newest is the newest engine. Each program's module is the main module of its build. So it gets the versions of its
+// release, which the checksum database verifies.
 func Newest() Release {
 	const (
 		moby       = "github.com/moby/moby/v2"
 		containerd = "github.com/containerd/containerd/v2"
-		// version is that of the release whose API version moby's is; a module cannot know its own.
+		// version names the release with moby's API version; a module cannot know its own.
 		version           = "29.8.0"
 		mobyVersion       = "v2.0.0-beta.24"
 		containerdVersion = "v2.4.2"
@@ -68,11 +67,11 @@ func Between() Release {
 	}}}
 }
 
-// Cached says whether Build has nothing to build.
+// Cached says whether the cache has all programs.
 func (r Release) Cached() (bool, error) { return cache.Has(r.key()) }
 
-// Build returns the directory of the programs. What the cache does not have it builds, for about five minutes on two
-// cores, telling progress what it does; that needs the Go module proxy.
+// Build returns the directory of the programs. Missing programs are built in about five minutes on two cores, with
+// lines to progress; that needs the Go module proxy.
 func (r Release) Build(ctx context.Context, progress io.Writer) (string, error) {
 	return cache.Fill(ctx, r.key(), func(ctx context.Context, dir string) error {
 		// Before minutes of compiling: without a package registry it is refused at once.
@@ -91,7 +90,8 @@ func (r Release) Build(ctx context.Context, progress io.Writer) (string, error) 
 			if err := compile(ctx, dir); err != nil {
 				return err
 			}
-			fmt.Fprintf(progress, "Docker Engine %s: built %s in %s\n", r.version, p.name, time.Since(began).Round(time.Second))
+			fmt.Fprintf(progress, "Docker Engine %s: built %s in %s\n", r.version, p.name,
+				time.Since(began).Round(time.Second))
 		}
 		return nil
 	})
@@ -106,7 +106,7 @@ func (r Release) key() string {
 	return cache.Key(append(parts, runtime.GOOS, runtime.GOARCH, runtime.Version())...)
 }
 
-// libseccomp is what linking with libseccomp takes besides a C compiler.
+// libseccomp are the packages that linking with libseccomp needs besides a C compiler.
 var libseccomp = []images.Tool{
 	{File: "/usr/include/seccomp.h", Package: "libseccomp-dev"},
 	{Program: "pkg-config", Package: "pkg-config"},
@@ -128,7 +128,8 @@ func (p program) install(ctx context.Context, dir string) error {
 func goCommand(ctx context.Context, dir string, environ []string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GO111MODULE=on", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH), environ...)
+	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GO111MODULE=on", "GOOS="+runtime.GOOS,
+		"GOARCH="+runtime.GOARCH), environ...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -149,6 +150,7 @@ func (p program) buildVendored(ctx context.Context, dir string) error {
 	}
 	// The module cannot say which Go its sources are written for.
 	_, err = goCommand(ctx, module, []string{"CGO_ENABLED=0"}, "build", "-mod=mod", "-trimpath", "-buildvcs=false",
-		"-gcflags="+p.vendored+"/...=-lang=go1.23", "-ldflags", "-s -w "+p.linkerFlags, "-o", filepath.Join(dir, p.name), p.pkg)
+		"-gcflags="+p.vendored+"/...=-lang=go1.23", "-ldflags", "-s -w "+p.linkerFlags, "-o",
+		filepath.Join(dir, p.name), p.pkg)
 	return err
 }

@@ -1,0 +1,117 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// addOCIRuntime sets the session's Features.OCIRuntime. A broken runtime is reported, not used for new containers, and
+// probed again later. With OCIRuntimeRequired it is an error.
+func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
+	found, real, err := findOCIRuntime(f.info, s.shim)
+	if s.notes = found.Notes; s.notes == "" {
+		s.notes = ocinote.DefaultDir
+	}
+	p := probe{api: s.api, runtime: found, engineID: s.engineID, arch: f.version.Arch, selinux: s.features.SELinux}
+	if tidyErr := p.tidyNotes(ctx, s.notes); tidyErr != nil {
+		log.G(ctx).WithError(tidyErr).Warn("cannot remove the notes of containers that are gone")
+	}
+	if c.ociRuntime != OCIRuntimeAuto && c.ociRuntime != OCIRuntimeRequired {
+		return nil
+	}
+	if found.Name == shimRuntime {
+		// The shim's PATH leads to criadapter-oci alone.
+		real.Path = identifyPrograms(witness("/proc", f.peer), real.Path)[0].Path
+	}
+	s.features.OCIRuntime, s.real = found, real
+	if err == nil && found.Name != "" {
+		err = c.proveOCIRuntime(ctx, s, p, f)
+	}
+	switch {
+	case err == nil && (found.Name != "" || c.ociRuntime == OCIRuntimeAuto):
+		return nil
+	case ctx.Err() != nil:
+		return err
+	case c.ociRuntime == OCIRuntimeAuto:
+		s.distrust(ctx, err)
+		return nil
+	case err != nil:
+		return refusal("--oci-runtime=required: %v", err)
+	}
+	return refusal("--oci-runtime=required: the engine has no runtime whose program is criadapter-oci: %s",
+		installRuntime)
+}
+
+// distrust keeps new containers from the runtime until the next look at the engine. Existing pods keep it.
+func (s *session) distrust(ctx context.Context, reason error) {
+	s.features.OCIRuntime.Fault = reason.Error()
+	if s.until.IsZero() {
+		s.until = time.Now().Add(maxProofRetry)
+	}
+	log.G(ctx).WithError(reason).WithField("again", time.Until(s.until).Round(time.Second)).
+		Warn("OCI runtime criadapter-oci does not work on this engine and is used for nothing new, trying it again " +
+			"later")
+}
+
+// proveOCIRuntime probes the runtime, unless there is a valid proof from now or from an earlier start. It fails if the
+// runtime does not work.
+func (c *Client) proveOCIRuntime(ctx context.Context, s *session, p probe, f facts) error {
+	if err := p.runtime.Notes.SaveRuntime(s.real); err != nil {
+		return err
+	}
+	of, err := s.proofKey(f).digest()
+	if err != nil {
+		return err
+	}
+	last := c.proof.Load()
+	if last == nil || last.of != of {
+		last = loadProof(of, p.runtime)
+	}
+	if last.due() {
+		if last, err = c.makeProof(ctx, last, p); err != nil {
+			return err
+		}
+	}
+	c.proof.Store(last)
+	s.features.OCIRuntime, s.until = last.proven, last.until
+	if !last.proven.Works() {
+		return errors.New(last.proven.Fault)
+	}
+	return nil
+}
+
+// makeProof repeats a proof, or waits for the one that is under way. A caller that leaves does not end it: health
+// checks wait for a second only, and an engine under load takes longer. A proof that hangs does not make the engine
+// unavailable: after proofTimeout the last proof counts until a later look. The caller holds the token of c.connecting.
+func (c *Client) makeProof(ctx context.Context, last *proof, p probe) (*proof, error) {
+	run := c.proving
+	if run == nil || run.of != last.of {
+		run = &proofRun{of: last.of, began: time.Now(), done: make(chan struct{})}
+		c.proving = run
+		go func() {
+			defer close(run.done)
+			run.made.Store(last.repeat(context.WithoutCancel(ctx), p))
+		}()
+	}
+	patience, cancel := context.WithDeadline(ctx, run.began.Add(proofTimeout))
+	defer cancel()
+	select {
+	case <-run.done:
+	case <-patience.Done():
+	}
+	if made := run.made.Load(); made != nil {
+		c.proving = nil
+		return made, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	later := *last
+	later.until = time.Now().Add(proofRetry)
+	return &later, nil
+}

@@ -1,0 +1,33 @@
+// Package osthread runs functions on operating-system threads of their own. Namespaces, capabilities, mounts and a
+// umask belong to a thread, so a function that changes them must not share its thread with other goroutines.
+package osthread
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// Run runs f on a locked thread and returns when f has returned. The thread ends with f, unless f calls
+// runtime.UnlockOSThread because it has restored the thread.
+func Run(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runOffMain(f)
+	}()
+	<-done
+}
+
+// runOffMain locks the goroutine to its thread and runs f there. The process's main thread cannot end: the runtime
+// would park it as f leaves it, and /proc/self would show that. A goroutine on the main thread holds it while another
+// runs f.
+func runOffMain(f func()) {
+	runtime.LockOSThread()
+	if syscall.Gettid() != os.Getpid() {
+		f()
+		return
+	}
+	defer runtime.UnlockOSThread()
+	Run(f)
+}

@@ -1,0 +1,37 @@
+package osthread
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// ranOn are the threads of TestMain, and of the functions that it passed to runOffMain.
+var ranOn struct{ caller, ended, unlocked int }
+
+// init ties the main goroutine, and so TestMain, to the process's main thread.
+func init() { runtime.LockOSThread() }
+
+func TestMain(m *testing.M) {
+	ranOn.caller = syscall.Gettid()
+	runOffMain(func() { ranOn.ended = syscall.Gettid() })
+	runOffMain(func() {
+		ranOn.unlocked = syscall.Gettid()
+		runtime.UnlockOSThread()
+	})
+	runtime.UnlockOSThread()
+	os.Exit(m.Run())
+}
+
+func TestMainThreadRunsNoFunction(t *testing.T) {
+	main := os.Getpid()
+	if ranOn.caller != main {
+		t.Fatalf("TestMain ran on thread %d, not on the main thread %d", ranOn.caller, main)
+	}
+	for name, thread := range map[string]int{"ended": ranOn.ended, "unlocked": ranOn.unlocked} {
+		if thread == 0 || thread == main {
+			t.Errorf("the function whose thread %s ran on thread %d, the main thread is %d", name, thread, main)
+		}
+	}
+}

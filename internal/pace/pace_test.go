@@ -1,0 +1,21 @@
+package pace
+
+import (
+	"testing"
+	"time"
+)
+
+func TestAfter(t *testing.T) {
+	pace := Pace{Shortest: 10 * time.Second, Longest: 4 * time.Minute}
+	for took, want := range map[time.Duration]time.Duration{
+		0:                      10 * time.Second,
+		100 * time.Millisecond: 10 * time.Second,
+		time.Second:            50 * time.Second,
+		time.Minute:            4 * time.Minute,
+		10 * time.Minute:       30 * time.Minute,
+	} {
+		if got := pace.After(took); got != want {
+			t.Errorf("the pause after %v is %v, want %v", took, got, want)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package testutil
+
+import (
+	"context"
+	"sync"
+	"testing"
+)
+
+// Background calls run in a goroutine. The returned function cancels its context and waits for it, and the end of the
+// test does the same. The test fails if run returns an error.
+func Background(t testing.TB, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}

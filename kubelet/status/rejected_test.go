@@ -1,0 +1,74 @@
+package status
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
+)
+
+// TestFailing: a pod that the node ends becomes Failed when its containers have ended, whatever their exit codes.
+func TestFailing(t *testing.T) {
+	why := model.Failure{Reason: model.ReasonEvicted, Message: "too much", Disruption: true}
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
+	pod.Status.Conditions = []v1.PodCondition{{Type: "example.org/other", Status: v1.ConditionTrue}}
+	running := inputOf(pod, seenOf("a=running"))
+	running.Ending = true
+	running.Old = Failing(Generate(running), why, now)
+	ended := inputOf(pod, seenOf("a=exited:0"))
+	ended.Ending, ended.Old, ended.Now = true, Generate(running), now.Add(time.Minute)
+	for phase, in := range map[v1.PodPhase]Input{v1.PodRunning: running, v1.PodFailed: ended} {
+		status := Generate(in)
+		if status.Phase != phase || status.Reason != "Evicted" || status.Message != "too much" {
+			t.Errorf("%s, %s: %s, want %s", status.Phase, status.Reason, status.Message, phase)
+		}
+		got := findCondition(status.Conditions, v1.DisruptionTarget)
+		if got == nil || got.Status != v1.ConditionTrue || got.Reason != "TerminationByKubelet" ||
+			got.Message != "too much" || !got.LastTransitionTime.Time.Equal(now) {
+			t.Errorf("%s: condition %+v", phase, got)
+		}
+		if findCondition(status.Conditions, "example.org/other") == nil {
+			t.Errorf("%s: the other condition is lost", phase)
+		}
+	}
+	again := Failing(running.Old, why, now.Add(time.Minute))
+	if got := findCondition(again.Conditions, v1.DisruptionTarget); !got.LastTransitionTime.Time.Equal(now) {
+		t.Errorf("a repeated step changes the transition time: %+v", got)
+	}
+	why.Disruption = false
+	if got := findCondition(Failing(v1.PodStatus{}, why, now).Conditions, v1.DisruptionTarget); got != nil {
+		t.Errorf("without a disruption the condition is %+v", got)
+	}
+	const preempted = "PreemptionByScheduler"
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: preempted}}
+	status := Generate(inputOf(pod, seenOf("a=running")))
+	if got := findCondition(status.Conditions, v1.DisruptionTarget); got == nil || got.Reason != preempted {
+		t.Errorf("the scheduler's condition is %+v", got)
+	}
+}
+
+func TestRejected(t *testing.T) {
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
+	pod.Generation = 3
+	pod.Status.Conditions = []v1.PodCondition{
+		{Type: v1.PodScheduled, Status: v1.ConditionTrue}, {Type: "example.org/x"}, {Type: v1.PodReady},
+	}
+	status := Rejected(pod, "OutOfcpu", "too much", now.Add(time.Millisecond))
+	if status.Phase != v1.PodFailed || status.Reason != "OutOfcpu" ||
+		status.Message != "Pod was rejected: too much" || status.ObservedGeneration != 3 ||
+		!status.StartTime.Time.Equal(now) || status.QOSClass != v1.PodQOSBestEffort {
+		t.Errorf("status %+v", status)
+	}
+	if len(status.Conditions) != 2 || findCondition(status.Conditions, v1.PodReady) != nil {
+		t.Errorf("conditions %+v", status.Conditions)
+	}
+	began := metav1.NewTime(now.Add(-time.Hour))
+	pod.Status.StartTime = &began
+	if status := Rejected(pod, "r", "m", now); !status.StartTime.Equal(&began) {
+		t.Errorf("start time %v", status.StartTime)
+	}
+}

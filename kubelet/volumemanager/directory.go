@@ -1,0 +1,83 @@
+package volumemanager
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+)
+
+// writableByAll is the mode of a pod's own directory: a container may run as any user.
+const writableByAll = 0o777
+
+// host is volumekinds.Host.
+type host struct{}
+
+// Directory builds the directory under another name first, so that its final name never has the wrong owner or mode.
+func (host) Directory(path string, pod *v1.Pod) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	building := path + "~building"
+	if err := makeDirectory(building); err != nil {
+		return err
+	}
+	if err := own(building, fsGroup(pod), writableFiles); err != nil {
+		return err
+	}
+	return os.Rename(building, path)
+}
+
+// Tmpfs mounts it once.
+func (host) Tmpfs(path string, pod *v1.Pod, size int64) error {
+	return makeTmpfs(path, fsGroup(pod), size)
+}
+
+func fsGroup(pod *v1.Pod) *int64 {
+	if pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	return pod.Spec.SecurityContext.FSGroup
+}
+
+// makeDirectory makes the directory with writableByAll, whatever the umask.
+func makeDirectory(path string) error {
+	if err := os.MkdirAll(path, writableByAll&^0o027); err != nil {
+		return err
+	}
+	return os.Chmod(path, writableByAll)
+}
+
+// makeTmpfs mounts a tmpfs at path unless something is mounted there, and gives it to group.
+func makeTmpfs(path string, group *int64, size int64) error {
+	mounted, err := isMountPoint(path)
+	if err != nil || mounted {
+		return err
+	}
+	if err := makeDirectory(path); err != nil {
+		return err
+	}
+	if err := mountTmpfs(path, size); err != nil {
+		return err
+	}
+	return own(path, group, writableFiles)
+}
+
+// mountTmpfs limits the tmpfs to size bytes; 0 is the kernel's default, half of the memory. Its pages are not swapped
+// out, if the kernel has the option noswap (6.4).
+func mountTmpfs(path string, size int64) error {
+	options := ""
+	if size > 0 {
+		options = fmt.Sprintf("size=%d,", size)
+	}
+	err := unix.Mount("tmpfs", path, "tmpfs", 0, options+"noswap")
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.Mount("tmpfs", path, "tmpfs", 0, options)
+	}
+	if err != nil {
+		return fmt.Errorf("mount a tmpfs at %s: %w", path, err)
+	}
+	return nil
+}

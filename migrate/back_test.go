@@ -1,0 +1,104 @@
+package migrate
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/logs"
+)
+
+// TestAHandBackThatWasCutShort hands back a container whose log already has its rotated name, and no link in its place.
+func TestAHandBackThatWasCutShort(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(t *testing.T, path string)
+		want    bool
+	}{
+		"a log": {func(t *testing.T, path string) {
+			testutil.WriteFile(t, path, "2026-01-01T00:00:00Z stdout F x\n")
+		}, true},
+		"a log that has moved": {func(*testing.T, string) {}, true},
+		"no directory": {func(t *testing.T, path string) {
+			if err := os.Remove(filepath.Dir(path)); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			id := f.sandbox(bound())
+			path := filepath.Join(t.TempDir(), "app", "5.log")
+			if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			app := f.container("k8s_app_web_shop_u_5", map[string]string{
+				translate.LabelKind: translate.LabelKindContainer, translate.LabelSandboxID: id,
+				translate.LabelLogPath: path,
+			}, &container.HostConfig{LogConfig: container.LogConfig{Type: logs.DriverJSONFile}})
+			f.adopt()
+			if err := f.engine.StartContainer(t.Context(), app); err != nil {
+				t.Fatal(err)
+			}
+			tc.prepare(t, path)
+			plan, err := f.node.PlanReturn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.node.ApplyReturn(t.Context(), plan); err != nil {
+				t.Fatal(err)
+			}
+			inspect, err := f.engine.InspectContainer(t.Context(), app)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := logs.LinkedTo(inspect.LogPath, path); got != tc.want {
+				t.Errorf("linked: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPodsWithoutASandboxContainerAreHandedBack hands back a pod whose container was pruned, which cri-dockerd knows by
+// its checkpoint, and refuses one that never had a container.
+func TestPodsWithoutASandboxContainerAreHandedBack(t *testing.T) {
+	f := newFixture(t)
+	id := f.sandbox(&container.HostConfig{NetworkMode: "host"})
+	f.adopt()
+	if err := f.engine.RemoveContainer(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	apply := func() error {
+		plan, err := f.node.PlanReturn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return errors.Join(plan.Print(io.Discard), f.node.ApplyReturn(t.Context(), plan))
+	}
+	if err := apply(); err != nil {
+		t.Fatal(err)
+	}
+	shim, err := f.node.readCheckpoint(id)
+	if err != nil || shim == nil || shim.Name != "web" || !shim.Data.HostNetwork {
+		t.Errorf("cri-dockerd's checkpoint is %+v, %v", shim, err)
+	}
+	held := checkpoint.Record{
+		SandboxID: strings.Repeat("a", idLength), Name: "held", Namespace: "shop", Phase: checkpoint.PhaseReady,
+		Config: json.RawMessage("{}"), Namespaces: &checkpoint.Namespaces{Dir: t.TempDir()},
+	}
+	if err := f.opts.Store.Save(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "shop/held") {
+		t.Errorf("with a pod that the kernel holds: %v", err)
+	}
+}

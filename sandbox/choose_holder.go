@@ -1,0 +1,39 @@
+package sandbox
+
+import (
+	"context"
+
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// chooseHolder decides which holder a new pod has, and prepares what that needs.
+func (s *Service) chooseHolder(ctx context.Context, p *pending, in translate.SandboxInput) error {
+	if s.opts.WithoutContainers {
+		pod, able, err := translate.WithoutContainer(in)
+		if err != nil {
+			return err
+		}
+		p.cgroup.Parent = pod.CgroupParent
+		// systemd makes and removes a missing slice together with the engine's containers.
+		if able && (p.cgroup.Driver != systemdDriver || !s.cgroups.isMissing(p)) {
+			if able, err = s.kernel.seenByEngine(ctx, in.Features.Process); err != nil {
+				return err
+			}
+			if able {
+				p.namespaces = &kernelSetUp{kernelHolder: s.kernel, pod: pod}
+				return nil
+			}
+		}
+	}
+	var err error
+	if in.Image, err = s.opts.Images.EnsureSandboxImage(ctx); err != nil {
+		return err
+	}
+	spec, err := translate.Sandbox(in)
+	if err != nil {
+		return err
+	}
+	p.cgroup.Parent = spec.Host.CgroupParent
+	p.namespaces = &containerSetUp{containerHolder: s.containers, spec: spec}
+	return nil
+}

@@ -1,0 +1,90 @@
+package sandbox
+
+import (
+	"context"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
+)
+
+// Network joins pods to the network and takes them off it; *cni.Network is one.
+// An Add that leaves something behind fails with a *cni.NotUndoneError.
+type Network interface {
+	Add(ctx context.Context, pod cni.Pod) (*cni.Result, error)
+	Del(ctx context.Context, pod cni.Pod, network string) error
+	// Joined reports whether a pod with this id is attached: an Add has begun, and no Del has succeeded since.
+	Joined(id string) (bool, error)
+	// Attached returns the path of the network namespace of each attached pod, by pod id.
+	Attached() (map[string]string, error)
+	// GC has the plugins release what belongs neither to these pods nor to attached ones (CNI GC).
+	GC(ctx context.Context, pods []string) error
+}
+
+// Images provides the image of sandbox containers.
+type Images interface {
+	// EnsureSandboxImage returns the reference of the sandbox image. It is cheap: the image may have been removed since
+	// it was last seen in the engine.
+	EnsureSandboxImage(ctx context.Context) (string, error)
+	// ReloadSandboxImage loads the image again after the engine reported it missing, and returns its reference.
+	ReloadSandboxImage(ctx context.Context) (string, error)
+}
+
+// Containers ends the containers of a pod, and keeps and restores them. Stop and Remove of unknown ids succeed.
+type Containers interface {
+	Stop(ctx context.Context, id string, grace time.Duration) error
+	Remove(ctx context.Context, id string) error
+	// CheckpointAll writes running containers of a pod into directories of their names below dir, as of one moment.
+	CheckpointAll(ctx context.Context, sandboxID string, ids []string, dir string) error
+	// Restore makes a container that begins, when it is started, where the checkpoint in dir ended.
+	Restore(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig,
+		podConfig *runtimeapi.PodSandboxConfig, dir string) (id string, err error)
+}
+
+// Cgroups finds the cgroups of containers and pods; *stats.Collector does.
+type Cgroups interface {
+	// ProcsFile returns the file that lists the processes of a container that is about to start, empty when that is not
+	// known.
+	ProcsFile(driver, parent, id string) string
+	// ParentDirs returns the directories of the cgroup that is a container's parent, by controller of version 1, or
+	// under "" for version 2; none where they cannot be seen.
+	ParentDirs(driver, parent string) map[string]string
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Engine docker.Engine
+	Cache  *state.Cache
+	Store  *checkpoint.Store
+	// Network joins pods to the network. With EngineBridge it only takes them off.
+	Network Network
+	// EngineBridge leaves new pods to the engine's default bridge (--network-plugin=bridge).
+	EngineBridge bool
+	// NetworkGC says that only this criadapter uses the CNI network: CollectOrphans has the plugins collect what
+	// belongs to no pod.
+	NetworkGC  bool
+	Images     Images
+	Containers Containers
+	Files      *Files
+	// RootDirectory, when not empty, marks the pods as owned by the criadapter with this root directory. It equals
+	// state.Options.RootDirectory.
+	RootDirectory string
+	// Cgroups, when not nil, lets pods be joined to the network before their start is over.
+	Cgroups Cgroups
+	// Forget, when not nil, removes what another shim has kept of a pod that is removed. It is cheap and succeeds where
+	// there is nothing.
+	Forget func(id string) error
+	// WithoutContainers leaves out the sandbox container of each new pod that needs none.
+	WithoutContainers bool
+	// NetnsDir is where network namespaces are pinned, /run/netns when empty.
+	NetnsDir string
+	// podsDir is where pods without a sandbox container have their namespaces, defaultPodsDir when empty. It must not
+	// outlive the machine.
+	podsDir string
+	// setUpTimeout bounds the set-up of one pod, 4 minutes when zero: as long as a kubelet waits for it.
+	setUpTimeout time.Duration
+}

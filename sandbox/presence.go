@@ -1,0 +1,46 @@
+package sandbox
+
+import "github.com/criadapter/criadapter/checkpoint"
+
+// presence says where a pod is found. A healthy pod is found everywhere; after a crash, a clean-up or a reboot any part
+// may be missing.
+type presence struct {
+	// shown says that clients see the pod: the engine has its container, or there is a record or an owner. running says
+	// that its namespaces are alive.
+	shown, running bool
+	// phase is the record's, empty without one. unreadable says that there is a record which cannot be read.
+	phase      checkpoint.Phase
+	unreadable bool
+	// joined says that the network holds something for the pod. owned says that it has a directory of this criadapter,
+	// and is not just being set up.
+	joined, owned bool
+}
+
+// action is what this program does with a pod by itself. Anything else is the kubelet's: it removes pods that it does
+// not want.
+type action int
+
+const (
+	actLeave action = iota
+	// actRepair gives a healthy pod back what it has lost.
+	actRepair
+	// actFinish stops a pod whose set-up or stop was cut short.
+	actFinish
+	// actRelease gives back what is held for a pod that no client sees or will ever ask for.
+	actRelease
+)
+
+// decide says what to do with a pod.
+func (p presence) decide() action {
+	switch {
+	case p.unreadable:
+		return actLeave // the record may say more than the rest does
+	case p.shown && p.phase == checkpoint.PhaseIntent:
+		return actFinish
+	case p.shown && p.phase == checkpoint.PhaseReady && p.running:
+		return actRepair
+	case !p.shown && p.phase == "" && (p.joined || p.owned):
+		return actRelease // one with a record is being set up
+	}
+	return actLeave
+}

@@ -1,0 +1,206 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"golang.org/x/sync/errgroup"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/state"
+)
+
+// containerSetUp is a sandbox container that is being set up.
+type containerSetUp struct {
+	containerHolder
+	spec docker.ContainerSpec
+	// inspect is the container after its start.
+	inspect *container.InspectResponse
+	// early joins the pod during its start. It is nil before that and once connect has taken it over.
+	early *earlyJoin
+}
+
+// create implements holderSetUp. It clears two ordinary obstacles: a pruned sandbox image, and a leftover of an
+// interrupted create.
+func (c *containerSetUp) create(ctx context.Context, p *pending) (string, error) {
+	if err := c.makeUsers(ctx, p); err != nil {
+		return "", err
+	}
+	id, err := c.opts.Engine.CreateContainer(ctx, c.spec)
+	if errdefs.IsNotFound(err) {
+		image, loadErr := c.opts.Images.ReloadSandboxImage(ctx)
+		if loadErr != nil {
+			return "", loadErr
+		}
+		c.spec.Config.Image = image
+		id, err = c.opts.Engine.CreateContainer(ctx, c.spec)
+	}
+	if errdefs.IsConflict(err) {
+		if err := c.clearName(ctx, p.name); err != nil {
+			return "", err
+		}
+		id, err = c.opts.Engine.CreateContainer(ctx, c.spec)
+	}
+	return id, err
+}
+
+// makeUsers makes the pod's user namespace, if the pod is to have one.
+func (c *containerSetUp) makeUsers(ctx context.Context, p *pending) error {
+	users := translate.PodUsers(p.config)
+	if users == nil {
+		return nil
+	}
+	features, err := c.opts.Engine.Features(ctx)
+	if err != nil {
+		return err
+	}
+	dir := c.users.dir()
+	seen, err := c.engineView.sees(ctx, features.Process, dir)
+	if err == nil && !seen {
+		err = fmt.Errorf("the engine does not see what is mounted in %s: mount %s with Bidirectional propagation: %w",
+			dir, filepath.Dir(dir), errdefs.ErrFailedPrecondition)
+	}
+	if err != nil {
+		return fmt.Errorf("the pod's user namespace: %w", err)
+	}
+	set := netns.Set{User: c.users.path(p.name)}
+	setUsers(&set, users)
+	if err := c.clearPin(ctx, p.name, set); err != nil {
+		return err
+	}
+	if c.spec, err = translate.InUserNamespace(c.spec, p.config, *users, set.User, features); err != nil {
+		return err
+	}
+	p.record.UserNamespace = set.User
+	if err := set.Make(ctx); err != nil {
+		return fmt.Errorf("the pod's user namespace: %w", err)
+	}
+	p.undo.push("unpin the pod's user namespace", func(context.Context) error { return set.Unpin() })
+	return nil
+}
+
+// clearPin removes a pin that a crash left before its pod had a container. The pin of a pod outside the cache stays.
+func (c *containerSetUp) clearPin(ctx context.Context, name string, set netns.Set) error {
+	if _, err := os.Lstat(set.User); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := c.clearName(ctx, name); err != nil {
+		return err
+	}
+	return set.Unpin()
+}
+
+// start implements holderSetUp. It writes the intent while the engine starts the sandbox. The intent is on disk before
+// CNI ADD. A crash in between leaves a container of ours without a record, which is never shown as READY. CNI ADD may
+// begin before the engine has done, see earlyJoin.
+func (c *containerSetUp) start(ctx context.Context, p *pending) error {
+	id := p.record.SandboxID
+	group, groupCtx := errgroup.WithContext(ctx)
+	saved := make(chan struct{})
+	group.Go(func() error {
+		err := c.opts.Store.Save(ctx, p.record)
+		if err == nil {
+			close(saved)
+		}
+		return err
+	})
+	group.Go(func() error { return c.opts.Files.write(id, p.config) })
+	pod := cniPod(p.record, p.config)
+	c.early = joinEarly(ctx, c.procsFile(p), saved,
+		func(ctx context.Context, pid int) joined { return c.network.join(ctx, pod, pid) })
+	group.Go(func() error {
+		defer c.early.startReturned()
+		return c.opts.Engine.StartContainer(groupCtx, id)
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	inspect, err := c.opts.Engine.InspectContainer(ctx, id)
+	if err != nil {
+		return err
+	}
+	if inspect.State == nil || !inspect.State.Running || inspect.State.Pid <= 0 {
+		return fmt.Errorf("the sandbox container ended right after its start, look at the sandbox image "+
+			"(--pod-infra-container-image): %w", errdefs.ErrUnknown)
+	}
+	c.inspect = inspect
+	return nil
+}
+
+// procsFile is where the pod's processes will be listed. It is empty for a pod that is not joined early: its interface
+// must not come before the sysctls that configure new interfaces.
+func (c *containerSetUp) procsFile(p *pending) string {
+	if c.opts.Cgroups == nil || c.opts.EngineBridge || translate.UsesHostNetwork(p.config) ||
+		setsNetwork(p.config.GetLinux()) {
+		return ""
+	}
+	return c.opts.Cgroups.ProcsFile(p.cgroup.Driver, p.cgroup.Parent, p.record.SandboxID)
+}
+
+func setsNetwork(linux *runtimeapi.LinuxPodSandboxConfig) bool {
+	for name := range linux.GetSysctls() {
+		if strings.HasPrefix(name, "net") {
+			return true
+		}
+	}
+	return false
+}
+
+// connect implements holderSetUp. With EngineBridge it records the addresses that the engine gave.
+func (c *containerSetUp) connect(ctx context.Context, p *pending) error {
+	if c.opts.EngineBridge {
+		ips := docker.Addresses(c.inspect)
+		if len(ips) == 0 {
+			return fmt.Errorf("the engine gave the pod no address: give it its bridge (dockerd --bridge) or use "+
+				"--network-plugin=cni: %w", errdefs.ErrFailedPrecondition)
+		}
+		p.record.Network = &checkpoint.Network{Config: engineBridge, IPs: ips}
+		return nil
+	}
+	return c.join(ctx, p)
+}
+
+// join completes the early join, or joins the pod now.
+func (c *containerSetUp) join(ctx context.Context, p *pending) error {
+	early := c.early
+	c.early = nil
+	j := early.wait()
+	if j.handle == nil { // nothing was found in time, or it has ended meanwhile
+		j = c.network.join(ctx, cniPod(p.record, p.config), c.inspect.State.Pid)
+		c.network.recordJoin(p, j)
+		return j.err
+	}
+	c.network.recordJoin(p, j)
+	if j.err != nil {
+		return j.err
+	}
+	same, err := j.handle.SameAs(c.inspect.State.Pid)
+	if err == nil && !same {
+		err = fmt.Errorf("the sandbox is not in the network namespace that its first process was in: %w",
+			errdefs.ErrInternal)
+	}
+	return err
+}
+
+// abandon implements holderSetUp.
+func (c *containerSetUp) abandon(p *pending) {
+	if c.early != nil {
+		c.network.recordJoin(p, c.early.giveUp())
+	}
+}
+
+// entry implements holderSetUp.
+func (c *containerSetUp) entry(ctx context.Context, p *pending) state.Pod {
+	return state.NewPod(ctx, c.inspect, p.record)
+}

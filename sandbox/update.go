@@ -1,0 +1,88 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/encoding/protojson"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/state"
+)
+
+// UpdateResources changes what limits a running pod (CRI UpdatePodSandboxResources): what is nil stays. A kubelet tells
+// of a resize before it writes the pod's cgroup, and takes any error for a refusal; then only the record changes, which
+// PodSandboxStatus shows. It fails with ErrNotFound for an unknown id, ErrInvalidArgument naming the field, and
+// ErrFailedPrecondition for a pod that is not ready. On an error the old limits are in force.
+func (s *Service) UpdateResources(ctx context.Context, id string, overhead,
+	resources *runtimeapi.LinuxContainerResources) error {
+	pod, err := s.opts.Cache.Snapshot().Pod(id)
+	if err != nil {
+		return err
+	}
+	unlock, err := s.locks.Lock(ctx, pod.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if pod, err = s.opts.Cache.Snapshot().Pod(pod.ID); err != nil {
+		return err
+	}
+	if pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
+		return fmt.Errorf("pod sandbox %s is not ready, its resources cannot be updated: %w", pod.ID,
+			errdefs.ErrFailedPrecondition)
+	}
+	limits := translate.PodLimits{Overhead: overhead, Resources: resources}
+	if err := limits.Check(""); err != nil {
+		return err
+	}
+	if overhead == nil {
+		limits.Overhead = pod.Status.Overhead
+	}
+	if resources == nil {
+		limits.Resources = pod.Status.Resources
+	}
+	return s.putLimits(ctx, pod, limits)
+}
+
+// putLimits applies limits: to the cgroup's files, then to the record, then to the cache.
+func (s *Service) putLimits(ctx context.Context, pod *state.Pod, limits translate.PodLimits) error {
+	record, err := s.recordOf(ctx, pod)
+	if err != nil {
+		return err
+	}
+	undo, err := s.cgroups.limit(ctx, record, limits, "")
+	if err != nil {
+		return err
+	}
+	err = docker.IgnoreNotFound(s.opts.Store.Update(ctx, pod.ID, func(r *checkpoint.Record) (err error) {
+		r.Config, err = withLimits(r.Config, limits)
+		return err
+	}))
+	if err != nil {
+		undo()
+		return err
+	}
+	s.opts.Cache.UpdatePod(pod.ID, func(status *state.PodStatus) {
+		status.Overhead, status.Resources = limits.Overhead, limits.Resources
+	})
+	return nil
+}
+
+// withLimits is a pod's configuration in its record with other limits.
+func withLimits(raw []byte, limits translate.PodLimits) ([]byte, error) {
+	config := &runtimeapi.PodSandboxConfig{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, config); err != nil {
+		return nil, fmt.Errorf("the pod's configuration in its checkpoint cannot be read: %w: %w", err,
+			errdefs.ErrDataLoss)
+	}
+	if config.Linux == nil {
+		config.Linux = &runtimeapi.LinuxPodSandboxConfig{}
+	}
+	config.Linux.Overhead, config.Linux.Resources = limits.Overhead, limits.Resources
+	return protojson.Marshal(config)
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+const (
+	specsDocument  = "docs/reports/conformance.md"
+	resultsDir     = figures + "/conformance"
+	beginSets      = "<!-- sets -->\n"
+	nothingYetSets = "Nothing was run yet: `make conformance` and then `make figures` write the table here.\n"
+)
+
+// specsResult has the fields that the report needs of a run of specs. test/conformance writes the file.
+type specsResult struct {
+	Set, What, Engine, Mode, Server, Kubelet string
+	Passed, Failed, Skipped, LeftOut, Again  int
+	Causes                                   []struct {
+		Cause, Outcome string
+		Specs          int
+	}
+	Seconds float64
+	Calls   map[string]int
+}
+
+// runSpecs keeps the new results of specs and writes their report.
+func runSpecs(from string) error {
+	text, err := os.ReadFile(specsDocument)
+	if err != nil {
+		return err
+	}
+	if err := keepResults(from); err != nil {
+		return err
+	}
+	if text, err = drawSpecs(text); err != nil {
+		return err
+	}
+	return os.WriteFile(specsDocument, text, 0o644)
+}
+
+// keepResults copies new results of whole sets to the kept ones.
+func keepResults(from string) error {
+	if from == "" {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(from, "*.json"))
+	if err := errors.Join(err, os.MkdirAll(resultsDir, 0o755)); err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(resultsDir, filepath.Base(file)), text, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drawSpecs puts the tables of the kept results into the report.
+func drawSpecs(text []byte) ([]byte, error) {
+	results, err := readResults()
+	if err != nil {
+		return nil, err
+	}
+	if text, err = between(text, specsDocument, beginSets, setsTables(results)); err != nil {
+		return nil, err
+	}
+	if text, err = between(text, specsDocument, beginCalls, callsTable(results)); err != nil {
+		return nil, err
+	}
+	return between(text, specsDocument, beginCore, coreTable(results))
+}
+
+func readResults() ([]specsResult, error) {
+	files, err := filepath.Glob(filepath.Join(resultsDir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var results []specsResult
+	for _, file := range files {
+		r, err := readJSON[specsResult](file)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+func readJSON[T any](path string) (T, error) {
+	var value T
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return value, err
+	}
+	if err := json.Unmarshal(text, &value); err != nil {
+		return value, fmt.Errorf("%s: %w", path, err)
+	}
+	return value, nil
+}

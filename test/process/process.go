@@ -1,0 +1,112 @@
+// Package process runs a program beside a test or a measurement, with its output in a file.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/logtail"
+)
+
+const (
+	// stopTimeout is how long a program may take to end after SIGTERM before it is killed.
+	stopTimeout = time.Minute
+	// pollInterval is the pause between two checks of Await.
+	pollInterval = 20 * time.Millisecond
+)
+
+// Process is a program that was started. Its methods must not be called concurrently, except for Ended.
+type Process struct {
+	// LogPath is the file of its output, of all starts with this path.
+	LogPath string
+
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when cmd was waited for
+	exit  error         // what Wait said, to be read after ended
+}
+
+// Start starts a program in a process group of its own: a Ctrl-C is for the caller, which stops the program in order.
+// environ is added to the environment, as NAME=value. The output is appended to the file at logPath.
+func Start(logPath string, environ []string, program string, args ...string) (*Process, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p := &Process{LogPath: logPath, cmd: exec.Command(program, args...), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, append(os.Environ(), environ...)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.name(), err)
+	}
+	go func() {
+		defer close(p.ended)
+		p.exit = p.cmd.Wait()
+	}()
+	return p, nil
+}
+
+func (p *Process) name() string { return filepath.Base(p.cmd.Path) }
+
+// PID is its process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Kill ends the process as a crash would, and waits for its end.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // fails only when it has ended
+	<-p.ended
+}
+
+// Stop sends SIGTERM and waits for the end. A process that has not ended after a minute, or when ctx ends, is killed,
+// which is an error. The exit status does not count: some programs exit with another than 0 after SIGTERM.
+func (p *Process) Stop(ctx context.Context) error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	select {
+	case <-p.ended:
+		return nil
+	case <-ctx.Done():
+		p.Kill()
+		return fmt.Errorf("%s did not end after SIGTERM and was killed", p.name())
+	}
+}
+
+// Failure is the error of a process that ended by itself, with the end of its output. It waits for the end.
+func (p *Process) Failure() error {
+	<-p.ended
+	return fmt.Errorf("%s ended by itself: %w; the end of its output:\n%s", p.name(), p.exit, p.LogTail())
+}
+
+// LogTail returns the last 8 KiB of the output, or why it cannot be read.
+func (p *Process) LogTail() string { return logtail.Read(p.LogPath, 8<<10) }
+
+// Await repeats ready until it returns nil, the process ends or ctx does.
+func (p *Process) Await(ctx context.Context, ready func(context.Context) error) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return p.Failure()
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w; the end of its output:\n%s", p.name(), err, p.LogTail())
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,154 @@
+// Package program has what the commands of test/ share: how they end, and how they run inside the test rig.
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/engine"
+)
+
+// Main runs a command until it ends or is interrupted. It prints an error after the command's name and exits with 1.
+func Main(name string, run func(context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// rigGrace is how long the rig gets to clean up after an interrupt.
+const rigGrace = time.Minute
+
+// Rig is the built program of test/rig. It is built because go run does not pass signals on.
+type Rig struct{ path string }
+
+// BuildRig builds the rig in dir.
+func BuildRig(ctx context.Context, dir string) (Rig, error) {
+	rig := Rig{filepath.Join(dir, "rig")}
+	return rig, Go(ctx, "build", "-o", rig.path, "./test/rig")
+}
+
+// Command is a run of the rig with these arguments. The terminal's interrupt reaches only this process, which passes it
+// on once, when ctx ends.
+func (r Rig) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, r.path, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = rigGrace
+	return cmd
+}
+
+// Exec runs a command inside the rig, with one more variable of the environment, NAME=value; empty for none.
+func (r Rig) Exec(ctx context.Context, environ string, command ...string) error {
+	cmd := r.Command(ctx, append([]string{"exec"}, command...)...)
+	if environ != "" {
+		cmd.Env = append(os.Environ(), environ)
+	}
+	return cmd.Run()
+}
+
+// Again runs this program again inside the rig with these arguments. environ, if not nil, makes a variable of its
+// environment; what it builds goes into the directory that it gets, which is removed at the end.
+func Again(ctx context.Context, environ func(dir string) (string, error), args ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return InDir(func(dir string) error {
+		variable := ""
+		if environ != nil {
+			if variable, err = environ(dir); err != nil {
+				return err
+			}
+		}
+		rig, err := BuildRig(ctx, dir)
+		if err != nil {
+			return err
+		}
+		return rig.Exec(ctx, variable, append([]string{self}, args...)...)
+	})
+}
+
+// InDir calls f with a new directory, which it removes afterwards.
+func InDir(f func(dir string) error) (err error) {
+	dir, err := os.MkdirTemp("", "criadapter-"+filepath.Base(os.Args[0])+"-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return f(dir)
+}
+
+// Go runs the go command. Its output is in the error.
+func Go(ctx context.Context, args ...string) error {
+	if output, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, output)
+	}
+	return nil
+}
+
+// MissingEngine names the engine of ENGINE if it must be built first, and is empty otherwise.
+func MissingEngine() (string, error) {
+	variant, err := engine.Named(os.Getenv("ENGINE"))
+	if err != nil {
+		return "", err
+	}
+	if has, err := variant.Cached(); err != nil || has {
+		return "", err
+	}
+	return "the engine " + variant.Name, nil
+}
+
+// Sleep waits, unless ctx ends before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// KeepLogs copies the files that match the patterns in dir to the directory to, which it makes.
+func KeepLogs(to, dir string, patterns ...string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	var errs []error
+	for _, pattern := range patterns {
+		logs, err := filepath.Glob(filepath.Join(dir, pattern))
+		errs = append(errs, err)
+		for _, log := range logs {
+			text, err := os.ReadFile(log)
+			errs = append(errs, err, os.WriteFile(filepath.Join(to, filepath.Base(log)), text, 0o644))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// WriteJSON writes a value to a file, and makes its directory.
+func WriteJSON(path string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/results"
+)
+
+// Each failed test is a binary of its own in the second run, with a pattern for that test alone.
+func TestPlanOfTheSecondRun(t *testing.T) {
+	p := testPlan{
+		Binaries: []testBinary{{Package: "pods"}, {Package: "logs"}},
+		Label:    " on other", Args: []string{"-test.count=2"}, Timeout: time.Minute,
+	}
+	var out bytes.Buffer
+	again := p.again(&out, []results.Test{
+		{Package: "pods", Name: "TestA/x", Outcome: results.Fail},
+		{Package: "pods", Name: "TestB", Outcome: results.Fail},
+		{Package: "logs", Name: "TestC", Outcome: results.Pass},
+	})
+	var args [][]string
+	for _, b := range again.Binaries {
+		args = append(args, append([]string{b.Package}, b.args(again)...))
+	}
+	want := [][]string{
+		{"pods", "-test.timeout=1m0s", "-test.run=^TestA$"},
+		{"pods", "-test.timeout=1m0s", "-test.run=^TestB$"},
+	}
+	if !slices.EqualFunc(args, want, slices.Equal) {
+		t.Errorf("arguments %v", args)
+	}
+	if want := "again, alone: pods on other TestA\nagain, alone: pods on other TestB\n"; out.String() != want {
+		t.Errorf("said %q", out.String())
+	}
+	if got := p.Binaries[1].args(p); !slices.Equal(got, p.Args) {
+		t.Errorf("arguments of the first run %v", got)
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// A rig that compiles another checkout replaces the cached binary, and leaves the one that runs.
+func TestLinkedBinaryOutlivesItsReplacement(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir, err := binariesDir(testOptions{})
+	testutil.Must(t, err)
+	cached, running := filepath.Join(dir, "a.test"), filepath.Join(t.TempDir(), "a.test")
+	write := func(path, content string) {
+		testutil.Must(t, os.WriteFile(path, []byte(content), 0o755))
+	}
+	write(cached, "first")
+	testutil.Must(t, linkOrCopy(cached, running))
+	write(cached+".new", "second")
+	testutil.Must(t, os.Rename(cached+".new", cached))
+	if content, err := os.ReadFile(running); err != nil || string(content) != "first" {
+		t.Errorf("%q, %v", content, err)
+	}
+}
+
+func TestBinaryIsLockedForOneRigAtATime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.test")
+	unlock, err := lockBinary(path)
+	testutil.Must(t, err)
+	other, err := os.Open(path + ".lock")
+	testutil.Must(t, err)
+	defer other.Close()
+	try := func() error { return syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+	if err := try(); err != syscall.EWOULDBLOCK {
+		t.Errorf("while it is locked: %v", err)
+	}
+	unlock()
+	if err := try(); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+}

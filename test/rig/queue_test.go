@@ -1,0 +1,46 @@
+package main
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// Rigs beside each other take each number once.
+func TestQueueIsShared(t *testing.T) {
+	queue, err := newQueue(500)
+	testutil.Must(t, err)
+	defer queue.Close()
+	var (
+		mu      sync.Mutex
+		taken   []int
+		readers sync.WaitGroup
+	)
+	for range 4 {
+		readers.Go(func() {
+			next := nextOf(queue)
+			for i, more := next(); more; i, more = next() {
+				mu.Lock()
+				taken = append(taken, i)
+				mu.Unlock()
+			}
+		})
+	}
+	readers.Wait()
+	slices.Sort(taken)
+	want := make([]int, 500)
+	for i := range want {
+		want[i] = i
+	}
+	if !slices.Equal(taken, want) {
+		t.Errorf("taken: %v", taken)
+	}
+}
+
+func TestQueueThatNoPipeHolds(t *testing.T) {
+	if _, err := newQueue(pipeSize); err == nil {
+		t.Error("no error")
+	}
+}
