@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestConcurrentUpdatesLoseNothing(t *testing.T) {
@@ -36,9 +38,7 @@ func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 	for _, id := range ids {
 		sum += mustLoad(t, mustOpen(t, dir), id).Attempt
 	}
-	if sum != workers*rounds {
-		t.Errorf("%d updates are on disk, want %d", sum, workers*rounds)
-	}
+	testutil.Assert(t, sum == workers*rounds, "%d updates are on disk, want %d", sum, workers*rounds)
 }
 
 // A disk write that hangs must hold up neither other pods nor a reader of the same pod.
@@ -56,9 +56,7 @@ func TestSavesOfDifferentPodsDoNotWait(t *testing.T) {
 	})
 	var slow sync.WaitGroup
 	slow.Go(func() {
-		if err := s.Save(t.Context(), Record{SandboxID: "slow", Name: "new"}); err != nil {
-			t.Errorf("Save: %v", err)
-		}
+		testutil.Check(t, s.Save(t.Context(), Record{SandboxID: "slow", Name: "new"}), "Save")
 	})
 	<-entered
 
@@ -109,16 +107,12 @@ func TestConcurrentSaveAndDelete(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for i := range 30 {
-				if err := s.Save(t.Context(), Record{SandboxID: "abc", Attempt: uint32(i)}); err != nil {
-					t.Errorf("Save: %v", err)
-				}
+				testutil.Check(t, s.Save(t.Context(), Record{SandboxID: "abc", Attempt: uint32(i)}), "Save")
 			}
 		})
 		wg.Go(func() {
 			for range 30 {
-				if err := s.Delete(t.Context(), "abc"); err != nil {
-					t.Errorf("Delete: %v", err)
-				}
+				testutil.Check(t, s.Delete(t.Context(), "abc"), "Delete")
 			}
 		})
 	}

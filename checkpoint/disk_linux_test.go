@@ -31,9 +31,7 @@ func mountDisk(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, unix.Unmount(dir, unix.MNT_DETACH))
 	})
 	return dir
 }
@@ -50,18 +48,14 @@ func TestFullDiskChangesNothing(t *testing.T) {
 		"Update":        s.Update(t.Context(), "abc", func(r *Record) error { *r = big; return nil }),
 		"Save of a new": s.Save(t.Context(), Record{SandboxID: "new", Config: big.Config}),
 	} {
-		if !errors.Is(err, unix.ENOSPC) {
-			t.Errorf("%s returned %v, want ENOSPC", name, err)
-		}
+		testutil.Assert(t, errors.Is(err, unix.ENOSPC), "%s returned %v, want ENOSPC", name, err)
 	}
 	requireRecord(t, mustLoad(t, s, "abc"), older)
 	requireNotFound(t, s, "new")
 	requireFiles(t, dir, "abc.json")
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), older)
 	// A full disk must not keep pods from being removed.
-	if err := s.Delete(t.Context(), "abc"); err != nil {
-		t.Errorf("Delete on a full disk: %v", err)
-	}
+	testutil.Check(t, s.Delete(t.Context(), "abc"), "Delete on a full disk")
 }
 
 func TestReadOnlyDiskChangesNothing(t *testing.T) {
@@ -78,9 +72,7 @@ func TestReadOnlyDiskChangesNothing(t *testing.T) {
 		"Delete":                 s.Delete(t.Context(), "abc"),
 		"Load of a corrupt file": badErr,
 	} {
-		if !errors.Is(err, unix.EROFS) {
-			t.Errorf("%s returned %v, want EROFS", name, err)
-		}
+		testutil.Assert(t, errors.Is(err, unix.EROFS), "%s returned %v, want EROFS", name, err)
 	}
 	requireRecord(t, mustLoad(t, s, "abc"), older)
 	// What is there can still be read after a restart.

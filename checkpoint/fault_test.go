@@ -61,9 +61,7 @@ func TestCrashBetweenTheStepsOfASave(t *testing.T) {
 				return
 			}
 			requireFiles(t, dir, "abc.json")
-			if len(listing.Records) != 1 {
-				t.Fatalf("List returned %d records, want 1", len(listing.Records))
-			}
+			testutil.Require(t, len(listing.Records) == 1, "List returned %d records, want 1", len(listing.Records))
 			requireRecord(t, listing.Records[0], *tt.want)
 		})
 	}
@@ -142,13 +140,9 @@ func TestHandRepair(t *testing.T) {
 	content := bytes.Replace(fileOf(t, fullRecord("abc")), []byte("10.88.0.4"), []byte("10.88.0.5"), 1)
 	mustWrite(t, dir, "abc.json", content)
 	_, err := mustOpen(t, dir).Load(t.Context(), "abc")
-	if err == nil {
-		t.Fatal("the edited file was accepted")
-	}
+	testutil.Require(t, err != nil, "the edited file was accepted")
 	_, right, found := strings.Cut(err.Error(), "the record's bytes have ")
-	if !found {
-		t.Fatalf("the message names no checksum: %v", err)
-	}
+	testutil.Require(t, found, "the message names no checksum: %v", err)
 	wrong := checksum([]byte(mustEncode(t, fullRecord("abc"))))
 	mustWrite(t, dir, "abc.json", bytes.Replace(content, []byte(wrong), []byte(right), 1))
 	want := fullRecord("abc")
@@ -217,9 +211,7 @@ func TestTwoCorruptFilesOfOneSandboxAreBothKept(t *testing.T) {
 		}
 		paths[corrupt.path] = true
 	}
-	if len(paths) != 3 {
-		t.Errorf("the quarantine has %v, want three files", paths)
-	}
+	testutil.Assert(t, len(paths) == 3, "the quarantine has %v, want three files", paths)
 }
 
 // syncing is the real disk with another syncDir.
@@ -283,9 +275,7 @@ func TestDirIsSyncedLast(t *testing.T) {
 	var synced int
 	s.disk = syncing(func(synchronised string) error {
 		synced++
-		if synchronised != dir {
-			t.Errorf("%s was synced, want %s", synchronised, dir)
-		}
+		testutil.Assert(t, synchronised == dir, "%s was synced, want %s", synchronised, dir)
 		requireFiles(t, dir, "abc.json")
 		content, err := os.ReadFile(filepath.Join(dir, "abc.json"))
 		if err != nil || !bytes.Equal(content, fileOf(t, fullRecord("abc"))) {
@@ -294,7 +284,5 @@ func TestDirIsSyncedLast(t *testing.T) {
 		return nil
 	})
 	mustSave(t, s, fullRecord("abc"))
-	if synced != 1 {
-		t.Errorf("the directory was synced %d times, want once", synced)
-	}
+	testutil.Assert(t, synced == 1, "the directory was synced %d times, want once", synced)
 }

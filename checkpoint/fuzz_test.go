@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"reflect"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // FuzzDecode checks that no file makes the decoder panic, and that a record it
@@ -42,13 +44,9 @@ func FuzzDecodeRecord(f *testing.F) {
 func requireStable(t *testing.T, r Record) {
 	t.Helper()
 	raw, err := encodeRecord(r)
-	if err != nil {
-		t.Fatalf("the decoded record %+v cannot be encoded: %v", r, err)
-	}
+	testutil.Require(t, err == nil, "the decoded record %+v cannot be encoded: %v", r, err)
 	first, err := decode(wrap(raw))
-	if err != nil {
-		t.Fatalf("the file just written is refused: %v", err)
-	}
+	testutil.Require(t, err == nil, "the file just written is refused: %v", err)
 	again, err := encodeRecord(first)
 	if err != nil || !bytes.Equal(raw, again) {
 		t.Fatalf("writing it again gives other bytes (%v):\n%s\n%s", err, raw, again)

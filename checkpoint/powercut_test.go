@@ -209,9 +209,7 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 		possible[changed] = possible[changed][1:]
 		d.after("the promise")
 	})
-	if cuts < 100 {
-		t.Errorf("only %d cuts were tried", cuts)
-	}
+	testutil.Assert(t, cuts >= 100, "only %d cuts were tried", cuts)
 	t.Logf("%d power cuts behind %d steps", cuts, d.steps)
 }
 
@@ -261,9 +259,7 @@ func TestDiskThatRefusesAnyStep(t *testing.T) {
 				possible[changed] = possible[changed][1:]
 			} else {
 				failed++
-				if !errors.Is(err, failure) {
-					t.Errorf("step %d refused: %v, want %v", refused, err, failure)
-				}
+				testutil.Assert(t, errors.Is(err, failure), "step %d refused: %v, want %v", refused, err, failure)
 			}
 			wantPossible(t, fmt.Sprintf("step %d refused", refused), copyOf(t, dir), possible)
 			if got, err := s.Load(t.Context(), changed); got.Attempt != possible[changed][0] || err != nil && !errdefs.IsNotFound(err) {
@@ -277,9 +273,7 @@ func TestDiskThatRefusesAnyStep(t *testing.T) {
 			t.Errorf("step %d refused: %d changes failed", refused, failed)
 		}
 	}
-	if tried < 30 {
-		t.Errorf("only %d steps were refused", tried)
-	}
+	testutil.Assert(t, tried >= 30, "only %d steps were refused", tried)
 	t.Logf("%d steps were refused", tried)
 }
 

@@ -61,25 +61,19 @@ func mustOpen(t *testing.T, dir string) *Store {
 
 func mustSave(t *testing.T, s *Store, r Record) {
 	t.Helper()
-	if err := s.Save(t.Context(), r); err != nil {
-		t.Fatalf("Save: %v", err)
-	}
+	testutil.Must(t, s.Save(t.Context(), r), "Save")
 }
 
 func mustLoad(t *testing.T, s *Store, id string) Record {
 	t.Helper()
 	r, err := s.Load(t.Context(), id)
-	if err != nil {
-		t.Fatalf("Load: %v", err)
-	}
+	testutil.Require(t, err == nil, "Load: %v", err)
 	return r
 }
 
 func requireRecord(t *testing.T, got, want Record) {
 	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Fatalf("record is\n%+v\nwant\n%+v", got, want)
-	}
+	testutil.Require(t, reflect.DeepEqual(got, want), "record is\n%+v\nwant\n%+v", got, want)
 }
 
 func requireNotFound(t *testing.T, s *Store, id string) {
@@ -100,9 +94,7 @@ func requireFiles(t *testing.T, dir string, want ...string) {
 			got = append(got, e.Name())
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Fatalf("the directory holds %q, want %q", got, want)
-	}
+	testutil.Require(t, slices.Equal(got, want), "the directory holds %q, want %q", got, want)
 }
 
 func TestRecordSurvivesARestart(t *testing.T) {
@@ -140,16 +132,12 @@ func TestFileIsReadableAndPrivate(t *testing.T) {
 	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "abc.json"): 0o600} {
 		info, err := os.Stat(path)
 		testutil.Must(t, err)
-		if got := info.Mode().Perm(); got != want {
-			t.Errorf("%s has mode %v, want %v", path, got, want)
-		}
+		testutil.Equal(t, info.Mode().Perm(), want, "%s has mode", path)
 	}
 	content, err := os.ReadFile(filepath.Join(dir, "abc.json"))
 	testutil.Must(t, err)
 	for _, want := range []string{"\n    \"name\": \"web\",\n", `"<b> & \"ü\""`} {
-		if !strings.Contains(string(content), want) {
-			t.Errorf("the file does not show %q:\n%s", want, content)
-		}
+		testutil.Assert(t, strings.Contains(string(content), want), "the file does not show %q:\n%s", want, content)
 	}
 }
 
@@ -159,9 +147,7 @@ func TestOpenClosesAnOpenDir(t *testing.T) {
 	mustOpen(t, dir)
 	info, err := os.Stat(dir)
 	testutil.Must(t, err)
-	if got := info.Mode().Perm(); got != 0o700 {
-		t.Errorf("the directory has mode %v, want 0700", got)
-	}
+	testutil.Equal(t, info.Mode().Perm(), 0o700, "the directory has mode")
 }
 
 func TestUnchangedSaveWritesNothing(t *testing.T) {
@@ -171,20 +157,14 @@ func TestUnchangedSaveWritesNothing(t *testing.T) {
 	before := mustStat(t, dir)
 	mustSave(t, s, fullRecord("abc"))
 	testutil.Must(t, s.Update(t.Context(), "abc", func(*Record) error { return nil }))
-	if !os.SameFile(before, mustStat(t, dir)) {
-		t.Error("the file was replaced by an equal one")
-	}
+	testutil.Assert(t, os.SameFile(before, mustStat(t, dir)), "the file was replaced by an equal one")
 	// And after a restart, when memory comes from the file.
 	mustSave(t, mustOpen(t, dir), fullRecord("abc"))
-	if !os.SameFile(before, mustStat(t, dir)) {
-		t.Error("the file was replaced by an equal one after a restart")
-	}
+	testutil.Assert(t, os.SameFile(before, mustStat(t, dir)), "the file was replaced by an equal one after a restart")
 	changed := fullRecord("abc")
 	changed.Attempt++
 	mustSave(t, s, changed)
-	if os.SameFile(before, mustStat(t, dir)) {
-		t.Error("a changed record was not written")
-	}
+	testutil.Assert(t, !os.SameFile(before, mustStat(t, dir)), "a changed record was not written")
 }
 
 func mustStat(t *testing.T, dir string) os.FileInfo {
@@ -302,7 +282,5 @@ func TestUnknownSandboxesCostNoMemory(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.slots) != 0 {
-		t.Errorf("%d sandboxes are still in memory", len(s.slots))
-	}
+	testutil.Assert(t, len(s.slots) == 0, "%d sandboxes are still in memory", len(s.slots))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestCapabilityArgs(t *testing.T) {
@@ -61,9 +63,7 @@ func TestCapabilityArgs(t *testing.T) {
 			must(t, err)
 			got, err := json.Marshal(args)
 			must(t, err)
-			if string(got) != test.want {
-				t.Errorf("got  %s\nwant %s", got, test.want)
-			}
+			testutil.Assert(t, string(got) == test.want, "got  %s\nwant %s", got, test.want)
 		})
 	}
 }
@@ -76,12 +76,8 @@ func TestRuntimeConf(t *testing.T) {
 		args = append(args, kv[0]+"="+kv[1])
 	}
 	want := "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=0123abcd;K8S_POD_UID=u-1"
-	if got := strings.Join(args, ";"); got != want {
-		t.Errorf("CNI_ARGS\ngot  %s\nwant %s", got, want)
-	}
-	if rt.ContainerID != "0123abcd" || rt.NetNS != "/run/netns/x" || rt.IfName != "eth0" {
-		t.Errorf("got %+v", rt)
-	}
+	testutil.Equal(t, strings.Join(args, ";"), want, "CNI_ARGS")
+	testutil.Assert(t, rt.ContainerID == "0123abcd" && rt.NetNS == "/run/netns/x" && rt.IfName == "eth0", "got %+v", rt)
 }
 
 // A mapping that asks for no port of the host asks for nothing, as in a CRI message whose fields are all missing.

@@ -2,6 +2,8 @@ package cni
 
 import (
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestParseBandwidth(t *testing.T) {
@@ -40,14 +42,10 @@ func FuzzParseBandwidth(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		rate, err := parseBandwidth(text)
 		if err != nil {
-			if rate != 0 {
-				t.Errorf("%q: a rate of %d beside the error %v", text, rate, err)
-			}
+			testutil.Assert(t, rate == 0, "%q: a rate of %d beside the error %v", text, rate, err)
 			return
 		}
-		if rate < minBandwidth || rate > maxBandwidth {
-			t.Errorf("%q: %d is out of range", text, rate)
-		}
+		testutil.Assert(t, rate >= minBandwidth && rate <= maxBandwidth, "%q: %d is out of range", text, rate)
 		// A thousand times as much, where it stays in range, has to parse to
 		// at most a thousand times the rounded-up rate.
 		if number, suffix := splitQuantity(text); suffix == "" && rate <= maxBandwidth/1000 {

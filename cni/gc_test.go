@@ -31,9 +31,7 @@ func TestAttached(t *testing.T) {
 			t.Errorf("attached are %v, %v; want %v", got, err, want)
 		}
 		for id, path := range attached {
-			if path != testPod(id).NetnsPath {
-				t.Errorf("pod %s has the namespace %q", id, path)
-			}
+			testutil.Assert(t, path == testPod(id).NetnsPath, "pod %s has the namespace %q", id, path)
 		}
 	}
 	want()
@@ -83,9 +81,7 @@ func TestGCTellsWhichPodsThereAre(t *testing.T) {
 	s.script("fake.GC", `echo '{"code":4,"msg":"unknown CNI_COMMAND"}'; exit 1`) // a plugin without GC
 	// The cache of pod c was lost; b was not asked for, but is kept.
 	must(t, n.GC(context.Background(), []string{"a", "c"}))
-	if got := s.calls(); got != "fake.GC ports.GC" {
-		t.Errorf("ran %s", got)
-	}
+	testutil.Equal(t, s.calls(), "fake.GC ports.GC", "ran")
 	if got, want := s.valid("ports.GC"), []string{"a/eth0", "b/eth0", "c/eth0"}; !slices.Equal(got, want) {
 		t.Errorf("told of %v, want %v", got, want)
 	}
@@ -101,9 +97,7 @@ func TestGCTellsWhichPodsThereAre(t *testing.T) {
 		testutil.Until(t, name, func() bool { return string(n.current.Load().list.Bytes) == config })
 		s.forgetCalls()
 		must(t, n.GC(context.Background(), nil))
-		if got := s.calls(); got != "" {
-			t.Errorf("%s: ran %s", name, got)
-		}
+		testutil.Equal(t, s.calls(), "", "%s: ran", name)
 	}
 }
 
@@ -132,9 +126,7 @@ func TestGCAndAddAtOnce(t *testing.T) {
 	testutil.Until(t, "GC runs beside an ADD that hangs", func() bool { return s.calls() == "fake.ADD fake.GC" })
 	go add("second")
 	time.Sleep(200 * time.Millisecond)
-	if got := s.calls(); got != "fake.ADD fake.GC" {
-		t.Errorf("during GC ran %s", got)
-	}
+	testutil.Equal(t, s.calls(), "fake.ADD fake.GC", "during GC ran")
 	testutil.WriteFile(t, wait+".gc", "")
 	must(t, <-collected)
 	if got := s.valid("ports.GC"); !slices.Equal(got, []string{"first/eth0"}) {
@@ -158,9 +150,7 @@ func TestGCKeepsTheAttachmentOfAnEndingAdd(t *testing.T) {
 	begin := func() {
 		n.gate.RLock() // an ADD begins between two GCs
 		defer n.gate.RUnlock()
-		if err := n.pending.begin(list, rt); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, n.pending.begin(list, rt))
 		_ = os.Remove(cachePath(n, list.Name, rt.ContainerID))
 	}
 	begin()
@@ -169,9 +159,7 @@ func TestGCKeepsTheAttachmentOfAnEndingAdd(t *testing.T) {
 		for range rounds * 100 {
 			time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond)
 			cacheResult(t, n, list.Name, rt.ContainerID)
-			if err := n.pending.end(rt.ContainerID); err != nil {
-				t.Error(err)
-			}
+			testutil.Check(t, n.pending.end(rt.ContainerID))
 			select {
 			case <-stop:
 				return
@@ -192,9 +180,7 @@ func TestGCKeepsTheAttachmentOfAnEndingAdd(t *testing.T) {
 	}
 	close(stop)
 	<-churned
-	if missing != 0 {
-		t.Errorf("the attachment was missing %d times of %d", missing, rounds)
-	}
+	testutil.Assert(t, missing == 0, "the attachment was missing %d times of %d", missing, rounds)
 }
 
 func cachePath(n *Network, network, id string) string {
@@ -207,9 +193,7 @@ func cacheResult(t *testing.T, n *Network, network, id string) {
 		"kind": libcni.CNICacheV1, "containerId": id, "networkName": network, "ifName": interfaceName,
 	})
 	path := cachePath(n, network, id)
-	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)))
 }
 
 // The caller of an Add that waited for a GC has given up: nothing is begun.
@@ -228,7 +212,5 @@ func TestCancelledAddBehindGC(t *testing.T) {
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Errorf("Add: %v", err)
 	}
-	if got := s.calls(); got != "" {
-		t.Errorf("ran %s", got)
-	}
+	testutil.Equal(t, s.calls(), "", "ran")
 }

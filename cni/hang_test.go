@@ -137,9 +137,7 @@ func TestDelOnly(t *testing.T) {
 	s.forgetCalls()
 	must(t, del.Del(context.Background(), Pod{ID: "cached"}, "net"))
 	must(t, del.Del(context.Background(), testPod("lost"), "net"))
-	if got := s.calls(); got != "ports.DEL fake.DEL ports.DEL fake.DEL" {
-		t.Errorf("ran %s", got)
-	}
+	testutil.Equal(t, s.calls(), "ports.DEL fake.DEL ports.DEL fake.DEL", "ran")
 	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
 	s.options.ConfDir = filepath.Join(s.conf, "missing")
 	must(t, s.network().Del(context.Background(), Pod{ID: "cached"}, "net"))

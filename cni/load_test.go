@@ -66,16 +66,10 @@ func TestFirstValidConfigurationWins(t *testing.T) {
 			var skipped []string
 			for _, s := range snap.skipped {
 				skipped = append(skipped, filepath.Base(s.File))
-				if s.Reason == "" {
-					t.Errorf("%s: no reason", s.File)
-				}
+				testutil.Assert(t, s.Reason != "", "%s: no reason", s.File)
 			}
-			if got := strings.Join(skipped, " "); got != test.skipped {
-				t.Errorf("skipped %q, want %q", got, test.skipped)
-			}
-			if snap.err != nil {
-				t.Error(snap.err)
-			}
+			testutil.Equal(t, strings.Join(skipped, " "), test.skipped, "skipped")
+			testutil.Assert(t, snap.err == nil, "%v", snap.err)
 		})
 	}
 }
@@ -107,9 +101,7 @@ func TestPluginsOfADirAreKeptForDel(t *testing.T) {
 	testutil.WriteFile(t, filepath.Join(dir, "a", "20.conf"), `{"type":"three"}`)
 	testutil.WriteFile(t, filepath.Join(dir, "a", "10.conf"), `{"type":"two","key":"value"}`)
 	snap := loadDir(dir)
-	if snap.list == nil {
-		t.Fatalf("skipped: %v", snap.skipped)
-	}
+	testutil.Require(t, snap.list != nil, "skipped: %v", snap.skipped)
 	again, err := libcni.NetworkConfFromBytes(snap.list.Bytes)
 	must(t, err)
 	for _, list := range []*libcni.NetworkConfigList{snap.list, again} {
@@ -133,9 +125,7 @@ func TestOddFilesNeverBlock(t *testing.T) {
 	testutil.WriteFile(t, filepath.Join(dir, "6.conflist"), listB)
 	must(t, os.Mkdir(filepath.Join(dir, "0.conflist"), 0o755))
 	snap := loadDir(dir)
-	if snap.list == nil || snap.list.Name != "b" || len(snap.skipped) != 5 {
-		t.Errorf("got %+v", snap)
-	}
+	testutil.Assert(t, snap.list != nil && snap.list.Name == "b" && len(snap.skipped) == 5, "got %+v", snap)
 }
 
 func TestDirThatCannotBeRead(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/criadapter/criadapter/internal/osthread"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // space is a network namespace of one test. It is reached through an open file (its path is below /proc), so nothing is
@@ -44,9 +45,7 @@ func newSpace(t testing.TB) *space {
 // remove makes the namespace go away, path and all.
 func (s *space) remove(t testing.TB) {
 	s.once.Do(func() {
-		if err := s.handle.Close(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, s.handle.Close())
 	})
 }
 

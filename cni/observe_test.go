@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 type spanKey struct{}
@@ -26,9 +28,7 @@ func TestOperationsAreObserved(t *testing.T) {
 	ctx, pod := context.Background(), testPod("p1")
 	check := func(want ...string) {
 		t.Helper()
-		if !slices.Equal(over, want) {
-			t.Errorf("observed %q, want %q", over, want)
-		}
+		testutil.Assert(t, slices.Equal(over, want), "observed %q, want %q", over, want)
 		over = nil
 	}
 	must(t, n.Status(ctx))

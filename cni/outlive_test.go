@@ -136,9 +136,7 @@ func TestDelRefusesWhileAnAddCannotBeKilled(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d cannot be killed", child)) {
 		t.Errorf("got %v", err)
 	}
-	if got := s.calls(); got != "fake.ADD" {
-		t.Errorf("ran %s", got)
-	}
+	testutil.Equal(t, s.calls(), "fake.ADD", "ran")
 	thaw()
 	must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
 	if got := s.calls(); got != "fake.ADD fake.DEL" || runs(child) {
@@ -165,9 +163,7 @@ func TestCancelledAddHasEndedBeforeDel(t *testing.T) {
 	if err := <-failed; err == nil {
 		t.Error("Add succeeded")
 	}
-	if runs(child) {
-		t.Errorf("process %d outlives its ADD", child)
-	}
+	testutil.Assert(t, !runs(child), "process %d outlives its ADD", child)
 	if _, err := os.Stat(filepath.Join(s.journal, "early")); err == nil {
 		t.Error("DEL ran while the child of the ADD did")
 	}
@@ -193,9 +189,7 @@ func TestOtherPluginsRunOn(t *testing.T) {
 	testutil.WriteFile(t, filepath.Join(s.cache, "pending", "p"), `{"containerID":"p","network":"net","ifName":"eth0"}`)
 	must(t, endAdd(t.Context(), "p"))
 	for i, pid := range others {
-		if !runs(pid) {
-			t.Errorf("process %d was killed", i)
-		}
+		testutil.Assert(t, runs(pid), "process %d was killed", i)
 	}
 }
 

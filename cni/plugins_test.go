@@ -63,9 +63,7 @@ func TestAddAndDel(t *testing.T) {
 		!strings.Contains(got, `"runtimeConfig":{"portMappings":[{"hostPort":80,"containerPort":8080,"protocol":"tcp"}]}`) || strings.Contains(got, "10.0.0.10") {
 		t.Errorf("a plugin that asks for ports alone got %s", got)
 	}
-	if got := s.callLines()[0]; got != "fake.ADD p1 eth0 /proc/self/ns/net" {
-		t.Errorf("called with %s", got)
-	}
+	testutil.Equal(t, s.callLines()[0], "fake.ADD p1 eth0 /proc/self/ns/net", "called with")
 	if got := s.cached(); !reflect.DeepEqual(got, []string{"results/net-p1-eth0"}) {
 		t.Errorf("kept %v", got)
 	}
@@ -75,9 +73,7 @@ func TestAddAndDel(t *testing.T) {
 	}
 	s.forgetCalls()
 	must(t, n.Del(ctx, Pod{ID: "p1"}, ""))
-	if got := s.calls(); got != "ports.DEL fake.DEL" {
-		t.Errorf("Del ran %s", got)
-	}
+	testutil.Equal(t, s.calls(), "ports.DEL fake.DEL", "Del ran")
 	if got := s.recorded("ports.DEL.stdin"); !strings.Contains(got, `"hostPort":80`) || !strings.Contains(got, `"prevResult"`) {
 		t.Errorf("DEL got %s", got)
 	}
@@ -110,12 +106,8 @@ func TestFailedAddIsUndone(t *testing.T) {
 			s, n := scripted(t)
 			s.script("ports.ADD", test.script)
 			result, err := n.Add(context.Background(), testPod("p"))
-			if err == nil || result != nil || !test.check(err) {
-				t.Errorf("got %+v, %v", result, err)
-			}
-			if got := s.calls(); got != "fake.ADD ports.ADD ports.DEL fake.DEL" {
-				t.Errorf("ran %s", got)
-			}
+			testutil.Assert(t, err != nil && result == nil && test.check(err), "got %+v, %v", result, err)
+			testutil.Equal(t, s.calls(), "fake.ADD ports.ADD ports.DEL fake.DEL", "ran")
 			if got := s.cached(); len(got) != 0 {
 				t.Errorf("left %v", got)
 			}
@@ -168,9 +160,7 @@ func TestCancelKillsThePluginAndItsChildren(t *testing.T) {
 	cancel()
 	select {
 	case err := <-failed:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
+		testutil.Assert(t, errors.Is(err, context.Canceled), "got %v", err)
 	case <-time.After(30 * time.Second):
 		t.Fatal("Add does not return")
 	}
@@ -226,9 +216,7 @@ func TestDelUsesWhatAddUsed(t *testing.T) {
 	s.expect(n, "renamed")
 	s.forgetCalls()
 	must(t, n.Del(ctx, Pod{ID: "p"}, "renamed"))
-	if got := s.calls(); got != "ports.DEL fake.DEL" {
-		t.Errorf("ran %s", got)
-	}
+	testutil.Equal(t, s.calls(), "ports.DEL fake.DEL", "ran")
 }
 
 func TestDelWithoutACache(t *testing.T) {
@@ -252,9 +240,7 @@ func TestDelWithoutACache(t *testing.T) {
 			pod := testPod("p")
 			pod.PortMappings = []PortMapping{{HostPort: 80, ContainerPort: 80}}
 			must(t, n.Del(context.Background(), pod, test.network))
-			if got := s.calls(); got != test.want {
-				t.Errorf("ran %q, want %q", got, test.want)
-			}
+			testutil.Equal(t, s.calls(), test.want, "ran")
 			if test.network == "second" && !strings.Contains(s.recorded("ports.DEL.stdin"), `"hostPort":80`) {
 				t.Error("the ports were not passed to DEL")
 			}
@@ -277,9 +263,7 @@ func TestDamagedCache(t *testing.T) {
 			testutil.WriteFile(t, filepath.Join(s.cache, "results", "net-p-eth0"), content)
 			s.forgetCalls()
 			must(t, n.Del(ctx, testPod("p"), "net"))
-			if got := s.calls(); got != "ports.DEL fake.DEL" {
-				t.Errorf("ran %s", got)
-			}
+			testutil.Equal(t, s.calls(), "ports.DEL fake.DEL", "ran")
 			if got := s.cached(); !reflect.DeepEqual(got, []string{"results/net-other-p-eth0"}) {
 				t.Errorf("left %v", got)
 			}
@@ -318,9 +302,7 @@ func TestDelTellsPluginsThatTheNamespaceIsGone(t *testing.T) {
 			must(t, err)
 			s.forgetCalls()
 			must(t, n.Del(context.Background(), Pod{ID: "p", NetnsPath: path}, ""))
-			if got := strings.Join(s.callLines(), "|"); got != "ports.DEL p eth0 |fake.DEL p eth0 " {
-				t.Errorf("called with %q", got)
-			}
+			testutil.Equal(t, strings.Join(s.callLines(), "|"), "ports.DEL p eth0 |fake.DEL p eth0 ", "called with")
 		})
 	}
 }
@@ -334,9 +316,7 @@ func TestResultOfAnOldVersion(t *testing.T) {
 	s.script("fake.ADD", `echo '{"cniVersion":"0.3.1","ips":[{"version":"4","address":"10.9.0.3/24"}]}'; exit 0`)
 	result, err := n.Add(ctx, testPod("q"))
 	must(t, err)
-	if !reflect.DeepEqual(result.IPs, []string{"10.9.0.3"}) {
-		t.Errorf("got %+v", result)
-	}
+	testutil.Assert(t, reflect.DeepEqual(result.IPs, []string{"10.9.0.3"}), "got %+v", result)
 }
 
 func TestBadCallsRunNothing(t *testing.T) {
@@ -355,9 +335,7 @@ func TestBadCallsRunNothing(t *testing.T) {
 		"Add after its deadline": errors.Is(tooLate, context.Canceled),
 		"Del without id":         errdefs.IsInvalidArgument(n.Del(ctx, Pod{}, "")),
 	} {
-		if !ok {
-			t.Errorf("%s: wrong error", name)
-		}
+		testutil.Assert(t, ok, "%s: wrong error", name)
 	}
 	if len(s.callLines()) != 0 || len(s.cached()) != 0 {
 		t.Errorf("ran %s, left %v", s.calls(), s.cached())
@@ -394,9 +372,7 @@ func TestDelOfAPodThatWasNeverJoined(t *testing.T) {
 	s, n := scripted(t)
 	must(t, os.Remove(filepath.Join(s.bin, "ports")))
 	must(t, n.Del(context.Background(), testPod("p"), ""))
-	if got := s.calls(); got != "" {
-		t.Errorf("ran %s", got)
-	}
+	testutil.Equal(t, s.calls(), "", "ran")
 	if err := n.Del(context.Background(), testPod("p"), "net"); !errdefs.IsUnavailable(err) {
 		t.Errorf("Del of a pod of the network: %v", err)
 	}

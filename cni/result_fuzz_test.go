@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/containernetworking/cni/pkg/types/create"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // FuzzResult reads what a plugin may print: it becomes a result with addresses and JSON, or an error.
@@ -24,9 +26,7 @@ func FuzzResult(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(result.IPs) == 0 || !json.Valid(result.Raw) {
-			t.Errorf("%q became %+v", printed, result)
-		}
+		testutil.Assert(t, len(result.IPs) != 0 && json.Valid(result.Raw), "%q became %+v", printed, result)
 		for _, ip := range result.IPs {
 			if _, err := netip.ParseAddr(ip); err != nil {
 				t.Errorf("%q became the address %q", printed, ip)

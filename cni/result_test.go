@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/containernetworking/cni/pkg/types/create"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // What containerd takes for a pod's addresses is enough here as well; the node's own eth0 is not the pod's.
@@ -33,9 +35,7 @@ func TestAddressesOfThePodsInterface(t *testing.T) {
 				return
 			}
 			must(t, err)
-			if !slices.Equal(result.IPs, tt.want) {
-				t.Errorf("the addresses are %v, want %v", result.IPs, tt.want)
-			}
+			testutil.Assert(t, slices.Equal(result.IPs, tt.want), "the addresses are %v, want %v", result.IPs, tt.want)
 		})
 	}
 }

@@ -149,9 +149,7 @@ func TestDualStackPodIsReachable(t *testing.T) {
 	must(t, n.host.do(func() error { return n.net.Status(context.Background()) }))
 	result, err := n.add(context.Background(), pod)
 	must(t, err)
-	if len(result.IPs) != 2 {
-		t.Fatalf("addresses %v", result.IPs)
-	}
+	testutil.Require(t, len(result.IPs) == 2, "addresses %v", result.IPs)
 	for i, subnet := range []string{subnet4, subnet6} {
 		if addr, err := netip.ParseAddr(result.IPs[i]); err != nil || !netip.MustParsePrefix(subnet).Contains(addr) {
 			t.Errorf("address %d is %s, want one of %s", i, result.IPs[i], subnet)
@@ -174,9 +172,7 @@ func TestDualStackPodIsReachable(t *testing.T) {
 		// A new bridge spends the first second on IPv6 duplicate address detection.
 		testutil.Until(t, ip+" answers", func() bool { return n.ask(net.JoinHostPort(ip, "80")) == nil })
 	}
-	if err := n.ask("10.88.7.1:8080"); err != nil {
-		t.Errorf("host port: %v", err)
-	}
+	testutil.Check(t, n.ask("10.88.7.1:8080"), "host port")
 	must(t, n.del(pod))
 	if err := n.ask("10.88.7.1:8080"); err == nil {
 		t.Error("the host port answers after DEL")
@@ -195,16 +191,10 @@ func TestFailedChainReleasesTheAddress(t *testing.T) {
 	testutil.Until(t, "new chain", func() bool { return len(n.net.Config().Plugins) == 3 })
 	pod, inside := n.pod("pod1")
 	_, err := n.add(context.Background(), pod)
-	if err == nil || !strings.Contains(err.Error(), "out of luck") {
-		t.Errorf("got %v", err)
-	}
-	if got := n.calls(); got != "broken.ADD broken.DEL" {
-		t.Errorf("ran %s", got)
-	}
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "out of luck"), "got %v", err)
+	testutil.Equal(t, n.calls(), "broken.ADD broken.DEL", "ran")
 	err = inside.do(func() error { _, err := netlink.LinkByName(interfaceName); return err })
-	if !errors.As(err, &netlink.LinkNotFoundError{}) {
-		t.Errorf("eth0 is left: %v", err)
-	}
+	testutil.Assert(t, errors.As(err, &netlink.LinkNotFoundError{}), "eth0 is left: %v", err)
 	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
 		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
 	}
@@ -278,9 +268,7 @@ func TestPodsAreJoinedInParallel(t *testing.T) {
 	seen := map[string]bool{}
 	for _, result := range results {
 		for _, ip := range result.IPs {
-			if seen[ip] {
-				t.Errorf("%s was given twice", ip)
-			}
+			testutil.Assert(t, !seen[ip], "%s was given twice", ip)
 			seen[ip] = true
 		}
 	}
@@ -289,9 +277,7 @@ func TestPodsAreJoinedInParallel(t *testing.T) {
 	}
 	for i := range pods {
 		wg.Go(func() {
-			if err := n.del(all[i]); err != nil {
-				t.Error(err)
-			}
+			testutil.Check(t, n.del(all[i]))
 		})
 	}
 	wg.Wait()
@@ -309,16 +295,12 @@ func TestExhaustedRange(t *testing.T) {
 	second, inside := n.pod("pod2")
 	result, err := n.add(context.Background(), first)
 	must(t, err)
-	if len(result.IPs) != 1 || result.IPs[0] != "10.88.7.2" {
-		t.Errorf("got %+v", result)
-	}
+	testutil.Assert(t, len(result.IPs) == 1 && result.IPs[0] == "10.88.7.2", "got %+v", result)
 	if _, err := n.add(context.Background(), second); err == nil || errdefs.IsAlreadyExists(err) {
 		t.Errorf("got %v", err)
 	}
 	err = inside.do(func() error { _, err := netlink.LinkByName(interfaceName); return err })
-	if !errors.As(err, &netlink.LinkNotFoundError{}) {
-		t.Errorf("eth0 is left: %v", err)
-	}
+	testutil.Assert(t, errors.As(err, &netlink.LinkNotFoundError{}), "eth0 is left: %v", err)
 	must(t, n.del(first))
 	_, err = n.add(context.Background(), second)
 	must(t, err)
@@ -334,8 +316,6 @@ func TestLoopbackPluginInTheChain(t *testing.T) {
 	pod, _ := n.pod("pod1")
 	result, err := n.add(context.Background(), pod)
 	must(t, err)
-	if len(result.IPs) != 2 || strings.HasPrefix(result.IPs[0], "127.") {
-		t.Errorf("got %+v", result)
-	}
+	testutil.Assert(t, len(result.IPs) == 2 && !strings.HasPrefix(result.IPs[0], "127."), "got %+v", result)
 	must(t, n.del(pod))
 }

@@ -57,9 +57,7 @@ func TestStatusAsksThePlugins(t *testing.T) {
 	for range 3 {
 		must(t, n.Status(ctx))
 	}
-	if got := s.calls(); got != "fake.STATUS ports.STATUS" {
-		t.Errorf("three calls ran %s", got)
-	}
+	testutil.Equal(t, s.calls(), "fake.STATUS ports.STATUS", "three calls ran")
 
 	// Another configuration is asked at once.
 	s.script("ports.STATUS", `echo '{"code":50,"msg":"agent is down"}'; exit 1`)

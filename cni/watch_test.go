@@ -38,9 +38,7 @@ func TestConfigurationIsFollowed(t *testing.T) {
 
 	s.configure("10-a.conflist", listA)
 	s.expect(n, "a")
-	if err := status(); err != nil {
-		t.Errorf("configured: %v", err)
-	}
+	testutil.Check(t, status(), "configured")
 	s.configure("05-b.conflist", listB)
 	s.expect(n, "b")
 
@@ -205,17 +203,13 @@ func TestWatcherRestsAndDebounces(t *testing.T) {
 		testutil.WriteFile(t, filepath.Join(dir, "a.conflist"), listA)
 		time.Sleep(quiet / 10)
 	}
-	if readings.Load() == before {
-		t.Error("changes without a pause keep the directory unread")
-	}
+	testutil.Assert(t, readings.Load() != before, "changes without a pause keep the directory unread")
 	w.close()
 	w.close()
 	before = readings.Load()
 	testutil.WriteFile(t, filepath.Join(dir, "b.conflist"), listB)
 	time.Sleep(4 * quiet)
-	if readings.Load() != before {
-		t.Error("read after close")
-	}
+	testutil.Assert(t, readings.Load() == before, "read after close")
 }
 
 func TestNewRefusesRelativeDirs(t *testing.T) {
@@ -238,9 +232,7 @@ func TestWithoutInotify(t *testing.T) {
 			s.configure("10-a.conflist", listA)
 			testutil.LimitInotify(t, lack, 0)
 			n := s.network()
-			if got := n.Config().Name; got != "a" {
-				t.Errorf("at the start the network is %q", got)
-			}
+			testutil.Equal(t, n.Config().Name, "a", "at the start the network")
 			s.configure("05-b.conflist", listB)
 			s.expect(n, "b")
 			testutil.LimitInotify(t, lack, 1000)

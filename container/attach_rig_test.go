@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // Clients attach to containers that end at that very moment: each session ends by itself. The client gets what the
@@ -40,9 +42,7 @@ func TestRigAttachToShortContainers(t *testing.T) {
 			}
 			sessions.Wait()
 			t.Logf("%v", outcomes)
-			if outcomes["output"]+outcomes["log"] != 50 {
-				t.Errorf("%v", outcomes)
-			}
+			testutil.Assert(t, outcomes["output"]+outcomes["log"] == 50, "%v", outcomes)
 		})
 	}
 }

@@ -161,14 +161,10 @@ func TestAttachToASilentContainerThatIsRemoved(t *testing.T) {
 				if toldOfEnd {
 					end(id)
 				}
-				if err := engine.RemoveContainer(t.Context(), id); err != nil {
-					t.Error(err)
-				}
+				testutil.Check(t, engine.RemoveContainer(t.Context(), id))
 			})
 			stdout, stderr, err := n.attach(t.Context(), id, false)
-			if stdout+stderr != "" || err != nil {
-				t.Errorf("got %q, %q, %v", stdout, stderr, err)
-			}
+			testutil.Assert(t, stdout+stderr == "" && err == nil, "got %q, %q, %v", stdout, stderr, err)
 		})
 	}
 }
@@ -202,16 +198,12 @@ func TestAttachWithInputAlone(t *testing.T) {
 	engine.Engine.(*dockertest.Engine).Inject("ContainerLogs", dockertest.Fault{Err: errdefs.ErrInvalidArgument})
 	input, typed := io.Pipe()
 	defer typed.Close()
-	if err := n.Attach(t.Context(), id, Streams{Stdin: input}); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, n.Attach(t.Context(), id, Streams{Stdin: input}))
 }
 
 func TestCheckRunning(t *testing.T) {
 	n, engine, id, end := newTurningNode(t)
-	if err := n.CheckRunning(t.Context(), id); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, n.CheckRunning(t.Context(), id))
 	engine.beforeLook.is(end) // the cache does not know yet
 	if err := n.CheckRunning(t.Context(), id); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("a container that has just ended: %v", err)

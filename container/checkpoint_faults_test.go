@@ -28,9 +28,7 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 			t.Errorf("%v became %v", err, got)
 		}
 	}
-	if notWritable(nil) != nil {
-		t.Error("no error became one")
-	}
+	testutil.Assert(t, notWritable(nil) == nil, "no error became one")
 }
 
 // TestCheckpointInAUserNamespace: nothing is paused for it, or left beside the place of the archive.

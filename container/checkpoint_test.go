@@ -70,9 +70,7 @@ func TestCheckpointArchive(t *testing.T) {
 	location := filepath.Join(t.TempDir(), "checkpoint.tar")
 	testutil.Must(t, n.Checkpoint(t.Context(), id, location))
 	info, err := os.Stat(location)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the archive is %v, %v", info, err)
-	}
+	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o600, "the archive is %v, %v", info, err)
 	archive, err := os.Open(location)
 	testutil.Must(t, err)
 	defer archive.Close()
@@ -80,9 +78,7 @@ func TestCheckpointArchive(t *testing.T) {
 	for name, want := range map[string]string{
 		"config.dump": `"id": "` + id, "spec.dump": "{}", "status.dump": `"id":"` + id, "cri.dump": `"sleep"`, "checkpoint/inventory.img": id,
 	} {
-		if !strings.Contains(files[name], want) {
-			t.Errorf("%s is %q, want %s in it", name, files[name], want)
-		}
+		testutil.Assert(t, strings.Contains(files[name], want), "%s is %q, want %s in it", name, files[name], want)
 	}
 	changed := unpacked(t, strings.NewReader(files["rootfs-diff.tar"]))
 	if len(changed) != 3 || !strings.HasPrefix(changed["etc/new"], "content of") || changed["link"] != "/nowhere" {
@@ -132,14 +128,10 @@ func TestCheckpointAllPausesAll(t *testing.T) {
 	dir := t.TempDir()
 	testutil.Must(t, n.CheckpointAll(t.Context(), pod, ids, dir))
 	calls := slices.DeleteFunc([]string{"PauseContainer", "CreateCheckpoint", "UnpauseContainer"}, func(call string) bool { return engine.Calls(call) == 2 })
-	if len(calls) != 0 {
-		t.Errorf("not called for both: %v", calls)
-	}
+	testutil.Assert(t, len(calls) == 0, "not called for both: %v", calls)
 	for i, name := range []string{"a", "b"} {
 		kept, err := dump.Read(filepath.Join(dir, name))
-		if err != nil || kept.Config.ID != ids[i] {
-			t.Errorf("%s: %+v, %v", name, kept.Config, err)
-		}
+		testutil.Assert(t, err == nil && kept.Config.ID == ids[i], "%s: %+v, %v", name, kept.Config, err)
 	}
 	engine.Inject("CreateCheckpoint", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("criu failed"), Times: 1})
 	if err := n.CheckpointAll(t.Context(), pod, ids, t.TempDir()); err == nil {
@@ -180,9 +172,7 @@ func TestRestore(t *testing.T) {
 	}
 	n.restart(func() {}) // the record tells that it is to be restored
 	n.start(restored)
-	if engine.Calls("RestoreContainer") != 1 {
-		t.Error("the container began anew")
-	}
+	testutil.Assert(t, engine.Calls("RestoreContainer") == 1, "the container began anew")
 	if _, err := n.Restore(t.Context(), again, n.config("sleep"), nil, t.TempDir()); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("no checkpoint: %v", err)
 	}

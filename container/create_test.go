@@ -133,9 +133,7 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 		config.Metadata.Attempt = uint32(attempt)
 		id, err := n.Create(t.Context(), pod, config, test.config)
 		testutil.Must(t, err)
-		if got := n.look(id).Meta.LogPath; got != test.want {
-			t.Errorf("attempt %d: log path %q, want %q", attempt, got, test.want)
-		}
+		testutil.Equal(t, n.look(id).Meta.LogPath, test.want, "attempt %d: log path", attempt)
 	}
 	config.Metadata.Attempt = 9
 	if _, err := n.Create(t.Context(), pod, config, stranger); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "sandbox_config.metadata: ") {
@@ -229,9 +227,7 @@ func TestCreateAtTheSameTime(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if len(ids) != 1 {
-		t.Errorf("%d requests got a container: %v", len(ids), ids)
-	}
+	testutil.Assert(t, len(ids) == 1, "%d requests got a container: %v", len(ids), ids)
 	if got := n.cache.Snapshot().ContainersOf(pod); len(got) != 1 {
 		t.Errorf("the pod has %d containers", len(got))
 	}
@@ -271,9 +267,7 @@ func TestCreateRemovesWhatACrashLeft(t *testing.T) {
 	})
 	n.wantState(id, runtimeapi.ContainerState_CONTAINER_CREATED)
 	again := n.create(pod, n.config("sleep"))
-	if again == id {
-		t.Error("the client got a container without a recorded configuration")
-	}
+	testutil.Assert(t, again != id, "the client got a container without a recorded configuration")
 	if _, err := n.engine.InspectContainer(t.Context(), id); !errdefs.IsNotFound(err) {
 		t.Errorf("the leftover is still there: %v", err)
 	}
@@ -311,9 +305,7 @@ func TestCreateRollsBack(t *testing.T) {
 		remove := engine.Inject("InspectContainer", dockertest.Fault{Err: errors.New("broken")})
 		_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
 		remove()
-		if err == nil || !strings.Contains(err.Error(), "broken") {
-			t.Errorf("Create: %v", err)
-		}
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), "broken"), "Create: %v", err)
 		n.wantNothing(pod)
 	})
 	t.Run("the checkpoint cannot be written", func(t *testing.T) {
@@ -322,9 +314,7 @@ func TestCreateRollsBack(t *testing.T) {
 		dir := filepath.Join(n.dir, "checkpoint")
 		testutil.Must(t, os.Rename(dir, dir+".away"))
 		_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
-		if err == nil {
-			t.Error("Create succeeded without a checkpoint")
-		}
+		testutil.Assert(t, err != nil, "Create succeeded without a checkpoint")
 		testutil.Must(t, os.Rename(dir+".away", dir))
 		n.wantNothing(pod)
 	})
@@ -367,7 +357,5 @@ func TestCreateInAPodWithoutCheckpoint(t *testing.T) {
 	if _, err := n.store.Load(t.Context(), pod); !errdefs.IsNotFound(err) {
 		t.Errorf("a checkpoint was made for a pod without one: %v", err)
 	}
-	if err := n.Remove(t.Context(), id); err != nil {
-		t.Errorf("Remove: %v", err)
-	}
+	testutil.Check(t, n.Remove(t.Context(), id), "Remove")
 }

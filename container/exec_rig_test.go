@@ -1,6 +1,10 @@
 package container
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
 
 // With the label exitCode the engine's events say that each command succeeded, and with execID they name another
 // command.
@@ -12,8 +16,6 @@ func TestRigExecSyncWithForgedEvents(t *testing.T) {
 	n.start(id)
 	for range 5 {
 		got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"sh", "-c", "exec >&- 2>&-; sleep 0.1; exit 3"}})
-		if err != nil || got.ExitCode != 3 {
-			t.Errorf("ExecSync: %v, %v", got, err)
-		}
+		testutil.Assert(t, err == nil && got.ExitCode == 3, "ExecSync: %v, %v", got, err)
 	}
 }

@@ -98,9 +98,7 @@ func TestExecSyncWithoutTheEvent(t *testing.T) {
 	n := newNode(t, deafEngine{engine}, "busybox", "pause")
 	id := n.running("sleep")
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"slow"}})
-	if err != nil || got.ExitCode != 4 {
-		t.Errorf("ExecSync: %v, %v", got, err)
-	}
+	testutil.Assert(t, err == nil && got.ExitCode == 4, "ExecSync: %v, %v", got, err)
 	if looks := engine.Calls("InspectExec"); looks != 1 {
 		t.Errorf("the engine was asked %d times", looks)
 	}
@@ -119,9 +117,7 @@ func TestExecSyncWithForgedEvents(t *testing.T) {
 	id := n.create(n.pod(), config)
 	n.start(id)
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"fails"}})
-	if err != nil || got.ExitCode != 3 {
-		t.Errorf("ExecSync: %v, %v", got, err)
-	}
+	testutil.Assert(t, err == nil && got.ExitCode == 3, "ExecSync: %v, %v", got, err)
 	if looks := engine.Calls("InspectExec"); looks != 1 {
 		t.Errorf("the engine was asked %d times", looks)
 	}
@@ -160,9 +156,7 @@ func TestExecSyncWaitsForALateOutput(t *testing.T) {
 		t.Errorf("ExecSync: %d of %d bytes, %v", len(got.Stdout), len(text), err)
 	}
 	_, err = n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"talk"}, Timeout: time.Second})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("with a time limit: %v", err)
-	}
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "with a time limit: %v", err)
 }
 
 // daemonEngine is one on which every command leaves a child behind that writes to its output again and again.
@@ -232,9 +226,7 @@ func TestExecSyncEndsWithItsCaller(t *testing.T) {
 		id := n.running("sleep")
 		start := time.Now()
 		_, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"long"}, Timeout: 50 * time.Millisecond})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("time-out: %v", err)
-		}
+		testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "time-out: %v", err)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
 		if _, err := n.ExecSync(ctx, id, ExecRequest{Command: []string{"long"}}); !errors.Is(err, context.Canceled) {
@@ -253,9 +245,7 @@ func TestExecSyncEndsWithItsCallerDuringTheStart(t *testing.T) {
 	engine.Inject("AttachExec", dockertest.Fault{Block: true})
 	start := time.Now()
 	_, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}, Timeout: 50 * time.Millisecond})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("ExecSync: %v", err)
-	}
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "ExecSync: %v", err)
 	if took := time.Since(start); took > longRun {
 		t.Errorf("took %v", took)
 	}
@@ -295,9 +285,7 @@ func TestEnded(t *testing.T) {
 		{"still no more is known", docker.ExecState{}, true, true, true},
 	}
 	for _, tt := range tests {
-		if got := ended(tt.state, tt.outputEnded, tt.later); got != tt.want {
-			t.Errorf("%s: %t", tt.name, got)
-		}
+		testutil.Equal(t, ended(tt.state, tt.outputEnded, tt.later), tt.want, "%s", tt.name)
 	}
 }
 
@@ -308,9 +296,7 @@ func TestOutputBuffer(t *testing.T) {
 			t.Errorf("Write(%q) = %d, %v", text, n, err)
 		}
 	}
-	if got := string(b.Bytes()); got != "abcde" {
-		t.Errorf("kept %q", got)
-	}
+	testutil.Equal(t, string(b.Bytes()), "abcde", "kept")
 }
 
 // Fifty noisy commands keep no more than the budget beside the little that each may, and a quiet one loses nothing.
@@ -330,9 +316,7 @@ func TestOutputBudget(t *testing.T) {
 	kept := 0
 	for _, b := range noisy {
 		kept += cap(b.kept)
-		if len(b.Bytes()) < freeOutput {
-			t.Errorf("a command keeps %d bytes", len(b.Bytes()))
-		}
+		testutil.Assert(t, len(b.Bytes()) >= freeOutput, "a command keeps %d bytes", len(b.Bytes()))
 	}
 	if most := outputBudget + len(noisy)*freeOutput; kept > most || kept < outputBudget {
 		t.Errorf("%d bytes are kept, want %d at most", kept, most)
@@ -341,9 +325,7 @@ func TestOutputBudget(t *testing.T) {
 	for range 10 {
 		_, _ = quiet.Write([]byte("healthy\n"))
 	}
-	if got := string(quiet.Bytes()); got != strings.Repeat("healthy\n", 10) {
-		t.Errorf("the quiet command keeps %q", got)
-	}
+	testutil.Equal(t, string(quiet.Bytes()), strings.Repeat("healthy\n", 10), "the quiet command keeps")
 	cut := noisy[len(noisy)-1]
 	before := len(cut.Bytes())
 	for _, b := range noisy[:50] {
@@ -355,9 +337,7 @@ func TestOutputBudget(t *testing.T) {
 	for _, b := range noisy {
 		b.release()
 	}
-	if shared.left != outputBudget {
-		t.Errorf("%d bytes are left in the end, want %d", shared.left, outputBudget)
-	}
+	testutil.Assert(t, shared.left == outputBudget, "%d bytes are left in the end, want %d", shared.left, outputBudget)
 }
 
 // The server gives back what its commands took.
@@ -391,9 +371,7 @@ func TestFit(t *testing.T) {
 
 func TestExitCode(t *testing.T) {
 	for code, want := range map[int]int32{0: 0, 137: 137, -1: -1, math.MaxInt: math.MaxInt32} {
-		if got := exitCode(code); got != want {
-			t.Errorf("exitCode(%d) = %d", code, got)
-		}
+		testutil.Equal(t, exitCode(code), want, "exitCode(%d)", code)
 	}
 }
 
@@ -435,12 +413,8 @@ func FuzzParseStat(f *testing.F) {
 func TestKillTreeSparesOthers(t *testing.T) {
 	n, _ := newFakeNode(t)
 	all, err := nodeProcesses()
-	if err != nil || len(all) == 0 {
-		t.Fatalf("%d processes, %v", len(all), err)
-	}
-	if err := n.killTree(t.Context(), 1, strings.Repeat("0", 64)); err != nil {
-		t.Errorf("killTree: %v", err)
-	}
+	testutil.Require(t, err == nil && len(all) != 0, "%d processes, %v", len(all), err)
+	testutil.Check(t, n.killTree(t.Context(), 1, strings.Repeat("0", 64)), "killTree")
 }
 
 // cgroupAt is a container's cgroup in a directory.

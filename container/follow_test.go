@@ -59,9 +59,7 @@ func contents(t *testing.T, path string) []string {
 	var lines []string
 	for line := range strings.Lines(string(text)) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
-		if len(fields) != 4 || !strings.HasSuffix(line, "\n") {
-			t.Fatalf("%q is no CRI log line", line)
-		}
+		testutil.Require(t, len(fields) == 4 && strings.HasSuffix(line, "\n"), "%q is no CRI log line", line)
 		lines = append(lines, fields[3])
 	}
 	return lines
@@ -127,9 +125,7 @@ func TestStartWithATakenLogPath(t *testing.T) {
 	before := engine.Calls("StartContainer")
 	n.start2(id, errdefs.IsFailedPrecondition)
 	n.wantState(id, created)
-	if engine.Calls("StartContainer") != before {
-		t.Error("the container was started without its log")
-	}
+	testutil.Assert(t, engine.Calls("StartContainer") == before, "the container was started without its log")
 	testutil.Must(t, os.Remove(logPath))
 	n.start(id)
 }
@@ -263,9 +259,7 @@ func TestRecoverDoesNotWaitForLogsInTurn(t *testing.T) {
 		}
 		testutil.Must(t, unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"))
 		t.Cleanup(func() {
-			if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
+			testutil.Check(t, unix.Unmount(disk, unix.MNT_DETACH))
 		})
 		for i := range containers { // the logs are there, and there is no room
 			testutil.Must(t, os.WriteFile(filepath.Join(disk, fmt.Sprint(i, ".log")), nil, 0o640))

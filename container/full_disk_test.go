@@ -24,9 +24,7 @@ func (n *node) onSmallDisk() (fill, free func()) {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			n.t.Error(err)
-		}
+		testutil.Check(n.t, unix.Unmount(dir, unix.MNT_DETACH))
 	})
 	store, err := checkpoint.Open(filepath.Join(dir, "checkpoint"))
 	testutil.Must(n.t, err)
@@ -52,9 +50,7 @@ func TestRemoveOnAFullDisk(t *testing.T) {
 	n.start(id)
 	fill()
 	for range 2 { // it is idempotent
-		if err := n.Remove(t.Context(), id); err != nil {
-			t.Fatalf("Remove: %v", err)
-		}
+		testutil.Must(t, n.Remove(t.Context(), id), "Remove")
 	}
 	if _, err := n.cache.Snapshot().Container(id); err == nil {
 		t.Error("the removed container is still shown")

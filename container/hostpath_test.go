@@ -201,9 +201,7 @@ func TestManyHostPathsThatHang(t *testing.T) {
 		t.Errorf("one too many: %v", err)
 	}
 	paths.patience = 5 * time.Second
-	if err := paths.require(t.Context(), "/hungry", mounts); err != nil {
-		t.Errorf("a path on another file system: %v", err)
-	}
+	testutil.Check(t, paths.require(t.Context(), "/hungry", mounts), "a path on another file system")
 	close(answer)
 	for _, path := range []string{"/hung/1", "/hung/deeper/1"} {
 		if err := paths.require(t.Context(), path, mounts); err != nil {

@@ -77,20 +77,14 @@ func TestWhoMountsImages(t *testing.T) {
 			testutil.Must(t, err)
 			var got []string
 			for _, m := range inspect.HostConfig.Mounts {
-				if !m.ReadOnly {
-					t.Errorf("%+v can be written to", m)
-				}
+				testutil.Assert(t, m.ReadOnly, "%+v can be written to", m)
 				if m.Type == mount.TypeImage {
 					m.Source = "@" + m.Source[:len("sha256:1111")]
 				}
 				got = append(got, m.Source)
 			}
-			if strings.Join(got, " ") != test.want {
-				t.Errorf("mounts %q, want %q", got, test.want)
-			}
-			if v.held != 0 {
-				t.Errorf("%d images are still held", v.held)
-			}
+			testutil.Assert(t, strings.Join(got, " ") == test.want, "mounts %q, want %q", got, test.want)
+			testutil.Assert(t, v.held == 0, "%d images are still held", v.held)
 			if mounts := n.look(id).Meta.Config.GetMounts(); len(mounts) != len(test.images) || mounts[0].GetImage().GetImage() != "one" {
 				t.Errorf("the configuration shows %v", mounts)
 			}
@@ -139,9 +133,7 @@ func TestImagesThatCannotBeMounted(t *testing.T) {
 			if err == nil || !test.is(err) || !strings.HasPrefix(err.Error(), test.text) {
 				t.Errorf("%v, want %q", err, test.text)
 			}
-			if v.held != 0 {
-				t.Errorf("%d images are still held", v.held)
-			}
+			testutil.Assert(t, v.held == 0, "%d images are still held", v.held)
 		})
 	}
 	n, _, _ := newImageNode(t, dockertest.Docker20)

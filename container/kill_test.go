@@ -37,15 +37,11 @@ func TestKillWithAndWithoutPidfd(t *testing.T) {
 				t.Errorf("killTree: %v; the leader lives: %t, its child: %t", err, lives(leader), lives(child))
 			}
 			leader, _ = startSession(t)
-			if err := s.signalInContainer(leader, everywhere, unix.SIGHUP); err != nil {
-				t.Errorf("SIGHUP: %v", err)
-			}
+			testutil.Check(t, s.signalInContainer(leader, everywhere, unix.SIGHUP), "SIGHUP")
 			if p := (heldProcess{pid: leader, fd: -1, containerID: everywhere}); !p.dead(longRun) {
 				t.Error("a process that was hung up lives")
 			}
-			if err := s.killTree(t.Context(), leader, everywhere); err != nil {
-				t.Errorf("killTree of what has ended: %v", err)
-			}
+			testutil.Check(t, s.killTree(t.Context(), leader, everywhere), "killTree of what has ended")
 		})
 	}
 }

@@ -67,9 +67,7 @@ func TestStartThatCannotRun(t *testing.T) {
 	if c.Status.ExitCode != 127 || !strings.Contains(c.Status.Error, text) || c.Status.FinishedAt.IsZero() {
 		t.Errorf("the container ended at %v with %d: %q", c.Status.FinishedAt, c.Status.ExitCode, c.Status.Error)
 	}
-	if err := n.Remove(t.Context(), id); err != nil {
-		t.Errorf("Remove: %v", err)
-	}
+	testutil.Check(t, n.Remove(t.Context(), id), "Remove")
 }
 
 // The engine refuses a start without saying so in the container's state.
@@ -129,9 +127,7 @@ func TestStop(t *testing.T) {
 	for command, want := range map[string]int{"polite": 0, "deaf": 137} {
 		id := n.running(command)
 		start := time.Now()
-		if err := n.Stop(t.Context(), id, 10*time.Millisecond); err != nil {
-			t.Fatalf("Stop: %v", err)
-		}
+		testutil.Must(t, n.Stop(t.Context(), id, 10*time.Millisecond), "Stop")
 		n.wantState(id, exited)
 		if c := n.look(id); c.Status.ExitCode != want || c.Status.FinishedAt.IsZero() {
 			t.Errorf("%s ended at %v with %d, want %d", command, c.Status.FinishedAt, c.Status.ExitCode, want)
@@ -139,28 +135,20 @@ func TestStop(t *testing.T) {
 		if took := time.Since(start); took > longRun {
 			t.Errorf("%s took %v to stop", command, took)
 		}
-		if err := n.Stop(t.Context(), id, time.Second); err != nil {
-			t.Errorf("Stop of an ended container: %v", err)
-		}
+		testutil.Check(t, n.Stop(t.Context(), id, time.Second), "Stop of an ended container")
 	}
 }
 
 func TestStopIsIdempotent(t *testing.T) {
 	n, engine := newFakeNode(t)
-	if err := n.Stop(t.Context(), "feedbeef", 0); err != nil {
-		t.Errorf("Stop of an unknown id: %v", err)
-	}
+	testutil.Check(t, n.Stop(t.Context(), "feedbeef", 0), "Stop of an unknown id")
 	id := n.create(n.pod(), n.config("sleep"))
-	if err := n.Stop(t.Context(), id, 0); err != nil {
-		t.Errorf("Stop of a created container: %v", err)
-	}
+	testutil.Check(t, n.Stop(t.Context(), id, 0), "Stop of a created container")
 	n.start(id)
 	if err := engine.RemoveContainer(t.Context(), id); err != nil { // behind our back
 		t.Fatal(err)
 	}
-	if err := n.Stop(t.Context(), id, 0); err != nil {
-		t.Errorf("Stop of a removed container: %v", err)
-	}
+	testutil.Check(t, n.Stop(t.Context(), id, 0), "Stop of a removed container")
 }
 
 // While the cache is blind, "unknown" must not be answered with success.
@@ -197,14 +185,10 @@ func TestStopTwiceWithDifferentGrace(t *testing.T) {
 	n.wantState(id, running)
 	var group sync.WaitGroup
 	group.Go(func() {
-		if err := n.Stop(t.Context(), id, time.Hour); err != nil {
-			t.Errorf("long Stop: %v", err)
-		}
+		testutil.Check(t, n.Stop(t.Context(), id, time.Hour), "long Stop")
 	})
 	time.Sleep(20 * time.Millisecond)
-	if err := n.Stop(t.Context(), id, 0); err != nil {
-		t.Errorf("short Stop: %v", err)
-	}
+	testutil.Check(t, n.Stop(t.Context(), id, 0), "short Stop")
 	group.Wait()
 	n.wantState(id, exited)
 }
@@ -218,9 +202,7 @@ func TestStopDuringStart(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() { n.start(id) })
 	testutil.Until(t, "the start begins", func() bool { return engine.Calls("StartContainer") > before })
-	if err := n.Stop(t.Context(), id, 0); err != nil {
-		t.Errorf("Stop: %v", err)
-	}
+	testutil.Check(t, n.Stop(t.Context(), id, 0), "Stop")
 	group.Wait()
 	n.wantState(id, exited)
 }
@@ -238,13 +220,9 @@ func TestRemove(t *testing.T) {
 				testutil.Must(t, engine.Exit(id, 0))
 			}
 			n.waitState(id, state)
-			if err := n.Remove(t.Context(), id); err != nil {
-				t.Fatalf("Remove: %v", err)
-			}
+			testutil.Must(t, n.Remove(t.Context(), id), "Remove")
 			n.gone(pod, id)
-			if err := n.Remove(t.Context(), id); err != nil {
-				t.Errorf("second Remove: %v", err)
-			}
+			testutil.Check(t, n.Remove(t.Context(), id), "second Remove")
 		})
 	}
 }
@@ -257,9 +235,7 @@ func TestRemoveAtTheSameTime(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if err := n.Remove(t.Context(), id); err != nil {
-				t.Errorf("Remove: %v", err)
-			}
+			testutil.Check(t, n.Remove(t.Context(), id), "Remove")
 		})
 	}
 	group.Wait()
@@ -274,14 +250,10 @@ func TestRemoveDuringStop(t *testing.T) {
 	n.start(id)
 	var group sync.WaitGroup
 	group.Go(func() {
-		if err := n.Stop(t.Context(), id, time.Hour); err != nil {
-			t.Errorf("Stop: %v", err)
-		}
+		testutil.Check(t, n.Stop(t.Context(), id, time.Hour), "Stop")
 	})
 	time.Sleep(20 * time.Millisecond)
-	if err := n.Remove(t.Context(), id); err != nil {
-		t.Errorf("Remove: %v", err)
-	}
+	testutil.Check(t, n.Remove(t.Context(), id), "Remove")
 	group.Wait()
 	n.gone(pod, id)
 }
@@ -299,9 +271,7 @@ func TestRemoveAgainAfterAFailure(t *testing.T) {
 		}
 		n.look(id) // still visible
 	}
-	if err := n.Remove(t.Context(), id); err != nil {
-		t.Errorf("Remove: %v", err)
-	}
+	testutil.Check(t, n.Remove(t.Context(), id), "Remove")
 	n.gone(pod, id)
 }
 
@@ -311,12 +281,8 @@ func TestIDPrefixes(t *testing.T) {
 	id := n.create(pod, n.config("sleep"))
 	n.start(id[:16])
 	n.wantState(id, running)
-	if err := n.Stop(t.Context(), id[:16], 0); err != nil {
-		t.Error(err)
-	}
-	if err := n.Remove(t.Context(), id[:16]); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, n.Stop(t.Context(), id[:16], 0))
+	testutil.Check(t, n.Remove(t.Context(), id[:16]))
 	n.gone(pod, id)
 }
 
@@ -329,12 +295,8 @@ func TestUnknownState(t *testing.T) {
 	n.cache.UpdateContainer(id, func(s *state.ContainerStatus) { s.Unknown = true })
 	n.wantState(id, unknown)
 	n.start2(id, errdefs.IsFailedPrecondition)
-	if err := n.Stop(t.Context(), id, 0); err != nil {
-		t.Errorf("Stop: %v", err)
-	}
+	testutil.Check(t, n.Stop(t.Context(), id, 0), "Stop")
 	n.cache.UpdateContainer(id, func(s *state.ContainerStatus) { s.Unknown = true })
-	if err := n.Remove(t.Context(), id); err != nil {
-		t.Errorf("Remove: %v", err)
-	}
+	testutil.Check(t, n.Remove(t.Context(), id), "Remove")
 	n.gone(pod, id)
 }

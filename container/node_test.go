@@ -192,17 +192,13 @@ func (n *node) config(command ...string) *runtimeapi.ContainerConfig {
 func (n *node) create(sandboxID string, config *runtimeapi.ContainerConfig) string {
 	n.t.Helper()
 	id, err := n.Create(n.t.Context(), sandboxID, config, nil)
-	if err != nil {
-		n.t.Fatalf("Create: %v", err)
-	}
+	testutil.Require(n.t, err == nil, "Create: %v", err)
 	return id
 }
 
 func (n *node) start(id string) {
 	n.t.Helper()
-	if err := n.Start(n.t.Context(), id); err != nil {
-		n.t.Fatalf("Start: %v", err)
-	}
+	testutil.Must(n.t, n.Start(n.t.Context(), id), "Start")
 }
 
 // running makes a running container.
@@ -223,9 +219,7 @@ func (n *node) look(id string) *state.Container {
 
 func (n *node) wantState(id string, want runtimeapi.ContainerState) {
 	n.t.Helper()
-	if got := n.look(id).Status.State(); got != want {
-		n.t.Errorf("the container is %v, want %v", got, want)
-	}
+	testutil.Equal(n.t, n.look(id).Status.State(), want, "the container")
 }
 
 // waitState waits until the cache shows the state.
@@ -256,9 +250,7 @@ func (n *node) noRecords(sandboxID string) {
 	n.t.Helper()
 	record, err := n.store.Load(context.Background(), sandboxID)
 	testutil.Must(n.t, err)
-	if len(record.Containers) != 0 {
-		n.t.Errorf("the checkpoint still holds %v", record.Containers)
-	}
+	testutil.Assert(n.t, len(record.Containers) == 0, "the checkpoint still holds %v", record.Containers)
 }
 
 // wantNothing checks that a failed Create has left nothing in the engine.
@@ -266,9 +258,7 @@ func (n *node) wantNothing(sandboxID string) {
 	n.t.Helper()
 	list, err := n.engine.ListContainers(n.t.Context(), map[string]string{translate.LabelSandboxID: sandboxID})
 	testutil.Must(n.t, err)
-	if len(list) != 0 {
-		n.t.Errorf("the engine has %d containers of the pod: %v", len(list), list)
-	}
+	testutil.Assert(n.t, len(list) == 0, "the engine has %d containers of the pod: %v", len(list), list)
 	n.noRecords(sandboxID)
 	testutil.Eventually(n.t, func() error {
 		if c := n.cache.Snapshot().ContainersOf(sandboxID); len(c) != 0 {

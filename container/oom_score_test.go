@@ -32,9 +32,7 @@ func TestUpdateWhereTheOOMScoreCannotBeLowered(t *testing.T) {
 			err = n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib, OomScoreAdj: -900}))
 		}
 	})
-	if err != nil {
-		t.Fatalf("Update: %v", err)
-	}
+	testutil.Require(t, err == nil, "Update: %v", err)
 	if inspect, err := engine.InspectContainer(t.Context(), id); err != nil || inspect.HostConfig.Memory != 256*mib {
 		t.Errorf("%v, the engine has not got the new limit of memory: %+v", err, inspect.HostConfig)
 	}

@@ -18,9 +18,7 @@ func TestCreateLeavesContainersOfAnotherRootDirectoryAlone(t *testing.T) {
 	pod := n.pod()
 	draft, err := n.prepare(t.Context(), mustPod(t, n, pod), n.config("sleep"))
 	testutil.Must(t, err)
-	if got := draft.spec.Config.Labels[translate.LabelRootDirectory]; got != "/ours" {
-		t.Errorf("our container carries the mark %q", got)
-	}
+	testutil.Equal(t, draft.spec.Config.Labels[translate.LabelRootDirectory], "/ours", "our container carries the mark")
 	release, err := n.cache.Reserve(draft.spec.Name) // the cache does not know it
 	testutil.Must(t, err)
 	draft.spec.Config.Labels[translate.LabelRootDirectory] = "/theirs"

@@ -80,9 +80,7 @@ func TestReopenLogBeforeRecover(t *testing.T) {
 		}
 		return nil
 	})
-	if !slices.Equal(got, numbered(1, 20)) {
-		t.Errorf("the two logs hold %q", got)
-	}
+	testutil.Assert(t, slices.Equal(got, numbered(1, 20)), "the two logs hold %q", got)
 }
 
 func TestRecoverOfManyContainers(t *testing.T) {
@@ -115,9 +113,7 @@ func TestRecoverOfManyContainers(t *testing.T) {
 		testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 60) })
 		n.wantLog(logPath, numbered(1, 60))
 	}
-	if took > 10*time.Second {
-		t.Errorf("taking up %d logs took %v", count, took)
-	}
+	testutil.Assert(t, took <= 10*time.Second, "taking up %d logs took %v", count, took)
 }
 
 // A container that another shim created with the driver json-file, and that we

@@ -61,17 +61,13 @@ func TestRigLifecycle(t *testing.T) {
 		return nil
 	})
 	n.start2(id, errdefs.IsFailedPrecondition)
-	if err := n.Stop(t.Context(), id, 10*time.Second); err != nil {
-		t.Fatalf("Stop: %v", err)
-	}
+	testutil.Must(t, n.Stop(t.Context(), id, 10*time.Second), "Stop")
 	n.wantState(id, exited)
 	if c := n.look(id); c.Status.ExitCode != 7 {
 		t.Errorf("exit code %d, want 7", c.Status.ExitCode)
 	}
 	n.wantLog(logPath, []string{"up", "down"})
-	if err := n.Remove(t.Context(), id); err != nil {
-		t.Fatalf("Remove: %v", err)
-	}
+	testutil.Must(t, n.Remove(t.Context(), id), "Remove")
 	n.gone(pod, id)
 	n.wantLog(logPath, []string{"up", "down"}) // the kubelet removes it
 }
@@ -121,9 +117,7 @@ func TestRigCannotRun(t *testing.T) {
 	if c.Status.FinishedAt.IsZero() || c.Status.FinishedAt.Before(c.Meta.CreatedAt) {
 		t.Errorf("created at %v, finished at %v", c.Meta.CreatedAt, c.Status.FinishedAt)
 	}
-	if err := n.Remove(t.Context(), id); err != nil {
-		t.Errorf("Remove: %v", err)
-	}
+	testutil.Check(t, n.Remove(t.Context(), id), "Remove")
 }
 
 func TestRigUpdate(t *testing.T) {
@@ -138,9 +132,7 @@ func TestRigUpdate(t *testing.T) {
 			MemoryLimitInBytes: limit, CpuShares: 512, CpuPeriod: 100_000, CpuQuota: 50_000, CpusetCpus: "0",
 			Unified: map[string]string{"memory.high": "max"},
 		}))
-		if err != nil {
-			t.Fatalf("Update to %d: %v", limit, err)
-		}
+		testutil.Require(t, err == nil, "Update to %d: %v", limit, err)
 		inspect, err := n.engine.InspectContainer(t.Context(), id)
 		testutil.Must(t, err)
 		if h := inspect.HostConfig; h.Memory != limit || h.CPUShares != 512 || h.CPUQuota != 50_000 || h.CpusetCpus != "0" {
@@ -176,9 +168,7 @@ func TestRigUpdateOfTheOOMScore(t *testing.T) {
 	if got := scores(id); !slices.Equal(got, []string{"950", "950"}) {
 		t.Errorf("the scores are %s, want 950", got)
 	}
-	if got := n.look(id).Status.Resources.GetLinux().GetOomScoreAdj(); got != 950 {
-		t.Errorf("the status says %d", got)
-	}
+	testutil.Equal(t, n.look(id).Status.Resources.GetLinux().GetOomScoreAdj(), 950, "the status")
 	config.Metadata.Attempt++
 	later := n.create(pod, config)
 	change(later, 800)
@@ -236,15 +226,11 @@ func TestRigExecSyncDoesNotWaitForChildren(t *testing.T) {
 	id := n.shell("sleep 1000")
 	start := time.Now()
 	got, err := n.exec(id, time.Minute, "echo out; sleep 543 & exit 6")
-	if err != nil || got.ExitCode != 6 || string(got.Stdout) != "out\n" {
-		t.Errorf("ExecSync: %+v, %v", got, err)
-	}
+	testutil.Assert(t, err == nil && got.ExitCode == 6 && string(got.Stdout) == "out\n", "ExecSync: %+v, %v", got, err)
 	if took := time.Since(start); took > longRun {
 		t.Errorf("took %v", took)
 	}
-	if !n.runs(id, "sleep 543") {
-		t.Error("the child was killed")
-	}
+	testutil.Assert(t, n.runs(id, "sleep 543"), "the child was killed")
 }
 
 // runs reports whether a command line is among the processes of a container.
@@ -285,9 +271,7 @@ func TestRigExecSyncTimeoutKillsTheTree(t *testing.T) {
 	cgroups := &mountedCgroups{}
 	n.opts.Cgroups = cgroups
 	defer func() {
-		if cgroups.found.Load() == 0 {
-			t.Error("the container's processes were looked for in all of /proc")
-		}
+		testutil.Assert(t, cgroups.found.Load() != 0, "the container's processes were looked for in all of /proc")
 	}()
 	id := n.shell("sleep 1000")
 	scripts := map[string]string{
@@ -304,18 +288,12 @@ func TestRigExecSyncTimeoutKillsTheTree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
 			_, err := n.exec(id, time.Second, script)
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("ExecSync: %v", err)
-			}
+			testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "ExecSync: %v", err)
 			if took := time.Since(start); took < time.Second || took > longRun {
 				t.Errorf("took %v", took)
 			}
-			if n.runs(id, "sleep 60") {
-				t.Error("the command or a descendant still runs")
-			}
-			if !n.runs(id, "sleep 1000") {
-				t.Fatal("the container itself was killed")
-			}
+			testutil.Assert(t, !n.runs(id, "sleep 60"), "the command or a descendant still runs")
+			testutil.Require(t, n.runs(id, "sleep 1000"), "the container itself was killed")
 		})
 	}
 }
@@ -326,12 +304,8 @@ func TestRigExecSyncCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(300*time.Millisecond, cancel)
 	_, err := n.ExecSync(ctx, id, ExecRequest{Command: []string{"sleep", "603"}})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("ExecSync: %v", err)
-	}
-	if n.runs(id, "sleep 603") {
-		t.Error("the command still runs")
-	}
+	testutil.Assert(t, errors.Is(err, context.Canceled), "ExecSync: %v", err)
+	testutil.Assert(t, !n.runs(id, "sleep 603"), "the command still runs")
 }
 
 // The container ends while the command runs.

@@ -103,9 +103,7 @@ func TestExecWaitsForASlowClient(t *testing.T) {
 	if _, err := n.Exec(t.Context(), n.running("sleep"), []string{"talk"}, Streams{Stdout: slow}); err != nil {
 		t.Fatal(err)
 	}
-	if slow.size != len(text) {
-		t.Errorf("%d of %d bytes", slow.size, len(text))
-	}
+	testutil.Assert(t, slow.size == len(text), "%d of %d bytes", slow.size, len(text))
 }
 
 type slowWriter struct{ size int }
@@ -121,9 +119,7 @@ func TestMeterTellsWaitingFromWorking(t *testing.T) {
 	defer writer.Close()
 	m := &meter{Reader: reader}
 	begin := time.Now()
-	if waited := m.waited(begin); waited != 0 {
-		t.Errorf("without a reader it has waited for %v", waited)
-	}
+	testutil.Equal(t, m.waited(begin), 0, "without a reader it has waited for")
 	read := make(chan struct{})
 	go func() { _, _ = m.Read(make([]byte, 1)); close(read) }()
 	testutil.Until(t, "the read waits", func() bool { return m.waited(begin) > 20*time.Millisecond })
@@ -159,9 +155,7 @@ func TestAttachStreams(t *testing.T) {
 	testutil.Must(t, engine.Print(id, "", "a warning"))
 	testutil.Until(t, "it comes on stderr", func() bool { return stderr.String() == "a warning" })
 	_ = typed.Close() // stdin_once: the container's input ends, and with it the container
-	if err := <-done; err != nil {
-		t.Errorf("Attach: %v", err)
-	}
+	testutil.Check(t, <-done, "Attach")
 	check()
 	testutil.Until(t, "the container ends", func() bool {
 		c, err := n.cache.Snapshot().Container(id)

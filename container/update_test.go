@@ -83,9 +83,7 @@ func TestUpdateOfANote(t *testing.T) {
 	for _, value := range []string{"1000000", "2000000"} {
 		testutil.Must(t, n.Update(t.Context(),
 			update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": value}})))
-		if got := engine.limits.Unified["memory.low"]; got != value {
-			t.Errorf("the note has %q, want %s", got, value)
-		}
+		testutil.Equal(t, engine.limits.Unified["memory.low"], value, "the note")
 	}
 	dir := filepath.Join(n.dir, "checkpoint")
 	testutil.Must(t, os.Rename(dir, dir+".away"))
@@ -93,9 +91,7 @@ func TestUpdateOfANote(t *testing.T) {
 		t.Error("Update succeeded")
 	}
 	testutil.Must(t, os.Rename(dir+".away", dir))
-	if got := engine.limits.Unified["memory.low"]; got != "2000000" {
-		t.Errorf("after a failed update the note has %q", got)
-	}
+	testutil.Equal(t, engine.limits.Unified["memory.low"], "2000000", "after a failed update the note")
 }
 
 // The kubelet sets this on cgroup v2 and must never get an error for it.
@@ -146,9 +142,7 @@ func TestUpdateThatCannotBeRecorded(t *testing.T) {
 	dir := filepath.Join(n.dir, "checkpoint")
 	testutil.Must(t, os.Rename(dir, dir+".away"))
 	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib}))
-	if err == nil {
-		t.Error("Update succeeded")
-	}
+	testutil.Assert(t, err != nil, "Update succeeded")
 	testutil.Must(t, os.Rename(dir+".away", dir))
 	inspect, err := engine.InspectContainer(t.Context(), id)
 	testutil.Must(t, err)

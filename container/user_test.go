@@ -41,9 +41,7 @@ func TestRigUserOfAnExitedContainer(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("while true; do sleep 0.05; done")
 	want := n.look(id).Status.Identity
-	if want == nil {
-		t.Fatal("its user is unknown")
-	}
+	testutil.Require(t, want != nil, "its user is unknown")
 	testutil.Must(t, n.Stop(t.Context(), id, 0))
 	for _, when := range []string{"after its end", "after a restart"} {
 		if got := n.look(id).Status.Identity; !reflect.DeepEqual(got, want) {

@@ -249,8 +249,6 @@ func TestLogOfADriverThatCannotBeFollowed(t *testing.T) {
 		c.Meta.LogPath = filepath.Join(t.TempDir(), "c.log")
 		c.Meta.EngineLogPath = filepath.Join(t.TempDir(), "missing", "missing", "engine.log")
 		c.ID = "of-" + driver
-		if got := n.resumeLog(t.Context(), &c); got != done {
-			t.Errorf("%s: done %t, want %t", driver, got, done)
-		}
+		testutil.Equal(t, n.resumeLog(t.Context(), &c), done, "%s: done", driver)
 	}
 }

@@ -26,9 +26,7 @@ func TestTerminalGetsEveryKeyAtOnce(t *testing.T) {
 	})
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := client.RemoveContainer(rigContext(t), id); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, client.RemoveContainer(rigContext(t), id))
 	})
 	testutil.Must(t, client.StartContainer(ctx, id))
 	attached, err := client.AttachContainer(ctx, id, docker.AttachOptions{Stdin: true, Stdout: true})

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestCheckpoints holds the client to answers that are written after the description of the API: no engine here has a
@@ -38,14 +40,10 @@ func TestCheckpoints(t *testing.T) {
 		"checkpoint": c.CreateCheckpoint(ctx, "x", "/d", "n"), "restore": c.RestoreContainer(ctx, "x", "n"),
 		"copy": c.CopyToContainer(ctx, "x", strings.NewReader("tar")),
 	} {
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testutil.Assert(t, err == nil, "%s: %v", name, err)
 	}
 	changes, err := c.ListChanges(ctx, "x")
-	if err != nil || len(changes) != 3 || changes[2].Path != "/tmp/old" {
-		t.Errorf("changes %v, %v", changes, err)
-	}
+	testutil.Assert(t, err == nil && len(changes) == 3 && changes[2].Path == "/tmp/old", "changes %v, %v", changes, err)
 	for request, want := range map[string][]string{
 		"POST /containers/x/checkpoints": {`"CheckpointID":"n"`, `"CheckpointDir":"/d"`, `"Exit":false`},
 		"POST /containers/x/start":       {"checkpoint=n"},

@@ -11,6 +11,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestGraceSeconds(t *testing.T) {
@@ -18,9 +20,7 @@ func TestGraceSeconds(t *testing.T) {
 		0: 0, -time.Second: 0, 1: 1, time.Second: 1, time.Second + 1: 2, 30 * time.Second: 30,
 		math.MaxInt64: math.MaxInt32, math.MinInt64: 0,
 	} {
-		if got := graceSeconds(grace); got != want {
-			t.Errorf("%d ns are %d s, want %d", grace, got, want)
-		}
+		testutil.Equal(t, graceSeconds(grace), want, "%d ns", grace)
 	}
 }
 
@@ -35,9 +35,7 @@ func TestErrorTexts(t *testing.T) {
 		`start container x: exec: "sh": executable file not found in $PATH`: c.StartContainer(testContext(t), "x"),
 		`pull image r/x: unauthorized: authentication required`:             c.PullImage(testContext(t), "r/x", PullOptions{}),
 	} {
-		if err == nil || err.Error() != want {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
+		testutil.Assert(t, err != nil && err.Error() == want, "got  %v\nwant %s", err, want)
 	}
 }
 
@@ -102,9 +100,7 @@ func TestStopOutlastsItsGrace(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	c := f.dial(200 * time.Millisecond)
-	if err := c.StopContainer(testContext(t), "x", time.Second); err != nil {
-		t.Errorf("within the grace period: %v", err)
-	}
+	testutil.Check(t, c.StopContainer(testContext(t), "x", time.Second), "within the grace period")
 	wantType(t, "past the bound", c.StopContainer(testContext(t), "x", 0), errdefs.ErrUnavailable)
 }
 

@@ -34,13 +34,9 @@ func TestNoCheckpoint(t *testing.T) {
 			got := noCheckpoint(c.experimental, proc, filepath.Join(proc, "7"))
 			for _, word := range []string{"experimental", "criu", "CONFIG_CHECKPOINT_RESTORE"} {
 				want := strings.Contains(strings.Join(c.missing, " "), word)
-				if strings.Contains(got, word) != want {
-					t.Errorf("got %q, want %q in it: %t", got, word, want)
-				}
+				testutil.Assert(t, strings.Contains(got, word) == want, "got %q, want %q in it: %t", got, word, want)
 			}
-			if (got == "") != (c.missing == nil) {
-				t.Errorf("got %q", got)
-			}
+			testutil.Assert(t, (got == "") == (c.missing == nil), "got %q", got)
 		})
 	}
 }

@@ -67,12 +67,8 @@ func TestEvents(t *testing.T) {
 		Handle: func(e Event) { got = append(got, e) },
 	})
 	wantType(t, "a stream that the engine ends", err, errdefs.ErrUnavailable)
-	if subscribed != 1 {
-		t.Errorf("Subscribed was called %d times", subscribed)
-	}
-	if len(got) != 3 {
-		t.Fatalf("got %d events: %+v", len(got), got)
-	}
+	testutil.Assert(t, subscribed == 1, "Subscribed was called %d times", subscribed)
+	testutil.Require(t, len(got) == 3, "got %d events: %+v", len(got), got)
 	if e := got[0]; e.Kind != ContainerDied || e.ID != "a" || !e.Time.Equal(time.Unix(0, 1500)) {
 		t.Errorf("die: %+v", e)
 	}
@@ -82,9 +78,7 @@ func TestEvents(t *testing.T) {
 	if e := got[2]; e.Kind != ImageChanged || e.ID != "sha256:x" {
 		t.Errorf("tag: %+v", e)
 	}
-	if c.current.Load() != nil {
-		t.Error("the connection is kept although the engine ended the stream")
-	}
+	testutil.Assert(t, c.current.Load() == nil, "the connection is kept although the engine ended the stream")
 }
 
 // After a reload the session is another one than the stream's. The stream's end still means that the engine is gone.
@@ -123,17 +117,13 @@ func TestEventsRequest(t *testing.T) {
 	var filters map[string]map[string]bool
 	testutil.Must(t, json.Unmarshal([]byte(query.Get("filters")), &filters))
 	for term, value := range map[string]string{"type": "container", "event": "exec_die"} {
-		if !filters[term][value] {
-			t.Errorf("the filter %s lacks %s: %v", term, value, filters)
-		}
+		testutil.Assert(t, filters[term][value], "the filter %s lacks %s: %v", term, value, filters)
 	}
 	if filters["type"]["network"] || filters["event"]["exec_start"] || filters["event"]["kill"] {
 		t.Errorf("the filters ask for too much: %v", filters)
 	}
 	_ = c.Events(testContext(t), EventsOptions{Since: time.Unix(12, 34), Handle: func(Event) {}})
-	if since := (<-asked).URL.Query().Get("since"); since != "12.000000034" {
-		t.Errorf("since is %q", since)
-	}
+	testutil.Equal(t, (<-asked).URL.Query().Get("since"), "12.000000034", "since")
 }
 
 // TestEventsRefused shows that nothing counts as accepted but the status 200.
@@ -173,9 +163,7 @@ func TestEventsGarbage(t *testing.T) {
 			f.streamEvents(closed(), append([]string{diedLine("a", 0)}, lines...)...)
 			handled := 0
 			err := f.dial(0).Events(testContext(t), EventsOptions{Handle: func(Event) { handled++ }})
-			if err == nil || handled != 1 {
-				t.Errorf("handled %d events, then %v", handled, err)
-			}
+			testutil.Assert(t, err != nil && handled == 1, "handled %d events, then %v", handled, err)
 		})
 	}
 }
@@ -211,15 +199,11 @@ func TestSlowHandler(t *testing.T) {
 		if next == 0 && written.Load() < count {
 			t.Errorf("%d of %d events were written while the handler was busy", written.Load(), count)
 		}
-		if e.ID != strconv.Itoa(next) {
-			t.Fatalf("event %s came when %d was due", e.ID, next)
-		}
+		testutil.Require(t, e.ID == strconv.Itoa(next), "event %s came when %d was due", e.ID, next)
 		next++
 	}})
 	wantType(t, "Events", err, errdefs.ErrUnavailable)
-	if next != count {
-		t.Errorf("%d of %d events were handled", next, count)
-	}
+	testutil.Assert(t, next == count, "%d of %d events were handled", next, count)
 }
 
 // TestEventQueueIsBounded shows that a handler that never catches up gets an error.
@@ -230,9 +214,7 @@ func TestEventQueueIsBounded(t *testing.T) {
 	}
 	q.end(context.Canceled)
 	batch, err := q.take(testContext(t))
-	if len(batch) != maxQueuedEvents {
-		t.Errorf("%d events were kept", len(batch))
-	}
+	testutil.Assert(t, len(batch) == maxQueuedEvents, "%d events were kept", len(batch))
 	wantType(t, "take", err, errdefs.ErrUnavailable)
 }
 
@@ -248,14 +230,10 @@ func FuzzNormalise(f *testing.F) {
 		}
 		event, ok := normalise(message)
 		if !ok {
-			if event.Kind != "" || event.ID != "" {
-				t.Errorf("an event that is not for us is %+v", event)
-			}
+			testutil.Assert(t, event.Kind == "" && event.ID == "", "an event that is not for us is %+v", event)
 			return
 		}
-		if event.Kind == "" || event.ID == "" {
-			t.Errorf("no kind or id: %+v", event)
-		}
+		testutil.Assert(t, event.Kind != "" && event.ID != "", "no kind or id: %+v", event)
 		if strings.HasPrefix(string(event.Kind), "container") != (message.Type == "container" && message.Action != "exec_die") {
 			t.Errorf("%s %s became %s", message.Type, message.Action, event.Kind)
 		}

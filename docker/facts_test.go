@@ -56,9 +56,7 @@ func TestFeatures(t *testing.T) {
 			}
 			// Of this machine; see TestCanLowerOOMScore, TestReadLimits, TestNoCheckpoint, TestLimitedHugePages.
 			got.NegativeOOMScore, got.Limits, got.NoCheckpoint, got.HugePages, got.Process = false, nil, "", nil, 0
-			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got  %+v\nwant %+v", got, c.want)
-			}
+			testutil.Assert(t, reflect.DeepEqual(got, c.want), "got  %+v\nwant %+v", got, c.want)
 		})
 	}
 }
@@ -71,9 +69,7 @@ func TestSupports(t *testing.T) {
 		{"1.41", "1.41", true}, {"1.41", "1.42", false}, {"1.52", "1.44", true}, {"1.100", "1.99", true},
 		{"1.9", "1.41", false}, {"2.0", "1.99", true}, {"", "1.41", false}, {"nonsense", "1.41", false},
 	} {
-		if got := (Features{APIVersion: c.have}).Supports(c.need); got != c.want {
-			t.Errorf("%q supports %q: %t", c.have, c.need, got)
-		}
+		testutil.Equal(t, (Features{APIVersion: c.have}).Supports(c.need), c.want, "%q supports %q", c.have, c.need)
 	}
 }
 
@@ -102,9 +98,7 @@ func TestCanLowerOOMScore(t *testing.T) {
 				testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 				testutil.Must(t, os.WriteFile(path, []byte(text), 0o600))
 			}
-			if got := canLowerOOMScore(witness(proc, 7)); got != c.want {
-				t.Errorf("got %t", got)
-			}
+			testutil.Equal(t, canLowerOOMScore(witness(proc, 7)), c.want, "canLowerOOMScore")
 		})
 	}
 }

@@ -158,9 +158,7 @@ func (f *fakeServer) dial(timeout time.Duration) *Client {
 // wantType fails the test unless err has the type.
 func wantType(t *testing.T, what string, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: got error %v, want %v", what, err, want)
-	}
+	testutil.Assert(t, errors.Is(err, want), "%s: got error %v, want %v", what, err, want)
 }
 
 func testContext(t *testing.T) context.Context {

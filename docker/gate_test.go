@@ -11,6 +11,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/network"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func hostSpec(h container.HostConfig) ContainerSpec { return ContainerSpec{Host: &h} }
@@ -67,17 +69,13 @@ func TestCheckSpec(t *testing.T) {
 	for _, field := range newerFields {
 		t.Run(field.name, func(t *testing.T) {
 			spec, ok := specs[field.name]
-			if !ok {
-				t.Fatal("the test does not use this field")
-			}
+			testutil.Require(t, ok, "the test does not use this field")
 			err := CheckSpec(spec, Features{ServerVersion: "x", APIVersion: below[field.since]})
 			wantType(t, "the version before", err, errdefs.ErrNotImplemented)
 			if err != nil && !strings.Contains(err.Error(), field.name+" needs API "+field.since) {
 				t.Errorf("%q does not name the field and the version", err)
 			}
-			if err := CheckSpec(spec, Features{APIVersion: field.since}); err != nil {
-				t.Errorf("the version that brought it: %v", err)
-			}
+			testutil.Check(t, CheckSpec(spec, Features{APIVersion: field.since}), "the version that brought it")
 		})
 	}
 }

@@ -34,9 +34,7 @@ func TestLastAnswerAndTimeout(t *testing.T) {
 	defer cancel()
 	_, err := c.InspectContainer(hurry, "hangs")
 	wantType(t, "with the caller's deadline", err, context.DeadlineExceeded)
-	if !c.LastTimeout().IsZero() {
-		t.Error("the caller's deadline is noted")
-	}
+	testutil.Assert(t, c.LastTimeout().IsZero(), "the caller's deadline is noted")
 	_, err = c.InspectContainer(ctx, "hangs")
 	wantType(t, "without an answer", err, errdefs.ErrUnavailable)
 	if c.LastTimeout().IsZero() || !c.LastAnswer().Equal(answered) {
@@ -81,7 +79,5 @@ func TestLastTimeoutOfAStopIsAfterItsGrace(t *testing.T) {
 	ctx, cancel := context.WithTimeout(testContext(t), 600*time.Millisecond)
 	defer cancel()
 	wantType(t, "with the caller's deadline", c.StopContainer(ctx, "slow", time.Second), context.DeadlineExceeded)
-	if !c.LastTimeout().IsZero() {
-		t.Error("a stop within its grace period is noted")
-	}
+	testutil.Assert(t, c.LastTimeout().IsZero(), "a stop within its grace period is noted")
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/sirupsen/logrus"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestListImages(t *testing.T) {
@@ -23,9 +25,7 @@ func TestListImages(t *testing.T) {
 		{"Id":"d","RepoTags":["y@sha256:2"],"RepoDigests":["y@sha256:2"]},
 		{"Id":"e","RepoTags":["z:1"],"RepoDigests":["z@sha256:3"]},{"Id":"e","RepoTags":["z:2"],"RepoDigests":["z@sha256:3"]}]`))
 	images, err := f.dial(0).ListImages(testContext(t))
-	if err != nil || len(images) != 5 {
-		t.Fatalf("%v, %v", images, err)
-	}
+	testutil.Require(t, err == nil && len(images) == 5, "%v, %v", images, err)
 	for i, want := range [][]string{{"|"}, {"|"}, {"x:1", "|", "x@sha256:1"}, {"|", "y@sha256:2"}, {"z:1", "z:2", "|", "z@sha256:3"}} {
 		if got := slices.Concat(images[i].RepoTags, []string{"|"}, images[i].RepoDigests); !slices.Equal(got, want) {
 			t.Errorf("image %s has the names %q", images[i].ID, got)
@@ -168,14 +168,10 @@ func TestPullAuth(t *testing.T) {
 func TestPullWithoutAuth(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("POST /images/create", func(w http.ResponseWriter, r *http.Request) {
-		if auth := r.Header.Get("X-Registry-Auth"); auth != "" {
-			t.Errorf("sent %q", auth)
-		}
+		testutil.Equal(t, r.Header.Get("X-Registry-Auth"), "", "sent")
 		w.WriteHeader(http.StatusOK)
 	})
-	if err := f.dial(0).PullImage(testContext(t), "x", PullOptions{}); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, f.dial(0).PullImage(testContext(t), "x", PullOptions{}))
 }
 
 func TestLoad(t *testing.T) {
@@ -231,9 +227,7 @@ func TestPullQueued(t *testing.T) {
 	}
 	var got []PullPhase
 	err := followTransfer(decodeMessages(strings.NewReader(stream.String())), newTransferred(Features{}), func(phase PullPhase) { got = append(got, phase) })
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("phases: %v, %v, want %v", got, err, want)
-	}
+	testutil.Assert(t, err == nil && slices.Equal(got, want), "phases: %v, %v, want %v", got, err, want)
 }
 
 // TestPullQueuedSilently shows a pull of an engine with the containerd image
@@ -289,9 +283,7 @@ func TestPullUnpacksSilently(t *testing.T) {
 			f.handle("POST /images/create", answer(200, c.stream))
 			var got []PullPhase
 			err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(phase PullPhase) { got = append(got, phase) }})
-			if err != nil || !slices.Equal(got, c.want) {
-				t.Errorf("phases: %v, %v, want %v", got, err, c.want)
-			}
+			testutil.Assert(t, err == nil && slices.Equal(got, c.want), "phases: %v, %v, want %v", got, err, c.want)
 		})
 	}
 }
@@ -305,9 +297,7 @@ func TestLoadBrokenArchive(t *testing.T) {
 	err := c.LoadImage(testContext(t), io.MultiReader(strings.NewReader("begin"), &brokenReader{cause}))
 	wantType(t, "LoadImage", err, cause)
 	wantType(t, "LoadImage", err, errdefs.ErrInvalidArgument)
-	if c.current.Load() == nil {
-		t.Error("the connection is given up")
-	}
+	testutil.Assert(t, c.current.Load() != nil, "the connection is given up")
 }
 
 func FuzzTransfer(f *testing.F) {
@@ -324,9 +314,7 @@ func FuzzTransfer(f *testing.F) {
 		for range decodeMessages(bytes.NewReader(stream)) {
 			messages++
 		}
-		if signs > messages {
-			t.Errorf("%d signs of progress in %d messages", signs, messages)
-		}
+		testutil.Assert(t, signs <= messages, "%d signs of progress in %d messages", signs, messages)
 		if err != nil && typed(context.Background(), op{verb: "pull image", object: "x"}, err) == nil {
 			t.Error("an error is lost")
 		}
@@ -339,9 +327,7 @@ func FuzzRegistryError(f *testing.F) {
 	f.Add(`unknown: {"errors":[{"code":"DENIED"}]}`, 0)
 	f.Fuzz(func(t *testing.T, message string, code int) {
 		err := transferError(&jsonstream.Error{Code: code, Message: message})
-		if !hasType(err) || !strings.Contains(err.Error(), message) {
-			t.Errorf("%q became %v", message, err)
-		}
+		testutil.Assert(t, hasType(err) && strings.Contains(err.Error(), message), "%q became %v", message, err)
 	})
 }
 
@@ -351,9 +337,7 @@ func FuzzTidyNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tags, digests string) {
 		gotTags, gotDigests := tidyNames("sha256:1", strings.Fields(tags), strings.Fields(digests), true)
 		for _, tag := range gotTags {
-			if strings.Contains(tag, "@") {
-				t.Errorf("%q is among the tags", tag)
-			}
+			testutil.Assert(t, !strings.Contains(tag, "@"), "%q is among the tags", tag)
 		}
 		for _, names := range [][]string{gotTags, gotDigests} {
 			if len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {

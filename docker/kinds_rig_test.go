@@ -63,9 +63,7 @@ func wantRefusal(t *testing.T, opts engine.Options, advice string) {
 	e, err := engine.New(opts)
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := e.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, e.Close(context.WithoutCancel(t.Context())))
 	})
 	testutil.Must(t, e.Start(rigContext(t)))
 	client, err := docker.Dial(docker.Options{Host: e.Host()})

@@ -55,9 +55,7 @@ func TestWitness(t *testing.T) {
 		testutil.Must(t, os.WriteFile(filepath.Join(dir, "comm"), []byte(name+"\n"), 0o600))
 	}
 	for pid, want := range map[int]string{7: "7", 1: "self", 9: "self", 0: "self"} {
-		if got := witness(proc, pid); got != filepath.Join(proc, want) {
-			t.Errorf("the witness for process %d is %s", pid, got)
-		}
+		testutil.Equal(t, witness(proc, pid), filepath.Join(proc, want), "the witness for process %d", pid)
 	}
 }
 

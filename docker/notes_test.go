@@ -81,9 +81,7 @@ func TestLimitsOfANote(t *testing.T) {
 	note := ocinote.Note{Hostname: "a", Unified: map[string]string{"memory.low": "1"}}
 	testutil.Must(t, own.notes.Save(id, note))
 	old, err := c.LimitNote(testContext(t), id, limits)
-	if err != nil || old.Unified["memory.low"] != "1" {
-		t.Errorf("before it had %+v, %v", old, err)
-	}
+	testutil.Assert(t, err == nil && old.Unified["memory.low"] == "1", "before it had %+v, %v", old, err)
 	note.HugepageLimits, note.Unified = limits.HugepageLimits, limits.Unified
 	if got, err := own.notes.Load(id); err != nil || !reflect.DeepEqual(got, note) {
 		t.Errorf("the note is %+v, %v", got, err)

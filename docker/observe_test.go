@@ -51,9 +51,7 @@ func (o *observed) take(t *testing.T) []string {
 	t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.open != 0 {
-		t.Errorf("%d calls were begun and not ended", o.open)
-	}
+	testutil.Assert(t, o.open == 0, "%d calls were begun and not ended", o.open)
 	over := o.over
 	o.over = nil
 	return over
@@ -109,7 +107,5 @@ func TestEventStreamIsNoCall(t *testing.T) {
 	if err == nil || errors.Is(err, context.DeadlineExceeded) || !subscribed {
 		t.Fatalf("the stream ended with %v, subscribed %t", err, subscribed)
 	}
-	if got := fmt.Sprint(o.take(t)); got != "[connect: ok]" {
-		t.Errorf("observed %s", got)
-	}
+	testutil.Equal(t, fmt.Sprint(o.take(t)), "[connect: ok]", "observed")
 }

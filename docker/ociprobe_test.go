@@ -163,9 +163,7 @@ func TestProofOutlivesTheProgram(t *testing.T) {
 	if err != nil || r.Works() || r.Name != "criadapter" || r.Notes != p.notes || !strings.Contains(r.Fault, "no memory") {
 		t.Errorf("after an upgrade of the engine: %+v, %v", r, err)
 	}
-	if err := CheckSpec(ContainerSpec{Note: &ocinote.Note{}}, upgraded); err != nil {
-		t.Errorf("a container with a note: %v", err)
-	}
+	testutil.Check(t, CheckSpec(ContainerSpec{Note: &ocinote.Note{}}, upgraded), "a container with a note")
 	if wait := time.Until(c.current.Load().until); wait > proofRetry {
 		t.Errorf("the runtime is tried again after %s", wait)
 	}
@@ -193,9 +191,7 @@ func TestImpatientCallersShareAProof(t *testing.T) {
 			left++
 			return err
 		}
-		if !features.OCIRuntime.Works() {
-			t.Errorf("got %+v", features.OCIRuntime)
-		}
+		testutil.Assert(t, features.OCIRuntime.Works(), "got %+v", features.OCIRuntime)
 		return nil
 	})
 	if left == 0 || p.starts.Load() != 2 {
@@ -311,9 +307,7 @@ func TestProbesAloneAreTidied(t *testing.T) {
 	for id := range removed {
 		got = append(got, id)
 	}
-	if !slices.Equal(got, []string{"probe"}) {
-		t.Errorf("removed are %v", got)
-	}
+	testutil.Assert(t, slices.Equal(got, []string{"probe"}), "removed are %v", got)
 }
 
 // A runtime before runc 1.1 takes the option for data of the mount and ignores it.

@@ -64,9 +64,7 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 				t.Errorf("required: %v, want %q", err, c.required)
 			}
 			left, err := client.ListContainers(rigContext(t), nil)
-			if err != nil || len(left) > 0 {
-				t.Errorf("left are %v, %v", left, err)
-			}
+			testutil.Assert(t, err == nil && len(left) <= 0, "left are %v, %v", left, err)
 		})
 	}
 }

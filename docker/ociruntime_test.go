@@ -56,16 +56,12 @@ func TestFindOCIRuntime(t *testing.T) {
 		info := system.Info{DefaultRuntime: c.fallback}
 		testutil.Must(t, json.Unmarshal([]byte(c.runtimes), &info.Runtimes))
 		found, real, err := findOCIRuntime(info, c.shim)
-		if found != c.found || !reflect.DeepEqual(real, c.real) {
-			t.Errorf("%s: found %+v, %+v", name, found, real)
-		}
+		testutil.Assert(t, found == c.found && reflect.DeepEqual(real, c.real), "%s: found %+v, %+v", name, found, real)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %q", name, err, c.err)
 		}
 		for _, other := range (facts{info: info}).features("1.41").Runtimes {
-			if other == found.Name || other == "x" {
-				t.Errorf("%s: pods may name the runtime %s", name, other)
-			}
+			testutil.Assert(t, other != found.Name && other != "x", "%s: pods may name the runtime %s", name, other)
 		}
 	}
 }
@@ -75,7 +71,5 @@ func TestNoteNeedsTheRuntime(t *testing.T) {
 	if err := CheckSpec(spec, Features{}); !errdefs.IsNotImplemented(err) {
 		t.Errorf("without it: %v", err)
 	}
-	if err := CheckSpec(spec, Features{OCIRuntime: OCIRuntime{Name: "c"}}); err != nil {
-		t.Errorf("with it: %v", err)
-	}
+	testutil.Check(t, CheckSpec(spec, Features{OCIRuntime: OCIRuntime{Name: "c"}}), "with it")
 }

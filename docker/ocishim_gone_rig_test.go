@@ -29,9 +29,7 @@ func TestRigShimWithoutTheProgram(t *testing.T) {
 	})
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, own.Close(context.WithoutCancel(t.Context())))
 	})
 	testutil.Must(t, own.Start(rigContext(t)))
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)

@@ -33,9 +33,7 @@ func startWithShim(t *testing.T, env rigenv.Env, name string, config map[string]
 	testutil.Must(t, err)
 	testutil.Must(t, own.Start(rigContext(t)))
 	t.Cleanup(func() {
-		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, own.Close(context.WithoutCancel(t.Context())))
 	})
 	return own
 }
@@ -48,9 +46,7 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	own := startWithShim(t, env, "shim", map[string]any{"runtimes": map[string]any{}})
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
 	testutil.Must(t, err)
-	if slices.Contains(features.Runtimes, shim) {
-		t.Errorf("pods may name the runtime: %v", features.Runtimes)
-	}
+	testutil.Assert(t, !slices.Contains(features.Runtimes, shim), "pods may name the runtime: %v", features.Runtimes)
 	if !features.Supports("1.42") {
 		if features.OCIRuntime.Name != "" {
 			t.Errorf("API %s has the runtime %+v", features.APIVersion, features.OCIRuntime)
@@ -131,9 +127,7 @@ func lookAtNoted(t *testing.T, client *docker.Client, id string) {
 	if err != nil || !strings.Contains(string(status), "Groups:\t0 4242 \n") {
 		t.Errorf("from outside the process is %v\n%s", err, status)
 	}
-	if output := runInside(t, client, id, "hostname; id -G"); output != "noted\r\n0 4242\r\n" {
-		t.Errorf("a command inside says %q", output)
-	}
+	testutil.Equal(t, runInside(t, client, id, "hostname; id -G"), "noted\r\n0 4242\r\n", "a command inside")
 }
 
 // runInside runs a script in a container and returns its output, with a terminal's line ends.

@@ -26,8 +26,6 @@ func TestHasShim(t *testing.T) {
 		for link, target := range map[string]string{filepath.Join(place, shimProgram): "/not/seen/from/here", filepath.Join(process, "exe"): c.exe} {
 			testutil.Must(t, os.Symlink(target, link))
 		}
-		if got := hasShim(process); got != c.want {
-			t.Errorf("%s: got %t, want %t", name, got, c.want)
-		}
+		testutil.Equal(t, hasShim(process), c.want, "%s", name)
 	}
 }

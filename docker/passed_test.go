@@ -35,8 +35,6 @@ func TestEngineBehindASocketThatIsPassedOn(t *testing.T) {
 	}{
 		"passed on": {1, socket, 7}, "by a link": {1, link, 7}, "its own": {5, socket, 5}, "of another": {1, socket + "x", 1}, "unseen": {0, socket, 7},
 	} {
-		if got := behind(proc, c.peer, c.socket); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		testutil.Equal(t, behind(proc, c.peer, c.socket), c.want, "%s", name)
 	}
 }

@@ -29,9 +29,7 @@ func startEngine(t *testing.T, env rigenv.Env, name string, config map[string]an
 	testutil.Must(t, err)
 	testutil.Must(t, own.Start(rigContext(t)))
 	t.Cleanup(func() {
-		if err := own.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, own.Close(context.Background()))
 	})
 	env.DockerHost, env.DockerRoot = own.Host(), own.Root()
 	return own, env
@@ -85,12 +83,8 @@ func TestPullWithCredentials(t *testing.T) {
 		}
 	}
 	auth := &docker.Auth{Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword}
-	if err := c.PullImage(rigContext(t), ref, docker.PullOptions{Auth: auth}); err != nil {
-		t.Fatalf("with the right ones: %v", err)
-	}
-	if err := c.RemoveImage(rigContext(t), ref); err != nil {
-		t.Error(err)
-	}
+	testutil.Must(t, c.PullImage(rigContext(t), ref, docker.PullOptions{Auth: auth}), "with the right ones")
+	testutil.Check(t, c.RemoveImage(rigContext(t), ref))
 }
 
 // TestPullFromRegistryInTrouble shows that a pull that fails leaves no image,

@@ -122,9 +122,7 @@ func TestRefusalEndsWithItsCause(t *testing.T) {
 	c := f.dial(0)
 	wantType(t, "Ping", c.Ping(testContext(t)), errdefs.ErrFailedPrecondition)
 	f.change(func() { f.info.SecurityOptions = nil })
-	if err := c.Ping(testContext(t)); err != nil {
-		t.Errorf("Ping: %v", err)
-	}
+	testutil.Check(t, c.Ping(testContext(t)), "Ping")
 }
 
 // TestForwardedSocket shows that an engine of another machine is recognised: a container that it runs is not here.
@@ -210,9 +208,7 @@ func TestOneConnectAtATime(t *testing.T) {
 	wantType(t, "who connects", <-slowEnded, context.Canceled)
 
 	f.handle("GET /info", nil)
-	if err := c.Ping(testContext(t)); err != nil {
-		t.Errorf("Ping after an abandoned connect: %v", err)
-	}
+	testutil.Check(t, c.Ping(testContext(t)), "Ping after an abandoned connect")
 }
 
 // TestNoRequestWaitsForAnotherLook shows that an engine whose OCI runtime did not work is looked at again while requests
@@ -236,9 +232,7 @@ func TestNoRequestWaitsForAnotherLook(t *testing.T) {
 		<-answer
 		fail(w, http.StatusInternalServerError, "no")
 	})
-	if err := c.Ping(testContext(t)); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, c.Ping(testContext(t)))
 	<-looked
 	if err := c.Ping(testContext(t)); err != nil || c.current.Load() != old {
 		t.Errorf("while the engine is looked at: %v", err)
@@ -303,12 +297,8 @@ func TestTooSlow(t *testing.T) {
 	defer cancel()
 	err = c.StartContainer(ctx, "x")
 	wantType(t, "past the caller's deadline", err, context.DeadlineExceeded)
-	if errdefs.IsUnavailable(err) {
-		t.Errorf("%v blames the engine for the caller's deadline", err)
-	}
-	if c.current.Load() != connected {
-		t.Error("a slow answer ends the connection")
-	}
+	testutil.Assert(t, !errdefs.IsUnavailable(err), "%v blames the engine for the caller's deadline", err)
+	testutil.Assert(t, c.current.Load() == connected, "a slow answer ends the connection")
 }
 
 // TestConnectionsAreKept shows that a second burst of calls needs no new
@@ -328,9 +318,7 @@ func TestConnectionsAreKept(t *testing.T) {
 		var calls sync.WaitGroup
 		for range burst {
 			calls.Go(func() {
-				if err := c.StartContainer(testContext(t), "x"); err != nil {
-					t.Error(err)
-				}
+				testutil.Check(t, c.StartContainer(testContext(t), "x"))
 			})
 		}
 		calls.Wait()

@@ -52,9 +52,7 @@ func TestAttach(t *testing.T) {
 	if err := Demultiplex(&stdout, &stderr, stream); err != nil || stdout.String() != "out" || stderr.String() != "err" {
 		t.Errorf("got %q and %q, %v", stdout.String(), stderr.String(), err)
 	}
-	if err := stream.Close(); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, stream.Close())
 }
 
 // TestAttachEnds shows that a read that waits ends with the context, with Close
@@ -130,7 +128,5 @@ func TestDemultiplex(t *testing.T) {
 			t.Errorf("%q: got %q, %v", input, stdout.String(), err)
 		}
 	}
-	if err := Demultiplex(nil, nil, bytes.NewReader([]byte(out+errs))); err != nil {
-		t.Errorf("without writers: %v", err)
-	}
+	testutil.Check(t, Demultiplex(nil, nil, bytes.NewReader([]byte(out+errs))), "without writers")
 }

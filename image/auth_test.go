@@ -114,9 +114,7 @@ func FuzzDecodeAuth(f *testing.F) {
 	f.Fuzz(func(t *testing.T, auth string) {
 		user, password, err := decodeAuth(auth)
 		if err != nil {
-			if user != "" || password != "" {
-				t.Errorf("credentials beside an error")
-			}
+			testutil.Assert(t, user == "" && password == "", "credentials beside an error")
 			return
 		}
 		if user == "" || strings.HasSuffix(password, "\x00") {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestParseUser(t *testing.T) {
@@ -41,17 +43,13 @@ func FuzzParseUser(f *testing.F) {
 		if uid != nil && username != "" {
 			t.Errorf("%q has both a uid and a name, which exclude each other", user)
 		}
-		if uid.GetValue() < 0 {
-			t.Errorf("%q has the uid %d", user, uid.GetValue())
-		}
+		testutil.Assert(t, uid.GetValue() >= 0, "%q has the uid %d", user, uid.GetValue())
 	})
 }
 
 func TestSizeIsAboveZero(t *testing.T) {
 	for bytes, want := range map[int64]uint64{-1: 1, 0: 1, 1: 1, 42: 42} {
-		if got := size(bytes); got != want {
-			t.Errorf("size(%d) = %d, want %d", bytes, got, want)
-		}
+		testutil.Equal(t, size(bytes), want, "size(%d)", bytes)
 	}
 }
 
@@ -87,9 +85,7 @@ func TestMatches(t *testing.T) {
 		"index.docker.io/library/busybox":   true,
 		"127.0.0.1:5000/library/tools:1.29": false,
 	} {
-		if got := matches(img, want); got != match {
-			t.Errorf("%q: got %t, want %t", want, got, match)
-		}
+		testutil.Equal(t, matches(img, want), match, "%q", want)
 	}
 }
 
@@ -104,9 +100,7 @@ func TestLookupReference(t *testing.T) {
 		"busybox:1.29@" + digest: "docker.io/library/busybox@" + digest,
 	} {
 		got, err := lookupReference(&runtimeapi.ImageSpec{Image: ref})
-		if err != nil || got != want {
-			t.Errorf("%q: got %q, %v, want %q", ref, got, err, want)
-		}
+		testutil.Assert(t, err == nil && got == want, "%q: got %q, %v, want %q", ref, got, err, want)
 	}
 }
 
@@ -137,9 +131,7 @@ func TestPullReference(t *testing.T) {
 		"localhost:5000/under_score:v1": "localhost:5000/under_score:v1",
 	} {
 		got, err := pullReference(&runtimeapi.ImageSpec{Image: ref})
-		if err != nil || got.String() != want {
-			t.Errorf("%q: got %v, %v, want %q", ref, got, err, want)
-		}
+		testutil.Assert(t, err == nil && got.String() == want, "%q: got %v, %v, want %q", ref, got, err, want)
 	}
 	if _, err := pullReference(&runtimeapi.ImageSpec{Image: digest}); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("pull of an id: %v, want ErrInvalidArgument", err)

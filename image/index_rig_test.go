@@ -19,6 +19,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // member is an image for one platform of an index.
@@ -77,9 +78,7 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 	list = slices.DeleteFunc(list, func(img *runtimeapi.Image) bool {
 		return !slices.ContainsFunc(img.GetRepoDigests(), func(d string) bool { return strings.HasPrefix(d, repository+"@") })
 	})
-	if len(list) != 1 {
-		t.Fatalf("it is listed %d times: %v", len(list), list)
-	}
+	testutil.Require(t, len(list) == 1, "it is listed %d times: %v", len(list), list)
 	for what, got := range map[string]*runtimeapi.Image{"list": list[0], "status": r.status(t, full)} {
 		if got.GetId() != id || !slices.Equal(got.GetRepoTags(), []string{full}) ||
 			!slices.Equal(got.GetRepoDigests(), []string{repository + "@" + digest}) || got.GetUsername() != "amd64" {

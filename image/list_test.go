@@ -38,9 +38,7 @@ func TestImageWithSeveralNamesIsListedOnce(t *testing.T) {
 		}
 		names := slices.Concat(list[0].GetRepoTags(), list[1].GetRepoTags())
 		slices.Sort(names)
-		if !slices.Equal(names, []string{"a:1", "a:2", "b:1", "c:1"}) {
-			t.Errorf("the names are %q", names)
-		}
+		testutil.Assert(t, slices.Equal(names, []string{"a:1", "a:2", "b:1", "c:1"}), "the names are %q", names)
 		byName, err := s.List(t.Context(), &runtimeapi.ImageFilter{Image: spec("b:1")})
 		if err != nil || len(byName) != 1 || len(byName[0].GetRepoTags()) != 3 {
 			t.Errorf("by one of its names the list is %v, %v", byName, err)
@@ -79,9 +77,7 @@ func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
 		if list, err := s.List(ctx, nil); err != nil || len(list) != 2 || list[0].GetUid() == nil || list[1].GetUid() == nil {
 			t.Errorf("after the engine can inspect them: %v, %v", list, err)
 		}
-		if len(s.facts.failed) > 0 {
-			t.Errorf("still remembered as failed: %v", s.facts.failed)
-		}
+		testutil.Assert(t, len(s.facts.failed) <= 0, "still remembered as failed: %v", s.facts.failed)
 	})
 }
 

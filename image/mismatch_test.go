@@ -72,17 +72,13 @@ func checkWarnings(t *testing.T, entries []*logrus.Entry, want bool) {
 	for _, entry := range entries {
 		line, err := entry.String()
 		testutil.Must(t, err)
-		if strings.Contains(line, "s3cret") {
-			t.Errorf("the log has the password: %s", line)
-		}
+		testutil.Assert(t, !strings.Contains(line, "s3cret"), "the log has the password: %s", line)
 		if entry.Level <= logrus.WarnLevel {
 			warnings = append(warnings, line)
 		}
 	}
 	if !want {
-		if len(warnings) != 0 {
-			t.Errorf("warnings: %q", warnings)
-		}
+		testutil.Assert(t, len(warnings) == 0, "warnings: %q", warnings)
 		return
 	}
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "pulling without them") || !strings.Contains(warnings[0], "registry=other.example") {

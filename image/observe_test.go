@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestPullsAreObserved(t *testing.T) {
@@ -19,17 +20,13 @@ func TestPullsAreObserved(t *testing.T) {
 	if _, err := s.Pull(t.Context(), spec("a"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if begun != 1 || len(over) != 1 || over[0] != nil {
-		t.Errorf("%d begun, over: %v", begun, over)
-	}
+	testutil.Assert(t, begun == 1 && len(over) == 1 && over[0] == nil, "%d begun, over: %v", begun, over)
 	broken := errors.New("broken")
 	engine.Inject("PullImage", dockertest.Fault{Err: broken})
 	if _, err := s.Pull(t.Context(), spec("a"), nil); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	if begun != 2 || len(over) != 2 || !errors.Is(over[1], broken) {
-		t.Errorf("%d begun, over: %v", begun, over)
-	}
+	testutil.Assert(t, begun == 2 && len(over) == 2 && errors.Is(over[1], broken), "%d begun, over: %v", begun, over)
 	if _, err := s.Pull(t.Context(), spec("not a reference"), nil); err == nil || begun != 2 {
 		t.Errorf("%v; what is refused unseen was observed", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // checkExpires wants a watched context to end for want of progress after that time, counted from now.
@@ -16,9 +17,7 @@ func checkExpires(t *testing.T, ctx context.Context, want time.Duration, why str
 	t.Helper()
 	begun := time.Now()
 	<-ctx.Done()
-	if took := time.Since(begun); took != want {
-		t.Errorf("cancelled after %s, want %s", took, want)
-	}
+	testutil.Equal(t, time.Since(begun), want, "cancelled after")
 	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) || !strings.Contains(cause.Error(), why) {
 		t.Errorf("the cause is %v, want one that wraps context.DeadlineExceeded and says %q", cause, why)
 	}
@@ -32,9 +31,7 @@ func TestPullEndsWithoutProgress(t *testing.T) {
 			time.Sleep(50 * time.Second)
 			pull.progress(docker.PullMoves)
 		}
-		if ctx.Err() != nil {
-			t.Fatal("cancelled in spite of its progress")
-		}
+		testutil.Require(t, ctx.Err() == nil, "cancelled in spite of its progress")
 		checkExpires(t, ctx, time.Minute, "no progress for 1m0s (--image-pull-progress-deadline)")
 	})
 }

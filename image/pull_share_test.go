@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // outcome is what a caller of pulls.do got.
@@ -126,9 +127,7 @@ func TestPullsWithOtherCredentialsAreNotShared(t *testing.T) {
 	}
 	for i, a := range keys {
 		for j, b := range keys {
-			if (a == b) != (i == j) {
-				t.Errorf("keys %d and %d: equal is %t", i, j, a == b)
-			}
+			testutil.Assert(t, (a == b) == (i == j), "keys %d and %d: equal is %t", i, j, a == b)
 		}
 	}
 }

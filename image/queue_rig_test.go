@@ -11,6 +11,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -52,9 +53,7 @@ func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
 	if took := time.Since(begun); took < deadline {
 		t.Errorf("it waited only %s, which shows nothing", took)
 	}
-	if err := <-ahead; err != nil {
-		t.Errorf("the slow pull: %v", err)
-	}
+	testutil.Check(t, <-ahead, "the slow pull")
 }
 
 // Only the engine knows the progress of another client's pull.

@@ -46,9 +46,7 @@ func TestRegistryOfCredentials(t *testing.T) {
 	} {
 		image, err := reference.ParseDockerRef(c.image)
 		testutil.Must(t, err)
-		if got := parseRegistry(c.server).serves(image); got != c.want {
-			t.Errorf("credentials of %s for %s: %t, want %t", c.server, c.image, got, c.want)
-		}
+		testutil.Equal(t, parseRegistry(c.server).serves(image), c.want, "credentials of %s for %s", c.server, c.image)
 	}
 }
 
@@ -58,9 +56,7 @@ func FuzzParseRegistry(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, server string) {
 		got := parseRegistry(server)
-		if strings.Contains(got.host+got.port, "/") {
-			t.Errorf("%q gives %+v", server, got)
-		}
+		testutil.Assert(t, !strings.Contains(got.host+got.port, "/"), "%q gives %+v", server, got)
 		if again := parseRegistry("https://" + server); !strings.Contains(server, "://") && again != got {
 			t.Errorf("%q gives %+v, and %+v over https", server, got, again)
 		}

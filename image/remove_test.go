@@ -13,6 +13,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	criimage "github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // dying is an engine whose caller is killed as soon as the engine has changed an
@@ -75,9 +76,7 @@ func inspect(t *testing.T, engine *dockertest.Engine) *image.InspectResponse {
 		if err == nil {
 			return got
 		}
-		if !errdefs.IsNotFound(err) {
-			t.Fatal(err)
-		}
+		testutil.Require(t, errdefs.IsNotFound(err), "%v", err)
 	}
 	return nil
 }
@@ -163,9 +162,7 @@ func TestContainerMadeDuringRemovalKeepsItsImage(t *testing.T) {
 	eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
 		before := inspect(t, engine)
 		err := removeFrom(t.Context(), t, engine, func(e docker.Engine) docker.Engine { return creating{e} })
-		if !errdefs.IsFailedPrecondition(err) {
-			t.Errorf("got %v, want ErrFailedPrecondition", err)
-		}
+		testutil.Assert(t, errdefs.IsFailedPrecondition(err), "got %v, want ErrFailedPrecondition", err)
 		checkWhole(t, engine, before)
 	})
 }

@@ -97,9 +97,7 @@ func (r *rig) push(t *testing.T, img v1.Image, tags ...string) {
 	id, err := img.ConfigName()
 	check(t, err)
 	t.Cleanup(func() {
-		if err := r.Remove(context.Background(), spec(id.String())); err != nil {
-			t.Errorf("clean up: %v", err)
-		}
+		testutil.Check(t, r.Remove(context.Background(), spec(id.String())), "clean up")
 	})
 }
 
@@ -111,9 +109,7 @@ func (r *rig) send(t *testing.T, method, path, contentType string, body io.Reade
 	response, err := http.DefaultClient.Do(request)
 	check(t, err)
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusCreated {
-		t.Fatalf("%s %s: %s", method, path, response.Status)
-	}
+	testutil.Require(t, response.StatusCode == http.StatusCreated, "%s %s: %s", method, path, response.Status)
 }
 
 func check(t *testing.T, err error) {
@@ -159,15 +155,11 @@ func TestRigImageHasOneID(t *testing.T) {
 	defer func() { check(t, r.engine.RemoveContainer(context.Background(), container)) }()
 	inspect, err := r.engine.InspectContainer(t.Context(), container)
 	check(t, err)
-	if inspect.Image != id {
-		t.Errorf("the container says %s, the pull %s", inspect.Image, id)
-	}
+	testutil.Assert(t, inspect.Image == id, "the container says %s, the pull %s", inspect.Image, id)
 	if err := r.Remove(t.Context(), spec(full)); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("removal of a used image: %v, want ErrFailedPrecondition", err)
 	}
-	if r.status(t, full) == nil {
-		t.Error("the used image lost its name")
-	}
+	testutil.Assert(t, r.status(t, full) != nil, "the used image lost its name")
 }
 
 func TestRigImageWithTwoNamesIsListedOnce(t *testing.T) {
@@ -185,9 +177,7 @@ func TestRigImageWithTwoNamesIsListedOnce(t *testing.T) {
 	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{})
 	check(t, err)
 	list = slices.DeleteFunc(list, func(img *runtimeapi.Image) bool { return img.GetId() != id })
-	if len(list) != 1 {
-		t.Fatalf("it is listed %d times: %v", len(list), list)
-	}
+	testutil.Require(t, len(list) == 1, "it is listed %d times: %v", len(list), list)
 	tags := slices.Sorted(slices.Values(list[0].GetRepoTags()))
 	slices.Sort(want)
 	if !slices.Equal(tags, want) || len(list[0].GetRepoDigests()) != 2 { // one for each repository
@@ -270,9 +260,7 @@ func TestRigRegistryInTrouble(t *testing.T) {
 		if _, err := r.Pull(t.Context(), spec(full), nil); err == nil || errors.Is(err, crierrors.ErrRegistryUnavailable) {
 			t.Errorf("%s: %v", prefix, err)
 		}
-		if r.status(t, full) != nil {
-			t.Errorf("%s: the image is there", prefix)
-		}
+		testutil.Assert(t, r.status(t, full) == nil, "%s: the image is there", prefix)
 	}
 }
 
@@ -306,9 +294,7 @@ func TestRigPullEndsWithItsCaller(t *testing.T) {
 	defer cancel()
 	begun := time.Now()
 	_, err := r.Pull(ctx, spec(r.env.Image(rigenv.PrefixStalled+"/"+ref)), nil)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want DeadlineExceeded", err)
-	}
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "got %v, want DeadlineExceeded", err)
 	if took := time.Since(begun); took > 5*time.Second {
 		t.Errorf("took %s", took)
 	}
@@ -384,9 +370,7 @@ func TestRigBuiltInSandboxImage(t *testing.T) {
 	}
 	check(t, err)
 	img := r.status(t, ref)
-	if img.GetId() != want || !img.GetPinned() {
-		t.Errorf("got %v, want id %s, pinned", img, want)
-	}
+	testutil.Assert(t, img.GetId() == want && img.GetPinned(), "got %v, want id %s, pinned", img, want)
 	if err := r.Remove(t.Context(), spec(want)); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("removal: %v, want ErrFailedPrecondition", err)
 	}

@@ -51,9 +51,7 @@ func spec(ref string) *runtimeapi.ImageSpec { return &runtimeapi.ImageSpec{Image
 func statusOf(t *testing.T, s *Service, ref string) *runtimeapi.Image {
 	t.Helper()
 	response, err := s.Status(t.Context(), spec(ref), StatusOptions{})
-	if err != nil {
-		t.Fatalf("status of %q: %v", ref, err)
-	}
+	testutil.Require(t, err == nil, "status of %q: %v", ref, err)
 	return response.GetImage()
 }
 
@@ -63,16 +61,12 @@ func TestPulledImageHasOneID(t *testing.T) {
 		ref, err := s.Pull(t.Context(), spec("127.0.0.1:5000/app:1"), nil)
 		testutil.Must(t, err)
 		img := statusOf(t, s, "127.0.0.1:5000/app:1")
-		if img.GetId() != ref || ref == "" {
-			t.Errorf("the pull says %q, the status %q", ref, img.GetId())
-		}
+		testutil.Assert(t, img.GetId() == ref && ref != "", "the pull says %q, the status %q", ref, img.GetId())
 		if id, err := s.Resolve(t.Context(), "127.0.0.1:5000/app:1"); err != nil || id != ref {
 			t.Errorf("resolved to %q, %v", id, err)
 		}
 		list, err := s.List(t.Context(), nil)
-		if err != nil || len(list) != 1 || list[0].GetId() != ref {
-			t.Fatalf("the list is %v, %v", list, err)
-		}
+		testutil.Require(t, err == nil && len(list) == 1 && list[0].GetId() == ref, "the list is %v, %v", list, err)
 		for _, got := range []*runtimeapi.Image{img, list[0]} {
 			if got.GetUid().GetValue() != 1003 || got.GetUsername() != "" || got.GetSize() != 42 || got.GetPinned() {
 				t.Errorf("got %v", got)
@@ -246,9 +240,7 @@ func TestRemoveTakesAllNames(t *testing.T) {
 				if list, err := s.List(t.Context(), nil); err != nil || len(list) != 0 {
 					t.Errorf("left: %v, %v", list, err)
 				}
-				if err := s.Remove(t.Context(), spec(img.GetId())); err != nil {
-					t.Errorf("a second time: %v", err)
-				}
+				testutil.Check(t, s.Remove(t.Context(), spec(img.GetId())), "a second time")
 				if _, err := s.Resolve(t.Context(), img.GetId()); !errdefs.IsNotFound(err) {
 					t.Errorf("resolved afterwards with %v, want ErrNotFound", err)
 				}
@@ -278,9 +270,7 @@ func TestMountedImagesStay(t *testing.T) {
 			t.Errorf("the names left are %v", tags)
 		}
 		testutil.Must(t, engine.RemoveContainer(t.Context(), id))
-		if err := s.Remove(t.Context(), spec("model:1")); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, s.Remove(t.Context(), spec("model:1")))
 	})
 }
 
@@ -290,9 +280,7 @@ func TestConcurrentRemovalsSucceed(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range 8 {
 			group.Go(func() {
-				if err := s.Remove(t.Context(), spec(fmt.Sprintf("a:%d", 1+i%2))); err != nil {
-					t.Error(err)
-				}
+				testutil.Check(t, s.Remove(t.Context(), spec(fmt.Sprintf("a:%d", 1+i%2))))
 			})
 		}
 		group.Wait()
@@ -322,17 +310,13 @@ func TestBuiltInSandboxImage(t *testing.T) {
 	eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
 		for range 3 {
 			ref, err := s.EnsureSandboxImage(t.Context())
-			if err != nil || ref != pause.Reference {
-				t.Fatalf("got %q, %v", ref, err)
-			}
+			testutil.Require(t, err == nil && ref == pause.Reference, "got %q, %v", ref, err)
 		}
 		if n := engine.Calls("LoadImage"); n != 1 {
 			t.Errorf("loaded %d times, want once", n)
 		}
 		img := statusOf(t, s, pause.Reference)
-		if !img.GetPinned() {
-			t.Error("the sandbox image is not pinned")
-		}
+		testutil.Assert(t, img.GetPinned(), "the sandbox image is not pinned")
 		for _, ref := range []string{pause.Reference, img.GetId()} {
 			if err := s.Remove(t.Context(), spec(ref)); !errdefs.IsFailedPrecondition(err) {
 				t.Errorf("removal of %q: %v, want ErrFailedPrecondition", ref, err)
@@ -422,9 +406,7 @@ func TestFsInfo(t *testing.T) {
 	info, err := s.FsInfo(t.Context())
 	testutil.Must(t, err)
 	images, containers := info.GetImageFilesystems(), info.GetContainerFilesystems()
-	if len(images) != 1 || len(containers) != 1 {
-		t.Fatalf("got %v", info)
-	}
+	testutil.Require(t, len(images) == 1 && len(containers) == 1, "got %v", info)
 	checkBytes(t, "images", images[0].GetUsedBytes().GetValue(), 1<<20)
 	if images[0].GetInodesUsed().GetValue() != 4 || images[0].GetTimestamp() <= 0 || containers[0].GetUsedBytes() == nil {
 		t.Errorf("got %v", info)

@@ -49,20 +49,14 @@ func TestMeasureTellsImagesFromContainers(t *testing.T) {
 	checkBytes(t, "images", got.images.bytes, 1<<20)
 	checkBytes(t, "containers", got.containers.bytes, 2<<20+1<<19)
 	// overlay2, image-layer, diff, and one file of two names.
-	if got.images.inodes != 4 {
-		t.Errorf("images take %d inodes, want 4", got.images.inodes)
-	}
+	testutil.Assert(t, got.images.inodes == 4, "images take %d inodes, want 4", got.images.inodes)
 	// Two layers, each with diff and one file.
-	if got.containers.inodes != 6 {
-		t.Errorf("containers take %d inodes, want 6", got.containers.inodes)
-	}
+	testutil.Assert(t, got.containers.inodes == 6, "containers take %d inodes, want 6", got.containers.inodes)
 }
 
 func checkBytes(t *testing.T, what string, got, files uint64) {
 	t.Helper()
-	if got < files || got > files+1<<18 {
-		t.Errorf("%s take %d bytes, want about %d", what, got, files)
-	}
+	testutil.Assert(t, got >= files && got <= files+1<<18, "%s take %d bytes, want about %d", what, got, files)
 }
 
 func TestMeasureWithoutRecordsOfContainers(t *testing.T) {
@@ -105,9 +99,7 @@ func TestMeasureRemembersCommittedLayers(t *testing.T) {
 	measure(3<<20, 2<<20) // nothing writes to the committed one but this test, which shows that it is not walked
 	testutil.Must(t, os.RemoveAll(filepath.Join(layers, "committed")))
 	measure(2<<20, 2<<20)
-	if len(sizes.known) > 0 {
-		t.Errorf("remembered without being there: %v", sizes.known)
-	}
+	testutil.Assert(t, len(sizes.known) <= 0, "remembered without being there: %v", sizes.known)
 }
 
 // With the containerd image store the layers below a mounted one never change.
@@ -126,9 +118,7 @@ func TestParentsOfMountedLayers(t *testing.T) {
 	for _, n := range []string{"1", "2", "3", "4", "5"} {
 		want = append(want, snapshots+"/"+n)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testutil.Assert(t, slices.Equal(got, want), "got %q, want %q", got, want)
 }
 
 func TestMeasureEndsWithItsContext(t *testing.T) {
@@ -145,9 +135,7 @@ func TestMeterMeasuresOnceInAWhile(t *testing.T) {
 	defer meter.close()
 	place := storage{layers: []string{dir}}
 	first, ok := meter.get(t.Context(), place)
-	if !ok {
-		t.Fatal("no figures of a small directory")
-	}
+	testutil.Require(t, ok, "no figures of a small directory")
 	write(t, 1<<20, dir, "more")
 	if again, ok := meter.get(t.Context(), place); !ok || again != first {
 		t.Errorf("measured again at once: %+v, then %+v", first, again)
@@ -184,9 +172,7 @@ func TestMeterOfAHugeDisk(t *testing.T) {
 				time.Sleep(takes)
 				synctest.Wait()
 				first, ok := meter.get(t.Context(), place)
-				if !ok || first.images.bytes != 4711 {
-					t.Fatalf("never measured: %+v", first)
-				}
+				testutil.Require(t, ok && first.images.bytes == 4711, "never measured: %+v", first)
 				pause := max(3*takes, 5*time.Minute)
 				time.Sleep(pause + time.Second)
 				meter.get(t.Context(), place) // begins another one
@@ -230,9 +216,7 @@ func TestCloseOfAMeterInUse(t *testing.T) {
 		meter.close()
 	}()
 	time.Sleep(50 * time.Millisecond)
-	if meter.ctx.Err() != nil {
-		t.Error("the meter was closed in the middle of a call")
-	}
+	testutil.Assert(t, meter.ctx.Err() == nil, "the meter was closed in the middle of a call")
 	meter.mu.Unlock()
 	<-closed
 }

@@ -51,7 +51,5 @@ func TestHostUsers(t *testing.T) {
 		testutil.Must(t, err)
 		firsts = append(firsts, id)
 	}
-	if firsts[0] == firsts[1] || firsts[0] != firsts[2] {
-		t.Errorf("ids from %v", firsts)
-	}
+	testutil.Assert(t, firsts[0] != firsts[1] && firsts[0] == firsts[2], "ids from %v", firsts)
 }

@@ -90,9 +90,7 @@ func TestResizeAfterARestart(t *testing.T) {
 		l.config = podconfig.New(podconfig.Options{Sources: []string{model.SourceAPI}}) // which has not listed all yet
 		l.add(t.Context(), first)
 		l.retryResizes()
-		if got := l.has(first); got != "1Gi" {
-			t.Errorf("before all pods are known it is allocated %s", got)
-		}
+		testutil.Equal(t, l.has(first), "1Gi", "before all pods are known it is allocated")
 		l.add(t.Context(), second)
 		l.config = config
 		l.retryResizes()
@@ -131,14 +129,10 @@ func TestResizeBetweenProcesses(t *testing.T) {
 			t.Errorf("an admitted pod has %s, want its allocation", got)
 		}
 		l.forgetAllocations(t.Context())
-		if !l.allocation.Known("a") {
-			t.Error("the allocation of a pod that is there was dropped")
-		}
+		testutil.Assert(t, l.allocation.Known("a"), "the allocation of a pod that is there was dropped")
 		l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}})
 		l.forgetAllocations(t.Context())
-		if l.allocation.Known("a") {
-			t.Error("the allocation of a pod that is gone is kept")
-		}
+		testutil.Assert(t, !l.allocation.Known("a"), "the allocation of a pod that is gone is kept")
 	})
 }
 

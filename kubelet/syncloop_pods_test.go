@@ -188,9 +188,7 @@ func TestChangedObjectWakesItsUsers(t *testing.T) {
 				{Resource: volumekinds.Secrets, NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}: true,
 			})
 			synctest.Wait()
-			if got := counted.synced.Load() - before; got != want {
-				t.Errorf("the secret %s: %d pods were synced, want %d", name, got, want)
-			}
+			testutil.Equal(t, counted.synced.Load()-before, want, "the secret %s", name)
 		}
 	})
 }
@@ -236,9 +234,7 @@ func TestUnsupportedPodOfAController(t *testing.T) {
 		}
 		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Delete, Source: model.SourceAPI, Pods: []*v1.Pod{owned}})
 		synctest.Wait()
-		if !l.cleaner.Finished("owned") {
-			t.Error("it does not end")
-		}
+		testutil.Assert(t, l.cleaner.Finished("owned"), "it does not end")
 	})
 }
 
@@ -253,9 +249,7 @@ func TestTerminalPhaseOfTheServer(t *testing.T) {
 		evicted.Status.Phase = v1.PodFailed
 		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{evicted}})
 		synctest.Wait()
-		if got := l.workers.Pods()["web"].State; got != podworkers.Finished {
-			t.Errorf("the pod is %s", got)
-		}
+		testutil.Equal(t, l.workers.Pods()["web"].State, podworkers.Finished, "the pod")
 	})
 }
 
@@ -267,17 +261,13 @@ func TestRestoredPodIsLookedAtAgain(t *testing.T) {
 		restored := bound("web", 1)
 		l.add(t.Context(), restored)
 		synctest.Wait()
-		if !l.status.Held(restored.UID) {
-			t.Error("its status is sent")
-		}
+		testutil.Assert(t, l.status.Held(restored.UID), "its status is sent")
 		listed := restored.DeepCopy()
 		listed.ResourceVersion = "7"
 		before := counted.synced.Load()
 		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{listed}})
 		synctest.Wait()
-		if got := counted.synced.Load(); got != before+1 {
-			t.Errorf("it was synced %d times, then %d", before, got)
-		}
+		testutil.Equal(t, counted.synced.Load(), before+1, "it was synced %d times, then", before)
 	})
 }
 
@@ -299,9 +289,7 @@ func TestEditedStaticPodKeepsItsPort(t *testing.T) {
 		if got := l.rejectedNames(); !slices.Equal(got, []string{"other"}) {
 			t.Errorf("rejected %v", got)
 		}
-		if got := l.workers.Pods()["web"].State; got != podworkers.Terminating {
-			t.Errorf("the old pod is %s", got)
-		}
+		testutil.Equal(t, l.workers.Pods()["web"].State, podworkers.Terminating, "the old pod")
 	})
 }
 
@@ -314,8 +302,6 @@ func TestRejectedPodThatComesBack(t *testing.T) {
 		l.dispatch(t.Context(), podconfig.Remove, pod)
 		synctest.Wait()
 		l.dispatch(t.Context(), podconfig.Add, pod)
-		if !l.workers.Has(pod.UID) {
-			t.Error("it is still rejected")
-		}
+		testutil.Assert(t, l.workers.Has(pod.UID), "it is still rejected")
 	})
 }

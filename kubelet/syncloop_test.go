@@ -10,6 +10,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestLoopRestsWhileTheRuntimeIsNotReady: the pauses begin with 100 ms and double up to 5 s, with a jitter of a tenth.
@@ -40,9 +42,7 @@ func TestLoopRestsWhileTheRuntimeIsNotReady(t *testing.T) {
 			}
 		}
 		for i, pause := range []time.Duration{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
-			if len(looks) != 9 {
-				t.Fatalf("it looked after %v", looks)
-			}
+			testutil.Require(t, len(looks) == 9, "it looked after %v", looks)
 			least := pause * time.Millisecond // and up to a tenth more
 			if got := looks[i+1] - looks[i]; got < least || got > least+least/10 {
 				t.Errorf("pause %d was %v, want from %v on", i, got, least)

@@ -39,9 +39,7 @@ func TestLogStaysInItsDirectory(t *testing.T) {
 			if err == nil {
 				o.file.Close()
 			}
-			if !errdefs.IsFailedPrecondition(err) {
-				t.Errorf("got %v, want ErrFailedPrecondition", err)
-			}
+			testutil.Assert(t, errdefs.IsFailedPrecondition(err), "got %v, want ErrFailedPrecondition", err)
 			wantFiles(t, outside, 0)
 		})
 	}

@@ -19,9 +19,7 @@ func fillDisk(t *testing.T, disk string) (free func()) {
 	}
 	return func() {
 		t.Helper()
-		if err := file.Truncate(0); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, file.Truncate(0))
 		file.Close()
 	}
 }

@@ -98,16 +98,12 @@ func newService(t *testing.T) *Service {
 
 func start(t *testing.T, s *Service, source Source) {
 	t.Helper()
-	if err := s.Start(t.Context(), source); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	testutil.Must(t, s.Start(t.Context(), source), "Start")
 }
 
 func drain(t *testing.T, s *Service, id string) {
 	t.Helper()
-	if err := s.Drain(t.Context(), id); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
+	testutil.Must(t, s.Drain(t.Context(), id), "Drain")
 }
 
 // wantLog drains a container's output and looks whether its log holds these lines and no others.

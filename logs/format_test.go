@@ -134,9 +134,7 @@ func checkDecode(t *testing.T, f format, data []byte, n int, wantErr error, want
 	t.Helper()
 	var e entry
 	got, err := f.decode(data, &e)
-	if got != n || !errors.Is(err, wantErr) {
-		t.Fatalf("decode = %d, %v; want %d, %v", got, err, n, wantErr)
-	}
+	testutil.Require(t, got == n && errors.Is(err, wantErr), "decode = %d, %v; want %d, %v", got, err, n, wantErr)
 	if n == 0 {
 		return
 	}
@@ -157,12 +155,8 @@ func TestResync(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for cut := 1; cut < len(f.record); cut++ {
 				data := append(bytes.Clone(f.record[:cut]), f.record...)
-				if got := f.format.resync(data); got != cut {
-					t.Errorf("cut after %d bytes: resync = %d", cut, got)
-				}
-				if got := f.format.resync(f.record[:cut]); got != 0 {
-					t.Errorf("only %d bytes of a record: resync = %d, want 0", cut, got)
-				}
+				testutil.Equal(t, f.format.resync(data), cut, "cut after %d bytes: resync", cut)
+				testutil.Equal(t, f.format.resync(f.record[:cut]), 0, "only %d bytes of a record: resync", cut)
 			}
 		})
 	}
@@ -181,9 +175,7 @@ func TestLast(t *testing.T) {
 			for offset := 1; offset <= len(data)+5; offset++ {
 				want := offset%len(f.record) == 0 && offset <= len(data)
 				e, ok := f.format.last(bytes.NewReader(data), int64(offset))
-				if ok != want {
-					t.Errorf("last(%d) = %t, want %t", offset, ok, want)
-				}
+				testutil.Assert(t, ok == want, "last(%d) = %t, want %t", offset, ok, want)
 				if ok && string(e.line) != "hello" {
 					t.Errorf("last(%d) is %q", offset, e.line)
 				}
@@ -230,9 +222,7 @@ func FuzzDecode(f *testing.F) {
 				}
 			}
 			skip := format.resync(data)
-			if skip < 0 || skip > len(data) {
-				t.Fatalf("%T: resync = %d of %d bytes", format, skip, len(data))
-			}
+			testutil.Require(t, skip >= 0 && skip <= len(data), "%T: resync = %d of %d bytes", format, skip, len(data))
 			if skip > 0 {
 				if n, err := format.decode(data[skip:], &e); n == 0 || err != nil {
 					t.Fatalf("%T: resync = %d is no record: %d, %v", format, skip, n, err)

@@ -105,9 +105,7 @@ func TestGapBeforeTheFirstEntry(t *testing.T) {
 	o.start()
 	o.drain()
 	got := o.log()
-	if !strings.HasPrefix(got[0], markerStart) {
-		t.Errorf("the log begins with %q", got[0])
-	}
+	testutil.Assert(t, strings.HasPrefix(got[0], markerStart), "the log begins with %q", got[0])
 	oneMarker(t, got)
 }
 
@@ -240,9 +238,7 @@ func TestEndedWithoutAPosition(t *testing.T) {
 			o.drain()
 			after, err := os.ReadFile(o.source.LogPath)
 			testutil.Must(t, err)
-			if !bytes.Equal(before, after) {
-				t.Errorf("the log of %d bytes has now %d", len(before), len(after))
-			}
+			testutil.Assert(t, bytes.Equal(before, after), "the log of %d bytes has now %d", len(before), len(after))
 		})
 	}
 }

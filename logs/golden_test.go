@@ -73,9 +73,7 @@ func TestGoldenFiles(t *testing.T) {
 			drain(t, s, "c")
 			times, lines := readCRI(t, logPath)
 			equalLines(t, lines, tt.want)
-			if times[0] != tt.first {
-				t.Errorf("first entry is of %s, want %s", times[0], tt.first)
-			}
+			testutil.Assert(t, times[0] == tt.first, "first entry is of %s, want %s", times[0], tt.first)
 		})
 	}
 }

@@ -49,13 +49,9 @@ func (o *testLog) growOnly() (end func()) {
 	file, err := os.Open(o.source.LogPath)
 	testutil.Must(o.t, err)
 	set := func(flags int) error { return unix.IoctlSetPointerInt(int(file.Fd()), unix.FS_IOC_SETFLAGS, flags) }
-	if err := set(appendOnly); err != nil {
-		o.t.Fatalf("chattr +a: %v", err)
-	}
+	testutil.Must(o.t, set(appendOnly), "chattr +a")
 	return func() {
-		if err := errors.Join(set(0), file.Close()); err != nil {
-			o.t.Error(err)
-		}
+		testutil.Check(o.t, errors.Join(set(0), file.Close()))
 	}
 }
 
@@ -192,9 +188,7 @@ func TestReaderOfAKilledLog(t *testing.T) {
 	}
 	o.drain()
 	text, shrunk := reader()
-	if shrunk != 0 {
-		t.Errorf("the log shrank %d times", shrunk)
-	}
+	testutil.Assert(t, shrunk == 0, "the log shrank %d times", shrunk)
 	_, got := splitCRI(t, text)
 	equalLines(t, got, want)
 }

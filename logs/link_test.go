@@ -24,17 +24,13 @@ func linked(t *testing.T, content string) (enginePath, logPath string) {
 func wantFile(t *testing.T, path, want string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
-	if err != nil || string(got) != want {
-		t.Errorf("%s holds %q (%v), want %q", path, got, err, want)
-	}
+	testutil.Assert(t, err == nil && string(got) == want, "%s holds %q (%v), want %q", path, got, err, want)
 }
 
 func wantFiles(t *testing.T, dir string, n int) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != n {
-		t.Errorf("%s holds %v (%v), want %d files", dir, entries, err, n)
-	}
+	testutil.Assert(t, err == nil && len(entries) == n, "%s holds %v (%v), want %d files", dir, entries, err, n)
 }
 
 func TestReopenLink(t *testing.T) {
@@ -76,9 +72,7 @@ func TestReopenLinkFails(t *testing.T) {
 
 func TestLinkKeepsWhatIsNoLink(t *testing.T) {
 	enginePath, logPath := linked(t, "")
-	if err := Link(enginePath+"2", logPath); err != nil {
-		t.Errorf("replacing a link: %v", err)
-	}
+	testutil.Check(t, Link(enginePath+"2", logPath), "replacing a link")
 	if target, err := os.Readlink(logPath); err != nil || target != enginePath+"2" {
 		t.Errorf("the link leads to %q, %v", target, err)
 	}

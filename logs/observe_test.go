@@ -42,9 +42,7 @@ func TestBatchesAreObserved(t *testing.T) {
 		t.Fatalf("lags %v, want the first to be an hour", lags)
 	}
 	for _, lag := range lags[1:] {
-		if lag < 0 || lag > time.Minute {
-			t.Errorf("a batch was %s late", lag)
-		}
+		testutil.Assert(t, lag >= 0 && lag <= time.Minute, "a batch was %s late", lag)
 	}
 }
 

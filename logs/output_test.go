@@ -90,9 +90,7 @@ func smallDisk(t *testing.T) string {
 	}
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, unix.Unmount(dir, unix.MNT_DETACH))
 	})
 	return dir
 }

@@ -89,9 +89,7 @@ func cutPower(t *testing.T, position string, logPart, enginePart float64) {
 		previous = number
 	}
 	for number := 1; number <= whole; number++ {
-		if seen[number] == 0 {
-			t.Errorf("line %d of the %d that the engine has is not in the log", number, whole)
-		}
+		testutil.Assert(t, seen[number] != 0, "line %d of the %d that the engine has is not in the log", number, whole)
 	}
 }
 

@@ -91,9 +91,7 @@ func TestForeignFileAtTheLogPath(t *testing.T) {
 	c.start()
 	c.drain()
 	got := c.log()
-	if got[0] != "stdout F foreign" || got[len(got)-1] != "stdout F line 14" {
-		t.Errorf("the log holds %q", got)
-	}
+	testutil.Assert(t, got[0] == "stdout F foreign" && got[len(got)-1] == "stdout F line 14", "the log holds %q", got)
 	if now := c.saved.get(); now.OutputInode == at.OutputInode {
 		t.Error("the position names the file that is gone")
 	}

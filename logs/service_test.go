@@ -83,17 +83,13 @@ func testFollowerThatFallsBehind(t *testing.T, again bool) {
 	if counters := o.s.Counters(); counters.Gaps != 1 || counters.DamagedBytes != 0 {
 		t.Errorf("counted %+v, want one gap", counters)
 	}
-	if got[len(got)-1] != "stdout F line 100" {
-		t.Errorf("the last line is %q", got[len(got)-1])
-	}
+	testutil.Assert(t, got[len(got)-1] == "stdout F line 100", "the last line is %q", got[len(got)-1])
 	if len(got) < len(want) || len(got) >= 100 {
 		t.Errorf("%d lines, want more than the first %d and less than all", len(got), len(want))
 	}
 	seen := map[string]bool{}
 	for _, line := range got {
-		if seen[line] {
-			t.Errorf("%q is there twice", line)
-		}
+		testutil.Assert(t, !seen[line], "%q is there twice", line)
 		seen[line] = true
 	}
 	for i := 1; i <= 10; i++ { // the rest of the file that was held
@@ -109,9 +105,7 @@ func hold(t *testing.T, f *follower) (release func()) {
 	answer := make(chan error) // without room: the follower waits for its reader
 	f.reopen <- answer
 	return func() {
-		if err := <-answer; err != nil {
-			t.Errorf("reopen: %v", err)
-		}
+		testutil.Check(t, <-answer, "reopen")
 	}
 }
 
@@ -123,9 +117,7 @@ func TestReopen(t *testing.T) {
 	testutil.Must(t, os.Rename(o.source.LogPath, rotated))
 	first = append(first, o.engine.lines(6, 6)...)
 	waitLines(t, rotated, 6) // until the request, the renamed file is written
-	if err := o.s.Reopen(t.Context(), "c"); err != nil {
-		t.Fatalf("Reopen: %v", err)
-	}
+	testutil.Must(t, o.s.Reopen(t.Context(), "c"), "Reopen")
 	if _, err := os.Stat(o.source.LogPath); err != nil {
 		t.Errorf("no new file after Reopen: %v", err)
 	}
@@ -214,9 +206,7 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 		t.Errorf("behind the kept lines comes %q, want the marker", got[3])
 	}
 	got = oneMarker(t, got)
-	if !slices.Equal(got[:3], before) {
-		t.Errorf("the log begins with %q, want %q", got[:3], before)
-	}
+	testutil.Assert(t, slices.Equal(got[:3], before), "the log begins with %q, want %q", got[:3], before)
 	if got[len(got)-1] != "stdout F line 60" || !strings.HasPrefix(got[3], "stdout F line ") {
 		t.Errorf("the log goes on with %q and ends with %q", got[3], got[len(got)-1])
 	}
@@ -348,9 +338,7 @@ func TestUnknownFraming(t *testing.T) {
 				if err := s.Drain(t.Context(), "c"); !errors.Is(err, errFormat) {
 					t.Errorf("Drain: %v, want ErrFormat", err)
 				}
-				if err := s.Drain(t.Context(), "c"); err != nil {
-					t.Errorf("second Drain: %v", err)
-				}
+				testutil.Check(t, s.Drain(t.Context(), "c"), "second Drain")
 			})
 		}
 	}
@@ -436,9 +424,7 @@ func TestStartErrors(t *testing.T) {
 func TestNoLogPathNoFollower(t *testing.T) {
 	s := newService(t)
 	start(t, s, Source{ContainerID: "c", Driver: "none"})
-	if s.follower("c") != nil {
-		t.Error("a container without a log path has a follower")
-	}
+	testutil.Assert(t, s.follower("c") == nil, "a container without a log path has a follower")
 	drain(t, s, "c")
 }
 

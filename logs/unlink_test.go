@@ -77,9 +77,7 @@ func TestUnlinkBoundsTheHistory(t *testing.T) {
 			l := newLinkedLog(t)
 			u, err := Unlink(l.engine, l.path, tc.history)
 			testutil.Must(t, err)
-			if !LinkedTo(l.engine, l.path) {
-				t.Fatal("the link is gone before Commit")
-			}
+			testutil.Require(t, LinkedTo(l.engine, l.path), "the link is gone before Commit")
 			testutil.Must(t, u.Commit())
 			l.write(t, 3) // before the follower starts
 			s := newService(t)
@@ -130,9 +128,7 @@ func TestRelink(t *testing.T) {
 	for range 2 {
 		testutil.Must(t, Relink(l.engine, l.path))
 	}
-	if !LinkedTo(l.engine, l.path) {
-		t.Error("the log is no link")
-	}
+	testutil.Assert(t, LinkedTo(l.engine, l.path), "the log is no link")
 	rotated, err := rotatedLogs(l.path)
 	if err != nil || len(rotated) != 1 {
 		t.Fatalf("got %v, %v; want the log under one rotated name", rotated, err)

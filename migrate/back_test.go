@@ -29,41 +29,31 @@ func TestAHandBackThatWasCutShort(t *testing.T) {
 		}, true},
 		"a log that has moved": {func(*testing.T, string) {}, true},
 		"no directory": {func(t *testing.T, path string) {
-			if err := os.Remove(filepath.Dir(path)); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.Remove(filepath.Dir(path)))
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			id := f.sandbox(bound())
 			path := filepath.Join(t.TempDir(), "app", "5.log")
-			if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.Mkdir(filepath.Dir(path), 0o755))
 			app := f.container("k8s_app_web_shop_u_5", map[string]string{
 				translate.LabelKind: translate.LabelKindContainer, translate.LabelSandboxID: id,
 				translate.LabelLogPath: path,
 			}, &container.HostConfig{LogConfig: container.LogConfig{Type: logs.DriverJSONFile}})
 			f.adopt()
-			if err := f.engine.StartContainer(t.Context(), app); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, f.engine.StartContainer(t.Context(), app))
 			tc.prepare(t, path)
 			plan, err := f.node.PlanReturn(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := f.node.ApplyReturn(t.Context(), plan); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, f.node.ApplyReturn(t.Context(), plan))
 			inspect, err := f.engine.InspectContainer(t.Context(), app)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := logs.LinkedTo(inspect.LogPath, path); got != tc.want {
-				t.Errorf("linked: %v, want %v", got, tc.want)
-			}
+			testutil.Equal(t, logs.LinkedTo(inspect.LogPath, path), tc.want, "linked")
 		})
 	}
 }
@@ -74,9 +64,7 @@ func TestPodsWithoutASandboxContainerAreHandedBack(t *testing.T) {
 	f := newFixture(t)
 	id := f.sandbox(&container.HostConfig{NetworkMode: "host"})
 	f.adopt()
-	if err := f.engine.RemoveContainer(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, f.engine.RemoveContainer(t.Context(), id))
 	apply := func() error {
 		plan, err := f.node.PlanReturn(t.Context())
 		if err != nil {
@@ -84,9 +72,7 @@ func TestPodsWithoutASandboxContainerAreHandedBack(t *testing.T) {
 		}
 		return errors.Join(plan.Print(io.Discard), f.node.ApplyReturn(t.Context(), plan))
 	}
-	if err := apply(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, apply())
 	shim, err := f.node.readCheckpoint(id)
 	if err != nil || shim == nil || shim.Name != "web" || !shim.Data.HostNetwork {
 		t.Errorf("cri-dockerd's checkpoint is %+v, %v", shim, err)
@@ -95,9 +81,7 @@ func TestPodsWithoutASandboxContainerAreHandedBack(t *testing.T) {
 		SandboxID: strings.Repeat("a", idLength), Name: "held", Namespace: "shop", Phase: checkpoint.PhaseReady,
 		Config: json.RawMessage("{}"), Namespaces: &checkpoint.Namespaces{Dir: t.TempDir()},
 	}
-	if err := f.opts.Store.Save(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, f.opts.Store.Save(t.Context(), held))
 	if err := apply(); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "shop/held") {
 		t.Errorf("with a pod that the kernel holds: %v", err)
 	}

@@ -43,9 +43,7 @@ func TestChecksumEqualsSpews(t *testing.T) {
 			printer := spew.ConfigState{Indent: " ", SortKeys: true, DisableMethods: true, SpewKeys: true}
 			want := printer.Sprintf("%#v", asDeclared(data))
 			layout := shimLayout{data: "migrate", port: "migrate", hostIP: true}
-			if got := layout.print(&data); got != want {
-				t.Errorf("got  %s\nwant %s", got, want)
-			}
+			testutil.Equal(t, layout.print(&data), want, "print")
 		})
 	}
 }
@@ -80,9 +78,7 @@ func TestParseCheckpoint(t *testing.T) {
 		}
 		written.Checksum = layout.checksum(written.Data)
 		got, err := parseCheckpoint(marshal(t, written))
-		if err != nil {
-			t.Fatalf("%+v: %v", layout, err)
-		}
+		testutil.Require(t, err == nil, "%+v: %v", layout, err)
 		want := proto.CloneOf(config)
 		if !layout.hostIP {
 			want.PortMappings[0].HostIp = ""
@@ -152,9 +148,7 @@ func FuzzParseCheckpoint(f *testing.F) {
 			PortMappings: got.ports(),
 		}
 		again, err := parseCheckpoint(marshal(t, newCheckpoint(config, got.Data.HostNetwork)))
-		if err != nil {
-			t.Fatalf("%s, written again: %v", content, err)
-		}
+		testutil.Require(t, err == nil, "%s, written again: %v", content, err)
 		if !proto.Equal(&runtimeapi.PodSandboxConfig{PortMappings: again.ports()}, &runtimeapi.PodSandboxConfig{PortMappings: got.ports()}) ||
 			again.Data.HostNetwork != got.Data.HostNetwork {
 			t.Errorf("%s, written again, reads as %+v", content, again)

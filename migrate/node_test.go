@@ -145,9 +145,7 @@ func TestAPodOfDockershim(t *testing.T) {
 			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 		}},
 	}
-	if !proto.Equal(config, want) {
-		t.Errorf("got  %v\nwant %v", config, want)
-	}
+	testutil.Assert(t, proto.Equal(config, want), "got  %v\nwant %v", config, want)
 	inside := &runtimeapi.ContainerConfig{}
 	testutil.Must(t, protojson.Unmarshal(record.Containers[app].Config, inside))
 	if inside.GetMetadata().GetAttempt() != 5 || inside.GetLogPath() != "app/5.log" || !inside.GetStdin() {
@@ -193,9 +191,7 @@ func TestNetworksOfThePods(t *testing.T) {
 	} {
 		f := newFixture(t)
 		id := f.sandbox(&container.HostConfig{NetworkMode: tc.mode})
-		if got := f.plan().pods[0].network; got != tc.want {
-			t.Errorf("%s: planned as %s", name, got)
-		}
+		testutil.Equal(t, f.plan().pods[0].network, tc.want, "%s: planned as", name)
 		f.adopt()
 		record, config := f.record(id)
 		onHost := config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
@@ -242,9 +238,7 @@ func TestPIDNamespacesOfThePods(t *testing.T) {
 func TestManyPodsAtOnce(t *testing.T) {
 	f := newFixture(t)
 	results := filepath.Join(f.opts.CNICacheDirs[0], "results")
-	if err := os.Mkdir(results, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Mkdir(results, 0o755))
 	ids := map[string]string{}
 	for i := range 3 * maxAdoptions {
 		name := fmt.Sprint("web", i)
@@ -278,9 +272,7 @@ func TestAPodOfWhichOnlyTheCheckpointIsLeft(t *testing.T) {
 	}
 	testutil.Must(t, f.node.Forget(id))
 	entries, err := os.ReadDir(filepath.Join(f.opts.RootDirectories[0], shimDir))
-	if err != nil || len(entries) != 1 {
-		t.Errorf("left are %v, %v", entries, err)
-	}
+	testutil.Assert(t, err == nil && len(entries) == 1, "left are %v, %v", entries, err)
 }
 
 func TestContainersThatCRIDockerdMadeMeanwhile(t *testing.T) {
@@ -357,9 +349,7 @@ func (f *fixture) startPeer() (stop func()) {
 		f.t.Fatal(err)
 	}
 	stop = sync.OnceFunc(func() {
-		if err := errors.Join(input.Close(), peer.Wait()); err != nil {
-			f.t.Error(err)
-		}
+		testutil.Check(f.t, errors.Join(input.Close(), peer.Wait()))
 	})
 	f.t.Cleanup(stop)
 	return stop
@@ -380,9 +370,7 @@ func TestBesideARunningCRIDockerd(t *testing.T) {
 	}
 	id := f.sandbox(bound())
 	f.adopt() // a sandbox that does not run is no matter
-	if err := f.engine.StartContainer(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, f.engine.StartContainer(t.Context(), id))
 	err := f.node.Adopt(t.Context(), list())
 	if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "cri-dockerd runs") {
 		t.Errorf("with a running pod: %v", err)
@@ -446,9 +434,7 @@ func TestWhatDrivesAnEngine(t *testing.T) {
 		{[]string{"cri-dockerd", "--docker-endpoint", "unix:///elsewhere.sock"}, false},
 		{[]string{"cri-dockerd", "--docker-endpoint", "unix:///var/run/docker.sock", "--v"}, true},
 	} {
-		if got := drives(tc.args, "unix:///var/run/docker.sock"); got != tc.want {
-			t.Errorf("%q: got %v", tc.args, got)
-		}
+		testutil.Equal(t, drives(tc.args, "unix:///var/run/docker.sock"), tc.want, "%q", tc.args)
 	}
 }
 

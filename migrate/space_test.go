@@ -1,6 +1,10 @@
 package migrate
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
 
 func TestGrant(t *testing.T) {
 	const gib = 1 << 30
@@ -23,9 +27,7 @@ func TestGrant(t *testing.T) {
 		}
 		tc.space.grant(logs, tc.limit)
 		for i, want := range tc.want {
-			if logs[i].history != want {
-				t.Errorf("%s: log %d gets %d, want %d", name, i, logs[i].history, want)
-			}
+			testutil.Assert(t, logs[i].history == want, "%s: log %d gets %d, want %d", name, i, logs[i].history, want)
 		}
 	}
 }

@@ -110,18 +110,14 @@ func TestFilesOfAPod(t *testing.T) {
 				t.Error("there are files before they are written")
 			}
 			testutil.Must(t, f.write("id", tt.config))
-			if !f.complete("id") {
-				t.Error("not complete")
-			}
+			testutil.Assert(t, f.complete("id"), "not complete")
 			testutil.Must(t, f.writeHosts("id", tt.config, tt.ips))
 			paths := f.Of("id")
 			requireFile(t, paths.ResolvConf, tt.wantResolv)
 			requireFile(t, paths.Hosts, tt.wantHosts)
 			requireFile(t, paths.Hostname, tt.name+"\n")
 			for range 2 {
-				if err := f.remove("id"); err != nil {
-					t.Error(err)
-				}
+				testutil.Check(t, f.remove("id"))
 			}
 			if entries, err := os.ReadDir(f.dir); err != nil || len(entries) != 0 {
 				t.Errorf("%v is left (%v)", entries, err)
@@ -157,9 +153,7 @@ func TestHostsFileIsWrittenInPlace(t *testing.T) {
 	}
 	before := stat()
 	testutil.Must(t, f.writeHosts("id", podConfig("web"), []string{"10.88.0.2"}))
-	if !os.SameFile(before, stat()) {
-		t.Error("the hosts file was replaced")
-	}
+	testutil.Assert(t, os.SameFile(before, stat()), "the hosts file was replaced")
 }
 
 func TestFilesThatCannotBeWritten(t *testing.T) {
@@ -168,9 +162,7 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	if err := f.write("id", podConfig("web")); err == nil {
 		t.Error("write succeeded without a directory")
 	}
-	if f.complete("id") {
-		t.Error("complete without a directory")
-	}
+	testutil.Assert(t, !f.complete("id"), "complete without a directory")
 	unreadable := newFiles(t, "", "", "")
 	testutil.Must(t, os.Mkdir(unreadable.node.resolvConf, 0o700))
 	config := podConfig("web")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestDecide(t *testing.T) {
@@ -31,8 +32,6 @@ func TestDecide(t *testing.T) {
 		"its record cannot be read, and it is running": {presence{shown: true, running: true, unreadable: true},
 			actLeave},
 	} {
-		if got := tt.found.decide(); got != tt.want {
-			t.Errorf("%s: action %d, want %d", name, got, tt.want)
-		}
+		testutil.Equal(t, tt.found.decide(), tt.want, "%s: action", name)
 	}
 }

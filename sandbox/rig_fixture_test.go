@@ -298,9 +298,7 @@ func ownEngineOf(t *testing.T, env rigenv.Env, config map[string]any) rigenv.Env
 	own, err := engine.New(engine.Options{Dir: dir, Env: env, Config: config})
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, own.Close(context.WithoutCancel(t.Context())))
 	})
 	testutil.Must(t, own.Start(t.Context()))
 	env.DockerHost, env.DockerRoot = own.Host(), own.Root()

@@ -6,6 +6,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -49,15 +50,11 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 		"grep -c ' /dev/shm tmpfs ' /proc/mounts":                                            "1",
 		"tail -n 1 /etc/hosts":                                                               address + "\tweb",
 	} {
-		if got := r.exec(second, command); got != want {
-			t.Errorf("%s: %q, want %q", command, got, want)
-		}
+		testutil.Equal(t, r.exec(second, command), want, "%s", command)
 	}
 	// They share the network, the host name and /dev/shm.
 	r.exec(first, "echo told > /dev/shm/word")
-	if got := r.exec(second, "cat /dev/shm/word"); got != "told" {
-		t.Errorf("the second container reads %q", got)
-	}
+	testutil.Equal(t, r.exec(second, "cat /dev/shm/word"), "told", "the second container reads")
 	for _, kind := range []string{"net", "ipc", "uts"} {
 		link := "readlink /proc/self/ns/" + kind
 		if one, other := r.exec(first, link), r.exec(second, link); one != other || one == "" {

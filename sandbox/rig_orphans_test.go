@@ -76,9 +76,7 @@ func TestNetworkGC(t *testing.T) {
 	r.must(r.server.Start(t.Context()))
 	id := r.run("web", 0)
 	r.must(r.server.Stop(t.Context()))
-	if exists(called) {
-		t.Error("GC was called without --cni-gc")
-	}
+	testutil.Assert(t, !exists(called), "GC was called without --cni-gc")
 	r.server.AddFlags("--cni-gc")
 	r.must(r.server.Start(t.Context()))
 	testutil.Until(t, "GC is called", func() bool { return exists(called) })
@@ -92,9 +90,7 @@ func TestNetworkGC(t *testing.T) {
 		t.Errorf("GC got %v, want pod %s", input.Valid, id)
 	}
 	r.wantReady(id)
-	if !r.answers(r.status(id).GetNetwork().GetIp()) {
-		t.Error("the pod does not answer after GC")
-	}
+	testutil.Assert(t, r.answers(r.status(id).GetNetwork().GetIp()), "the pod does not answer after GC")
 	r.stop(id)
 	r.remove(id)
 	r.wantNothing([]string{id})

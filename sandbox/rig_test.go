@@ -49,9 +49,7 @@ func TestKillDuringRunPodSandbox(t *testing.T) {
 			}
 		}
 		r.run(name, 1)
-		if t.Failed() {
-			t.Fatalf("round %d, killed after %v", round, after)
-		}
+		testutil.Require(t, !t.Failed(), "round %d, killed after %v", round, after)
 		// The kubelet does so with an attempt that failed, and at the end with all.
 		for _, id := range r.pods() {
 			if random.IntN(2) == 0 || !isReady(r.status(id)) {
@@ -60,9 +58,7 @@ func TestKillDuringRunPodSandbox(t *testing.T) {
 			ids = append(ids, id)
 		}
 	}
-	if cutShort == 0 {
-		t.Errorf("none of %d kills cut a set-up short", rounds)
-	}
+	testutil.Assert(t, cutShort != 0, "none of %d kills cut a set-up short", rounds)
 	t.Logf("%d of %d kills cut a set-up short", cutShort, rounds)
 	for _, id := range r.pods() {
 		r.stop(id)

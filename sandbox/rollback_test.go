@@ -9,6 +9,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestUndoStackUnwindsTheNewestFirst(t *testing.T) {
@@ -28,12 +29,8 @@ func TestUndoStackUnwindsTheNewestFirst(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := stack.unwind(ended); err != nil {
-		t.Error(err)
-	}
-	if got := strings.Join(done, ""); got != "cba" {
-		t.Errorf("the undos ran as %q", got)
-	}
+	testutil.Check(t, stack.unwind(ended))
+	testutil.Equal(t, strings.Join(done, ""), "cba", "the undos ran as")
 }
 
 func TestUndoStackEndsAtTheFirstThatFails(t *testing.T) {
@@ -55,9 +52,7 @@ func TestUndoStackEndsAtTheFirstThatFails(t *testing.T) {
 	if got := strings.Join(done, ""); got != "cb" {
 		t.Errorf("the undos ran as %q, want those below the failed one left alone", got)
 	}
-	if err := (undoStack{}).unwind(t.Context()); err != nil {
-		t.Errorf("an empty stack returned %v", err)
-	}
+	testutil.Check(t, (undoStack{}).unwind(t.Context()), "an empty stack")
 }
 
 // A pod whose roll-back failed is NOTREADY when Run returns, and has its checkpoint. It can be stopped and removed once

@@ -221,9 +221,7 @@ func (f *flood) tidy() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	pods, err := f.stack.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
-	if err != nil {
-		f.t.Errorf("after bad requests: %v", err)
-	}
+	testutil.Assert(f.t, err == nil, "after bad requests: %v", err)
 	for _, pod := range pods.GetItems() {
 		if _, err := f.stack.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: pod.GetId()}); err != nil {
 			f.t.Errorf("after bad requests: %v", err)
@@ -239,9 +237,7 @@ func (f *flood) refill() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	good := func(err error) {
-		if err != nil {
-			f.t.Errorf("a good request after bad ones: %v", err)
-		}
+		testutil.Assert(f.t, err == nil, "a good request after bad ones: %v", err)
 	}
 	_, err := f.stack.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
 	good(err)

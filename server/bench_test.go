@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -50,9 +51,7 @@ func BenchmarkListContainers(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					response, err := n.ListContainers(b.Context(), &runtimeapi.ListContainersRequest{})
-					if err != nil || len(response.GetContainers()) != size {
-						b.Fatal(err)
-					}
+					testutil.Require(b, err == nil && len(response.GetContainers()) == size, "%v", err)
 					if encode {
 						if _, err := proto.Marshal(response); err != nil {
 							b.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -86,9 +87,7 @@ func TestEventsOfAPodsLife(t *testing.T) {
 		if pod.GetId() != w.pod || pod.GetMetadata().GetUid() != "web-uid" {
 			t.Errorf("%s names the pod %v", got, pod)
 		}
-		if event.GetCreatedAt() < last {
-			t.Errorf("%s is older than the event before", got)
-		}
+		testutil.Assert(t, event.GetCreatedAt() >= last, "%s is older than the event before", got)
 		last = event.GetCreatedAt()
 	}
 }
@@ -149,9 +148,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 			received++
 			continue
 		}
-		if status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("the slow client ended with %v", err)
-		}
+		testutil.Assert(t, status.Code(err) == codes.ResourceExhausted, "the slow client ended with %v", err)
 		break
 	}
 	if received == 0 || received >= changes {

@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // update writes the table into docs/fields.md instead of comparing:
@@ -28,9 +30,7 @@ func TestDocumentTellsTheTruthAboutRPCs(t *testing.T) {
 	wantOK(t, err)
 	before, rest, found := strings.Cut(string(content), tableBegin)
 	table, after, closed := strings.Cut(rest, tableEnd)
-	if !found || !closed {
-		t.Fatalf("%s has no %s … %s", document, strings.TrimSpace(tableBegin), tableEnd)
-	}
+	testutil.Require(t, found && closed, "%s has no %s … %s", document, strings.TrimSpace(tableBegin), tableEnd)
 	want := rpcTable(t)
 	if table == want {
 		return

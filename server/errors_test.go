@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	crierrors "k8s.io/cri-api/pkg/errors"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestToStatus(t *testing.T) {
@@ -45,17 +47,11 @@ func TestToStatus(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := toStatus(test.err)
-			if got := status.Code(err); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-			if status.Convert(err).Message() == "" {
-				t.Error("the message is lost")
-			}
+			testutil.Equal(t, status.Code(err), test.want, "Code")
+			testutil.Assert(t, status.Convert(err).Message() != "", "the message is lost")
 		})
 	}
-	if toStatus(nil) != nil {
-		t.Error("no error became one")
-	}
+	testutil.Assert(t, toStatus(nil) == nil, "no error became one")
 }
 
 // TestTextsDoNotRepeatTheCode shows what a person reads.
@@ -81,9 +77,7 @@ func TestTextsDoNotRepeatTheCode(t *testing.T) {
 		"not found: pod web": fmt.Errorf("%w: pod web", errdefs.ErrNotFound),
 		"pod web: not found": fmt.Errorf("pod web: %w", errdefs.ErrNotFound),
 	} {
-		if got := status.Convert(toStatus(err)).Message(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		testutil.Equal(t, status.Convert(toStatus(err)).Message(), want, "Convert")
 	}
 }
 

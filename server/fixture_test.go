@@ -84,9 +84,7 @@ func (n *node) dial(t *testing.T) *grpc.ClientConn {
 	t.Cleanup(func() {
 		_ = conn.Close()
 		server.Stop()
-		if err := <-served; err != nil {
-			t.Errorf("the server ended with %v", err)
-		}
+		testutil.Check(t, <-served, "the server ended with")
 	})
 	return conn
 }

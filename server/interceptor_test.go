@@ -47,9 +47,7 @@ func TestPanicBecomesInternal(t *testing.T) {
 			stack = text
 		}
 	}
-	if !strings.Contains(stack, "StopPodSandbox") {
-		t.Errorf("the log has no stack of the panic: %q", stack)
-	}
+	testutil.Assert(t, strings.Contains(stack, "StopPodSandbox"), "the log has no stack of the panic: %q", stack)
 	n.services.before = nil
 	if _, err := client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID}); err != nil {
 		t.Errorf("the server does not go on: %v", err)
@@ -149,9 +147,7 @@ func TestLogLevels(t *testing.T) {
 		{"RunPodSandbox", status.Error(codes.Canceled, ""), logrus.InfoLevel},
 		{"RunPodSandbox", status.Error(codes.Unavailable, ""), logrus.WarnLevel},
 	} {
-		if got := (&call{method: test.method}).level(test.err); got != test.want {
-			t.Errorf("%s with %v: %s, want %s", test.method, test.err, got, test.want)
-		}
+		testutil.Equal(t, (&call{method: test.method}).level(test.err), test.want, "%s with %v", test.method, test.err)
 	}
 }
 
@@ -162,9 +158,7 @@ func TestChangesAreRPCs(t *testing.T) {
 		known[r.name] = true
 	}
 	for name := range changes {
-		if !known[name] {
-			t.Errorf("%s is no RPC", name)
-		}
+		testutil.Assert(t, known[name], "%s is no RPC", name)
 	}
 }
 
@@ -190,9 +184,7 @@ func TestRequestsWithoutDeadlineAreBounded(t *testing.T) {
 			ctx, cancel := n.bound(t.Context(), test.request)
 			defer cancel()
 			deadline, bounded := ctx.Deadline()
-			if bounded != (test.want != 0) {
-				t.Fatalf("bounded is %t", bounded)
-			}
+			testutil.Require(t, bounded == (test.want != 0), "bounded is %t", bounded)
 			if left := time.Until(deadline); bounded && (left > test.want || left < test.want-5*time.Second) {
 				t.Errorf("%s left, want %s", left, test.want)
 			}
@@ -221,9 +213,7 @@ func TestHangingRequestEndsAtTheRequestTimeout(t *testing.T) {
 		return errors.Join(errors.New("the engine hangs"), ctx.Err())
 	}
 	_, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: containerID})
-	if status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("got %v, want DeadlineExceeded", err)
-	}
+	testutil.Assert(t, status.Code(err) == codes.DeadlineExceeded, "got %v, want DeadlineExceeded", err)
 }
 
 // A frequent request of the kubelet allocates no more than its call, while its log level is disabled.
@@ -232,14 +222,10 @@ func TestAnswersFromMemoryPayForNoLogger(t *testing.T) {
 	ctx, req := t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID}
 	allocations := testing.AllocsPerRun(100, func() {
 		c := n.begin("/runtime.v1.RuntimeService/PodSandboxStatus")
-		if n.withLogger(ctx, c, req) != ctx {
-			t.Error("it has a logger")
-		}
+		testutil.Assert(t, n.withLogger(ctx, c, req) == ctx, "it has a logger")
 		c.end(nil, nil)
 	})
-	if allocations > 1 {
-		t.Errorf("%v allocations, want one for the call", allocations)
-	}
+	testutil.Assert(t, allocations <= 1, "%v allocations, want one for the call", allocations)
 }
 
 func BenchmarkInterceptor(b *testing.B) {

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -61,9 +62,7 @@ func TestCodecEncodesOtherMessagesItself(t *testing.T) {
 		wantOK(t, err)
 		decoded := message.ProtoReflect().New().Interface()
 		wantOK(t, c.Unmarshal(encoded, decoded))
-		if !proto.Equal(decoded, message) {
-			t.Errorf("got %v, want %v", decoded, message)
-		}
+		testutil.Assert(t, proto.Equal(decoded, message), "got %v, want %v", decoded, message)
 	}
 	if _, err := c.Marshal("not a message"); err == nil {
 		t.Error("something that is no message was encoded")

@@ -67,9 +67,7 @@ func checkFilters[F any](t *testing.T, cases map[string]filterCase[F], list func
 		t.Run(name, func(t *testing.T) {
 			got, err := list(test.filter)
 			wantOK(t, err)
-			if !slices.Equal(got, test.want) {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
+			testutil.Assert(t, slices.Equal(got, test.want), "got %v, want %v", got, test.want)
 		})
 	}
 }
@@ -174,18 +172,14 @@ func receive[T any](t *testing.T, next func() ([]T, error)) []T {
 			return all
 		}
 		wantOK(t, err)
-		if len(batch) == 0 {
-			t.Error("an empty batch")
-		}
+		testutil.Assert(t, len(batch) != 0, "an empty batch")
 		all = append(all, batch...)
 	}
 }
 
 func sameItems[T proto.Message](t *testing.T, want, got []T) {
 	t.Helper()
-	if len(want) == 0 {
-		t.Error("nothing to compare")
-	}
+	testutil.Assert(t, len(want) != 0, "nothing to compare")
 	if !slices.EqualFunc(want, got, func(a, b T) bool { return proto.Equal(a, b) }) {
 		t.Errorf("the stream sent %v, the list has %v", got, want)
 	}
@@ -223,9 +217,7 @@ func TestPieces(t *testing.T) {
 	}
 	broken := errors.New("the client is gone")
 	err := sendBatches([]*runtimeapi.Image{item(batchSize), item(batchSize), item(batchSize)}, func([]*runtimeapi.Image) error { return broken })
-	if !errors.Is(err, broken) {
-		t.Errorf("got %v, want the error of the stream", err)
-	}
+	testutil.Assert(t, errors.Is(err, broken), "got %v, want the error of the stream", err)
 }
 
 // No list is answered before the first relist, because an empty list would make a kubelet start every pod again.
@@ -249,9 +241,7 @@ func TestNothingIsAnsweredBeforeTheFirstSync(t *testing.T) {
 	}
 	n.cache.unsynced, n.cache.err = false, nil
 	response, err := n.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
-	if err != nil || len(response.GetItems()) != 1 {
-		t.Errorf("after the sync: %v, %v", response, err)
-	}
+	testutil.Assert(t, err == nil && len(response.GetItems()) == 1, "after the sync: %v, %v", response, err)
 }
 
 // After the first relist, lists answer from memory while the engine is away.
@@ -262,7 +252,5 @@ func TestListsGoOnWhileTheEngineIsAway(t *testing.T) {
 	}
 	n.cache.unsynced, n.cache.err, n.engine.err = true, errAway, errAway
 	response, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
-	if err != nil || len(response.GetContainers()) != 1 {
-		t.Errorf("got %v, %v", response, err)
-	}
+	testutil.Assert(t, err == nil && len(response.GetContainers()) == 1, "got %v, %v", response, err)
 }

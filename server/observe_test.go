@@ -24,9 +24,7 @@ func TestRequestsAreObserved(t *testing.T) {
 	n.opts.Observe = func(method string, code codes.Code, took time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
-		if took <= 0 || took > time.Minute {
-			t.Errorf("%s took %s", method, took)
-		}
+		testutil.Assert(t, took > 0 && took <= time.Minute, "%s took %s", method, took)
 		over = append(over, method+" "+code.String())
 	}
 	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
@@ -37,17 +35,13 @@ func TestRequestsAreObserved(t *testing.T) {
 	for err == nil {
 		_, err = stream.Recv()
 	}
-	if !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
+	testutil.Require(t, errors.Is(err, io.EOF), "%v", err)
 	n.services.before = func(context.Context) error { panic("in a service") }
 	_, _ = client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID})
 	mu.Lock()
 	defer mu.Unlock()
 	want := []string{"ListContainers OK", "ContainerStatus NotFound", "StreamPodSandboxes OK", "StopPodSandbox Internal"}
-	if !slices.Equal(over, want) {
-		t.Errorf("observed %q, want %q", over, want)
-	}
+	testutil.Assert(t, slices.Equal(over, want), "observed %q, want %q", over, want)
 }
 
 // TestPullsArePodsInTheLog names the pod that an image is pulled for.
@@ -57,9 +51,7 @@ func TestPullsArePodsInTheLog(t *testing.T) {
 		Image:         &runtimeapi.ImageSpec{Image: "busybox"},
 		SandboxConfig: &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default"}},
 	})
-	if fields["pod"] != "default/web" || fields["image"] != "busybox" {
-		t.Errorf("the log says %v", fields)
-	}
+	testutil.Assert(t, fields["pod"] == "default/web" && fields["image"] == "busybox", "the log says %v", fields)
 	if fields := n.describe(&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}}); fields["pod"] != nil {
 		t.Errorf("a pull without a pod has one: %v", fields)
 	}

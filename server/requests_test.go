@@ -102,9 +102,7 @@ var requiredMessages = map[string][]string{
 
 func TestEveryRPCIsThere(t *testing.T) {
 	const inCRI037 = 43
-	if n := len(allRPCs(t)); n != inCRI037 {
-		t.Errorf("the CRI API has %d RPCs, this server is made for %d", n, inCRI037)
-	}
+	testutil.Equal(t, len(allRPCs(t)), inCRI037, "the CRI API")
 }
 
 // TestRequestsWithoutAField sends every RPC an empty request, a full one, and the full one without each of its message
@@ -123,9 +121,7 @@ func TestRequestsWithoutAField(t *testing.T) {
 				}
 			}
 			for _, path := range requiredMessages[r.name] {
-				if !refused[path] {
-					t.Errorf("a request without %s is not refused", path)
-				}
+				testutil.Assert(t, refused[path], "a request without %s is not refused", path)
 				delete(refused, path)
 			}
 			for path := range refused {

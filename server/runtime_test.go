@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/server/fields"
 	"github.com/criadapter/criadapter/state"
 )
@@ -76,9 +77,7 @@ func TestUpdateRuntimeConfig(t *testing.T) {
 		wantOK(t, err)
 		response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
 		wantOK(t, err)
-		if got := response.GetInfo()["podCIDR"]; got != cidr {
-			t.Errorf("the status shows %q, want %q", got, cidr)
-		}
+		testutil.Equal(t, response.GetInfo()["podCIDR"], cidr, "the status shows")
 	}
 }
 
@@ -143,9 +142,7 @@ func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
 		for _, handler := range new(Server).runtimeHandlers(features) {
 			got[handler.GetName()] = handler.GetFeatures().GetRecursiveReadOnlyMounts()
 		}
-		if fmt.Sprint(got) != c.want {
-			t.Errorf("with the default %s: %v, want %s", c.fallback, got, c.want)
-		}
+		testutil.Assert(t, fmt.Sprint(got) == c.want, "with the default %s: %v, want %s", c.fallback, got, c.want)
 	}
 }
 
@@ -176,9 +173,7 @@ func TestRuntimeHandlers(t *testing.T) {
 				t.Errorf("the features of %q are %v", handler.GetName(), handler.GetFeatures())
 			}
 		}
-		if fmt.Sprint(names) != fmt.Sprint(want) {
-			t.Errorf("the handlers are %q, want %q", names, want)
-		}
+		testutil.Assert(t, fmt.Sprint(names) == fmt.Sprint(want), "the handlers are %q, want %q", names, want)
 		if response.GetFeatures() == nil || response.GetFeatures().GetSupplementalGroupsPolicy() {
 			t.Errorf("the features are %v", response.GetFeatures())
 		}
@@ -211,9 +206,7 @@ func TestRefusedDefaultRuntimeMakesTheNetworkNotReady(t *testing.T) {
 	if got.GetStatus() || got.GetReason() != "DefaultRuntimeNotSupported" || !strings.Contains(got.GetMessage(), `"kata"`) {
 		t.Errorf("with CNI: %v", got)
 	}
-	if !conditions(t, n)[runtimeapi.RuntimeReady].GetStatus() {
-		t.Error("the engine counts as away")
-	}
+	testutil.Assert(t, conditions(t, n)[runtimeapi.RuntimeReady].GetStatus(), "the engine counts as away")
 	n.engine.features.DefaultRuntime = "runc"
 	if got := conditions(t, n)[runtimeapi.NetworkReady]; !got.GetStatus() {
 		t.Errorf("with runc as the default: %v", got)
@@ -232,23 +225,13 @@ func TestVerboseStatus(t *testing.T) {
 	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
 	wantOK(t, err)
 	info := verbose(t, response.GetInfo())
-	if got := at(t, info, "config", "DockerEndpoint"); got != "unix:///run/docker.sock" {
-		t.Errorf("the config shows %v", got)
-	}
-	if got := at(t, info, "engine", "ServerVersion"); got != "20.10.24" {
-		t.Errorf("the engine shows %v", got)
-	}
-	if got := at(t, info, "cniconfig", "name"); got != "test-net" {
-		t.Errorf("the network shows %v", got)
-	}
-	if got := info["lastCNILoadStatus"]; got != "OK" {
-		t.Errorf("the network's state shows %v", got)
-	}
+	testutil.Equal(t, at(t, info, "config", "DockerEndpoint"), "unix:///run/docker.sock", "the config shows")
+	testutil.Equal(t, at(t, info, "engine", "ServerVersion"), "20.10.24", "the engine shows")
+	testutil.Equal(t, at(t, info, "cniconfig", "name"), "test-net", "the network shows")
+	testutil.Equal(t, info["lastCNILoadStatus"], "OK", "the network's state shows")
 	warnings := fmt.Sprint(at(t, info, "warnings", "messages"))
 	for _, part := range []string{"oom_score_adj", "quarantine"} {
-		if !strings.Contains(warnings, part) {
-			t.Errorf("no warning of %s in %s", part, warnings)
-		}
+		testutil.Assert(t, strings.Contains(warnings, part), "no warning of %s in %s", part, warnings)
 	}
 	if response, err = n.Status(t.Context(), &runtimeapi.StatusRequest{}); err != nil || len(response.GetInfo()) != 0 {
 		t.Errorf("without verbose: %v, %v", response.GetInfo(), err)

@@ -319,9 +319,7 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 	_, stopErr := w.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: w.pod})
 	_, imagesErr := w.images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
 	for what, err := range map[string]error{"run": runErr, "create": createErr, "stop": stopErr, "images": imagesErr} {
-		if status.Code(err) != codes.Unavailable {
-			t.Errorf("%s: %v, want Unavailable", what, err)
-		}
+		testutil.Assert(t, status.Code(err) == codes.Unavailable, "%s: %v, want Unavailable", what, err)
 	}
 	if list, err := w.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{}); err != nil || len(list.GetContainers()) != 1 {
 		t.Errorf("the list: %v, %v", list, err)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // session is the answer to a request for one.
@@ -28,9 +30,7 @@ func (n *node) sessions(t *testing.T) []session {
 
 func TestSessions(t *testing.T) {
 	for _, s := range nodeWithPod().sessions(t) {
-		if s.err != nil || s.url != s.want {
-			t.Errorf("got %q, %v, want %q", s.url, s.err, s.want)
-		}
+		testutil.Assert(t, s.err == nil && s.url == s.want, "got %q, %v, want %q", s.url, s.err, s.want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -50,9 +51,7 @@ func TestRequestsWaitForTheFirstSync(t *testing.T) {
 				defer cancel()
 				begun := time.Now()
 				response, err := n.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
-				if took := time.Since(begun); took != tc.within {
-					t.Errorf("took %v, want %v", took, tc.within)
-				}
+				testutil.Equal(t, time.Since(begun), tc.within, "took")
 				if tc.answered && (err != nil || len(response.GetItems()) != 1) {
 					t.Errorf("got %v, %v", response, err)
 				}

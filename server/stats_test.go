@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // newestFirst are the ids of what putPods makes, as lists have them.
@@ -67,9 +69,7 @@ func TestStatsOfOne(t *testing.T) {
 		t.Errorf("got %v, %v", container, err)
 	}
 	pod, err := n.PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: "ab"})
-	if err != nil || pod.GetStats().GetAttributes().GetId() != full("ab")[0] {
-		t.Errorf("got %v, %v", pod, err)
-	}
+	testutil.Assert(t, err == nil && pod.GetStats().GetAttributes().GetId() == full("ab")[0], "got %v, %v", pod, err)
 	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
 	if _, err := client.ContainerStats(t.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: "ff"}); status.Code(err) != codes.NotFound {
 		t.Errorf("an unknown container: %v", err)
@@ -118,7 +118,5 @@ func TestStatsStreams(t *testing.T) {
 		t.Errorf("metrics of %d pods", len(metrics.GetPodMetrics()))
 	}
 	descriptors, err := client.ListMetricDescriptors(t.Context(), &runtimeapi.ListMetricDescriptorsRequest{})
-	if err != nil || len(descriptors.GetDescriptors()) != 1 {
-		t.Errorf("descriptors %v, %v", descriptors, err)
-	}
+	testutil.Assert(t, err == nil && len(descriptors.GetDescriptors()) == 1, "descriptors %v, %v", descriptors, err)
 }

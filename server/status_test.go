@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -69,12 +70,8 @@ func TestContainerStatus(t *testing.T) {
 		}},
 		StopSignal: runtimeapi.Signal_SIGNAL_SIGQUIT,
 	}
-	if !proto.Equal(response.GetStatus(), want) {
-		t.Errorf("got  %v\nwant %v", response.GetStatus(), want)
-	}
-	if len(response.GetInfo()) != 0 {
-		t.Error("info without verbose")
-	}
+	testutil.Assert(t, proto.Equal(response.GetStatus(), want), "got  %v\nwant %v", response.GetStatus(), want)
+	testutil.Assert(t, len(response.GetInfo()) == 0, "info without verbose")
 }
 
 func TestReason(t *testing.T) {
@@ -96,9 +93,7 @@ func TestReason(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := &state.Container{Meta: state.ContainerMeta{CreatedAt: created}, Status: test.status}
-			if got := reason(c); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			testutil.Equal(t, reason(c), test.want, "reaso")
 		})
 	}
 }
@@ -117,9 +112,7 @@ func TestStopSignal(t *testing.T) {
 		"-1":         runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT,
 		"nonsense":   runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT,
 	} {
-		if got := stopSignal(name); got != want {
-			t.Errorf("%q: got %s, want %s", name, got, want)
-		}
+		testutil.Equal(t, stopSignal(name), want, "%q", name)
 	}
 }
 
@@ -160,9 +153,7 @@ func TestUserOfAnExitedContainer(t *testing.T) {
 
 func TestImageNameWithoutTheUsers(t *testing.T) {
 	c := &state.Container{Meta: state.ContainerMeta{Config: &runtimeapi.ContainerConfig{Image: &runtimeapi.ImageSpec{Image: "busybox"}}}}
-	if got := imageOf(c).GetImage(); got != "busybox" {
-		t.Errorf("got %q", got)
-	}
+	testutil.Equal(t, imageOf(c).GetImage(), "busybox", "imageOf")
 }
 
 func TestPodSandboxStatus(t *testing.T) {
@@ -183,9 +174,7 @@ func TestPodSandboxStatus(t *testing.T) {
 		Linux:  &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{}}},
 		Labels: map[string]string{"app": "web"},
 	}
-	if !proto.Equal(response.GetStatus(), want) {
-		t.Errorf("got  %v\nwant %v", response.GetStatus(), want)
-	}
+	testutil.Assert(t, proto.Equal(response.GetStatus(), want), "got  %v\nwant %v", response.GetStatus(), want)
 	if at := response.GetTimestamp(); at < before.UnixNano() || at > time.Now().UnixNano() {
 		t.Errorf("the timestamp is %d", at)
 	}
@@ -197,9 +186,7 @@ func TestPodSandboxStatus(t *testing.T) {
 func TestHostNetworkPodHasNoAddress(t *testing.T) {
 	pod := &state.Pod{Meta: state.PodMeta{HostNetwork: true}, Status: state.PodStatus{IPs: []string{"10.0.0.2"}}}
 	got := sandboxStatus(pod)
-	if got.GetNetwork().GetIp() != "" {
-		t.Errorf("the address is %q", got.GetNetwork().GetIp())
-	}
+	testutil.Assert(t, got.GetNetwork().GetIp() == "", "the address is %q", got.GetNetwork().GetIp())
 	if mode := got.GetLinux().GetNamespaces().GetOptions().GetNetwork(); mode != runtimeapi.NamespaceMode_NODE {
 		t.Errorf("the network mode is %s", mode)
 	}
@@ -215,9 +202,7 @@ func TestStatusDoesNotChangeTheSnapshot(t *testing.T) {
 	if got.GetNetwork() != runtimeapi.NamespaceMode_POD || got.GetPid() != runtimeapi.NamespaceMode_CONTAINER {
 		t.Errorf("got %v", got)
 	}
-	if asked.GetNetwork() != runtimeapi.NamespaceMode_NODE {
-		t.Error("the pod's configuration was changed")
-	}
+	testutil.Assert(t, asked.GetNetwork() == runtimeapi.NamespaceMode_NODE, "the pod's configuration was changed")
 }
 
 // verbose decodes the info of a verbose answer like crictl.
@@ -243,9 +228,7 @@ func at(t *testing.T, value any, keys ...string) any {
 	t.Helper()
 	for _, key := range keys {
 		object, ok := value.(map[string]any)
-		if !ok {
-			t.Fatalf("nothing at %s of %v", key, keys)
-		}
+		testutil.Require(t, ok, "nothing at %s of %v", key, keys)
 		value = object[key]
 	}
 	return value
@@ -255,9 +238,7 @@ func at(t *testing.T, value any, keys ...string) any {
 func namespacePath(t *testing.T, info map[string]any, kind string) (path string, found bool) {
 	t.Helper()
 	list, ok := at(t, info, "info", "runtimeSpec", "linux", "namespaces").([]any)
-	if !ok {
-		t.Fatal("there are no namespaces")
-	}
+	testutil.Require(t, ok, "there are no namespaces")
 	for _, element := range list {
 		if at(t, element, "type") == kind {
 			path, _ := at(t, element, "path").(string)
@@ -283,9 +264,7 @@ func TestVerbosePodSandboxStatus(t *testing.T) {
 		{[]string{"info", "runtimeType"}, "runc"},
 		{[]string{"info", "config", "metadata", "name"}, "web"},
 	} {
-		if got := at(t, info, test.keys...); got != test.want {
-			t.Errorf("%v is %v, want %v", test.keys, got, test.want)
-		}
+		testutil.Equal(t, at(t, info, test.keys...), test.want, "%v", test.keys)
 	}
 	if path, _ := namespacePath(t, info, "network"); path != "/run/netns/cri-1" {
 		t.Errorf("the network namespace is %q", path)
@@ -311,9 +290,7 @@ func TestVerboseContainerStatus(t *testing.T) {
 		{[]string{"info", "config", "metadata", "name"}, "main"},
 		{[]string{"info", "config", "image", "user_specified_image"}, "busybox:1.29"},
 	} {
-		if got := at(t, info, test.keys...); got != test.want {
-			t.Errorf("%v is %v, want %v", test.keys, got, test.want)
-		}
+		testutil.Equal(t, at(t, info, test.keys...), test.want, "%v", test.keys)
 	}
 	if path, _ := namespacePath(t, info, "network"); path != "/run/netns/cri-1" {
 		t.Errorf("the network namespace is %q", path)
@@ -352,9 +329,7 @@ func TestNamespacesOfContainers(t *testing.T) {
 				}
 				return
 			}
-			if test.present {
-				t.Error("there is no PID namespace")
-			}
+			testutil.Assert(t, !test.present, "there is no PID namespace")
 		})
 	}
 }

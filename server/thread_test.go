@@ -40,9 +40,7 @@ func TestOneRequestThroughTheLog(t *testing.T) {
 			_, err := client.RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{
 				Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
 			}})
-			if err == nil {
-				t.Errorf("pod %s runs without a network", name)
-			}
+			testutil.Assert(t, err != nil, "pod %s runs without a network", name)
 		})
 	}
 	group.Wait()
@@ -53,9 +51,7 @@ func TestOneRequestThroughTheLog(t *testing.T) {
 		for _, message := range []string{
 			"CNI ADD failed, running DEL", "pod sandbox set-up failed, rolling back", "CRI request",
 		} {
-			if lines[message] == nil {
-				t.Fatalf("pod %s: no line %q, but %v", name, message, lines)
-			}
+			testutil.Require(t, lines[message] != nil, "pod %s: no line %q, but %v", name, message, lines)
 		}
 		whole := lines["CRI request"].Data
 		ids[whole["podSandboxID"]] = true
@@ -67,9 +63,7 @@ func TestOneRequestThroughTheLog(t *testing.T) {
 			}
 		}
 	}
-	if len(ids) != 2 {
-		t.Errorf("the sandboxes are %v", ids)
-	}
+	testutil.Assert(t, len(ids) == 2, "the sandboxes are %v", ids)
 	checkOrigins(t, hook.AllEntries(), "cni", "state")
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestPodsAreShownOnceTheyAreAdopted(t *testing.T) {
@@ -31,9 +32,7 @@ func TestPodsAreShownOnceTheyAreAdopted(t *testing.T) {
 			t.Errorf("%v are shown, %v", n.cache.Snapshot().Pods(), n.cache.Err())
 		}
 		n.must(n.cache.relist(n.Context(), n.cache.agrees))
-		if calls != 2 {
-			t.Errorf("it was called %d times, want a failure and a success", calls)
-		}
+		testutil.Assert(t, calls == 2, "it was called %d times, want a failure and a success", calls)
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // clock is a machine's clock. Its wall clock can be set, its monotonic reading cannot.
@@ -54,9 +56,7 @@ func checkLists[T any](t *testing.T, k kind[T], list table[T], want map[string]*
 	}
 	for v, order := range k.views {
 		view := list.views[v]
-		if len(view) != len(byID) {
-			t.Fatalf("view %d has %d entries, want %d", v, len(view), len(byID))
-		}
+		testutil.Require(t, len(view) == len(byID), "view %d has %d entries, want %d", v, len(view), len(byID))
 		for i, entry := range view {
 			if byID[k.id(entry)] != entry {
 				t.Fatalf("view %d has an entry of %s that byID has not", v, k.id(entry))
@@ -74,9 +74,7 @@ func checkLists[T any](t *testing.T, k kind[T], list table[T], want map[string]*
 func wantWall(t *testing.T, times ...time.Time) {
 	t.Helper()
 	for _, at := range times {
-		if at != at.Round(0) {
-			t.Fatalf("%v has a monotonic reading", at)
-		}
+		testutil.Require(t, at == at.Round(0), "%v has a monotonic reading", at)
 	}
 }
 
@@ -164,9 +162,7 @@ func TestListsAreWholeAfterTheClockWasSetBack(t *testing.T) {
 			got[pod.ID]++
 		}
 		for id := range want {
-			if got[id] != 1 {
-				t.Errorf("after %d writes the list shows pod %s %d times", i+1, id, got[id])
-			}
+			testutil.Assert(t, got[id] == 1, "after %d writes the list shows pod %s %d times", i+1, id, got[id])
 		}
 		if t.Failed() {
 			return

@@ -18,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const (
@@ -89,9 +90,7 @@ func TestContainerStatusFromInspect(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := containerStatus(&container.InspectResponse{Created: stampCreated, State: &tt.state})
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("the status is %+v, want %+v", got, tt.want)
-			}
+			testutil.Assert(t, reflect.DeepEqual(got, tt.want), "the status is %+v, want %+v", got, tt.want)
 			if got.State() != tt.is {
 				t.Errorf("the state is %v, want %v", got.State(), tt.is)
 			}
@@ -123,23 +122,17 @@ func theirPod(labels map[string]string) *container.InspectResponse {
 func TestPodOfAnotherShim(t *testing.T) {
 	m := New(Options{Records: &records{}})
 	pod, ok := m.fromInspect(t.Context(), theirPod(nil)).(*Pod)
-	if !ok {
-		t.Fatal("not taken for a pod")
-	}
+	testutil.Require(t, ok, "not taken for a pod")
 	want := &runtimeapi.PodSandboxConfig{
 		Metadata:    &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "uid-1", Attempt: 2},
 		Labels:      map[string]string{"app": "web", "io.kubernetes.pod.name": "web"},
 		Annotations: map[string]string{"note": "hello"},
 	}
-	if !proto.Equal(pod.Meta.Config, want) {
-		t.Errorf("the configuration is %v, want %v", pod.Meta.Config, want)
-	}
+	testutil.Assert(t, proto.Equal(pod.Meta.Config, want), "the configuration is %v, want %v", pod.Meta.Config, want)
 	if pod.Status.State() != podReady || !slices.Equal(pod.Status.IPs, []string{"172.17.0.5"}) || pod.Status.PID != 7 {
 		t.Errorf("the status is %+v", pod.Status)
 	}
-	if pod.Meta.RuntimeHandler != "nvidia" {
-		t.Errorf("the runtime handler is %q", pod.Meta.RuntimeHandler)
-	}
+	testutil.Assert(t, pod.Meta.RuntimeHandler == "nvidia", "the runtime handler is %q", pod.Meta.RuntimeHandler)
 	if pod.Meta.HostNetwork || pod.Meta.ImageID != "sha256:pause" || !pod.Meta.CreatedAt.Equal(stamp(stampCreated)) {
 		t.Errorf("the rest is %+v", pod.Meta)
 	}
@@ -162,18 +155,14 @@ func TestContainerOfAnotherShim(t *testing.T) {
 		State: &container.State{Status: container.StateRunning, Running: true, StartedAt: stampStarted, FinishedAt: stampZero},
 	}
 	c, ok := m.fromInspect(t.Context(), inspect).(*Container)
-	if !ok {
-		t.Fatal("not taken for a container")
-	}
+	testutil.Require(t, ok, "not taken for a container")
 	want := &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: "app"},
 		Image:       &runtimeapi.ImageSpec{Image: "app:1"},
 		Labels:      map[string]string{"io.kubernetes.container.name": "app"},
 		Annotations: map[string]string{"hash": "1"},
 	}
-	if !proto.Equal(c.Meta.Config, want) {
-		t.Errorf("the configuration is %v, want %v", c.Meta.Config, want)
-	}
+	testutil.Assert(t, proto.Equal(c.Meta.Config, want), "the configuration is %v, want %v", c.Meta.Config, want)
 	if c.SandboxID != "their-pod" || c.Meta.LogPath != "/var/log/pods/web/app/0.log" || c.Meta.EngineLogPath != "/docker/x-json.log" ||
 		c.Meta.User != "33" || c.Meta.StopSignal != "SIGTERM" || c.Meta.ImageID != "sha256:app" || c.Meta.ImageRef != "sha256:app" {
 		t.Errorf("the container is %+v", c)
@@ -258,9 +247,7 @@ func TestPodOfOurs(t *testing.T) {
 			if !proto.Equal(pod.Meta.Config, tt.want) {
 				t.Errorf("the configuration is %v, want %v", pod.Meta.Config, tt.want)
 			}
-			if got := pod.Status.State(); got != tt.state {
-				t.Errorf("the pod is %v, want %v", got, tt.state)
-			}
+			testutil.Equal(t, pod.Status.State(), tt.state, "the pod")
 			if pod.Meta.HostNetwork != (tt.config.Linux != nil) {
 				t.Errorf("HostNetwork is %v", pod.Meta.HostNetwork)
 			}
@@ -301,9 +288,7 @@ func TestContainerOfOursIsWhatItsCheckpointSays(t *testing.T) {
 	n.records.save(record)
 	c, err := n.cache.RefreshContainer(t.Context(), id)
 	n.must(err)
-	if !proto.Equal(c.Meta.Config, config) {
-		t.Errorf("the configuration is %v, want %v", c.Meta.Config, config)
-	}
+	testutil.Assert(t, proto.Equal(c.Meta.Config, config), "the configuration is %v, want %v", c.Meta.Config, config)
 	if got := c.Status.Resources.GetLinux().GetCpuShares(); got != 99 {
 		t.Errorf("%d CPU shares in force, want those asked for", got)
 	}

@@ -8,6 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var (
@@ -54,9 +55,7 @@ func TestMergeContainer(t *testing.T) {
 			if got.Meta.LogPath != "/log" || got.Meta.Name != "" {
 				t.Errorf("what never changes did: %+v", got.Meta)
 			}
-			if newExit(old, seen) != tt.isNewExit {
-				t.Errorf("newExit is %v", !tt.isNewExit)
-			}
+			testutil.Assert(t, newExit(old, seen) == tt.isNewExit, "newExit is %v", !tt.isNewExit)
 			if !reflect.DeepEqual(*old, oldBefore) || !reflect.DeepEqual(*seen, seenBefore) {
 				t.Error("the merge changed its arguments")
 			}
@@ -77,9 +76,7 @@ func TestMergeContainer(t *testing.T) {
 	if got := mergeContainer(nil, first); got != first {
 		t.Error("a container that was never seen before is not published as it is")
 	}
-	if newExit(nil, first) {
-		t.Error("newExit is true for a container that was never seen")
-	}
+	testutil.Assert(t, !newExit(nil, first), "newExit is true for a container that was never seen")
 }
 
 func TestMergePod(t *testing.T) {
@@ -112,9 +109,7 @@ func TestMergePod(t *testing.T) {
 			if !reflect.DeepEqual(got.Status, tt.want) {
 				t.Errorf("the status is %+v, want %+v", got.Status, tt.want)
 			}
-			if got.Meta.RuntimeHandler != "h" {
-				t.Errorf("what never changes did: %+v", got.Meta)
-			}
+			testutil.Assert(t, got.Meta.RuntimeHandler == "h", "what never changes did: %+v", got.Meta)
 		})
 	}
 }
@@ -148,9 +143,7 @@ func TestContainerState(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := tt.status.State(); got != tt.want {
-				t.Errorf("the state is %v, want %v", got, tt.want)
-			}
+			testutil.Equal(t, tt.status.State(), tt.want, "the state")
 		})
 	}
 }

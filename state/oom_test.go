@@ -5,6 +5,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // Docker 20.10 may report an out-of-memory kill after the exit that it caused. Its inspect then never reports it.
@@ -37,9 +38,7 @@ func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
 				if _, err := n.cache.RefreshContainer(n.Context(), id); err != nil {
 					t.Fatal(err)
 				}
-				if got := n.container(id).Status.OOMKilled; got != test.want {
-					t.Errorf("OOMKilled is %t, want %t", got, test.want)
-				}
+				testutil.Equal(t, n.container(id).Status.OOMKilled, test.want, "OOMKilled")
 			})
 		})
 	}

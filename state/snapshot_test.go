@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func entries(t *testing.T) *Snapshot {
@@ -43,9 +45,7 @@ func TestFindByIDOrPrefix(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod, err := snapshot.Pod(tt.id)
 			if tt.err != nil {
-				if !tt.err(err) {
-					t.Errorf("Pod(%q) returned %v, %v", tt.id, pod, err)
-				}
+				testutil.Assert(t, tt.err(err), "Pod(%q) returned %v, %v", tt.id, pod, err)
 				return
 			}
 			if err != nil || pod.ID != tt.want {

@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func subscribe(t testing.TB, m *Cache) *Subscription {
@@ -172,9 +173,7 @@ func TestSlowSubscriberIsCutOff(t *testing.T) {
 	m.mu.Lock()
 	left := len(m.subscribers.all)
 	m.mu.Unlock()
-	if left != 1 {
-		t.Errorf("%d subscribers left", left)
-	}
+	testutil.Assert(t, left == 1, "%d subscribers left", left)
 }
 
 func TestNextEndsWithItsContext(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -29,9 +30,7 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 			with := n.pods(t)[0].GetLinux()
 			n.bare("")
 			without := n.pods(t)
-			if len(without) != 1 {
-				t.Fatalf("there are stats of %d pods", len(without))
-			}
+			testutil.Require(t, len(without) == 1, "there are stats of %d pods", len(without))
 			got := without[0].GetLinux()
 			if got.GetMemory().GetUsageBytes().GetValue() != with.GetMemory().GetUsageBytes().GetValue() ||
 				got.GetCpu().GetUsageCoreNanoSeconds().GetValue() != with.GetCpu().GetUsageCoreNanoSeconds().GetValue() || len(got.GetContainers()) != 1 {

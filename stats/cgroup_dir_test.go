@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestCgroupDir(t *testing.T) {
@@ -28,12 +30,8 @@ func TestCgroupDir(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()
-			if err := os.Mkdir(filepath.Join(proc, "7"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(proc, "7", "cgroup"), []byte(tc.content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, os.Mkdir(filepath.Join(proc, "7"), 0o755))
+			testutil.Must(t, os.WriteFile(filepath.Join(proc, "7", "cgroup"), []byte(tc.content), 0o644))
 			c := &Collector{proc: proc, trees: tc.trees}
 			dir, unified, err := c.CgroupDir(id, 7, "hugetlb")
 			if dir != tc.dir || unified != tc.unified || errdefs.IsNotFound(err) != (tc.dir == "") {

@@ -1,6 +1,10 @@
 package stats
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
 
 func TestProcsFile(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -18,8 +22,6 @@ func TestProcsFile(t *testing.T) {
 		"outside of the mount": {hierarchies{unified: hierarchy{mountpoint: "/cg", root: "/docker/outer"}}, "cgroupfs", "/kubepods", ""},
 	} {
 		c := &Collector{trees: tc.trees}
-		if got := c.ProcsFile(tc.driver, tc.parent, "abc"); got != tc.want {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
+		testutil.Equal(t, c.ProcsFile(tc.driver, tc.parent, "abc"), tc.want, "%s", name)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // trees of a plain node of each kind.
@@ -87,12 +89,8 @@ func TestFindTrees(t *testing.T) {
 			"memory": {root: "/docker/ab c", mountpoint: `/sys/fs/cgroup/me\mory`},
 		},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if got.onUnified() || !onlyV2.onUnified() {
-		t.Error("the version is mistaken")
-	}
+	testutil.Assert(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
+	testutil.Assert(t, !got.onUnified() && onlyV2.onUnified(), "the version is mistaken")
 }
 
 // Without a visible cgroup tree there are neither stats nor errors.

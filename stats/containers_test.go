@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // All stats of a container, from both versions of cgroups.
@@ -25,9 +27,7 @@ func TestContainers(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			n := newTestNode(t, kind)
 			list := n.containers(t)
-			if len(list) != 1 {
-				t.Fatalf("%d containers", len(list))
-			}
+			testutil.Require(t, len(list) == 1, "%d containers", len(list))
 			got := list[0]
 			if rate := float64(got.Cpu.UsageNanoCores.GetValue()); rate < 0.75e9 || rate > 0.81e9 {
 				t.Errorf("%.0f nano cores since a start ten seconds ago, want 0.8e9", rate)
@@ -59,9 +59,7 @@ func TestContainers(t *testing.T) {
 				Swap: &runtimeapi.SwapUsage{SwapUsageBytes: number(8192), SwapAvailableBytes: number(67108864 - 8192)},
 				Io:   &runtimeapi.IoUsage{Psi: &runtimeapi.PsiStats{Some: some(5000000000), Full: full(4000000000)}},
 			}
-			if !proto.Equal(got, want) {
-				t.Errorf("got  %v\nwant %v", got, want)
-			}
+			testutil.Assert(t, proto.Equal(got, want), "got  %v\nwant %v", got, want)
 		})
 	}
 }
@@ -99,9 +97,7 @@ func TestStatsThatAreMissing(t *testing.T) {
 				must(t, os.WriteFile(path, []byte("new_line 1\n"), 0o644))
 			}
 			list := n.containers(t)
-			if len(list) != 1 || !test.left(list[0]) {
-				t.Errorf("got %v", list)
-			}
+			testutil.Assert(t, len(list) == 1 && test.left(list[0]), "got %v", list)
 		})
 	}
 }
@@ -116,9 +112,7 @@ func removeEverywhere(t *testing.T, root, name string) {
 		}
 		return err
 	}))
-	if removed == 0 {
-		t.Fatalf("no %s below %s", name, root)
-	}
+	testutil.Require(t, removed != 0, "no %s below %s", name, root)
 }
 
 // Lists leave out a container that is gone, at any stage of its end. On request by id, an ended container uses 0.
@@ -127,9 +121,7 @@ func TestContainersThatAreGone(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *node){
 		"process before the first sample": func(t *testing.T, n *node) { must(t, os.RemoveAll(filepath.Join(n.proc, "5000002"))) },
 		"cgroup": func(t *testing.T, n *node) {
-			if len(n.containers(t)) != 1 {
-				t.Fatal("not there before")
-			}
+			testutil.Require(t, len(n.containers(t)) == 1, "not there before")
 			must(t, os.RemoveAll(n.root))
 		},
 		"process is another's": func(t *testing.T, n *node) {
@@ -169,27 +161,17 @@ func TestContainersThatAreGone(t *testing.T) {
 // The cgroup is cached after the process has left, until the container has another process or is gone.
 func TestTheCgroupIsRemembered(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
-	if len(n.containers(t)) != 1 {
-		t.Fatal("not there")
-	}
+	testutil.Require(t, len(n.containers(t)) == 1, "not there")
 	must(t, os.Remove(filepath.Join(n.proc, "5000002", "cgroup")))
-	if len(n.containers(t)) != 1 {
-		t.Error("looked up again")
-	}
+	testutil.Assert(t, len(n.containers(t)) == 1, "looked up again")
 	n.container.Status.PID = 5000003 // after a restart
 	n.cache.PutContainer(n.container)
-	if len(n.containers(t)) != 0 {
-		t.Error("another process still has the old cgroup")
-	}
+	testutil.Assert(t, len(n.containers(t)) == 0, "another process still has the old cgroup")
 	n.write(t, "5000003/cgroup", nodes[v2Systemd].container)
-	if len(n.containers(t)) != 1 {
-		t.Error("not found again")
-	}
+	testutil.Assert(t, len(n.containers(t)) == 1, "not found again")
 	n.cache.RemoveContainer("c1")
 	n.containers(t)
-	if n.remembered()[entryKey{id: "c1"}] {
-		t.Error("not forgotten")
-	}
+	testutil.Assert(t, !n.remembered()[entryKey{id: "c1"}], "not forgotten")
 }
 
 // Without an earlier sample, a call takes two samples. It does not wait for the second if its client is gone.

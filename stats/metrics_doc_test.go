@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // The table in docs/metrics.md agrees with the metric table.
@@ -17,9 +19,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	const begin, end = "<!-- metrics -->\n", "<!-- /metrics -->"
 	head, rest, ok1 := bytes.Cut(content, []byte(begin))
 	table, tail, ok2 := bytes.Cut(rest, []byte(end))
-	if !ok1 || !ok2 {
-		t.Fatalf("%s has no table", path)
-	}
+	testutil.Require(t, ok1 && ok2, "%s has no table", path)
 	var want strings.Builder
 	want.WriteString("| group | metric | type | of | labels of its own | |\n|---|---|---|---|---|---|\n")
 	for _, m := range metricTable() {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -54,9 +56,7 @@ func (n *node) compareExposition(t *testing.T, name string) {
 	}
 	want, err := os.ReadFile(golden)
 	must(t, err)
-	if got != string(want) {
-		t.Errorf("not as in %s (-update writes it anew):\n%s", golden, got)
-	}
+	testutil.Assert(t, got == string(want), "not as in %s (-update writes it anew):\n%s", golden, got)
 }
 
 func (n *node) metricsOnce(t *testing.T) []*runtimeapi.PodSandboxMetrics {
@@ -83,9 +83,7 @@ func (n *node) exposition(t *testing.T) string {
 				value = "now"
 			}
 			// Prometheus refuses samples older than five minutes.
-			if metric.Timestamp != 0 {
-				t.Errorf("%s has time stamp %d", metric.Name, metric.Timestamp)
-			}
+			testutil.Assert(t, metric.Timestamp == 0, "%s has time stamp %d", metric.Name, metric.Timestamp)
 			var labels []string
 			if len(keys[metric.Name]) != len(metric.LabelValues) {
 				t.Fatalf("%s: keys %q, values %q", metric.Name, keys[metric.Name], metric.LabelValues)
@@ -113,9 +111,7 @@ func TestMetricTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range metricTable() {
 		descriptor := m.descriptor()
-		if !name.MatchString(descriptor.Name) || seen[descriptor.Name] {
-			t.Errorf("name %q", descriptor.Name)
-		}
+		testutil.Assert(t, name.MatchString(descriptor.Name) && !seen[descriptor.Name], "name %q", descriptor.Name)
 		seen[descriptor.Name] = true
 		if !strings.HasSuffix(descriptor.Help, ".") {
 			t.Errorf("%s: help %q", m.name, descriptor.Help)
@@ -127,9 +123,7 @@ func TestMetricTable(t *testing.T) {
 		if strings.HasSuffix(m.name, "_total") && m.kind != counter && m.name != "container_fs_inodes_total" {
 			t.Errorf("%s is no counter", m.name)
 		}
-		if m.of == 0 || m.collect == nil || m.group == "" {
-			t.Errorf("%s is never collected", m.name)
-		}
+		testutil.Assert(t, m.of != 0 && m.collect != nil && m.group != "", "%s is never collected", m.name)
 	}
 }
 
@@ -179,14 +173,10 @@ func TestMetricsThatAreUnknown(t *testing.T) {
 			removeEverywhere(t, n.root, file)
 			after := n.containerMetricNames(t)
 			for name := range before {
-				if after[name] == slices.Contains(unknown, name) {
-					t.Errorf("%s is there: %v", name, after[name])
-				}
+				testutil.Assert(t, after[name] != slices.Contains(unknown, name), "%s is there: %v", name, after[name])
 			}
 			for _, name := range unknown {
-				if !before[name] {
-					t.Errorf("%s never was there", name)
-				}
+				testutil.Assert(t, before[name], "%s never was there", name)
 			}
 		})
 	}
@@ -201,9 +191,7 @@ func TestMetricsOfAContainerThatIsHardlyKnown(t *testing.T) {
 	for _, name := range []string{
 		"container_start_time_seconds", "container_creation_time_seconds", "container_spec_memory_limit_bytes", "container_spec_memory_swap_limit_bytes",
 	} {
-		if names[name] {
-			t.Errorf("%s is unknown, and sent", name)
-		}
+		testutil.Assert(t, !names[name], "%s is unknown, and sent", name)
 	}
 }
 
@@ -228,9 +216,7 @@ func TestFilesystemWithoutInodes(t *testing.T) {
 func (n *node) containerMetricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	pods := n.metricsOnce(t)
-	if len(pods) != 1 || len(pods[0].ContainerMetrics) != 1 {
-		t.Fatalf("got %v", pods)
-	}
+	testutil.Require(t, len(pods) == 1 && len(pods[0].ContainerMetrics) == 1, "got %v", pods)
 	names := map[string]bool{}
 	for _, metric := range pods[0].ContainerMetrics[0].Metrics {
 		names[metric.Name] = true

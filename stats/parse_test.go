@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strconv"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestParseValue(t *testing.T) {
@@ -60,9 +62,7 @@ func TestParseIOStat(t *testing.T) {
 		read:   operationIO{bytes: new(uint64(1)), operations: new(uint64(3))},
 		write:  operationIO{bytes: new(uint64(2)), operations: new(uint64(4))},
 	}, {device: device{9, 1}}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	testutil.Assert(t, reflect.DeepEqual(got, want), "got %+v, want %+v", got, want)
 }
 
 // Linux 5.15 does not end the lines of unused devices.
@@ -79,9 +79,7 @@ func TestParseBlkio(t *testing.T) {
 		got[key] = n
 	}
 	want := map[blkioKey]uint64{{device{8, 0}, false}: 1, {device{8, 0}, true}: 2}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	testutil.Assert(t, reflect.DeepEqual(got, want), "got %v, want %v", got, want)
 }
 
 func TestParseNetDev(t *testing.T) {
@@ -151,15 +149,11 @@ func FuzzParsers(f *testing.F) {
 			t.Errorf("%q is %d, %v", content, n, ok)
 		}
 		for key := range pairs(content) {
-			if bytes.ContainsAny(key, " \n") {
-				t.Errorf("key %q", key)
-			}
+			testutil.Assert(t, !bytes.ContainsAny(key, " \n"), "key %q", key)
 		}
 		if p := parsePressure(content); p != nil {
 			for _, share := range []float64{p.some.avg10, p.some.avg60, p.some.avg300, p.full.avg10} {
-				if math.IsNaN(share) || math.IsInf(share, 0) || share < 0 {
-					t.Errorf("share %v", share)
-				}
+				testutil.Assert(t, !math.IsNaN(share) && !math.IsInf(share, 0) && share >= 0, "share %v", share)
 			}
 		}
 		parseValue(content)
@@ -168,9 +162,7 @@ func FuzzParsers(f *testing.F) {
 			continue
 		}
 		for _, i := range parseNetDev(content) {
-			if i.name == "" || i.name == loopback {
-				t.Errorf("interface %q", i.name)
-			}
+			testutil.Assert(t, i.name != "" && i.name != loopback, "interface %q", i.name)
 		}
 		parseOpenFiles(content)
 	})

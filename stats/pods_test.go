@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestPods(t *testing.T) {
@@ -19,9 +21,7 @@ func TestPods(t *testing.T) {
 				Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "uid"},
 				Labels:   map[string]string{"app": "web"},
 			}
-			if !proto.Equal(pod.Attributes, wantAttributes) {
-				t.Errorf("attributes %v", pod.Attributes)
-			}
+			testutil.Assert(t, proto.Equal(pod.Attributes, wantAttributes), "attributes %v", pod.Attributes)
 			linux := pod.Linux
 			for what, value := range map[string][2]uint64{
 				"cpu":         {linux.Cpu.UsageCoreNanoSeconds.GetValue(), 8100000000},
@@ -30,9 +30,7 @@ func TestPods(t *testing.T) {
 				"processes":   {linux.Process.ProcessCount.GetValue(), 6},
 				"io pressure": {linux.Io.GetPsi().GetFull().GetTotal(), 4000000000},
 			} {
-				if value[0] != value[1] {
-					t.Errorf("%s: %d, want %d", what, value[0], value[1])
-				}
+				testutil.Assert(t, value[0] == value[1], "%s: %d, want %d", what, value[0], value[1])
 			}
 			if linux.Memory.AvailableBytes != nil || linux.Cpu.UsageNanoCores == nil {
 				t.Errorf("available %v, nano cores %v", linux.Memory.AvailableBytes, linux.Cpu.UsageNanoCores)
@@ -47,9 +45,7 @@ func TestPods(t *testing.T) {
 func onlyPod(t *testing.T, n *node) *runtimeapi.PodSandboxStats {
 	t.Helper()
 	list := n.pods(t)
-	if len(list) != 1 {
-		t.Fatalf("%d pods", len(list))
-	}
+	testutil.Require(t, len(list) == 1, "%d pods", len(list))
 	return list[0]
 }
 
@@ -61,16 +57,10 @@ func TestPodsWithoutACgroupOfTheirOwn(t *testing.T) {
 			n.pod.Meta.Config.Linux.CgroupParent = parent
 			n.cache.PutPod(n.pod)
 			linux := onlyPod(t, n).Linux
-			if got := linux.Cpu.UsageCoreNanoSeconds.GetValue(); got != 8040000000 {
-				t.Errorf("cpu %d", got)
-			}
-			if got := linux.Memory.UsageBytes.GetValue(); got != 10500000 {
-				t.Errorf("usage %d", got)
-			}
+			testutil.Equal(t, linux.Cpu.UsageCoreNanoSeconds.GetValue(), 8040000000, "cpu")
+			testutil.Equal(t, linux.Memory.UsageBytes.GetValue(), 10500000, "usage")
 			// The sandbox in testdata has more inactive cache than usage.
-			if got := linux.Memory.WorkingSetBytes.GetValue(); got != 9200000 {
-				t.Errorf("working set %d", got)
-			}
+			testutil.Equal(t, linux.Memory.WorkingSetBytes.GetValue(), 9200000, "working set")
 			if got := linux.Process.ProcessCount.GetValue(); got != 6 {
 				t.Errorf("%d processes", got)
 			}
@@ -118,9 +108,7 @@ func TestPodsThatAreASumOfUnknowns(t *testing.T) {
 		n := newTestNode(t, v1Cgroupfs)
 		n.pod.Meta.Config.Linux.CgroupParent = ""
 		n.cache.PutPod(n.pod)
-		if !known(onlyPod(t, n).Linux) {
-			t.Errorf("%s: not there before", file)
-		}
+		testutil.Assert(t, known(onlyPod(t, n).Linux), "%s: not there before", file)
 		paths, err := filepath.Glob(filepath.Join(n.root, "*", "kubepods", "poda", "c1", file))
 		if err != nil || len(paths) != 1 {
 			t.Fatal(paths, err)

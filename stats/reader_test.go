@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestReader(t *testing.T) {
@@ -17,9 +19,7 @@ func TestReader(t *testing.T) {
 		want := bytes.Repeat([]byte("x"), size)
 		must(t, os.WriteFile(path, want, 0o600))
 		got, err := r.read(path)
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%d bytes: got %d, %v", size, len(got), err)
-		}
+		testutil.Assert(t, err == nil && bytes.Equal(got, want), "%d bytes: got %d, %v", size, len(got), err)
 	}
 	huge := filepath.Join(dir, "huge")
 	must(t, os.WriteFile(huge, nil, 0o600))

@@ -12,6 +12,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -116,9 +117,7 @@ func TestMetricsOfAV2Node(t *testing.T) {
 // The stats RPCs for the same pods. A stat that a slice does not account is unknown for its pod and its container.
 func TestStatsOfAV2Node(t *testing.T) {
 	pods := newV2Node(t, wholeNode).v2Stats(t)
-	if len(pods) != len(v2Pods) {
-		t.Fatalf("pods %v", pods)
-	}
+	testutil.Require(t, len(pods) == len(v2Pods), "pods %v", pods)
 	for name, want := range map[string]struct {
 		pod, container string
 	}{
@@ -137,12 +136,8 @@ func TestStatsOfAV2Node(t *testing.T) {
 	} {
 		pod := pods[name]
 		got := describe(pod.Cpu, pod.Memory, nil, pod.Process, pod.Io)
-		if got != want.pod {
-			t.Errorf("pod %s:\n got %s\nwant %s", name, got, want.pod)
-		}
-		if len(pod.Containers) != 1 {
-			t.Fatalf("pod %s: containers %v", name, pod.Containers)
-		}
+		testutil.Assert(t, got == want.pod, "pod %s:\n got %s\nwant %s", name, got, want.pod)
+		testutil.Require(t, len(pod.Containers) == 1, "pod %s: containers %v", name, pod.Containers)
 		container := pod.Containers[0]
 		if got := describe(container.Cpu, container.Memory, container.Swap, nil, container.Io); got != want.container {
 			t.Errorf("container of %s:\n got %s\nwant %s", name, got, want.container)
@@ -186,9 +181,7 @@ func TestStatsFromACgroupNamespace(t *testing.T) {
 			n := newV2Node(t, test.view)
 			got := n.v2Stats(t)
 			if !test.sees {
-				if len(got) != 0 {
-					t.Errorf("got %v, want nothing", got)
-				}
+				testutil.Assert(t, len(got) == 0, "got %v, want nothing", got)
 				return
 			}
 			for pod, linux := range want {
@@ -217,9 +210,7 @@ func TestEnginesPathsFromACgroupNamespace(t *testing.T) {
 			procs := n.ProcsFile("systemd", slice, strings.Repeat(pod.container, 64))
 			parent := n.ParentDirs("systemd", slice)[""]
 			if !test.sees {
-				if procs != "" || parent != "" {
-					t.Errorf("got %q and %q, want nothing", procs, parent)
-				}
+				testutil.Assert(t, procs == "" && parent == "", "got %q and %q, want nothing", procs, parent)
 				return
 			}
 			if content, err := os.ReadFile(procs); err != nil || string(content) != "6000002\n" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -36,9 +37,7 @@ func TestCountDir(t *testing.T) {
 	_, upper := newLayer(t)
 	got, err := countDir(t.Context(), upper)
 	must(t, err)
-	if got.inodes != 4 || got.bytes < 40<<10 || got.bytes > 64<<10 {
-		t.Errorf("got %+v", got)
-	}
+	testutil.Assert(t, got.inodes == 4 && got.bytes >= 40<<10 && got.bytes <= 64<<10, "got %+v", got)
 	if _, err := countDir(t.Context(), filepath.Join(upper, "missing")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing directory: %v", err)
 	}
@@ -90,9 +89,7 @@ func TestWritableLayer(t *testing.T) {
 	}
 	n.cache.RemoveContainer("c1")
 	n.containers(t)
-	if len(n.layers.layers) != 0 {
-		t.Error("not forgotten")
-	}
+	testutil.Assert(t, len(n.layers.layers) == 0, "not forgotten")
 }
 
 // If the engine does not report the directory, it comes from the mounts of the running container.
@@ -134,9 +131,7 @@ func TestWritableLayerOfOtherStorageDrivers(t *testing.T) {
 			n.write(t, "5000003/mountinfo", mount)
 			for range 2 {
 				for _, container := range n.containers(t) {
-					if container.WritableLayer != nil {
-						t.Errorf("got %v", container.WritableLayer)
-					}
+					testutil.Assert(t, container.WritableLayer == nil, "got %v", container.WritableLayer)
 				}
 				n.layers.work.Wait()
 			}
@@ -166,9 +161,7 @@ func TestLayersAreCountedByFew(t *testing.T) {
 	}
 	m.get(&state.Container{ID: "late", Meta: state.ContainerMeta{UpperDir: upper}})
 	m.work.Wait()
-	if m.counting != 0 || m.layers["late"].queued {
-		t.Error("counts after close")
-	}
+	testutil.Assert(t, m.counting == 0 && !m.layers["late"].queued, "counts after close")
 }
 
 // A layer that takes minutes to count is counted, and counted again later.
@@ -184,9 +177,7 @@ func TestHugeLayerIsCounted(t *testing.T) {
 				time.Sleep(takes)
 				synctest.Wait()
 				first, ok := m.get(container)
-				if !ok || first.bytes != 4711 {
-					t.Fatalf("never counted: %+v", first)
-				}
+				testutil.Require(t, ok && first.bytes == 4711, "never counted: %+v", first)
 				pause := max(3*takes, 4*time.Minute)
 				time.Sleep(pause + time.Second)
 				m.get(container) // begins another one
@@ -238,9 +229,7 @@ func TestHugeLayerKeepsNoOtherWaiting(t *testing.T) {
 
 func TestDeviceNames(t *testing.T) {
 	names := newDeviceNames()
-	if got := names.name(device{0, 999999}); got != "0:999999" {
-		t.Errorf("got %q", got)
-	}
+	testutil.Equal(t, names.name(device{0, 999999}), "0:999999", "ame")
 	entries, err := os.ReadDir("/sys/dev/block")
 	if err != nil || len(entries) == 0 {
 		t.Skip("this machine has no block device")

@@ -50,8 +50,6 @@ func TestBaseURL(t *testing.T) {
 	for _, tt := range tests {
 		bound, err := net.ResolveTCPAddr("tcp", tt.bound)
 		testutil.Must(t, err)
-		if got := baseURL(bound, tt.encrypted).String(); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.bound, got, tt.want)
-		}
+		testutil.Equal(t, baseURL(bound, tt.encrypted).String(), tt.want, "%s", tt.bound)
 	}
 }

@@ -73,9 +73,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	if err == nil {
 		_ = conn.Close()
 	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it ended with %v", err)
-	}
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "it ended with %v", err)
 	if took := time.Since(begun); took > dialTimeout/2 {
 		t.Errorf("it took %s", took)
 	}

@@ -83,12 +83,8 @@ func serve(t *testing.T, opts Options) *Server {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
+		testutil.Check(t, s.Close(ctx), "Close")
+		testutil.Check(t, <-served, "Serve")
 	})
 	return s
 }
@@ -128,9 +124,7 @@ func upgradeToSPDY(t *testing.T, url, protocol string) net.Conn {
 	testutil.Must(t, req.Write(conn))
 	// The server says nothing more before the client does.
 	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
-	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("%s: %v, %v", url, resp, err)
-	}
+	testutil.Require(t, err == nil && resp.StatusCode == http.StatusSwitchingProtocols, "%s: %v, %v", url, resp, err)
 	return conn
 }
 
@@ -166,9 +160,7 @@ func openSPDY(t *testing.T, url string, asked remotecommand.Options) *terminal {
 	conn, raw := dialSPDY(t, url, remotecommand.StreamProtocolV4Name)
 	create := func(kind string) httpstream.Stream {
 		stream, err := conn.CreateStream(http.Header{remotecommand.StreamType: {kind}})
-		if err != nil {
-			t.Fatalf("stream %s: %v", kind, err)
-		}
+		testutil.Require(t, err == nil, "stream %s: %v", kind, err)
 		return stream
 	}
 	c := newTerminal(t)

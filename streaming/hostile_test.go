@@ -96,9 +96,7 @@ func TestStreamsOfASessionAreBounded(t *testing.T) {
 			opened++
 		}
 	}
-	if refused != 1 {
-		t.Errorf("%d streams were opened and %d refused", opened, refused)
-	}
+	testutil.Assert(t, refused == 1, "%d streams were opened and %d refused", opened, refused)
 	_ = c.conn.Close()
 	check()
 }

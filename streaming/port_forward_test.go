@@ -115,9 +115,7 @@ func TestHalfCloseByTheClient(t *testing.T) {
 				_, _ = data.Write(bytes.Repeat([]byte("x"), 1<<20))
 				_ = data.Close()
 				answer, err := io.ReadAll(data)
-				if err != nil || string(answer) != "got 1048576 bytes" {
-					t.Errorf("%q, %v", answer, err)
-				}
+				testutil.Assert(t, err == nil && string(answer) == "got 1048576 bytes", "%q, %v", answer, err)
 			}
 			_ = conn.Close()
 			check()
@@ -134,16 +132,12 @@ func TestHalfCloseByThePod(t *testing.T) {
 			conn := dial(t, forwardURL(t, s))
 			data, _ := pair(t, conn, port, 0)
 			answer, err := io.ReadAll(data)
-			if err != nil || string(answer) != "first word" {
-				t.Errorf("%q, %v", answer, err)
-			}
+			testutil.Assert(t, err == nil && string(answer) == "first word", "%q, %v", answer, err)
 			_, _ = io.WriteString(data, "last word")
 			_ = data.Close()
 			select {
 			case got := <-read:
-				if got != "last word" {
-					t.Errorf("the pod read %q", got)
-				}
+				testutil.Assert(t, got == "last word", "the pod read %q", got)
 			case <-time.After(patience):
 				t.Error("the pod does not see the end")
 			}
@@ -313,9 +307,7 @@ func TestNoNetworkIsNotTheHosts(t *testing.T) {
 		_ = conn.Close()
 		t.Error("it was reached")
 	}
-	if len(reached) > 0 {
-		t.Error("the host was reached")
-	}
+	testutil.Assert(t, len(reached) <= 0, "the host was reached")
 }
 
 // podNamespace makes a network namespace whose loopback is up.
@@ -389,9 +381,7 @@ func TestTheHostsLoopbackIsNotReached(t *testing.T) {
 	}
 	close(reached)
 	for who := range reached {
-		if who != "pod" {
-			t.Fatal("the host was reached")
-		}
+		testutil.Require(t, who == "pod", "the host was reached")
 	}
 }
 

@@ -171,9 +171,7 @@ func TestBadRequestsGetNoURL(t *testing.T) {
 		"a negative port number": forward(-1),
 	}
 	for name, err := range tests {
-		if !errdefs.IsInvalidArgument(err) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testutil.Assert(t, errdefs.IsInvalidArgument(err), "%s: %v", name, err)
 	}
 }
 

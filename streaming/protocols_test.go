@@ -130,7 +130,5 @@ func TestPortForwardWithoutRequestIDs(t *testing.T) {
 			}
 		}
 	}
-	if got[3] != "got 5 bytes" || got[7] != "got 5 bytes" {
-		t.Errorf("%v", got)
-	}
+	testutil.Assert(t, got[3] == "got 5 bytes" && got[7] == "got 5 bytes", "%v", got)
 }

@@ -31,32 +31,22 @@ func status(t *testing.T, client *http.Client, url string) int {
 func TestUnknownTokensAreNotFound(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{}})
 	good := execURL(t, s, request(remotecommand.Options{Stdout: true}))
-	if !strings.HasPrefix(good, "http://"+s.listener.Addr().String()+"/exec/") {
-		t.Errorf("URL %s", good)
-	}
+	testutil.Assert(t, strings.HasPrefix(good, "http://"+s.listener.Addr().String()+"/exec/"), "URL %s", good)
 	attach := strings.Replace(good, "/exec/", "/attach/", 1)
 	base := "http://" + s.listener.Addr().String()
 	for _, url := range []string{base, base + "/", base + "/exec", base + "/exec/", base + "/exec/AAAAAAAAAAAAAAAAAAAAAA", good + "/", good + "A", attach} {
-		if got := status(t, http.DefaultClient, url); got != http.StatusNotFound {
-			t.Errorf("%s: %d", url, got)
-		}
+		testutil.Equal(t, status(t, http.DefaultClient, url), http.StatusNotFound, "%s", url)
 	}
 	// A request that is no upgrade is refused, and was the one request.
-	if got := status(t, http.DefaultClient, good); got != http.StatusBadRequest {
-		t.Errorf("without an upgrade: %d", got)
-	}
-	if got := status(t, http.DefaultClient, good); got != http.StatusNotFound {
-		t.Errorf("a used token: %d", got)
-	}
+	testutil.Equal(t, status(t, http.DefaultClient, good), http.StatusBadRequest, "without an upgrade")
+	testutil.Equal(t, status(t, http.DefaultClient, good), http.StatusNotFound, "a used token")
 }
 
 func TestExpiredTokenIsNotFound(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{}})
 	url := execURL(t, s, request(remotecommand.Options{Stdout: true}))
 	s.tickets.now = func() time.Time { return time.Now().Add(ticketLife) }
-	if got := status(t, http.DefaultClient, url); got != http.StatusNotFound {
-		t.Errorf("%d", got)
-	}
+	testutil.Equal(t, status(t, http.DefaultClient, url), http.StatusNotFound, "status")
 }
 
 func TestClosedServerTakesNoSessions(t *testing.T) {
@@ -66,17 +56,11 @@ func TestClosedServerTakesNoSessions(t *testing.T) {
 	for range 2 {
 		testutil.Must(t, s.Close(t.Context()))
 	}
-	if s.begin(kindExec) {
-		t.Error("a session begins")
-	}
+	testutil.Assert(t, !s.begin(kindExec), "a session begins")
 	listener, err := net.Listen("tcp", s.listener.Addr().String())
-	if err != nil {
-		t.Fatalf("the port is still taken: %v", err)
-	}
+	testutil.Require(t, err == nil, "the port is still taken: %v", err)
 	_ = listener.Close()
-	if err := s.Serve(); err != nil {
-		t.Errorf("Serve after Close: %v", err)
-	}
+	testutil.Check(t, s.Serve(), "Serve after Close")
 }
 
 func TestListenRefuses(t *testing.T) {
@@ -101,14 +85,10 @@ func TestListenRefuses(t *testing.T) {
 			_ = s.Close(t.Context())
 		}
 		if name == "no such file" && err != nil {
-			if !strings.Contains(err.Error(), "no such file") {
-				t.Errorf("%s: %v", name, err)
-			}
+			testutil.Assert(t, strings.Contains(err.Error(), "no such file"), "%s: %v", name, err)
 			continue
 		}
-		if !tt.is(err) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testutil.Assert(t, tt.is(err), "%s: %v", name, err)
 	}
 }
 
@@ -117,9 +97,7 @@ func TestTLSWithARenewedCertificate(t *testing.T) {
 	cert, key := testutil.Certificate(t, dir, "one")
 	s := serve(t, Options{Runtime: fakeRuntime{}, CertFile: cert, KeyFile: key})
 	url := execURL(t, s, request(remotecommand.Options{Stdout: true}))
-	if !strings.HasPrefix(url, "https://") {
-		t.Fatalf("URL %s", url)
-	}
+	testutil.Require(t, strings.HasPrefix(url, "https://"), "URL %s", url)
 	if got := servedTo(t, cert, url); got != http.StatusBadRequest { // no upgrade
 		t.Errorf("%d", got)
 	}
@@ -132,9 +110,7 @@ func TestTLSWithARenewedCertificate(t *testing.T) {
 	defer conn.Close()
 	_, _ = io.WriteString(conn, "GET /exec/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	answer, _ := io.ReadAll(conn)
-	if !strings.HasPrefix(string(answer), "HTTP/1.0 400") {
-		t.Errorf("in the clear: %q", answer)
-	}
+	testutil.Assert(t, strings.HasPrefix(string(answer), "HTTP/1.0 400"), "in the clear: %q", answer)
 }
 
 // servedTo asks for a URL and accepts the certificate in that file and no other.
@@ -157,9 +133,7 @@ func TestSilentConnectionsDoNotHoldUpTheEnd(t *testing.T) {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := s.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, s.Close(ctx))
 	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 		t.Errorf("the connection stays: %v", err)

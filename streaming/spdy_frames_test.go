@@ -51,9 +51,7 @@ func TestLargeDataFrameComesInPieces(t *testing.T) {
 		got = append(got, piece.Data...)
 		ended = piece.Flags&spdy.DataFlagFin != 0
 	}
-	if !bytes.Equal(got, content) {
-		t.Errorf("%d of %d bytes, or others", len(got), len(content))
-	}
+	testutil.Assert(t, bytes.Equal(got, content), "%d of %d bytes, or others", len(got), len(content))
 	if frame, err := from.ReadFrame(); err != nil || frame.(*spdy.DataFrame).StreamId != 3 || frame.(*spdy.DataFrame).Flags != spdy.DataFlagFin {
 		t.Errorf("an empty frame: %+v, %v", frame, err)
 	}

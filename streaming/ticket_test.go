@@ -44,9 +44,7 @@ func TestTicketExpires(t *testing.T) {
 	if _, ok := tickets.redeem(kindExec, late); !ok {
 		t.Error("a token that is not expired is not good")
 	}
-	if len(tickets.open) != 0 {
-		t.Errorf("%d tickets are kept for nothing", len(tickets.open))
-	}
+	testutil.Assert(t, len(tickets.open) == 0, "%d tickets are kept for nothing", len(tickets.open))
 }
 
 func TestTicketsAreBounded(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestParseCall(t *testing.T) {
@@ -34,18 +35,14 @@ func TestParseCall(t *testing.T) {
 		if len(got.args) == 0 {
 			got.args, want.args = nil, nil
 		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s:\ngot  %+v\nwant %+v", line, got, want)
-		}
+		testutil.Assert(t, reflect.DeepEqual(got, want), "%s:\ngot  %+v\nwant %+v", line, got, want)
 		for _, own := range [][]string{{"--criadapter-notes", "/n"}, {"--criadapter-notes=/n"}} {
 			got, want := parseCall(append(own, args...)), want
 			want.notes = "/n"
 			if len(got.args) == 0 {
 				got.args = nil
 			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%s %s:\ngot  %+v\nwant %+v", own, line, got, want)
-			}
+			testutil.Assert(t, reflect.DeepEqual(got, want), "%s %s:\ngot  %+v\nwant %+v", own, line, got, want)
 		}
 	}
 }

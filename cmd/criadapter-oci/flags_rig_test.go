@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -17,9 +18,7 @@ func TestRigFlagsOfRunc(t *testing.T) {
 	compared := 0
 	compare := func(where string, known map[string]bool, args ...string) {
 		text, err := exec.Command("runc", append(args, "--help")...).CombinedOutput()
-		if err != nil {
-			t.Errorf("runc %s --help: %v\n%s", where, err, text)
-		}
+		testutil.Assert(t, err == nil, "runc %s --help: %v\n%s", where, err, text)
 		_, options, _ := strings.Cut(string(text), "OPTIONS:\n")
 		for _, line := range helpOfFlag.FindAllStringSubmatch(options, -1) {
 			for _, flag := range strings.Split(line[1], ", ") {
@@ -36,7 +35,5 @@ func TestRigFlagsOfRunc(t *testing.T) {
 		"update") {
 		compare(verb, valued[verb], verb)
 	}
-	if compared < 100 {
-		t.Errorf("%d flags were compared", compared)
-	}
+	testutil.Assert(t, compared >= 100, "%d flags were compared", compared)
 }

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestLayersOfARoot(t *testing.T) {
@@ -71,9 +73,7 @@ func TestLayersOfAVolume(t *testing.T) {
 
 func TestIsBelow(t *testing.T) {
 	for path, want := range map[string]bool{"/d/overlay2/y/merged": true, "/d": false, "/docker/y": false, "/mnt/img": false} {
-		if isBelow("/d", path) != want || !isBelow("/", path) {
-			t.Errorf("%s: want %t", path, want)
-		}
+		testutil.Assert(t, isBelow("/d", path) == want && isBelow("/", path), "%s: want %t", path, want)
 	}
 }
 
@@ -102,9 +102,7 @@ func FuzzLayers(f *testing.F) {
 			t.Skip("no layers")
 		}
 		for _, dir := range l.readable() {
-			if !filepath.IsAbs(dir) {
-				t.Errorf("%q: a layer has no name: %+v", options, l)
-			}
+			testutil.Assert(t, filepath.IsAbs(dir), "%q: a layer has no name: %+v", options, l)
 		}
 	})
 }

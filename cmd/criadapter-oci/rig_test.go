@@ -49,9 +49,7 @@ func newRealEngine(t *testing.T) realEngine {
 	})
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, own.Close(context.WithoutCancel(t.Context())))
 	})
 	real := env.RuntimeWrapper
 	if real == "" {

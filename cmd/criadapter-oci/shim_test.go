@@ -61,9 +61,7 @@ func TestShim(t *testing.T) {
 	testutil.Must(t, p.notes.SaveRuntime(ocinote.Runtime{Path: wrapper}))
 	told, code := run()
 	want := "shim -namespace moby start\n--real --systemd-cgroup --root /run/containerd/runc/moby create --bundle " + p.bundle + " " + someID
-	if told != want || code != 3 {
-		t.Errorf("got %q and %d, want %q and 3", told, code, want)
-	}
+	testutil.Assert(t, told == want && code == 3, "got %q and %d, want %q and 3", told, code, want)
 	if got := p.read("config.json"); !strings.Contains(got, `"hostname":"web-0"`) {
 		t.Errorf("the configuration is %s", got)
 	}
@@ -96,9 +94,7 @@ func TestShimEnviron(t *testing.T) {
 		"PATHS=x PATH=/a":              "PATH=/new PATHS=x CRIADAPTER_PATH=/a",
 		"CRIADAPTER_PATH=/old PATH=/a": "PATH=/new CRIADAPTER_PATH=/a",
 	} {
-		if got := strings.Join(shimEnviron(strings.Fields(environ), "/new"), " "); got != want {
-			t.Errorf("%q: got %q, want %q", environ, got, want)
-		}
+		testutil.Equal(t, strings.Join(shimEnviron(strings.Fields(environ), "/new"), " "), want, "%q", environ)
 	}
 }
 
@@ -108,8 +104,6 @@ func TestRealEnviron(t *testing.T) {
 		"A=/own PATH=/own:/usr/bin:/own/:/bin": "A=/own PATH=/usr/bin:/bin",
 		"PATH=/own CRIADAPTER_PATH=/usr/bin:/bin PATHS=x": "PATHS=x PATH=/usr/bin:/bin",
 	} {
-		if got := strings.Join(realEnviron(strings.Fields(environ), "/own"), " "); got != want {
-			t.Errorf("%q: got %q, want %q", environ, got, want)
-		}
+		testutil.Equal(t, strings.Join(realEnviron(strings.Fields(environ), "/own"), " "), want, "%q", environ)
 	}
 }

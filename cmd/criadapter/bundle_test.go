@@ -59,26 +59,20 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	file := filepath.Join(dir, "bug.tar.gz")
 	args := append([]string{"debug", "bundle", "--file=" + file, "--log-file=" + log}, flags...)
 	output, code := runCommand(t, args...)
-	if code != 0 || !strings.Contains(output, "written to "+file) {
-		t.Fatalf("code %d: %s", code, output)
-	}
+	testutil.Require(t, code == 0 && strings.Contains(output, "written to "+file), "code %d: %s", code, output)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the archive is %v, %v", info, err)
 	}
 	files := untar(t, file)
 	for name, content := range files {
-		if strings.Contains(content, planted) {
-			t.Errorf("%s has a secret: %s", name, content)
-		}
+		testutil.Assert(t, !strings.Contains(content, planted), "%s has a secret: %s", name, content)
 	}
 	for name, want := range map[string]string{
 		"version.txt": "criadapter unknown", "settings.json": `"origin": "flag --root-directory"`, "check.txt": "to mend (fail)",
 		"status.json": `"pid": `, "pods.json": "not collected: ", "metrics.txt": "criadapter_cache_fresh 0", "log.txt": "last line",
 		"cni/10-net.conflist": `"mtu": 1440`, "cni/calico-kubeconfig": "REDACTED", "node/version.txt": "Linux",
 	} {
-		if !strings.Contains(files[name], want) {
-			t.Errorf("%s has no %q: %s", name, want, files[name])
-		}
+		testutil.Assert(t, strings.Contains(files[name], want), "%s has no %q: %s", name, want, files[name])
 	}
 	if output, code := runCommand(t, args...); code != 1 || !strings.Contains(output, "file exists") {
 		t.Errorf("over another archive: code %d: %s", code, output)

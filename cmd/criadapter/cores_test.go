@@ -12,9 +12,7 @@ func TestNoCores(t *testing.T) {
 	before, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, uintptr(before), 0, 0, 0); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, unix.Prctl(unix.PR_SET_DUMPABLE, uintptr(before), 0, 0, 0))
 	})
 	testutil.Must(t, noCores())
 	if got, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || got != 0 {

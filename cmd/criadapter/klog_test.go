@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestLibraryLogsAreForDebugging(t *testing.T) {
@@ -29,9 +30,7 @@ func TestLibraryLogsAreForDebugging(t *testing.T) {
 	logrus.SetLevel(logrus.DebugLevel)
 	log.Error(errors.New("broken pipe"), "client gone", "port", 80, "a key without a value")
 	for _, want := range []string{"client gone", "broken pipe", "logger=library", "session=7", "port=80", "level=debug"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q lacks %q", out.String(), want)
-		}
+		testutil.Assert(t, strings.Contains(out.String(), want), "%q lacks %q", out.String(), want)
 	}
 }
 
@@ -46,8 +45,6 @@ func TestReloadWhileLibrariesLog(t *testing.T) {
 		klog.Error("client gone")
 		klog.ErrorS(nil, "client gone")
 	}()
-	if err := setUpLog(config.Default()); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, setUpLog(config.Default()))
 	<-logged
 }

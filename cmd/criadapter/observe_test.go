@@ -34,9 +34,7 @@ func TestMetricsAreForThisMachineAlone(t *testing.T) {
 		if info, err := os.Stat(socket); strings.HasPrefix(address, "unix") && (err != nil || info.Mode().Perm() != 0o600) {
 			t.Errorf("the socket is %v, %v", info, err)
 		}
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, listener.Close())
 	}
 	testutil.Must(t, os.WriteFile(socket, nil, 0o600))
 	if _, err := listenMetrics(cfg); err == nil || !strings.Contains(err.Error(), "--metrics-bind-addr") {

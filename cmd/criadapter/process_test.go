@@ -88,21 +88,15 @@ func TestSurvivesSignals(t *testing.T) {
 	_ = writer.Close()
 	_ = reader.Close() // from here on each line of the log is a SIGPIPE
 	for range 3 {
-		if err := p.answers(t.Context()); err != nil {
-			t.Fatalf("with a broken stderr: %v", err)
-		}
+		testutil.Must(t, p.answers(t.Context()), "with a broken stderr")
 		testutil.Must(t, p.Process.Signal(syscall.SIGHUP))
 		time.Sleep(100 * time.Millisecond)
 	}
-	if err := p.answers(t.Context()); err != nil {
-		t.Fatalf("after SIGHUP: %v", err)
-	}
+	testutil.Must(t, p.answers(t.Context()), "after SIGHUP")
 	testutil.Must(t, p.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-p.ended:
-		if err != nil {
-			t.Errorf("after SIGTERM: %v", err)
-		}
+		testutil.Assert(t, err == nil, "after SIGTERM: %v", err)
 	case <-time.After(20 * time.Second):
 		t.Error("it does not end after SIGTERM")
 	}
@@ -137,9 +131,7 @@ func TestCriDockerdsUnit(t *testing.T) {
 	testutil.Must(t, p.Process.Signal(syscall.SIGHUP))
 	systemd.wait("RELOADING=1")
 	systemd.wait("READY=1")
-	if err := p.answers(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, p.answers(t.Context()))
 	if warned := strings.Count(output.String(), "no effect"); warned != 1 || !strings.Contains(output.String(), "--pod-cidr") {
 		t.Errorf("%d lines about flags without effect:\n%s", warned, &output)
 	}

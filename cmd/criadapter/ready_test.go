@@ -43,8 +43,6 @@ func TestReadyAfterRecovery(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(s.recovered)
-	if message := systemd.wait("READY=1"); message != "READY=1\nSTATUS=Serving CRI, 0 pods and 0 containers" {
-		t.Errorf("systemd gets %q", message)
-	}
+	testutil.Equal(t, systemd.wait("READY=1"), "READY=1\nSTATUS=Serving CRI, 0 pods and 0 containers", "systemd gets")
 	<-done
 }

@@ -17,9 +17,7 @@ func TestListen(t *testing.T) {
 	first, err := listen(path)
 	testutil.Must(t, err)
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the socket is %v, %v", info, err)
-	}
+	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o600, "the socket is %v, %v", info, err)
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory made for the socket is %v, %v", info, err)
 	}
@@ -29,12 +27,8 @@ func TestListen(t *testing.T) {
 	first.(*net.UnixListener).SetUnlinkOnClose(false)
 	testutil.Must(t, first.Close())
 	again, err := listen(path)
-	if err != nil {
-		t.Fatalf("over a stale socket: %v", err)
-	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
-	}
+	testutil.Require(t, err == nil, "over a stale socket: %v", err)
+	testutil.Check(t, again.Close())
 	file := filepath.Join(dir, "file")
 	testutil.Must(t, os.WriteFile(file, []byte("precious"), 0o600))
 	if _, err := listen(file); err == nil || !strings.Contains(err.Error(), "not a socket") {
@@ -73,10 +67,6 @@ func TestOneServerPerRoot(t *testing.T) {
 	}
 	time.AfterFunc(lockPatience/4, func() { _ = lock.Close() }) // a plugin that it was starting goes on for a moment
 	again, err := lockRoot(dir)
-	if err != nil {
-		t.Fatalf("after the first one has ended: %v", err)
-	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
-	}
+	testutil.Require(t, err == nil, "after the first one has ended: %v", err)
+	testutil.Check(t, again.Close())
 }

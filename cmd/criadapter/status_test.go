@@ -39,9 +39,7 @@ func TestStatusOfAServer(t *testing.T) {
 	p := startProgram(t, filepath.Join(dir, "cri.sock"), "exec $0 "+endpoint+plainFlags(dir), nil)
 	output, code = runCommand(t, "status", endpoint)
 	for _, want := range []string{"criadapter unknown on unix://" + dir, "not ready: EngineUnavailable", "does not follow the engine", "slow calls      none"} {
-		if code != 1 || !strings.Contains(output, want) {
-			t.Errorf("code %d, no %q in:\n%s", code, want, output)
-		}
+		testutil.Assert(t, code == 1 && strings.Contains(output, want), "code %d, no %q in:\n%s", code, want, output)
 	}
 	output, code = runCommand(t, "status", endpoint, "-o", "json")
 	var answer status.Answer
@@ -75,9 +73,7 @@ func TestConfigOfTheProgram(t *testing.T) {
 	}
 	output, code := runCommand(t, "config", "print", "--config", path, "--log-format=json")
 	for _, want := range []string{"log-level ", path + ":1\n", "flag --log-format\n", "default\n"} {
-		if code != 0 || !strings.Contains(output, want) {
-			t.Errorf("code %d, no %q in:\n%s", code, want, output)
-		}
+		testutil.Assert(t, code == 0 && strings.Contains(output, want), "code %d, no %q in:\n%s", code, want, output)
 	}
 	// What print writes as a file is one.
 	output, _ = runCommand(t, "config", "print", "--config", path, "-o", "yaml")

@@ -129,9 +129,7 @@ func TestMessagesToSystemd(t *testing.T) {
 
 	testutil.Must(t, p.Process.Signal(syscall.SIGTERM))
 	u.systemd.wait("STOPPING=1")
-	if err := <-p.ended; err != nil {
-		t.Errorf("after SIGTERM: %v", err)
-	}
+	testutil.Check(t, <-p.ended, "after SIGTERM")
 }
 
 // A client that asks while the server restarts gets its answer from the next one: the socket is systemd's.
@@ -157,9 +155,7 @@ func TestRestartWithoutAGap(t *testing.T) {
 			answered <- err
 		}()
 		p = u.start(t, "", &output)
-		if err := <-answered; err != nil {
-			t.Fatalf("a request while the server restarted: %v", err)
-		}
+		testutil.Must(t, <-answered, "a request while the server restarted")
 	}
 }
 
@@ -174,9 +170,7 @@ func TestCheckSelf(t *testing.T) {
 	if err := checkSelf(t.Context(), p.socket, time.Minute, func() error { return stuck }); !errors.Is(err, stuck) {
 		t.Errorf("a cache that does not get on: %v", err)
 	}
-	if err := checkSelf(t.Context(), p.socket, time.Minute, func() error { return nil }); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, checkSelf(t.Context(), p.socket, time.Minute, func() error { return nil }))
 	// A stopped process does not answer, and does not feed the watchdog.
 	testutil.Must(t, p.Process.Signal(syscall.SIGSTOP))
 	if err := checkSelf(t.Context(), p.socket, time.Second, func() error { return nil }); err == nil {

@@ -27,9 +27,7 @@ func TestNodeFlags(t *testing.T) {
 	opts, err := parse("--manifest-url-header", "Authorization: Bearer a:b", "--register-with-taints", "a=b:NoSchedule,c:NoExecute",
 		"--system-reserved", "cpu=200m,memory=1Gi", "--node-labels", "zone=x,empty=")
 	testutil.Must(t, err)
-	if got := opts.ManifestHeader.Get("authorization"); got != "Bearer a:b" {
-		t.Errorf("header %q", got)
-	}
+	testutil.Equal(t, opts.ManifestHeader.Get("authorization"), "Bearer a:b", "header")
 	if got := opts.Cluster.Taints; len(got) != 2 || got[0] != (v1.Taint{Key: "a", Value: "b", Effect: "NoSchedule"}) || got[1] != (v1.Taint{Key: "c", Effect: "NoExecute"}) {
 		t.Errorf("taints %v", got)
 	}
@@ -39,9 +37,7 @@ func TestNodeFlags(t *testing.T) {
 	if got := opts.Cluster.Labels; got["zone"] != "x" || len(got) != 2 {
 		t.Errorf("labels %v", got)
 	}
-	if opts.API.Port != 0 {
-		t.Errorf("port %d without a client CA", opts.API.Port)
-	}
+	testutil.Assert(t, opts.API.Port == 0, "port %d without a client CA", opts.API.Port)
 	if opts, err := parse("--client-users", "a,b", "--client-groups", "c"); err != nil || len(opts.API.Users) != 2 || len(opts.API.Groups) != 1 {
 		t.Errorf("clients %+v, %v", opts.API, err)
 	}

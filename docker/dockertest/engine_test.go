@@ -57,9 +57,7 @@ func state(t *testing.T, e *dockertest.Engine, id string) container.State {
 func listed(t *testing.T, e *dockertest.Engine) container.ContainerState {
 	t.Helper()
 	list, err := e.ListContainers(testContext(t), nil)
-	if err != nil || len(list) != 1 {
-		t.Fatalf("%v, %v", list, err)
-	}
+	testutil.Require(t, err == nil && len(list) == 1, "%v, %v", list, err)
 	return list[0].State
 }
 
@@ -98,9 +96,7 @@ func TestListLags(t *testing.T) {
 	seen := events(t, old)
 	testutil.Must(t, old.Exit(id, 2))
 	testutil.Until(t, "die", func() bool { return slices.Contains(seen(), docker.ContainerDied) })
-	if got := listed(t, old); got != container.StateRunning {
-		t.Errorf("the list is right at once: %s", got)
-	}
+	testutil.Equal(t, listed(t, old), container.StateRunning, "the list is right at once")
 	if got := state(t, old, id); got.Status != container.StateExited || got.ExitCode != 2 {
 		t.Errorf("the inspect is wrong: %+v", got)
 	}
@@ -109,9 +105,7 @@ func TestListLags(t *testing.T) {
 	recent := newEngine(t, dockertest.Options{Flavor: dockertest.Docker29, EventLag: 100 * time.Millisecond})
 	id = run(t, recent, spec("one"))
 	testutil.Must(t, recent.Exit(id, 2))
-	if got := listed(t, recent); got != container.StateExited {
-		t.Errorf("the list of 29 lags: %s", got)
-	}
+	testutil.Equal(t, listed(t, recent), container.StateExited, "the list of 29 lags")
 }
 
 // TestDieEvent shows when it comes: before a stop returns on 20.10, some time
@@ -315,9 +309,7 @@ func TestEventsAreForgotten(t *testing.T) {
 			cancel()
 		}
 	}})
-	if count != 256 {
-		t.Errorf("%d events are replayed", count)
-	}
+	testutil.Assert(t, count == 256, "%d events are replayed", count)
 }
 
 func TestRegistry(t *testing.T) {
@@ -329,17 +321,13 @@ func TestRegistry(t *testing.T) {
 	}
 	signs := 0
 	err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{Auth: auth, Progress: func(docker.PullPhase) { signs++ }})
-	if err != nil || signs != 2 {
-		t.Errorf("with credentials: %d signs of progress, %v", signs, err)
-	}
+	testutil.Assert(t, err == nil && signs == 2, "with credentials: %d signs of progress, %v", signs, err)
 	first, err := e.InspectImage(ctx, "r.example/private:1")
 	testutil.Must(t, err)
 	e.Publish(dockertest.Image{Names: []string{"r.example/private:1"}, ID: "sha256:" + fmt.Sprintf("%064d", 1)})
 	testutil.Must(t, e.PullImage(ctx, "r.example/private:1", docker.PullOptions{}))
 	second, err := e.InspectImage(ctx, "r.example/private:1")
-	if err != nil || second.ID == first.ID {
-		t.Errorf("a tag that moved has the image %s, %v", second.ID, err)
-	}
+	testutil.Assert(t, err == nil && second.ID != first.ID, "a tag that moved has the image %s, %v", second.ID, err)
 	if old, err := e.InspectImage(ctx, first.ID); err != nil || len(old.RepoTags) != 0 {
 		t.Errorf("the image that lost its tag: %+v, %v", old, err)
 	}

@@ -46,9 +46,7 @@ func TestReadCDI(t *testing.T) {
 		mounts: []ocinote.Mount{{Destination: "/lib/gpu", Type: "bind", Source: "/usr/lib/gpu", Options: []string{"ro", "nosuid"}}},
 		hooks:  map[string][]ocinote.Hook{"createContainer": {{Path: "/usr/bin/gpu-hook", Args: []string{"gpu-hook", "ldconfig"}, Timeout: new(3)}}},
 	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v, want %+v", got, err, want)
-	}
+	testutil.Assert(t, err == nil && reflect.DeepEqual(got, want), "got %+v, %v, want %+v", got, err, want)
 	if both, err := readCDI(dirs, []string{"vendor.com/gpu=0", "vendor.com/gpu=1"}); err != nil || !slices.Equal(both.env, []string{"DRIVER=1", "GPU=1"}) {
 		t.Errorf("two devices: %+v, %v", both, err)
 	}

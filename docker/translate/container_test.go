@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestContainerNamespaces(t *testing.T) {
@@ -43,9 +44,7 @@ func TestContainerNamespaces(t *testing.T) {
 			in.Config.Linux.SecurityContext.NamespaceOptions = tc.own
 			spec := mustContainer(t, in)
 			got := modes{spec.Host.NetworkMode, spec.Host.UTSMode, spec.Host.PidMode, spec.Host.IpcMode}
-			if got != tc.want {
-				t.Errorf("got %+v, want %+v", got, tc.want)
-			}
+			testutil.Assert(t, got == tc.want, "got %+v, want %+v", got, tc.want)
 			if spec.Config.Hostname != "" || spec.Config.NetworkDisabled {
 				t.Error("Docker refuses a host name with a shared network, and needs the network enabled to share it")
 			}
@@ -59,9 +58,7 @@ func TestHostNetworkOfARebuiltPod(t *testing.T) {
 	in := containerInput()
 	in.Sandbox.Config = &runtimeapi.PodSandboxConfig{Metadata: podMetadata()}
 	in.Sandbox.HostNetwork = true
-	if got := mustContainer(t, in).Host.UTSMode; got != "host" {
-		t.Errorf("the UTS namespace is %q", got)
-	}
+	testutil.Equal(t, mustContainer(t, in).Host.UTSMode, "host", "the UTS namespace")
 }
 
 func TestContainerWithoutLinuxPart(t *testing.T) {
@@ -87,9 +84,7 @@ func TestProcess(t *testing.T) {
 	if !slices.Equal(got.Entrypoint, c.Command) || !slices.Equal(got.Cmd, c.Args) {
 		t.Errorf("entrypoint %q, arguments %q", got.Entrypoint, got.Cmd)
 	}
-	if !slices.Equal(got.Env, []string{"A=1=2\n", "dotted.name-x="}) {
-		t.Errorf("environment %q", got.Env)
-	}
+	testutil.Assert(t, slices.Equal(got.Env, []string{"A=1=2\n", "dotted.name-x="}), "environment %q", got.Env)
 	if got.WorkingDir != "/srv/app" || got.StopSignal != "SIGRTMIN+3" {
 		t.Errorf("directory %q, signal %q", got.WorkingDir, got.StopSignal)
 	}
@@ -126,9 +121,7 @@ func TestUser(t *testing.T) {
 	} {
 		in := containerInput()
 		in.Config.Linux.SecurityContext = tc.sc
-		if got := mustContainer(t, in).Config.User; got != tc.want {
-			t.Errorf("%v gives %q, want %q", tc.sc, got, tc.want)
-		}
+		testutil.Equal(t, mustContainer(t, in).Config.User, tc.want, "%v gives", tc.sc)
 	}
 }
 
@@ -142,9 +135,7 @@ func TestLogPath(t *testing.T) {
 	} {
 		in := containerInput()
 		in.Sandbox.Config.LogDirectory, in.Config.LogPath = tc.directory, tc.path
-		if got := LogPath(mustContainer(t, in).Config.Labels); got != tc.want {
-			t.Errorf("%q in %q is %q, want %q", tc.path, tc.directory, got, tc.want)
-		}
+		testutil.Equal(t, LogPath(mustContainer(t, in).Config.Labels), tc.want, "%q in %q", tc.path, tc.directory)
 	}
 }
 
@@ -209,9 +200,7 @@ func TestRelabelledMounts(t *testing.T) {
 	if want := []string{"/a:/x:rw,Z", "/b:/y:ro,Z,rslave"}; !slices.Equal(host.Binds, want) {
 		t.Errorf("binds %q, want %q", host.Binds, want)
 	}
-	if len(host.Mounts) != 1 || host.Mounts[0].Source != "/c" {
-		t.Errorf("mounts %v", host.Mounts)
-	}
+	testutil.Assert(t, len(host.Mounts) == 1 && host.Mounts[0].Source == "/c", "mounts %v", host.Mounts)
 }
 
 func TestHostFiles(t *testing.T) {
@@ -242,9 +231,7 @@ func TestHostFiles(t *testing.T) {
 				}
 				got = append(got, m.Source+" "+m.Target+" "+mode)
 			}
-			if !slices.Equal(got, tc.want) {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			testutil.Assert(t, slices.Equal(got, tc.want), "got %q, want %q", got, tc.want)
 		})
 	}
 	in := containerInput()
@@ -278,9 +265,7 @@ func TestDevices(t *testing.T) {
 	}
 	host := mustContainer(t, in).Host
 	want := []container.DeviceMapping{{PathOnHost: "/dev/fuse", PathInContainer: "/dev/fuse", CgroupPermissions: "rwm"}, {PathOnHost: "/dev/snd", PathInContainer: "/dev/sound", CgroupPermissions: "r"}}
-	if !slices.Equal(host.Devices, want) {
-		t.Errorf("devices %v", host.Devices)
-	}
+	testutil.Assert(t, slices.Equal(host.Devices, want), "devices %v", host.Devices)
 	if r := host.DeviceRequests; len(r) != 1 || r[0].Driver != "cdi" || !slices.Equal(r[0].DeviceIDs, []string{"vendor.com/gpu=0", "vendor.com/gpu=all", "vendor.com/gpu=1", "vendor.com/net=eth1"}) {
 		t.Errorf("CDI devices %+v", r)
 	}
@@ -299,9 +284,7 @@ func TestCapabilities(t *testing.T) {
 // Unmasked).
 func TestEmptyPathListsMeanNone(t *testing.T) {
 	host := mustContainer(t, containerInput()).Host
-	if host.MaskedPaths == nil || host.ReadonlyPaths == nil {
-		t.Fatal("the lists are nil")
-	}
+	testutil.Require(t, host.MaskedPaths != nil && host.ReadonlyPaths != nil, "the lists are nil")
 	if len(host.MaskedPaths)+len(host.ReadonlyPaths) > 0 {
 		t.Errorf("masked %q, read-only %q", host.MaskedPaths, host.ReadonlyPaths)
 	}

@@ -243,13 +243,9 @@ func compareLines(t *testing.T, got, want string, differs []string) {
 	}
 	gotLines, wantLines := set(got), set(want)
 	for _, line := range slices.Sorted(maps.Keys(gotLines)) {
-		if !wantLines[line] {
-			t.Errorf("got  %s", line)
-		}
+		testutil.Assert(t, wantLines[line], "got  %s", line)
 	}
 	for _, line := range slices.Sorted(maps.Keys(wantLines)) {
-		if !gotLines[line] {
-			t.Errorf("want %s", line)
-		}
+		testutil.Assert(t, gotLines[line], "want %s", line)
 	}
 }

@@ -78,9 +78,7 @@ func startEngine(t *testing.T, env rigenv.Env, config map[string]any) *engine.En
 	e, err := engine.New(engine.Options{Dir: dir, Env: env, Config: config})
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := e.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, e.Close(context.WithoutCancel(t.Context())))
 	})
 	testutil.Must(t, e.Start(t.Context()))
 	return e
@@ -181,9 +179,7 @@ func TestNothingLeaksIntoAPod(t *testing.T) {
 		kind    translate.Kind
 	}{{sandbox, sandboxSpec, translate.KindSandbox}, {running, appSpec, translate.KindContainer}} {
 		t.Run(c.kind.String(), func(t *testing.T) {
-			if got := translate.Identify(c.inspect.Name, c.inspect.Config.Labels); got != c.kind {
-				t.Errorf("identified as %v", got)
-			}
+			testutil.Equal(t, translate.Identify(c.inspect.Name, c.inspect.Config.Labels), c.kind, "identified as")
 			checkHost(t, c.inspect, c.spec.Host)
 			checkProcess(t, c.inspect)
 		})
@@ -191,9 +187,7 @@ func TestNothingLeaksIntoAPod(t *testing.T) {
 	if running.Config.User != "mallory" || running.Config.StopSignal != "SIGUSR1" || !slices.Contains(running.Config.Env, "EVIL=from-image") {
 		t.Errorf("user, stop signal and environment are the image's to say, got %+v", running.Config)
 	}
-	if sandbox.Config.StopSignal != "SIGTERM" {
-		t.Errorf("the sandbox stops on %s", sandbox.Config.StopSignal)
-	}
+	testutil.Assert(t, sandbox.Config.StopSignal == "SIGTERM", "the sandbox stops on %s", sandbox.Config.StopSignal)
 	checkMetadata(t, sandbox, pod, running, app)
 }
 
@@ -216,9 +210,7 @@ func checkHost(t *testing.T, inspect *container.InspectResponse, want *container
 		"restart policy":   {got.RestartPolicy.Name, want.RestartPolicy.Name},
 		"user namespace":   {got.UsernsMode, want.UsernsMode},
 	} {
-		if values[0] != values[1] {
-			t.Errorf("%s is %v, want %v", what, values[0], values[1])
-		}
+		testutil.Assert(t, values[0] == values[1], "%s is %v, want %v", what, values[0], values[1])
 	}
 	if inspect.State.Health != nil && inspect.State.Health.Status != container.NoHealthcheck {
 		t.Errorf("the image's health check runs: %+v", inspect.State.Health)
@@ -237,9 +229,7 @@ func checkProcess(t *testing.T, inspect *container.InspectResponse) {
 	if slices.Contains(inspect.HostConfig.SecurityOpt, "no-new-privileges=true") {
 		want = "1"
 	}
-	if got := statusField(t, pid, "NoNewPrivs"); got != want {
-		t.Errorf("NoNewPrivs is %s, want %s", got, want)
-	}
+	testutil.Equal(t, statusField(t, pid, "NoNewPrivs"), want, "NoNewPrivs")
 	if groups := readProc(t, pid, "cgroup"); strings.Contains(groups, "evil") {
 		t.Errorf("the process is in the cgroups\n%s", groups)
 	}
@@ -261,9 +251,7 @@ func checkMetadata(t *testing.T, sandbox *container.InspectResponse, pod *runtim
 	if got, want := fmt.Sprint(gotApp.Labels, gotApp.Annotations), fmt.Sprint(app.Labels, app.Annotations); got != want {
 		t.Errorf("the container's labels and annotations are %s, want %s", got, want)
 	}
-	if sandboxID != sandbox.ID {
-		t.Errorf("the container's sandbox is %s, want %s", sandboxID, sandbox.ID)
-	}
+	testutil.Assert(t, sandboxID == sandbox.ID, "the container's sandbox is %s, want %s", sandboxID, sandbox.ID)
 	if sandbox.Config.Labels["evil"] != "yes" {
 		t.Error("the engine no longer merges image labels: this test shows nothing")
 	}
@@ -282,9 +270,7 @@ func TestAnImageIsNoSandbox(t *testing.T) {
 	if inspect.Config.Labels[translate.LabelKind] != translate.LabelKindSandbox {
 		t.Fatal("the image does not carry our labels: this test shows nothing")
 	}
-	if got := translate.Identify(inspect.Name, inspect.Config.Labels); got != translate.KindNone {
-		t.Errorf("identified as %v", got)
-	}
+	testutil.Equal(t, translate.Identify(inspect.Name, inspect.Config.Labels), translate.KindNone, "identified as")
 }
 
 // The limits of daemon.json do not reach pods. Their processes inherit the engine's own limits, where these are not
@@ -298,14 +284,10 @@ func TestDefaultUlimitsDoNotLeak(t *testing.T) {
 		for line := range strings.Lines(limits) {
 			if rest, ok := strings.CutPrefix(line, title); ok {
 				found = true
-				if slices.Contains(strings.Fields(rest), leaked) {
-					t.Errorf("a limit of daemon.json: %s", line)
-				}
+				testutil.Assert(t, !slices.Contains(strings.Fields(rest), leaked), "a limit of daemon.json: %s", line)
 			}
 		}
-		if !found {
-			t.Errorf("no limit %q in\n%s", title, limits)
-		}
+		testutil.Assert(t, found, "no limit %q in\n%s", title, limits)
 	}
 }
 

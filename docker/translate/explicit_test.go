@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestExplicit checks what every create must say, because otherwise the image
@@ -32,17 +33,11 @@ func TestExplicit(t *testing.T) {
 			"log driver":              host.LogConfig.Type != "" && host.LogConfig.Config != nil,
 			"labels that identify it": Identify(spec.Name, spec.Config.Labels).String() == name,
 		} {
-			if !ok {
-				t.Errorf("%s: %s is not explicit: %+v", name, what, host)
-			}
+			testutil.Assert(t, ok, "%s: %s is not explicit: %+v", name, what, host)
 		}
 	}
-	if sandbox.Config.StopSignal != "SIGTERM" {
-		t.Errorf("the sandbox stops on %q", sandbox.Config.StopSignal)
-	}
-	if sandbox.Host.LogConfig.Type != "none" {
-		t.Errorf("the sandbox logs to %s", sandbox.Host.LogConfig.Type)
-	}
+	testutil.Assert(t, sandbox.Config.StopSignal == "SIGTERM", "the sandbox stops on %q", sandbox.Config.StopSignal)
+	testutil.Assert(t, sandbox.Host.LogConfig.Type == "none", "the sandbox logs to %s", sandbox.Host.LogConfig.Type)
 	want := map[string]string{"max-size": "10m", "max-file": "3", "compress": "false", "mode": "blocking"}
 	if log := app.Host.LogConfig; log.Type != "local" || !maps.Equal(log.Config, want) {
 		t.Errorf("the container logs to %+v", log)
@@ -81,9 +76,7 @@ func TestUlimits(t *testing.T) {
 			for _, u := range mustContainer(t, in).Host.Ulimits {
 				got = append(got, docker.Limit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("got  %+v\nwant %+v", got, c.want)
-			}
+			testutil.Assert(t, slices.Equal(got, c.want), "got  %+v\nwant %+v", got, c.want)
 		})
 	}
 }

@@ -29,9 +29,7 @@ func pickEngine(newer bool) docker.Features {
 // checkSpec checks what holds for every spec that was not refused.
 func checkSpec(t *testing.T, spec docker.ContainerSpec, kind Kind) {
 	t.Helper()
-	if got := Identify(spec.Name, spec.Config.Labels); got != kind {
-		t.Errorf("%s is identified as %v", spec.Name, got)
-	}
+	testutil.Equal(t, Identify(spec.Name, spec.Config.Labels), kind, "%s is identified as", spec.Name)
 	encoded, err := json.Marshal(spec)
 	testutil.Must(t, err)
 	var back docker.ContainerSpec
@@ -57,9 +55,7 @@ func FuzzSandbox(f *testing.F) {
 		}
 		before := proto.CloneOf(config)
 		spec, err := Sandbox(SandboxInput{Config: config, RuntimeHandler: handler, Image: "pause", Features: pickEngine(newer), PublishPorts: publish})
-		if !proto.Equal(before, config) {
-			t.Error("the client's request was changed")
-		}
+		testutil.Assert(t, proto.Equal(before, config), "the client's request was changed")
 		if err != nil {
 			if c := class(err); c != "invalid" && c != "unsupported" {
 				t.Errorf("refused by an error that is %s: %v", c, err)
@@ -70,9 +66,7 @@ func FuzzSandbox(f *testing.F) {
 		back, err := PodConfig(spec.Config.Labels, spec.Name)
 		testutil.Must(t, err)
 		want := &runtimeapi.PodSandboxConfig{Metadata: config.GetMetadata(), Labels: config.GetLabels(), Annotations: config.GetAnnotations()}
-		if !sameIdentity(back, want) {
-			t.Errorf("read back as %v, want %v", back, want)
-		}
+		testutil.Assert(t, sameIdentity(back, want), "read back as %v, want %v", back, want)
 	})
 }
 
@@ -106,9 +100,7 @@ func FuzzContainer(f *testing.F) {
 			Files:       HostFiles{Hosts: "/p/hosts"},
 			ReadProfile: func(path string) ([]byte, error) { return []byte(path), nil },
 		})
-		if !proto.Equal(before, config) {
-			t.Error("the client's request was changed")
-		}
+		testutil.Assert(t, proto.Equal(before, config), "the client's request was changed")
 		if err != nil {
 			if c := class(err); c != "invalid" && c != "unsupported" {
 				t.Errorf("refused by an error that is %s: %v", c, err)

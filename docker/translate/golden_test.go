@@ -125,7 +125,5 @@ func compareGolden(t *testing.T, name string, spec docker.ContainerSpec) {
 	}
 	want, err := os.ReadFile(path)
 	testutil.Must(t, err)
-	if !bytes.Equal(got, want) {
-		t.Errorf("differs from %s:\n%s", path, got)
-	}
+	testutil.Assert(t, bytes.Equal(got, want), "differs from %s:\n%s", path, got)
 }

@@ -100,9 +100,7 @@ func TestContainerJoinsNamespaces(t *testing.T) {
 					shm = m.Source
 				}
 			}
-			if shm != tt.shm {
-				t.Errorf("/dev/shm is %q, want %q", shm, tt.shm)
-			}
+			testutil.Assert(t, shm == tt.shm, "/dev/shm is %q, want %q", shm, tt.shm)
 			if strings.Contains(string(spec.Host.NetworkMode)+string(spec.Host.IpcMode)+string(spec.Host.PidMode), sandboxID) {
 				t.Error("it joins a sandbox container")
 			}
@@ -227,9 +225,7 @@ func TestWithoutContainer(t *testing.T) {
 			"net.ipv4.ip_unprivileged_port_start": "1024", "net.ipv4.ping_group_range": "0 2147483647", "kernel.shm_rmid_forced": "1",
 		},
 	}
-	if err != nil || !ok || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v, %v", got, ok, err)
-	}
+	testutil.Assert(t, err == nil && ok && reflect.DeepEqual(got, want), "got %+v, %v, %v", got, ok, err)
 	in = able()
 	in.Config.Hostname = ""
 	in.Config.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{

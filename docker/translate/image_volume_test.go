@@ -6,6 +6,8 @@ import (
 
 	"github.com/moby/moby/api/types/mount"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func imageMountsInput() ContainerInput {
@@ -25,9 +27,7 @@ func TestImageVolumesAreListed(t *testing.T) {
 		{Index: 1, Field: "config.mounts[1]", Image: "models:1"},
 		{Index: 2, Field: "config.mounts[2]", Image: "models:1", SubPath: "small"},
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %+v", got)
-	}
+	testutil.Assert(t, slices.Equal(got, want), "got %+v", got)
 }
 
 func TestImageVolumesAreReadOnly(t *testing.T) {
@@ -35,9 +35,7 @@ func TestImageVolumesAreReadOnly(t *testing.T) {
 	in.Features = newEngine()
 	in.Features.SELinux = false
 	mounts := mustContainer(t, in).Host.Mounts
-	if len(mounts) != 3 {
-		t.Fatalf("mounts: %+v", mounts)
-	}
+	testutil.Require(t, len(mounts) == 3, "mounts: %+v", mounts)
 	if m := mounts[1]; m.Type != mount.TypeImage || m.Source != "sha256:1" || m.Target != "/all" || !m.ReadOnly || m.ImageOptions != nil {
 		t.Errorf("by the engine: %+v", m)
 	}

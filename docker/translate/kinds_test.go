@@ -80,14 +80,10 @@ var kinds = []struct {
 		sc.NoNewPrivs, sc.ReadonlyRootfs = true, true
 	}, func(t *testing.T, r running) {
 		for field, want := range map[string]string{"Uid": "1234 1234 1234 1234", "Gid": "5678 5678 5678 5678", "NoNewPrivs": "1"} {
-			if got := statusField(t, r.application.State.Pid, field); got != want {
-				t.Errorf("%s is %s, want %s", field, got, want)
-			}
+			testutil.Equal(t, statusField(t, r.application.State.Pid, field), want, "%s", field)
 		}
 		groups := strings.Fields(statusField(t, r.application.State.Pid, "Groups"))
-		if !slices.Contains(groups, "99") || !slices.Contains(groups, "100") {
-			t.Errorf("groups %q", groups)
-		}
+		testutil.Assert(t, slices.Contains(groups, "99") && slices.Contains(groups, "100"), "groups %q", groups)
 	}},
 	{"seccomp default", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		app.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{}
@@ -108,17 +104,13 @@ var kinds = []struct {
 		if masked := r.masks(t); masked > 0 {
 			t.Errorf("%d paths are masked", masked)
 		}
-		if r.sandbox.HostConfig.Privileged {
-			t.Error("the sandbox is privileged")
-		}
+		testutil.Assert(t, !r.sandbox.HostConfig.Privileged, "the sandbox is privileged")
 	}},
 	{"masked paths", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		app.Linux.SecurityContext.MaskedPaths = []string{"/proc/kcore", "/proc/acpi"}
 		app.Linux.SecurityContext.ReadonlyPaths = []string{"/proc/sys"}
 	}, func(t *testing.T, r running) {
-		if r.masks(t) == 0 {
-			t.Error("no path is masked")
-		}
+		testutil.Assert(t, r.masks(t) != 0, "no path is masked")
 	}},
 	{"no masked paths", nothing, func(t *testing.T, r running) {
 		if masked := r.masks(t); masked > 0 {
@@ -141,18 +133,14 @@ var kinds = []struct {
 		app.Devices = []*runtimeapi.Device{{HostPath: "/dev/null", ContainerPath: "/dev/nothing", Permissions: "rw"}}
 	}, func(t *testing.T, r running) {
 		info, err := os.Stat(r.root("dev/nothing"))
-		if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-			t.Errorf("%v, %v", info, err)
-		}
+		testutil.Assert(t, err == nil && info.Mode()&os.ModeCharDevice != 0, "%v, %v", info, err)
 	}},
 	{"limits", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		app.Linux.Resources = &runtimeapi.LinuxContainerResources{
 			CpuPeriod: 100000, CpuQuota: 20000, CpuShares: 128, MemoryLimitInBytes: 64 << 20, OomScoreAdj: 985, CpusetCpus: "0",
 		}
 	}, func(t *testing.T, r running) {
-		if got := readProc(t, r.application.State.Pid, "oom_score_adj"); got != "985" {
-			t.Errorf("oom_score_adj is %s", got)
-		}
+		testutil.Equal(t, readProc(t, r.application.State.Pid, "oom_score_adj"), "985", "oom_score_adj")
 		got := r.application.HostConfig.Resources
 		if got.Memory != 64<<20 || got.CPUQuota != 20000 || got.CPUShares != 128 || got.CpusetCpus != "0" {
 			t.Errorf("limits %+v", got)
@@ -168,9 +156,7 @@ var kinds = []struct {
 	{"a real-time stop signal", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		app.StopSignal = runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS14
 	}, func(t *testing.T, r running) {
-		if got := r.application.Config.StopSignal; got != "SIGRTMAX-14" {
-			t.Errorf("the stop signal is %s", got)
-		}
+		testutil.Equal(t, r.application.Config.StopSignal, "SIGRTMAX-14", "the stop signal")
 	}},
 	{"difficult names", func(_ *node, pod *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		pod.Metadata.Name, pod.Metadata.Namespace, app.Metadata.Name = "my_pod/ü", strings.Repeat("n", 253), "POD"
@@ -250,9 +236,7 @@ func (r running) run(t *testing.T, command ...string) string {
 
 func (r running) wantStatus(t *testing.T, field, want string) {
 	t.Helper()
-	if got := statusField(t, r.application.State.Pid, field); got != want {
-		t.Errorf("%s is %s, want %s", field, got, want)
-	}
+	testutil.Equal(t, statusField(t, r.application.State.Pid, field), want, "%s", field)
 }
 
 func (r running) sharesWithSandbox(t *testing.T, kinds ...string) {
@@ -316,12 +300,8 @@ func checkMounts(t *testing.T, r running) {
 		t.Errorf("the read-only mount that follows the host is %q", line)
 	}
 	for _, target := range []string{"/dev/termination-log", "/engine"} {
-		if mounts[target] == "" {
-			t.Errorf("nothing is mounted at %s", target)
-		}
+		testutil.Assert(t, mounts[target] != "", "nothing is mounted at %s", target)
 	}
 	content, err := os.ReadFile(r.root("etc/hosts"))
-	if err != nil || string(content) != "host" {
-		t.Errorf("/etc/hosts holds %q, %v", content, err)
-	}
+	testutil.Assert(t, err == nil && string(content) == "host", "/etc/hosts holds %q, %v", content, err)
 }

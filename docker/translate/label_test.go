@@ -87,9 +87,7 @@ func checkPodRoundTrip(t *testing.T, labels, annotations map[string]string) {
 	if kind := Identify("/"+spec.Name, merged); kind != KindSandbox {
 		t.Fatalf("the sandbox is identified as %v", kind)
 	}
-	if !MadeByUs(merged) {
-		t.Error("the sandbox is not seen as ours")
-	}
+	testutil.Assert(t, MadeByUs(merged), "the sandbox is not seen as ours")
 	got, err := PodConfig(merged, "/"+spec.Name)
 	testutil.Must(t, err)
 	checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
@@ -110,12 +108,8 @@ func checkContainerRoundTrip(t *testing.T, labels, annotations map[string]string
 	got, id, err := ContainerConfig(merged, spec.Name)
 	testutil.Must(t, err)
 	checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
-	if id != sandboxID {
-		t.Errorf("the sandbox is %s", id)
-	}
-	if got := LogPath(merged); got != "/var/log/pods/shop_web-0_6f1c7a3e/app/1.log" {
-		t.Errorf("the log path is %s", got)
-	}
+	testutil.Assert(t, id == sandboxID, "the sandbox is %s", id)
+	testutil.Equal(t, LogPath(merged), "/var/log/pods/shop_web-0_6f1c7a3e/app/1.log", "the log path")
 	if m := got.GetMetadata(); m.GetName() != "app" || m.GetAttempt() != 1 {
 		t.Errorf("metadata %v", m)
 	}
@@ -123,9 +117,7 @@ func checkContainerRoundTrip(t *testing.T, labels, annotations map[string]string
 
 func checkMaps(t *testing.T, labels, wantLabels, annotations, wantAnnotations map[string]string) {
 	t.Helper()
-	if !maps.Equal(labels, wantLabels) {
-		t.Errorf("labels %q, want %q", labels, wantLabels)
-	}
+	testutil.Assert(t, maps.Equal(labels, wantLabels), "labels %q, want %q", labels, wantLabels)
 	if !maps.Equal(annotations, wantAnnotations) {
 		t.Errorf("annotations %q, want %q", annotations, wantAnnotations)
 	}
@@ -142,9 +134,7 @@ func TestLabelsRoundTripQuick(t *testing.T) {
 		got, err := PodConfig(mergeImageLabels(spec.Config, evilImage), spec.Name)
 		return err == nil && maps.Equal(got.GetLabels(), labels) && maps.Equal(got.GetAnnotations(), annotations)
 	}
-	if err := quick.Check(check, nil); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, quick.Check(check, nil))
 }
 
 func validText(values map[string]string) bool {
@@ -206,9 +196,7 @@ func TestPodsOfCRIDockerd(t *testing.T) {
 	if kind := Identify(name, sandbox); kind != KindSandbox {
 		t.Fatalf("the sandbox is identified as %v", kind)
 	}
-	if MadeByUs(sandbox) {
-		t.Error("cri-dockerd's sandbox is taken for ours")
-	}
+	testutil.Assert(t, !MadeByUs(sandbox), "cri-dockerd's sandbox is taken for ours")
 	pod, err := PodConfig(sandbox, name)
 	testutil.Must(t, err)
 	checkMaps(t, pod.GetLabels(), map[string]string{"app": "web", "io.kubernetes.pod.name": "web-0"},
@@ -248,9 +236,7 @@ func TestOurPodsForCRIDockerd(t *testing.T) {
 		"io.kubernetes.sandbox.id":        sandboxID,
 		"io.kubernetes.container.logpath": "/var/log/pods/shop_web-0_6f1c7a3e/app/1.log",
 	} {
-		if got := spec.Config.Labels[label]; got != want {
-			t.Errorf("%s is %q, want %q", label, got, want)
-		}
+		testutil.Equal(t, spec.Config.Labels[label], want, "%s", label)
 	}
 }
 
@@ -299,9 +285,7 @@ func TestIdentify(t *testing.T) {
 		{"k8s_app_p_n_u_0", map[string]string{LabelKind: LabelKindContainer}, KindNone},
 		{"k8s_POD_p_n_u_0", map[string]string{LabelKind: "something", LabelContainerName: sandboxPart}, KindNone},
 	} {
-		if got := Identify(tc.name, tc.labels); got != tc.want {
-			t.Errorf("%s with %v is %v, want %v", tc.name, tc.labels, got, tc.want)
-		}
+		testutil.Equal(t, Identify(tc.name, tc.labels), tc.want, "%s with %v", tc.name, tc.labels)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestNames(t *testing.T) {
@@ -48,9 +50,7 @@ func TestNames(t *testing.T) {
 			if tc.container != nil {
 				got = containerName(tc.pod, tc.container)
 			}
-			if got != tc.want {
-				t.Fatalf("got %s, want %s", got, tc.want)
-			}
+			testutil.Require(t, got == tc.want, "got %s, want %s", got, tc.want)
 			checkParsed(t, got, tc.pod, tc.container)
 		})
 	}
@@ -65,9 +65,7 @@ func checkParsed(t *testing.T, name string, pod *runtimeapi.PodSandboxMetadata, 
 	}
 	for _, text := range []string{name, "/" + name, name + "_0badcafe"} {
 		got, ok := parseName(text)
-		if !ok || got != want {
-			t.Errorf("%s reads as %+v, %v, want %+v", text, got, ok, want)
-		}
+		testutil.Assert(t, ok && got == want, "%s reads as %+v, %v, want %+v", text, got, ok, want)
 	}
 	for i := range len(name) {
 		if c := name[i]; !isNameByte(c) && c != '_' {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // noted is an engine of API 1.41 with the OCI runtime.
@@ -56,9 +57,7 @@ func TestNotes(t *testing.T) {
 			in := noted(containerInput())
 			c.change(in.Config)
 			spec, err := Container(in)
-			if err != nil || !reflect.DeepEqual(spec.Note, c.want) {
-				t.Fatalf("got %+v, %v", spec.Note, err)
-			}
+			testutil.Require(t, err == nil && reflect.DeepEqual(spec.Note, c.want), "got %+v, %v", spec.Note, err)
 			for _, capability := range ambientOf(spec) {
 				if !slices.Contains(spec.Host.CapAdd, capability) {
 					t.Errorf("%s is ambient and not among %v", capability, spec.Host.CapAdd)
@@ -223,9 +222,7 @@ func TestLimitsInNotes(t *testing.T) {
 				in.Config.Linux.SecurityContext.SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy_Strict
 			}
 			got := mustContainer(t, in).Note
-			if !sameText(t, got, c.want) {
-				t.Errorf("got %+v, want %+v", got, c.want)
-			}
+			testutil.Assert(t, sameText(t, got, c.want), "got %+v, want %+v", got, c.want)
 			in.Features.OCIRuntime = docker.OCIRuntime{}
 			if spec, err := Container(in); !c.strict && (err != nil || spec.Note != nil) {
 				t.Errorf("without the runtime: %+v, %v", spec.Note, err)

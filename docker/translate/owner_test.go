@@ -19,9 +19,7 @@ func TestMarkOfTheOwner(t *testing.T) {
 		name   string
 		labels map[string]string
 	}{{sandbox.Name, sandbox.Config.Labels}, {mustContainer(t, app).Name, mustContainer(t, app).Config.Labels}} {
-		if got := spec.labels[LabelRootDirectory]; got != ours {
-			t.Errorf("%s carries the mark %q, want %q", spec.name, got, ours)
-		}
+		testutil.Equal(t, spec.labels[LabelRootDirectory], ours, "%s carries the mark", spec.name)
 		for own, want := range map[string]string{ours: "", theirs: ours, "": ""} {
 			if got := OtherRootDirectory("/"+spec.name, spec.labels, own); got != want {
 				t.Errorf("%s is the property of %q to the criadapter at %q, want %q", spec.name, got, own, want)
@@ -51,9 +49,7 @@ func TestNoMarkOfAnOwner(t *testing.T) {
 		"of an image":  {"k8s_POD_p_n_u_0", marked.Config.Labels},
 		"alone":        {"k8s_POD_p_n_u_0", map[string]string{LabelRootDirectory: "/theirs"}},
 	} {
-		if got := OtherRootDirectory(tc.name, tc.labels, "/ours"); got != "" {
-			t.Errorf("%s: the property of %q", name, got)
-		}
+		testutil.Equal(t, OtherRootDirectory(tc.name, tc.labels, "/ours"), "", "%s: the property of", name)
 		given, _ := filterLabels(tc.labels)
 		if _, shown := given[LabelRootDirectory]; shown {
 			t.Errorf("%s: the mark is among the client's labels", name)

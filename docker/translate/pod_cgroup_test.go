@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestPodLimits(t *testing.T) {
@@ -39,9 +41,7 @@ func TestPodLimits(t *testing.T) {
 				for _, file := range limits.Files(version.dirs) {
 					got = append(got, file.Name+" "+file.Value)
 				}
-				if !slices.Equal(got, version.want) {
-					t.Errorf("got %q, want %q", got, version.want)
-				}
+				testutil.Assert(t, slices.Equal(got, version.want), "got %q, want %q", got, version.want)
 			}
 		})
 	}

@@ -43,9 +43,7 @@ func TestResources(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := Resources(tc.given, tc.features)
 			testutil.Must(t, err)
-			if !reflect.DeepEqual(got, tc.want) {
-				t.Errorf("got %+v, want %+v", got, tc.want)
-			}
+			testutil.Assert(t, reflect.DeepEqual(got, tc.want), "got %+v, want %+v", got, tc.want)
 		})
 	}
 }
@@ -61,8 +59,6 @@ func TestContainerOOMScore(t *testing.T) {
 		in := containerInput()
 		in.Features.NegativeOOMScore = tc.negative
 		in.Config.Linux.Resources.OomScoreAdj = tc.given
-		if got := mustContainer(t, in).Host.OomScoreAdj; got != tc.want {
-			t.Errorf("%+v gives %d", tc, got)
-		}
+		testutil.Equal(t, mustContainer(t, in).Host.OomScoreAdj, tc.want, "%+v gives", tc)
 	}
 }

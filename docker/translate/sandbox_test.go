@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestSandboxNamespaces(t *testing.T) {
@@ -47,12 +48,8 @@ func TestSandboxNamespaces(t *testing.T) {
 			in.Config.Linux.SecurityContext.NamespaceOptions = tc.options
 			spec := mustSandbox(t, in)
 			got := modes{spec.Host.NetworkMode, spec.Config.NetworkDisabled, spec.Config.Hostname, spec.Host.UTSMode, spec.Host.PidMode, spec.Host.IpcMode}
-			if got != tc.want {
-				t.Errorf("got %+v, want %+v", got, tc.want)
-			}
-			if spec.Host.UsernsMode != "host" {
-				t.Errorf("the user namespace is %q", spec.Host.UsernsMode)
-			}
+			testutil.Assert(t, got == tc.want, "got %+v, want %+v", got, tc.want)
+			testutil.Assert(t, spec.Host.UsernsMode == "host", "the user namespace is %q", spec.Host.UsernsMode)
 		})
 	}
 }
@@ -88,9 +85,7 @@ func TestHostname(t *testing.T) {
 	}
 	in := sandboxInput()
 	in.Config.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
-	if got := Hostname(in.Config); got != "" {
-		t.Errorf("on the host's network it is %q", got)
-	}
+	testutil.Equal(t, Hostname(in.Config), "", "on the host's network it")
 }
 
 func TestCgroupParent(t *testing.T) {
@@ -130,15 +125,11 @@ func TestCgroupNamespace(t *testing.T) {
 		in := sandboxInput()
 		in.Features.CgroupVersion = tc.version
 		in.Config.Linux.SecurityContext.Privileged = tc.privileged
-		if got := mustSandbox(t, in).Host.CgroupnsMode; got != tc.want {
-			t.Errorf("a sandbox with %+v has %s", tc, got)
-		}
+		testutil.Equal(t, mustSandbox(t, in).Host.CgroupnsMode, tc.want, "a sandbox with %+v", tc)
 		c := containerInput()
 		c.Features.CgroupVersion, c.Sandbox.Config = tc.version, in.Config
 		c.Config.Linux.SecurityContext.Privileged = tc.privileged
-		if got := mustContainer(t, c).Host.CgroupnsMode; got != tc.want {
-			t.Errorf("a container with %+v has %s", tc, got)
-		}
+		testutil.Equal(t, mustContainer(t, c).Host.CgroupnsMode, tc.want, "a container with %+v", tc)
 	}
 }
 
@@ -177,9 +168,7 @@ func TestInterfaceSysctls(t *testing.T) {
 		"net.ipv6.conf.lo.mtu": false, "net.ipv4.ip_forward": false, "net.core.somaxconn": false, "kernel.sem": false,
 	} {
 		config := &runtimeapi.PodSandboxConfig{Linux: &runtimeapi.LinuxPodSandboxConfig{Sysctls: map[string]string{name: "1"}}}
-		if got := InterfaceSysctls(config)[name] == "1"; got != want {
-			t.Errorf("%s: of an interface is %v", name, got)
-		}
+		testutil.Equal(t, InterfaceSysctls(config)[name] == "1", want, "%s: of an interface", name)
 	}
 }
 
@@ -209,9 +198,7 @@ func TestPorts(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{"132/sctp invalid IP 132", "53/udp ::1 53", "80/tcp 127.0.0.1 8081", "80/tcp invalid IP 8080"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testutil.Assert(t, slices.Equal(got, want), "got %q, want %q", got, want)
 	in.Features.BridgeAddress = "127.0.0.1" // which is daemon.json's, and no pod's
 	for _, bindings := range mustSandbox(t, in).Host.PortBindings {
 		for _, b := range bindings {
@@ -272,22 +259,16 @@ func TestRuntime(t *testing.T) {
 	} {
 		in := sandboxInput()
 		in.Features, in.RuntimeHandler = tc.features, tc.handler
-		if got := mustSandbox(t, in).Host.Runtime; got != tc.want {
-			t.Errorf("the sandbox's runtime for %q is %s, want %s", tc.handler, got, tc.want)
-		}
+		testutil.Equal(t, mustSandbox(t, in).Host.Runtime, tc.want, "the sandbox's runtime for %q", tc.handler)
 		c := containerInput()
 		c.Features, c.Sandbox.RuntimeHandler = tc.features, tc.handler
-		if got := mustContainer(t, c).Host.Runtime; got != tc.want {
-			t.Errorf("the container's runtime for %q is %s, want %s", tc.handler, got, tc.want)
-		}
+		testutil.Equal(t, mustContainer(t, c).Host.Runtime, tc.want, "the container's runtime for %q", tc.handler)
 	}
 }
 
 func TestSandboxOOMScore(t *testing.T) {
 	in := sandboxInput()
-	if got := mustSandbox(t, in).Host.OomScoreAdj; got != -998 {
-		t.Errorf("oom_score_adj is %d", got)
-	}
+	testutil.Equal(t, mustSandbox(t, in).Host.OomScoreAdj, -998, "oom_score_adj")
 	in.Features.NegativeOOMScore = false
 	if got := mustSandbox(t, in).Host.OomScoreAdj; got != 0 {
 		t.Errorf("oom_score_adj is %d on an engine that cannot set a negative one", got)
@@ -329,9 +310,7 @@ func TestSandboxSecurity(t *testing.T) {
 			if !slices.Equal(spec.Host.SecurityOpt, tc.want) {
 				t.Errorf("got %q, want %q", spec.Host.SecurityOpt, tc.want)
 			}
-			if spec.Host.Privileged {
-				t.Error("the sandbox is privileged")
-			}
+			testutil.Assert(t, !spec.Host.Privileged, "the sandbox is privileged")
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const profileText = `{
@@ -58,20 +59,14 @@ func TestSecurityOptions(t *testing.T) {
 			in := containerInput()
 			in.Features = newEngine()
 			in.ReadProfile = func(path string) ([]byte, error) {
-				if path != "/p.json" {
-					t.Errorf("read %s", path)
-				}
+				testutil.Assert(t, path == "/p.json", "read %s", path)
 				return []byte(profileText), nil
 			}
 			in.Sandbox.Config.Linux.SecurityContext.Privileged = true
 			in.Config.Linux.SecurityContext = tc.sc
 			host := mustContainer(t, in).Host
-			if !slices.Equal(host.SecurityOpt, tc.want) {
-				t.Errorf("got %q, want %q", host.SecurityOpt, tc.want)
-			}
-			if host.Privileged != tc.sc.Privileged {
-				t.Errorf("privileged is %v", host.Privileged)
-			}
+			testutil.Assert(t, slices.Equal(host.SecurityOpt, tc.want), "got %q, want %q", host.SecurityOpt, tc.want)
+			testutil.Assert(t, host.Privileged == tc.sc.Privileged, "privileged is %v", host.Privileged)
 		})
 	}
 }
@@ -93,9 +88,7 @@ func TestSeccompProfileWithoutSyscalls(t *testing.T) {
 		in := containerInput()
 		seccompContent(content, nil)(&in, in.Config)
 		got := mustContainer(t, in).Host.SecurityOpt
-		if !slices.Contains(got, "seccomp="+content) {
-			t.Errorf("%s gives %q", content, got)
-		}
+		testutil.Assert(t, slices.Contains(got, "seccomp="+content), "%s gives %q", content, got)
 	}
 }
 

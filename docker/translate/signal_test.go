@@ -34,9 +34,7 @@ func TestParseStopSignal(t *testing.T) {
 		"63": runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS1, "64": runtimeapi.Signal_SIGNAL_SIGRTMAX,
 		"": 0, "0": 0, "-1": 0, "32": 0, "65": 0, "nonsense": 0, "RUNTIME_DEFAULT": 0,
 	} {
-		if got := parseStopSignal(text); got != want {
-			t.Errorf("%q is %s, want %s", text, got, want)
-		}
+		testutil.Equal(t, parseStopSignal(text), want, "%q", text)
 	}
 }
 
@@ -45,8 +43,6 @@ func TestSignalNumbers(t *testing.T) {
 	const lastStandard = 31
 	for number := 1; number <= lastStandard; number++ {
 		want := strings.TrimPrefix(unix.SignalName(syscall.Signal(number)), "SIG")
-		if got := signalName(number); got != want {
-			t.Errorf("%d is called %s, want %s", number, got, want)
-		}
+		testutil.Equal(t, signalName(number), want, "%d is called", number)
 	}
 }

@@ -166,14 +166,10 @@ func TestArchives(t *testing.T) {
 			}
 			got, err := readLayers(file)
 			if c.want == 0 {
-				if !errdefs.IsDataLoss(err) {
-					t.Errorf("%v", err)
-				}
+				testutil.Assert(t, errdefs.IsDataLoss(err), "%v", err)
 				return
 			}
-			if err != nil || len(got) != c.want {
-				t.Fatalf("%d layers, %v", len(got), err)
-			}
+			testutil.Require(t, err == nil && len(got) == c.want, "%d layers, %v", len(got), err)
 			for _, layer := range got {
 				dir := t.TempDir()
 				if _, err := unpackLayer(dir, layer); err != nil {

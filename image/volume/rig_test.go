@@ -92,9 +92,7 @@ func load(t *testing.T, engine *docker.Client, layers ...[]byte) string {
 	seen, err := engine.InspectImage(t.Context(), name)
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := engine.RemoveImage(context.WithoutCancel(t.Context()), name); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, engine.RemoveImage(context.WithoutCancel(t.Context()), name))
 	})
 	return seen.ID
 }

@@ -58,9 +58,7 @@ func TestCriDockerdsRemainingFlags(t *testing.T) {
 	if idle := IdleFlags(flags); len(idle) != 5 || !strings.HasPrefix(idle[0], "--hairpin-mode (") {
 		t.Errorf("without effect: %q", idle)
 	}
-	if strings.Contains(flags.FlagUsages(), "hairpin") {
-		t.Error("the help shows flags without effect")
-	}
+	testutil.Assert(t, !strings.Contains(flags.FlagUsages(), "hairpin"), "the help shows flags without effect")
 }
 
 // A unit file written for cri-dockerd must keep working.
@@ -104,9 +102,7 @@ func TestFileAndFlags(t *testing.T) {
 	if c.LogLevel != "debug" || time.Duration(c.RuntimeRequestTimeout) != 5*time.Second {
 		t.Errorf("the file's values are missing: %+v", c)
 	}
-	if c.RootDirectory != "/from/flag" {
-		t.Errorf("the flag lost against the file: %q", c.RootDirectory)
-	}
+	testutil.Assert(t, c.RootDirectory == "/from/flag", "the flag lost against the file: %q", c.RootDirectory)
 }
 
 func TestRefusalsNameTheFlag(t *testing.T) {

@@ -43,9 +43,7 @@ func TestOrigins(t *testing.T) {
 		{"cni-gc", "true", path + ":6"},
 		{"cni-conf-dir", "/etc/cni/net.d", "default"},
 	} {
-		if got[want.Name] != want {
-			t.Errorf("got %+v, want %+v", got[want.Name], want)
-		}
+		testutil.Assert(t, got[want.Name] == want, "got %+v, want %+v", got[want.Name], want)
 	}
 	if c.LogLevel != "error" || c.RootDirectory != "/environment" || c.LogFormat != "json" {
 		t.Errorf("the values are not in force: %+v", c)
@@ -74,18 +72,14 @@ func TestEverySettingHasAFlag(t *testing.T) {
 	c.AddFlags(flags)
 	names := settingNames()
 	for _, name := range names {
-		if flags.Lookup(name) == nil {
-			t.Errorf("no flag --%s", name)
-		}
+		testutil.Assert(t, flags.Lookup(name) != nil, "no flag --%s", name)
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden && f.Name != flagConfig && !slices.Contains(names, canonical(f.Name)) {
 			t.Errorf("--%s is no setting", f.Name)
 		}
 	})
-	if len(names) != reflect.TypeFor[Config]().NumField() {
-		t.Errorf("%d names", len(names))
-	}
+	testutil.Assert(t, len(names) == reflect.TypeFor[Config]().NumField(), "%d names", len(names))
 }
 
 func TestFileErrorsHaveAPlace(t *testing.T) {
@@ -132,9 +126,7 @@ func TestEditDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"same", "same", 0}} {
-		if got := editDistance(test.a, test.b); got != test.want {
-			t.Errorf("%q, %q: got %d, want %d", test.a, test.b, got, test.want)
-		}
+		testutil.Equal(t, editDistance(test.a, test.b), test.want, "%q, %q", test.a, test.b)
 	}
 }
 

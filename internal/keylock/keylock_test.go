@@ -8,14 +8,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func mustLock(t *testing.T, l *Locks, key string) func() {
 	t.Helper()
 	unlock, err := l.Lock(t.Context(), key)
-	if err != nil {
-		t.Fatalf("Lock(%q): %v", key, err)
-	}
+	testutil.Require(t, err == nil, "Lock(%q): %v", key, err)
 	return unlock
 }
 
@@ -23,9 +23,7 @@ func requireNoKeys(t *testing.T, l *Locks) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.keys) != 0 {
-		t.Errorf("%d keys are still held in memory: %v", len(l.keys), l.keys)
-	}
+	testutil.Assert(t, len(l.keys) == 0, "%d keys are still held in memory: %v", len(l.keys), l.keys)
 }
 
 func TestOneHolderPerKey(t *testing.T) {
@@ -50,9 +48,7 @@ func TestOneHolderPerKey(t *testing.T) {
 	}
 	wg.Wait()
 	for key, n := range counters {
-		if *n != workers*rounds {
-			t.Errorf("counter %q is %d, want %d", key, *n, workers*rounds)
-		}
+		testutil.Assert(t, *n == workers*rounds, "counter %q is %d, want %d", key, *n, workers*rounds)
 	}
 	requireNoKeys(t, &l)
 }
@@ -63,9 +59,7 @@ func TestOtherKeysDoNotWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	unlockB, err := l.Lock(ctx, "b")
-	if err != nil {
-		t.Fatalf("lock of b waits for the holder of a: %v", err)
-	}
+	testutil.Require(t, err == nil, "lock of b waits for the holder of a: %v", err)
 	unlockB()
 	unlockA()
 	requireNoKeys(t, &l)
@@ -82,9 +76,7 @@ func TestWaiterLeavesWhenItsContextEnds(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("error is %v, want one that wraps DeadlineExceeded", err)
 		}
-		if waited := time.Since(start); waited != time.Second {
-			t.Errorf("waited %v, want 1s", waited)
-		}
+		testutil.Equal(t, time.Since(start), time.Second, "waited")
 		unlock()
 		mustLock(t, &l, "pod")()
 		requireNoKeys(t, &l)

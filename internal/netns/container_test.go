@@ -37,9 +37,7 @@ func TestNamespaceOfAContainer(t *testing.T) {
 	if err := other.Do(t.Context(), func() error { ran = true; return nil }); !errdefs.IsNotFound(err) || ran {
 		t.Errorf("Do in the namespace of a process of another container: %v, ran %v", err, ran)
 	}
-	if other.Alive() {
-		t.Error("the namespace of another container's process is alive")
-	}
+	testutil.Assert(t, !other.Alive(), "the namespace of another container's process is alive")
 	end()
 	if err := h.Do(t.Context(), func() error { return nil }); !errdefs.IsNotFound(err) {
 		t.Errorf("Do after the process ended: %v", err)
@@ -58,7 +56,5 @@ func TestNamespaceOfAContainerThatCannotBeSeen(t *testing.T) {
 	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: next + 1, Max: limit.Max}))
 	ns, err := OfContainer(os.Getpid(), "/").open()
 	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	if ns != nil || !errors.Is(err, unix.EMFILE) || errdefs.IsNotFound(err) {
-		t.Errorf("got %v, %v", ns, err)
-	}
+	testutil.Assert(t, ns == nil && errors.Is(err, unix.EMFILE) && !errdefs.IsNotFound(err), "got %v, %v", ns, err)
 }

@@ -35,9 +35,7 @@ func TestDoRunsInTheNamespace(t *testing.T) {
 		return err
 	})
 	testutil.Must(t, err)
-	if got := namespaceOf(t, own); got != home {
-		t.Errorf("the caller is now in %s, was in %s", got, home)
-	}
+	testutil.Equal(t, namespaceOf(t, own), home, "the caller is now in")
 }
 
 func TestDoErrors(t *testing.T) {

@@ -64,9 +64,7 @@ func newDir(t *testing.T) PinOptions {
 func mustPin(t *testing.T, pid int, name string, opts PinOptions) Handle {
 	t.Helper()
 	h, err := Pin(pid, name, opts)
-	if err != nil {
-		t.Fatalf("Pin: %v", err)
-	}
+	testutil.Require(t, err == nil, "Pin: %v", err)
 	return h
 }
 
@@ -81,9 +79,7 @@ func requireFiles(t *testing.T, dir string, want ...string) {
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
-	if strings.Join(got, "/") != strings.Join(want, "/") {
-		t.Errorf("%s holds %q, want %q", dir, got, want)
-	}
+	testutil.Assert(t, strings.Join(got, "/") == strings.Join(want, "/"), "%s holds %q, want %q", dir, got, want)
 }
 
 // mounts returns the lines of a process's mount table for a mount point.

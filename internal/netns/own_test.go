@@ -22,12 +22,8 @@ func TestHasOwn(t *testing.T) {
 		stdin, err := cmd.StdinPipe()
 		testutil.Must(t, err)
 		testutil.Must(t, cmd.Start())
-		if got := HasOwn(cmd.Process.Pid); got != (flags != 0) {
-			t.Errorf("%s: %v", name, got)
-		}
+		testutil.Equal(t, HasOwn(cmd.Process.Pid), (flags != 0), "%s", name)
 		stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, cmd.Wait())
 	}
 }

@@ -22,9 +22,7 @@ func TestPinOutlivesItsProcess(t *testing.T) {
 	pid, end := startPod(t)
 	want := podNamespace(t, pid)
 	h := mustPin(t, pid, "pod", opts)
-	if h.path != filepath.Join(opts.Dir, "pod") {
-		t.Errorf("the pin is %s", h.path)
-	}
+	testutil.Assert(t, h.path == filepath.Join(opts.Dir, "pod"), "the pin is %s", h.path)
 	if same, err := h.SameAs(pid); err != nil || !same {
 		t.Errorf("SameAs the pinned process is %v, %v", same, err)
 	}
@@ -32,9 +30,7 @@ func TestPinOutlivesItsProcess(t *testing.T) {
 		t.Errorf("SameAs this process is %v, %v", same, err)
 	}
 	end()
-	if !h.Alive() {
-		t.Fatal("the namespace died with its process")
-	}
+	testutil.Require(t, h.Alive(), "the namespace died with its process")
 	if _, err := h.SameAs(pid); !errdefs.IsNotFound(err) {
 		t.Errorf("SameAs a gone process returned %v, want NotFound", err)
 	}
@@ -42,14 +38,10 @@ func TestPinOutlivesItsProcess(t *testing.T) {
 	h = Open(h.path)
 	var got string
 	testutil.Must(t, h.Do(t.Context(), func() error { got = namespaceOf(t, "/proc/thread-self/ns/net"); return nil }))
-	if got != want {
-		t.Errorf("the pin leads to %s, want %s", got, want)
-	}
+	testutil.Assert(t, got == want, "the pin leads to %s, want %s", got, want)
 	for range 2 {
 		testutil.Must(t, h.Unpin())
-		if h.Alive() {
-			t.Error("alive after Unpin")
-		}
+		testutil.Assert(t, !h.Alive(), "alive after Unpin")
 		requireFiles(t, opts.Dir)
 	}
 	if left := mounts(t, "self", h.path); len(left) != 0 {
@@ -64,9 +56,7 @@ func TestPinIsIdempotent(t *testing.T) {
 	// Two where the directory lies on a shared mount: it and the directory's own
 	// mount are peers then, and a pin shows up on both.
 	want := len(mounts(t, "self", first.path))
-	if second := mustPin(t, pid, "pod", opts); second != first {
-		t.Errorf("the second pin is %v, the first %v", second, first)
-	}
+	testutil.Equal(t, mustPin(t, pid, "pod", opts), first, "the second pin")
 	if n := len(mounts(t, "self", first.path)); n != want {
 		t.Errorf("%d mounts on the pin, want %d as after the first call", n, want)
 	}
@@ -84,9 +74,7 @@ func TestPinTakesOverAFileLeftByACrash(t *testing.T) {
 	testutil.Must(t, os.MkdirAll(opts.Dir, 0o755))
 	left := filepath.Join(opts.Dir, "pod")
 	testutil.Must(t, os.WriteFile(left, nil, 0o444))
-	if Open(left).Alive() {
-		t.Fatal("a plain file counts as alive")
-	}
+	testutil.Require(t, !Open(left).Alive(), "a plain file counts as alive")
 	pid, _ := startPod(t)
 	if h := mustPin(t, pid, "pod", opts); !h.Alive() {
 		t.Error("not pinned")
@@ -168,9 +156,7 @@ func TestDirIsSharedOnce(t *testing.T) {
 		t.Errorf("the directory's mounts are %q, want one shared mount", table)
 	}
 	for i := range 8 {
-		if !Open(filepath.Join(opts.Dir, fmt.Sprint("pod", i))).Alive() {
-			t.Errorf("pin %d is hidden", i)
-		}
+		testutil.Assert(t, Open(filepath.Join(opts.Dir, fmt.Sprint("pod", i))).Alive(), "pin %d is hidden", i)
 	}
 }
 
@@ -191,9 +177,7 @@ func TestConcurrentPinsOfOneName(t *testing.T) {
 	if same, err := h.SameAs(pid); err != nil || !same {
 		t.Errorf("SameAs is %v, %v", same, err)
 	}
-	if err := h.Unpin(); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, h.Unpin())
 	requireFiles(t, opts.Dir)
 }
 

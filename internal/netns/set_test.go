@@ -24,9 +24,7 @@ func newSet(t *testing.T) Set {
 	testutil.Must(t, ShareDir(dir))
 	s := Set{Network: filepath.Join(dir, "net"), IPC: filepath.Join(dir, "ipc"), UTS: filepath.Join(dir, "uts")}
 	t.Cleanup(func() {
-		if err := s.Unpin(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, s.Unpin())
 	})
 	return s
 }
@@ -46,9 +44,7 @@ func inside(t *testing.T, s Set, command ...string) string {
 	t.Helper()
 	args := append([]string{"--net=" + s.Network, "--ipc=" + s.IPC, "--uts=" + s.UTS}, command...)
 	output, err := exec.Command("nsenter", args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("nsenter %q: %v\n%s", command, err, output)
-	}
+	testutil.Require(t, err == nil, "nsenter %q: %v\n%s", command, err, output)
 	return strings.TrimSpace(string(output))
 }
 
@@ -59,21 +55,15 @@ func TestSetIsMade(t *testing.T) {
 	testutil.Must(t, err)
 	s.Hostname = "web-0"
 	s.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "7", "kernel.shm_rmid_forced": "1"}
-	if alive(t, s) {
-		t.Error("alive before it was made")
-	}
+	testutil.Assert(t, !alive(t, s), "alive before it was made")
 	testutil.Must(t, s.Make(t.Context()))
-	if !alive(t, s) {
-		t.Error("not alive")
-	}
+	testutil.Assert(t, alive(t, s), "not alive")
 	for want, command := range map[string][]string{
 		"web-0": {"cat", "/proc/sys/kernel/hostname"},
 		"7":     {"cat", "/proc/sys/net/ipv4/ip_unprivileged_port_start"},
 		"1":     {"cat", "/proc/sys/kernel/shm_rmid_forced"},
 	} {
-		if got := inside(t, s, command...); got != want {
-			t.Errorf("%q tells %q, want %q", command, got, want)
-		}
+		testutil.Equal(t, inside(t, s, command...), want, "%q tells", command)
 	}
 	if err := Open(s.Network).Do(t.Context(), func() error {
 		lo, err := netlink.LinkByName("lo")
@@ -132,9 +122,7 @@ func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 		t.Error("a network namespace passes for an IPC namespace")
 	}
 	testutil.Must(t, unix.Unmount(s.UTS, unix.MNT_DETACH))
-	if alive(t, s) {
-		t.Error("alive without its UTS namespace")
-	}
+	testutil.Assert(t, !alive(t, s), "alive without its UTS namespace")
 }
 
 // TestSetThatCannotBeSeen is of a program that has too many files open: nothing is said of the namespaces. One that is
@@ -147,12 +135,8 @@ func TestSetThatCannotBeSeen(t *testing.T) {
 	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}))
 	sees, err := s.Alive()
 	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	if sees || !errors.Is(err, unix.EMFILE) {
-		t.Errorf("without a file to open: %v, %v", sees, err)
-	}
-	if !alive(t, s) {
-		t.Error("not alive afterwards")
-	}
+	testutil.Assert(t, !sees && errors.Is(err, unix.EMFILE), "without a file to open: %v, %v", sees, err)
+	testutil.Assert(t, alive(t, s), "not alive afterwards")
 	loop := s.IPC + "-loop" // can neither be opened nor is it missing
 	testutil.Must(t, os.Symlink(loop, loop))
 	if sees, err := (Set{IPC: loop}).Alive(); sees || err == nil {
@@ -161,9 +145,7 @@ func TestSetThatCannotBeSeen(t *testing.T) {
 	if alive(t, Set{Network: s.Network + "-missing", IPC: loop}) || alive(t, Set{Network: loop, IPC: s.Network}) {
 		t.Error("alive with a namespace that is gone")
 	}
-	if alive(t, Set{Network: filepath.Join(s.UTS, "x")}) {
-		t.Error("alive below a file")
-	}
+	testutil.Assert(t, !alive(t, Set{Network: filepath.Join(s.UTS, "x")}), "alive below a file")
 	testutil.Must(t, os.Remove(loop))
 }
 
@@ -173,17 +155,13 @@ func TestSetOfAUserNamespace(t *testing.T) {
 	s.User = filepath.Join(filepath.Dir(s.IPC), "user")
 	s.UIDs, s.GIDs = []userns.Mapping{{HostID: 300000, Size: 1000}}, []userns.Mapping{{HostID: 400000, Size: 1000}}
 	t.Cleanup(func() {
-		if err := s.Unpin(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, s.Unpin())
 	})
 	s.Hostname = "web-0"
 	s.Sysctls = map[string]string{"net.ipv4.ping_group_range": "0 999", "kernel.shm_rmid_forced": "1",
 		"fs.mqueue.msg_max": "11"}
 	testutil.Must(t, s.Make(t.Context()))
-	if !alive(t, s) {
-		t.Error("not alive")
-	}
+	testutil.Assert(t, alive(t, s), "not alive")
 	script := "id -u; hostname; cat /proc/self/uid_map /proc/sys/net/ipv4/ping_group_range " +
 		"/proc/sys/kernel/shm_rmid_forced /proc/sys/fs/mqueue/msg_max; " +
 		"hostname root && ip link set lo mtu 1400 && hostname"

@@ -38,9 +38,7 @@ func TestHostRoot(t *testing.T) {
 	if _, _, err := note.HostRoot(); err == nil {
 		t.Error("a group 0 that is not mapped has an id on the node")
 	}
-	if path := note.UserNamespace(); path != "/n/user" {
-		t.Errorf("the namespace is %q", path)
-	}
+	testutil.Equal(t, note.UserNamespace(), "/n/user", "the namespace")
 }
 
 func TestFiles(t *testing.T) {
@@ -48,9 +46,7 @@ func TestFiles(t *testing.T) {
 	files, err := FilesOf([]byte(mappedSpec), "/b", note)
 	readOnly := map[string]bool{"/data": false, "/loose": true}
 	want := Files{Root: "/b/rootfs", Mounts: map[string]string{"/data": "/srv", "/loose": "/b/srv"}, ReadOnly: readOnly}
-	if err != nil || !reflect.DeepEqual(files, want) {
-		t.Fatalf("got %+v, %v, want %+v", files, err, want)
-	}
+	testutil.Require(t, err == nil && reflect.DeepEqual(files, want), "got %+v, %v, want %+v", files, err, want)
 	moved, err := MoveFiles([]byte(mappedSpec), Files{Root: "/r", Mounts: map[string]string{"/data": "/m/0"}})
 	testutil.Must(t, err)
 	again, err := FilesOf(moved, "/b", note)
@@ -113,9 +109,7 @@ func FuzzFiles(f *testing.F) {
 		}
 		want := Files{Root: "/moved", Mounts: map[string]string{destination: "/m"}, ReadOnly: files.ReadOnly}
 		moved, err := MoveFiles(config, want)
-		if err != nil {
-			t.Fatalf("read and not moved: %v", err)
-		}
+		testutil.Require(t, err == nil, "read and not moved: %v", err)
 		if got, err := FilesOf(moved, "/b", note); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("moved to %+v, %v", got, err)
 		}

@@ -3,6 +3,8 @@ package pace
 import (
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestAfter(t *testing.T) {
@@ -14,8 +16,6 @@ func TestAfter(t *testing.T) {
 		time.Minute:            4 * time.Minute,
 		10 * time.Minute:       30 * time.Minute,
 	} {
-		if got := pace.After(took); got != want {
-			t.Errorf("the pause after %v is %v, want %v", took, got, want)
-		}
+		testutil.Equal(t, pace.After(took), want, "the pause after %v", took)
 	}
 }

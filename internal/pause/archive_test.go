@@ -96,33 +96,25 @@ func TestArchiveDescribesOneImageTwice(t *testing.T) {
 	for arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			files := mustArchive(t, arch)
-			if got := string(files["oci-layout"]); got != `{"imageLayoutVersion":"1.0.0"}` {
-				t.Errorf("oci-layout is %s", got)
-			}
+			testutil.Equal(t, string(files["oci-layout"]), `{"imageLayoutVersion":"1.0.0"}`, "oci-layout")
 			docker := decode[[]dockerManifest](t, files["manifest.json"])
 			if len(docker) != 1 || !slices.Equal(docker[0].RepoTags, []string{Reference}) || len(docker[0].Layers) != 1 {
 				t.Fatalf("manifest.json is %+v", docker)
 			}
 			index := decode[ocispec.Index](t, files["index.json"])
-			if len(index.Manifests) != 1 {
-				t.Fatalf("index.json is %+v", index)
-			}
+			testutil.Require(t, len(index.Manifests) == 1, "index.json is %+v", index)
 			desc := index.Manifests[0]
 			if desc.Annotations["io.containerd.image.name"] != Reference || desc.Platform.Architecture != arch || desc.Platform.OS != "linux" {
 				t.Errorf("the image in index.json is %+v", desc)
 			}
 			manifest := decode[ocispec.Manifest](t, blob(t, files, desc))
 			config := blob(t, files, manifest.Config)
-			if len(manifest.Layers) != 1 {
-				t.Fatalf("the manifest is %+v", manifest)
-			}
+			testutil.Require(t, len(manifest.Layers) == 1, "the manifest is %+v", manifest)
 			layer := blob(t, files, manifest.Layers[0])
 			if !bytes.Equal(config, files[docker[0].Config]) || !bytes.Equal(layer, files[docker[0].Layers[0]]) {
 				t.Error("Docker's manifest.json names other blobs")
 			}
-			if len(files) != 6 {
-				t.Errorf("the archive holds %v", slices.Sorted(maps.Keys(files)))
-			}
+			testutil.Assert(t, len(files) == 6, "the archive holds %v", slices.Sorted(maps.Keys(files)))
 			if got := untar(t, layer); len(got) != 1 || !bytes.Equal(got["pause"], mustELF(t, arch)) {
 				t.Errorf("the layer holds %v", slices.Sorted(maps.Keys(got)))
 			}
@@ -160,9 +152,7 @@ func TestConfigHoldsNothingThatLeaks(t *testing.T) {
 	testutil.Must(t, err)
 	got := string(decode[map[string]json.RawMessage](t, img.config)["config"])
 	want := `{"User":"65535:65535","Entrypoint":["/pause"],"WorkingDir":"/","StopSignal":"SIGTERM"}`
-	if got != want {
-		t.Errorf("the config is %s, want %s", got, want)
-	}
+	testutil.Assert(t, got == want, "the config is %s, want %s", got, want)
 }
 
 func TestReferenceNamesNoRealRegistry(t *testing.T) {

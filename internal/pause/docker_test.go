@@ -94,9 +94,7 @@ func run(ctx context.Context, t *testing.T, cli *client.Client) string {
 	}
 	started, err := cli.ContainerInspect(ctx, created.ID, client.ContainerInspectOptions{})
 	testutil.Must(t, err)
-	if !started.Container.State.Running {
-		t.Fatalf("the container does not run: %+v", started.Container.State)
-	}
+	testutil.Require(t, started.Container.State.Running, "the container does not run: %+v", started.Container.State)
 	return created.ID
 }
 
@@ -110,12 +108,8 @@ func stop(ctx context.Context, t *testing.T, cli *client.Client, id string) {
 	}
 	took := time.Since(begin)
 	t.Logf("the stop took %v", took)
-	if took > maxStop {
-		t.Errorf("the stop took %v, want at most %v", took, maxStop)
-	}
+	testutil.Assert(t, took <= maxStop, "the stop took %v, want at most %v", took, maxStop)
 	stopped, err := cli.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	testutil.Must(t, err)
-	if code := stopped.Container.State.ExitCode; code != 0 {
-		t.Errorf("the exit code is %d, want 0", code)
-	}
+	testutil.Equal(t, stopped.Container.State.ExitCode, 0, "the exit code")
 }

@@ -55,9 +55,7 @@ func bytesOf(t *testing.T, listing string) []byte {
 	var all []byte
 	for line := range strings.Lines(listing) {
 		fields := strings.Fields(line)
-		if len(fields) < 3 {
-			t.Fatalf("not a line of a listing: %q", line)
-		}
+		testutil.Require(t, len(fields) >= 3, "not a line of a listing: %q", line)
 		all = append(all, unhex(t, fields[1])...)
 	}
 	return all
@@ -67,17 +65,13 @@ func TestELFIsWellFormed(t *testing.T) {
 	for arch, machine := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			content := mustELF(t, arch)
-			if len(content) > 512 {
-				t.Errorf("the file has %d bytes, a few hundred are enough", len(content))
-			}
+			testutil.Assert(t, len(content) <= 512, "the file has %d bytes, a few hundred are enough", len(content))
 			f, err := elf.NewFile(bytes.NewReader(content))
 			testutil.Must(t, err)
 			if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Type != elf.ET_EXEC || f.Machine != machine || len(f.Sections) != 0 {
 				t.Errorf("the header is %+v with %d sections", f.FileHeader, len(f.Sections))
 			}
-			if len(f.Progs) != 2 {
-				t.Fatalf("%d program headers, want 2", len(f.Progs))
-			}
+			testutil.Require(t, len(f.Progs) == 2, "%d program headers, want 2", len(f.Progs))
 			requireLoadable(t, f, uint64(len(content)))
 			if stack := f.Progs[1]; stack.Type != elf.PT_GNU_STACK || stack.Flags&elf.PF_X != 0 {
 				t.Errorf("the second program header is %+v, want a stack that is not executable", stack.ProgHeader)

@@ -57,9 +57,7 @@ func emulatorOf(arch string) string {
 func program(t *testing.T) string {
 	t.Helper()
 	args := programs(t)[runtime.GOARCH]
-	if len(args) != 1 {
-		t.Fatalf("no sandbox program for %s", runtime.GOARCH)
-	}
+	testutil.Require(t, len(args) == 1, "no sandbox program for %s", runtime.GOARCH)
 	return args[0]
 }
 

@@ -70,9 +70,7 @@ func TestAlertsNameExistingMetrics(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) < 10 {
-		t.Errorf("only %d alerts were read", len(seen))
-	}
+	testutil.Assert(t, len(seen) >= 10, "only %d alerts were read", len(seen))
 }
 
 // The rules use existing words for outcomes only.

@@ -12,9 +12,7 @@ import (
 
 func TestExpositionIsClean(t *testing.T) {
 	status, body := serve(t, ServerOptions{Metrics: used()}).get("/metrics")
-	if status != http.StatusOK {
-		t.Fatalf("status %d: %s", status, body)
-	}
+	testutil.Require(t, status == http.StatusOK, "status %d: %s", status, body)
 	families := parse(t, strings.NewReader(body))
 	problems, err := promlint.New(strings.NewReader(body)).Lint()
 	testutil.Must(t, err)

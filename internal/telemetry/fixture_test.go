@@ -42,12 +42,8 @@ func serve(t *testing.T, opts ServerOptions) *served {
 	go func() { s.done <- s.server.Serve() }()
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		if err := s.server.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if err := <-s.done; err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, s.server.Close(context.Background()))
+		testutil.Check(t, <-s.done)
 	})
 	return s
 }

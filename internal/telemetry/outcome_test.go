@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestOutcome(t *testing.T) {
@@ -30,14 +32,10 @@ func TestOutcome(t *testing.T) {
 		// An engine call that was cut off is both; who gave up counts.
 		{fmt.Errorf("%w: %w", errdefs.ErrUnavailable, context.Canceled), "canceled"},
 	} {
-		if got := outcome(test.err); got != test.want {
-			t.Errorf("%v: %s, want %s", test.err, got, test.want)
-		}
+		testutil.Equal(t, outcome(test.err), test.want, "%v", test.err)
 		if test.err == nil {
 			continue
 		}
-		if got := outcome(fmt.Errorf("more of it: %w", test.err)); got != test.want {
-			t.Errorf("%v, wrapped: %s, want %s", test.err, got, test.want)
-		}
+		testutil.Equal(t, outcome(fmt.Errorf("more of it: %w", test.err)), test.want, "%v, wrapped", test.err)
 	}
 }

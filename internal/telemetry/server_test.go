@@ -33,9 +33,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	response, err := s.client.Post("http://metrics/healthz", "text/plain", nil)
 	testutil.Must(t, err)
 	response.Body.Close()
-	if response.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("a POST answers %d", response.StatusCode)
-	}
+	testutil.Assert(t, response.StatusCode == http.StatusMethodNotAllowed, "a POST answers %d", response.StatusCode)
 }
 
 func TestProfilesAreOptIn(t *testing.T) {
@@ -76,13 +74,9 @@ func TestCloseWithoutServe(t *testing.T) {
 	s := NewServer(ServerOptions{Listener: listener, Metrics: NewMetrics(MetricsOptions{}), Ready: func() error { return nil }})
 	testutil.Must(t, s.Close(t.Context()))
 	again, err := net.Listen("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatalf("the port is still taken: %v", err)
-	}
+	testutil.Require(t, err == nil, "the port is still taken: %v", err)
 	again.Close()
-	if err := s.Serve(); err != nil {
-		t.Errorf("Serve after Close: %v", err)
-	}
+	testutil.Check(t, s.Serve(), "Serve after Close")
 }
 
 // TestCloseCutsOff has a client that hangs in the middle of a scrape.
@@ -116,9 +110,7 @@ func TestCloseCutsOff(t *testing.T) {
 	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Close: %v, want that it was cut off", err)
 	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, <-served)
 	if err := <-scraped; err == nil {
 		t.Error("the scrape has an answer")
 	}

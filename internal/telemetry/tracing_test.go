@@ -52,9 +52,7 @@ func serveGRPC(t *testing.T, register func(*grpc.Server), opts ...grpc.ServerOpt
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, <-done)
 	})
 	return listener.Addr().String(), server
 }
@@ -135,9 +133,7 @@ func TestKubeletsTraceIsContinued(t *testing.T) {
 	testutil.Must(t, tracing.Close(t.Context()))
 	spans := c.named()
 	rpc, call, inner, cni := spans["Version"], spans["docker list containers"], spans["docker connect"], spans["CNI ADD"]
-	if rpc == nil || call == nil || inner == nil || cni == nil {
-		t.Fatalf("spans are missing: %v", spans)
-	}
+	testutil.Require(t, rpc != nil && call != nil && inner != nil && cni != nil, "spans are missing: %v", spans)
 	above := parent.SpanID()
 	for _, link := range []struct {
 		name   string
@@ -157,9 +153,7 @@ func TestKubeletsTraceIsContinued(t *testing.T) {
 	if cni.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR || strings.Contains(cni.String(), "$ecret") {
 		t.Errorf("want an error without its text, got %v", cni)
 	}
-	if c.by["service.name"] != "criadapter" || c.by["service.version"] != "v1.2.3" {
-		t.Errorf("sent by %v", c.by)
-	}
+	testutil.Assert(t, c.by["service.name"] == "criadapter" && c.by["service.version"] == "v1.2.3", "sent by %v", c.by)
 }
 
 func TestSampling(t *testing.T) {
@@ -180,9 +174,7 @@ func TestSampling(t *testing.T) {
 			testutil.Must(t, err)
 			ask(t, tracing, test.ctx)
 			testutil.Must(t, tracing.Close(t.Context()))
-			if got := len(c.named()) > 0; got != test.want {
-				t.Errorf("recorded: %t, want %t", got, test.want)
-			}
+			testutil.Equal(t, len(c.named()) > 0, test.want, "recorded")
 		})
 	}
 }

@@ -37,9 +37,7 @@ func TestZPages(t *testing.T) {
 			t.Errorf("%q: %d %s %s", accept, status, kind, body)
 		}
 		for _, want := range []string{"Started: ", "Up: 0 hr 00 min ", "Go version: go", "Binary version: v1.2.3\n", "Paths: /debug /flagz /healthz /metrics /readyz /statusz\n"} {
-			if !strings.Contains(body, want) {
-				t.Errorf("no %q in %s", want, body)
-			}
+			testutil.Assert(t, strings.Contains(body, want), "no %q in %s", want, body)
 		}
 	}
 	if _, _, body := ask("/flagz", ""); !strings.HasPrefix(body, "\ncriadapter flagz\n") || !strings.HasSuffix(body, header+"cni-gc=true\nlog-level=info\n") {

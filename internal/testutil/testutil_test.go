@@ -11,15 +11,58 @@ import (
 	"time"
 )
 
-// failing is a test that notes how it failed.
+// failing is a test that notes how it failed, and whether it was ended.
 type failing struct {
 	testing.TB
-	text string
+	text  string
+	ended bool
 }
 
 func (f *failing) Helper() {}
 
-func (f *failing) Fatalf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
+func (f *failing) Errorf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
+
+func (f *failing) Error(args ...any) { f.text = fmt.Sprint(args...) }
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.text, f.ended = fmt.Sprintf(format, args...), true
+}
+
+func (f *failing) Fatal(args ...any) { f.text, f.ended = fmt.Sprint(args...), true }
+
+func passing(t testing.TB) {
+	Equal(t, 1, 1, "n")
+	Assert(t, true, "n")
+	Require(t, true, "n")
+	Must(t, nil, "n")
+	Check(t, nil)
+}
+
+func TestAssertions(t *testing.T) {
+	failure := errors.New("no space")
+	for want, fail := range map[string]func(testing.TB){
+		"": func(t testing.TB) {
+			Equal(t, 1, 1, "n")
+			Assert(t, true, "n")
+			Require(t, true, "n")
+			Must(t, nil, "n")
+			Check(t, nil)
+		},
+		"container 2: got 1, want 3":   func(t testing.TB) { Equal(t, 1, 3, "container %d", 2) },
+		`reason: got "a\n", want ""`:   func(t testing.TB) { Equal(t, "a\n", "", "reason") },
+		"5 pods are left":              func(t testing.TB) { Assert(t, false, "%d pods are left", 5) },
+		"5 pods are left, and it ends": func(t testing.TB) { Require(t, false, "%d pods are left", 5) },
+		"no space":                     func(t testing.TB) { Check(t, failure) },
+		"save: no space":               func(t testing.TB) { Check(t, failure, "save") },
+		"save: no space, and it ends":  func(t testing.TB) { Must(t, failure, "save") },
+	} {
+		test := &failing{TB: t}
+		if fail(test); test.ended {
+			test.text += ", and it ends"
+		}
+		Equal(t, test.text, want, "failed with")
+	}
+}
 
 func TestEventually(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -76,9 +76,7 @@ func TestClone(t *testing.T) {
 		filepath.Join(dir, "f"): "300000 300000", single: "300000 300000", made: "300007 300000",
 		filepath.Join(source, "f"): "0 0", filepath.Join(source, "made"): "7 0",
 	} {
-		if got := ownerOf(t, file); got != want {
-			t.Errorf("%s is of %s, want %s", file, got, want)
-		}
+		testutil.Equal(t, ownerOf(t, file), want, "%s is of", file)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "roots"), nil, 0o600); err == nil {
 		t.Error("a user that is not mapped makes a file: the thread did not become root again")
@@ -103,9 +101,7 @@ func TestForbiddenTracing(t *testing.T) {
 			}
 		}
 	}
-	if got := explain(syscall.EPERM, scope+"x"); got != syscall.EPERM {
-		t.Errorf("without yama: %v", got)
-	}
+	testutil.Assert(t, explain(syscall.EPERM, scope+"x") == syscall.EPERM, "without yama")
 }
 
 func TestOpen(t *testing.T) {

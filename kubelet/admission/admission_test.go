@@ -142,9 +142,7 @@ func TestCheck(t *testing.T) {
 			case got != nil && (got.Reason != test.reason || !strings.Contains(got.Message, test.message)):
 				t.Errorf("%v, want %s with %q", got, test.reason, test.message)
 			}
-			if before.String() != in.Pod.String() {
-				t.Error("the pod was changed")
-			}
+			testutil.Assert(t, before.String() == in.Pod.String(), "the pod was changed")
 		})
 	}
 }
@@ -196,9 +194,7 @@ func TestOthers(t *testing.T) {
 
 func TestNoNode(t *testing.T) {
 	got := check(input{Pod: read[v1.Pod](t, thePod)})
-	if got == nil || got.Reason != reasonInvalidNodeInfo {
-		t.Errorf("%v, want %s", got, reasonInvalidNodeInfo)
-	}
+	testutil.Assert(t, got != nil && got.Reason == reasonInvalidNodeInfo, "%v, want %s", got, reasonInvalidNodeInfo)
 }
 
 // TestExtendedResources: an extended resource counts only if the node has it.
@@ -210,9 +206,7 @@ func TestExtendedResources(t *testing.T) {
 		if got := check(in); got != nil {
 			reason = got.Reason
 		}
-		if reason != want {
-			t.Errorf("%s: %q, want %q", name, reason, want)
-		}
+		testutil.Assert(t, reason == want, "%s: %q, want %q", name, reason, want)
 	}
 }
 
@@ -224,9 +218,7 @@ func TestSupported(t *testing.T) {
 		return errors.New("spec.field: no")
 	}}
 	got := check(in)
-	if got == nil || got.Reason != ReasonUnsupported || got.Message != "spec.field: no" {
-		t.Errorf("%v", got)
-	}
+	testutil.Assert(t, got != nil && got.Reason == ReasonUnsupported && got.Message == "spec.field: no", "%v", got)
 }
 
 // serverPod is a controller's pod with the API server's defaults.

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 	"github.com/criadapter/criadapter/kubelet/status"
@@ -20,14 +21,10 @@ func TestShutdownRefusesPods(t *testing.T) {
 	})
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.Priority = new(int32(2_000_000_000))
-	if a.Admit(t.Context(), pod) || !rejected.Has(pod.UID) {
-		t.Error("a pod was admitted")
-	}
+	testutil.Assert(t, !a.Admit(t.Context(), pod) && rejected.Has(pod.UID), "a pod was admitted")
 	if got := statuses.Status(pod); got.Phase != v1.PodFailed || got.Reason != "NodeShutdown" || got.Message != "Pod was rejected: Pod was rejected as the node is shutting down." {
 		t.Errorf("%s %s: %s", got.Phase, got.Reason, got.Message)
 	}
 	pod.Status.Phase = v1.PodSucceeded
-	if !a.Admit(t.Context(), pod) {
-		t.Error("a pod with a terminal phase was rejected")
-	}
+	testutil.Assert(t, a.Admit(t.Context(), pod), "a pod with a terminal phase was rejected")
 }

@@ -54,12 +54,8 @@ func TestActual(t *testing.T) {
 	} {
 		wanted := v1.ResourceRequirements{Requests: c.requests, Limits: c.limits}
 		before := text(wanted)
-		if got := text(actual(wanted, &c.now)); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
-		}
-		if text(wanted) != before {
-			t.Errorf("%s: the argument was changed", c.name)
-		}
+		testutil.Equal(t, text(actual(wanted, &c.now)), c.want, "%s", c.name)
+		testutil.Assert(t, text(wanted) == before, "%s: the argument was changed", c.name)
 	}
 }
 

@@ -52,9 +52,7 @@ func TestAllocationsSurvive(t *testing.T) {
 		}
 	}
 	m.Forget(before.UID)
-	if m.Allocated(desired) != desired {
-		t.Error("the pod is not forgotten")
-	}
+	testutil.Assert(t, m.Allocated(desired) == desired, "the pod is not forgotten")
 	testutil.Must(t, m.Keep(func(types.UID) bool { return true }))
 	if m, err = Open(path); err != nil || m.Known(before.UID) {
 		t.Errorf("after a restart: %v, the pod is not forgotten", err)
@@ -98,9 +96,7 @@ func TestCorruptCheckpoint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "allocated")
 	testutil.Must(t, os.WriteFile(path, []byte("{"), 0o600))
 	m, err := Open(path)
-	if err == nil || m == nil {
-		t.Fatalf("%v, %v", m, err)
-	}
+	testutil.Require(t, err != nil && m != nil, "%v, %v", m, err)
 	if _, err := os.Stat(path + ".corrupt"); err != nil {
 		t.Error(err)
 	}

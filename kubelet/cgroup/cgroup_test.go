@@ -32,9 +32,7 @@ func TestConversions(t *testing.T) {
 		}
 	}
 	for bytes, want := range map[int64]string{2 << 20: "2MB", 1 << 30: "1GB", 64 << 10: "64KB", 512: "512B", 1 << 40: "1024GB"} {
-		if got := PageSize(bytes); got != want {
-			t.Errorf("%d: %s, want %s", bytes, got, want)
-		}
+		testutil.Equal(t, PageSize(bytes), want, "%d", bytes)
 	}
 	if got := quotaPerSecond(Quota(1001)); got != 1_010_000 {
 		t.Errorf("systemd gets %d for 1.001 processors, want it rounded up to 1010000", got)
@@ -47,9 +45,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	const want = "/kubelet_core.slice/kubelet_core-node1.slice/kubelet_core-node1-kubepods.slice/kubelet_core-node1-kubepods-burstable.slice/kubelet_core-node1-kubepods-burstable-pod12_34.slice"
-	if got := n.systemd(); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testutil.Equal(t, n.systemd(), want, "systemd")
 }
 
 func podOf(uid types.UID, requests, limits string) *v1.Pod {
@@ -97,9 +93,7 @@ func wantFile(t *testing.T, m *Manager, parent, v1File, v1Value, v2File, v2Value
 	if m.tree.(*files).unified {
 		file, want = v2File, v2Value
 	}
-	if got := read(t, m, parent, file); got != want {
-		t.Errorf("%s of %s is %q, want %q", file, parent, got, want)
-	}
+	testutil.Equal(t, read(t, m, parent, file), want, "%s of %s", file, parent)
 }
 
 // ensure is an Ensure of each pod that must succeed. It returns the last parent.
@@ -141,9 +135,7 @@ func TestPodsGetWhatTheyAskedFor(t *testing.T) {
 	wantFile(t, m, top+"/besteffort", "cpu.shares", "2", "cpu.weight", "1")
 	uids, err := m.Pods()
 	slices.Sort(uids)
-	if err != nil || !slices.Equal(uids, []types.UID{"b1", "b2", "g", "n"}) {
-		t.Errorf("got %v, %v", uids, err)
-	}
+	testutil.Assert(t, err == nil && slices.Equal(uids, []types.UID{"b1", "b2", "g", "n"}), "got %v, %v", uids, err)
 	for range 2 {
 		testutil.Must(t, m.Remove(ctx, "b2"))
 	}
@@ -211,9 +203,7 @@ func TestLimitsAreLifted(t *testing.T) {
 		wantFile(t, m, parent, "cpu.cfs_quota_us", "-1", "cpu.max", "max 100000")
 	}
 	for _, limit := range []int64{-1, Unlimited, math.MaxInt64} {
-		if got := Limited(limit); got != 0 {
-			t.Errorf("%d counts as the limit %d", limit, got)
-		}
+		testutil.Equal(t, Limited(limit), 0, "%d counts as the limit", limit)
 	}
 }
 
@@ -292,9 +282,7 @@ func TestUnifiedFiles(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	host, err := Inspect()
-	if err != nil || host.Memory < 1<<20 || host.CPUs < 1 {
-		t.Errorf("got %+v, %v", host, err)
-	}
+	testutil.Assert(t, err == nil && host.Memory >= 1<<20 && host.CPUs >= 1, "got %+v, %v", host, err)
 	capacity := host.Capacity()
 	if capacity.Memory().Value() != host.Memory || capacity.Cpu().Value() != int64(host.CPUs) {
 		t.Errorf("capacity %v", capacity)

@@ -84,9 +84,7 @@ func sliceManager(t *testing.T) (*Manager, *fakeUnits) {
 	}}}
 	t.Cleanup(func() {
 		m.Close()
-		if fake.open != 0 {
-			t.Errorf("%d connections were left open", fake.open)
-		}
+		testutil.Assert(t, fake.open == 0, "%d connections were left open", fake.open)
 	})
 	return m, fake
 }
@@ -114,15 +112,11 @@ func TestSlices(t *testing.T) {
 		t.Errorf("the burstable pods have the weight %s, want 79 for two processors", got)
 	}
 	uids, err := m.Pods()
-	if err != nil || len(uids) != 2 || !slices.Contains(uids, pod.UID) {
-		t.Errorf("pods %v, %v", uids, err)
-	}
+	testutil.Assert(t, err == nil && len(uids) == 2 && slices.Contains(uids, pod.UID), "pods %v, %v", uids, err)
 	for range 2 {
 		testutil.Must(t, m.Remove(ctx, pod.UID))
 	}
-	if fake.units["me-kubepods-burstable-pod12_34.slice"] != nil {
-		t.Error("the slice is still there")
-	}
+	testutil.Assert(t, fake.units["me-kubepods-burstable-pod12_34.slice"] == nil, "the slice is still there")
 }
 
 // TestOneConnection: only changes are sent to systemd, over one connection that is replaced when it breaks.
@@ -170,13 +164,9 @@ func TestDialEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if life.Err() != nil {
-		t.Error("the connection ended with the call that opened it")
-	}
+	testutil.Assert(t, life.Err() == nil, "the connection ended with the call that opened it")
 	c.close()
-	if life.Err() == nil || fake.open != -1 {
-		t.Error("the connection is open after the end")
-	}
+	testutil.Assert(t, life.Err() != nil && fake.open == -1, "the connection is open after the end")
 }
 
 func TestFailedJob(t *testing.T) {

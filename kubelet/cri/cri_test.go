@@ -48,9 +48,7 @@ func TestTerminationMessage(t *testing.T) {
 		{"a directory", status(1, "File", dir), "the runtime's"},
 		{"no file", status(1, "File", filepath.Join(dir, "none")), "the runtime's"},
 	} {
-		if got := containerStatus(t.Context(), "s", test.status).Message; got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
-		}
+		testutil.Equal(t, containerStatus(t.Context(), "s", test.status).Message, test.want, "%s", test.name)
 	}
 	if got := containerStatus(t.Context(), "s", status(1, "File", long)).Message; len(got) != maxMessage || !strings.HasSuffix(got, "end") {
 		t.Errorf("a long one has %d bytes", len(got))
@@ -61,9 +59,7 @@ func TestTerminationMessage(t *testing.T) {
 func TestTerminationMessageIsNotAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	testutil.Must(t, unix.Mkfifo(pipe, 0o666))
-	if got := tail(pipe, maxMessage); got != "" {
-		t.Errorf("read %q", got)
-	}
+	testutil.Equal(t, tail(pipe, maxMessage), "", "read")
 }
 
 // TestLogEnd: an unfinished line has no newline, and the length is bounded.
@@ -80,13 +76,9 @@ func TestLogEnd(t *testing.T) {
 		{"long lines", strings.Repeat(stamp+"F "+long+"\n", 3), long[:maxLogBytes/2-2] + "\n" + long + "\n"},
 	} {
 		testutil.Must(t, os.WriteFile(path, []byte(test.log), 0o644))
-		if got := logEnd(t.Context(), path); got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
-		}
+		testutil.Equal(t, logEnd(t.Context(), path), test.want, "%s", test.name)
 	}
-	if got := logEnd(t.Context(), filepath.Join(t.TempDir(), "none")); got != "" {
-		t.Errorf("without a log: %q", got)
-	}
+	testutil.Equal(t, logEnd(t.Context(), filepath.Join(t.TempDir(), "none")), "", "without a log")
 }
 
 // vanishing lists a container whose status it does not find.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestRecorder(t *testing.T) {
@@ -16,9 +18,7 @@ func TestRecorder(t *testing.T) {
 	r.Record(Event{Warning: true, Reason: "InvalidManifest", Message: "m"})
 	r.Record(Event{Pod: pod, Container: "c", Reason: "Started", Message: "m"})
 	list := r.List()
-	if len(list) != 3 {
-		t.Fatalf("%d events", len(list))
-	}
+	testutil.Require(t, len(list) == 3, "%d events", len(list))
 	failed, node, started := list[0], list[1], list[2]
 	if started.Count != 2 || started.Type != v1.EventTypeNormal || started.InvolvedObject.FieldPath != "spec.containers{c}" || started.InvolvedObject.UID != "u" {
 		t.Errorf("repeated: %+v", started)
@@ -54,7 +54,5 @@ func TestSink(t *testing.T) {
 	}
 	r.SetSink(nil)
 	r.Record(Event{Reason: "NodeReady", Message: "m"})
-	if len(got) != 3 {
-		t.Error("a sink that was removed is called")
-	}
+	testutil.Assert(t, len(got) == 3, "a sink that was removed is called")
 }

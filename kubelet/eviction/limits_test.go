@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
@@ -63,9 +64,7 @@ func TestOverLimit(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := overLimit(test.pod, test.stats); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			testutil.Equal(t, overLimit(test.pod, test.stats), test.want, "overLimit")
 		})
 	}
 }

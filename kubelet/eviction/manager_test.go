@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
@@ -98,9 +99,7 @@ func TestLimitsInForce(t *testing.T) {
 	if len(list) != 2 || list[0].InvolvedObject.Name != "big" || list[0].Reason != "Evicted" || list[0].Type != v1.EventTypeWarning {
 		t.Errorf("events %+v", list)
 	}
-	if len(m.spared) != 2 {
-		t.Errorf("spared %v", m.spared)
-	}
+	testutil.Assert(t, len(m.spared) == 2, "spared %v", m.spared)
 	n.pods = nil
 	if m.synchronize(t.Context()); len(m.spared) != 0 {
 		t.Errorf("pods that are gone are kept: %v", m.spared)
@@ -142,9 +141,7 @@ func TestMemoryPressure(t *testing.T) {
 	if !why.Disruption || why.Reason != "Evicted" || !strings.HasPrefix(why.Message, "The node was low on resource: memory. Threshold quantity: 100Mi, available: 100000") {
 		t.Errorf("%+v", why)
 	}
-	if len(n.reclaimed) != 0 {
-		t.Errorf("%q were removed for memory", n.reclaimed)
-	}
+	testutil.Assert(t, len(n.reclaimed) == 0, "%q were removed for memory", n.reclaimed)
 	if !slices.ContainsFunc(n.events.List(), func(e v1.Event) bool {
 		return e.Reason == "EvictionThresholdMet" && e.InvolvedObject.Kind == "Node" && e.Message == "Attempting to reclaim memory"
 	}) {
@@ -205,21 +202,15 @@ func TestWait(t *testing.T) {
 		opts.Gone = func(types.UID) bool { return time.Since(began) >= goneAfter }
 		m := New(opts)
 		m.wait(t.Context(), evicted)
-		if took := time.Since(began); took != cleanUp {
-			t.Errorf("pods that stay were waited for %v", took)
-		}
+		testutil.Equal(t, time.Since(began), cleanUp, "pods that stay were waited for")
 		began, goneAfter = time.Now(), 5*time.Second/2
 		m.wait(t.Context(), evicted)
-		if took := time.Since(began); took != 3*cleanUpCheck {
-			t.Errorf("pods that went after 2.5s were waited for %v", took)
-		}
+		testutil.Equal(t, time.Since(began), 3*cleanUpCheck, "pods that went after 2.5s were waited for")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		began, goneAfter = time.Now(), time.Hour
 		m.wait(ctx, evicted)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("at the end pods were waited for %v", took)
-		}
+		testutil.Equal(t, time.Since(began), 0, "at the end pods were waited for")
 	})
 }
 

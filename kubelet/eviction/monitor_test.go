@@ -77,9 +77,7 @@ func TestLook(t *testing.T) {
 				met = append(met, one.signal)
 				pressed[one.signal.condition()] = true
 			}
-			if !slices.Equal(met, test.met) {
-				t.Errorf("met %v, want %v", met, test.met)
-			}
+			testutil.Assert(t, slices.Equal(met, test.met), "met %v, want %v", met, test.met)
 			for _, kind := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure} {
 				short, err := m.Pressure(kind)
 				if short != pressed[kind] || (err != nil) != slices.Contains(test.unknown, kind) {
@@ -128,25 +126,17 @@ func TestThisMachine(t *testing.T) {
 	dir := t.TempDir()
 	m := NewMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...), RootDir: dir})
 	found := m.look()
-	if found.err != nil || len(found.seen) < 3 {
-		t.Fatalf("%v: %v", found.seen, found.err)
-	}
+	testutil.Require(t, found.err == nil && len(found.seen) >= 3, "%v: %v", found.seen, found.err)
 	for of, seen := range found.seen {
 		if seen.capacity <= 0 || seen.available < 0 || seen.available > seen.capacity {
 			t.Errorf("%s: %+v", of, seen)
 		}
 	}
-	if m.machine.dedicatedImageDisk() {
-		t.Error("one directory has two file systems")
-	}
+	testutil.Assert(t, !m.machine.dedicatedImageDisk(), "one directory has two file systems")
 	m.machine.imageDir = "/proc"
-	if !m.machine.dedicatedImageDisk() {
-		t.Error("two file systems are taken for one")
-	}
+	testutil.Assert(t, m.machine.dedicatedImageDisk(), "two file systems are taken for one")
 	m.machine.imageDir = filepath.Join(dir, "missing")
-	if m.machine.dedicatedImageDisk() {
-		t.Error("a directory that is not there has a file system")
-	}
+	testutil.Assert(t, !m.machine.dedicatedImageDisk(), "a directory that is not there has a file system")
 	if _, err := m.machine.observe(); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("error %v", err)
 	}

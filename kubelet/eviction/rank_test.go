@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
@@ -99,8 +100,6 @@ func TestLowMessage(t *testing.T) {
 		{threshold{signal: imagefsInodesFree, part: 0.5}, stats, "The node was low on resource: inodes. Threshold quantity: 500Mi, available: 50Mi."},
 		{threshold{signal: memoryAvailable, amount: 100 << 20}, podstats.Pod{}, "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi."},
 	} {
-		if got := lowMessage(test.low, observation{1000 << 20, 50 << 20}, pod, test.stats); got != test.want {
-			t.Errorf("got  %s\nwant %s", got, test.want)
-		}
+		testutil.Equal(t, lowMessage(test.low, observation{1000 << 20, 50 << 20}, pod, test.stats), test.want, "lowMessage")
 	}
 }

@@ -63,9 +63,7 @@ func TestDefaultThresholds(t *testing.T) {
 		{signal: memoryAvailable, amount: 100 << 20}, {signal: nodefsAvailable, part: 0.1}, {signal: nodefsInodesFree, part: 0.05},
 		{signal: imagefsAvailable, part: 0.15}, {signal: imagefsInodesFree, part: 0.05},
 	}
-	if !slices.Equal(defaults.list, want) {
-		t.Errorf("%+v", defaults.list)
-	}
+	testutil.Assert(t, slices.Equal(defaults.list, want), "%+v", defaults.list)
 	kept := defaults.kept(v1.ResourceList{
 		v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
 	})

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/events"
@@ -58,9 +59,7 @@ func TestRejectedPodThatRuns(t *testing.T) {
 		admitter.Reject(pod, admission.Rejection{Reason: "NodeName"})
 		c.endUnwanted(&cri.Pod{UID: "ran", Name: "ran", Namespace: "default"})
 		synctest.Wait()
-		if c.Finished("ran") {
-			t.Error("finished before its end")
-		}
+		testutil.Assert(t, !c.Finished("ran"), "finished before its end")
 		close(end)
 		synctest.Wait()
 		known, ok := workers.Pods()["ran"]

@@ -85,9 +85,7 @@ func TestRemoveDead(t *testing.T) {
 					t.Errorf("while the runtime is down: %v", err)
 				}
 				runtimeErr = nil
-				if err := errors.Join(c.RemoveDead(ctx), c.RemoveImages(ctx)); err != nil {
-					t.Error(err)
-				}
+				testutil.Check(t, errors.Join(c.RemoveDead(ctx), c.RemoveImages(ctx)))
 				left, err := runtime.PodStatus(ctx, "a")
 				if err != nil || len(left.Containers) != test.want {
 					t.Errorf("%d containers are left, want %d: %v", len(left.Containers), test.want, err)

@@ -25,9 +25,7 @@ func TestDialerLingers(t *testing.T) {
 	testutil.Must(t, err)
 	err = raw.Control(func(fd uintptr) {
 		linger, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_LINGER) // the first of two integers
-		if err != nil || linger != 1 {
-			t.Errorf("SO_LINGER is %d, %v", linger, err)
-		}
+		testutil.Assert(t, err == nil && linger == 1, "SO_LINGER is %d, %v", linger, err)
 	})
 	testutil.Must(t, err)
 }

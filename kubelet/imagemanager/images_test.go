@@ -15,6 +15,7 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/backoff"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -83,9 +84,7 @@ func TestPullPolicies(t *testing.T) {
 				s.present = []*runtimeapi.Image{{Id: "id", RepoTags: []string{"image"}}}
 			}
 			image, _, err := New(Options{Service: NewImages(s)}).Ensure(t.Context(), request("image", test.policy))
-			if len(s.pulls) != test.pulls {
-				t.Errorf("pulled %d times", len(s.pulls))
-			}
+			testutil.Assert(t, len(s.pulls) == test.pulls, "pulled %d times", len(s.pulls))
 			var reason *model.ReasonError
 			switch {
 			case test.reason == "" && (err != nil || image == nil):
@@ -111,9 +110,7 @@ func TestPullBackoffAndReasons(t *testing.T) {
 	reasonOf := func(image string) (string, time.Duration) {
 		_, again, err := p.Ensure(t.Context(), request(image, v1.PullAlways))
 		var reason *model.ReasonError
-		if !errors.As(err, &reason) {
-			t.Fatalf("%s: %v", image, err)
-		}
+		testutil.Require(t, errors.As(err, &reason), "%s: %v", image, err)
 		if strings.HasPrefix(reason.Err.Error(), reason.Reason) {
 			t.Errorf("%s says its reason twice: %v", image, reason.Err)
 		}
@@ -127,9 +124,7 @@ func TestPullBackoffAndReasons(t *testing.T) {
 			t.Errorf("%s again: %s, again %v", image, got, again)
 		}
 	}
-	if len(s.pulls) != 3 {
-		t.Errorf("pulled %v", s.pulls)
-	}
+	testutil.Assert(t, len(s.pulls) == 3, "pulled %v", s.pulls)
 	p.Forget("")
 	if got, _ := reasonOf("bad"); got != model.ReasonErrImagePull {
 		t.Errorf("after it was forgotten: %s", got)
@@ -187,9 +182,7 @@ func TestMountedImagesAreAskedOnce(t *testing.T) {
 			t.Error("a full disk without unused images is no error")
 		}
 	}
-	if used.asked != 1 || len(s.removed) > 0 {
-		t.Errorf("asked %d times, removed %v", used.asked, s.removed)
-	}
+	testutil.Assert(t, used.asked == 1 && len(s.removed) <= 0, "asked %d times, removed %v", used.asked, s.removed)
 }
 
 // TestImagesOfVolumesStay: an image that is mounted as a volume counts as used.
@@ -200,9 +193,7 @@ func TestImagesOfVolumesStay(t *testing.T) {
 	if err := c.Collect(t.Context()); err == nil {
 		t.Error("ten of twenty bytes are no error")
 	}
-	if !slices.Equal(s.removed, []string{"free"}) {
-		t.Errorf("removed %v", s.removed)
-	}
+	testutil.Assert(t, slices.Equal(s.removed, []string{"free"}), "removed %v", s.removed)
 }
 
 // TestRemoveUnused removes all unused images but the ones that are too young.
@@ -237,9 +228,7 @@ func TestCollect(t *testing.T) {
 		if err := c.Collect(t.Context()); (err != nil) != wantErr {
 			t.Error(err)
 		}
-		if !slices.Equal(s.removed, removed) {
-			t.Errorf("removed %v, want %v", s.removed, removed)
-		}
+		testutil.Assert(t, slices.Equal(s.removed, removed), "removed %v, want %v", s.removed, removed)
 		s.removed = nil
 	}
 	collect(false)

@@ -67,9 +67,7 @@ func TestPullsShareAList(t *testing.T) {
 			if _, _, err := puller.Ensure(t.Context(), request(image, v1.PullAlways)); err != nil {
 				t.Fatal(err)
 			}
-			if got := s.lists - before; got != lists {
-				t.Errorf("the pull of %s listed %d times, want %d", image, got, lists)
-			}
+			testutil.Equal(t, s.lists-before, lists, "the pull of %s listed", image)
 		}
 		pull("a", 1)
 		pull("b", 0)
@@ -80,9 +78,7 @@ func TestPullsShareAList(t *testing.T) {
 		}
 		time.Sleep(recentAge)
 		pull("c", 1)
-		if err := images.RemoveImage(t.Context(), &runtimeapi.ImageSpec{Image: "id-a"}); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, images.RemoveImage(t.Context(), &runtimeapi.ImageSpec{Image: "id-a"}))
 		pull("d", 1)
 	})
 }

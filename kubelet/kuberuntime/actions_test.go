@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
@@ -132,9 +133,7 @@ func TestComputeActions(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			pod := modeltest.Pod(test.policy, test.pod)
-			if got := decided(pod, statusOf(test.seen)); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			testutil.Equal(t, decided(pod, statusOf(test.seen)), test.want, "decided")
 		})
 	}
 }
@@ -169,9 +168,7 @@ func TestComputeActionsProbes(t *testing.T) {
 func TestComputeActionsChanges(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyNever, "app:a", "app:b")
 	pod.Spec.Containers[0].Image = "another"
-	if got := decided(pod, statusOf("sandbox a=running b=running")); got != "kill:a-1 start:a#1" {
-		t.Errorf("another image: %s", got)
-	}
+	testutil.Equal(t, decided(pod, statusOf("sandbox a=running b=running")), "kill:a-1 start:a#1", "another image")
 	pod = modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.HostNetwork = true
 	if got := decided(pod, statusOf("sandbox a=running")); got != "kill-sandbox sandbox#1 start:a#1" {
@@ -180,9 +177,7 @@ func TestComputeActionsChanges(t *testing.T) {
 	noAddress := statusOf("sandbox a=running")
 	noAddress.Sandboxes[0].IPs = nil
 	pod.Spec.HostNetwork = false
-	if got := decided(pod, noAddress); got != "kill-sandbox sandbox#1 start:a#1" {
-		t.Errorf("no address: %s", got)
-	}
+	testutil.Equal(t, decided(pod, noAddress), "kill-sandbox sandbox#1 start:a#1", "no address")
 }
 
 // FuzzComputeActions checks a few invariants for any status.

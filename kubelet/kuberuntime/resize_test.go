@@ -42,9 +42,7 @@ func TestComputeResizes(t *testing.T) {
 			return memory(test.now), true
 		}
 		got := words(computePodActions(pod, statusOf("sandbox a=running"), Probes{}, now))
-		if got != test.want {
-			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
-		}
+		testutil.Assert(t, got == test.want, "%s: got %q, want %q", test.name, got, test.want)
 	}
 }
 
@@ -158,9 +156,7 @@ func TestResizeTellsTheSandbox(t *testing.T) {
 					calls = append(calls, strings.TrimSuffix(what, "Resources"))
 				}
 			}
-			if got := strings.Join(calls, " "); got != test.want {
-				t.Errorf("calls: %s, want %s", got, test.want)
-			}
+			testutil.Equal(t, strings.Join(calls, " "), test.want, "calls")
 			b.sync(pod, Probes{})
 			if now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container); !known || fmt.Sprint(now.Limits.Memory()) != "128Mi" {
 				t.Errorf("it has %v after another sync", now)

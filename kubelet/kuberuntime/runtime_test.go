@@ -250,9 +250,7 @@ func TestSyncStartsInOrder(t *testing.T) {
 	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "init:i", "side:s", "app:a", "app:b"))
 	for _, want := range []string{"i", "s", "a b s", "a b s"} {
 		b.sync(pod, Probes{Started: map[string]bool{}})
-		if got := b.running(pod); got != want {
-			t.Errorf("running %q, want %q", got, want)
-		}
+		testutil.Equal(t, b.running(pod), want, "running")
 		if want == "i" {
 			b.exit(pod, "i", 0)
 		}
@@ -273,9 +271,7 @@ func TestSyncCrashBackoff(t *testing.T) {
 			}
 			time.Sleep(pause)
 			b.sync(pod, Probes{})
-			if b.running(pod) != "a" {
-				t.Errorf("not started after %v", pause)
-			}
+			testutil.Assert(t, b.running(pod) == "a", "not started after %v", pause)
 		}
 	})
 }
@@ -312,9 +308,7 @@ func TestSyncReasons(t *testing.T) {
 	pod.Spec.Containers[0].Args = []string{"x"}
 	pod.Spec.Containers[1].Image = "other"
 	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
-	if err == nil {
-		t.Error("no error")
-	}
+	testutil.Assert(t, err != nil, "no error")
 	if result.Waiting["config"].Reason != model.ReasonCreateConfigError || result.Waiting["image"].Reason != model.ReasonErrImageNeverPull ||
 		result.Waiting["good"] != nil || b.running(pod) != "good" {
 		t.Errorf("%+v, running %s", result.Waiting, b.running(pod))
@@ -382,9 +376,7 @@ func TestKillPod(t *testing.T) {
 				if got := b.kill(pod, b.status(pod)); !slices.Equal(got, test.want) {
 					t.Errorf("%q, want %q", got, test.want)
 				}
-				if b.running(pod) != "" || b.status(pod).ReadySandbox() != nil {
-					t.Error("something still runs")
-				}
+				testutil.Assert(t, b.running(pod) == "" && b.status(pod).ReadySandbox() == nil, "something still runs")
 			})
 		})
 	}
@@ -441,9 +433,7 @@ func TestTwoAttemptsEnd(t *testing.T) {
 			time.AfterFunc(time.Duration(i+1)*time.Second, func() { order.ended("a") })
 		}
 		order.wait(t.Context(), "s", began.Add(time.Minute))
-		if waited := time.Since(began); waited != 2*time.Second {
-			t.Errorf("the sidecar waited %v", waited)
-		}
+		testutil.Equal(t, time.Since(began), 2*time.Second, "the sidecar waited")
 	})
 }
 

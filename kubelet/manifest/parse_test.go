@@ -48,9 +48,7 @@ func TestParse(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			docs, err := Parse([]byte(test.text))
-			if len(docs.Pods) != test.pods {
-				t.Errorf("%d pods, want %d", len(docs.Pods), test.pods)
-			}
+			testutil.Assert(t, len(docs.Pods) == test.pods, "%d pods, want %d", len(docs.Pods), test.pods)
 			switch {
 			case test.want == "" && err != nil:
 				t.Error(err)
@@ -123,9 +121,7 @@ func TestStatic(t *testing.T) {
 		"edited":    made(strings.Replace(minimal, "image: image", "image: other", 1), origin),
 		"elsewhere": made(minimal, elsewhere),
 	} {
-		if other.UID == first.UID {
-			t.Errorf("%s: the same UID", name)
-		}
+		testutil.Assert(t, other.UID != first.UID, "%s: the same UID", name)
 	}
 	if fixed := made(strings.Replace(minimal, "name: pod", "name: pod, uid: mine", 1), origin); fixed.UID != "mine" {
 		t.Errorf("UID %s", fixed.UID)
@@ -177,18 +173,12 @@ spec:
 		"host path's type":  *pod.Spec.Volumes[1].HostPath.Type == v1.HostPathUnset,
 		"field's version":   c.Env[0].ValueFrom.FieldRef.APIVersion == "v1",
 	} {
-		if !ok {
-			t.Errorf("%s: wrong", what)
-		}
+		testutil.Assert(t, ok, "%s: wrong", what)
 	}
 	before := pod.DeepCopy()
 	SetDefaults(pod)
 	a, _ := json.Marshal(before)
 	b, _ := json.Marshal(pod)
-	if string(a) != string(b) {
-		t.Error("defaults set twice differ")
-	}
-	if err := Validate(pod); err != nil {
-		t.Error(err)
-	}
+	testutil.Assert(t, string(a) == string(b), "defaults set twice differ")
+	testutil.Check(t, Validate(pod))
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // full uses many supported fields.
@@ -132,9 +134,7 @@ func TestValidateBad(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.want+" "+test.new, func(t *testing.T) {
 			text := strings.Replace(full, test.old, test.new, 1)
-			if text == full {
-				t.Fatalf("%q is not in the pod", test.old)
-			}
+			testutil.Require(t, text != full, "%q is not in the pod", test.old)
 			err := validated(t, text)
 			if err == nil || !strings.Contains(err.Error(), test.want+":") || !errdefs.IsInvalidArgument(err) {
 				t.Errorf("error %v, want an ErrInvalidArgument that names %s", err, test.want)

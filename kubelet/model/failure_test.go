@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestHasCriticalPriority(t *testing.T) {
@@ -16,9 +18,7 @@ func TestHasCriticalPriority(t *testing.T) {
 		{"high", new(int32(2_000_001_000)), true}, {"system-node-critical", new(int32(7)), false},
 	} {
 		pod := &v1.Pod{Spec: v1.PodSpec{PriorityClassName: test.class, Priority: test.priority}}
-		if got := HasCriticalPriority(pod); got != test.want {
-			t.Errorf("%+v: %v", test, got)
-		}
+		testutil.Equal(t, HasCriticalPriority(pod), test.want, "%+v", test)
 	}
 }
 
@@ -38,8 +38,6 @@ func TestIsCritical(t *testing.T) {
 	for _, test := range tests {
 		pod := &v1.Pod{}
 		pod.Annotations, pod.Spec.Priority = test.annotations, test.priority
-		if got := IsCritical(pod); got != test.want {
-			t.Errorf("%+v: %v", test, got)
-		}
+		testutil.Equal(t, IsCritical(pod), test.want, "%+v", test)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // amounts parses "cpu=1 memory=2Gi".
@@ -88,12 +90,8 @@ func TestQOS(t *testing.T) {
 		{"one container of two", []v1.Container{limited("", "cpu=1 memory=1Gi"), {}}, v1.PodQOSBurstable},
 		{"a request", []v1.Container{limited("memory=1Gi", "")}, v1.PodQOSBurstable},
 	} {
-		if got := QOS(&v1.Pod{Spec: v1.PodSpec{Containers: c.containers}}); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
-		}
-		if got := QOS(&v1.Pod{Spec: v1.PodSpec{InitContainers: c.containers}}); got != c.want {
-			t.Errorf("%s, init: got %s, want %s", c.name, got, c.want)
-		}
+		testutil.Equal(t, QOS(&v1.Pod{Spec: v1.PodSpec{Containers: c.containers}}), c.want, "%s", c.name)
+		testutil.Equal(t, QOS(&v1.Pod{Spec: v1.PodSpec{InitContainers: c.containers}}), c.want, "%s, init", c.name)
 	}
 }
 

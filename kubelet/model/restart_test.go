@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestRestartsAfter(t *testing.T) {
@@ -32,8 +34,6 @@ func TestRestartsAfter(t *testing.T) {
 		if c.own != "" {
 			container.RestartPolicy = &c.own
 		}
-		if got := RestartsAfter(&v1.PodSpec{RestartPolicy: c.pod}, &container, c.code); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		testutil.Equal(t, RestartsAfter(&v1.PodSpec{RestartPolicy: c.pod}, &container, c.code), c.want, "%+v", c)
 	}
 }

@@ -87,9 +87,7 @@ func TestOldTLSIsRefused(t *testing.T) {
 	}
 	if answer, err := http.Get("http://" + a.Address() + "/healthz"); err == nil {
 		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusBadRequest {
-			t.Errorf("without TLS: %d", answer.StatusCode)
-		}
+		testutil.Assert(t, answer.StatusCode == http.StatusBadRequest, "without TLS: %d", answer.StatusCode)
 	}
 }
 

@@ -34,9 +34,7 @@ func TestSelfMadeCertificate(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	content, err := os.ReadFile(filepath.Join(dir, certificateName))
-	if err != nil || !roots.AppendCertsFromPEM(content) {
-		t.Fatalf("%v in %s", err, content)
-	}
+	testutil.Require(t, err == nil && roots.AppendCertsFromPEM(content), "%v in %s", err, content)
 	for _, name := range []string{"node", "127.0.0.1", "fd00::1"} {
 		if _, err := first.Verify(x509.VerifyOptions{DNSName: name, Roots: roots}); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -66,9 +64,7 @@ func TestSelfMadeCertificateIsRenewed(t *testing.T) {
 	}
 	first := get()
 	now = now.Add(certificateLife - renewLeft - time.Hour)
-	if !get().Equal(first) {
-		t.Error("renewed early")
-	}
+	testutil.Assert(t, get().Equal(first), "renewed early")
 	now = now.Add(2 * time.Hour)
 	second := get()
 	if second.Equal(first) || second.NotAfter.Before(now.Add(certificateLife-time.Minute)) {
@@ -80,9 +76,7 @@ func TestSelfMadeCertificateIsRenewed(t *testing.T) {
 	// The server goes on if the directory cannot be written.
 	s.dir = filepath.Join(s.dir, certificateName)
 	now = now.Add(certificateLife)
-	if !get().Equal(second) {
-		t.Error("not the one that is there")
-	}
+	testutil.Assert(t, get().Equal(second), "not the one that is there")
 }
 
 func TestCertificateFilesAreReadAgain(t *testing.T) {
@@ -96,15 +90,9 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 	}
 	write("first")
 	a := startAPI(t, &runtime{}, func(o *APIOptions) { o.CertFile, o.KeyFile = certFile, keyFile })
-	if name := served(t, a).Subject.CommonName; name != "first" {
-		t.Errorf("serves %s", name)
-	}
+	testutil.Equal(t, served(t, a).Subject.CommonName, "first", "serves")
 	write("the second")
-	if name := served(t, a).Subject.CommonName; name != "the second" {
-		t.Errorf("serves %s", name)
-	}
+	testutil.Equal(t, served(t, a).Subject.CommonName, "the second", "serves")
 	writeFile(t, keyFile, []byte("broken"))
-	if name := served(t, a).Subject.CommonName; name != "the second" {
-		t.Errorf("with a broken key it serves %s", name)
-	}
+	testutil.Equal(t, served(t, a).Subject.CommonName, "the second", "with a broken key it serves")
 }

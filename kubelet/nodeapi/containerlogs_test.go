@@ -146,18 +146,12 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 		}
 		return lines.Text()
 	}
-	if got := next(); got != "new" {
-		t.Errorf("first %q", got)
-	}
+	testutil.Equal(t, next(), "new", "first")
 	appendTo(t, r.log, stamp+" stdout F more\n")
-	if got := next(); got != "more" {
-		t.Errorf("then %q", got)
-	}
+	testutil.Equal(t, next(), "more", "then")
 	ended.Store(true)
 	appendTo(t, r.log, stamp+" stdout F last\n")
-	if got := next(); got != "last" {
-		t.Errorf("at last %q", got)
-	}
+	testutil.Equal(t, next(), "last", "at last")
 	if lines.Scan() || lines.Err() != nil {
 		t.Errorf("after the end: %q, %v", lines.Text(), lines.Err())
 	}
@@ -176,9 +170,7 @@ func TestFollowersThatLeave(t *testing.T) {
 		answer, err := a.client.Do(request)
 		testutil.Must(t, err)
 		t.Cleanup(func() { answer.Body.Close() })
-		if !bufio.NewScanner(answer.Body).Scan() {
-			t.Fatal("no line")
-		}
+		testutil.Require(t, bufio.NewScanner(answer.Body).Scan(), "no line")
 	}
 	for range 10 {
 		follow()

@@ -218,9 +218,7 @@ func startAPI(t testing.TB, r *runtime, edit func(*APIOptions)) *api {
 		return err
 	}
 	t.Cleanup(func() {
-		if err := a.stop(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, a.stop())
 	})
 	certificate, key := a.authority.issue("kube-apiserver", nil)
 	a.config = &rest.Config{Host: "https://" + a.Address(), TLSClientConfig: rest.TLSClientConfig{
@@ -256,9 +254,7 @@ func (a *api) do(client *http.Client, method, path string, header ...string) (co
 	testutil.Must(a.t, err)
 	defer answer.Body.Close()
 	content, err := io.ReadAll(answer.Body)
-	if err != nil {
-		a.t.Fatalf("%s: %v", path, err)
-	}
+	testutil.Require(a.t, err == nil, "%s: %v", path, err)
 	return answer.StatusCode, string(content)
 }
 

@@ -152,9 +152,7 @@ func TestEachSideHangsUp(t *testing.T) {
 		t.Helper()
 		select {
 		case got := <-seen:
-			if got != want {
-				t.Errorf("the server saw %q, want %q", got, want)
-			}
+			testutil.Assert(t, got == want, "the server saw %q, want %q", got, want)
 		case <-time.After(patience):
 			t.Fatalf("the server does not see %q", want)
 		}
@@ -177,9 +175,7 @@ func TestEachSideHangsUp(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	fmt.Fprint(conn, "and more\n")
 	rest, err := io.ReadAll(in)
-	if err != nil || len(rest) != len("early")+last {
-		t.Errorf("%d bytes, %v", len(rest), err)
-	}
+	testutil.Assert(t, err == nil && len(rest) == len("early")+last, "%d bytes, %v", len(rest), err)
 	conn.Close()
 	settles(t, before)
 

@@ -133,17 +133,11 @@ func TestReadOnlyHidesValues(t *testing.T) {
 	})
 	before := pod.DeepCopy()
 	_, body := read("/pods")
-	if strings.Contains(body, secret) {
-		t.Errorf("a value is shown: %s", body)
-	}
+	testutil.Assert(t, !strings.Contains(body, secret), "a value is shown: %s", body)
 	for _, want := range []string{`"PASSWORD"`, `"EMPTY"`, `"Authorization"`, `"note":"shown"`} {
-		if !strings.Contains(body, want) {
-			t.Errorf("%s is not shown: %s", want, body)
-		}
+		testutil.Assert(t, strings.Contains(body, want), "%s is not shown: %s", want, body)
 	}
-	if !equality.Semantic.DeepEqual(before, pod) {
-		t.Error("the pod itself was changed")
-	}
+	testutil.Assert(t, equality.Semantic.DeepEqual(before, pod), "the pod itself was changed")
 }
 
 func TestListenRefusesOthers(t *testing.T) {

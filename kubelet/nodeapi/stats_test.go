@@ -121,9 +121,7 @@ func TestSummary(t *testing.T) {
 		return summary
 	}
 	summary := decode("/stats/summary")
-	if len(summary.Pods) != 1 || len(summary.Pods[0].Containers) != 1 {
-		t.Fatalf("pods %+v", summary.Pods)
-	}
+	testutil.Require(t, len(summary.Pods) == 1 && len(summary.Pods[0].Containers) == 1, "pods %+v", summary.Pods)
 	pod, c := summary.Pods[0], summary.Pods[0].Containers[0]
 	if pod.PodRef.UID != "u" || *pod.Network.RxBytes != 7 || pod.StartTime.Unix() != 1000 {
 		t.Errorf("pod %+v", pod)
@@ -154,9 +152,7 @@ func families(t *testing.T, text string) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	read, err := parser.TextToMetricFamilies(strings.NewReader(text))
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
+	testutil.Require(t, err == nil, "%v in\n%s", err, text)
 	return read
 }
 
@@ -181,9 +177,7 @@ func TestResourceMetrics(t *testing.T) {
 		`pod_cpu_usage_seconds_total{namespace="ns",pod="pod"} 3 5000`,
 		"resource_scrape_error 0",
 	} {
-		if !strings.Contains(body, "\n"+line+"\n") {
-			t.Errorf("no %s in\n%s", line, body)
-		}
+		testutil.Assert(t, strings.Contains(body, "\n"+line+"\n"), "no %s in\n%s", line, body)
 	}
 }
 
@@ -243,9 +237,7 @@ func TestNodeFigures(t *testing.T) {
 		{22 * time.Second, 6 * time.Second, 0}, {27 * time.Second, 21 * time.Second, 1_000_000_000},
 	} {
 		got := n.rate(reading{at: start.Add(step.after), used: uint64ToDuration(*stats.CPU.UsageCoreNanoSeconds) + step.used})
-		if got == nil || *got != step.want {
-			t.Errorf("after %v: %v, want %d", step.after, got, step.want)
-		}
+		testutil.Assert(t, got != nil && *got == step.want, "after %v: %v, want %d", step.after, got, step.want)
 	}
 	write("meminfo", "MemTotal: many kB\n")
 	if stats := n.stats(t.Context(), "n"); stats.Memory != nil || stats.CPU == nil {

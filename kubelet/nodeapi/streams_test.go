@@ -151,9 +151,7 @@ func TestExec(t *testing.T) {
 				stdout, _, err = a.command(way, "/exec/ns/pod/u/c?command=size&stdin=true&stdout=true&tty=true", remotecommand.StreamOptions{
 					Stdin: bytes.NewReader(nil), Tty: true, TerminalSizeQueue: size,
 				})
-				if stdout != "132x43 true" || err != nil {
-					t.Errorf("size: %q, %v", stdout, err)
-				}
+				testutil.Assert(t, stdout == "132x43 true" && err == nil, "size: %q, %v", stdout, err)
 				if stdout, _, err = a.command(way, "/exec/ns/pod/c?command=lots&output=1&error=1", remotecommand.StreamOptions{}); len(stdout) != 1024*1000 || err != nil {
 					t.Errorf("lots: %d bytes, %v", len(stdout), err)
 				}
@@ -167,9 +165,7 @@ func TestExec(t *testing.T) {
 		input := strings.Repeat("some input\n", 50_000)
 		for _, path := range []string{"/exec/ns/pod/c?command=cat&", "/attach/ns/pod/c?"} {
 			stdout, _, err := a.command("SPDY", path+"input=1&output=1&error=1", remotecommand.StreamOptions{Stdin: strings.NewReader(input)})
-			if stdout != input || err != nil {
-				t.Errorf("%s: %d bytes, %v", path, len(stdout), err)
-			}
+			testutil.Assert(t, stdout == input && err == nil, "%s: %d bytes, %v", path, len(stdout), err)
 		}
 	}
 }
@@ -199,9 +195,7 @@ func TestPortForward(t *testing.T) {
 		}
 	}
 	close(stop)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, <-ended)
 }
 
 // TestWhatTheRuntimeIsAsked checks the parameters of requests to the runtime.

@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // pod has a name, a priority and a grace period. A negative grace period is none.
@@ -44,9 +46,7 @@ func TestGroups(t *testing.T) {
 			}
 			got = append(got, text)
 		}
-		if text := strings.Join(got, "; "); text != test.want {
-			t.Errorf("%s: %s, want %s", test.name, text, test.want)
-		}
+		testutil.Equal(t, strings.Join(got, "; "), test.want, "%s", test.name)
 	}
 }
 

@@ -60,9 +60,7 @@ func TestCompare(t *testing.T) {
 			for _, event := range compare("u", test.before, test.after) {
 				kinds = append(kinds, event.Kind)
 			}
-			if !slices.Equal(kinds, test.want) {
-				t.Errorf("got %v, want %v", kinds, test.want)
-			}
+			testutil.Assert(t, slices.Equal(kinds, test.want), "got %v, want %v", kinds, test.want)
 		})
 	}
 }
@@ -145,23 +143,15 @@ func TestRelist(t *testing.T) {
 	container := r.pod(t, "a", "us")
 	r.pod(t, "theirs", "them")
 	inBubble(t, r, func(g *Generator) {
-		if got := sent(g); got != "a:Started a:Started" {
-			t.Errorf("first list: %q", got)
-		}
+		testutil.Equal(t, sent(g), "a:Started a:Started", "first list")
 		if g.Err() != nil || g.Streaming() || len(g.Pods()) != 1 {
 			t.Errorf("error %v, streaming %v, pods %v", g.Err(), g.Streaming(), g.Pods())
 		}
 		time.Sleep(time.Second)
-		if got := sent(g); got != "" {
-			t.Errorf("nothing happened: %q", got)
-		}
-		if err := r.StopContainer(t.Context(), container, 0); err != nil {
-			t.Error(err)
-		}
+		testutil.Equal(t, sent(g), "", "nothing happened")
+		testutil.Check(t, r.StopContainer(t.Context(), container, 0))
 		time.Sleep(time.Second)
-		if got := sent(g); got != "a:Died" {
-			t.Errorf("stopped: %q", got)
-		}
+		testutil.Equal(t, sent(g), "a:Died", "stopped")
 		observed, err := g.opts.Cache.PodStatus(t.Context(), "a")
 		if err != nil || observed.Container("c").State != model.StateExited {
 			t.Errorf("the cache says %+v, %v", observed, err)
@@ -205,23 +195,17 @@ func TestCacheAsksOnce(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if got := asked() - before; got != want {
-				t.Errorf("%s: asked %d times, want %d", when, got, want)
-			}
+			testutil.Equal(t, asked()-before, want, "%s: asked", when)
 		}
 		container := r.pod(t, "a", "us")
 		look(1, "never asked before")
 		time.Sleep(time.Second)
 		look(0, "listed for the first time, as the cache has it")
-		if err := r.StopContainer(t.Context(), container, 0); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, r.StopContainer(t.Context(), container, 0))
 		look(0, "died, and the generator has not listed yet")
 		time.Sleep(time.Second)
 		look(1, "died")
-		if err := r.StartContainer(t.Context(), container); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, r.StartContainer(t.Context(), container))
 		time.Sleep(time.Second)
 		look(1, "runs again")
 		time.Sleep(time.Minute)
@@ -300,9 +284,7 @@ func TestEvented(t *testing.T) {
 			{event("b", "sandbox", "sandbox", deleted), "b:Removed"},
 		} {
 			events <- step.event
-			if got := sent(g); got != step.want {
-				t.Errorf("%v: %q, want %q", step.event, got, step.want)
-			}
+			testutil.Equal(t, sent(g), step.want, "%v", step.event)
 		}
 		time.Sleep(4 * time.Minute)
 		if extra := r.GetCalls()[calls:]; len(extra) > 0 {
@@ -315,13 +297,9 @@ func TestEvented(t *testing.T) {
 		if got := sent(g); got != "a:Started" || g.Streaming() {
 			t.Errorf("after the stream's end, when the container runs: %q, streaming %v", got, g.Streaming())
 		}
-		if err := r.StopContainer(t.Context(), container, 0); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, r.StopContainer(t.Context(), container, 0))
 		time.Sleep(1100 * time.Millisecond)
-		if got := sent(g); got != "a:Died" {
-			t.Errorf("listed: %q", got)
-		}
+		testutil.Equal(t, sent(g), "a:Died", "listed")
 		if left := g.opts.Cache.Peek("b"); left != nil {
 			t.Errorf("the cache keeps %+v", left)
 		}
@@ -363,9 +341,7 @@ func TestShows(t *testing.T) {
 		{"no change", absent, running, running, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := shows(known(test.known), pod(test.before), pod(test.after)); got != test.want {
-				t.Errorf("shows %v, want %v", got, test.want)
-			}
+			testutil.Equal(t, shows(known(test.known), pod(test.before), pod(test.after)), test.want, "shows")
 		})
 	}
 }
@@ -420,14 +396,10 @@ func (r *runtime) remove(t *testing.T, uid string) {
 	status, err := cri.New(r, nil, "us").PodStatus(t.Context(), types.UID(uid))
 	testutil.Must(t, err)
 	for _, c := range status.Containers {
-		if err := r.RemoveContainer(t.Context(), c.ID); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, r.RemoveContainer(t.Context(), c.ID))
 	}
 	for _, s := range status.Sandboxes {
-		if err := r.RemovePodSandbox(t.Context(), s.ID); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, r.RemovePodSandbox(t.Context(), s.ID))
 	}
 }
 
@@ -467,9 +439,7 @@ func TestSlowReader(t *testing.T) {
 	inBubbleWith(t, r, Options{Relist: time.Minute}, func(g *Generator) {
 		time.Sleep(4 * time.Minute)
 		synctest.Wait()
-		if err := g.Err(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, g.Err())
 		seen := map[types.UID]bool{}
 		for range 3 {
 			synctest.Wait()
@@ -478,8 +448,6 @@ func TestSlowReader(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		if len(seen) != pods {
-			t.Errorf("events of %d pods, want %d", len(seen), pods)
-		}
+		testutil.Assert(t, len(seen) == pods, "events of %d pods, want %d", len(seen), pods)
 	})
 }

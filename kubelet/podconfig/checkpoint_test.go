@@ -44,18 +44,14 @@ func TestCheckpoint(t *testing.T) {
 
 	again := New(Options{Checkpoint: checkpoint, Sources: everySource})
 	restored, err := again.Restore(t.Context())
-	if err != nil || len(restored) != 4 {
-		t.Fatalf("restored %v, %v", restored, err)
-	}
+	testutil.Require(t, err == nil && len(restored) == 4, "restored %v, %v", restored, err)
 	if i := slices.IndexFunc(restored, func(p *v1.Pod) bool { return p.UID == "8" }); i < 0 || restored[i].Status.Phase != v1.PodSucceeded {
 		t.Error("a pod that ended would start again")
 	}
 	if got := drain(again); got != "api:DELETE:9 api:ADD:8 file:ADD:1 file:ADD:2" && got != "file:ADD:1 file:ADD:2 api:DELETE:9 api:ADD:8" {
 		t.Errorf("restored: %q", got)
 	}
-	if again.SeenAllSources() {
-		t.Error("ready, though no source has been seen")
-	}
+	testutil.Assert(t, !again.SeenAllSources(), "ready, though no source has been seen")
 	if got := set(t, again, model.SourceFile, pod("2", "two", "x")); got != "file:REMOVE:1" {
 		t.Errorf("the directory's own pods: %q", got)
 	}
@@ -82,12 +78,8 @@ func TestRestoredPodsAreConfirmed(t *testing.T) {
 		t.Fatalf("%v, %v", restored, err)
 	}
 	drain(again)
-	if got := set(t, again, model.SourceAPI, server); got != "api:RECONCILE:1" {
-		t.Errorf("the server lists it: %q", got)
-	}
-	if got := set(t, again, model.SourceAPI, server); got != "" {
-		t.Errorf("and lists it again: %q", got)
-	}
+	testutil.Equal(t, set(t, again, model.SourceAPI, server), "api:RECONCILE:1", "the server lists it")
+	testutil.Equal(t, set(t, again, model.SourceAPI, server), "", "and lists it again")
 	again.Wait()
 }
 
@@ -126,14 +118,10 @@ func TestCheckpointProblem(t *testing.T) {
 	}
 	write(pod("1", "one", "x"))
 	write(pod("1", "one", "x"), pod("2", "two", "x"))
-	if len(problems) != 1 || problems[0] == nil {
-		t.Errorf("problems %v, want one", problems)
-	}
+	testutil.Assert(t, len(problems) == 1 && problems[0] != nil, "problems %v, want one", problems)
 	testutil.Must(t, os.Remove(blocked))
 	write(pod("1", "one", "x"), pod("2", "two", "x")) // unchanged, but not written yet
-	if len(problems) != 2 || problems[1] != nil {
-		t.Errorf("problems %v, want one and its end", problems)
-	}
+	testutil.Assert(t, len(problems) == 2 && problems[1] == nil, "problems %v, want one and its end", problems)
 	if raw, err := os.ReadFile(filepath.Join(blocked, "pods.json")); err != nil || !bytes.Contains(raw, []byte("two")) {
 		t.Errorf("checkpoint %s, %v", raw, err)
 	}
@@ -149,14 +137,10 @@ func TestCheckpointBursts(t *testing.T) {
 			s.schedule(ctx)
 		}
 		s.running.Wait()
-		if saves != 1 {
-			t.Errorf("%d saves for one burst", saves)
-		}
+		testutil.Assert(t, saves == 1, "%d saves for one burst", saves)
 		s.schedule(ctx)
 		cancel()
 		synctest.Wait() // without time passing
-		if saves != 2 {
-			t.Errorf("%d saves at the end, want 2", saves)
-		}
+		testutil.Assert(t, saves == 2, "%d saves at the end, want 2", saves)
 	})
 }

@@ -87,9 +87,7 @@ func TestFileFiles(t *testing.T) {
 	testutil.Must(t, os.Mkdir(filepath.Join(f.opts.Dir, "dir.yaml"), 0o755))
 	testutil.Must(t, os.Symlink("nowhere", filepath.Join(f.opts.Dir, "dangling.yaml")))
 	f.want("all", map[string]string{"a": "1", "b": "1", "c": "1", "d": "1"})
-	if len(f.problems) != 0 {
-		t.Errorf("problems %v", f.problems)
-	}
+	testutil.Assert(t, len(f.problems) == 0, "problems %v", f.problems)
 	testutil.Must(t, os.RemoveAll(f.opts.Dir))
 	f.want("without the directory", map[string]string{})
 }
@@ -101,9 +99,7 @@ func TestFileKeepsWhatWas(t *testing.T) {
 	f.want("good", map[string]string{"a": "1", "b": "1"})
 	f.write("m.yaml", "")
 	f.want("emptied", map[string]string{"a": "1", "b": "1"})
-	if f.problems["m.yaml"] == nil {
-		t.Error("not reported")
-	}
+	testutil.Assert(t, f.problems["m.yaml"] != nil, "not reported")
 	f.write("m.yaml", podText("a", "2")+"---\nkind: [")
 	f.want("half", map[string]string{"a": "2", "b": "1"})
 	f.write("m.yaml", podText("a", "2")+"---\n"+strings.Replace(podText("b", "2"), "image", "imagge", 1))
@@ -133,9 +129,7 @@ func TestFileObjects(t *testing.T) {
 	case changed := <-f.objects.Changed():
 		m := volumekinds.Object{Resource: volumekinds.ConfigMaps, NamespacedName: types.NamespacedName{Namespace: "default", Name: "m"}}
 		s := volumekinds.Object{Resource: volumekinds.Secrets, NamespacedName: types.NamespacedName{Namespace: "other", Name: "s"}}
-		if len(changed) != 2 || !changed[m] || !changed[s] {
-			t.Errorf("changed %v", changed)
-		}
+		testutil.Assert(t, len(changed) == 2 && changed[m] && changed[s], "changed %v", changed)
 	default:
 		t.Error("no change is signalled")
 	}
@@ -244,7 +238,5 @@ func TestFileWithoutInotify(t *testing.T) {
 	config := New(Options{Sources: []string{model.SourceFile}})
 	runFile(t, NewFileSource(FileOptions{Dir: dir, Rescan: 20 * time.Millisecond, settle: time.Millisecond}, config, NewObjects(), nil))
 	testutil.Must(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(podText("a", "1")), 0o644))
-	if op := nextOp(t, config); op != Add {
-		t.Errorf("received %v", op)
-	}
+	testutil.Equal(t, nextOp(t, config), Add, "received")
 }

@@ -89,26 +89,20 @@ func TestPodConfig(t *testing.T) {
 		{"all gone", "a", nil, "a:REMOVE:1"},
 	}
 	for _, step := range steps {
-		if got := set(t, m, step.source, step.pods...); got != step.want {
-			t.Errorf("%s: %q, want %q", step.name, got, step.want)
-		}
+		testutil.Equal(t, set(t, m, step.source, step.pods...), step.want, "%s", step.name)
 	}
 }
 
 func TestPodConfigReady(t *testing.T) {
 	m := New(Options{Sources: []string{"a", "b"}})
 	set(t, m, "a")
-	if m.SeenAllSources() || m.Settled() {
-		t.Error("ready before b has been seen")
-	}
+	testutil.Assert(t, !m.SeenAllSources() && !m.Settled(), "ready before b has been seen")
 	testutil.Must(t, m.Set(t.Context(), "b", []*v1.Pod{pod("1", "one", "")}))
 	if !m.SeenAllSources() || m.Settled() {
 		t.Errorf("seen %v, settled %v before the pod of b is received", m.SeenAllSources(), m.Settled())
 	}
 	<-m.Updates()
-	if !m.Settled() {
-		t.Error("not settled after that")
-	}
+	testutil.Assert(t, m.Settled(), "not settled after that")
 }
 
 // TestPodConfigNames: a name belongs to the place that had it first.
@@ -187,9 +181,7 @@ func TestReadyWhileTheReaderIsBehind(t *testing.T) {
 func TestHasPod(t *testing.T) {
 	var m *PodConfig
 	m = New(Options{Sources: []string{model.SourceFile, model.SourceAPI}, Refused: func(r Refusal) {
-		if !m.HasPod(r.Pod.UID) {
-			t.Errorf("%s is refused and HasPod does not know it yet", r.Pod.UID)
-		}
+		testutil.Assert(t, m.HasPod(r.Pod.UID), "%s is refused and HasPod does not know it yet", r.Pod.UID)
 	}})
 	read := make(chan struct{})
 	go func() {
@@ -204,12 +196,8 @@ func TestHasPod(t *testing.T) {
 	for source, pod := range map[string]*v1.Pod{model.SourceAPI: first, model.SourceFile: second} {
 		testutil.Must(t, m.Set(t.Context(), source, []*v1.Pod{pod}))
 	}
-	if !m.HasPod("1") || !m.HasPod("2") || m.HasPod("3") {
-		t.Error("both pods are named, and no other one")
-	}
+	testutil.Assert(t, m.HasPod("1") && m.HasPod("2") && !m.HasPod("3"), "both pods are named, and no other one")
 	<-read // one was accepted; the other has its name
 	testutil.Must(t, m.Set(t.Context(), model.SourceAPI, nil))
-	if m.HasPod("1") {
-		t.Error("named after its source let go of it")
-	}
+	testutil.Assert(t, !m.HasPod("1"), "named after its source let go of it")
 }

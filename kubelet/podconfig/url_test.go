@@ -76,9 +76,7 @@ func TestURLAnswers(t *testing.T) {
 			t.Errorf("pod %+v", pod)
 		}
 	}
-	if !s.config.SeenAllSources() {
-		t.Error("not ready")
-	}
+	testutil.Assert(t, s.config.SeenAllSources(), "not ready")
 }
 
 // TestURLKeepsWhatWas gives bad answers of many kinds. Earlier pods stay, and each kind is reported once.
@@ -110,9 +108,7 @@ func TestURLKeepsWhatWas(t *testing.T) {
 	}
 	s.want("one of two wrong", text(podText("a", "2")+"---\n"+strings.Replace(podText("b", "2"), "image", "imagge", 1)), map[string]string{"a": "2", "b": "1"}, 1)
 	s.want("right", text(podText("a", "3")), map[string]string{"a": "3"}, 1)
-	if s.problems[0] != nil {
-		t.Errorf("problem %v, want its end", s.problems[0])
-	}
+	testutil.Assert(t, s.problems[0] == nil, "problem %v, want its end", s.problems[0])
 }
 
 func cutOff(w http.ResponseWriter, _ *http.Request) {
@@ -202,13 +198,9 @@ func TestURLObjects(t *testing.T) {
 // TestURLPassword never shows the password of a URL.
 func TestURLPassword(t *testing.T) {
 	u := NewURLSource(URLOptions{URL: "http://me:hidden@127.0.0.1:1/pods", Problem: func(where string, err error) {
-		if strings.Contains(where+err.Error(), "hidden") || err == nil {
-			t.Errorf("reported %s: %v", where, err)
-		}
+		testutil.Assert(t, !strings.Contains(where+err.Error(), "hidden") && err != nil, "reported %s: %v", where, err)
 	}}, New(Options{}))
-	if err := u.poll(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, u.poll(t.Context()))
 	docs, err := manifest.Parse([]byte(podText("a", "1")))
 	testutil.Must(t, err)
 	pods, err := accept(docs.Pods, manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: "n"})
@@ -224,8 +216,6 @@ func TestURLWhere(t *testing.T) {
 		"https://me:pa55@example.com/pods?token=s3cret&a": "https://me:xxxxx@example.com/pods?xxxxx",
 		"https://me:pa55@example.com:port/":               "the manifest URL",
 	} {
-		if got := NewURLSource(URLOptions{URL: address}, nil).where(); got != want {
-			t.Errorf("%s is named %s, want %s", address, got, want)
-		}
+		testutil.Equal(t, NewURLSource(URLOptions{URL: address}, nil).where(), want, "%s is named", address)
 	}
 }

@@ -179,9 +179,7 @@ func TestFollowIsGivenUp(t *testing.T) {
 		})
 	}()
 	<-idle
-	if out.String() != "one\n" {
-		t.Errorf("it waits with %q written", out.String())
-	}
+	testutil.Assert(t, out.String() == "one\n", "it waits with %q written", out.String())
 	cancel()
 	testutil.Must(t, <-ended)
 }

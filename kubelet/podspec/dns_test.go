@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func dnsText(dns *runtimeapi.DNSConfig) string {
@@ -111,9 +113,7 @@ func FuzzParseResolvConf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		dns := parseResolvConf(text)
 		for _, value := range slices.Concat(dns.GetServers(), dns.GetSearches(), dns.GetOptions()) {
-			if strings.ContainsAny(value, "\n ") {
-				t.Errorf("%q became the value %q", text, value)
-			}
+			testutil.Assert(t, !strings.ContainsAny(value, "\n "), "%q became the value %q", text, value)
 		}
 	})
 }

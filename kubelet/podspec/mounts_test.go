@@ -35,9 +35,7 @@ func TestVolumeMounts(t *testing.T) {
 	})
 	testutil.Must(t, g.opts.Volumes.Mount(context.Background(), pod))
 	t.Cleanup(func() {
-		if err := g.opts.Volumes.Unmount(context.Background(), pod.UID); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, g.opts.Volumes.Unmount(context.Background(), pod.UID))
 	})
 	config := mustContainer(t, g, input(pod))
 	host := mountAt(t, config, "/rel")

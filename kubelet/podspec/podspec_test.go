@@ -120,9 +120,7 @@ func TestEnvironment(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := testGenerator(t, nil)
 			pod := testPod(func(pod *v1.Pod) { pod.Spec.Containers[0].EnvFrom, pod.Spec.Containers[0].Env = c.envFrom, c.env })
-			if got := environmentOf(mustContainer(t, g, input(pod))); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			testutil.Equal(t, environmentOf(mustContainer(t, g, input(pod))), c.want, "environmentOf")
 		})
 	}
 }
@@ -163,9 +161,7 @@ func TestServicesStandBehind(t *testing.T) {
 	})
 	_, undo, err := unknown.Container(context.Background(), input(pod))
 	undo()
-	if err == nil {
-		t.Error("a container is made although its services are not known")
-	}
+	testutil.Assert(t, err != nil, "a container is made although its services are not known")
 }
 
 func TestInvalidNamesAreReportedAndLeftOut(t *testing.T) {
@@ -176,9 +172,7 @@ func TestInvalidNamesAreReportedAndLeftOut(t *testing.T) {
 	pod := testPod(func(pod *v1.Pod) {
 		pod.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}}}}
 	})
-	if got := environmentOf(mustContainer(t, g, input(pod))); got != "color=red size=xl" {
-		t.Errorf("got %s", got)
-	}
+	testutil.Equal(t, environmentOf(mustContainer(t, g, input(pod))), "color=red size=xl", "environmentOf")
 	if len(told) != 1 || !strings.HasPrefix(told[0], "InvalidEnvironmentVariableNames ") || !strings.Contains(told[0], "no=name") {
 		t.Errorf("told %q", told)
 	}
@@ -207,17 +201,13 @@ func TestContainerIdentity(t *testing.T) {
 	for key, want := range map[string]string{
 		model.LabelPodName: "web", model.LabelPodNamespace: "shop", model.LabelPodUID: "uid-1", model.LabelContainerName: "main", model.LabelOwner: "me",
 	} {
-		if got := config.GetLabels()[key]; got != want {
-			t.Errorf("label %s: %q, want %q", key, got, want)
-		}
+		testutil.Equal(t, config.GetLabels()[key], want, "label %s", key)
 	}
 	for key, want := range map[string]string{
 		model.AnnotationRestartCount: "3", model.AnnotationPodTerminationGrace: "12", model.AnnotationHash: model.ContainerHash(&pod.Spec.Containers[0]),
 		model.AnnotationPreStopHandler: `{"exec":{"command":["bye"]}}`, model.AnnotationContainerPorts: `[{"containerPort":80}]`,
 	} {
-		if got := config.GetAnnotations()[key]; got != want {
-			t.Errorf("annotation %s: %q, want %q", key, got, want)
-		}
+		testutil.Equal(t, config.GetAnnotations()[key], want, "annotation %s", key)
 	}
 	if config.GetLogPath() != "main/3.log" || config.GetImage().GetImage() != "sha256:1" || config.GetImage().GetUserSpecifiedImage() != "img:1" {
 		t.Errorf("log %s, image %v", config.GetLogPath(), config.GetImage())
@@ -227,9 +217,7 @@ func TestContainerIdentity(t *testing.T) {
 func TestStopSignal(t *testing.T) {
 	for name, want := range map[v1.Signal]runtimeapi.Signal{"SIGUSR1": runtimeapi.Signal_SIGNAL_SIGUSR1, "SIGRTMIN+3": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3} {
 		pod := testPod(func(pod *v1.Pod) { pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{StopSignal: &name} })
-		if got := mustContainer(t, testGenerator(t, nil), input(pod)).GetStopSignal(); got != want {
-			t.Errorf("%s: got %v, want %v", name, got, want)
-		}
+		testutil.Equal(t, mustContainer(t, testGenerator(t, nil), input(pod)).GetStopSignal(), want, "%s", name)
 	}
 	bad := v1.Signal("SIGNONSENSE")
 	if _, err := stopSignal(&v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: &bad}}); !errors.Is(err, errdefs.ErrInvalidArgument) {

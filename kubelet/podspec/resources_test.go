@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 )
 
@@ -41,9 +42,7 @@ func TestResources(t *testing.T) {
 			})
 			r := testGenerator(t, func(o *Options) { o.Host = c.host }).resources(input(pod))
 			got := fmt.Sprint(r.GetCpuShares(), r.GetCpuQuota(), r.GetMemoryLimitInBytes(), r.GetMemorySwapLimitInBytes(), r.GetOomScoreAdj(), r.GetUnified())
-			if got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
+			testutil.Assert(t, got == c.want, "got %s, want %s", got, c.want)
 		})
 	}
 }

@@ -130,9 +130,7 @@ func TestHostsFile(t *testing.T) {
 	content, err := os.ReadFile(mount.GetHostPath())
 	testutil.Must(t, err)
 	for _, want := range []string{"127.0.0.1\tlocalhost\n", "10.1.0.5\tweb.sub.shop.svc\tweb\n", "fd00::5\tweb.sub.shop.svc\tweb\n", "192.0.2.99\ta\tb\n"} {
-		if !strings.Contains(string(content), want) {
-			t.Errorf("no line %q in\n%s", want, content)
-		}
+		testutil.Assert(t, strings.Contains(string(content), want), "no line %q in\n%s", want, content)
 	}
 	before, err := os.Stat(mount.GetHostPath())
 	testutil.Must(t, err)

@@ -40,9 +40,7 @@ func TestUserNamespace(t *testing.T) {
 				t.Errorf("%s with hostUsers %v: %v", what, !own, users)
 			}
 		}
-		if len(config.GetMounts()) == 0 {
-			t.Error("nothing is mounted")
-		}
+		testutil.Assert(t, len(config.GetMounts()) != 0, "nothing is mounted")
 		for _, mount := range config.GetMounts() {
 			if has := mapped(mount.GetUidMappings(), 131072) && mapped(mount.GetGidMappings(), 131072); has != own {
 				t.Errorf("%s with hostUsers %v: %v", mount.GetContainerPath(), !own, mount)

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
@@ -66,13 +67,9 @@ func TestStats(t *testing.T) {
 	p.volumes.begin(t.Context(), []*v1.Pod{pod})
 	p.Wait()
 	stats, err := p.Stats(t.Context(), []*v1.Pod{pod})
-	if err != nil || len(stats) != 1 {
-		t.Fatalf("%v, %v", stats, err)
-	}
+	testutil.Require(t, err == nil && len(stats) == 1, "%v, %v", stats, err)
 	of := stats["uid"]
-	if *of.Memory != 550 || len(of.Containers) != 2 {
-		t.Errorf("%+v", of)
-	}
+	testutil.Assert(t, *of.Memory == 550 && len(of.Containers) == 2, "%+v", of)
 	a, b := of.Containers["a"], of.Containers["b"]
 	if *a.Memory != 200 || a.WritableLayer != (Disk{1000, 3}) || *b.Memory != 300 || b.WritableLayer != (Disk{2000, 3}) || b.Logs != (Disk{}) {
 		t.Errorf("a %+v, b %+v", a, b)
@@ -85,9 +82,7 @@ func TestStats(t *testing.T) {
 
 	under.err = errors.New("down")
 	stats, err = p.Stats(t.Context(), []*v1.Pod{pod})
-	if !errors.Is(err, under.err) || stats["uid"].Memory != nil {
-		t.Errorf("%+v, %v", stats, err)
-	}
+	testutil.Assert(t, errors.Is(err, under.err) && stats["uid"].Memory == nil, "%+v, %v", stats, err)
 	between(t, "logs without the runtime", stats["uid"].Containers["a"].Logs.Bytes, 2<<20)
 }
 

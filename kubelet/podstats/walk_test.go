@@ -98,9 +98,7 @@ func TestMeasureStaysOnItsFileSystem(t *testing.T) {
 	})
 	write(t, filepath.Join(mounted, "big"), 4<<20)
 	got, err := measure(t.Context(), dir)
-	if err != nil || got.Inodes != 1 {
-		t.Errorf("%+v: %v, want the directory alone", got, err)
-	}
+	testutil.Assert(t, err == nil && got.Inodes == 1, "%+v: %v, want the directory alone", got, err)
 }
 
 func TestMeasureEnds(t *testing.T) {

@@ -204,9 +204,7 @@ func TestCRICallsOfAPod(t *testing.T) {
 				n.since(10 * time.Second)
 				count := func(what string, wait time.Duration, want string) {
 					t.Helper()
-					if got := n.since(wait); got != want {
-						t.Errorf("%s: got  %s\nwant %s", what, got, want)
-					}
+					testutil.Equal(t, n.since(wait), want, "%s", what)
 				}
 				pod := testPod("pod", false)
 				n.workers.Update(pod)
@@ -215,9 +213,7 @@ func TestCRICallsOfAPod(t *testing.T) {
 				container := n.opts.Cache.Peek(pod.UID).Containers[0]
 				testutil.Must(t, n.evented.StopContainer(t.Context(), container.ID, 0))
 				count("restart", 10*time.Second, test.restart)
-				if !n.running(t, pod) {
-					t.Error("the container does not run again")
-				}
+				testutil.Assert(t, n.running(t, pod), "the container does not run again")
 				n.since(0)
 				n.workers.Terminate(pod, podworkers.Termination{})
 				count("end", 10*time.Second, test.end)

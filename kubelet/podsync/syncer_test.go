@@ -134,9 +134,7 @@ func TestNetworkNotReady(t *testing.T) {
 	if _, _, err := b.SyncPod(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "network is not ready: no CNI configuration") {
 		t.Errorf("error %v", err)
 	}
-	if b.running(t, pod) {
-		t.Error("a pod of the pod network runs without one")
-	}
+	testutil.Assert(t, !b.running(t, pod), "a pod of the pod network runs without one")
 	if _, _, err := b.SyncPod(t.Context(), old); err == nil || !strings.Contains(err.Error(), "network is not ready") || !b.running(t, old) {
 		t.Errorf("a pod that runs already: %v", err)
 	}
@@ -307,9 +305,7 @@ func TestEndingPodShowsItsAllocation(t *testing.T) {
 		t.Error("no error")
 	}
 	got := b.opts.Status.Status(pod).ContainerStatuses[0].AllocatedResources[v1.ResourceCPU]
-	if got.String() != "100m" {
-		t.Errorf("allocated %s", got.String())
-	}
+	testutil.Assert(t, got.String() == "100m", "allocated %s", got.String())
 }
 
 // TestCgroupIsNotLoweredTooEarly: the pod's cgroup keeps its limit while a container with a lower one could not be
@@ -344,9 +340,7 @@ func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 		if _, _, err := b.SyncPod(t.Context(), pod); (err == nil) != (c.err == nil) {
 			t.Errorf("error %v, want %v", err, c.err)
 		}
-		if got := memoryLimit(t, b.cgroups.Parent(pod)); got != c.want {
-			t.Errorf("after %v the pod's cgroup has %s bytes, want %s", c.err, got, c.want)
-		}
+		testutil.Equal(t, memoryLimit(t, b.cgroups.Parent(pod)), c.want, "after %v the pod's cgroup", c.err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -195,9 +196,7 @@ func TestTerminationInOrder(t *testing.T) {
 		w.Terminate(pod("a", "a", ""), Termination{Gone: true})
 		tick(3 * time.Second)
 		want(t, s, "sync a ", "terminate a", "terminate a", "terminated a")
-		if len(w.Pods()) != 0 {
-			t.Error("a pod that no source names is not forgotten")
-		}
+		testutil.Assert(t, len(w.Pods()) == 0, "a pod that no source names is not forgotten")
 	})
 }
 
@@ -205,9 +204,7 @@ func TestTerminationInOrder(t *testing.T) {
 func TestEndByTheNode(t *testing.T) {
 	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		why := &model.Failure{Reason: "Evicted"}
-		if w.End("a", Termination{Failure: why}) {
-			t.Error("an unknown pod was ended")
-		}
+		testutil.Assert(t, !w.End("a", Termination{Failure: why}), "an unknown pod was ended")
 		w.Update(pod("a", "a", "1"))
 		tick(0)
 		var got []Termination
@@ -218,9 +215,7 @@ func TestEndByTheNode(t *testing.T) {
 			}
 			return nil
 		}
-		if !w.End("a", Termination{Grace: new(int64(1)), Failure: why}) {
-			t.Error("the pod was not ended")
-		}
+		testutil.Assert(t, w.End("a", Termination{Grace: new(int64(1)), Failure: why}), "the pod was not ended")
 		tick(2 * time.Second)
 		want(t, s, "sync a 1", "terminate a", "terminated a")
 		if len(got) != 1 || got[0].Failure != why || *got[0].Grace != 1 || got[0].Gone {
@@ -229,9 +224,7 @@ func TestEndByTheNode(t *testing.T) {
 		w.Update(pod("a", "a", "2"))
 		tick(2 * time.Minute)
 		want(t, s)
-		if !w.Finished("a") || w.End("a", Termination{}) {
-			t.Error("a pod that has ended is ended again")
-		}
+		testutil.Assert(t, w.Finished("a") && !w.End("a", Termination{}), "a pod that has ended is ended again")
 	})
 }
 
@@ -265,9 +258,7 @@ func TestTerminationCancelsSync(t *testing.T) {
 		w.Terminate(pod("a", "a", ""), Termination{})
 		tick(0)
 		want(t, s, "sync a ", "terminate a", "terminated a")
-		if got := w.Pods()["a"].State; got != Finished {
-			t.Errorf("state %s", got)
-		}
+		testutil.Equal(t, w.Pods()["a"].State, Finished, "state")
 		w.Update(pod("a", "a", "2"))
 		tick(2 * time.Minute)
 		want(t, s)
@@ -348,9 +339,7 @@ func TestFinished(t *testing.T) {
 		deleted.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		w.Terminate(deleted, Termination{})
 		tick(0)
-		if w.Finished("a") || w.Finished("unknown") {
-			t.Error("a pod finished before its end")
-		}
+		testutil.Assert(t, !w.Finished("a") && !w.Finished("unknown"), "a pod finished before its end")
 		close(release)
 		tick(0)
 		w.Update(deleted) // the server sends another change
@@ -408,9 +397,7 @@ func TestCompletedPodIsNotRunAgain(t *testing.T) {
 		tick(2 * time.Minute)
 		want(t, s)
 		w.Terminate(pod("a", "a", ""), Termination{Gone: true})
-		if len(w.Pods()) != 0 {
-			t.Error("not forgotten")
-		}
+		testutil.Assert(t, len(w.Pods()) == 0, "not forgotten")
 	})
 }
 
@@ -423,9 +410,7 @@ func TestNameIsHeld(t *testing.T) {
 		w.Update(pod("old", "name", ""))
 		tick(2 * time.Second)
 		want(t, s)
-		if got := w.Pods()["old"].State; got != Waiting {
-			t.Errorf("state %s", got)
-		}
+		testutil.Equal(t, w.Pods()["old"].State, Waiting, "state")
 		held = false
 		tick(2 * time.Second)
 		want(t, s, "sync old ")
@@ -487,9 +472,7 @@ func TestNamedAgainAsItEnds(t *testing.T) {
 		synctest.Wait()
 		w.Terminate(pod, Termination{})
 		synctest.Wait()
-		if got := w.Pods()["1"].State; got != Syncing {
-			t.Errorf("the pod that was named again is %q", got)
-		}
+		testutil.Equal(t, w.Pods()["1"].State, Syncing, "the pod that was named again")
 		cancel()
 		w.Wait()
 	})

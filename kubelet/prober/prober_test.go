@@ -108,9 +108,7 @@ func drain(ctx context.Context, m *Manager) {
 
 func want(t *testing.T, what, got, want string) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %s, want %s", what, got, want)
-	}
+	testutil.Assert(t, got == want, "%s: %s, want %s", what, got, want)
 }
 
 func TestWithoutProbes(t *testing.T) {
@@ -128,9 +126,7 @@ func TestReadinessThresholds(t *testing.T) {
 		update("1", false)
 		time.Sleep(4 * time.Second)
 		want(t, "in the delay", results(), "ready=false started=true failed=false")
-		if e.count("ready") != 0 {
-			t.Error("probed in the delay")
-		}
+		testutil.Assert(t, e.count("ready") == 0, "probed in the delay")
 		time.Sleep(2 * time.Second)
 		want(t, "one success", results(), "ready=false started=true failed=false")
 		time.Sleep(10 * time.Second)
@@ -161,9 +157,7 @@ func TestLivenessFailsOnce(t *testing.T) {
 		want(t, "dead", results(), "ready=true started=true failed=true")
 		calls := e.count("live")
 		time.Sleep(time.Minute)
-		if e.count("live") != calls {
-			t.Error("a container that is to be killed is still probed")
-		}
+		testutil.Assert(t, e.count("live") == calls, "a container that is to be killed is still probed")
 		update("2", false)
 		want(t, "started again", results(), "ready=true started=true failed=false")
 	})
@@ -193,17 +187,13 @@ func TestStartupHoldsTheOthers(t *testing.T) {
 		update("1", false)
 		time.Sleep(15 * time.Second)
 		want(t, "starting", results(), "ready=false started=false failed=false")
-		if e.count("live")+e.count("ready") != 0 {
-			t.Error("the others do not wait")
-		}
+		testutil.Assert(t, e.count("live")+e.count("ready") == 0, "the others do not wait")
 		e.set("start", nil)
 		time.Sleep(10 * time.Second)
 		want(t, "started", results(), "ready=true started=true failed=false")
 		calls := e.count("start")
 		time.Sleep(time.Minute)
-		if e.count("start") != calls {
-			t.Error("the startup probe goes on")
-		}
+		testutil.Assert(t, e.count("start") == calls, "the startup probe goes on")
 		e.set("start", errFailed)
 		update("2", false)
 		time.Sleep(30 * time.Second)
@@ -225,9 +215,7 @@ func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
 		m.Forget("u")
 		ready = e.count("ready")
 		time.Sleep(time.Minute)
-		if e.count("ready") != ready {
-			t.Error("a forgotten pod is probed")
-		}
+		testutil.Assert(t, e.count("ready") == ready, "a forgotten pod is probed")
 	})
 }
 
@@ -245,18 +233,14 @@ func TestEndingKeepsStarted(t *testing.T) {
 		want(t, "no longer ready", results(), "ready=false started=true failed=false")
 		m.Forget("u")
 		synctest.Wait()
-		if len(m.workers)+len(m.passed) > 0 {
-			t.Errorf("left: %v %v", m.workers, m.passed)
-		}
+		testutil.Assert(t, len(m.workers)+len(m.passed) <= 0, "left: %v %v", m.workers, m.passed)
 		e.set("start", errFailed)
 		update("2", false)
 		time.Sleep(time.Second)
 		calls := e.count("start")
 		update("2", true)
 		time.Sleep(time.Minute)
-		if e.count("start") != calls {
-			t.Error("a startup probe goes on while the pod ends")
-		}
+		testutil.Assert(t, e.count("start") == calls, "a startup probe goes on while the pod ends")
 	})
 }
 
@@ -339,9 +323,7 @@ func TestRedirectElsewhereWarns(t *testing.T) {
 	})}
 	w.target.pod, w.target.container.Name, w.target.probe.FailureThreshold = &v1.Pod{}, "c", 1
 	for range 2 {
-		if w.once(t.Context()) {
-			t.Error("the probe is over")
-		}
+		testutil.Assert(t, !w.once(t.Context()), "the probe is over")
 	}
 	if len(warnings) != 2 || !strings.HasPrefix(warnings[0], "c Liveness Probe terminated redirects, Response body: ") {
 		t.Errorf("warnings %q", warnings)

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
@@ -117,9 +118,7 @@ func TestRemovedContainersKeepTheirStatus(t *testing.T) {
 	if a := status.ContainerStatuses[0]; a.State.Terminated == nil || a.State.Terminated.Reason != "ContainerStatusUnknown" {
 		t.Errorf("lost container: %+v", a)
 	}
-	if status.PodIP != "10.0.0.1" {
-		t.Errorf("address %q after the end", status.PodIP)
-	}
+	testutil.Assert(t, status.PodIP == "10.0.0.1", "address %q after the end", status.PodIP)
 }
 
 func TestAddressesAndTimes(t *testing.T) {
@@ -157,9 +156,7 @@ func TestReadinessGates(t *testing.T) {
 	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionTrue {
 		t.Errorf("gate open: %+v", ready)
 	}
-	if findCondition(status.Conditions, "example.org/gate") == nil {
-		t.Error("the gate's condition is lost")
-	}
+	testutil.Assert(t, findCondition(status.Conditions, "example.org/gate") != nil, "the gate's condition is lost")
 	in.Old, pod.Status.Conditions = status, nil
 	status = Generate(in)
 	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionFalse || findCondition(status.Conditions, "example.org/gate") != nil {
@@ -182,22 +179,14 @@ func TestStore(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.UID, pod.Name = "u", "pod"
 	pod.Status.Message = "from the source"
-	if s.Status(pod).Message != "from the source" {
-		t.Error("a new pod does not have its source's status")
-	}
+	testutil.Assert(t, s.Status(pod).Message == "from the source", "a new pod does not have its source's status")
 	s.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
-	if !notified() || s.Status(pod).Phase != v1.PodRunning || len(s.List()) != 1 {
-		t.Error("not set")
-	}
+	testutil.Assert(t, notified() && s.Status(pod).Phase == v1.PodRunning && len(s.List()) == 1, "not set")
 	kept := s.Get("u")
 	s.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
-	if notified() || s.Get("u") != kept {
-		t.Error("a Set without a change notifies the watchers")
-	}
+	testutil.Assert(t, !notified() && s.Get("u") == kept, "a Set without a change notifies the watchers")
 	s.Forget("u")
-	if !notified() || len(s.List()) != 0 || s.Get("u") != nil {
-		t.Error("not forgotten")
-	}
+	testutil.Assert(t, notified() && len(s.List()) == 0 && s.Get("u") == nil, "not forgotten")
 }
 
 // TestRestartAllContainersKeepsThePodRunning: while all containers restart, the phase and Initialized do not change,

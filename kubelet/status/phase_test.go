@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
@@ -72,9 +73,7 @@ func TestPhaseAndReady(t *testing.T) {
 			if findCondition(status.Conditions, v1.PodInitialized).Status == v1.ConditionTrue {
 				got += " initialized"
 			}
-			if got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			testutil.Assert(t, got == test.want, "got %q, want %q", got, test.want)
 		})
 	}
 }
@@ -96,14 +95,10 @@ func TestTerminalPhaseOfTheServer(t *testing.T) {
 func TestTerminalPhaseStays(t *testing.T) {
 	in := inputOf(modeltest.Pod(v1.RestartPolicyNever, "app:a"), seenOf("a=exited:0"))
 	in.Old.Phase = v1.PodFailed
-	if phase := Generate(in).Phase; phase != v1.PodFailed {
-		t.Errorf("phase %s", phase)
-	}
+	testutil.Equal(t, Generate(in).Phase, v1.PodFailed, "phase")
 	in.Old = v1.PodStatus{Reason: model.ReasonDeadlineExceeded}
 	in.Ending = true
-	if phase := Generate(in).Phase; phase != v1.PodFailed {
-		t.Errorf("after the deadline: %s", phase)
-	}
+	testutil.Equal(t, Generate(in).Phase, v1.PodFailed, "after the deadline")
 }
 
 // ends writes the states of all containers: w for waiting, r for running, and the exit codes.
@@ -144,9 +139,7 @@ func TestLastStatusOfEndedPods(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			in := inputOf(modeltest.Pod(v1.RestartPolicyAlways, test.pod), seenOf(test.seen))
 			in.Ending = test.ending
-			if got := ends(Generate(in)); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			testutil.Equal(t, ends(Generate(in)), test.want, "ends")
 		})
 	}
 }

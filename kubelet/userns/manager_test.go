@@ -33,9 +33,7 @@ func TestRanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ids.json")
 	m := open(t, path)
 	a, b := allocate(t, m, "a"), allocate(t, m, "b")
-	if a != 65536 || b != 131072 || allocate(t, m, "a") != a {
-		t.Errorf("ids from %d and %d", a, b)
-	}
+	testutil.Assert(t, a == 65536 && b == 131072 && allocate(t, m, "a") == a, "ids from %d and %d", a, b)
 	m = open(t, path)
 	if c := allocate(t, m, "c"); c == a || c == b || allocate(t, m, "b") != b {
 		t.Errorf("after a restart: ids from %d", c)
@@ -63,9 +61,7 @@ func TestRangesOfManyPods(t *testing.T) {
 	group.Wait()
 	seen := map[uint32]bool{}
 	for _, id := range ids {
-		if id == 0 || seen[id] {
-			t.Errorf("ids from %d are given to two pods, or to none", id)
-		}
+		testutil.Assert(t, id != 0 && !seen[id], "ids from %d are given to two pods, or to none", id)
 		seen[id] = true
 	}
 }

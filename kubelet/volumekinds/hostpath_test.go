@@ -37,8 +37,6 @@ func TestHostPathTypes(t *testing.T) {
 		{directory, "Floppy", false},
 	} {
 		err := checkHostPath(&v1.HostPathVolumeSource{Path: c.path, Type: &c.kind})
-		if (err == nil) != c.ok {
-			t.Errorf("%s as %q: %v, want ok %t", c.path, c.kind, err, c.ok)
-		}
+		testutil.Assert(t, (err == nil) == c.ok, "%s as %q: %v, want ok %t", c.path, c.kind, err, c.ok)
 	}
 }

@@ -34,9 +34,7 @@ func TestKinds(t *testing.T) {
 	all := sources()
 	for name, source := range all {
 		kind, listed := lookup(name)
-		if listed == slices.Contains(refused, name) {
-			t.Errorf("%s must be either in the table or refused", name)
-		}
+		testutil.Assert(t, listed != slices.Contains(refused, name), "%s must be either in the table or refused", name)
 		found, err := Of(source)
 		if listed && (err != nil || found.Field != name) {
 			t.Errorf("%s has the kind %q, %v", name, found.Field, err)
@@ -56,18 +54,14 @@ func TestKinds(t *testing.T) {
 	}
 	directories := map[string]bool{}
 	for _, kind := range Kinds() {
-		if all[kind.Field] == nil {
-			t.Errorf("%s is no field of v1.VolumeSource", kind.Field)
-		}
+		testutil.Assert(t, all[kind.Field] != nil, "%s is no field of v1.VolumeSource", kind.Field)
 		if directories[kind.Directory] && kind.Directory != "" {
 			t.Errorf("two kinds have the directory %s", kind.Directory)
 		}
 		directories[kind.Directory] = true
 	}
 	for _, name := range refused {
-		if all[name] == nil {
-			t.Errorf("%s is refused and no field of v1.VolumeSource", name)
-		}
+		testutil.Assert(t, all[name] != nil, "%s is refused and no field of v1.VolumeSource", name)
 	}
 }
 
@@ -86,9 +80,7 @@ func TestKindsListsEveryKind(t *testing.T) {
 	}
 	slices.Sort(defined)
 	slices.Sort(listed)
-	if !slices.Equal(defined, listed) {
-		t.Errorf("the files define %v, Kinds returns %v", defined, listed)
-	}
+	testutil.Assert(t, slices.Equal(defined, listed), "the files define %v, Kinds returns %v", defined, listed)
 }
 
 // definedKinds are the quoted names in the literals Kind{Field: "name", …} of a file.

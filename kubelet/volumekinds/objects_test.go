@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestObjectsOf: objects are found in all fields that may name one.
@@ -44,9 +46,7 @@ func TestObjectsOf(t *testing.T) {
 		`configmap "shop/init"`, `configmap "shop/key"`, `configmap "shop/kube-root-ca.crt"`, `configmap "shop/volume"`,
 		`secret "shop/env"`, `secret "shop/key"`, `secret "shop/projected"`, `secret "shop/pull"`, `secret "shop/volume"`,
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("found %q, want %q", got, want)
-	}
+	testutil.Assert(t, slices.Equal(got, want), "found %q, want %q", got, want)
 }
 
 // TestChanges: the reader gets all unread objects at once.

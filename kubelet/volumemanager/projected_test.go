@@ -75,9 +75,7 @@ func TestAccessVolume(t *testing.T) {
 		t.Error("the new token was written over the old one, not swapped")
 	}
 	testutil.Must(t, m.Unmount(context.Background(), pod.UID))
-	if len(issuer.forgotten) != 1 || issuer.forgotten[0] != pod.UID {
-		t.Errorf("forgotten: %v", issuer.forgotten)
-	}
+	testutil.Assert(t, len(issuer.forgotten) == 1 && issuer.forgotten[0] == pod.UID, "forgotten: %v", issuer.forgotten)
 }
 
 func TestTokenThatIsRefusedLeavesTheOldOne(t *testing.T) {

@@ -51,21 +51,15 @@ func TestSubPathStaysInTheVolumeUnderRaces(t *testing.T) {
 		}
 		opened++
 		var got unix.Stat_t
-		if err := unix.Fstat(int(part.Fd()), &got); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, unix.Fstat(int(part.Fd()), &got))
 		if got.Ino == forbidden.Ino && got.Dev == forbidden.Dev {
 			t.Errorf("round %d: the part is a file outside of the volume", round)
 		}
-		if err := part.Close(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, part.Close())
 	}
 	close(end)
 	hostile.Wait()
 	entries, err := os.ReadDir(outside)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("files outside of the volume: %v, %v", entries, err)
-	}
+	testutil.Assert(t, err == nil && len(entries) == 1, "files outside of the volume: %v, %v", entries, err)
 	t.Logf("%d of %d tries opened a part", opened, rounds)
 }

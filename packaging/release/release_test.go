@@ -40,17 +40,13 @@ func TestPackageVersion(t *testing.T) {
 		"v1.2.3-something-else-odd": "",
 	} {
 		got, err := packageVersion(name, commitTime)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
-		}
+		testutil.Assert(t, got == want && (err == nil) == (want != ""), "%s: %q, %v, want %q", name, got, err, want)
 	}
 }
 
 func TestVersionFor(t *testing.T) {
 	for format, want := range map[string]string{"deb": "1.2.3+5.g2b8bbe5", "rpm": "1.2.3+5.g2b8bbe5", "apk": "1.2.3"} {
-		if got := versionFor(format, "1.2.3+5.g2b8bbe5"); got != want {
-			t.Errorf("%s: %q, want %q", format, got, want)
-		}
+		testutil.Equal(t, versionFor(format, "1.2.3+5.g2b8bbe5"), want, "%s", format)
 	}
 }
 
@@ -122,9 +118,7 @@ func TestSBOMAndImage(t *testing.T) {
 		testutil.Must(t, os.WriteFile(b.path(program), self, 0o700))
 	}
 	modules, err := b.modules()
-	if err != nil || len(modules) < 3 {
-		t.Fatalf("%d modules, %v", len(modules), err)
-	}
+	testutil.Require(t, err == nil && len(modules) >= 3, "%d modules, %v", len(modules), err)
 	var sums []string
 	for range 2 {
 		r := release{name: "v1.2.3", version: "1.2.3", time: commitTime, out: t.TempDir()}
@@ -165,9 +159,7 @@ func TestPackageScripts(t *testing.T) {
 			}
 		}
 	}
-	if scripts < 10 {
-		t.Errorf("only %d scripts were read", scripts)
-	}
+	testutil.Assert(t, scripts >= 10, "only %d scripts were read", scripts)
 }
 
 // TestUnitsRunTheSame holds the service of the second package to criadapter's own.
@@ -194,9 +186,7 @@ func TestUnitsStandAlike(t *testing.T) {
 		text, err := os.ReadFile(path)
 		testutil.Must(t, err)
 		unit, _, found := strings.Cut(string(text), "[Service]")
-		if !found {
-			t.Fatalf("%s has no service", path)
-		}
+		testutil.Require(t, found, "%s has no service", path)
 		return strings.Split(unit, "\n")
 	}
 	own, dropIn := lines("../../contrib/systemd/criadapter.service"), lines("../cri-docker/cri-docker.service")
@@ -229,9 +219,7 @@ func TestConfigurationShowsTheDefaults(t *testing.T) {
 	text, err := os.ReadFile("../criadapter/config.yaml")
 	testutil.Must(t, err)
 	keys := regexp.MustCompile(`(?m)^#([a-z][a-z-]+: )`)
-	if len(keys.FindAll(text, -1)) < 8 {
-		t.Errorf("too few keys in\n%s", text)
-	}
+	testutil.Assert(t, len(keys.FindAll(text, -1)) >= 8, "too few keys in\n%s", text)
 	for _, content := range [][]byte{text, keys.ReplaceAll(text, []byte("$1"))} {
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		testutil.Must(t, os.WriteFile(path, content, 0o600))

@@ -38,9 +38,7 @@ func TestDocument(t *testing.T) {
 	testutil.Must(t, err)
 	before, rest, found := strings.Cut(string(content), "<!-- fields -->\n")
 	table, after, closed := strings.Cut(rest, "<!-- /fields -->")
-	if !found || !closed {
-		t.Fatalf("%s has no <!-- fields --> … <!-- /fields -->", document)
-	}
+	testutil.Require(t, found && closed, "%s has no <!-- fields --> … <!-- /fields -->", document)
 	if table == markdown() {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // request is a pod and a container of it, and the engine that they are for.
@@ -162,16 +163,12 @@ func relabel(r *request, source string, recursive bool) {
 // TestRefusals sends a request with each use that a row refuses. A row that says which engine accepts it is right about
 // that, too.
 func TestRefusals(t *testing.T) {
-	if err := newRequest(oldest()).send(); err != nil {
-		t.Fatalf("a request without refused fields: %v", err)
-	}
+	testutil.Must(t, newRequest(oldest()).send(), "a request without refused fields")
 	tried := map[string]bool{}
 	for _, use := range uses {
 		t.Run(use.field, func(t *testing.T) {
 			row, ok := rowOf(use.field)
-			if !ok {
-				t.Fatal("it has no row")
-			}
+			testutil.Require(t, ok, "it has no row")
 			tried[use.field] = true
 			old, recent := newRequest(oldest()), newRequest(newest())
 			use.with(old)
@@ -242,7 +239,5 @@ func TestNothingElseIsRefused(t *testing.T) {
 	for _, config := range []protoreflect.Message{r.pod.ProtoReflect(), r.container.ProtoReflect()} {
 		tried += setEach(config, check)
 	}
-	if tried < 100 {
-		t.Errorf("only %d fields were tried", tried)
-	}
+	testutil.Assert(t, tried >= 100, "only %d fields were tried", tried)
 }

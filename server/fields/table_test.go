@@ -61,15 +61,11 @@ func TestEveryFieldHasOneRow(t *testing.T) {
 	for _, row := range table() {
 		for _, field := range row.fields {
 			rows[field]++
-			if all[field] == nil {
-				t.Errorf("%s has a row, and no request has such a field", field)
-			}
+			testutil.Assert(t, all[field] != nil, "%s has a row, and no request has such a field", field)
 		}
 	}
 	for _, field := range slices.Sorted(maps.Keys(all)) {
-		if rows[field] != 1 {
-			t.Errorf("%s has %d rows, want one", field, rows[field])
-		}
+		testutil.Assert(t, rows[field] == 1, "%s has %d rows, want one", field, rows[field])
 	}
 	t.Logf("%d fields in %d rows, of %d RPCs", len(all), len(table()), len(methods()))
 }
@@ -123,9 +119,7 @@ func TestCheck(t *testing.T) {
 				t.Errorf("%s: %v, want a refusal that begins with the field", name, err)
 			}
 		}
-		if !tried[name] {
-			t.Errorf("%s was not set", name)
-		}
+		testutil.Assert(t, tried[name], "%s was not set", name)
 	}
 }
 
@@ -136,13 +130,9 @@ func TestCheckNamesThePath(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	pull := &runtimeapi.PullImageRequest{SandboxConfig: &runtimeapi.PodSandboxConfig{Windows: &runtimeapi.WindowsPodSandboxConfig{}}}
-	if err := Check(pull); err != nil {
-		t.Errorf("below a field that does nothing: %v", err)
-	}
+	testutil.Check(t, Check(pull), "below a field that does nothing")
 	var none proto.Message
-	if err := Check(none); err != nil {
-		t.Errorf("no request: %v", err)
-	}
+	testutil.Check(t, Check(none), "no request")
 }
 
 // TestStreamsHaveNothingToRefuse is why the interceptor of streams calls no Check.

@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
 
 func TestShimsOfAContainerd(t *testing.T) {
 	for line, want := range map[string]bool{
@@ -10,8 +14,6 @@ func TestShimsOfAContainerd(t *testing.T) {
 		"containerd-shim-runc-v2\x00-address\x00":                                                                    false,
 		"": false,
 	} {
-		if got := isShimOf([]byte(line), "/a/b"); got != want {
-			t.Errorf("%q: %t, want %t", line, got, want)
-		}
+		testutil.Equal(t, isShimOf([]byte(line), "/a/b"), want, "%q", line)
 	}
 }

@@ -46,9 +46,7 @@ func TestProxyCountsAndPassesOn(t *testing.T) {
 			close(more)
 		}
 		rest, err := io.ReadAll(response.Body)
-		if err != nil || string(rest) != " second" {
-			t.Errorf("%s: received %q, %v", path, rest, err)
-		}
+		testutil.Assert(t, err == nil && string(rest) == " second", "%s: received %q, %v", path, rest, err)
 		response.Body.Close()
 	}
 	if got, listed := p.take(); !maps.Equal(got, map[string]int{"GET /events": 1, "GET /info": 2}) || !listed.IsZero() {

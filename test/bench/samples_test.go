@@ -18,21 +18,15 @@ func TestQuantile(t *testing.T) {
 		{ten, 0.5, 5}, {ten, 0.9, 9}, {ten, 0.99, 10}, {ten, 0, 1}, {ten, 1, 10},
 		{samples{7}, 0.5, 7}, {samples{7}, 0.99, 7}, {nil, 0.5, 0},
 	} {
-		if got := test.samples.quantile(test.q); got != test.want {
-			t.Errorf("quantile %v of %v is %d, want %d", test.q, test.samples, got, test.want)
-		}
+		testutil.Equal(t, test.samples.quantile(test.q), test.want, "quantile %v of %v", test.q, test.samples)
 	}
 }
 
 // TestRatioComparesTurns: a machine that is slow for a while slows both sides of a turn.
 func TestRatioComparesTurns(t *testing.T) {
 	ours, theirs := samples{10, 1000, 20, 40}, samples{20, 2000, 40, 80}
-	if got := ours.ratio(theirs); got != 0.5 {
-		t.Errorf("got %v, want 0.5", got)
-	}
-	if got := ours.ratio(samples{5, 500}); got != 2 {
-		t.Errorf("with fewer turns: got %v, want 2", got)
-	}
+	testutil.Equal(t, ours.ratio(theirs), 0.5, "ratio")
+	testutil.Equal(t, ours.ratio(samples{5, 500}), 2, "with fewer turns")
 	if got := ours.ratio(nil); !math.IsNaN(got) {
 		t.Errorf("without turns: got %v, want NaN", got)
 	}
@@ -40,9 +34,7 @@ func TestRatioComparesTurns(t *testing.T) {
 
 func TestMedian(t *testing.T) {
 	for want, values := range map[float64][]float64{2: {3, 1, 2}, 2.5: {4, 1, 2, 3}, 7: {7}} {
-		if got := median(values); got != want {
-			t.Errorf("median of %v is %v, want %v", values, got, want)
-		}
+		testutil.Equal(t, median(values), want, "median of %v", values)
 	}
 }
 
@@ -52,9 +44,7 @@ func TestTurns(t *testing.T) {
 	turn, after := make([]int, members), map[[2]int]int{}
 	last := -1
 	err := turns(rounds, members, func(round, member int) error {
-		if turn[member] != round {
-			t.Errorf("member %d has its turn %d in round %d", member, turn[member], round)
-		}
+		testutil.Assert(t, turn[member] == round, "member %d has its turn %d in round %d", member, turn[member], round)
 		turn[member]++
 		after[[2]int{last, member}]++
 		last = member

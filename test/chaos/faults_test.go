@@ -34,9 +34,7 @@ func seedOf(t *testing.T) uint64 {
 		return uint64(time.Now().UnixNano())
 	}
 	seed, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("SEED=%s: %v", text, err)
-	}
+	testutil.Require(t, err == nil, "SEED=%s: %v", text, err)
 	return seed
 }
 
@@ -45,9 +43,7 @@ func chaosTime(t *testing.T) time.Duration {
 	t.Helper()
 	if text := os.Getenv("CHURN"); text != "" {
 		given, err := time.ParseDuration(text)
-		if err != nil {
-			t.Fatalf("CHURN=%s: %v", text, err)
-		}
+		testutil.Require(t, err == nil, "CHURN=%s: %v", text, err)
 		return given
 	}
 	if *full {
@@ -171,13 +167,9 @@ func (c *churned) judge() {
 		}
 		return err
 	})
-	if left := awaitInventory(c.t, c.env, c.server, c.whole, c.besidePods()); left != "" {
-		c.t.Errorf("LEAKED beside pods:\n%s", left)
-	}
+	testutil.Equal(c.t, awaitInventory(c.t, c.env, c.server, c.whole, c.besidePods()), "", "LEAKED beside pods")
 	c.all("STUCK", func(k *kubelet) error { return inTime(func() error { return k.kill(c.t.Context()) }) })
-	if left := awaitInventory(c.t, c.env, c.server, c.empty, c.others); left != "" {
-		c.t.Errorf("LEAKED:\n%s", left)
-	}
+	testutil.Equal(c.t, awaitInventory(c.t, c.env, c.server, c.empty, c.others), "", "LEAKED")
 }
 
 // besidePods are the others' remains that there may be beside pods: a container of which its engine does not know any

@@ -59,8 +59,6 @@ func awaitExits(t *testing.T, server *adapter.Server, containers int, since time
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if len(took) < containers {
-		t.Fatalf("%d of %d exits were seen within a minute", len(took), containers)
-	}
+	testutil.Require(t, len(took) >= containers, "%d of %d exits were seen within a minute", len(took), containers)
 	return took
 }

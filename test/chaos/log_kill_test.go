@@ -99,9 +99,7 @@ func TestKilledBeyondTheCap(t *testing.T) {
 		w.signal(strconv.Itoa(round))
 		w.await("done" + strconv.Itoa(round))
 		size := directorySize(t, filepath.Join(env.DockerRoot, "containers", w.id))
-		if size > 31<<20 {
-			t.Errorf("the engine keeps %d bytes of the container's log", size)
-		}
+		testutil.Assert(t, size <= 31<<20, "the engine keeps %d bytes of the container's log", size)
 		w.restart()
 		w.awaitMark(round)
 		testutil.Eventually(t, func() error { // a moment after the numbered.Marker

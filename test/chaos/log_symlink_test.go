@@ -33,9 +33,7 @@ func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
 			}
 			return nil
 		})
-		if !w.rotate(i) {
-			t.Errorf("rotation %d failed", i)
-		}
+		testutil.Assert(t, w.rotate(i), "rotation %d failed", i)
 	}
 	w.signal("end")
 	w.awaitExit()
@@ -50,9 +48,7 @@ func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
 			}
 		}
 	}
-	if number != rounds*burst {
-		t.Errorf("%d lines, want %d", number, rounds*burst)
-	}
+	testutil.Assert(t, number == rounds*burst, "%d lines, want %d", number, rounds*burst)
 }
 
 // jsonContents returns the contents of the lines of Docker's json-file.
@@ -102,9 +98,7 @@ func TestLinkedLogKilledInARotation(t *testing.T) {
 	w.await("done1")
 	w.restart()
 	awaitLines(2 * burst)
-	if !w.rotate(0) {
-		t.Error("the rotation failed")
-	}
+	testutil.Assert(t, w.rotate(0), "the rotation failed")
 	w.signal("2")
 	w.await("done2")
 	awaitLines(burst)
@@ -119,7 +113,5 @@ func TestLinkedLogKilledInARotation(t *testing.T) {
 		}
 	}
 	fmt.Printf("logs: a linked log killed in its rotation: written %d read %d\n", 3*burst, number)
-	if number != 3*burst {
-		t.Errorf("%d lines, want %d", number, 3*burst)
-	}
+	testutil.Assert(t, number == 3*burst, "%d lines, want %d", number, 3*burst)
 }

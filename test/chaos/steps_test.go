@@ -132,9 +132,7 @@ func updateSteps(t *testing.T, table string) {
 	testutil.Must(t, err)
 	before, rest, found := strings.Cut(string(text), stepsBegin)
 	_, after, ended := strings.Cut(rest, stepsEnd)
-	if !found || !ended {
-		t.Fatalf("%s has no place for the table of steps", stepsDocument)
-	}
+	testutil.Require(t, found && ended, "%s has no place for the table of steps", stepsDocument)
 	testutil.Must(t, os.WriteFile(stepsDocument, []byte(before+stepsBegin+table+stepsEnd+after), 0o644))
 }
 

@@ -27,9 +27,7 @@ func stride(t *testing.T) int {
 	t.Helper()
 	if text := os.Getenv("STRIDE"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("STRIDE=%s", text)
-		}
+		testutil.Require(t, err == nil && n >= 1, "STRIDE=%s", text)
 		return n
 	}
 	if *full {

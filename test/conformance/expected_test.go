@@ -15,14 +15,10 @@ func TestExpectedFiles(t *testing.T) {
 		text, err := os.ReadFile(file)
 		testutil.Must(t, err)
 		expected, err := report.ParseExpected(text)
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		testutil.Require(t, err == nil, "%s: %v", file, err)
 		for _, group := range expected {
 			for _, name := range group.Specs {
-				if listed[name] {
-					t.Errorf("%s has %q, which the other list has, too", file, name)
-				}
+				testutil.Assert(t, !listed[name], "%s has %q, which the other list has, too", file, name)
 				listed[name] = true
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // Dots are counted however the output is cut. A failure is printed at once, and the progress now and then.
@@ -16,9 +18,7 @@ func TestProgress(t *testing.T) {
 	for i := range len(printed) {
 		p.add([]byte(printed[i:i+1]), began.Add(time.Second))
 	}
-	if p.ended != 3 || p.failed != 1 {
-		t.Errorf("%d ended, %d failed", p.ended, p.failed)
-	}
+	testutil.Assert(t, p.ended == 3 && p.failed == 1, "%d ended, %d failed", p.ended, p.failed)
 	if got, want := out.String(), "failed: [sig-node] Pods should start [It]\n"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}

@@ -43,9 +43,7 @@ func TestRunNames(t *testing.T) {
 	for want, o := range map[string]options{
 		"fast": usual, "fast-kubelet-1.34": old, "fast-kubelet-core": core, "fast-containerd": peer,
 	} {
-		if got := o.runName(rigenv.Env{Engine: "installed"}, set{name: "fast"}); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		testutil.Equal(t, o.runName(rigenv.Env{Engine: "installed"}, set{name: "fast"}), want, "runName")
 	}
 }
 

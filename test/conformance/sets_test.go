@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 	"github.com/criadapter/criadapter/test/cluster/single"
@@ -14,9 +15,7 @@ import (
 func TestSets(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, s := range sets() {
-		if s.name == "" || s.what == "" || s.focus == "" || seen[s.name] {
-			t.Errorf("set %+v", s)
-		}
+		testutil.Assert(t, s.name != "" && s.what != "" && s.focus != "" && !seen[s.name], "set %+v", s)
 		seen[s.name] = true
 		for _, pattern := range []string{s.focus, s.skip} {
 			if _, err := regexp.Compile(pattern); err != nil {
@@ -64,9 +63,7 @@ func TestWhatNoSetRuns(t *testing.T) {
 			if s.alone {
 				continue
 			}
-			if s.has(name) {
-				t.Errorf("the set %s has %q", s.name, name)
-			}
+			testutil.Assert(t, !s.has(name), "the set %s has %q", s.name, name)
 		}
 	}
 }

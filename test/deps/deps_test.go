@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // root is the module's, from here.
@@ -16,9 +18,7 @@ const root = "../.."
 // TestImports holds every package of the module to the import table and the bans.
 func TestImports(t *testing.T) {
 	packages := list(t)
-	if len(packages) < 10 {
-		t.Fatalf("go list found %d packages only", len(packages))
-	}
+	testutil.Require(t, len(packages) >= 10, "go list found %d packages only", len(packages))
 	for _, pkg := range packages {
 		t.Run(below(pkg.ImportPath), func(t *testing.T) {
 			for _, wrong := range Check(pkg, Rules(), Bans()) {
@@ -35,9 +35,7 @@ func list(t *testing.T) []Package {
 		"-json=ImportPath,Doc,Imports,Deps,TestImports,XTestImports", everyPackage)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
+	testutil.Require(t, err == nil, "go list: %v", err)
 	var packages []Package
 	decoder := json.NewDecoder(strings.NewReader(string(out)))
 	for {
@@ -54,12 +52,8 @@ func list(t *testing.T) []Package {
 func TestTableGivesReasons(t *testing.T) {
 	seen := map[string]bool{}
 	for _, rule := range Rules() {
-		if rule.Why == "" {
-			t.Errorf("%s: no reason", rule.Path)
-		}
-		if seen[rule.Path] {
-			t.Errorf("%s: listed twice", rule.Path)
-		}
+		testutil.Assert(t, rule.Why != "", "%s: no reason", rule.Path)
+		testutil.Assert(t, !seen[rule.Path], "%s: listed twice", rule.Path)
 		seen[rule.Path] = true
 	}
 	for _, rule := range Rules() {
@@ -70,9 +64,7 @@ func TestTableGivesReasons(t *testing.T) {
 		}
 	}
 	for _, ban := range Bans() {
-		if ban.Why == "" {
-			t.Errorf("ban of %s: no reason", ban.Import)
-		}
+		testutil.Assert(t, ban.Why != "", "ban of %s: no reason", ban.Import)
 	}
 }
 

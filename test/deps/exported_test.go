@@ -12,9 +12,7 @@ import (
 func TestExportedNamesAreUsed(t *testing.T) {
 	units, err := Load(t.Context(), root)
 	testutil.Must(t, err)
-	if len(units) < 50 {
-		t.Fatalf("found %d packages only", len(units))
-	}
+	testutil.Require(t, len(units) >= 50, "found %d packages only", len(units))
 	for _, name := range Unused(units) {
 		t.Errorf("%s is exported and no other package uses it: unexport it, or delete it", name)
 	}

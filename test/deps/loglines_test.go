@@ -54,9 +54,7 @@ func TestLogLines(t *testing.T) {
 		return nil
 	})
 	testutil.Must(t, err)
-	if lines < 100 {
-		t.Errorf("%d log lines were found only", lines)
-	}
+	testutil.Assert(t, lines >= 100, "%d log lines were found only", lines)
 }
 
 // notOfThePrograms are the directories without packages of the programs.

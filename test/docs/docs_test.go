@@ -35,9 +35,7 @@ func TestReadmeLinksEveryDocument(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	testutil.Must(t, err)
 	found, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil || len(found) < 10 {
-		t.Fatalf("%d documents, %v", len(found), err)
-	}
+	testutil.Require(t, err == nil && len(found) >= 10, "%d documents, %v", len(found), err)
 	for _, path := range found {
 		if link := "(docs/" + filepath.Base(path) + ")"; !strings.Contains(string(readme), link) {
 			t.Errorf("README.md has no link %s", link)
@@ -60,9 +58,7 @@ func TestMissing(t *testing.T) {
 func documents(t *testing.T, root string) []fence.Document {
 	t.Helper()
 	found, err := fence.Documents(root)
-	if err != nil || len(found) < 10 {
-		t.Fatalf("%d documents: %v", len(found), err)
-	}
+	testutil.Require(t, err == nil && len(found) >= 10, "%d documents: %v", len(found), err)
 	return found
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/criadapter/criadapter/cmd/criadapter/command"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
@@ -34,9 +35,7 @@ func TestFences(t *testing.T) {
 			}
 		}
 	}
-	if commands < 10 {
-		t.Errorf("only %d blocks of commands were read", commands)
-	}
+	testutil.Assert(t, commands >= 10, "only %d blocks of commands were read", commands)
 }
 
 func checkBlock(root string, block fence.Block) error {

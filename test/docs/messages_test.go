@@ -42,12 +42,8 @@ func TestTroubleshootingQuotesTheSources(t *testing.T) {
 	testutil.Must(t, err)
 	said := brokenLiteral.ReplaceAllLiteralString(sources.String(), "")
 	messages := quoted.FindAllStringSubmatch(string(document), -1)
-	if len(messages) < 20 {
-		t.Errorf("only %d messages were read", len(messages))
-	}
+	testutil.Assert(t, len(messages) >= 20, "only %d messages were read", len(messages))
 	for _, m := range messages {
-		if !strings.Contains(said, m[1]) {
-			t.Errorf("no source says %q", m[1])
-		}
+		testutil.Assert(t, strings.Contains(said, m[1]), "no source says %q", m[1])
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/criadapter/criadapter/cmd/criadapter/command"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
@@ -50,9 +51,7 @@ func TestElsewhere(t *testing.T) {
 			}
 		}
 	}
-	if len(left) > 0 {
-		t.Errorf("the list names what no document has: %q", left)
-	}
+	testutil.Assert(t, len(left) <= 0, "the list names what no document has: %q", left)
 }
 
 // TestSpans checks the commands of ours in code spans, which no suite runs, as those in blocks.
@@ -68,9 +67,7 @@ func TestSpans(t *testing.T) {
 			}
 		}
 	}
-	if found < 20 {
-		t.Errorf("only %d commands were read", found)
-	}
+	testutil.Assert(t, found >= 20, "only %d commands were read", found)
 }
 
 // checkCI finds each line in .ci/run: the same target, with at least the variables that the line has, whatever they

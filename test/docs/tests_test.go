@@ -32,9 +32,7 @@ func TestNamedTestsExist(t *testing.T) {
 			}
 		}
 	}
-	if named < 20 {
-		t.Errorf("only %d names were read", named)
-	}
+	testutil.Assert(t, named >= 20, "only %d names were read", named)
 }
 
 // declaredTests are the names of all tests of the tree.

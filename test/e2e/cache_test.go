@@ -24,9 +24,7 @@ func TestListsAskTheEngineNothing(t *testing.T) {
 	env := rigenv.Require(t)
 	counter := countCalls(t, env)
 	w := newWorkerWith(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=unix://" + counter.path}})
-	if counter.taken() == nil {
-		t.Fatal("the server runs past the counter")
-	}
+	testutil.Require(t, counter.taken() != nil, "the server runs past the counter")
 	counter.awaitSilence(t)
 	runtime := runtimeapi.NewRuntimeServiceClient(w.server.Conn)
 	for range 60 {

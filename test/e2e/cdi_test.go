@@ -75,7 +75,5 @@ func (n *fieldsNode) unknownCDIDevice(t *testing.T) {
 	if err == nil {
 		err = n.server.Runtime.StartContainer(t.Context(), id)
 	}
-	if err == nil || !strings.Contains(err.Error(), cdiKind+"=none") {
-		t.Errorf("got %v", err)
-	}
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), cdiKind+"=none"), "got %v", err)
 }

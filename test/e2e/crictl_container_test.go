@@ -35,13 +35,9 @@ func TestCrictlContainer(t *testing.T) {
 	same(t, "image reference", got.ImageRef, findImage(t, c, image).RepoDigests[0])
 	same(t, "image id", got.ImageID, findImage(t, c, image).ID)
 	inOrder(t, got.CreatedAt, got.StartedAt)
-	if len(running.Info) == 0 {
-		t.Error("inspect has no verbose info")
-	}
+	testutil.Assert(t, len(running.Info) != 0, "inspect has no verbose info")
 	entry, ok := findContainer(c, id)
-	if !ok {
-		t.Fatal("ps does not list the container")
-	}
+	testutil.Require(t, ok, "ps does not list the container")
 	same(t, "listed pod", entry.PodSandboxID, p.id)
 	same(t, "listed image id", entry.ImageID, got.ImageID)
 	same(t, "listed state", entry.State, "CONTAINER_RUNNING")
@@ -203,7 +199,5 @@ func inOrder(t *testing.T, first, second string) {
 	t.Helper()
 	a, errA := time.Parse(time.RFC3339Nano, first)
 	b, errB := time.Parse(time.RFC3339Nano, second)
-	if errA != nil || errB != nil || a.Year() < 2000 || b.Before(a) {
-		t.Errorf("times %q and %q", first, second)
-	}
+	testutil.Assert(t, errA == nil && errB == nil && a.Year() >= 2000 && !b.Before(a), "times %q and %q", first, second)
 }

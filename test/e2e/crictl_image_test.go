@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -15,9 +16,7 @@ func TestCrictlImages(t *testing.T) {
 
 	pulled := c.run("pull", name)
 	id, ok := strings.CutPrefix(pulled, "Image is up to date for ")
-	if !ok || !strings.HasPrefix(id, "sha256:") {
-		t.Fatalf("pull printed %q", pulled)
-	}
+	testutil.Require(t, ok && strings.HasPrefix(id, "sha256:"), "pull printed %q", pulled)
 	listed := findImage(t, c, name)
 	same(t, "id in the list", listed.ID, id)
 	same(t, "number of digests", len(listed.RepoDigests), 1)
@@ -43,9 +42,7 @@ func TestCrictlImages(t *testing.T) {
 	var list imageList
 	c.read(&list, "images", "-o", "json")
 	for _, image := range list.Images {
-		if image.ID == id {
-			t.Errorf("still listed after rmi: %+v", image)
-		}
+		testutil.Assert(t, image.ID != id, "still listed after rmi: %+v", image)
 	}
 }
 
@@ -66,12 +63,8 @@ func TestCrictlPullMissing(t *testing.T) {
 	c := newCrictl(t)
 	name := c.env.Image("test/no-such-image:latest")
 	r := c.try("pull", name)
-	if r.code == 0 {
-		t.Fatalf("pulled:\n%s", r.stdout)
-	}
-	if !strings.Contains(r.stderr, "no-such-image") {
-		t.Errorf("the error does not name the image:\n%s", r.stderr)
-	}
+	testutil.Require(t, r.code != 0, "pulled:\n%s", r.stdout)
+	testutil.Assert(t, strings.Contains(r.stderr, "no-such-image"), "the error does not name the image:\n%s", r.stderr)
 }
 
 // findImage returns the image of that name from `crictl images`.

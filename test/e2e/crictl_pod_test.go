@@ -19,9 +19,7 @@ func TestCrictlVersionAndInfo(t *testing.T) {
 	}
 	same(t, "Version", fields["Version"], "0.1.0")
 	for _, key := range []string{"RuntimeName", "RuntimeVersion", "RuntimeApiVersion"} {
-		if fields[key] == "" {
-			t.Errorf("version prints no %s: %v", key, fields)
-		}
+		testutil.Assert(t, fields[key] != "", "version prints no %s: %v", key, fields)
 	}
 
 	testutil.Eventually(t, func() error { // the server answers before it has seen the engine
@@ -42,9 +40,7 @@ func TestCrictlVersionAndInfo(t *testing.T) {
 func TestCrictlPod(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
-	if len(p.id) != 64 {
-		t.Fatalf("runp printed %q", p.id)
-	}
+	testutil.Require(t, len(p.id) == 64, "runp printed %q", p.id)
 	var status podStatus
 	c.read(&status, "inspectp", "-o", "json", p.id)
 	got := status.Status
@@ -58,14 +54,10 @@ func TestCrictlPod(t *testing.T) {
 	if address, err := netip.ParseAddr(got.Network.IP); err != nil || !netip.MustParsePrefix(c.server.Subnet).Contains(address) {
 		t.Errorf("address %q is not in %s: %v", got.Network.IP, c.server.Subnet, err)
 	}
-	if len(status.Info) == 0 {
-		t.Error("inspectp has no verbose info")
-	}
+	testutil.Assert(t, len(status.Info) != 0, "inspectp has no verbose info")
 
 	entry, ok := findPod(c, p.id)
-	if !ok {
-		t.Fatal("pods does not list the pod")
-	}
+	testutil.Require(t, ok, "pods does not list the pod")
 	same(t, "listed metadata", entry.Metadata, got.Metadata)
 	same(t, "listed state", entry.State, "SANDBOX_READY")
 

@@ -178,9 +178,7 @@ func TestFieldsOfPods(t *testing.T) {
 		}
 		inside := n.sh(id, "ip addr show eth0")
 		for _, ip := range []string{network.GetIp(), network.GetAdditionalIps()[0].GetIp()} {
-			if !strings.Contains(inside, ip) {
-				t.Errorf("eth0 has no %s: %s", ip, inside)
-			}
+			testutil.Assert(t, strings.Contains(inside, ip), "eth0 has no %s: %s", ip, inside)
 		}
 		n.wantForwarded(ports, network.GetIp(), network.GetAdditionalIps()[0].GetIp())
 	})
@@ -242,9 +240,7 @@ func TestFieldsOfContainers(t *testing.T) {
 		bounding, err := strconv.ParseUint(n.procStatus(pid, "CapBnd"), 16, 64)
 		testutil.Must(n, err)
 		const chown, netAdmin = 0, 12
-		if bounding&(1<<chown) != 0 || bounding&(1<<netAdmin) == 0 {
-			t.Errorf("the bounding set is %x", bounding)
-		}
+		testutil.Assert(t, bounding&(1<<chown) == 0 && bounding&(1<<netAdmin) != 0, "the bounding set is %x", bounding)
 	})
 	t.Run("paths", func(t *testing.T) {
 		same(t, "masked", n.sh(id, "wc -c < /proc/meminfo"), "0")
@@ -317,9 +313,7 @@ func (n *fieldsNode) open(t *testing.T) {
 		same(t, "no_new_privs", n.procStatus(pid, "NoNewPrivs"), "0")
 		same(t, "the capabilities of ALL", n.procStatus(pid, "CapBnd"), n.procStatus(privileged, "CapBnd"))
 		same(t, "user and group", n.procStatus(pid, "Uid")+" "+n.procStatus(pid, "Gid"), "1234 1234 1234 1234 5678 5678 5678 5678")
-		if line := n.mountAt(pid, "/proc/sys") + n.mountAt(pid, "/proc/kcore"); line != "" {
-			t.Errorf("with empty lists there is %q", line)
-		}
+		testutil.Equal(t, n.mountAt(pid, "/proc/sys")+n.mountAt(pid, "/proc/kcore"), "", "with empty lists there")
 		same(t, "a sysctl of the pod", n.sh(id, "cat /proc/sys/kernel/shm_rmid_forced"), "1")
 	})
 	// Newer engines give each container a time namespace.

@@ -137,9 +137,7 @@ func (c *crictl) runPod() pod {
 func (c *crictl) container(p pod, name, image string, command ...string) string {
 	c.t.Helper()
 	id := c.run("create", "--with-pull", p.id, c.containerConfig(name, image, command...), p.config)
-	if started := c.run("start", id); started != id {
-		c.t.Errorf("start printed %q, want %q", started, id)
-	}
+	testutil.Equal(c.t, c.run("start", id), id, "start printed")
 	return id
 }
 
@@ -158,7 +156,5 @@ func (c *crictl) containerConfig(name, image string, command ...string) string {
 // same reports a difference in one named value.
 func same[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %s, want %s", what, fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", want))
-	}
+	testutil.Assert(t, got == want, "%s: %s, want %s", what, fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", want))
 }

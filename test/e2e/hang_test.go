@@ -28,18 +28,14 @@ func TestEngineHangs(t *testing.T) {
 
 	begin = time.Now()
 	listed, err := n.server.Runtime.ListContainers(t.Context(), nil)
-	if err != nil || len(listed) != len(n.containers) {
-		t.Errorf("%d containers are listed, %v", len(listed), err)
-	}
+	testutil.Assert(t, err == nil && len(listed) == len(n.containers), "%d containers are listed, %v", len(listed), err)
 	if _, err := n.server.Runtime.ContainerStatus(t.Context(), n.containers[0], false); err != nil {
 		t.Error(err)
 	}
 	_, err = n.server.Runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "late", Namespace: "e2e", Uid: "late"},
 	}, "")
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("a new pod: %v, want Unavailable", err)
-	}
+	testutil.Assert(t, status.Code(err) == codes.Unavailable, "a new pod: %v, want Unavailable", err)
 	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("the answers took %v", took)
 	}

@@ -78,9 +78,7 @@ func (n *imageNode) start(mounts ...*runtimeapi.Mount) string {
 func (n *imageNode) shell(id, script string) string {
 	n.t.Helper()
 	stdout, stderr, err := n.server.Runtime.ExecSync(n.t.Context(), id, []string{"sh", "-c", script}, time.Minute)
-	if err != nil {
-		n.t.Errorf("%s: %v", script, err)
-	}
+	testutil.Assert(n.t, err == nil, "%s: %v", script, err)
 	return string(stdout) + string(stderr)
 }
 
@@ -105,9 +103,7 @@ func TestImageVolumes(t *testing.T) {
 		t.Errorf("the container sees %q", got)
 	}
 	for _, script := range []string{"touch /all/new", "echo x > /file", "rm /all/multi", "mount -o remount,rw /all"} {
-		if got := n.shell(id, "("+script+") 2>/dev/null && echo written; true"); got != "" {
-			t.Errorf("%s: %q", script, got)
-		}
+		testutil.Equal(t, n.shell(id, "("+script+") 2>/dev/null && echo written; true"), "", "%s", script)
 	}
 	answer, err := n.server.Runtime.ContainerStatus(t.Context(), id, false)
 	testutil.Must(t, err)
@@ -124,9 +120,7 @@ func TestImageVolumes(t *testing.T) {
 	wantCode(t, "RemoveImage of a mounted image", n.removeImage(), codes.FailedPrecondition)
 	n.server.Kill()
 	testutil.Must(t, n.server.Start(t.Context()))
-	if got := n.shell(id, "cat /all/multi"); got != "multi\n" {
-		t.Errorf("after a crash the container sees %q", got)
-	}
+	testutil.Equal(t, n.shell(id, "cat /all/multi"), "multi\n", "after a crash the container sees")
 	wantCode(t, "RemoveImage of a mounted image after a crash", n.removeImage(), codes.FailedPrecondition)
 	second := n.start(n.mount("/all", "bin"))
 	n.remove(id)
@@ -135,9 +129,7 @@ func TestImageVolumes(t *testing.T) {
 		t.Errorf("the files of a mounted image: %v", err)
 	}
 	n.remove(second)
-	if err := n.removeImage(); err != nil {
-		t.Errorf("RemoveImage: %v", err)
-	}
+	testutil.Check(t, n.removeImage(), "RemoveImage")
 }
 
 // TestImageVolumesOfTheDead ends a server while it has extracted files without a mount.
@@ -178,7 +170,5 @@ func TestImageVolumesThatFail(t *testing.T) {
 		}
 	}
 	containers, err := n.server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{PodSandboxId: n.pod})
-	if err != nil || len(containers) > 0 {
-		t.Errorf("containers were made: %v, %v", containers, err)
-	}
+	testutil.Assert(t, err == nil && len(containers) <= 0, "containers were made: %v, %v", containers, err)
 }

@@ -79,9 +79,7 @@ func (e *endpoint) wantReady(want int) {
 func (e *endpoint) scrape() map[string]float64 {
 	e.t.Helper()
 	status, body, err := e.get("/metrics")
-	if err != nil || status != http.StatusOK {
-		e.t.Fatalf("/metrics: %d %v", status, err)
-	}
+	testutil.Require(e.t, err == nil && status == http.StatusOK, "/metrics: %d %v", status, err)
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
 	testutil.Must(e.t, err)
@@ -284,9 +282,7 @@ func (c *crictl) checkLog(p pod) {
 		seen[rpc]++
 	}
 	for _, rpc := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
-		if seen[rpc] != 1 {
-			c.t.Errorf("%s is %d times in the log, want once", rpc, seen[rpc])
-		}
+		testutil.Assert(c.t, seen[rpc] == 1, "%s is %d times in the log, want once", rpc, seen[rpc])
 	}
 }
 

@@ -49,9 +49,7 @@ func ask(t *testing.T, address, text string) string {
 	}
 	testutil.Must(t, conn.(*net.TCPConn).CloseWrite())
 	answer, err := io.ReadAll(conn)
-	if err != nil {
-		t.Errorf("%s: %v", address, err)
-	}
+	testutil.Assert(t, err == nil, "%s: %v", address, err)
 	return strings.TrimSpace(string(answer))
 }
 
@@ -115,9 +113,7 @@ func TestPortForwardDoesNotReachTheHost(t *testing.T) {
 	overTransports(t, func(t *testing.T, transport string) {
 		c := c.on(t)
 		s, address := c.forward(p.id, transport, port)
-		if answer := ask(t, address, "hello"); answer != "" {
-			t.Errorf("answer %q", answer)
-		}
+		testutil.Equal(t, ask(t, address, "hello"), "", "answer")
 		testutil.Eventually(t, func() error {
 			if !strings.Contains(s.stderr.String(), "connection refused") {
 				return fmt.Errorf("crictl does not tell that the port refused: %q", s.stderr)

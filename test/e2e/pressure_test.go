@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestStatsTellThePressure runs more busy processes than there are CPUs. Some of them wait, and the stats of the
@@ -34,7 +36,5 @@ func TestStatsTellThePressure(t *testing.T) {
 	if memory := now.GetMemory().GetPsi(); memory.GetSome() == nil || memory.GetFull() == nil {
 		t.Errorf("no pressure for memory: %v", memory)
 	}
-	if now.GetIo().GetPsi().GetSome() == nil {
-		t.Errorf("no pressure for input and output: %v", now.GetIo())
-	}
+	testutil.Assert(t, now.GetIo().GetPsi().GetSome() != nil, "no pressure for input and output: %v", now.GetIo())
 }

@@ -75,9 +75,7 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	removeSandbox(t, server, pod)
 
 	status, metrics, err := e.get("/metrics")
-	if err != nil || status != http.StatusOK {
-		t.Fatalf("/metrics: %d, %v", status, err)
-	}
+	testutil.Require(t, err == nil && status == http.StatusOK, "/metrics: %d, %v", status, err)
 	testutil.Must(t, server.Stop(t.Context())) // sends the last spans
 	log, err := os.ReadFile(server.LogPath)
 	testutil.Must(t, err)
@@ -105,9 +103,7 @@ func noneInFiles(t *testing.T, root string, hidden ...string) string {
 		}
 		content, err := os.ReadFile(path)
 		for _, text := range hidden {
-			if bytes.Contains(content, []byte(text)) {
-				t.Errorf("%s has %s", path, text)
-			}
+			testutil.Assert(t, !bytes.Contains(content, []byte(text)), "%s has %s", path, text)
 		}
 		if info, infoErr := entry.Info(); infoErr == nil && strings.HasPrefix(path, filepath.Join(root, "pods")) && info.Mode().Perm() != 0o600 {
 			t.Errorf("the record %s is %v", path, info.Mode())

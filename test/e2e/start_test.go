@@ -38,9 +38,7 @@ func TestSecondServerRefusesToStart(t *testing.T) {
 			case <-time.After(20 * time.Second):
 				t.Fatal("the second server runs")
 			}
-			if second.ExitError() == nil {
-				t.Error("the second server ended with exit status 0")
-			}
+			testutil.Assert(t, second.ExitError() != nil, "the second server ended with exit status 0")
 			if log := second.LogTail(); !strings.Contains(log, test.want) {
 				t.Errorf("the second server says %q, want %q", log, test.want)
 			}

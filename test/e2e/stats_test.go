@@ -118,18 +118,14 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 	runtime := w.server.Runtime
 	testutil.Must(t, runtime.StopContainer(t.Context(), w.container, 0))
 	list, err := runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{Id: w.container})
-	if err != nil || len(list) != 0 {
-		t.Errorf("the list has an ended container: %v, %v", list, err)
-	}
+	testutil.Assert(t, err == nil && len(list) == 0, "the list has an ended container: %v, %v", list, err)
 	ended := w.stats()
 	if ended.Cpu.Timestamp == 0 || ended.Cpu.UsageCoreNanoSeconds.GetValue() != 0 || ended.Memory.UsageBytes.GetValue() != 0 {
 		t.Errorf("an ended container uses %v, %v", ended.Cpu, ended.Memory)
 	}
 	testutil.Must(t, runtime.StopPodSandbox(t.Context(), w.pod))
 	pods, err := runtime.ListPodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsFilter{Id: w.pod})
-	if err != nil || len(pods) != 0 {
-		t.Errorf("the list has an ended pod: %v, %v", pods, err)
-	}
+	testutil.Assert(t, err == nil && len(pods) == 0, "the list has an ended pod: %v, %v", pods, err)
 	if metrics, err := runtime.ListPodSandboxMetrics(t.Context()); err != nil || len(metrics) != 0 {
 		t.Errorf("metrics of an ended pod: %v, %v", metrics, err)
 	}
@@ -146,9 +142,7 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	w := newWorkerBesideASandbox(t)
-	if w.stats().Cpu == nil || w.stats().Memory == nil {
-		t.Fatal("no stats before")
-	}
+	testutil.Require(t, w.stats().Cpu != nil && w.stats().Memory != nil, "no stats before")
 	w.leaveCgroup()
 	w.do("true")
 	got := w.stats()
@@ -156,9 +150,7 @@ func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 		t.Errorf("unknown, but %v", got)
 	}
 	list, err := w.server.Runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{Id: w.container})
-	if err != nil || len(list) != 0 {
-		t.Errorf("listed: %v, %v", list, err)
-	}
+	testutil.Assert(t, err == nil && len(list) == 0, "listed: %v, %v", list, err)
 	if pod := w.podStats().GetLinux(); len(pod.GetContainers()) != 0 || pod.GetCpu() == nil {
 		t.Errorf("the pod: %v", pod)
 	}
@@ -183,9 +175,7 @@ func TestStatsOfAnEngineThatCopiesLayers(t *testing.T) {
 		}
 		return nil
 	})
-	if w.stats().GetMemory().GetWorkingSetBytes() == nil {
-		t.Error("nor anything else")
-	}
+	testutil.Assert(t, w.stats().GetMemory().GetWorkingSetBytes() != nil, "nor anything else")
 }
 
 // No value costs the engine a call.
@@ -193,9 +183,7 @@ func TestStatsAskTheEngineNothing(t *testing.T) {
 	env := rigenv.Require(t)
 	counter := countCalls(t, env)
 	w := newWorkerWith(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=unix://" + counter.path}})
-	if counter.taken() == nil {
-		t.Fatal("the server runs past the counter")
-	}
+	testutil.Require(t, counter.taken() != nil, "the server runs past the counter")
 	counter.awaitSilence(t)
 	runtime := w.server.Runtime
 	for range 3 {
@@ -250,9 +238,7 @@ func TestMetricsAreAsDescribed(t *testing.T) {
 		"container_tasks_state", "container_memory_active_anon_bytes", "container_memory_inactive_anon_bytes",
 		"container_memory_anon_thp_bytes", "container_spec_memory_reservation_limit_bytes",
 	} {
-		if !seen[name] {
-			t.Errorf("no %s", name)
-		}
+		testutil.Assert(t, seen[name], "no %s", name)
 	}
 }
 
@@ -350,9 +336,7 @@ func (w *worker) leaveCgroup() {
 	if _, err := os.Stat("/sys/fs/cgroup" + below); err == nil {
 		places = append(places, "/sys/fs/cgroup"+below)
 	}
-	if len(places) == 0 {
-		w.t.Fatalf("no cgroup %s", below)
-	}
+	testutil.Require(w.t, len(places) != 0, "no cgroup %s", below)
 	for _, place := range places {
 		pids, err := os.ReadFile(filepath.Join(place, "cgroup.procs"))
 		testutil.Must(w.t, err)
@@ -383,9 +367,7 @@ func (w *worker) spent() uint64 {
 	var user, system float64
 	_, err = fmt.Sscan(lines[len(lines)-1], &user, &system)
 	testutil.Must(w.t, err)
-	if user+system < 1 {
-		w.t.Fatalf("%s: the CPU was hardly used", text)
-	}
+	testutil.Require(w.t, user+system >= 1, "%s: the CPU was hardly used", text)
 	return uint64((user + system) * float64(time.Second))
 }
 

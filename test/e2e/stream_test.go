@@ -297,9 +297,7 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 func (c *crictl) execs(id string) int {
 	c.t.Helper()
 	output, err := exec.CommandContext(c.t.Context(), "docker", "--host", c.env.DockerHost, "inspect", "--format", "{{len .ExecIDs}}", id).CombinedOutput()
-	if err != nil {
-		c.t.Fatalf("%v: %s", err, output)
-	}
+	testutil.Require(c.t, err == nil, "%v: %s", err, output)
 	count, err := strconv.Atoi(strings.TrimSpace(string(output)))
 	testutil.Must(c.t, err)
 	return count

@@ -33,9 +33,7 @@ func TestSystemDocuments(t *testing.T) {
 		}
 		t.Logf("%s: %d blocks, the last lines:\n%s", document.Path, blocks, output[max(0, len(output)-800):])
 	}
-	if ran < 2 {
-		t.Errorf("only %d blocks were run", ran)
-	}
+	testutil.Assert(t, ran >= 2, "only %d blocks were run", ran)
 }
 
 // readersEnviron is the environment without the variables of the rig and of continuous integration.

@@ -34,15 +34,11 @@ func TestSystemMakeRun(t *testing.T) {
 	run := exec.CommandContext(t.Context(), program, "-once", "-server", env.Criadapter, "-docker", env.DockerHost)
 	run.Dir = build.Dir
 	output, err := run.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
+	testutil.Require(t, err == nil, "%v\n%s", err, output)
 	for _, want := range []string{
 		"SANDBOX_READY  address 10.", "CONTAINER_RUNNING  hello", "answers: hello from hello", "Z stdout F hello stdout 1", "is removed",
 	} {
-		if !strings.Contains(string(output), want) {
-			t.Errorf("the output lacks %q", want)
-		}
+		testutil.Assert(t, strings.Contains(string(output), want), "the output lacks %q", want)
 	}
 	if t.Failed() {
 		t.Logf("output:\n%s", output)

@@ -185,9 +185,7 @@ func (a *kubeletAPI) commands(pod *v1.Pod, over protocol) {
 	stdout, _, err = a.run(over, shell("until stty size | grep '45 123'; do sleep 0.1; done")+"&input=1&output=1&tty=1", remotecommand.StreamOptions{
 		Stdin: &silent{ctx: a.t.Context()}, Tty: true, TerminalSizeQueue: sizes,
 	})
-	if !strings.Contains(stdout, "45 123") || err != nil {
-		a.t.Errorf("size: %q, %v", stdout, err)
-	}
+	testutil.Assert(a.t, strings.Contains(stdout, "45 123") && err == nil, "size: %q, %v", stdout, err)
 	if _, _, err := a.run(over, exec+"command=/no/such/program&output=1&error=1", remotecommand.StreamOptions{}); err == nil {
 		a.t.Error("a program that is not there was run")
 	}

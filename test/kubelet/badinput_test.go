@@ -69,9 +69,7 @@ func TestTwoPodsOfOneName(t *testing.T) {
 	first := n.ready("twin")
 	n.write("a.yaml", simple("twin", "echo second; sleep 1000"))
 	refused := n.event("twin", "PodRefused")
-	if !strings.Contains(refused.Message, "m.yaml") {
-		t.Errorf("message %q", refused.Message)
-	}
+	testutil.Assert(t, strings.Contains(refused.Message, "m.yaml"), "message %q", refused.Message)
 	stays(t, "the first runs alone", 2*time.Second, func() error {
 		pods, err := n.pods()
 		if err != nil {

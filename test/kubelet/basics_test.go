@@ -34,9 +34,7 @@ spec:
 	for key, want := range map[string]string{
 		model.AnnotationConfigSource: "file", model.AnnotationConfigHash: string(pod.UID), model.AnnotationManifest: n.manifests + "/web.yaml",
 	} {
-		if got := pod.Annotations[key]; got != want {
-			t.Errorf("annotation %s is %q, want %q", key, got, want)
-		}
+		testutil.Equal(t, pod.Annotations[key], want, "annotation %s", key)
 	}
 	web := status(pod, "web")
 	if pod.Status.Phase != v1.PodRunning || pod.Status.PodIP == "" || web.State.Running == nil || web.RestartCount != 0 ||

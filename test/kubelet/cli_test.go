@@ -107,24 +107,18 @@ func TestGetAndDescribe(t *testing.T) {
 		t.Errorf("yaml:\n%s", stdout)
 	}
 	stdout, stderr, code = n.person("", "describe", "pod", "web")
-	if code != 0 {
-		t.Errorf("describe: %d, %s", code, stderr)
-	}
+	testutil.Assert(t, code == 0, "describe: %d, %s", code, stderr)
 	for _, want := range []string{
 		"Name:               " + pod.Name, "Manifest:           " + n.manifests + "/web.yaml", "app=chat", "QoS Class:          BestEffort", "WHO=(hidden)", "/scratch from work",
 		"Reason:       Completed", "State:          Running", "Liveness:       exec [true]", "Normal", "Started", "Container started",
 	} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("no %q in\n%s", want, stdout)
-		}
+		testutil.Assert(t, strings.Contains(stdout, want), "no %q in\n%s", want, stdout)
 	}
 	n.remove("web.yaml")
 	n.gone("web")
 	watch.has(t, "Gone")
 	testutil.Check(t, cmd.Process.Signal(os.Interrupt))
-	if err := <-ended; err != nil {
-		t.Errorf("the watch ended with %v", err)
-	}
+	testutil.Check(t, <-ended, "the watch ended with")
 }
 
 // TestClearErrors asks for objects that do not exist.
@@ -190,9 +184,7 @@ func TestLogs(t *testing.T) {
 	if _, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "touch", "/tmp/end"); code != 0 {
 		t.Fatal(stderr)
 	}
-	if err := <-ended; err != nil {
-		t.Errorf("following ended with %v", err)
-	}
+	testutil.Check(t, <-ended, "following ended with")
 	if got := follower.String(); !strings.HasSuffix(got, "unfinishedbye\n") {
 		t.Errorf("the end of the log was not followed: %q", got)
 	}
@@ -208,9 +200,7 @@ func TestExec(t *testing.T) {
 	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
 	n.ready("web")
 	stdout, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "sh", "-c", "echo $WHO; echo oops >&2; exit 42")
-	if stdout != "world\n" || stderr != "oops\n" || code != 42 {
-		t.Errorf("%q, %q, %d", stdout, stderr, code)
-	}
+	testutil.Assert(t, stdout == "world\n" && stderr == "oops\n" && code == 42, "%q, %q, %d", stdout, stderr, code)
 	if stdout, stderr, code := n.person("a\nb\n", "exec", "-i", "web", "-c", "main", "--", "wc", "-l"); strings.TrimSpace(stdout) != "2" || code != 0 {
 		t.Errorf("%q, %q, %d", stdout, stderr, code)
 	}

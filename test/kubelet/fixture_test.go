@@ -406,9 +406,7 @@ func (n *node) logHas(pod *v1.Pod, container string, attempt uint32, want string
 func (n *node) exec(pod *v1.Pod, container string, command ...string) string {
 	n.t.Helper()
 	stdout, stderr, err := n.cri.ExecSync(n.t.Context(), id(pod, container), command, 10*time.Second)
-	if err != nil {
-		n.t.Fatalf("%v: %v: %s", command, err, stderr)
-	}
+	testutil.Require(n.t, err == nil, "%v: %v: %s", command, err, stderr)
 	return strings.TrimSpace(string(stdout))
 }
 

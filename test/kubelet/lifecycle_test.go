@@ -173,16 +173,12 @@ func TestHooks(t *testing.T) {
 	n.gone("good")
 	select {
 	case path := <-asked:
-		if path != "/bye" {
-			t.Errorf("the preStop hook asked for %s", path)
-		}
+		testutil.Assert(t, path == "/bye", "the preStop hook asked for %s", path)
 	default:
 		t.Error("the preStop hook was not called")
 	}
 	failed := n.event("bad", "FailedPostStartHook")
-	if !strings.Contains(failed.Message, "no luck") {
-		t.Errorf("message %q", failed.Message)
-	}
+	testutil.Assert(t, strings.Contains(failed.Message, "no luck"), "message %q", failed.Message)
 	n.restarted("bad", "main", 1)
 }
 

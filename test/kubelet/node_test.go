@@ -53,9 +53,7 @@ func TestNodeLimits(t *testing.T) {
 // TestCredentialFile pulls with the credentials in the node's own file, and not without.
 func TestCredentialFile(t *testing.T) {
 	n := newNode(t)
-	if n.env.AuthRegistry == "" {
-		t.Fatal("the rig has no registry that asks who one is")
-	}
+	testutil.Require(t, n.env.AuthRegistry != "", "the rig has no registry that asks who one is")
 	private := strings.NewReplacer("SHELL", n.env.AuthRegistry+"/test/busybox:latest", "IfNotPresent", "Always").Replace(simple("pod", "sleep 1000"))
 	n.write("pod.yaml", private)
 	n.until("pod", wantWaiting("main", "", model.ReasonErrImagePull, model.ReasonImagePullBackOff))

@@ -59,9 +59,7 @@ func (n *node) down() {
 func (n *node) nothingLeft() {
 	n.t.Helper()
 	sandboxes, err := n.cri.ListPodSandbox(n.t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
-	if err != nil || len(sandboxes) > 0 {
-		n.t.Errorf("sandboxes: %v, %v", sandboxes, err)
-	}
+	testutil.Assert(n.t, err == nil && len(sandboxes) <= 0, "sandboxes: %v, %v", sandboxes, err)
 	own := n.cgroup()
 	for _, pattern := range []string{filepath.Join("/sys/fs/cgroup", own), filepath.Join("/sys/fs/cgroup", "*", own)} { // of version 2 and 1
 		if cgroups, err := filepath.Glob(pattern); err != nil || len(cgroups) > 0 {
@@ -86,9 +84,7 @@ func endsWith(t *testing.T, ended <-chan error, want int) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if code != want {
-			t.Errorf("exit code %d, want %d", code, want)
-		}
+		testutil.Assert(t, code == want, "exit code %d, want %d", code, want)
 	case <-time.After(patience):
 		t.Fatal("it does not end")
 	}
@@ -212,9 +208,7 @@ func TestPlaySecondInterrupt(t *testing.T) {
 	endsWith(t, ended, 1)
 	out.has(t, "`kubelet-core down --name "+n.name+"`")
 	sandboxes, err := n.cri.ListPodSandbox(t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
-	if err != nil || len(sandboxes) != 1 {
-		t.Errorf("sandboxes: %v, %v", sandboxes, err)
-	}
+	testutil.Assert(t, err == nil && len(sandboxes) == 1, "sandboxes: %v, %v", sandboxes, err)
 	testutil.Must(t, os.WriteFile(filepath.Join(n.scratch(), "go"), nil, 0o644))
 	n.down()
 	n.nothingLeft()

@@ -60,16 +60,12 @@ spec:
 		"color=dark red", "size=xl", "KEY_token=t0p", "GREETING=hello xl", "POD=" + pod.Name, "APP=env", "NODE=" + n.name, "IP=" + pod.Status.PodIP,
 		"HOST=127.0.0.1", "LIMIT=64", "TOKEN=t0p", "args hello xl $(GREETING) $(NONE)",
 	} {
-		if !strings.Contains(log, "\n"+want+"\n") {
-			t.Errorf("no line %q in%s", want, log)
-		}
+		testutil.Assert(t, strings.Contains(log, "\n"+want+"\n"), "no line %q in%s", want, log)
 	}
 	if strings.Contains(log, "NODE_DISK=0\n") || !strings.Contains(log, "NODE_DISK=") {
 		t.Errorf("no limit of ephemeral storage gives nothing instead of what pods can have of the node:%s", log)
 	}
-	if strings.Contains(log, "NOTHING") {
-		t.Error("an optional key that does not exist became a variable")
-	}
+	testutil.Assert(t, !strings.Contains(log, "NOTHING"), "an optional key that does not exist became a variable")
 }
 
 // TestSecurityContext shows what the kernel has of a container's security context.
@@ -111,9 +107,7 @@ func TestSecurityContext(t *testing.T) {
 	const want = "sysctl 0\nNoNewPrivs: 1\nSeccomp: 2\nCapBnd: 0000000000000400\nroot is read-only\n"
 	log := n.log(pod, "main", 0)
 	for line := range strings.Lines(want) {
-		if !strings.Contains(log, line) {
-			t.Errorf("no line %q in\n%s", line, log)
-		}
+		testutil.Assert(t, strings.Contains(log, line), "no line %q in\n%s", line, log)
 	}
 	ids, _, _ := strings.Cut(log, "\n")
 	for _, group := range []string{"2000", "3000", "4000"} {
@@ -121,9 +115,7 @@ func TestSecurityContext(t *testing.T) {
 			t.Errorf("%q lacks the group %s", ids, group)
 		}
 	}
-	if got := n.log(pod, "other", 0); got != "ids 0 0\nSeccomp: 0\nthe end\n" {
-		t.Errorf("the other container says\n%s", got)
-	}
+	testutil.Equal(t, n.log(pod, "other", 0), "ids 0 0\nSeccomp: 0\nthe end\n", "the other container's log")
 }
 
 // TestRunAsNonRoot refuses an image that runs as root, and says why.
@@ -200,9 +192,7 @@ func TestResources(t *testing.T) {
   - {name: other, image: SHELL, command: [sleep, "1000"], resources: {limits: {memory: 16Mi, cpu: 100m}}}
 `)
 	pod := n.ready("pod")
-	if pod.Status.QOSClass != v1.PodQOSBurstable {
-		t.Errorf("class %s", pod.Status.QOSClass)
-	}
+	testutil.Assert(t, pod.Status.QOSClass == v1.PodQOSBurstable, "class %s", pod.Status.QOSClass)
 	n.logHas(pod, "main", 0, "the end")
 	log := n.log(pod, "main", 0)
 	// 32 MiB are less than a thousandth of this machine's memory, or a few; the score is close to the best-effort
@@ -268,9 +258,7 @@ func TestSharedProcessNamespace(t *testing.T) {
 		n.writePod("share-"+name, strings.ReplaceAll(spec, "SHARE", name))
 		pod := n.ready("share-" + name)
 		n.logHas(pod, "main", 0, "\n")
-		if got := n.log(pod, "main", 0); got != want {
-			t.Errorf("shared %s: the container sees %q of the other's processes, want %q", name, got, want)
-		}
+		testutil.Equal(t, n.log(pod, "main", 0), want, "shared %s: the container sees", name)
 	}
 }
 

@@ -165,8 +165,6 @@ spec:
 	n.exec(before, "main", "rm", "/tmp/ready")
 	n.start()
 	now := n.shows(pod, "out of service", func(now *v1.Pod) error { return wantReady(now, v1.ConditionFalse) })
-	if id(now, "main") != id(before, "main") {
-		t.Error("the container was replaced")
-	}
+	testutil.Assert(t, id(now, "main") == id(before, "main"), "the container was replaced")
 	n.end(pod)
 }

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -32,9 +33,7 @@ func TestQOSClasses(t *testing.T) {
 	} {
 		n.writePod(c.name, strings.ReplaceAll(spec, "RESOURCES", c.resources))
 		pod := n.ready(c.name)
-		if pod.Status.QOSClass != c.class {
-			t.Errorf("%s has class %s", c.name, pod.Status.QOSClass)
-		}
+		testutil.Assert(t, pod.Status.QOSClass == c.class, "%s has class %s", c.name, pod.Status.QOSClass)
 		if got := n.podCgroup(c.parent+string(pod.UID), []string{"cpu.shares", "cpu.weight"}); !slices.Contains(c.shares, got) {
 			t.Errorf("%s: the pod's cgroup %s has the shares %s, want one of %v", c.name, c.parent, got, c.shares)
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -86,12 +87,8 @@ func TestResize(t *testing.T) {
 	} {
 		n.change(pod, func(now *v1.Pod) { setMemory(now, step.container, step.amount) })
 		now := n.shows(pod, step.container+" has "+step.amount, hasMemory(step.container, step.amount))
-		if got := n.memoryLimit(now, step.container); got != step.limit {
-			t.Errorf("%s has %s bytes, want %s", step.container, got, step.limit)
-		}
-		if got := n.podMemoryLimit(pod); got != step.podLimit {
-			t.Errorf("%s: the pod has %s bytes, want %s", step.container, got, step.podLimit)
-		}
+		testutil.Equal(t, n.memoryLimit(now, step.container), step.limit, "%s", step.container)
+		testutil.Equal(t, n.podMemoryLimit(pod), step.podLimit, "%s: the pod", step.container)
 	}
 	now := n.showsReady(pod)
 	if id(now, "stays") != id(before, "stays") || status(now, "stays").RestartCount != 0 {
@@ -179,8 +176,6 @@ func TestResizeThatDoesNotFit(t *testing.T) {
 	}
 	n.end(other)
 	now := n.shows(pod, "the other pod left room", hasMemory("stays", resource.NewQuantity(most/2, resource.DecimalSI).String()))
-	if id(now, "stays") != id(before, "stays") {
-		t.Error("the container was restarted")
-	}
+	testutil.Assert(t, id(now, "stays") == id(before, "stays"), "the container was restarted")
 	n.end(pod)
 }

@@ -35,9 +35,7 @@ func TestLogRotationLosesNothing(t *testing.T) {
 
 	rotated, err := filepath.Glob(path + ".*")
 	testutil.Must(t, err)
-	if len(rotated) < 3 {
-		t.Errorf("the log was rotated %d times, want several", len(rotated))
-	}
+	testutil.Assert(t, len(rotated) >= 3, "the log was rotated %d times, want several", len(rotated))
 	slices.Sort(rotated) // by time
 	var text strings.Builder
 	for _, file := range append(rotated, path) {
@@ -50,9 +48,7 @@ func TestLogRotationLosesNothing(t *testing.T) {
 			t.Fatalf("line %d of %d files is %q", at, len(rotated)+1, line)
 		}
 	}
-	if at != lines {
-		t.Errorf("%d lines, want %d", at, lines)
-	}
+	testutil.Assert(t, at == lines, "%d lines, want %d", at, lines)
 }
 
 // logHasLast waits until a text stands in the log, or in the file that it was rotated to last.

@@ -147,9 +147,7 @@ tmpfs
 ro is read-only
 the end
 `
-	if got := n.log(pod, "main", 0); got != want {
-		t.Errorf("the container saw\n%s\nwant\n%s", got, want)
-	}
+	testutil.Equal(t, n.log(pod, "main", 0), want, "what the container saw")
 	directory := model.PodDirectory(n.root, pod.UID)
 	if mounts := mountsBelow(t, directory); len(mounts) < 4 {
 		t.Errorf("mounts of the pod on the host: %v; want three volumes in memory and two subPaths at least", mounts)

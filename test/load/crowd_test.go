@@ -54,9 +54,7 @@ func TestCrowdTimes(t *testing.T) {
 	if got, want := c.tally(), (tally{ready: 1, waiting: 1, old: 2}); got != want {
 		t.Errorf("after forgetting: %+v, want %+v", got, want)
 	}
-	if got := strings.Join(c.which(func(*seen) bool { return true }), " "); got != "b c" {
-		t.Errorf("left are %s", got)
-	}
+	testutil.Equal(t, strings.Join(c.which(func(*seen) bool { return true }), " "), "b c", "left")
 }
 
 // A pod that is gone without a deletion is missed, and has no time to go.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 )
 
@@ -43,20 +44,14 @@ func TestQuantile(t *testing.T) {
 		all = append(all, time.Duration(i+1)*time.Second)
 	}
 	for q, want := range map[float64]float64{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
-		if got := quantile(all, q); got != want {
-			t.Errorf("quantile %v is %v, want %v", q, got, want)
-		}
+		testutil.Equal(t, quantile(all, q), want, "quantile %v", q)
 	}
-	if got := quantile(nil, 0.5); got != 0 {
-		t.Errorf("of none: %v", got)
-	}
+	testutil.Equal(t, quantile(nil, 0.5), 0, "of none")
 }
 
 func TestFilesOfEngines(t *testing.T) {
 	for name, want := range map[string]string{engine.Installed: "result.json", "29-containerd": "result-29-containerd.json", "/opt/dockerd": "result-dockerd.json"} {
-		if got := forEngine("result", name, ".json"); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		testutil.Equal(t, forEngine("result", name, ".json"), want, "%s", name)
 	}
 }
 
@@ -77,9 +72,7 @@ func TestParseUsage(t *testing.T) {
 // CPU times are differences, and never negative.
 func TestCPUSince(t *testing.T) {
 	got := cpuTimes{partServer: 3 * time.Second, partShims: time.Second}.since(cpuTimes{partServer: time.Second, partShims: 2 * time.Second})
-	if got[partServer] != 2 || got[partShims] != 0 || len(got) != 2 {
-		t.Errorf("%v", got)
-	}
+	testutil.Assert(t, got[partServer] == 2 && got[partShims] == 0 && len(got) == 2, "%v", got)
 }
 
 func TestUnfinishedPhases(t *testing.T) {
@@ -87,7 +80,5 @@ func TestUnfinishedPhases(t *testing.T) {
 	if got := f.unfinished(); !slices.Equal(got, []string{phaseChurn, phaseRest}) {
 		t.Errorf("%v", got)
 	}
-	if text := f.Phases[phaseRest].String(); text != "not finished: x" {
-		t.Errorf("printed %q", text)
-	}
+	testutil.Equal(t, f.Phases[phaseRest].String(), "not finished: x", "printed")
 }

@@ -44,9 +44,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || asked != 3 {
-		t.Errorf("asked %d times, %v", asked, err)
-	}
+	testutil.Assert(t, err == nil && asked == 3, "asked %d times, %v", asked, err)
 }
 
 func TestStopAndKillEndIt(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/results"
 )
 
@@ -29,9 +30,7 @@ func TestPlanOfTheSecondRun(t *testing.T) {
 		{"pods", "-test.timeout=1m0s", "-test.run=^TestA$"},
 		{"pods", "-test.timeout=1m0s", "-test.run=^TestB$"},
 	}
-	if !slices.EqualFunc(args, want, slices.Equal) {
-		t.Errorf("arguments %v", args)
-	}
+	testutil.Assert(t, slices.EqualFunc(args, want, slices.Equal), "arguments %v", args)
 	if want := "again, alone: pods on other TestA\nagain, alone: pods on other TestB\n"; out.String() != want {
 		t.Errorf("said %q", out.String())
 	}

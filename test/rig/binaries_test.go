@@ -35,11 +35,7 @@ func TestBinaryIsLockedForOneRigAtATime(t *testing.T) {
 	testutil.Must(t, err)
 	defer other.Close()
 	try := func() error { return syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
-	if err := try(); err != syscall.EWOULDBLOCK {
-		t.Errorf("while it is locked: %v", err)
-	}
+	testutil.Assert(t, try() == syscall.EWOULDBLOCK, "the lock was taken twice")
 	unlock()
-	if err := try(); err != nil {
-		t.Errorf("after that: %v", err)
-	}
+	testutil.Check(t, try(), "after that")
 }

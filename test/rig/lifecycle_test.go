@@ -112,9 +112,7 @@ func TestExecPassesTheExitCode(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), buildRig(t), "exec", "sh", "-c", "exit 7")
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 7 {
-		t.Errorf("%v, want exit code 7\n%s", err, out)
-	}
+	testutil.Assert(t, errors.As(err, &exit) && exit.ExitCode() == 7, "%v, want exit code 7\n%s", err, out)
 }
 
 func TestNamespacesAreTheRigsOwn(t *testing.T) {
@@ -156,7 +154,5 @@ func TestSystemEngine(t *testing.T) {
 	if answer.Info.DockerRootDir != env.DockerRoot {
 		t.Errorf("the engine's root is %s, the rig says %s", answer.Info.DockerRootDir, env.DockerRoot)
 	}
-	if env.Registry != "" {
-		t.Errorf("registry %s, which the installed engine cannot reach", env.Registry)
-	}
+	testutil.Assert(t, env.Registry == "", "registry %s, which the installed engine cannot reach", env.Registry)
 }

@@ -34,9 +34,7 @@ func TestQueueIsShared(t *testing.T) {
 	for i := range want {
 		want[i] = i
 	}
-	if !slices.Equal(taken, want) {
-		t.Errorf("taken: %v", taken)
-	}
+	testutil.Assert(t, slices.Equal(taken, want), "taken: %v", taken)
 }
 
 func TestQueueThatNoPipeHolds(t *testing.T) {

@@ -10,9 +10,7 @@ import (
 
 func TestHasCompiler(t *testing.T) {
 	t.Setenv("CC", "sh -with -arguments")
-	if err := hasCompiler(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, hasCompiler(t.Context()))
 	t.Setenv("CC", "no-such-compiler")
 	if err := hasCompiler(t.Context()); err == nil || !strings.Contains(err.Error(), "apt-get install gcc") {
 		t.Errorf("got %v, want what to install", err)
@@ -41,9 +39,7 @@ func TestReadyEngine(t *testing.T) {
 	source := "package a\n\nfunc TestSystemA(t *testing.T) {}\n"
 	testutil.WriteFile(t, filepath.Join(dir, "a_test.go"), source)
 	none, some := goPackage{Dir: dir}, goPackage{Dir: dir, TestGoFiles: []string{"a_test.go"}}
-	if err := readyEngine(t.Context(), []goPackage{none}); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, readyEngine(t.Context(), []goPackage{none}))
 	err := readyEngine(t.Context(), []goPackage{none, some})
 	if err == nil || !strings.Contains(err.Error(), "start it") || !strings.Contains(err.Error(), "HALF=private") {
 		t.Errorf("got %v, want what to do", err)

@@ -103,18 +103,14 @@ func TestNegativeOOMScore(t *testing.T) {
 		want = "-998"
 	}
 	got := runContainer(t, env, container.HostConfig{OomScoreAdj: -998}, "cat", "/proc/self/oom_score_adj")
-	if got != want {
-		t.Errorf("oom_score_adj = %s, want %s", got, want)
-	}
+	testutil.Assert(t, got == want, "oom_score_adj = %s, want %s", got, want)
 }
 
 func TestPrivilegedContainer(t *testing.T) {
 	env := rigenv.Require(t)
 	got := runContainer(t, env, container.HostConfig{Privileged: true}, "sh", "-c",
 		"mount -t tmpfs none /tmp && grep -c '^none /tmp ' /proc/mounts")
-	if got != "1" {
-		t.Errorf("a privileged container could not mount: %q", got)
-	}
+	testutil.Assert(t, got == "1", "a privileged container could not mount: %q", got)
 }
 
 func TestRegistryWithAccount(t *testing.T) {
@@ -127,9 +123,7 @@ func TestRegistryWithAccount(t *testing.T) {
 	account, err := json.Marshal(registry.AuthConfig{Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword})
 	testutil.Must(t, err)
 	opts := client.ImagePullOptions{RegistryAuth: base64.URLEncoding.EncodeToString(account)}
-	if err := pull(ctx, cli, ref, opts); err != nil {
-		t.Errorf("with the account: %v", err)
-	}
+	testutil.Check(t, pull(ctx, cli, ref, opts), "with the account")
 }
 
 // TestRegistryInTrouble has an engine of its own: one that has the layers already does not fetch them.
@@ -149,9 +143,7 @@ func TestRegistryInTrouble(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		err := pull(ctx, cli, env.Image(rigenv.PrefixStalled+"/"+busybox), client.ImagePullOptions{})
-		if err == nil || ctx.Err() == nil {
-			t.Errorf("the pull ended by itself: %v", err)
-		}
+		testutil.Assert(t, err != nil && ctx.Err() != nil, "the pull ended by itself: %v", err)
 	})
 	for _, prefix := range []string{rigenv.PrefixCorrupt, rigenv.PrefixNoBlobs, rigenv.PrefixUnavailable} {
 		t.Run(prefix, func(t *testing.T) {
@@ -170,9 +162,7 @@ func TestWorkDirCanBeMountedWithPropagation(t *testing.T) {
 			got := runContainer(t, env, container.HostConfig{Binds: []string{env.WorkDir + ":/tmp:" + mode}},
 				"grep", " /tmp ", "/proc/self/mountinfo")
 			want := map[string]string{"rslave": " master:", "rshared": " shared:"}[mode]
-			if !strings.Contains(got, want) {
-				t.Errorf("mounted as %q, want%s", got, want)
-			}
+			testutil.Assert(t, strings.Contains(got, want), "mounted as %q, want%s", got, want)
 		})
 	}
 }

@@ -28,9 +28,7 @@ func TestSweepLeavesLockedDirectories(t *testing.T) {
 	next, err := newScratch()
 	testutil.Must(t, err)
 	for path, want := range map[string]bool{held.dir: true, killed.dir: false, begun: true, next.dir: true} {
-		if exists(path) != want {
-			t.Errorf("%s exists: %v, want %v", path, !want, want)
-		}
+		testutil.Assert(t, exists(path) == want, "%s exists: %v, want %v", path, !want, want)
 	}
 	for _, s := range []*scratch{held, next} {
 		if err := s.remove(); err != nil || exists(s.dir) {

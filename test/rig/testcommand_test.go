@@ -18,17 +18,13 @@ import (
 func TestParseTestFlags(t *testing.T) {
 	t.Setenv("HALF", "")
 	o, err := parseTestFlags(nil)
-	if err != nil || !o.everything() || o.noRace || o.parallel != 0 {
-		t.Errorf("no flags: %+v, %v", o, err)
-	}
+	testutil.Assert(t, err == nil && o.everything() && !o.noRace && o.parallel == 0, "no flags: %+v, %v", o, err)
 	o, err = parseTestFlags([]string{"-run", "TestA", "-v", "./docker", "./cni"})
 	if err != nil || o.everything() || !slices.Equal(o.packages, []string{"./docker", "./cni"}) || !o.verbose {
 		t.Errorf("two packages: %+v, %v", o, err)
 	}
 	o, err = parseTestFlags([]string{"-bench", "."})
-	if err != nil || o.everything() || !o.noRace || o.parallel != 1 {
-		t.Errorf("benchmarks: %+v, %v", o, err)
-	}
+	testutil.Assert(t, err == nil && !o.everything() && o.noRace && o.parallel == 1, "benchmarks: %+v, %v", o, err)
 	for _, args := range [][]string{{"-p", "-1"}, {"-count", "0"}, {"-nonesuch"}} {
 		if _, err := parseTestFlags(args); err == nil {
 			t.Errorf("%v: accepted", args)
@@ -53,9 +49,7 @@ func TestWhichRunsIncludeTheInstalledEngine(t *testing.T) {
 		{testOptions{run: "^TestSystem"}, true},
 		{testOptions{run: "TestRegistry"}, false}, // it would only be skipped there
 	} {
-		if got := test.opts.system(); got != test.want {
-			t.Errorf("%+v: %v, want %v", test.opts, got, test.want)
-		}
+		testutil.Equal(t, test.opts.system(), test.want, "%+v", test.opts)
 	}
 }
 
@@ -171,9 +165,7 @@ func TestReportShowsFailuresInFull(t *testing.T) {
 		{Package: "room", Name: "TestF", Outcome: results.Fail, Output: "first\nlast\n"},
 	}, 1500*time.Millisecond)
 	want := "--- room TestF\nfirst\nlast\nFAIL  room                         1 passed, 1 failed, 0 skipped  (1.5s)\n"
-	if out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
+	testutil.Assert(t, out.String() == want, "got %q, want %q", out.String(), want)
 }
 
 // TestCompileAndRun takes a small module of two good packages and a broken one from sources to outcomes.
@@ -205,9 +197,7 @@ func TestCompileAndRun(t *testing.T) {
 	for _, test := range failed {
 		names = append(names, test.Package)
 	}
-	if !slices.Equal(names, []string{"go vet", "broken"}) {
-		t.Errorf("failed: %v", names)
-	}
+	testutil.Assert(t, slices.Equal(names, []string{"go vet", "broken"}), "failed: %v", names)
 	if len(binaries) != 2 || binaries[0].System || !binaries[1].System { // the larger package is first
 		t.Fatalf("binaries: %+v", binaries)
 	}

@@ -28,7 +28,5 @@ func TestFill(t *testing.T) {
 		t.Errorf("on a full disk: %v", err)
 	}
 	testutil.Must(t, empty(dir))
-	if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
-		t.Errorf("on an emptied disk: %v", err)
-	}
+	testutil.Check(t, os.WriteFile(path, []byte("x"), 0o644), "on an emptied disk")
 }

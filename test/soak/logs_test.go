@@ -62,32 +62,20 @@ func (n *writerNode) differs(engineEnded bool) bool {
 func TestLogsCompare(t *testing.T) {
 	n := newWriterNode(t, "writer-1")
 	n.wrote(3, 1, 2, 3, 4)
-	if n.differs(false) {
-		t.Error("a whole log differs")
-	}
+	testutil.Assert(t, !n.differs(false), "a whole log differs")
 	n.wrote(5, 1, 2, 3, 4)
-	if !n.differs(false) {
-		t.Error("a line is missing, and nothing differs")
-	}
+	testutil.Assert(t, n.differs(false), "a line is missing, and nothing differs")
 	n.wrote(6, 1, 2, 3, 6)
-	if n.differs(true) {
-		t.Error("what the engine lost differs")
-	}
+	testutil.Assert(t, !n.differs(true), "what the engine lost differs")
 	if lines, lost := n.logs.sums(); lines != 4 || lost != 2 {
 		t.Errorf("%d lines, %d lost", lines, lost)
 	}
 	n.wrote(7, 1, 2, 3, 6, 7)
-	if n.differs(false) {
-		t.Error("what the engine lost before differs")
-	}
+	testutil.Assert(t, !n.differs(false), "what the engine lost before differs")
 	n.wrote(9, 1, 2, 3, 6, 7, 9)
-	if !n.differs(false) {
-		t.Error("a line more is missing, and nothing differs")
-	}
+	testutil.Assert(t, n.differs(false), "a line more is missing, and nothing differs")
 	n.wrote(9, 1, 2, 3, 6, 7, 8, 9, 9)
-	if !n.differs(true) {
-		t.Error("a line is there twice, and nothing differs")
-	}
+	testutil.Assert(t, n.differs(true), "a line is there twice, and nothing differs")
 }
 
 // A Job's writer has written all of its lines, and a pod that is deleted is not looked at.
@@ -95,11 +83,7 @@ func TestLogsOfJobs(t *testing.T) {
 	n := newWriterNode(t, "writing-7-abcde")
 	n.pod.Phase = v1.PodSucceeded
 	n.wrote(0, 1, 2, 3)
-	if !n.differs(false) {
-		t.Error("most lines are missing, and nothing differs")
-	}
+	testutil.Assert(t, n.differs(false), "most lines are missing, and nothing differs")
 	n.pod.Deleting = time.Now()
-	if n.differs(false) {
-		t.Error("a pod that is deleted is compared")
-	}
+	testutil.Assert(t, !n.differs(false), "a pod that is deleted is compared")
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func first(seed uint64, n int) (faults []fault) {
@@ -35,9 +37,7 @@ func TestScheduleIsWhole(t *testing.T) {
 			dealt = append(dealt, f.Kind)
 		}
 		for _, kind := range kinds() {
-			if !slices.Contains(dealt, kind) {
-				t.Errorf("%q is not among %q", kind, dealt)
-			}
+			testutil.Assert(t, slices.Contains(dealt, kind), "%q is not among %q", kind, dealt)
 		}
 	}
 	for i, f := range faults {
@@ -56,10 +56,6 @@ func TestPlanned(t *testing.T) {
 		within += f.Calm + f.Lasts
 		want += f.String() + "\n"
 	}
-	if got := planned(7, within+time.Second); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := planned(7, time.Second); got != "" {
-		t.Errorf("within a second %q", got)
-	}
+	testutil.Equal(t, planned(7, within+time.Second), want, "planned")
+	testutil.Equal(t, planned(7, time.Second), "", "within a second")
 }

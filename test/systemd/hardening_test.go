@@ -48,9 +48,7 @@ func (m *machine) hardened() {
 	set, err := strconv.ParseUint(strings.TrimPrefix(m.must("grep", "^CapBnd", "/proc/"+pid+"/status"), "CapBnd:\t"), 16, 64)
 	testutil.Must(m.t, err)
 	for name, bit := range map[string]uint{"CAP_SYS_BOOT": 22, "CAP_SYS_TIME": 25, "CAP_MAC_ADMIN": 33} {
-		if set&(1<<bit) != 0 {
-			m.t.Errorf("%s is in the bounding set %x", name, set)
-		}
+		testutil.Assert(m.t, set&(1<<bit) == 0, "%s is in the bounding set %x", name, set)
 	}
 	for name, bit := range map[string]uint{"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_SYS_MODULE": 16, "CAP_SYS_PTRACE": 19} {
 		if set&(1<<bit) == 0 {
@@ -62,9 +60,7 @@ func (m *machine) hardened() {
 	}
 	output, code := m.run("systemd-analyze", "security", "--no-pager", "criadapter.service")
 	found := exposure.FindStringSubmatch(output)
-	if code != 0 || found == nil {
-		m.t.Fatalf("systemd-analyze security: exit code %d: %s", code, output)
-	}
+	testutil.Require(m.t, code == 0 && found != nil, "systemd-analyze security: exit code %d: %s", code, output)
 	if level, err := strconv.ParseFloat(found[1], 64); err != nil || level > mostExposure {
 		m.t.Errorf("%s, at most %.1f is right:\n%s", found[0], mostExposure, output)
 	}

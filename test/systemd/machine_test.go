@@ -136,9 +136,7 @@ func (m *machine) run(args ...string) (string, int) {
 func (m *machine) must(args ...string) string {
 	m.t.Helper()
 	output, code := m.run(args...)
-	if code != 0 {
-		m.t.Fatalf("%q: exit code %d: %s", args, code, output)
-	}
+	testutil.Require(m.t, code == 0, "%q: exit code %d: %s", args, code, output)
 	return output
 }
 

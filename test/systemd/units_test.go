@@ -23,9 +23,7 @@ func TestUnits(t *testing.T) {
 	for property, want := range map[string]string{
 		"KillMode": "process", "OOMScoreAdjust": "-999", "LimitNOFILE": "1048576", "Delegate": "yes", "WatchdogUSec": "1min", "Type": "notify",
 	} {
-		if got := m.show(property); got != want {
-			t.Errorf("%s is %q, want %q", property, got, want)
-		}
+		testutil.Equal(t, m.show(property), want, "%s", property)
 	}
 	if mode := m.must("stat", "-c", "%a %U:%G", "/run/criadapter/criadapter.sock"); mode != "600 root:root" {
 		t.Errorf("the socket is %s", mode)
@@ -36,9 +34,7 @@ func TestUnits(t *testing.T) {
 	m.crash()
 	m.hang()
 	m.must("systemctl", "stop", "criadapter.service")
-	if result := m.show("Result"); result != "success" {
-		t.Errorf("stopped with %s", result)
-	}
+	testutil.Equal(t, m.show("Result"), "success", "stopped with")
 	m.answered("a client that asks when it is stopped has it started")
 }
 
@@ -55,9 +51,7 @@ func (m *machine) reload() {
 	m.t.Helper()
 	pid := m.show("MainPID")
 	m.must("systemctl", "reload", "criadapter.service")
-	if after := m.show("MainPID"); after != pid {
-		m.t.Errorf("a reload made process %s of %s", after, pid)
-	}
+	testutil.Equal(m.t, m.show("MainPID"), pid, "a reload made process")
 	testutil.Until(m.t, "the reload is in the log", func() bool {
 		return strings.Contains(m.must("journalctl", "--no-pager", "-u", "criadapter.service"), "reloaded")
 	})
@@ -72,9 +66,7 @@ func (m *machine) restartWithoutAGap() {
 	if want := strings.TrimSpace(strings.Repeat("1\n", 10)); output != want {
 		m.t.Errorf("the clients' exit codes are %q", output)
 	}
-	if m.show("MainPID") == pid {
-		m.t.Error("it did not restart")
-	}
+	testutil.Assert(m.t, m.show("MainPID") != pid, "it did not restart")
 }
 
 // crash has it start again by itself.

@@ -139,9 +139,7 @@ func (n *node) restartsLate(before view) {
 	n.waitFor("late/app#1")
 	now, err := n.look()
 	testutil.Must(n.t, err)
-	if now.pods["late#0"].id != before.pods["late#0"].id {
-		n.t.Errorf("the pod has a new sandbox: %s", now)
-	}
+	testutil.Assert(n.t, now.pods["late#0"].id == before.pods["late#0"].id, "the pod has a new sandbox: %s", now)
 	if got, err := n.exec(now.containers["late/app#1"].id, "echo", "yes"); err != nil || got != "yes\n" {
 		n.t.Errorf("exec: %q, %v", got, err)
 	}

@@ -61,9 +61,7 @@ func (n *node) wantContiguous(path string, first, until int) {
 		next := first
 		for line := range bytes.Lines(text) {
 			if number, ok := lineNumber(line); ok {
-				if number != next {
-					n.t.Fatalf("%s: line %d comes after line %d", path, number, next-1)
-				}
+				testutil.Require(n.t, number == next, "%s: line %d comes after line %d", path, number, next-1)
 				next++
 			}
 		}

@@ -111,9 +111,7 @@ func (n *node) works(before view) {
 		}
 	}
 	url, err := n.cri.Attach(n.t.Context(), &runtimeapi.AttachRequest{ContainerId: before.containers["web/side#0"].id, Stdin: true, Tty: true, Stdout: true})
-	if err != nil || url.GetUrl() == "" {
-		n.t.Errorf("attach: %v, %v", url, err)
-	}
+	testutil.Assert(n.t, err == nil && url.GetUrl() != "", "attach: %v, %v", url, err)
 	for name, pod := range before.pods {
 		if alive := netns.Open(netns.PodPin("", pod.id)).Alive(); alive == pod.host {
 			n.t.Errorf("pod %s is pinned: %v", name, alive)
@@ -247,8 +245,6 @@ func (n *node) leftOnDisk() error {
 // rules are the iptables rules of the portmap plugin.
 func (n *node) rules() string {
 	output, err := exec.CommandContext(n.t.Context(), "iptables-save", "-t", "nat").CombinedOutput()
-	if err != nil {
-		n.t.Fatalf("iptables-save: %v: %s", err, output)
-	}
+	testutil.Require(n.t, err == nil, "iptables-save: %v: %s", err, output)
 	return string(output)
 }

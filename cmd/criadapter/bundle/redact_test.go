@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestRedact(t *testing.T) {
@@ -31,9 +33,7 @@ func TestRedact(t *testing.T) {
 		`time="2026" level=info msg="CRI request" duration=3ms podSandboxID=4f6c rpc=RunPodSandbox`, "unix:///run/criadapter/criadapter.sock",
 		"image=127.0.0.1:5000/test@sha256:aa", "http://127.0.0.1:4317",
 	} {
-		if got := string(redact([]byte(text))); got != text {
-			t.Errorf("%q became %q", text, got)
-		}
+		testutil.Equal(t, string(redact([]byte(text))), text, "%q became", text)
 	}
 }
 

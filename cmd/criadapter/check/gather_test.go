@@ -106,18 +106,14 @@ func TestReadKernel(t *testing.T) {
 	}
 	write(t, filepath.Join(root, "proc/sys/kernel/ns_last_pid"), "1\n", 0o644)
 	write(t, filepath.Join(root, "usr/sbin/criu"), "", 0o755)
-	if !readKernel(root).CRIU {
-		t.Error("CRIU is not found")
-	}
+	testutil.Assert(t, readKernel(root).CRIU, "CRIU is not found")
 }
 
 func TestReadKubelet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, path, "cgroupDriver: systemd\nfailSwapOn: false\nmemorySwap:\n  swapBehavior: LimitedSwap\npodLogsDir: /logs\n", 0o644)
 	want := kubeletFacts{File: path, CgroupDriver: "systemd", LimitedSwap: true, PodLogsDirectory: "/logs"}
-	if got := readKubelet(path); got != want {
-		t.Errorf("got %+v", got)
-	}
+	testutil.Equal(t, readKubelet(path), want, "readKubelet")
 	write(t, path, "", 0o644)
 	if got := readKubelet(path); got.CgroupDriver != "" || !got.FailSwapOn {
 		t.Errorf("the kubelet's defaults are %+v", got)
@@ -148,9 +144,7 @@ func TestLeftovers(t *testing.T) {
 		"quarantine": {quarantined(dir + "/root"), []string{dir + "/root/pods/quarantine/x.json"}},
 		"leases":     {staleLeases(dir+"/net.conf", "net", gone), []string{dir + "/leases/net/10.0.0.3", dir + "/leases/net/fd00::3"}},
 	} {
-		if !slices.Equal(test.got, test.want) {
-			t.Errorf("%s: got %q, want %q", name, test.got, test.want)
-		}
+		testutil.Assert(t, slices.Equal(test.got, test.want), "%s: got %q, want %q", name, test.got, test.want)
 	}
 	rules := `-A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"net\" id: \"` + dead + `\"" -m multiport --dports 80 -j CNI-DN-1
 -A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"net\" id: \"` + alive + `\"" -m multiport --dports 81 -j CNI-DN-2
@@ -165,9 +159,7 @@ func FuzzRules(f *testing.F) {
 	f.Add(`--comment "dnat name: \"net\" id: \"0a\""`)
 	f.Fuzz(func(t *testing.T, rules string) {
 		for _, id := range rulesOf(rules, func(string) bool { return true }) {
-			if id == "" || strings.Trim(id, "0123456789abcdef") != "" {
-				t.Errorf("%q is no id", id)
-			}
+			testutil.Assert(t, id != "" && strings.Trim(id, "0123456789abcdef") == "", "%q is no id", id)
 		}
 	})
 }

@@ -178,8 +178,6 @@ func TestAtLeast(t *testing.T) {
 		"5.12.0": true, "5.12": true, "5.13-rc1": true, "6.1.0-13-amd64": true, "10.0": true, "5.12-fc": true,
 		"5.11.99": false, "4.19.0": false, "5": false, "": false, "x.y": false, "5.x": false,
 	} {
-		if got := atLeast(release, 5, 12); got != want {
-			t.Errorf("%q: %t", release, got)
-		}
+		testutil.Equal(t, atLeast(release, 5, 12), want, "%q", release)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // execute runs the command line with these arguments and returns what it prints.
@@ -27,9 +29,7 @@ func execute(t *testing.T, serve func(context.Context, Settings) error, args ...
 
 func TestBuildInfo(t *testing.T) {
 	output, err := execute(t, nil, "--buildinfo")
-	if err != nil || !strings.HasPrefix(output, "criadapter v1.2.3\n") {
-		t.Errorf("got %q, %v", output, err)
-	}
+	testutil.Assert(t, err == nil && strings.HasPrefix(output, "criadapter v1.2.3\n"), "got %q, %v", output, err)
 }
 
 // Without a command the program serves, as it did before there were commands.

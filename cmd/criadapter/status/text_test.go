@@ -53,9 +53,7 @@ func TestTranscripts(t *testing.T) {
 	} {
 		var text bytes.Buffer
 		testutil.Must(t, answer.WriteText(&text, now))
-		if ready := answer.Ready(); ready != (name == "good") {
-			t.Errorf("%s: ready %t", name, ready)
-		}
+		testutil.Equal(t, answer.Ready(), (name == "good"), "%s: ready", name)
 		path := "testdata/" + name + ".txt"
 		if *update {
 			testutil.Must(t, os.WriteFile(path, text.Bytes(), 0o644))
@@ -71,8 +69,6 @@ func TestSpan(t *testing.T) {
 		0: "less than 1s", time.Second: "1s", 59*time.Second + 999*time.Millisecond: "59s", 70 * time.Second: "1m10s", 10 * time.Minute: "10m0s",
 		time.Hour: "1h0m", 47*time.Hour + 59*time.Minute: "47h59m", 49 * time.Hour: "2d1h",
 	} {
-		if got := span(d); got != want {
-			t.Errorf("%v: %q, want %q", d, got, want)
-		}
+		testutil.Equal(t, span(d), want, "%v", d)
 	}
 }

@@ -199,9 +199,7 @@ func TestSummarize(t *testing.T) {
 			c.change(&pod)
 			now := time.Now()
 			fields := row(summarize(&pod), now)
-			if got := strings.Join([]string{fields[2], fields[3], fields[4]}, " "); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
+			testutil.Equal(t, strings.Join([]string{fields[2], fields[3], fields[4]}, " "), c.want, "Joi")
 		})
 	}
 }
@@ -215,17 +213,13 @@ func TestTable(t *testing.T) {
 	db.Annotations = map[string]string{model.AnnotationConfigSeen: now.Add(-26 * time.Hour).Format(time.RFC3339Nano)}
 	db.Status.PodIP = ""
 	var out strings.Builder
-	if err := WriteTable(&out, []v1.Pod{web, db}, now); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, WriteTable(&out, []v1.Pod{web, db}, now))
 	const want = `
 NAMESPACE   NAME             READY   STATUS    RESTARTS      AGE   IP
 a           database-node1   1/1     Running   0             26h   <none>
 b           web-node1        1/1     Running   2 (10s ago)   90m   10.0.0.1
 `
-	if got := "\n" + out.String(); got != want {
-		t.Errorf("got%s\nwant%s", got, want)
-	}
+	testutil.Equal(t, "\n"+out.String(), want, "String")
 }
 
 // shows waits until a text is in the output.
@@ -256,9 +250,7 @@ func TestWatch(t *testing.T) {
 	fake.change(func(f *fakeKubelet) { f.pods = nil })
 	shows(t, out, "Gone")
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, <-ended)
 	if got := strings.Count(out.String(), "\n"); got != 4 {
 		t.Errorf("%d lines, want the header and three changes:\n%s", got, out.String())
 	}
@@ -282,18 +274,12 @@ func TestDescription(t *testing.T) {
 	other := event("other", "NotOurs", 1)
 	other.InvolvedObject.UID = "u2"
 	var out strings.Builder
-	if err := WriteDescription(&out, &pod, []v1.Event{event("one", "Unhealthy", 3), other}, now); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, WriteDescription(&out, &pod, []v1.Event{event("one", "Unhealthy", 3), other}, now))
 	for _, want := range []string{"Manifest:           /m/web.yaml\n", "note=shown", "A=1\n", "S=<key token of secret key>", "v:                secret key", "60s (x3 over 60m)"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
-		}
+		testutil.Assert(t, strings.Contains(out.String(), want), "no %q in\n%s", want, out.String())
 	}
 	for _, hidden := range []string{"hidden", "NotOurs"} {
-		if strings.Contains(out.String(), hidden) {
-			t.Errorf("%q is in\n%s", hidden, out.String())
-		}
+		testutil.Assert(t, !strings.Contains(out.String(), hidden), "%q is in\n%s", hidden, out.String())
 	}
 	if err := WriteDescription(failing{}, &pod, nil, now); !errors.Is(err, errFull) {
 		t.Errorf("got %v", err)

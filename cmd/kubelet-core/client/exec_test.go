@@ -18,6 +18,8 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/utils/exec"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // fakeRuntime has the streaming server that runtimes use; its one command is a function.
@@ -103,9 +105,7 @@ func TestExecFails(t *testing.T) {
 	})
 	var out, errOut bytes.Buffer
 	err := Exec(t.Context(), runtime, "abc", ExecOptions{Command: []string{"x"}, Stdout: &out, Stderr: &errOut})
-	if err == nil || !strings.Contains(err.Error(), "no such program") {
-		t.Errorf("got %v", err)
-	}
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no such program"), "got %v", err)
 }
 
 func TestExecIsGivenUp(t *testing.T) {
@@ -125,9 +125,7 @@ func TestExecIsGivenUp(t *testing.T) {
 	cancel()
 	select {
 	case err := <-done:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
+		testutil.Assert(t, errors.Is(err, context.Canceled), "got %v", err)
 	case <-time.After(10 * time.Second):
 		t.Fatal("the command is still waited for")
 	}

@@ -27,9 +27,7 @@ func logged(t *testing.T, content string) (*Client, *fakeKubelet, string) {
 	asked, fake := newFake(t, pod)
 	fake.config.PodLogsDir = t.TempDir()
 	path := filepath.Join(model.PodLogDirectory(fake.config.PodLogsDir, &pod), "main", "1.log")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	testutil.WriteFile(t, path, content)
 	return asked, fake, path
 }
@@ -54,9 +52,7 @@ func TestLogs(t *testing.T) {
 			asked, _, _ := logged(t, content)
 			var stdout, stderr bytes.Buffer
 			c.opts.Stdout, c.opts.Stderr = &stdout, &stderr
-			if err := asked.Logs(t.Context(), Ref{Name: "web"}, c.opts); err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, asked.Logs(t.Context(), Ref{Name: "web"}, c.opts))
 			if stdout.String() != c.stdout || stderr.String() != c.stderr {
 				t.Errorf("%q and %q, want %q and %q", stdout.String(), stderr.String(), c.stdout, c.stderr)
 			}
@@ -76,9 +72,7 @@ func TestFollowThroughARotationToTheEnd(t *testing.T) {
 	testutil.AppendFile(t, path, "o\n")
 	shows(t, out, "two\n")
 	// The kubelet renames the file; the runtime writes on into it until it is told, and then makes a new one.
-	if err := os.Rename(path, path+".20260501-120000"); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Rename(path, path+".20260501-120000"))
 	testutil.AppendFile(t, path+".20260501-120000", stamp+" stdout F three\n")
 	testutil.WriteFile(t, path, stamp+" stdout F four\n")
 	shows(t, out, "four\n")
@@ -86,9 +80,7 @@ func TestFollowThroughARotationToTheEnd(t *testing.T) {
 		f.pods[0].Status.ContainerStatuses[0].State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}
 	})
 	testutil.AppendFile(t, path, stamp+" stdout F last\n")
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, <-ended)
 	if got, want := out.String(), "one\ntwo\nthree\nfour\nlast\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -111,9 +103,7 @@ func TestFollowIsGivenUp(t *testing.T) {
 	default:
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, <-ended)
 }
 
 func TestWhichLog(t *testing.T) {
@@ -128,9 +118,7 @@ func TestWhichLog(t *testing.T) {
 	if got, err := read(LogOptions{Previous: true, Follow: true}); got != "before\n" || err != nil {
 		t.Errorf("previous: %q, %v", got, err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, os.Remove(path))
 	if _, err := read(LogOptions{}); !errors.Is(err, errdefs.ErrNotFound) || !strings.Contains(err.Error(), path) {
 		t.Errorf("removed: %v", err)
 	}
@@ -148,9 +136,7 @@ func TestWhichLog(t *testing.T) {
 func TestBadLogLines(t *testing.T) {
 	asked, _, _ := logged(t, "nonsense\n"+stamp+" stdout F good\n\n")
 	var stdout, stderr bytes.Buffer
-	if err := asked.Logs(t.Context(), Ref{Name: "web"}, LogOptions{Tail: -1, Stdout: &stdout, Stderr: &stderr}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, asked.Logs(t.Context(), Ref{Name: "web"}, LogOptions{Tail: -1, Stdout: &stdout, Stderr: &stderr}))
 	if stdout.String() != "good\n" || strings.Count(stderr.String(), "no line of a container log") != 2 {
 		t.Errorf("%q and %q", stdout.String(), stderr.String())
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet"
 	"github.com/criadapter/criadapter/kubelet/nodelock"
 )
@@ -21,9 +22,7 @@ func TestDownOfSomebodyElses(t *testing.T) {
 	file := filepath.Join(dir, "manifests", "mine.yaml")
 	write := func() {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)))
 	}
 	write()
 	if err := Down(t.Context(), opts); !errdefs.IsNotFound(err) {
@@ -39,9 +38,7 @@ func TestDownOfSomebodyElses(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)
 	}
-	if err := root.RemoveAll(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, root.RemoveAll())
 	if root, err = nodelock.LockRoot(dir, "play-web"); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +51,5 @@ func TestDownOfSomebodyElses(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its manifests: %v", err)
 	}
-	if err := root.RemoveAll(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, root.RemoveAll())
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestWorthTelling(t *testing.T) {
@@ -13,8 +15,6 @@ func TestWorthTelling(t *testing.T) {
 		{Type: v1.EventTypeNormal, Reason: "Started"}:            false,
 		{Type: v1.EventTypeWarning, Reason: "MissingClusterDNS"}: false,
 	} {
-		if got := worthTelling(e); got != want {
-			t.Errorf("%s %s: %v, want %v", e.Type, e.Reason, got, want)
-		}
+		testutil.Equal(t, worthTelling(e), want, "%s %s", e.Type, e.Reason)
 	}
 }

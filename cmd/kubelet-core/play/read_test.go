@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const deployment = `
@@ -104,7 +106,5 @@ func TestLines(t *testing.T) {
 	}
 	a.end()
 	const want = "\x1b[36ma |\x1b[0m one\n\x1b[36ma |\x1b[0m two\n\x1b[33mb |\x1b[0m x\n\x1b[36ma |\x1b[0m rest\n"
-	if out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
-	}
+	testutil.Assert(t, out.String() == want, "%q, want %q", out.String(), want)
 }

@@ -81,9 +81,7 @@ func (b *bench) wantMirror(hash string) *v1.Pod {
 	if mirror != nil {
 		got = mirror.Annotations[model.AnnotationConfigMirror]
 	}
-	if got != hash {
-		b.Errorf("mirror %q, want %q", got, hash)
-	}
+	testutil.Assert(b, got == hash, "mirror %q, want %q", got, hash)
 	return mirror
 }
 
@@ -104,9 +102,7 @@ func TestLifeOfAMirror(t *testing.T) {
 			owner.Kind != "Node" || owner.Name != "node" || owner.UID != "n" || !*owner.Controller || mirror.Spec.Tolerations[0] != staysOnNode {
 			t.Errorf("mirror %+v", mirror)
 		}
-		if model.IsMirror(pod) || pod.Spec.Tolerations != nil {
-			t.Error("the static pod was changed")
-		}
+		testutil.Assert(t, !model.IsMirror(pod) && pod.Spec.Tolerations == nil, "the static pod was changed")
 		b.wantCalls("POST pods")
 		b.want(pod)
 		time.Sleep(5 * time.Minute)
@@ -119,9 +115,7 @@ func TestLifeOfAMirror(t *testing.T) {
 		b.wantCalls("DELETE pods/a", "POST pods")
 		b.want()
 		b.wantMirror("")
-		if b.problems != nil {
-			t.Errorf("problems %q", b.problems)
-		}
+		testutil.Assert(t, b.problems == nil, "problems %q", b.problems)
 	})
 }
 
@@ -185,9 +179,7 @@ func TestMirrorFromBefore(t *testing.T) {
 				if got := b.wantMirror("1"); (got.UID == kept.UID) != (hash == "1") {
 					t.Errorf("hash %s, seen %v: %+v", hash, seen, got)
 				}
-				if b.problems != nil {
-					t.Errorf("problems %q", b.problems)
-				}
+				testutil.Assert(t, b.problems == nil, "problems %q", b.problems)
 			})
 		}
 	}
@@ -208,9 +200,7 @@ func TestOrphanedMirrorIsRemoved(t *testing.T) {
 		b.mirrors.SetSourcesReady()
 		b.show()
 		b.wantMirror("")
-		if b.server.Pod("ns", "plain") == nil {
-			t.Error("a pod that is no mirror was removed")
-		}
+		testutil.Assert(t, b.server.Pod("ns", "plain") != nil, "a pod that is no mirror was removed")
 	})
 }
 
@@ -221,9 +211,7 @@ func TestDeletionSparesTheNext(t *testing.T) {
 		stale := b.server.Pod("ns", "a")
 		b.server.Remove("ns", "a")
 		next := b.server.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}})
-		if err := b.mirrors.delete(b.Context(), stale); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, b.mirrors.delete(b.Context(), stale))
 		if got := b.server.Pod("ns", "a"); got == nil || got.UID != next.UID {
 			t.Errorf("the server has %+v", got)
 		}
@@ -279,8 +267,6 @@ func TestServerAway(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
 		b.wantMirror("")
-		if len(b.problems) != 2 {
-			t.Errorf("problems %q", b.problems)
-		}
+		testutil.Assert(t, len(b.problems) == 2, "problems %q", b.problems)
 	})
 }

@@ -73,9 +73,7 @@ func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter,
 	}
 	r, err := newReporter(opts, m)
 	testutil.Must(t, err)
-	if r.Exists() {
-		t.Error("the node exists before it is registered")
-	}
+	testutil.Assert(t, !r.Exists(), "the node exists before it is registered")
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
@@ -84,9 +82,7 @@ func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter,
 		cancel()
 		select {
 		case err := <-ended:
-			if err != nil {
-				t.Errorf("Run: %v", err)
-			}
+			testutil.Assert(t, err == nil, "Run: %v", err)
 		case <-time.After(time.Second):
 			t.Error("Run did not end with its context")
 		}

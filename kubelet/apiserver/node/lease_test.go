@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/apitest"
 )
 
@@ -14,9 +15,7 @@ func TestLease(t *testing.T) {
 	withNode(t, Options{}, func(t *testing.T, s *apitest.Server, _ *Reporter) {
 		synctest.Wait()
 		first := currentLease(s)
-		if first == nil {
-			t.Fatal("there is no lease")
-		}
+		testutil.Require(t, first != nil, "there is no lease")
 		owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "here", UID: currentNode(s).UID}
 		if *first.Spec.HolderIdentity != "here" || *first.Spec.LeaseDurationSeconds != 40 || first.Namespace != "kube-node-lease" ||
 			len(first.OwnerReferences) != 1 || first.OwnerReferences[0] != owner {

@@ -75,9 +75,7 @@ func TestPressureLasts(t *testing.T) {
 		{0, false, false}, {time.Minute, true, true}, {2 * time.Minute, true, true}, {3 * time.Minute, false, true},
 		{7*time.Minute - time.Second, false, true}, {7 * time.Minute, false, false}, {8 * time.Minute, false, false},
 	} {
-		if got := r.lasting(step.short, began.Add(step.after)); got != step.want {
-			t.Errorf("after %v: %v, want %v", step.after, got, step.want)
-		}
+		testutil.Equal(t, r.lasting(step.short, began.Add(step.after)), step.want, "after %v", step.after)
 	}
 }
 
@@ -188,13 +186,9 @@ func TestVersion(t *testing.T) {
 		"v1.30.1-core": {Deps: []*debug.Module{replaced}},
 		"v0.0.0-core":  {Deps: []*debug.Module{dep("k8s.io/client-go", "v0.37.2")}},
 	} {
-		if got := versionOf(info); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		testutil.Equal(t, versionOf(info), want, "versionOf")
 	}
-	if got := versionOf(nil); got != "v0.0.0-core" {
-		t.Errorf("without build information: %s", got)
-	}
+	testutil.Equal(t, versionOf(nil), "v0.0.0-core", "without build information")
 }
 
 func TestImages(t *testing.T) {
@@ -211,9 +205,7 @@ func TestImages(t *testing.T) {
 	if got[1].SizeBytes != 29 || len(got[1].Names[1]) != 59 || got[2].SizeBytes != 29 || len(got[2].Names[1]) != 60 {
 		t.Errorf("not in order: %+v, %+v", got[1], got[2])
 	}
-	if len(images[61].RepoTags) != 3 {
-		t.Error("the runtime's answer was changed")
-	}
+	testutil.Assert(t, len(images[61].RepoTags) == 3, "the runtime's answer was changed")
 }
 
 func TestRuntimeFeatures(t *testing.T) {

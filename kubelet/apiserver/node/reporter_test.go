@@ -41,16 +41,12 @@ func TestRegister(t *testing.T) {
 		if node.Labels["disk"] != "fast" || node.Labels[v1.LabelHostname] != "here" || node.Labels[v1.LabelOSStable] != "linux" || node.Labels[v1.LabelArchStable] == "" {
 			t.Errorf("labels %v", node.Labels)
 		}
-		if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "k" {
-			t.Errorf("taints %v", node.Spec.Taints)
-		}
+		testutil.Assert(t, len(node.Spec.Taints) == 1 && node.Spec.Taints[0].Key == "k", "taints %v", node.Spec.Taints)
 		if ready := condition(node, v1.NodeReady); ready.Status != v1.ConditionTrue || ready.Reason != "KubeletReady" || ready.LastTransitionTime.IsZero() {
 			t.Errorf("ready %+v", ready)
 		}
 		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"}, {Type: "InternalIP", Address: "2001:db8::1"}, {Type: "Hostname", Address: "here"}}
-		if !slices.Equal(node.Status.Addresses, want) {
-			t.Errorf("addresses %v", node.Status.Addresses)
-		}
+		testutil.Assert(t, slices.Equal(node.Status.Addresses, want), "addresses %v", node.Status.Addresses)
 		info := node.Status.NodeInfo
 		if info.ContainerRuntimeVersion != "docker://20.10" || info.OSImage != "Test Linux 1" || info.KernelVersion != "6.1.0-test" ||
 			info.MachineID != "machine" || info.SystemUUID != "machine" || info.BootID != "boot" || info.KubeletVersion != "v1.2.3-core" {
@@ -118,9 +114,7 @@ func TestAdopt(t *testing.T) {
 		}
 		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"}, {Type: "InternalIP", Address: "2001:db8::1"},
 			{Type: "Hostname", Address: "here"}, {Type: "ExternalIP", Address: "198.51.100.1"}}
-		if !slices.Equal(node.Status.Addresses, want) {
-			t.Errorf("addresses %v", node.Status.Addresses)
-		}
+		testutil.Assert(t, slices.Equal(node.Status.Addresses, want), "addresses %v", node.Status.Addresses)
 		capacity := node.Status.Capacity
 		if cards := capacity["example.com/card"]; cards.Value() != 3 || capacity.Cpu().Value() == 1000 || capacity.Memory().Value() != 8<<30 {
 			t.Errorf("capacity %v", capacity)
@@ -184,9 +178,7 @@ func TestStatusOnlyWhenChanged(t *testing.T) {
 			t.Errorf("ready %+v", ready)
 		}
 		patches := s.Requests("PATCH", "/nodes/here/status")
-		if len(patches) != 1 {
-			t.Fatalf("%d patches", len(patches))
-		}
+		testutil.Require(t, len(patches) == 1, "%d patches", len(patches))
 		onlyKey(t, patches[0].Body, "conditions")
 		time.Sleep(4*time.Minute + 50*time.Second)
 		if n := len(s.Requests("PATCH", "")); n != 1 {
@@ -218,9 +210,7 @@ func onlyKey(t *testing.T, patch, key string) {
 			t.Errorf("the patch changes %s: %s", name, patch)
 		}
 	}
-	if len(tree) != 1 || tree["status"][key] == nil {
-		t.Errorf("the patch is %s", patch)
-	}
+	testutil.Assert(t, len(tree) == 1 && tree["status"][key] != nil, "the patch is %s", patch)
 }
 
 // TestRuntimeHangs: a runtime that does not answer is reported, and its images stay.
@@ -288,9 +278,7 @@ func TestRefresh(t *testing.T) {
 		labelled := currentNode(s)
 		labelled.Labels["new"] = "yes"
 		s.Set(labelled)
-		if r.Node().Labels["new"] != "" {
-			t.Fatal("it is seen already")
-		}
+		testutil.Require(t, r.Node().Labels["new"] == "", "it is seen already")
 		node, err := r.Refresh(t.Context())
 		if err != nil || node.Labels["new"] != "yes" || r.Node().Labels["new"] != "yes" {
 			t.Errorf("%v, %v", node.Labels, err)
@@ -302,20 +290,14 @@ func TestRefresh(t *testing.T) {
 func TestDeleted(t *testing.T) {
 	withNode(t, Options{}, func(t *testing.T, s *apitest.Server, r *Reporter) {
 		time.Sleep(15 * time.Second)
-		if !r.Exists() {
-			t.Error("the node does not exist")
-		}
+		testutil.Assert(t, r.Exists(), "the node does not exist")
 		s.Delete(r.Node())
 		s.Delete(blankLease())
 		time.Sleep(15 * time.Second)
-		if r.Exists() {
-			t.Error("the node exists after it was deleted")
-		}
+		testutil.Assert(t, !r.Exists(), "the node exists after it was deleted")
 		s.Delete(blankLease()) // a renewal may have created it before the deletion was seen
 		time.Sleep(time.Minute)
-		if currentNode(s) != nil || currentLease(s) != nil {
-			t.Error("the node or its lease is there again")
-		}
+		testutil.Assert(t, currentNode(s) == nil && currentLease(s) == nil, "the node or its lease is there again")
 		// Another registration, by a second process or by hand, is adopted with its UID.
 		s.Set(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", UID: "second"}})
 		time.Sleep(30 * time.Second)
@@ -342,9 +324,7 @@ func TestShutdown(t *testing.T) {
 				time.Sleep(25 * time.Second)
 				began := time.Now()
 				end()
-				if took := time.Since(began); took != 0 {
-					t.Errorf("it took %v", took)
-				}
+				testutil.Equal(t, time.Since(began), 0, "it took")
 			})
 		})
 	}
@@ -353,9 +333,7 @@ func TestShutdown(t *testing.T) {
 func TestNoServer(t *testing.T) {
 	r, err := newReporter(Options{Name: "here", IPs: []string{"192.0.2.1"}}, fakeMachine(t, nil))
 	testutil.Must(t, err)
-	if r.Node().Status.Allocatable.Memory().IsZero() {
-		t.Error("the node has no memory")
-	}
+	testutil.Assert(t, !r.Node().Status.Allocatable.Memory().IsZero(), "the node has no memory")
 	if err := r.Run(t.Context()); err == nil {
 		t.Error("it runs without a server")
 	}

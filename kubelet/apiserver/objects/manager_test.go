@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/apiserver/reflector"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/test/apitest"
@@ -87,9 +88,7 @@ func TestServer(t *testing.T) {
 	s := run(t, api)
 	pod := podWith("1", []string{"settings", "missing"}, []string{"key"})
 	s.RegisterPod(pod)
-	if got := color(s, pod); got != "red" {
-		t.Errorf("at first %s", got)
-	}
+	testutil.Equal(t, color(s, pod), "red", "at first")
 	if found, err := s.Secret(pod, "key"); err != nil || string(found.Data["token"]) != "t0p" {
 		t.Errorf("secret %v, %v", found, err)
 	}
@@ -142,9 +141,7 @@ func TestServerCountsUsers(t *testing.T) {
 	}
 	s.UnregisterPod(one.UID)
 	s.UnregisterPod(one.UID)
-	if color(s, two) != "red" {
-		t.Error("forgotten with the first pod")
-	}
+	testutil.Assert(t, color(s, two) == "red", "forgotten with the first pod")
 	s.RegisterPod(podWith("2", nil, nil)) // it was edited
 	if _, err := s.ConfigMap(two, "settings"); !errdefs.IsFailedPrecondition(err) || len(s.items) != 0 {
 		t.Errorf("error %v and items %v for an object that no pod names", err, s.items)
@@ -175,14 +172,10 @@ func TestServerImmutable(t *testing.T) {
 	s := run(t, api)
 	pod := podWith("1", []string{"settings"}, nil)
 	s.RegisterPod(pod)
-	if got := color(s, pod); got != "red" {
-		t.Errorf("read %s", got)
-	}
+	testutil.Equal(t, color(s, pod), "red", "read")
 	s.watches.Wait() // for the end of the only watch
 	api.Delete(fixed)
-	if got := color(s, pod); got != "red" {
-		t.Errorf("later %s", got)
-	}
+	testutil.Equal(t, color(s, pod), "red", "later")
 }
 
 // TestServerAway returns the reason while the server is away, keeps objects, and goes on.
@@ -205,13 +198,9 @@ func TestServerAway(t *testing.T) {
 		if errdefs.IsUnavailable(err) && strings.Contains(err.Error(), "no relationship found") {
 			break
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("error %v, want an ErrUnavailable with the reason", err)
-		}
+		testutil.Require(t, !time.Now().After(deadline), "error %v, want an ErrUnavailable with the reason", err)
 	}
-	if got := color(s, one); got != "red" {
-		t.Errorf("what was known is %s", got)
-	}
+	testutil.Equal(t, color(s, one), "red", "what was known")
 	api.Set(settings("blue"))
 	api.Set(&v1.Secret{ObjectMeta: meta("key")})
 	api.Forget()

@@ -85,9 +85,7 @@ func TestSource(t *testing.T) {
 	r.Want("its end", "REMOVE:1")
 	server.Delete(bound("", "three", ""))
 	r.Want("a removal", "REMOVE:3")
-	if !config.SeenAllSources() {
-		t.Error("not ready")
-	}
+	testutil.Assert(t, config.SeenAllSources(), "not ready")
 	if found := r.errors.All(); len(found) != 0 {
 		t.Errorf("problems %v", found)
 	}
@@ -291,9 +289,7 @@ func TestPodCannotPassAsStatic(t *testing.T) {
 	server.Set(claim)
 	r := run(t, server.Client(t), config)
 	r.Want("refused", "ADD:1 RECONCILE:1")
-	if len(refused) != 1 {
-		t.Errorf("refused %q", refused)
-	}
+	testutil.Assert(t, len(refused) == 1, "refused %q", refused)
 	testutil.Must(t, config.Set(t.Context(), model.SourceFile, nil))
 	r.Want("when the name is free", "REMOVE:1 ADD:2")
 }

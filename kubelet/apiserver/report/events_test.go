@@ -55,16 +55,12 @@ func (b *sinkBench) wantEvents(want ...string) {
 	for _, e := range b.server.Events() {
 		got = append(got, fmt.Sprintf("%s x%d", e.Reason, e.Count))
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		b.Errorf("events %q, want %q", got, want)
-	}
+	testutil.Assert(b, fmt.Sprint(got) == fmt.Sprint(want), "events %q, want %q", got, want)
 }
 
 func (b *sinkBench) wantCounts(want EventCounts) {
 	b.Helper()
-	if got := b.sink.Counts(); got != want {
-		b.Errorf("counts %+v, want %+v", got, want)
-	}
+	testutil.Equal(b, b.sink.Counts(), want, "counts")
 }
 
 func TestEventsAreCountedWhereTheyAre(t *testing.T) {
@@ -77,9 +73,7 @@ func TestEventsAreCountedWhereTheyAre(t *testing.T) {
 		b.recorder.Record(events.Event{Reason: "NodeReady", Message: "m"})
 		synctest.Wait()
 		list := b.server.Events()
-		if len(list) != 3 {
-			t.Fatalf("%d events", len(list))
-		}
+		testutil.Require(t, len(list) == 3, "%d events", len(list))
 		node, pulled := list[0], list[1]
 		if node.Namespace != "default" || node.InvolvedObject.UID != "node" || node.InvolvedObject.Namespace != "" {
 			t.Errorf("of the node: %+v", node)

@@ -152,9 +152,7 @@ func TestTerminalPhaseStays(t *testing.T) {
 		b.saw("a")
 		time.Sleep(time.Minute)
 		b.wantPhase("a", v1.PodFailed)
-		if reason := b.server.Pod("ns", "a").Status.Reason; reason != "Evicted" {
-			t.Errorf("its reason became %q", reason)
-		}
+		testutil.Equal(t, b.server.Pod("ns", "a").Status.Reason, "Evicted", "its reason became")
 	})
 }
 
@@ -250,9 +248,7 @@ func TestUIDIsAPrecondition(t *testing.T) {
 		if _, err := b.statuses.patch(b.Context(), a, v1.PodStatus{Phase: v1.PodFailed}); err == nil {
 			t.Error("another pod's status was patched")
 		}
-		if err := b.statuses.remove(b.Context(), a); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, b.statuses.remove(b.Context(), a))
 		b.wantPhase("a", v1.PodPending)
 	})
 }
@@ -271,9 +267,7 @@ func TestFinalisation(t *testing.T) {
 		b.wantPhase("a", v1.PodSucceeded)
 		b.finish(a.UID)
 		b.wantCalls(getA, deleteA)
-		if b.server.Pod("ns", "a") != nil {
-			t.Error("the pod is not removed")
-		}
+		testutil.Assert(t, b.server.Pod("ns", "a") == nil, "the pod is not removed")
 		b.set(a, v1.PodFailed)
 		time.Sleep(time.Minute)
 		b.wantCalls()
@@ -296,9 +290,7 @@ func TestFinalisationIsTriedAgain(t *testing.T) {
 		b.wantPhase("a", v1.PodFailed)
 		b.server.SetFail(nil)
 		time.Sleep(2 * time.Second)
-		if b.server.Pod("ns", "a") != nil {
-			t.Error("the pod is not removed")
-		}
+		testutil.Assert(t, b.server.Pod("ns", "a") == nil, "the pod is not removed")
 	})
 }
 
@@ -424,9 +416,7 @@ func TestMergedStatus(t *testing.T) {
 		},
 	}
 	got := merged(shown, pod)
-	if got.StartTime.Unix() != 5 || got.QOSClass != v1.PodQOSBurstable {
-		t.Errorf("status %+v", got)
-	}
+	testutil.Assert(t, got.StartTime.Unix() == 5 && got.QOSClass == v1.PodQOSBurstable, "status %+v", got)
 	if message := got.ContainerStatuses[0].State.Terminated.Message; len(message) != maxMessages/3-1 || strings.ToValidUTF8(message, "?") != message {
 		t.Errorf("a message of %d bytes", len(message))
 	}
@@ -435,13 +425,7 @@ func TestMergedStatus(t *testing.T) {
 		conditions = append(conditions, fmt.Sprintf("%s %s %d", c.Type, c.Status, c.LastTransitionTime.UnixMilli()))
 	}
 	want := []string{"Ready True 10000", "ContainersReady False 30000"}
-	if fmt.Sprint(conditions) != fmt.Sprint(want) {
-		t.Errorf("conditions %q, want %q", conditions, want)
-	}
-	if got.Conditions[0].ObservedGeneration != 3 {
-		t.Errorf("%+v", got.Conditions[0])
-	}
-	if pod.Annotations != nil || model.IsStatic(pod) {
-		t.Error("the pod of this test is static")
-	}
+	testutil.Assert(t, fmt.Sprint(conditions) == fmt.Sprint(want), "conditions %q, want %q", conditions, want)
+	testutil.Assert(t, got.Conditions[0].ObservedGeneration == 3, "%+v", got.Conditions[0])
+	testutil.Assert(t, pod.Annotations == nil && !model.IsStatic(pod), "the pod of this test is static")
 }

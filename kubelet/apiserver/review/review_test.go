@@ -83,9 +83,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 // wantAsked compares the number of requests since the last call.
 func (s *server) wantAsked(t *testing.T, want int32) {
 	t.Helper()
-	if got := s.asked.Swap(0); got != want {
-		t.Errorf("%d questions, want %d", got, want)
-	}
+	testutil.Equal(t, s.asked.Swap(0), want, "Swap")
 }
 
 func TestToken(t *testing.T) {
@@ -144,9 +142,7 @@ func TestRateLimit(t *testing.T) {
 	for range 2 {
 		select {
 		case err := <-answered:
-			if err == nil {
-				t.Error("asked above the rate limit")
-			}
+			testutil.Assert(t, err != nil, "asked above the rate limit")
 		case <-time.After(timeout + 5*time.Second):
 			t.Fatal("it waits for the rate limit")
 		}

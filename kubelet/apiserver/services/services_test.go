@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -59,8 +60,6 @@ func TestEnvironment(t *testing.T) {
 		"links": {podIn("app"), linked}, "no links": {unlinked, master}, "static": {static, nil},
 	} {
 		got, err := list.Environment(test.pod)
-		if err != nil || !maps.Equal(got, test.want) {
-			t.Errorf("%s: %v, %v, want %v", name, got, err, test.want)
-		}
+		testutil.Assert(t, err == nil && maps.Equal(got, test.want), "%s: %v, %v, want %v", name, got, err, test.want)
 	}
 }

@@ -63,9 +63,7 @@ func TestLoadIsDrawn(t *testing.T) {
 		"| 30 s at rest | 0.5 / 1.0 / 0.5 / 9.0 / 9.0 | not finished |", "| rest | 32 / 100 / 20 / 99 | not finished |", "| **shims** at rest | 3 | not finished |",
 		"- containerd did not finish `churn`: after 8m0s 3 pods are not\n", "](../figures/load.svg)",
 	} {
-		if !strings.Contains(first, want) {
-			t.Errorf("no %q in:\n%s", want, first)
-		}
+		testutil.Assert(t, strings.Contains(first, want), "no %q in:\n%s", want, first)
 	}
 	if !strings.Contains(second, "`29-containerd`") || strings.Contains(second, "load.svg") {
 		t.Errorf("the second engine's part:\n%s", second)

@@ -57,8 +57,6 @@ func TestSpecsResultsAreDrawn(t *testing.T) {
 			"| seconds | 0 | 62 |\n| PodSandboxStatus | – | 70 |\n| Status | 4 | 5 |\n",
 		"| `node-conformance`: all | 5 | 1 | 0 | 2 |", "| `node-conformance` | 2 | left out | there is no such thing |",
 	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("no %q in:\n%s", want, text)
-		}
+		testutil.Assert(t, strings.Contains(string(text), want), "no %q in:\n%s", want, text)
 	}
 }

@@ -47,9 +47,7 @@ func TestStagingModulesAreOfOneRelease(t *testing.T) {
 				}
 			}
 		}
-		if replaced == 0 {
-			t.Errorf("%s: nothing is replaced", tools)
-		}
+		testutil.Assert(t, replaced != 0, "%s: nothing is replaced", tools)
 	}
 }
 
@@ -101,9 +99,7 @@ func TestKeyFollowsTheModule(t *testing.T) {
 		testutil.Must(t, err)
 		seen[key] = true
 	}
-	if len(seen) != 2 {
-		t.Errorf("keys %v", seen)
-	}
+	testutil.Assert(t, len(seen) == 2, "keys %v", seen)
 	if _, err := one.key(t.TempDir()); err == nil || !strings.Contains(err.Error(), "source tree") {
 		t.Errorf("outside of the tree: %v", err)
 	}
@@ -115,9 +111,7 @@ func TestStamps(t *testing.T) {
 		"-X k8s.io/component-base/version.gitVersion=v1.36.3 ",
 		"version.gitMajor=1 ", "version.gitMinor=36 ", "version.gitTreeState=clean ",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q lacks %q", got, want)
-		}
+		testutil.Assert(t, strings.Contains(got, want), "%q lacks %q", got, want)
 	}
 }
 
@@ -127,9 +121,7 @@ func TestEnvironRoundTrip(t *testing.T) {
 	testutil.Must(t, err)
 	_, value, _ := strings.Cut(pair, "=")
 	got, err := FromEnviron(func(string) string { return value })
-	if err != nil || got != want {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	testutil.Assert(t, err == nil && got == want, "got %+v, %v", got, err)
 	for name, value := range map[string]string{
 		"nothing": "", "no JSON": "{", "no kubelet": strings.Replace(value, `"/f"`, `""`, 1), "no kubelet-core": strings.Replace(value, `"/g"`, `""`, 1),
 	} {

@@ -22,9 +22,7 @@ func TestStays(t *testing.T) {
 		}
 		before[name] = value
 	}
-	if len(before) < 4 {
-		t.Errorf("only %v", before)
-	}
+	testutil.Assert(t, len(before) >= 4, "only %v", before)
 	var stays []*stay
 	for range 3 {
 		s, err := enter(t.Context(), dir)

@@ -67,14 +67,10 @@ func TestApply(t *testing.T) {
 -x
 +y
 `
-	if diff != want {
-		t.Errorf("diff:\n%s\nwant:\n%s", diff, want)
-	}
+	testutil.Assert(t, diff == want, "diff:\n%s\nwant:\n%s", diff, want)
 	after, err := os.ReadFile(filepath.Join(dir, "pkg", "a.go"))
 	testutil.Must(t, err)
-	if got := string(after); got != "one\nregistry = \"local\"\nthree\npause = \"local/pause\"\n" {
-		t.Errorf("file after: %q", got)
-	}
+	testutil.Equal(t, string(after), "one\nregistry = \"local\"\nthree\npause = \"local/pause\"\n", "file after")
 }
 
 // Another version of the source must not be patched half, nor silently not at all.

@@ -118,9 +118,7 @@ func TestJudge(t *testing.T) {
 			if !reflect.DeepEqual(unexplained, test.unexplained) {
 				t.Errorf("unexplained %q, want %q", unexplained, test.unexplained)
 			}
-			if !reflect.DeepEqual(v.Stale, test.stale) {
-				t.Errorf("stale %v, want %v", v.Stale, test.stale)
-			}
+			testutil.Assert(t, reflect.DeepEqual(v.Stale, test.stale), "stale %v, want %v", v.Stale, test.stale)
 			good := len(test.unexplained)+len(test.stale) == 0
 			if err := v.Err(len(specs)); (err == nil) != good {
 				t.Errorf("Err: %v", err)
@@ -171,9 +169,7 @@ func TestExpectedOnAnEngine(t *testing.T) {
 			t.Errorf("API %s: %+v", api, got)
 		}
 	}
-	if len(expected) != 5 || expected[1].Cause != "b" {
-		t.Errorf("the list itself is now %+v", expected)
-	}
+	testutil.Assert(t, len(expected) == 5 && expected[1].Cause == "b", "the list itself is now %+v", expected)
 	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 1}, Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}}); len(got) != 2 || got[1].Cause != "v" {
 		t.Errorf("with cgroup v1: %v", got)
 	}
@@ -189,9 +185,7 @@ func TestExpectedWithout(t *testing.T) {
 	if got := all.Without(map[string]bool{"a": true, "e": true}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if len(all[0].Specs) != 2 {
-		t.Errorf("the list itself changed: %+v", all)
-	}
+	testutil.Assert(t, len(all[0].Specs) == 2, "the list itself changed: %+v", all)
 }
 
 // A spec that the choice of specs left out was never tried, one that skipped itself was.
@@ -218,9 +212,7 @@ func TestExpectedWithAKubelet(t *testing.T) {
 		for _, group := range expected.WithKubelet(release) {
 			got = append(got, group.Cause)
 		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("kubelet %q: %q, want %q", release, got, want)
-		}
+		testutil.Assert(t, reflect.DeepEqual(got, want), "kubelet %q: %q, want %q", release, got, want)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestRead(t *testing.T) {
@@ -11,9 +13,7 @@ func TestRead(t *testing.T) {
 		"    goes on\n```yaml file: a/b.yaml\na: 1\n```\n")
 	want := []Block{{Machine, "", 3, "criadapter\n\n    x\n"}, {Output, "", 9, "fine\n"},
 		{YAMLFile, "a/b.yaml", 14, "a: 1\n"}}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%+v, %v, want %+v", got, err, want)
-	}
+	testutil.Assert(t, err == nil && slices.Equal(got, want), "%+v, %v, want %+v", got, err, want)
 	for document, complaint := range map[string]string{
 		"```bash\nx\n```\n":          `line 1: a block of the kind "bash"`,
 		"```\nx\n```\n":              "which is none",

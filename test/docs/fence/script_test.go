@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestLines(t *testing.T) {
 	got := Lines("# only a comment\n\na --b \\\n  c  # until Ctrl-C\nd '#e'\n")
 	want := []Line{{"a --b    c", "until Ctrl-C"}, {"d '#e'", ""}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	testutil.Assert(t, slices.Equal(got, want), "%q, want %q", got, want)
 }
 
 // TestScript runs scripts as a suite does.
@@ -37,9 +37,7 @@ func TestScript(t *testing.T) {
 			blocks := []Block{{Kind: Tree, Text: c.commands}, {Kind: YAMLFile, Note: "dir/a.yaml", Text: "a: 'b'\n"},
 				{Kind: Machine, Text: "exit 9\n"}}
 			script, ran := Script(blocks, Tree)
-			if ran != 1 {
-				t.Fatalf("%d blocks", ran)
-			}
+			testutil.Require(t, ran == 1, "%d blocks", ran)
 			command := exec.CommandContext(t.Context(), "bash", "-c", script)
 			command.Dir = t.TempDir()
 			var errors strings.Builder

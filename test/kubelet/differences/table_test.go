@@ -57,13 +57,9 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				said = err.Error()
 			}
-			if (err != nil) != c.fails {
-				t.Errorf("error %v", err)
-			}
+			testutil.Assert(t, (err != nil) == c.fails, "error %v", err)
 			for _, want := range c.want {
-				if !strings.Contains(said, want) {
-					t.Errorf("no %q in\n%s", want, said)
-				}
+				testutil.Assert(t, strings.Contains(said, want), "no %q in\n%s", want, said)
 			}
 		})
 	}

@@ -6,22 +6,20 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestDashboardIsDrawn(t *testing.T) {
 	panels, err := Read("../../../contrib/grafana/criadapter.json")
-	if err != nil || len(panels) < 20 {
-		t.Fatalf("%d panels, %v", len(panels), err)
-	}
+	testutil.Require(t, err == nil && len(panels) >= 20, "%d panels, %v", len(panels), err)
 	for i := range panels {
 		if len(panels[i].Targets) == 0 {
 			continue
 		}
 		answer := `[{"metric":{"instance":"n","method":"<Run>"},"values":[[1,"2"],[2,"NaN"],[3,"4"]]},{"metric":{},"values":[[1,"NaN"]]}]`
 		series, err := Answer([]byte(answer), panels[i].Targets[0].LegendFormat)
-		if err != nil || len(series) != 1 || len(series[0].Points) != 2 {
-			t.Fatalf("%+v, %v", series, err)
-		}
+		testutil.Require(t, err == nil && len(series) == 1 && len(series[0].Points) == 2, "%+v, %v", series, err)
 		panels[i].Series = series
 		if query := Query(panels[i].Targets[0].Expr, "10s"); strings.Contains(query, "$") {
 			t.Errorf("a variable is left in %s", query)
@@ -56,8 +54,6 @@ func TestWritten(t *testing.T) {
 		"0": {0, "s"}, "250 µs": {0.00025, "s"}, "12 ms": {0.012, "s"}, "1.5 s": {1.5, "s"}, "2 MiB": {2 << 20, "bytes"},
 		"1.5 KiB/s": {1536, "Bps"}, "3/s": {3, "reqps"}, "7": {7, "none"}, "12 B": {12, "bytes"},
 	} {
-		if got := written(value.value, value.unit); got != want {
-			t.Errorf("%v %s: %q, want %q", value.value, value.unit, got, want)
-		}
+		testutil.Equal(t, written(value.value, value.unit), want, "%v %s", value.value, value.unit)
 	}
 }

@@ -111,9 +111,7 @@ func TestRestart(t *testing.T) {
 	version := func() {
 		t.Helper()
 		answer, err := s.Runtime.Version(t.Context(), "v1")
-		if err != nil || answer.GetRuntimeName() != "fake" {
-			t.Fatalf("Version: %v, %v", answer, err)
-		}
+		testutil.Require(t, err == nil && answer.GetRuntimeName() == "fake", "Version: %v, %v", answer, err)
 	}
 	version()
 	if err := s.Start(t.Context()); err == nil {
@@ -124,9 +122,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("PID %d after Stop", s.PID())
 	}
 	testutil.Must(t, s.Start(t.Context()))
-	if s.PID() == first {
-		t.Error("not restarted")
-	}
+	testutil.Assert(t, s.PID() != first, "not restarted")
 	version()
 	s.Kill()
 	if err := s.ExitError(); err == nil {
@@ -141,9 +137,7 @@ func TestStartRefused(t *testing.T) {
 	s := NewForTest(t, playOptions(t, roleRefuse))
 	begin := time.Now()
 	err := s.Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "the stars are wrong") {
-		t.Errorf("Start: %v", err)
-	}
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "the stars are wrong"), "Start: %v", err)
 	if took := time.Since(begin); took > startTimeout/2 {
 		t.Errorf("took %v", took)
 	}
@@ -156,9 +150,7 @@ func TestStopKillsAtTheDeadline(t *testing.T) {
 	if err := s.Stop(ctx); err == nil {
 		t.Error("a program that ignores SIGTERM is no error")
 	}
-	if s.PID() != 0 {
-		t.Error("still running")
-	}
+	testutil.Assert(t, s.PID() == 0, "still running")
 }
 
 func TestStopReportsExitStatus(t *testing.T) {

@@ -38,7 +38,5 @@ func TestDraw(t *testing.T) {
 
 func TestNoCallsMade(t *testing.T) {
 	made, err := Plugins{filepath.Join(t.TempDir(), "nothing")}.Made()
-	if err != nil || len(made) != 0 {
-		t.Errorf("%v, %v", made, err)
-	}
+	testutil.Assert(t, err == nil && len(made) == 0, "%v, %v", made, err)
 }

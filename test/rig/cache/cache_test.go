@@ -29,9 +29,7 @@ func TestFillMakesAnEntryOnce(t *testing.T) {
 			t.Errorf("%q, %v", data, err)
 		}
 	}
-	if made != 1 {
-		t.Errorf("made %d times", made)
-	}
+	testutil.Assert(t, made == 1, "made %d times", made)
 	if has, err := Has(key); !has || err != nil {
 		t.Errorf("after: %v, %v", has, err)
 	}
@@ -44,13 +42,9 @@ func TestFillLeavesNothingOfAFailure(t *testing.T) {
 	_, err := Fill(t.Context(), "tool", func(_ context.Context, dir string) error {
 		return errors.Join(os.WriteFile(filepath.Join(dir, "half"), nil, 0o644), broken)
 	})
-	if !errors.Is(err, broken) {
-		t.Errorf("error %v", err)
-	}
+	testutil.Assert(t, errors.Is(err, broken), "error %v", err)
 	left, err := os.ReadDir(filepath.Join(home, "criadapter"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	testutil.Assert(t, err == nil && len(left) <= 0, "left: %v, %v", left, err)
 }
 
 func TestFillAtOnceAgrees(t *testing.T) {
@@ -72,15 +66,11 @@ func TestFillAtOnceAgrees(t *testing.T) {
 	}
 	done.Wait()
 	left, err := os.ReadDir(filepath.Join(home, "criadapter"))
-	if err != nil || len(left) != 1 {
-		t.Errorf("cache holds %v, %v; want one entry", left, err)
-	}
+	testutil.Assert(t, err == nil && len(left) == 1, "cache holds %v, %v; want one entry", left, err)
 }
 
 // A directory of the cache may become an entry of a list, of PATH or of --cni-bin-dir.
 func TestKeyIsOneDirectoryOfAnyList(t *testing.T) {
 	got := Key("cni", "example.com/a/b@v1", "linux", "static,stripped", "a:b c")
-	if got != "cni_example.com-a-b@v1_linux_static_stripped_a_bc" {
-		t.Errorf("key %q", got)
-	}
+	testutil.Assert(t, got == "cni_example.com-a-b@v1_linux_static_stripped_a_bc", "key %q", got)
 }

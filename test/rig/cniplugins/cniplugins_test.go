@@ -14,9 +14,7 @@ func TestBuild(t *testing.T) {
 	dir, err := Build(t.Context())
 	testutil.Must(t, err)
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 4 {
-		t.Errorf("built %v, %v; want four plugins", entries, err)
-	}
+	testutil.Assert(t, err == nil && len(entries) == 4, "built %v, %v; want four plugins", entries, err)
 	for _, name := range []string{"bridge", "host-local", "loopback", "portmap"} {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name))
 		cmd.Env = []string{"CNI_COMMAND=VERSION"}

@@ -23,9 +23,7 @@ func newEngine(t *testing.T, env rigenv.Env, config map[string]any) *Engine {
 	e, err := New(Options{Dir: dir, Env: env, Config: config})
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		if err := e.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, e.Close(context.WithoutCancel(t.Context())))
 	})
 	return e
 }
@@ -83,19 +81,13 @@ func TestContainersOutliveAKilledEngine(t *testing.T) {
 	before := pid(t, cli, id)
 
 	e.Kill()
-	if e.PID() != 0 {
-		t.Error("the engine still has a process")
-	}
+	testutil.Assert(t, e.PID() == 0, "the engine still has a process")
 	if _, err := cli.Ping(t.Context(), client.PingOptions{}); err == nil {
 		t.Error("the killed engine answers")
 	}
-	if !alive(before) {
-		t.Error("the container died with the engine")
-	}
+	testutil.Assert(t, alive(before), "the container died with the engine")
 	cli = mustStart(t, e)
-	if after := pid(t, cli, id); after != before {
-		t.Errorf("the container's process was %d and is %d", before, after)
-	}
+	testutil.Equal(t, pid(t, cli, id), before, "the container's process was %d and", before)
 }
 
 func TestTerminateWithoutLiveRestoreStopsContainers(t *testing.T) {
@@ -104,16 +96,10 @@ func TestTerminateWithoutLiveRestoreStopsContainers(t *testing.T) {
 	cli := mustStart(t, e)
 	id := runSleep(t, env, cli)
 	process := pid(t, cli, id)
-	if err := e.Terminate(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if alive(process) {
-		t.Error("the container still runs")
-	}
+	testutil.Check(t, e.Terminate(t.Context()))
+	testutil.Assert(t, !alive(process), "the container still runs")
 	cli = mustStart(t, e)
-	if after := pid(t, cli, id); after != 0 {
-		t.Errorf("the container runs again as %d", after)
-	}
+	testutil.Equal(t, pid(t, cli, id), 0, "the container runs again as")
 }
 
 func TestCloseRemovesContainers(t *testing.T) {
@@ -122,14 +108,10 @@ func TestCloseRemovesContainers(t *testing.T) {
 	cli := mustStart(t, e)
 	runSleep(t, env, cli)
 	testutil.Must(t, e.Close(t.Context()))
-	if err := e.Close(t.Context()); err != nil {
-		t.Errorf("closed again: %v", err)
-	}
+	testutil.Check(t, e.Close(t.Context()), "closed again")
 	cli = mustStart(t, e)
 	list, err := cli.ContainerList(t.Context(), client.ContainerListOptions{All: true})
-	if err != nil || len(list.Items) > 0 {
-		t.Errorf("containers left: %v, %v", list.Items, err)
-	}
+	testutil.Assert(t, err == nil && len(list.Items) <= 0, "containers left: %v, %v", list.Items, err)
 }
 
 func TestStartTwice(t *testing.T) {
@@ -145,12 +127,8 @@ func TestFailedStartShowsTheLog(t *testing.T) {
 	env := rigenv.Require(t)
 	e := newEngine(t, env, map[string]any{"storage-driver": "none-such"})
 	err := e.Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "none-such") {
-		t.Errorf("error %v, want one with the log", err)
-	}
-	if e.PID() != 0 {
-		t.Error("it still has a process")
-	}
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "none-such"), "error %v, want one with the log", err)
+	testutil.Assert(t, e.PID() == 0, "it still has a process")
 }
 
 func TestStartEndsWithItsContext(t *testing.T) {
@@ -161,9 +139,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	if err := e.Start(ctx); err == nil {
 		t.Error("started under a cancelled context")
 	}
-	if e.PID() != 0 {
-		t.Error("it still has a process")
-	}
+	testutil.Assert(t, e.PID() == 0, "it still has a process")
 }
 
 func TestNewRefuses(t *testing.T) {

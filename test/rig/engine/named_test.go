@@ -72,9 +72,7 @@ func TestEngineIsTheNamedOne(t *testing.T) {
 	for _, pair := range answer.Info.DriverStatus {
 		snapshotter = snapshotter || pair == [2]string{"driver-type", "io.containerd.snapshotter.v1"}
 	}
-	if contentStore != snapshotter {
-		t.Errorf("images in containerd: %v, want %v", snapshotter, contentStore)
-	}
+	testutil.Assert(t, contentStore == snapshotter, "images in containerd: %v, want %v", snapshotter, contentStore)
 	_, err = os.Stat("/sys/fs/cgroup/cgroup.controllers")
 	if v2 := err == nil; variant.CgroupV2 && (!v2 || answer.Info.CgroupVersion != "2") {
 		t.Errorf("version 2 alone is mounted: %v; the engine says version %s", v2, answer.Info.CgroupVersion)

@@ -29,10 +29,6 @@ func TestValue(t *testing.T) {
 
 func TestStatusField(t *testing.T) {
 	status := "Name:\tcriadapter\nVmRSS:\t  28412 kB\nThreads:\t14\n"
-	if got := statusField(status, "VmRSS:"); got != 28412 {
-		t.Errorf("%v", got)
-	}
-	if got := statusField(status, "Nothing:"); got != 0 {
-		t.Errorf("%v", got)
-	}
+	testutil.Equal(t, statusField(status, "VmRSS:"), 28412, "statusField")
+	testutil.Equal(t, statusField(status, "Nothing:"), 0, "statusField")
 }

@@ -26,9 +26,7 @@ func digests(t *testing.T, images map[string]v1.Image) map[string]string {
 	sums := make(map[string]string)
 	for name, image := range images {
 		digest, err := image.Digest()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		testutil.Require(t, err == nil, "%s: %v", name, err)
 		sums[name] = digest.String()
 	}
 	return sums
@@ -56,9 +54,7 @@ func testDeterministicAndCached(t *testing.T, dir string, first map[string]v1.Im
 		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Fatalf("the cache holds %v, %v", entries, err)
-	}
+	testutil.Require(t, err == nil && len(entries) == 1, "the cache holds %v, %v", entries, err)
 	index := filepath.Join(dir, entries[0].Name(), "index.json")
 	before, err := os.Stat(index)
 	testutil.Must(t, err)
@@ -99,17 +95,13 @@ func testNamesAndUsers(t *testing.T, images map[string]v1.Image) {
 	} {
 		config, err := images[stagePrefix+name].ConfigFile()
 		testutil.Must(t, err)
-		if config.Config.User != user {
-			t.Errorf("%s: user %q, want %q", name, config.Config.User, user)
-		}
+		testutil.Assert(t, config.Config.User == user, "%s: user %q, want %q", name, config.Config.User, user)
 	}
 }
 
 func testModesAndSizes(t *testing.T, images map[string]v1.Image) {
 	_, headers := unpack(t, topLayer(t, images[e2ePrefix+"nonewprivs:1.3"]))
-	if mode := headers["nonewprivs"].Mode; mode != 0o4755 {
-		t.Errorf("nonewprivs has mode %o", mode)
-	}
+	testutil.Equal(t, headers["nonewprivs"].Mode, 0o4755, "nonewprivs has mode")
 	if size, err := topLayer(t, images["test/big:latest"]).Size(); err != nil || size < BigLayerSize {
 		t.Errorf("big layer: %d bytes compressed, %v", size, err)
 	}
@@ -142,9 +134,7 @@ func testUserland(t *testing.T, image v1.Image) {
 			libraries++
 		}
 	}
-	if libraries != 1 {
-		t.Errorf("libc is there %d times", libraries)
-	}
+	testutil.Assert(t, libraries == 1, "libc is there %d times", libraries)
 }
 
 func topLayer(t *testing.T, image v1.Image) v1.Layer {

@@ -34,16 +34,12 @@ func TestSpecs(t *testing.T) {
 		}
 		_, headers := unpack(t, topLayer(t, image))
 		for _, file := range files {
-			if headers[file] == nil {
-				t.Errorf("%s has no %s", name, file)
-			}
+			testutil.Assert(t, headers[file] != nil, "%s has no %s", name, file)
 		}
 		if name == "nonewprivs:1.4" && headers["usr/local/bin/nnp"].Mode != 0o4755 {
 			t.Errorf("nnp has mode %o", headers["usr/local/bin/nnp"].Mode)
 		}
 	}
 	config, err := images[SpecsPrefix+"nonroot:1.5"].ConfigFile()
-	if err != nil || config.Config.User != "1234" {
-		t.Errorf("nonroot is of user %q, %v", config.Config.User, err)
-	}
+	testutil.Assert(t, err == nil && config.Config.User == "1234", "nonroot is of user %q, %v", config.Config.User, err)
 }

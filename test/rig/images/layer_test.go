@@ -43,13 +43,9 @@ func TestLayerOrder(t *testing.T) {
 	testutil.Must(t, err)
 	names, headers := unpack(t, layer)
 	want := []string{"bin", "bin/z", "etc", "etc/deep", "etc/deep/file", "tmp", "bin/a"}
-	if !slices.Equal(names, want) {
-		t.Errorf("got %q, want %q", names, want)
-	}
+	testutil.Assert(t, slices.Equal(names, want), "got %q, want %q", names, want)
 	for name, mode := range map[string]int64{"bin": 0o755, "bin/z": 0o4755, "etc/deep/file": 0o600, "tmp": 0o1777} {
-		if got := headers[name].Mode; got != mode {
-			t.Errorf("%s: mode %o, want %o", name, got, mode)
-		}
+		testutil.Equal(t, headers[name].Mode, mode, "%s: mode", name)
 	}
 	if link := headers["bin/a"]; link.Typeflag != tar.TypeLink || link.Linkname != "bin/z" {
 		t.Errorf("bin/a: type %c to %q", link.Typeflag, link.Linkname)

@@ -13,9 +13,7 @@ func TestPackagesWithNothingMissing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "header.h")
 	testutil.WriteFile(t, file, "")
 	tools := []Tool{{Program: "sh", Package: "no-such-package"}, {File: file, Package: "no-such-package"}}
-	if err := Packages(t.Context(), tools...); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, Packages(t.Context(), tools...))
 }
 
 // Where nothing can be installed, the error names the programs and the packages, each once.
@@ -23,13 +21,9 @@ func TestPackagesSaysWhatToInstall(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // no apt-get, hence not Debian
 	err := Packages(t.Context(), Tool{Program: "no-such-a", Package: "package-1"},
 		Tool{File: "/no-such-b", Package: "package-1"}, Tool{Program: "no-such-c", Package: "package-0"})
-	if err == nil {
-		t.Fatal("no error")
-	}
+	testutil.Require(t, err != nil, "no error")
 	for _, want := range []string{"no-such-a, /no-such-b, no-such-c", "package-0 package-1"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q lacks %q", err, want)
-		}
+		testutil.Assert(t, strings.Contains(err.Error(), want), "%q lacks %q", err, want)
 	}
 }
 

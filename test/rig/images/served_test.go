@@ -25,9 +25,7 @@ func TestServed(t *testing.T) {
 	testutil.Must(t, err)
 	digest, err := image.Digest()
 	testutil.Must(t, err)
-	if got := content["var/registry/pause/manifests/testing"]; got != digest.String()+"\n" {
-		t.Errorf("the tag says %q", got)
-	}
+	testutil.Equal(t, content["var/registry/pause/manifests/testing"], digest.String()+"\n", "the tag")
 	below := func(kind string, digest v1.Hash) string {
 		return path.Join("var/registry/pause", kind, "sha256", digest.Hex[:2], digest.Hex, "data")
 	}

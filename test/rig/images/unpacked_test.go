@@ -40,9 +40,7 @@ func addPackage(t *testing.T, archive string) {
 	testutil.Must(t, os.WriteFile(filepath.Join(tree, "bin/tool"), dynamic, 0o755))
 	out, err := exec.CommandContext(t.Context(), "tar", "--create", "--file", filepath.Join(archive, "tool.deb"),
 		"--directory", tree, "bin").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	testutil.Require(t, err == nil, "%v\n%s", err, out)
 }
 
 // A static program is left where it is, and the images get the one of the Debian package, which stays in the cache.
@@ -68,12 +66,8 @@ func TestStaticProgramIsReplaced(t *testing.T) {
 func TestStaticProgramWithoutItsPackage(t *testing.T) {
 	staticHost(t)
 	_, err := dynamicProgram(t.Context(), Tool{Program: "tool", Package: "tool"})
-	if err == nil {
-		t.Fatal("no error")
-	}
+	testutil.Require(t, err != nil, "no error")
 	for _, want := range []string{"tool is static", "Debian's package tool", "no network"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q lacks %q", err, want)
-		}
+		testutil.Assert(t, strings.Contains(err.Error(), want), "%q lacks %q", err, want)
 	}
 }

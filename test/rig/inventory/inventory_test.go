@@ -11,21 +11,15 @@ import (
 // What is more and what is less is named, and what stays by design is not counted.
 func TestDiffers(t *testing.T) {
 	before := Inventory{"mount": {"/a", "/b"}, "pin": {"x"}}
-	if text := before.Differs(Inventory{"mount": {"/c", "/d"}, "pin": {"y"}}); text != "" {
-		t.Errorf("as many of each differ: %s", text)
-	}
+	testutil.Equal(t, before.Differs(Inventory{"mount": {"/c", "/d"}, "pin": {"y"}}), "", "as many of each differ")
 	after := Inventory{"mount": {"/a", "/b", "/c"}, "process": {"sh"}}
 	text := after.Differs(before)
 	for _, want := range []string{"mount: 3, should be 2:\n  + /c\n", "pin: 0, should be 1:\n  - x\n",
 		"process: 1, should be 0:\n  + sh\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in %q", want, text)
-		}
+		testutil.Assert(t, strings.Contains(text, want), "%q is not in %q", want, text)
 	}
 	rest := after.Without(func(kind, name string) bool { return kind == "process" || name == "/c" })
-	if text := rest.Differs(Inventory{"mount": {"/a", "/b"}}); text != "" {
-		t.Errorf("others' count: %s", text)
-	}
+	testutil.Equal(t, rest.Differs(Inventory{"mount": {"/a", "/b"}}), "", "others' count")
 }
 
 func TestFilesThatStay(t *testing.T) {

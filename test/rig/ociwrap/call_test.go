@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestParseCall(t *testing.T) {
@@ -22,9 +24,7 @@ func TestParseCall(t *testing.T) {
 		{"", call{"", ".", ""}},
 	}
 	for _, test := range tests {
-		if got := parseCall(strings.Fields(test.line)); got != test.want {
-			t.Errorf("%s: %+v, want %+v", test.line, got, test.want)
-		}
+		testutil.Equal(t, parseCall(strings.Fields(test.line)), test.want, "%s", test.line)
 	}
 }
 

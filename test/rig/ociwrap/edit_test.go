@@ -38,9 +38,7 @@ func TestEditSpec(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := editSpec([]byte(test.spec), test.knowsTime)
 			testutil.Must(t, err)
-			if !sameJSON(t, string(got), test.want) {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
+			testutil.Assert(t, sameJSON(t, string(got), test.want), "got %s, want %s", got, test.want)
 		})
 	}
 }
@@ -69,9 +67,7 @@ func TestEditProcess(t *testing.T) {
 }
 
 func TestHasTimeNamespace(t *testing.T) {
-	if !hasTimeNamespace([]byte(`{"linux":{"namespaces":["pid","time"]}}`)) {
-		t.Error("a runc that lists it")
-	}
+	testutil.Assert(t, hasTimeNamespace([]byte(`{"linux":{"namespaces":["pid","time"]}}`)), "a runc that lists it")
 	if hasTimeNamespace([]byte(`{"linux":{"namespaces":["pid"]}}`)) || hasTimeNamespace([]byte("unknown command")) {
 		t.Error("a runc that does not")
 	}

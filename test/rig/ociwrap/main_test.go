@@ -27,9 +27,7 @@ func TestBecomesTheNextRunc(t *testing.T) {
 		t.Errorf("exit code %d (%v), want the real one's", cmd.ProcessState.ExitCode(), err)
 	}
 	want := "real create --bundle=" + filepath.Dir(config) + " " + config + "\n" + `{"process":{"oomScoreAdj":0}}`
-	if string(out) != want {
-		t.Errorf("got %s, want %s", out, want)
-	}
+	testutil.Assert(t, string(out) == want, "got %s, want %s", out, want)
 	if info, err := os.Stat(config); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode of the bundle's file: %v, %v", info.Mode(), err)
 	}

@@ -24,9 +24,7 @@ func start(t *testing.T) (r *Registry, layerPath string, content []byte) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, r.Close())
 	})
 	layers, err := image.Layers()
 	testutil.Must(t, err)
@@ -126,18 +124,14 @@ func TestTroubledManifests(t *testing.T) {
 func TestCorruptBlob(t *testing.T) {
 	r, layer, content := start(t)
 	_, body, err := get(t, t.Context(), r.Addr, rigenv.PrefixCorrupt+"/"+layer)
-	if err != nil || len(body) != len(content) {
-		t.Fatalf("%d bytes, %v; want %d", len(body), err, len(content))
-	}
+	testutil.Require(t, err == nil && len(body) == len(content), "%d bytes, %v; want %d", len(body), err, len(content))
 	different := 0
 	for i := range body {
 		if body[i] != content[i] {
 			different++
 		}
 	}
-	if different != 1 {
-		t.Errorf("%d bytes are different", different)
-	}
+	testutil.Assert(t, different == 1, "%d bytes are different", different)
 }
 
 func TestSlowBlob(t *testing.T) {

@@ -45,9 +45,7 @@ func TestOnlyLeavesCount(t *testing.T) {
 	if got := CountOf(tests).String(); got != "2 passed, 0 failed, 1 skipped" {
 		t.Errorf("%s: %v", got, tests)
 	}
-	if got := names(tests, Pass); got != "TestA/one TestAB" {
-		t.Errorf("passed: %s", got)
-	}
+	testutil.Equal(t, names(tests, Pass), "TestA/one TestAB", "passed")
 }
 
 func TestFailuresShowTheirHeadingsOutput(t *testing.T) {
@@ -70,9 +68,7 @@ func TestOneFailureOfManyRunsCounts(t *testing.T) {
 		`{"Action":"run","Test":"TestA"}`, `{"Action":"fail","Test":"TestA"}`,
 		`{"Action":"run","Test":"TestA"}`, `{"Action":"pass","Test":"TestA"}`,
 		`{"Action":"fail"}`)
-	if len(tests) != 1 || tests[0].Outcome != Fail {
-		t.Errorf("got %+v", tests)
-	}
+	testutil.Assert(t, len(tests) == 1 && tests[0].Outcome == Fail, "got %+v", tests)
 }
 
 func TestWholePackageFailures(t *testing.T) {
@@ -152,9 +148,7 @@ func FuzzLine(f *testing.F) {
 		p.Line(first)
 		p.Line(second)
 		tests := p.Finish(errors.New("exit status 1"))
-		if CountOf(tests).Failed == 0 {
-			t.Errorf("a binary that ended badly has no failure: %+v", tests)
-		}
+		testutil.Assert(t, CountOf(tests).Failed != 0, "a binary that ended badly has no failure: %+v", tests)
 	})
 }
 
@@ -162,9 +156,7 @@ func FuzzLine(f *testing.F) {
 func TestBenchmarks(t *testing.T) {
 	begun := []string{`{"Action":"run","Test":"BenchmarkA"}`,
 		`{"Action":"output","Test":"BenchmarkA","Output":"BenchmarkA 1 2 ns/op"}`}
-	if got := names(finish(t, nil, append(begun, `{"Action":"pass"}`)...), Pass); got != "BenchmarkA" {
-		t.Errorf("passed: %q", got)
-	}
+	testutil.Equal(t, names(finish(t, nil, append(begun, `{"Action":"pass"}`)...), Pass), "BenchmarkA", "passed")
 	if got := names(finish(t, errors.New("exit status 2"), begun...), Fail); got != "BenchmarkA" {
 		t.Errorf("after a crash, failed: %q", got)
 	}
@@ -185,7 +177,5 @@ func TestLongest(t *testing.T) {
 		{Package: "room", Name: "TestB", Outcome: Pass, Seconds: 20},
 		{Package: "room", Name: "TestA", Outcome: Pass, Seconds: 1.5},
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
+	testutil.Assert(t, slices.Equal(got, want), "%+v", got)
 }

@@ -29,9 +29,7 @@ func lookup(environ []string) func(string) string {
 func TestEnvironRoundTrip(t *testing.T) {
 	got, err := FromEnviron(lookup(whole.Environ()))
 	testutil.Must(t, err)
-	if got != whole {
-		t.Errorf("got %+v, want %+v", got, whole)
-	}
+	testutil.Assert(t, got == whole, "got %+v, want %+v", got, whole)
 }
 
 func TestFromEnvironRefuses(t *testing.T) {

@@ -17,9 +17,7 @@ func TestCPUTimeIsWhatAProcessUses(t *testing.T) {
 	for began := time.Now(); time.Since(began) < 20*time.Millisecond; {
 	}
 	after, err := CPUTime(self)
-	if err != nil || after <= before {
-		t.Errorf("CPU time went from %v to %v, %v", before, after, err)
-	}
+	testutil.Assert(t, err == nil && after > before, "CPU time went from %v to %v, %v", before, after, err)
 	idle := exec.Command("sleep", "60")
 	testutil.Must(t, idle.Start())
 	defer func() { _ = idle.Process.Kill(); _ = idle.Wait() }()
@@ -28,20 +26,14 @@ func TestCPUTimeIsWhatAProcessUses(t *testing.T) {
 		t.Errorf("a sleeping process used %v, %v", used, err)
 	}
 	both, err := CPUTime([]int{os.Getpid(), idle.Process.Pid})
-	if err != nil || both < after {
-		t.Errorf("both used %v, %v, one of them %v", both, err, after)
-	}
+	testutil.Assert(t, err == nil && both >= after, "both used %v, %v, one of them %v", both, err, after)
 }
 
 func TestMemoryOf(t *testing.T) {
 	got, err := MemoryOf([]int{os.Getpid()})
-	if err != nil || got.RSSAnon <= 0 || got.RSS < got.RSSAnon {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	testutil.Assert(t, err == nil && got.RSSAnon > 0 && got.RSS >= got.RSSAnon, "got %+v, %v", got, err)
 	twice, err := MemoryOf([]int{os.Getpid(), os.Getpid()})
-	if err != nil || twice.RSS < got.RSS*3/2 {
-		t.Errorf("twice that is %+v, %v", twice, err)
-	}
+	testutil.Assert(t, err == nil && twice.RSS >= got.RSS*3/2, "twice that is %+v, %v", twice, err)
 }
 
 // A child is found by its name and its parent, and by no other.

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // zero is when the histories of tests begin.
@@ -350,7 +352,5 @@ func TestDifferenceString(t *testing.T) {
 	all := Whole(&w.engine, &w.api, nil).Differences
 	const want = "web/main: the exit codes differ; engine: 111111111111 attempt 0, started 03:00:01, ended with 137 at 03:00:03; " +
 		"API server: 111111111111 ended with 0 (Error), restart count 0"
-	if len(all) != 1 || all[0].String() != want {
-		t.Errorf("%v, want %s", all, want)
-	}
+	testutil.Assert(t, len(all) == 1 && all[0].String() == want, "%v, want %s", all, want)
 }

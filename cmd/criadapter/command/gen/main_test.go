@@ -22,13 +22,9 @@ func TestGenerate(t *testing.T) {
 		"fish/vendor_completions.d/criadapter.fish": "complete -c criadapter",
 	} {
 		text, err := os.ReadFile(filepath.Join(first, path))
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s has no %q: %v", path, want, err)
-		}
+		testutil.Assert(t, err == nil && strings.Contains(string(text), want), "%s has no %q: %v", path, want, err)
 		again, err := os.ReadFile(filepath.Join(second, path))
-		if err != nil || string(again) != string(text) {
-			t.Errorf("%s differs between two runs: %v", path, err)
-		}
+		testutil.Assert(t, err == nil && string(again) == string(text), "%s differs between two runs: %v", path, err)
 	}
 	if err := generate(first, "v1", "yesterday"); err == nil {
 		t.Error("a bad date passes")

@@ -2,6 +2,8 @@ package build
 
 import (
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestReleasesAreEntriesOfTheirOwn(t *testing.T) {
@@ -9,9 +11,7 @@ func TestReleasesAreEntriesOfTheirOwn(t *testing.T) {
 	without := newest
 	without.programs = newest.programs[1:]
 	keys := map[string]bool{newest.key(): true, between.key(): true, without.key(): true}
-	if len(keys) != 3 {
-		t.Errorf("the entries of the cache are %v, want three", keys)
-	}
+	testutil.Assert(t, len(keys) == 3, "the entries of the cache are %v, want three", keys)
 	for _, r := range []Release{newest, between} {
 		last := r.programs[len(r.programs)-1]
 		for _, p := range r.programs {
@@ -19,8 +19,6 @@ func TestReleasesAreEntriesOfTheirOwn(t *testing.T) {
 				t.Errorf("runc of %s would ignore seccomp profiles", r.version)
 			}
 		}
-		if last.version == "" || last.pkg == "" {
-			t.Errorf("%+v", last)
-		}
+		testutil.Assert(t, last.version != "" && last.pkg != "", "%+v", last)
 	}
 }
