@@ -124,19 +124,19 @@ func (s *Service) drain(ctx context.Context, id string, limit time.Duration) err
 func (s *Service) DrainExited(ctx context.Context, c *state.Container) {
 	limited, cancel := context.WithTimeout(ctx, exitDrainTimeout)
 	defer cancel()
-	saved := make(chan error, 1)
-	go func() { saved <- s.saveUser(ctx, c.SandboxID, c.ID) }() // ends when its disk answers
+	saved := make(chan struct{})
+	go func() { // ends when its disk answers
+		defer close(saved)
+		if err := s.saveUser(ctx, c.SandboxID, c.ID); err != nil {
+			log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot save user of exited container, unknown after a restart of criadapter")
+		}
+	}()
 	if err := s.opts.Logs.Drain(limited, c.ID); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("container log of exited container is incomplete, it is completed later")
 	}
-	var err error
 	select {
-	case err = <-saved:
+	case <-saved:
 	case <-limited.Done():
-		err = limited.Err()
-	}
-	if err != nil {
-		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot save user of exited container, unknown after a restart of criadapter")
 	}
 }
 
