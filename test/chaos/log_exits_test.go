@@ -18,8 +18,8 @@ import (
 func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 	const (
 		containers = 100
-		lines      = 300              // 12 MB in all
-		most       = 20 * time.Second // one after the other they would take longer
+		lines      = 300                          // 12 MB in all
+		inTurn     = containers * 2 * time.Second // each exit waits two seconds for room
 	)
 	env := rigenv.Require(t)
 	newEngine(t, &env, true)
@@ -35,9 +35,8 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 	took := awaitExits(t, server, containers, began)
 	fmt.Printf("logs: of %d exits on a full disk the first is seen after %v, half after %v, the last after %v\n",
 		containers, took[0].Round(time.Millisecond), took[containers/2].Round(time.Millisecond), took[containers-1].Round(time.Millisecond))
-	if last := took[containers-1]; last > most {
-		t.Errorf("the last exit was seen after %v", last)
-	}
+	last := took[containers-1]
+	testutil.Assert(t, last <= inTurn/2, "the last exit was seen after %v, and in turn they take %v", last, inTurn)
 	testutil.Must(t, unix.Mount("", disk, "", unix.MS_REMOUNT, "size=64m"))
 	for _, w := range writers {
 		w.awaitLine(lines)
@@ -50,7 +49,7 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 // awaitExits returns when each of the exits was seen, in their order, since a moment.
 func awaitExits(t *testing.T, server *adapter.Server, containers int, since time.Time) (took []time.Duration) {
 	t.Helper()
-	for len(took) < containers && time.Since(since) < time.Minute {
+	for len(took) < containers && time.Since(since) < 3*time.Minute {
 		state := &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_EXITED}
 		listed, err := server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{State: state})
 		testutil.Must(t, err)
@@ -59,6 +58,6 @@ func awaitExits(t *testing.T, server *adapter.Server, containers int, since time
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	testutil.Require(t, len(took) >= containers, "%d of %d exits were seen within a minute", len(took), containers)
+	testutil.Require(t, len(took) >= containers, "%d of %d exits were seen within three minutes", len(took), containers)
 	return took
 }
