@@ -12,8 +12,11 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// briefCommand exits by itself while the engine is away.
-const briefCommand = `sleep 1; exit 3`
+// briefCommand exits by itself while the engine is away: after briefTime.
+const (
+	briefCommand = `sleep 4; exit 3`
+	briefTime    = 4 * time.Second
+)
 
 // ConformanceAbsence checks what docker.Engine promises of an engine with
 // LiveRestore that is killed and started again. away and back do that.
@@ -21,7 +24,6 @@ func ConformanceAbsence(t *testing.T, subject Subject, away, back func()) {
 	s := &suite{Subject: subject}
 	began := time.Now()
 	long := s.start(t, s.shell(longCommand))
-	brief := s.start(t, s.shell(briefCommand))
 	pid := s.inspect(t, long).State.Pid
 
 	broken, subscribed := make(chan error, 1), make(chan struct{})
@@ -31,10 +33,13 @@ func ConformanceAbsence(t *testing.T, subject Subject, away, back func()) {
 		})
 	}()
 	<-subscribed
+	brief := s.start(t, s.shell(briefCommand))
+	exit := time.After(briefTime)
 	away()
 	wantError(t, "the event stream", <-broken, errdefs.ErrUnavailable)
 	s.wantUnavailable(t, long)
-	time.Sleep(1500 * time.Millisecond)
+	<-exit
+	time.Sleep(500 * time.Millisecond) // its process ends a moment later
 	back()
 
 	testutil.Until(t, "the engine answers", func() bool { return s.Engine.Ping(withPatience(t)) == nil })

@@ -38,33 +38,40 @@ func (c Tally) String() string {
 // Count reads a container's CRI logs, the oldest first. The container has written the lines from 1 to written. If it
 // still runs, further lines count as written when they are read.
 func Count(written int, paths ...string) (Tally, error) {
-	c := Tally{Written: written}
-	seen := map[int]bool{}
-	previous := 0
+	var lines []string
 	for _, path := range paths {
 		all, err := Contents(path)
 		if err != nil {
+			return Tally{}, err
+		}
+		lines = append(lines, all...)
+	}
+	return CountLines(written, lines)
+}
+
+// CountLines is Count for the contents of lines.
+func CountLines(written int, lines []string) (Tally, error) {
+	c := Tally{Written: written}
+	seen := map[int]bool{}
+	previous := 0
+	for _, line := range lines {
+		if strings.HasPrefix(line, Marker) {
+			c.Marks = append(c.Marks, line)
+			continue
+		}
+		number, err := Number(line)
+		if err != nil {
 			return c, err
 		}
-		for _, content := range all {
-			if strings.HasPrefix(content, Marker) {
-				c.Marks = append(c.Marks, content)
-				continue
-			}
-			number, err := Number(content)
-			if err != nil {
-				return c, fmt.Errorf("%s: %w", filepath.Base(path), err)
-			}
-			if seen[number] {
-				c.Repeated++
-			}
-			seen[number] = true
-			if number != previous+1 {
-				c.Gaps = append(c.Gaps, fmt.Sprintf("%d to %d", previous, number))
-			}
-			previous = number
-			c.Written = max(c.Written, number)
+		if seen[number] {
+			c.Repeated++
 		}
+		seen[number] = true
+		if number != previous+1 {
+			c.Gaps = append(c.Gaps, fmt.Sprintf("%d to %d", previous, number))
+		}
+		previous = number
+		c.Written = max(c.Written, number)
 	}
 	c.Read = len(seen)
 	c.Lost = c.Written - c.Read
