@@ -54,22 +54,27 @@ func (c Count) TooFlaky() bool { return c.Flaky > maxFlaky }
 // Tests that failed now have Twice set.
 func Judge(tests, now []Test) {
 	type name struct{ pkg, test string }
-	failed, passed := map[name]bool{}, map[name]bool{}
+	failed := map[name]bool{}
 	for _, t := range now {
 		if t.Outcome == Fail {
 			failed[name{t.Package, t.top()}] = true
 		}
-		passed[name{t.Package, t.Name}] = t.Outcome == Pass
 	}
 	for i, t := range tests {
 		switch {
 		case t.Outcome != Fail:
 		case failed[name{t.Package, t.top()}]:
 			tests[i].Twice = true
-		case passed[name{t.Package, t.Name}] && !failed[name{t.Package, ""}]:
+		case !failed[name{t.Package, ""}] && slices.ContainsFunc(now, t.passedAs):
 			tests[i].Outcome = Flaky
 		}
 	}
+}
+
+// passedAs says whether other is the same test, or a subtest of it, and passed.
+func (t Test) passedAs(other Test) bool {
+	same := other.Name == t.Name || strings.HasPrefix(other.Name, t.Name+"/")
+	return other.Package == t.Package && same && other.Outcome == Pass
 }
 
 // top is the name of the top-level test.

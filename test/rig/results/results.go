@@ -105,13 +105,13 @@ func (p *Package) test(name string) *Test {
 	return t
 }
 
-// Finish returns the leaf tests in the order in which they began. exit is how the binary ended, nil for well. A test
-// that never ended (a crash, a time-out) has failed. A package that ended badly without a failed test, or without a
-// result, has failed, too: it is the last entry, without a name.
+// Finish returns the leaf tests in the order in which they began, and the headings that failed by themselves. exit is
+// how the binary ended, nil for well. A test that never ended (a crash, a time-out) has failed. A package that ended
+// badly without a failed test, or without a result, has failed, too: it is the last entry, without a name.
 func (p *Package) Finish(exit error) []Test {
 	var leaves []Test
 	for _, name := range p.order {
-		if p.isHeading(name) {
+		if p.isHeading(name) && !p.failedItself(name) {
 			continue
 		}
 		t := *p.tests[name]
@@ -145,6 +145,13 @@ func Longest(tests []Test, n int) []Test {
 // isHeading says whether a test of that name has subtests.
 func (p *Package) isHeading(name string) bool {
 	return slices.ContainsFunc(p.order, func(other string) bool { return strings.HasPrefix(other, name+"/") })
+}
+
+// failedItself says whether a heading failed although no subtest did, as in a cleanup.
+func (p *Package) failedItself(heading string) bool {
+	return p.tests[heading].Outcome == Fail && !slices.ContainsFunc(p.order, func(other string) bool {
+		return strings.HasPrefix(other, heading+"/") && p.tests[other].Outcome != Pass && p.tests[other].Outcome != Skip
+	})
 }
 
 func (p *Package) headingsOutput(name string) string {

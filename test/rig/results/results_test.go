@@ -48,6 +48,24 @@ func TestOnlyLeavesCount(t *testing.T) {
 	testutil.Equal(t, names(tests, Pass), "TestA/one TestAB", "passed")
 }
 
+func TestHeadingThatFailsByItselfCounts(t *testing.T) {
+	tests := finish(t, errors.New("exit status 1"),
+		`{"Action":"run","Test":"TestA"}`,
+		`{"Action":"run","Test":"TestA/one"}`,
+		`{"Action":"run","Test":"TestA/one/deep"}`,
+		`{"Action":"pass","Test":"TestA/one/deep"}`,
+		`{"Action":"pass","Test":"TestA/one"}`,
+		`{"Action":"output","Test":"TestA","Output":"the cleanup failed\n"}`,
+		`{"Action":"fail","Test":"TestA"}`,
+		`{"Action":"fail"}`)
+	testutil.Equal(t, names(tests, Fail), "TestA", "failed")
+	testutil.Equal(t, names(tests, Pass), "TestA/one/deep", "passed")
+	again, _ := Again(tests)
+	testutil.Assert(t, slices.Equal(again["room"], []string{"TestA"}), "these run again: %v", again)
+	Judge(tests, []Test{{Package: "room", Name: "TestA/one/deep", Outcome: Pass}})
+	testutil.Equal(t, names(tests, Flaky), "TestA", "flaky")
+}
+
 func TestFailuresShowTheirHeadingsOutput(t *testing.T) {
 	tests := finish(t, errors.New("exit status 1"),
 		`{"Action":"run","Test":"TestA"}`,
@@ -78,11 +96,6 @@ func TestWholePackageFailures(t *testing.T) {
 		exit  error
 		lines []string
 	}{
-		{"heading fails after its leaves passed", errors.New("exit status 1"), []string{
-			`{"Action":"run","Test":"TestA"}`, `{"Action":"run","Test":"TestA/one"}`,
-			`{"Action":"pass","Test":"TestA/one"}`,
-			`{"Action":"output","Test":"TestA","Output":"reason\n"}`, `{"Action":"fail","Test":"TestA"}`,
-			`{"Action":"fail"}`}},
 		{"bad exit after success", errors.New("exit status 3"),
 			append(passed, `{"Action":"output","Output":"reason"}`, `{"Action":"pass"}`)},
 		{"no verdict", nil, append(passed, `{"Action":"output","Output":"reason"}`)},
