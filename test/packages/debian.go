@@ -2,23 +2,20 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/criadapter/criadapter/test/bench/peers"
+	"github.com/criadapter/criadapter/test/debian"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/cache"
-	"github.com/criadapter/criadapter/test/rig/images"
 )
 
 // The names in the cache.
 const (
-	suiteName     = "bookworm"
-	rootKey       = "debian-" + suiteName + "-systemd-docker-rpm_1"
-	prometheusKey = "debian-" + suiteName + "-prometheus_1"
-	openrcKey     = "debian-" + suiteName + "-openrc_1"
+	rootKey       = "debian-" + debian.Suite + "-systemd-docker-rpm_1"
+	prometheusKey = "debian-" + debian.Suite + "-prometheus_1"
+	openrcKey     = "debian-" + debian.Suite + "-openrc_1"
 )
 
 // missingParts says what would have to be downloaded, empty for nothing.
@@ -43,23 +40,15 @@ func missingParts() (string, error) {
 // first time.
 func debianRoot(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, rootKey, func(ctx context.Context, dir string) error {
-		if err := images.Packages(ctx, images.Tool{Program: "debootstrap", Package: "debootstrap"}); err != nil {
-			return err
-		}
-		debootstrap, err := images.FindTool("debootstrap")
-		if err != nil {
-			return err
-		}
-		_, err = command(ctx, "", debootstrap, "--variant=minbase",
-			"--include=systemd,systemd-sysv,dbus,procps,docker.io,iptables,iproute2,rpm", suiteName, filepath.Join(dir, "root"))
-		return err
+		return debian.Bootstrap(ctx, filepath.Join(dir, "root"), "systemd", "systemd-sysv", "dbus", "procps", "docker.io",
+			"iptables", "iproute2", "rpm")
 	})
 }
 
 // prometheus is a directory with Prometheus and its promtool, from Debian's package, which is not installed.
 func prometheus(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, prometheusKey, func(ctx context.Context, dir string) error {
-		if err := unpack(ctx, dir, "prometheus"); err != nil {
+		if err := debian.Unpack(ctx, dir, "prometheus"); err != nil {
 			return err
 		}
 		for _, program := range []string{"prometheus", "promtool"} {
@@ -74,28 +63,8 @@ func prometheus(ctx context.Context) (string, error) {
 // openrc is a directory with the files of OpenRC in its directory all, from Debian's packages.
 func openrc(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, openrcKey, func(ctx context.Context, dir string) error {
-		return unpack(ctx, dir, "openrc", "libeinfo1", "librc1")
+		return debian.Unpack(ctx, dir, "openrc", "libeinfo1", "librc1")
 	})
-}
-
-// unpack downloads packages and leaves their files, and no more, in the directory all.
-func unpack(ctx context.Context, dir string, packages ...string) error {
-	if _, err := command(ctx, dir, "apt-get", append([]string{"-q", "download"}, packages...)...); err != nil {
-		return err
-	}
-	debs, err := filepath.Glob(filepath.Join(dir, "*.deb"))
-	if err != nil || len(debs) != len(packages) {
-		return fmt.Errorf("apt-get downloaded %q, %v", debs, err)
-	}
-	for _, deb := range debs {
-		if _, err := command(ctx, dir, "dpkg-deb", "-x", deb, "all"); err != nil {
-			return err
-		}
-		if err := os.Remove(deb); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // command runs a program in dir and returns its output, which an error has, too.
@@ -104,11 +73,5 @@ func command(ctx context.Context, dir, name string, args ...string) (string, err
 }
 
 func commandWith(ctx context.Context, dir string, environ []string, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out)), nil
+	return program.Output(ctx, dir, environ, name, args...)
 }

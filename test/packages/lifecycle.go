@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/criadapter/criadapter/test/debian"
 )
 
 const (
@@ -141,7 +143,7 @@ func (s *suite) minikube(ctx context.Context) error {
 		which dockerd
 		cri-dockerd --version
 		mkdir -p /etc/systemd/system/cri-docker.service.d
-		printf '%s\n' '[Service]' 'ExecStart=' "ExecStart=$(which cri-dockerd) --container-runtime-endpoint fd:// --pod-infra-container-image=`+podImage+` --network-plugin=cni --hairpin-mode=hairpin-veth" > /etc/systemd/system/cri-docker.service.d/10-cni.conf
+		printf '%s\n' '[Service]' 'ExecStart=' "ExecStart=$(which cri-dockerd) --container-runtime-endpoint fd:// --pod-infra-container-image=`+debian.PodImage+` --network-plugin=cni --hairpin-mode=hairpin-veth" > /etc/systemd/system/cri-docker.service.d/10-cni.conf
 		printf 'runtime-endpoint: unix:///var/run/cri-dockerd.sock\n' > /etc/crictl.yaml
 		systemctl is-active --quiet service cri-docker.socket
 		systemctl stop cri-docker.socket
@@ -183,7 +185,7 @@ func (s *suite) kubeadm(ctx context.Context) error {
 		"--network-plugin=",
 		"--network-plugin=cni",
 		"--container-runtime-endpoint unix:///var/run/cri-dockerd.sock --network-plugin=cni",
-		"--network-plugin=cni --cni-bin-dir=/opt/cni/bin --cni-cache-dir=/var/lib/cni/cache --cni-conf-dir=/etc/cni/net.d --pod-infra-container-image=" + podImage,
+		"--network-plugin=cni --cni-bin-dir=/opt/cni/bin --cni-cache-dir=/var/lib/cni/cache --cni-conf-dir=/etc/cni/net.d --pod-infra-container-image=" + debian.PodImage,
 	} {
 		if err := s.standalone(ctx, line); err != nil {
 			return fmt.Errorf("cri-dockerd %s: %w", line, err)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/criadapter/criadapter/test/debian"
 	"github.com/criadapter/criadapter/test/packages/dashboard"
 )
 
@@ -75,7 +76,7 @@ func (s *suite) churn(ctx context.Context) error {
 		while [ $(date +%s) -lt $end ]; do
 			n=$((n + 1))
 			echo '{"metadata": {"name": "churn'$n'", "namespace": "default", "uid": "'$n'", "attempt": 0}, "log_directory": "/var/log/pods/churn'$n'", "linux": {}}' > /run/churn.json
-			echo '{"metadata": {"name": "hello", "attempt": 0}, "image": {"image": "`+podImage+`"}, "log_path": "hello.log", "linux": {}}' > /run/churned.json
+			echo '{"metadata": {"name": "hello", "attempt": 0}, "image": {"image": "`+debian.PodImage+`"}, "log_path": "hello.log", "linux": {}}' > /run/churned.json
 			$crictl run --no-pull /run/churned.json /run/churn.json
 			$crictl pods > /dev/null
 			$crictl ps -a > /dev/null

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/criadapter/criadapter/test/packages/machine"
+	"github.com/criadapter/criadapter/test/debian"
 )
 
 // upTime bounds the time until pods are up, on a machine that builds other things meanwhile.
@@ -105,7 +105,7 @@ func (s *suite) ready(ctx context.Context, pods ...string) error {
 func (s *suite) eventually(ctx context.Context, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, upTime)
 	defer cancel()
-	return machine.Wait(ctx, check)
+	return debian.Wait(ctx, check)
 }
 
 // asking asks the socket for the version again and again until stop is called, which returns the failures of all. What

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/criadapter/criadapter/test/debian"
 )
 
 // Where the pod of removalWaits is described, and how crictl is called for it.
@@ -11,7 +13,7 @@ const (
 	ownCrictl = "/mnt/crictl --runtime-endpoint unix://" + ownSocket + " "
 	strictPod = `
 		echo '{"metadata": {"name": "strict", "namespace": "default", "uid": "strict", "attempt": 0}, "log_directory": "/var/log/pods/strict", "linux": {}}' > /run/strict.json
-		echo '{"metadata": {"name": "hello", "attempt": 0}, "image": {"image": "` + podImage + `"}, "log_path": "hello.log",
+		echo '{"metadata": {"name": "hello", "attempt": 0}, "image": {"image": "` + debian.PodImage + `"}, "log_path": "hello.log",
 			"linux": {"security_context": {"supplemental_groups_policy": 1}}}' > /run/stricter.json
 		` + ownCrictl + `run --no-pull /run/stricter.json /run/strict.json
 		ls /run/criadapter/oci | grep -Ex '[0-9a-f]{64}'

@@ -100,6 +100,18 @@ func Go(ctx context.Context, args ...string) error {
 	return nil
 }
 
+// Output runs a program in dir, the current directory if that is empty, with environ added to its environment. It returns
+// the output without surrounding space, which an error has, too.
+func Output(ctx context.Context, dir string, environ []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
 // MissingEngine names the engine of ENGINE if it must be built first, and is empty otherwise.
 func MissingEngine() (string, error) {
 	variant, err := engine.Named(os.Getenv("ENGINE"))

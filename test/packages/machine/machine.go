@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/criadapter/criadapter/test/debian"
 )
 
 //go:embed boot.sh
@@ -83,7 +85,7 @@ func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
 func (m *Machine) waitBooted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
-	return Wait(ctx, func() error {
+	return debian.Wait(ctx, func() error {
 		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", m.cmd.Process.Pid))
 		if err != nil {
 			return err
@@ -111,12 +113,9 @@ func (m *Machine) Run(ctx context.Context, args ...string) (string, error) {
 	return text, nil
 }
 
-// not is for lines that must fail: a shell does not end for one that begins with an exclamation mark.
-const not = `not() { if "$@"; then echo "unexpected success: $*" >&2; exit 1; fi; }` + "\n"
-
 // Shell runs lines of a shell on the machine. A line that begins with the word not must fail, and no other may.
 func (m *Machine) Shell(ctx context.Context, lines string) (string, error) {
-	return m.Run(ctx, "sh", "-euxc", not+lines)
+	return m.Run(ctx, debian.Script(lines)...)
 }
 
 // Journal is the end of the machine's log, for the text of an error.
@@ -136,20 +135,5 @@ func (m *Machine) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bootTime)
 	defer cancel()
-	return Wait(ctx, func() error { return errors.Join(m.removeCgroups(), os.RemoveAll(m.dir)) })
-}
-
-// Wait repeats check until it returns nil, or ctx ends.
-func Wait(ctx context.Context, check func() error) error {
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+	return debian.Wait(ctx, func() error { return errors.Join(m.removeCgroups(), os.RemoveAll(m.dir)) })
 }

@@ -1,0 +1,51 @@
+package debian
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/test/rig/images"
+)
+
+// Suite is the release of Debian that machines run.
+const Suite = "bookworm"
+
+// Bootstrap makes a root file system of Debian's packages at root, which it creates. It installs debootstrap on a
+// Debian host.
+func Bootstrap(ctx context.Context, root string, packages ...string) error {
+	if err := images.Packages(ctx, images.Tool{Program: "debootstrap", Package: "debootstrap"}); err != nil {
+		return err
+	}
+	debootstrap, err := images.FindTool("debootstrap")
+	if err != nil {
+		return err
+	}
+	_, err = program.Output(ctx, "", nil, debootstrap, "--variant=minbase", "--include="+strings.Join(packages, ","),
+		Suite, root)
+	return err
+}
+
+// Unpack downloads packages, which it does not install, and leaves nothing but their files in dir's subdirectory all.
+func Unpack(ctx context.Context, dir string, packages ...string) error {
+	download := append([]string{"-q", "download"}, packages...)
+	if _, err := program.Output(ctx, dir, nil, "apt-get", download...); err != nil {
+		return err
+	}
+	debs, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+	if err != nil || len(debs) != len(packages) {
+		return fmt.Errorf("apt-get downloaded %q, %v", debs, err)
+	}
+	for _, deb := range debs {
+		if _, err := program.Output(ctx, dir, nil, "dpkg-deb", "-x", deb, "all"); err != nil {
+			return err
+		}
+		if err := os.Remove(deb); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package debian
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// not is for lines that must fail: a shell does not end for one that begins with an exclamation mark.
+const not = `not() { if "$@"; then echo "unexpected success: $*" >&2; exit 1; fi; }` + "\n"
+
+// Script is a command that runs lines of a shell. A line that begins with the word not must fail, and no other may. The
+// lines and what they expand to are part of the output.
+func Script(lines string) []string { return []string{"sh", "-euxc", not + lines} }
+
+// Wait repeats check until it returns nil, or ctx ends.
+func Wait(ctx context.Context, check func() error) error {
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
