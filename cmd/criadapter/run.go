@@ -26,6 +26,7 @@ const drainTime = 10 * time.Second
 func run(ctx context.Context, settings command.Settings, hangups <-chan os.Signal) error {
 	cfg := settings.Config
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "criadapter"))
+	warnOfKernel(ctx, kernelRelease)
 	lock, err := lockRoot(cfg.RootDirectory)
 	if err != nil {
 		return err

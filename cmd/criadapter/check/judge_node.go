@@ -97,10 +97,10 @@ func size(n uint64) string {
 
 func judgeKernel(j *judge, f facts) {
 	k := f.Kernel
-	if atLeast(k.Release, 4, 19) {
+	if SupportedKernel(k.Release) {
 		j.ok("kernel", "Linux %s", k.Release)
 	} else {
-		j.warn("kernel", "update it: kubeadm asks for 4.19", "Linux %s", k.Release)
+		j.warn("kernel", "update it: "+OldestKernel()+" is the oldest that is supported, as by kubeadm", "Linux %s", k.Release)
 	}
 	there := func(name string, is bool, yes, no string) {
 		if is {

@@ -1,0 +1,12 @@
+package check
+
+import "fmt"
+
+// The oldest release of Linux that is supported.
+const oldestMajor, oldestMinor = 4, 19
+
+// OldestKernel is the oldest release of Linux that is supported. A node with an older one may work, without promise.
+func OldestKernel() string { return fmt.Sprintf("%d.%d", oldestMajor, oldestMinor) }
+
+// SupportedKernel says whether a kernel's release, such as 5.10.0-13-amd64, is OldestKernel or newer.
+func SupportedKernel(release string) bool { return atLeast(release, oldestMajor, oldestMinor) }
