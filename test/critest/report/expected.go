@@ -25,6 +25,8 @@ type Group struct {
 	// WithoutCapability is the capability that processes of the machine lack where the specs do not pass; empty for a
 	// cause on all machines.
 	WithoutCapability string `json:"withoutCapability,omitempty"`
+	// WithoutAppArmor says that the specs pass where the engine has AppArmor.
+	WithoutAppArmor bool `json:"withoutAppArmor,omitempty"`
 	// CgroupVersion is the engine's version of cgroups, 1 or 2, with which the specs do not pass; 0 for both.
 	CgroupVersion int `json:"cgroupVersion,omitempty"`
 	// Kubelet are the minor releases of the kubelet with which the specs do not pass, such as <1.36 or >=1.37; empty
@@ -47,6 +49,7 @@ type Machine struct {
 func (e Expected) On(features docker.Features, machine Machine) Expected {
 	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool {
 		return g.BelowAPI != "" && features.Supports(g.BelowAPI) ||
+			g.WithoutAppArmor && features.AppArmor ||
 			g.CgroupVersion != 0 && g.CgroupVersion != features.CgroupVersion ||
 			slices.Contains(machine.Controllers, g.WithoutController) ||
 			slices.Contains(machine.Capabilities, g.WithoutCapability)

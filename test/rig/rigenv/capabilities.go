@@ -17,11 +17,11 @@ func Capabilities() []string {
 	if err != nil {
 		return nil
 	}
-	return capabilitiesOf(string(status))
+	return CapabilitiesOf(string(status))
 }
 
-// capabilitiesOf returns the known effective capabilities of a /proc/PID/status.
-func capabilitiesOf(status string) []string {
+// CapabilitiesOf returns the known effective capabilities of a /proc/PID/status.
+func CapabilitiesOf(status string) []string {
 	_, rest, _ := strings.Cut(status, "CapEff:")
 	digits, _, _ := strings.Cut(rest, "\n")
 	set, err := strconv.ParseUint(strings.TrimSpace(digits), 16, 64)

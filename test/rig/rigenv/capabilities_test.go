@@ -12,7 +12,7 @@ func TestCapabilitiesOf(t *testing.T) {
 		"CapEff:\tgarbage\n": nil,
 		"":                   nil,
 	} {
-		if got := capabilitiesOf(status); !slices.Equal(got, want) {
+		if got := CapabilitiesOf(status); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", status, got, want)
 		}
 	}
