@@ -51,6 +51,12 @@ type Options struct {
 	quietPeriod, probeTimeout time.Duration
 	// ObserveEvent is called for every engine event with its delay. It may be nil.
 	ObserveEvent func(lag time.Duration)
+	// Connected is called for each new stream of events, before its first event. Events before it may be lost. It must
+	// not block, and may be nil.
+	Connected func()
+	// ImageChanged is called for each event about an image, with the id or name in the event. It must not block, and
+	// may be nil.
+	ImageChanged func(ref string)
 }
 
 // Cache holds the pods and containers of the node. All methods are safe for
@@ -98,6 +104,12 @@ func New(opts Options) *Cache {
 	opts.probeTimeout = cmp.Or(opts.probeTimeout, 8*time.Second)
 	if opts.ObserveEvent == nil {
 		opts.ObserveEvent = func(time.Duration) {}
+	}
+	if opts.Connected == nil {
+		opts.Connected = func() {}
+	}
+	if opts.ImageChanged == nil {
+		opts.ImageChanged = func(string) {}
 	}
 	c := &Cache{
 		opts:     opts,

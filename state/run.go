@@ -85,8 +85,11 @@ func (c *Cache) follow(ctx context.Context) error {
 		c.watchEngine(ctx)
 	}()
 	err := c.opts.Engine.Events(ctx, docker.EventsOptions{
-		Subscribed: func() { close(subscribed) },
-		Handle:     func(event docker.Event) { c.handle(ctx, event) },
+		Subscribed: func() {
+			close(subscribed)
+			c.opts.Connected()
+		},
+		Handle: func(event docker.Event) { c.handle(ctx, event) },
 	})
 	cancel()
 	<-relisting
@@ -104,6 +107,7 @@ func (c *Cache) handle(ctx context.Context, event docker.Event) {
 		c.execs.notify(event.ExecID)
 		return
 	case docker.ImageChanged:
+		c.opts.ImageChanged(event.ID)
 		return
 	}
 	if !c.adopted.Load() {
