@@ -8,32 +8,40 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// fromSummary converts an element of the engine's list.
-func (s *Service) fromSummary(summary image.Summary, user string) *runtimeapi.Image {
-	img := &runtimeapi.Image{
-		Id:          summary.ID,
-		RepoTags:    summary.RepoTags,
-		RepoDigests: summary.RepoDigests,
-		Size:        size(summary.Size),
-	}
-	return s.finish(img, user)
-}
-
 // fromInspect converts the engine's inspect of one image.
-func (s *Service) fromInspect(inspect *image.InspectResponse) *runtimeapi.Image {
+func fromInspect(inspect *image.InspectResponse) (*entry, error) {
+	info, err := verboseInfo(inspect)
+	if err != nil {
+		return nil, err
+	}
 	img := &runtimeapi.Image{
 		Id:          inspect.ID,
 		RepoTags:    inspect.RepoTags,
 		RepoDigests: inspect.RepoDigests,
 		Size:        size(inspect.Size),
 	}
-	return s.finish(img, defaultUser(inspect))
+	img.Uid, img.Username = defaultUser(inspect)
+	e := newEntry(img)
+	e.info = info
+	return e, nil
 }
 
-func (s *Service) finish(img *runtimeapi.Image, user string) *runtimeapi.Image {
-	img.Uid, img.Username = parseUser(user)
-	img.Pinned = s.sandbox.is(img)
-	return img
+// fromSummary converts an element of the engine's list that could not be inspected. The user and the info are from an
+// earlier entry of the image, which may be nil.
+func fromSummary(summary image.Summary, old *entry) *entry {
+	img := &runtimeapi.Image{
+		Id:          summary.ID,
+		RepoTags:    summary.RepoTags,
+		RepoDigests: summary.RepoDigests,
+		Size:        size(summary.Size),
+	}
+	if old == nil {
+		old = &entry{}
+	}
+	img.Uid, img.Username = old.img.GetUid(), old.img.GetUsername()
+	e := newEntry(img)
+	e.info, e.failed = old.info, true
+	return e
 }
 
 // size is the image's size in bytes. The CRI text demands a size above zero, which an image without files does not
@@ -42,12 +50,12 @@ func size(bytes int64) uint64 {
 	return uint64(max(bytes, 1))
 }
 
-// defaultUser is the "user[:group]" of the image's configuration.
-func defaultUser(inspect *image.InspectResponse) string {
+// defaultUser is the image's default user, see parseUser.
+func defaultUser(inspect *image.InspectResponse) (*runtimeapi.Int64Value, string) {
 	if inspect.Config == nil {
-		return ""
+		return nil, ""
 	}
-	return inspect.Config.User
+	return parseUser(inspect.Config.User)
 }
 
 // parseUser splits an image's "user[:group]" into a numeric uid or a name. It returns neither for an image without a

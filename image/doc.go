@@ -4,4 +4,28 @@
 // An image has one id, the engine's own: the config's digest with Docker's own image store, the manifest's digest with
 // the containerd store. It is unchanged in Image.id, PullImageResponse.image_ref and Container.image_id. The kubelet
 // looks up pulled images by it. It would treat an image with different ids as preloaded.
+//
+// # The cache
+//
+// List, Status and FsInfo answer from a cache in memory. The first of them fills it, and Service.Run keeps it:
+//
+//   - Write-through: a pull, a load and a removal of this service inspect their image and publish the answer.
+//   - Engine events: package state passes them on, see Service.Changed. They lead to a relist.
+//   - A relist after each (re)connection, see Service.Relist, and 45 seconds after the last one. It finds changes
+//     without an event: an untagged build below API 1.46, and all changes by containerd's own clients.
+//
+// A relist is one list. It inspects only the images that are new, have other names, or are named by an event.
+//
+// # What a reader may rely on
+//
+//   - A snapshot is immutable. Reading one costs an atomic load and never waits for a writer or the engine, once the
+//     cache is filled.
+//   - After Pull, Remove or EnsureSandboxImage has returned, every answer contains what the call changed.
+//   - Own changes are published one at a time, each from an inspect that was sent after the one before. A list never
+//     overwrites an image that was published after the list was requested.
+//   - A foreign change with an event is visible after one list, at most about a second later. Bursts of events share a
+//     list. Lists take half of the time at most.
+//   - A foreign change without an event is visible within a minute.
+//   - While the engine is away, answers stay as they were.
+//   - An image that the engine cannot inspect is listed without its user. Each relist tries it again.
 package image

@@ -25,13 +25,13 @@ const systemContainerd = "/var/lib/containerd"
 // most every half minute, and have their time.
 //
 // Before the first measurement, the answer is the sum of the images' sizes, without inodes and without the containers'
-// filesystem. It is the same with storage drivers that do not keep layers in directories (btrfs, zfs).
+// filesystem. It is the same with storage drivers that do not keep layers in directories (btrfs, zfs). While the engine
+// is away, the answer is about the same directories as before.
 func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
-	features, err := s.engine.Features(ctx)
+	place, err := s.place(ctx)
 	if err != nil {
 		return nil, err
 	}
-	place := storageOf(features)
 	if _, err := os.Stat(place.mountpoint); err != nil {
 		return nil, fmt.Errorf("the engine's data directory is not visible here, make it so under the same path: %w: %w", err, errdefs.ErrFailedPrecondition)
 	}
@@ -50,15 +50,29 @@ func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, 
 	return info, nil
 }
 
+// place finds the engine's layers. While the engine is away, they are where they were.
+func (s *Service) place(ctx context.Context) (storage, error) {
+	features, err := s.engine.Features(ctx)
+	if err == nil {
+		place := storageOf(features)
+		s.lastPlace.Store(&place)
+		return place, nil
+	}
+	if last := s.lastPlace.Load(); last != nil && errdefs.IsUnavailable(err) {
+		return *last, nil
+	}
+	return storage{}, err
+}
+
 // estimateUsage adds up the sizes of the images, an estimate of their usage.
 func (s *Service) estimateUsage(ctx context.Context) (usage, error) {
-	images, err := s.engine.ListImages(ctx)
+	images, err := s.images.snapshot(ctx)
 	if err != nil {
 		return usage{}, err
 	}
 	estimate := usage{taken: time.Now()}
-	for _, image := range images {
-		estimate.images.bytes += uint64(max(image.Size, 0))
+	for _, image := range images.byID {
+		estimate.images.bytes += image.img.GetSize()
 	}
 	return estimate, nil
 }

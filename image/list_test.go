@@ -56,7 +56,8 @@ func TestListLeavesOutWhatIsBeingRemoved(t *testing.T) {
 	})
 }
 
-// An image that the engine cannot inspect is listed from its summary, said once in the log, and looked at again.
+// An image that the engine cannot inspect is listed from its summary, said once in the log, and looked at again by each
+// relist.
 func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a"}, User: "1004"}, {Names: []string{"b"}, User: "1005"}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
@@ -66,6 +67,7 @@ func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
 		ctx := log.WithLogger(t.Context(), logrus.NewEntry(logger))
 		engine.Inject("InspectImage", dockertest.Fault{Times: 4, Err: errdefs.ErrInternal})
 		for range 2 {
+			testutil.Must(t, s.images.relistInTurn(ctx))
 			list, err := s.List(ctx, nil)
 			if err != nil || len(list) != 2 || list[0].GetUid() != nil || len(list[0].GetRepoTags()) != 1 {
 				t.Fatalf("got %v, %v, want both images without a user", list, err)
@@ -74,10 +76,24 @@ func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
 		if n := strings.Count(logged.String(), "cannot inspect image"); n != 2 {
 			t.Errorf("%d warnings for two images:\n%s", n, &logged)
 		}
+		testutil.Must(t, s.images.relistInTurn(ctx))
 		if list, err := s.List(ctx, nil); err != nil || len(list) != 2 || list[0].GetUid() == nil || list[1].GetUid() == nil {
 			t.Errorf("after the engine can inspect them: %v, %v", list, err)
 		}
-		testutil.Assert(t, len(s.facts.failed) <= 0, "still remembered as failed: %v", s.facts.failed)
+	})
+}
+
+// An image that was inspected once keeps its user, even if its next inspect fails.
+func TestUserOutlastsAFailedInspect(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"a"}, User: "1004"}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		before := statusOf(t, s, "a")
+		engine.Inject("InspectImage", dockertest.Fault{Times: 1, Err: errdefs.ErrInternal})
+		s.Changed(before.GetId())
+		testutil.Must(t, s.images.relistInTurn(t.Context()))
+		if after := statusOf(t, s, "a"); after.GetUid().GetValue() != 1004 {
+			t.Errorf("got %v, was %v", after, before)
+		}
 	})
 }
 

@@ -71,11 +71,11 @@ func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docke
 		}
 		return "", pullError(err)
 	}
-	inspect, err := s.inspect(ctx, ref.String())
+	pulled, err := s.images.refresh(ctx, ref.String())
 	if err != nil {
 		return "", fmt.Errorf("look at the pulled image %q: %w", ref, err)
 	}
-	log.G(ctx).WithFields(log.Fields{"image": ref.String(), "imageID": inspect.ID, "duration": time.Since(start).Round(time.Millisecond)}).
+	log.G(ctx).WithFields(log.Fields{"image": ref.String(), "imageID": pulled.id(), "duration": time.Since(start).Round(time.Millisecond)}).
 		Debug("image pulled")
-	return inspect.ID, nil
+	return pulled.id(), nil
 }

@@ -35,22 +35,36 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 	}
 	defer s.removing.give()
 
-	inspect, err := s.engine.InspectImage(ctx, ref)
+	present, err := s.images.refresh(ctx, ref)
 	if errdefs.IsNotFound(err) {
-		s.facts.forget(ref)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if s.sandbox.is(s.fromInspect(inspect)) {
+	if s.sandbox.is(present) {
 		return fmt.Errorf("image %q is the sandbox image, which every pod needs; it is not removed: %w", ref, errdefs.ErrFailedPrecondition)
 	}
-	if err := s.checkUnused(ctx, inspect.ID); err != nil {
+	if err := s.checkUnused(ctx, present.id()); err != nil {
 		return err
 	}
-	s.facts.forget(inspect.ID)
-	return s.removeWhole(ctx, inspect.ID)
+	err = s.removeWhole(ctx, present.id())
+	s.afterRemoval(ctx, present.id(), err)
+	return err
+}
+
+// afterRemoval publishes what a removal has left of an image, also if ctx has ended meanwhile. If the engine cannot
+// say, the removal's own result counts.
+func (s *Service) afterRemoval(ctx context.Context, id string, removal error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inspectPatience)
+	defer cancel()
+	if _, err := s.images.refresh(ctx, id); err == nil || errdefs.IsNotFound(err) {
+		return
+	}
+	if removal == nil {
+		s.images.drop(id)
+	}
+	s.images.changed(id)
 }
 
 // checkUnused refuses an image from which containers were made, or which they have mounted. The engine does not know

@@ -17,8 +17,8 @@ import (
 
 // sandboxImage is the image of every pod's sandbox.
 type sandboxImage struct {
-	// reference is the image's name.
-	reference string
+	// reference is the image's name, and name its normalName.
+	reference, name string
 	// builtIn says that this program contains the image.
 	builtIn bool
 	// preparing serializes loads and pulls of it.
@@ -33,21 +33,19 @@ type sandboxImage struct {
 
 func newSandboxImage(configured string) (*sandboxImage, error) {
 	if configured == "" {
-		return &sandboxImage{reference: pause.Reference, builtIn: true, preparing: newTurn()}, nil
+		return &sandboxImage{
+			reference: pause.Reference, name: normalName(pause.Reference), builtIn: true, preparing: newTurn(),
+		}, nil
 	}
 	if _, err := reference.ParseAnyReference(configured); err != nil {
 		return nil, fmt.Errorf("pod-infra-container-image %q is not an image's name: %v: %w", configured, err, errdefs.ErrInvalidArgument)
 	}
-	return &sandboxImage{reference: configured, preparing: newTurn()}, nil
+	return &sandboxImage{reference: configured, name: normalName(configured), preparing: newTurn()}, nil
 }
 
-// is reports whether img is the sandbox image, under any name.
-func (i *sandboxImage) is(img *runtimeapi.Image) bool {
-	if id := i.lastID(); id != "" && id == img.GetId() {
-		return true
-	}
-	same := func(name string) bool { return sameReference(name, i.reference) }
-	return i.reference == img.GetId() || slices.ContainsFunc(img.GetRepoTags(), same) || slices.ContainsFunc(img.GetRepoDigests(), same)
+// is reports whether e is the sandbox image, under any name.
+func (i *sandboxImage) is(e *entry) bool {
+	return e.id() == i.reference || e.id() == i.lastID() || slices.Contains(e.names, i.name)
 }
 
 func (i *sandboxImage) lastID() string {
@@ -123,18 +121,18 @@ func (s *Service) loadSandboxImage(ctx context.Context) (string, error) {
 	if err := s.engine.LoadImage(ctx, bytes.NewReader(archive)); err != nil {
 		return "", fmt.Errorf("load the built-in sandbox image: %w", err)
 	}
-	inspect, err := s.inspect(ctx, s.sandbox.reference)
+	loaded, err := s.images.refresh(ctx, s.sandbox.reference)
 	if err != nil {
 		return "", fmt.Errorf("look at the built-in sandbox image after its load: %w", err)
 	}
-	return inspect.ID, nil
+	return loaded.id(), nil
 }
 
 // pullSandboxImage finds the configured image, or pulls it.
 func (s *Service) pullSandboxImage(ctx context.Context) (string, error) {
-	inspect, err := s.inspect(ctx, s.sandbox.reference)
+	present, err := s.images.refresh(ctx, s.sandbox.reference)
 	if err == nil {
-		return inspect.ID, nil
+		return present.id(), nil
 	}
 	if !errdefs.IsNotFound(err) {
 		return "", err

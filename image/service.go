@@ -3,11 +3,10 @@ package image
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/distribution/reference"
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
@@ -38,8 +37,8 @@ type Options struct {
 	ObservePull func(ctx context.Context) (context.Context, func(error))
 }
 
-// Service is the image service of one engine. All methods are safe for
-// concurrent use.
+// Service is the image service of one engine. All methods are safe for concurrent use; the package comment says what
+// they guarantee.
 type Service struct {
 	engine          docker.Engine
 	credentialsFile string
@@ -48,12 +47,13 @@ type Service struct {
 	observePull     func(ctx context.Context) (context.Context, func(error))
 	pulls           pulls
 	removing        turn
-	facts           facts
+	images          *cache
 	sandbox         *sandboxImage
 	usage           *usageMeter
+	lastPlace       atomic.Pointer[storage]
 }
 
-// New returns the image service of an engine, which need not be up yet. It fails with ErrInvalidArgument if the sandbox
+// New returns the image service of an engine, which need not be up yet. Its cache follows the engine while Run runs. New fails with ErrInvalidArgument if the sandbox
 // image is not a valid reference. The caller must Close it.
 func New(opts Options) (*Service, error) {
 	sandbox, err := newSandboxImage(opts.SandboxImage)
@@ -80,6 +80,7 @@ func New(opts Options) (*Service, error) {
 		credentialsFile: opts.CredentialsFile,
 		watch:           newPullWatch(deadline),
 		removing:        newTurn(),
+		images:          newCache(opts.Engine),
 		sandbox:         sandbox,
 		usage:           newUsageMeter(),
 	}, nil
@@ -104,108 +105,3 @@ func (t turn) take(ctx context.Context) error {
 }
 
 func (t turn) give() { <-t }
-
-// fact is the cached information about an image.
-type fact struct {
-	// user is the image's default "user[:group]".
-	user string
-	// digests are its names by digest in the engine's last answer.
-	digests []string
-}
-
-// facts caches images by id. So a list does not inspect every image, and the creation of a container needs no call for
-// its image. The zero value is ready to use.
-type facts struct {
-	mu sync.Mutex
-	// known has the ids of images that are present.
-	known map[string]fact
-	// failed has the ids of present images that the engine cannot inspect.
-	failed map[string]bool
-}
-
-func (f *facts) put(id string, of fact) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.known == nil {
-		f.known = make(map[string]fact)
-	}
-	f.known[id] = of
-	delete(f.failed, id)
-}
-
-// fail records that the engine cannot inspect an image, and reports whether that is new.
-func (f *facts) fail(id string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.failed[id] {
-		return false
-	}
-	if f.failed == nil {
-		f.failed = make(map[string]bool)
-	}
-	f.failed[id] = true
-	return true
-}
-
-// user returns an image's default "user[:group]", empty if the engine cannot inspect the image. It returns false for an
-// id that is not cached.
-func (f *facts) user(id string) (string, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	known, ok := f.known[id]
-	return known.user, ok || f.failed[id]
-}
-
-func (f *facts) of(id string) (fact, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	known, ok := f.known[id]
-	return known, ok
-}
-
-// rename records the digests of a cached image.
-func (f *facts) rename(id string, digests []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if known, ok := f.known[id]; ok {
-		known.digests = digests
-		f.known[id] = known
-	}
-}
-
-func (f *facts) forget(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.known, id)
-	delete(f.failed, id)
-}
-
-// keep drops every id that is not in ids.
-func (f *facts) keep(ids map[string]bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for id := range f.known {
-		if !ids[id] {
-			delete(f.known, id)
-		}
-	}
-	for id := range f.failed {
-		if !ids[id] {
-			delete(f.failed, id)
-		}
-	}
-}
-
-// sameReference reports whether a and b name the same image: "busybox" and
-// "docker.io/library/busybox:latest" do.
-func sameReference(a, b string) bool {
-	if a == b {
-		return true
-	}
-	na, err := reference.ParseDockerRef(a)
-	if err != nil {
-		return false
-	}
-	nb, err := reference.ParseDockerRef(b)
-	return err == nil && na.String() == nb.String()
-}

@@ -94,8 +94,8 @@ func TestDigested(t *testing.T) {
 		testutil.Must(t, err)
 		two, err := s.Resolve(t.Context(), "two:1")
 		testutil.Must(t, err)
-		looks := engine.Calls("InspectImage")
 		digests := statusOf(t, s, id).GetRepoDigests()
+		looks := engine.Calls("InspectImage")
 		for _, tt := range []struct{ id, name, want string }{
 			{id, "127.0.0.1:5000/app:1", digests[0]},
 			{id, id, digests[0]},
@@ -106,7 +106,7 @@ func TestDigested(t *testing.T) {
 				t.Errorf("%s of %s: %q, %v, want %q", tt.name, tt.id, got, err, tt.want)
 			}
 		}
-		if more := engine.Calls("InspectImage") - looks; more != 1 { // the status
+		if more := engine.Calls("InspectImage") - looks; more != 0 {
 			t.Errorf("the engine was asked %d times", more)
 		}
 		if _, err := s.Digested(t.Context(), "sha256:"+strings.Repeat("0", 64), "x"); !errdefs.IsNotFound(err) {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/image"
-	"github.com/opencontainers/go-digest"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -19,76 +19,71 @@ type StatusOptions struct {
 
 // Status returns the image that spec names by id, id prefix, tag or digest. The default tag is "latest". For an unknown
 // image it returns an answer without an image and no error, as the CRI text says.
+//
+// The answer is from memory, see the package comment. Callers share the image and must not change it.
 func (s *Service) Status(ctx context.Context, spec *runtimeapi.ImageSpec, opts StatusOptions) (*runtimeapi.ImageStatusResponse, error) {
 	ref, err := lookupReference(spec)
 	if err != nil {
 		return nil, err
 	}
-	inspect, err := s.inspect(ctx, ref)
-	if errdefs.IsNotFound(err) {
-		return &runtimeapi.ImageStatusResponse{}, nil
-	}
+	now, err := s.images.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	response := &runtimeapi.ImageStatusResponse{Image: s.fromInspect(inspect)}
-	if opts.Verbose {
-		response.Info, err = verboseInfo(inspect)
+	response := &runtimeapi.ImageStatusResponse{}
+	e := now.lookup(ref)
+	if e == nil {
+		return response, nil
 	}
-	return response, err
+	response.Image = s.show(e)
+	if opts.Verbose {
+		response.Info = maps.Clone(e.info)
+	}
+	return response, nil
 }
 
 // Resolve returns the id of the image that ref names. It fails with ErrNotFound if the image is not present. It answers
-// a cached id from memory. If the image was removed outside of this service, the engine refuses the creation of the
-// container.
+// a known image from memory. If the image was removed outside of this service a moment ago, the engine refuses the
+// creation of the container. It asks the engine about an unknown image, which may have come without an event.
 func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
 	lookup, err := lookupReference(&runtimeapi.ImageSpec{Image: ref})
 	if err != nil {
 		return "", err
 	}
-	if isID(lookup) {
-		if _, known := s.facts.of(lookup); known {
-			return lookup, nil
-		}
+	if e := s.images.now.Load().lookup(lookup); e != nil {
+		return e.id(), nil
 	}
-	inspect, err := s.inspect(ctx, lookup)
+	e, err := s.images.refresh(ctx, lookup)
 	if errdefs.IsNotFound(err) {
-		s.facts.forget(lookup)
 		return "", fmt.Errorf("image %q is not present: %w", ref, errdefs.ErrNotFound)
 	}
 	if err != nil {
 		return "", err
 	}
-	return inspect.ID, nil
+	return e.id(), nil
 }
 
 // Digested returns a name by digest ("repository@sha256:…") of the image with this id. It prefers the repository of
 // name, and returns "" without any, as for an image that was built or loaded here. It fails with ErrNotFound if the
 // image is not present.
 func (s *Service) Digested(ctx context.Context, id, name string) (string, error) {
-	known, ok := s.facts.of(id)
-	if !ok {
-		inspect, err := s.inspect(ctx, id)
-		if err != nil {
+	e := s.images.now.Load().ofID(id)
+	if e == nil {
+		var err error
+		if e, err = s.images.refresh(ctx, id); err != nil {
 			return "", err
 		}
-		known.digests = inspect.RepoDigests
 	}
-	for _, digested := range known.digests {
+	digests := e.img.GetRepoDigests()
+	for _, digested := range digests {
 		if sameRepository(digested, name) {
 			return digested, nil
 		}
 	}
-	if len(known.digests) == 0 {
+	if len(digests) == 0 {
 		return "", nil
 	}
-	return known.digests[0], nil
-}
-
-// isID reports whether ref is the full id of an image.
-func isID(ref string) bool {
-	_, err := digest.Parse(ref)
-	return err == nil
+	return digests[0], nil
 }
 
 // verboseInfo is the info of `crictl inspecti`: the image's configuration under the key of containerd's CRI plugin.

@@ -112,6 +112,8 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		Alive:         sandbox.Alive,
 		Unrecorded:    func() []checkpoint.Record { return sandbox.Unrecorded(filepath.Clean(cfg.RootDirectory)) },
 		ObserveEvent:  metrics.Event,
+		Connected:     r.images.Relist,
+		ImageChanged:  r.images.Changed,
 	}
 	if cfg.Migrate == config.MigrateCRIDockerd {
 		cacheOptions.Adopt = r.migration.Adopt
@@ -207,8 +209,8 @@ func (r *services) warnings(ctx context.Context) []string {
 // logsPatience bounds the clients' wait for logs of containers that ended while no server ran, because a disk may hang.
 const logsPatience = 5 * time.Second
 
-// follow keeps the cache up to date until ctx ends. After the first relist it finishes work that a crash interrupted.
-// It watches containers that other programs start.
+// follow keeps the caches of pods and images up to date until ctx ends. After the first relist it finishes work that a
+// crash interrupted. It watches containers that other programs start.
 func (r *services) follow(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -230,7 +232,8 @@ func (r *services) follow(ctx context.Context) {
 		recovered()
 		r.sandboxes.CollectOrphans(ctx)
 	})
-	_ = r.cache.Run(ctx) // as above
+	group.Go(func() { _ = r.images.Run(ctx) }) // as above
+	_ = r.cache.Run(ctx)                       // as above
 	group.Wait()
 }
 

@@ -1,0 +1,94 @@
+package image
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// relistPeriod is the time between two relists without an event. With a slow list and a busy machine it stays
+	// below a minute.
+	relistPeriod = 45 * time.Second
+	// burstPause is the time between an event and its relist, which serves the events that follow at once.
+	burstPause = 20 * time.Millisecond
+	// longestRest bounds the pause after a relist, which is otherwise as long as the relist.
+	longestRest = 300 * time.Millisecond
+)
+
+// relistBackoff is the pause after a relist that failed. A new connection or event ends it.
+var relistBackoff = wait.Backoff{
+	Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
+}
+
+// Relist asks for a relist and never blocks. It is for a new connection to the engine, after the events that were
+// missed.
+func (s *Service) Relist() { s.images.ask() }
+
+// Changed reports an event of the engine about an image, by the id or name in the event. It never blocks. Events are
+// useless without Run.
+func (s *Service) Changed(ref string) { s.images.changed(ref) }
+
+// Run keeps the cache up to date until ctx ends, and returns ctx's error.
+func (s *Service) Run(ctx context.Context) error {
+	ctx = log.WithLogger(ctx, log.L.WithField("component", "image"))
+	backoff, due, reason := relistBackoff, relistPeriod, ""
+	for s.images.waitAsked(ctx, due) == nil {
+		began := time.Now()
+		err := s.images.relistInTurn(ctx)
+		rest := min(time.Since(began), longestRest)
+		if err == nil {
+			backoff, due, reason = relistBackoff, relistPeriod, ""
+		} else {
+			due, reason = backoff.Step(), logRelist(ctx, err, reason)
+		}
+		_ = sleep(ctx, rest) // waitAsked looks at ctx
+	}
+	return ctx.Err()
+}
+
+// waitAsked waits until a relist is asked for, but no longer than due. It fails with ctx's error.
+func (c *cache) waitAsked(ctx context.Context, due time.Duration) error {
+	timer := time.NewTimer(due)
+	defer timer.Stop()
+	select {
+	case <-c.wake:
+		return sleep(ctx, burstPause)
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+func (c *cache) relistInTurn(ctx context.Context) error {
+	if err := c.listing.take(ctx); err != nil {
+		return err
+	}
+	defer c.listing.give()
+	return c.relist(ctx)
+}
+
+// logRelist logs each new reason why a relist failed, and returns it. Package state logs that the engine is away.
+func logRelist(ctx context.Context, err error, last string) (reason string) {
+	if errdefs.IsUnavailable(err) || errdefs.IsFailedPrecondition(err) || ctx.Err() != nil || err.Error() == last {
+		return last
+	}
+	log.G(ctx).WithError(err).Warn("cannot list images, answering from memory")
+	return err.Error()
+}
+
+// sleep waits for d and returns nil, or earlier with ctx's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

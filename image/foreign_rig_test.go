@@ -1,0 +1,223 @@
+package image_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// follow has the service's cache follow the engine until the test ends, as the program does.
+func (r *rig) follow(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	subscribed := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		_ = r.engine.Events(ctx, docker.EventsOptions{
+			Subscribed: func() {
+				close(subscribed)
+				r.Relist()
+			},
+			Handle: func(event docker.Event) {
+				if event.Kind == docker.ImageChanged {
+					r.Changed(event.ID)
+				}
+			},
+		})
+	})
+	group.Go(func() { _ = r.Run(ctx) })
+	t.Cleanup(func() { cancel(); group.Wait() })
+	<-subscribed
+	_, err := r.List(t.Context(), nil)
+	check(t, err)
+}
+
+// tellsWithin is the time in which a foreign change must be visible, for a machine that is busy with other tests.
+const tellsWithin = 5 * time.Second
+
+// foreign changes images past the service and waits until wanted holds.
+func (r *rig) foreign(t *testing.T, what string, change func() error, wanted func() bool) {
+	t.Helper()
+	check(t, change())
+	began := time.Now()
+	testutil.EventuallyWithin(t, tellsWithin, what, func() error {
+		if !wanted() {
+			return errors.New("the change is not visible")
+		}
+		return nil
+	})
+	t.Logf("%s is visible after %v", what, time.Since(began).Round(time.Millisecond))
+}
+
+// listed returns the tags of the image with an id in the list, nil without the image.
+func (r *rig) listed(t *testing.T, id string) []string {
+	t.Helper()
+	list, err := r.List(t.Context(), nil)
+	check(t, err)
+	for _, img := range list {
+		if img.GetId() == id {
+			return append([]string{}, img.GetRepoTags()...)
+		}
+	}
+	return nil
+}
+
+// api sends a request that package docker does not have.
+func (r *rig) api(t *testing.T, path string, query url.Values, body io.Reader) (string, error) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", strings.TrimPrefix(r.env.DockerHost, "unix://"))
+		},
+		DisableKeepAlives: true,
+	}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://engine"+path+"?"+query.Encode(), body)
+	check(t, err)
+	request.Header.Set("Content-Type", "application/x-tar")
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && (response.StatusCode != http.StatusOK || bytes.Contains(answer, []byte(`"errorDetail"`))) {
+		err = fmt.Errorf("%s: %s: %s", path, response.Status, answer)
+	}
+	return string(answer), err
+}
+
+// build builds an image from a base with one more file. It has no name if tag is empty.
+func (r *rig) build(t *testing.T, base, tag string) error {
+	t.Helper()
+	var buildContext bytes.Buffer
+	w := tar.NewWriter(&buildContext)
+	file := fmt.Sprintf("FROM %s\nLABEL test=%q\n", base, t.Name()+tag)
+	check(t, w.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(file))}))
+	_, err := w.Write([]byte(file))
+	check(t, err)
+	check(t, w.Close())
+	query := url.Values{"version": {"1"}}
+	if tag != "" {
+		query.Set("t", tag)
+	}
+	_, err = r.api(t, "/build", query, &buildContext)
+	return err
+}
+
+func (r *rig) prune(t *testing.T) error {
+	_, err := r.api(t, "/images/prune", url.Values{"filters": {`{"dangling":["true"]}`}}, nil)
+	return err
+}
+
+// TestRigForeignChangesAreVisible changes images past the service: by pull, tag, rmi, load, build and prune.
+func TestRigForeignChangesAreVisible(t *testing.T) {
+	r := newRig(t, image.Options{})
+	r.follow(t)
+	tag := name(t) + ":1"
+	r.push(t, fresh(t, 1000, v1.Config{User: "1003"}), tag)
+	full := r.env.Image(tag)
+	other := strings.TrimSuffix(full, "1") + "2"
+	ctx := t.Context()
+	r.foreign(t, "pull", func() error { return r.engine.PullImage(ctx, full, docker.PullOptions{}) },
+		func() bool { return r.status(t, full) != nil })
+	id := r.status(t, full).GetId()
+	if uid := r.status(t, full).GetUid().GetValue(); uid != 1003 || !slices.Equal(r.listed(t, id), []string{full}) {
+		t.Errorf("the pulled image has the uid %d and the tags %q", uid, r.listed(t, id))
+	}
+	r.foreign(t, "tag", func() error { return r.engine.TagImage(ctx, full, other) },
+		func() bool { return r.status(t, other).GetId() == id && len(r.listed(t, id)) == 2 })
+	r.foreign(t, "rmi of a tag", func() error { return r.engine.RemoveImage(ctx, other) },
+		func() bool { return r.status(t, other) == nil && len(r.listed(t, id)) == 1 })
+	r.foreign(t, "build", func() error { return r.build(t, full, other) },
+		func() bool { return r.status(t, other) != nil })
+	built := r.status(t, other).GetId()
+	if built == id {
+		t.Fatal("the build made no image")
+	}
+	r.foreign(t, "tag that another image had", func() error { return r.engine.TagImage(ctx, full, other) },
+		func() bool { return r.status(t, other).GetId() == id && len(r.listed(t, built)) == 0 })
+	r.foreign(t, "prune", func() error { return r.prune(t) },
+		func() bool { return r.status(t, built) == nil && r.listed(t, built) == nil })
+	var archive bytes.Buffer
+	check(t, r.engine.SaveImage(ctx, full, &archive))
+	r.foreign(t, "rmi", func() error { return r.engine.ForceRemoveImage(ctx, id) },
+		func() bool { return r.status(t, full) == nil && r.status(t, id) == nil && r.listed(t, id) == nil })
+	r.foreign(t, "load", func() error { return r.engine.LoadImage(ctx, &archive) },
+		func() bool { return r.status(t, full) != nil && r.listed(t, r.status(t, full).GetId()) != nil })
+	check(t, r.Remove(ctx, spec(full)))
+}
+
+// TestRigUntaggedBuildIsFound: engines below API 1.46 send no event for it. A relist finds it.
+func TestRigUntaggedBuildIsFound(t *testing.T) {
+	r := newRig(t, image.Options{})
+	r.follow(t)
+	tag := name(t) + ":1"
+	r.push(t, fresh(t, 1000, v1.Config{}), tag)
+	full := r.env.Image(tag)
+	id, err := r.Pull(t.Context(), spec(full), nil)
+	check(t, err)
+	features, err := r.engine.Features(t.Context())
+	check(t, err)
+	before, err := r.List(t.Context(), nil)
+	check(t, err)
+	check(t, r.build(t, id, ""))
+	more := func() error {
+		list, err := r.List(t.Context(), nil)
+		if err == nil && len(list) != len(before)+1 {
+			err = fmt.Errorf("%d images are listed, before it were %d", len(list), len(before))
+		}
+		return err
+	}
+	if !features.Supports("1.46") {
+		if more() == nil {
+			t.Log("visible at once, though the engine sends no event")
+		}
+		r.Relist() // as each minute
+	}
+	testutil.EventuallyWithin(t, tellsWithin, "the untagged build is visible", more)
+	check(t, r.prune(t))
+	testutil.EventuallyWithin(t, tellsWithin, "the image is gone after a prune", func() error {
+		if more() == nil {
+			return errors.New("it is listed")
+		}
+		return nil
+	})
+}
+
+// TestRigOwnWritesAreVisibleAtOnce needs no event.
+func TestRigOwnWritesAreVisibleAtOnce(t *testing.T) {
+	r := newRig(t, image.Options{})
+	tag := name(t) + ":1"
+	r.push(t, fresh(t, 1000, v1.Config{}), tag)
+	full := r.env.Image(tag)
+	_, err := r.List(t.Context(), nil)
+	check(t, err)
+	for range 5 {
+		id, err := r.Pull(t.Context(), spec(full), nil)
+		check(t, err)
+		if got := r.status(t, full).GetId(); got != id || r.listed(t, id) == nil {
+			t.Errorf("pulled %s, the status is %s, the list has %q", id, got, r.listed(t, id))
+		}
+		check(t, r.Remove(t.Context(), spec(full)))
+		if r.status(t, full) != nil || r.listed(t, id) != nil {
+			t.Errorf("after its removal the image is there")
+		}
+	}
+}
