@@ -71,6 +71,7 @@ func parts() []part {
 		{"lives", "the life of a pod", (*bench).measureLives},
 		{"memory", "the memory of a node", (*bench).measureNodes},
 		{"many", "many pods", (*bench).measureMany},
+		{"images", "images", (*bench).measureImages},
 		{"exec", "ExecSync beside the engine's calls", (*bench).measureExec},
 		{"logs", "container logs", (*bench).measureLogs},
 		{"kubelet", "pods through the kubelet core", (*bench).measureKubelet},

@@ -20,6 +20,7 @@ type result struct {
 	Versions  map[string]string  `json:"versions"`
 	InProcess table              `json:"inProcess"`
 	Lives     table              `json:"lives"`
+	Images    table              `json:"images"`
 	Exec      table              `json:"exec"`
 	Logs      map[string]logCost `json:"logs,omitempty"`
 	Kubelet   table              `json:"kubelet"`
@@ -88,6 +89,7 @@ func (r *result) print(out io.Writer) error {
 	printUsage(w, r.Usage)
 	r.Nodes.print(w)
 	r.Calls.print(w)
+	r.Images.print(w, "Images without pods")
 	r.Exec.print(w, "ExecSync beside the calls that it is made of")
 	printLogs(w, r.Logs)
 	r.Kubelet.print(w, "Pods through the kubelet core")
