@@ -43,11 +43,6 @@ func checkSpec(t *testing.T, spec docker.ContainerSpec, kind Kind) {
 func FuzzSandbox(f *testing.F) {
 	f.Add(seed(f, kubeletPod()), "", false, false)
 	f.Add(seed(f, sandboxInput().Config), "docker", true, true)
-	for _, tc := range sandboxRefusals {
-		in := sandboxInput()
-		tc.mod(&in, in.Config)
-		f.Add(seed(f, in.Config), in.RuntimeHandler, false, true)
-	}
 	f.Fuzz(func(t *testing.T, encoded []byte, handler string, publish, newer bool) {
 		config := &runtimeapi.PodSandboxConfig{}
 		if proto.Unmarshal(encoded, config) != nil {
@@ -80,13 +75,6 @@ func sameIdentity(a, b *runtimeapi.PodSandboxConfig) bool {
 func FuzzContainer(f *testing.F) {
 	f.Add(seed(f, kubeletContainer()), false)
 	f.Add(seed(f, containerInput().Config), true)
-	for _, tc := range containerRefusals {
-		in := containerInput()
-		tc.mod(&in, in.Config)
-		if encoded, err := proto.Marshal(in.Config); err == nil { // some are no text, which protobuf refuses too
-			f.Add(encoded, true)
-		}
-	}
 	f.Fuzz(func(t *testing.T, encoded []byte, newer bool) {
 		config := &runtimeapi.ContainerConfig{}
 		if proto.Unmarshal(encoded, config) != nil {

@@ -9,15 +9,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// rows are the rows of refused and not applicable fields, by the full names of the fields.
-var rows = sync.OnceValue(func() map[protoreflect.FullName]row {
-	all := map[protoreflect.FullName]row{}
-	for _, row := range table() {
-		if row.is == implemented {
-			continue
-		}
-		for _, field := range row.fields {
-			all[apiPackage+protoreflect.FullName(field)] = row
+// ruleOf has the rules by the full names of their fields.
+var ruleOf = sync.OnceValue(func() map[protoreflect.FullName]*rule {
+	all := map[protoreflect.FullName]*rule{}
+	for _, rule := range rules() {
+		for _, field := range rule.fields {
+			all[apiPackage+protoreflect.FullName(field)] = &rule
 		}
 	}
 	return all
@@ -42,10 +39,10 @@ func Check(request proto.Message) error {
 // find returns the path of a refused field that a message sets, and the reason. Both are empty without one.
 func find(m protoreflect.Message) (path, why string) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		switch row := rows()[field.FullName()]; {
-		case row.is == refused:
-			path, why = string(field.Name()), row.says
-		case field.Message() != nil && !field.IsMap() && row.is != notApplicable:
+		switch rule := ruleOf()[field.FullName()]; {
+		case rule != nil && !rule.ignored:
+			path, why = string(field.Name()), rule.why
+		case rule == nil && field.Message() != nil && !field.IsMap():
 			path, why = findIn(field, value)
 		}
 		return why == ""

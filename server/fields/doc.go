@@ -3,12 +3,15 @@
 // field's path from [Check], and changes nothing.
 //
 // A field is named Message.field, by the protobuf names of runtime.v1. Messages that several requests share are named
-// once. To add a field, begin here: find its row, and let docker/translate translate it, with a table test. Then change
-// the row, and name the test that checks it from inside a container (truths_test.go). The tests of this package compare
-// the table with the API's descriptors in both directions, with what translate refuses, and with docs/fields.md:
+// once.
+//
+// What the server needs is in refused.go and abilities.go. The rest of the table is in rows_*_test.go, one row for each
+// field. A row says what becomes of the field, which requests are refused for it, and which test looks at it on a real
+// engine. The tests here send these requests to docker/translate, and compare the table with the API's descriptors in
+// both directions. They write docs/fields.md:
 //
 //	go test ./server/fields -update
 //
-// Requests that are refused with codes.InvalidArgument, because no runtime could execute them, are not in the table.
-// The tests of docker/translate list them.
+// To add a field, translate it in docker/translate, look at it in test/e2e, add its row, and write the document. A test
+// fails for each step that is missing, and names the file.
 package fields

@@ -22,9 +22,9 @@ func markdown() string {
 		for i, field := range row.fields {
 			names[i] = "`" + field + "`"
 		}
-		refuses, needs := cmp.Or(row.refuses, "–"), cmp.Or(row.needs, "any")
+		refuses, needs := cmp.Or(row.refuses, "–"), cmp.Or(row.needs(), "any")
 		if row.is == refused {
-			refuses, needs = "any", cmp.Or(row.needs, "none")
+			refuses, needs = "any", "none"
 		}
 		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", strings.Join(names, ", "), row.is, row.says, refuses, needs)
 	}

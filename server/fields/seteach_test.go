@@ -1,6 +1,9 @@
 package fields
 
-import "google.golang.org/protobuf/reflect/protoreflect"
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
 
 // setEach sets each field of a message, and of the messages below it, to each of its sample values. It sets one field
 // at a time, calls check, and restores the old value. It returns the number of fields.
@@ -14,7 +17,7 @@ func setEach(m protoreflect.Message, check func(protoreflect.Message, protorefle
 				tried += setEach(child, check)
 			}
 		}
-		before, had := m.Get(field), m.Has(field)
+		before, had := proto.Clone(m.Interface()).ProtoReflect(), m.Has(field)
 		for _, value := range samples(m, field) {
 			m.Set(field, value)
 			check(m, field)
@@ -26,7 +29,7 @@ func setEach(m protoreflect.Message, check func(protoreflect.Message, protorefle
 		}
 		m.Clear(field)
 		if had {
-			m.Set(field, before)
+			m.Set(field, before.Get(field))
 		}
 	}
 	return tried
@@ -49,7 +52,9 @@ func children(field protoreflect.FieldDescriptor, value protoreflect.Value) (fou
 // samples are values of a field: one of each kind, all of an enumeration.
 func samples(m protoreflect.Message, field protoreflect.FieldDescriptor) (values []protoreflect.Value) {
 	if field.IsMap() {
-		return nil // labels, annotations, sysctls and unified keys: their keys are checked as such
+		entries := m.NewField(field)
+		entries.Map().Set(protoreflect.ValueOfString("key").MapKey(), protoreflect.ValueOfString("value"))
+		return []protoreflect.Value{entries}
 	}
 	if field.IsList() {
 		list := m.NewField(field).List()

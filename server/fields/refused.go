@@ -1,0 +1,57 @@
+package fields
+
+import "slices"
+
+// rule describes fields that do nothing on any engine.
+type rule struct {
+	// fields are named Message.field.
+	fields []string
+	// ignored fields have no meaning here. All others are refused.
+	ignored bool
+	// why is one sentence with the reason. The client gets it with a refusal.
+	why string
+}
+
+// rules returns the fields that do nothing, in the order of docs/fields.md.
+func rules() []rule {
+	return []rule{
+		{
+			fields: of("ImageSpec", "annotations"), ignored: true,
+			why: "They are for runtimes that choose among architectures, and a kubelet sends the pod's with each pull; " +
+				"the engine pulls what is for its own. A container's come back unchanged.",
+		},
+		{
+			fields: of("PullImageRequest", "sandbox_config"), ignored: true,
+			why: "It holds no credentials, which are in auth; the log names the pod that asks.",
+		},
+		{
+			fields: of("VersionRequest", "version"), ignored: true,
+			why: "Clients give their own version; the answer is the same for all.",
+		},
+		{
+			fields: of("UpdateContainerResourcesRequest", "annotations"),
+			why:    "The engine has no limits that are said by annotations.",
+		},
+		{
+			fields: slices.Concat(of("CheckpointPodRequest", "options"), of("RestorePodRequest", "options")),
+			why:    "There are no options.",
+		},
+		{fields: windowsFields(), why: "The pods are of Linux."},
+	}
+}
+
+// windowsFields are what only Windows has.
+func windowsFields() []string {
+	return slices.Concat(
+		of("PodSandboxConfig", "windows"),
+		of("ContainerConfig", "windows"),
+		of("UpdateContainerResourcesRequest", "windows"),
+		of("WindowsPodSandboxConfig", "security_context"),
+		of("WindowsSandboxSecurityContext", "run_as_username", "credential_spec", "host_process", "namespace_options"),
+		of("WindowsNamespaceOption", "network"),
+		of("WindowsContainerConfig", "resources", "security_context"),
+		of("WindowsContainerResources", "cpu_shares", "cpu_count", "cpu_maximum", "memory_limit_in_bytes",
+			"rootfs_size_in_bytes", "affinity_cpus"),
+		of("WindowsCpuGroupAffinity", "cpu_mask", "cpu_group"),
+		of("WindowsContainerSecurityContext", "run_as_username", "credential_spec", "host_process"))
+}
