@@ -27,9 +27,8 @@ func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 				if err := s.Update(t.Context(), id, func(r *Record) error { r.Attempt++; return nil }); err != nil {
 					t.Errorf("Update: %v", err)
 				}
-				if _, err := s.Load(t.Context(), id); err != nil {
-					t.Errorf("Load: %v", err)
-				}
+				_, err := s.Load(t.Context(), id)
+				testutil.Assert(t, err == nil, "Load: %v", err)
 			}
 		})
 	}

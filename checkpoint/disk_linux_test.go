@@ -116,9 +116,8 @@ func TestKilledWhileSaving(t *testing.T) {
 		promised := killSaver(t, dir, time.Duration(round)*3*time.Millisecond)
 		s := mustOpen(t, dir)
 		listing, err := s.List(t.Context())
-		if err != nil || len(listing.Quarantined) != 0 || len(listing.Records) != 1 {
-			t.Fatalf("round %d: List returned %d records, %v, %v", round, len(listing.Records), listing.Quarantined, err)
-		}
+		testutil.Require(t, err == nil && len(listing.Quarantined) == 0 && len(listing.Records) == 1,
+			"round %d: List returned %d records, %v, %v", round, len(listing.Records), listing.Quarantined, err)
 		if got := listing.Records[0].Attempt; got != promised && got != promised+1 {
 			t.Fatalf("round %d: save %d is on disk, %d was promised", round, got, promised)
 		}

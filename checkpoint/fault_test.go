@@ -52,9 +52,8 @@ func TestCrashBetweenTheStepsOfASave(t *testing.T) {
 			}
 			s := mustOpen(t, dir)
 			listing, err := s.List(t.Context())
-			if err != nil || len(listing.Quarantined) != 0 {
-				t.Fatalf("List returned %v, %v", listing.Quarantined, err)
-			}
+			testutil.Require(t, err == nil && len(listing.Quarantined) == 0,
+				"List returned %v, %v", listing.Quarantined, err)
 			if tt.want == nil {
 				requireFiles(t, dir)
 				requireNotFound(t, s, "abc")
@@ -102,25 +101,22 @@ func TestCorruptFilesAreQuarantined(t *testing.T) {
 
 			_, err := s.Load(t.Context(), "abc")
 			var corrupt *corruptError
-			if !errors.As(err, &corrupt) || !errdefs.IsDataLoss(err) {
-				t.Fatalf("error is %v, want a *CorruptError that is DataLoss", err)
-			}
+			testutil.Require(t, errors.As(err, &corrupt) && errdefs.IsDataLoss(err),
+				"error is %v, want a *CorruptError that is DataLoss", err)
 			if moved, err := os.ReadFile(corrupt.path); err != nil || !bytes.Equal(moved, content) {
 				t.Errorf("the quarantine holds %q (%v)", moved, err)
 			}
-			if filepath.Dir(corrupt.path) != filepath.Join(dir, "quarantine") {
-				t.Errorf("the file is now %s", corrupt.path)
-			}
+			testutil.Assert(t, filepath.Dir(corrupt.path) == filepath.Join(dir, "quarantine"),
+				"the file is now %s", corrupt.path)
 			requireFiles(t, dir, "zzz.json")
 			requireNotFound(t, s, "abc")
 
 			listing, err := s.List(t.Context())
-			if err != nil || len(listing.Records) != 1 || len(listing.Quarantined) != 1 {
-				t.Fatalf("List returned %+v, %+v, %v", listing.Records, listing.Quarantined, err)
-			}
-			if q := listing.Quarantined[0]; q.SandboxID != "abc" || q.Path != corrupt.path || q.Reason == nil {
-				t.Errorf("the report is %+v", q)
-			}
+			testutil.Require(t, err == nil && len(listing.Records) == 1 && len(listing.Quarantined) == 1,
+				"List returned %+v, %+v, %v", listing.Records, listing.Quarantined, err)
+			q := listing.Quarantined[0]
+			testutil.Assert(t, q.SandboxID == "abc" && q.Path == corrupt.path && q.Reason != nil,
+				"the report is %+v", q)
 		})
 	}
 }
@@ -128,9 +124,8 @@ func TestCorruptFilesAreQuarantined(t *testing.T) {
 func TestEveryTruncationIsCorrupt(t *testing.T) {
 	good := bytes.TrimSpace(fileOf(t, fullRecord("abc")))
 	for n := range len(good) {
-		if r, err := decode(good[:n]); err == nil {
-			t.Fatalf("the first %d of %d bytes decode to %+v", n, len(good), r)
-		}
+		r, err := decode(good[:n])
+		testutil.Require(t, err != nil, "the first %d of %d bytes decode to %+v", n, len(good), r)
 	}
 }
 
@@ -168,9 +163,8 @@ func TestSaveAndDeleteQuarantineACorruptFile(t *testing.T) {
 			s := mustOpen(t, dir)
 			testutil.Must(t, act(s))
 			listing, err := s.List(t.Context())
-			if err != nil || len(listing.Quarantined) != 1 {
-				t.Fatalf("List reports %+v, %v; want one quarantined file", listing.Quarantined, err)
-			}
+			testutil.Require(t, err == nil && len(listing.Quarantined) == 1,
+				"List reports %+v, %v; want one quarantined file", listing.Quarantined, err)
 			if content, err := os.ReadFile(listing.Quarantined[0].Path); string(content) != "rubbish" {
 				t.Errorf("the quarantine holds %q (%v)", content, err)
 			}
@@ -187,9 +181,8 @@ func TestCorruptFileThatCannotBeMovedStays(t *testing.T) {
 	_, err := s.Load(t.Context(), "abc")
 	for name, err := range map[string]error{"Load": err, "Save": s.Save(t.Context(), fullRecord("abc")), "Delete": s.Delete(t.Context(), "abc")} {
 		var corrupt *corruptError
-		if !errors.As(err, &corrupt) || corrupt.path != filepath.Join(dir, "abc.json") {
-			t.Errorf("%s returned %v, want a *CorruptError with the file's old path", name, err)
-		}
+		testutil.Assert(t, errors.As(err, &corrupt) && corrupt.path == filepath.Join(dir, "abc.json"),
+			"%s returned %v, want a *CorruptError with the file's old path", name, err)
 	}
 	if listing, err := s.List(t.Context()); len(listing.Records) != 0 || len(listing.Quarantined) != 0 || !errdefs.IsDataLoss(err) {
 		t.Errorf("List returned %+v, %+v, %v", listing.Records, listing.Quarantined, err)
@@ -206,9 +199,8 @@ func TestTwoCorruptFilesOfOneSandboxAreBothKept(t *testing.T) {
 	for i := range 3 {
 		mustWrite(t, dir, "abc.json", fmt.Appendf(nil, "rubbish %d", i))
 		var corrupt *corruptError
-		if _, err := s.Load(t.Context(), "abc"); !errors.As(err, &corrupt) {
-			t.Fatalf("error is %v, want a *CorruptError", err)
-		}
+		_, err := s.Load(t.Context(), "abc")
+		testutil.Require(t, errors.As(err, &corrupt), "error is %v, want a *CorruptError", err)
 		paths[corrupt.path] = true
 	}
 	testutil.Assert(t, len(paths) == 3, "the quarantine has %v, want three files", paths)
@@ -237,9 +229,8 @@ func TestFailedDirSync(t *testing.T) {
 	}
 	t.Run("Save over a record", func(t *testing.T) {
 		s := newStore(t, older)
-		if err := s.Save(t.Context(), newer); !errors.Is(err, failure) {
-			t.Fatalf("error is %v", err)
-		}
+		err := s.Save(t.Context(), newer)
+		testutil.Require(t, errors.Is(err, failure), "error is %v", err)
 		requireRecord(t, mustLoad(t, s, "abc"), older)
 		// Not skipped as unchanged: the file has the newer record.
 		s.disk = realDisk{}
@@ -248,9 +239,8 @@ func TestFailedDirSync(t *testing.T) {
 	})
 	t.Run("first Save", func(t *testing.T) {
 		s := newStore(t)
-		if err := s.Save(t.Context(), newer); !errors.Is(err, failure) {
-			t.Fatalf("error is %v", err)
-		}
+		err := s.Save(t.Context(), newer)
+		testutil.Require(t, errors.Is(err, failure), "error is %v", err)
 		requireNotFound(t, s, "abc")
 		s.disk = realDisk{}
 		testutil.Must(t, s.Delete(t.Context(), "abc"))
@@ -258,9 +248,8 @@ func TestFailedDirSync(t *testing.T) {
 	})
 	t.Run("Delete", func(t *testing.T) {
 		s := newStore(t, older)
-		if err := s.Delete(t.Context(), "abc"); !errors.Is(err, failure) {
-			t.Fatalf("error is %v", err)
-		}
+		err := s.Delete(t.Context(), "abc")
+		testutil.Require(t, errors.Is(err, failure), "error is %v", err)
 		requireRecord(t, mustLoad(t, s, "abc"), older)
 		s.disk = realDisk{}
 		testutil.Must(t, s.Delete(t.Context(), "abc"))
@@ -278,9 +267,8 @@ func TestDirIsSyncedLast(t *testing.T) {
 		testutil.Assert(t, synchronised == dir, "%s was synced, want %s", synchronised, dir)
 		requireFiles(t, dir, "abc.json")
 		content, err := os.ReadFile(filepath.Join(dir, "abc.json"))
-		if err != nil || !bytes.Equal(content, fileOf(t, fullRecord("abc"))) {
-			t.Errorf("at the sync the file holds %q (%v)", content, err)
-		}
+		testutil.Assert(t, err == nil && bytes.Equal(content, fileOf(t, fullRecord("abc"))),
+			"at the sync the file holds %q (%v)", content, err)
 		return nil
 	})
 	mustSave(t, s, fullRecord("abc"))

@@ -48,11 +48,9 @@ func requireStable(t *testing.T, r Record) {
 	first, err := decode(wrap(raw))
 	testutil.Require(t, err == nil, "the file just written is refused: %v", err)
 	again, err := encodeRecord(first)
-	if err != nil || !bytes.Equal(raw, again) {
-		t.Fatalf("writing it again gives other bytes (%v):\n%s\n%s", err, raw, again)
-	}
+	testutil.Require(t, err == nil && bytes.Equal(raw, again),
+		"writing it again gives other bytes (%v):\n%s\n%s", err, raw, again)
 	second, err := decode(wrap(again))
-	if err != nil || !reflect.DeepEqual(first, second) {
-		t.Fatalf("reading it again gives another record (%v):\n%+v\n%+v", err, first, second)
-	}
+	testutil.Require(t, err == nil && reflect.DeepEqual(first, second),
+		"reading it again gives another record (%v):\n%+v\n%+v", err, first, second)
 }

@@ -217,9 +217,8 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 func wantPossible(t *testing.T, when, dir string, possible map[string][]uint32) {
 	t.Helper()
 	listing, err := mustOpen(t, dir).List(t.Context())
-	if err != nil || len(listing.Quarantined) > 0 {
-		t.Errorf("%s: quarantined %v, %v", when, listing.Quarantined, err)
-	}
+	testutil.Assert(t, err == nil && len(listing.Quarantined) <= 0,
+		"%s: quarantined %v, %v", when, listing.Quarantined, err)
 	found := map[string]uint32{}
 	for _, r := range listing.Records {
 		found[r.SandboxID] = r.Attempt
@@ -228,9 +227,8 @@ func wantPossible(t *testing.T, when, dir string, possible map[string][]uint32) 
 		requireRecord(t, r, want)
 	}
 	for id, attempts := range possible {
-		if !slices.Contains(attempts, found[id]) {
-			t.Errorf("%s: record %s is of attempt %d, want one of %v", when, id, found[id], attempts)
-		}
+		testutil.Assert(t, slices.Contains(attempts, found[id]),
+			"%s: record %s is of attempt %d, want one of %v", when, id, found[id], attempts)
 	}
 }
 

@@ -65,9 +65,8 @@ func TestNewerRecordIsLeftAlone(t *testing.T) {
 					t.Errorf("%s does not say what to do: %s", call, text)
 				}
 			}
-			if len(listing.Records) != 1 || len(listing.Quarantined) != 0 || len(listing.Refused) != 1 {
-				t.Fatalf("List returned %+v; want the other pod's record and the head of this one", listing)
-			}
+			testutil.Require(t, len(listing.Records) == 1 && len(listing.Quarantined) == 0 && len(listing.Refused) == 1,
+				"List returned %+v; want the other pod's record and the head of this one", listing)
 			want := Record{SandboxID: "abc"}
 			if name != "other envelope" {
 				want = headOf(fullRecord("abc"))
@@ -92,9 +91,8 @@ func TestSchemaVersion1StaysReadable(t *testing.T) {
 		r.Network.Config, r.Network.IPs, string(r.Network.Result), string(r.Config), string(c.Config), c.LogPosition)
 	want := `abcwebdefault6d6a9c11-uid 2 ready /run/netns/cri-abc runc bridge [10.88.0.4 fd00::4] ` +
 		`{"cniVersion":"1.0.0"} {"metadata":{"name":"web"}} {"metadata":{"name":"nginx"}} {7 42 0 0 0 9}`
-	if strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
-		t.Errorf("the file decodes to\n%s\nwant\n%s", got, want)
-	}
+	testutil.Assert(t, strings.ReplaceAll(got, " ", "") == strings.ReplaceAll(want, " ", ""),
+		"the file decodes to\n%s\nwant\n%s", got, want)
 }
 
 // The older program can go on with a file until the newer one has something to write.
@@ -112,9 +110,9 @@ func TestOlderRecordIsUpgradedByItsNextWrite(t *testing.T) {
 	want.Attempt++
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), want)
 	content, err := os.ReadFile(filepath.Join(dir, "abc.json"))
-	if version := fmt.Sprintf(`"schemaVersion": %d,`, schemaVersion); err != nil || !bytes.Contains(content, []byte(version)) {
-		t.Errorf("the file does not have %s (%v):\n%s", version, err, content)
-	}
+	version := fmt.Sprintf(`"schemaVersion": %d,`, schemaVersion)
+	testutil.Assert(t, err == nil && bytes.Contains(content, []byte(version)),
+		"the file does not have %s (%v):\n%s", version, err, content)
 }
 
 // testdata/fields.txt says which schema each field of Record came with. This test fails for a field that is added,

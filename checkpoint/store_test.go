@@ -78,9 +78,8 @@ func requireRecord(t *testing.T, got, want Record) {
 
 func requireNotFound(t *testing.T, s *Store, id string) {
 	t.Helper()
-	if r, err := s.Load(t.Context(), id); !errdefs.IsNotFound(err) {
-		t.Fatalf("Load returned %+v, %v; want NotFound", r, err)
-	}
+	r, err := s.Load(t.Context(), id)
+	testutil.Require(t, errdefs.IsNotFound(err), "Load returned %+v, %v; want NotFound", r, err)
 }
 
 // requireFiles checks what the directory holds, subdirectories left out.
@@ -203,9 +202,8 @@ func TestUpdateErrors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if err := s.Update(t.Context(), tt.id, tt.change); !errors.Is(err, tt.want) {
-				t.Errorf("error is %v, want %v", err, tt.want)
-			}
+			err := s.Update(t.Context(), tt.id, tt.change)
+			testutil.Assert(t, errors.Is(err, tt.want), "error is %v, want %v", err, tt.want)
 			requireRecord(t, mustLoad(t, s, "abc"), fullRecord("abc"))
 			requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), fullRecord("abc"))
 			requireFiles(t, dir, "abc.json")
@@ -223,9 +221,8 @@ func TestDeleteIsIdempotent(t *testing.T) {
 		requireNotFound(t, s, "abc")
 	}
 	requireFiles(t, dir, "def.json")
-	if err := s.Delete(t.Context(), "a/b"); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("Delete of a path returned %v, want InvalidArgument", err)
-	}
+	err := s.Delete(t.Context(), "a/b")
+	testutil.Assert(t, errdefs.IsInvalidArgument(err), "Delete of a path returned %v, want InvalidArgument", err)
 	mustSave(t, s, fullRecord("abc"))
 	requireRecord(t, mustLoad(t, s, "abc"), fullRecord("abc"))
 }
@@ -242,9 +239,8 @@ func TestListSortsAndIgnoresStrangers(t *testing.T) {
 	for name, s := range map[string]*Store{"same store": s, "after a restart": mustOpen(t, dir)} {
 		t.Run(name, func(t *testing.T) {
 			listing, err := s.List(t.Context())
-			if err != nil || len(listing.Quarantined) != 0 {
-				t.Fatalf("List returned %v, %v", listing.Quarantined, err)
-			}
+			testutil.Require(t, err == nil && len(listing.Quarantined) == 0,
+				"List returned %v, %v", listing.Quarantined, err)
 			if !reflect.DeepEqual(listing.Records, []Record{fullRecord("a"), fullRecord("b"), fullRecord("c")}) {
 				t.Errorf("records are %+v", listing.Records)
 			}
@@ -261,9 +257,9 @@ func TestSandboxIDsAreFileNames(t *testing.T) {
 		requireRecord(t, mustLoad(t, s, id), Record{SandboxID: id})
 	}
 	for _, id := range invalid {
-		if err := s.Save(t.Context(), Record{SandboxID: id}); !errdefs.IsInvalidArgument(err) {
-			t.Errorf("Save of sandbox %q returned %v, want InvalidArgument", id, err)
-		}
+		err := s.Save(t.Context(), Record{SandboxID: id})
+		testutil.Assert(t, errdefs.IsInvalidArgument(err),
+			"Save of sandbox %q returned %v, want InvalidArgument", id, err)
 		if _, err := s.Load(t.Context(), id); !errdefs.IsInvalidArgument(err) {
 			t.Errorf("Load of sandbox %q returned %v, want InvalidArgument", id, err)
 		}
@@ -277,9 +273,8 @@ func TestUnknownSandboxesCostNoMemory(t *testing.T) {
 		requireNotFound(t, s, fmt.Sprint("unknown", i))
 	}
 	testutil.Must(t, s.Delete(t.Context(), "gone"))
-	if err := s.Save(t.Context(), Record{SandboxID: "refused", Config: json.RawMessage("{")}); !errdefs.IsInvalidArgument(err) {
-		t.Fatalf("error is %v, want InvalidArgument", err)
-	}
+	err := s.Save(t.Context(), Record{SandboxID: "refused", Config: json.RawMessage("{")})
+	testutil.Require(t, errdefs.IsInvalidArgument(err), "error is %v, want InvalidArgument", err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	testutil.Assert(t, len(s.slots) == 0, "%d sandboxes are still in memory", len(s.slots))

@@ -83,9 +83,8 @@ func TestRuntimeConf(t *testing.T) {
 // A mapping that asks for no port of the host asks for nothing, as in a CRI message whose fields are all missing.
 func TestEmptyPortMapping(t *testing.T) {
 	pod := Pod{ID: "a", NetnsPath: "/run/netns/x", PortMappings: []PortMapping{{}}}
-	if rt, err := pod.runtimeConf(); err != nil || len(rt.CapabilityArgs) != 0 {
-		t.Errorf("got %+v, %v", rt, err)
-	}
+	rt, err := pod.runtimeConf()
+	testutil.Assert(t, err == nil && len(rt.CapabilityArgs) == 0, "got %+v, %v", rt, err)
 }
 
 func TestBadPodNamesTheField(t *testing.T) {
@@ -117,9 +116,8 @@ func TestBadPodNamesTheField(t *testing.T) {
 				pod.ID, pod.NetnsPath = "a", "/run/netns/x"
 			}
 			_, err := pod.runtimeConf()
-			if !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), test.field+": ") {
-				t.Errorf("want InvalidArgument for %s, got %v", test.field, err)
-			}
+			testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), test.field+": "),
+				"want InvalidArgument for %s, got %v", test.field, err)
 		})
 	}
 }

@@ -28,9 +28,8 @@ func TestParseBandwidth(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.text, func(t *testing.T) {
 			got, err := parseBandwidth(test.text)
-			if (err == nil) != (test.want != 0) || got != test.want {
-				t.Errorf("got %d, %v; want %d", got, err, test.want)
-			}
+			testutil.Assert(t, (err == nil) == (test.want != 0) && got == test.want,
+				"got %d, %v; want %d", got, err, test.want)
 		})
 	}
 }
@@ -50,9 +49,8 @@ func FuzzParseBandwidth(f *testing.F) {
 		// at most a thousand times the rounded-up rate.
 		if number, suffix := splitQuantity(text); suffix == "" && rate <= maxBandwidth/1000 {
 			thousand, err := parseBandwidth(number + "k")
-			if err != nil || thousand > rate*1000 || thousand+1000 <= rate*1000 {
-				t.Errorf("%q is %d, with k it is %d, %v", text, rate, thousand, err)
-			}
+			testutil.Assert(t, err == nil && thousand <= rate*1000 && thousand+1000 > rate*1000,
+				"%q is %d, with k it is %d, %v", text, rate, thousand, err)
 		}
 	})
 }

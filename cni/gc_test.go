@@ -27,9 +27,8 @@ func TestAttached(t *testing.T) {
 	want := func(want ...string) {
 		t.Helper()
 		attached, err := n.Attached()
-		if got := slices.Sorted(maps.Keys(attached)); err != nil || !slices.Equal(got, want) {
-			t.Errorf("attached are %v, %v; want %v", got, err, want)
-		}
+		got := slices.Sorted(maps.Keys(attached))
+		testutil.Assert(t, err == nil && slices.Equal(got, want), "attached are %v, %v; want %v", got, err, want)
 		for id, path := range attached {
 			testutil.Assert(t, path == testPod(id).NetnsPath, "pod %s has the namespace %q", id, path)
 		}
@@ -82,9 +81,8 @@ func TestGCTellsWhichPodsThereAre(t *testing.T) {
 	// The cache of pod c was lost; b was not asked for, but is kept.
 	must(t, n.GC(context.Background(), []string{"a", "c"}))
 	testutil.Equal(t, s.calls(), "fake.GC ports.GC", "ran")
-	if got, want := s.valid("ports.GC"), []string{"a/eth0", "b/eth0", "c/eth0"}; !slices.Equal(got, want) {
-		t.Errorf("told of %v, want %v", got, want)
-	}
+	got, want := s.valid("ports.GC"), []string{"a/eth0", "b/eth0", "c/eth0"}
+	testutil.Assert(t, slices.Equal(got, want), "told of %v, want %v", got, want)
 	s.script("ports.GC", `echo '{"code":100,"msg":"no disk"}'; exit 1`)
 	if err := n.GC(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "no disk") {
 		t.Errorf("got %v", err)
@@ -129,9 +127,8 @@ func TestGCAndAddAtOnce(t *testing.T) {
 	testutil.Equal(t, s.calls(), "fake.ADD fake.GC", "during GC ran")
 	testutil.WriteFile(t, wait+".gc", "")
 	must(t, <-collected)
-	if got := s.valid("ports.GC"); !slices.Equal(got, []string{"first/eth0"}) {
-		t.Errorf("told of %v", got)
-	}
+	got := s.valid("ports.GC")
+	testutil.Assert(t, slices.Equal(got, []string{"first/eth0"}), "told of %v", got)
 	testutil.WriteFile(t, wait, "")
 	must(t, <-joined, <-joined)
 }

@@ -91,9 +91,8 @@ func TestJoined(t *testing.T) {
 	s, n := scripted(t)
 	want := func(when string, want bool) {
 		t.Helper()
-		if got, err := n.Joined("p"); err != nil || got != want {
-			t.Errorf("%s: joined is %v, %v", when, got, err)
-		}
+		got, err := n.Joined("p")
+		testutil.Assert(t, err == nil && got == want, "%s: joined is %v, %v", when, got, err)
 	}
 	want("before", false)
 	_, err := n.Add(context.Background(), testPod("p"))

@@ -60,9 +60,8 @@ func TestFirstValidConfigurationWins(t *testing.T) {
 			if snap.list != nil {
 				file, network, plugins = filepath.Base(snap.file), snap.list.Name, pluginTypes(snap.list)
 			}
-			if file != test.file || network != test.network || plugins != test.plugins {
-				t.Errorf("got %q %q %q, want %q %q %q", file, network, plugins, test.file, test.network, test.plugins)
-			}
+			testutil.Assert(t, file == test.file && network == test.network && plugins == test.plugins,
+				"got %q %q %q, want %q %q %q", file, network, plugins, test.file, test.network, test.plugins)
 			var skipped []string
 			for _, s := range snap.skipped {
 				skipped = append(skipped, filepath.Base(s.File))
@@ -88,9 +87,8 @@ func TestAnotherNetworkStaysReachableByName(t *testing.T) {
 	testutil.WriteFile(t, filepath.Join(dir, "2.conflist"), listB)
 	testutil.WriteFile(t, filepath.Join(dir, "3.conflist"), strings.Replace(listB, "0.4.0", "1.0.0", 1))
 	snap := loadDir(dir)
-	if snap.byName["a"] == nil || snap.byName["b"] == nil || snap.byName["b"].CNIVersion != "0.4.0" {
-		t.Errorf("got %+v", snap.byName)
-	}
+	testutil.Assert(t, snap.byName["a"] != nil && snap.byName["b"] != nil && snap.byName["b"].CNIVersion == "0.4.0",
+		"got %+v", snap.byName)
 }
 
 // The text of a list is what libcni keeps for DEL.
@@ -105,9 +103,9 @@ func TestPluginsOfADirAreKeptForDel(t *testing.T) {
 	again, err := libcni.NetworkConfFromBytes(snap.list.Bytes)
 	must(t, err)
 	for _, list := range []*libcni.NetworkConfigList{snap.list, again} {
-		if got := pluginTypes(list); got != "one two three" || !list.DisableCheck || list.CNIVersion != "1.1.0" {
-			t.Errorf("got %q, %+v", got, list)
-		}
+		got := pluginTypes(list)
+		testutil.Assert(t, got == "one two three" && list.DisableCheck && list.CNIVersion == "1.1.0",
+			"got %q, %+v", got, list)
 	}
 	testutil.WriteFile(t, filepath.Join(dir, "a", "30.conf"), `{`)
 	if snap := loadDir(dir); snap.list != nil || len(snap.skipped) != 1 {
@@ -131,9 +129,8 @@ func TestOddFilesNeverBlock(t *testing.T) {
 func TestDirThatCannotBeRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	testutil.WriteFile(t, file, "")
-	if snap := loadDir(file); snap.err == nil || snap.list != nil {
-		t.Errorf("got %+v", snap)
-	}
+	snap := loadDir(file)
+	testutil.Assert(t, snap.err != nil && snap.list == nil, "got %+v", snap)
 	if snap := loadDir(filepath.Join(file + "-missing")); snap.err != nil {
 		t.Errorf("a missing directory is an error: %v", snap.err)
 	}
@@ -154,9 +151,8 @@ func FuzzLoadFile(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if list.Name == "" || len(list.Plugins) == 0 || !json.Valid(list.Bytes) {
-				t.Errorf("%s: took %+v", file, list)
-			}
+			testutil.Assert(t, list.Name != "" && len(list.Plugins) != 0 && json.Valid(list.Bytes),
+				"%s: took %+v", file, list)
 			again, err := libcni.NetworkConfFromBytes(list.Bytes)
 			if err != nil || again.Name != list.Name || again.CNIVersion != list.CNIVersion || pluginTypes(again) != pluginTypes(list) {
 				t.Errorf("%s: DEL would see %+v (%v) for %+v", file, again, err, list)

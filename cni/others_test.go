@@ -96,9 +96,8 @@ func TestAttachmentsThatCannotBeRead(t *testing.T) {
 	for name, entry := range map[string]any{"another pod's": another, "an old layout": old, "no network": empty, "no object": "x"} {
 		dir := t.TempDir()
 		writeEntry(t, dir, "net", otherPod, entry)
-		if found, err := FindAttachment([]string{dir}, otherPod); found != nil || err != nil {
-			t.Errorf("%s: got %+v, %v", name, found, err)
-		}
+		found, err := FindAttachment([]string{dir}, otherPod)
+		testutil.Assert(t, found == nil && err == nil, "%s: got %+v, %v", name, found, err)
 	}
 	dir := t.TempDir()
 	bad := otherEntry(otherPod, "net")
@@ -121,8 +120,8 @@ func FuzzParseAttachment(f *testing.F) {
 		}
 		dir := t.TempDir()
 		must(t, a.CopyTo(dir, "/run/netns/pin"))
-		if again, err := FindAttachment([]string{dir}, otherPod); err != nil || again == nil || again.Network != a.Network {
-			t.Errorf("copied it reads as %+v, %v", again, err)
-		}
+		again, err := FindAttachment([]string{dir}, otherPod)
+		testutil.Assert(t, err == nil && again != nil && again.Network == a.Network,
+			"copied it reads as %+v, %v", again, err)
 	})
 }

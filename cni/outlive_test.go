@@ -115,9 +115,8 @@ func TestAddThatOutlivesItsServerEndsBeforeDel(t *testing.T) {
 				testutil.Until(t, "the ADD goes on", func() bool { _, err := os.Stat(address); return err == nil })
 				t.Error("the ADD gave the pod an address after DEL")
 			}
-			if got := s.cached(); len(got) != 0 {
-				t.Errorf("left %v", got)
-			}
+			got := s.cached()
+			testutil.Assert(t, len(got) == 0, "left %v", got)
 		})
 	}
 }
@@ -133,9 +132,8 @@ func TestDelRefusesWhileAnAddCannotBeKilled(t *testing.T) {
 	testutil.WriteFile(t, filepath.Join(freezer, "freezer.state"), "FROZEN")
 	n := s.network()
 	err := n.Del(context.Background(), Pod{ID: "p"}, "")
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d cannot be killed", child)) {
-		t.Errorf("got %v", err)
-	}
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), fmt.Sprintf("process %d cannot be killed", child)),
+		"got %v", err)
 	testutil.Equal(t, s.calls(), "fake.ADD", "ran")
 	thaw()
 	must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
@@ -210,9 +208,8 @@ func TestThreadOutlivesItsProcess(t *testing.T) {
 	testutil.WriteFile(t, filepath.Join(process, "environ"), "")
 	testutil.WriteFile(t, filepath.Join(process, "task/2000000000/environ"), "")
 	testutil.WriteFile(t, filepath.Join(process, "task/2000000001/environ"), "CNI_COMMAND=ADD\x00CNI_CONTAINERID=p\x00")
-	if pids, err := look(t.Context(), proc, "p"); err != nil || !slices.Equal(pids, []int{2000000000}) {
-		t.Errorf("got %v, %v", pids, err)
-	}
+	pids, err := look(t.Context(), proc, "p")
+	testutil.Assert(t, err == nil && slices.Equal(pids, []int{2000000000}), "got %v, %v", pids, err)
 }
 
 func TestProcessThatCannotBeRead(t *testing.T) {

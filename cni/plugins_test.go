@@ -39,23 +39,20 @@ func TestAddAndDel(t *testing.T) {
 
 	result, err := n.Add(ctx, pod)
 	must(t, err)
-	if result.Config != "net" || !reflect.DeepEqual(result.IPs, []string{"10.9.0.2", "fd09::2"}) {
-		t.Errorf("got %+v", result)
-	}
+	testutil.Assert(t, result.Config == "net" && reflect.DeepEqual(result.IPs, []string{"10.9.0.2", "fd09::2"}),
+		"got %+v", result)
 	raw := decodeResult(t, result)
 	if raw.CNIVersion != "1.1.0" {
 		t.Errorf("raw %s", result.Raw)
 	}
-	if want := (types.DNS{Nameservers: []string{"10.9.0.1"}, Domain: "example"}); !reflect.DeepEqual(raw.DNS, want) {
-		t.Errorf("DNS %+v", raw.DNS)
-	}
+	want := (types.DNS{Nameservers: []string{"10.9.0.1"}, Domain: "example"})
+	testutil.Assert(t, reflect.DeepEqual(raw.DNS, want), "DNS %+v", raw.DNS)
 	if want := []*types100.Interface{{Name: "host0"}, {Name: "eth0", Mac: "02:00:00:00:00:01", Sandbox: "/x"}}; !reflect.DeepEqual(raw.Interfaces, want) {
 		t.Errorf("interfaces %+v", raw.Interfaces)
 	}
 
-	if got := s.recorded("fake.ADD.args"); !strings.Contains(got, "K8S_POD_NAME=web;") {
-		t.Errorf("CNI_ARGS %s", got)
-	}
+	got := s.recorded("fake.ADD.args")
+	testutil.Assert(t, strings.Contains(got, "K8S_POD_NAME=web;"), "CNI_ARGS %s", got)
 	if got := s.recorded("fake.ADD.stdin"); strings.Contains(got, "runtimeConfig") {
 		t.Errorf("a plugin that asks for nothing got %s", got)
 	}
@@ -108,9 +105,8 @@ func TestFailedAddIsUndone(t *testing.T) {
 			result, err := n.Add(context.Background(), testPod("p"))
 			testutil.Assert(t, err != nil && result == nil && test.check(err), "got %+v, %v", result, err)
 			testutil.Equal(t, s.calls(), "fake.ADD ports.ADD ports.DEL fake.DEL", "ran")
-			if got := s.cached(); len(got) != 0 {
-				t.Errorf("left %v", got)
-			}
+			got := s.cached()
+			testutil.Assert(t, len(got) == 0, "left %v", got)
 			must(t, os.Remove(filepath.Join(s.journal, "ports.ADD.do")))
 			if _, err := n.Add(context.Background(), testPod("p")); err != nil {
 				t.Errorf("the next Add: %v", err)
@@ -264,9 +260,8 @@ func TestDamagedCache(t *testing.T) {
 			s.forgetCalls()
 			must(t, n.Del(ctx, testPod("p"), "net"))
 			testutil.Equal(t, s.calls(), "ports.DEL fake.DEL", "ran")
-			if got := s.cached(); !reflect.DeepEqual(got, []string{"results/net-other-p-eth0"}) {
-				t.Errorf("left %v", got)
-			}
+			got := s.cached()
+			testutil.Assert(t, reflect.DeepEqual(got, []string{"results/net-other-p-eth0"}), "left %v", got)
 		})
 	}
 }
@@ -373,9 +368,8 @@ func TestDelOfAPodThatWasNeverJoined(t *testing.T) {
 	must(t, os.Remove(filepath.Join(s.bin, "ports")))
 	must(t, n.Del(context.Background(), testPod("p"), ""))
 	testutil.Equal(t, s.calls(), "", "ran")
-	if err := n.Del(context.Background(), testPod("p"), "net"); !errdefs.IsUnavailable(err) {
-		t.Errorf("Del of a pod of the network: %v", err)
-	}
+	err := n.Del(context.Background(), testPod("p"), "net")
+	testutil.Assert(t, errdefs.IsUnavailable(err), "Del of a pod of the network: %v", err)
 }
 
 // An installer that still writes a plugin makes the kernel refuse to run it.

@@ -21,9 +21,9 @@ func TestStatusReasons(t *testing.T) {
 	ctx := context.Background()
 	expect := func(text string) {
 		t.Helper()
-		if err := n.Status(ctx); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), text) {
-			t.Errorf("want %q, got %v", text, err)
-		}
+		err := n.Status(ctx)
+		testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), text),
+			"want %q, got %v", text, err)
 	}
 	expect(`"fake" is not in ` + strings.Join(s.options.BinDirs, ", "))
 	s.plugin("fake")
@@ -75,9 +75,8 @@ func TestStatusAnswerExpires(t *testing.T) {
 	s.options.statusTTL = time.Nanosecond
 	n := s.network()
 	s.script("fake.STATUS", `exit 1`)
-	if err := n.Status(context.Background()); !errdefs.IsUnavailable(err) {
-		t.Errorf("got %v", err)
-	}
+	err := n.Status(context.Background())
+	testutil.Assert(t, errdefs.IsUnavailable(err), "got %v", err)
 	s.script("fake.STATUS", "")
 	must(t, n.Status(context.Background()))
 }
@@ -93,9 +92,8 @@ func TestStatusOfACallerThatGivesUpIsNotKept(t *testing.T) {
 	defer cancel()
 	waiting := make(chan error, 1)
 	go func() { waiting <- n.Status(ctx) }()
-	if err := n.Status(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	err := n.Status(ctx)
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "got %v", err)
 	if err := <-waiting; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}

@@ -32,9 +32,8 @@ func TestConfigurationIsFollowed(t *testing.T) {
 	s.plugin("two")
 	n := s.network()
 	status := func() error { return n.Status(context.Background()) }
-	if err := status(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), s.conf) {
-		t.Errorf("empty directory: %v", err)
-	}
+	err := status()
+	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), s.conf), "empty directory: %v", err)
 
 	s.configure("10-a.conflist", listA)
 	s.expect(n, "a")
@@ -48,9 +47,9 @@ func TestConfigurationIsFollowed(t *testing.T) {
 
 	s.configure("01-c.conf", "{")
 	s.expect(n, "b")
-	if c := n.Config(); len(c.Skipped) != 1 || !strings.HasSuffix(c.Skipped[0].File, "01-c.conf") {
-		t.Errorf("skipped: %+v", c.Skipped)
-	}
+	c := n.Config()
+	testutil.Assert(t, len(c.Skipped) == 1 && strings.HasSuffix(c.Skipped[0].File, "01-c.conf"),
+		"skipped: %+v", c.Skipped)
 	must(t, os.Remove(filepath.Join(s.conf, "05-b.conflist")))
 	s.expect(n, "a")
 
@@ -69,9 +68,8 @@ func TestDirMayComeAndGo(t *testing.T) {
 	parent := filepath.Dir(s.conf)
 	must(t, os.RemoveAll(parent))
 	n := s.network()
-	if err := n.Status(context.Background()); !errdefs.IsUnavailable(err) {
-		t.Errorf("no directory: %v", err)
-	}
+	err := n.Status(context.Background())
+	testutil.Assert(t, errdefs.IsUnavailable(err), "no directory: %v", err)
 	for range 3 {
 		must(t, os.MkdirAll(s.conf, 0o755))
 		s.configure("a.conflist", listA)
@@ -160,9 +158,8 @@ func TestPluginDirIsFollowed(t *testing.T) {
 	s := newSandbox(t)
 	s.configure("a.conflist", `{"cniVersion":"1.1.0","name":"a"}`)
 	n := s.network()
-	if c := n.Config(); c.Name != "" {
-		t.Errorf("a list without plugins: %+v", c)
-	}
+	c := n.Config()
+	testutil.Assert(t, c.Name == "", "a list without plugins: %+v", c)
 	must(t, os.Mkdir(filepath.Join(s.conf, "a"), 0o755))
 	testutil.WriteFile(t, filepath.Join(s.conf, "a", "1.conf"), `{"type":"one"}`)
 	s.expect(n, "a")
@@ -176,9 +173,8 @@ func TestWatcherRestsAndDebounces(t *testing.T) {
 	must(t, os.Mkdir(dir, 0o755))
 	var readings atomic.Int32
 	w := startWatcher(t.Context(), dir, func(context.Context) { readings.Add(1) })
-	if got := readings.Load(); got != 1 {
-		t.Errorf("%d readings at the start", got)
-	}
+	got := readings.Load()
+	testutil.Assert(t, got == 1, "%d readings at the start", got)
 	testutil.WriteFile(t, filepath.Join(parent, "log"), "noise")
 	must(t, os.Chmod(dir, 0o700))
 	time.Sleep(4 * quiet)
@@ -214,9 +210,8 @@ func TestWatcherRestsAndDebounces(t *testing.T) {
 
 func TestNewRefusesRelativeDirs(t *testing.T) {
 	for _, opts := range []Options{{ConfDir: "net.d"}, {BinDirs: []string{"/opt/cni/bin", "bin"}}, {CacheDir: "cache"}} {
-		if _, err := New(opts); !errdefs.IsInvalidArgument(err) {
-			t.Errorf("%+v: %v", opts, err)
-		}
+		_, err := New(opts)
+		testutil.Assert(t, errdefs.IsInvalidArgument(err), "%+v: %v", opts, err)
 	}
 }
 
@@ -240,9 +235,8 @@ func TestWithoutInotify(t *testing.T) {
 			began := time.Now()
 			s.configure("01-c.conf", singleC)
 			s.expect(n, "c")
-			if took := time.Since(began); took > retryDelay/2 {
-				t.Errorf("a change was seen after %v, the directory is not watched", took)
-			}
+			took := time.Since(began)
+			testutil.Assert(t, took <= retryDelay/2, "a change was seen after %v, the directory is not watched", took)
 		})
 	}
 }

@@ -101,9 +101,8 @@ func TestAttachToAContainerThatEnds(t *testing.T) {
 				if moment == "after a later attach" {
 					want = []string{"", ""}
 				}
-				if err != nil || stdout != want[0] || stderr != want[1] {
-					t.Errorf("got %q, %q, %v, want %q", stdout, stderr, err, want)
-				}
+				testutil.Assert(t, err == nil && stdout == want[0] && stderr == want[1],
+					"got %q, %q, %v, want %q", stdout, stderr, err, want)
 				check()
 			})
 		}
@@ -174,9 +173,8 @@ func TestLifeWithoutAnEnd(t *testing.T) {
 	n, engine, id, _ := newTurningNode(t)
 	lived := n.life(t.Context(), n.look(id))
 	testutil.Must(t, engine.RemoveContainer(t.Context(), id))
-	if got := <-lived; got < shortLife {
-		t.Errorf("it lived %v, want no short life", got)
-	}
+	got := <-lived
+	testutil.Assert(t, got >= shortLife, "it lived %v, want no short life", got)
 }
 
 // A client that leaves a running container gets nothing that it was not there for.
@@ -185,9 +183,8 @@ func TestAttachDoesNotReplayARunningContainer(t *testing.T) {
 	var stdout testutil.Buffer
 	input, typed := io.Pipe()
 	_ = typed.Close()
-	if err := n.Attach(t.Context(), id, Streams{Stdin: input, Stdout: &stdout}); err != nil || stdout.String() != "" {
-		t.Errorf("got %q, %v", &stdout, err)
-	}
+	err := n.Attach(t.Context(), id, Streams{Stdin: input, Stdout: &stdout})
+	testutil.Assert(t, err == nil && stdout.String() == "", "got %q, %v", &stdout, err)
 }
 
 // A client that asked for no output gets none, and the engine, which refuses a log without streams, is not asked for
@@ -205,7 +202,6 @@ func TestCheckRunning(t *testing.T) {
 	n, engine, id, end := newTurningNode(t)
 	testutil.Check(t, n.CheckRunning(t.Context(), id))
 	engine.beforeLook.is(end) // the cache does not know yet
-	if err := n.CheckRunning(t.Context(), id); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("a container that has just ended: %v", err)
-	}
+	err := n.CheckRunning(t.Context(), id)
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "a container that has just ended: %v", err)
 }

@@ -39,9 +39,8 @@ func (c plainCgroup) CgroupDir(id string, pid int, controller string) (string, b
 
 func (c plainCgroup) want(file, value string) {
 	c.t.Helper()
-	if got, err := os.ReadFile(filepath.Join(c.dir, file)); err != nil || string(got) != value {
-		c.t.Errorf("%s holds %q, %v, want %q", file, got, err, value)
-	}
+	got, err := os.ReadFile(filepath.Join(c.dir, file))
+	testutil.Assert(c.t, err == nil && string(got) == value, "%s holds %q, %v, want %q", file, got, err, value)
 }
 
 func unified(keys map[string]string) *runtimeapi.LinuxContainerResources {
@@ -67,9 +66,8 @@ func TestLimitsInCgroupFiles(t *testing.T) {
 	c.want("memory.high", "100")
 	c.want("memory.oom.group", "1")
 	c.want("hugetlb.2MB.max", "2097152")
-	if _, err := os.Stat(filepath.Join(c.dir, "hugetlb.2MB.rsvd.max")); err == nil {
-		t.Error("a file was made that the kernel does not have")
-	}
+	_, err := os.Stat(filepath.Join(c.dir, "hugetlb.2MB.rsvd.max"))
+	testutil.Assert(t, err != nil, "a file was made that the kernel does not have")
 	testutil.Must(t, n.Update(t.Context(),
 		update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "max"}})))
 	c.want("memory.high", "max")
@@ -99,15 +97,13 @@ func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
 	if after, err := engine.InspectContainer(t.Context(), id); err != nil || after.HostConfig.CPUShares == 99 && before.HostConfig.CPUShares != 0 {
 		t.Errorf("the engine keeps %+v, %v", after.HostConfig.CPUShares, err)
 	}
-	if got := n.look(id).Status.Resources.GetLinux().GetUnified(); len(got) != 1 || got["memory.high"] != "100" {
-		t.Errorf("the cache has %v", got)
-	}
+	got := n.look(id).Status.Resources.GetLinux().GetUnified()
+	testutil.Assert(t, len(got) == 1 && got["memory.high"] == "100", "the cache has %v", got)
 
 	change.Unified = map[string]string{"memory.high": "7"}
 	n.failCheckpoint(id, func() {
-		if err := n.Update(t.Context(), update(id, change)); err == nil {
-			t.Error("Update succeeded without a checkpoint")
-		}
+		err := n.Update(t.Context(), update(id, change))
+		testutil.Assert(t, err != nil, "Update succeeded without a checkpoint")
 	})
 	c.want("memory.high", "100")
 }

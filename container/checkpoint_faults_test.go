@@ -16,17 +16,15 @@ import (
 func TestCheckpointOfAProcessThatHasEnded(t *testing.T) {
 	n, _ := newFakeNode(t)
 	n.proc = t.TempDir()
-	if err := n.saveFiles(t.Context(), 1, nil, "archive"); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("got %v, want ErrFailedPrecondition", err)
-	}
+	err := n.saveFiles(t.Context(), 1, nil, "archive")
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "got %v, want ErrFailedPrecondition", err)
 }
 
 // TestCheckpointThatCannotBeWritten names the field of what the file system says.
 func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	for _, err := range []error{&fs.PathError{Op: "open", Path: "/x", Err: fs.ErrPermission}, &os.LinkError{Op: "rename", Old: "/x", New: "/y", Err: fs.ErrExist}} {
-		if got := notWritable(err); !errdefs.IsFailedPrecondition(got) {
-			t.Errorf("%v became %v", err, got)
-		}
+		got := notWritable(err)
+		testutil.Assert(t, errdefs.IsFailedPrecondition(got), "%v became %v", err, got)
 	}
 	testutil.Assert(t, notWritable(nil) == nil, "no error became one")
 }
@@ -48,9 +46,8 @@ func TestCheckpointInAUserNamespace(t *testing.T) {
 		"one": n.Checkpoint(t.Context(), id, filepath.Join(dir, "a.tar")),
 		"all": n.CheckpointAll(t.Context(), pod, []string{id}, dir),
 	} {
-		if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "user namespace") {
-			t.Errorf("%s: %v", call, err)
-		}
+		testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "user namespace"),
+			"%s: %v", call, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || engine.Calls("PauseContainer") != 0 {
 		t.Errorf("there is %v, %v, and %d pauses", left, err, engine.Calls("PauseContainer"))

@@ -94,9 +94,8 @@ func TestCheckpointRefuses(t *testing.T) {
 	n, engine := newFakeNode(t)
 	dir := t.TempDir()
 	id := n.create(n.pod(), n.config("sleep"))
-	if err := n.Checkpoint(t.Context(), id, filepath.Join(dir, "a.tar")); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("a container that does not run: %v", err)
-	}
+	err := n.Checkpoint(t.Context(), id, filepath.Join(dir, "a.tar"))
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "a container that does not run: %v", err)
 	n.start(id)
 	n.withFiles(engine, id)
 	if err := n.Checkpoint(t.Context(), id, "a.tar"); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "location: ") {
@@ -167,9 +166,8 @@ func TestRestore(t *testing.T) {
 	restored, err := n.Restore(t.Context(), again, n.config("sleep"), nil, from)
 	testutil.Must(t, err)
 	n.wantState(restored, runtimeapi.ContainerState_CONTAINER_CREATED)
-	if files := unpacked(t, bytes.NewReader(engine.Copied(restored))); !strings.HasPrefix(files["etc/new"], "content of") {
-		t.Errorf("the files that were copied are %q", files)
-	}
+	files := unpacked(t, bytes.NewReader(engine.Copied(restored)))
+	testutil.Assert(t, strings.HasPrefix(files["etc/new"], "content of"), "the files that were copied are %q", files)
 	n.restart(func() {}) // the record tells that it is to be restored
 	n.start(restored)
 	testutil.Assert(t, engine.Calls("RestoreContainer") == 1, "the container began anew")

@@ -31,12 +31,10 @@ func TestCreate(t *testing.T) {
 	if c.SandboxID != pod || c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		t.Errorf("the container is %v in %s", c.Status.State(), c.SandboxID)
 	}
-	if !proto.Equal(c.Meta.Config, config) {
-		t.Errorf("the cache's configuration is %v, want %v", c.Meta.Config, config)
-	}
-	if want := filepath.Join(n.dir, "pods", "c", "0.log"); c.Meta.LogPath != want {
-		t.Errorf("log path %q, want %q", c.Meta.LogPath, want)
-	}
+	testutil.Assert(t, proto.Equal(c.Meta.Config, config),
+		"the cache's configuration is %v, want %v", c.Meta.Config, config)
+	want := filepath.Join(n.dir, "pods", "c", "0.log")
+	testutil.Assert(t, c.Meta.LogPath == want, "log path %q, want %q", c.Meta.LogPath, want)
 	if info, err := os.Stat(filepath.Join(n.dir, "pods", "c")); err != nil || !info.IsDir() {
 		t.Errorf("no log directory: %v", err)
 	}
@@ -81,17 +79,15 @@ func TestCreateRefuses(t *testing.T) {
 			asked, config := pod, n.config("sleep")
 			tt.change(n, &asked, config)
 			_, err := n.Create(t.Context(), asked, config, nil)
-			if err == nil || !tt.is(err) || !strings.Contains(err.Error(), tt.text) {
-				t.Errorf("Create: %v; want another type, or %q in it", err, tt.text)
-			}
+			testutil.Assert(t, err != nil && tt.is(err) && strings.Contains(err.Error(), tt.text),
+				"Create: %v; want another type, or %q in it", err, tt.text)
 			n.wantNothing(pod)
 		})
 	}
 	t.Run("no configuration", func(t *testing.T) {
 		n, _ := newFakeNode(t)
-		if _, err := n.Create(t.Context(), n.pod(), nil, nil); !errdefs.IsInvalidArgument(err) {
-			t.Errorf("Create: %v", err)
-		}
+		_, err := n.Create(t.Context(), n.pod(), nil, nil)
+		testutil.Assert(t, errdefs.IsInvalidArgument(err), "Create: %v", err)
 	})
 }
 
@@ -99,9 +95,9 @@ func TestCreateTwice(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	id := n.create(pod, n.config("sleep"))
-	if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errdefs.IsAlreadyExists(err) || !strings.Contains(err.Error(), id) {
-		t.Errorf("Create of the same name: %v, want ErrAlreadyExists with the id", err)
-	}
+	_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
+	testutil.Assert(t, errdefs.IsAlreadyExists(err) && strings.Contains(err.Error(), id),
+		"Create of the same name: %v, want ErrAlreadyExists with the id", err)
 	again := n.config("sleep")
 	again.Metadata.Attempt = 1
 	n.create(pod, again)
@@ -187,9 +183,8 @@ func TestCreatePrivileged(t *testing.T) {
 			t.Errorf("%s: the engine's container is not privileged, %v", tt.name, err)
 		}
 	}
-	if ordinary.GetLinux().GetSecurityContext().GetPrivileged() {
-		t.Error("the cache's own configuration was changed")
-	}
+	testutil.Assert(t, !ordinary.GetLinux().GetSecurityContext().GetPrivileged(),
+		"the cache's own configuration was changed")
 }
 
 // The container's image has the name by digest that it was made from, also after a restart.
@@ -200,9 +195,9 @@ func TestCreateKeepsTheImagesDigest(t *testing.T) {
 	config.Image.Image = "app:1"
 	id := n.create(pod, config)
 	for range 2 {
-		if got := n.look(id).Meta; got.ImageRef != appDigest || got.ImageID == appDigest {
-			t.Errorf("reference %q, id %q", got.ImageRef, got.ImageID)
-		}
+		got := n.look(id).Meta
+		testutil.Assert(t, got.ImageRef == appDigest && got.ImageID != appDigest,
+			"reference %q, id %q", got.ImageRef, got.ImageID)
 		n.restart(func() {})
 	}
 }
@@ -228,9 +223,8 @@ func TestCreateAtTheSameTime(t *testing.T) {
 	}
 	group.Wait()
 	testutil.Assert(t, len(ids) == 1, "%d requests got a container: %v", len(ids), ids)
-	if got := n.cache.Snapshot().ContainersOf(pod); len(got) != 1 {
-		t.Errorf("the pod has %d containers", len(got))
-	}
+	got := n.cache.Snapshot().ContainersOf(pod)
+	testutil.Assert(t, len(got) == 1, "the pod has %d containers", len(got))
 }
 
 // The engine made the container and its answer was lost.
@@ -245,13 +239,11 @@ func TestCreateRemovesWhatALostAnswerLeft(t *testing.T) {
 			engine.Inject("CreateContainer", fault)
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			if _, err := n.Create(ctx, pod, n.config("sleep"), nil); err == nil {
-				t.Fatal("Create succeeded")
-			}
+			_, err := n.Create(ctx, pod, n.config("sleep"), nil)
+			testutil.Require(t, err != nil, "Create succeeded")
 			n.create(pod, n.config("sleep"))
-			if got := n.cache.Snapshot().ContainersOf(pod); len(got) != 1 {
-				t.Errorf("the pod has %d containers", len(got))
-			}
+			got := n.cache.Snapshot().ContainersOf(pod)
+			testutil.Assert(t, len(got) == 1, "the pod has %d containers", len(got))
 		})
 	}
 }
@@ -268,9 +260,8 @@ func TestCreateRemovesWhatACrashLeft(t *testing.T) {
 	n.wantState(id, runtimeapi.ContainerState_CONTAINER_CREATED)
 	again := n.create(pod, n.config("sleep"))
 	testutil.Assert(t, again != id, "the client got a container without a recorded configuration")
-	if _, err := n.engine.InspectContainer(t.Context(), id); !errdefs.IsNotFound(err) {
-		t.Errorf("the leftover is still there: %v", err)
-	}
+	_, err := n.engine.InspectContainer(t.Context(), id)
+	testutil.Assert(t, errdefs.IsNotFound(err), "the leftover is still there: %v", err)
 }
 
 func TestCreateLeavesForeignContainersAlone(t *testing.T) {
@@ -325,9 +316,8 @@ func TestCreateRollsBack(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, func() {
 			n.cache.UpdatePod(pod, func(s *state.PodStatus) { s.Stopping = true })
 		})
-		if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errdefs.IsFailedPrecondition(err) {
-			t.Errorf("Create: %v", err)
-		}
+		_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
+		testutil.Assert(t, errdefs.IsFailedPrecondition(err), "Create: %v", err)
 		n.wantNothing(pod)
 	})
 }
@@ -342,9 +332,8 @@ func TestCreateWhileTheEngineIsAway(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errdefs.IsUnavailable(err) {
-		t.Errorf("Create: %v", err)
-	}
+	_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
+	testutil.Assert(t, errdefs.IsUnavailable(err), "Create: %v", err)
 }
 
 // A pod of another shim has no checkpoint; its containers live without one.
@@ -354,8 +343,7 @@ func TestCreateInAPodWithoutCheckpoint(t *testing.T) {
 	testutil.Must(t, n.store.Delete(t.Context(), pod))
 	id := n.create(pod, n.config("sleep"))
 	n.start(id)
-	if _, err := n.store.Load(t.Context(), pod); !errdefs.IsNotFound(err) {
-		t.Errorf("a checkpoint was made for a pod without one: %v", err)
-	}
+	_, err := n.store.Load(t.Context(), pod)
+	testutil.Assert(t, errdefs.IsNotFound(err), "a checkpoint was made for a pod without one: %v", err)
 	testutil.Check(t, n.Remove(t.Context(), id), "Remove")
 }

@@ -60,9 +60,8 @@ func TestBadImageIsNamedByItsFieldInTheRequest(t *testing.T) {
 	pod := n.pod()
 	n.opts.Images = badImages{}
 	_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
-	if !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "config.image.image ") {
-		t.Errorf("Create: %v", err)
-	}
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), "config.image.image "),
+		"Create: %v", err)
 }
 
 func TestTargetOfThePIDNamespace(t *testing.T) {

@@ -48,9 +48,8 @@ func TestExecSync(t *testing.T) {
 		if string(got.Stdout) != tt.stdout || string(got.Stderr) != tt.stderr || got.ExitCode != tt.code {
 			t.Errorf("%s: %q, %q, %d; want %q, %q, %d", tt.command, got.Stdout, got.Stderr, got.ExitCode, tt.stdout, tt.stderr, tt.code)
 		}
-		if looks := engine.Calls("InspectExec") - before; looks > 1 {
-			t.Errorf("%s: the engine was asked %d times", tt.command, looks)
-		}
+		looks := engine.Calls("InspectExec") - before
+		testutil.Assert(t, looks <= 1, "%s: the engine was asked %d times", tt.command, looks)
 	}
 }
 
@@ -58,9 +57,8 @@ func TestExecSyncRefuses(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
 	id := n.create(pod, n.config("sleep"))
-	if _, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}}); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("created container: %v", err)
-	}
+	_, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}})
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "created container: %v", err)
 	n.start(id)
 	if _, err := n.ExecSync(t.Context(), id, ExecRequest{}); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("no command: %v", err)
@@ -99,9 +97,8 @@ func TestExecSyncWithoutTheEvent(t *testing.T) {
 	id := n.running("sleep")
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"slow"}})
 	testutil.Assert(t, err == nil && got.ExitCode == 4, "ExecSync: %v, %v", got, err)
-	if looks := engine.Calls("InspectExec"); looks != 1 {
-		t.Errorf("the engine was asked %d times", looks)
-	}
+	looks := engine.Calls("InspectExec")
+	testutil.Assert(t, looks == 1, "the engine was asked %d times", looks)
 }
 
 // forge gives a container the labels of an image that replace what exec_die events say.
@@ -118,9 +115,8 @@ func TestExecSyncWithForgedEvents(t *testing.T) {
 	n.start(id)
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"fails"}})
 	testutil.Assert(t, err == nil && got.ExitCode == 3, "ExecSync: %v, %v", got, err)
-	if looks := engine.Calls("InspectExec"); looks != 1 {
-		t.Errorf("the engine was asked %d times", looks)
-	}
+	looks := engine.Calls("InspectExec")
+	testutil.Assert(t, looks == 1, "the engine was asked %d times", looks)
 }
 
 // busyEngine hands on the output of commands in pieces, with pauses.
@@ -152,9 +148,8 @@ func TestExecSyncWaitsForALateOutput(t *testing.T) {
 	n := newNode(t, busyEngine{engine, 300 * time.Millisecond}, "busybox", "pause")
 	id := n.running("sleep")
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"talk"}})
-	if err != nil || string(got.Stdout) != text {
-		t.Errorf("ExecSync: %d of %d bytes, %v", len(got.Stdout), len(text), err)
-	}
+	testutil.Assert(t, err == nil && string(got.Stdout) == text,
+		"ExecSync: %d of %d bytes, %v", len(got.Stdout), len(text), err)
 	_, err = n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"talk"}, Timeout: time.Second})
 	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "with a time limit: %v", err)
 }
@@ -209,12 +204,10 @@ func TestExecSyncLeavesAChildThatWritesForEver(t *testing.T) {
 			defer cancel()
 			begun := time.Now()
 			got, err := n.ExecSync(ctx, id, ExecRequest{Command: []string{"daemon"}, Timeout: timeout})
-			if err != nil || got.ExitCode != 3 || !strings.HasPrefix(string(got.Stdout), "started.") {
-				t.Fatalf("ExecSync: %v, %v", got, err)
-			}
-			if took := time.Since(begun); took > limit+longRun {
-				t.Errorf("took %v, want at most %v", took, limit)
-			}
+			testutil.Require(t, err == nil && got.ExitCode == 3 && strings.HasPrefix(string(got.Stdout), "started."),
+				"ExecSync: %v, %v", got, err)
+			took := time.Since(begun)
+			testutil.Assert(t, took <= limit+longRun, "took %v, want at most %v", took, limit)
 		})
 	}
 }
@@ -232,9 +225,8 @@ func TestExecSyncEndsWithItsCaller(t *testing.T) {
 		if _, err := n.ExecSync(ctx, id, ExecRequest{Command: []string{"long"}}); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
-		if took := time.Since(start); took > longRun {
-			t.Errorf("took %v", took)
-		}
+		took := time.Since(start)
+		testutil.Assert(t, took <= longRun, "took %v", took)
 	}
 }
 
@@ -246,9 +238,8 @@ func TestExecSyncEndsWithItsCallerDuringTheStart(t *testing.T) {
 	start := time.Now()
 	_, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}, Timeout: 50 * time.Millisecond})
 	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "ExecSync: %v", err)
-	if took := time.Since(start); took > longRun {
-		t.Errorf("took %v", took)
-	}
+	took := time.Since(start)
+	testutil.Assert(t, took <= longRun, "took %v", took)
 }
 
 func TestExecSyncLeavesNoGoroutines(t *testing.T) {
@@ -292,9 +283,8 @@ func TestEnded(t *testing.T) {
 func TestOutputBuffer(t *testing.T) {
 	b := &outputBuffer{limit: 5, budget: &budget{}}
 	for _, text := range []string{"abc", "defg", "hi"} {
-		if n, err := b.Write([]byte(text)); n != len(text) || err != nil {
-			t.Errorf("Write(%q) = %d, %v", text, n, err)
-		}
+		n, err := b.Write([]byte(text))
+		testutil.Assert(t, n == len(text) && err == nil, "Write(%q) = %d, %v", text, n, err)
 	}
 	testutil.Equal(t, string(b.Bytes()), "abcde", "kept")
 }
@@ -308,9 +298,8 @@ func TestOutputBudget(t *testing.T) {
 		b := &outputBuffer{limit: maxOutput, budget: shared}
 		noisy = append(noisy, b)
 		for range maxOutput/len(piece) + 1 {
-			if n, err := b.Write(piece); n != len(piece) || err != nil {
-				t.Fatalf("Write = %d, %v", n, err)
-			}
+			n, err := b.Write(piece)
+			testutil.Require(t, n == len(piece) && err == nil, "Write = %d, %v", n, err)
 		}
 	}
 	kept := 0
@@ -318,9 +307,8 @@ func TestOutputBudget(t *testing.T) {
 		kept += cap(b.kept)
 		testutil.Assert(t, len(b.Bytes()) >= freeOutput, "a command keeps %d bytes", len(b.Bytes()))
 	}
-	if most := outputBudget + len(noisy)*freeOutput; kept > most || kept < outputBudget {
-		t.Errorf("%d bytes are kept, want %d at most", kept, most)
-	}
+	most := outputBudget + len(noisy)*freeOutput
+	testutil.Assert(t, kept <= most && kept >= outputBudget, "%d bytes are kept, want %d at most", kept, most)
 	quiet := &outputBuffer{limit: maxOutput, budget: shared}
 	for range 10 {
 		_, _ = quiet.Write([]byte("healthy\n"))
@@ -345,9 +333,8 @@ func TestExecSyncGivesItsBudgetBack(t *testing.T) {
 	n, _ := newFakeNode(t, dockertest.Program{Command: "noisy", Exits: true, Stdout: strings.Repeat("x", 1<<20)})
 	id := n.running("sleep")
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"noisy"}})
-	if err != nil || len(got.Stdout) != 1<<20 || n.output.left != outputBudget {
-		t.Errorf("%d bytes, %v, %d left", len(got.Stdout), err, n.output.left)
-	}
+	testutil.Assert(t, err == nil && len(got.Stdout) == 1<<20 && n.output.left == outputBudget,
+		"%d bytes, %v, %d left", len(got.Stdout), err, n.output.left)
 }
 
 func TestFit(t *testing.T) {
@@ -439,9 +426,8 @@ func TestProcessesOfAContainer(t *testing.T) {
 	}
 	n.opts.Cgroups = cgroupAt(dir)
 	all, err := n.processesOf("c", self)
-	if err != nil || len(all) != 2 || all[0].pid != self || all[1].pid != parent {
-		t.Errorf("got %+v, %v", all, err)
-	}
+	testutil.Assert(t, err == nil && len(all) == 2 && all[0].pid == self && all[1].pid == parent,
+		"got %+v, %v", all, err)
 	for name, cgroups := range map[string]Cgroups{"none": nil, "not found": cgroupAt(""), "empty": cgroupAt(t.TempDir())} {
 		n.opts.Cgroups = cgroups
 		if all, err := n.processesOf("c", self); err != nil || len(all) < 3 {

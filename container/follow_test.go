@@ -75,9 +75,8 @@ func numbered(first, last int) []string {
 
 func (n *node) wantLog(path string, want []string) {
 	n.t.Helper()
-	if got := contents(n.t, path); !slices.Equal(got, want) {
-		n.t.Errorf("the log holds %d lines, want %d: %.300q", len(got), len(want), got)
-	}
+	got := contents(n.t, path)
+	testutil.Assert(n.t, slices.Equal(got, want), "the log holds %d lines, want %d: %.300q", len(got), len(want), got)
 }
 
 // A client that sees the exit finds the whole log.
@@ -133,9 +132,8 @@ func TestStartWithATakenLogPath(t *testing.T) {
 func TestFailedStartEndsTheLog(t *testing.T) {
 	n, _ := newFakeNode(t, dockertest.Program{Command: "nosuch", Start: errdefs.ErrInvalidArgument})
 	id, _ := n.logged(n.pod(), "nosuch")
-	if err := n.Start(t.Context(), id); err == nil {
-		t.Fatal("Start succeeded")
-	}
+	err := n.Start(t.Context(), id)
+	testutil.Require(t, err != nil, "Start succeeded")
 	if err := n.logs.Reopen(t.Context(), id); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("the log of a container that never ran is still followed: %v", err)
 	}
@@ -181,9 +179,9 @@ func TestRecoverDropsRecordsOfContainersThatAreGone(t *testing.T) {
 	})
 	record, err := n.store.Load(t.Context(), pod)
 	testutil.Must(t, err)
-	if _, ok := record.Containers[kept]; !ok || len(record.Containers) != 1 {
-		t.Errorf("the checkpoint holds %v, want %s only", record.Containers, kept)
-	}
+	_, ok := record.Containers[kept]
+	testutil.Assert(t, ok && len(record.Containers) == 1,
+		"the checkpoint holds %v, want %s only", record.Containers, kept)
 }
 
 // Where another shim's log is a link to the engine's own file it stays one.
@@ -196,9 +194,8 @@ func TestRecoverLeavesLinksAlone(t *testing.T) {
 		testutil.Must(t, os.Remove(logPath))
 		testutil.Must(t, os.Symlink("/engine/log", logPath))
 	})
-	if err := n.logs.Reopen(t.Context(), id); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("a linked log is followed: %v", err)
-	}
+	err := n.logs.Reopen(t.Context(), id)
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "a linked log is followed: %v", err)
 }
 
 // The kubelet removes the log of an ended container before the container.
@@ -212,9 +209,8 @@ func TestRecoverDoesNotBringBackARemovedLog(t *testing.T) {
 	n.restart(func() {
 		testutil.Must(t, os.Remove(logPath))
 	})
-	if _, err := os.Stat(logPath); err == nil {
-		t.Error("the log is back")
-	}
+	_, err := os.Stat(logPath)
+	testutil.Assert(t, err != nil, "the log is back")
 }
 
 // A late position must not bring back the record of a removed container.
@@ -223,9 +219,9 @@ func TestPositionsOfRemovedContainers(t *testing.T) {
 	pod := n.pod()
 	id := n.create(pod, n.config("sleep"))
 	testutil.Must(t, n.savePosition(t.Context(), pod, id, checkpoint.LogPosition{Inode: 1, Offset: 2}))
-	if kept, err := n.loadRecord(t.Context(), pod, id); err != nil || kept.LogPosition.Offset != 2 || len(kept.Config) == 0 {
-		t.Errorf("the record is %+v, %v", kept, err)
-	}
+	kept, err := n.loadRecord(t.Context(), pod, id)
+	testutil.Assert(t, err == nil && kept.LogPosition.Offset == 2 && len(kept.Config) != 0,
+		"the record is %+v, %v", kept, err)
 	testutil.Must(t, n.Remove(t.Context(), id))
 	testutil.Must(t, n.savePosition(t.Context(), pod, id, checkpoint.LogPosition{Inode: 1, Offset: 3}))
 	n.noRecords(pod)
@@ -266,9 +262,9 @@ func TestRecoverDoesNotWaitForLogsInTurn(t *testing.T) {
 		}
 		began = time.Now()
 	})
-	if took := time.Since(began); took > containers/4*exitDrainTimeout {
-		t.Errorf("the start took %v, and in turn it takes %v", took, containers*exitDrainTimeout)
-	}
+	took := time.Since(began)
+	testutil.Assert(t, took <= containers/4*exitDrainTimeout,
+		"the start took %v, and in turn it takes %v", took, containers*exitDrainTimeout)
 	testutil.Must(t, unix.Mount("", disk, "", unix.MS_REMOUNT, "size=16m"))
 	for _, id := range ids {
 		logPath := n.look(id).Meta.LogPath

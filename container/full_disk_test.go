@@ -32,9 +32,8 @@ func (n *node) onSmallDisk() (fill, free func()) {
 	n.restart(func() {})
 	filler := filepath.Join(dir, "filler")
 	fill = func() {
-		if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
-			n.t.Fatalf("filling the disk: %v", err)
-		}
+		err := os.WriteFile(filler, make([]byte, 1<<20), 0o600)
+		testutil.Require(n.t, errors.Is(err, unix.ENOSPC), "filling the disk: %v", err)
 	}
 	return fill, func() {
 		testutil.Must(n.t, os.Remove(filler))
@@ -52,9 +51,8 @@ func TestRemoveOnAFullDisk(t *testing.T) {
 	for range 2 { // it is idempotent
 		testutil.Must(t, n.Remove(t.Context(), id), "Remove")
 	}
-	if _, err := n.cache.Snapshot().Container(id); err == nil {
-		t.Error("the removed container is still shown")
-	}
+	_, err := n.cache.Snapshot().Container(id)
+	testutil.Assert(t, err != nil, "the removed container is still shown")
 	if _, err := engine.InspectContainer(t.Context(), id); err == nil {
 		t.Error("the engine still has it")
 	}
@@ -69,8 +67,7 @@ func TestCreateOnAFullDisk(t *testing.T) {
 	fill, _ := n.onSmallDisk()
 	pod := n.pod()
 	fill()
-	if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("Create: %v", err)
-	}
+	_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
+	testutil.Assert(t, errors.Is(err, unix.ENOSPC), "Create: %v", err)
 	n.wantNothing(pod)
 }

@@ -30,9 +30,8 @@ func TestMissingHostPathIsMade(t *testing.T) {
 	}
 	n.create(pod, config)
 	for path, want := range map[string]os.FileMode{missing: os.ModeDir | 0o755, private: os.ModeDir | 0o700, file: 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode() != want {
-			t.Errorf("%s: %v, %v; want the mode %v", path, info, err, want)
-		}
+		info, err := os.Stat(path)
+		testutil.Assert(t, err == nil && info.Mode() == want, "%s: %v, %v; want the mode %v", path, info, err, want)
 	}
 }
 
@@ -45,9 +44,8 @@ func TestRigMissingHostPathIsMade(t *testing.T) {
 	id := n.create(n.pod(), config)
 	n.start(id)
 	n.waitState(id, exited)
-	if content, err := os.ReadFile(filepath.Join(missing, "subnet.env")); err != nil || string(content) != "10.244.0.0/16\n" {
-		t.Errorf("the file holds %q, %v", content, err)
-	}
+	content, err := os.ReadFile(filepath.Join(missing, "subnet.env"))
+	testutil.Assert(t, err == nil && string(content) == "10.244.0.0/16\n", "the file holds %q, %v", content, err)
 }
 
 func TestHostPathThatCannotBe(t *testing.T) {
@@ -125,9 +123,8 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 			t.Fatal("Create hangs")
 		}
 	}
-	if now := threads(t); now > before+retries/2 {
-		t.Errorf("%d threads after %d retries, %d before", now, retries, before)
-	}
+	now := threads(t)
+	testutil.Assert(t, now <= before+retries/2, "%d threads after %d retries, %d before", now, retries, before)
 	// The caller may have less patience.
 	n.hostPaths.patience = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -163,14 +160,12 @@ func TestHostPathsThatHangHoldUpNoOthers(t *testing.T) {
 		for i := range 70 {
 			config := n.config("sleep")
 			config.Mounts = []*runtimeapi.Mount{{HostPath: filepath.Join(dir, fmt.Sprint(i)), ContainerPath: "/m"}}
-			if _, err := n.Create(t.Context(), pod, config, nil); !errdefs.IsUnavailable(err) {
-				t.Fatalf("Create: %v", err)
-			}
+			_, err := n.Create(t.Context(), pod, config, nil)
+			testutil.Require(t, errdefs.IsUnavailable(err), "Create: %v", err)
 		}
 	}
-	if now := threads(t); now > before+maxHanging+10 {
-		t.Errorf("%d threads, %d before", now, before)
-	}
+	now := threads(t)
+	testutil.Assert(t, now <= before+maxHanging+10, "%d threads, %d before", now, before)
 	n.hostPaths.patience = longRun / 2
 	config := n.config("sleep")
 	config.Mounts = []*runtimeapi.Mount{{HostPath: filepath.Join(n.dir, "alive"), ContainerPath: "/m"}}
@@ -192,9 +187,8 @@ func TestManyHostPathsThatHang(t *testing.T) {
 		return nil
 	}
 	for i := range 2 * maxHanging {
-		if err := paths.require(t.Context(), fmt.Sprint("/hung/", i), mounts); !errdefs.IsUnavailable(err) {
-			t.Fatalf("require: %v", err)
-		}
+		err := paths.require(t.Context(), fmt.Sprint("/hung/", i), mounts)
+		testutil.Require(t, errdefs.IsUnavailable(err), "require: %v", err)
 	}
 	testutil.Until(t, "all seats are taken", func() bool { return under.Load() == maxHanging })
 	if err := paths.visit(&visitor{seats: &paths.seats, mounts: mounts, patience: paths.patience}, "/hung/late"); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "other paths on /hung do not answer") {
@@ -237,7 +231,6 @@ func TestManyHostPathsDuringAShortStall(t *testing.T) {
 	for range requests {
 		testutil.Must(t, <-failed)
 	}
-	if n := most.Load(); n > 0 {
-		t.Errorf("%d calls were under way, want at most %d", n, maxHanging)
-	}
+	n := most.Load()
+	testutil.Assert(t, n <= 0, "%d calls were under way, want at most %d", n, maxHanging)
 }

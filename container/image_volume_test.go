@@ -85,9 +85,9 @@ func TestWhoMountsImages(t *testing.T) {
 			}
 			testutil.Assert(t, strings.Join(got, " ") == test.want, "mounts %q, want %q", got, test.want)
 			testutil.Assert(t, v.held == 0, "%d images are still held", v.held)
-			if mounts := n.look(id).Meta.Config.GetMounts(); len(mounts) != len(test.images) || mounts[0].GetImage().GetImage() != "one" {
-				t.Errorf("the configuration shows %v", mounts)
-			}
+			mounts := n.look(id).Meta.Config.GetMounts()
+			testutil.Assert(t, len(mounts) == len(test.images) && mounts[0].GetImage().GetImage() == "one",
+				"the configuration shows %v", mounts)
 			if err := n.Remove(t.Context(), id); err != nil || v.tidied != 1 {
 				t.Errorf("Remove: %v, tidied %d times", err, v.tidied)
 			}
@@ -130,9 +130,8 @@ func TestImagesThatCannotBeMounted(t *testing.T) {
 			config := n.config("sleep", "1000")
 			config.Mounts = imageMounts(test.images...)
 			_, err := n.Create(t.Context(), pod, config, nil)
-			if err == nil || !test.is(err) || !strings.HasPrefix(err.Error(), test.text) {
-				t.Errorf("%v, want %q", err, test.text)
-			}
+			testutil.Assert(t, err != nil && test.is(err) && strings.HasPrefix(err.Error(), test.text),
+				"%v, want %q", err, test.text)
 			testutil.Assert(t, v.held == 0, "%d images are still held", v.held)
 		})
 	}

@@ -27,9 +27,9 @@ func TestKillWithAndWithoutPidfd(t *testing.T) {
 			s := &Service{pidfdOpen: open}
 			const everywhere, elsewhere = "/", "no container has this id"
 			leader, child := startSession(t)
-			if err := s.killTree(t.Context(), leader, elsewhere); err != nil || !lives(leader) || !lives(child) {
-				t.Fatalf("processes of another container are killed, or %v", err)
-			}
+			err := s.killTree(t.Context(), leader, elsewhere)
+			testutil.Require(t, err == nil && lives(leader) && lives(child),
+				"processes of another container are killed, or %v", err)
 			if err := s.signalInContainer(leader, elsewhere, unix.SIGHUP); err != nil || !lives(leader) {
 				t.Fatalf("a process of another container is hung up, or %v", err)
 			}
@@ -38,9 +38,8 @@ func TestKillWithAndWithoutPidfd(t *testing.T) {
 			}
 			leader, _ = startSession(t)
 			testutil.Check(t, s.signalInContainer(leader, everywhere, unix.SIGHUP), "SIGHUP")
-			if p := (heldProcess{pid: leader, fd: -1, containerID: everywhere}); !p.dead(longRun) {
-				t.Error("a process that was hung up lives")
-			}
+			p := (heldProcess{pid: leader, fd: -1, containerID: everywhere})
+			testutil.Assert(t, p.dead(longRun), "a process that was hung up lives")
 			testutil.Check(t, s.killTree(t.Context(), leader, everywhere), "killTree of what has ended")
 		})
 	}

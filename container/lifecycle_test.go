@@ -28,13 +28,12 @@ func TestStart(t *testing.T) {
 	id := n.create(n.pod(), n.config("sleep"))
 	n.start(id)
 	n.wantState(id, running)
-	if c := n.look(id); c.Status.PID == 0 || c.Status.StartedAt.IsZero() {
-		t.Errorf("a running container has pid %d, started at %v", c.Status.PID, c.Status.StartedAt)
-	}
+	c := n.look(id)
+	testutil.Assert(t, c.Status.PID != 0 && !c.Status.StartedAt.IsZero(),
+		"a running container has pid %d, started at %v", c.Status.PID, c.Status.StartedAt)
 	n.start2(id, errdefs.IsFailedPrecondition)
-	if err := n.Start(t.Context(), "feedbeef"); !errdefs.IsNotFound(err) {
-		t.Errorf("Start of an unknown id: %v", err)
-	}
+	err := n.Start(t.Context(), "feedbeef")
+	testutil.Assert(t, errdefs.IsNotFound(err), "Start of an unknown id: %v", err)
 	if err := n.Start(t.Context(), ""); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("Start without an id: %v", err)
 	}
@@ -59,9 +58,8 @@ func TestStartThatCannotRun(t *testing.T) {
 	const text = `exec: "nosuch": executable file not found in $PATH`
 	n, _ := newFakeNode(t, dockertest.Program{Command: "nosuch", Start: errors.New(text)})
 	id := n.create(n.pod(), n.config("nosuch"))
-	if err := n.Start(t.Context(), id); err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("Start: %v, want the engine's text", err)
-	}
+	err := n.Start(t.Context(), id)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), text), "Start: %v, want the engine's text", err)
 	n.wantState(id, exited)
 	c := n.look(id)
 	if c.Status.ExitCode != 127 || !strings.Contains(c.Status.Error, text) || c.Status.FinishedAt.IsZero() {
@@ -75,13 +73,12 @@ func TestStartThatTheEngineDoesNotRemember(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), n.config("sleep"))
 	engine.Inject("StartContainer", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("no room for it"), Times: 1})
-	if err := n.Start(t.Context(), id); !errdefs.IsInternal(err) {
-		t.Errorf("Start: %v", err)
-	}
+	err := n.Start(t.Context(), id)
+	testutil.Assert(t, errdefs.IsInternal(err), "Start: %v", err)
 	n.wantState(id, exited)
-	if c := n.look(id); c.Status.ExitCode != cannotRunExitCode || !strings.Contains(c.Status.Error, "no room for it") {
-		t.Errorf("the container ended with %d: %q", c.Status.ExitCode, c.Status.Error)
-	}
+	c := n.look(id)
+	testutil.Assert(t, c.Status.ExitCode == cannotRunExitCode && strings.Contains(c.Status.Error, "no room for it"),
+		"the container ended with %d: %q", c.Status.ExitCode, c.Status.Error)
 }
 
 // While the engine is away the container's state is unknown.
@@ -89,9 +86,8 @@ func TestStartWithALostAnswer(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), n.config("sleep"))
 	engine.Inject("StartContainer", dockertest.Fault{AfterEffect: true, Times: 1})
-	if err := n.Start(t.Context(), id); !errdefs.IsUnavailable(err) {
-		t.Errorf("Start: %v", err)
-	}
+	err := n.Start(t.Context(), id)
+	testutil.Assert(t, errdefs.IsUnavailable(err), "Start: %v", err)
 	n.waitState(id, running)
 
 	id = n.create(n.pod(), n.config("sleep"))
@@ -129,12 +125,11 @@ func TestStop(t *testing.T) {
 		start := time.Now()
 		testutil.Must(t, n.Stop(t.Context(), id, 10*time.Millisecond), "Stop")
 		n.wantState(id, exited)
-		if c := n.look(id); c.Status.ExitCode != want || c.Status.FinishedAt.IsZero() {
-			t.Errorf("%s ended at %v with %d, want %d", command, c.Status.FinishedAt, c.Status.ExitCode, want)
-		}
-		if took := time.Since(start); took > longRun {
-			t.Errorf("%s took %v to stop", command, took)
-		}
+		c := n.look(id)
+		testutil.Assert(t, c.Status.ExitCode == want && !c.Status.FinishedAt.IsZero(),
+			"%s ended at %v with %d, want %d", command, c.Status.FinishedAt, c.Status.ExitCode, want)
+		took := time.Since(start)
+		testutil.Assert(t, took <= longRun, "%s took %v to stop", command, took)
 		testutil.Check(t, n.Stop(t.Context(), id, time.Second), "Stop of an ended container")
 	}
 }
@@ -163,9 +158,8 @@ func TestStopAndRemoveWithoutTheEngine(t *testing.T) {
 		return nil
 	})
 	for _, id := range []string{id, "feedbeef"} {
-		if err := n.Stop(t.Context(), id, 0); !errdefs.IsUnavailable(err) {
-			t.Errorf("Stop %s: %v", id, err)
-		}
+		err := n.Stop(t.Context(), id, 0)
+		testutil.Assert(t, errdefs.IsUnavailable(err), "Stop %s: %v", id, err)
 		if err := n.Remove(t.Context(), id); !errdefs.IsUnavailable(err) {
 			t.Errorf("Remove %s: %v", id, err)
 		}
@@ -179,9 +173,8 @@ func TestStopTwiceWithDifferentGrace(t *testing.T) {
 	id := n.running("deaf")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := n.Stop(ctx, id, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Stop: %v", err)
-	}
+	err := n.Stop(ctx, id, time.Hour)
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "Stop: %v", err)
 	n.wantState(id, running)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -266,9 +259,8 @@ func TestRemoveAgainAfterAFailure(t *testing.T) {
 	n.start(id)
 	for _, call := range []string{"StopContainer", "RemoveContainer"} {
 		engine.Inject(call, dockertest.Fault{Times: 1})
-		if err := n.Remove(t.Context(), id); !errdefs.IsUnavailable(err) {
-			t.Errorf("Remove while %s fails: %v", call, err)
-		}
+		err := n.Remove(t.Context(), id)
+		testutil.Assert(t, errdefs.IsUnavailable(err), "Remove while %s fails: %v", call, err)
 		n.look(id) // still visible
 	}
 	testutil.Check(t, n.Remove(t.Context(), id), "Remove")

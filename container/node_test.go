@@ -109,9 +109,8 @@ func (n *node) boot() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := n.cache.Run(ctx); !errors.Is(err, context.Canceled) {
-			n.t.Errorf("cache: %v", err)
-		}
+		err := n.cache.Run(ctx)
+		testutil.Assert(n.t, errors.Is(err, context.Canceled), "cache: %v", err)
 	}()
 	n.stopCache = func() { cancel(); <-done }
 	synced, cancelSync := context.WithTimeout(n.t.Context(), 20*time.Second)
@@ -236,9 +235,8 @@ func (n *node) waitState(id string, want runtimeapi.ContainerState) {
 // gone checks that nothing is left of a container.
 func (n *node) gone(sandboxID, id string) {
 	n.t.Helper()
-	if _, err := n.cache.Snapshot().Container(id); !errdefs.IsNotFound(err) {
-		n.t.Errorf("the cache still has container %s: %v", id, err)
-	}
+	_, err := n.cache.Snapshot().Container(id)
+	testutil.Assert(n.t, errdefs.IsNotFound(err), "the cache still has container %s: %v", id, err)
 	if _, err := n.engine.InspectContainer(n.t.Context(), id); !errdefs.IsNotFound(err) {
 		n.t.Errorf("the engine still has container %s: %v", id, err)
 	}

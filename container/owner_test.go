@@ -25,9 +25,8 @@ func TestCreateLeavesContainersOfAnotherRootDirectoryAlone(t *testing.T) {
 	theirs, err := engine.CreateContainer(t.Context(), draft.spec)
 	testutil.Must(t, err)
 	err = n.removeLeftover(t.Context(), draft.spec.Name)
-	if !errdefs.IsAlreadyExists(err) || !strings.Contains(err.Error(), "--root-directory=/theirs") {
-		t.Errorf("the error is %v, want AlreadyExists that names the owner", err)
-	}
+	testutil.Assert(t, errdefs.IsAlreadyExists(err) && strings.Contains(err.Error(), "--root-directory=/theirs"),
+		"the error is %v, want AlreadyExists that names the owner", err)
 	if _, err := engine.InspectContainer(t.Context(), theirs); err != nil {
 		t.Errorf("their container: %v", err)
 	}

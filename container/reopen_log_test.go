@@ -37,9 +37,8 @@ func TestReopenLogInOtherStates(t *testing.T) {
 	id, logPath := n.logged(pod, "sleep")
 	refused := func(what string, is func(error) bool, id string) {
 		t.Helper()
-		if err := n.ReopenLog(t.Context(), id); !is(err) {
-			t.Errorf("%s: %v", what, err)
-		}
+		err := n.ReopenLog(t.Context(), id)
+		testutil.Assert(t, is(err), "%s: %v", what, err)
 		if _, err := os.Lstat(logPath); err == nil {
 			t.Errorf("%s: an error, and a new log", what)
 		}
@@ -152,9 +151,8 @@ func TestLinkedLogs(t *testing.T) {
 	n.boot()
 	id, logPath := n.logged(n.pod(), "sleep")
 	inspect, err := n.engine.InspectContainer(t.Context(), id)
-	if err != nil || inspect.HostConfig.LogConfig.Type != logs.DriverJSONFile {
-		t.Fatalf("the container's log is %+v, %v", inspect.HostConfig.LogConfig, err)
-	}
+	testutil.Require(t, err == nil && inspect.HostConfig.LogConfig.Type == logs.DriverJSONFile,
+		"the container's log is %+v, %v", inspect.HostConfig.LogConfig, err)
 	n.start(id)
 	n.writeJSON(id, "first")
 	n.rename(logPath, logPath+".old")

@@ -63,9 +63,8 @@ func TestRigLifecycle(t *testing.T) {
 	n.start2(id, errdefs.IsFailedPrecondition)
 	testutil.Must(t, n.Stop(t.Context(), id, 10*time.Second), "Stop")
 	n.wantState(id, exited)
-	if c := n.look(id); c.Status.ExitCode != 7 {
-		t.Errorf("exit code %d, want 7", c.Status.ExitCode)
-	}
+	c := n.look(id)
+	testutil.Assert(t, c.Status.ExitCode == 7, "exit code %d, want 7", c.Status.ExitCode)
 	n.wantLog(logPath, []string{"up", "down"})
 	testutil.Must(t, n.Remove(t.Context(), id), "Remove")
 	n.gone(pod, id)
@@ -80,12 +79,11 @@ func TestRigStopKillsAfterTheGracePeriod(t *testing.T) {
 	id := n.shell("trap '' TERM; while true; do sleep 0.05; done")
 	start := time.Now()
 	testutil.Must(t, n.Stop(t.Context(), id, 300*time.Millisecond))
-	if took := time.Since(start); took < 900*time.Millisecond || took > longRun {
-		t.Errorf("took %v, want the grace period rounded up to a second", took)
-	}
-	if c := n.look(id); c.Status.ExitCode != 137 {
-		t.Errorf("exit code %d", c.Status.ExitCode)
-	}
+	took := time.Since(start)
+	testutil.Assert(t, took >= 900*time.Millisecond && took <= longRun,
+		"took %v, want the grace period rounded up to a second", took)
+	c := n.look(id)
+	testutil.Assert(t, c.Status.ExitCode == 137, "exit code %d", c.Status.ExitCode)
 }
 
 func TestRigExitIsSeenWithItsLog(t *testing.T) {
@@ -97,26 +95,23 @@ func TestRigExitIsSeenWithItsLog(t *testing.T) {
 		}
 		c := n.look(id)
 		got := contents(t, c.Meta.LogPath)
-		if c.Status.ExitCode != 3 || len(got)%2000 != 0 || len(got) == 0 || got[len(got)-1] != "2000" {
-			t.Errorf("exit code %d, %d lines", c.Status.ExitCode, len(got))
-		}
+		testutil.Assert(t, c.Status.ExitCode == 3 && len(got)%2000 == 0 && len(got) != 0 && got[len(got)-1] == "2000",
+			"exit code %d, %d lines", c.Status.ExitCode, len(got))
 	}
 }
 
 func TestRigCannotRun(t *testing.T) {
 	n := newRigNode(t)
 	id := n.create(n.pod(), n.config("/no/such/program"))
-	if err := n.Start(t.Context(), id); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("Start: %v", err)
-	}
+	err := n.Start(t.Context(), id)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no such file"), "Start: %v", err)
 	n.wantState(id, exited)
 	c := n.look(id)
 	if c.Status.ExitCode != 127 && c.Status.ExitCode != 128 || !strings.Contains(c.Status.Error, "no such file") {
 		t.Errorf("exit code %d, error %q", c.Status.ExitCode, c.Status.Error)
 	}
-	if c.Status.FinishedAt.IsZero() || c.Status.FinishedAt.Before(c.Meta.CreatedAt) {
-		t.Errorf("created at %v, finished at %v", c.Meta.CreatedAt, c.Status.FinishedAt)
-	}
+	testutil.Assert(t, !c.Status.FinishedAt.IsZero() && !c.Status.FinishedAt.Before(c.Meta.CreatedAt),
+		"created at %v, finished at %v", c.Meta.CreatedAt, c.Status.FinishedAt)
 	testutil.Check(t, n.Remove(t.Context(), id), "Remove")
 }
 
@@ -135,9 +130,9 @@ func TestRigUpdate(t *testing.T) {
 		testutil.Require(t, err == nil, "Update to %d: %v", limit, err)
 		inspect, err := n.engine.InspectContainer(t.Context(), id)
 		testutil.Must(t, err)
-		if h := inspect.HostConfig; h.Memory != limit || h.CPUShares != 512 || h.CPUQuota != 50_000 || h.CpusetCpus != "0" {
-			t.Errorf("the engine has memory %d, shares %d, quota %d, cpus %q", h.Memory, h.CPUShares, h.CPUQuota, h.CpusetCpus)
-		}
+		h := inspect.HostConfig
+		testutil.Assert(t, h.Memory == limit && h.CPUShares == 512 && h.CPUQuota == 50_000 && h.CpusetCpus == "0",
+			"the engine has memory %d, shares %d, quota %d, cpus %q", h.Memory, h.CPUShares, h.CPUQuota, h.CpusetCpus)
 	}
 }
 
@@ -165,9 +160,8 @@ func TestRigUpdateOfTheOOMScore(t *testing.T) {
 	n.start(id)
 	testutil.Until(t, "two processes", func() bool { return len(scores(id)) == 2 })
 	change(id, 950)
-	if got := scores(id); !slices.Equal(got, []string{"950", "950"}) {
-		t.Errorf("the scores are %s, want 950", got)
-	}
+	got := scores(id)
+	testutil.Assert(t, slices.Equal(got, []string{"950", "950"}), "the scores are %s, want 950", got)
 	testutil.Equal(t, n.look(id).Status.Resources.GetLinux().GetOomScoreAdj(), 950, "the status")
 	config.Metadata.Attempt++
 	later := n.create(pod, config)
@@ -227,9 +221,8 @@ func TestRigExecSyncDoesNotWaitForChildren(t *testing.T) {
 	start := time.Now()
 	got, err := n.exec(id, time.Minute, "echo out; sleep 543 & exit 6")
 	testutil.Assert(t, err == nil && got.ExitCode == 6 && string(got.Stdout) == "out\n", "ExecSync: %+v, %v", got, err)
-	if took := time.Since(start); took > longRun {
-		t.Errorf("took %v", took)
-	}
+	took := time.Since(start)
+	testutil.Assert(t, took <= longRun, "took %v", took)
 	testutil.Assert(t, n.runs(id, "sleep 543"), "the child was killed")
 }
 
@@ -289,9 +282,8 @@ func TestRigExecSyncTimeoutKillsTheTree(t *testing.T) {
 			start := time.Now()
 			_, err := n.exec(id, time.Second, script)
 			testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "ExecSync: %v", err)
-			if took := time.Since(start); took < time.Second || took > longRun {
-				t.Errorf("took %v", took)
-			}
+			took := time.Since(start)
+			testutil.Assert(t, took >= time.Second && took <= longRun, "took %v", took)
 			testutil.Assert(t, !n.runs(id, "sleep 60"), "the command or a descendant still runs")
 			testutil.Require(t, n.runs(id, "sleep 1000"), "the container itself was killed")
 		})
@@ -319,9 +311,8 @@ func TestRigExecSyncInADyingContainer(t *testing.T) {
 	if err == nil && got.ExitCode == 0 {
 		t.Errorf("a command that was killed succeeded: %+v", got)
 	}
-	if took := time.Since(start); took > longRun {
-		t.Errorf("took %v", took)
-	}
+	took := time.Since(start)
+	testutil.Assert(t, took <= longRun, "took %v", took)
 	// The command ends with the container, before the engine, and so the stop, is done with it.
 	noErrors(t, <-stopped)
 	n.waitState(id, exited)
@@ -337,9 +328,8 @@ func TestRigMountSourceThatCannotBe(t *testing.T) {
 	dangling, target := filepath.Join(n.dir, "dangling"), filepath.Join(n.dir, "missing")
 	noErrors(t, os.Symlink(target, dangling))
 	config.Mounts = []*runtimeapi.Mount{{HostPath: dangling, ContainerPath: "/data"}}
-	if _, err := n.Create(t.Context(), pod, config, nil); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("Create: %v", err)
-	}
+	_, err := n.Create(t.Context(), pod, config, nil)
+	testutil.Assert(t, errdefs.IsInvalidArgument(err), "Create: %v", err)
 	if _, err := os.Lstat(target); err == nil {
 		t.Error("the link's target was made")
 	}
@@ -354,8 +344,7 @@ func TestRigRecover(t *testing.T) {
 		n.restart(func() { time.Sleep(300 * time.Millisecond) })
 	}
 	n.waitState(id, exited)
-	if c := n.look(id); c.Status.ExitCode != 9 {
-		t.Errorf("exit code %d", c.Status.ExitCode)
-	}
+	c := n.look(id)
+	testutil.Assert(t, c.Status.ExitCode == 9, "exit code %d", c.Status.ExitCode)
 	n.wantLog(n.look(id).Meta.LogPath, numbered(1, 300))
 }

@@ -123,9 +123,8 @@ func TestMeterTellsWaitingFromWorking(t *testing.T) {
 	read := make(chan struct{})
 	go func() { _, _ = m.Read(make([]byte, 1)); close(read) }()
 	testutil.Until(t, "the read waits", func() bool { return m.waited(begin) > 20*time.Millisecond })
-	if waited := m.waited(time.Now()); waited > 20*time.Millisecond {
-		t.Errorf("it has waited for %v since now", waited)
-	}
+	waited := m.waited(time.Now())
+	testutil.Assert(t, waited <= 20*time.Millisecond, "it has waited for %v since now", waited)
 	_, _ = writer.Write([]byte("x"))
 	<-read
 	if waited := m.waited(begin); waited != 0 || m.bytes.Load() != 1 {
@@ -189,9 +188,8 @@ func TestAttachTerminal(t *testing.T) {
 	testutil.Must(t, engine.Print(id, "$ ", ""))
 	testutil.Until(t, "the prompt comes", func() bool { return stdout.String() == "$ " })
 	cancel() // the client is gone
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("Attach: %v", err)
-	}
+	err := <-done
+	testutil.Assert(t, errors.Is(err, context.Canceled), "Attach: %v", err)
 	check()
 	if c, err := n.cache.Snapshot().Container(id); err != nil || !c.Status.Running {
 		t.Errorf("the container ended with its client: %v, %v", c, err)

@@ -46,9 +46,8 @@ func TestUpdate(t *testing.T) {
 			want := &runtimeapi.LinuxContainerResources{
 				CpuPeriod: 100_000, CpuQuota: 80_000, CpuShares: 512, MemoryLimitInBytes: 256 * mib, CpusetCpus: "0", OomScoreAdj: 900,
 			}
-			if got := n.look(id).Status.Resources.GetLinux(); !proto.Equal(got, want) {
-				t.Errorf("the cache has %v, want %v", got, want)
-			}
+			got := n.look(id).Status.Resources.GetLinux()
+			testutil.Assert(t, proto.Equal(got, want), "the cache has %v, want %v", got, want)
 			inspect, err := engine.InspectContainer(t.Context(), id)
 			testutil.Must(t, err)
 			if h := inspect.HostConfig; h.Memory != 256*mib || h.MemorySwap != 256*mib || h.CPUQuota != 80_000 || h.CpusetCpus != "0" {
@@ -87,9 +86,8 @@ func TestUpdateOfANote(t *testing.T) {
 	}
 	dir := filepath.Join(n.dir, "checkpoint")
 	testutil.Must(t, os.Rename(dir, dir+".away"))
-	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "3"}})); err == nil {
-		t.Error("Update succeeded")
-	}
+	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "3"}}))
+	testutil.Assert(t, err != nil, "Update succeeded")
 	testutil.Must(t, os.Rename(dir+".away", dir))
 	testutil.Equal(t, engine.limits.Unified["memory.low"], "2000000", "after a failed update the note")
 }
@@ -117,16 +115,14 @@ func TestUpdateRefuses(t *testing.T) {
 		t.Errorf("unknown id: %v", err)
 	}
 	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2, CpusetCpus: "x"}))
-	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "linux.cpuset_cpus") {
-		t.Errorf("bad cpuset: %v", err)
-	}
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "linux.cpuset_cpus"),
+		"bad cpuset: %v", err)
 	engine.Inject("UpdateContainer", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("no"), Times: 1})
 	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsInternal(err) {
 		t.Errorf("the engine refuses: %v", err)
 	}
-	if got := n.look(id).Status.Resources; !proto.Equal(got, before) {
-		t.Errorf("after refused updates the cache has %v, want %v", got, before)
-	}
+	got := n.look(id).Status.Resources
+	testutil.Assert(t, proto.Equal(got, before), "after refused updates the cache has %v, want %v", got, before)
 	n.start(id)
 	testutil.Must(t, engine.Exit(id, 0))
 	n.waitState(id, exited)
@@ -177,9 +173,8 @@ func TestMergeResources(t *testing.T) {
 				old = proto.Clone(tt.old).(*r)
 			}
 			change = proto.Clone(tt.change).(*r)
-			if got := mergeResources(old, change); !proto.Equal(got, tt.want) {
-				t.Errorf("got %v, want %v", got, tt.want)
-			}
+			got := mergeResources(old, change)
+			testutil.Assert(t, proto.Equal(got, tt.want), "got %v, want %v", got, tt.want)
 			if tt.old != nil && !proto.Equal(old, tt.old) || !proto.Equal(change, tt.change) {
 				t.Error("an argument was changed")
 			}

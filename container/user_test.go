@@ -28,9 +28,8 @@ func TestUserOfAnExitedContainer(t *testing.T) {
 			testutil.Must(t, engine.Exit(id, 1))
 			n.waitState(id, exited)
 			for _, when := range []string{"after its end", "after a restart"} {
-				if got := n.look(id).Status.Identity; !reflect.DeepEqual(got, want) {
-					t.Errorf("%s: %+v, want %+v", when, got, want)
-				}
+				got := n.look(id).Status.Identity
+				testutil.Assert(t, reflect.DeepEqual(got, want), "%s: %+v, want %+v", when, got, want)
 				n.restart(func() {})
 			}
 		})
@@ -44,9 +43,8 @@ func TestRigUserOfAnExitedContainer(t *testing.T) {
 	testutil.Require(t, want != nil, "its user is unknown")
 	testutil.Must(t, n.Stop(t.Context(), id, 0))
 	for _, when := range []string{"after its end", "after a restart"} {
-		if got := n.look(id).Status.Identity; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, want %+v", when, got, want)
-		}
+		got := n.look(id).Status.Identity
+		testutil.Assert(t, reflect.DeepEqual(got, want), "%s: %+v, want %+v", when, got, want)
 		n.restart(func() {})
 	}
 }

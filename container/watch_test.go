@@ -22,9 +22,8 @@ func (n *node) watch() (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := n.Watch(ctx); !errors.Is(err, context.Canceled) {
-			n.t.Errorf("Watch: %v", err)
-		}
+		err := n.Watch(ctx)
+		testutil.Assert(n.t, errors.Is(err, context.Canceled), "Watch: %v", err)
 	}()
 	stop = func() { cancel(); <-done }
 	n.t.Cleanup(stop)
@@ -114,9 +113,8 @@ func TestRemoveAsksTheEngineNothingMore(t *testing.T) {
 		testutil.Must(t, n.Remove(t.Context(), id))
 	}
 	stop()
-	if asked := engine.Calls("InspectContainer") - before; asked != 0 {
-		t.Errorf("%d inspects for %d removals", asked, len(ids))
-	}
+	asked := engine.Calls("InspectContainer") - before
+	testutil.Assert(t, asked == 0, "%d inspects for %d removals", asked, len(ids))
 }
 
 func withAttempt(config *runtimeapi.ContainerConfig, attempt uint32) *runtimeapi.ContainerConfig {
@@ -201,9 +199,8 @@ func TestRunsOfRemovedContainersAreForgotten(t *testing.T) {
 	for _, remove := range []func(context.Context, string) error{n.Remove, engine.RemoveContainer} {
 		id := n.create(pod, n.config("sleep"))
 		n.start(id)
-		if got := runs(); got != 1 {
-			t.Errorf("%d runs are kept of one container", got)
-		}
+		got := runs()
+		testutil.Assert(t, got == 1, "%d runs are kept of one container", got)
 		testutil.Must(t, remove(t.Context(), id))
 		testutil.Until(t, "the run is forgotten", func() bool { return runs() == 0 })
 	}

@@ -37,9 +37,9 @@ func TestConformanceOfAPIVersions(t *testing.T) {
 			env := env
 			env.DockerHost = proxyAPI(t, env, version)
 			client := dialRig(t, env)
-			if got, err := client.Features(rigContext(t)); err != nil || got.APIVersion != version {
-				t.Fatalf("the client speaks %s, %v", got.APIVersion, err)
-			}
+			got, err := client.Features(rigContext(t))
+			testutil.Require(t, err == nil && got.APIVersion == version,
+				"the client speaks %s, %v", got.APIVersion, err)
 			dockertest.Conformance(t, dockertest.Subject{
 				Engine: client, Image: env.Image(rigImage), Pullable: env.Image("test/multi:a"),
 				Absent: env.Image("test/multi:absent"), Prefix: uniquePrefix("api-" + version), Needs: rigenv.RequireControllers,

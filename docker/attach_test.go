@@ -42,9 +42,8 @@ func TestTerminalGetsEveryKeyAtOnce(t *testing.T) {
 			if _, err := stream.Write([]byte{key}); err != nil {
 				t.Fatal(err)
 			}
-			if got := readUntil(t, stream, string(key)); got == "" {
-				t.Errorf("%s: key %d does not arrive", name, key)
-			}
+			got := readUntil(t, stream, string(key))
+			testutil.Assert(t, got != "", "%s: key %d does not arrive", name, key)
 		}
 		_ = stream.Close()
 	}

@@ -41,9 +41,9 @@ func TestBridgeDaemonJSON(t *testing.T) {
 				if fault := features.BridgeFault; (fault != "") != (bridge && row.fault != "") || bridge && !strings.Contains(fault, row.fault) {
 					t.Errorf("bridge=%t: the fault is %q, want a sentence with %q", bridge, fault, row.fault)
 				}
-				if want := map[bool]string{true: row.address}[bridge]; features.BridgeAddress != want {
-					t.Errorf("bridge=%t: got %q, want %q", bridge, features.BridgeAddress, want)
-				}
+				want := map[bool]string{true: row.address}[bridge]
+				testutil.Assert(t, features.BridgeAddress == want,
+					"bridge=%t: got %q, want %q", bridge, features.BridgeAddress, want)
 			}
 		})
 	}

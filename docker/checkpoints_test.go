@@ -50,9 +50,8 @@ func TestCheckpoints(t *testing.T) {
 		"PUT /containers/x/archive":      {"copyUIDGID=true", "path=%2F", "tar"},
 	} {
 		for _, part := range want {
-			if !strings.Contains(asked[request], part) {
-				t.Errorf("%s was asked with %q, want %s in it", request, asked[request], part)
-			}
+			testutil.Assert(t, strings.Contains(asked[request], part),
+				"%s was asked with %q, want %s in it", request, asked[request], part)
 		}
 	}
 	wantType(t, "an engine without experimental features", c.CreateCheckpoint(ctx, "y", "/d", "n"), errdefs.ErrNotFound)

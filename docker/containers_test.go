@@ -69,9 +69,8 @@ func TestCreateNamesThePlatform(t *testing.T) {
 				answer(http.StatusCreated, `{"Id":"x"}`)(w, r)
 			})
 			id, err := f.dial(0).CreateContainer(testContext(t), ContainerSpec{Name: "n", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{}})
-			if (err != nil) != test.fails || id == "x" == test.fails || !slices.Equal(asked, test.asked) {
-				t.Errorf("got %q, %v; asked for %q, want %q", id, err, asked, test.asked)
-			}
+			testutil.Assert(t, (err != nil) == test.fails && id == "x" != test.fails && slices.Equal(asked, test.asked),
+				"got %q, %v; asked for %q, want %q", id, err, asked, test.asked)
 		})
 	}
 }
@@ -85,9 +84,8 @@ func TestStop(t *testing.T) {
 	})
 	c := f.dial(0)
 	for _, status = range []int{http.StatusNoContent, http.StatusNotModified} {
-		if err := c.StopContainer(testContext(t), "x", 1500*time.Millisecond); err != nil || asked != "t=2" {
-			t.Errorf("status %d: asked with %q, got %v", status, asked, err)
-		}
+		err := c.StopContainer(testContext(t), "x", 1500*time.Millisecond)
+		testutil.Assert(t, err == nil && asked == "t=2", "status %d: asked with %q, got %v", status, asked, err)
 	}
 }
 
@@ -127,9 +125,8 @@ func TestRemove(t *testing.T) {
 			f := newFakeServer(t)
 			var calls atomic.Int64
 			f.handle("DELETE /containers/x", func(w http.ResponseWriter, r *http.Request) {
-				if query := r.URL.Query(); query.Get("force") != "1" || query.Get("v") != "1" {
-					t.Errorf("asked with %v", query)
-				}
+				query := r.URL.Query()
+				testutil.Assert(t, query.Get("force") == "1" && query.Get("v") == "1", "asked with %v", query)
 				if calls.Add(1) <= c.conflicts {
 					fail(w, http.StatusConflict, "removal of container x is already in progress")
 					return

@@ -51,9 +51,8 @@ func TestFeatures(t *testing.T) {
 			f := facts{version: c.version, peer: os.Getpid()}
 			testutil.Must(t, json.Unmarshal([]byte(c.info), &f.info))
 			got := f.features(c.api)
-			if !strings.Contains(got.NoCheckpoint, "experimental") {
-				t.Errorf("without experimental features it lacks %q", got.NoCheckpoint)
-			}
+			testutil.Assert(t, strings.Contains(got.NoCheckpoint, "experimental"),
+				"without experimental features it lacks %q", got.NoCheckpoint)
 			// Of this machine; see TestCanLowerOOMScore, TestReadLimits, TestNoCheckpoint, TestLimitedHugePages.
 			got.NegativeOOMScore, got.Limits, got.NoCheckpoint, got.HugePages, got.Process = false, nil, "", nil, 0
 			testutil.Assert(t, reflect.DeepEqual(got, c.want), "got  %+v\nwant %+v", got, c.want)

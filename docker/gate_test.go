@@ -63,9 +63,8 @@ var below = map[string]string{
 
 func TestCheckSpec(t *testing.T) {
 	specs := newerSpecs()
-	if len(specs) != len(newerFields) {
-		t.Fatalf("the test uses %d fields, the table has %d", len(specs), len(newerFields))
-	}
+	testutil.Require(t, len(specs) == len(newerFields),
+		"the test uses %d fields, the table has %d", len(specs), len(newerFields))
 	for _, field := range newerFields {
 		t.Run(field.name, func(t *testing.T) {
 			spec, ok := specs[field.name]
@@ -97,9 +96,8 @@ func TestCheckSpecPlain(t *testing.T) {
 			Network: &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{"bridge": nil}},
 		},
 	} {
-		if err := CheckSpec(spec, Features{APIVersion: minAPIVersion}); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := CheckSpec(spec, Features{APIVersion: minAPIVersion})
+		testutil.Assert(t, err == nil, "%s: %v", name, err)
 	}
 }
 

@@ -16,9 +16,8 @@ func TestLastAnswerAndTimeout(t *testing.T) {
 	f.handle("GET /containers/hangs/json", f.hang())
 	c := f.dial(300 * time.Millisecond)
 	ctx := testContext(t)
-	if !c.LastAnswer().IsZero() || !c.LastTimeout().IsZero() {
-		t.Error("something is noted before the first request")
-	}
+	testutil.Assert(t, c.LastAnswer().IsZero() && c.LastTimeout().IsZero(),
+		"something is noted before the first request")
 	for _, call := range []func() error{
 		func() error { return c.Ping(ctx) },
 		func() error { return c.RemoveContainer(ctx, "unknown") }, // an error is an answer

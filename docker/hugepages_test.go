@@ -29,8 +29,7 @@ func TestLimitedHugePages(t *testing.T) {
 	} {
 		testutil.WriteFile(t, filepath.Join(root, "proc/cgroups"), c.v1)
 		testutil.WriteFile(t, filepath.Join(root, "sys/fs/cgroup/cgroup.controllers"), c.v2)
-		if got := limitedHugePages(root, c.version); !slices.Equal(got, c.expected) {
-			t.Errorf("%s: got %v, want %v", name, got, c.expected)
-		}
+		got := limitedHugePages(root, c.version)
+		testutil.Assert(t, slices.Equal(got, c.expected), "%s: got %v, want %v", name, got, c.expected)
 	}
 }

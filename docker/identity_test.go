@@ -31,9 +31,8 @@ func TestInitialIdentity(t *testing.T) {
 		testutil.Must(t, os.Symlink(dir, filepath.Join(root, "proc", pid, "cwd")))
 	}
 	got, err := initialIdentity(filepath.Join(root, "proc"), id, 7)
-	if want := (Identity{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}}); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	want := (Identity{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}})
+	testutil.Assert(t, err == nil && reflect.DeepEqual(got, want), "got %+v, %v", got, err)
 	for why, pid := range map[string]int{"ended": 0, "gone": 70, "no shim": 8, "no parent": 9} {
 		if got, err := initialIdentity(filepath.Join(root, "proc"), id, pid); !errdefs.IsNotFound(err) {
 			t.Errorf("%s: %+v, %v", why, got, err)

@@ -44,9 +44,8 @@ func TestTidyNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tags, digests := tidyNames("sha256:1", c.tags, c.digests, true)
-			if got := slices.Concat(tags, []string{"|"}, digests); !slices.Equal(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			got := slices.Concat(tags, []string{"|"}, digests)
+			testutil.Assert(t, slices.Equal(got, c.want), "got %q, want %q", got, c.want)
 		})
 	}
 }
@@ -74,9 +73,8 @@ func TestPullProgress(t *testing.T) {
 	f.handle("POST /images/create", answer(200, stream.String()))
 	signs := 0
 	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(PullPhase) { signs++ }})
-	if err != nil || signs != len(messages) {
-		t.Errorf("%d signs of progress, %v; want %d", signs, err, len(messages))
-	}
+	testutil.Assert(t, err == nil && signs == len(messages),
+		"%d signs of progress, %v; want %d", signs, err, len(messages))
 }
 
 // TestPullErrors has answers of Docker 20.10 and later engines to a registry in trouble.
@@ -151,18 +149,16 @@ func TestPullAuth(t *testing.T) {
 			auth.RegistryToken != "geheim3" || auth.ServerAddress != "r.example" {
 			t.Errorf("got %+v, %v", auth, err)
 		}
-		if query := r.URL.Query(); query.Get("fromImage") != "r.example/x" || query.Get("tag") != "1" {
-			t.Errorf("asked for %v", query)
-		}
+		query := r.URL.Query()
+		testutil.Assert(t, query.Get("fromImage") == "r.example/x" && query.Get("tag") == "1", "asked for %v", query)
 		fail(w, http.StatusInternalServerError, "unauthorized")
 	})
 	err := f.dial(0).PullImage(testContext(t), "r.example/x:1", PullOptions{Auth: &Auth{
 		Username: "me", Password: "geheim", IdentityToken: "geheim2", RegistryToken: "geheim3", ServerAddress: "r.example",
 	}})
 	wantType(t, "PullImage", err, errdefs.ErrUnauthenticated)
-	if strings.Contains(err.Error(), "geheim") || strings.Contains(log.String(), "geheim") {
-		t.Errorf("a secret leaks into %q or %q", err, log.String())
-	}
+	testutil.Assert(t, !strings.Contains(err.Error(), "geheim") && !strings.Contains(log.String(), "geheim"),
+		"a secret leaks into %q or %q", err, log.String())
 }
 
 func TestPullWithoutAuth(t *testing.T) {
@@ -183,9 +179,8 @@ func TestLoad(t *testing.T) {
 		_, _ = io.WriteString(w, `{"stream":"Loaded image: x:1\n"}`)
 	})
 	c := f.dial(0)
-	if err := c.LoadImage(testContext(t), strings.NewReader("archive")); err != nil || got != "archive" {
-		t.Errorf("the engine got %q, the caller %v", got, err)
-	}
+	err := c.LoadImage(testContext(t), strings.NewReader("archive"))
+	testutil.Assert(t, err == nil && got == "archive", "the engine got %q, the caller %v", got, err)
 	f.handle("POST /images/load", answer(200, `{"stream":"Loading"}{"errorDetail":{"message":"unexpected EOF"}}`))
 	if err := c.LoadImage(testContext(t), strings.NewReader("x")); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
 		t.Errorf("an error in the stream became %v", err)
@@ -244,9 +239,8 @@ func TestPullQueuedSilently(t *testing.T) {
 		{"status":"Pull complete","progressDetail":{"hidecounts":true},"id":"b"}`))
 	var got []PullPhase
 	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(phase PullPhase) { got = append(got, phase) }})
-	if want := []PullPhase{PullQueued, PullQueued, PullMoves, PullMoves, PullQueued, PullMoves, PullQueued}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("phases: %v, %v, want %v", got, err, want)
-	}
+	want := []PullPhase{PullQueued, PullQueued, PullMoves, PullMoves, PullQueued, PullMoves, PullQueued}
+	testutil.Assert(t, err == nil && slices.Equal(got, want), "phases: %v, %v, want %v", got, err, want)
 }
 
 // TestPullUnpacksSilently has the streams of Docker Engine 24 and 27 with the containerd image store. They report
@@ -340,13 +334,11 @@ func FuzzTidyNames(f *testing.F) {
 			testutil.Assert(t, !strings.Contains(tag, "@"), "%q is among the tags", tag)
 		}
 		for _, names := range [][]string{gotTags, gotDigests} {
-			if len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
-				t.Errorf("%q has doubles", names)
-			}
+			testutil.Assert(t, len(slices.Compact(slices.Sorted(slices.Values(names)))) == len(names),
+				"%q has doubles", names)
 		}
 		againTags, againDigests := tidyNames("sha256:1", gotTags, gotDigests, true)
-		if !slices.Equal(againTags, gotTags) || !slices.Equal(againDigests, gotDigests) {
-			t.Errorf("not stable: %q %q, then %q %q", gotTags, gotDigests, againTags, againDigests)
-		}
+		testutil.Assert(t, slices.Equal(againTags, gotTags) && slices.Equal(againDigests, gotDigests),
+			"not stable: %q %q, then %q %q", gotTags, gotDigests, againTags, againDigests)
 	})
 }

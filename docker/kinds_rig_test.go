@@ -38,9 +38,8 @@ func TestRigRefusesUserNSRemap(t *testing.T) {
 			t.Fatalf("%s: %v", path, err)
 		}
 		t.Cleanup(func() {
-			if err := unix.Unmount(path, 0); err != nil {
-				t.Errorf("%s: %v", path, err)
-			}
+			err := unix.Unmount(path, 0)
+			testutil.Assert(t, err == nil, "%s: %v", path, err)
 		})
 	}
 	wantRefusal(t, engine.Options{Env: env, Config: map[string]any{
@@ -70,7 +69,6 @@ func wantRefusal(t *testing.T, opts engine.Options, advice string) {
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	err = client.Ping(rigContext(t))
-	if !errors.Is(err, errdefs.ErrFailedPrecondition) || !strings.Contains(err.Error(), advice) {
-		t.Errorf("got %v, want a refusal that says: %s", err, advice)
-	}
+	testutil.Assert(t, errors.Is(err, errdefs.ErrFailedPrecondition) && strings.Contains(err.Error(), advice),
+		"got %v, want a refusal that says: %s", err, advice)
 }

@@ -14,14 +14,12 @@ import (
 
 func TestReadLimits(t *testing.T) {
 	got := readLimits("/proc/self")
-	if len(got) != len(limitTitles) {
-		t.Fatalf("%d limits of this process, want %d: %+v", len(got), len(limitTitles), got)
-	}
+	testutil.Require(t, len(got) == len(limitTitles),
+		"%d limits of this process, want %d: %+v", len(got), len(limitTitles), got)
 	var want unix.Rlimit
 	testutil.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &want))
-	if !slices.Contains(got, Limit{Name: "nofile", Soft: int64(want.Cur), Hard: int64(want.Max)}) {
-		t.Errorf("the kernel says %+v for nofile, read %+v", want, got)
-	}
+	testutil.Assert(t, slices.Contains(got, Limit{Name: "nofile", Soft: int64(want.Cur), Hard: int64(want.Max)}),
+		"the kernel says %+v for nofile, read %+v", want, got)
 	if got := readLimits(t.TempDir()); got != nil {
 		t.Errorf("limits of no process: %+v", got)
 	}
@@ -40,9 +38,8 @@ func TestParseLimits(t *testing.T) {
 		{Name: "nofile", Soft: Unlimited, Hard: Unlimited},
 		{Name: "stack", Soft: 8 << 20, Hard: Unlimited},
 	}
-	if got := parseLimits(text); !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	got := parseLimits(text)
+	testutil.Assert(t, slices.Equal(got, want), "got %+v, want %+v", got, want)
 }
 
 // TestWitness shows whose limits count: dockerd's, or ours where another
@@ -65,9 +62,8 @@ func FuzzParseLimits(f *testing.F) {
 	f.Add("Max cpu time  unlimited")
 	f.Fuzz(func(t *testing.T, text string) {
 		for i, limit := range parseLimits(text) {
-			if limit.Soft < Unlimited || limit.Hard < Unlimited || i >= len(limitTitles) {
-				t.Errorf("%q has the limit %+v", text, limit)
-			}
+			testutil.Assert(t, limit.Soft >= Unlimited && limit.Hard >= Unlimited && i < len(limitTitles),
+				"%q has the limit %+v", text, limit)
 		}
 	})
 }

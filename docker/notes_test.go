@@ -58,9 +58,8 @@ func TestRuntimeBehindANote(t *testing.T) {
 		}
 	}
 	_, err := c.CreateContainer(testContext(t), ContainerSpec{Name: "x", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{Runtime: "kata"}, Note: &ocinote.Note{}})
-	if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "kata") {
-		t.Errorf("a runtime without a program: %v", err)
-	}
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "kata"),
+		"a runtime without a program: %v", err)
 }
 
 // The limits of a note change, and nothing else of it.

@@ -70,9 +70,8 @@ func TestCallsAreObserved(t *testing.T) {
 	defer c.Close()
 	check := func(want ...string) {
 		t.Helper()
-		if got := o.take(t); !slices.Equal(got, want) {
-			t.Errorf("observed %q, want %q", got, want)
-		}
+		got := o.take(t)
+		testutil.Assert(t, slices.Equal(got, want), "observed %q, want %q", got, want)
 	}
 	testutil.Must(t, c.StartContainer(testContext(t), "x"))
 	check("connect: ok", "start container: ok")
@@ -104,8 +103,7 @@ func TestEventStreamIsNoCall(t *testing.T) {
 	defer c.Close()
 	subscribed := false
 	err = c.Events(testContext(t), EventsOptions{Subscribed: func() { subscribed = true }, Handle: func(Event) {}})
-	if err == nil || errors.Is(err, context.DeadlineExceeded) || !subscribed {
-		t.Fatalf("the stream ended with %v, subscribed %t", err, subscribed)
-	}
+	testutil.Require(t, err != nil && !errors.Is(err, context.DeadlineExceeded) && subscribed,
+		"the stream ended with %v, subscribed %t", err, subscribed)
 	testutil.Equal(t, fmt.Sprint(o.take(t)), "[connect: ok]", "observed")
 }

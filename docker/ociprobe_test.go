@@ -147,9 +147,8 @@ func TestProofIsCompletedLater(t *testing.T) {
 func TestProofOutlivesTheProgram(t *testing.T) {
 	p := newProbed(t)
 	first, err := p.dialAuto().Features(testContext(t))
-	if err != nil || !first.OCIRuntime.Works() || !first.OCIRuntime.RecursiveReadOnly {
-		t.Fatalf("before: %+v, %v", first.OCIRuntime, err)
-	}
+	testutil.Require(t, err == nil && first.OCIRuntime.Works() && first.OCIRuntime.RecursiveReadOnly,
+		"before: %+v, %v", first.OCIRuntime, err)
 	p.starts.Store(0)
 	p.failing.Store(1000)
 	again, err := p.dialAuto().Features(testContext(t))
@@ -164,9 +163,8 @@ func TestProofOutlivesTheProgram(t *testing.T) {
 		t.Errorf("after an upgrade of the engine: %+v, %v", r, err)
 	}
 	testutil.Check(t, CheckSpec(ContainerSpec{Note: &ocinote.Note{}}, upgraded), "a container with a note")
-	if wait := time.Until(c.current.Load().until); wait > proofRetry {
-		t.Errorf("the runtime is tried again after %s", wait)
-	}
+	wait := time.Until(c.current.Load().until)
+	testutil.Assert(t, wait <= proofRetry, "the runtime is tried again after %s", wait)
 	p.failing.Store(0)
 	past := *c.proof.Load()
 	past.until = time.Now()
@@ -207,9 +205,8 @@ func TestReasonOfNoRecursiveMounts(t *testing.T) {
 	logger := logrus.New()
 	logger.SetOutput(&text)
 	features, err := p.dialAuto().Features(log.WithLogger(testContext(t), logrus.NewEntry(logger)))
-	if r := features.OCIRuntime; err != nil || !r.Works() || r.RecursiveReadOnly {
-		t.Errorf("got %+v, %v", r, err)
-	}
+	r := features.OCIRuntime
+	testutil.Assert(t, err == nil && r.Works() && !r.RecursiveReadOnly, "got %+v, %v", r, err)
 	if !strings.Contains(text.String(), "read-only recursively") || !strings.Contains(text.String(), "no memory") {
 		t.Errorf("the log is %s", text.String())
 	}
@@ -231,12 +228,10 @@ func TestHangingProofDoesNotKeepTheEngineAway(t *testing.T) {
 				for range 2 { // the second caller does not wait at all
 					began := time.Now()
 					got, err := c.makeProof(ctx, known, probe{})
-					if err != nil || got.proven != last || got.retry != known.retry || got.due() {
-						t.Fatalf("got %+v, %v", got, err)
-					}
-					if wait := time.Since(began); wait > proofTimeout {
-						t.Errorf("a request waited for %s", wait)
-					}
+					testutil.Require(t, err == nil && got.proven == last && got.retry == known.retry && !got.due(),
+						"got %+v, %v", got, err)
+					wait := time.Since(began)
+					testutil.Assert(t, wait <= proofTimeout, "a request waited for %s", wait)
 					time.Sleep(time.Minute)
 				}
 				want := known.again(last)
@@ -256,9 +251,8 @@ func TestProofsThatAreNotTaken(t *testing.T) {
 		"damaged": "{", "of another runtime": `{"of":"other","proven":{"Name":"criadapter"}}`, "of none that works": `{"of":"this","proven":{}}`,
 	} {
 		testutil.Must(t, found.Notes.SaveProof([]byte(text)))
-		if p := loadProof("this", found); p.proven.Works() || !p.due() || p.proven.Name != found.Name {
-			t.Errorf("%s: got %+v", name, p)
-		}
+		p := loadProof("this", found)
+		testutil.Assert(t, !p.proven.Works() && p.due() && p.proven.Name == found.Name, "%s: got %+v", name, p)
 	}
 }
 
@@ -271,12 +265,10 @@ func TestProgramsAreIdentified(t *testing.T) {
 	old := identify()
 	testutil.Must(t,
 		errors.Join(os.WriteFile(path, []byte("newer"), 0o755), os.Chtimes(path, time.Now(), time.Unix(1, 0))))
-	if newer := identify(); missing == old || newer == old || missing.Path != path {
-		t.Errorf("%+v, %+v and %+v", missing, old, newer)
-	}
-	if found := identifyPrograms("/proc/self", "sh")[0]; !filepath.IsAbs(found.Path) || found.Size == 0 {
-		t.Errorf("on PATH: %+v", found)
-	}
+	newer := identify()
+	testutil.Assert(t, missing != old && newer != old && missing.Path == path, "%+v, %+v and %+v", missing, old, newer)
+	found := identifyPrograms("/proc/self", "sh")[0]
+	testutil.Assert(t, filepath.IsAbs(found.Path) && found.Size != 0, "on PATH: %+v", found)
 }
 
 // An image or a pod may have the label of probes: what has not their name and image as well is left alone.
@@ -334,9 +326,8 @@ func TestCheckRecursive(t *testing.T) {
 
 func TestProofOfEverythingIsForGood(t *testing.T) {
 	whole := OCIRuntime{Name: "criadapter", RecursiveReadOnly: true, UserNamespaces: true}
-	if p := (proof{retry: proofRetry}).again(whole); !p.until.IsZero() || p.retry != 0 || p.due() {
-		t.Errorf("got %+v", p)
-	}
+	p := (proof{retry: proofRetry}).again(whole)
+	testutil.Assert(t, p.until.IsZero() && p.retry == 0 && !p.due(), "got %+v", p)
 	part := OCIRuntime{Name: "criadapter"}
 	if p := (proof{retry: maxPartRetry}).again(part); p.retry != maxPartRetry {
 		t.Errorf("got %+v", p)

@@ -91,9 +91,8 @@ exec runc "$@"
 		},
 	})
 	_, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
-	if r := features.OCIRuntime; err != nil || !r.Works() || r.RecursiveReadOnly || !r.UserNamespaces {
-		t.Errorf("got %+v, %v", r, err)
-	}
+	r := features.OCIRuntime
+	testutil.Assert(t, err == nil && r.Works() && !r.RecursiveReadOnly && r.UserNamespaces, "got %+v, %v", r, err)
 }
 
 // TestRigNotesLiveAsLongAsContainers makes and removes a container with a note, and

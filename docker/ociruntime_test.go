@@ -68,8 +68,7 @@ func TestFindOCIRuntime(t *testing.T) {
 
 func TestNoteNeedsTheRuntime(t *testing.T) {
 	spec := ContainerSpec{Note: &ocinote.Note{}}
-	if err := CheckSpec(spec, Features{}); !errdefs.IsNotImplemented(err) {
-		t.Errorf("without it: %v", err)
-	}
+	err := CheckSpec(spec, Features{})
+	testutil.Assert(t, errdefs.IsNotImplemented(err), "without it: %v", err)
 	testutil.Check(t, CheckSpec(spec, Features{OCIRuntime: OCIRuntime{Name: "c"}}), "with it")
 }

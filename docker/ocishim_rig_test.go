@@ -48,14 +48,12 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	testutil.Must(t, err)
 	testutil.Assert(t, !slices.Contains(features.Runtimes, shim), "pods may name the runtime: %v", features.Runtimes)
 	if !features.Supports("1.42") {
-		if features.OCIRuntime.Name != "" {
-			t.Errorf("API %s has the runtime %+v", features.APIVersion, features.OCIRuntime)
-		}
+		testutil.Assert(t, features.OCIRuntime.Name == "",
+			"API %s has the runtime %+v", features.APIVersion, features.OCIRuntime)
 		return
 	}
-	if features.OCIRuntime.Name != shim || !features.OCIRuntime.RecursiveReadOnly {
-		t.Fatalf("the runtime is %+v", features.OCIRuntime)
-	}
+	testutil.Require(t, features.OCIRuntime.Name == shim && features.OCIRuntime.RecursiveReadOnly,
+		"the runtime is %+v", features.OCIRuntime)
 	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
 	id, err := client.CreateContainer(rigContext(t), docker.ContainerSpec{
 		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sleep", "1000"}, NetworkDisabled: true},
@@ -124,9 +122,8 @@ func lookAtNoted(t *testing.T, client *docker.Client, id string) {
 	inspect, err := client.InspectContainer(rigContext(t), id)
 	testutil.Must(t, err)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", inspect.State.Pid))
-	if err != nil || !strings.Contains(string(status), "Groups:\t0 4242 \n") {
-		t.Errorf("from outside the process is %v\n%s", err, status)
-	}
+	testutil.Assert(t, err == nil && strings.Contains(string(status), "Groups:\t0 4242 \n"),
+		"from outside the process is %v\n%s", err, status)
 	testutil.Equal(t, runInside(t, client, id, "hostname; id -G"), "noted\r\n0 4242\r\n", "a command inside")
 }
 
@@ -156,7 +153,6 @@ func TestRigDaemonJSONIsPreferredToTheShim(t *testing.T) {
 	env := rigenv.Require(t)
 	env.Registration = rigenv.RegistrationDaemonJSON
 	_, features, err := dialOCI(t, startWithShim(t, env, "both", nil), docker.OCIRuntimeRequired)
-	if err != nil || features.OCIRuntime.Name != "criadapter" {
-		t.Errorf("the runtime is %+v, %v", features.OCIRuntime, err)
-	}
+	testutil.Assert(t, err == nil && features.OCIRuntime.Name == "criadapter",
+		"the runtime is %+v, %v", features.OCIRuntime, err)
 }

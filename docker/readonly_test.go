@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/moby/moby/api/types/system"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestRecursiveReadOnly holds that it takes the engine, the kernel and the runtime, and that silence is a no.
@@ -26,8 +28,8 @@ func TestRecursiveReadOnly(t *testing.T) {
 		{"1.43", true, nil},
 		{"1.52", false, nil},
 	} {
-		if got := recursiveReadOnly(runtimes, c.api, c.kernel); !slices.Equal(got, c.want) {
-			t.Errorf("API %s, kernel %t: got %q, want %q", c.api, c.kernel, got, c.want)
-		}
+		got := recursiveReadOnly(runtimes, c.api, c.kernel)
+		testutil.Assert(t, slices.Equal(got, c.want),
+			"API %s, kernel %t: got %q, want %q", c.api, c.kernel, got, c.want)
 	}
 }

@@ -66,9 +66,8 @@ func TestSystemFeatures(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	features, err := c.Features(rigContext(t))
 	testutil.Must(t, err)
-	if features.NegativeOOMScore != env.NegativeOOM || features.Root != env.DockerRoot {
-		t.Errorf("%+v, but the rig is %+v", features, env)
-	}
+	testutil.Assert(t, features.NegativeOOMScore == env.NegativeOOM && features.Root == env.DockerRoot,
+		"%+v, but the rig is %+v", features, env)
 }
 
 func TestPullWithCredentials(t *testing.T) {
@@ -78,9 +77,8 @@ func TestPullWithCredentials(t *testing.T) {
 	for name, auth := range map[string]*docker.Auth{
 		"none": nil, "wrong": {Username: rigenv.RegistryUser, Password: "wrong"},
 	} {
-		if err := c.PullImage(rigContext(t), ref, docker.PullOptions{Auth: auth}); !errors.Is(err, errdefs.ErrUnauthenticated) {
-			t.Errorf("with %s: %v", name, err)
-		}
+		err := c.PullImage(rigContext(t), ref, docker.PullOptions{Auth: auth})
+		testutil.Assert(t, errors.Is(err, errdefs.ErrUnauthenticated), "with %s: %v", name, err)
 	}
 	auth := &docker.Auth{Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword}
 	testutil.Must(t, c.PullImage(rigContext(t), ref, docker.PullOptions{Auth: auth}), "with the right ones")
@@ -145,9 +143,8 @@ func TestAnonymousVolumesGo(t *testing.T) {
 	})
 	testutil.Must(t, err)
 	seen, err := c.InspectContainer(rigContext(t), id)
-	if err != nil || len(seen.Mounts) != 1 || seen.Mounts[0].Name == "" {
-		t.Fatalf("the container's mounts are %+v, %v", seen, err)
-	}
+	testutil.Require(t, err == nil && len(seen.Mounts) == 1 && seen.Mounts[0].Name != "",
+		"the container's mounts are %+v, %v", seen, err)
 	testutil.Must(t, c.RemoveContainer(rigContext(t), id))
 	api, err := client.New(client.WithHost(env.DockerHost))
 	testutil.Must(t, err)
@@ -173,7 +170,6 @@ func TestInitialIdentityOfARealContainer(t *testing.T) {
 	seen, err := c.InspectContainer(rigContext(t), id)
 	testutil.Must(t, err)
 	got, err := docker.InitialIdentity(id, seen.State.Pid)
-	if err != nil || got.UID != 1234 || got.GID != 4321 || !slices.Contains(got.Groups, 77) {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	testutil.Assert(t, err == nil && got.UID == 1234 && got.GID == 4321 && slices.Contains(got.Groups, 77),
+		"got %+v, %v", got, err)
 }

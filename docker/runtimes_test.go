@@ -33,9 +33,8 @@ func TestSandboxedRuntimes(t *testing.T) {
 	var runtimes map[string]system.RuntimeWithStatus
 	testutil.Must(t, json.Unmarshal([]byte(info), &runtimes))
 	want := []string{"fc", "gvisor", "gvisor-shim", "io.containerd.kata.v2", "kata-bin", "kata-by-runc-shim", "kata-qemu", "kata-shim", "kata2", "runc-by-name", "shim-path"}
-	if got := sandboxedRuntimes(runtimes, "wrapper"); !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	got := sandboxedRuntimes(runtimes, "wrapper")
+	testutil.Assert(t, slices.Equal(got, want), "got  %v\nwant %v", got, want)
 	// The default may be a shim that is not listed.
 	for fallback, want := range map[string][]string{"": nil, "runc": nil, "io.containerd.runsc.v1": {"io.containerd.runsc.v1"}} {
 		if got := sandboxedRuntimes(nil, fallback); !slices.Equal(got, want) {

@@ -35,9 +35,8 @@ func TestDial(t *testing.T) {
 		"http+unix:///run/docker.sock":        errdefs.ErrFailedPrecondition,
 	} {
 		c, err := Dial(Options{Host: host})
-		if !errors.Is(err, want) || (err == nil) != (c != nil) {
-			t.Errorf("Dial(%q): got %v, want %v", host, err, want)
-		}
+		testutil.Assert(t, errors.Is(err, want) && (err == nil) == (c != nil),
+			"Dial(%q): got %v, want %v", host, err, want)
 	}
 }
 
@@ -172,9 +171,8 @@ func TestEngineComesAndGoes(t *testing.T) {
 
 	f.start()
 	features, err := c.Features(ctx)
-	if err != nil || features.APIVersion != "1.41" || features.ServerVersion != "20.10.24" {
-		t.Fatalf("Features: %+v, %v", features, err)
-	}
+	testutil.Require(t, err == nil && features.APIVersion == "1.41" && features.ServerVersion == "20.10.24",
+		"Features: %+v, %v", features, err)
 
 	f.stop()
 	wantType(t, "Ping while the engine is away", c.Ping(ctx), errdefs.ErrUnavailable)
@@ -234,9 +232,8 @@ func TestNoRequestWaitsForAnotherLook(t *testing.T) {
 	})
 	testutil.Check(t, c.Ping(testContext(t)))
 	<-looked
-	if err := c.Ping(testContext(t)); err != nil || c.current.Load() != old {
-		t.Errorf("while the engine is looked at: %v", err)
-	}
+	err := c.Ping(testContext(t))
+	testutil.Assert(t, err == nil && c.current.Load() == old, "while the engine is looked at: %v", err)
 	close(answer)
 	testutil.Until(t, "the look has failed", func() bool { return len(c.connecting) == 0 })
 	if err := c.Ping(testContext(t)); err != nil || c.current.Load() != old {
@@ -290,9 +287,8 @@ func TestTooSlow(t *testing.T) {
 	f.handle("POST /containers/x/start", f.hang())
 	err := c.StartContainer(testContext(t), "x")
 	wantType(t, "past the request timeout", err, errdefs.ErrUnavailable)
-	if errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v is the caller's deadline too, which has not passed", err)
-	}
+	testutil.Assert(t, !errors.Is(err, context.DeadlineExceeded),
+		"%v is the caller's deadline too, which has not passed", err)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	err = c.StartContainer(ctx, "x")
@@ -326,7 +322,6 @@ func TestConnectionsAreKept(t *testing.T) {
 	run()
 	first := f.accept.Load()
 	run()
-	if again := f.accept.Load(); again != first {
-		t.Errorf("the second burst opened %d connections", again-first)
-	}
+	again := f.accept.Load()
+	testutil.Assert(t, again == first, "the second burst opened %d connections", again-first)
 }

@@ -124,9 +124,8 @@ func TestDemultiplex(t *testing.T) {
 	} {
 		var stdout bytes.Buffer
 		err := Demultiplex(&stdout, nil, bytes.NewReader([]byte(input)))
-		if stdout.String() != want.stdout || (err != nil) != want.fails {
-			t.Errorf("%q: got %q, %v", input, stdout.String(), err)
-		}
+		testutil.Assert(t, stdout.String() == want.stdout && (err != nil) == want.fails,
+			"%q: got %q, %v", input, stdout.String(), err)
 	}
 	testutil.Check(t, Demultiplex(nil, nil, bytes.NewReader([]byte(out+errs))), "without writers")
 }

@@ -98,9 +98,8 @@ func TestCredentialsRefusesNonsenseWithoutQuotingIt(t *testing.T) {
 	testutil.Must(t, err)
 	for _, auth := range []string{"$ecret!", encoded("$ecret"), encoded(":$ecret")} {
 		_, err := credentials(t.Context(), &runtimeapi.AuthConfig{Auth: auth}, named)
-		if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "auth.auth") {
-			t.Errorf("%q: %v, want ErrInvalidArgument naming auth.auth", auth, err)
-		}
+		testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "auth.auth"),
+			"%q: %v, want ErrInvalidArgument naming auth.auth", auth, err)
 		if err != nil && (strings.Contains(err.Error(), auth) || strings.Contains(err.Error(), "ecret")) {
 			t.Errorf("the error quotes the secret: %v", err)
 		}
@@ -117,12 +116,10 @@ func FuzzDecodeAuth(f *testing.F) {
 			testutil.Assert(t, user == "" && password == "", "credentials beside an error")
 			return
 		}
-		if user == "" || strings.HasSuffix(password, "\x00") {
-			t.Errorf("decoded %q into user %q and password %q", auth, user, password)
-		}
+		testutil.Assert(t, user != "" && !strings.HasSuffix(password, "\x00"),
+			"decoded %q into user %q and password %q", auth, user, password)
 		again, pass, err := decodeAuth(encoded(user + ":" + password))
-		if err != nil || again != user || pass != password {
-			t.Errorf("%q does not survive a round trip: %q, %q, %v", auth, again, pass, err)
-		}
+		testutil.Assert(t, err == nil && again == user && pass == password,
+			"%q does not survive a round trip: %q, %q, %v", auth, again, pass, err)
 	})
 }

@@ -28,9 +28,8 @@ func TestParseUser(t *testing.T) {
 		{user: "99999999999999999999", username: "99999999999999999999"},
 	} {
 		uid, username := parseUser(test.user)
-		if (uid != nil) != test.hasUID || uid.GetValue() != test.uid || username != test.username {
-			t.Errorf("%q: uid %v, username %q", test.user, uid, username)
-		}
+		testutil.Assert(t, (uid != nil) == test.hasUID && uid.GetValue() == test.uid && username == test.username,
+			"%q: uid %v, username %q", test.user, uid, username)
 	}
 }
 
@@ -107,9 +106,8 @@ func TestLookupReference(t *testing.T) {
 func TestReferencesThatAreNone(t *testing.T) {
 	for _, ref := range []string{"", "Upper", "a b", "../../containers/json", "a/../b", "busybox:", "busybox@sha256:1", "a?b", "a#b", "a%2fb"} {
 		spec := &runtimeapi.ImageSpec{Image: ref}
-		if _, err := lookupReference(spec); !errdefs.IsInvalidArgument(err) {
-			t.Errorf("lookup of %q: %v, want ErrInvalidArgument", ref, err)
-		}
+		_, err := lookupReference(spec)
+		testutil.Assert(t, errdefs.IsInvalidArgument(err), "lookup of %q: %v, want ErrInvalidArgument", ref, err)
 		if _, err := pullReference(spec); !errdefs.IsInvalidArgument(err) {
 			t.Errorf("pull of %q: %v, want ErrInvalidArgument", ref, err)
 		}
@@ -146,9 +144,8 @@ func FuzzReferences(f *testing.F) {
 		spec := &runtimeapi.ImageSpec{Image: ref}
 		if got, err := lookupReference(spec); err == nil {
 			for _, char := range got {
-				if char <= ' ' || char == '?' || char == '#' || char == '%' || char > '~' {
-					t.Errorf("%q became %q, which does not belong into a URL", ref, got)
-				}
+				testutil.Assert(t, char > ' ' && char != '?' && char != '#' && char != '%' && char <= '~',
+					"%q became %q, which does not belong into a URL", ref, got)
 			}
 		}
 		named, err := pullReference(spec)
@@ -156,8 +153,7 @@ func FuzzReferences(f *testing.F) {
 			return
 		}
 		again, err := pullReference(&runtimeapi.ImageSpec{Image: named.String()})
-		if err != nil || again.String() != named.String() {
-			t.Errorf("%q is not normalised: %v, %v", named, again, err)
-		}
+		testutil.Assert(t, err == nil && again.String() == named.String(),
+			"%q is not normalised: %v, %v", named, again, err)
 	})
 }

@@ -93,18 +93,16 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 	})
 	check(t, err)
 	inspect, err := r.engine.InspectContainer(t.Context(), container)
-	if err != nil || inspect.Image != id {
-		t.Errorf("the container says %s, the pull %s (%v)", inspect.Image, id, err)
-	}
+	testutil.Assert(t, err == nil && inspect.Image == id,
+		"the container says %s, the pull %s (%v)", inspect.Image, id, err)
 	check(t, r.engine.RemoveContainer(t.Context(), container))
 	byDigest := repository + "@" + digest
 	if again, err := r.Pull(t.Context(), spec(byDigest), nil); err != nil || again != id {
 		t.Errorf("by the index's digest the image is %s, %v; want %s", again, err, id)
 	}
 	check(t, r.Remove(t.Context(), spec(full)))
-	if left := r.status(t, id); left != nil {
-		t.Errorf("left: %v", left)
-	}
+	left := r.status(t, id)
+	testutil.Assert(t, left == nil, "left: %v", left)
 }
 
 // An index without this platform is the image's fault, and nothing of it is listed.
@@ -113,10 +111,9 @@ func TestRigImageWithoutThisPlatform(t *testing.T) {
 	ref := name(t) + ":1"
 	r.pushIndex(t, ref, member(t, "linux", "s390x", 1000))
 	full := r.env.Image(ref)
-	if _, err := r.Pull(t.Context(), spec(full), nil); !errdefs.IsNotFound(err) || errors.Is(err, crierrors.ErrRegistryUnavailable) {
-		t.Errorf("got %v, want ErrNotFound", err)
-	}
-	if left := r.status(t, full); left != nil {
-		t.Errorf("left: %v", left)
-	}
+	_, err := r.Pull(t.Context(), spec(full), nil)
+	testutil.Assert(t, errdefs.IsNotFound(err) && !errors.Is(err, crierrors.ErrRegistryUnavailable),
+		"got %v, want ErrNotFound", err)
+	left := r.status(t, full)
+	testutil.Assert(t, left == nil, "left: %v", left)
 }

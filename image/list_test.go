@@ -19,13 +19,11 @@ func TestListInspectsEachImageOnce(t *testing.T) {
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
 		for range 3 {
 			list, err := s.List(t.Context(), &runtimeapi.ImageFilter{Image: spec("a")})
-			if err != nil || len(list) != 1 || list[0].GetUsername() != "www-data" {
-				t.Fatalf("got %v, %v", list, err)
-			}
+			testutil.Require(t, err == nil && len(list) == 1 && list[0].GetUsername() == "www-data",
+				"got %v, %v", list, err)
 		}
-		if n := engine.Calls("InspectImage"); n != 2 {
-			t.Errorf("%d inspects of 2 images, want 2", n)
-		}
+		n := engine.Calls("InspectImage")
+		testutil.Assert(t, n == 2, "%d inspects of 2 images, want 2", n)
 	})
 }
 
@@ -33,16 +31,14 @@ func TestImageWithSeveralNamesIsListedOnce(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a:1", "a:2", "b:1"}}, {Names: []string{"c:1"}}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
 		list, err := s.List(t.Context(), nil)
-		if err != nil || len(list) != 2 || list[0].GetId() == list[1].GetId() {
-			t.Fatalf("the list is %v, %v", list, err)
-		}
+		testutil.Require(t, err == nil && len(list) == 2 && list[0].GetId() != list[1].GetId(),
+			"the list is %v, %v", list, err)
 		names := slices.Concat(list[0].GetRepoTags(), list[1].GetRepoTags())
 		slices.Sort(names)
 		testutil.Assert(t, slices.Equal(names, []string{"a:1", "a:2", "b:1", "c:1"}), "the names are %q", names)
 		byName, err := s.List(t.Context(), &runtimeapi.ImageFilter{Image: spec("b:1")})
-		if err != nil || len(byName) != 1 || len(byName[0].GetRepoTags()) != 3 {
-			t.Errorf("by one of its names the list is %v, %v", byName, err)
-		}
+		testutil.Assert(t, err == nil && len(byName) == 1 && len(byName[0].GetRepoTags()) == 3,
+			"by one of its names the list is %v, %v", byName, err)
 	})
 }
 
@@ -50,9 +46,8 @@ func TestListLeavesOutWhatIsBeingRemoved(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a"}}, {Names: []string{"b"}}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
 		engine.Inject("InspectImage", dockertest.Fault{Times: 1, Err: errdefs.ErrNotFound})
-		if list, err := s.List(t.Context(), nil); err != nil || len(list) != 1 {
-			t.Errorf("got %v, %v, want the other image", list, err)
-		}
+		list, err := s.List(t.Context(), nil)
+		testutil.Assert(t, err == nil && len(list) == 1, "got %v, %v, want the other image", list, err)
 	})
 }
 
@@ -73,9 +68,8 @@ func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
 				t.Fatalf("got %v, %v, want both images without a user", list, err)
 			}
 		}
-		if n := strings.Count(logged.String(), "cannot inspect image"); n != 2 {
-			t.Errorf("%d warnings for two images:\n%s", n, &logged)
-		}
+		n := strings.Count(logged.String(), "cannot inspect image")
+		testutil.Assert(t, n == 2, "%d warnings for two images:\n%s", n, &logged)
 		testutil.Must(t, s.images.relistInTurn(ctx))
 		if list, err := s.List(ctx, nil); err != nil || len(list) != 2 || list[0].GetUid() == nil || list[1].GetUid() == nil {
 			t.Errorf("after the engine can inspect them: %v, %v", list, err)
@@ -91,9 +85,8 @@ func TestUserOutlastsAFailedInspect(t *testing.T) {
 		engine.Inject("InspectImage", dockertest.Fault{Times: 1, Err: errdefs.ErrInternal})
 		s.Changed(before.GetId())
 		testutil.Must(t, s.images.relistInTurn(t.Context()))
-		if after := statusOf(t, s, "a"); after.GetUid().GetValue() != 1004 {
-			t.Errorf("got %v, was %v", after, before)
-		}
+		after := statusOf(t, s, "a")
+		testutil.Assert(t, after.GetUid().GetValue() == 1004, "got %v, was %v", after, before)
 	})
 }
 
@@ -102,8 +95,7 @@ func TestListFailsWhenTheEngineIsAway(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a"}}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
 		engine.Inject("InspectImage", dockertest.Fault{Err: errdefs.ErrUnavailable})
-		if list, err := s.List(t.Context(), nil); !errdefs.IsUnavailable(err) {
-			t.Errorf("got %v, %v", list, err)
-		}
+		list, err := s.List(t.Context(), nil)
+		testutil.Assert(t, errdefs.IsUnavailable(err), "got %v, %v", list, err)
 	})
 }

@@ -52,12 +52,10 @@ func TestCredentialsForAnotherRegistry(t *testing.T) {
 			logger.SetLevel(logrus.TraceLevel)
 			ctx := log.WithLogger(t.Context(), logrus.NewEntry(logger))
 			auth := &runtimeapi.AuthConfig{Username: "user", Password: "s3cret", ServerAddress: tt.server}
-			if _, err := newService(t, Options{Engine: engine}).Pull(ctx, spec(tt.image), auth); !tt.is(err) {
-				t.Errorf("the pull ends with %v", err)
-			}
-			if len(engine.pulls) != 1 || (engine.pulls[0] == nil) != tt.anonymous {
-				t.Errorf("the engine got the credentials %v", engine.pulls)
-			}
+			_, err := newService(t, Options{Engine: engine}).Pull(ctx, spec(tt.image), auth)
+			testutil.Assert(t, tt.is(err), "the pull ends with %v", err)
+			testutil.Assert(t, len(engine.pulls) == 1 && (engine.pulls[0] == nil) == tt.anonymous,
+				"the engine got the credentials %v", engine.pulls)
 			checkWarnings(t, hook.AllEntries(), tt.anonymous)
 		})
 	}

@@ -18,9 +18,9 @@ func checkExpires(t *testing.T, ctx context.Context, want time.Duration, why str
 	begun := time.Now()
 	<-ctx.Done()
 	testutil.Equal(t, time.Since(begun), want, "cancelled after")
-	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) || !strings.Contains(cause.Error(), why) {
-		t.Errorf("the cause is %v, want one that wraps context.DeadlineExceeded and says %q", cause, why)
-	}
+	cause := context.Cause(ctx)
+	testutil.Assert(t, errors.Is(cause, context.DeadlineExceeded) && strings.Contains(cause.Error(), why),
+		"the cause is %v, want one that wraps context.DeadlineExceeded and says %q", cause, why)
 }
 
 func TestPullEndsWithoutProgress(t *testing.T) {
@@ -43,9 +43,8 @@ func TestProgressWatchEndsWithTheCaller(t *testing.T) {
 		defer pull.end()
 		cancel()
 		<-ctx.Done()
-		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-			t.Errorf("the cause is %v, want context.Canceled", cause)
-		}
+		cause := context.Cause(ctx)
+		testutil.Assert(t, errors.Is(cause, context.Canceled), "the cause is %v, want context.Canceled", cause)
 	})
 }
 

@@ -42,13 +42,11 @@ func TestConcurrentPullsShareOneTransfer(t *testing.T) {
 		synctest.Wait()
 		close(release)
 		for _, done := range []<-chan outcome{first, second} {
-			if got := <-done; got.id != "sha256:1" || got.err != nil {
-				t.Errorf("got %+v", got)
-			}
+			got := <-done
+			testutil.Assert(t, got.id == "sha256:1" && got.err == nil, "got %+v", got)
 		}
-		if n := transfers.Load(); n != 1 {
-			t.Errorf("%d transfers, want 1", n)
-		}
+		n := transfers.Load()
+		testutil.Assert(t, n == 1, "%d transfers, want 1", n)
 		if _, err := p.do(t.Context(), key, transfer); err != nil || transfers.Load() != 2 {
 			t.Errorf("a pull after the shared one: %v, %d transfers, want another one", err, transfers.Load())
 		}
@@ -74,9 +72,8 @@ func TestPullOutlivesTheCallerThatBeganIt(t *testing.T) {
 		second := begin(t.Context(), &p, key, transfer)
 		synctest.Wait()
 		cancel()
-		if got := <-first; !errors.Is(got.err, context.Canceled) {
-			t.Errorf("the cancelled caller got %+v", got)
-		}
+		got := <-first
+		testutil.Assert(t, errors.Is(got.err, context.Canceled), "the cancelled caller got %+v", got)
 		close(release)
 		if got := <-second; got.id != "sha256:1" || got.err != nil {
 			t.Errorf("the other caller got %+v", got)
@@ -107,9 +104,8 @@ func TestPullEndsWithItsLastCaller(t *testing.T) {
 		late, cancelLate := context.WithCancel(t.Context())
 		third := begin(late, &p, key, transfer)
 		synctest.Wait()
-		if n := transfers.Load(); n != 2 {
-			t.Errorf("%d transfers, want 2", n)
-		}
+		n := transfers.Load()
+		testutil.Assert(t, n == 2, "%d transfers, want 2", n)
 		cancelLate()
 		<-third
 		<-ended

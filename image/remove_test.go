@@ -119,9 +119,8 @@ func TestRemovalOutlastsItsCaller(t *testing.T) {
 		err := removeFrom(ctx, t, engine, func(e docker.Engine) docker.Engine { return e })
 		cancel()
 		<-left
-		if after := inspect(t, engine); err != nil || after != nil {
-			t.Errorf("%v, left: %+v", err, after)
-		}
+		after := inspect(t, engine)
+		testutil.Assert(t, err == nil && after == nil, "%v, left: %+v", err, after)
 	})
 }
 
@@ -138,9 +137,8 @@ func TestRemovalThatFailsLeavesTheNames(t *testing.T) {
 			eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
 				before := inspect(t, engine)
 				engine.Inject("ForceRemoveImage", tt.fault)
-				if err := removeFrom(t.Context(), t, engine, func(e docker.Engine) docker.Engine { return e }); !tt.is(err) {
-					t.Errorf("got %v", err)
-				}
+				err := removeFrom(t.Context(), t, engine, func(e docker.Engine) docker.Engine { return e })
+				testutil.Assert(t, tt.is(err), "got %v", err)
 				checkWhole(t, engine, before)
 			})
 		})

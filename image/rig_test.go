@@ -144,9 +144,8 @@ func TestRigImageHasOneID(t *testing.T) {
 	}
 	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{Image: spec(full)})
 	check(t, err)
-	if len(list) != 1 || list[0].GetId() != id || list[0].GetUsername() != "www-data" {
-		t.Errorf("the list is %v", list)
-	}
+	testutil.Assert(t, len(list) == 1 && list[0].GetId() == id && list[0].GetUsername() == "www-data",
+		"the list is %v", list)
 	container, err := r.engine.CreateContainer(t.Context(), docker.ContainerSpec{
 		Config: &mobycontainer.Config{Image: id},
 		Host:   &mobycontainer.HostConfig{NetworkMode: "none"},
@@ -201,9 +200,8 @@ func TestRigPullByDigest(t *testing.T) {
 			t.Errorf("%s: got %v", ref, got)
 		}
 		check(t, r.Remove(t.Context(), spec(ref)))
-		if left := r.status(t, id); left != nil {
-			t.Errorf("left: %v", left)
-		}
+		left := r.status(t, id)
+		testutil.Assert(t, left == nil, "left: %v", left)
 	}
 }
 
@@ -216,9 +214,8 @@ func TestRigPullWithCredentials(t *testing.T) {
 		"none":           nil,
 		"wrong password": {Username: rigenv.RegistryUser, Password: "wrong"},
 	} {
-		if _, err := r.Pull(t.Context(), spec(full), auth); err == nil {
-			t.Errorf("%s: pulled", what)
-		}
+		_, err := r.Pull(t.Context(), spec(full), auth)
+		testutil.Assert(t, err != nil, "%s: pulled", what)
 	}
 	for what, auth := range map[string]*runtimeapi.AuthConfig{
 		"user and password": {Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword},
@@ -235,9 +232,8 @@ func TestRigPullWithCredentials(t *testing.T) {
 
 func TestRigPullOfWhatIsNotThere(t *testing.T) {
 	r := newRig(t, image.Options{})
-	if _, err := r.Pull(t.Context(), spec(r.env.Image(name(t)+":1")), nil); !errdefs.IsNotFound(err) {
-		t.Errorf("got %v, want ErrNotFound", err)
-	}
+	_, err := r.Pull(t.Context(), spec(r.env.Image(name(t)+":1")), nil)
+	testutil.Assert(t, errdefs.IsNotFound(err), "got %v, want ErrNotFound", err)
 }
 
 func TestRigRegistryInTrouble(t *testing.T) {
@@ -271,12 +267,10 @@ func TestRigPullProgressDeadline(t *testing.T) {
 	r.push(t, fresh(t, 24*rigenv.SlowPiece, v1.Config{}), ref)
 	begun := time.Now()
 	_, err := r.Pull(t.Context(), spec(r.env.Image(rigenv.PrefixStalled+"/"+ref)), nil)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no progress") {
-		t.Errorf("stalled: %v, want DeadlineExceeded for want of progress", err)
-	}
-	if took := time.Since(begun); took > 30*time.Second {
-		t.Errorf("noticed after %s", took)
-	}
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "no progress"),
+		"stalled: %v, want DeadlineExceeded for want of progress", err)
+	took := time.Since(begun)
+	testutil.Assert(t, took <= 30*time.Second, "noticed after %s", took)
 	begun = time.Now()
 	if _, err := r.Pull(t.Context(), spec(r.env.Image(rigenv.PrefixSlow+"/"+ref)), nil); err != nil {
 		t.Errorf("slow, but alive: %v", err)
@@ -295,9 +289,8 @@ func TestRigPullEndsWithItsCaller(t *testing.T) {
 	begun := time.Now()
 	_, err := r.Pull(ctx, spec(r.env.Image(rigenv.PrefixStalled+"/"+ref)), nil)
 	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "got %v, want DeadlineExceeded", err)
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("took %s", took)
-	}
+	took := time.Since(begun)
+	testutil.Assert(t, took <= 5*time.Second, "took %s", took)
 }
 
 func TestRigRemoveTakesAllNames(t *testing.T) {
@@ -311,15 +304,13 @@ func TestRigRemoveTakesAllNames(t *testing.T) {
 			id, err = r.Pull(t.Context(), spec(r.env.Image(tag)), nil)
 			check(t, err)
 		}
-		if got := r.status(t, id); len(got.GetRepoTags()) != len(tags) {
-			t.Fatalf("got %v", got)
-		}
+		got := r.status(t, id)
+		testutil.Require(t, len(got.GetRepoTags()) == len(tags), "got %v", got)
 		var group sync.WaitGroup
 		for _, ref := range []string{r.env.Image(tags[0]), r.env.Image(tags[1]), r.env.Image(tags[2]), id} {
 			group.Go(func() {
-				if err := r.Remove(t.Context(), spec(ref)); err != nil {
-					t.Errorf("removal of %s: %v", ref, err)
-				}
+				err := r.Remove(t.Context(), spec(ref))
+				testutil.Assert(t, err == nil, "removal of %s: %v", ref, err)
 			})
 		}
 		group.Wait()
@@ -342,15 +333,13 @@ func TestRigConcurrentPulls(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() {
-		if _, err := r.Pull(gone, spec(full), nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("the caller that left got %v", err)
-		}
+		_, err := r.Pull(gone, spec(full), nil)
+		testutil.Assert(t, errors.Is(err, context.Canceled), "the caller that left got %v", err)
 	})
 	for range 3 {
 		group.Go(func() {
-			if _, err := r.Pull(t.Context(), spec(full), nil); err != nil {
-				t.Errorf("a caller that stayed got %v", err)
-			}
+			_, err := r.Pull(t.Context(), spec(full), nil)
+			testutil.Assert(t, err == nil, "a caller that stayed got %v", err)
 		})
 	}
 	time.Sleep(rigenv.SlowPause)
@@ -396,10 +385,8 @@ func TestRigFsInfo(t *testing.T) {
 		}
 		return nil
 	})
-	if got := images[0].GetUsedBytes().GetValue(); got < layer {
-		t.Errorf("all images use %d bytes, this one alone %d", got, layer)
-	}
-	if !strings.HasPrefix(images[0].GetFsId().GetMountpoint(), r.env.DockerRoot) {
-		t.Errorf("the mountpoint is %s, the engine's root %s", images[0].GetFsId().GetMountpoint(), r.env.DockerRoot)
-	}
+	got := images[0].GetUsedBytes().GetValue()
+	testutil.Assert(t, got >= layer, "all images use %d bytes, this one alone %d", got, layer)
+	testutil.Assert(t, strings.HasPrefix(images[0].GetFsId().GetMountpoint(), r.env.DockerRoot),
+		"the mountpoint is %s, the engine's root %s", images[0].GetFsId().GetMountpoint(), r.env.DockerRoot)
 }

@@ -71,9 +71,8 @@ func TestPulledImageHasOneID(t *testing.T) {
 			if got.GetUid().GetValue() != 1003 || got.GetUsername() != "" || got.GetSize() != 42 || got.GetPinned() {
 				t.Errorf("got %v", got)
 			}
-			if !slices.Equal(got.GetRepoTags(), []string{"127.0.0.1:5000/app:1"}) {
-				t.Errorf("the tags are %q", got.GetRepoTags())
-			}
+			testutil.Assert(t, slices.Equal(got.GetRepoTags(), []string{"127.0.0.1:5000/app:1"}),
+				"the tags are %q", got.GetRepoTags())
 		}
 		for _, other := range append([]string{ref, strings.TrimPrefix(ref, "sha256:")[:12]}, img.GetRepoDigests()...) {
 			if got := statusOf(t, s, other); got.GetId() != ref {
@@ -117,12 +116,10 @@ func TestDigested(t *testing.T) {
 
 func TestStatusOfAnUnknownImageIsNoError(t *testing.T) {
 	eachFlavor(t, dockertest.Options{}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
-		if img := statusOf(t, s, "nothing:here"); img != nil {
-			t.Errorf("got %v", img)
-		}
-		if _, err := s.Resolve(t.Context(), "nothing:here"); !errdefs.IsNotFound(err) {
-			t.Errorf("resolved with %v, want ErrNotFound", err)
-		}
+		img := statusOf(t, s, "nothing:here")
+		testutil.Assert(t, img == nil, "got %v", img)
+		_, err := s.Resolve(t.Context(), "nothing:here")
+		testutil.Assert(t, errdefs.IsNotFound(err), "resolved with %v, want ErrNotFound", err)
 		if _, err := s.Pull(t.Context(), spec("nothing:here"), nil); !errdefs.IsNotFound(err) {
 			t.Errorf("pulled with %v, want ErrNotFound", err)
 		}
@@ -135,9 +132,8 @@ func TestVerboseStatusHasTheConfiguration(t *testing.T) {
 		response, err := s.Status(t.Context(), spec("app"), StatusOptions{Verbose: true})
 		testutil.Must(t, err)
 		for _, part := range []string{`"imageSpec"`, `"Entrypoint":["/app"]`, `"Env":["A=b"]`} {
-			if !strings.Contains(response.GetInfo()["info"], part) {
-				t.Errorf("no %s in %s", part, response.GetInfo()["info"])
-			}
+			testutil.Assert(t, strings.Contains(response.GetInfo()["info"], part),
+				"no %s in %s", part, response.GetInfo()["info"])
 		}
 	})
 }
@@ -154,9 +150,8 @@ func TestEngineAway(t *testing.T) {
 			"List": listErr, "Status": statusErr, "Pull": pullErr, "Remove": s.Remove(t.Context(), spec("a")),
 			"FsInfo": fsErr, "EnsureSandboxImage": ensureErr,
 		} {
-			if !errdefs.IsUnavailable(err) || errors.Is(err, crierrors.ErrRegistryUnavailable) {
-				t.Errorf("%s: %v, want ErrUnavailable", call, err)
-			}
+			testutil.Assert(t, errdefs.IsUnavailable(err) && !errors.Is(err, crierrors.ErrRegistryUnavailable),
+				"%s: %v, want ErrUnavailable", call, err)
 		}
 	})
 }
@@ -164,9 +159,8 @@ func TestEngineAway(t *testing.T) {
 func TestPullWithCredentials(t *testing.T) {
 	registry := []dockertest.Image{{Names: []string{"private"}, Auth: &docker.Auth{Username: "u", Password: "p"}}}
 	eachFlavor(t, dockertest.Options{Registry: registry}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
-		if _, err := s.Pull(t.Context(), spec("private"), nil); !errdefs.IsUnauthorized(err) {
-			t.Errorf("without credentials: %v", err)
-		}
+		_, err := s.Pull(t.Context(), spec("private"), nil)
+		testutil.Assert(t, errdefs.IsUnauthorized(err), "without credentials: %v", err)
 		if _, err := s.Pull(t.Context(), spec("private"), &runtimeapi.AuthConfig{Auth: encoded("u:p\x00")}); err != nil {
 			t.Errorf("with an auth string: %v", err)
 		}
@@ -184,9 +178,8 @@ func TestPullErrorsForTheKubelet(t *testing.T) {
 		if !errors.Is(err, crierrors.ErrRegistryUnavailable) || !strings.HasPrefix(err.Error(), "RegistryUnavailable: ") {
 			t.Errorf("got %v, want the sentinel at the beginning", err)
 		}
-		if !strings.Contains(err.Error(), "connection refused") {
-			t.Errorf("got %v, which does not say what is wrong", err)
-		}
+		testutil.Assert(t, strings.Contains(err.Error(), "connection refused"),
+			"got %v, which does not say what is wrong", err)
 	})
 }
 
@@ -206,18 +199,16 @@ func TestPullEndsWithItsCaller(t *testing.T) {
 		engine.Inject("PullImage", dockertest.Fault{Block: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		if _, err := s.Pull(ctx, spec("a"), nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want DeadlineExceeded", err)
-		}
+		_, err := s.Pull(ctx, spec("a"), nil)
+		testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "got %v, want DeadlineExceeded", err)
 	})
 }
 
 func TestPullOfAnUnknownRuntimeHandler(t *testing.T) {
 	registry := []dockertest.Image{{Names: []string{"a"}}}
 	eachFlavor(t, dockertest.Options{Registry: registry}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
-		if _, err := s.Pull(t.Context(), &runtimeapi.ImageSpec{Image: "a", RuntimeHandler: "kata"}, nil); !errdefs.IsInvalidArgument(err) {
-			t.Errorf("got %v, want ErrInvalidArgument", err)
-		}
+		_, err := s.Pull(t.Context(), &runtimeapi.ImageSpec{Image: "a", RuntimeHandler: "kata"}, nil)
+		testutil.Assert(t, errdefs.IsInvalidArgument(err), "got %v, want ErrInvalidArgument", err)
 		if _, err := s.Pull(t.Context(), &runtimeapi.ImageSpec{Image: "a", RuntimeHandler: "runc"}, nil); err != nil {
 			t.Errorf("a known one: %v", err)
 		}
@@ -237,9 +228,8 @@ func TestRemoveTakesAllNames(t *testing.T) {
 			eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
 				img := statusOf(t, s, "a:1")
 				testutil.Must(t, s.Remove(t.Context(), spec(ref(img))))
-				if list, err := s.List(t.Context(), nil); err != nil || len(list) != 0 {
-					t.Errorf("left: %v, %v", list, err)
-				}
+				list, err := s.List(t.Context(), nil)
+				testutil.Assert(t, err == nil && len(list) == 0, "left: %v, %v", list, err)
 				testutil.Check(t, s.Remove(t.Context(), spec(img.GetId())), "a second time")
 				if _, err := s.Resolve(t.Context(), img.GetId()); !errdefs.IsNotFound(err) {
 					t.Errorf("resolved afterwards with %v, want ErrNotFound", err)
@@ -266,9 +256,8 @@ func TestMountedImagesStay(t *testing.T) {
 		if err := s.Remove(t.Context(), spec("model:1")); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), id) {
 			t.Errorf("removed with %v, want ErrFailedPrecondition that names the container", err)
 		}
-		if tags := statusOf(t, s, "model:1").GetRepoTags(); len(tags) != 2 {
-			t.Errorf("the names left are %v", tags)
-		}
+		tags := statusOf(t, s, "model:1").GetRepoTags()
+		testutil.Assert(t, len(tags) == 2, "the names left are %v", tags)
 		testutil.Must(t, engine.RemoveContainer(t.Context(), id))
 		testutil.Check(t, s.Remove(t.Context(), spec("model:1")))
 	})
@@ -284,9 +273,8 @@ func TestConcurrentRemovalsSucceed(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if img := statusOf(t, s, "a:1"); img != nil {
-			t.Errorf("left: %v", img)
-		}
+		img := statusOf(t, s, "a:1")
+		testutil.Assert(t, img == nil, "left: %v", img)
 	})
 }
 
@@ -300,9 +288,8 @@ func TestUsedImageKeepsItsNames(t *testing.T) {
 		if err := s.Remove(t.Context(), spec("a:2")); !errdefs.IsFailedPrecondition(err) {
 			t.Errorf("got %v, want ErrFailedPrecondition", err)
 		}
-		if img := statusOf(t, s, "a:1"); len(img.GetRepoTags()) != 2 {
-			t.Errorf("left: %v", img)
-		}
+		img := statusOf(t, s, "a:1")
+		testutil.Assert(t, len(img.GetRepoTags()) == 2, "left: %v", img)
 	})
 }
 
@@ -312,9 +299,8 @@ func TestBuiltInSandboxImage(t *testing.T) {
 			ref, err := s.EnsureSandboxImage(t.Context())
 			testutil.Require(t, err == nil && ref == pause.Reference, "got %q, %v", ref, err)
 		}
-		if n := engine.Calls("LoadImage"); n != 1 {
-			t.Errorf("loaded %d times, want once", n)
-		}
+		n := engine.Calls("LoadImage")
+		testutil.Assert(t, n == 1, "loaded %d times, want once", n)
 		img := statusOf(t, s, pause.Reference)
 		testutil.Assert(t, img.GetPinned(), "the sandbox image is not pinned")
 		for _, ref := range []string{pause.Reference, img.GetId()} {
@@ -326,9 +312,8 @@ func TestBuiltInSandboxImage(t *testing.T) {
 		if _, err := s.ReloadSandboxImage(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if again := statusOf(t, s, pause.Reference); again.GetId() != img.GetId() {
-			t.Errorf("reloaded as %q, was %q", again.GetId(), img.GetId())
-		}
+		again := statusOf(t, s, pause.Reference)
+		testutil.Assert(t, again.GetId() == img.GetId(), "reloaded as %q, was %q", again.GetId(), img.GetId())
 	})
 }
 
@@ -352,9 +337,8 @@ func TestImageThatTookTheSandboxImagesName(t *testing.T) {
 		if _, err := s.EnsureSandboxImage(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if after := statusOf(t, s, pause.Reference); after.GetId() == before.GetId() {
-			t.Error("pods would run a foreign image")
-		}
+		after := statusOf(t, s, pause.Reference)
+		testutil.Assert(t, after.GetId() != before.GetId(), "pods would run a foreign image")
 	})
 }
 
@@ -366,16 +350,13 @@ func TestConfiguredSandboxImage(t *testing.T) {
 			defer engine.Close()
 			s := newService(t, Options{Engine: engine, SandboxImage: "registry.example/pause:3.9"})
 			for range 2 {
-				if ref, err := s.EnsureSandboxImage(t.Context()); err != nil || ref != "registry.example/pause:3.9" {
-					t.Fatalf("got %q, %v", ref, err)
-				}
+				ref, err := s.EnsureSandboxImage(t.Context())
+				testutil.Require(t, err == nil && ref == "registry.example/pause:3.9", "got %q, %v", ref, err)
 			}
-			if pulls, loads := engine.Calls("PullImage"), engine.Calls("LoadImage"); pulls != 1 || loads != 0 {
-				t.Errorf("%d pulls and %d loads, want one pull", pulls, loads)
-			}
-			if img := statusOf(t, s, "registry.example/pause:3.9"); !img.GetPinned() {
-				t.Error("the sandbox image is not pinned")
-			}
+			pulls, loads := engine.Calls("PullImage"), engine.Calls("LoadImage")
+			testutil.Assert(t, pulls == 1 && loads == 0, "%d pulls and %d loads, want one pull", pulls, loads)
+			img := statusOf(t, s, "registry.example/pause:3.9")
+			testutil.Assert(t, img.GetPinned(), "the sandbox image is not pinned")
 		})
 	}
 }
@@ -384,9 +365,9 @@ func TestConfiguredSandboxImageThatIsNowhere(t *testing.T) {
 	engine := dockertest.New(dockertest.Options{})
 	defer engine.Close()
 	s := newService(t, Options{Engine: engine, SandboxImage: "registry.example/pause:3.9"})
-	if _, err := s.EnsureSandboxImage(t.Context()); !errdefs.IsNotFound(err) || !strings.Contains(err.Error(), "--pod-infra-container-image") {
-		t.Errorf("got %v, want ErrNotFound that names the flag", err)
-	}
+	_, err := s.EnsureSandboxImage(t.Context())
+	testutil.Assert(t, errdefs.IsNotFound(err) && strings.Contains(err.Error(), "--pod-infra-container-image"),
+		"got %v, want ErrNotFound that names the flag", err)
 	if _, err := New(Options{Engine: engine, SandboxImage: "Not A Name"}); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("got %v, want ErrInvalidArgument", err)
 	}
@@ -412,9 +393,8 @@ func TestFsInfo(t *testing.T) {
 		t.Errorf("got %v", info)
 	}
 	for _, fs := range []*runtimeapi.FilesystemUsage{images[0], containers[0]} {
-		if fs.GetFsId().GetMountpoint() != root {
-			t.Errorf("the mountpoint is %q, want %q", fs.GetFsId().GetMountpoint(), root)
-		}
+		testutil.Assert(t, fs.GetFsId().GetMountpoint() == root,
+			"the mountpoint is %q, want %q", fs.GetFsId().GetMountpoint(), root)
 	}
 }
 
@@ -428,12 +408,10 @@ func TestFsInfoOfADriverWithoutDirs(t *testing.T) {
 	info, err := newService(t, Options{Engine: engine}).FsInfo(t.Context())
 	testutil.Must(t, err)
 	fs := info.GetImageFilesystems()[0]
-	if fs.GetUsedBytes().GetValue() != 15 || fs.GetInodesUsed() != nil {
-		t.Errorf("got %v, want the sum of the sizes without inodes", fs)
-	}
-	if containers := info.GetContainerFilesystems(); len(containers) != 0 {
-		t.Errorf("what containers use is unknown, and %v", containers)
-	}
+	testutil.Assert(t, fs.GetUsedBytes().GetValue() == 15 && fs.GetInodesUsed() == nil,
+		"got %v, want the sum of the sizes without inodes", fs)
+	containers := info.GetContainerFilesystems()
+	testutil.Assert(t, len(containers) == 0, "what containers use is unknown, and %v", containers)
 }
 
 func TestFsInfoOfAnInvisibleEngine(t *testing.T) {
@@ -441,7 +419,6 @@ func TestFsInfoOfAnInvisibleEngine(t *testing.T) {
 	features.Root = "/nonexistent/docker"
 	engine := dockertest.New(dockertest.Options{Features: features})
 	defer engine.Close()
-	if _, err := newService(t, Options{Engine: engine}).FsInfo(t.Context()); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("got %v, want ErrFailedPrecondition", err)
-	}
+	_, err := newService(t, Options{Engine: engine}).FsInfo(t.Context())
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "got %v, want ErrFailedPrecondition", err)
 }

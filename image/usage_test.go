@@ -39,9 +39,8 @@ func TestMeasureTellsImagesFromContainers(t *testing.T) {
 		testutil.Must(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	place := storageOf(docker.Features{Root: root, StorageDriver: "overlay2"})
-	if place.mounts != mounts || !slices.Equal(place.layers, []string{layers}) {
-		t.Fatalf("the storage is %+v", place)
-	}
+	testutil.Require(t, place.mounts == mounts && slices.Equal(place.layers, []string{layers}),
+		"the storage is %+v", place)
 	got, err := new(layerSizes).measure(t.Context(), place)
 	testutil.Must(t, err)
 	// Directories take blocks too on some filesystems, so the files' bytes are the
@@ -65,9 +64,8 @@ func TestMeasureWithoutRecordsOfContainers(t *testing.T) {
 	got, err := new(layerSizes).measure(t.Context(), storage{layers: []string{dir, filepath.Join(dir, "missing")}})
 	testutil.Must(t, err)
 	checkBytes(t, "images", got.images.bytes, 1<<20)
-	if got.images != got.containers {
-		t.Errorf("images %+v and containers %+v cannot be told apart and must be equal", got.images, got.containers)
-	}
+	testutil.Assert(t, got.images == got.containers,
+		"images %+v and containers %+v cannot be told apart and must be equal", got.images, got.containers)
 }
 
 // A layer of an image is walked once, and not while the engine unpacks it. Layers of containers are walked each time.
@@ -124,9 +122,8 @@ func TestParentsOfMountedLayers(t *testing.T) {
 func TestMeasureEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := new(layerSizes).measure(ctx, storage{layers: []string{t.TempDir()}}); err == nil {
-		t.Error("a cancelled measurement succeeded")
-	}
+	_, err := new(layerSizes).measure(ctx, storage{layers: []string{t.TempDir()}})
+	testutil.Assert(t, err != nil, "a cancelled measurement succeeded")
 }
 
 func TestMeterMeasuresOnceInAWhile(t *testing.T) {
@@ -153,9 +150,8 @@ func TestMeterMeasuresOnceInAWhile(t *testing.T) {
 func TestMeterWithoutDirs(t *testing.T) {
 	meter := newUsageMeter()
 	defer meter.close()
-	if _, ok := meter.get(t.Context(), storageOf(docker.Features{Root: "/", StorageDriver: "zfs"})); ok {
-		t.Error("figures of a driver whose layers are not in directories")
-	}
+	_, ok := meter.get(t.Context(), storageOf(docker.Features{Root: "/", StorageDriver: "zfs"}))
+	testutil.Assert(t, !ok, "figures of a driver whose layers are not in directories")
 }
 
 // A disk whose walk takes longer than any pause is measured all the same, and
@@ -178,9 +174,9 @@ func TestMeterOfAHugeDisk(t *testing.T) {
 				meter.get(t.Context(), place) // begins another one
 				time.Sleep(takes)
 				synctest.Wait()
-				if again, _ := meter.get(t.Context(), place); !again.taken.After(first.taken) {
-					t.Errorf("not measured again %v after a measurement that took %v", pause, takes)
-				}
+				again, _ := meter.get(t.Context(), place)
+				testutil.Assert(t, again.taken.After(first.taken),
+					"not measured again %v after a measurement that took %v", pause, takes)
 			})
 		})
 	}
@@ -201,9 +197,8 @@ func slowWalk(takes time.Duration) func(context.Context, storage) (usage, error)
 func TestClosedMeterMeasuresNothing(t *testing.T) {
 	meter := newUsageMeter()
 	meter.close()
-	if _, ok := meter.get(t.Context(), storage{layers: []string{t.TempDir()}}); ok {
-		t.Error("a closed meter measured")
-	}
+	_, ok := meter.get(t.Context(), storage{layers: []string{t.TempDir()}})
+	testutil.Assert(t, !ok, "a closed meter measured")
 }
 
 // A meter that is closed while a call begins a measurement waits for that one, too.

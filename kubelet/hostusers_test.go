@@ -41,9 +41,8 @@ func TestHostUsers(t *testing.T) {
 			t.Errorf("%q: %v", class, err)
 		}
 	}
-	if _, found := ids.Find("refused"); found {
-		t.Error("a refused pod has ids")
-	}
+	_, found := ids.Find("refused")
+	testutil.Assert(t, !found, "a refused pod has ids")
 	var firsts []uint32
 	for _, pod := range []*v1.Pod{bound("a", 0), bound("b", 0), bound("a", 0)} {
 		pod.Spec.RuntimeClassName = new("class-mapped")

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/podconfig"
 	"github.com/criadapter/criadapter/kubelet/prober"
 )
@@ -33,9 +34,8 @@ func TestLoopThatHangs(t *testing.T) {
 		}
 		healthy := func(when string, resync time.Duration, want bool) {
 			t.Helper()
-			if err := loop.monitor.err(resync); (err == nil) != want {
-				t.Errorf("%s: %v, want healthy: %v", when, err, want)
-			}
+			err := loop.monitor.err(resync)
+			testutil.Assert(t, (err == nil) == want, "%s: %v, want healthy: %v", when, err, want)
 		}
 		healthy("before it runs", resync, true)
 		go loop.run(ctx)

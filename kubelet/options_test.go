@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/eviction"
 )
@@ -30,9 +31,8 @@ func TestAPINeedsClients(t *testing.T) {
 		{"a group without a name", APIOptions{Port: 1, ClientCAFile: "ca", Users: []string{"ann"}, Groups: []string{""}}, true, false},
 		{"the cluster says", APIOptions{Port: 1, ClientCAFile: "ca"}, true, true},
 	} {
-		if err := c.opts.check(c.cluster); (err == nil) != c.ok {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		err := c.opts.check(c.cluster)
+		testutil.Assert(t, (err == nil) == c.ok, "%s: %v", c.name, err)
 	}
 }
 
@@ -44,9 +44,8 @@ func TestImageGCWithoutACluster(t *testing.T) {
 	}{{"", 0, 100}, {"", 85, 85}, {"file", 0, 0}, {"file", 90, 90}} {
 		opts := Options{RuntimeEndpoint: "unix:///cri.sock", Cluster: ClusterOptions{Kubeconfig: c.kubeconfig}}
 		opts.GC.HighPercent = c.high
-		if err := opts.complete(); err != nil || opts.GC.HighPercent != c.want {
-			t.Errorf("%+v: %d, %v", c, opts.GC.HighPercent, err)
-		}
+		err := opts.complete()
+		testutil.Assert(t, err == nil && opts.GC.HighPercent == c.want, "%+v: %d, %v", c, opts.GC.HighPercent, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/pleg"
 )
@@ -32,9 +33,8 @@ func TestNetworkNotReadyStopsNothing(t *testing.T) {
 			go k.pleg.Run(ctx)
 			go k.state.Run(ctx, time.Second, func() {})
 			time.Sleep(5 * time.Second)
-			if err := k.runtimeErr(); (err == nil) != test.ok {
-				t.Errorf("%+v: %v", test, err)
-			}
+			err := k.runtimeErr()
+			testutil.Assert(t, (err == nil) == test.ok, "%+v: %v", test, err)
 			if err := k.healthy(); err != nil {
 				t.Errorf("%+v: not healthy after some seconds: %v", test, err)
 			}

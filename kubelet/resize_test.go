@@ -97,9 +97,8 @@ func TestResizeAfterARestart(t *testing.T) {
 		if got := l.rejectedNames(); len(got) != 0 || l.has(first) != "1Gi" || l.has(second) != "2Gi" {
 			t.Fatalf("rejected %v, allocated %s and %s", got, l.has(first), l.has(second))
 		}
-		if why := l.allocation.Pending("a"); why == nil || why.Reason != v1.PodReasonDeferred {
-			t.Errorf("it is pending as %+v", why)
-		}
+		why := l.allocation.Pending("a")
+		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonDeferred, "it is pending as %+v", why)
 		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Remove, Source: model.SourceAPI, Pods: []*v1.Pod{second}})
 		synctest.Wait()
 		l.retryResizes()
@@ -120,9 +119,8 @@ func TestResizeBetweenProcesses(t *testing.T) {
 		if got := l.rejectedNames(); len(got) != 0 || l.has(pod) != "1Gi" {
 			t.Fatalf("rejected %v, allocated %s", got, l.has(pod))
 		}
-		if why := l.allocation.Pending("a"); why == nil || why.Reason != v1.PodReasonInfeasible {
-			t.Errorf("it is pending as %+v", why)
-		}
+		why := l.allocation.Pending("a")
+		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonInfeasible, "it is pending as %+v", why)
 		greedy := fresh.DeepCopy()
 		greedy.Spec.Containers[0].Resources = memory("8Gi")
 		if got := l.has(greedy); got != "2Gi" {
@@ -190,9 +188,9 @@ func TestResizeOrder(t *testing.T) {
 						done = append(done, pod.UID)
 					}
 				}
-				if rejected := l.rejectedNames(); !slices.Equal(done, c.want) || len(rejected) != 0 {
-					t.Errorf("resized %v, want %v; rejected %v", done, c.want, rejected)
-				}
+				rejected := l.rejectedNames()
+				testutil.Assert(t, slices.Equal(done, c.want) && len(rejected) == 0,
+					"resized %v, want %v; rejected %v", done, c.want, rejected)
 			})
 		})
 	}
@@ -210,9 +208,8 @@ func TestWaitingResizeIsNoWork(t *testing.T) {
 			l.retryResizes()
 			synctest.Wait()
 		}
-		if got := counted.synced.Load(); got != before || before == 0 {
-			t.Errorf("it was synced %d times, then %d", before, got)
-		}
+		got := counted.synced.Load()
+		testutil.Assert(t, got == before && before != 0, "it was synced %d times, then %d", before, got)
 		if !slices.Equal(l.allocation.AllPending(), []types.UID{"a"}) {
 			t.Errorf("pending: %v", l.allocation.AllPending())
 		}

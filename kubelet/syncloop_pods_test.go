@@ -121,9 +121,8 @@ func TestRoomGoesToWhatRan(t *testing.T) {
 		ran.Status.StartTime = new(metav1.Now())
 		pods := []*v1.Pod{bound("a-newest", 20), bound("b-oldest", 10), ran}
 		l.add(t.Context(), pods...)
-		if got := l.rejectedNames(); !slices.Equal(got, []string{"a-newest"}) {
-			t.Errorf("rejected %v", got)
-		}
+		got := l.rejectedNames()
+		testutil.Assert(t, slices.Equal(got, []string{"a-newest"}), "rejected %v", got)
 		rejected := l.status.Get("a-newest")
 		if rejected == nil || rejected.Status.Phase != v1.PodFailed || rejected.Status.Reason != "OutOfpods" {
 			t.Errorf("it is shown as %+v", rejected)
@@ -144,9 +143,8 @@ func TestUnknownLabels(t *testing.T) {
 	}
 	static.Annotations[model.AnnotationConfigSource] = model.SourceFile
 	l.add(t.Context(), chosen, static)
-	if got := l.rejectedNames(); !slices.Equal(got, []string{"static"}) {
-		t.Errorf("rejected %v", got)
-	}
+	got := l.rejectedNames()
+	testutil.Assert(t, slices.Equal(got, []string{"static"}), "rejected %v", got)
 }
 
 // TestObjectsOfEndedPods are not watched, even after a change of the pod's labels.
@@ -229,9 +227,8 @@ func TestUnsupportedPodOfAController(t *testing.T) {
 			}
 		}
 		shown := l.status.Get("owned")
-		if again := l.admitter.Admit(t.Context(), shown); again {
-			t.Error("a restart would start it")
-		}
+		again := l.admitter.Admit(t.Context(), shown)
+		testutil.Assert(t, !again, "a restart would start it")
 		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Delete, Source: model.SourceAPI, Pods: []*v1.Pod{owned}})
 		synctest.Wait()
 		testutil.Assert(t, l.cleaner.Finished("owned"), "it does not end")
@@ -286,9 +283,8 @@ func TestEditedStaticPodKeepsItsPort(t *testing.T) {
 			l.handleUpdate(t.Context(), update)
 			synctest.Wait()
 		}
-		if got := l.rejectedNames(); !slices.Equal(got, []string{"other"}) {
-			t.Errorf("rejected %v", got)
-		}
+		got := l.rejectedNames()
+		testutil.Assert(t, slices.Equal(got, []string{"other"}), "rejected %v", got)
 		testutil.Equal(t, l.workers.Pods()["web"].State, podworkers.Terminating, "the old pod")
 	})
 }

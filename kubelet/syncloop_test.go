@@ -32,9 +32,8 @@ func TestLoopRestsWhileTheRuntimeIsNotReady(t *testing.T) {
 			tick: time.Second, housekeeping: 2 * time.Second, runtimeErr: func() error { return errors.New("it is away") },
 		}
 		loop.run(ctx)
-		if took := time.Since(began); took != 19*time.Second {
-			t.Errorf("the loop ended after %v, want its context's 19s", took)
-		}
+		took := time.Since(began)
+		testutil.Assert(t, took == 19*time.Second, "the loop ended after %v, want its context's 19s", took)
 		var looks []time.Duration
 		for _, entry := range hook.AllEntries() {
 			if strings.Contains(entry.Message, "not ready") {
@@ -44,9 +43,8 @@ func TestLoopRestsWhileTheRuntimeIsNotReady(t *testing.T) {
 		for i, pause := range []time.Duration{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
 			testutil.Require(t, len(looks) == 9, "it looked after %v", looks)
 			least := pause * time.Millisecond // and up to a tenth more
-			if got := looks[i+1] - looks[i]; got < least || got > least+least/10 {
-				t.Errorf("pause %d was %v, want from %v on", i, got, least)
-			}
+			got := looks[i+1] - looks[i]
+			testutil.Assert(t, got >= least && got <= least+least/10, "pause %d was %v, want from %v on", i, got, least)
 		}
 	})
 }

@@ -109,9 +109,8 @@ func TestCopyOfALinkedLogIsANewFile(t *testing.T) {
 	precious := filepath.Join(t.TempDir(), "precious")
 	testutil.Must(t, os.WriteFile(precious, []byte("precious"), 0o600))
 	testutil.Must(t, os.Symlink(precious, copyPath(logPath)))
-	if err := moveOut(t.Context(), enginePath, logPath, copyPath(logPath)); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("got %v", err)
-	}
+	err := moveOut(t.Context(), enginePath, logPath, copyPath(logPath))
+	testutil.Assert(t, errors.Is(err, fs.ErrExist), "got %v", err)
 	wantFile(t, precious, "precious")
 	wantFile(t, enginePath, "first\n")
 }

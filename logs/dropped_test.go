@@ -70,9 +70,9 @@ func TestDroppedSuccessorIsAGap(t *testing.T) {
 	o.engine.lines(804, 805)
 	free()
 	o.drain()
-	if lines := oneMarker(t, o.log()); len(lines) >= 805 || lines[len(lines)-1] != "stdout F line 805" {
-		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
-	}
+	lines := oneMarker(t, o.log())
+	testutil.Assert(t, len(lines) < 805 && lines[len(lines)-1] == "stdout F line 805",
+		"%d lines, the last is %q", len(lines), lines[len(lines)-1])
 }
 
 // The same on the real engine.

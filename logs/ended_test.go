@@ -24,12 +24,10 @@ func endedOnAFullDisk(t *testing.T) (o *testLog, want []string, free func()) {
 	free = fillDisk(t, disk)
 	want = append(want, o.engine.lines(4, 500)...)
 	began := time.Now()
-	if err := o.s.Drain(t.Context(), "c"); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("Drain: %v, want ENOSPC", err)
-	}
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("Drain took %v", took)
-	}
+	err := o.s.Drain(t.Context(), "c")
+	testutil.Assert(t, errors.Is(err, unix.ENOSPC), "Drain: %v, want ENOSPC", err)
+	took := time.Since(began)
+	testutil.Assert(t, took <= 20*time.Second, "Drain took %v", took)
 	return o, want, free
 }
 
@@ -64,9 +62,8 @@ func TestStartedAgainWhileTheLogIsCompleted(t *testing.T) {
 	o, want, free := endedOnAFullDisk(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := o.s.Start(ctx, o.source); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Start: %v", err)
-	}
+	err := o.s.Start(ctx, o.source)
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "Start: %v", err)
 	free()
 	o.source.Started = true
 	o.start()
@@ -90,7 +87,6 @@ func TestReopenEndsWithItsContext(t *testing.T) {
 	rename(t, o.source.LogPath, o.source.LogPath+".old")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := o.s.Reopen(ctx, "c"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Reopen: %v", err)
-	}
+	err := o.s.Reopen(ctx, "c")
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "Reopen: %v", err)
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestAppendCRI(t *testing.T) {
@@ -30,9 +32,8 @@ func TestAppendCRI(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := string(tt.entry.appendCRI([]byte("before\n"))); got != "before\n"+tt.want {
-				t.Errorf("got %.200q, want %.200q", got, "before\n"+tt.want)
-			}
+			got := string(tt.entry.appendCRI([]byte("before\n")))
+			testutil.Assert(t, got == "before\n"+tt.want, "got %.200q, want %.200q", got, "before\n"+tt.want)
 		})
 	}
 }

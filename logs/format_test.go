@@ -186,9 +186,9 @@ func TestLast(t *testing.T) {
 
 func TestFormatOf(t *testing.T) {
 	for _, driver := range []string{"", "none", "journald"} {
-		if _, err := formatOf(driver); err == nil || !strings.Contains(err.Error(), driver) {
-			t.Errorf("formatOf(%q) error is %v, want one that names the driver", driver, err)
-		}
+		_, err := formatOf(driver)
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), driver),
+			"formatOf(%q) error is %v, want one that names the driver", driver, err)
 	}
 }
 

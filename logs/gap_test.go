@@ -28,9 +28,8 @@ func oneMarker(t *testing.T, lines []string) []string {
 			rest = append(rest, line)
 		}
 	}
-	if n := len(lines) - len(rest); n != 1 {
-		t.Errorf("%d lines say that output is missing, want one", n)
-	}
+	n := len(lines) - len(rest)
+	testutil.Assert(t, n == 1, "%d lines say that output is missing, want one", n)
 	return rest
 }
 
@@ -61,12 +60,10 @@ func TestMarkerSaysHowMuchIsMissing(t *testing.T) {
 	got := o.log()
 	lost := float64(600 - len(oneMarker(t, got)))
 	counters := o.s.Counters()
-	if lost < 300 || counters.Gaps != 1 || math.Abs(float64(counters.MissingEntries)-lost) > lost/20 {
-		t.Errorf("%v lines are missing, %+v were counted", lost, counters)
-	}
-	if bytes := float64(counters.MissingBytes); math.Abs(bytes/lost-60) > 5 {
-		t.Errorf("%v bytes were counted for %v lines", bytes, lost)
-	}
+	testutil.Assert(t, lost >= 300 && counters.Gaps == 1 && math.Abs(float64(counters.MissingEntries)-lost) <= lost/20,
+		"%v lines are missing, %+v were counted", lost, counters)
+	bytes := float64(counters.MissingBytes)
+	testutil.Assert(t, math.Abs(bytes/lost-60) <= 5, "%v bytes were counted for %v lines", bytes, lost)
 	if marker := got[20]; !strings.Contains(marker, " from 2024-05-06T07:08:10.9Z to 2024-05-06T07:0") || !strings.Contains(marker, "entries") {
 		t.Errorf("the marker says %q", marker)
 	}
@@ -117,9 +114,8 @@ func TestTornRecordInAQuietContainer(t *testing.T) {
 	want = append(want, o.engine.lines(4, 5)...)
 	equalLines(t, o.wait(5), want)
 	o.drain() // the bytes are counted behind the write
-	if n := o.s.Counters().DamagedBytes; n != 100 {
-		t.Errorf("%d damaged bytes were counted, want 100", n)
-	}
+	n := o.s.Counters().DamagedBytes
+	testutil.Assert(t, n == 100, "%d damaged bytes were counted, want 100", n)
 }
 
 // A running container whose checkpoint was lost goes on behind its last entry.
@@ -144,9 +140,8 @@ func TestTwoServersOneLog(t *testing.T) {
 	first, second := newService(t), newService(t)
 	start(t, first, source)
 	source.Started = true
-	if err := second.Start(t.Context(), source); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("the second: %v", err)
-	}
+	err := second.Start(t.Context(), source)
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "the second: %v", err)
 	want := engine.lines(1, 5)
 	wantLog(t, first, logPath, want)
 	start(t, second, source) // the first has ended

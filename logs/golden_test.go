@@ -114,9 +114,8 @@ func splitCRI(t *testing.T, content []byte) (times, lines []string) {
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		at, rest, _ := strings.Cut(line, " ")
-		if _, err := time.Parse(time.RFC3339Nano, at); err != nil {
-			t.Fatalf("line %.100q: %v", line, err)
-		}
+		_, err := time.Parse(time.RFC3339Nano, at)
+		testutil.Require(t, err == nil, "line %.100q: %v", line, err)
 		times, lines = append(times, at), append(lines, rest)
 	}
 	return times, lines

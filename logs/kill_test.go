@@ -64,9 +64,8 @@ func (o *testLog) wantNumbers(first, last int) {
 
 func (o *testLog) wantNoGap() {
 	o.t.Helper()
-	if gaps := o.s.Counters().Gaps; gaps != 0 {
-		o.t.Errorf("%d gaps were counted, nothing is missing", gaps)
-	}
+	gaps := o.s.Counters().Gaps
+	testutil.Assert(o.t, gaps == 0, "%d gaps were counted, nothing is missing", gaps)
 }
 
 // A kill never shrinks the log. Readers take a shorter log for a new one, and a full disk has no room to write lines
@@ -233,7 +232,6 @@ func TestRotatedLogIsNeverCut(t *testing.T) {
 		t.Errorf("the rotated log has %d bytes, it had %d: %v", len(after), len(before), err)
 	}
 	equalLines(t, c.log(), numbered(13, 15))
-	if strings.Contains(string(before), "line 13") {
-		t.Error("the rotated log was written to after the reopening")
-	}
+	testutil.Assert(t, !strings.Contains(string(before), "line 13"),
+		"the rotated log was written to after the reopening")
 }

@@ -72,9 +72,9 @@ func TestReopenLinkThroughKills(t *testing.T) {
 				rename(t, logPath, logPath+".29990101-000000") // the next rotation
 				testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath))
 				testutil.AppendFile(t, enginePath, linkedRecords(131, 140))
-				if got, want := allLinked(t, logPath), linkedRecords(1, 140); got != want {
-					t.Errorf("%d lines in all files, want 140; the same lines: %t", strings.Count(got, "\n"), got == want)
-				}
+				got, want := allLinked(t, logPath), linkedRecords(1, 140)
+				testutil.Assert(t, got == want,
+					"%d lines in all files, want 140; the same lines: %t", strings.Count(got, "\n"), got == want)
 				if leftover, err := filepath.Glob(filepath.Join(filepath.Dir(logPath), ".*")); err != nil || len(leftover) != 0 {
 					t.Errorf("left over: %v, %v", leftover, err)
 				}

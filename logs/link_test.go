@@ -60,9 +60,8 @@ func TestReopenLinkFails(t *testing.T) {
 	rotated := logPath + ".20240101-000000"
 	testutil.Must(t, os.Rename(logPath, rotated))
 	testutil.Must(t, os.MkdirAll(filepath.Join(copyPath(logPath), "taken"), 0o755))
-	if err := ReopenLink(t.Context(), enginePath, logPath); err == nil {
-		t.Error("no error")
-	}
+	err := ReopenLink(t.Context(), enginePath, logPath)
+	testutil.Assert(t, err != nil, "no error")
 	if _, err := os.Lstat(logPath); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a new log was made: %v", err)
 	}
@@ -73,9 +72,8 @@ func TestReopenLinkFails(t *testing.T) {
 func TestLinkKeepsWhatIsNoLink(t *testing.T) {
 	enginePath, logPath := linked(t, "")
 	testutil.Check(t, Link(enginePath+"2", logPath), "replacing a link")
-	if target, err := os.Readlink(logPath); err != nil || target != enginePath+"2" {
-		t.Errorf("the link leads to %q, %v", target, err)
-	}
+	target, err := os.Readlink(logPath)
+	testutil.Assert(t, err == nil && target == enginePath+"2", "the link leads to %q, %v", target, err)
 	if is, err := IsLinked(enginePath, logPath); err != nil || is {
 		t.Errorf("a link to another file: %v, %v", is, err)
 	}

@@ -32,9 +32,8 @@ func TestWithoutInotify(t *testing.T) {
 				}
 			}
 			write()
-			if n := s.Unwatched(); n != 1 {
-				t.Errorf("%d logs are not watched, want 1", n)
-			}
+			n := s.Unwatched()
+			testutil.Assert(t, n == 1, "%d logs are not watched, want 1", n)
 			testutil.LimitInotify(t, lack, 1000)
 			testutil.Eventually(t, func() error {
 				if n := s.Unwatched(); n != 0 {

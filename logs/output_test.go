@@ -39,9 +39,8 @@ func TestFailedWriteIsTakenBack(t *testing.T) {
 	if _, err := o.write(bytes.Repeat([]byte("too long for the disk\n"), 10_000)); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("write on a full disk: %v", err)
 	}
-	if content, _ := os.ReadFile(path); string(content) != "whole\n" {
-		t.Errorf("the file holds %.100q", content)
-	}
+	content, _ := os.ReadFile(path)
+	testutil.Assert(t, string(content) == "whole\n", "the file holds %.100q", content)
 	if _, err := o.write([]byte("again\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -56,14 +55,12 @@ func TestFullDisk(t *testing.T) {
 	want := o.engine.lines(1, 50)
 	o.wait(50)
 	fill := filepath.Join(disk, "fill")
-	if err := os.WriteFile(fill, make([]byte, diskSize), 0o600); !errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("the disk is not full: %v", err)
-	}
+	err := os.WriteFile(fill, make([]byte, diskSize), 0o600)
+	testutil.Require(t, errors.Is(err, unix.ENOSPC), "the disk is not full: %v", err)
 	want = append(want, o.engine.lines(51, 400)...)
 	time.Sleep(50 * time.Millisecond) // a few failures
-	if got := o.log(); len(got) >= len(want) {
-		t.Fatal("the disk was not full")
-	}
+	got := o.log()
+	testutil.Require(t, len(got) < len(want), "the disk was not full")
 	testutil.Must(t, os.Remove(fill))
 	equalLines(t, o.wait(len(want)), want)
 	o.drain()
@@ -73,9 +70,8 @@ func TestFullDisk(t *testing.T) {
 func TestDrainOnAFullDiskGivesUp(t *testing.T) {
 	o, _ := followOnSmallDisk(t, 2, 1<<30)
 	o.engine.lines(1, 5000) // more than there is room for
-	if err := o.s.Drain(t.Context(), "c"); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("Drain on a full disk: %v", err)
-	}
+	err := o.s.Drain(t.Context(), "c")
+	testutil.Assert(t, errors.Is(err, unix.ENOSPC), "Drain on a full disk: %v", err)
 }
 
 const diskSize = 64 << 10
@@ -108,9 +104,9 @@ func TestLogEmptiedByAnOperator(t *testing.T) {
 	if _, err := o.write([]byte("after\n")); err != nil {
 		t.Fatal(err)
 	}
-	if content, _ := os.ReadFile(path); string(content) != "after\n" || o.size != 6 {
-		t.Errorf("the file holds %q, its size is taken for %d", content, o.size)
-	}
+	content, _ := os.ReadFile(path)
+	testutil.Assert(t, string(content) == "after\n" && o.size == 6,
+		"the file holds %q, its size is taken for %d", content, o.size)
 }
 
 func TestCutNeverGrowsTheFile(t *testing.T) {
@@ -120,7 +116,6 @@ func TestCutNeverGrowsTheFile(t *testing.T) {
 	testutil.Must(t, err)
 	defer o.file.Close()
 	testutil.Must(t, o.cut(1000))
-	if content, _ := os.ReadFile(path); string(content) != "short\n" {
-		t.Errorf("the file holds %q", content)
-	}
+	content, _ := os.ReadFile(path)
+	testutil.Assert(t, string(content) == "short\n", "the file holds %q", content)
 }

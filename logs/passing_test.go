@@ -3,6 +3,8 @@ package logs
 import (
 	"slices"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestPassing(t *testing.T) {
@@ -25,9 +27,8 @@ func TestPassing(t *testing.T) {
 			for _, at := range test.entries {
 				passed = append(passed, test.passing.covers(&entry{unixNano: at}))
 			}
-			if !slices.Equal(passed, test.passed) {
-				t.Errorf("of the entries %v were passed over %v, want %v", test.entries, passed, test.passed)
-			}
+			testutil.Assert(t, slices.Equal(passed, test.passed),
+				"of the entries %v were passed over %v, want %v", test.entries, passed, test.passed)
 		})
 	}
 }

@@ -53,9 +53,8 @@ func (c *renameCase) killAfterReopen() {
 func TestKillBetweenRenameAndReopenThenRenamedBack(t *testing.T) {
 	c := newRenameCase(t)
 	c.goOn()
-	if _, err := os.Lstat(c.source.LogPath); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a new log was made that the kubelet would rename over: %v", err)
-	}
+	_, err := os.Lstat(c.source.LogPath)
+	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "a new log was made that the kubelet would rename over: %v", err)
 	rename(t, c.rotated, c.source.LogPath)
 	c.want(append(c.beforeKill, c.engine.lines(16, 17)...))
 }
@@ -92,7 +91,6 @@ func TestForeignFileAtTheLogPath(t *testing.T) {
 	c.drain()
 	got := c.log()
 	testutil.Assert(t, got[0] == "stdout F foreign" && got[len(got)-1] == "stdout F line 14", "the log holds %q", got)
-	if now := c.saved.get(); now.OutputInode == at.OutputInode {
-		t.Error("the position names the file that is gone")
-	}
+	now := c.saved.get()
+	testutil.Assert(t, now.OutputInode != at.OutputInode, "the position names the file that is gone")
 }

@@ -155,9 +155,8 @@ func TestRigRotationsAndRestarts(t *testing.T) {
 		want[i] = fmt.Sprintf("stdout F %d of some length", i+1)
 	}
 	equalLines(t, got, want)
-	if _, err := os.Stat(c.source.Path + ".2"); err != nil {
-		t.Errorf("the engine has not rotated often enough for this test to say anything: %v", err)
-	}
+	_, err := os.Stat(c.source.Path + ".2")
+	testutil.Assert(t, err == nil, "the engine has not rotated often enough for this test to say anything: %v", err)
 }
 
 // The engine deletes its log with the container: the follower ends by itself.

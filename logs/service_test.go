@@ -34,9 +34,8 @@ func TestEngineMakesItsLogAfterTheFollower(t *testing.T) {
 	testutil.Must(t, os.MkdirAll(container, 0o700))
 	s := newService(t)
 	start(t, s, localLog(enginePath, logPath))
-	if _, lines := readCRI(t, logPath); len(lines) != 0 {
-		t.Errorf("a fresh CRI log holds %q", lines)
-	}
+	_, lines := readCRI(t, logPath)
+	testutil.Assert(t, len(lines) == 0, "a fresh CRI log holds %q", lines)
 	time.Sleep(20 * time.Millisecond) // let the follower wait
 	want := newEngineLog(t, enginePath, 2, 1<<20).lines(1, 3)
 	equalLines(t, waitLines(t, logPath, 3), want)
@@ -80,13 +79,11 @@ func testFollowerThatFallsBehind(t *testing.T, again bool) {
 	release()
 	o.drain()
 	got := oneMarker(t, o.log())
-	if counters := o.s.Counters(); counters.Gaps != 1 || counters.DamagedBytes != 0 {
-		t.Errorf("counted %+v, want one gap", counters)
-	}
+	counters := o.s.Counters()
+	testutil.Assert(t, counters.Gaps == 1 && counters.DamagedBytes == 0, "counted %+v, want one gap", counters)
 	testutil.Assert(t, got[len(got)-1] == "stdout F line 100", "the last line is %q", got[len(got)-1])
-	if len(got) < len(want) || len(got) >= 100 {
-		t.Errorf("%d lines, want more than the first %d and less than all", len(got), len(want))
-	}
+	testutil.Assert(t, len(got) >= len(want) && len(got) < 100,
+		"%d lines, want more than the first %d and less than all", len(got), len(want))
 	seen := map[string]bool{}
 	for _, line := range got {
 		testutil.Assert(t, !seen[line], "%q is there twice", line)
@@ -118,9 +115,8 @@ func TestReopen(t *testing.T) {
 	first = append(first, o.engine.lines(6, 6)...)
 	waitLines(t, rotated, 6) // until the request, the renamed file is written
 	testutil.Must(t, o.s.Reopen(t.Context(), "c"), "Reopen")
-	if _, err := os.Stat(o.source.LogPath); err != nil {
-		t.Errorf("no new file after Reopen: %v", err)
-	}
+	_, err := os.Stat(o.source.LogPath)
+	testutil.Assert(t, err == nil, "no new file after Reopen: %v", err)
 	second := o.engine.lines(7, 9)
 	o.drain()
 	_, got := readCRI(t, rotated)
@@ -140,9 +136,8 @@ func TestReopenKeepsTheOldFileOnAnError(t *testing.T) {
 	rotated := o.source.LogPath + ".old"
 	testutil.Must(t, os.Rename(o.source.LogPath, rotated))
 	testutil.Must(t, os.Mkdir(o.source.LogPath, 0o700))
-	if err := o.s.Reopen(t.Context(), "c"); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("Reopen with a directory at the path: %v", err)
-	}
+	err := o.s.Reopen(t.Context(), "c")
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "Reopen with a directory at the path: %v", err)
 	want := o.engine.lines(1, 2)
 	o.drain()
 	_, got := readCRI(t, rotated)
@@ -202,14 +197,12 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 	o.start()
 	o.drain()
 	got := o.log()
-	if !strings.HasPrefix(got[3], markerStart) {
-		t.Errorf("behind the kept lines comes %q, want the marker", got[3])
-	}
+	testutil.Assert(t, strings.HasPrefix(got[3], markerStart),
+		"behind the kept lines comes %q, want the marker", got[3])
 	got = oneMarker(t, got)
 	testutil.Assert(t, slices.Equal(got[:3], before), "the log begins with %q, want %q", got[:3], before)
-	if got[len(got)-1] != "stdout F line 60" || !strings.HasPrefix(got[3], "stdout F line ") {
-		t.Errorf("the log goes on with %q and ends with %q", got[3], got[len(got)-1])
-	}
+	testutil.Assert(t, got[len(got)-1] == "stdout F line 60" && strings.HasPrefix(got[3], "stdout F line "),
+		"the log goes on with %q and ends with %q", got[3], got[len(got)-1])
 }
 
 // The file of the position is gone and the next one got its inode; a record ends at the very offset.
@@ -275,9 +268,8 @@ func TestTornLastRecordWaits(t *testing.T) {
 	record := localRecord(out("in two parts"), false)
 	o.engine.raw(record[:10])
 	time.Sleep(30 * time.Millisecond)
-	if lines := o.log(); len(lines) != 0 {
-		t.Errorf("half a record gave %q", lines)
-	}
+	lines := o.log()
+	testutil.Assert(t, len(lines) == 0, "half a record gave %q", lines)
 	o.engine.raw(record[10:])
 	equalLines(t, o.wait(1), []string{"stdout F in two parts"})
 	o.drain()
@@ -335,9 +327,8 @@ func TestUnknownFraming(t *testing.T) {
 				engine.raw(content)
 				s := newService(t)
 				start(t, s, Source{ContainerID: "c", Driver: driver, Path: enginePath, LogPath: logPath})
-				if err := s.Drain(t.Context(), "c"); !errors.Is(err, errFormat) {
-					t.Errorf("Drain: %v, want ErrFormat", err)
-				}
+				err := s.Drain(t.Context(), "c")
+				testutil.Assert(t, errors.Is(err, errFormat), "Drain: %v, want ErrFormat", err)
 				testutil.Check(t, s.Drain(t.Context(), "c"), "second Drain")
 			})
 		}
@@ -389,9 +380,8 @@ func TestLogPathTaken(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := o.s.Start(t.Context(), o.source)
-			if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), logPath) {
-				t.Errorf("Start: %v, want ErrFailedPrecondition with the path", err)
-			}
+			testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), logPath),
+				"Start: %v, want ErrFailedPrecondition with the path", err)
 			o.drain() // there is no follower
 		})
 	}
@@ -401,9 +391,9 @@ func TestStartErrors(t *testing.T) {
 	enginePath, logPath := paths(t)
 	s := newService(t)
 	source := localLog(enginePath, logPath)
-	if err := s.Start(t.Context(), source); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a directory of the container: %v, want fs.ErrNotExist", err)
-	}
+	err := s.Start(t.Context(), source)
+	testutil.Assert(t, errors.Is(err, fs.ErrNotExist),
+		"without a directory of the container: %v, want fs.ErrNotExist", err)
 	newEngineLog(t, enginePath, 2, 1<<20)
 	source.Driver = "journald"
 	if err := s.Start(t.Context(), source); !errdefs.IsNotImplemented(err) {
@@ -436,9 +426,8 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	want = append(want, o.engine.lines(6, 9)...)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := o.s.Drain(ctx, "c"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Drain of a follower that is held up: %v", err)
-	}
+	err := o.s.Drain(ctx, "c")
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "Drain of a follower that is held up: %v", err)
 	release()
 	o.want(want)
 }
@@ -493,9 +482,8 @@ func TestManyFollowers(t *testing.T) {
 		t.Errorf("%d followers hold %d file descriptors, want at most two each", n, used)
 	}
 	s.Close()
-	if left := openFiles(t) - before - n; left > 0 {
-		t.Errorf("%d file descriptors are left after Close", left)
-	}
+	left := openFiles(t) - before - n
+	testutil.Assert(t, left <= 0, "%d file descriptors are left after Close", left)
 }
 
 func openFiles(t *testing.T) int {

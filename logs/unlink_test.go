@@ -130,9 +130,8 @@ func TestRelink(t *testing.T) {
 	}
 	testutil.Assert(t, LinkedTo(l.engine, l.path), "the log is no link")
 	rotated, err := rotatedLogs(l.path)
-	if err != nil || len(rotated) != 1 {
-		t.Fatalf("got %v, %v; want the log under one rotated name", rotated, err)
-	}
+	testutil.Require(t, err == nil && len(rotated) == 1,
+		"got %v, %v; want the log under one rotated name", rotated, err)
 	if content, err := os.ReadFile(rotated[0]); err != nil || !strings.Contains(string(content), "kept") {
 		t.Errorf("got %q, %v", content, err)
 	}

@@ -74,9 +74,8 @@ func TestPodsWithoutASandboxContainerAreHandedBack(t *testing.T) {
 	}
 	testutil.Must(t, apply())
 	shim, err := f.node.readCheckpoint(id)
-	if err != nil || shim == nil || shim.Name != "web" || !shim.Data.HostNetwork {
-		t.Errorf("cri-dockerd's checkpoint is %+v, %v", shim, err)
-	}
+	testutil.Assert(t, err == nil && shim != nil && shim.Name == "web" && shim.Data.HostNetwork,
+		"cri-dockerd's checkpoint is %+v, %v", shim, err)
 	held := checkpoint.Record{
 		SandboxID: strings.Repeat("a", idLength), Name: "held", Namespace: "shop", Phase: checkpoint.PhaseReady,
 		Config: json.RawMessage("{}"), Namespaces: &checkpoint.Namespaces{Dir: t.TempDir()},

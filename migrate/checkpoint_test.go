@@ -120,9 +120,8 @@ func TestDamagedCheckpoints(t *testing.T) {
 		"with a null":                  resummed(func(d *shimData) { d.PortMappings = append(d.PortMappings, nil) }),
 		"with a protocol that is none": resummed(func(d *shimData) { d.PortMappings[0].Protocol = &odd }),
 	} {
-		if got, err := parseCheckpoint(content); err == nil {
-			t.Errorf("a checkpoint %s reads as %+v", name, got)
-		}
+		got, err := parseCheckpoint(content)
+		testutil.Assert(t, err != nil, "a checkpoint %s reads as %+v", name, got)
 	}
 	if _, err := parseCheckpoint(changed(func(c *shimCheckpoint) { c.Checksum++ })); !errors.Is(err, errChecksum) {
 		t.Errorf("got %v", err)

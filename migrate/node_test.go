@@ -129,9 +129,8 @@ func TestAPodOfDockershim(t *testing.T) {
 	if len(plan.pods) != 1 || plan.pods[0].name != "shop/web" || plan.pods[0].containers != 1 || plan.pods[0].network != networkCNI {
 		t.Fatalf("got %+v", plan.pods)
 	}
-	if _, err := f.opts.Store.Load(t.Context(), id); !errdefs.IsNotFound(err) {
-		t.Fatalf("a plan has recorded the pod: %v", err)
-	}
+	_, err := f.opts.Store.Load(t.Context(), id)
+	testutil.Require(t, errdefs.IsNotFound(err), "a plan has recorded the pod: %v", err)
 	f.adopt()
 	record, config := f.record(id)
 	if record.Phase != checkpoint.PhaseReady || record.UID != "u" || record.Attempt != 2 || !strings.HasPrefix(record.NetnsPath, f.opts.netnsDir) {
@@ -151,9 +150,8 @@ func TestAPodOfDockershim(t *testing.T) {
 	if inside.GetMetadata().GetAttempt() != 5 || inside.GetLogPath() != "app/5.log" || !inside.GetStdin() {
 		t.Errorf("the container is recorded as %v", inside)
 	}
-	if left := f.plan(); len(left.pods) != 0 {
-		t.Errorf("there is more to do: %+v", left.pods)
-	}
+	left := f.plan()
+	testutil.Assert(t, len(left.pods) == 0, "there is more to do: %+v", left.pods)
 }
 
 func TestWithoutACheckpointTheEngineTells(t *testing.T) {
@@ -166,9 +164,8 @@ func TestWithoutACheckpointTheEngineTells(t *testing.T) {
 				shim.Checksum++
 				f.checkpoint(0, id, shim)
 			}
-			if notes := strings.Join(f.plan().pods[0].notes, "\n"); strings.Contains(notes, "checksum") != damaged {
-				t.Errorf("the notes are %q", notes)
-			}
+			notes := strings.Join(f.plan().pods[0].notes, "\n")
+			testutil.Assert(t, strings.Contains(notes, "checksum") == damaged, "the notes are %q", notes)
 			f.adopt()
 			record, config := f.record(id)
 			want := &runtimeapi.PortMapping{ContainerPort: 80, HostPort: 8080, HostIp: "127.0.0.1"}
@@ -195,9 +192,8 @@ func TestNetworksOfThePods(t *testing.T) {
 		f.adopt()
 		record, config := f.record(id)
 		onHost := config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
-		if (record.NetnsPath != "") != tc.pinned || onHost != (tc.want == networkHost) {
-			t.Errorf("%s: recorded %+v with %v", name, record, config)
-		}
+		testutil.Assert(t, (record.NetnsPath != "") == tc.pinned && onHost == (tc.want == networkHost),
+			"%s: recorded %+v with %v", name, record, config)
 	}
 }
 
@@ -207,9 +203,9 @@ func TestRuntimesOfThePods(t *testing.T) {
 		f := newFixture(t)
 		id := f.sandbox(&container.HostConfig{NetworkMode: "none", Runtime: runtime})
 		f.adopt()
-		if record, _ := f.record(id); record.RuntimeHandler != handler || record.Runtime != runtime {
-			t.Errorf("%q: recorded the runtime %q of handler %q", runtime, record.Runtime, record.RuntimeHandler)
-		}
+		record, _ := f.record(id)
+		testutil.Assert(t, record.RuntimeHandler == handler && record.Runtime == runtime,
+			"%q: recorded the runtime %q of handler %q", runtime, record.Runtime, record.RuntimeHandler)
 	}
 }
 
@@ -251,12 +247,11 @@ func TestManyPodsAtOnce(t *testing.T) {
 	}
 	f.adopt()
 	for id, name := range ids {
-		if record, _ := f.record(id); record.Name != name || record.Network.Config != "pods" {
-			t.Errorf("%s is recorded as %+v", name, record)
-		}
-		if _, err := os.Stat(filepath.Join(f.opts.CNICacheDir, "results", "pods-"+id+"-eth0")); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		record, _ := f.record(id)
+		testutil.Assert(t, record.Name == name && record.Network.Config == "pods",
+			"%s is recorded as %+v", name, record)
+		_, err := os.Stat(filepath.Join(f.opts.CNICacheDir, "results", "pods-"+id+"-eth0"))
+		testutil.Assert(t, err == nil, "%s: %v", name, err)
 	}
 }
 
@@ -267,9 +262,8 @@ func TestAPodOfWhichOnlyTheCheckpointIsLeft(t *testing.T) {
 	f.checkpoint(0, "not-an-id", newCheckpoint(&runtimeapi.PodSandboxConfig{}, false))
 	f.adopt()
 	record, _ := f.record(id)
-	if record.Name != "gone" || record.Namespace != "shop" || record.NetnsPath == "" {
-		t.Errorf("recorded %+v", record)
-	}
+	testutil.Assert(t, record.Name == "gone" && record.Namespace == "shop" && record.NetnsPath != "",
+		"recorded %+v", record)
 	testutil.Must(t, f.node.Forget(id))
 	entries, err := os.ReadDir(filepath.Join(f.opts.RootDirectories[0], shimDir))
 	testutil.Assert(t, err == nil && len(entries) == 1, "left are %v, %v", entries, err)
@@ -281,9 +275,8 @@ func TestContainersThatCRIDockerdMadeMeanwhile(t *testing.T) {
 	f.adopt()
 	app := f.member(id)
 	f.adopt()
-	if record, _ := f.record(id); record.Containers[app].Config == nil {
-		t.Errorf("recorded %+v", record.Containers)
-	}
+	record, _ := f.record(id)
+	testutil.Assert(t, record.Containers[app].Config != nil, "recorded %+v", record.Containers)
 }
 
 // failing is an engine that cannot inspect.
@@ -372,17 +365,16 @@ func TestBesideARunningCRIDockerd(t *testing.T) {
 	f.adopt() // a sandbox that does not run is no matter
 	testutil.Must(t, f.engine.StartContainer(t.Context(), id))
 	err := f.node.Adopt(t.Context(), list())
-	if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "cri-dockerd runs") {
-		t.Errorf("with a running pod: %v", err)
-	}
+	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), "cri-dockerd runs"),
+		"with a running pod: %v", err)
 	stop()
 	f.adopt()
 	app := f.member(id)
 	f.startPeer()
 	f.adopt()
-	if record, _ := f.record(id); len(record.Containers) != 0 {
-		t.Errorf("its container %s is taken over beside it: %v", app, record.Containers)
-	}
+	record, _ := f.record(id)
+	testutil.Assert(t, len(record.Containers) == 0,
+		"its container %s is taken over beside it: %v", app, record.Containers)
 }
 
 // broken is an engine that cannot inspect one container.
@@ -413,12 +405,10 @@ func TestAPodWithABrokenContainer(t *testing.T) {
 				f.opts.Engine = broken{f.engine, f.member(id), inspect}
 				f.node = New(f.opts)
 				f.adopt()
-				if record, _ := f.record(id); len(record.Containers) != 0 {
-					t.Errorf("recorded %+v", record)
-				}
-				if plan, err := f.node.PlanReturn(t.Context()); err != nil || len(plan.pods) != 1 {
-					t.Errorf("handed back: %+v, %v", plan, err)
-				}
+				record, _ := f.record(id)
+				testutil.Assert(t, len(record.Containers) == 0, "recorded %+v", record)
+				plan, err := f.node.PlanReturn(t.Context())
+				testutil.Assert(t, err == nil && len(plan.pods) == 1, "handed back: %+v, %v", plan, err)
 			})
 		})
 	}

@@ -106,9 +106,8 @@ func TestFilesOfAPod(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := newFiles(t, tt.nodeResolv, tt.resolved, tt.hosts)
-			if f.complete("id") || f.Of("id") != (translate.HostFiles{}) {
-				t.Error("there are files before they are written")
-			}
+			testutil.Assert(t, !f.complete("id") && f.Of("id") == (translate.HostFiles{}),
+				"there are files before they are written")
 			testutil.Must(t, f.write("id", tt.config))
 			testutil.Assert(t, f.complete("id"), "not complete")
 			testutil.Must(t, f.writeHosts("id", tt.config, tt.ips))
@@ -119,9 +118,8 @@ func TestFilesOfAPod(t *testing.T) {
 			for range 2 {
 				testutil.Check(t, f.remove("id"))
 			}
-			if entries, err := os.ReadDir(f.dir); err != nil || len(entries) != 0 {
-				t.Errorf("%v is left (%v)", entries, err)
-			}
+			entries, err := os.ReadDir(f.dir)
+			testutil.Assert(t, err == nil && len(entries) == 0, "%v is left (%v)", entries, err)
 		})
 	}
 }
@@ -159,9 +157,8 @@ func TestHostsFileIsWrittenInPlace(t *testing.T) {
 func TestFilesThatCannotBeWritten(t *testing.T) {
 	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
 	testutil.Must(t, os.WriteFile(f.dir, nil, 0o600))
-	if err := f.write("id", podConfig("web")); err == nil {
-		t.Error("write succeeded without a directory")
-	}
+	err := f.write("id", podConfig("web"))
+	testutil.Assert(t, err != nil, "write succeeded without a directory")
 	testutil.Assert(t, !f.complete("id"), "complete without a directory")
 	unreadable := newFiles(t, "", "", "")
 	testutil.Must(t, os.Mkdir(unreadable.node.resolvConf, 0o700))

@@ -15,6 +15,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/internal/cgroup"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // creates is how many containers the engine was asked for.
@@ -273,9 +274,8 @@ func TestCgroupIsMadeForAPodOfTheKernel(t *testing.T) {
 
 // Alive is false for a pod with a sandbox container.
 func TestAliveIsOfTheKernelAlone(t *testing.T) {
-	if alive, err := Alive(checkpoint.Record{NetnsPath: "/proc/self/ns/net"}); alive || err != nil {
-		t.Errorf("a pod with a sandbox container is alive without it: %v, %v", alive, err)
-	}
+	alive, err := Alive(checkpoint.Record{NetnsPath: "/proc/self/ns/net"})
+	testutil.Assert(t, !alive && err == nil, "a pod with a sandbox container is alive without it: %v, %v", alive, err)
 }
 
 // A crash while a pod's directory is made or removed leaves one that has no owner, and goes all the same.

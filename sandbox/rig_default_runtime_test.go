@@ -53,9 +53,8 @@ func TestPodKeepsItsRuntime(t *testing.T) {
 	for restart := range 2 {
 		for handler, id := range pods {
 			container := r.start(id, r.config("pod"+handler, 0), fmt.Sprint("c", restart))
-			if got := r.exec(container, "hostname"); got != "pod"+handler {
-				t.Errorf("the host name is %q in a pod of the handler %q", got, handler)
-			}
+			got := r.exec(container, "hostname")
+			testutil.Assert(t, got == "pod"+handler, "the host name is %q in a pod of the handler %q", got, handler)
 		}
 		if restart == 0 {
 			r.must(r.server.Stop(t.Context()))

@@ -29,9 +29,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	r.must(err)
 	id := response.GetPodSandboxId()
 	r.wantReady(id)
-	if made := r.containers(t.Context()); len(made) != 0 {
-		t.Fatalf("the engine has %v", made)
-	}
+	made := r.containers(t.Context())
+	testutil.Require(t, len(made) == 0, "the engine has %v", made)
 	first := r.start(id, config, "first")
 	r.must(r.server.Stop(t.Context()))
 	r.server.SetFlags("--sandbox-container=always")
@@ -57,9 +56,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	testutil.Equal(t, r.exec(second, "cat /dev/shm/word"), "told", "the second container reads")
 	for _, kind := range []string{"net", "ipc", "uts"} {
 		link := "readlink /proc/self/ns/" + kind
-		if one, other := r.exec(first, link), r.exec(second, link); one != other || one == "" {
-			t.Errorf("the namespaces %s are %s and %s", kind, one, other)
-		}
+		one, other := r.exec(first, link), r.exec(second, link)
+		testutil.Assert(t, one == other && one != "", "the namespaces %s are %s and %s", kind, one, other)
 	}
 	stats, err := r.runtime().PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: id})
 	r.must(err)

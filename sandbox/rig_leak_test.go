@@ -50,9 +50,8 @@ func TestLostPodsGiveTheirAddressesBack(t *testing.T) {
 			lose(id)
 			r.must(r.server.Start(t.Context()))
 			r.stop(id)
-			if left := r.leases(); len(left) != 0 {
-				t.Errorf("after StopPodSandbox %v is still given out", left)
-			}
+			left := r.leases()
+			testutil.Assert(t, len(left) == 0, "after StopPodSandbox %v is still given out", left)
 			r.remove(id)
 			r.wantNothing([]string{id})
 			r.must(r.server.Stop(t.Context()))
@@ -115,9 +114,8 @@ func TestHangingDelHoldsUpOnePod(t *testing.T) {
 		testutil.Until(t, "the namespace is pinned again", r.pin(id).Alive)
 	}
 	t.Logf("the other pods had their pins %v after the start", time.Since(begun))
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("the other pods waited %v for their pins", took)
-	}
+	took := time.Since(begun)
+	testutil.Assert(t, took <= 10*time.Second, "the other pods waited %v for their pins", took)
 	for _, id := range others {
 		r.stop(id)
 		r.remove(id)

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A server that finds the record of a newer program shows the pod, keeps its address, and says what to do.
@@ -33,23 +35,21 @@ func TestServerLeavesThePodOfANewerProgramAlone(t *testing.T) {
 
 			r.must(r.server.Start(t.Context()))
 			r.wantNotReady(id)
-			if pods := r.pods(); !slices.Equal(pods, []string{id}) {
-				t.Errorf("the pods are %v, want %s", pods, id)
-			}
+			pods := r.pods()
+			testutil.Assert(t, slices.Equal(pods, []string{id}), "the pods are %v, want %s", pods, id)
 			_, stopErr := r.runtime().StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 			_, removeErr := r.runtime().RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
 			for call, err := range map[string]error{"StopPodSandbox": stopErr, "RemovePodSandbox": removeErr} {
-				if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), file) {
-					t.Errorf("%s returned %v, want FailedPrecondition that names %s", call, err, file)
-				}
+				testutil.Assert(t, status.Code(err) == codes.FailedPrecondition && strings.Contains(err.Error(), file),
+					"%s returned %v, want FailedPrecondition that names %s", call, err, file)
 			}
 			other := r.run("other", 0)
 			if got := r.status(other).GetNetwork().GetIp(); got == address || !r.answers(address) {
 				t.Errorf("the other pod has the address %s, the pod left alone had %s and answers: %v", got, address, r.answers(address))
 			}
-			if left := r.leases(); len(left) != 2 || !slices.Contains(left, address) {
-				t.Errorf("the addresses given out are %v, want two with %s", left, address)
-			}
+			left := r.leases()
+			testutil.Assert(t, len(left) == 2 && slices.Contains(left, address),
+				"the addresses given out are %v, want two with %s", left, address)
 			if now, err := os.ReadFile(file); err != nil || string(now) != string(newer) {
 				t.Errorf("the record was changed (%v) to %s", err, now)
 			}

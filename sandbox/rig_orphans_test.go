@@ -24,9 +24,9 @@ func TestOrphanGivesItsAddressBackAtTheNextStart(t *testing.T) {
 	r.must(r.server.Start(t.Context()))
 	testutil.Until(t, "one address is given out", func() bool { return len(r.leases()) == 1 })
 	address := r.status(living).GetNetwork().GetIp()
-	if left := r.leases(); left[0] != address || !r.answers(address) {
-		t.Errorf("the addresses %v are given out, want only the living pod's, %s", left, address)
-	}
+	left := r.leases()
+	testutil.Assert(t, left[0] == address && r.answers(address),
+		"the addresses %v are given out, want only the living pod's, %s", left, address)
 	r.stop(living)
 	r.remove(living)
 	r.wantNothing([]string{orphan, living})
@@ -86,9 +86,8 @@ func TestNetworkGC(t *testing.T) {
 		Valid []struct{ ContainerID, IfName string } `json:"cni.dev/valid-attachments"`
 	}
 	r.must(json.Unmarshal(content, &input))
-	if len(input.Valid) != 1 || input.Valid[0].ContainerID != id || input.Valid[0].IfName != "eth0" {
-		t.Errorf("GC got %v, want pod %s", input.Valid, id)
-	}
+	testutil.Assert(t, len(input.Valid) == 1 && input.Valid[0].ContainerID == id && input.Valid[0].IfName == "eth0",
+		"GC got %v, want pod %s", input.Valid, id)
 	r.wantReady(id)
 	testutil.Assert(t, r.answers(r.status(id).GetNetwork().GetIp()), "the pod does not answer after GC")
 	r.stop(id)

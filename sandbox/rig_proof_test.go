@@ -80,9 +80,8 @@ func TestPodsOutliveAFailedProof(t *testing.T) {
 	containers := 0
 	made := func(id, name string, held bool) {
 		t.Helper()
-		if held == r.hasSandboxContainer(id) {
-			t.Errorf("pod %s has no sandbox container: %v, want %v", name, !held, held)
-		}
+		testutil.Assert(t, held != r.hasSandboxContainer(id),
+			"pod %s has no sandbox container: %v, want %v", name, !held, held)
 		containers++
 		if got := r.exec(r.start(id, r.config(name, 0), fmt.Sprint("c", containers)), "hostname"); got != name {
 			t.Errorf("a container of pod %s has the host name %q", name, got)

@@ -44,9 +44,8 @@ func TestRuntimeThatTakesItsInterfacesAtBootIsRefused(t *testing.T) {
 		handlers = append(handlers, handler.GetName())
 	}
 	for name, want := range map[string]bool{"": true, "runc": true, "my-oci-hook": true, "my-kata-runtime": false} {
-		if slices.Contains(handlers, name) != want {
-			t.Errorf("the handlers are %q, want %q among them: %v", handlers, name, want)
-		}
+		testutil.Assert(t, slices.Contains(handlers, name) == want,
+			"the handlers are %q, want %q among them: %v", handlers, name, want)
 	}
 	run := func(handler string) (string, error) {
 		response, err := r.runtime().RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{
@@ -57,9 +56,8 @@ func TestRuntimeThatTakesItsInterfacesAtBootIsRefused(t *testing.T) {
 	if id, err := run("my-kata-runtime"); status.Code(err) != codes.Unimplemented {
 		t.Errorf("made the pod %q, %v", id, err)
 	}
-	if left := r.containers(t.Context()); len(left) != 0 {
-		t.Errorf("the engine has %v", left)
-	}
+	left := r.containers(t.Context())
+	testutil.Assert(t, len(left) == 0, "the engine has %v", left)
 	id, err := run("my-oci-hook")
 	r.must(err)
 	r.wantReady(id)

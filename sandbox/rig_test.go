@@ -115,9 +115,8 @@ func TestRemovedSandboxGivesItsAddressBack(t *testing.T) {
 		}
 		testutil.Until(r, "the pod is listed as NOTREADY", func() bool { return !isReady(r.status(id)) })
 		r.stop(id)
-		if left := r.leases(); len(left) != 0 {
-			t.Errorf("after StopPodSandbox %v is still given out", left)
-		}
+		left := r.leases()
+		testutil.Assert(t, len(left) == 0, "after StopPodSandbox %v is still given out", left)
 		r.wantNotReady(id)
 		r.remove(id)
 		r.wantNothing([]string{id})
@@ -173,9 +172,8 @@ func TestPodStopsWithoutTheCNIConfiguration(t *testing.T) {
 		ready, _ := r.networkReady()
 		return !ready
 	})
-	if _, err := r.tryRun("other", 0); err == nil {
-		t.Error("a pod was made without a network")
-	}
+	_, err := r.tryRun("other", 0)
+	testutil.Assert(t, err != nil, "a pod was made without a network")
 	r.wantReady(id)
 	r.stop(id)
 	r.remove(id)
@@ -200,9 +198,8 @@ func TestEngineWithoutABridgeMakesNoReadyPod(t *testing.T) {
 	if id, err := bridged.tryRun("web", 0); err == nil {
 		t.Errorf("pod %s was made: %v", id, bridged.status(id))
 	}
-	if left := bridged.containers(t.Context()); len(left) != 0 {
-		t.Errorf("the engine still has %v", left)
-	}
+	left := bridged.containers(t.Context())
+	testutil.Assert(t, len(left) == 0, "the engine still has %v", left)
 }
 
 // The engine's bridge gives a sandbox that is started again another address.
@@ -220,9 +217,8 @@ func TestBridgedSandboxThatWasStartedAgain(t *testing.T) {
 	want := docker.Addresses(inspect)[0]
 	for _, when := range []string{"watched", "after a restart of criadapter"} {
 		testutil.Until(t, "the pod has its address "+want, func() bool { return r.status(id).GetNetwork().GetIp() == want })
-		if !r.answers(want) || want == first {
-			t.Errorf("%s: %s does not answer, or is %s still", when, want, first)
-		}
+		testutil.Assert(t, r.answers(want) && want != first,
+			"%s: %s does not answer, or is %s still", when, want, first)
 		r.must(r.server.Stop(t.Context()))
 		r.must(r.server.Start(t.Context()))
 	}

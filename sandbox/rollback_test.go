@@ -20,9 +20,8 @@ func TestUndoStackUnwindsTheNewestFirst(t *testing.T) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if _, bounded := ctx.Deadline(); !bounded {
-				t.Error("an undo may take for ever")
-			}
+			_, bounded := ctx.Deadline()
+			testutil.Assert(t, bounded, "an undo may take for ever")
 			done = append(done, name)
 			return nil
 		})
@@ -46,12 +45,10 @@ func TestUndoStackEndsAtTheFirstThatFails(t *testing.T) {
 		})
 	}
 	err := stack.unwind(t.Context())
-	if !errors.Is(err, errTest) || !strings.Contains(err.Error(), "cannot undo b") {
-		t.Errorf("unwind returned %v", err)
-	}
-	if got := strings.Join(done, ""); got != "cb" {
-		t.Errorf("the undos ran as %q, want those below the failed one left alone", got)
-	}
+	testutil.Assert(t, errors.Is(err, errTest) && strings.Contains(err.Error(), "cannot undo b"),
+		"unwind returned %v", err)
+	got := strings.Join(done, "")
+	testutil.Assert(t, got == "cb", "the undos ran as %q, want those below the failed one left alone", got)
 	testutil.Check(t, (undoStack{}).unwind(t.Context()), "an empty stack")
 }
 

@@ -81,12 +81,10 @@ func TestEventsOfAPodsLife(t *testing.T) {
 			states = append(states, c.GetState())
 		}
 		pod := event.GetPodSandboxStatus()
-		if got != want.event || pod.GetState() != want.pod || !slices.Equal(states, want.containers) {
-			t.Errorf("got %s with pod %v and containers %v, want %+v", got, pod.GetState(), states, want)
-		}
-		if pod.GetId() != w.pod || pod.GetMetadata().GetUid() != "web-uid" {
-			t.Errorf("%s names the pod %v", got, pod)
-		}
+		testutil.Assert(t, got == want.event && pod.GetState() == want.pod && slices.Equal(states, want.containers),
+			"got %s with pod %v and containers %v, want %+v", got, pod.GetState(), states, want)
+		testutil.Assert(t, pod.GetId() == w.pod && pod.GetMetadata().GetUid() == "web-uid",
+			"%s names the pod %v", got, pod)
 		testutil.Assert(t, event.GetCreatedAt() >= last, "%s is older than the event before", got)
 		last = event.GetCreatedAt()
 	}
@@ -151,9 +149,8 @@ func TestSlowClientIsCutOff(t *testing.T) {
 		testutil.Assert(t, status.Code(err) == codes.ResourceExhausted, "the slow client ended with %v", err)
 		break
 	}
-	if received == 0 || received >= changes {
-		t.Errorf("the slow client received %d of %d events", received, changes)
-	}
+	testutil.Assert(t, received != 0 && received < changes,
+		"the slow client received %d of %d events", received, changes)
 }
 
 // TestEventsEndWithTheServer: a graceful stop must not wait for a client that never goes.
@@ -161,9 +158,8 @@ func TestEventsEndWithTheServer(t *testing.T) {
 	n := nodeWithPod()
 	stream := subscribe(t, n.dial(t))
 	n.EndStreams()
-	if event, err := stream.Recv(); status.Code(err) != codes.Unavailable {
-		t.Errorf("received %v, %v", event, err)
-	}
+	event, err := stream.Recv()
+	testutil.Assert(t, status.Code(err) == codes.Unavailable, "received %v, %v", event, err)
 }
 
 // TestEventsWaitForTheFirstSync: a kubelet that listed nothing must not count on events.

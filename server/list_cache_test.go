@@ -20,9 +20,8 @@ func TestCachedListsFollowTheCache(t *testing.T) {
 		wantOK(t, err)
 		pods, err := n.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{}})
 		wantOK(t, err)
-		if got, want := len(containers.GetContainers()), len(n.cache.Snapshot().Containers()); got != want {
-			t.Errorf("round %d: %d containers, want %d", round, got, want)
-		}
+		got, want := len(containers.GetContainers()), len(n.cache.Snapshot().Containers())
+		testutil.Assert(t, got == want, "round %d: %d containers, want %d", round, got, want)
 		for range 2 {
 			receivedContainers, err := client.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{}})
 			wantOK(t, err)

@@ -180,9 +180,8 @@ func receive[T any](t *testing.T, next func() ([]T, error)) []T {
 func sameItems[T proto.Message](t *testing.T, want, got []T) {
 	t.Helper()
 	testutil.Assert(t, len(want) != 0, "nothing to compare")
-	if !slices.EqualFunc(want, got, func(a, b T) bool { return proto.Equal(a, b) }) {
-		t.Errorf("the stream sent %v, the list has %v", got, want)
-	}
+	testutil.Assert(t, slices.EqualFunc(want, got, func(a, b T) bool { return proto.Equal(a, b) }),
+		"the stream sent %v, the list has %v", got, want)
 }
 
 func TestPieces(t *testing.T) {
@@ -210,9 +209,8 @@ func TestPieces(t *testing.T) {
 				batches, sent = append(batches, len(batch)), append(sent, batch...)
 				return nil
 			})
-			if err != nil || !slices.Equal(batches, test.want) || !slices.Equal(sent, items) {
-				t.Errorf("sent %v, %v, want %v", batches, err, test.want)
-			}
+			testutil.Assert(t, err == nil && slices.Equal(batches, test.want) && slices.Equal(sent, items),
+				"sent %v, %v, want %v", batches, err, test.want)
 		})
 	}
 	broken := errors.New("the client is gone")

@@ -408,7 +408,6 @@ func TestNegativeTimeouts(t *testing.T) {
 
 func wantInvalid(t *testing.T, err error, field string) {
 	t.Helper()
-	if status.Code(toStatus(err)) != codes.InvalidArgument || !strings.Contains(err.Error(), field) {
-		t.Errorf("got %v, want InvalidArgument naming %s", err, field)
-	}
+	testutil.Assert(t, status.Code(toStatus(err)) == codes.InvalidArgument && strings.Contains(err.Error(), field),
+		"got %v, want InvalidArgument naming %s", err, field)
 }

@@ -47,9 +47,8 @@ func TestRuntimeConfig(t *testing.T) {
 		n := newNode()
 		n.engine.features.CgroupDriver = driver
 		got, err := n.RuntimeConfig(t.Context(), &runtimeapi.RuntimeConfigRequest{})
-		if err != nil || got.GetLinux() == nil || got.GetLinux().GetCgroupDriver() != want {
-			t.Errorf("%s: %v, %v", driver, got, err)
-		}
+		testutil.Assert(t, err == nil && got.GetLinux() != nil && got.GetLinux().GetCgroupDriver() == want,
+			"%s: %v, %v", driver, got, err)
 	}
 	n := newNode()
 	n.engine.features.CgroupDriver = "none"
@@ -118,9 +117,8 @@ func TestConditions(t *testing.T) {
 
 func checkCondition(t *testing.T, got *runtimeapi.RuntimeCondition, err error, reason string) {
 	t.Helper()
-	if got == nil || got.GetStatus() != (err == nil) || got.GetReason() != reason {
-		t.Errorf("got %v, want reason %q", got, reason)
-	}
+	testutil.Assert(t, got != nil && got.GetStatus() == (err == nil) && got.GetReason() == reason,
+		"got %v, want reason %q", got, reason)
 	if err != nil && got.GetMessage() != err.Error() {
 		t.Errorf("the message is %q, want the reason in full", got.GetMessage())
 	}
@@ -129,9 +127,8 @@ func checkCondition(t *testing.T, got *runtimeapi.RuntimeCondition, err error, r
 func TestBridgeModeNeedsNoNetworkPlugin(t *testing.T) {
 	n := newNode()
 	n.opts.Network = nil
-	if got := conditions(t, n)[runtimeapi.NetworkReady]; !got.GetStatus() {
-		t.Errorf("got %v", got)
-	}
+	got := conditions(t, n)[runtimeapi.NetworkReady]
+	testutil.Assert(t, got.GetStatus(), "got %v", got)
 }
 
 // A handler announces recursive read-only mounts if its runtime has them, by its name and as the default.
@@ -155,9 +152,8 @@ func TestOCIRuntimeIsAnnounced(t *testing.T) {
 	for _, handler := range new(Server).runtimeHandlers(features) {
 		got[handler.GetName()] = handler.GetFeatures().GetRecursiveReadOnlyMounts()
 	}
-	if want := "map[:true other:false runc:true]"; fmt.Sprint(got) != want {
-		t.Errorf("got %v, want %s", got, want)
-	}
+	want := "map[:true other:false runc:true]"
+	testutil.Assert(t, fmt.Sprint(got) == want, "got %v, want %s", got, want)
 }
 
 func TestRuntimeHandlers(t *testing.T) {
@@ -169,14 +165,12 @@ func TestRuntimeHandlers(t *testing.T) {
 		var names []string
 		for _, handler := range response.GetRuntimeHandlers() {
 			names = append(names, handler.GetName())
-			if handler.GetFeatures() == nil || handler.GetFeatures().GetUserNamespaces() {
-				t.Errorf("the features of %q are %v", handler.GetName(), handler.GetFeatures())
-			}
+			testutil.Assert(t, handler.GetFeatures() != nil && !handler.GetFeatures().GetUserNamespaces(),
+				"the features of %q are %v", handler.GetName(), handler.GetFeatures())
 		}
 		testutil.Assert(t, fmt.Sprint(names) == fmt.Sprint(want), "the handlers are %q, want %q", names, want)
-		if response.GetFeatures() == nil || response.GetFeatures().GetSupplementalGroupsPolicy() {
-			t.Errorf("the features are %v", response.GetFeatures())
-		}
+		testutil.Assert(t, response.GetFeatures() != nil && !response.GetFeatures().GetSupplementalGroupsPolicy(),
+			"the features are %v", response.GetFeatures())
 	}
 	// The first call counts, because the kubelet publishes the node's features from it.
 	check("", "io.containerd.runc.v2", "runc")
@@ -255,14 +249,12 @@ func TestStatusWhileTheEngineHangs(t *testing.T) {
 		if _, err := s.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(begun); took >= 2*time.Second {
-			t.Errorf("Version took %s", took)
-		}
+		took := time.Since(begun)
+		testutil.Assert(t, took < 2*time.Second, "Version took %s", took)
 		begun = time.Now()
 		response, err := s.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
-		if err != nil || response.GetStatus().GetConditions()[0].GetStatus() {
-			t.Errorf("got %v, %v", response, err)
-		}
+		testutil.Assert(t, err == nil && !response.GetStatus().GetConditions()[0].GetStatus(),
+			"got %v, %v", response, err)
 		if took := time.Since(begun); took >= 2*time.Second {
 			t.Errorf("Status took %s", took)
 		}
@@ -274,9 +266,8 @@ func TestVerboseStatusWithoutAnEngine(t *testing.T) {
 	n.engine.features, n.engine.err = docker.Features{}, errAway
 	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
 	wantOK(t, err)
-	if _, ok := response.GetInfo()["engine"]; ok {
-		t.Error("stats of an engine that was never there")
-	}
+	_, ok := response.GetInfo()["engine"]
+	testutil.Assert(t, !ok, "stats of an engine that was never there")
 	if _, ok := response.GetInfo()["warnings"]; ok {
 		t.Error("a warning of an engine that was never there")
 	}

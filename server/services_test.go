@@ -113,9 +113,8 @@ func follow(t *testing.T, cache *state.Cache) {
 	go func() { done <- cache.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("the cache ended with %v", err)
-		}
+		err := <-done
+		testutil.Assert(t, errors.Is(err, context.Canceled), "the cache ended with %v", err)
 	})
 }
 
@@ -257,9 +256,8 @@ func (s *stack) send(t *testing.T, r rpc, request proto.Message, without string)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	err := r.call(ctx, s.conn, request)
-	if code := status.Code(err); !understandable[code] {
-		t.Errorf("without %q: %v", without, err)
-	}
+	code := status.Code(err)
+	testutil.Assert(t, understandable[code], "without %q: %v", without, err)
 	if status.Code(err) == codes.InvalidArgument && strings.Contains(err.Error(), "value is required") {
 		t.Errorf("without %q: %v, which names no field", without, err)
 	}
@@ -304,9 +302,8 @@ func TestPodsLife(t *testing.T) {
 	wantOK(t, err)
 	containers, err := w.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 	wantOK(t, err)
-	if len(pods.GetItems()) != 0 || len(containers.GetContainers()) != 0 {
-		t.Errorf("left: %v, %v", pods, containers)
-	}
+	testutil.Assert(t, len(pods.GetItems()) == 0 && len(containers.GetContainers()) == 0,
+		"left: %v, %v", pods, containers)
 }
 
 // While the engine is away, changes fail, reads answer from the cache, and Status says why.

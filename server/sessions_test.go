@@ -43,8 +43,7 @@ func TestNoSessionWithWhatDoesNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range n.sessions(t) {
-		if s.url != "" || !errdefs.IsFailedPrecondition(s.err) {
-			t.Errorf("got %q, %v, want no %q", s.url, s.err, s.want)
-		}
+		testutil.Assert(t, s.url == "" && errdefs.IsFailedPrecondition(s.err),
+			"got %q, %v, want no %q", s.url, s.err, s.want)
 	}
 }

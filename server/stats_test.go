@@ -65,9 +65,8 @@ func TestStatsOfOne(t *testing.T) {
 	n := newNode()
 	putPods(n)
 	container, err := n.ContainerStats(t.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: "cb1"})
-	if err != nil || container.GetStats().GetAttributes().GetId() != full("cb1")[0] {
-		t.Errorf("got %v, %v", container, err)
-	}
+	testutil.Assert(t, err == nil && container.GetStats().GetAttributes().GetId() == full("cb1")[0],
+		"got %v, %v", container, err)
 	pod, err := n.PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: "ab"})
 	testutil.Assert(t, err == nil && pod.GetStats().GetAttributes().GetId() == full("ab")[0], "got %v, %v", pod, err)
 	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
@@ -114,9 +113,8 @@ func TestStatsStreams(t *testing.T) {
 		batch, err := metricStream.Recv()
 		return batch.GetPodSandboxMetrics(), err
 	}))
-	if len(metrics.GetPodMetrics()) != len(newestPods) {
-		t.Errorf("metrics of %d pods", len(metrics.GetPodMetrics()))
-	}
+	testutil.Assert(t, len(metrics.GetPodMetrics()) == len(newestPods),
+		"metrics of %d pods", len(metrics.GetPodMetrics()))
 	descriptors, err := client.ListMetricDescriptors(t.Context(), &runtimeapi.ListMetricDescriptorsRequest{})
 	testutil.Assert(t, err == nil && len(descriptors.GetDescriptors()) == 1, "descriptors %v, %v", descriptors, err)
 }

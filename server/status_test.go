@@ -121,9 +121,8 @@ func FuzzStopSignal(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if _, known := runtimeapi.Signal_name[int32(stopSignal(name))]; !known {
-			t.Errorf("%q gives a signal that CRI does not have", name)
-		}
+		_, known := runtimeapi.Signal_name[int32(stopSignal(name))]
+		testutil.Assert(t, known, "%q gives a signal that CRI does not have", name)
 	})
 }
 
@@ -132,9 +131,8 @@ func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 		"1000:1000": true, "0:0": true, "1000": false, "www-data": false, "www-data:33": false, "33:www-data": false, "": false,
 	} {
 		c := &state.Container{Meta: state.ContainerMeta{User: user}}
-		if got := containerUser(c); (got != nil) != known {
-			t.Errorf("%q: got %v", user, got)
-		}
+		got := containerUser(c)
+		testutil.Assert(t, (got != nil) == known, "%q: got %v", user, got)
 		// The process of no container has no identity.
 		c.Status.Running, c.Status.PID = true, os.Getpid()
 		if got := containerUser(c); (got != nil) != known {
@@ -175,12 +173,10 @@ func TestPodSandboxStatus(t *testing.T) {
 		Labels: map[string]string{"app": "web"},
 	}
 	testutil.Assert(t, proto.Equal(response.GetStatus(), want), "got  %v\nwant %v", response.GetStatus(), want)
-	if at := response.GetTimestamp(); at < before.UnixNano() || at > time.Now().UnixNano() {
-		t.Errorf("the timestamp is %d", at)
-	}
-	if list := response.GetContainersStatuses(); len(list) != 1 || list[0].GetId() != containerID {
-		t.Errorf("the containers are %v", list)
-	}
+	at := response.GetTimestamp()
+	testutil.Assert(t, at >= before.UnixNano() && at <= time.Now().UnixNano(), "the timestamp is %d", at)
+	list := response.GetContainersStatuses()
+	testutil.Assert(t, len(list) == 1 && list[0].GetId() == containerID, "the containers are %v", list)
 }
 
 func TestHostNetworkPodHasNoAddress(t *testing.T) {
@@ -215,9 +211,8 @@ func verbose(t *testing.T, info map[string]string) map[string]any {
 			continue
 		}
 		var value map[string]any
-		if err := json.Unmarshal([]byte(text), &value); err != nil {
-			t.Fatalf("%s: %v", key, err)
-		}
+		err := json.Unmarshal([]byte(text), &value)
+		testutil.Require(t, err == nil, "%s: %v", key, err)
 		decoded[key] = value
 	}
 	return decoded
@@ -266,9 +261,8 @@ func TestVerbosePodSandboxStatus(t *testing.T) {
 	} {
 		testutil.Equal(t, at(t, info, test.keys...), test.want, "%v", test.keys)
 	}
-	if path, _ := namespacePath(t, info, "network"); path != "/run/netns/cri-1" {
-		t.Errorf("the network namespace is %q", path)
-	}
+	path, _ := namespacePath(t, info, "network")
+	testutil.Assert(t, path == "/run/netns/cri-1", "the network namespace is %q", path)
 	if got := fmt.Sprint(at(t, info, "info", "cniResult", "Interfaces", "eth0", "IPConfigs")); got != "[map[IP:10.0.0.2]]" {
 		t.Errorf("the addresses are %s", got)
 	}
@@ -292,9 +286,8 @@ func TestVerboseContainerStatus(t *testing.T) {
 	} {
 		testutil.Equal(t, at(t, info, test.keys...), test.want, "%v", test.keys)
 	}
-	if path, _ := namespacePath(t, info, "network"); path != "/run/netns/cri-1" {
-		t.Errorf("the network namespace is %q", path)
-	}
+	path, _ := namespacePath(t, info, "network")
+	testutil.Assert(t, path == "/run/netns/cri-1", "the network namespace is %q", path)
 	if path, _ := namespacePath(t, info, "ipc"); path != "/proc/4321/ns/ipc" {
 		t.Errorf("the IPC namespace is %q", path)
 	}
@@ -324,9 +317,8 @@ func TestNamespacesOfContainers(t *testing.T) {
 				if ns.Type != "pid" {
 					continue
 				}
-				if !test.present || ns.Path != test.path {
-					t.Errorf("got %+v, want present %t at %q", ns, test.present, test.path)
-				}
+				testutil.Assert(t, test.present && ns.Path == test.path,
+					"got %+v, want present %t at %q", ns, test.present, test.path)
 				return
 			}
 			testutil.Assert(t, !test.present, "there is no PID namespace")

@@ -57,9 +57,8 @@ func TestOneRequestThroughTheLog(t *testing.T) {
 		ids[whole["podSandboxID"]] = true
 		for message, line := range lines {
 			for _, field := range []string{"request", "rpc", "podSandboxID"} {
-				if line.Data[field] == nil || line.Data[field] != whole[field] {
-					t.Errorf("pod %s: %q has %s=%v, the request has %v", name, message, field, line.Data[field], whole[field])
-				}
+				testutil.Assert(t, line.Data[field] != nil && line.Data[field] == whole[field],
+					"pod %s: %q has %s=%v, the request has %v", name, message, field, line.Data[field], whole[field])
 			}
 		}
 	}
@@ -82,9 +81,8 @@ func linesOf(entries []*logrus.Entry, pod string) map[string]*logrus.Entry {
 func checkOrigins(t *testing.T, entries []*logrus.Entry, components ...string) {
 	t.Helper()
 	for _, entry := range entries {
-		if (entry.Data["request"] == nil) == (entry.Data["component"] == nil) {
-			t.Errorf("%q is neither a request's nor a component's, or both: %v", entry.Message, entry.Data)
-		}
+		testutil.Assert(t, (entry.Data["request"] == nil) != (entry.Data["component"] == nil),
+			"%q is neither a request's nor a component's, or both: %v", entry.Message, entry.Data)
 	}
 	for _, component := range components {
 		if !slices.ContainsFunc(entries, func(e *logrus.Entry) bool { return e.Data["component"] == component }) {

@@ -49,9 +49,8 @@ func TestEventsBeforeTheAdoptionShowNothing(t *testing.T) {
 			n.records.save(readyRecord(lost, "lost"))
 			n.must(n.engine.RemoveContainer(ctx, lost))
 			time.Sleep(time.Second)
-			if pods := n.cache.Snapshot().Pods(); len(pods) != 0 {
-				t.Errorf("%v are shown before they are adopted", pods)
-			}
+			pods := n.cache.Snapshot().Pods()
+			testutil.Assert(t, len(pods) == 0, "%v are shown before they are adopted", pods)
 			n.records.save(readyRecord(old, "old"))
 			n.records.save(readyRecord(late, "late"))
 			return nil

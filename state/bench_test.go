@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // filled is a cache with that many containers, two in each pod.
@@ -60,9 +62,8 @@ func BenchmarkSnapshot(b *testing.B) {
 func BenchmarkList(b *testing.B) {
 	benchmarkSizes(b, func(b *testing.B, m *Cache, podID, id string) {
 		for b.Loop() {
-			if snapshot := m.Snapshot(); len(snapshot.Pods()) == 0 || len(snapshot.Containers()) == 0 {
-				b.Fatal("empty")
-			}
+			snapshot := m.Snapshot()
+			testutil.Require(b, len(snapshot.Pods()) != 0 && len(snapshot.Containers()) != 0, "empty")
 		}
 	})
 }

@@ -33,9 +33,9 @@ func TestClockOfTheTestsCanBeSet(t *testing.T) {
 	before := c.read()
 	c.now, c.set = c.now.Add(time.Second), -time.Hour
 	after := c.read()
-	if wall, mono := after.Round(0).Sub(before.Round(0)), after.Sub(before); wall != time.Second-time.Hour || mono != time.Second {
-		t.Errorf("the wall moved by %v and the monotonic reading by %v", wall, mono)
-	}
+	wall, mono := after.Round(0).Sub(before.Round(0)), after.Sub(before)
+	testutil.Assert(t, wall == time.Second-time.Hour && mono == time.Second,
+		"the wall moved by %v and the monotonic reading by %v", wall, mono)
 }
 
 // checkLists checks that every list of a table has the entries of byID, each once and in the list's order.
@@ -46,13 +46,11 @@ func checkLists[T any](t *testing.T, k kind[T], list table[T], want map[string]*
 		byID[k.id(entry)] = entry
 	}
 	ids := slices.Collect(maps.Keys(byID))
-	if len(list.byID) != len(want) || len(ids) != len(want) {
-		t.Fatalf("byID has %d entries with %d ids, want %d", len(list.byID), len(ids), len(want))
-	}
+	testutil.Require(t, len(list.byID) == len(want) && len(ids) == len(want),
+		"byID has %d entries with %d ids, want %d", len(list.byID), len(ids), len(want))
 	for id := range want {
-		if _, found := list.find(&k, id); found == nil || found != byID[id] {
-			t.Fatalf("%s is found as %v", id, found)
-		}
+		_, found := list.find(&k, id)
+		testutil.Require(t, found != nil && found == byID[id], "%s is found as %v", id, found)
 	}
 	for v, order := range k.views {
 		view := list.views[v]
@@ -131,9 +129,8 @@ func FuzzListsWhileTheClockIsSet(f *testing.F) {
 				wantWall(t, c.Meta.CreatedAt, c.Status.StartedAt, c.Status.FinishedAt)
 			}
 			ready := now.PodsIn(runtimeapi.PodSandboxState_SANDBOX_READY)
-			if all := len(ready) + len(now.PodsIn(runtimeapi.PodSandboxState_SANDBOX_NOTREADY)); all != len(pods) {
-				t.Fatalf("%d pods are in a state, want %d", all, len(pods))
-			}
+			all := len(ready) + len(now.PodsIn(runtimeapi.PodSandboxState_SANDBOX_NOTREADY))
+			testutil.Require(t, all == len(pods), "%d pods are in a state, want %d", all, len(pods))
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // Exit hooks run concurrently. A full log disk delays each exit by its own hook only.
@@ -43,9 +44,8 @@ func TestExitsInMassAreNotDelayedByEachOther(t *testing.T) {
 						late++
 					}
 				}
-				if late != 0 {
-					t.Errorf("%d of %d exits are not published after %v", late, containers, hook+time.Second)
-				}
+				testutil.Assert(t, late == 0,
+					"%d of %d exits are not published after %v", late, containers, hook+time.Second)
 			})
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // only returns the entries that pass, from a scan of all.
@@ -62,9 +64,8 @@ func compareIndexes(t *testing.T, s *Snapshot) {
 			t.Errorf("pods labelled %q: %v, want %v", uid, s.PodsLabelled(uid), want)
 		}
 		want := only(s.Containers(), func(c *Container) bool { return containerUID(c) == uid })
-		if got := s.ContainersLabelled(uid); !slices.Equal(got, want) {
-			t.Errorf("containers labelled %q: %v, want %v", uid, got, want)
-		}
+		got := s.ContainersLabelled(uid)
+		testutil.Assert(t, slices.Equal(got, want), "containers labelled %q: %v, want %v", uid, got, want)
 	}
 	for state := range runtimeapi.PodSandboxState_name {
 		state := runtimeapi.PodSandboxState(state)

@@ -170,9 +170,8 @@ func TestContainerOfAnotherShim(t *testing.T) {
 	limits := &runtimeapi.LinuxContainerResources{
 		CpuShares: 1, CpuPeriod: 2, CpuQuota: 3, MemoryLimitInBytes: 4, MemorySwapLimitInBytes: 6, OomScoreAdj: 5, CpusetCpus: "0", CpusetMems: "1",
 	}
-	if !proto.Equal(c.Status.Resources.Linux, limits) {
-		t.Errorf("the resources are %v, want %v", c.Status.Resources.Linux, limits)
-	}
+	testutil.Assert(t, proto.Equal(c.Status.Resources.Linux, limits),
+		"the resources are %v, want %v", c.Status.Resources.Linux, limits)
 }
 
 func TestWhatIsNotOurs(t *testing.T) {
@@ -193,9 +192,8 @@ func TestWhatIsNotOurs(t *testing.T) {
 	}
 	for name, inspect := range tests {
 		t.Run(name, func(t *testing.T) {
-			if entry := m.fromInspect(t.Context(), inspect); entry != nil {
-				t.Errorf("taken for %#v", entry)
-			}
+			entry := m.fromInspect(t.Context(), inspect)
+			testutil.Assert(t, entry == nil, "taken for %#v", entry)
 		})
 	}
 }
@@ -244,13 +242,11 @@ func TestPodOfOurs(t *testing.T) {
 			_, err = n.cache.RefreshPod(t.Context(), id)
 			n.must(err)
 			pod := n.pod(id)
-			if !proto.Equal(pod.Meta.Config, tt.want) {
-				t.Errorf("the configuration is %v, want %v", pod.Meta.Config, tt.want)
-			}
+			testutil.Assert(t, proto.Equal(pod.Meta.Config, tt.want),
+				"the configuration is %v, want %v", pod.Meta.Config, tt.want)
 			testutil.Equal(t, pod.Status.State(), tt.state, "the pod")
-			if pod.Meta.HostNetwork != (tt.config.Linux != nil) {
-				t.Errorf("HostNetwork is %v", pod.Meta.HostNetwork)
-			}
+			testutil.Assert(t, pod.Meta.HostNetwork == (tt.config.Linux != nil),
+				"HostNetwork is %v", pod.Meta.HostNetwork)
 		})
 	}
 }
@@ -289,12 +285,10 @@ func TestContainerOfOursIsWhatItsCheckpointSays(t *testing.T) {
 	c, err := n.cache.RefreshContainer(t.Context(), id)
 	n.must(err)
 	testutil.Assert(t, proto.Equal(c.Meta.Config, config), "the configuration is %v, want %v", c.Meta.Config, config)
-	if got := c.Status.Resources.GetLinux().GetCpuShares(); got != 99 {
-		t.Errorf("%d CPU shares in force, want those asked for", got)
-	}
-	if c.SandboxID != podID || c.Meta.LogPath != "/var/log/pods/web/app/0.log" {
-		t.Errorf("the container is %+v", c)
-	}
+	got := c.Status.Resources.GetLinux().GetCpuShares()
+	testutil.Assert(t, got == 99, "%d CPU shares in force, want those asked for", got)
+	testutil.Assert(t, c.SandboxID == podID && c.Meta.LogPath == "/var/log/pods/web/app/0.log",
+		"the container is %+v", c)
 }
 
 func TestFailedStartIsAnExit(t *testing.T) {

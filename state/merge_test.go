@@ -49,16 +49,13 @@ func TestMergeContainer(t *testing.T) {
 			old.Status.Resources, seen.Status.Resources, tt.want.Resources = ours, theirs, ours
 			oldBefore, seenBefore := *old, *seen
 			got := mergeContainer(old, seen)
-			if !reflect.DeepEqual(got.Status, tt.want) {
-				t.Errorf("the status is %+v, want %+v", got.Status, tt.want)
-			}
-			if got.Meta.LogPath != "/log" || got.Meta.Name != "" {
-				t.Errorf("what never changes did: %+v", got.Meta)
-			}
+			testutil.Assert(t, reflect.DeepEqual(got.Status, tt.want),
+				"the status is %+v, want %+v", got.Status, tt.want)
+			testutil.Assert(t, got.Meta.LogPath == "/log" && got.Meta.Name == "",
+				"what never changes did: %+v", got.Meta)
 			testutil.Assert(t, newExit(old, seen) == tt.isNewExit, "newExit is %v", !tt.isNewExit)
-			if !reflect.DeepEqual(*old, oldBefore) || !reflect.DeepEqual(*seen, seenBefore) {
-				t.Error("the merge changed its arguments")
-			}
+			testutil.Assert(t, reflect.DeepEqual(*old, oldBefore) && reflect.DeepEqual(*seen, seenBefore),
+				"the merge changed its arguments")
 		})
 	}
 	first := &Container{ID: "c", Status: hasExited}
@@ -69,9 +66,8 @@ func TestMergeContainer(t *testing.T) {
 		want *docker.Identity
 	}{"of the run that ended": {hasExited, began.Identity}, "of another run": {runsAgain, nil}} {
 		got := mergeContainer(&Container{ID: "c", Status: began}, &Container{ID: "c", Status: tt.seen})
-		if got.Status.Identity != tt.want {
-			t.Errorf("the identity %s is %v, want %v", name, got.Status.Identity, tt.want)
-		}
+		testutil.Assert(t, got.Status.Identity == tt.want,
+			"the identity %s is %v, want %v", name, got.Status.Identity, tt.want)
 	}
 	if got := mergeContainer(nil, first); got != first {
 		t.Error("a container that was never seen before is not published as it is")
@@ -106,9 +102,8 @@ func TestMergePod(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := mergePod(&Pod{ID: "p", Meta: PodMeta{RuntimeHandler: "h"}, Status: tt.old}, &Pod{ID: "p", Status: tt.seen})
-			if !reflect.DeepEqual(got.Status, tt.want) {
-				t.Errorf("the status is %+v, want %+v", got.Status, tt.want)
-			}
+			testutil.Assert(t, reflect.DeepEqual(got.Status, tt.want),
+				"the status is %+v, want %+v", got.Status, tt.want)
 			testutil.Assert(t, got.Meta.RuntimeHandler == "h", "what never changes did: %+v", got.Meta)
 		})
 	}

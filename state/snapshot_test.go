@@ -48,9 +48,8 @@ func TestFindByIDOrPrefix(t *testing.T) {
 				testutil.Assert(t, tt.err(err), "Pod(%q) returned %v, %v", tt.id, pod, err)
 				return
 			}
-			if err != nil || pod.ID != tt.want {
-				t.Errorf("Pod(%q) returned %v, %v, want %s", tt.id, pod, err, tt.want)
-			}
+			testutil.Assert(t, err == nil && pod.ID == tt.want,
+				"Pod(%q) returned %v, %v, want %s", tt.id, pod, err, tt.want)
 		})
 	}
 	if c, err := snapshot.Container("e"); err != nil || c.ID != "e1" {
@@ -66,9 +65,8 @@ func TestFullIDWinsOverPrefix(t *testing.T) {
 	m := New(Options{})
 	m.PutPod(Pod{ID: "ab"})
 	m.PutPod(Pod{ID: "abc"})
-	if pod, err := m.Snapshot().Pod("ab"); err != nil || pod.ID != "ab" {
-		t.Errorf("Pod returned %v, %v", pod, err)
-	}
+	pod, err := m.Snapshot().Pod("ab")
+	testutil.Assert(t, err == nil && pod.ID == "ab", "Pod returned %v, %v", pod, err)
 }
 
 func TestListsHaveTheNewestFirst(t *testing.T) {
@@ -84,16 +82,14 @@ func TestListsHaveTheNewestFirst(t *testing.T) {
 		pods = append(pods, pod.ID)
 	}
 	// Of one age, the lower id first: the order is the same each time.
-	if want := []string{"aa11", "bb33", "cc44", "aa22"}; !slices.Equal(pods, want) {
-		t.Errorf("Pods are %v, want %v", pods, want)
-	}
+	want := []string{"aa11", "bb33", "cc44", "aa22"}
+	testutil.Assert(t, slices.Equal(pods, want), "Pods are %v, want %v", pods, want)
 	if got, want := ids(snapshot.Containers()), []string{"e1", "d2", "d3", "d1"}; !slices.Equal(got, want) {
 		t.Errorf("Containers are %v, want %v", got, want)
 	}
 	if got, want := ids(snapshot.ContainersOf("aa11")), []string{"d2", "d3", "d1"}; !slices.Equal(got, want) {
 		t.Errorf("ContainersOf are %v, want %v", got, want)
 	}
-	if got := snapshot.ContainersOf("bb33"); len(got) != 0 {
-		t.Errorf("a pod without containers has %v", got)
-	}
+	got := snapshot.ContainersOf("bb33")
+	testutil.Assert(t, len(got) == 0, "a pod without containers has %v", got)
 }

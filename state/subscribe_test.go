@@ -39,9 +39,8 @@ func received(t testing.TB, s *Subscription) []string {
 
 func wantChanges(t testing.TB, s *Subscription, want ...string) {
 	t.Helper()
-	if got := received(t, s); !slices.Equal(got, want) {
-		t.Errorf("received %q, want %q", got, want)
-	}
+	got := received(t, s)
+	testutil.Assert(t, slices.Equal(got, want), "received %q, want %q", got, want)
 }
 
 func TestTransitions(t *testing.T) {
@@ -78,9 +77,8 @@ func TestTransitions(t *testing.T) {
 		{"never there", none, none, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := transitions(test.old, test.now); !slices.Equal(got, test.want) {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
+			got := transitions(test.old, test.now)
+			testutil.Assert(t, slices.Equal(got, test.want), "got %v, want %v", got, test.want)
 		})
 	}
 }
@@ -153,18 +151,16 @@ func TestSlowSubscriberIsCutOff(t *testing.T) {
 	for range subscriberQueue {
 		running = !running
 		m.UpdateContainer("a", func(s *ContainerStatus) { s.Running = running })
-		if got := received(t, quick); len(got) != 1 {
-			t.Fatalf("the quick subscriber received %q", got)
-		}
+		got := received(t, quick)
+		testutil.Require(t, len(got) == 1, "the quick subscriber received %q", got)
 	}
 	select {
 	case <-slow.CutOff():
 	default:
 		t.Error("CutOff of the slow subscriber is not closed")
 	}
-	if change, err := slow.Next(t.Context()); !errdefs.IsResourceExhausted(err) {
-		t.Errorf("the slow subscriber received %v, %v", change, err)
-	}
+	change, err := slow.Next(t.Context())
+	testutil.Assert(t, errdefs.IsResourceExhausted(err), "the slow subscriber received %v, %v", change, err)
 	select {
 	case <-quick.CutOff():
 		t.Error("the quick subscriber is cut off")
@@ -222,9 +218,8 @@ func TestSubscribersAgreeWithSnapshots(t *testing.T) {
 					alive[change.ID] = true
 				}
 			}
-			if len(alive) != len(m.Snapshot().Containers()) {
-				t.Errorf("%d containers were received, %d are there", len(alive), len(m.Snapshot().Containers()))
-			}
+			testutil.Assert(t, len(alive) == len(m.Snapshot().Containers()),
+				"%d containers were received, %d are there", len(alive), len(m.Snapshot().Containers()))
 		})
 	}
 	for w := range writers {

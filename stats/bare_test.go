@@ -36,13 +36,12 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 				got.GetCpu().GetUsageCoreNanoSeconds().GetValue() != with.GetCpu().GetUsageCoreNanoSeconds().GetValue() || len(got.GetContainers()) != 1 {
 				t.Errorf("got %v, want %v", got, with)
 			}
-			if metrics := n.Metrics(t.Context(), n.cache.Snapshot()); len(metrics) != 1 || len(metrics[0].GetMetrics()) == 0 {
-				t.Errorf("the metrics are %v", metrics)
-			}
+			metrics := n.Metrics(t.Context(), n.cache.Snapshot())
+			testutil.Assert(t, len(metrics) == 1 && len(metrics[0].GetMetrics()) != 0, "the metrics are %v", metrics)
 			n.cache.RemoveContainer(n.container.ID)
-			if empty := n.pods(t); len(empty) != 1 || empty[0].GetLinux().GetCpu().GetUsageCoreNanoSeconds() == nil {
-				t.Errorf("without containers: %v", empty)
-			}
+			empty := n.pods(t)
+			testutil.Assert(t, len(empty) == 1 && empty[0].GetLinux().GetCpu().GetUsageCoreNanoSeconds() != nil,
+				"without containers: %v", empty)
 		})
 	}
 }
@@ -54,9 +53,8 @@ func TestPodWithoutASandboxContainerAndACgroup(t *testing.T) {
 	n.bare("")
 	pod := n.pods(t)[0].GetLinux()
 	container := pod.GetContainers()[0]
-	if got, want := pod.GetMemory().GetUsageBytes().GetValue(), container.GetMemory().GetUsageBytes().GetValue(); got != want || want == 0 {
-		t.Errorf("the pod uses %d bytes, its container %d", got, want)
-	}
+	got, want := pod.GetMemory().GetUsageBytes().GetValue(), container.GetMemory().GetUsageBytes().GetValue()
+	testutil.Assert(t, got == want && want != 0, "the pod uses %d bytes, its container %d", got, want)
 }
 
 // The interfaces are read in the pod's namespace if no process of the pod is known.
@@ -75,9 +73,9 @@ func TestInterfacesWithoutAProcess(t *testing.T) {
 	n := newTestNode(t, v1Cgroupfs)
 	n.bare(set.Network)
 	content, err := n.netDev(t.Context(), &reader{}, &n.pod)
-	if lines := strings.Count(string(content), ":"); err != nil || lines != 1 || !strings.Contains(string(content), "lo:") {
-		t.Errorf("a new namespace has %q, %v; want the loopback interface alone", content, err)
-	}
+	lines := strings.Count(string(content), ":")
+	testutil.Assert(t, err == nil && lines == 1 && strings.Contains(string(content), "lo:"),
+		"a new namespace has %q, %v; want the loopback interface alone", content, err)
 	for name, pod := range map[string]state.Pod{
 		"its namespace is gone":    {Status: state.PodStatus{NetnsPath: filepath.Join(dir, "gone")}},
 		"on the node's":            {Meta: state.PodMeta{HostNetwork: true}, Status: state.PodStatus{NetnsPath: set.Network}},

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // BenchmarkContainers reads 120 containers as ListContainerStats does.
@@ -18,9 +20,8 @@ func BenchmarkContainers(b *testing.B) {
 				n.addContainer(b, "k"+strconv.Itoa(1000+i), containerPID+100+i)
 			}
 			snapshot := n.cache.Snapshot()
-			if list := n.Containers(b.Context(), snapshot, snapshot.Containers()); len(list) != 120 {
-				b.Fatalf("%d containers", len(list))
-			}
+			list := n.Containers(b.Context(), snapshot, snapshot.Containers())
+			testutil.Require(b, len(list) == 120, "%d containers", len(list))
 			for b.Loop() {
 				n.Containers(b.Context(), snapshot, snapshot.Containers())
 			}

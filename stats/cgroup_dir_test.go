@@ -34,9 +34,8 @@ func TestCgroupDir(t *testing.T) {
 			testutil.Must(t, os.WriteFile(filepath.Join(proc, "7", "cgroup"), []byte(tc.content), 0o644))
 			c := &Collector{proc: proc, trees: tc.trees}
 			dir, unified, err := c.CgroupDir(id, 7, "hugetlb")
-			if dir != tc.dir || unified != tc.unified || errdefs.IsNotFound(err) != (tc.dir == "") {
-				t.Errorf("got %q, %v, %v, want %q, %v", dir, unified, err, tc.dir, tc.unified)
-			}
+			testutil.Assert(t, dir == tc.dir && unified == tc.unified && errdefs.IsNotFound(err) == (tc.dir == ""),
+				"got %q, %v, %v, want %q, %v", dir, unified, err, tc.dir, tc.unified)
 			if _, _, err := c.CgroupDir(id, 8, "hugetlb"); !errdefs.IsNotFound(err) {
 				t.Errorf("no such process: %v", err)
 			}

@@ -62,9 +62,8 @@ func TestParseCgroups(t *testing.T) {
 		"half a line":                {"4:memory\n0:", onlyV1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := parseCgroups([]byte(test.content), id, test.trees); !reflect.DeepEqual(got, test.want) {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
+			got := parseCgroups([]byte(test.content), id, test.trees)
+			testutil.Assert(t, reflect.DeepEqual(got, test.want), "got %+v, want %+v", got, test.want)
 		})
 	}
 	if got := parseCgroups([]byte("0::/docker\n"), "", onlyV2); got != nil {
@@ -108,9 +107,8 @@ func TestNewWithoutCgroups(t *testing.T) {
 		n.Collector, err = New(Options{procDir: n.proc})
 		must(t, err)
 		t.Cleanup(n.Close)
-		if list := n.containers(t); len(list) != 0 {
-			t.Errorf("%s: %v", name, list)
-		}
+		list := n.containers(t)
+		testutil.Assert(t, len(list) == 0, "%s: %v", name, list)
 	}
 }
 

@@ -29,13 +29,12 @@ func TestContainers(t *testing.T) {
 			list := n.containers(t)
 			testutil.Require(t, len(list) == 1, "%d containers", len(list))
 			got := list[0]
-			if rate := float64(got.Cpu.UsageNanoCores.GetValue()); rate < 0.75e9 || rate > 0.81e9 {
-				t.Errorf("%.0f nano cores since a start ten seconds ago, want 0.8e9", rate)
-			}
+			rate := float64(got.Cpu.UsageNanoCores.GetValue())
+			testutil.Assert(t, rate >= 0.75e9 && rate <= 0.81e9,
+				"%.0f nano cores since a start ten seconds ago, want 0.8e9", rate)
 			for _, taken := range []int64{got.Cpu.Timestamp, got.Memory.Timestamp, got.Swap.Timestamp, got.Io.Timestamp} {
-				if age := time.Since(time.Unix(0, taken)); age < 0 || age > time.Second {
-					t.Errorf("taken %v ago", age)
-				}
+				age := time.Since(time.Unix(0, taken))
+				testutil.Assert(t, age >= 0 && age <= time.Second, "taken %v ago", age)
 			}
 			got.Cpu.UsageNanoCores = nil
 			got.Cpu.Timestamp, got.Memory.Timestamp, got.Swap.Timestamp, got.Io.Timestamp = 0, 0, 0, 0
@@ -140,9 +139,8 @@ func TestContainersThatAreGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newTestNode(t, v1Cgroupfs)
 			end(t, n)
-			if list := n.containers(t); len(list) != 0 {
-				t.Errorf("listed: %v", list)
-			}
+			list := n.containers(t)
+			testutil.Assert(t, len(list) == 0, "listed: %v", list)
 			got := n.Container(t.Context(), &n.container)
 			if n.container.Status.Running {
 				if got.Attributes.GetId() != "c1" || got.Cpu != nil || got.Memory != nil || got.Swap != nil || got.Io != nil {
@@ -187,16 +185,13 @@ func TestNanoCoresOfTheFirstCall(t *testing.T) {
 		}()
 		begun := time.Now()
 		list := n.containers(t)
-		if took := time.Since(begun); took < quickWindow {
-			t.Errorf("took %v", took)
-		}
+		took := time.Since(begun)
+		testutil.Assert(t, took >= quickWindow, "took %v", took)
 		// 50 ms of CPU time in 100 ms, or a bit longer.
-		if rate := list[0].Cpu.UsageNanoCores.GetValue(); rate == 0 || rate > 500000000 {
-			t.Errorf("%d nano cores", rate)
-		}
-		if got := list[0].Cpu.UsageCoreNanoSeconds.GetValue(); got != 8050000000 {
-			t.Errorf("usage %d is older than the rate", got)
-		}
+		rate := list[0].Cpu.UsageNanoCores.GetValue()
+		testutil.Assert(t, rate != 0 && rate <= 500000000, "%d nano cores", rate)
+		got := list[0].Cpu.UsageCoreNanoSeconds.GetValue()
+		testutil.Assert(t, got == 8050000000, "usage %d is older than the rate", got)
 		begun = time.Now()
 		n.containers(t)
 		if took := time.Since(begun); took >= quickWindow {

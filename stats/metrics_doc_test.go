@@ -29,9 +29,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 		must(t, os.WriteFile(path, []byte(string(head)+begin+want.String()+end+string(tail)), 0o644))
 		return
 	}
-	if string(table) != want.String() {
-		t.Errorf("%s is not the program's table (-update writes it anew):\n%s", path, want.String())
-	}
+	testutil.Assert(t, string(table) == want.String(),
+		"%s is not the program's table (-update writes it anew):\n%s", path, want.String())
 }
 
 // String is for the documentation.

@@ -77,17 +77,15 @@ func (n *node) exposition(t *testing.T) string {
 		for _, metric := range metrics {
 			value := fmt.Sprint(metric.Value.Value)
 			if metric.Name == "container_last_seen" {
-				if age := time.Now().Unix() - int64(metric.Value.Value); age < 0 || age > 2 {
-					t.Errorf("last seen %d seconds ago", age)
-				}
+				age := time.Now().Unix() - int64(metric.Value.Value)
+				testutil.Assert(t, age >= 0 && age <= 2, "last seen %d seconds ago", age)
 				value = "now"
 			}
 			// Prometheus refuses samples older than five minutes.
 			testutil.Assert(t, metric.Timestamp == 0, "%s has time stamp %d", metric.Name, metric.Timestamp)
 			var labels []string
-			if len(keys[metric.Name]) != len(metric.LabelValues) {
-				t.Fatalf("%s: keys %q, values %q", metric.Name, keys[metric.Name], metric.LabelValues)
-			}
+			testutil.Require(t, len(keys[metric.Name]) == len(metric.LabelValues),
+				"%s: keys %q, values %q", metric.Name, keys[metric.Name], metric.LabelValues)
 			for i, key := range keys[metric.Name] {
 				if metric.LabelValues[i] != "" {
 					labels = append(labels, fmt.Sprintf("%s=%q", key, metric.LabelValues[i]))
@@ -145,9 +143,8 @@ func TestMetricGroupsAreNarrowed(t *testing.T) {
 	if !names["container_oom_events_total"] || !names["container_network_receive_bytes_total"] || len(names) != 11 {
 		t.Errorf("got %v", names)
 	}
-	if descriptors := n.MetricDescriptors(); len(descriptors) != 11 {
-		t.Errorf("%d descriptors", len(descriptors))
-	}
+	descriptors := n.MetricDescriptors()
+	testutil.Assert(t, len(descriptors) == 11, "%d descriptors", len(descriptors))
 	if n.metrics.stats.has(statMemory|statMemoryDetail|statPressure|statProcesses|statIO) || n.metrics.disk || n.metrics.processes {
 		t.Errorf("reads more than it needs: %+v", n.metrics)
 	}
@@ -229,9 +226,8 @@ func TestNoMetrics(t *testing.T) {
 	var err error
 	n.metrics, err = newMetricSet([]string{})
 	must(t, err)
-	if got := n.metricsOnce(t); len(got) != 0 || len(n.MetricDescriptors()) != 0 {
-		t.Errorf("got %v", got)
-	}
+	got := n.metricsOnce(t)
+	testutil.Assert(t, len(got) == 0 && len(n.MetricDescriptors()) == 0, "got %v", got)
 }
 
 func TestUnknownMetricGroup(t *testing.T) {
@@ -246,9 +242,8 @@ func TestMetricsOfWhatIsGone(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
 	must(t, os.RemoveAll(filepath.Join(n.root, "kubepods.slice", "kubepods-poda.slice", "docker-c1.scope")))
 	pods := n.metricsOnce(t)
-	if len(pods) != 1 || len(pods[0].ContainerMetrics) != 0 || len(pods[0].Metrics) == 0 {
-		t.Errorf("got %v", pods)
-	}
+	testutil.Assert(t, len(pods) == 1 && len(pods[0].ContainerMetrics) == 0 && len(pods[0].Metrics) != 0,
+		"got %v", pods)
 	must(t, os.RemoveAll(n.root))
 	if pods := n.metricsOnce(t); len(pods) != 0 {
 		t.Errorf("got %v", pods)

@@ -48,9 +48,8 @@ func TestParsePressure(t *testing.T) {
 		"full alone":            {"full total=1\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := parsePressure([]byte(test.content)); !reflect.DeepEqual(got, test.want) {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
+			got := parsePressure([]byte(test.content))
+			testutil.Assert(t, reflect.DeepEqual(got, test.want), "got %+v, want %+v", got, test.want)
 		})
 	}
 }
@@ -96,9 +95,8 @@ func TestParseNetDev(t *testing.T) {
 		"empty":           {"", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := parseNetDev([]byte(test.content)); !reflect.DeepEqual(got, test.want) {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
+			got := parseNetDev([]byte(test.content))
+			testutil.Assert(t, reflect.DeepEqual(got, test.want), "got %+v, want %+v", got, test.want)
 		})
 	}
 }
@@ -110,9 +108,8 @@ func TestParseOpenFiles(t *testing.T) {
 		"Max open files\n":                       nil,
 		"Max cpu time   unlimited   unlimited\n": nil,
 	} {
-		if got := parseOpenFiles([]byte(content)); !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %v", content, got)
-		}
+		got := parseOpenFiles([]byte(content))
+		testutil.Assert(t, reflect.DeepEqual(got, want), "%q: %v", content, got)
 	}
 }
 
@@ -145,9 +142,8 @@ func FuzzParsers(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		if n, ok := parseUint(content); ok != isNumber(content) {
-			t.Errorf("%q is %d, %v", content, n, ok)
-		}
+		n, ok := parseUint(content)
+		testutil.Assert(t, ok == isNumber(content), "%q is %d, %v", content, n, ok)
 		for key := range pairs(content) {
 			testutil.Assert(t, !bytes.ContainsAny(key, " \n"), "key %q", key)
 		}

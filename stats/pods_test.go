@@ -32,12 +32,10 @@ func TestPods(t *testing.T) {
 			} {
 				testutil.Assert(t, value[0] == value[1], "%s: %d, want %d", what, value[0], value[1])
 			}
-			if linux.Memory.AvailableBytes != nil || linux.Cpu.UsageNanoCores == nil {
-				t.Errorf("available %v, nano cores %v", linux.Memory.AvailableBytes, linux.Cpu.UsageNanoCores)
-			}
-			if len(linux.Containers) != 1 || linux.Containers[0].Attributes.Id != "c1" {
-				t.Errorf("containers %v", linux.Containers)
-			}
+			testutil.Assert(t, linux.Memory.AvailableBytes == nil && linux.Cpu.UsageNanoCores != nil,
+				"available %v, nano cores %v", linux.Memory.AvailableBytes, linux.Cpu.UsageNanoCores)
+			testutil.Assert(t, len(linux.Containers) == 1 && linux.Containers[0].Attributes.Id == "c1",
+				"containers %v", linux.Containers)
 		})
 	}
 }
@@ -61,9 +59,8 @@ func TestPodsWithoutACgroupOfTheirOwn(t *testing.T) {
 			testutil.Equal(t, linux.Memory.UsageBytes.GetValue(), 10500000, "usage")
 			// The sandbox in testdata has more inactive cache than usage.
 			testutil.Equal(t, linux.Memory.WorkingSetBytes.GetValue(), 9200000, "working set")
-			if got := linux.Process.ProcessCount.GetValue(); got != 6 {
-				t.Errorf("%d processes", got)
-			}
+			got := linux.Process.ProcessCount.GetValue()
+			testutil.Assert(t, got == 6, "%d processes", got)
 		})
 	}
 }
@@ -79,9 +76,8 @@ func TestPodsNetwork(t *testing.T) {
 	if got.GetTimestamp() == 0 || !proto.Equal(got.DefaultInterface, usage("eth0", 1234567, 5, 7654321, 7)) {
 		t.Errorf("default interface %v", got)
 	}
-	if len(got.Interfaces) != 1 || !proto.Equal(got.Interfaces[0], usage("net1", 7000, 1, 8000, 3)) {
-		t.Errorf("the other interfaces %v", got.Interfaces)
-	}
+	testutil.Assert(t, len(got.Interfaces) == 1 && proto.Equal(got.Interfaces[0], usage("net1", 7000, 1, 8000, 3)),
+		"the other interfaces %v", got.Interfaces)
 
 	for name, change := range map[string]func(){
 		"host network":      func() { n.pod.Meta.HostNetwork = true },
@@ -91,9 +87,8 @@ func TestPodsNetwork(t *testing.T) {
 	} {
 		change()
 		n.cache.PutPod(n.pod)
-		if network := onlyPod(t, n).Linux.Network; network != nil {
-			t.Errorf("%s: %v", name, network)
-		}
+		network := onlyPod(t, n).Linux.Network
+		testutil.Assert(t, network == nil, "%s: %v", name, network)
 	}
 }
 
@@ -114,9 +109,8 @@ func TestPodsThatAreASumOfUnknowns(t *testing.T) {
 			t.Fatal(paths, err)
 		}
 		must(t, os.Remove(paths[0]))
-		if known(onlyPod(t, n).Linux) {
-			t.Errorf("%s of the container is gone, and the sandbox alone passes for the pod", file)
-		}
+		testutil.Assert(t, !known(onlyPod(t, n).Linux),
+			"%s of the container is gone, and the sandbox alone passes for the pod", file)
 	}
 }
 
@@ -125,9 +119,8 @@ func TestPodsThatAreASumOfUnknowns(t *testing.T) {
 func TestPodsThatAreGone(t *testing.T) {
 	n := newTestNode(t, v1Cgroupfs)
 	must(t, os.RemoveAll(n.root))
-	if list := n.pods(t); len(list) != 0 {
-		t.Errorf("without its cgroup: %v", list)
-	}
+	list := n.pods(t)
+	testutil.Assert(t, len(list) == 0, "without its cgroup: %v", list)
 	unknown := n.Pod(t.Context(), n.cache.Snapshot(), &n.pod)
 	if linux := unknown.Linux; unknown.Attributes.GetId() != "s1" || linux.Cpu != nil || linux.Memory != nil || linux.Process != nil || linux.Io != nil {
 		t.Errorf("without its cgroup, asked for: %v", unknown)

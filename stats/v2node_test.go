@@ -185,9 +185,9 @@ func TestStatsFromACgroupNamespace(t *testing.T) {
 				return
 			}
 			for pod, linux := range want {
-				if g, w := got[pod].GetMemory().GetUsageBytes().GetValue(), linux.Memory.UsageBytes.Value; g != w || len(got[pod].GetContainers()) != 1 {
-					t.Errorf("%s uses %d bytes and has %d containers, want %d and one", pod, g, len(got[pod].GetContainers()), w)
-				}
+				g, w := got[pod].GetMemory().GetUsageBytes().GetValue(), linux.Memory.UsageBytes.Value
+				testutil.Assert(t, g == w && len(got[pod].GetContainers()) == 1,
+					"%s uses %d bytes and has %d containers, want %d and one", pod, g, len(got[pod].GetContainers()), w)
 			}
 		})
 	}
@@ -213,9 +213,8 @@ func TestEnginesPathsFromACgroupNamespace(t *testing.T) {
 				testutil.Assert(t, procs == "" && parent == "", "got %q and %q, want nothing", procs, parent)
 				return
 			}
-			if content, err := os.ReadFile(procs); err != nil || string(content) != "6000002\n" {
-				t.Errorf("%s holds %q, %v", procs, content, err)
-			}
+			content, err := os.ReadFile(procs)
+			testutil.Assert(t, err == nil && string(content) == "6000002\n", "%s holds %q, %v", procs, content, err)
 			if content, err := os.ReadFile(filepath.Join(parent, "cpu.max")); err != nil || string(content) != "50000 100000\n" {
 				t.Errorf("cpu.max in %s: %q, %v", parent, content, err)
 			}

@@ -66,9 +66,8 @@ func TestWritableLayer(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(upper, "more"), make([]byte, 1<<20), 0o644))
 	n.containers(t)
 	n.layers.work.Wait()
-	if again := n.containers(t)[0].WritableLayer; again.GetTimestamp() != layer.GetTimestamp() {
-		t.Error("counted again at once")
-	}
+	again := n.containers(t)[0].WritableLayer
+	testutil.Assert(t, again.GetTimestamp() == layer.GetTimestamp(), "counted again at once")
 	n.layers.mu.Lock()
 	n.layers.layers["c1"].due = time.Now()
 	n.layers.mu.Unlock()
@@ -84,9 +83,8 @@ func TestWritableLayer(t *testing.T) {
 	n.layers.mu.Unlock()
 	n.containers(t)
 	n.layers.work.Wait()
-	if last := n.containers(t)[0].WritableLayer; last.GetInodesUsed().GetValue() != 5 {
-		t.Errorf("the last count is lost: %v", last)
-	}
+	last := n.containers(t)[0].WritableLayer
+	testutil.Assert(t, last.GetInodesUsed().GetValue() == 5, "the last count is lost: %v", last)
 	n.cache.RemoveContainer("c1")
 	n.containers(t)
 	testutil.Assert(t, len(n.layers.layers) == 0, "not forgotten")
@@ -99,17 +97,16 @@ func TestWritableLayerFromTheMounts(t *testing.T) {
 	n.write(t, "5000002/mountinfo", "1 2 0:40 / / rw - overlay overlay rw,lowerdir=/l,upperdir="+upper+",workdir=/w\n")
 	n.containers(t)
 	n.layers.work.Wait()
-	if layer := n.containers(t)[0].WritableLayer; layer.GetFsId().GetMountpoint() != root || layer.GetInodesUsed().GetValue() != 4 {
-		t.Errorf("got %v", layer)
-	}
+	layer := n.containers(t)[0].WritableLayer
+	testutil.Assert(t, layer.GetFsId().GetMountpoint() == root && layer.GetInodesUsed().GetValue() == 4,
+		"got %v", layer)
 }
 
 func TestWritableLayerWithoutADirectory(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
 	for range 2 {
-		if layer := n.containers(t)[0].WritableLayer; layer != nil {
-			t.Errorf("got %v", layer)
-		}
+		layer := n.containers(t)[0].WritableLayer
+		testutil.Assert(t, layer == nil, "got %v", layer)
 		n.layers.work.Wait()
 	}
 }
@@ -135,9 +132,8 @@ func TestWritableLayerOfOtherStorageDrivers(t *testing.T) {
 				}
 				n.layers.work.Wait()
 			}
-			if times := strings.Count(said.String(), "writable layers are not counted"); times != 1 {
-				t.Errorf("said %d times: %s", times, &said)
-			}
+			times := strings.Count(said.String(), "writable layers are not counted")
+			testutil.Assert(t, times == 1, "said %d times: %s", times, &said)
 		})
 	}
 }
@@ -150,9 +146,8 @@ func TestLayersAreCountedByFew(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		for range 3 {
 			m.get(&state.Container{ID: id, Meta: state.ContainerMeta{UpperDir: upper}})
-			if extra := runtime.NumGoroutine() - before; extra > countWorkers {
-				t.Errorf("%d goroutines", extra)
-			}
+			extra := runtime.NumGoroutine() - before
+			testutil.Assert(t, extra <= countWorkers, "%d goroutines", extra)
 		}
 	}
 	m.close()
@@ -183,9 +178,9 @@ func TestHugeLayerIsCounted(t *testing.T) {
 				m.get(container) // begins another one
 				time.Sleep(takes)
 				synctest.Wait()
-				if again, _ := m.get(container); !again.taken.After(first.taken) {
-					t.Errorf("not counted again %v after a count that took %v", pause, takes)
-				}
+				again, _ := m.get(container)
+				testutil.Assert(t, again.taken.After(first.taken),
+					"not counted again %v after a count that took %v", pause, takes)
 			})
 		})
 	}
@@ -221,9 +216,8 @@ func TestHugeLayerKeepsNoOtherWaiting(t *testing.T) {
 		m.get(small)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, ok := m.get(small); !ok {
-			t.Error("still waiting for the huge one")
-		}
+		_, ok := m.get(small)
+		testutil.Assert(t, ok, "still waiting for the huge one")
 	})
 }
 
@@ -239,8 +233,7 @@ func TestDeviceNames(t *testing.T) {
 		t.Fatalf("device %q", entries[0].Name())
 	}
 	for range 2 {
-		if got := names.name(number); filepath.Dir(got) != "/dev" {
-			t.Errorf("got %q", got)
-		}
+		got := names.name(number)
+		testutil.Assert(t, filepath.Dir(got) == "/dev", "got %q", got)
 	}
 }

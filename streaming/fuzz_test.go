@@ -95,9 +95,8 @@ func FuzzFrames(f *testing.F) {
 			if err != nil {
 				return // spdystream goes on after no error
 			}
-			if len(reader.head) > 0 || reader.payload > 0 {
-				t.Fatalf("%+v ends %d bytes too early", frame, len(reader.head)+reader.payload)
-			}
+			testutil.Require(t, len(reader.head) <= 0 && reader.payload <= 0,
+				"%+v ends %d bytes too early", frame, len(reader.head)+reader.payload)
 			if data, ok := frame.(*spdy.DataFrame); ok && len(data.Data) > maxDataFrame {
 				t.Fatalf("a data frame of %d bytes", len(data.Data))
 			}

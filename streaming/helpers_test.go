@@ -248,8 +248,7 @@ func (c *terminal) finish() result {
 		c.t.Fatalf("the session does not end; stdout %q", c.stdout)
 	}
 	var out result
-	if err := json.Unmarshal([]byte(c.status.String()), &out); err != nil {
-		c.t.Fatalf("status %q: %v", c.status, err)
-	}
+	err := json.Unmarshal([]byte(c.status.String()), &out)
+	testutil.Require(c.t, err == nil, "status %q: %v", c.status, err)
 	return out
 }

@@ -132,9 +132,8 @@ func TestUnreadInputTakesLittleMemory(t *testing.T) {
 			break
 		}
 	}
-	if grown := int64(heap()) - int64(before); grown > 32<<20 {
-		t.Errorf("one session holds %d MiB", grown>>20)
-	}
+	grown := int64(heap()) - int64(before)
+	testutil.Assert(t, grown <= 32<<20, "one session holds %d MiB", grown>>20)
 }
 
 func TestHugeHeadersOfAStreamTakeLittleMemory(t *testing.T) {
@@ -157,9 +156,8 @@ func TestHugeHeadersOfAStreamTakeLittleMemory(t *testing.T) {
 	_, _ = c.conn.Write(packed.Bytes())
 	time.Sleep(time.Second)
 	runtime.ReadMemStats(&stats)
-	if grown := stats.TotalAlloc - before; grown > 32<<20 {
-		t.Errorf("a frame of %d KiB takes %d MiB", size>>10, grown>>20)
-	}
+	grown := stats.TotalAlloc - before
+	testutil.Assert(t, grown <= 32<<20, "a frame of %d KiB takes %d MiB", size>>10, grown>>20)
 }
 
 func TestEndlessSizeTakesLittleMemory(t *testing.T) {
@@ -176,8 +174,7 @@ func TestEndlessSizeTakesLittleMemory(t *testing.T) {
 				break
 			}
 		}
-		if grown := int64(heap()) - int64(before); grown > 32<<20 {
-			t.Errorf("one size takes %d MiB", grown>>20)
-		}
+		grown := int64(heap()) - int64(before)
+		testutil.Assert(t, grown <= 32<<20, "one size takes %d MiB", grown>>20)
 	})
 }

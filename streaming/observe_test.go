@@ -30,9 +30,8 @@ func TestSessionsAreCounted(t *testing.T) {
 	testutil.Until(t, "two sessions are counted", counted(2))
 	close(release)
 	for _, c := range []*terminal{first, second} {
-		if got := c.finish(); got.Status != "Success" {
-			t.Errorf("%+v", got)
-		}
+		got := c.finish()
+		testutil.Assert(t, got.Status == "Success", "%+v", got)
 	}
 	testutil.Until(t, "no session is counted any more", counted(0))
 }

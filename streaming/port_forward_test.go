@@ -153,12 +153,10 @@ func TestRefusedPortLeavesTheSession(t *testing.T) {
 			conn := dial(t, forwardURL(t, s))
 			refused, errs := pair(t, conn, unusedPort(t), 0)
 			message, err := io.ReadAll(errs)
-			if err != nil || !strings.Contains(string(message), "connection refused") {
-				t.Errorf("message %q, %v", message, err)
-			}
-			if rest, _ := io.ReadAll(refused); len(rest) != 0 {
-				t.Errorf("data %q", rest)
-			}
+			testutil.Assert(t, err == nil && strings.Contains(string(message), "connection refused"),
+				"message %q, %v", message, err)
+			rest, _ := io.ReadAll(refused)
+			testutil.Assert(t, len(rest) == 0, "data %q", rest)
 			data, _ := pair(t, conn, port, 1)
 			_ = data.Close()
 			if answer, err := io.ReadAll(data); err != nil || string(answer) != "got 0 bytes" {
@@ -187,9 +185,8 @@ func TestPodThatResets(t *testing.T) {
 	conn := forwardings["spdy"](t, forwardURL(t, s))
 	data, errs := pair(t, conn, port, 0)
 	_, _ = io.WriteString(data, "hello")
-	if message, err := io.ReadAll(errs); err != nil || len(message) != 0 {
-		t.Errorf("message %q, %v", message, err)
-	}
+	message, err := io.ReadAll(errs)
+	testutil.Assert(t, err == nil && len(message) == 0, "message %q, %v", message, err)
 }
 
 func TestIPv6AfterIPv4(t *testing.T) {
@@ -231,9 +228,8 @@ func TestOlderWebSocketProtocol(t *testing.T) {
 			data = append(data, message[1:]...)
 		}
 	}
-	if want := string([]byte{byte(port), byte(port >> 8)}) + "got hello"; string(data) != want {
-		t.Errorf("%q, want %q", data, want)
-	}
+	want := string([]byte{byte(port), byte(port >> 8)}) + "got hello"
+	testutil.Assert(t, string(data) == want, "%q, want %q", data, want)
 	_ = raw.Close()
 	check()
 }
@@ -276,9 +272,8 @@ func TestClientOfPortForwardThatLeaves(t *testing.T) {
 func TestPodThatIsGone(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{}, errors.New("it has gone") }}})
 	_, errs := pair(t, forwardings["spdy"](t, forwardURL(t, s)), 80, 0)
-	if message, err := io.ReadAll(errs); err != nil || !strings.Contains(string(message), "it has gone") {
-		t.Errorf("%q, %v", message, err)
-	}
+	message, err := io.ReadAll(errs)
+	testutil.Assert(t, err == nil && strings.Contains(string(message), "it has gone"), "%q, %v", message, err)
 }
 
 func TestPanicEndsItsForwardingAlone(t *testing.T) {
@@ -294,9 +289,9 @@ func TestPanicEndsItsForwardingAlone(t *testing.T) {
 	_, first := pair(t, conn, 80, 0)
 	_, _ = io.ReadAll(first)
 	_, second := pair(t, conn, 80, 1)
-	if message, err := io.ReadAll(second); err != nil || !strings.Contains(string(message), "it has gone") {
-		t.Errorf("another connection: %q, %v", message, err)
-	}
+	message, err := io.ReadAll(second)
+	testutil.Assert(t, err == nil && strings.Contains(string(message), "it has gone"),
+		"another connection: %q, %v", message, err)
 }
 
 // The zero Network must not be taken for the node's own.
@@ -363,9 +358,9 @@ func TestTheHostsLoopbackIsNotReached(t *testing.T) {
 	conn := forwardings["spdy"](t, forwardURL(t, s))
 	for id := range 20 {
 		_, errs := pair(t, conn, port, id)
-		if message, err := io.ReadAll(errs); err != nil || !strings.Contains(string(message), "connection refused") {
-			t.Errorf("before the pod listens: %q, %v", message, err)
-		}
+		message, err := io.ReadAll(errs)
+		testutil.Assert(t, err == nil && strings.Contains(string(message), "connection refused"),
+			"before the pod listens: %q, %v", message, err)
 	}
 	if err := ns.Do(t.Context(), func() error {
 		listen(t, "tcp4", fmt.Sprintf("127.0.0.1:%d", port), say("pod"))

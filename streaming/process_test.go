@@ -47,12 +47,10 @@ func TestExecKeepsStreamsApart(t *testing.T) {
 		c := open(t, execURL(t, s, req), asked)
 		fmt.Fprint(c.stdin, "the input")
 		testutil.Must(t, c.stdin.Close())
-		if got := c.finish(); got.Status != "Success" {
-			t.Errorf("%+v", got)
-		}
-		if c.stdout.String() != "[a b c] read the input" || c.stderr.String() != "to stderr" {
-			t.Errorf("stdout %q, stderr %q", c.stdout, c.stderr)
-		}
+		got := c.finish()
+		testutil.Assert(t, got.Status == "Success", "%+v", got)
+		testutil.Assert(t, c.stdout.String() == "[a b c] read the input" && c.stderr.String() == "to stderr",
+			"stdout %q, stderr %q", c.stdout, c.stderr)
 	})
 }
 
@@ -65,9 +63,8 @@ func TestExecWithoutSomeStreams(t *testing.T) {
 				}
 				return 0, nil
 			}}})
-			if got := open(t, execURL(t, s, request(asked)), asked).finish(); got.Status != "Success" {
-				t.Errorf("%+v: %+v", asked, got)
-			}
+			got := open(t, execURL(t, s, request(asked)), asked).finish()
+			testutil.Assert(t, got.Status == "Success", "%+v: %+v", asked, got)
 		})
 	}
 }
@@ -123,12 +120,10 @@ func TestTerminalIsResized(t *testing.T) {
 		c := open(t, url, remotecommand.Options{Stdin: true, Stdout: true, TTY: true})
 		fmt.Fprint(c.resize, `{"Width":80,"Height":25}`)
 		fmt.Fprint(c.resize, `{"Width":132,"Height":43}`)
-		if got := c.finish(); got.Status != "Success" || c.stdout.String() != "resized" {
-			t.Errorf("%+v, %q", got, c.stdout)
-		}
-		if first, second := <-sizes, <-sizes; first != (Size{80, 25}) || second != (Size{132, 43}) {
-			t.Errorf("%v, then %v", first, second)
-		}
+		got := c.finish()
+		testutil.Assert(t, got.Status == "Success" && c.stdout.String() == "resized", "%+v, %q", got, c.stdout)
+		first, second := <-sizes, <-sizes
+		testutil.Assert(t, first == (Size{80, 25}) && second == (Size{132, 43}), "%v, then %v", first, second)
 	})
 }
 
@@ -146,9 +141,9 @@ func TestLargeInputComesBackWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.stdin.Close()
-		if got := c.finish(); got.Status != "Success" || c.stdout.String() != string(sent) {
-			t.Errorf("%+v, %d of %d bytes", got, len(c.stdout.String()), len(sent))
-		}
+		got := c.finish()
+		testutil.Assert(t, got.Status == "Success" && c.stdout.String() == string(sent),
+			"%+v, %d of %d bytes", got, len(c.stdout.String()), len(sent))
 	})
 }
 
@@ -247,9 +242,8 @@ func TestUnreadInputCostsNoOutput(t *testing.T) {
 	if _, err := io.Copy(&got, raw); err != nil {
 		t.Errorf("the connection ends with %v", err)
 	}
-	if !strings.Contains(got.String(), "the output") || !strings.Contains(got.String(), "Success") {
-		t.Errorf("got %q", &got)
-	}
+	testutil.Assert(t, strings.Contains(got.String(), "the output") && strings.Contains(got.String(), "Success"),
+		"got %q", &got)
 }
 
 func TestServerEndsSessions(t *testing.T) {
@@ -296,9 +290,8 @@ func TestPanicEndsItsSessionAlone(t *testing.T) {
 		await(t, "the session ends", open(t, execURL(t, s, request(asked)), asked).ended)
 		url, err := s.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: containerID, Stdout: true})
 		testutil.Must(t, err)
-		if got := open(t, url, asked).finish(); got.Status != "Success" {
-			t.Errorf("another session: %+v", got)
-		}
+		got := open(t, url, asked).finish()
+		testutil.Assert(t, got.Status == "Success", "another session: %+v", got)
 	})
 }
 

@@ -97,9 +97,8 @@ func TestResultInEachWebSocketProtocol(t *testing.T) {
 				}
 				got[channel] = append(got[channel], content...)
 			}
-			if string(got[channelStdout]) != "hello" || !bytes.Contains(got[channelError], []byte(want)) {
-				t.Errorf("output %q, result %q", got[channelStdout], got[channelError])
-			}
+			testutil.Assert(t, string(got[channelStdout]) == "hello" && bytes.Contains(got[channelError], []byte(want)),
+				"output %q, result %q", got[channelStdout], got[channelError])
 		})
 	}
 }

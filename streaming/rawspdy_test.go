@@ -46,7 +46,6 @@ func (c rawSPDY) send(id spdy.StreamId, data []byte) error {
 func (c rawSPDY) awaitReply() {
 	c.t.Helper()
 	frame, err := c.ReadFrame()
-	if _, opened := frame.(*spdy.SynReplyFrame); err != nil || !opened {
-		c.t.Fatalf("%+v, %v", frame, err)
-	}
+	_, opened := frame.(*spdy.SynReplyFrame)
+	testutil.Require(c.t, err == nil && opened, "%+v, %v", frame, err)
 }

@@ -45,9 +45,8 @@ func TestLargeDataFrameComesInPieces(t *testing.T) {
 		frame, err := from.ReadFrame()
 		testutil.Must(t, err)
 		piece := frame.(*spdy.DataFrame)
-		if len(piece.Data) > maxDataFrame || piece.StreamId != 1 {
-			t.Fatalf("a piece of %d bytes of stream %d", len(piece.Data), piece.StreamId)
-		}
+		testutil.Require(t, len(piece.Data) <= maxDataFrame && piece.StreamId == 1,
+			"a piece of %d bytes of stream %d", len(piece.Data), piece.StreamId)
 		got = append(got, piece.Data...)
 		ended = piece.Flags&spdy.DataFlagFin != 0
 	}

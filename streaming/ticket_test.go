@@ -38,9 +38,8 @@ func TestTicketExpires(t *testing.T) {
 	now = now.Add(time.Second)
 	late, _ := tickets.issue(t.Context(), kindExec, serveNothing)
 	now = now.Add(ticketLife - time.Second)
-	if _, ok := tickets.redeem(kindExec, early); ok {
-		t.Error("an expired token is good")
-	}
+	_, ok := tickets.redeem(kindExec, early)
+	testutil.Assert(t, !ok, "an expired token is good")
 	if _, ok := tickets.redeem(kindExec, late); !ok {
 		t.Error("a token that is not expired is not good")
 	}
@@ -72,9 +71,8 @@ func TestTokensHave128Bits(t *testing.T) {
 		token, err := tickets.issue(t.Context(), kindExec, serveNothing)
 		testutil.Must(t, err)
 		raw, err := base64.RawURLEncoding.DecodeString(token)
-		if err != nil || len(raw)*8 != 128 || seen[token] {
-			t.Errorf("token %q: %d bits, %v, seen %t", token, len(raw)*8, err, seen[token])
-		}
+		testutil.Assert(t, err == nil && len(raw)*8 == 128 && !seen[token],
+			"token %q: %d bits, %v, seen %t", token, len(raw)*8, err, seen[token])
 		seen[token] = true
 	}
 }

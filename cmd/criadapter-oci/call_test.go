@@ -54,8 +54,8 @@ func FuzzParseCall(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, "\x00")
 		c := parseCall(args)
-		if rest := args[len(args)-len(c.args):]; !reflect.DeepEqual(append([]string{}, c.args...), append([]string{}, rest...)) {
-			t.Errorf("%q becomes %q", args, c.args)
-		}
+		rest := args[len(args)-len(c.args):]
+		testutil.Assert(t, reflect.DeepEqual(append([]string{}, c.args...), append([]string{}, rest...)),
+			"%q becomes %q", args, c.args)
 	})
 }

@@ -24,9 +24,8 @@ func TestRigFlagsOfRunc(t *testing.T) {
 			for _, flag := range strings.Split(line[1], ", ") {
 				name, takesValue := strings.CutSuffix(strings.TrimLeft(flag, "-"), " value")
 				compared++
-				if known[name] != takesValue {
-					t.Errorf("runc %s %s: it takes a value is %v, and known is %v", where, flag, takesValue, known[name])
-				}
+				testutil.Assert(t, known[name] == takesValue,
+					"runc %s %s: it takes a value is %v, and known is %v", where, flag, takesValue, known[name])
 			}
 		}
 	}

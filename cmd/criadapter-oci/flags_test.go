@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A container is found behind any flags of runc's and crun's, with values that look like ids.
@@ -43,15 +45,14 @@ func TestContainerBehindFlags(t *testing.T) {
 		if strings.Contains(line, "ID") {
 			want = "ID"
 		}
-		if got := parseCall(strings.Fields(line)); got.verb != verb || got.container != want {
-			t.Errorf("%s: the verb is %q and the container %q", line, got.verb, got.container)
-		}
+		got := parseCall(strings.Fields(line))
+		testutil.Assert(t, got.verb == verb && got.container == want,
+			"%s: the verb is %q and the container %q", line, got.verb, got.container)
 	}
 }
 
 // runc takes flags behind the id of a container that it makes.
 func TestFlagsBehindTheContainer(t *testing.T) {
-	if got := parseCall(strings.Fields("create ID --bundle /b --pid-file /p")); got.container != "ID" || got.bundle != "/b" {
-		t.Errorf("got %+v", got)
-	}
+	got := parseCall(strings.Fields("create ID --bundle /b --pid-file /p"))
+	testutil.Assert(t, got.container == "ID" && got.bundle == "/b", "got %+v", got)
 }

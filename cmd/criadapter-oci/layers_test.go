@@ -40,9 +40,8 @@ func TestLayersOfARoot(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := parseMount(c.mounts, c.root).rootLayers(c.root); err != nil || !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got %+v, %v\nwant %+v", got, err, c.want)
-			}
+			got, err := parseMount(c.mounts, c.root).rootLayers(c.root)
+			testutil.Assert(t, err == nil && reflect.DeepEqual(got, c.want), "got %+v, %v\nwant %+v", got, err, c.want)
 		})
 	}
 	l := layers{home: "/a,b", upper: "diff", kept: []string{"metacopy=on"}}
@@ -59,9 +58,8 @@ func TestLayersOfAVolume(t *testing.T) {
 	if m.point != "/img" || m.root != "/part" || err != nil || !reflect.DeepEqual(l.readable(), []string{"/l/2", "/l/1"}) {
 		t.Errorf("got %+v, %+v, %v", m, l, err)
 	}
-	if got, want := l.readOnly([]string{"0", "1"}), "lowerdir=0:1,index=off"; got != want {
-		t.Errorf("options %s, want %s", got, want)
-	}
+	got, want := l.readOnly([]string{"0", "1"}), "lowerdir=0:1,index=off"
+	testutil.Assert(t, got == want, "options %s, want %s", got, want)
 	if m := parseMount(mounts, "/imgs"); m.point != "/" || m.kind != "ext4" {
 		t.Errorf("a neighbour is on %+v", m)
 	}
@@ -84,9 +82,8 @@ func TestRootsThatCannotBeMapped(t *testing.T) {
 		"not beside it":                     "overlay overlay rw,lowerdir=/a,upperdir=/c/up,workdir=/d/work",
 		"are unknown":                       "overlay overlay rw,lowerdir=/a::/b,upperdir=/c/up,workdir=/c/work",
 	} {
-		if _, err := parseMount("1 2 0:4 / /r rw - "+options+"\n", "/r").rootLayers("/r"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", options, err, want)
-		}
+		_, err := parseMount("1 2 0:4 / /r rw - "+options+"\n", "/r").rootLayers("/r")
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%s: %v, want %q", options, err, want)
 	}
 	if _, err := parseMount("1 2 0:4 / / rw - ext4 /dev/x rw\n1 2 0:4 / /r/below rw - overlay overlay rw\n", "/r").rootLayers("/r"); err == nil || !strings.Contains(err.Error(), `is on / of the kind "ext4"`) {
 		t.Errorf("a directory: %v", err)

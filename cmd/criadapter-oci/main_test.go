@@ -83,13 +83,12 @@ func TestBecomesTheRealRuntime(t *testing.T) {
 		{"delete", "--force", someID}, {"kill", "unknown", "9"}, {"features"}, {"--version"}, {"--log-level", "debug", "state", someID},
 	} {
 		told, code := p.run(args...)
-		if want := fmt.Sprintf("--real --log %s %s", p.log, strings.Join(args, " ")); told != want || code != 3 {
-			t.Errorf("%s: got %q and %d, want %q and 3", args, told, code, want)
-		}
+		want := fmt.Sprintf("--real --log %s %s", p.log, strings.Join(args, " "))
+		testutil.Assert(t, told == want && code == 3, "%s: got %q and %d, want %q and 3", args, told, code, want)
 	}
-	if got := p.read("config.json"); !strings.Contains(got, `"hostname":"web-0"`) || !strings.Contains(got, `"additionalGids":[0,5]`) {
-		t.Errorf("the configuration is %s", got)
-	}
+	got := p.read("config.json")
+	testutil.Assert(t, strings.Contains(got, `"hostname":"web-0"`) && strings.Contains(got, `"additionalGids":[0,5]`),
+		"the configuration is %s", got)
 	if got, want := p.read("process.json"), `{"user":{"additionalGids":[0,5],"uid":1}}`; got != want {
 		t.Errorf("the process is %s, want %s", got, want)
 	}
@@ -105,9 +104,8 @@ func TestCgroupsOfSystemd(t *testing.T) {
 	} {
 		p.write(filepath.Join(p.bundle, "config.json"), fmt.Sprintf(`{"linux": {"cgroupsPath": %q}}`, path))
 		told, _ := p.run("create", "--bundle", p.bundle, someID)
-		if got := strings.Contains(told, "--systemd-cgroup"); got != want {
-			t.Errorf("%s: %q, want --systemd-cgroup: %t", path, told, want)
-		}
+		got := strings.Contains(told, "--systemd-cgroup")
+		testutil.Assert(t, got == want, "%s: %q, want --systemd-cgroup: %t", path, told, want)
 		if told, _ := p.run("--systemd-cgroup", "create", "--bundle", p.bundle, someID); strings.Count(told, "--systemd-cgroup") != 1 {
 			t.Errorf("%s: the engine's own flag becomes %q", path, told)
 		}
@@ -143,17 +141,15 @@ func TestRefuses(t *testing.T) {
 			c.before()
 			config, process := p.read("config.json"), p.read("process.json")
 			told, code := p.run(c.args...)
-			if code != 1 || !strings.Contains(told, c.want) {
-				t.Errorf("got %q and %d, want %q and 1", told, code, c.want)
-			}
+			testutil.Assert(t, code == 1 && strings.Contains(told, c.want),
+				"got %q and %d, want %q and 1", told, code, c.want)
 			text, err := os.ReadFile(p.log)
 			var line struct{ Level, Msg string }
 			if err != nil || json.Unmarshal(text, &line) != nil || line.Level != "error" || line.Msg != told {
 				t.Errorf("the engine's log has %s, %v", text, err)
 			}
-			if p.read("config.json") != config || p.read("process.json") != process {
-				t.Error("something was edited")
-			}
+			testutil.Assert(t, p.read("config.json") == config && p.read("process.json") == process,
+				"something was edited")
 		})
 	}
 }
@@ -166,9 +162,9 @@ func TestContainerKeepsItsRuntime(t *testing.T) {
 	testutil.Must(t, os.Chmod(own, 0o755))
 	testutil.Must(t, p.notes.Save(someID, ocinote.Note{Runtime: ocinote.Runtime{Path: own, Args: []string{"--flag"}}}))
 	for _, args := range [][]string{{"kill", someID, "9"}, {"delete", someID}, {"create", "--bundle", p.bundle, someID}} {
-		if told, code := p.run(args...); !strings.HasPrefix(told, "own --flag --log") || code != 0 {
-			t.Errorf("%s: got %q and %d", args, told, code)
-		}
+		told, code := p.run(args...)
+		testutil.Assert(t, strings.HasPrefix(told, "own --flag --log") && code == 0,
+			"%s: got %q and %d", args, told, code)
 	}
 	if told, _ := p.run("kill", strings.Repeat("0b", 32), "9"); !strings.HasPrefix(told, "--real") {
 		t.Errorf("another container: %q", told)
@@ -211,9 +207,8 @@ func TestRuntimeThatHasMoved(t *testing.T) {
 	testutil.Must(t,
 		p.notes.Save(someID, ocinote.Note{Runtime: ocinote.Runtime{Path: "/nonesuch/" + filepath.Base(runtime.Path)}}))
 	t.Setenv("PATH", filepath.Dir(runtime.Path)+":"+os.Getenv("PATH"))
-	if told, code := p.run("kill", someID, "9"); !strings.HasSuffix(told, "kill "+someID+" 9") || code != 3 {
-		t.Errorf("got %q and %d", told, code)
-	}
+	told, code := p.run("kill", someID, "9")
+	testutil.Assert(t, strings.HasSuffix(told, "kill "+someID+" 9") && code == 3, "got %q and %d", told, code)
 	if told, code := p.run("create", "--bundle", p.bundle, someID); !strings.Contains(told, "/nonesuch/") || code != 1 {
 		t.Errorf("another one: %q and %d", told, code)
 	}
@@ -232,9 +227,8 @@ func TestWithoutARuntimeOfRecord(t *testing.T) {
 	}
 	p.notes = ocinote.Dir(filepath.Join(t.TempDir(), "none"))
 	t.Setenv("PATH", ours+":relative:"+real+":"+os.Getenv("PATH"))
-	if told, code := p.run("delete", someID); !strings.HasSuffix(told, "delete "+someID) || code != 3 {
-		t.Errorf("got %q and %d", told, code)
-	}
+	told, code := p.run("delete", someID)
+	testutil.Assert(t, strings.HasSuffix(told, "delete "+someID) && code == 3, "got %q and %d", told, code)
 	t.Setenv("PATH", ours)
 	if told, code := p.run("delete", someID); !strings.Contains(told, "runc is not on PATH") || code != 1 {
 		t.Errorf("without another runc: %q and %d", told, code)

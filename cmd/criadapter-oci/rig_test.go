@@ -102,9 +102,9 @@ func (r realEngine) run(id string, command ...string) (string, error) {
 func TestRigNoteReachesTheContainer(t *testing.T) {
 	r := newRealEngine(t)
 	id := r.create()
-	if err := r.client.StartContainer(t.Context(), id); err == nil || !strings.Contains(err.Error(), "has no note of criadapter") {
-		t.Fatalf("without a note it starts with %v", err)
-	}
+	err := r.client.StartContainer(t.Context(), id)
+	testutil.Require(t, err != nil && strings.Contains(err.Error(), "has no note of criadapter"),
+		"without a note it starts with %v", err)
 	holder := exec.Command("sleep", "1000")
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	testutil.Must(t, holder.Start())

@@ -62,9 +62,8 @@ func TestShim(t *testing.T) {
 	told, code := run()
 	want := "shim -namespace moby start\n--real --systemd-cgroup --root /run/containerd/runc/moby create --bundle " + p.bundle + " " + someID
 	testutil.Assert(t, told == want && code == 3, "got %q and %d, want %q and 3", told, code, want)
-	if got := p.read("config.json"); !strings.Contains(got, `"hostname":"web-0"`) {
-		t.Errorf("the configuration is %s", got)
-	}
+	got := p.read("config.json")
+	testutil.Assert(t, strings.Contains(got, `"hostname":"web-0"`), "the configuration is %s", got)
 	ours := filepath.Join(filepath.Dir(shim), runcDir, "runc")
 	testutil.Must(t, os.Remove(ours))
 	if told, code := run(); code != 1 || !strings.Contains(told, "there has to be a link "+ours) {

@@ -60,9 +60,8 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	args := append([]string{"debug", "bundle", "--file=" + file, "--log-file=" + log}, flags...)
 	output, code := runCommand(t, args...)
 	testutil.Require(t, code == 0 && strings.Contains(output, "written to "+file), "code %d: %s", code, output)
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the archive is %v, %v", info, err)
-	}
+	info, err := os.Stat(file)
+	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o600, "the archive is %v, %v", info, err)
 	files := untar(t, file)
 	for name, content := range files {
 		testutil.Assert(t, !strings.Contains(content, planted), "%s has a secret: %s", name, content)

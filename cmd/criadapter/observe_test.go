@@ -52,7 +52,6 @@ func TestTraceErrorsAreLoggedOncePerReason(t *testing.T) {
 	for _, text := range []string{"away", "away", "full", "full", "away"} {
 		handler.Handle(errors.New(text))
 	}
-	if got := len(hook.AllEntries()); got != 3 {
-		t.Errorf("%d lines, want 3", got)
-	}
+	got := len(hook.AllEntries())
+	testutil.Assert(t, got == 3, "%d lines, want 3", got)
 }

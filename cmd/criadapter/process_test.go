@@ -132,7 +132,7 @@ func TestCriDockerdsUnit(t *testing.T) {
 	systemd.wait("RELOADING=1")
 	systemd.wait("READY=1")
 	testutil.Check(t, p.answers(t.Context()))
-	if warned := strings.Count(output.String(), "no effect"); warned != 1 || !strings.Contains(output.String(), "--pod-cidr") {
-		t.Errorf("%d lines about flags without effect:\n%s", warned, &output)
-	}
+	warned := strings.Count(output.String(), "no effect")
+	testutil.Assert(t, warned == 1 && strings.Contains(output.String(), "--pod-cidr"),
+		"%d lines about flags without effect:\n%s", warned, &output)
 }

@@ -33,9 +33,8 @@ func TestStatusOfAServer(t *testing.T) {
 	dir := t.TempDir()
 	endpoint := "--container-runtime-endpoint=unix://" + filepath.Join(dir, "cri.sock")
 	output, code := runCommand(t, "status", endpoint)
-	if code != 2 || !strings.Contains(output, "there is no socket at") {
-		t.Errorf("without a server: code %d\n%s", code, output)
-	}
+	testutil.Assert(t, code == 2 && strings.Contains(output, "there is no socket at"),
+		"without a server: code %d\n%s", code, output)
 	p := startProgram(t, filepath.Join(dir, "cri.sock"), "exec $0 "+endpoint+plainFlags(dir), nil)
 	output, code = runCommand(t, "status", endpoint)
 	for _, want := range []string{"criadapter unknown on unix://" + dir, "not ready: EngineUnavailable", "does not follow the engine", "slow calls      none"} {
@@ -43,16 +42,13 @@ func TestStatusOfAServer(t *testing.T) {
 	}
 	output, code = runCommand(t, "status", endpoint, "-o", "json")
 	var answer status.Answer
-	if err := json.Unmarshal([]byte(output), &answer); err != nil || code != 1 {
-		t.Fatalf("code %d, %v:\n%s", code, err, output)
-	}
-	if answer.Report == nil || answer.Report.PID != p.Process.Pid || answer.Report.Started.IsZero() {
-		t.Errorf("got %+v", answer.Report)
-	}
+	err := json.Unmarshal([]byte(output), &answer)
+	testutil.Require(t, err == nil && code == 1, "code %d, %v:\n%s", code, err, output)
+	testutil.Assert(t, answer.Report != nil && answer.Report.PID == p.Process.Pid && !answer.Report.Started.IsZero(),
+		"got %+v", answer.Report)
 	output, code = runCommand(t, "check", "-o", "json", endpoint, "--docker-endpoint=unix://"+dir+"/no-engine.sock", "--network-plugin=bridge")
-	if code != 1 || !strings.Contains(output, "criadapter unknown answers on "+dir) {
-		t.Errorf("check: code %d\n%s", code, output)
-	}
+	testutil.Assert(t, code == 1 && strings.Contains(output, "criadapter unknown answers on "+dir),
+		"check: code %d\n%s", code, output)
 	if output, code = runCommand(t, "check", "--log-level=loud"); code != 2 || !strings.Contains(output, "--log-level") {
 		t.Errorf("check with a bad flag: code %d\n%s", code, output)
 	}

@@ -112,9 +112,8 @@ func TestMessagesToSystemd(t *testing.T) {
 		t.Helper()
 		write(text)
 		testutil.Must(t, p.Process.Signal(syscall.SIGHUP))
-		if message := u.systemd.wait("RELOADING=1"); !strings.Contains(message, "MONOTONIC_USEC=") {
-			t.Errorf("got %q", message)
-		}
+		message := u.systemd.wait("RELOADING=1")
+		testutil.Assert(t, strings.Contains(message, "MONOTONIC_USEC="), "got %q", message)
 		u.systemd.wait("READY=1")
 		testutil.Until(t, wantLog, func() bool { return strings.Contains(output.String(), wantLog) })
 	}
@@ -123,9 +122,8 @@ func TestMessagesToSystemd(t *testing.T) {
 	testutil.Until(t, "the new level counts", func() bool { return strings.Contains(output.String(), "level=debug") })
 	reload("log-levle: debug\n", "did you mean")
 	reload("log-format: json\n", `"msg":"reloaded"`)
-	if strings.Count(output.String(), "settings=cni-gc") != 1 {
-		t.Errorf("the settings that need a restart are not named:\n%s", &output)
-	}
+	testutil.Assert(t, strings.Count(output.String(), "settings=cni-gc") == 1,
+		"the settings that need a restart are not named:\n%s", &output)
 
 	testutil.Must(t, p.Process.Signal(syscall.SIGTERM))
 	u.systemd.wait("STOPPING=1")
@@ -160,9 +158,8 @@ func TestRestartWithoutAGap(t *testing.T) {
 }
 
 func TestCheckSelf(t *testing.T) {
-	if err := checkSelf(t.Context(), filepath.Join(t.TempDir(), "none.sock"), time.Second, func() error { return nil }); err == nil {
-		t.Error("checkSelf succeeds for a socket without a server")
-	}
+	err := checkSelf(t.Context(), filepath.Join(t.TempDir(), "none.sock"), time.Second, func() error { return nil })
+	testutil.Assert(t, err != nil, "checkSelf succeeds for a socket without a server")
 	u := newUnit(t)
 	var output testutil.Buffer
 	p := u.start(t, "", &output)

@@ -54,8 +54,8 @@ func TestNodeFlagsRefused(t *testing.T) {
 		{"--manifest-url-header", "novalue"}, {"--manifest-url-header", ":v"}, {"--register-with-taints", "a=b"},
 		{"--register-with-taints", "=b:NoSchedule"}, {"--register-with-taints", "a=b:Sometimes"}, {"--system-reserved", "cpu=much"},
 	} {
-		if _, err := parse(test...); err == nil || !strings.Contains(err.Error(), test[0]) {
-			t.Errorf("%v: error %v does not name the flag", test, err)
-		}
+		_, err := parse(test...)
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), test[0]),
+			"%v: error %v does not name the flag", test, err)
 	}
 }

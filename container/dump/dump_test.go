@@ -20,9 +20,8 @@ func TestWriteAndRead(t *testing.T) {
 	}
 	dir := t.TempDir()
 	testutil.Must(t, want.Write(dir))
-	if _, err := Read(dir); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("without the processes: %v", err)
-	}
+	_, err := Read(dir)
+	testutil.Assert(t, errdefs.IsInvalidArgument(err), "without the processes: %v", err)
 	testutil.Must(t, os.Mkdir(filepath.Join(dir, Processes), 0o700))
 	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)

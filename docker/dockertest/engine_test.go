@@ -97,9 +97,8 @@ func TestListLags(t *testing.T) {
 	testutil.Must(t, old.Exit(id, 2))
 	testutil.Until(t, "die", func() bool { return slices.Contains(seen(), docker.ContainerDied) })
 	testutil.Equal(t, listed(t, old), container.StateRunning, "the list is right at once")
-	if got := state(t, old, id); got.Status != container.StateExited || got.ExitCode != 2 {
-		t.Errorf("the inspect is wrong: %+v", got)
-	}
+	got := state(t, old, id)
+	testutil.Assert(t, got.Status == container.StateExited && got.ExitCode == 2, "the inspect is wrong: %+v", got)
 	testutil.Until(t, "the list is right", func() bool { return listed(t, old) == container.StateExited })
 
 	recent := newEngine(t, dockertest.Options{Flavor: dockertest.Docker29, EventLag: 100 * time.Millisecond})
@@ -135,9 +134,8 @@ func TestOOM(t *testing.T) {
 	seen := events(t, e)
 	id := run(t, e, spec("greedy"))
 	testutil.Until(t, "die", func() bool { return slices.Contains(seen(), docker.ContainerDied) })
-	if got := state(t, e, id); !got.OOMKilled || got.ExitCode != 137 {
-		t.Errorf("%+v", got)
-	}
+	got := state(t, e, id)
+	testutil.Assert(t, got.OOMKilled && got.ExitCode == 137, "%+v", got)
 	if !slices.Contains(seen(), docker.ContainerOOM) {
 		t.Errorf("events %v", seen())
 	}
@@ -155,9 +153,8 @@ func TestPrograms(t *testing.T) {
 	testutil.Until(t, "exit", func() bool { return state(t, e, second).ExitCode == 3 })
 	third := run(t, e, spec("third", "other"))
 	time.Sleep(20 * time.Millisecond)
-	if got := state(t, e, third); !got.Running {
-		t.Errorf("without a program: %+v", got)
-	}
+	got := state(t, e, third)
+	testutil.Assert(t, got.Running, "without a program: %+v", got)
 }
 
 func TestSignalPID(t *testing.T) {
@@ -211,16 +208,14 @@ func TestFaults(t *testing.T) {
 				}
 			}
 			list, err := e.ListContainers(testContext(t), nil)
-			if err != nil || len(list) != c.effects {
-				t.Errorf("%d containers, want %d; %v", len(list), c.effects, err)
-			}
+			testutil.Assert(t, err == nil && len(list) == c.effects,
+				"%d containers, want %d; %v", len(list), c.effects, err)
 			remove()
 			if _, err := e.CreateContainer(testContext(t), spec("last")); err != nil {
 				t.Errorf("a removed fault: %v", err)
 			}
-			if got := e.Calls("CreateContainer"); got != len(c.errs)+1 {
-				t.Errorf("%d calls are counted", got)
-			}
+			got := e.Calls("CreateContainer")
+			testutil.Assert(t, got == len(c.errs)+1, "%d calls are counted", got)
 		})
 	}
 }
@@ -230,9 +225,8 @@ func TestFaultBlocks(t *testing.T) {
 	e.Inject("Ping", dockertest.Fault{Block: true})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := e.Ping(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	err := e.Ping(ctx)
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
 }
 
 // TestAwayEndsWhatWaits shows that nothing hangs when the engine goes.
@@ -275,9 +269,8 @@ func TestCrashWithoutLiveRestore(t *testing.T) {
 	id := run(t, e, spec("one"))
 	e.Crash()
 	e.Back()
-	if got := state(t, e, id); got.Running || got.ExitCode != 137 {
-		t.Errorf("%+v", got)
-	}
+	got := state(t, e, id)
+	testutil.Assert(t, !got.Running && got.ExitCode == 137, "%+v", got)
 	seen := events(t, e)
 	time.Sleep(30 * time.Millisecond)
 	if len(seen()) > 0 {
@@ -285,9 +278,8 @@ func TestCrashWithoutLiveRestore(t *testing.T) {
 	}
 	e.Close()
 	e.Back()
-	if err := e.Ping(testContext(t)); !errdefs.IsUnavailable(err) {
-		t.Errorf("a closed engine comes back: %v", err)
-	}
+	err := e.Ping(testContext(t))
+	testutil.Assert(t, errdefs.IsUnavailable(err), "a closed engine comes back: %v", err)
 }
 
 // TestEventsAreForgotten shows that only the last 256 are replayed.

@@ -74,9 +74,8 @@ func TestCDIDevicesThatCannotBe(t *testing.T) {
 		"vendor.com/net=0":    "netDevices",
 		"vendor.com/net=lost": "CDI device vendor.com/net=lost: ",
 	} {
-		if _, err := readCDI([]string{dir}, []string{device}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", device, err, want)
-		}
+		_, err := readCDI([]string{dir}, []string{device})
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%s: %v, want %q", device, err, want)
 	}
 }
 
@@ -90,9 +89,8 @@ func TestCDIDevicesInNotes(t *testing.T) {
 	in.Config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict}
 	withCDI("vendor.com/gpu=0")(&in, in.Config)
 	spec := mustContainer(t, in)
-	if want := []string{"GPUS=2", "DRIVER=1", "GPU=0"}; !slices.Equal(spec.Config.Env, want) {
-		t.Errorf("the environment is %q, want %q", spec.Config.Env, want)
-	}
+	want := []string{"GPUS=2", "DRIVER=1", "GPU=0"}
+	testutil.Assert(t, slices.Equal(spec.Config.Env, want), "the environment is %q, want %q", spec.Config.Env, want)
 	note := spec.Note
 	if note == nil || len(note.Devices) != 2 || len(note.Mounts) != 1 || len(note.Hooks) != 1 || len(note.IntelRDT) == 0 ||
 		!reflect.DeepEqual(note.Process.Groups, &[]uint32{44}) || !slices.Equal(spec.Host.GroupAdd, []string{"44"}) || spec.Host.DeviceRequests != nil {

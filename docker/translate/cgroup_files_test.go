@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestCgroupFiles(t *testing.T) {
@@ -33,9 +35,8 @@ func TestCgroupFiles(t *testing.T) {
 			{"hugetlb.2MB.rsvd.limit_in_bytes", "4194304", "hugepage_limits[0]", true},
 		}},
 	} {
-		if got := CgroupFiles(tc.resources, tc.unified); !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
-		}
+		got := CgroupFiles(tc.resources, tc.unified)
+		testutil.Assert(t, reflect.DeepEqual(got, tc.want), "%s: %+v, want %+v", name, got, tc.want)
 	}
 }
 

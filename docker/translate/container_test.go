@@ -45,9 +45,8 @@ func TestContainerNamespaces(t *testing.T) {
 			spec := mustContainer(t, in)
 			got := modes{spec.Host.NetworkMode, spec.Host.UTSMode, spec.Host.PidMode, spec.Host.IpcMode}
 			testutil.Assert(t, got == tc.want, "got %+v, want %+v", got, tc.want)
-			if spec.Config.Hostname != "" || spec.Config.NetworkDisabled {
-				t.Error("Docker refuses a host name with a shared network, and needs the network enabled to share it")
-			}
+			testutil.Assert(t, spec.Config.Hostname == "" && !spec.Config.NetworkDisabled,
+				"Docker refuses a host name with a shared network, and needs the network enabled to share it")
 		})
 	}
 }
@@ -65,12 +64,10 @@ func TestContainerWithoutLinuxPart(t *testing.T) {
 	in := containerInput()
 	in.Config.Linux = nil
 	spec := mustContainer(t, in)
-	if spec.Host.MaskedPaths != nil || spec.Host.ReadonlyPaths != nil {
-		t.Error("without a security context Docker's own masked paths apply")
-	}
-	if !slices.Equal(spec.Host.SecurityOpt, []string{"no-new-privileges=false", "seccomp=unconfined"}) {
-		t.Errorf("got %q", spec.Host.SecurityOpt)
-	}
+	testutil.Assert(t, spec.Host.MaskedPaths == nil && spec.Host.ReadonlyPaths == nil,
+		"without a security context Docker's own masked paths apply")
+	testutil.Assert(t, slices.Equal(spec.Host.SecurityOpt, []string{"no-new-privileges=false", "seccomp=unconfined"}),
+		"got %q", spec.Host.SecurityOpt)
 }
 
 func TestProcess(t *testing.T) {
@@ -81,13 +78,11 @@ func TestProcess(t *testing.T) {
 	c.WorkingDir, c.StopSignal = "/srv//app/", runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3
 	c.Stdin, c.StdinOnce, c.Tty = true, true, true
 	got := mustContainer(t, in).Config
-	if !slices.Equal(got.Entrypoint, c.Command) || !slices.Equal(got.Cmd, c.Args) {
-		t.Errorf("entrypoint %q, arguments %q", got.Entrypoint, got.Cmd)
-	}
+	testutil.Assert(t, slices.Equal(got.Entrypoint, c.Command) && slices.Equal(got.Cmd, c.Args),
+		"entrypoint %q, arguments %q", got.Entrypoint, got.Cmd)
 	testutil.Assert(t, slices.Equal(got.Env, []string{"A=1=2\n", "dotted.name-x="}), "environment %q", got.Env)
-	if got.WorkingDir != "/srv/app" || got.StopSignal != "SIGRTMIN+3" {
-		t.Errorf("directory %q, signal %q", got.WorkingDir, got.StopSignal)
-	}
+	testutil.Assert(t, got.WorkingDir == "/srv/app" && got.StopSignal == "SIGRTMIN+3",
+		"directory %q, signal %q", got.WorkingDir, got.StopSignal)
 	if !got.OpenStdin || !got.StdinOnce || !got.Tty || got.AttachStdin || got.AttachStdout || got.AttachStderr {
 		t.Errorf("streams %+v", got)
 	}
@@ -175,14 +170,12 @@ func TestMounts(t *testing.T) {
 			in := containerInput()
 			in.Features, in.Config.Mounts = tc.features, []*runtimeapi.Mount{tc.given}
 			host := mustContainer(t, in).Host
-			if len(host.Mounts) != 1 || len(host.Binds) > 0 {
-				t.Fatalf("mounts %v, binds %v", host.Mounts, host.Binds)
-			}
+			testutil.Require(t, len(host.Mounts) == 1 && len(host.Binds) <= 0,
+				"mounts %v, binds %v", host.Mounts, host.Binds)
 			got, options := host.Mounts[0], *host.Mounts[0].BindOptions
 			got.BindOptions = tc.want.BindOptions
-			if got != tc.want || options != *tc.want.BindOptions {
-				t.Errorf("got %+v with %+v, want %+v with %+v", got, options, tc.want, *tc.want.BindOptions)
-			}
+			testutil.Assert(t, got == tc.want && options == *tc.want.BindOptions,
+				"got %+v with %+v, want %+v with %+v", got, options, tc.want, *tc.want.BindOptions)
 		})
 	}
 }
@@ -197,9 +190,8 @@ func TestRelabelledMounts(t *testing.T) {
 		{HostPath: "/c", ContainerPath: "/z"},
 	}
 	host := mustContainer(t, in).Host
-	if want := []string{"/a:/x:rw,Z", "/b:/y:ro,Z,rslave"}; !slices.Equal(host.Binds, want) {
-		t.Errorf("binds %q, want %q", host.Binds, want)
-	}
+	want := []string{"/a:/x:rw,Z", "/b:/y:ro,Z,rslave"}
+	testutil.Assert(t, slices.Equal(host.Binds, want), "binds %q, want %q", host.Binds, want)
 	testutil.Assert(t, len(host.Mounts) == 1 && host.Mounts[0].Source == "/c", "mounts %v", host.Mounts)
 }
 
@@ -246,9 +238,8 @@ func TestHostSources(t *testing.T) {
 		{HostPath: "/a", ContainerPath: "/a"}, {Image: &runtimeapi.ImageSpec{Image: "x"}, ContainerPath: "/b"}, nil, {HostPath: "/c", ContainerPath: "/c"},
 	}}
 	want := []HostSource{{"config.mounts[0].host_path", "/a"}, {"config.mounts[3].host_path", "/c"}}
-	if got := HostSources(config); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	got := HostSources(config)
+	testutil.Assert(t, slices.Equal(got, want), "got %v, want %v", got, want)
 	if got := HostSources(nil); got != nil {
 		t.Errorf("nothing mounts %v", got)
 	}
@@ -285,9 +276,8 @@ func TestCapabilities(t *testing.T) {
 func TestEmptyPathListsMeanNone(t *testing.T) {
 	host := mustContainer(t, containerInput()).Host
 	testutil.Require(t, host.MaskedPaths != nil && host.ReadonlyPaths != nil, "the lists are nil")
-	if len(host.MaskedPaths)+len(host.ReadonlyPaths) > 0 {
-		t.Errorf("masked %q, read-only %q", host.MaskedPaths, host.ReadonlyPaths)
-	}
+	testutil.Assert(t, len(host.MaskedPaths)+len(host.ReadonlyPaths) <= 0,
+		"masked %q, read-only %q", host.MaskedPaths, host.ReadonlyPaths)
 	in := containerInput()
 	in.Config.Linux.SecurityContext.MaskedPaths = []string{"/proc/kcore"}
 	in.Config.Linux.SecurityContext.ReadonlyPaths = []string{"/proc/sys"}

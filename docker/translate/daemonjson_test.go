@@ -131,9 +131,8 @@ func TestDaemonJSON(t *testing.T) {
 			}
 			n, err := daemonNode(t, env, row)
 			if row.refused != "" {
-				if err == nil || !strings.Contains(err.Error(), row.refused) {
-					t.Errorf("the engine is refused with %v, want a sentence with %s", err, row.refused)
-				}
+				testutil.Assert(t, err != nil && strings.Contains(err.Error(), row.refused),
+					"the engine is refused with %v, want a sentence with %s", err, row.refused)
 				return
 			}
 			testutil.Must(t, err)

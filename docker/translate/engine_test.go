@@ -222,39 +222,35 @@ func checkHost(t *testing.T, inspect *container.InspectResponse, want *container
 func checkProcess(t *testing.T, inspect *container.InspectResponse) {
 	t.Helper()
 	pid := inspect.State.Pid
-	if comm := readProc(t, pid, "comm"); comm == "docker-init" {
-		t.Error("the first process is the engine's init")
-	}
+	comm := readProc(t, pid, "comm")
+	testutil.Assert(t, comm != "docker-init", "the first process is the engine's init")
 	want := "0"
 	if slices.Contains(inspect.HostConfig.SecurityOpt, "no-new-privileges=true") {
 		want = "1"
 	}
 	testutil.Equal(t, statusField(t, pid, "NoNewPrivs"), want, "NoNewPrivs")
-	if groups := readProc(t, pid, "cgroup"); strings.Contains(groups, "evil") {
-		t.Errorf("the process is in the cgroups\n%s", groups)
-	}
+	groups := readProc(t, pid, "cgroup")
+	testutil.Assert(t, !strings.Contains(groups, "evil"), "the process is in the cgroups\n%s", groups)
 	self := namespace(t, os.Getpid(), "cgroup")
-	if isHost := namespace(t, pid, "cgroup") == self; isHost != inspect.HostConfig.CgroupnsMode.IsHost() {
-		t.Errorf("the cgroup namespace is the host's: %v, want %s", isHost, inspect.HostConfig.CgroupnsMode)
-	}
+	isHost := namespace(t, pid, "cgroup") == self
+	testutil.Assert(t, isHost == inspect.HostConfig.CgroupnsMode.IsHost(),
+		"the cgroup namespace is the host's: %v, want %s", isHost, inspect.HostConfig.CgroupnsMode)
 }
 
 func checkMetadata(t *testing.T, sandbox *container.InspectResponse, pod *runtimeapi.PodSandboxConfig, running *container.InspectResponse, app *runtimeapi.ContainerConfig) {
 	t.Helper()
 	gotPod, err := translate.PodConfig(sandbox.Config.Labels, sandbox.Name)
 	testutil.Must(t, err)
-	if got, want := fmt.Sprint(gotPod.Labels, gotPod.Annotations), fmt.Sprint(pod.Labels, pod.Annotations); got != want {
-		t.Errorf("the pod's labels and annotations are %s, want %s", got, want)
-	}
+	got, want := fmt.Sprint(gotPod.Labels, gotPod.Annotations), fmt.Sprint(pod.Labels, pod.Annotations)
+	testutil.Assert(t, got == want, "the pod's labels and annotations are %s, want %s", got, want)
 	gotApp, sandboxID, err := translate.ContainerConfig(running.Config.Labels, running.Name)
 	testutil.Must(t, err)
 	if got, want := fmt.Sprint(gotApp.Labels, gotApp.Annotations), fmt.Sprint(app.Labels, app.Annotations); got != want {
 		t.Errorf("the container's labels and annotations are %s, want %s", got, want)
 	}
 	testutil.Assert(t, sandboxID == sandbox.ID, "the container's sandbox is %s, want %s", sandboxID, sandbox.ID)
-	if sandbox.Config.Labels["evil"] != "yes" {
-		t.Error("the engine no longer merges image labels: this test shows nothing")
-	}
+	testutil.Assert(t, sandbox.Config.Labels["evil"] == "yes",
+		"the engine no longer merges image labels: this test shows nothing")
 }
 
 // A container that a user starts from an image with our labels is none of ours.
@@ -267,9 +263,8 @@ func TestAnImageIsNoSandbox(t *testing.T) {
 		Host:   &container.HostConfig{NetworkMode: "none"},
 	})
 	inspect := n.inspect(id)
-	if inspect.Config.Labels[translate.LabelKind] != translate.LabelKindSandbox {
-		t.Fatal("the image does not carry our labels: this test shows nothing")
-	}
+	testutil.Require(t, inspect.Config.Labels[translate.LabelKind] == translate.LabelKindSandbox,
+		"the image does not carry our labels: this test shows nothing")
 	testutil.Equal(t, translate.Identify(inspect.Name, inspect.Config.Labels), translate.KindNone, "identified as")
 }
 

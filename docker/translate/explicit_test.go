@@ -39,9 +39,8 @@ func TestExplicit(t *testing.T) {
 	testutil.Assert(t, sandbox.Config.StopSignal == "SIGTERM", "the sandbox stops on %q", sandbox.Config.StopSignal)
 	testutil.Assert(t, sandbox.Host.LogConfig.Type == "none", "the sandbox logs to %s", sandbox.Host.LogConfig.Type)
 	want := map[string]string{"max-size": "10m", "max-file": "3", "compress": "false", "mode": "blocking"}
-	if log := app.Host.LogConfig; log.Type != "local" || !maps.Equal(log.Config, want) {
-		t.Errorf("the container logs to %+v", log)
-	}
+	log := app.Host.LogConfig
+	testutil.Assert(t, log.Type == "local" && maps.Equal(log.Config, want), "the container logs to %+v", log)
 }
 
 // TestUlimits shows that every limit is named, that files and processes get

@@ -34,9 +34,8 @@ func checkSpec(t *testing.T, spec docker.ContainerSpec, kind Kind) {
 	testutil.Must(t, err)
 	var back docker.ContainerSpec
 	testutil.Must(t, json.Unmarshal(encoded, &back))
-	if !maps.Equal(back.Config.Labels, spec.Config.Labels) {
-		t.Errorf("the labels change on the way to the engine: %q", spec.Config.Labels)
-	}
+	testutil.Assert(t, maps.Equal(back.Config.Labels, spec.Config.Labels),
+		"the labels change on the way to the engine: %q", spec.Config.Labels)
 }
 
 // FuzzSandbox takes any bytes that are a pod to protobuf.

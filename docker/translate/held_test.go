@@ -85,9 +85,8 @@ func TestContainerJoinsNamespaces(t *testing.T) {
 			in := withoutContainer()
 			tt.change(&in)
 			spec, err := Container(in)
-			if err != nil || !reflect.DeepEqual(spec.Note, tt.want) {
-				t.Fatalf("the note is %+v, %v", spec.Note, err)
-			}
+			testutil.Require(t, err == nil && reflect.DeepEqual(spec.Note, tt.want),
+				"the note is %+v, %v", spec.Note, err)
 			if spec.Host.NetworkMode != tt.network || spec.Host.IpcMode != tt.ipc || spec.Config.NetworkDisabled != (tt.network == modeNone) {
 				t.Errorf("network %s, IPC %s, network disabled %v", spec.Host.NetworkMode, spec.Host.IpcMode, spec.Config.NetworkDisabled)
 			}
@@ -111,9 +110,9 @@ func TestContainerJoinsNamespaces(t *testing.T) {
 func TestContainerCannotJoin(t *testing.T) {
 	in := withoutContainer()
 	in.Features.OCIRuntime = docker.OCIRuntime{}
-	if _, err := Container(in); !errdefs.IsNotImplemented(err) || !strings.Contains(err.Error(), "criadapter-oci") {
-		t.Errorf("without the runtime: %v", err)
-	}
+	_, err := Container(in)
+	testutil.Assert(t, errdefs.IsNotImplemented(err) && strings.Contains(err.Error(), "criadapter-oci"),
+		"without the runtime: %v", err)
 	in = withoutContainer()
 	options(in).Pid = runtimeapi.NamespaceMode_POD
 	if _, err := Container(in); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "namespace_options.pid") {

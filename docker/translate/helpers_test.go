@@ -118,9 +118,8 @@ func wantRefusal(t *testing.T, err error, wantClass, field string) {
 	if class(err) != wantClass {
 		t.Fatalf("error %v is %s, want %s", err, class(err), wantClass)
 	}
-	if !strings.HasPrefix(err.Error(), field+": ") {
-		t.Errorf("the error is %q, want it to name %s first", err, field)
-	}
+	testutil.Assert(t, strings.HasPrefix(err.Error(), field+": "),
+		"the error is %q, want it to name %s first", err, field)
 }
 
 func int64Value(v int64) *runtimeapi.Int64Value { return &runtimeapi.Int64Value{Value: v} }

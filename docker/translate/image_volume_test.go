@@ -47,7 +47,6 @@ func TestImageVolumesAreReadOnly(t *testing.T) {
 func TestImageVolumesAreRelabelledForAll(t *testing.T) {
 	in := imageMountsInput()
 	in.Features = newEngine()
-	if binds := mustContainer(t, in).Host.Binds; !slices.Contains(binds, "/images/1/fs/small:/part:ro,z") {
-		t.Errorf("binds: %q", binds)
-	}
+	binds := mustContainer(t, in).Host.Binds
+	testutil.Assert(t, slices.Contains(binds, "/images/1/fs/small:/part:ro,z"), "binds: %q", binds)
 }

@@ -54,9 +54,8 @@ var kinds = []struct {
 		setNamespaces(pod, app, &runtimeapi.NamespaceOption{Network: onNode, Pid: onNode, Ipc: onNode})
 	}, func(t *testing.T, r running) {
 		for _, kind := range []string{"net", "ipc", "pid", "uts"} {
-			if namespace(t, r.application.State.Pid, kind) != namespace(t, os.Getpid(), kind) {
-				t.Errorf("the %s namespace is not the node's", kind)
-			}
+			testutil.Assert(t, namespace(t, r.application.State.Pid, kind) == namespace(t, os.Getpid(), kind),
+				"the %s namespace is not the node's", kind)
 		}
 	}},
 	{"own IPC", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
@@ -69,9 +68,8 @@ var kinds = []struct {
 		for file, want := range map[string]string{
 			"kernel/hostname": "web-0", "net/ipv4/ip_local_port_range": "20000 30000", "kernel/shm_rmid_forced": "1",
 		} {
-			if got := r.run(t, "cat", "/proc/sys/"+file); strings.Join(strings.Fields(got), " ") != want {
-				t.Errorf("%s is %q, want %q", file, got, want)
-			}
+			got := r.run(t, "cat", "/proc/sys/"+file)
+			testutil.Assert(t, strings.Join(strings.Fields(got), " ") == want, "%s is %q, want %q", file, got, want)
 		}
 	}},
 	{"user and groups", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
@@ -101,9 +99,8 @@ var kinds = []struct {
 		pod.Linux.SecurityContext.Privileged, app.Linux.SecurityContext.Privileged = true, true
 	}, func(t *testing.T, r running) {
 		r.wantStatus(t, "Seccomp", "0")
-		if masked := r.masks(t); masked > 0 {
-			t.Errorf("%d paths are masked", masked)
-		}
+		masked := r.masks(t)
+		testutil.Assert(t, masked <= 0, "%d paths are masked", masked)
 		testutil.Assert(t, !r.sandbox.HostConfig.Privileged, "the sandbox is privileged")
 	}},
 	{"masked paths", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
@@ -113,9 +110,8 @@ var kinds = []struct {
 		testutil.Assert(t, r.masks(t) != 0, "no path is masked")
 	}},
 	{"no masked paths", nothing, func(t *testing.T, r running) {
-		if masked := r.masks(t); masked > 0 {
-			t.Errorf("%d paths are masked", masked)
-		}
+		masked := r.masks(t)
+		testutil.Assert(t, masked <= 0, "%d paths are masked", masked)
 	}},
 	{"mounts", func(n *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		dir := n.scratch()
@@ -149,9 +145,8 @@ var kinds = []struct {
 	{"a terminal", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		app.Tty, app.Stdin, app.StdinOnce = true, true, true
 	}, func(t *testing.T, r running) {
-		if fd, err := os.Readlink(r.proc("fd/0")); err != nil || !strings.Contains(fd, "/dev/pts/") {
-			t.Errorf("the standard input is %s, %v", fd, err)
-		}
+		fd, err := os.Readlink(r.proc("fd/0"))
+		testutil.Assert(t, err == nil && strings.Contains(fd, "/dev/pts/"), "the standard input is %s, %v", fd, err)
 	}},
 	{"a real-time stop signal", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		app.StopSignal = runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS14
@@ -199,9 +194,8 @@ func TestTargetPID(t *testing.T) {
 	app.Metadata.Name = "debugger"
 	app.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_TARGET, TargetId: target.ID}
 	debugger := n.start(n.containerSpec(shellImage, sandbox.ID, pod, app))
-	if namespace(t, debugger.State.Pid, "pid") != namespace(t, target.State.Pid, "pid") {
-		t.Error("the debugger does not see its target's processes")
-	}
+	testutil.Assert(t, namespace(t, debugger.State.Pid, "pid") == namespace(t, target.State.Pid, "pid"),
+		"the debugger does not see its target's processes")
 }
 
 // scratch is a directory on a shared mount.
@@ -242,27 +236,24 @@ func (r running) wantStatus(t *testing.T, field, want string) {
 func (r running) sharesWithSandbox(t *testing.T, kinds ...string) {
 	t.Helper()
 	for _, kind := range kinds {
-		if namespace(t, r.application.State.Pid, kind) != namespace(t, r.sandbox.State.Pid, kind) {
-			t.Errorf("the %s namespace is not the sandbox's", kind)
-		}
+		testutil.Assert(t, namespace(t, r.application.State.Pid, kind) == namespace(t, r.sandbox.State.Pid, kind),
+			"the %s namespace is not the sandbox's", kind)
 	}
 }
 
 func (r running) differsFromSandbox(t *testing.T, kinds ...string) {
 	t.Helper()
 	for _, kind := range kinds {
-		if namespace(t, r.application.State.Pid, kind) == namespace(t, r.sandbox.State.Pid, kind) {
-			t.Errorf("the %s namespace is the sandbox's", kind)
-		}
+		testutil.Assert(t, namespace(t, r.application.State.Pid, kind) != namespace(t, r.sandbox.State.Pid, kind),
+			"the %s namespace is the sandbox's", kind)
 	}
 }
 
 func (r running) differsFromNode(t *testing.T, kinds ...string) {
 	t.Helper()
 	for _, kind := range kinds {
-		if namespace(t, r.application.State.Pid, kind) == namespace(t, os.Getpid(), kind) {
-			t.Errorf("the %s namespace is the node's", kind)
-		}
+		testutil.Assert(t, namespace(t, r.application.State.Pid, kind) != namespace(t, os.Getpid(), kind),
+			"the %s namespace is the node's", kind)
 	}
 }
 
@@ -293,9 +284,8 @@ func (r running) masks(t *testing.T) int {
 
 func checkMounts(t *testing.T, r running) {
 	mounts := r.mountsByTarget(t)
-	if line := mounts["/a/shared"]; !strings.Contains(line, "shared:") {
-		t.Errorf("the mount that goes both ways is %q", line)
-	}
+	line := mounts["/a/shared"]
+	testutil.Assert(t, strings.Contains(line, "shared:"), "the mount that goes both ways is %q", line)
 	if line := mounts["/a/slave"]; !strings.Contains(line, "master:") || !strings.Contains(line, " ro,") {
 		t.Errorf("the read-only mount that follows the host is %q", line)
 	}

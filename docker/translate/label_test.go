@@ -84,16 +84,14 @@ func checkPodRoundTrip(t *testing.T, labels, annotations map[string]string) {
 	in.Config.Labels, in.Config.Annotations = labels, annotations
 	spec := mustSandbox(t, in)
 	merged := mergeImageLabels(spec.Config, evilImage)
-	if kind := Identify("/"+spec.Name, merged); kind != KindSandbox {
-		t.Fatalf("the sandbox is identified as %v", kind)
-	}
+	kind := Identify("/"+spec.Name, merged)
+	testutil.Require(t, kind == KindSandbox, "the sandbox is identified as %v", kind)
 	testutil.Assert(t, MadeByUs(merged), "the sandbox is not seen as ours")
 	got, err := PodConfig(merged, "/"+spec.Name)
 	testutil.Must(t, err)
 	checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
-	if !proto.Equal(got.GetMetadata(), in.Config.GetMetadata()) {
-		t.Errorf("metadata %v, want %v", got.GetMetadata(), in.Config.GetMetadata())
-	}
+	testutil.Assert(t, proto.Equal(got.GetMetadata(), in.Config.GetMetadata()),
+		"metadata %v, want %v", got.GetMetadata(), in.Config.GetMetadata())
 }
 
 func checkContainerRoundTrip(t *testing.T, labels, annotations map[string]string) {
@@ -102,25 +100,22 @@ func checkContainerRoundTrip(t *testing.T, labels, annotations map[string]string
 	in.Config.Labels, in.Config.Annotations = labels, annotations
 	spec := mustContainer(t, in)
 	merged := mergeImageLabels(spec.Config, evilImage)
-	if kind := Identify(spec.Name, merged); kind != KindContainer {
-		t.Fatalf("the container is identified as %v", kind)
-	}
+	kind := Identify(spec.Name, merged)
+	testutil.Require(t, kind == KindContainer, "the container is identified as %v", kind)
 	got, id, err := ContainerConfig(merged, spec.Name)
 	testutil.Must(t, err)
 	checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
 	testutil.Assert(t, id == sandboxID, "the sandbox is %s", id)
 	testutil.Equal(t, LogPath(merged), "/var/log/pods/shop_web-0_6f1c7a3e/app/1.log", "the log path")
-	if m := got.GetMetadata(); m.GetName() != "app" || m.GetAttempt() != 1 {
-		t.Errorf("metadata %v", m)
-	}
+	m := got.GetMetadata()
+	testutil.Assert(t, m.GetName() == "app" && m.GetAttempt() == 1, "metadata %v", m)
 }
 
 func checkMaps(t *testing.T, labels, wantLabels, annotations, wantAnnotations map[string]string) {
 	t.Helper()
 	testutil.Assert(t, maps.Equal(labels, wantLabels), "labels %q, want %q", labels, wantLabels)
-	if !maps.Equal(annotations, wantAnnotations) {
-		t.Errorf("annotations %q, want %q", annotations, wantAnnotations)
-	}
+	testutil.Assert(t, maps.Equal(annotations, wantAnnotations),
+		"annotations %q, want %q", annotations, wantAnnotations)
 }
 
 func TestLabelsRoundTripQuick(t *testing.T) {
@@ -193,9 +188,8 @@ func TestPodsOfCRIDockerd(t *testing.T) {
 		"io.kubernetes.container.name":         "POD",
 	}
 	name := "/k8s_POD_web-0_shop_6f1c_2"
-	if kind := Identify(name, sandbox); kind != KindSandbox {
-		t.Fatalf("the sandbox is identified as %v", kind)
-	}
+	kind := Identify(name, sandbox)
+	testutil.Require(t, kind == KindSandbox, "the sandbox is identified as %v", kind)
 	testutil.Assert(t, !MadeByUs(sandbox), "cri-dockerd's sandbox is taken for ours")
 	pod, err := PodConfig(sandbox, name)
 	testutil.Must(t, err)
@@ -249,9 +243,8 @@ func TestIdentityLabelsAreAlwaysSet(t *testing.T) {
 	in.Config.LogPath = ""
 	app := mustContainer(t, in).Config.Labels
 	for _, label := range append(slices.Clone(identity), LabelContainerName) {
-		if _, ok := sandbox[label]; !ok {
-			t.Errorf("a sandbox lacks %s", label)
-		}
+		_, ok := sandbox[label]
+		testutil.Assert(t, ok, "a sandbox lacks %s", label)
 	}
 	for _, label := range identity {
 		if _, ok := app[label]; !ok {
@@ -291,9 +284,8 @@ func TestIdentify(t *testing.T) {
 
 func TestConfigsOfTheWrongKind(t *testing.T) {
 	for _, name := range []string{"nginx", "k8s_app_p_n_u_0", ""} {
-		if _, err := PodConfig(nil, name); class(err) != "invalid" {
-			t.Errorf("the pod of %q: %v", name, err)
-		}
+		_, err := PodConfig(nil, name)
+		testutil.Assert(t, class(err) == "invalid", "the pod of %q: %v", name, err)
 	}
 	for _, name := range []string{"nginx", "k8s_POD_p_n_u_0", ""} {
 		if _, _, err := ContainerConfig(nil, name); class(err) != "invalid" {
@@ -309,9 +301,8 @@ func TestDamagedRecord(t *testing.T) {
 		return in
 	}())
 	delete(spec.Config.Labels, "app")
-	if _, err := PodConfig(spec.Config.Labels, spec.Name); class(err) != "data loss" {
-		t.Errorf("a label is missing: %v", err)
-	}
+	_, err := PodConfig(spec.Config.Labels, spec.Name)
+	testutil.Assert(t, class(err) == "data loss", "a label is missing: %v", err)
 }
 
 // A record that came with an image of a container of another shim does not

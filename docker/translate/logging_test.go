@@ -3,6 +3,8 @@ package translate
 import (
 	"maps"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // Where the engine's file is the only log, readers must know its format, and the
@@ -10,16 +12,15 @@ import (
 func TestEngineLogOnly(t *testing.T) {
 	want := map[string]string{"max-size": "50m", "max-file": "3", "compress": "false", "mode": "blocking",
 		"labels": "", "labels-regex": "", "env": "", "env-regex": "", "tag": ""}
-	if log := containerLog(ContainerInput{EngineLogOnly: true}); log.Type != "json-file" || !maps.Equal(log.Config, want) {
-		t.Errorf("the container logs to %s with %v", log.Type, log.Config)
-	}
+	log := containerLog(ContainerInput{EngineLogOnly: true})
+	testutil.Assert(t, log.Type == "json-file" && maps.Equal(log.Config, want),
+		"the container logs to %s with %v", log.Type, log.Config)
 }
 
 func TestEngineLogSize(t *testing.T) {
 	for size, want := range map[int64]string{0: "10m", 30_000_000: "10000000", 3_000_000: "1000000"} {
 		log := containerLog(ContainerInput{EngineLogSize: size})
-		if log.Type != "local" || log.Config["max-size"] != want || log.Config["max-file"] != "3" {
-			t.Errorf("with %d bytes the container logs to %s with %v", size, log.Type, log.Config)
-		}
+		testutil.Assert(t, log.Type == "local" && log.Config["max-size"] == want && log.Config["max-file"] == "3",
+			"with %d bytes the container logs to %s with %v", size, log.Type, log.Config)
 	}
 }

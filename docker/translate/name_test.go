@@ -81,9 +81,8 @@ func TestNamesOfOthers(t *testing.T) {
 		"K8S_POD_web_shop_6f1c_0", "k8s_POD_web_shop_6f1c_0_", "k8s_POD_web_shop_6f1c_0_backup", "k8s_POD_web_shop_6f1c_0_0BADCAFE",
 		"k8s_POD_web_shop_6f1c_0_0badcafe_0badcafe", "x_k8s_POD_web_shop_6f1c_0",
 	} {
-		if got, ok := parseName(name); ok {
-			t.Errorf("%q reads as %+v, want no name of ours", name, got)
-		}
+		got, ok := parseName(name)
+		testutil.Assert(t, !ok, "%q reads as %+v, want no name of ours", name, got)
 	}
 }
 

@@ -59,9 +59,8 @@ func TestNotes(t *testing.T) {
 			spec, err := Container(in)
 			testutil.Require(t, err == nil && reflect.DeepEqual(spec.Note, c.want), "got %+v, %v", spec.Note, err)
 			for _, capability := range ambientOf(spec) {
-				if !slices.Contains(spec.Host.CapAdd, capability) {
-					t.Errorf("%s is ambient and not among %v", capability, spec.Host.CapAdd)
-				}
+				testutil.Assert(t, slices.Contains(spec.Host.CapAdd, capability),
+					"%s is ambient and not among %v", capability, spec.Host.CapAdd)
 			}
 			if c.want == nil {
 				return
@@ -87,9 +86,8 @@ func TestAmbientCapabilitiesThatAreNone(t *testing.T) {
 		in.Config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{
 			Capabilities: &runtimeapi.Capability{AddAmbientCapabilities: []string{name}},
 		}
-		if _, err := Container(in); !errdefs.IsInvalidArgument(err) {
-			t.Errorf("%q: %v", name, err)
-		}
+		_, err := Container(in)
+		testutil.Assert(t, errdefs.IsInvalidArgument(err), "%q: %v", name, err)
 	}
 }
 
@@ -121,9 +119,8 @@ func TestWholeProfile(t *testing.T) {
 		in.Config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{
 			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "/profile"},
 		}
-		if got := mustContainer(t, in).Note; !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
-		}
+		got := mustContainer(t, in).Note
+		testutil.Assert(t, reflect.DeepEqual(got, c.want), "%s: got %+v, want %+v", name, got, c.want)
 	}
 }
 
@@ -137,9 +134,8 @@ func TestRelabelledMountWithOptions(t *testing.T) {
 		HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true, Readonly: true, RecursiveReadOnly: true, MountOptions: []string{"noexec"},
 	}}
 	spec := mustContainer(t, in)
-	if want := []string{"/a:/x:ro,Z"}; !slices.Equal(spec.Host.Binds, want) {
-		t.Errorf("binds %q, want %q", spec.Host.Binds, want)
-	}
+	want := []string{"/a:/x:ro,Z"}
+	testutil.Assert(t, slices.Equal(spec.Host.Binds, want), "binds %q, want %q", spec.Host.Binds, want)
 	if want := (&ocinote.Note{MountOptions: map[string][]string{"/x": {"rro", "noexec"}}}); !reflect.DeepEqual(spec.Note, want) {
 		t.Errorf("got %+v, want %+v", spec.Note, want)
 	}
@@ -173,13 +169,12 @@ func TestRecursiveMountOfNotedContainer(t *testing.T) {
 		if options := spec.Host.Mounts[0].BindOptions; options.ReadOnlyForceRecursive != (c.want == nil) || options.ReadOnlyNonRecursive != (c.want != nil) {
 			t.Errorf("%s: the engine is asked for %+v", name, options)
 		}
-		if !reflect.DeepEqual(spec.Note, c.want) {
-			t.Errorf("%s: the note is %+v, want %+v", name, spec.Note, c.want)
-		}
+		testutil.Assert(t, reflect.DeepEqual(spec.Note, c.want),
+			"%s: the note is %+v, want %+v", name, spec.Note, c.want)
 		in.Features.OCIRuntime.RecursiveReadOnly = false
-		if _, err := Container(in); errdefs.IsNotImplemented(err) != (c.want != nil) {
-			t.Errorf("%s, where the runtime ignores the option: %v", name, err)
-		}
+		_, err := Container(in)
+		testutil.Assert(t, errdefs.IsNotImplemented(err) == (c.want != nil),
+			"%s, where the runtime ignores the option: %v", name, err)
 	}
 }
 

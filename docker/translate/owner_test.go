@@ -28,9 +28,8 @@ func TestMarkOfTheOwner(t *testing.T) {
 	}
 	config, err := PodConfig(sandbox.Config.Labels, sandbox.Name)
 	testutil.Must(t, err)
-	if !maps.Equal(config.Labels, in.Config.Labels) {
-		t.Errorf("the client gets the labels %v, gave %v", config.Labels, in.Config.Labels)
-	}
+	testutil.Assert(t, maps.Equal(config.Labels, in.Config.Labels),
+		"the client gets the labels %v, gave %v", config.Labels, in.Config.Labels)
 }
 
 // Containers of other shims, and of a criadapter without a mark, have no owner. A mark that an image carries says
@@ -51,8 +50,7 @@ func TestNoMarkOfAnOwner(t *testing.T) {
 	} {
 		testutil.Equal(t, OtherRootDirectory(tc.name, tc.labels, "/ours"), "", "%s: the property of", name)
 		given, _ := filterLabels(tc.labels)
-		if _, shown := given[LabelRootDirectory]; shown {
-			t.Errorf("%s: the mark is among the client's labels", name)
-		}
+		_, shown := given[LabelRootDirectory]
+		testutil.Assert(t, !shown, "%s: the mark is among the client's labels", name)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestRuntimeAnnotations(t *testing.T) {
@@ -32,9 +34,8 @@ func TestRuntimeAnnotations(t *testing.T) {
 			c.in.Features = newEngine()
 		}
 		spec := mustContainer(t, c.in)
-		if !maps.Equal(spec.Host.Annotations, c.host) {
-			t.Errorf("%s: the engine passes %v, want %v", name, spec.Host.Annotations, c.host)
-		}
+		testutil.Assert(t, maps.Equal(spec.Host.Annotations, c.host),
+			"%s: the engine passes %v, want %v", name, spec.Host.Annotations, c.host)
 		if (spec.Note != nil) != (c.note != nil) || spec.Note != nil && !maps.Equal(spec.Note.Annotations, c.note) {
 			t.Errorf("%s: the note is %+v, want %v", name, spec.Note, c.note)
 		}

@@ -79,9 +79,9 @@ func TestHostname(t *testing.T) {
 	} {
 		in := sandboxInput()
 		in.Config.Hostname, in.Config.Metadata.Name = tc.given, tc.pod
-		if got := mustSandbox(t, in).Config.Hostname; got != tc.want || got != Hostname(in.Config) {
-			t.Errorf("host name %q of the pod %q gives %q, want %q", tc.given, tc.pod, got, tc.want)
-		}
+		got := mustSandbox(t, in).Config.Hostname
+		testutil.Assert(t, got == tc.want && got == Hostname(in.Config),
+			"host name %q of the pod %q gives %q, want %q", tc.given, tc.pod, got, tc.want)
 	}
 	in := sandboxInput()
 	in.Config.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
@@ -103,9 +103,9 @@ func TestCgroupParent(t *testing.T) {
 		f.CgroupDriver = tc.driver
 		in := sandboxInput()
 		in.Features, in.Config.Linux.CgroupParent = f, tc.given
-		if got := mustSandbox(t, in).Host.CgroupParent; got != tc.want {
-			t.Errorf("%s makes %q of %q for a sandbox, want %q", tc.driver, got, tc.given, tc.want)
-		}
+		got := mustSandbox(t, in).Host.CgroupParent
+		testutil.Assert(t, got == tc.want,
+			"%s makes %q of %q for a sandbox, want %q", tc.driver, got, tc.given, tc.want)
 		c := containerInput()
 		c.Features, c.Sandbox.Config = f, in.Config
 		if got := mustContainer(t, c).Host.CgroupParent; got != tc.want {
@@ -149,9 +149,8 @@ func TestSysctls(t *testing.T) {
 	delete(general, "net.ipv4.conf.eth0/100.rp_filter")
 	maps.DeleteFunc(ofInterface, func(name, _ string) bool { return general[name] != "" })
 	in.PublishPorts = true // the engine makes the interface
-	if got := mustSandbox(t, in).Host.Sysctls; !maps.Equal(got, in.Config.Linux.Sysctls) {
-		t.Errorf("got %v", got)
-	}
+	got := mustSandbox(t, in).Host.Sysctls
+	testutil.Assert(t, maps.Equal(got, in.Config.Linux.Sysctls), "got %v", got)
 	in.PublishPorts = false // CNI makes it in the running sandbox
 	if got := mustSandbox(t, in).Host.Sysctls; !maps.Equal(got, general) {
 		t.Errorf("got %v", got)
@@ -189,9 +188,8 @@ func TestPorts(t *testing.T) {
 	spec := mustSandbox(t, in)
 	var got []string
 	for port, bindings := range spec.Host.PortBindings {
-		if _, ok := spec.Config.ExposedPorts[port]; !ok {
-			t.Errorf("%s is not exposed", port)
-		}
+		_, ok := spec.Config.ExposedPorts[port]
+		testutil.Assert(t, ok, "%s is not exposed", port)
 		for _, b := range bindings {
 			got = append(got, port.String()+" "+b.HostIP.String()+" "+b.HostPort)
 		}
@@ -270,9 +268,8 @@ func TestSandboxOOMScore(t *testing.T) {
 	in := sandboxInput()
 	testutil.Equal(t, mustSandbox(t, in).Host.OomScoreAdj, -998, "oom_score_adj")
 	in.Features.NegativeOOMScore = false
-	if got := mustSandbox(t, in).Host.OomScoreAdj; got != 0 {
-		t.Errorf("oom_score_adj is %d on an engine that cannot set a negative one", got)
-	}
+	got := mustSandbox(t, in).Host.OomScoreAdj
+	testutil.Assert(t, got == 0, "oom_score_adj is %d on an engine that cannot set a negative one", got)
 }
 
 func TestSandboxUser(t *testing.T) {
@@ -280,9 +277,8 @@ func TestSandboxUser(t *testing.T) {
 	sc := in.Config.Linux.SecurityContext
 	sc.RunAsUser, sc.RunAsGroup, sc.SupplementalGroups = int64Value(0), int64Value(7), []int64{1, 2}
 	spec := mustSandbox(t, in)
-	if spec.Config.User != "0:7" || !slices.Equal(spec.Host.GroupAdd, []string{"1", "2"}) {
-		t.Errorf("user %q, groups %q", spec.Config.User, spec.Host.GroupAdd)
-	}
+	testutil.Assert(t, spec.Config.User == "0:7" && slices.Equal(spec.Host.GroupAdd, []string{"1", "2"}),
+		"user %q, groups %q", spec.Config.User, spec.Host.GroupAdd)
 }
 
 func TestSandboxSecurity(t *testing.T) {
@@ -307,9 +303,8 @@ func TestSandboxSecurity(t *testing.T) {
 			in.Features, in.ReadProfile = newEngine(), read
 			in.Config.Linux.SecurityContext = tc.sc
 			spec := mustSandbox(t, in)
-			if !slices.Equal(spec.Host.SecurityOpt, tc.want) {
-				t.Errorf("got %q, want %q", spec.Host.SecurityOpt, tc.want)
-			}
+			testutil.Assert(t, slices.Equal(spec.Host.SecurityOpt, tc.want),
+				"got %q, want %q", spec.Host.SecurityOpt, tc.want)
 			testutil.Assert(t, !spec.Host.Privileged, "the sandbox is privileged")
 		})
 	}

@@ -75,9 +75,9 @@ func TestUnconfinedAppArmorWithoutAppArmor(t *testing.T) {
 	for _, kind := range []runtimeapi.SecurityProfile_ProfileType{runtimeapi.SecurityProfile_RuntimeDefault, runtimeapi.SecurityProfile_Unconfined} {
 		in := containerInput()
 		in.Config.Linux.SecurityContext.Apparmor = securityProfile(kind)
-		if got := mustContainer(t, in).Host.SecurityOpt; !slices.Equal(got, []string{"no-new-privileges=false", "seccomp=unconfined"}) {
-			t.Errorf("%s gives %q", kind, got)
-		}
+		got := mustContainer(t, in).Host.SecurityOpt
+		testutil.Assert(t, slices.Equal(got, []string{"no-new-privileges=false", "seccomp=unconfined"}),
+			"%s gives %q", kind, got)
 	}
 }
 
@@ -98,9 +98,8 @@ func TestPrivilegedNeedsAPrivilegedPod(t *testing.T) {
 	in.Sandbox.Config.Linux.SecurityContext.Privileged = true
 	in.Config.Linux.SecurityContext.MaskedPaths = []string{"/proc/kcore"}
 	host := mustContainer(t, in).Host
-	if !host.Privileged || host.MaskedPaths == nil || len(host.MaskedPaths) > 0 {
-		t.Errorf("privileged %v, masked %q", host.Privileged, host.MaskedPaths)
-	}
+	testutil.Assert(t, host.Privileged && host.MaskedPaths != nil && len(host.MaskedPaths) <= 0,
+		"privileged %v, masked %q", host.Privileged, host.MaskedPaths)
 	// A pod rebuilt from its labels does not tell, and is trusted.
 	in.Sandbox.Config = &runtimeapi.PodSandboxConfig{Metadata: podMetadata()}
 	if host := mustContainer(t, in).Host; !host.Privileged {

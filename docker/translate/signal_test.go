@@ -16,9 +16,8 @@ func TestStopSignals(t *testing.T) {
 		cri := runtimeapi.Signal(number)
 		name, err := stopSignal("stop_signal", cri)
 		testutil.Must(t, err)
-		if back := parseStopSignal(name); back != cri {
-			t.Errorf("%s is %q to Docker and %s to CRI", cri, name, back)
-		}
+		back := parseStopSignal(name)
+		testutil.Assert(t, back == cri, "%s is %q to Docker and %s to CRI", cri, name, back)
 		if name != "" && !strings.HasPrefix(name, "SIG") {
 			t.Errorf("%s is %q to Docker", cri, name)
 		}

@@ -64,9 +64,8 @@ func TestPodsWithUserNamespaces(t *testing.T) {
 		UIDMappings: []ocinote.IDMapping{users.UIDs}, GIDMappings: []ocinote.IDMapping{users.GIDs},
 		Sysctls: map[string]string{"net.ipv4.ping_group_range": "0 999"},
 	}
-	if err != nil || !reflect.DeepEqual(spec.Note, note) {
-		t.Errorf("the sandbox container has %+v, %v, want %+v", spec.Note, err, note)
-	}
+	testutil.Assert(t, err == nil && reflect.DeepEqual(spec.Note, note),
+		"the sandbox container has %+v, %v, want %+v", spec.Note, err, note)
 	in.Config.Linux.Sysctls = map[string]string{"net.ipv4.ping_group_range": "1 2"}
 	if pod, _, err := WithoutContainer(in); err != nil || pod.Sysctls["net.ipv4.ping_group_range"] != "1 2" {
 		t.Errorf("a range of the pod's becomes %v, %v", pod.Sysctls, err)
@@ -144,9 +143,8 @@ func TestImagesAreMappedInAUserNamespace(t *testing.T) {
 		}
 		in.ImageSources = map[int]ImageSource{0: {ID: "sha256:1", Path: "/images/1/fs"}}
 		spec, err := Container(in)
-		if err != nil || !reflect.DeepEqual(spec.Note.MappedMounts, []string{"/img"}) {
-			t.Errorf("%v: %+v, %v", ids, spec.Note, err)
-		}
+		testutil.Assert(t, err == nil && reflect.DeepEqual(spec.Note.MappedMounts, []string{"/img"}),
+			"%v: %+v, %v", ids, spec.Note, err)
 		podOptions(in).UsernsOptions, options(in).UsernsOptions, in.Config.Mounts[0].UidMappings, in.Config.Mounts[0].GidMappings = nil, nil, nil, nil
 		if spec, err := Container(in); err != nil || len(spec.Note.MappedMounts) > 0 {
 			t.Errorf("the node's users: %+v, %v", spec.Note, err)
@@ -181,8 +179,7 @@ func TestUsersThatAContainerCannotHave(t *testing.T) {
 	} {
 		in := mappedContainer()
 		change(&in)
-		if _, err := Container(in); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		_, err := Container(in)
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%v, want %q", err, want)
 	}
 }

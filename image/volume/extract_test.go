@@ -129,9 +129,8 @@ func TestImagesThatCannotBeExtracted(t *testing.T) {
 			t.Errorf("id %q: %v", id, err)
 		}
 	}
-	if names := f.names(); len(names) > 0 {
-		t.Errorf("left behind: %v", names)
-	}
+	names := f.names()
+	testutil.Assert(t, len(names) <= 0, "left behind: %v", names)
 }
 
 // TestArchives reads what engines of different ages write.

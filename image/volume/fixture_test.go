@@ -164,16 +164,14 @@ func (f *fixture) names() []string {
 
 func wantContent(t *testing.T, path, want string) {
 	t.Helper()
-	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("%s: %q, %v; want %q", path, got, err, want)
-	}
+	got, err := os.ReadFile(path)
+	testutil.Assert(t, err == nil && string(got) == want, "%s: %q, %v; want %q", path, got, err, want)
 }
 
 func wantGone(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		if _, err := os.Lstat(path); !os.IsNotExist(err) {
-			t.Errorf("%s is there (%v)", path, err)
-		}
+		_, err := os.Lstat(path)
+		testutil.Assert(t, os.IsNotExist(err), "%s is there (%v)", path, err)
 	}
 }

@@ -40,9 +40,8 @@ func TestPartsStayInTheImage(t *testing.T) {
 		"no/such": errdefs.IsNotFound, "opt/models/small/x": errdefs.IsNotFound, "gone": errdefs.IsNotFound, "loop": errdefs.IsInvalidArgument,
 		"..": errdefs.IsInvalidArgument, "/etc": errdefs.IsInvalidArgument, "opt/../../x": errdefs.IsInvalidArgument,
 	} {
-		if _, _, err := f.Mount(t.Context(), id, subPath); !is(err) {
-			t.Errorf("%s: %v", subPath, err)
-		}
+		_, _, err := f.Mount(t.Context(), id, subPath)
+		testutil.Assert(t, is(err), "%s: %v", subPath, err)
 	}
 }
 
@@ -63,9 +62,8 @@ func TestOneExtractionServesAll(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if got := f.engine.Calls("SaveImage") - faults; got != 1 {
-		t.Errorf("the image was saved %d times", got)
-	}
+	got := f.engine.Calls("SaveImage") - faults
+	testutil.Assert(t, got == 1, "the image was saved %d times", got)
 }
 
 // TestExtractionOutlivesItsCaller gives up the first call before the engine answers.
@@ -75,9 +73,8 @@ func TestExtractionOutlivesItsCaller(t *testing.T) {
 	f.engine.Inject("SaveImage", dockertest.Fault{Delay: 300 * time.Millisecond, Times: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, _, err := f.Mount(ctx, id, ""); err == nil || ctx.Err() == nil {
-		t.Fatalf("%v", err)
-	}
+	_, _, err := f.Mount(ctx, id, "")
+	testutil.Require(t, err != nil && ctx.Err() != nil, "%v", err)
 	path, release := f.mount(id, "")
 	defer release()
 	wantContent(t, path+"/a", "a")
@@ -111,9 +108,8 @@ func TestFilesGoWithTheLastContainer(t *testing.T) {
 func TestHeldFilesStay(t *testing.T) {
 	f := newFixture(t, time.Nanosecond)
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
-	if again, err := f.collect(t.Context()); err != nil || again == 0 {
-		t.Errorf("%v, %v", again, err)
-	}
+	again, err := f.collect(t.Context())
+	testutil.Assert(t, err == nil && again != 0, "%v, %v", again, err)
 	wantContent(t, path+"/a", "a")
 	name, since := filepath.Base(filepath.Dir(path)), f.now()
 	f.hold(name) // by one who comes after the list was asked for, and goes before it is used
@@ -135,9 +131,8 @@ func TestFilesOfAnUnlistedContainerStay(t *testing.T) {
 	f.Close() // no look but this one
 	name, asked := filepath.Base(filepath.Dir(path)), f.now()
 	release()
-	if removed, err := f.remove(t.Context(), name, asked); err != nil || removed {
-		t.Errorf("removed %v, %v", removed, err)
-	}
+	removed, err := f.remove(t.Context(), name, asked)
+	testutil.Assert(t, err == nil && !removed, "removed %v, %v", removed, err)
 	wantContent(t, path+"/a", "a")
 	if removed, err := f.remove(t.Context(), name, f.now()); err != nil || !removed {
 		t.Errorf("by the next look: removed %v, %v", removed, err)
@@ -149,9 +144,8 @@ func TestFilesStayForAWhile(t *testing.T) {
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
 	f.Close() // no looks but these
 	release()
-	if again, err := f.collect(t.Context()); err != nil || again < 59*time.Minute || again > time.Hour {
-		t.Errorf("%v, %v", again, err)
-	}
+	again, err := f.collect(t.Context())
+	testutil.Assert(t, err == nil && again >= 59*time.Minute && again <= time.Hour, "%v, %v", again, err)
 	wantContent(t, path+"/a", "a")
 	old := time.Now().Add(-2 * time.Hour)
 	testutil.Must(t, os.Chtimes(filepath.Dir(path), old, old))
@@ -167,9 +161,8 @@ func TestNothingIsRemovedUnseen(t *testing.T) {
 	restore := f.engine.Inject("ListContainers", dockertest.Fault{})
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
 	release()
-	if _, err := f.collect(t.Context()); !errdefs.IsUnavailable(err) {
-		t.Errorf("%v", err)
-	}
+	_, err := f.collect(t.Context())
+	testutil.Assert(t, errdefs.IsUnavailable(err), "%v", err)
 	wantContent(t, path+"/a", "a")
 	restore()
 	f.Tidy()
@@ -184,9 +177,8 @@ func TestCrashLeavesNothing(t *testing.T) {
 		testutil.Must(t, os.MkdirAll(filepath.Join(f.opts.Root, name, filesName), 0o700))
 	}
 	f.reopen()
-	if names := f.names(); len(names) != 1 {
-		t.Errorf("left: %v", names)
-	}
+	names := f.names()
+	testutil.Assert(t, len(names) == 1, "left: %v", names)
 	wantContent(t, path+"/a", "a")
 }
 
@@ -200,7 +192,6 @@ func TestMounted(t *testing.T) {
 		{Type: mount.TypeVolume, Name: "data"},
 		{Type: mount.TypeImage, Name: "sha256:1", Source: "/var/lib/docker/overlay2/x/merged"},
 	}})
-	if want := []string{"sha256:" + hex, "sha256:1"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	want := []string{"sha256:" + hex, "sha256:1"}
+	testutil.Assert(t, slices.Equal(got, want), "got %v, want %v", got, want)
 }

@@ -18,9 +18,8 @@ func TestMake(t *testing.T) {
 	for range 2 {
 		testutil.Must(t, Make(dir))
 	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		t.Errorf("%v, %v", info, err)
-	}
+	info, err := os.Stat(dir)
+	testutil.Assert(t, err == nil && info.IsDir(), "%v, %v", info, err)
 	// The kernel takes each write by itself; a plain file keeps the last.
 	if got, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control")); err != nil || string(got) != "+memory" {
 		t.Errorf("handed down was %q, %v", got, err)

@@ -12,9 +12,8 @@ import (
 
 func want(t *testing.T, path, value string) {
 	t.Helper()
-	if got, err := os.ReadFile(path); err != nil || string(got) != value {
-		t.Errorf("%s holds %q, %v, want %q", path, got, err, value)
-	}
+	got, err := os.ReadFile(path)
+	testutil.Assert(t, err == nil && string(got) == value, "%s holds %q, %v, want %q", path, got, err, value)
 }
 
 func TestWriteIsWholeOrNot(t *testing.T) {
@@ -33,9 +32,8 @@ func TestWriteIsWholeOrNot(t *testing.T) {
 	want(t, second, "max 100000")
 
 	_, err = Write(t.Context(), append(files, File{Path: filepath.Join(dir, "none"), Field: "c"}))
-	if !errdefs.IsInvalidArgument(err) || err.Error()[:3] != "c: " {
-		t.Errorf("a file that the kernel does not have: %v", err)
-	}
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && err.Error()[:3] == "c: ",
+		"a file that the kernel does not have: %v", err)
 	want(t, first, "max")
 	want(t, second, "max 100000")
 }

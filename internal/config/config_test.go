@@ -37,9 +37,8 @@ func file(t *testing.T, content string) string {
 func TestDefaultsAreValid(t *testing.T) {
 	c, err := load(t)
 	testutil.Must(t, err)
-	if got, want := c.SocketPath(), "/run/criadapter/criadapter.sock"; got != want {
-		t.Errorf("socket %q, want %q", got, want)
-	}
+	got, want := c.SocketPath(), "/run/criadapter/criadapter.sock"
+	testutil.Assert(t, got == want, "socket %q, want %q", got, want)
 	if got, want := c.CacheDir(), "/var/lib/criadapter/cni"; got != want {
 		t.Errorf("CNI cache %q, want %q", got, want)
 	}
@@ -52,12 +51,10 @@ func TestCriDockerdsRemainingFlags(t *testing.T) {
 	c.AddFlags(flags)
 	args := []string{"--hairpin-mode", "promiscuous-bridge", "--ipv6-dual-stack", "--network-plugin-mtu=1400", "--pod-cidr", "10.1.0.0/16"}
 	testutil.Must(t, flags.Parse(append(args, "--runtime-cgroups=/system.slice")))
-	if _, err := c.Load(flags); errors.Join(err, c.Validate()) != nil {
-		t.Error(err)
-	}
-	if idle := IdleFlags(flags); len(idle) != 5 || !strings.HasPrefix(idle[0], "--hairpin-mode (") {
-		t.Errorf("without effect: %q", idle)
-	}
+	_, err := c.Load(flags)
+	testutil.Assert(t, errors.Join(err, c.Validate()) == nil, "%v", err)
+	idle := IdleFlags(flags)
+	testutil.Assert(t, len(idle) == 5 && strings.HasPrefix(idle[0], "--hairpin-mode ("), "without effect: %q", idle)
 	testutil.Assert(t, !strings.Contains(flags.FlagUsages(), "hairpin"), "the help shows flags without effect")
 }
 
@@ -99,9 +96,8 @@ func TestFileAndFlags(t *testing.T) {
 	path := file(t, "log-level: debug\nruntime-request-timeout: 5s\nroot-directory: /from/file\n")
 	c, err := load(t, "--config", path, "--root-directory", "/from/flag")
 	testutil.Must(t, err)
-	if c.LogLevel != "debug" || time.Duration(c.RuntimeRequestTimeout) != 5*time.Second {
-		t.Errorf("the file's values are missing: %+v", c)
-	}
+	testutil.Assert(t, c.LogLevel == "debug" && time.Duration(c.RuntimeRequestTimeout) == 5*time.Second,
+		"the file's values are missing: %+v", c)
 	testutil.Assert(t, c.RootDirectory == "/from/flag", "the flag lost against the file: %q", c.RootDirectory)
 }
 
@@ -141,9 +137,9 @@ func TestRefusalsNameTheFlag(t *testing.T) {
 		"number as time":    {[]string{"--config=" + file(t, "runtime-request-timeout: 5\n")}, "in quotes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := load(t, test.args...); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want an error with %q", err, test.want)
-			}
+			_, err := load(t, test.args...)
+			testutil.Assert(t, err != nil && strings.Contains(err.Error(), test.want),
+				"got %v, want an error with %q", err, test.want)
 		})
 	}
 }

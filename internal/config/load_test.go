@@ -45,24 +45,21 @@ func TestOrigins(t *testing.T) {
 	} {
 		testutil.Assert(t, got[want.Name] == want, "got %+v, want %+v", got[want.Name], want)
 	}
-	if c.LogLevel != "error" || c.RootDirectory != "/environment" || c.LogFormat != "json" {
-		t.Errorf("the values are not in force: %+v", c)
-	}
+	testutil.Assert(t, c.LogLevel == "error" && c.RootDirectory == "/environment" && c.LogFormat == "json",
+		"the values are not in force: %+v", c)
 }
 
 func TestAFlagsOtherNameWins(t *testing.T) {
 	t.Setenv("CRIADAPTER_ROOT_DIRECTORY", "/environment")
 	c, got := origins(t, "--cri-dockerd-root-directory=/flag")
-	if want := (Setting{"root-directory", "/flag", "flag --cri-dockerd-root-directory"}); c.RootDirectory != "/flag" || got["root-directory"] != want {
-		t.Errorf("got %+v", got["root-directory"])
-	}
+	want := (Setting{"root-directory", "/flag", "flag --cri-dockerd-root-directory"})
+	testutil.Assert(t, c.RootDirectory == "/flag" && got["root-directory"] == want, "got %+v", got["root-directory"])
 }
 
 func TestBadEnvironmentNamesTheVariable(t *testing.T) {
 	t.Setenv("CRIADAPTER_CNI_GC", "perhaps")
-	if _, err := load(t); err == nil || !strings.Contains(err.Error(), "CRIADAPTER_CNI_GC") {
-		t.Errorf("got %v", err)
-	}
+	_, err := load(t)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "CRIADAPTER_CNI_GC"), "got %v", err)
 }
 
 // TestEverySettingHasAFlag compares the names in the file with those on the command line.
@@ -99,18 +96,16 @@ func TestFileErrorsHaveAPlace(t *testing.T) {
 		path := file(t, content)
 		_, err := load(t, "--config", path)
 		for _, text := range want {
-			if err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%q: got %v, want %q", content, err, text)
-			}
+			testutil.Assert(t, err != nil && strings.Contains(err.Error(), text) && strings.Contains(err.Error(), path),
+				"%q: got %v, want %q", content, err, text)
 		}
 	}
 }
 
 func TestEmptyFile(t *testing.T) {
 	for _, content := range []string{"", "# nothing\n", "---\n"} {
-		if _, err := load(t, "--config", file(t, content)); err != nil {
-			t.Errorf("%q: %v", content, err)
-		}
+		_, err := load(t, "--config", file(t, content))
+		testutil.Assert(t, err == nil, "%q: %v", content, err)
 	}
 	t.Setenv("CRIADAPTER_CONFIG", "/does/not/exist")
 	if _, err := load(t); err == nil {
@@ -132,9 +127,8 @@ func TestEditDistance(t *testing.T) {
 
 func TestDifferences(t *testing.T) {
 	a, b := Default(), Default()
-	if names := Differences(a, b); len(names) != 0 {
-		t.Errorf("got %q", names)
-	}
+	names := Differences(a, b)
+	testutil.Assert(t, len(names) == 0, "got %q", names)
 	b.LogLevel, b.CNIGC, b.RuntimeRequestTimeout = "debug", true, 1
 	if names := Differences(a, b); !slices.Equal(names, []string{"cni-gc", "runtime-request-timeout", "log-level"}) {
 		t.Errorf("got %q", names)

@@ -16,9 +16,8 @@ func TestMetricGroups(t *testing.T) {
 	} {
 		c, err := load(t, "--cri-metrics", value)
 		testutil.Must(t, err)
-		if got := c.MetricGroups(); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %#v, want %#v", value, got, want)
-		}
+		got := c.MetricGroups()
+		testutil.Assert(t, reflect.DeepEqual(got, want), "%s: %#v, want %#v", value, got, want)
 	}
 	if c, err := load(t); err != nil || c.MetricGroups() != nil {
 		t.Errorf("by default: %#v, %v", c.MetricGroups(), err)

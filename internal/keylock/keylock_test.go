@@ -73,9 +73,8 @@ func TestWaiterLeavesWhenItsContextEnds(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		_, err := l.Lock(ctx, "pod")
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("error is %v, want one that wraps DeadlineExceeded", err)
-		}
+		testutil.Require(t, errors.Is(err, context.DeadlineExceeded),
+			"error is %v, want one that wraps DeadlineExceeded", err)
 		testutil.Equal(t, time.Since(start), time.Second, "waited")
 		unlock()
 		mustLock(t, &l, "pod")()
@@ -88,9 +87,8 @@ func TestEndedContextNeverGetsALock(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {
-		if _, err := l.Lock(ctx, "free"); !errors.Is(err, context.Canceled) {
-			t.Fatalf("error is %v, want one that wraps Canceled", err)
-		}
+		_, err := l.Lock(ctx, "free")
+		testutil.Require(t, errors.Is(err, context.Canceled), "error is %v, want one that wraps Canceled", err)
 	}
 	requireNoKeys(t, &l)
 }
@@ -104,9 +102,9 @@ func TestUnlockCountsOnce(t *testing.T) {
 		unlock() // must not release the second holder's lock
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := l.Lock(ctx, "pod"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("a repeated unlock released another caller's lock (error %v)", err)
-		}
+		_, err := l.Lock(ctx, "pod")
+		testutil.Require(t, errors.Is(err, context.DeadlineExceeded),
+			"a repeated unlock released another caller's lock (error %v)", err)
 		unlockSecond()
 		requireNoKeys(t, &l)
 	})
@@ -132,9 +130,8 @@ func TestWaitersGetTheLockInOrder(t *testing.T) {
 		unlock()
 		synctest.Wait()
 		for want := range 10 {
-			if got := <-order; got != want {
-				t.Fatalf("waiter %d got the lock, want waiter %d", got, want)
-			}
+			got := <-order
+			testutil.Require(t, got == want, "waiter %d got the lock, want waiter %d", got, want)
 		}
 		requireNoKeys(t, &l)
 	})

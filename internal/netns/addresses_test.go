@@ -49,9 +49,8 @@ func TestPodAddresses(t *testing.T) {
 			[]string{"10.0.0.7", "fd00::7"},
 		},
 	} {
-		if got := podAddresses(links, tc.addresses); !slices.Equal(got, tc.want) {
-			t.Errorf("%s: got %v, want %v", name, got, tc.want)
-		}
+		got := podAddresses(links, tc.addresses)
+		testutil.Assert(t, slices.Equal(got, tc.want), "%s: got %v, want %v", name, got, tc.want)
 	}
 }
 

@@ -25,9 +25,8 @@ func TestDoRunsInTheNamespace(t *testing.T) {
 	h := Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	home := namespaceOf(t, own)
 	err := h.Do(t.Context(), func() error {
-		if got, want := namespaceOf(t, own), podNamespace(t, pid); got != want {
-			t.Errorf("f runs in %s, want %s", got, want)
-		}
+		got, want := namespaceOf(t, own), podNamespace(t, pid)
+		testutil.Assert(t, got == want, "f runs in %s, want %s", got, want)
 		links, err := net.Interfaces()
 		if err == nil && (len(links) != 1 || links[0].Name != "lo") {
 			t.Errorf("f sees the interfaces %v, want a new namespace's lo", links)
@@ -65,9 +64,8 @@ func TestDoErrors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if err := tt.h.Do(tt.ctx, tt.f); !errors.Is(err, tt.want) {
-				t.Errorf("error is %v, want %v", err, tt.want)
-			}
+			err := tt.h.Do(tt.ctx, tt.f)
+			testutil.Assert(t, errors.Is(err, tt.want), "error is %v, want %v", err, tt.want)
 		})
 	}
 }
@@ -78,15 +76,14 @@ func TestDoSurvivesPanicAndGoexit(t *testing.T) {
 	h := Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	func() {
 		defer func() {
-			if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "boom") {
-				t.Errorf("the caller of Do recovered %v, want the panic of f", r)
-			}
+			r := recover()
+			testutil.Assert(t, r != nil && strings.Contains(fmt.Sprint(r), "boom"),
+				"the caller of Do recovered %v, want the panic of f", r)
 		}()
 		h.Do(t.Context(), func() error { panic("boom") })
 	}()
-	if err := h.Do(t.Context(), func() error { runtime.Goexit(); return nil }); err == nil {
-		t.Error("Do returned nil although f never finished")
-	}
+	err := h.Do(t.Context(), func() error { runtime.Goexit(); return nil })
+	testutil.Assert(t, err != nil, "Do returned nil although f never finished")
 	testutil.Until(t, "no thread left in the namespace", func() bool { return threadsIn(t, podNamespace(t, pid)) == 0 })
 }
 
@@ -97,9 +94,8 @@ func TestDoNests(t *testing.T) {
 	outer, inner := Open(fmt.Sprintf("/proc/%d/ns/net", a)), Open(fmt.Sprintf("/proc/%d/ns/net", b))
 	err := outer.Do(t.Context(), func() error {
 		err := inner.Do(t.Context(), func() error {
-			if got, want := namespaceOf(t, own), podNamespace(t, b); got != want {
-				t.Errorf("the inner f runs in %s, want %s", got, want)
-			}
+			got, want := namespaceOf(t, own), podNamespace(t, b)
+			testutil.Assert(t, got == want, "the inner f runs in %s, want %s", got, want)
 			return nil
 		})
 		if got, want := namespaceOf(t, own), podNamespace(t, a); got != want {
@@ -142,9 +138,8 @@ func TestDoLeaksNothing(t *testing.T) {
 		round()
 	}
 	for _, ns := range namespaces {
-		if n := threadsIn(t, ns); n != 0 {
-			t.Errorf("%d threads are left in a pod's namespace", n)
-		}
+		n := threadsIn(t, ns)
+		testutil.Assert(t, n == 0, "%d threads are left in a pod's namespace", n)
 	}
 	testutil.Until(t, "goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
 	if n := count(t, "/proc/self/fd/*"); n > files {
@@ -169,9 +164,8 @@ func TestThreadWithoutAWayBackEnds(t *testing.T) {
 	for range 100 {
 		done := make(chan string)
 		go func() { ns, _ := os.Readlink(own); done <- ns }()
-		if got := <-done; got != home {
-			t.Fatalf("a goroutine runs in %s, want %s", got, home)
-		}
+		got := <-done
+		testutil.Require(t, got == home, "a goroutine runs in %s, want %s", got, home)
 	}
 }
 

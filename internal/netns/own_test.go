@@ -10,9 +10,8 @@ import (
 )
 
 func TestHasOwn(t *testing.T) {
-	if HasOwn(os.Getpid()) || HasOwn(1) || HasOwn(0) || HasOwn(1<<30) {
-		t.Error("this program, the first process or none has a namespace of its own")
-	}
+	testutil.Assert(t, !HasOwn(os.Getpid()) && !HasOwn(1) && !HasOwn(0) && !HasOwn(1<<30),
+		"this program, the first process or none has a namespace of its own")
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make network namespaces")
 	}

@@ -23,9 +23,8 @@ func TestPinOutlivesItsProcess(t *testing.T) {
 	want := podNamespace(t, pid)
 	h := mustPin(t, pid, "pod", opts)
 	testutil.Assert(t, h.path == filepath.Join(opts.Dir, "pod"), "the pin is %s", h.path)
-	if same, err := h.SameAs(pid); err != nil || !same {
-		t.Errorf("SameAs the pinned process is %v, %v", same, err)
-	}
+	same, err := h.SameAs(pid)
+	testutil.Assert(t, err == nil && same, "SameAs the pinned process is %v, %v", same, err)
 	if same, err := h.SameAs(os.Getpid()); err != nil || same {
 		t.Errorf("SameAs this process is %v, %v", same, err)
 	}
@@ -44,9 +43,8 @@ func TestPinOutlivesItsProcess(t *testing.T) {
 		testutil.Assert(t, !h.Alive(), "alive after Unpin")
 		requireFiles(t, opts.Dir)
 	}
-	if left := mounts(t, "self", h.path); len(left) != 0 {
-		t.Errorf("still mounted: %v", left)
-	}
+	left := mounts(t, "self", h.path)
+	testutil.Assert(t, len(left) == 0, "still mounted: %v", left)
 }
 
 func TestPinIsIdempotent(t *testing.T) {
@@ -57,13 +55,12 @@ func TestPinIsIdempotent(t *testing.T) {
 	// mount are peers then, and a pin shows up on both.
 	want := len(mounts(t, "self", first.path))
 	testutil.Equal(t, mustPin(t, pid, "pod", opts), first, "the second pin")
-	if n := len(mounts(t, "self", first.path)); n != want {
-		t.Errorf("%d mounts on the pin, want %d as after the first call", n, want)
-	}
+	n := len(mounts(t, "self", first.path))
+	testutil.Assert(t, n == want, "%d mounts on the pin, want %d as after the first call", n, want)
 	other, _ := startPod(t)
-	if _, err := Pin(other, "pod", opts); !errdefs.IsAlreadyExists(err) {
-		t.Errorf("another namespace under the same name returned %v, want AlreadyExists", err)
-	}
+	_, err := Pin(other, "pod", opts)
+	testutil.Assert(t, errdefs.IsAlreadyExists(err),
+		"another namespace under the same name returned %v, want AlreadyExists", err)
 	if same, err := first.SameAs(pid); err != nil || !same {
 		t.Errorf("the first pin now leads elsewhere (%v, %v)", same, err)
 	}
@@ -76,9 +73,8 @@ func TestPinTakesOverAFileLeftByACrash(t *testing.T) {
 	testutil.Must(t, os.WriteFile(left, nil, 0o444))
 	testutil.Require(t, !Open(left).Alive(), "a plain file counts as alive")
 	pid, _ := startPod(t)
-	if h := mustPin(t, pid, "pod", opts); !h.Alive() {
-		t.Error("not pinned")
-	}
+	h := mustPin(t, pid, "pod", opts)
+	testutil.Assert(t, h.Alive(), "not pinned")
 }
 
 func TestPinRefuses(t *testing.T) {
@@ -111,9 +107,8 @@ func TestPinRefuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if h, err := Pin(tt.pid, tt.name, tt.opts); !tt.want(err) {
-				t.Errorf("Pin returned %v, %v", h, err)
-			}
+			h, err := Pin(tt.pid, tt.name, tt.opts)
+			testutil.Assert(t, tt.want(err), "Pin returned %v, %v", h, err)
 			requireFiles(t, opts.Dir, "directory", "first", "notes")
 		})
 	}
@@ -132,9 +127,8 @@ func TestFailedPinLeavesNothing(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if err := pin(ns, filepath.Join(opts.Dir, "pod")); !errors.Is(err, unix.EPERM) {
-			t.Errorf("pin without the right to mount returned %v", err)
-		}
+		err := pin(ns, filepath.Join(opts.Dir, "pod"))
+		testutil.Assert(t, errors.Is(err, unix.EPERM), "pin without the right to mount returned %v", err)
 	})
 	requireFiles(t, opts.Dir)
 }
@@ -145,16 +139,14 @@ func TestDirIsSharedOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			if _, err := Pin(pid, fmt.Sprint("pod", i), opts); err != nil {
-				t.Errorf("Pin: %v", err)
-			}
+			_, err := Pin(pid, fmt.Sprint("pod", i), opts)
+			testutil.Assert(t, err == nil, "Pin: %v", err)
 		})
 	}
 	wg.Wait()
 	table := mounts(t, "self", opts.Dir)
-	if len(table) != 1 || !strings.Contains(table[0], " shared:") {
-		t.Errorf("the directory's mounts are %q, want one shared mount", table)
-	}
+	testutil.Assert(t, len(table) == 1 && strings.Contains(table[0], " shared:"),
+		"the directory's mounts are %q, want one shared mount", table)
 	for i := range 8 {
 		testutil.Assert(t, Open(filepath.Join(opts.Dir, fmt.Sprint("pod", i))).Alive(), "pin %d is hidden", i)
 	}
@@ -167,9 +159,8 @@ func TestConcurrentPinsOfOneName(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if _, err := Pin(pid, "pod", opts); err != nil {
-				t.Errorf("Pin: %v", err)
-			}
+			_, err := Pin(pid, "pod", opts)
+			testutil.Assert(t, err == nil, "Pin: %v", err)
 		})
 	}
 	wg.Wait()
@@ -187,9 +178,8 @@ func TestOtherMountNamespacesFollow(t *testing.T) {
 	mustPin(t, pid, "early", opts)
 	other, _ := startProcess(t, unix.CLONE_NEWNS)
 	h := mustPin(t, pid, "late", opts)
-	if n := len(mounts(t, fmt.Sprint(other), h.path)); n == 0 {
-		t.Error("the other mount namespace does not see a later pin")
-	}
+	n := len(mounts(t, fmt.Sprint(other), h.path))
+	testutil.Assert(t, n != 0, "the other mount namespace does not see a later pin")
 	testutil.Must(t, h.Unpin())
 	if n := len(mounts(t, fmt.Sprint(other), h.path)); n != 0 {
 		t.Errorf("the other mount namespace keeps the namespace alive after Unpin")
@@ -206,7 +196,6 @@ func TestPinWaitsForTheLockOfTheDir(t *testing.T) {
 	}
 	time.AfterFunc(50*time.Millisecond, unlock)
 	pid, _ := startPod(t)
-	if h := mustPin(t, pid, "pod", opts); !h.Alive() {
-		t.Error("not pinned")
-	}
+	h := mustPin(t, pid, "pod", opts)
+	testutil.Assert(t, h.Alive(), "not pinned")
 }

@@ -104,9 +104,9 @@ func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
 		"net.ipv4.ip_unprivileged_port_start": "many"} {
 		s := newSet(t)
 		s.Sysctls = map[string]string{name: value}
-		if err := s.Make(t.Context()); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s=%s: %v", name, value, err)
-		}
+		err := s.Make(t.Context())
+		testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), name),
+			"%s=%s: %v", name, value, err)
 		if entries, err := os.ReadDir(filepath.Dir(s.Network)); err != nil || len(entries) > 0 {
 			t.Errorf("%s=%s: left are %v, %v", name, value, entries, err)
 		}
@@ -118,9 +118,8 @@ func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
 func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 	s := newSet(t)
 	testutil.Must(t, s.Make(t.Context()))
-	if swapped := (Set{IPC: s.Network}); alive(t, swapped) {
-		t.Error("a network namespace passes for an IPC namespace")
-	}
+	swapped := (Set{IPC: s.Network})
+	testutil.Assert(t, !alive(t, swapped), "a network namespace passes for an IPC namespace")
 	testutil.Must(t, unix.Unmount(s.UTS, unix.MNT_DETACH))
 	testutil.Assert(t, !alive(t, s), "alive without its UTS namespace")
 }
@@ -166,13 +165,11 @@ func TestSetOfAUserNamespace(t *testing.T) {
 		"/proc/sys/kernel/shm_rmid_forced /proc/sys/fs/mqueue/msg_max; " +
 		"hostname root && ip link set lo mtu 1400 && hostname"
 	got := inside(t, s, "nsenter", "--user="+s.User, "-S", "0", "-G", "0", "sh", "-c", script)
-	if want := "0 web-0 0 300000 1000 0 999 1 11 root"; strings.Join(strings.Fields(got), " ") != want {
-		t.Errorf("inside: %q, want %q", got, want)
-	}
+	want := "0 web-0 0 300000 1000 0 999 1 11 root"
+	testutil.Assert(t, strings.Join(strings.Fields(got), " ") == want, "inside: %q, want %q", got, want)
 	var stat unix.Stat_t
-	if err := unix.Stat(s.User, &stat); err != nil || stat.Uid != 0 {
-		t.Errorf("the pin is of user %d, %v", stat.Uid, err)
-	}
+	err := unix.Stat(s.User, &stat)
+	testutil.Assert(t, err == nil && stat.Uid == 0, "the pin is of user %d, %v", stat.Uid, err)
 	other := s
 	other.Network, other.IPC, other.UTS, other.User = s.Network+"2", s.IPC+"2", s.UTS+"2", s.User+"2"
 	other.Sysctls = map[string]string{"net.ipv4.ping_group_range": "0 2147483647"}

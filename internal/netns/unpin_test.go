@@ -25,9 +25,8 @@ func TestUnpinWhatIsNotPinned(t *testing.T) {
 				t.Skip("needs root to unmount")
 			}
 			testutil.Check(t, Open(path).Unpin())
-			if _, err := os.Lstat(path); !os.IsNotExist(err) {
-				t.Errorf("%s is still there (%v)", path, err)
-			}
+			_, err := os.Lstat(path)
+			testutil.Assert(t, os.IsNotExist(err), "%s is still there (%v)", path, err)
 		})
 	}
 }
@@ -39,9 +38,9 @@ func TestUnpinTouchesNothingElse(t *testing.T) {
 	testutil.Must(t, os.WriteFile(notes, []byte("text"), 0o644))
 	testutil.Must(t, os.Symlink("/proc/self/ns/net", link))
 	for _, path := range []string{sub, notes, link, "/proc/self/ns/net", "/proc", "/"} {
-		if err := Open(path).Unpin(); !errdefs.IsFailedPrecondition(err) {
-			t.Errorf("Unpin of %s returned %v, want FailedPrecondition", path, err)
-		}
+		err := Open(path).Unpin()
+		testutil.Assert(t, errdefs.IsFailedPrecondition(err),
+			"Unpin of %s returned %v, want FailedPrecondition", path, err)
 		if _, err := os.Lstat(path); err != nil {
 			t.Error(err)
 		}
@@ -61,14 +60,12 @@ func TestUnpinWhileInUse(t *testing.T) {
 		if err := h.Unpin(); err != nil {
 			return err
 		}
-		if got, want := namespaceOf(t, own), podNamespace(t, pid); got != want {
-			t.Errorf("f is now in %s, want %s", got, want)
-		}
+		got, want := namespaceOf(t, own), podNamespace(t, pid)
+		testutil.Assert(t, got == want, "f is now in %s, want %s", got, want)
 		return nil
 	})
 	testutil.Must(t, err)
 	requireFiles(t, opts.Dir)
-	if left := mounts(t, "self", h.path); len(left) != 0 {
-		t.Errorf("still mounted: %v", left)
-	}
+	left := mounts(t, "self", h.path)
+	testutil.Assert(t, len(left) == 0, "still mounted: %v", left)
 }

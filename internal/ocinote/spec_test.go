@@ -167,18 +167,16 @@ func TestSpecThatCannotBeEdited(t *testing.T) {
 		"a profile that is none":  {`{"linux": {}}`, Note{Seccomp: map[string]json.RawMessage{"flags": []byte("[]")}}, "linux.seccomp is missing"},
 		"a capability too many":   {engineSpec, Note{Process: Process{Ambient: []string{"CAP_SYS_ADMIN"}}}, "bounding lacks CAP_SYS_ADMIN"},
 	} {
-		if _, err := EditSpec([]byte(c.spec), c.note); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		_, err := EditSpec([]byte(c.spec), c.note)
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), c.want), "%s: %v, want %q", name, err, c.want)
 	}
 }
 
 func TestEditProcess(t *testing.T) {
 	edited, err := EditProcess([]byte(`{"user": {"uid": 1, "gid": 9, "additionalGids": [1, 2]}, "args": ["id"], "terminal": true}`),
 		Note{Process: Process{Groups: &[]uint32{9, 8}}, Hostname: "only the container's"})
-	if want := `{"args":["id"],"terminal":true,"user":{"additionalGids":[9,8],"gid":9,"uid":1}}`; err != nil || string(edited) != want {
-		t.Errorf("got %s, %v, want %s", edited, err, want)
-	}
+	want := `{"args":["id"],"terminal":true,"user":{"additionalGids":[9,8],"gid":9,"uid":1}}`
+	testutil.Assert(t, err == nil && string(edited) == want, "got %s, %v, want %s", edited, err, want)
 	if _, err := EditProcess([]byte(`[]`), Note{}); err == nil {
 		t.Error("a list is taken for a process")
 	}

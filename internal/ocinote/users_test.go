@@ -31,9 +31,8 @@ const mappedSpec = `{
 
 func TestHostRoot(t *testing.T) {
 	note := mappedNote()
-	if uid, gid, err := note.HostRoot(); uid != 65536 || gid != 131072 || err != nil {
-		t.Errorf("got %d, %d, %v", uid, gid, err)
-	}
+	uid, gid, err := note.HostRoot()
+	testutil.Assert(t, uid == 65536 && gid == 131072 && err == nil, "got %d, %d, %v", uid, gid, err)
 	note.GIDMappings = note.GIDMappings[:1]
 	if _, _, err := note.HostRoot(); err == nil {
 		t.Error("a group 0 that is not mapped has an id on the node")
@@ -53,9 +52,8 @@ func TestFiles(t *testing.T) {
 	if want := (Files{Root: "/r", Mounts: map[string]string{"/data": "/m/0", "/loose": "/b/srv"}, ReadOnly: readOnly}); err != nil || !reflect.DeepEqual(again, want) {
 		t.Errorf("moved: %+v, %v, want %+v", again, err, want)
 	}
-	if !strings.Contains(string(moved), `"readonly":true`) {
-		t.Errorf("the root has lost what else it has: %s", moved)
-	}
+	testutil.Assert(t, strings.Contains(string(moved), `"readonly":true`),
+		"the root has lost what else it has: %s", moved)
 }
 
 func TestFilesThatCannotBeMapped(t *testing.T) {
@@ -71,9 +69,8 @@ func TestFilesThatCannotBeMapped(t *testing.T) {
 		"unexpected EOF":    {`{`, mappedNote()},
 		"mounts is no list": {`{"root": {"path": "/r"}, "mounts": 1}`, mappedNote("/x")},
 	} {
-		if _, err := FilesOf([]byte(c.spec), "/b", c.note); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		_, err := FilesOf([]byte(c.spec), "/b", c.note)
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%v, want %q", err, want)
 	}
 	if _, err := MoveFiles([]byte(mappedSpec), Files{Root: "/r", Mounts: map[string]string{"/nonesuch": "/x"}}); err == nil {
 		t.Error("a mount that is missing has a source")
@@ -91,9 +88,8 @@ func TestSysctlsOfANote(t *testing.T) {
 		var spec struct {
 			Linux struct{ Sysctl json.RawMessage }
 		}
-		if err != nil || json.Unmarshal(edited, &spec) != nil || string(spec.Linux.Sysctl) != want {
-			t.Errorf("drop %t: %s, %v, want %s", drop, spec.Linux.Sysctl, err, want)
-		}
+		testutil.Assert(t, err == nil && json.Unmarshal(edited, &spec) == nil && string(spec.Linux.Sysctl) == want,
+			"drop %t: %s, %v, want %s", drop, spec.Linux.Sysctl, err, want)
 	}
 }
 
@@ -125,8 +121,8 @@ func FuzzFiles(f *testing.F) {
 func TestBindSourceReadOnly(t *testing.T) {
 	for option, want := range map[string]bool{"ro": true, "rro": true, "rw": false} {
 		mount := object{"type": "bind", "source": "/srv", "options": []any{"rbind", option}}
-		if source, readOnly, err := bindSource(mount); source != "/srv" || readOnly != want || err != nil {
-			t.Errorf("%s: %s, %t, %v", option, source, readOnly, err)
-		}
+		source, readOnly, err := bindSource(mount)
+		testutil.Assert(t, source == "/srv" && readOnly == want && err == nil,
+			"%s: %s, %t, %v", option, source, readOnly, err)
 	}
 }

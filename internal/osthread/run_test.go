@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // ranOn are the threads of TestMain, and of the functions that it passed to runOffMain.
@@ -26,12 +28,10 @@ func TestMain(m *testing.M) {
 
 func TestMainThreadRunsNoFunction(t *testing.T) {
 	main := os.Getpid()
-	if ranOn.caller != main {
-		t.Fatalf("TestMain ran on thread %d, not on the main thread %d", ranOn.caller, main)
-	}
+	testutil.Require(t, ranOn.caller == main,
+		"TestMain ran on thread %d, not on the main thread %d", ranOn.caller, main)
 	for name, thread := range map[string]int{"ended": ranOn.ended, "unlocked": ranOn.unlocked} {
-		if thread == 0 || thread == main {
-			t.Errorf("the function whose thread %s ran on thread %d, the main thread is %d", name, thread, main)
-		}
+		testutil.Assert(t, thread != 0 && thread != main,
+			"the function whose thread %s ran on thread %d, the main thread is %d", name, thread, main)
 	}
 }

@@ -51,9 +51,8 @@ func decode[T any](t *testing.T, content []byte) T {
 	var v T
 	d := json.NewDecoder(bytes.NewReader(content))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&v); err != nil {
-		t.Fatalf("%s: %v", content, err)
-	}
+	err := d.Decode(&v)
+	testutil.Require(t, err == nil, "%s: %v", content, err)
 	return v
 }
 
@@ -75,17 +74,15 @@ func TestImageIDsAreStable(t *testing.T) {
 		t.Run(arch, func(t *testing.T) {
 			for range 2 {
 				config, err := ConfigDigest(arch)
-				if err != nil || config != want.config {
-					t.Errorf("ConfigDigest is %s, %v; want %s", config, err, want.config)
-				}
+				testutil.Assert(t, err == nil && config == want.config,
+					"ConfigDigest is %s, %v; want %s", config, err, want.config)
 				manifest, err := ManifestDigest(arch)
-				if err != nil || manifest != want.manifest {
-					t.Errorf("ManifestDigest is %s, %v; want %s", manifest, err, want.manifest)
-				}
+				testutil.Assert(t, err == nil && manifest == want.manifest,
+					"ManifestDigest is %s, %v; want %s", manifest, err, want.manifest)
 				archive, err := Archive(arch)
-				if got := digest.FromBytes(archive).String(); err != nil || got != want.archive {
-					t.Errorf("the archive's digest is %s, %v; want %s", got, err, want.archive)
-				}
+				got := digest.FromBytes(archive).String()
+				testutil.Assert(t, err == nil && got == want.archive,
+					"the archive's digest is %s, %v; want %s", got, err, want.archive)
 			}
 		})
 	}
@@ -115,9 +112,9 @@ func TestArchiveDescribesOneImageTwice(t *testing.T) {
 				t.Error("Docker's manifest.json names other blobs")
 			}
 			testutil.Assert(t, len(files) == 6, "the archive holds %v", slices.Sorted(maps.Keys(files)))
-			if got := untar(t, layer); len(got) != 1 || !bytes.Equal(got["pause"], mustELF(t, arch)) {
-				t.Errorf("the layer holds %v", slices.Sorted(maps.Keys(got)))
-			}
+			got := untar(t, layer)
+			testutil.Assert(t, len(got) == 1 && bytes.Equal(got["pause"], mustELF(t, arch)),
+				"the layer holds %v", slices.Sorted(maps.Keys(got)))
 			image := decode[ocispec.Image](t, config)
 			if image.Architecture != arch || !slices.Equal(image.RootFS.DiffIDs, []digest.Digest{manifest.Layers[0].Digest}) {
 				t.Errorf("the config is %s", config)
@@ -130,9 +127,8 @@ func TestArchiveDescribesOneImageTwice(t *testing.T) {
 func blob(t *testing.T, files map[string][]byte, desc ocispec.Descriptor) []byte {
 	t.Helper()
 	content, found := files["blobs/sha256/"+desc.Digest.Encoded()]
-	if !found || digest.FromBytes(content) != desc.Digest || int64(len(content)) != desc.Size {
-		t.Fatalf("no blob for %+v", desc)
-	}
+	testutil.Require(t, found && digest.FromBytes(content) == desc.Digest && int64(len(content)) == desc.Size,
+		"no blob for %+v", desc)
 	return content
 }
 
@@ -141,9 +137,8 @@ func TestProgramIsExecutable(t *testing.T) {
 	testutil.Must(t, err)
 	h, err := tar.NewReader(bytes.NewReader(img.layer)).Next()
 	testutil.Must(t, err)
-	if h.Name != "pause" || h.Mode != 0o755 {
-		t.Errorf("the layer has %s with mode %o, want an executable pause", h.Name, h.Mode)
-	}
+	testutil.Assert(t, h.Name == "pause" && h.Mode == 0o755,
+		"the layer has %s with mode %o, want an executable pause", h.Name, h.Mode)
 }
 
 // Whatever else an image's config can hold (labels, environment, volumes, health check) would leak into every pod.
@@ -158,10 +153,8 @@ func TestConfigHoldsNothingThatLeaks(t *testing.T) {
 func TestReferenceNamesNoRealRegistry(t *testing.T) {
 	named, err := reference.ParseNormalizedNamed(Reference)
 	testutil.Must(t, err)
-	if named.String() != Reference || reference.Domain(named) != "criadapter.invalid" {
-		t.Errorf("%s is short for %s", Reference, named)
-	}
-	if tagged, ok := named.(reference.Tagged); !ok || tagged.Tag() != referenceTag {
-		t.Errorf("%s does not have the tag %s", Reference, referenceTag)
-	}
+	testutil.Assert(t, named.String() == Reference && reference.Domain(named) == "criadapter.invalid",
+		"%s is short for %s", Reference, named)
+	tagged, ok := named.(reference.Tagged)
+	testutil.Assert(t, ok && tagged.Tag() == referenceTag, "%s does not have the tag %s", Reference, referenceTag)
 }

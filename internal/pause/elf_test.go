@@ -42,9 +42,9 @@ func TestBytesAreTheReviewedOnes(t *testing.T) {
 			if got := asm.listing(); got != string(reviewed) {
 				t.Errorf("the program differs from %s (after a wanted change: go test ./pause -update):\n%s", path, got)
 			}
-			if got := bytesOf(t, string(reviewed)); !bytes.Equal(got, mustELF(t, arch)) {
-				t.Errorf("the listing's %d bytes are not the file's", len(got))
-			}
+			got := bytesOf(t, string(reviewed))
+			testutil.Assert(t, bytes.Equal(got, mustELF(t, arch)),
+				"the listing's %d bytes are not the file's", len(got))
 		})
 	}
 }
@@ -73,9 +73,9 @@ func TestELFIsWellFormed(t *testing.T) {
 			}
 			testutil.Require(t, len(f.Progs) == 2, "%d program headers, want 2", len(f.Progs))
 			requireLoadable(t, f, uint64(len(content)))
-			if stack := f.Progs[1]; stack.Type != elf.PT_GNU_STACK || stack.Flags&elf.PF_X != 0 {
-				t.Errorf("the second program header is %+v, want a stack that is not executable", stack.ProgHeader)
-			}
+			stack := f.Progs[1]
+			testutil.Assert(t, stack.Type == elf.PT_GNU_STACK && stack.Flags&elf.PF_X == 0,
+				"the second program header is %+v, want a stack that is not executable", stack.ProgHeader)
 		})
 	}
 }
@@ -84,18 +84,14 @@ func TestELFIsWellFormed(t *testing.T) {
 func requireLoadable(t *testing.T, f *elf.File, size uint64) {
 	t.Helper()
 	load := f.Progs[0]
-	if load.Type != elf.PT_LOAD || load.Flags != elf.PF_R|elf.PF_X {
-		t.Errorf("the first program header is %+v, want a segment to read and execute", load.ProgHeader)
-	}
-	if load.Off != 0 || load.Filesz != size || load.Memsz != size {
-		t.Errorf("the segment is %+v, want the whole file of %d bytes", load.ProgHeader, size)
-	}
-	if load.Align != 1<<16 || load.Vaddr%load.Align != load.Off%load.Align {
-		t.Errorf("the segment %+v cannot be mapped with pages of 64 KiB", load.ProgHeader)
-	}
-	if f.Entry < load.Vaddr+elfHeaderSize || f.Entry >= load.Vaddr+load.Filesz || f.Entry%4 != 0 {
-		t.Errorf("the entry point %#x is not an instruction of the segment", f.Entry)
-	}
+	testutil.Assert(t, load.Type == elf.PT_LOAD && load.Flags == elf.PF_R|elf.PF_X,
+		"the first program header is %+v, want a segment to read and execute", load.ProgHeader)
+	testutil.Assert(t, load.Off == 0 && load.Filesz == size && load.Memsz == size,
+		"the segment is %+v, want the whole file of %d bytes", load.ProgHeader, size)
+	testutil.Assert(t, load.Align == 1<<16 && load.Vaddr%load.Align == load.Off%load.Align,
+		"the segment %+v cannot be mapped with pages of 64 KiB", load.ProgHeader)
+	testutil.Assert(t, f.Entry >= load.Vaddr+elfHeaderSize && f.Entry < load.Vaddr+load.Filesz && f.Entry%4 == 0,
+		"the entry point %#x is not an instruction of the segment", f.Entry)
 }
 
 func TestOtherArchitecturesAreRefused(t *testing.T) {

@@ -95,9 +95,9 @@ func requireExit(t *testing.T, cmd *exec.Cmd, want int) {
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
-		if got := cmd.ProcessState; !got.Exited() || got.ExitCode() != want {
-			t.Errorf("the program ended with %v, want exit status %d", got, want)
-		}
+		got := cmd.ProcessState
+		testutil.Assert(t, got.Exited() && got.ExitCode() == want,
+			"the program ended with %v, want exit status %d", got, want)
 	case <-time.After(time.Minute):
 		t.Fatal("the program did not end within a minute")
 	}

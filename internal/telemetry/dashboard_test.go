@@ -47,9 +47,8 @@ func TestDashboardNamesExistingMetrics(t *testing.T) {
 		if panel.Type == "row" {
 			continue
 		}
-		if len(panel.Targets) == 0 || panel.Description == "" {
-			t.Errorf("%s: no query or no description", panel.Title)
-		}
+		testutil.Assert(t, len(panel.Targets) != 0 && panel.Description != "",
+			"%s: no query or no description", panel.Title)
 		for _, target := range panel.Targets {
 			for _, name := range checkQuery(t, panel.Title, target.Expr, target.LegendFormat, labels) {
 				shown[name] = true
@@ -65,9 +64,8 @@ func TestDashboardNamesExistingMetrics(t *testing.T) {
 	for _, v := range d.Templating.List {
 		variables = append(variables, v.Name)
 		for _, name := range metricName.FindAllString(v.Definition, -1) {
-			if _, ok := labels[name]; !ok {
-				t.Errorf("the variable %s asks for %s, which does not exist", v.Name, name)
-			}
+			_, ok := labels[name]
+			testutil.Assert(t, ok, "the variable %s asks for %s, which does not exist", v.Name, name)
 		}
 	}
 	for _, used := range variable.FindAllStringSubmatch(string(raw), -1) {
@@ -95,9 +93,8 @@ func checkQuery(t *testing.T, title, query, legendFormat string, labels map[stri
 		grouped := strings.Split(by[1], ", ")
 		wanted = append(wanted, grouped...)
 		for _, name := range legend.FindAllStringSubmatch(legendFormat, -1) {
-			if !slices.Contains(grouped, name[1]) {
-				t.Errorf("%s: the legend has %s, which the query takes away", title, name[1])
-			}
+			testutil.Assert(t, slices.Contains(grouped, name[1]),
+				"%s: the legend has %s, which the query takes away", title, name[1])
 		}
 	}
 	for _, selector := range selectors.FindAllStringSubmatch(query, -1) {

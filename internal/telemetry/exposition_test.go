@@ -48,13 +48,12 @@ func TestExpositionIsClean(t *testing.T) {
 		{"criadapter_streaming_sessions", []string{"kind", "exec"}, 5},
 		{"criadapter_build_info", []string{"version", "v1.2.3"}, 1},
 	} {
-		if got, ok := value(families[test.family], test.labels...); !ok || got != test.want {
-			t.Errorf("%s%v is %v (there: %t), want %v", test.family, test.labels, got, ok, test.want)
-		}
+		got, ok := value(families[test.family], test.labels...)
+		testutil.Assert(t, ok && got == test.want,
+			"%s%v is %v (there: %t), want %v", test.family, test.labels, got, ok, test.want)
 	}
-	if age, _ := value(families["criadapter_cache_age_seconds"]); age < 60 || age > 120 {
-		t.Errorf("the cache is %v seconds old, want 60", age)
-	}
+	age, _ := value(families["criadapter_cache_age_seconds"])
+	testutil.Assert(t, age >= 60 && age <= 120, "the cache is %v seconds old, want 60", age)
 	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes"} {
 		if got, _ := value(families[name]); got <= 0 {
 			t.Errorf("%s is %v", name, got)
@@ -68,9 +67,8 @@ func TestSeveralMetrics(t *testing.T) {
 	first.LogBatch(1, 0)
 	for m, want := range map[*Metrics]float64{first: 4097, second: 4096} {
 		_, body := serve(t, ServerOptions{Metrics: m}).get("/metrics")
-		if got, _ := value(parse(t, strings.NewReader(body))["criadapter_log_written_bytes_total"]); got != want {
-			t.Errorf("%v bytes, want %v", got, want)
-		}
+		got, _ := value(parse(t, strings.NewReader(body))["criadapter_log_written_bytes_total"])
+		testutil.Assert(t, got == want, "%v bytes, want %v", got, want)
 	}
 }
 
@@ -86,9 +84,8 @@ func TestCacheWithoutAge(t *testing.T) {
 	})
 	_, body := serve(t, ServerOptions{Metrics: m}).get("/metrics")
 	families := parse(t, strings.NewReader(body))
-	if got, ok := value(families["criadapter_cache_fresh"]); !ok || got != 0 {
-		t.Errorf("fresh is %v (there: %t), want 0", got, ok)
-	}
+	got, ok := value(families["criadapter_cache_fresh"])
+	testutil.Assert(t, ok && got == 0, "fresh is %v (there: %t), want 0", got, ok)
 	if _, ok := families["criadapter_cache_age_seconds"]; ok {
 		t.Error("a cache that was never filled has an age")
 	}

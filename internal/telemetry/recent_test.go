@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestSlowCallsAreRemembered(t *testing.T) {
@@ -35,9 +37,8 @@ func TestLastCNIFault(t *testing.T) {
 	}
 	run("ADD", nil)
 	run("ADD", fmt.Errorf("given up: %w", context.Canceled))
-	if fault := m.Happened().CNI; !fault.At.IsZero() {
-		t.Errorf("got %+v", fault)
-	}
+	fault := m.Happened().CNI
+	testutil.Assert(t, fault.At.IsZero(), "got %+v", fault)
 	run("DEL", errors.New("no route"))
 	run("ADD", nil)
 	if fault := m.Happened().CNI; fault.Operation != "DEL" || fault.Error != "no route" || fault.At.IsZero() {
@@ -47,9 +48,8 @@ func TestLastCNIFault(t *testing.T) {
 
 func TestLastEvent(t *testing.T) {
 	m := NewMetrics(MetricsOptions{})
-	if got := m.Happened(); !got.LastEvent.IsZero() {
-		t.Errorf("got %+v", got)
-	}
+	got := m.Happened()
+	testutil.Assert(t, got.LastEvent.IsZero(), "got %+v", got)
 	m.Event(3 * time.Millisecond)
 	if got := m.Happened(); got.EventLag != 3*time.Millisecond || got.LastEvent.IsZero() {
 		t.Errorf("got %+v", got)

@@ -19,9 +19,9 @@ func TestHealthAndReadiness(t *testing.T) {
 	s := serve(t, ServerOptions{Metrics: NewMetrics(MetricsOptions{}), Ready: func() error { return *reason.Load() }})
 	check := func(path string, status int, text string) {
 		t.Helper()
-		if got, body := s.get(path); got != status || strings.TrimSpace(body) != text {
-			t.Errorf("%s: %d %q, want %d %q", path, got, body, status, text)
-		}
+		got, body := s.get(path)
+		testutil.Assert(t, got == status && strings.TrimSpace(body) == text,
+			"%s: %d %q, want %d %q", path, got, body, status, text)
 	}
 	check("/healthz", http.StatusOK, "ok")
 	check("/readyz", http.StatusServiceUnavailable, "the engine does not answer")
@@ -47,9 +47,8 @@ func TestProfilesAreOptIn(t *testing.T) {
 			if on {
 				want = http.StatusOK
 			}
-			if status, _ := s.get(path); status != want {
-				t.Errorf("profiles %t: %s answers %d, want %d", on, path, status, want)
-			}
+			status, _ := s.get(path)
+			testutil.Assert(t, status == want, "profiles %t: %s answers %d, want %d", on, path, status, want)
 		}
 	}
 }
@@ -62,9 +61,8 @@ func TestProfilesThatCannotBe(t *testing.T) {
 		"/debug/pprof/profile?seconds=1e9":  http.StatusBadRequest,
 		"/debug/pprof/trace?seconds=-1":     http.StatusBadRequest,
 	} {
-		if status, _ := s.get(path); status != want {
-			t.Errorf("%s answers %d, want %d", path, status, want)
-		}
+		status, _ := s.get(path)
+		testutil.Assert(t, status == want, "%s answers %d, want %d", path, status, want)
 	}
 }
 

@@ -31,16 +31,15 @@ func TestMake(t *testing.T) {
 	proc := filepath.Dir(filepath.Dir(child.Path("user")))
 	for _, file := range []string{"uid_map", "gid_map"} {
 		text, err := os.ReadFile(filepath.Join(proc, file))
-		if want := fmt.Sprint([]string{"0", "300000", "1000"}); err != nil || fmt.Sprint(strings.Fields(string(text))) != want {
-			t.Errorf("%s is %q, %v", file, text, err)
-		}
+		want := fmt.Sprint([]string{"0", "300000", "1000"})
+		testutil.Assert(t, err == nil && fmt.Sprint(strings.Fields(string(text))) == want,
+			"%s is %q, %v", file, text, err)
 	}
 	for kind, own := range map[string]bool{"user": true, "uts": true, "net": true, "ipc": false} {
 		its, err := os.Readlink(child.Path(kind))
 		ours, ownErr := os.Readlink("/proc/self/ns/" + kind)
-		if err != nil || ownErr != nil || (its != ours) != own {
-			t.Errorf("%s is %s, ours is %s: %v, %v", kind, its, ours, err, ownErr)
-		}
+		testutil.Assert(t, err == nil && ownErr == nil && (its != ours) == own,
+			"%s is %s, ours is %s: %v, %v", kind, its, ours, err, ownErr)
 	}
 	child.Close()
 	child.Close()

@@ -187,9 +187,8 @@ func TestOthers(t *testing.T) {
 	ended := read[v1.Pod](t, theOther)
 	ended.Status.Phase = v1.PodFailed
 	in.Running = []*v1.Pod{in.Pod, ended}
-	if got := check(in); got != nil {
-		t.Errorf("rejected: %v", got)
-	}
+	got := check(in)
+	testutil.Assert(t, got == nil, "rejected: %v", got)
 }
 
 func TestNoNode(t *testing.T) {
@@ -270,7 +269,6 @@ func TestServerPod(t *testing.T) {
 	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
 		node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: key, Effect: v1.TaintEffectNoExecute})
 	}
-	if got := check(input{Node: node, Pod: read[v1.Pod](t, serverPod)}); got != nil {
-		t.Error(got)
-	}
+	got := check(input{Node: node, Pod: read[v1.Pod](t, serverPod)})
+	testutil.Assert(t, got == nil, "%v", got)
 }

@@ -65,9 +65,8 @@ func TestActuatedOfAnEarlierVersion(t *testing.T) {
 	testutil.Must(t, err)
 	spec := &v1.Container{Name: "a", Resources: v1.ResourceRequirements{Limits: amounts("", "64Mi")}}
 	container := &model.ContainerStatus{ID: "1", Name: "a"}
-	if _, known := m.Actuated("uid", spec, container); known {
-		t.Error("resources are known without an annotation or limits")
-	}
+	_, known := m.Actuated("uid", spec, container)
+	testutil.Assert(t, !known, "resources are known without an annotation or limits")
 	container.Actual = &model.ActualLimits{CPUShares: 2, Memory: 32 << 20}
 	if now, known := m.Actuated("uid", spec, container); !known || text(now) != "- - - 32Mi" {
 		t.Errorf("%v, %v", now, known)

@@ -30,9 +30,8 @@ func TestAllocationsSurvive(t *testing.T) {
 	m, err := Open(path)
 	testutil.Must(t, err)
 	before, desired := withLimit("64Mi"), withLimit("128Mi")
-	if got := m.Allocated(desired); got != desired {
-		t.Error("a pod that was never resized has other resources than it desires")
-	}
+	got := m.Allocated(desired)
+	testutil.Assert(t, got == desired, "a pod that was never resized has other resources than it desires")
 	container := &model.ContainerStatus{ID: "1", Name: "a"}
 	testutil.Must(t, m.Allocate(before))
 	testutil.Must(t, m.SetActuated(before.UID, container, before.Spec.Containers[0].Resources))
@@ -40,9 +39,8 @@ func TestAllocationsSurvive(t *testing.T) {
 		if got := limit(m.Allocated(desired)); got != "64Mi" || limit(desired) != "128Mi" {
 			t.Errorf("it is allocated %s", got)
 		}
-		if now, known := m.Actuated(before.UID, &before.Spec.Containers[0], container); !known || now.Limits.Memory().String() != "64Mi" {
-			t.Errorf("it has %v, %v", now, known)
-		}
+		now, known := m.Actuated(before.UID, &before.Spec.Containers[0], container)
+		testutil.Assert(t, known && now.Limits.Memory().String() == "64Mi", "it has %v, %v", now, known)
 		made := desired.Spec.Containers[0].Resources
 		if now, known := m.Actuated(before.UID, &before.Spec.Containers[0], &model.ContainerStatus{ID: "2", Name: "a", Resources: &made}); !known || now.Limits.Memory().String() != "128Mi" {
 			t.Errorf("another container has %v, %v", now, known)
@@ -68,18 +66,16 @@ func TestBatchIsWrittenOnce(t *testing.T) {
 		for _, uid := range []types.UID{"a", "b"} {
 			pod := withLimit("64Mi")
 			pod.UID = uid
-			if err := m.Allocate(pod); err != nil || !m.Known(uid) {
-				t.Errorf("%s: %v", uid, err)
-			}
+			err := m.Allocate(pod)
+			testutil.Assert(t, err == nil && m.Known(uid), "%s: %v", uid, err)
 			if _, err := os.Stat(path); !os.IsNotExist(err) {
 				t.Errorf("the checkpoint is written before the end of the batch: %v", err)
 			}
 		}
 	})
 	again, openErr := Open(path)
-	if err != nil || openErr != nil || !again.Known("a") || !again.Known("b") {
-		t.Errorf("%v, %v: the checkpoint lacks pods", err, openErr)
-	}
+	testutil.Assert(t, err == nil && openErr == nil && again.Known("a") && again.Known("b"),
+		"%v, %v: the checkpoint lacks pods", err, openErr)
 	testutil.Must(t, os.Remove(path))
 	testutil.Must(t, m.Batch(func() {}))
 	if _, err := os.Stat(path); !os.IsNotExist(err) {

@@ -27,16 +27,15 @@ func TestConversions(t *testing.T) {
 	for _, c := range []struct{ milli, shares, quota, weight int64 }{
 		{0, 2, 0, 1}, {1, 2, 1000, 1}, {5, 5, 1000, 1}, {100, 102, 10_000, 4}, {1000, 1024, 100_000, 39}, {1 << 40, 262144, 1 << 40 * 100, 10000},
 	} {
-		if s, q, w := Shares(c.milli), Quota(c.milli), weight(Shares(c.milli)); s != c.shares || q != c.quota || w != c.weight {
-			t.Errorf("%d: %d shares, quota %d, weight %d; want %d, %d, %d", c.milli, s, q, w, c.shares, c.quota, c.weight)
-		}
+		s, q, w := Shares(c.milli), Quota(c.milli), weight(Shares(c.milli))
+		testutil.Assert(t, s == c.shares && q == c.quota && w == c.weight,
+			"%d: %d shares, quota %d, weight %d; want %d, %d, %d", c.milli, s, q, w, c.shares, c.quota, c.weight)
 	}
 	for bytes, want := range map[int64]string{2 << 20: "2MB", 1 << 30: "1GB", 64 << 10: "64KB", 512: "512B", 1 << 40: "1024GB"} {
 		testutil.Equal(t, PageSize(bytes), want, "%d", bytes)
 	}
-	if got := quotaPerSecond(Quota(1001)); got != 1_010_000 {
-		t.Errorf("systemd gets %d for 1.001 processors, want it rounded up to 1010000", got)
-	}
+	got := quotaPerSecond(Quota(1001))
+	testutil.Assert(t, got == 1_010_000, "systemd gets %d for 1.001 processors, want it rounded up to 1010000", got)
 }
 
 func TestNames(t *testing.T) {
@@ -185,9 +184,8 @@ func TestPidsLimitIsTakenBack(t *testing.T) {
 		m.opts.PodPids = c.pids
 		parent := ensure(t, m, pod)
 		wantFile(t, m, parent, "pids.max", c.want, "pids.max", c.want)
-		if got := fmt.Sprint(properties(limits{pids: cmp.Or(c.pids, noLimit)})); !strings.Contains(got, "TasksMax") {
-			t.Errorf("systemd gets %s", got)
-		}
+		got := fmt.Sprint(properties(limits{pids: cmp.Or(c.pids, noLimit)}))
+		testutil.Assert(t, strings.Contains(got, "TasksMax"), "systemd gets %s", got)
 	}
 }
 
@@ -223,9 +221,9 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 		t.Skipf("processes cannot be moved here: %v", err)
 	}
 	testutil.Must(t, m.Remove(ctx, "left"))
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("the process ended with %v, want it killed", err)
-	}
+	err := <-ended
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "killed"),
+		"the process ended with %v, want it killed", err)
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the cgroup is still there")
 	}
@@ -234,9 +232,8 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 func TestBadUIDs(t *testing.T) {
 	m := realManager(t)
 	for _, uid := range []types.UID{"", "a/b", "../x", "a_b"} {
-		if _, err := m.Ensure(context.Background(), podOf(uid, "", "")); !errors.Is(err, errdefs.ErrInvalidArgument) {
-			t.Errorf("%q: %v, want ErrInvalidArgument", uid, err)
-		}
+		_, err := m.Ensure(context.Background(), podOf(uid, "", ""))
+		testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument), "%q: %v, want ErrInvalidArgument", uid, err)
 		if err := m.Remove(context.Background(), uid); !errors.Is(err, errdefs.ErrInvalidArgument) {
 			t.Errorf("%q: %v, want ErrInvalidArgument", uid, err)
 		}
@@ -268,9 +265,8 @@ func TestUnifiedFiles(t *testing.T) {
 		t.Helper()
 		for path, want := range files {
 			// Unlike a cgroup file, this one has only the last write.
-			if got, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(got) != want {
-				t.Errorf("%s: %q, %v; want %q", path, got, err, want)
-			}
+			got, err := os.ReadFile(filepath.Join(root, path))
+			testutil.Assert(t, err == nil && string(got) == want, "%s: %q, %v; want %q", path, got, err, want)
 		}
 	}
 	wantFiles(map[string]string{
@@ -284,14 +280,12 @@ func TestHost(t *testing.T) {
 	host, err := Inspect()
 	testutil.Assert(t, err == nil && host.Memory >= 1<<20 && host.CPUs >= 1, "got %+v, %v", host, err)
 	capacity := host.Capacity()
-	if capacity.Memory().Value() != host.Memory || capacity.Cpu().Value() != int64(host.CPUs) {
-		t.Errorf("capacity %v", capacity)
-	}
+	testutil.Assert(t, capacity.Memory().Value() == host.Memory && capacity.Cpu().Value() == int64(host.CPUs),
+		"capacity %v", capacity)
 	dir := t.TempDir()
 	for _, name := range []string{"hugepages-1048576kB", "hugepages-2048kB", "else"} {
 		testutil.Must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
-	if got := hugepageSizes(dir); !slices.Equal(got, []int64{2 << 20, 1 << 30}) {
-		t.Errorf("got %v", got)
-	}
+	got := hugepageSizes(dir)
+	testutil.Assert(t, slices.Equal(got, []int64{2 << 20, 1 << 30}), "got %v", got)
 }

@@ -108,9 +108,8 @@ func TestSlices(t *testing.T) {
 		t.Errorf("without a limit: %v, properties %v", err, unit)
 	}
 	ensure(t, m, podOf("5", "cpu=1", ""))
-	if got := fake.units["me-kubepods-burstable.slice"]["CPUWeight"]; got != "79" {
-		t.Errorf("the burstable pods have the weight %s, want 79 for two processors", got)
-	}
+	got := fake.units["me-kubepods-burstable.slice"]["CPUWeight"]
+	testutil.Assert(t, got == "79", "the burstable pods have the weight %s, want 79 for two processors", got)
 	uids, err := m.Pods()
 	testutil.Assert(t, err == nil && len(uids) == 2 && slices.Contains(uids, pod.UID), "pods %v, %v", uids, err)
 	for range 2 {
@@ -126,9 +125,8 @@ func TestOneConnection(t *testing.T) {
 	ensure(t, m, a, b)
 	calls := fake.calls
 	ensure(t, m, a, b, a, b)
-	if fake.dials != 1 || fake.calls != calls {
-		t.Errorf("%d connections, and %d calls for cgroups that are as they should be", fake.dials, fake.calls-calls)
-	}
+	testutil.Assert(t, fake.dials == 1 && fake.calls == calls,
+		"%d connections, and %d calls for cgroups that are as they should be", fake.dials, fake.calls-calls)
 	fake.lost = true
 	ensure(t, m, podOf("b", "", "cpu=1 memory=2Gi"))
 	if fake.dials != 2 || fake.open != 1 || fake.calls != calls+2 {
@@ -137,9 +135,8 @@ func TestOneConnection(t *testing.T) {
 	testutil.Must(t, os.RemoveAll(fake.dir("me-kubepods-podb.slice")))
 	delete(fake.units, "me-kubepods-podb.slice")
 	ensure(t, m, podOf("b", "", "cpu=1 memory=2Gi"))
-	if unit := fake.units["me-kubepods-podb.slice"]; unit["MemoryMax"] != "2147483648" {
-		t.Errorf("a cgroup that was removed is made as %v", unit)
-	}
+	unit := fake.units["me-kubepods-podb.slice"]
+	testutil.Assert(t, unit["MemoryMax"] == "2147483648", "a cgroup that was removed is made as %v", unit)
 }
 
 // TestDialEnds: the dial ends with its context, and the connection outlives the call that opened it.
@@ -156,9 +153,8 @@ func TestDialEnds(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}
-	if _, err := c.get(ctx); err == nil {
-		t.Error("a connection that was never made")
-	}
+	_, err := c.get(ctx)
+	testutil.Assert(t, err != nil, "a connection that was never made")
 	ctx, cancel = context.WithCancel(t.Context())
 	if _, err := c.get(ctx); err != nil {
 		t.Fatal(err)
@@ -172,9 +168,8 @@ func TestDialEnds(t *testing.T) {
 func TestFailedJob(t *testing.T) {
 	m, fake := sliceManager(t)
 	fake.result = "failed"
-	if _, err := m.Ensure(context.Background(), podOf("1", "", "cpu=1 memory=1Gi")); err == nil || !strings.Contains(err.Error(), "ended as failed") {
-		t.Errorf("got %v", err)
-	}
+	_, err := m.Ensure(context.Background(), podOf("1", "", "cpu=1 memory=1Gi"))
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "ended as failed"), "got %v", err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := finished(ctx, "x.slice", make(chan string)); err == nil {

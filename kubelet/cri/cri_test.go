@@ -50,9 +50,8 @@ func TestTerminationMessage(t *testing.T) {
 	} {
 		testutil.Equal(t, containerStatus(t.Context(), "s", test.status).Message, test.want, "%s", test.name)
 	}
-	if got := containerStatus(t.Context(), "s", status(1, "File", long)).Message; len(got) != maxMessage || !strings.HasSuffix(got, "end") {
-		t.Errorf("a long one has %d bytes", len(got))
-	}
+	got := containerStatus(t.Context(), "s", status(1, "File", long)).Message
+	testutil.Assert(t, len(got) == maxMessage && strings.HasSuffix(got, "end"), "a long one has %d bytes", len(got))
 }
 
 // TestTerminationMessageIsNotAPipe: reading a pipe does not block.
@@ -128,9 +127,8 @@ func TestPodStatus(t *testing.T) {
 	add(t, r, "c", "them", 0, "theirs")
 
 	pods, err := r.Pods(t.Context())
-	if err != nil || len(pods) != 2 || len(pods["a"].Containers) != 3 || !pods["b"].Running() {
-		t.Errorf("%v, %v", pods, err)
-	}
+	testutil.Assert(t, err == nil && len(pods) == 2 && len(pods["a"].Containers) == 3 && pods["b"].Running(),
+		"%v, %v", pods, err)
 	seen, err := r.PodStatus(t.Context(), "a")
 	if err != nil || len(seen.Sandboxes) != 2 || seen.Sandboxes[0].Attempt != 1 || len(seen.Containers) != 2 ||
 		seen.Containers[0].Attempt != 1 || seen.Containers[0].Image != "name" || seen.Name != "pod" || len(seen.IPs()) == 0 {
@@ -154,7 +152,6 @@ func TestNewestIsTheLastAttempt(t *testing.T) {
 		fake.Sandboxes[sandbox].CreatedAt, fake.Containers[ids[0]].CreatedAt = created.UnixNano(), created.UnixNano()
 	}
 	seen, err := r.PodStatus(t.Context(), "a")
-	if err != nil || seen.Sandboxes[0].Attempt != 1 || seen.Container("one").Attempt != 1 {
-		t.Errorf("%+v, %v", seen, err)
-	}
+	testutil.Assert(t, err == nil && seen.Sandboxes[0].Attempt == 1 && seen.Container("one").Attempt == 1,
+		"%+v, %v", seen, err)
 }

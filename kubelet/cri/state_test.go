@@ -11,6 +11,8 @@ import (
 
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // answers is a runtime with nothing but Status.
@@ -51,9 +53,8 @@ func TestRuntimeState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := &answers{status: func() (*runtimeapi.StatusResponse, error) { return test.answer, test.err }}
 			s := NewState(New(a, nil, "n"))
-			if s.Runtime() == nil || s.Network() == nil || s.Last() != nil {
-				t.Error("it is ready before the first call of Status")
-			}
+			testutil.Assert(t, s.Runtime() != nil && s.Network() != nil && s.Last() == nil,
+				"it is ready before the first call of Status")
 			_, err := s.ask(t.Context())
 			for _, part := range []struct {
 				got  error
@@ -63,9 +64,8 @@ func TestRuntimeState(t *testing.T) {
 					t.Errorf("got %v, want %q", part.got, part.want)
 				}
 			}
-			if ready := test.runtime == "" && test.network == ""; (err == nil) != ready {
-				t.Errorf("as a whole: %v, want ready %t", err, ready)
-			}
+			ready := test.runtime == "" && test.network == ""
+			testutil.Assert(t, (err == nil) == ready, "as a whole: %v, want ready %t", err, ready)
 			if s.Last() != test.answer {
 				t.Errorf("the last answer is %v", s.Last())
 			}
@@ -96,9 +96,8 @@ func TestRuntimeIsAskedSoonerWhileItIsNotReady(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 17*time.Second)
 		defer cancel()
 		s.Run(ctx, 5*time.Second, func() { changed = append(changed, time.Since(a.began)) })
-		if want := []time.Duration{0, 5000, 5100, 5300, 5700, 6500, 11500, 16500}; !slices.EqualFunc(a.asked, want, jittered) {
-			t.Errorf("asked after %v, want %v", a.asked, want)
-		}
+		want := []time.Duration{0, 5000, 5100, 5300, 5700, 6500, 11500, 16500}
+		testutil.Assert(t, slices.EqualFunc(a.asked, want, jittered), "asked after %v, want %v", a.asked, want)
 		if want := []time.Duration{0, 5000, 6500}; !slices.EqualFunc(changed, want, jittered) {
 			t.Errorf("changed after %v, want %v", changed, want)
 		}

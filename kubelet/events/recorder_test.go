@@ -26,9 +26,8 @@ func TestRecorder(t *testing.T) {
 	if failed.Type != v1.EventTypeWarning || failed.InvolvedObject.FieldPath != "spec.initContainers{i}" {
 		t.Errorf("of an init container: %+v", failed)
 	}
-	if node.InvolvedObject.Kind != "Node" || node.InvolvedObject.Name != "node" {
-		t.Errorf("of the node: %+v", node)
-	}
+	testutil.Assert(t, node.InvolvedObject.Kind == "Node" && node.InvolvedObject.Name == "node",
+		"of the node: %+v", node)
 	for i := range keep + 10 {
 		r.Record(Event{Pod: pod, Reason: "Many", Message: fmt.Sprint(i)})
 	}
@@ -46,12 +45,10 @@ func TestSink(t *testing.T) {
 	r.Record(Event{Pod: pod, Reason: "Pulled", Message: "m"})
 	r.Record(Event{Pod: pod, Reason: "Pulled", Message: "m"})
 	r.Record(Event{Reason: "NodeReady", Message: "m"})
-	if len(got) != 3 || got[0].Name == got[1].Name || got[1].Count != 1 || got[0].Namespace != "ns" {
-		t.Fatalf("events %+v", got)
-	}
-	if node := got[2].InvolvedObject; node.UID != "node" || node.Kind != "Node" {
-		t.Errorf("of the node: %+v", node)
-	}
+	testutil.Require(t, len(got) == 3 && got[0].Name != got[1].Name && got[1].Count == 1 && got[0].Namespace == "ns",
+		"events %+v", got)
+	node := got[2].InvolvedObject
+	testutil.Assert(t, node.UID == "node" && node.Kind == "Node", "of the node: %+v", node)
 	r.SetSink(nil)
 	r.Record(Event{Reason: "NodeReady", Message: "m"})
 	testutil.Assert(t, len(got) == 3, "a sink that was removed is called")

@@ -92,9 +92,8 @@ func TestLimitsInForce(t *testing.T) {
 	m := New(n.options(t))
 	m.synchronize(t.Context())
 	const message = `Evicted: Usage of EmptyDir volume "v" exceeds the limit "1Mi".`
-	if want := []string{"big: " + message, "huge: " + message}; !slices.Equal(n.evicted, want) {
-		t.Errorf("evicted %q, want %q", n.evicted, want)
-	}
+	want := []string{"big: " + message, "huge: " + message}
+	testutil.Assert(t, slices.Equal(n.evicted, want), "evicted %q, want %q", n.evicted, want)
 	list := n.events.List()
 	if len(list) != 2 || list[0].InvolvedObject.Name != "big" || list[0].Reason != "Evicted" || list[0].Type != v1.EventTypeWarning {
 		t.Errorf("events %+v", list)
@@ -134,9 +133,8 @@ func TestMemoryPressure(t *testing.T) {
 	m := New(opts)
 	for turn, want := range [][]string{{"greedy"}, {"greedy", "modest"}, {"greedy", "modest"}} {
 		m.synchronize(t.Context())
-		if got := n.evictedBy(); !slices.Equal(got, want) {
-			t.Errorf("after turn %d: %q, want %q", turn, got, want)
-		}
+		got := n.evictedBy()
+		testutil.Assert(t, slices.Equal(got, want), "after turn %d: %q, want %q", turn, got, want)
 	}
 	if !why.Disruption || why.Reason != "Evicted" || !strings.HasPrefix(why.Message, "The node was low on resource: memory. Threshold quantity: 100Mi, available: 100000") {
 		t.Errorf("%+v", why)
@@ -164,15 +162,13 @@ func TestDiskPressure(t *testing.T) {
 			n.afterwards = func() { n.monitor.machine = machineOf(t, plenty, roomy) }
 		}
 		New(n.options(t)).synchronize(t.Context())
-		if want := []string{"containers", "images"}; !slices.Equal(n.reclaimed, want) {
-			t.Errorf("removed %q", n.reclaimed)
-		}
+		want := []string{"containers", "images"}
+		testutil.Assert(t, slices.Equal(n.reclaimed, want), "removed %q", n.reclaimed)
 		if got := n.evictedBy(); enough != (len(got) == 0) || !enough && !slices.Equal(got, []string{"large"}) {
 			t.Errorf("enough %v: evicted %q", enough, got)
 		}
-		if short, err := n.monitor.Pressure(v1.NodeDiskPressure); !short || err != nil {
-			t.Errorf("enough %v: the condition is %v, %v", enough, short, err)
-		}
+		short, err := n.monitor.Pressure(v1.NodeDiskPressure)
+		testutil.Assert(t, short && err == nil, "enough %v: the condition is %v, %v", enough, short, err)
 	}
 }
 
@@ -187,9 +183,9 @@ func TestReclaim(t *testing.T) {
 		{nodefsInodesFree, true, false}, {imagefsAvailable, true, true}, {imagefsAvailable, false, true}, {imagefsInodesFree, true, true},
 	} {
 		n := &node{}
-		if got := New(n.options(t)).reclaim(t.Context(), test.low, test.dedicated); got != test.want || (len(n.reclaimed) == 2) != test.want {
-			t.Errorf("%s, images apart %v: %v, %q", test.low, test.dedicated, got, n.reclaimed)
-		}
+		got := New(n.options(t)).reclaim(t.Context(), test.low, test.dedicated)
+		testutil.Assert(t, got == test.want && (len(n.reclaimed) == 2) == test.want,
+			"%s, images apart %v: %v, %q", test.low, test.dedicated, got, n.reclaimed)
 	}
 }
 
@@ -222,8 +218,7 @@ func TestRun(t *testing.T) {
 		n := &node{}
 		opts, turns := n.options(t), 0
 		opts.Pods = func() []*v1.Pod { turns++; return nil }
-		if err := New(opts).Run(ctx); err != nil || turns != 3 {
-			t.Errorf("%d turns: %v", turns, err)
-		}
+		err := New(opts).Run(ctx)
+		testutil.Assert(t, err == nil && turns == 3, "%d turns: %v", turns, err)
 	})
 }

@@ -80,9 +80,8 @@ func TestLook(t *testing.T) {
 			testutil.Assert(t, slices.Equal(met, test.met), "met %v, want %v", met, test.met)
 			for _, kind := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure} {
 				short, err := m.Pressure(kind)
-				if short != pressed[kind] || (err != nil) != slices.Contains(test.unknown, kind) {
-					t.Errorf("%s is %v, %v", kind, short, err)
-				}
+				testutil.Assert(t, short == pressed[kind] && (err != nil) == slices.Contains(test.unknown, kind),
+					"%s is %v, %v", kind, short, err)
 			}
 		})
 	}
@@ -111,9 +110,8 @@ func TestTransition(t *testing.T) {
 			testutil.Must(t, os.WriteFile(n.monitor.machine.meminfo, []byte(text), 0o600))
 			m.look()
 			got, err := n.monitor.Pressure(v1.NodeMemoryPressure)
-			if got != step.want || err != nil || n.changes != step.changes {
-				t.Errorf("after %v: %v, %v, %d changes; want %+v", step.at, got, err, n.changes, step)
-			}
+			testutil.Assert(t, got == step.want && err == nil && n.changes == step.changes,
+				"after %v: %v, %v, %d changes; want %+v", step.at, got, err, n.changes, step)
 			if got, _ := n.monitor.Pressure(v1.NodeDiskPressure); got {
 				t.Error("pressure of one kind is another's")
 			}
@@ -128,16 +126,14 @@ func TestThisMachine(t *testing.T) {
 	found := m.look()
 	testutil.Require(t, found.err == nil && len(found.seen) >= 3, "%v: %v", found.seen, found.err)
 	for of, seen := range found.seen {
-		if seen.capacity <= 0 || seen.available < 0 || seen.available > seen.capacity {
-			t.Errorf("%s: %+v", of, seen)
-		}
+		testutil.Assert(t, seen.capacity > 0 && seen.available >= 0 && seen.available <= seen.capacity,
+			"%s: %+v", of, seen)
 	}
 	testutil.Assert(t, !m.machine.dedicatedImageDisk(), "one directory has two file systems")
 	m.machine.imageDir = "/proc"
 	testutil.Assert(t, m.machine.dedicatedImageDisk(), "two file systems are taken for one")
 	m.machine.imageDir = filepath.Join(dir, "missing")
 	testutil.Assert(t, !m.machine.dedicatedImageDisk(), "a directory that is not there has a file system")
-	if _, err := m.machine.observe(); !errors.Is(err, unix.ENOENT) {
-		t.Errorf("error %v", err)
-	}
+	_, err := m.machine.observe()
+	testutil.Assert(t, errors.Is(err, unix.ENOENT), "error %v", err)
 }

@@ -49,9 +49,8 @@ func TestRankMemory(t *testing.T) {
 	want := []string{
 		"unknown", "over, much", "no request", "over, a little", "over, high priority, much", "within, low priority, much", "within, closer", "within, little",
 	}
-	if got := names(rank(pods, memoryUsage(stats))); !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	got := names(rank(pods, memoryUsage(stats)))
+	testutil.Assert(t, slices.Equal(got, want), "got  %q\nwant %q", got, want)
 }
 
 // TestRankStorage: only usage of the scarce disk counts.
@@ -75,9 +74,8 @@ func TestRankStorage(t *testing.T) {
 		{nodefsInodesFree, true, []string{"fills", "logs", "writes"}},
 	} {
 		got := names(rank(pods, storageUsage(stats, test.of, placesOf(test.of, test.dedicated))))
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%s, images apart %v: %q, want %q", test.of, test.dedicated, got, test.want)
-		}
+		testutil.Assert(t, slices.Equal(got, test.want),
+			"%s, images apart %v: %q, want %q", test.of, test.dedicated, got, test.want)
 	}
 }
 

@@ -45,14 +45,12 @@ func TestParseThresholds(t *testing.T) {
 	for _, test := range tests {
 		got, err := ParseThresholds(test.texts)
 		if test.err != "" {
-			if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%q: error %v, want %q", test.texts, err, test.err)
-			}
+			testutil.Assert(t, err != nil && strings.Contains(err.Error(), test.err),
+				"%q: error %v, want %q", test.texts, err, test.err)
 			continue
 		}
-		if err != nil || !slices.Equal(got.list, test.want) {
-			t.Errorf("%q: %+v, %v, want %+v", test.texts, got.list, err, test.want)
-		}
+		testutil.Assert(t, err == nil && slices.Equal(got.list, test.want),
+			"%q: %+v, %v, want %+v", test.texts, got.list, err, test.want)
 	}
 }
 

@@ -71,8 +71,7 @@ func TestRejectedPodThatRuns(t *testing.T) {
 		if c.Finished("orphan") || len(workers.Pods()) != 1 {
 			t.Errorf("an orphan stays: %v", workers.Pods())
 		}
-		if never := types.UID("never"); c.Finished(never) {
-			t.Error("an unknown pod has finished")
-		}
+		never := types.UID("never")
+		testutil.Assert(t, !c.Finished(never), "an unknown pod has finished")
 	})
 }

@@ -87,9 +87,8 @@ func TestRemoveDead(t *testing.T) {
 				runtimeErr = nil
 				testutil.Check(t, errors.Join(c.RemoveDead(ctx), c.RemoveImages(ctx)))
 				left, err := runtime.PodStatus(ctx, "a")
-				if err != nil || len(left.Containers) != test.want {
-					t.Errorf("%d containers are left, want %d: %v", len(left.Containers), test.want, err)
-				}
+				testutil.Assert(t, err == nil && len(left.Containers) == test.want,
+					"%d containers are left, want %d: %v", len(left.Containers), test.want, err)
 				cancel()
 				workers.Wait()
 			})

@@ -97,9 +97,8 @@ func (r *restarted) clean(t *testing.T, when string, killed, directories []types
 		ended = append(ended, <-r.killed)
 	}
 	left, err := r.opts.Volumes.Pods()
-	if err != nil || !slices.Equal(ended, killed) || !slices.Equal(left, directories) {
-		t.Errorf("%s: killed %v and left %v, want %v and %v: %v", when, ended, left, killed, directories, err)
-	}
+	testutil.Assert(t, err == nil && slices.Equal(ended, killed) && slices.Equal(left, directories),
+		"%s: killed %v and left %v, want %v and %v: %v", when, ended, left, killed, directories, err)
 }
 
 // TestOlderSandboxIsEnded: an unwanted pod is ended for an older ready sandbox, although its newest one is dead.

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -80,9 +81,8 @@ func TestCredentialsByRegistry(t *testing.T) {
 			for _, auth := range found {
 				names = append(names, auth.GetUsername())
 			}
-			if got := strings.Join(names, " "); err != nil || got != test.want {
-				t.Errorf("got %q, %v; want %q", got, err, test.want)
-			}
+			got := strings.Join(names, " ")
+			testutil.Assert(t, err == nil && got == test.want, "got %q, %v; want %q", got, err, test.want)
 		})
 	}
 }
@@ -104,12 +104,10 @@ func TestPullTriesCredentialsInOrder(t *testing.T) {
 		return g.tried, err
 	}
 	tried, err := pull("old")
-	if err != nil || !slices.Equal(tried, []string{"new:pw", "old:secret:word"}) {
-		t.Errorf("tried %v, %v", tried, err)
-	}
-	if !slices.Equal(recorded, []string{"FailedToRetrieveImagePullSecret", "Pulling", "Pulled"}) {
-		t.Errorf("recorded %v", recorded)
-	}
+	testutil.Assert(t, err == nil && slices.Equal(tried, []string{"new:pw", "old:secret:word"}),
+		"tried %v, %v", tried, err)
+	testutil.Assert(t, slices.Equal(recorded, []string{"FailedToRetrieveImagePullSecret", "Pulling", "Pulled"}),
+		"recorded %v", recorded)
 	tried, err = pull("other")
 	var reason *model.ReasonError
 	if !errors.As(err, &reason) || reason.Reason != model.ReasonErrImagePull || len(tried) != 2 || !strings.Contains(err.Error(), "access denied") {
@@ -132,8 +130,7 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 		if !errdefs.IsInvalidArgument(err) || len(s.pulls) > 0 || strings.Contains(fmt.Sprint(err), "s3cr3t") {
 			t.Errorf("%s: %v after %v", name, err, s.pulls)
 		}
-		if want, _, _ := strings.Cut(name, ": it"); !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
+		want, _, _ := strings.Cut(name, ": it")
+		testutil.Assert(t, strings.Contains(fmt.Sprint(err), want), "%v does not name %s", err, want)
 	}
 }

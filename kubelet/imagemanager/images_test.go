@@ -111,9 +111,8 @@ func TestPullBackoffAndReasons(t *testing.T) {
 		_, again, err := p.Ensure(t.Context(), request(image, v1.PullAlways))
 		var reason *model.ReasonError
 		testutil.Require(t, errors.As(err, &reason), "%s: %v", image, err)
-		if strings.HasPrefix(reason.Err.Error(), reason.Reason) {
-			t.Errorf("%s says its reason twice: %v", image, reason.Err)
-		}
+		testutil.Assert(t, !strings.HasPrefix(reason.Err.Error(), reason.Reason),
+			"%s says its reason twice: %v", image, reason.Err)
 		return reason.Reason, again
 	}
 	for image, want := range map[string]string{"bad": model.ReasonErrImagePull, "busy": "RegistryUnavailable", "fake": "SignatureValidationFailed"} {
@@ -126,9 +125,8 @@ func TestPullBackoffAndReasons(t *testing.T) {
 	}
 	testutil.Assert(t, len(s.pulls) == 3, "pulled %v", s.pulls)
 	p.Forget("")
-	if got, _ := reasonOf("bad"); got != model.ReasonErrImagePull {
-		t.Errorf("after it was forgotten: %s", got)
-	}
+	got, _ := reasonOf("bad")
+	testutil.Assert(t, got == model.ReasonErrImagePull, "after it was forgotten: %s", got)
 }
 
 // containers are the containers of a runtime.
@@ -178,9 +176,8 @@ func TestMountedImagesAreAskedOnce(t *testing.T) {
 	used := &counted{containers: containers{{Id: "c", ImageId: "other", Annotations: map[string]string{"volume": "mounted"}}}}
 	c := NewCollector(onFullDisk(s, used))
 	for range 3 {
-		if err := c.Collect(t.Context()); err == nil {
-			t.Error("a full disk without unused images is no error")
-		}
+		err := c.Collect(t.Context())
+		testutil.Assert(t, err != nil, "a full disk without unused images is no error")
 	}
 	testutil.Assert(t, used.asked == 1 && len(s.removed) <= 0, "asked %d times, removed %v", used.asked, s.removed)
 }
@@ -190,9 +187,8 @@ func TestImagesOfVolumesStay(t *testing.T) {
 	s := &service{present: []*runtimeapi.Image{{Id: "mounted", Size: 10}, {Id: "free", Size: 10}}}
 	used := containers{{Id: "c", ImageId: "other", Annotations: map[string]string{"volume": "mounted"}}}
 	c := NewCollector(onFullDisk(s, used))
-	if err := c.Collect(t.Context()); err == nil {
-		t.Error("ten of twenty bytes are no error")
-	}
+	err := c.Collect(t.Context())
+	testutil.Assert(t, err != nil, "ten of twenty bytes are no error")
 	testutil.Assert(t, slices.Equal(s.removed, []string{"free"}), "removed %v", s.removed)
 }
 
@@ -202,9 +198,8 @@ func TestRemoveUnused(t *testing.T) {
 	c := NewCollector(CollectorOptions{Images: s, Containers: containers{{ImageId: "used"}}, HighPercent: 100, MinAge: time.Minute})
 	now := time.Unix(1000, 0)
 	c.now = func() time.Time { return now }
-	if err := c.RemoveUnused(t.Context()); err != nil || len(s.removed) != 0 {
-		t.Errorf("young images: removed %v, %v", s.removed, err)
-	}
+	err := c.RemoveUnused(t.Context())
+	testutil.Assert(t, err == nil && len(s.removed) == 0, "young images: removed %v, %v", s.removed, err)
 	now = now.Add(time.Hour)
 	if err := c.RemoveUnused(t.Context()); err != nil || !slices.Equal(s.removed, []string{"a", "b"}) {
 		t.Errorf("removed %v, %v", s.removed, err)
@@ -225,9 +220,8 @@ func TestCollect(t *testing.T) {
 	c.now = func() time.Time { return now }
 	collect := func(wantErr bool, removed ...string) {
 		t.Helper()
-		if err := c.Collect(t.Context()); (err != nil) != wantErr {
-			t.Error(err)
-		}
+		err := c.Collect(t.Context())
+		testutil.Assert(t, (err != nil) == wantErr, "%v", err)
 		testutil.Assert(t, slices.Equal(s.removed, removed), "removed %v, want %v", s.removed, removed)
 		s.removed = nil
 	}

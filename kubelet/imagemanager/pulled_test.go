@@ -39,9 +39,8 @@ func TestOthersImagesStay(t *testing.T) {
 		}
 		return s.removed
 	}
-	if got := collect(open()); !slices.Equal(got, []string{"id-ours"}) {
-		t.Errorf("removed %v", got)
-	}
+	got := collect(open())
+	testutil.Assert(t, slices.Equal(got, []string{"id-ours"}), "removed %v", got)
 	s.present = slices.DeleteFunc(s.present, func(i *runtimeapi.Image) bool { return i.GetId() == "id-ours" })
 	collect(open())
 	s.present = append(s.present, &runtimeapi.Image{Id: "id-ours"}) // brought by another user now
@@ -73,9 +72,8 @@ func TestPullsShareAList(t *testing.T) {
 		pull("b", 0)
 		s.present = append(s.present, &runtimeapi.Image{Id: "id-built", RepoTags: []string{"built"}})
 		pull("built", 0)
-		if !pulled.has("id-a") || !pulled.has("id-b") || pulled.has("id-built") {
-			t.Errorf("recorded %v, want a and b", pulled.ids)
-		}
+		testutil.Assert(t, pulled.has("id-a") && pulled.has("id-b") && !pulled.has("id-built"),
+			"recorded %v, want a and b", pulled.ids)
 		time.Sleep(recentAge)
 		pull("c", 1)
 		testutil.Check(t, images.RemoveImage(t.Context(), &runtimeapi.ImageSpec{Image: "id-a"}))
@@ -86,7 +84,6 @@ func TestPullsShareAList(t *testing.T) {
 func TestPulledFileIsBroken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pulled.json")
 	testutil.Must(t, os.WriteFile(path, []byte("{"), 0o600))
-	if _, err := OpenPulled(path); err == nil {
-		t.Error("a broken file was read")
-	}
+	_, err := OpenPulled(path)
+	testutil.Assert(t, err != nil, "a broken file was read")
 }

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 	"github.com/criadapter/criadapter/kubelet/podspec"
@@ -52,9 +53,8 @@ func TestImageVolumesArePulledFirst(t *testing.T) {
 	if len(volumes) != 2 || volumes["fetched"].GetUserSpecifiedImage() != "models:1" || volumes["fetched"].GetImage() == "" || volumes["here"].GetImage() == "" {
 		t.Errorf("volumes of the container that mounts them: %v", volumes)
 	}
-	if others := seen.inputs[1].ImageVolumes; len(others) != 0 {
-		t.Errorf("volumes of the container that mounts none: %v", others)
-	}
+	others := seen.inputs[1].ImageVolumes
+	testutil.Assert(t, len(others) == 0, "volumes of the container that mounts none: %v", others)
 	recorded := false
 	for _, event := range b.events.List() {
 		recorded = recorded || event.Reason == "Pulled" && event.Type == v1.EventTypeNormal &&

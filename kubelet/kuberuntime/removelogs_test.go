@@ -20,9 +20,8 @@ func TestRemoveLogs(t *testing.T) {
 	for range 2 {
 		testutil.Must(t, RemoveLogs(root, "us"))
 		for name, want := range map[string]bool{"a": false, "b": true, "foreign": true} {
-			if _, err := os.Stat(filepath.Join(root, name)); (err == nil) != want {
-				t.Errorf("%s: %v", name, err)
-			}
+			_, err := os.Stat(filepath.Join(root, name))
+			testutil.Assert(t, (err == nil) == want, "%s: %v", name, err)
 		}
 	}
 	testutil.Must(t, os.Remove(foreign))

@@ -59,15 +59,13 @@ func TestResize(t *testing.T) {
 	updates := func() int { return len(b.updates()) }
 	pod.Spec.Containers[0].Resources = memory("128Mi")
 	b.fake.InjectError("UpdateContainerResources", errors.New("not now"))
-	if result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{}); err == nil || result.ResizeErr == nil {
-		t.Error("a failed update is no error")
-	}
+	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
+	testutil.Assert(t, err != nil && result.ResizeErr != nil, "a failed update is no error")
 	for range 2 {
 		b.sync(pod, Probes{})
 	}
-	if got := updates(); got != 2 {
-		t.Errorf("%d updates, want one that failed and one more", got)
-	}
+	got := updates()
+	testutil.Assert(t, got == 2, "%d updates, want one that failed and one more", got)
 	b.fake.SetFakeContainerStats([]*runtimeapi.ContainerStats{{
 		Attributes: &runtimeapi.ContainerAttributes{Id: container.ID},
 		Memory:     &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: 48 << 20}},
@@ -115,9 +113,9 @@ func TestResizeOfUnknownResources(t *testing.T) {
 			if test.attempts == 0 && test.updates > 0 {
 				b.sync(pod, Probes{})
 			}
-			if got, now := len(b.updates()), b.status(pod).Container("a"); got != test.updates || now.Attempt != test.attempts {
-				t.Errorf("%d updates and attempt %d, want %d and %d", got, now.Attempt, test.updates, test.attempts)
-			}
+			got, now := len(b.updates()), b.status(pod).Container("a")
+			testutil.Assert(t, got == test.updates && now.Attempt == test.attempts,
+				"%d updates and attempt %d, want %d and %d", got, now.Attempt, test.updates, test.attempts)
 		})
 	}
 }
@@ -158,9 +156,8 @@ func TestResizeTellsTheSandbox(t *testing.T) {
 			}
 			testutil.Equal(t, strings.Join(calls, " "), test.want, "calls")
 			b.sync(pod, Probes{})
-			if now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container); !known || fmt.Sprint(now.Limits.Memory()) != "128Mi" {
-				t.Errorf("it has %v after another sync", now)
-			}
+			now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container)
+			testutil.Assert(t, known && fmt.Sprint(now.Limits.Memory()) == "128Mi", "it has %v after another sync", now)
 		})
 	}
 }

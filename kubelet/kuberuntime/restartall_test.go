@@ -34,9 +34,8 @@ func (b *bench) up(pod *v1.Pod) {
 	b.sync(pod, Probes{})
 	b.exit(pod, "i", 0)
 	b.sync(pod, Probes{})
-	if got := b.running(pod); got != "a b c" {
-		b.t.Fatalf("running %q", got)
-	}
+	got := b.running(pod)
+	testutil.Require(b.t, got == "a b c", "running %q", got)
 }
 
 // TestRestartAll: all containers restart in the same sandbox, from the init containers on, with a longer back-off each
@@ -58,14 +57,13 @@ func TestRestartAll(t *testing.T) {
 				time.Sleep(pause)
 			}
 			b.sync(pod, Probes{})
-			if got := b.running(pod); got != "i" || len(b.status(pod).Containers) != 1 {
-				t.Errorf("running %q of %d containers, want the init container alone", got, len(b.status(pod).Containers))
-			}
+			got := b.running(pod)
+			testutil.Assert(t, got == "i" && len(b.status(pod).Containers) == 1,
+				"running %q of %d containers, want the init container alone", got, len(b.status(pod).Containers))
 			b.up(pod)
 		}
-		if now := b.status(pod).Sandboxes; len(now) != 1 || now[0].ID != sandbox {
-			t.Errorf("sandboxes %v, want %s", now, sandbox)
-		}
+		now := b.status(pod).Sandboxes
+		testutil.Assert(t, len(now) == 1 && now[0].ID == sandbox, "sandboxes %v, want %s", now, sandbox)
 		b.exit(pod, "a", 1)
 		b.sync(pod, Probes{})
 		if got := b.running(pod); got != "b c" {
@@ -81,12 +79,10 @@ func TestRestartAllIsResumed(t *testing.T) {
 	b.up(pod)
 	b.exit(pod, "a", 42)
 	b.fake.InjectError("RemoveContainer", errors.New("not now"))
-	if _, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{}); err == nil || !strings.Contains(err.Error(), "not now") {
-		t.Fatalf("error %v", err)
-	}
-	if source, _ := model.RestartSource(&pod.Spec, b.status(pod)); source == nil || b.running(pod) != "" {
-		t.Fatal("the restart of all containers is forgotten")
-	}
+	_, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
+	testutil.Require(t, err != nil && strings.Contains(err.Error(), "not now"), "error %v", err)
+	source, _ := model.RestartSource(&pod.Spec, b.status(pod))
+	testutil.Require(t, source != nil && b.running(pod) == "", "the restart of all containers is forgotten")
 	b.Manager = New(b.opts) // another process, without the back-off
 	b.up(pod)
 }
@@ -94,9 +90,8 @@ func TestRestartAllIsResumed(t *testing.T) {
 // TestAttemptAfterLogs: the logs have the numbers of attempts that the runtime no longer has.
 func TestAttemptAfterLogs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
-	if got, err := attemptAfterLogs(dir); err != nil || got != 0 {
-		t.Errorf("without logs: %d, %v", got, err)
-	}
+	got, err := attemptAfterLogs(dir)
+	testutil.Assert(t, err == nil && got == 0, "without logs: %d, %v", got, err)
 	testutil.Must(t, os.Mkdir(dir, 0o755))
 	for _, name := range []string{"8.log", "9.log", "9.log.20060102-150405.gz", "10.log", "10.log.20060102-150405", "notes"} {
 		testutil.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))

@@ -291,14 +291,14 @@ func TestLivenessBackoff(t *testing.T) {
 				}
 			}
 			if result := b.sync(pod, Probes{LivenessFailed: failed}); b.running(pod) == "" {
-				if reason := result.Waiting["a"]; reason == nil || reason.Reason != model.ReasonCrashLoopBackOff || result.Again == 0 {
-					t.Fatalf("no back-off: %+v", result)
-				}
+				reason := result.Waiting["a"]
+				testutil.Require(t, reason != nil && reason.Reason == model.ReasonCrashLoopBackOff && result.Again != 0,
+					"no back-off: %+v", result)
 			}
 		}
-		if restarts := b.status(pod).Container("a").Attempt; restarts < 3 || restarts > 5 {
-			t.Errorf("%d restarts in two minutes, of which it ran %v", restarts, ran)
-		}
+		restarts := b.status(pod).Container("a").Attempt
+		testutil.Assert(t, restarts >= 3 && restarts <= 5,
+			"%d restarts in two minutes, of which it ran %v", restarts, ran)
 	})
 }
 
@@ -373,9 +373,8 @@ func TestKillPod(t *testing.T) {
 					c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: exec}}
 				}
 				b.fake.stops = func(name string) time.Duration { return test.stops[name] }
-				if got := b.kill(pod, b.status(pod)); !slices.Equal(got, test.want) {
-					t.Errorf("%q, want %q", got, test.want)
-				}
+				got := b.kill(pod, b.status(pod))
+				testutil.Assert(t, slices.Equal(got, test.want), "%q, want %q", got, test.want)
 				testutil.Assert(t, b.running(pod) == "" && b.status(pod).ReadySandbox() == nil, "something still runs")
 			})
 		})
@@ -395,16 +394,14 @@ func TestFailedStopStopsTheSandbox(t *testing.T) {
 		}
 		err := b.KillPod(ctx, pod, b.status(pod), KillOptions{})
 		cancel()
-		if err == nil || !strings.Contains(err.Error(), "stop container a: the shim does not answer") {
-			t.Errorf("%v", err)
-		}
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), "stop container a: the shim does not answer"),
+			"%v", err)
 		var want []string
 		if !ends {
 			want = []string{"stop " + id}
 		}
-		if !slices.Equal(b.fake.sandboxes, want) {
-			t.Errorf("the kubelet ends: %v: %q, want %q", ends, b.fake.sandboxes, want)
-		}
+		testutil.Assert(t, slices.Equal(b.fake.sandboxes, want),
+			"the kubelet ends: %v: %q, want %q", ends, b.fake.sandboxes, want)
 	}
 }
 
@@ -447,9 +444,8 @@ func TestKillOrphan(t *testing.T) {
 		}
 		bare := &v1.Pod{}
 		bare.UID, bare.Name, bare.Namespace = pod.UID, pod.Name, pod.Namespace
-		if got, want := b.kill(bare, status), []string{"0s exec a [bye]", "3s stop a 4"}; !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
+		got, want := b.kill(bare, status), []string{"0s exec a [bye]", "3s stop a 4"}
+		testutil.Assert(t, slices.Equal(got, want), "%q, want %q", got, want)
 	})
 }
 
@@ -543,9 +539,8 @@ func TestHTTPHook(t *testing.T) {
 			}
 		})
 	}
-	if n := proxied.Load(); n != 0 {
-		t.Errorf("%d requests went to the proxy", n)
-	}
+	n := proxied.Load()
+	testutil.Assert(t, n == 0, "%d requests went to the proxy", n)
 }
 
 func TestCollect(t *testing.T) {
@@ -576,9 +571,8 @@ func TestCollect(t *testing.T) {
 		t.Errorf("left of the pod that is gone: %+v", left)
 	}
 	for path, want := range map[string]bool{theirs: true, model.PodLogDirectory(b.dir, pod): true, model.PodLogDirectory(b.dir, gone): false} {
-		if _, err := os.Stat(path); (err == nil) != want {
-			t.Errorf("%s: %v, want it there: %v", path, err, want)
-		}
+		_, err := os.Stat(path)
+		testutil.Assert(t, (err == nil) == want, "%s: %v, want it there: %v", path, err, want)
 	}
 }
 
@@ -593,9 +587,8 @@ func TestDeadSandboxIsStopped(t *testing.T) {
 	b.fake.sandboxes = nil
 	b.sync(pod, Probes{})
 	second := b.status(pod).Sandboxes[0].ID
-	if want := []string{"stop " + first, "run " + second}; second == first || !slices.Equal(b.fake.sandboxes, want) {
-		t.Errorf("%q, want %q", b.fake.sandboxes, want)
-	}
+	want := []string{"stop " + first, "run " + second}
+	testutil.Assert(t, second != first && slices.Equal(b.fake.sandboxes, want), "%q, want %q", b.fake.sandboxes, want)
 	b.fake.sandboxes = nil
 	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir}
 	for range 2 { // its container first
@@ -616,9 +609,8 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir, Keep: 1}
 	r := &Rotator{Runtime: b.runtime, Pods: func() []*model.PodStatus { return []*model.PodStatus{observed} }, MaxSize: 10, MaxFiles: 2}
 	testutil.Must(t, errors.Join(c.Collect(t.Context(), func(types.UID) bool { return true }), r.Rotate(t.Context())))
-	if got, want := b.fake.GetCalls()[before:], []string{"ListPodSandbox", "ListContainers"}; !slices.Equal(got, want) {
-		t.Errorf("calls %q, want %q", got, want)
-	}
+	got, want := b.fake.GetCalls()[before:], []string{"ListPodSandbox", "ListContainers"}
+	testutil.Assert(t, slices.Equal(got, want), "calls %q, want %q", got, want)
 }
 
 func TestTidyLogs(t *testing.T) {
@@ -636,7 +628,6 @@ func TestTidyLogs(t *testing.T) {
 	for i := range files {
 		files[i] = strings.TrimPrefix(files[i], log)
 	}
-	if want := []string{"", ".20260103-000000.gz", ".20260104-000000.gz"}; !slices.Equal(files, want) {
-		t.Errorf("files %q, want %q", files, want)
-	}
+	want := []string{"", ".20260103-000000.gz", ".20260104-000000.gz"}
+	testutil.Assert(t, slices.Equal(files, want), "files %q, want %q", files, want)
 }

@@ -112,9 +112,8 @@ func TestStatic(t *testing.T) {
 	}
 	later := origin
 	later.Seen = time.Unix(99, 0)
-	if again := made(minimal, later); again.UID != first.UID {
-		t.Error("the same manifest read again is another pod")
-	}
+	again := made(minimal, later)
+	testutil.Assert(t, again.UID == first.UID, "the same manifest read again is another pod")
 	elsewhere := origin
 	elsewhere.Location = "/manifests/b.yaml"
 	for name, other := range map[string]*v1.Pod{
@@ -123,15 +122,12 @@ func TestStatic(t *testing.T) {
 	} {
 		testutil.Assert(t, other.UID != first.UID, "%s: the same UID", name)
 	}
-	if fixed := made(strings.Replace(minimal, "name: pod", "name: pod, uid: mine", 1), origin); fixed.UID != "mine" {
-		t.Errorf("UID %s", fixed.UID)
-	}
-	if claimed := made(strings.Replace(minimal, "name: pod", "name: pod, annotations: {kubernetes.io/config.mirror: x}", 1), origin); model.IsMirror(claimed) {
-		t.Error("a manifest makes a mirror pod")
-	}
-	if err := Static(&v1.Pod{}, origin); err == nil {
-		t.Error("a pod without a name is taken")
-	}
+	fixed := made(strings.Replace(minimal, "name: pod", "name: pod, uid: mine", 1), origin)
+	testutil.Assert(t, fixed.UID == "mine", "UID %s", fixed.UID)
+	claimed := made(strings.Replace(minimal, "name: pod", "name: pod, annotations: {kubernetes.io/config.mirror: x}", 1), origin)
+	testutil.Assert(t, !model.IsMirror(claimed), "a manifest makes a mirror pod")
+	err := Static(&v1.Pod{}, origin)
+	testutil.Assert(t, err != nil, "a pod without a name is taken")
 }
 
 func TestDefaults(t *testing.T) {

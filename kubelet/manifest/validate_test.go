@@ -60,18 +60,16 @@ func validated(t *testing.T, text string) error {
 
 func TestValidateGood(t *testing.T) {
 	for name, text := range map[string]string{"minimal": minimal, "full": full} {
-		if err := validated(t, text); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := validated(t, text)
+		testutil.Assert(t, err == nil, "%s: %v", name, err)
 	}
 }
 
 // TestSizeLimitOnDisk: a pod above its limit is evicted, but a static pod never is.
 func TestSizeLimitOnDisk(t *testing.T) {
 	ofServer := strings.Replace(full, "emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {sizeLimit: 1Mi}", 1)
-	if err := validated(t, ofServer); err != nil || ofServer == full {
-		t.Errorf("a pod of an API server: %v", err)
-	}
+	err := validated(t, ofServer)
+	testutil.Assert(t, err == nil && ofServer != full, "a pod of an API server: %v", err)
 	static := strings.NewReplacer("{example.org/note: anything at all}", "{kubernetes.io/config.source: file}", "serviceAccountToken: {path: token, audience: a, expirationSeconds: 3607}", "secret: {name: s}").Replace(ofServer)
 	if err := validated(t, static); err == nil || !strings.Contains(err.Error(), "spec.volumes[0].emptyDir.sizeLimit: Forbidden") {
 		t.Errorf("a static pod: %v", err)

@@ -103,9 +103,8 @@ func TestPodField(t *testing.T) {
 		"metadata.name": "web", "metadata.namespace": "shop", "metadata.uid": "u", "metadata.labels": "a=\"x\\\"y\"\nb=\"2\"",
 		"metadata.labels['a']": "x\"y", "metadata.labels['none']": "", "metadata.annotations": `Example.com/A[b]="v"`,
 	} {
-		if got, err := PodField(pod, path); err != nil || got != want {
-			t.Errorf("%s: got %q, %v; want %q", path, got, err, want)
-		}
+		got, err := PodField(pod, path)
+		testutil.Assert(t, err == nil && got == want, "%s: got %q, %v; want %q", path, got, err, want)
 	}
 	for _, path := range []string{"", "metadata", "spec.nodeName", "status.podIP", "metadata.labels[a]", "metadata.labels['-']", "metadata.name['x']", "['x']"} {
 		if got, err := PodField(pod, path); err == nil {
@@ -136,9 +135,9 @@ func TestResourceField(t *testing.T) {
 		if c.divisor != "" {
 			ref.Divisor = resource.MustParse(c.divisor)
 		}
-		if got, err := ResourceField(&container, ref, node); err != nil || got != c.want {
-			t.Errorf("%s in %q: got %s, %v; want %s", c.name, c.divisor, got, err, c.want)
-		}
+		got, err := ResourceField(&container, ref, node)
+		testutil.Assert(t, err == nil && got == c.want,
+			"%s in %q: got %s, %v; want %s", c.name, c.divisor, got, err, c.want)
 	}
 	for _, name := range []string{"", "limits", "limits.gold", "cpu", "requests.cpu.x"} {
 		if got, err := ResourceField(&container, &v1.ResourceFieldSelector{Resource: name}, node); err == nil {

@@ -14,6 +14,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // reviewer accepts the token "good" of the user ann. rights has each user's rights as "verb subresource".
@@ -38,9 +40,8 @@ func (r *reviewer) Access(_ context.Context, q authorizationv1.SubjectAccessRevi
 func TestNoUserIsNamed(t *testing.T) {
 	a := startAPI(t, &runtime{}, func(o *APIOptions) { o.Users = nil })
 	for _, p := range paths {
-		if code, body := a.do(a.client, p.method, p.path); code != http.StatusForbidden {
-			t.Errorf("%s: %d %s", p.path, code, body)
-		}
+		code, body := a.do(a.client, p.method, p.path)
+		testutil.Assert(t, code == http.StatusForbidden, "%s: %d %s", p.path, code, body)
 	}
 }
 

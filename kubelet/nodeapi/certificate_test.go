@@ -40,17 +40,14 @@ func TestSelfMadeCertificate(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if again := start("fd00::1", "127.0.0.1"); !again.Equal(first) {
-		t.Error("the kept certificate is not used")
-	}
+	again := start("fd00::1", "127.0.0.1")
+	testutil.Assert(t, again.Equal(first), "the kept certificate is not used")
 	moved := start("127.0.0.2")
-	if moved.Equal(first) || !moved.IPAddresses[0].Equal(net.ParseIP("127.0.0.2")) {
-		t.Errorf("after a move: %v", moved.IPAddresses)
-	}
+	testutil.Assert(t, !moved.Equal(first) && moved.IPAddresses[0].Equal(net.ParseIP("127.0.0.2")),
+		"after a move: %v", moved.IPAddresses)
 	testutil.Must(t, os.Truncate(filepath.Join(dir, keyName), 10))
-	if repaired := start("127.0.0.2"); repaired.Equal(moved) {
-		t.Error("half a pair is used")
-	}
+	repaired := start("127.0.0.2")
+	testutil.Assert(t, !repaired.Equal(moved), "half a pair is used")
 }
 
 func TestSelfMadeCertificateIsRenewed(t *testing.T) {
@@ -67,12 +64,10 @@ func TestSelfMadeCertificateIsRenewed(t *testing.T) {
 	testutil.Assert(t, get().Equal(first), "renewed early")
 	now = now.Add(2 * time.Hour)
 	second := get()
-	if second.Equal(first) || second.NotAfter.Before(now.Add(certificateLife-time.Minute)) {
-		t.Errorf("not renewed: until %v, now is %v", second.NotAfter, now)
-	}
-	if kept := s.load(); kept == nil || !kept.Leaf.Equal(second) {
-		t.Error("the renewed one is not kept")
-	}
+	testutil.Assert(t, !second.Equal(first) && !second.NotAfter.Before(now.Add(certificateLife-time.Minute)),
+		"not renewed: until %v, now is %v", second.NotAfter, now)
+	kept := s.load()
+	testutil.Assert(t, kept != nil && kept.Leaf.Equal(second), "the renewed one is not kept")
 	// The server goes on if the directory cannot be written.
 	s.dir = filepath.Join(s.dir, certificateName)
 	now = now.Add(certificateLife)

@@ -107,9 +107,8 @@ func TestWaitingToStart(t *testing.T) {
 		"is terminated": {Terminated: &v1.ContainerStateTerminated{}},
 	} {
 		pod := &v1.Pod{Status: v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{Name: "c", State: state}}}}
-		if id, err := logContainer(pod, "c", false); err == nil || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("%s, %v; want %s", id, err, want)
-		}
+		id, err := logContainer(pod, "c", false)
+		testutil.Assert(t, err != nil && strings.HasSuffix(err.Error(), want), "%s, %v; want %s", id, err, want)
 	}
 	// The last attempt of a container in its back-off is both the current and the previous one.
 	crashed := &v1.Pod{Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{

@@ -17,9 +17,8 @@ func goroutines() int { return pprof.Lookup("goroutine").Count() }
 // before counts the goroutines while the API is idle.
 func (a *api) before() int {
 	a.t.Helper()
-	if code, _ := a.get("/healthz"); code != http.StatusOK {
-		a.t.Fatalf("healthz: %d", code)
-	}
+	code, _ := a.get("/healthz")
+	testutil.Require(a.t, code == http.StatusOK, "healthz: %d", code)
 	a.client.CloseIdleConnections()
 	count := goroutines()
 	for still := 0; still < 10; still++ {

@@ -88,9 +88,8 @@ func TestStreamingServersThatMisbehave(t *testing.T) {
 			r := &runtime{url: backend(t, func(conn net.Conn) { _, _ = io.WriteString(conn, c.answer) })} // the client may leave before the end
 			a := startAPI(t, r, nil)
 			code, body := a.do(a.client, http.MethodPost, "/exec/ns/pod/c?command=x&output=1", "Connection", "Upgrade", "Upgrade", "words")
-			if code != c.code || !strings.Contains(body, c.text) || len(body) > maxErrorBody {
-				t.Errorf("%d %.100q, want %d %.100q", code, body, c.code, c.text)
-			}
+			testutil.Assert(t, code == c.code && strings.Contains(body, c.text) && len(body) <= maxErrorBody,
+				"%d %.100q, want %d %.100q", code, body, c.code, c.text)
 		})
 	}
 	for _, url := range []string{"ftp://127.0.0.1/x", "nonsense", "http://127.0.0.1:1/x", "http://[::/x"} {
@@ -188,7 +187,6 @@ func TestEachSideHangsUp(t *testing.T) {
 	}
 	begun := time.Now()
 	settles(t, before)
-	if took := time.Since(begun); took > lingerTime+20*time.Second {
-		t.Errorf("it lingered for %v", took)
-	}
+	took := time.Since(begun)
+	testutil.Assert(t, took <= lingerTime+20*time.Second, "it lingered for %v", took)
 }

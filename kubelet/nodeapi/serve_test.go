@@ -34,7 +34,6 @@ func TestLogLinesNameTheRequest(t *testing.T) {
 	response.Body.Close()
 	stop()
 	testutil.Must(t, <-ended)
-	if got, want := strings.TrimSpace(lines.String()), `level=warning msg="cannot get stats" component=nodeapi error="no runtime" method=GET uri=/metrics/resource`; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	got, want := strings.TrimSpace(lines.String()), `level=warning msg="cannot get stats" component=nodeapi error="no runtime" method=GET uri=/metrics/resource`
+	testutil.Assert(t, got == want, "got  %s\nwant %s", got, want)
 }

@@ -82,9 +82,8 @@ func TestReads(t *testing.T) {
 	} {
 		code, body := read(path)
 		for _, part := range want {
-			if code != http.StatusOK || !strings.Contains(body, part) {
-				t.Errorf("%s: %d, lacks %q:\n%s", path, code, part, body)
-			}
+			testutil.Assert(t, code == http.StatusOK && strings.Contains(body, part),
+				"%s: %d, lacks %q:\n%s", path, code, part, body)
 		}
 	}
 	away, stats.err = errors.New("away"), errors.New("away")

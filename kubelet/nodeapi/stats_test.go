@@ -115,17 +115,15 @@ func TestSummary(t *testing.T) {
 		t.Helper()
 		code, body := read(path)
 		var summary statsapi.Summary
-		if err := json.Unmarshal([]byte(body), &summary); code != http.StatusOK || err != nil {
-			t.Fatalf("%d, %v: %s", code, err, body)
-		}
+		err := json.Unmarshal([]byte(body), &summary)
+		testutil.Require(t, code == http.StatusOK && err == nil, "%d, %v: %s", code, err, body)
 		return summary
 	}
 	summary := decode("/stats/summary")
 	testutil.Require(t, len(summary.Pods) == 1 && len(summary.Pods[0].Containers) == 1, "pods %+v", summary.Pods)
 	pod, c := summary.Pods[0], summary.Pods[0].Containers[0]
-	if pod.PodRef.UID != "u" || *pod.Network.RxBytes != 7 || pod.StartTime.Unix() != 1000 {
-		t.Errorf("pod %+v", pod)
-	}
+	testutil.Assert(t, pod.PodRef.UID == "u" && *pod.Network.RxBytes == 7 && pod.StartTime.Unix() == 1000,
+		"pod %+v", pod)
 	if c.Name != "c" || *c.Memory.WorkingSetBytes != 42 || *c.CPU.UsageNanoCores != 250_000_000 || c.StartTime.Unix() != 2000 || *c.Rootfs.UsedBytes != 8 ||
 		*c.CPU.PSI != (statsapi.PSIStats{Full: statsapi.PSIData{Total: 1, Avg10: 2, Avg60: 3, Avg300: 4}, Some: statsapi.PSIData{Total: 5}}) || c.Memory.PSI != nil || c.IO != nil {
 		t.Errorf("container %+v", c)
@@ -135,9 +133,8 @@ func TestSummary(t *testing.T) {
 		*node.Memory.WorkingSetBytes > *node.Memory.UsageBytes || node.StartTime.Unix() == 0 {
 		t.Errorf("node %+v, memory %+v", node, node.Memory)
 	}
-	if fs := node.Fs; *fs.CapacityBytes < *fs.AvailableBytes || *fs.CapacityBytes == 0 {
-		t.Errorf("file system %+v", fs)
-	}
+	fs := node.Fs
+	testutil.Assert(t, *fs.CapacityBytes >= *fs.AvailableBytes && *fs.CapacityBytes != 0, "file system %+v", fs)
 	if fs := node.Runtime.ImageFs; *fs.UsedBytes != 1234 || *fs.InodesUsed != 5 || *fs.CapacityBytes == 0 || node.Runtime.ContainerFs != nil {
 		t.Errorf("images %+v", fs)
 	}
@@ -209,9 +206,8 @@ func TestNodeFigures(t *testing.T) {
 		t.Helper()
 		testutil.Must(t, os.WriteFile(filepath.Join(proc, name), []byte(text), 0o644))
 	}
-	if empty := newNodeStats(proc).stats(t.Context(), "n"); empty.CPU != nil || empty.Memory != nil || empty.NodeName != "n" {
-		t.Errorf("without files: %+v", empty)
-	}
+	empty := newNodeStats(proc).stats(t.Context(), "n")
+	testutil.Assert(t, empty.CPU == nil && empty.Memory == nil && empty.NodeName == "n", "without files: %+v", empty)
 	write("stat", "cpu  100 20 30 4000 500 6 7 8 90 10\ncpu0 1 1 1 1 1 1 1 1 1 1\nbtime 1700000000\n")
 	write("meminfo", "MemTotal: 1000 kB\nMemFree: 300 kB\nInactive(file): 200 kB\nAnonPages: 100 kB\nSwapTotal: 50 kB\nSwapFree: 40 kB\nHugePages_Total: 0\n")
 	write("vmstat", "pgfault 12\npgmajfault 3\n")
@@ -223,9 +219,8 @@ func TestNodeFigures(t *testing.T) {
 	if m := stats.Memory; *m.UsageBytes != 700<<10 || *m.WorkingSetBytes != 500<<10 || *m.AvailableBytes != 500<<10 || *m.RSSBytes != 100<<10 || *m.PageFaults != 12 || *m.MajorPageFaults != 3 {
 		t.Errorf("memory %+v", m)
 	}
-	if *stats.Swap.SwapUsageBytes != 10<<10 || *stats.Swap.SwapAvailableBytes != 40<<10 {
-		t.Errorf("swap %+v", stats.Swap)
-	}
+	testutil.Assert(t, *stats.Swap.SwapUsageBytes == 10<<10 && *stats.Swap.SwapAvailableBytes == 40<<10,
+		"swap %+v", stats.Swap)
 	start := n.last.at
 	for _, step := range []struct {
 		after time.Duration

@@ -190,9 +190,8 @@ func TestPortForward(t *testing.T) {
 	ports, err := forwarder.GetPorts()
 	testutil.Must(t, err)
 	for _, port := range ports {
-		if got, want := talk(t, port.Local, "hello"), fmt.Sprintf("s1:%d says hello", port.Remote); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		got, want := talk(t, port.Local, "hello"), fmt.Sprintf("s1:%d says hello", port.Remote)
+		testutil.Assert(t, got == want, "%q, want %q", got, want)
 	}
 	close(stop)
 	testutil.Check(t, <-ended)
@@ -222,9 +221,8 @@ func TestWhatTheRuntimeIsAsked(t *testing.T) {
 		{"/portForward/ns/pod?ports=80", tunnel, &runtimeapi.PortForwardRequest{PodSandboxId: "s1"}},
 	} {
 		code, body := a.do(a.client, http.MethodGet, c.path, c.header...)
-		if code != http.StatusBadGateway || !strings.HasPrefix(body, "the runtime's streaming server: ") {
-			t.Errorf("%s: %d %s", c.path, code, body)
-		}
+		testutil.Assert(t, code == http.StatusBadGateway && strings.HasPrefix(body, "the runtime's streaming server: "),
+			"%s: %d %s", c.path, code, body)
 		if got, want := fmt.Sprint(<-r.asked), fmt.Sprint(c.asked); got != want {
 			t.Errorf("%s: asked %s, want %s", c.path, got, want)
 		}

@@ -37,9 +37,8 @@ func TestRootIsOneProcesssAndOneOwners(t *testing.T) {
 func TestKubeletIsFound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubelet.sock")
 	candidates := listeners("unix", path)
-	if trace, found := firstListener(t.Context(), candidates); found {
-		t.Errorf("without a listener it found %s", trace)
-	}
+	trace, found := firstListener(t.Context(), candidates)
+	testutil.Assert(t, !found, "without a listener it found %s", trace)
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	testutil.Must(t, err)
 	socket.SetUnlinkOnClose(false)
@@ -60,9 +59,8 @@ func TestKubeletPortOfANodeAddress(t *testing.T) {
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	testutil.Must(t, err)
 	err = noKubelet(t.Context(), []string{"127.0.0.79", "127.0.0.78"}, port)
-	if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "--beside-kubelet") {
-		t.Errorf("got %v", err)
-	}
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "--beside-kubelet"),
+		"got %v", err)
 }
 
 // TestWholeRootIsOnesOwn: a directory with other files is refused and not changed.

@@ -142,9 +142,8 @@ func TestShutdown(t *testing.T) {
 	service := login1.Start(t, time.Hour)
 	m := run(t, n, service, 30*time.Minute, 10*time.Minute)
 	m.holds(t)
-	if got := service.Locks(); !slices.Equal(got, []string{"shutdown kubelet-core delay"}) {
-		t.Errorf("inhibitors %q", got)
-	}
+	got := service.Locks()
+	testutil.Assert(t, slices.Equal(got, []string{"shutdown kubelet-core delay"}), "inhibitors %q", got)
 	testutil.Must(t, m.Err())
 	released := service.PrepareForShutdown(true)
 	first := []string{"plain in 5s" + words, "slow in 1200s" + words}
@@ -159,9 +158,8 @@ func TestShutdown(t *testing.T) {
 	n.let("critical")
 	goesOn(t, released)
 	m.isDown(t, true)
-	if _, err := os.Stat(m.dir); err == nil {
-		t.Error("logind was configured although it delays long enough")
-	}
+	_, err := os.Stat(m.dir)
+	testutil.Assert(t, err != nil, "logind was configured although it delays long enough")
 }
 
 // TestShutdownTakesNoLonger: pods that do not end in time do not delay the shutdown.

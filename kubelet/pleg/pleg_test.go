@@ -153,9 +153,8 @@ func TestRelist(t *testing.T) {
 		time.Sleep(time.Second)
 		testutil.Equal(t, sent(g), "a:Died", "stopped")
 		observed, err := g.opts.Cache.PodStatus(t.Context(), "a")
-		if err != nil || observed.Container("c").State != model.StateExited {
-			t.Errorf("the cache says %+v, %v", observed, err)
-		}
+		testutil.Assert(t, err == nil && observed.Container("c").State == model.StateExited,
+			"the cache says %+v, %v", observed, err)
 	})
 }
 
@@ -287,12 +286,10 @@ func TestEvented(t *testing.T) {
 			testutil.Equal(t, sent(g), step.want, "%v", step.event)
 		}
 		time.Sleep(4 * time.Minute)
-		if extra := r.GetCalls()[calls:]; len(extra) > 0 {
-			t.Errorf("calls while events are streamed: %q", extra)
-		}
-		if pods := g.Pods(); len(pods) != 1 || pods["a"] == nil {
-			t.Errorf("pods %v", pods)
-		}
+		extra := r.GetCalls()[calls:]
+		testutil.Assert(t, len(extra) <= 0, "calls while events are streamed: %q", extra)
+		pods := g.Pods()
+		testutil.Assert(t, len(pods) == 1 && pods["a"] != nil, "pods %v", pods)
 		broken <- struct{}{}
 		if got := sent(g); got != "a:Started" || g.Streaming() {
 			t.Errorf("after the stream's end, when the container runs: %q, streaming %v", got, g.Streaming())
@@ -300,9 +297,8 @@ func TestEvented(t *testing.T) {
 		testutil.Check(t, r.StopContainer(t.Context(), container, 0))
 		time.Sleep(1100 * time.Millisecond)
 		testutil.Equal(t, sent(g), "a:Died", "listed")
-		if left := g.opts.Cache.Peek("b"); left != nil {
-			t.Errorf("the cache keeps %+v", left)
-		}
+		left := g.opts.Cache.Peek("b")
+		testutil.Assert(t, left == nil, "the cache keeps %+v", left)
 	})
 }
 
@@ -357,9 +353,8 @@ func TestCacheKeepsTheLaterAnswer(t *testing.T) {
 		return next
 	}))
 	for range 2 {
-		if got, err := c.Refresh(t.Context(), "a"); err != nil || got != late {
-			t.Errorf("%v, %v", got, err)
-		}
+		got, err := c.Refresh(t.Context(), "a")
+		testutil.Assert(t, err == nil && got == late, "%v, %v", got, err)
 	}
 	if got, err := c.PodStatus(t.Context(), "a"); err != nil || got != late {
 		t.Errorf("known well enough: %v, %v", got, err)
@@ -381,9 +376,8 @@ func TestLateStatusIsAskedForAgain(t *testing.T) {
 		return answers[asked-1]
 	}))
 	for _, want := range []int{1, 2, 3, 3} {
-		if _, err := c.PodStatus(t.Context(), "a"); err != nil || asked != want {
-			t.Errorf("asked %d times, want %d: %v", asked, want, err)
-		}
+		_, err := c.PodStatus(t.Context(), "a")
+		testutil.Assert(t, err == nil && asked == want, "asked %d times, want %d: %v", asked, want, err)
 		if want == 1 {
 			c.note("a", listed(runtimeapi.ContainerState_CONTAINER_RUNNING), listed(runtimeapi.ContainerState_CONTAINER_EXITED))
 		}
@@ -412,16 +406,14 @@ func TestRemovedPodLeavesTheCache(t *testing.T) {
 		r.remove(t, "a")
 		g.opts.Cache.Forget("a")
 		time.Sleep(time.Second)
-		if got := sent(g); !strings.Contains(got, "a:Removed") {
-			t.Errorf("removed: %q", got)
-		}
+		got := sent(g)
+		testutil.Assert(t, strings.Contains(got, "a:Removed"), "removed: %q", got)
 		if _, err := g.opts.Cache.Refresh(t.Context(), "a"); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(2 * time.Second)
-		if left := g.opts.Cache.Peek("a"); left != nil {
-			t.Errorf("the cache keeps %+v", left)
-		}
+		left := g.opts.Cache.Peek("a")
+		testutil.Assert(t, left == nil, "the cache keeps %+v", left)
 	})
 }
 

@@ -45,9 +45,8 @@ func TestCheckpoint(t *testing.T) {
 	again := New(Options{Checkpoint: checkpoint, Sources: everySource})
 	restored, err := again.Restore(t.Context())
 	testutil.Require(t, err == nil && len(restored) == 4, "restored %v, %v", restored, err)
-	if i := slices.IndexFunc(restored, func(p *v1.Pod) bool { return p.UID == "8" }); i < 0 || restored[i].Status.Phase != v1.PodSucceeded {
-		t.Error("a pod that ended would start again")
-	}
+	i := slices.IndexFunc(restored, func(p *v1.Pod) bool { return p.UID == "8" })
+	testutil.Assert(t, i >= 0 && restored[i].Status.Phase == v1.PodSucceeded, "a pod that ended would start again")
 	if got := drain(again); got != "api:DELETE:9 api:ADD:8 file:ADD:1 file:ADD:2" && got != "file:ADD:1 file:ADD:2 api:DELETE:9 api:ADD:8" {
 		t.Errorf("restored: %q", got)
 	}
@@ -74,9 +73,8 @@ func TestRestoredPodsAreConfirmed(t *testing.T) {
 	m.Wait()
 	again := New(Options{Checkpoint: checkpoint, Sources: everySource})
 	restored, err := again.Restore(t.Context())
-	if err != nil || len(restored) != 1 || !model.Restored(restored[0]) || model.Restored(server) {
-		t.Fatalf("%v, %v", restored, err)
-	}
+	testutil.Require(t, err == nil && len(restored) == 1 && model.Restored(restored[0]) && !model.Restored(server),
+		"%v, %v", restored, err)
 	drain(again)
 	testutil.Equal(t, set(t, again, model.SourceAPI, server), "api:RECONCILE:1", "the server lists it")
 	testutil.Equal(t, set(t, again, model.SourceAPI, server), "", "and lists it again")
@@ -88,17 +86,15 @@ func TestCheckpointOfAForgottenSource(t *testing.T) {
 	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
 	testutil.Must(t, checkpoint.Save([]*v1.Pod{pod("1", "one", "x"), apiPod("2", "two")}))
 	m := New(Options{Checkpoint: checkpoint, Sources: []string{model.SourceFile}})
-	if pods, err := m.Restore(t.Context()); err != nil || len(pods) != 1 || drain(m) != "file:ADD:1" {
-		t.Errorf("restored %v, %v", pods, err)
-	}
+	pods, err := m.Restore(t.Context())
+	testutil.Assert(t, err == nil && len(pods) == 1 && drain(m) == "file:ADD:1", "restored %v, %v", pods, err)
 }
 
 func TestCheckpointCorrupt(t *testing.T) {
 	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
 	testutil.Must(t, os.WriteFile(checkpoint.Path, []byte("garbage"), 0o644))
-	if _, err := New(Options{Checkpoint: checkpoint}).Restore(t.Context()); err == nil {
-		t.Error("garbage is restored")
-	}
+	_, err := New(Options{Checkpoint: checkpoint}).Restore(t.Context())
+	testutil.Assert(t, err != nil, "garbage is restored")
 	if _, err := os.Stat(checkpoint.Path + ".corrupt"); err != nil {
 		t.Error(err)
 	}

@@ -72,9 +72,8 @@ func (f *files) images() map[string]string {
 
 func (f *files) want(what string, images map[string]string) {
 	f.t.Helper()
-	if got := f.images(); !maps.Equal(got, images) {
-		f.t.Errorf("%s: %v, want %v", what, got, images)
-	}
+	got := f.images()
+	testutil.Assert(f.t, maps.Equal(got, images), "%s: %v, want %v", what, got, images)
 }
 
 func TestFileFiles(t *testing.T) {
@@ -106,9 +105,8 @@ func TestFileKeepsWhatWas(t *testing.T) {
 	f.want("a field wrong", map[string]string{"a": "2", "b": "1"})
 	f.write("m.yaml", podText("a", "2")+"---\n"+podText("b", "2"))
 	f.want("right again", map[string]string{"a": "2", "b": "2"})
-	if err, ok := f.problems["m.yaml"]; !ok || err != nil {
-		t.Errorf("problem %v", err)
-	}
+	err, ok := f.problems["m.yaml"]
+	testutil.Assert(t, ok && err == nil, "problem %v", err)
 	f.write("m.yaml", podText("b", "2"))
 	f.want("one taken out", map[string]string{"b": "2"})
 }
@@ -139,9 +137,8 @@ func TestFileObjects(t *testing.T) {
 	if s, err := f.objects.Secret(in("other"), "s"); err != nil || string(s.Data["a"]) != "b" || string(s.Data["c"]) != "d" {
 		t.Errorf("%v, %v", s, err)
 	}
-	if _, err := f.objects.Secret(in("default"), "s"); !errdefs.IsNotFound(err) {
-		t.Errorf("error %v", err)
-	}
+	_, err := f.objects.Secret(in("default"), "s")
+	testutil.Assert(t, errdefs.IsNotFound(err), "error %v", err)
 	if _, err := f.objects.ConfigMap(in("other"), "m"); !errdefs.IsNotFound(err) {
 		t.Errorf("error %v", err)
 	}
@@ -159,9 +156,8 @@ func runFile(t *testing.T, f *FileSource) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := f.Run(ctx); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		err := f.Run(ctx)
+		testutil.Assert(t, errors.Is(err, context.Canceled), "%v", err)
 	})
 	t.Cleanup(func() {
 		cancel()
@@ -222,9 +218,8 @@ func TestFileIsReadWithoutNotices(t *testing.T) {
 			received = append(received, nextOp(t, config))
 		}
 		slices.Sort(received) // a scan may come between removal and creation
-		if !slices.Equal(received, step.want) {
-			t.Errorf("directory %s: received %v, want %v", step.name, received, step.want)
-		}
+		testutil.Assert(t, slices.Equal(received, step.want),
+			"directory %s: received %v, want %v", step.name, received, step.want)
 	}
 }
 

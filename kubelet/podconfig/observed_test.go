@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -50,9 +51,8 @@ func TestMirrors(t *testing.T) {
 				uid = string(seen.UID)
 			}
 		}
-		if got != step.want || uid != step.mirror {
-			t.Errorf("%s: %q and mirror %q, want %q and %q", step.name, got, uid, step.want, step.mirror)
-		}
+		testutil.Assert(t, got == step.want && uid == step.mirror,
+			"%s: %q and mirror %q, want %q and %q", step.name, got, uid, step.want, step.mirror)
 		if step.name == "another without a static pod" && len(m.MirrorPods()) != 2 {
 			t.Errorf("mirrors %v, want both", m.MirrorPods())
 		}

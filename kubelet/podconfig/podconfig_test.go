@@ -129,9 +129,9 @@ func TestPodConfigNames(t *testing.T) {
 	}
 	for _, step := range steps {
 		refused = nil
-		if got := set(t, m, step.source, step.pods...); got != step.want || !slices.Equal(refused, step.refused) {
-			t.Errorf("%s: %q refused %q, want %q refused %q", step.name, got, refused, step.want, step.refused)
-		}
+		got := set(t, m, step.source, step.pods...)
+		testutil.Assert(t, got == step.want && slices.Equal(refused, step.refused),
+			"%s: %q refused %q, want %q refused %q", step.name, got, refused, step.want, step.refused)
 	}
 }
 
@@ -186,9 +186,8 @@ func TestHasPod(t *testing.T) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		if u := <-m.Updates(); u.Op != Add || !m.HasPod(u.Pods[0].UID) {
-			t.Errorf("%v and HasPod does not know it yet", u)
-		}
+		u := <-m.Updates()
+		testutil.Assert(t, u.Op == Add && m.HasPod(u.Pods[0].UID), "%v and HasPod does not know it yet", u)
 	}()
 	first := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "1"}}
 	second := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "2",

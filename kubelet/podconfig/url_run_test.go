@@ -66,9 +66,8 @@ func TestURLRuns(t *testing.T) {
 		u := r.Next()
 		words = append(words, string(u.Op)+":"+strings.TrimSuffix(u.Pods[0].Name, "-n"))
 	}
-	if want := []string{"REMOVE:foreign", "ADD:fresh", "REMOVE:old"}; !slices.Equal(words, want) {
-		t.Errorf("reported %q, want %q", words, want)
-	}
+	want := []string{"REMOVE:foreign", "ADD:fresh", "REMOVE:old"}
+	testutil.Assert(t, slices.Equal(words, want), "reported %q, want %q", words, want)
 	for deadline := time.Now().Add(10 * time.Second); !config.SeenAllSources() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}

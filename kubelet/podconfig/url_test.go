@@ -40,17 +40,15 @@ func (s *site) want(what string, answer http.HandlerFunc, images map[string]stri
 	s.t.Helper()
 	s.answer.Store(&answer)
 	s.problems = nil
-	if err := s.poll(s.t.Context()); err != nil {
-		s.t.Fatalf("%s: %v", what, err)
-	}
+	err := s.poll(s.t.Context())
+	testutil.Require(s.t, err == nil, "%s: %v", what, err)
 	drain(s.config)
 	got := map[string]string{}
 	for _, pod := range s.config.storage.accepted[model.SourceHTTP] {
 		got[strings.TrimSuffix(pod.Name, "-n")] = pod.Spec.Containers[0].Image
 	}
-	if !maps.Equal(got, images) || len(s.problems) != problems {
-		s.t.Errorf("%s: %v and problems %v, want %v and %d", what, got, s.problems, images, problems)
-	}
+	testutil.Assert(s.t, maps.Equal(got, images) && len(s.problems) == problems,
+		"%s: %v and problems %v, want %v and %d", what, got, s.problems, images, problems)
 }
 
 func text(body string) http.HandlerFunc {
@@ -124,9 +122,8 @@ func TestURLHangs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, URLOptions{Every: 2 * time.Second})
-			if s.opts.client.Timeout >= s.opts.Every {
-				t.Errorf("a request lasts %s of %s", s.opts.client.Timeout, s.opts.Every)
-			}
+			testutil.Assert(t, s.opts.client.Timeout < s.opts.Every,
+				"a request lasts %s of %s", s.opts.client.Timeout, s.opts.Every)
 			both := map[string]string{"a": "1", "b": "1"}
 			s.want("before", text(podList), both, 0)
 			s.opts.client.Timeout = 100 * time.Millisecond
@@ -176,9 +173,8 @@ func TestURLNotModified(t *testing.T) {
 func TestURLHeader(t *testing.T) {
 	s := newSite(t, URLOptions{Header: http.Header{"x-token": {"1", "2"}, "Host": {"pods.example"}}})
 	s.want("headers", func(w http.ResponseWriter, r *http.Request) {
-		if !slices.Equal(r.Header.Values("X-Token"), []string{"1", "2"}) || r.Host != "pods.example" {
-			t.Errorf("asked with %v of %s", r.Header, r.Host)
-		}
+		testutil.Assert(t, slices.Equal(r.Header.Values("X-Token"), []string{"1", "2"}) && r.Host == "pods.example",
+			"asked with %v of %s", r.Header, r.Host)
 		if r.URL.Path == "/pods" {
 			http.Redirect(w, r, "/moved", http.StatusFound) // within one server the headers are sent again
 			return
@@ -204,9 +200,8 @@ func TestURLPassword(t *testing.T) {
 	docs, err := manifest.Parse([]byte(podText("a", "1")))
 	testutil.Must(t, err)
 	pods, err := accept(docs.Pods, manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: "n"})
-	if err != nil || strings.Contains(pods[0].Annotations[model.AnnotationManifest], "hidden") {
-		t.Errorf("pods %+v, %v", pods, err)
-	}
+	testutil.Assert(t, err == nil && !strings.Contains(pods[0].Annotations[model.AnnotationManifest], "hidden"),
+		"pods %+v, %v", pods, err)
 }
 
 // TestURLWhere names the URL without its secret parts.

@@ -31,9 +31,8 @@ func logged(t *testing.T, content string) string {
 func TestPipeIsNoLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	testutil.Must(t, unix.Mkfifo(path, 0o666))
-	if err := Read(t.Context(), Options{Path: path, Tail: -1, Limit: -1}); err == nil || !strings.Contains(err.Error(), "not a plain file") {
-		t.Errorf("got %v", err)
-	}
+	err := Read(t.Context(), Options{Path: path, Tail: -1, Limit: -1})
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "not a plain file"), "got %v", err)
 }
 
 // output is safe for use by two goroutines.
@@ -108,9 +107,9 @@ func TestTailOfALargeLog(t *testing.T) {
 		var stdout bytes.Buffer
 		testutil.Must(t, Read(t.Context(), Options{Path: path, Tail: lines, Limit: -1, Stdout: &stdout}))
 		want := min(lines, 5000)
-		if got := strings.Count(stdout.String(), "\n"); got != int(want) || !strings.HasPrefix(stdout.String(), fmt.Sprintf("%d ", 5000-want)) {
-			t.Errorf("tail %d: %d lines from %.20q", lines, got, stdout.String())
-		}
+		got := strings.Count(stdout.String(), "\n")
+		testutil.Assert(t, got == int(want) && strings.HasPrefix(stdout.String(), fmt.Sprintf("%d ", 5000-want)),
+			"tail %d: %d lines from %.20q", lines, got, stdout.String())
 	}
 }
 
@@ -149,9 +148,8 @@ func TestFollowThroughARotation(t *testing.T) {
 	noMore()
 	testutil.AppendFile(t, path, stamp+" stdout F last\n")
 	testutil.Must(t, <-ended)
-	if got, want := out.String(), "one\ntwo\nthree\nfour\nlast\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	got, want := out.String(), "one\ntwo\nthree\nfour\nlast\n"
+	testutil.Assert(t, got == want, "got %q, want %q", got, want)
 }
 
 func TestFollowALinkThatIsEmptiedInPlace(t *testing.T) {
@@ -195,9 +193,8 @@ func TestFollowLatency(t *testing.T) {
 		testutil.AppendFile(t, path, fmt.Sprintf("%s stdout F line %d\n", stamp, i))
 		out.has(t, fmt.Sprintf("line %d\n", i))
 	}
-	if took := time.Since(begun); took > 4*checkPeriod {
-		t.Errorf("5 lines took %v", took)
-	}
+	took := time.Since(begun)
+	testutil.Assert(t, took <= 4*checkPeriod, "5 lines took %v", took)
 	noMore()
 	testutil.Must(t, <-ended)
 }

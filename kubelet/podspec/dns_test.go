@@ -45,9 +45,8 @@ func TestDNSPolicies(t *testing.T) {
 				p.Spec.DNSPolicy, p.Spec.HostNetwork, p.Spec.DNSConfig = c.policy, c.hostNetwork, c.config
 			})
 			dns, err := testGenerator(t, c.options).dns(pod)
-			if got := dnsText(dns); err != nil || got != c.want {
-				t.Errorf("got %s, %v; want %s", got, err, c.want)
-			}
+			got := dnsText(dns)
+			testutil.Assert(t, err == nil && got == c.want, "got %s, %v; want %s", got, err, c.want)
 		})
 	}
 }
@@ -72,9 +71,8 @@ func TestMissingClusterDNS(t *testing.T) {
 			o.Warn = func(_ *v1.Pod, reason, _ string) { reasons = append(reasons, reason) }
 		})
 		_, err := g.dns(testPod(func(p *v1.Pod) { p.Spec.DNSPolicy, p.Spec.HostNetwork = c.policy, c.hostNetwork }))
-		if got := strings.Join(reasons, " "); err != nil || got != c.want {
-			t.Errorf("%+v: warned of %q, %v", c, got, err)
-		}
+		got := strings.Join(reasons, " ")
+		testutil.Assert(t, err == nil && got == c.want, "%+v: warned of %q, %v", c, got, err)
 	}
 }
 
@@ -94,16 +92,15 @@ func TestDNSLimits(t *testing.T) {
 		config.Searches = append(config.Searches, strings.Repeat("x", 200)+fmt.Sprint(i))
 	}
 	dns, err = g.dns(testPod(func(p *v1.Pod) { p.Spec.DNSPolicy, p.Spec.DNSConfig = v1.DNSNone, config }))
-	if size := len(strings.Join(dns.GetSearches(), " ")); err != nil || size > maxSearchesBytes || size < maxSearchesBytes-210 {
-		t.Errorf("the search list has %d bytes, %v", size, err)
-	}
+	size := len(strings.Join(dns.GetSearches(), " "))
+	testutil.Assert(t, err == nil && size <= maxSearchesBytes && size >= maxSearchesBytes-210,
+		"the search list has %d bytes, %v", size, err)
 }
 
 func TestParseResolvConf(t *testing.T) {
 	const text = "# c\nnameserver 1.1.1.1\n; d\nnameserver\nnameserver 2.2.2.2 # e\nsearch old\nsearch a. . b\noptions ndots:1 rotate\noptions ndots:2\nsortlist x\n"
-	if got, want := dnsText(parseResolvConf(text)), "[1.1.1.1 2.2.2.2] [a b] [ndots:2 rotate]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	got, want := dnsText(parseResolvConf(text)), "[1.1.1.1 2.2.2.2] [a b] [ndots:2 rotate]"
+	testutil.Assert(t, got == want, "got %s, want %s", got, want)
 }
 
 func FuzzParseResolvConf(f *testing.F) {
@@ -127,8 +124,7 @@ func FuzzExpand(f *testing.F) {
 		if !strings.Contains(text, "$$") && none != text {
 			t.Errorf("%q became %q without any variable", text, none)
 		}
-		if all := expand(text, func(string) (string, bool) { return "", true }); len(all) > len(text) {
-			t.Errorf("%q became %q with empty variables", text, all)
-		}
+		all := expand(text, func(string) (string, bool) { return "", true })
+		testutil.Assert(t, len(all) <= len(text), "%q became %q with empty variables", text, all)
 	})
 }

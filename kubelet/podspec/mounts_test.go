@@ -43,9 +43,9 @@ func TestVolumeMounts(t *testing.T) {
 		t.Errorf("host: %v", host)
 	}
 	conf := mountAt(t, config, "/conf")
-	if content, err := os.ReadFile(conf.GetHostPath() + "/color"); err != nil || string(content) != "red" || !conf.GetReadonly() {
-		t.Errorf("conf: %v holds %q, %v; want it read-only", conf, content, err)
-	}
+	content, err := os.ReadFile(conf.GetHostPath() + "/color")
+	testutil.Assert(t, err == nil && string(content) == "red" && conf.GetReadonly(),
+		"conf: %v holds %q, %v; want it read-only", conf, content, err)
 	if content, err := os.ReadFile(mountAt(t, config, "/one").GetHostPath()); err != nil || string(content) != "x" {
 		t.Errorf("subPathExpr: %q, %v", content, err)
 	}
@@ -53,9 +53,9 @@ func TestVolumeMounts(t *testing.T) {
 	if info, err := os.Stat(message.GetHostPath()); err != nil || info.Mode().Perm() != 0o666 || info.Size() != 0 {
 		t.Errorf("termination message: %v, %v", info, err)
 	}
-	if again := mountAt(t, mustContainer(t, g, input(pod)), "/dev/termination-log"); again.GetHostPath() == message.GetHostPath() {
-		t.Error("the next attempt has the same file for its termination message")
-	}
+	again := mountAt(t, mustContainer(t, g, input(pod)), "/dev/termination-log")
+	testutil.Assert(t, again.GetHostPath() != message.GetHostPath(),
+		"the next attempt has the same file for its termination message")
 }
 
 func TestImageMounts(t *testing.T) {
@@ -86,9 +86,8 @@ func TestImageMounts(t *testing.T) {
 		in.Pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{bad}
 		_, undo, err := g.Container(context.Background(), in)
 		undo()
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want an error with %q", err, want)
-		}
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want),
+			"got %v, want an error with %q", err, want)
 		in.ImageVolumes["model"] = &runtimeapi.ImageSpec{Image: "sha256:abc"}
 	}
 }
@@ -125,8 +124,8 @@ func TestRecursiveReadOnly(t *testing.T) {
 		{v1.RecursiveReadOnlyEnabled, true, true, true}, {v1.RecursiveReadOnlyEnabled, false, false, false},
 	} {
 		g := testGenerator(t, func(o *Options) { o.RecursiveReadOnly = c.runtime })
-		if got, err := g.recursiveReadOnly(&v1.VolumeMount{RecursiveReadOnly: &c.mode}); got != c.want || (err == nil) != c.ok {
-			t.Errorf("%s, runtime can %t: %t, %v", c.mode, c.runtime, got, err)
-		}
+		got, err := g.recursiveReadOnly(&v1.VolumeMount{RecursiveReadOnly: &c.mode})
+		testutil.Assert(t, got == c.want && (err == nil) == c.ok,
+			"%s, runtime can %t: %t, %v", c.mode, c.runtime, got, err)
 	}
 }

@@ -153,9 +153,8 @@ func TestServicesStandBehind(t *testing.T) {
 	pod := testPod(func(pod *v1.Pod) {
 		pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "URL", Value: "db://$(DB_SERVICE_HOST)"}, {Name: "DB_PORT", Value: "own"}}
 	})
-	if got, want := environmentOf(mustContainer(t, g, input(pod))), "URL=db://10.0.0.1 DB_PORT=own DB_SERVICE_HOST=10.0.0.1"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	got, want := environmentOf(mustContainer(t, g, input(pod))), "URL=db://10.0.0.1 DB_PORT=own DB_SERVICE_HOST=10.0.0.1"
+	testutil.Assert(t, got == want, "got %s, want %s", got, want)
 	unknown := testGenerator(t, func(o *Options) {
 		o.Services = func(*v1.Pod) (map[string]string, error) { return nil, errors.New("not known") }
 	})
@@ -185,9 +184,8 @@ func TestCommandIsExpanded(t *testing.T) {
 		c.Command, c.Args = []string{"echo", "$(WHO)"}, []string{"$$(WHO)", "$(NOBODY)", "$WHO", "$("}
 	})
 	config := mustContainer(t, testGenerator(t, nil), input(pod))
-	if got, want := slices.Concat(config.GetCommand(), config.GetArgs()), []string{"echo", "world", "$(WHO)", "$(NOBODY)", "$WHO", "$("}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	got, want := slices.Concat(config.GetCommand(), config.GetArgs()), []string{"echo", "world", "$(WHO)", "$(NOBODY)", "$WHO", "$("}
+	testutil.Assert(t, slices.Equal(got, want), "got %q, want %q", got, want)
 }
 
 func TestContainerIdentity(t *testing.T) {
@@ -220,7 +218,6 @@ func TestStopSignal(t *testing.T) {
 		testutil.Equal(t, mustContainer(t, testGenerator(t, nil), input(pod)).GetStopSignal(), want, "%s", name)
 	}
 	bad := v1.Signal("SIGNONSENSE")
-	if _, err := stopSignal(&v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: &bad}}); !errors.Is(err, errdefs.ErrInvalidArgument) {
-		t.Errorf("got %v, want ErrInvalidArgument", err)
-	}
+	_, err := stopSignal(&v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: &bad}})
+	testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument), "got %v, want ErrInvalidArgument", err)
 }

@@ -75,9 +75,8 @@ func TestSidecarIsKilledLast(t *testing.T) {
 		p.Spec.InitContainers = []v1.Container{{Name: "side", RestartPolicy: pointer(v1.ContainerRestartPolicyAlways)}}
 		p.Spec.Containers[0].Resources.Requests = amounts("", "2Gi")
 	})
-	if got := oomScore(pod, &pod.Spec.InitContainers[0], 4<<30); got != 500 {
-		t.Errorf("got %d, want 500 like the container that it serves", got)
-	}
+	got := oomScore(pod, &pod.Spec.InitContainers[0], 4<<30)
+	testutil.Assert(t, got == 500, "got %d, want 500 like the container that it serves", got)
 	pod.Spec.PriorityClassName = "system-node-critical"
 	if got := oomScore(pod, &pod.Spec.Containers[0], 4<<30); got != oomGuaranteed {
 		t.Errorf("got %d for a critical pod", got)

@@ -46,16 +46,14 @@ func TestSandbox(t *testing.T) {
 		t.Errorf("ports %v; want the ports of the sidecar and of the app container", ports)
 	}
 	linux := config.GetLinux()
-	if !maps.Equal(linux.GetSysctls(), map[string]string{"net.ipv4.tcp_syncookies": "0"}) {
-		t.Errorf("sysctls %v", linux.GetSysctls())
-	}
+	testutil.Assert(t, maps.Equal(linux.GetSysctls(), map[string]string{"net.ipv4.tcp_syncookies": "0"}),
+		"sysctls %v", linux.GetSysctls())
 	security := linux.GetSecurityContext()
 	if !security.GetPrivileged() || security.GetRunAsUser().GetValue() != 1 || security.GetSeccomp().GetProfileType() != runtimeapi.SecurityProfile_RuntimeDefault {
 		t.Errorf("security %v", security)
 	}
-	if r := linux.GetResources(); r.GetCpuQuota() != 50_000 || r.GetMemoryLimitInBytes() != 64<<20 {
-		t.Errorf("resources %v", r)
-	}
+	r := linux.GetResources()
+	testutil.Assert(t, r.GetCpuQuota() == 50_000 && r.GetMemoryLimitInBytes() == 64<<20, "resources %v", r)
 }
 
 // A sysctl may have sysctl(8)'s slashes, and the runtime gets dots.
@@ -64,9 +62,8 @@ func TestSysctls(t *testing.T) {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: "net/ipv4/conf/eth0.1/mtu", Value: "1"}, {Name: "kernel.sem", Value: "2"}}}
 	})
 	want := map[string]string{"net.ipv4.conf.eth0/1.mtu": "1", "kernel.sem": "2"}
-	if got := mustSandbox(t, testGenerator(t, nil), pod).GetLinux().GetSysctls(); !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	got := mustSandbox(t, testGenerator(t, nil), pod).GetLinux().GetSysctls()
+	testutil.Assert(t, maps.Equal(got, want), "got %v, want %v", got, want)
 }
 
 func TestNamespaces(t *testing.T) {
@@ -81,9 +78,8 @@ func TestNamespaces(t *testing.T) {
 		{"host", v1.PodSpec{HostNetwork: true, HostPID: true, HostIPC: true}, node, node, node},
 	} {
 		got := namespaces(&c.spec)
-		if got.GetNetwork() != c.network || got.GetPid() != c.pid || got.GetIpc() != c.ipc {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		testutil.Assert(t, got.GetNetwork() == c.network && got.GetPid() == c.pid && got.GetIpc() == c.ipc,
+			"%s: %v", c.name, got)
 	}
 }
 
@@ -138,28 +134,25 @@ func TestHostsFile(t *testing.T) {
 	in.PodIPs = []string{"10.1.0.6"}
 	mustContainer(t, g, in)
 	after, err := os.Stat(mount.GetHostPath())
-	if err != nil || !os.SameFile(before, after) {
-		t.Errorf("containers that run have the old file mounted: it must be written in place (%v)", err)
-	}
+	testutil.Assert(t, err == nil && os.SameFile(before, after),
+		"containers that run have the old file mounted: it must be written in place (%v)", err)
 	own := testPod(func(p *v1.Pod) {
 		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/tmp/own"}}}}
 		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}}
 	})
 	config := mustContainer(t, g, input(own))
-	if got := mountAt(t, config, "/etc/hosts").GetHostPath(); got != "/tmp/own" || len(config.GetMounts()) != 1 {
-		t.Errorf("got %v; want the container's own mount alone", config.GetMounts())
-	}
+	got := mountAt(t, config, "/etc/hosts").GetHostPath()
+	testutil.Assert(t, got == "/tmp/own" && len(config.GetMounts()) == 1,
+		"got %v; want the container's own mount alone", config.GetMounts())
 	none := input(testPod(nil))
 	none.PodIPs = nil
-	if mounts := mustContainer(t, g, none).GetMounts(); len(mounts) != 0 {
-		t.Errorf("a pod without an address got %v", mounts)
-	}
+	mounts := mustContainer(t, g, none).GetMounts()
+	testutil.Assert(t, len(mounts) == 0, "a pod without an address got %v", mounts)
 	host := testPod(func(p *v1.Pod) { p.Spec.HostNetwork = true; p.UID = "uid-host" })
 	content, err = os.ReadFile(mountAt(t, mustContainer(t, g, input(host)), "/etc/hosts").GetHostPath())
 	real, _ := os.ReadFile("/etc/hosts")
-	if err != nil || !strings.Contains(string(content), string(real)) {
-		t.Errorf("%v: the host's own file is not in\n%s", err, content)
-	}
+	testutil.Assert(t, err == nil && strings.Contains(string(content), string(real)),
+		"%v: the host's own file is not in\n%s", err, content)
 }
 
 func mountAt(t *testing.T, config *runtimeapi.ContainerConfig, path string) *runtimeapi.Mount {

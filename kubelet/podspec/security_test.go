@@ -9,6 +9,8 @@ import (
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func pointer[T any](value T) *T { return &value }
@@ -42,9 +44,8 @@ func TestContainerSettingsComeBeforeThePods(t *testing.T) {
 	if c := got.GetCapabilities(); !slices.Equal(c.GetAddCapabilities(), []string{"NET_ADMIN"}) || !slices.Equal(c.GetDropCapabilities(), []string{"ALL"}) {
 		t.Errorf("capabilities %v", c)
 	}
-	if got.GetSeccomp().GetProfileType() != runtimeapi.SecurityProfile_RuntimeDefault {
-		t.Errorf("seccomp %v", got.GetSeccomp())
-	}
+	testutil.Assert(t, got.GetSeccomp().GetProfileType() == runtimeapi.SecurityProfile_RuntimeDefault,
+		"seccomp %v", got.GetSeccomp())
 }
 
 func TestSeccomp(t *testing.T) {
@@ -68,9 +69,8 @@ func TestSeccomp(t *testing.T) {
 			g := testGenerator(t, func(o *Options) { o.SeccompDefault = c.byOption })
 			got, err := g.seccomp(&v1.PodSecurityContext{}, &v1.SecurityContext{SeccompProfile: c.profile})
 			if c.bad {
-				if !errors.Is(err, errdefs.ErrInvalidArgument) {
-					t.Errorf("got %v, %v; want ErrInvalidArgument", got, err)
-				}
+				testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument),
+					"got %v, %v; want ErrInvalidArgument", got, err)
 				return
 			}
 			if err != nil || got.GetProfileType() != c.want || !strings.HasSuffix(got.GetLocalhostRef(), c.file) {
@@ -101,9 +101,8 @@ func TestAppArmor(t *testing.T) {
 			})
 			//lint:ignore SA1019 runtimes from before the field apparmor read this one
 			old := got.GetApparmorProfile()
-			if old != c.want || oldAppArmor(got.GetApparmor()) != c.want {
-				t.Errorf("got %q and %v, want %q", old, got.GetApparmor(), c.want)
-			}
+			testutil.Assert(t, old == c.want && oldAppArmor(got.GetApparmor()) == c.want,
+				"got %q and %v, want %q", old, got.GetApparmor(), c.want)
 		})
 	}
 }
@@ -148,9 +147,8 @@ func TestUser(t *testing.T) {
 			in.Image = c.image
 			got, err := effectiveUser(in)
 			if c.bad != "" {
-				if err == nil || !strings.Contains(err.Error(), c.bad) {
-					t.Errorf("got %v, want an error with %q", err, c.bad)
-				}
+				testutil.Assert(t, err != nil && strings.Contains(err.Error(), c.bad),
+					"got %v, want an error with %q", err, c.bad)
 				return
 			}
 			if err != nil || got.name != c.want.name || (got.id == nil) != (c.want.id == nil) || got.id != nil && *got.id != *c.want.id {

@@ -59,8 +59,7 @@ func TestEachMountIsMapped(t *testing.T) {
 	mounts := []*runtimeapi.Mount{{HostPath: "/srv"}, {Image: &runtimeapi.ImageSpec{Image: "models:1"}}}
 	mapMounts(mounts, users)
 	for _, mount := range mounts {
-		if !mapped(mount.GetUidMappings(), 131072) || !mapped(mount.GetGidMappings(), 131072) {
-			t.Errorf("%v is not mapped", mount)
-		}
+		testutil.Assert(t, mapped(mount.GetUidMappings(), 131072) && mapped(mount.GetGidMappings(), 131072),
+			"%v is not mapped", mount)
 	}
 }

@@ -76,9 +76,8 @@ func TestStats(t *testing.T) {
 	}
 	between(t, "logs", a.Logs.Bytes, 2<<20)
 	between(t, "volume", of.Volumes["v"].Bytes, 3<<20)
-	if missing, ok := of.Volumes["missing"]; !ok || missing != (Disk{}) {
-		t.Errorf("a missing volume has the usage %+v", missing)
-	}
+	missing, ok := of.Volumes["missing"]
+	testutil.Assert(t, ok && missing == (Disk{}), "a missing volume has the usage %+v", missing)
 
 	under.err = errors.New("down")
 	stats, err = p.Stats(t.Context(), []*v1.Pod{pod})
@@ -101,9 +100,8 @@ func TestSlowVolumes(t *testing.T) {
 		}}
 		began := time.Now()
 		for range 2 {
-			if got := v.count(ctx, []*v1.Pod{pod}); len(got) != 0 {
-				t.Errorf("counted %v", got)
-			}
+			got := v.count(ctx, []*v1.Pod{pod})
+			testutil.Assert(t, len(got) == 0, "counted %v", got)
 		}
 		if took := time.Since(began); took != 2*volumesWait || begun.Load() != 1 {
 			t.Errorf("two calls took %v and %d counts", took, begun.Load())

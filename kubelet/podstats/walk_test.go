@@ -32,9 +32,8 @@ func write(t *testing.T, path string, size int) {
 // between wants least bytes, and at most 256 KiB more for blocks and directories.
 func between(t *testing.T, what string, got, least int64) {
 	t.Helper()
-	if most := least + 256<<10; got < least || got > most {
-		t.Errorf("%s: %d bytes, want %d to %d", what, got, least, most)
-	}
+	most := least + 256<<10
+	testutil.Assert(t, got >= least && got <= most, "%s: %d bytes, want %d to %d", what, got, least, most)
 }
 
 func TestMeasure(t *testing.T) {
@@ -80,9 +79,8 @@ func TestMeasureManyAndDeep(t *testing.T) {
 	}
 	unix.Close(at)
 	got, err := measure(t.Context(), dir)
-	if want := int64(1 + files + depth); err != nil || got.Inodes != want {
-		t.Errorf("%d inodes, want %d: %v", got.Inodes, want, err)
-	}
+	want := int64(1 + files + depth)
+	testutil.Assert(t, err == nil && got.Inodes == want, "%d inodes, want %d: %v", got.Inodes, want, err)
 }
 
 // TestMeasureStaysOnItsFileSystem: a mount below the directory does not count.
@@ -102,9 +100,8 @@ func TestMeasureStaysOnItsFileSystem(t *testing.T) {
 }
 
 func TestMeasureEnds(t *testing.T) {
-	if got, err := measure(t.Context(), filepath.Join(t.TempDir(), "none")); err != nil || got != (Disk{}) {
-		t.Errorf("a missing directory: %+v, %v", got, err)
-	}
+	got, err := measure(t.Context(), filepath.Join(t.TempDir(), "none"))
+	testutil.Assert(t, err == nil && got == (Disk{}), "a missing directory: %+v, %v", got, err)
 	link := filepath.Join(t.TempDir(), "link")
 	testutil.Must(t, os.Symlink("/", link))
 	if got, err := measure(t.Context(), link); err == nil {

@@ -127,9 +127,8 @@ func (b *bench) running(t *testing.T, pod *v1.Pod) bool {
 func TestNetworkNotReady(t *testing.T) {
 	b := newBench(t)
 	old, pod, host := testPod("old", false), testPod("pod", false), testPod("host", true)
-	if _, _, err := b.SyncPod(t.Context(), old); err != nil || !b.running(t, old) {
-		t.Fatalf("while the network is ready: %v", err)
-	}
+	_, _, err := b.SyncPod(t.Context(), old)
+	testutil.Require(t, err == nil && b.running(t, old), "while the network is ready: %v", err)
 	b.network = errors.New("no CNI configuration")
 	if _, _, err := b.SyncPod(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "network is not ready: no CNI configuration") {
 		t.Errorf("error %v", err)
@@ -138,12 +137,11 @@ func TestNetworkNotReady(t *testing.T) {
 	if _, _, err := b.SyncPod(t.Context(), old); err == nil || !strings.Contains(err.Error(), "network is not ready") || !b.running(t, old) {
 		t.Errorf("a pod that runs already: %v", err)
 	}
-	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodPending {
-		t.Errorf("its phase is %s", shown.Phase)
-	}
-	if recorded := b.events.List(); len(recorded) == 0 || recorded[len(recorded)-1].Reason != "NetworkNotReady" {
-		t.Errorf("events %v", recorded)
-	}
+	shown := b.opts.Status.Status(pod)
+	testutil.Assert(t, shown.Phase == v1.PodPending, "its phase is %s", shown.Phase)
+	recorded := b.events.List()
+	testutil.Assert(t, len(recorded) != 0 && recorded[len(recorded)-1].Reason == "NetworkNotReady",
+		"events %v", recorded)
 	if _, _, err := b.SyncPod(t.Context(), host); err != nil || !b.running(t, host) {
 		t.Errorf("a pod of the host's network: %v", err)
 	}
@@ -165,12 +163,10 @@ func TestIdleSyncMakesNoCRICall(t *testing.T) {
 		calls = len(b.fake.GetCalls())
 		b.sync(t, pod)
 	}
-	if got := b.fake.GetCalls()[calls:]; len(got) > 0 || !b.running(t, pod) {
-		t.Errorf("calls %v", got)
-	}
-	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodRunning {
-		t.Errorf("phase %s", shown.Phase)
-	}
+	got := b.fake.GetCalls()[calls:]
+	testutil.Assert(t, len(got) <= 0 && b.running(t, pod), "calls %v", got)
+	shown := b.opts.Status.Status(pod)
+	testutil.Assert(t, shown.Phase == v1.PodRunning, "phase %s", shown.Phase)
 }
 
 // TestRestoredReadinessIsHeld: a restored pod's readiness is not sent until the API server lists the pod or a probe has
@@ -217,12 +213,11 @@ func TestFailureOfTheNode(t *testing.T) {
 	for _, each := range []*v1.Pod{pod, half} {
 		b.sync(t, each)
 	}
-	if err := b.SyncTerminatingPod(t.Context(), pod, why); err != nil || b.running(t, pod) {
-		t.Errorf("the end of a pod: %v", err)
-	}
-	if got := b.opts.Status.Status(pod); got.Phase != v1.PodFailed || got.Reason != "Evicted" || got.Message != "too much" {
-		t.Errorf("%s %s: %s", got.Phase, got.Reason, got.Message)
-	}
+	err := b.SyncTerminatingPod(t.Context(), pod, why)
+	testutil.Assert(t, err == nil && !b.running(t, pod), "the end of a pod: %v", err)
+	got := b.opts.Status.Status(pod)
+	testutil.Assert(t, got.Phase == v1.PodFailed && got.Reason == "Evicted" && got.Message == "too much",
+		"%s %s: %s", got.Phase, got.Reason, got.Message)
 	b.opts.Status.Set(half, status.Failing(b.opts.Status.Status(half), *why.Failure, time.Now()))
 	if ended, _, err := b.SyncPod(t.Context(), half); !ended || err != nil {
 		t.Errorf("a pod that is half ended: ended %v, %v", ended, err)
@@ -239,13 +234,11 @@ func TestStatusThatFailsAfterAStart(t *testing.T) {
 	b := newBench(t)
 	pod := testPod("pod", false)
 	b.fake.InjectError("ContainerStatus", errors.New("it does not answer"))
-	if _, _, err := b.SyncPod(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "it does not answer") {
-		t.Errorf("error %v", err)
-	}
+	_, _, err := b.SyncPod(t.Context(), pod)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "it does not answer"), "error %v", err)
 	b.sync(t, pod)
-	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodRunning {
-		t.Errorf("phase %s", shown.Phase)
-	}
+	shown := b.opts.Status.Status(pod)
+	testutil.Assert(t, shown.Phase == v1.PodRunning, "phase %s", shown.Phase)
 }
 
 // TestUnknownContainerKeepsPodEnding: a pod has not ended while a container's state is unknown.
@@ -254,12 +247,10 @@ func TestUnknownContainerKeepsPodEnding(t *testing.T) {
 	pod := testPod("pod", false)
 	b.sync(t, pod)
 	b.evented.unknown = true
-	if err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}); err == nil {
-		t.Error("the pod counts as ended")
-	}
-	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodRunning {
-		t.Errorf("phase %s while the state is unknown", shown.Phase)
-	}
+	err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{})
+	testutil.Assert(t, err != nil, "the pod counts as ended")
+	shown := b.opts.Status.Status(pod)
+	testutil.Assert(t, shown.Phase == v1.PodRunning, "phase %s while the state is unknown", shown.Phase)
 	b.evented.unknown = false
 	testutil.Must(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}))
 	if shown := b.opts.Status.Status(pod); !model.Terminal(shown.Phase) {
@@ -272,16 +263,14 @@ func TestPodIsNotTerminalBeforeItIsStopped(t *testing.T) {
 	b := newBench(t)
 	pod := testPod("pod", false)
 	b.fake.InjectError("StartContainer", context.Canceled)
-	if _, _, err := b.SyncPod(t.Context(), pod); err == nil {
-		t.Error("it starts")
-	}
+	_, _, err := b.SyncPod(t.Context(), pod)
+	testutil.Assert(t, err != nil, "it starts")
 	b.fake.InjectError("StopPodSandbox", errors.New("it does not stop"))
 	if err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}); err == nil {
 		t.Error("it stops")
 	}
-	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodPending {
-		t.Errorf("phase %s while the sandbox runs", shown.Phase)
-	}
+	shown := b.opts.Status.Status(pod)
+	testutil.Assert(t, shown.Phase == v1.PodPending, "phase %s while the sandbox runs", shown.Phase)
 	testutil.Must(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}))
 	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodFailed {
 		t.Errorf("phase %s at the end", shown.Phase)
@@ -301,9 +290,8 @@ func TestEndingPodShowsItsAllocation(t *testing.T) {
 	larger := pod.DeepCopy()
 	cpu(larger, "64")
 	b.fake.InjectError("StopContainer", errors.New("it does not stop"))
-	if err := b.SyncTerminatingPod(t.Context(), larger, podworkers.Termination{}); err == nil {
-		t.Error("no error")
-	}
+	err := b.SyncTerminatingPod(t.Context(), larger, podworkers.Termination{})
+	testutil.Assert(t, err != nil, "no error")
 	got := b.opts.Status.Status(pod).ContainerStatuses[0].AllocatedResources[v1.ResourceCPU]
 	testutil.Assert(t, got.String() == "100m", "allocated %s", got.String())
 }

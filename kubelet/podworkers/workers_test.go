@@ -112,9 +112,8 @@ func inBubble(t *testing.T, opts Options, test func(s *steps, w *Workers, tick f
 
 func want(t *testing.T, s *steps, calls ...string) {
 	t.Helper()
-	if got := s.take(); !slices.Equal(got, calls) {
-		t.Errorf("calls %q, want %q", got, calls)
-	}
+	got := s.take()
+	testutil.Assert(t, slices.Equal(got, calls), "calls %q, want %q", got, calls)
 }
 
 func TestLatestUpdateWins(t *testing.T) {
@@ -218,9 +217,8 @@ func TestEndByTheNode(t *testing.T) {
 		testutil.Assert(t, w.End("a", Termination{Grace: new(int64(1)), Failure: why}), "the pod was not ended")
 		tick(2 * time.Second)
 		want(t, s, "sync a 1", "terminate a", "terminated a")
-		if len(got) != 1 || got[0].Failure != why || *got[0].Grace != 1 || got[0].Gone {
-			t.Errorf("ended by %+v", got)
-		}
+		testutil.Assert(t, len(got) == 1 && got[0].Failure == why && *got[0].Grace == 1 && !got[0].Gone,
+			"ended by %+v", got)
 		w.Update(pod("a", "a", "2"))
 		tick(2 * time.Minute)
 		want(t, s)
@@ -374,9 +372,8 @@ func TestHolders(t *testing.T) {
 		for range 3 {
 			w.Update(pod("new", "name", ""))
 			tick(0)
-			if got := holders(); !slices.Equal(got, []string{"old", "other"}) {
-				t.Errorf("holders %q", got)
-			}
+			got := holders()
+			testutil.Assert(t, slices.Equal(got, []string{"old", "other"}), "holders %q", got)
 		}
 		close(release)
 		tick(0)
@@ -418,9 +415,8 @@ func TestNameIsHeld(t *testing.T) {
 		w.Update(pod("new", "name", ""))
 		w.Update(pod("other", "other", ""))
 		tick(5 * time.Second)
-		if got := s.take(); !slices.Contains(got, "sync other ") || slices.Contains(got, "sync new ") {
-			t.Errorf("calls %q", got)
-		}
+		got := s.take()
+		testutil.Assert(t, slices.Contains(got, "sync other ") && !slices.Contains(got, "sync new "), "calls %q", got)
 		close(release)
 		tick(0)
 		want(t, s, "terminated old", "sync new ")

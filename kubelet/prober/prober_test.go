@@ -301,9 +301,8 @@ func TestHTTP(t *testing.T) {
 		if err != nil || (test.want == "") != (got.failure == "") || !strings.Contains(got.failure, test.want) {
 			t.Errorf("%s: %q, %v, want %q", test.path, got.failure, err, test.want)
 		}
-		if (test.warned == "") != (got.warning == "") || !strings.Contains(got.warning, test.warned) {
-			t.Errorf("%s: warning %q, want %q", test.path, got.warning, test.warned)
-		}
+		testutil.Assert(t, (test.warned == "") == (got.warning == "") && strings.Contains(got.warning, test.warned),
+			"%s: warning %q, want %q", test.path, got.warning, test.warned)
 	}
 }
 
@@ -361,9 +360,8 @@ func TestGRPC(t *testing.T) {
 		target := targetOf(t, listener.Addr().String(), v1.ProbeHandler{})
 		target.probe.GRPC = &v1.GRPCAction{Port: target.container.Ports[0].ContainerPort, Service: &service}
 		got, err := m.probe(t.Context(), target)
-		if err != nil || (want == "") != (got.failure == "") || !strings.Contains(got.failure, want) {
-			t.Errorf("service %q: %q, %v, want %q", service, got.failure, err, want)
-		}
+		testutil.Assert(t, err == nil && (want == "") == (got.failure == "") && strings.Contains(got.failure, want),
+			"service %q: %q, %v, want %q", service, got.failure, err, want)
 	}
 }
 
@@ -388,9 +386,8 @@ func TestProbesBeginSpread(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Millisecond)
-		if n := e.count("new"); n != pods {
-			t.Errorf("%d of %d new containers are probed at once", n, pods)
-		}
+		n := e.count("new")
+		testutil.Assert(t, n == pods, "%d of %d new containers are probed at once", n, pods)
 		time.Sleep(5 * time.Second)
 		if n := e.count("old"); n < pods/4 || n > pods*3/4 {
 			t.Errorf("%d of %d containers are probed after half of a period", n, pods)
@@ -450,9 +447,8 @@ func TestNoProxy(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got.failure, err)
 		}
 	}
-	if n := proxied.Load(); n != 0 {
-		t.Errorf("%d connections to the proxy", n)
-	}
+	n := proxied.Load()
+	testutil.Assert(t, n == 0, "%d connections to the proxy", n)
 }
 
 func TestCounts(t *testing.T) {

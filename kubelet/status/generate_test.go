@@ -67,9 +67,8 @@ func TestContainerStates(t *testing.T) {
 	if c.State.Waiting == nil || c.State.Waiting.Reason != model.ReasonErrImagePull || c.State.Waiting.Message != "no such image" {
 		t.Errorf("without an image: %+v", c)
 	}
-	if d.State.Waiting == nil || d.State.Waiting.Reason != model.ReasonRunContainerError {
-		t.Errorf("not started: %+v", d)
-	}
+	testutil.Assert(t, d.State.Waiting != nil && d.State.Waiting.Reason == model.ReasonRunContainerError,
+		"not started: %+v", d)
 	in.Ending = true
 	if b := Generate(in).ContainerStatuses[1]; b.State.Terminated == nil {
 		t.Errorf("in back-off while ending: %+v", b)
@@ -109,15 +108,14 @@ func TestRemovedContainersKeepTheirStatus(t *testing.T) {
 	first := Generate(before)
 	after := inputOf(pod, seenOf("a=running"))
 	after.Old = first
-	if i := Generate(after).InitContainerStatuses[0]; i.State.Terminated == nil || i.ContainerID != "docker://i-0" {
-		t.Errorf("removed init container: %+v", i)
-	}
+	i := Generate(after).InitContainerStatuses[0]
+	testutil.Assert(t, i.State.Terminated != nil && i.ContainerID == "docker://i-0", "removed init container: %+v", i)
 	lost := inputOf(pod, &model.PodStatus{})
 	lost.Old, lost.Ending = first, true
 	status := Generate(lost)
-	if a := status.ContainerStatuses[0]; a.State.Terminated == nil || a.State.Terminated.Reason != "ContainerStatusUnknown" {
-		t.Errorf("lost container: %+v", a)
-	}
+	a := status.ContainerStatuses[0]
+	testutil.Assert(t, a.State.Terminated != nil && a.State.Terminated.Reason == "ContainerStatusUnknown",
+		"lost container: %+v", a)
 	testutil.Assert(t, status.PodIP == "10.0.0.1", "address %q after the end", status.PodIP)
 }
 
@@ -148,9 +146,9 @@ func TestReadinessGates(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.org/gate"}}
 	in := inputOf(pod, seenOf("a=running"))
-	if ready := findCondition(Generate(in).Conditions, v1.PodReady); ready.Status != v1.ConditionFalse || ready.Reason != "ReadinessGatesNotReady" {
-		t.Errorf("gate closed: %+v", ready)
-	}
+	ready := findCondition(Generate(in).Conditions, v1.PodReady)
+	testutil.Assert(t, ready.Status == v1.ConditionFalse && ready.Reason == "ReadinessGatesNotReady",
+		"gate closed: %+v", ready)
 	pod.Status.Conditions = []v1.PodCondition{{Type: "example.org/gate", Status: v1.ConditionTrue}, {Type: v1.PodReady, Status: v1.ConditionFalse}}
 	status := Generate(in)
 	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionTrue {

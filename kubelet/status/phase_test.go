@@ -86,9 +86,8 @@ func TestTerminalPhaseOfTheServer(t *testing.T) {
 	pod.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted", Message: "no room"}
 	for range 2 {
 		in.Old = Generate(in)
-		if in.Old.Phase != v1.PodFailed || in.Old.Reason != "Evicted" || in.Old.Message != "no room" {
-			t.Errorf("%s, %s: %s", in.Old.Phase, in.Old.Reason, in.Old.Message)
-		}
+		testutil.Assert(t, in.Old.Phase == v1.PodFailed && in.Old.Reason == "Evicted" && in.Old.Message == "no room",
+			"%s, %s: %s", in.Old.Phase, in.Old.Reason, in.Old.Message)
 	}
 }
 
@@ -152,7 +151,6 @@ func TestEndIsRememberedByTheServer(t *testing.T) {
 	later := inputOf(pod, &model.PodStatus{})
 	later.Old = first
 	status := Generate(later)
-	if got := ends(status); got != "a3 b0" || status.Phase != v1.PodFailed {
-		t.Errorf("%s %q", status.Phase, got)
-	}
+	got := ends(status)
+	testutil.Assert(t, got == "a3 b0" && status.Phase == v1.PodFailed, "%s %q", status.Phase, got)
 }

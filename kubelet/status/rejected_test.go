@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
@@ -23,17 +24,15 @@ func TestFailing(t *testing.T) {
 	ended.Ending, ended.Old, ended.Now = true, Generate(running), now.Add(time.Minute)
 	for phase, in := range map[v1.PodPhase]Input{v1.PodRunning: running, v1.PodFailed: ended} {
 		status := Generate(in)
-		if status.Phase != phase || status.Reason != "Evicted" || status.Message != "too much" {
-			t.Errorf("%s, %s: %s, want %s", status.Phase, status.Reason, status.Message, phase)
-		}
+		testutil.Assert(t, status.Phase == phase && status.Reason == "Evicted" && status.Message == "too much",
+			"%s, %s: %s, want %s", status.Phase, status.Reason, status.Message, phase)
 		got := findCondition(status.Conditions, v1.DisruptionTarget)
 		if got == nil || got.Status != v1.ConditionTrue || got.Reason != "TerminationByKubelet" ||
 			got.Message != "too much" || !got.LastTransitionTime.Time.Equal(now) {
 			t.Errorf("%s: condition %+v", phase, got)
 		}
-		if findCondition(status.Conditions, "example.org/other") == nil {
-			t.Errorf("%s: the other condition is lost", phase)
-		}
+		testutil.Assert(t, findCondition(status.Conditions, "example.org/other") != nil,
+			"%s: the other condition is lost", phase)
 	}
 	again := Failing(running.Old, why, now.Add(time.Minute))
 	if got := findCondition(again.Conditions, v1.DisruptionTarget); !got.LastTransitionTime.Time.Equal(now) {
@@ -63,9 +62,8 @@ func TestRejected(t *testing.T) {
 		!status.StartTime.Time.Equal(now) || status.QOSClass != v1.PodQOSBestEffort {
 		t.Errorf("status %+v", status)
 	}
-	if len(status.Conditions) != 2 || findCondition(status.Conditions, v1.PodReady) != nil {
-		t.Errorf("conditions %+v", status.Conditions)
-	}
+	testutil.Assert(t, len(status.Conditions) == 2 && findCondition(status.Conditions, v1.PodReady) == nil,
+		"conditions %+v", status.Conditions)
 	began := metav1.NewTime(now.Add(-time.Hour))
 	pod.Status.StartTime = &began
 	if status := Rejected(pod, "r", "m", now); !status.StartTime.Equal(&began) {

@@ -35,19 +35,16 @@ func TestRanges(t *testing.T) {
 	a, b := allocate(t, m, "a"), allocate(t, m, "b")
 	testutil.Assert(t, a == 65536 && b == 131072 && allocate(t, m, "a") == a, "ids from %d and %d", a, b)
 	m = open(t, path)
-	if c := allocate(t, m, "c"); c == a || c == b || allocate(t, m, "b") != b {
-		t.Errorf("after a restart: ids from %d", c)
-	}
+	c := allocate(t, m, "c")
+	testutil.Assert(t, c != a && c != b && allocate(t, m, "b") == b, "after a restart: ids from %d", c)
 	for range 2 {
 		testutil.Must(t, m.Keep(func(uid types.UID) bool { return uid != "a" }))
 	}
 	m = open(t, path)
-	if _, found := m.Find("a"); found {
-		t.Error("a pod that is gone has ids")
-	}
-	if d := allocate(t, m, "d"); d != a {
-		t.Errorf("ids from %d, want the ids of the pod that is gone", d)
-	}
+	_, found := m.Find("a")
+	testutil.Assert(t, !found, "a pod that is gone has ids")
+	d := allocate(t, m, "d")
+	testutil.Assert(t, d == a, "ids from %d, want the ids of the pod that is gone", d)
 }
 
 // TestRangesOfManyPods: concurrent calls get different ranges.
@@ -73,12 +70,10 @@ func TestNoRangeIsLeft(t *testing.T) {
 		m.pods[types.UID(fmt.Sprint(i))] = first + i*Length
 	}
 	testutil.Must(t, m.check())
-	if _, err := m.Allocate("more"); !errdefs.IsResourceExhausted(err) {
-		t.Errorf("error %v", err)
-	}
-	if last := m.pods[types.UID(fmt.Sprint(ranges-1))]; uint64(last)+Length >= 1<<32 {
-		t.Errorf("the last range begins at %d", last)
-	}
+	_, err := m.Allocate("more")
+	testutil.Assert(t, errdefs.IsResourceExhausted(err), "error %v", err)
+	last := m.pods[types.UID(fmt.Sprint(ranges-1))]
+	testutil.Assert(t, uint64(last)+Length < 1<<32, "the last range begins at %d", last)
 	m = open(t, filepath.Join(t.TempDir(), "none", "ids.json"))
 	if id, err := m.Allocate("a"); err == nil || len(m.pods) > 0 {
 		t.Errorf("ids from %d are given without being written", id)
@@ -93,8 +88,8 @@ func TestUnreadableRanges(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "ids.json")
 		testutil.Must(t, os.WriteFile(path, []byte(text), 0o600))
-		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", text, err)
-		}
+		_, err := Open(path)
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want) && strings.Contains(err.Error(), path),
+			"%s: %v", text, err)
 	}
 }

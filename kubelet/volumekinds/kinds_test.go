@@ -152,9 +152,8 @@ func TestReferences(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := shownBy(&test.source); !slices.Equal(got, test.want) {
-				t.Errorf("references %v, want %v", got, test.want)
-			}
+			got := shownBy(&test.source)
+			testutil.Assert(t, slices.Equal(got, test.want), "references %v, want %v", got, test.want)
 		})
 	}
 }

@@ -61,9 +61,8 @@ func mustMount(t *testing.T, m *Manager, pod *v1.Pod) string {
 
 func wantFile(t *testing.T, path, want string) {
 	t.Helper()
-	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("%s: got %q, %v; want %q", path, got, err, want)
-	}
+	got, err := os.ReadFile(path)
+	testutil.Assert(t, err == nil && string(got) == want, "%s: got %q, %v; want %q", path, got, err, want)
 }
 
 func TestConfigMapFollowsItsObject(t *testing.T) {
@@ -77,9 +76,8 @@ func TestConfigMapFollowsItsObject(t *testing.T) {
 	testutil.Must(t, err)
 
 	mustMount(t, m, pod)
-	if again, _ := os.Readlink(filepath.Join(path, dataLink)); again != first {
-		t.Errorf("the same content was written again: %s after %s", again, first)
-	}
+	again, _ := os.Readlink(filepath.Join(path, dataLink))
+	testutil.Assert(t, again == first, "the same content was written again: %s after %s", again, first)
 
 	object.Data = map[string]string{"a": "new", "b": "2", "d": "4"}
 	mustMount(t, m, pod)
@@ -143,9 +141,8 @@ func TestConfigMapItems(t *testing.T) {
 	pod := podWith(configMapVolume("settings", false, v1.KeyToPath{Key: "a", Path: "etc/deep/a.conf", Mode: &mode}))
 	path := mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "etc/deep/a.conf"), "1")
-	if info, err := os.Stat(filepath.Join(path, "etc/deep/a.conf")); err != nil || info.Mode().Perm() != 0o400 {
-		t.Errorf("mode: %v, %v; want 0400", info, err)
-	}
+	info, err := os.Stat(filepath.Join(path, "etc/deep/a.conf"))
+	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o400, "mode: %v, %v; want 0400", info, err)
 	if _, err := os.Stat(filepath.Join(path, "b")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a key that is not an item is visible: %v", err)
 	}
@@ -176,9 +173,9 @@ func TestPathsThatLeaveTheVolume(t *testing.T) {
 	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1"}}}})
 	for _, bad := range []string{"../a", "/a", "x/../../a", "..a", "."} {
 		pod := podWith(configMapVolume("settings", false, v1.KeyToPath{Key: "a", Path: bad}))
-		if err := m.Mount(context.Background(), pod); !errors.Is(err, errdefs.ErrInvalidArgument) {
-			t.Errorf("path %q: got %v, want ErrInvalidArgument", bad, err)
-		}
+		err := m.Mount(context.Background(), pod)
+		testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument),
+			"path %q: got %v, want ErrInvalidArgument", bad, err)
 	}
 	for _, uid := range []types.UID{"", ".", "..", "../../etc", "a/b"} {
 		if err := m.Unmount(context.Background(), uid); !errors.Is(err, errdefs.ErrInvalidArgument) {
@@ -202,9 +199,8 @@ func TestSecretIsInMemoryAndOwnedByTheGroup(t *testing.T) {
 		t.Errorf("group %d, mode %v; want 4242 and 0640", got, info.Mode())
 	}
 	mustMount(t, m, pod)
-	if points, _ := mountPoints(path); len(points) != 1 {
-		t.Errorf("mounted %d times, want once", len(points))
-	}
+	points, _ := mountPoints(path)
+	testutil.Assert(t, len(points) == 1, "mounted %d times, want once", len(points))
 	testutil.Must(t, m.Unmount(context.Background(), pod.UID))
 	if uids, err := m.Pods(); err != nil || len(uids) != 0 {
 		t.Errorf("leftovers: %v, %v", uids, err)
@@ -215,9 +211,8 @@ func wantTmpfs(t *testing.T, path string) {
 	t.Helper()
 	const tmpfsMagic = 0x01021994
 	var stat syscall.Statfs_t
-	if err := syscall.Statfs(path, &stat); err != nil || stat.Type != tmpfsMagic {
-		t.Errorf("%s: type %x, %v; want a tmpfs", path, stat.Type, err)
-	}
+	err := syscall.Statfs(path, &stat)
+	testutil.Assert(t, err == nil && stat.Type == tmpfsMagic, "%s: type %x, %v; want a tmpfs", path, stat.Type, err)
 }
 
 func TestEmptyDir(t *testing.T) {
@@ -245,9 +240,8 @@ func TestMemoryEmptyDirIsLimited(t *testing.T) {
 		EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &size}}})
 	path := mustMount(t, m, pod)
 	wantTmpfs(t, path)
-	if err := os.WriteFile(filepath.Join(path, "big"), make([]byte, 2<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("2 MiB in a volume of 1 MiB: %v, want ENOSPC", err)
-	}
+	err := os.WriteFile(filepath.Join(path, "big"), make([]byte, 2<<20), 0o600)
+	testutil.Assert(t, errors.Is(err, syscall.ENOSPC), "2 MiB in a volume of 1 MiB: %v, want ENOSPC", err)
 }
 
 func TestOnDisk(t *testing.T) {
@@ -263,9 +257,8 @@ func TestOnDisk(t *testing.T) {
 	)
 	base := "/root/pods/" + string(pod.UID) + "/volumes/kubernetes.io~"
 	want := map[string]string{"plain": base + "empty-dir/plain", "disk": base + "empty-dir/disk", "conf": base + "configmap/conf"}
-	if got := m.OnDisk(pod); !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	got := m.OnDisk(pod)
+	testutil.Assert(t, maps.Equal(got, want), "%v, want %v", got, want)
 }
 
 func TestProjectedJoinsItsSources(t *testing.T) {

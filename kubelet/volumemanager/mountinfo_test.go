@@ -40,7 +40,6 @@ func TestMountPointsOfAnOddName(t *testing.T) {
 
 func wantMountPoint(t *testing.T, path string, want bool) {
 	t.Helper()
-	if got, err := isMountPoint(path); err != nil || got != want {
-		t.Errorf("%s: a mount point: %v, %v; want %v", path, got, err, want)
-	}
+	got, err := isMountPoint(path)
+	testutil.Assert(t, err == nil && got == want, "%s: a mount point: %v, %v; want %v", path, got, err, want)
 }

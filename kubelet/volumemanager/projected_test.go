@@ -65,15 +65,13 @@ func TestAccessVolume(t *testing.T) {
 	wantFile(t, filepath.Join(path, "namespace"), "shop")
 	before, _ := os.Readlink(filepath.Join(path, dataLink))
 	mustMount(t, m, pod)
-	if again, _ := os.Readlink(filepath.Join(path, dataLink)); again != before {
-		t.Error("the same token was written again")
-	}
+	again, _ := os.Readlink(filepath.Join(path, dataLink))
+	testutil.Assert(t, again == before, "the same token was written again")
 	issuer.token = "second"
 	mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "token"), "second")
-	if after, _ := os.Readlink(filepath.Join(path, dataLink)); after == before {
-		t.Error("the new token was written over the old one, not swapped")
-	}
+	after, _ := os.Readlink(filepath.Join(path, dataLink))
+	testutil.Assert(t, after != before, "the new token was written over the old one, not swapped")
 	testutil.Must(t, m.Unmount(context.Background(), pod.UID))
 	testutil.Assert(t, len(issuer.forgotten) == 1 && issuer.forgotten[0] == pod.UID, "forgotten: %v", issuer.forgotten)
 }
@@ -83,9 +81,8 @@ func TestTokenThatIsRefusedLeavesTheOldOne(t *testing.T) {
 	pod := podWith(accessVolume())
 	path := mustMount(t, m, pod)
 	issuer.err = errdefs.ErrUnavailable
-	if err := m.Mount(context.Background(), pod); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "sources[0]") {
-		t.Errorf("got %v", err)
-	}
+	err := m.Mount(context.Background(), pod)
+	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), "sources[0]"), "got %v", err)
 	wantFile(t, filepath.Join(path, "token"), "first")
 }
 
@@ -130,9 +127,9 @@ func TestSourcesThatAreRefused(t *testing.T) {
 	} {
 		m := testManager(t, modeltest.Objects{}) // without Tokens
 		pod := podWith(v1.Volume{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{source}}}})
-		if err := m.Mount(context.Background(), pod); !errdefs.IsNotImplemented(err) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		err := m.Mount(context.Background(), pod)
+		testutil.Assert(t, errdefs.IsNotImplemented(err) && strings.Contains(err.Error(), name),
+			"%s: got %v", name, err)
 	}
 }
 

@@ -75,9 +75,8 @@ func TestSubPathStaysInTheVolume(t *testing.T) {
 	}
 	for _, container := range []string{"", "..", "a/b"} {
 		_, err := m.SubPath(SubPathRequest{Pod: pod, Container: container, Volume: "host", Path: "x"})
-		if !errors.Is(err, errdefs.ErrInvalidArgument) {
-			t.Errorf("container %q: %v, want ErrInvalidArgument", container, err)
-		}
+		testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument),
+			"container %q: %v, want ErrInvalidArgument", container, err)
 	}
 	if _, err := os.Stat("/etc/new"); err == nil {
 		t.Error("a directory was made outside of the volume")

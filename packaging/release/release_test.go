@@ -66,16 +66,14 @@ func TestLayout(t *testing.T) {
 		"etc/init.d/criadapter": 0o755, "usr/lib/systemd/system/criadapter.socket": 0o644,
 	} {
 		info, err := os.Stat(filepath.Join(stage, path))
-		if err != nil || info.Mode().Perm() != mode || !info.ModTime().Equal(commitTime) {
-			t.Errorf("%s: %v, %v", path, info, err)
-		}
+		testutil.Assert(t, err == nil && info.Mode().Perm() == mode && info.ModTime().Equal(commitTime),
+			"%s: %v, %v", path, info, err)
 	}
 	config, err := os.ReadFile("../criadapter/nfpm.yaml")
 	testutil.Must(t, err)
 	for _, f := range links() {
-		if want := "{src: " + f.link + ", dst: /" + f.path + ", type: symlink}"; !strings.Contains(string(config), want) {
-			t.Errorf("nfpm.yaml lacks the link %s", want)
-		}
+		want := "{src: " + f.link + ", dst: /" + f.path + ", type: symlink}"
+		testutil.Assert(t, strings.Contains(string(config), want), "nfpm.yaml lacks the link %s", want)
 	}
 	if _, err := r.layout(b, []file{{path: "usr/bin/criadapter"}}); err == nil {
 		t.Error("two files have one name")
@@ -95,18 +93,16 @@ func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
 			break
 		}
 		testutil.Must(t, err)
-		if !header.ModTime.Equal(commitTime) || header.Uid != 0 || header.Uname != "" {
-			t.Errorf("%s carries something of this machine: %v", header.Name, header)
-		}
+		testutil.Assert(t, header.ModTime.Equal(commitTime) && header.Uid == 0 && header.Uname == "",
+			"%s carries something of this machine: %v", header.Name, header)
 		if name := header.Name; header.Typeflag == tar.TypeSymlink {
 			names = append(names, name+">"+header.Linkname)
 		} else {
 			names = append(names, name)
 		}
 	}
-	if got, want := strings.Join(names, " "), "top/ top/a/ top/a/b top/a/c top/a/d>c"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	got, want := strings.Join(names, " "), "top/ top/a/ top/a/b top/a/c top/a/d>c"
+	testutil.Assert(t, got == want, "%s, want %s", got, want)
 }
 
 // TestSBOMAndImage makes both of this test's own program, in two places.
@@ -135,9 +131,8 @@ func TestSBOMAndImage(t *testing.T) {
 			t.Errorf("%d packages and %d relationships of %d modules, %v", len(d.Packages), len(d.Relationships), len(modules), err)
 		}
 	}
-	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 3 {
-		t.Errorf("two releases of the same differ:\n%s%s", sums[0], sums[1])
-	}
+	testutil.Assert(t, sums[0] == sums[1] && strings.Count(sums[0], "\n") == 3,
+		"two releases of the same differ:\n%s%s", sums[0], sums[1])
 }
 
 // TestPackageScripts reads every script with the shell that runs it, without running it.
@@ -169,15 +164,13 @@ func TestUnitsRunTheSame(t *testing.T) {
 		testutil.Must(t, err)
 		_, rest, found := strings.Cut(string(text), "[Service]")
 		service, _, ended := strings.Cut(rest, "[Install]")
-		if !found || !ended || !strings.Contains(service, "ExecStart=/usr/bin/cri") {
-			t.Fatalf("%s has no service:\n%s", path, text)
-		}
+		testutil.Require(t, found && ended && strings.Contains(service, "ExecStart=/usr/bin/cri"),
+			"%s has no service:\n%s", path, text)
 		return service
 	}
 	own, dropIn := section("../../contrib/systemd/criadapter.service"), section("../cri-docker/cri-docker.service")
-	if strings.ReplaceAll(own, "/usr/bin/criadapter ", "/usr/bin/cri-dockerd ") != dropIn {
-		t.Errorf("cri-docker.service runs otherwise than criadapter.service:\n%s\n%s", dropIn, own)
-	}
+	testutil.Assert(t, strings.ReplaceAll(own, "/usr/bin/criadapter ", "/usr/bin/cri-dockerd ") == dropIn,
+		"cri-docker.service runs otherwise than criadapter.service:\n%s\n%s", dropIn, own)
 }
 
 // TestUnitsStandAlike holds what the second service says of its place among the units to criadapter's own.
@@ -206,9 +199,8 @@ func TestUpgradesRestartBothNames(t *testing.T) {
 		text, err := os.ReadFile("../criadapter/" + script)
 		testutil.Must(t, err)
 		for _, unit := range []string{"criadapter", "cri-docker"} {
-			if !regexp.MustCompile(`(?m)restart .*\b` + unit + `\.service`).Match(text) {
-				t.Errorf("%s does not restart %s.service:\n%s", script, unit, text)
-			}
+			testutil.Assert(t, regexp.MustCompile(`(?m)restart .*\b`+unit+`\.service`).Match(text),
+				"%s does not restart %s.service:\n%s", script, unit, text)
 		}
 	}
 }

@@ -42,9 +42,8 @@ func TestDocument(t *testing.T) {
 	if table == markdown() {
 		return
 	}
-	if !*update {
-		t.Fatalf("the table of fields in %s is another one, run: go test ./server/fields -update", document)
-	}
+	testutil.Require(t, *update,
+		"the table of fields in %s is another one, run: go test ./server/fields -update", document)
 	written := before + "<!-- fields -->\n" + markdown() + "<!-- /fields -->" + after
 	testutil.Must(t, os.WriteFile(document, []byte(written), 0o644))
 }

@@ -74,12 +74,10 @@ func TestEveryFieldHasOneRow(t *testing.T) {
 func TestRowsSayEnough(t *testing.T) {
 	for _, row := range table() {
 		name := strings.Join(row.fields, ", ")
-		if !slices.Contains([]verdict{implemented, refused, notApplicable}, row.is) {
-			t.Errorf("%s: the verdict %q", name, row.is)
-		}
-		if !strings.HasSuffix(row.says, ".") || strings.Contains(row.says+row.refuses+row.needs(), "|") {
-			t.Errorf("%s: %q is no sentence, or holds what ends a cell", name, row.says)
-		}
+		testutil.Assert(t, slices.Contains([]verdict{implemented, refused, notApplicable}, row.is),
+			"%s: the verdict %q", name, row.is)
+		testutil.Assert(t, strings.HasSuffix(row.says, ".") && !strings.Contains(row.says+row.refuses+row.needs(), "|"),
+			"%s: %q is no sentence, or holds what ends a cell", name, row.says)
 		for _, field := range row.fields {
 			if ability := abilityOf(field); ability != nil && (row.is != implemented || ability.needs != row.needs()) {
 				t.Errorf("%s needs %s, but is in the row of %s in %s", field, ability.needs, name, row.file)
@@ -113,9 +111,8 @@ func TestCheck(t *testing.T) {
 				}
 				continue
 			}
-			if !errdefs.IsNotImplemented(err) || err.Error() != string(field.Name())+": "+row.says {
-				t.Errorf("%s: %v, want a refusal that begins with the field", name, err)
-			}
+			testutil.Assert(t, errdefs.IsNotImplemented(err) && err.Error() == string(field.Name())+": "+row.says,
+				"%s: %v, want a refusal that begins with the field", name, err)
 		}
 		testutil.Assert(t, tried[name], "%s was not set", name)
 	}
@@ -124,9 +121,8 @@ func TestCheck(t *testing.T) {
 // TestCheckNamesThePath looks deep into a request.
 func TestCheckNamesThePath(t *testing.T) {
 	request := &runtimeapi.RestorePodRequest{ContainerConfigs: []*runtimeapi.ContainerConfig{{LogPath: "a"}, {Windows: &runtimeapi.WindowsContainerConfig{}}}}
-	if err := Check(request); err == nil || !strings.HasPrefix(err.Error(), "container_configs[1].windows: ") {
-		t.Errorf("got %v", err)
-	}
+	err := Check(request)
+	testutil.Assert(t, err != nil && strings.HasPrefix(err.Error(), "container_configs[1].windows: "), "got %v", err)
 	pull := &runtimeapi.PullImageRequest{SandboxConfig: &runtimeapi.PodSandboxConfig{Windows: &runtimeapi.WindowsPodSandboxConfig{}}}
 	testutil.Check(t, Check(pull), "below a field that does nothing")
 	var none proto.Message
@@ -161,9 +157,8 @@ func TestAbilities(t *testing.T) {
 				available++
 			}
 		}
-		if len(c.of) != count || available != c.available {
-			t.Errorf("%s has %d of %d abilities, want %d of %d", name, available, len(c.of), c.available, count)
-		}
+		testutil.Assert(t, len(c.of) == count && available == c.available,
+			"%s has %d of %d abilities, want %d of %d", name, available, len(c.of), c.available, count)
 	}
 }
 

@@ -3,17 +3,17 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestChosen(t *testing.T) {
 	all, err := chosen("")
-	if err != nil || len(all) != len(parts()) {
-		t.Errorf("without names: %d parts, %v; want all %d", len(all), err, len(parts()))
-	}
+	testutil.Assert(t, err == nil && len(all) == len(parts()),
+		"without names: %d parts, %v; want all %d", len(all), err, len(parts()))
 	some, err := chosen("many,exec")
-	if err != nil || len(some) != 2 || some[0].name != "many" || some[1].name != "exec" {
-		t.Errorf("two names: %v, %v", some, err)
-	}
+	testutil.Assert(t, err == nil && len(some) == 2 && some[0].name == "many" && some[1].name == "exec",
+		"two names: %v, %v", some, err)
 	if _, err := chosen("exec,nonsense"); err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
 		t.Errorf("an unknown name: %v", err)
 	}

@@ -49,9 +49,9 @@ func TestProxyCountsAndPassesOn(t *testing.T) {
 		testutil.Assert(t, err == nil && string(rest) == " second", "%s: received %q, %v", path, rest, err)
 		response.Body.Close()
 	}
-	if got, listed := p.take(); !maps.Equal(got, map[string]int{"GET /events": 1, "GET /info": 2}) || !listed.IsZero() {
-		t.Errorf("counted %v, with a list at %v", got, listed)
-	}
+	got, listed := p.take()
+	testutil.Assert(t, maps.Equal(got, map[string]int{"GET /events": 1, "GET /info": 2}) && listed.IsZero(),
+		"counted %v, with a list at %v", got, listed)
 	p.answeredList()
 	if got, listed := p.take(); len(got) != 0 || listed.IsZero() {
 		t.Errorf("counted %v after that, with a list at %v", got, listed)

@@ -27,9 +27,8 @@ func TestRatioComparesTurns(t *testing.T) {
 	ours, theirs := samples{10, 1000, 20, 40}, samples{20, 2000, 40, 80}
 	testutil.Equal(t, ours.ratio(theirs), 0.5, "ratio")
 	testutil.Equal(t, ours.ratio(samples{5, 500}), 2, "with fewer turns")
-	if got := ours.ratio(nil); !math.IsNaN(got) {
-		t.Errorf("without turns: got %v, want NaN", got)
-	}
+	got := ours.ratio(nil)
+	testutil.Assert(t, math.IsNaN(got), "without turns: got %v, want NaN", got)
 }
 
 func TestMedian(t *testing.T) {

@@ -60,9 +60,8 @@ func TestChurn(t *testing.T) {
 	for _, use := range uses {
 		a, b := first[use.name], last[use.name]
 		fmt.Printf("| %s | "+use.format+" | "+use.format+" |\n", use.name, a, b)
-		if b > a*(1+use.part)+use.amount {
-			t.Errorf("%s: %.1f in the first third, %.1f in the last", use.name, a, b)
-		}
+		testutil.Assert(t, b <= a*(1+use.part)+use.amount,
+			"%s: %.1f in the first third, %.1f in the last", use.name, a, b)
 	}
 	if pods == 0 || len(c.codes) != 0 {
 		t.Errorf("%d pods; errors:%s", pods, countsOf(c.codes))

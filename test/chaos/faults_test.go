@@ -112,9 +112,8 @@ func (c *churned) all(what string, do func(*kubelet) error) {
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		c.t.Errorf("%s: %v", what, err)
-	}
+	err := group.Wait()
+	testutil.Assert(c.t, err == nil, "%s: %v", what, err)
 }
 
 // churn lets each kubelet remove its pod and bring it up again, again and again, until ctx ends. It returns how often

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -22,7 +23,6 @@ func TestLogBufferSize(t *testing.T) {
 	w.awaitExit()
 	got := count(t, bursts*burst, w.logPath)
 	fmt.Printf("logs: with a buffer of %d bytes the engine keeps %d: %v\n", size, kept, got)
-	if kept > size+size/100 || got.Lost != 0 || got.Repeated != 0 {
-		t.Errorf("the engine keeps %d bytes: %v", kept, got)
-	}
+	testutil.Assert(t, kept <= size+size/100 && got.Lost == 0 && got.Repeated == 0,
+		"the engine keeps %d bytes: %v", kept, got)
 }

@@ -56,9 +56,8 @@ func TestLogDiskIsFull(t *testing.T) {
 	w.awaitExit()
 	got := count(t, lines, w.logPath)
 	fmt.Printf("logs: the disk full, criadapter killed meanwhile, then room again: %v\n", got)
-	if got.Lost != 0 || got.Repeated != 0 || len(got.Marks) != 0 || len(got.Gaps) != 0 {
-		t.Errorf("%v; the numbers jump from %v", got, got.Gaps)
-	}
+	testutil.Assert(t, got.Lost == 0 && got.Repeated == 0 && len(got.Marks) == 0 && len(got.Gaps) == 0,
+		"%v; the numbers jump from %v", got, got.Gaps)
 }
 
 // TestExitOnAFullLogDisk: the end of a container is not held up for longer than is said, nor is its removal.
@@ -74,16 +73,14 @@ func TestExitOnAFullLogDisk(t *testing.T) {
 	w.awaitExit()
 	exit := time.Since(began)
 	answer, err := server.Runtime.ContainerStatus(t.Context(), w.id, false)
-	if err != nil || answer.GetStatus().GetExitCode() != 3 {
-		t.Errorf("exit code %d, %v", answer.GetStatus().GetExitCode(), err)
-	}
+	testutil.Assert(t, err == nil && answer.GetStatus().GetExitCode() == 3,
+		"exit code %d, %v", answer.GetStatus().GetExitCode(), err)
 	began = time.Now()
 	err = server.Runtime.RemoveContainer(t.Context(), w.id)
 	removal := time.Since(began)
 	fmt.Printf("logs: on a full disk the exit is seen after %v, the removal takes %v\n", exit.Round(time.Millisecond), removal.Round(time.Millisecond))
-	if err != nil || exit > most || removal > most {
-		t.Errorf("the exit was seen after %v, the removal took %v: %v", exit, removal, err)
-	}
+	testutil.Assert(t, err == nil && exit <= most && removal <= most,
+		"the exit was seen after %v, the removal took %v: %v", exit, removal, err)
 	listed, err := server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{Id: w.id})
 	if err == nil && len(listed) != 0 {
 		err = errors.New("it is still listed")

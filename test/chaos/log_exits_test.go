@@ -40,9 +40,8 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 	testutil.Must(t, unix.Mount("", disk, "", unix.MS_REMOUNT, "size=64m"))
 	for _, w := range writers {
 		w.awaitLine(lines)
-		if got := count(t, lines, w.logPath); got.Lost != 0 || got.Repeated != 0 {
-			t.Errorf("%s: %v", w.logPath, got)
-		}
+		got := count(t, lines, w.logPath)
+		testutil.Assert(t, got.Lost == 0 && got.Repeated == 0, "%s: %v", w.logPath, got)
 	}
 }
 

@@ -60,9 +60,8 @@ func TestKilledUnderTheCap(t *testing.T) {
 	w.awaitExit()
 	got := count(t, bursts*burst, rotatedLogs(t, w.logPath)...)
 	fmt.Printf("logs: criadapter killed %d times under the engine's cap, %d rotations: %v\n", kills, rotations, got)
-	if got.Lost != 0 || got.Repeated != 0 || len(got.Marks) != 0 || len(got.Gaps) != 0 {
-		t.Errorf("%v; the numbers jump from %v", got, got.Gaps)
-	}
+	testutil.Assert(t, got.Lost == 0 && got.Repeated == 0 && len(got.Marks) == 0 && len(got.Gaps) == 0,
+		"%v; the numbers jump from %v", got, got.Gaps)
 }
 
 // rotate does what the kubelet does, and reports whether it succeeded.
@@ -123,16 +122,13 @@ func TestKilledBeyondTheCap(t *testing.T) {
 		}
 	}
 	fmt.Printf("logs: criadapter killed %d times beyond the engine's cap: %v, the markers say about %d, the metric %d\n", rounds, got, estimate, counted)
-	if got.Lost == 0 || got.Repeated != 0 || len(got.Marks) != rounds || len(got.Gaps) != rounds {
-		t.Errorf("%v; the numbers jump from %v", got, got.Gaps)
-	}
-	if counted != estimate {
-		t.Errorf("the metric says that %d lines are missing, the markers %d", counted, estimate)
-	}
+	testutil.Assert(t, got.Lost != 0 && got.Repeated == 0 && len(got.Marks) == rounds && len(got.Gaps) == rounds,
+		"%v; the numbers jump from %v", got, got.Gaps)
+	testutil.Assert(t, counted == estimate,
+		"the metric says that %d lines are missing, the markers %d", counted, estimate)
 	// Time in which the container wrote nothing counts as well.
-	if estimate < got.Lost/2 || estimate > got.Lost*5 {
-		t.Errorf("the markers say that about %d lines are missing, but %d are", estimate, got.Lost)
-	}
+	testutil.Assert(t, estimate >= got.Lost/2 && estimate <= got.Lost*5,
+		"the markers say that about %d lines are missing, but %d are", estimate, got.Lost)
 }
 
 // awaitMark waits until the CRI log has that many markers.

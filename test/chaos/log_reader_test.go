@@ -37,9 +37,8 @@ func TestReaderOfAKilledLog(t *testing.T) {
 	read := strings.Count(text, "\n")
 	fmt.Printf("logs: criadapter killed %d times under a reader: %v, the reader has %d lines, the log shrank %d times, at most to %d bytes\n",
 		kills, got, read, reader.shrunk, reader.least)
-	if reader.shrunk != 0 || read != bursts*burst || got.Lost != 0 || got.Repeated != 0 {
-		t.Errorf("the reader has %d lines of %d, the log shrank %d times", read, bursts*burst, reader.shrunk)
-	}
+	testutil.Assert(t, reader.shrunk == 0 && read == bursts*burst && got.Lost == 0 && got.Repeated == 0,
+		"the reader has %d lines of %d, the log shrank %d times", read, bursts*burst, reader.shrunk)
 }
 
 // collector reads a log as it grows. Its figures are read after end.

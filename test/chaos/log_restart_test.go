@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -19,9 +20,8 @@ func TestContainerStartedByOthers(t *testing.T) {
 		`n=$(cat /control/n 2>/dev/null || echo 0); echo $((n + %d)) > /control/n; lines $((n + 1)) $((n + %d)); await end$((n + %d))`, burst, burst, burst))
 	docker := func(args ...string) {
 		t.Helper()
-		if output, err := exec.CommandContext(t.Context(), "docker", append([]string{"--host", env.DockerHost}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("docker %v: %v\n%s", args, err, output)
-		}
+		output, err := exec.CommandContext(t.Context(), "docker", append([]string{"--host", env.DockerHost}, args...)...).CombinedOutput()
+		testutil.Require(t, err == nil, "docker %v: %v\n%s", args, err, output)
 	}
 	w.awaitLine(burst)
 	docker("restart", "--time", "0", w.id)
@@ -38,7 +38,6 @@ func TestContainerStartedByOthers(t *testing.T) {
 	w.awaitExit()
 	got := count(t, 4*burst, w.logPath)
 	fmt.Printf("logs: a container started again three times by others: %v\n", got)
-	if got.Lost != 0 || got.Repeated != 0 || len(got.Marks) != 0 || len(got.Gaps) != 0 {
-		t.Errorf("%v; the numbers jump from %v", got, got.Gaps)
-	}
+	testutil.Assert(t, got.Lost == 0 && got.Repeated == 0 && len(got.Marks) == 0 && len(got.Gaps) == 0,
+		"%v; the numbers jump from %v", got, got.Gaps)
 }

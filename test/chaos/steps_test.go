@@ -54,9 +54,8 @@ func withSteps(t *testing.T, env rigenv.Env) rigenv.Env {
 	env.Criadapter = filepath.Join(t.TempDir(), "criadapter")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "grpcnotrace steps", "-o", env.Criadapter, "./cmd/criadapter")
 	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the program with the tag steps: %v\n%s", err, output)
-	}
+	output, err := build.CombinedOutput()
+	testutil.Require(t, err == nil, "building the program with the tag steps: %v\n%s", err, output)
 	return env
 }
 
@@ -149,7 +148,7 @@ func TestStepsAreInTheTable(t *testing.T) {
 			documented = append(documented, strings.TrimSpace(cells[0]))
 		}
 	}
-	if steps := sourceSteps(t); !slices.Equal(documented, steps) {
-		t.Errorf("the table of steps has %q, the sources have %q: make chaos UPDATE=1 writes it", documented, steps)
-	}
+	steps := sourceSteps(t)
+	testutil.Assert(t, slices.Equal(documented, steps),
+		"the table of steps has %q, the sources have %q: make chaos UPDATE=1 writes it", documented, steps)
 }

@@ -12,9 +12,8 @@ func count(t *testing.T, written int, paths ...string) numbered.Tally {
 	t.Helper()
 	tally, err := numbered.Count(written, paths...)
 	testutil.Must(t, err)
-	if tally.Written != written {
-		t.Errorf("line %d is in the log, the last one is to be %d", tally.Written, written)
-	}
+	testutil.Assert(t, tally.Written == written,
+		"line %d is in the log, the last one is to be %d", tally.Written, written)
 	return tally
 }
 

@@ -121,9 +121,8 @@ func newWalk(t *testing.T, env rigenv.Env, kind string, walked, killed map[strin
 	testutil.Must(w, w.kubelet.bring(t.Context()))
 	w.whole = takeInventory(t, env, w.server)
 	testutil.Must(w, w.kubelet.kill(t.Context()))
-	if left := awaitInventory(t, env, w.server, w.empty, nil); left != "" {
-		t.Fatalf("a pod that nothing happened to leaves\n%s", left)
-	}
+	left := awaitInventory(t, env, w.server, w.empty, nil)
+	testutil.Require(t, left == "", "a pod that nothing happened to leaves\n%s", left)
 	return w
 }
 

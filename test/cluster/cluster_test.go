@@ -123,9 +123,8 @@ func newScene(t *testing.T, w *world, step string) *scene {
 			s.explain()
 		}
 		// The last step waits until all of them are gone.
-		if output, err := s.run(context.Background(), nil, "delete", "namespace", s.namespace, "--wait=false"); err != nil {
-			t.Errorf("%v\n%s", err, output)
-		}
+		output, err := s.run(context.Background(), nil, "delete", "namespace", s.namespace, "--wait=false")
+		testutil.Assert(t, err == nil, "%v\n%s", err, output)
 	})
 	s.eventually("the namespace is furnished", func() error {
 		_, missing := s.core.ServiceAccounts(s.namespace).Get(t.Context(), "default", metav1.GetOptions{})

@@ -19,9 +19,8 @@ func mountRoot(t *testing.T, dir string) {
 	t.Helper()
 	testutil.Must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+rootSize))
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
+		err := syscall.Unmount(dir, syscall.MNT_DETACH)
+		testutil.Assert(t, err == nil, "unmount %s: %v", dir, err)
 	})
 }
 

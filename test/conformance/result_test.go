@@ -27,9 +27,8 @@ func TestChosenSpecs(t *testing.T) {
 	for _, spec := range specs {
 		got[spec.Name] = spec.Outcome
 	}
-	if want := map[string]report.Outcome{"a [NodeConformance]": report.LeftOut, "d [NodeConformance]": report.Passed, "e [NodeConformance]": report.Skipped}; !maps.Equal(got, want) {
-		t.Errorf("chosen: %v, want %v", got, want)
-	}
+	want := map[string]report.Outcome{"a [NodeConformance]": report.LeftOut, "d [NodeConformance]": report.Passed, "e [NodeConformance]": report.Skipped}
+	testutil.Assert(t, maps.Equal(got, want), "chosen: %v, want %v", got, want)
 	if want := []string{"b [NodeConformance] [Serial]", "c"}; !slices.Equal(slices.Sorted(maps.Keys(others)), want) {
 		t.Errorf("others: %v, want %v", others, want)
 	}
@@ -52,9 +51,8 @@ func TestCheckNode(t *testing.T) {
 	for _, wrong := range []options{
 		{kubelet: "1.2", node: single.Kubelet}, {kubelet: build.Release, node: "cow"}, {kubelet: "1.34", node: single.KubeletCore},
 	} {
-		if err := wrong.checkNode(); err == nil {
-			t.Errorf("%+v is taken", wrong)
-		}
+		err := wrong.checkNode()
+		testutil.Assert(t, err != nil, "%+v is taken", wrong)
 	}
 	for _, release := range build.Releases() {
 		testutil.Check(t, (options{kubelet: release, node: single.Kubelet}).checkNode())

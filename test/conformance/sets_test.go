@@ -18,9 +18,8 @@ func TestSets(t *testing.T) {
 		testutil.Assert(t, s.name != "" && s.what != "" && s.focus != "" && !seen[s.name], "set %+v", s)
 		seen[s.name] = true
 		for _, pattern := range []string{s.focus, s.skip} {
-			if _, err := regexp.Compile(pattern); err != nil {
-				t.Errorf("%s: %v", s.name, err)
-			}
+			_, err := regexp.Compile(pattern)
+			testutil.Assert(t, err == nil, "%s: %v", s.name, err)
 		}
 		if got, err := setNamed(s.name); err != nil || got != s {
 			t.Errorf("%s: %+v, %v", s.name, got, err)

@@ -99,7 +99,6 @@ func init() {
 		"a: Alone", "a: Embedded.Lost", "a: Lone", "a: Result.Part", "a: Thing.Unset", "a: Thing.Unused", "a: Three",
 		"internal/d: Box.Rest",
 	}
-	if got := Unused(units); !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	got := Unused(units)
+	testutil.Assert(t, slices.Equal(got, want), "got  %q\nwant %q", got, want)
 }

@@ -116,8 +116,7 @@ func TestBadMessage(t *testing.T) {
 		"SyncLoop (PLEG): event for pod": false,
 		"":                               true, "Pod started": true, "pod started.": true, "pod %s started": true,
 	} {
-		if got := badMessage(message); (got != "") != bad {
-			t.Errorf("%q: %q", message, got)
-		}
+		got := badMessage(message)
+		testutil.Assert(t, (got != "") == bad, "%q: %q", message, got)
 	}
 }

@@ -37,9 +37,8 @@ func TestReadmeLinksEveryDocument(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	testutil.Require(t, err == nil && len(found) >= 10, "%d documents, %v", len(found), err)
 	for _, path := range found {
-		if link := "(docs/" + filepath.Base(path) + ")"; !strings.Contains(string(readme), link) {
-			t.Errorf("README.md has no link %s", link)
-		}
+		link := "(docs/" + filepath.Base(path) + ")"
+		testutil.Assert(t, strings.Contains(string(readme), link), "README.md has no link %s", link)
 	}
 }
 
@@ -49,9 +48,8 @@ func TestMissing(t *testing.T) {
 		testutil.WriteFile(t, filepath.Join(root, name), "")
 	}
 	text := "[a](a.md#part) [b](b.md) [web](https://example.org) `server.go` `state/gone.go` `pod.status`"
-	if got, want := missing(root, "docs/c.md", text), []string{"b.md", "state/gone.go"}; !slices.Equal(got, want) {
-		t.Errorf("missing %q, want %q", got, want)
-	}
+	got, want := missing(root, "docs/c.md", text), []string{"b.md", "state/gone.go"}
+	testutil.Assert(t, slices.Equal(got, want), "missing %q, want %q", got, want)
 }
 
 // documents are the Markdown files of the tree, without what is built.

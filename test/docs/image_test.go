@@ -35,10 +35,8 @@ func TestComposeFileIsTheDockerfilesCommand(t *testing.T) {
 	}
 	testutil.Must(t, yaml.Unmarshal(text, &compose))
 	s := compose.Services["criadapter"]
-	if len(want) == 0 || !slices.Equal(s.Volumes, want) {
-		t.Errorf("the volumes are\n%q, the Dockerfile's\n%q", s.Volumes, want)
-	}
-	if !s.Privileged || s.PID != "host" || s.NetworkMode != "host" || s.Cgroup != "host" {
-		t.Errorf("the container is not in the node's namespaces: %+v", s)
-	}
+	testutil.Assert(t, len(want) != 0 && slices.Equal(s.Volumes, want),
+		"the volumes are\n%q, the Dockerfile's\n%q", s.Volumes, want)
+	testutil.Assert(t, s.Privileged && s.PID == "host" && s.NetworkMode == "host" && s.Cgroup == "host",
+		"the container is not in the node's namespaces: %+v", s)
 }

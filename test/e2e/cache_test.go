@@ -47,9 +47,8 @@ func TestListsAskTheEngineNothing(t *testing.T) {
 	}
 	// The heartbeat pings the engine at its own pace, whether lists are asked for or not.
 	ping := func(call string) bool { return call == "HEAD /_ping" }
-	if calls := slices.DeleteFunc(counter.taken(), ping); len(calls) > 0 {
-		t.Errorf("the engine was asked: %v", calls)
-	}
+	calls := slices.DeleteFunc(counter.taken(), ping)
+	testutil.Assert(t, len(calls) <= 0, "the engine was asked: %v", calls)
 }
 
 // received reads a stream to its end and returns the number of its messages.
@@ -125,17 +124,15 @@ func TestEventsOfAPod(t *testing.T) {
 		same(t, "the pod of the event", event.GetPodSandboxStatus().GetMetadata().GetName(), p.name)
 	}
 	first.leave()
-	if _, err := first.stream.Recv(); status.Code(err) != codes.Canceled {
-		t.Errorf("the stream of a client that left ends with %v", err)
-	}
+	_, err := first.stream.Recv()
+	testutil.Assert(t, status.Code(err) == codes.Canceled, "the stream of a client that left ends with %v", err)
 	removed := make(chan error, 1)
 	began := time.Now()
 	time.AfterFunc(time.Second, func() { removed <- c.server.Runtime.RemoveContainer(t.Context(), ends) })
 	second.expect("DELETED", ends, "READY", "RUNNING")
 	testutil.Must(t, <-removed)
-	if waited := time.Since(began); waited < time.Second {
-		t.Errorf("an event came after %s, though nothing had happened", waited)
-	}
+	waited := time.Since(began)
+	testutil.Assert(t, waited >= time.Second, "an event came after %s, though nothing had happened", waited)
 	c.run("stopp", p.id)
 	second.expect("STOPPED", stays, "NOTREADY", "EXITED") // nothing joins a pod that is being stopped
 	second.expect("STOPPED", p.id, "NOTREADY", "EXITED")

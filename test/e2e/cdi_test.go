@@ -48,18 +48,16 @@ func TestCDIDevices(t *testing.T) {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	testutil.Must(n, err)
 	for _, want := range []string{"CDI_KIND=any", "CDI_FULL=yes", "CDI_MORE=yes"} {
-		if !strings.Contains(string(environ), want+"\x00") {
-			t.Errorf("the environment lacks %s: %q", want, environ)
-		}
+		testutil.Assert(t, strings.Contains(string(environ), want+"\x00"),
+			"the environment lacks %s: %q", want, environ)
 	}
 	same(t, "a write to the device inside", n.sh(id, "echo x >/dev/cdi"), "sh: write error: No space left on device")
 	same(t, "its owner", n.sh(id, "stat -c '%u %g' /dev/cdi"), "1234 5678")
 	if info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/cdi", pid)); err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		t.Errorf("from outside the device is %v, %v", info, err)
 	}
-	if line := n.mountAt(pid, "/cdi"); !strings.Contains(line, " ro,nosuid") {
-		t.Errorf("from outside the mount is %q", line)
-	}
+	line := n.mountAt(pid, "/cdi")
+	testutil.Assert(t, strings.Contains(line, " ro,nosuid"), "from outside the mount is %q", line)
 	if state, err := os.ReadFile(filepath.Join(n.dir, "hook")); err != nil || !strings.Contains(string(state), id) {
 		t.Errorf("the hook got %q, %v", state, err)
 	}

@@ -37,7 +37,6 @@ func TestCreateContainerAsksTheEngineTwice(t *testing.T) {
 	}
 	// Where the engine's event is known before its answer, the event is looked into, too.
 	got = slices.Compact(got)
-	if want := []string{"POST /containers/create", "GET /containers/ID/json"}; !slices.Equal(got, want) {
-		t.Errorf("the engine was asked %q, want %q", got, want)
-	}
+	want := []string{"POST /containers/create", "GET /containers/ID/json"}
+	testutil.Assert(t, slices.Equal(got, want), "the engine was asked %q, want %q", got, want)
 }

@@ -53,9 +53,8 @@ func TestCrictlContainer(t *testing.T) {
 		t.Error("ps lists a container that has exited")
 	}
 	c.run("rm", id)
-	if r := c.try("inspect", id); r.code == 0 {
-		t.Errorf("inspect after rm:\n%s", r.stdout)
-	}
+	r := c.try("inspect", id)
+	testutil.Assert(t, r.code != 0, "inspect after rm:\n%s", r.stdout)
 }
 
 // Whatever a container's image is called, image_ref is its name by digest and image_id the id that the pull answered.
@@ -108,18 +107,16 @@ func TestCrictlExecSync(t *testing.T) {
 	same(t, "exit code", r.code, 0)
 	// Of a failure, crictl prints the exit code and the error output in a message of its own.
 	r = c.try("exec", "-s", id, "sh", "-c", "echo complaint >&2; exit 3")
-	if r.code == 0 || !strings.Contains(r.stderr, "exited with 3: complaint") {
-		t.Errorf("failing command: crictl's exit code %d, stderr %q", r.code, r.stderr)
-	}
+	testutil.Assert(t, r.code != 0 && strings.Contains(r.stderr, "exited with 3: complaint"),
+		"failing command: crictl's exit code %d, stderr %q", r.code, r.stderr)
 	same(t, "hostname", c.run("exec", "-s", id, "hostname"), "e2e-host")
 
 	begin := time.Now()
 	if r := c.try("exec", "-s", "--timeout", "1", id, "sleep", "60"); r.code == 0 {
 		t.Error("a command past its time limit succeeded")
 	}
-	if took := time.Since(begin); took > 20*time.Second {
-		t.Errorf("a time limit of 1 s took %v", took)
-	}
+	took := time.Since(begin)
+	testutil.Assert(t, took <= 20*time.Second, "a time limit of 1 s took %v", took)
 	testutil.Eventually(t, func() error {
 		if left := c.run("exec", "-s", id, "sh", "-c", "pgrep sleep || true"); left != "" {
 			return fmt.Errorf("the command is still running after its time limit: pid %s", left)
@@ -143,9 +140,8 @@ func TestCrictlLogs(t *testing.T) {
 	})
 	stamped := c.run("logs", "--timestamps", "--stream", "stdout", id)
 	stamp, text, _ := strings.Cut(strings.Split(stamped, "\n")[0], " ")
-	if _, err := time.Parse(time.RFC3339Nano, stamp); err != nil {
-		t.Errorf("time stamp of %q: %v", text, err)
-	}
+	_, err := time.Parse(time.RFC3339Nano, stamp)
+	testutil.Assert(t, err == nil, "time stamp of %q: %v", text, err)
 }
 
 func inspect(c *crictl, id string) containerStatus {

@@ -25,20 +25,16 @@ func TestCrictlImages(t *testing.T) {
 		var status imageStatus
 		c.read(&status, "inspecti", "-o", "json", by)
 		same(t, "id by "+by, status.Status.ID, id)
-		if !slices.Contains(status.Status.RepoTags, name) {
-			t.Errorf("inspecti %s: tags %q lack %q", by, status.Status.RepoTags, name)
-		}
-		if status.Status.Size == "" || status.Status.Size == "0" {
-			t.Errorf("inspecti %s: size %q", by, status.Status.Size)
-		}
+		testutil.Assert(t, slices.Contains(status.Status.RepoTags, name),
+			"inspecti %s: tags %q lack %q", by, status.Status.RepoTags, name)
+		testutil.Assert(t, status.Status.Size != "" && status.Status.Size != "0",
+			"inspecti %s: size %q", by, status.Status.Size)
 	}
 
-	if removed := c.run("rmi", name); !strings.Contains(removed, name) {
-		t.Errorf("rmi printed %q", removed)
-	}
-	if r := c.try("inspecti", name); r.code == 0 {
-		t.Errorf("inspecti after rmi:\n%s", r.stdout)
-	}
+	removed := c.run("rmi", name)
+	testutil.Assert(t, strings.Contains(removed, name), "rmi printed %q", removed)
+	r := c.try("inspecti", name)
+	testutil.Assert(t, r.code != 0, "inspecti after rmi:\n%s", r.stdout)
 	var list imageList
 	c.read(&list, "images", "-o", "json")
 	for _, image := range list.Images {
@@ -50,9 +46,8 @@ func TestCrictlImages(t *testing.T) {
 func TestCrictlPullWithCredentials(t *testing.T) {
 	c := newCrictl(t)
 	name := c.env.AuthRegistry + "/test/crictl-account:latest"
-	if r := c.try("pull", name); r.code == 0 {
-		t.Fatalf("pulled without credentials:\n%s", r.stdout)
-	}
+	r := c.try("pull", name)
+	testutil.Require(t, r.code != 0, "pulled without credentials:\n%s", r.stdout)
 	c.run("pull", "--creds", rigenv.RegistryUser+":"+rigenv.RegistryPassword, name)
 	findImage(t, c, name)
 	c.run("rmi", name)

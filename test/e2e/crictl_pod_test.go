@@ -66,9 +66,8 @@ func TestCrictlPod(t *testing.T) {
 	same(t, "state after stopp", status.Status.State, "SANDBOX_NOTREADY")
 	c.run("stopp", p.id) // twice is as good as once
 	c.run("rmp", p.id)
-	if r := c.try("inspectp", p.id); r.code == 0 {
-		t.Errorf("inspectp after rmp:\n%s", r.stdout)
-	}
+	r := c.try("inspectp", p.id)
+	testutil.Assert(t, r.code != 0, "inspectp after rmp:\n%s", r.stdout)
 	if _, ok := findPod(c, p.id); ok {
 		t.Error("pods lists the pod after rmp")
 	}

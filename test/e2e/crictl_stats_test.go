@@ -36,9 +36,8 @@ func TestCrictlStats(t *testing.T) {
 	c.read(&metrics, "metricsp", "-o", "json")
 	// The engine may hold pods of tests that run beside this one.
 	i := slices.IndexFunc(metrics.PodMetrics, func(pod podMetric) bool { return pod.PodSandboxID == p.id })
-	if i < 0 || len(metrics.PodMetrics[i].ContainerMetrics) != 1 {
-		t.Fatalf("pod %s has not one container in the metrics: %+v", p.id, metrics)
-	}
+	testutil.Require(t, i >= 0 && len(metrics.PodMetrics[i].ContainerMetrics) == 1,
+		"pod %s has not one container in the metrics: %+v", p.id, metrics)
 	same(t, "container of the metrics", metrics.PodMetrics[i].ContainerMetrics[0].ContainerID, id)
 	for _, metric := range metrics.PodMetrics[i].ContainerMetrics[0].Metrics {
 		if metric.Name == "" || metric.MetricType == "" || len(metric.LabelValues) < 6 || metric.Value.Value == "" {

@@ -76,9 +76,8 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if got := left(); len(got) > 0 {
-		t.Errorf("a running pod is left behind: %q", got)
-	}
+	got := left()
+	testutil.Assert(t, len(got) <= 0, "a running pod is left behind: %q", got)
 	answer := command[status.Answer](t, env, s, "status")
 	if !answer.Ready() || answer.Report == nil || answer.Report.Pods["ready"] != 1 || answer.Report.LastEvent.IsZero() || answer.Engine == nil {
 		t.Errorf("got %+v, %+v", answer, answer.Report)

@@ -58,9 +58,8 @@ func TestExecSyncAnswers(t *testing.T) {
 	answer, err := sync(id, 60, "sh", "-c", "head -c 20000000 /dev/zero; exit 4")
 	testutil.Must(t, err)
 	same(t, "exit code behind 20 MB of output", answer.GetExitCode(), 4)
-	if size := len(answer.GetStdout()); size < 15<<20 || size > 16<<20 {
-		t.Errorf("%d bytes of 20 MB are in the answer", size)
-	}
+	size := len(answer.GetStdout())
+	testutil.Assert(t, size >= 15<<20 && size <= 16<<20, "%d bytes of 20 MB are in the answer", size)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(500*time.Millisecond, cancel)

@@ -31,9 +31,9 @@ func TestFieldsOfNotes(t *testing.T) {
 	t.Run("status", func(t *testing.T) {
 		status, err := n.server.Runtime.Status(t.Context(), false)
 		testutil.Must(n, err)
-		if features := status.GetFeatures(); !features.GetSupplementalGroupsPolicy() || !features.GetMountOptions() {
-			t.Errorf("announced are %v", features)
-		}
+		features := status.GetFeatures()
+		testutil.Assert(t, features.GetSupplementalGroupsPolicy() && features.GetMountOptions(),
+			"announced are %v", features)
 	})
 	n.strictGroups(t)
 	n.ambientCapabilities(t)
@@ -57,9 +57,8 @@ func (n *fieldsNode) wholeProfile(t *testing.T) {
 			Linux struct{ Seccomp struct{ DefaultErrnoRet int } }
 		}
 		n.bundle(pid, &spec)
-		if got := spec.Linux.Seccomp; got.DefaultErrnoRet != 38 {
-			t.Errorf("the runtime was given %+v", got)
-		}
+		got := spec.Linux.Seccomp
+		testutil.Assert(t, got.DefaultErrnoRet == 38, "the runtime was given %+v", got)
 	})
 }
 
@@ -129,9 +128,9 @@ func (n *fieldsNode) mountsWithOptions(t *testing.T) {
 		same(t, "a program of a plain mount", n.sh(id, "/plain/script"), "ran")
 		same(t, "a program of a mount with noexec", n.sh(id, "/options/script"), "sh: /options/script: Permission denied")
 		same(t, "a program of a recursive one", n.sh(id, "/recursive/script"), "sh: /recursive/script: Permission denied")
-		if line := n.mountAt(pid, "/options"); !strings.Contains(line, " rw,nosuid,nodev,noexec,noatime ") {
-			t.Errorf("from outside the mount is %q", line)
-		}
+		line := n.mountAt(pid, "/options")
+		testutil.Assert(t, strings.Contains(line, " rw,nosuid,nodev,noexec,noatime "),
+			"from outside the mount is %q", line)
 		if line := n.mountAt(pid, "/plain"); strings.Contains(line, "noexec") {
 			t.Errorf("from outside the plain mount is %q", line)
 		}
@@ -139,18 +138,16 @@ func (n *fieldsNode) mountsWithOptions(t *testing.T) {
 	t.Run("recursive read-only", func(t *testing.T) {
 		same(t, "a file below a read-only mount", n.sh(id, "touch /readonly/below/x && echo written"), "written")
 		same(t, "one below a recursive one", n.sh(id, "touch /recursive/below/y && echo written"), "touch: /recursive/below/y: Read-only file system")
-		if line := n.mountAt(pid, "/recursive/below"); !strings.Contains(line, " ro,") {
-			t.Errorf("from outside the mount below is %q", line)
-		}
+		line := n.mountAt(pid, "/recursive/below")
+		testutil.Assert(t, strings.Contains(line, " ro,"), "from outside the mount below is %q", line)
 	})
 	t.Run("an option that is none", func(t *testing.T) {
 		config := noted("shared", nil)
 		config.Image = &runtimeapi.ImageSpec{Image: n.image}
 		config.Mounts = []*runtimeapi.Mount{{HostPath: n.dir, ContainerPath: "/x", MountOptions: []string{"rshared"}}}
 		_, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
-		if err == nil || !strings.Contains(err.Error(), "config.mounts[0].mount_options[0]: ") {
-			t.Errorf("got %v", err)
-		}
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), "config.mounts[0].mount_options[0]: "),
+			"got %v", err)
 	})
 }
 

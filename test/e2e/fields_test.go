@@ -165,9 +165,9 @@ func TestFieldsOfPods(t *testing.T) {
 		n.wantCgroup(pid, "..", "cpu", "cpu.shares", "1024", "cpu.weight", "39")
 		status, err := n.server.Runtime.PodSandboxStatus(t.Context(), n.pod, true)
 		testutil.Must(n, err)
-		if info := status.GetInfo()["info"]; !strings.Contains(info, `"memory_limit_in_bytes":268435456`) {
-			t.Errorf("the verbose status does not have the new limit: %s", info)
-		}
+		info := status.GetInfo()["info"]
+		testutil.Assert(t, strings.Contains(info, `"memory_limit_in_bytes":268435456`),
+			"the verbose status does not have the new limit: %s", info)
 	})
 	t.Run("both IP families and host ports", func(t *testing.T) {
 		status, err := n.server.Runtime.PodSandboxStatus(t.Context(), n.pod, false)
@@ -244,9 +244,8 @@ func TestFieldsOfContainers(t *testing.T) {
 	})
 	t.Run("paths", func(t *testing.T) {
 		same(t, "masked", n.sh(id, "wc -c < /proc/meminfo"), "0")
-		if line := n.mountAt(pid, "/proc/sys"); !strings.Contains(line, " ro,") {
-			t.Errorf("/proc/sys is %q", line)
-		}
+		line := n.mountAt(pid, "/proc/sys")
+		testutil.Assert(t, strings.Contains(line, " ro,"), "/proc/sys is %q", line)
 		if line := n.mountAt(pid, "/readonly"); !strings.Contains(line, " ro,") {
 			t.Errorf("the read-only mount is %q", line)
 		}
@@ -272,9 +271,8 @@ func TestFieldsOfContainers(t *testing.T) {
 		same(t, "oom_score_adj", strings.TrimSpace(string(score)), "500")
 	})
 	t.Run("devices", func(t *testing.T) {
-		if info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/mine", pid)); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-			t.Errorf("the device is %v, %v", info, err)
-		}
+		info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/mine", pid))
+		testutil.Assert(t, err == nil && info.Mode()&os.ModeCharDevice != 0, "the device is %v, %v", info, err)
 		list, ok := n.cgroupFile(pid, "", "devices", "devices.list", "")
 		for _, rule := range []string{"c 1:7 r", "c 1:11 w"} {
 			if ok && !slices.Contains(strings.Split(list, "\n"), rule) && !strings.Contains(list, "c 1:7 rwm") {
@@ -325,9 +323,8 @@ func (n *fieldsNode) open(t *testing.T) {
 		testutil.Must(n, err)
 		_, err = fmt.Sscan(n.sh(id, "cat /proc/uptime"), &inside)
 		testutil.Must(n, err)
-		if inside < here || inside > here+60 {
-			t.Errorf("the node is up for %v s, a container later says %v", here, inside)
-		}
+		testutil.Assert(t, inside >= here && inside <= here+60,
+			"the node is up for %v s, a container later says %v", here, inside)
 	})
 	t.Run("no swap but what is asked for", func(t *testing.T) {
 		rigenv.RequireControllers(t, "memory")

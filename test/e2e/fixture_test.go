@@ -76,9 +76,8 @@ func (c *crictl) try(args ...string) result {
 func (c *crictl) run(args ...string) string {
 	c.t.Helper()
 	r := c.try(args...)
-	if r.code != 0 {
-		c.t.Fatalf("crictl %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
-	}
+	testutil.Require(c.t, r.code == 0,
+		"crictl %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
 	return strings.TrimSpace(r.stdout)
 }
 
@@ -86,9 +85,8 @@ func (c *crictl) run(args ...string) string {
 func (c *crictl) read(v any, args ...string) {
 	c.t.Helper()
 	output := c.run(args...)
-	if err := json.Unmarshal([]byte(output), v); err != nil {
-		c.t.Fatalf("crictl %s: %v\n%s", strings.Join(args, " "), err, output)
-	}
+	err := json.Unmarshal([]byte(output), v)
+	testutil.Require(c.t, err == nil, "crictl %s: %v\n%s", strings.Join(args, " "), err, output)
 }
 
 // write stores v as JSON, which YAML readers take, too, in the server's directory and returns the path.

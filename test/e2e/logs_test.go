@@ -46,13 +46,12 @@ func TestCrictlLogsFollow(t *testing.T) {
 		same(t, "exit code of logs -f", s.wait(), 0)
 	}
 	for i := range 3 {
-		if n := strings.Count(follower.stdout.String(), fmt.Sprint("after rotation ", i)); n != 1 {
-			t.Errorf("the line after rotation %d is shown %d times", i, n)
-		}
+		n := strings.Count(follower.stdout.String(), fmt.Sprint("after rotation ", i))
+		testutil.Assert(t, n == 1, "the line after rotation %d is shown %d times", i, n)
 	}
-	if shown := late.stdout.String(); strings.Contains(shown, "got one") || strings.Contains(shown, "rotation 1") {
-		t.Errorf("the last line alone was asked for: %q", shown)
-	}
+	shown := late.stdout.String()
+	testutil.Assert(t, !strings.Contains(shown, "got one") && !strings.Contains(shown, "rotation 1"),
+		"the last line alone was asked for: %q", shown)
 }
 
 // A container whose log cannot be written does not run without it.
@@ -63,9 +62,8 @@ func TestLogPathTakenByADirectory(t *testing.T) {
 	testutil.Must(t, os.Mkdir(log, 0o755))
 	id := c.run("create", "--with-pull", p.id, c.containerConfig("taken", shellImage, "echo", "hello"), p.config)
 	err := c.server.Runtime.StartContainer(t.Context(), id)
-	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), log) {
-		t.Errorf("start: %v, want FailedPrecondition with the path", err)
-	}
+	testutil.Assert(t, status.Code(err) == codes.FailedPrecondition && strings.Contains(err.Error(), log),
+		"start: %v, want FailedPrecondition with the path", err)
 	same(t, "state", inspect(c, id).Status.State, "CONTAINER_CREATED")
 	testutil.Must(t, os.Remove(log))
 	c.run("start", id)

@@ -69,9 +69,8 @@ func (e *endpoint) wantReady(want int) {
 		}
 		return nil
 	})
-	if status, body, err := e.get("/healthz"); status != http.StatusOK || err != nil {
-		e.t.Errorf("/healthz: %d %q %v", status, body, err)
-	}
+	status, body, err := e.get("/healthz")
+	testutil.Assert(e.t, status == http.StatusOK && err == nil, "/healthz: %d %q %v", status, body, err)
 }
 
 // scrape returns every series as name{label="value",...} in the order of the
@@ -173,26 +172,23 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 		}
 		return nil
 	})
-	if status, _, err := e.get("/debug/pprof/"); status != http.StatusNotFound || err != nil {
-		t.Errorf("profiles are served unasked: %d %v", status, err)
-	}
+	status, _, err := e.get("/debug/pprof/")
+	testutil.Assert(t, status == http.StatusNotFound && err == nil, "profiles are served unasked: %d %v", status, err)
 	before := e.scrape()
 	// With a sandbox container, which is counted: no front asks for a kubelet's namespaces.
 	c.config = c.write("crictl.yaml", map[string]any{"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60})
 	p := c.runPod()
 	id := c.container(p, "main", "test/busybox:latest", "sh", "-c", "echo a line of output; sleep 1000")
-	if r := c.try("inspect", "no-such-container"); r.code == 0 {
-		t.Error("an unknown container was found")
-	}
+	r := c.try("inspect", "no-such-container")
+	testutil.Assert(t, r.code != 0, "an unknown container was found")
 	c.checkSessions(e, id)
 	testutil.Eventually(t, func() error { return moved(before, e.scrape()) })
 
 	testutil.Must(t, c.server.Stop(t.Context()))
 	spans := traces.under("RunPodSandbox")
 	for _, name := range []string{"docker create container", "docker start container", "CNI ADD"} {
-		if spans[name] != 1 {
-			t.Errorf("%q is %d times in the trace of RunPodSandbox, want once: %v", name, spans[name], spans)
-		}
+		testutil.Assert(t, spans[name] == 1,
+			"%q is %d times in the trace of RunPodSandbox, want once: %v", name, spans[name], spans)
 	}
 	c.checkLog(p)
 	if err := c.server.Start(t.Context()); err != nil { // for the pod's removal

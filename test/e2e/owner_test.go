@@ -60,17 +60,15 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	testutil.Must(t, err)
 	containers, err := second.Runtime.ListContainers(ctx, nil)
 	testutil.Must(t, err)
-	if len(pods)+len(containers) != 0 {
-		t.Errorf("the second server lists %d pods and %d containers of the first", len(pods), len(containers))
-	}
+	testutil.Assert(t, len(pods)+len(containers) == 0,
+		"the second server lists %d pods and %d containers of the first", len(pods), len(containers))
 	_, err = second.Runtime.RunPodSandbox(ctx, config, "")
-	if status.Code(err) != codes.AlreadyExists || !strings.Contains(err.Error(), first.RootDir) {
-		t.Errorf("a pod of the same name: %v, want AlreadyExists that names %s", err, first.RootDir)
-	}
+	testutil.Assert(t, status.Code(err) == codes.AlreadyExists && strings.Contains(err.Error(), first.RootDir),
+		"a pod of the same name: %v, want AlreadyExists that names %s", err, first.RootDir)
 	testutil.Must(t, second.Stop(ctx))
-	if said := second.LogTail(); !strings.Contains(said, "pods of other criadapters on this engine") {
-		t.Errorf("the second server did not say that there are others' pods:\n%s", said)
-	}
+	said := second.LogTail()
+	testutil.Assert(t, strings.Contains(said, "pods of other criadapters on this engine"),
+		"the second server did not say that there are others' pods:\n%s", said)
 	if text, err := os.ReadFile(logPath); err != nil || len(text) != 0 {
 		t.Errorf("the first server's log has now %q, %v", text, err)
 	}

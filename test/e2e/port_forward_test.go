@@ -177,8 +177,7 @@ func TestPortForwardOnTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.wait()
-		if r := c.on(t).try("inspectp", p.id); r.code != 0 {
-			t.Errorf("the pod after ctrl-C: %+v", r)
-		}
+		r := c.on(t).try("inspectp", p.id)
+		testutil.Assert(t, r.code == 0, "the pod after ctrl-C: %+v", r)
 	})
 }

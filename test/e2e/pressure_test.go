@@ -29,12 +29,10 @@ func TestStatsTellThePressure(t *testing.T) {
 		"container": time.Duration(now.GetCpu().GetPsi().GetSome().GetTotal() - before.GetCpu().GetPsi().GetSome().GetTotal()),
 		"pod":       time.Duration(podNow.GetLinux().GetCpu().GetPsi().GetSome().GetTotal() - podBefore.GetLinux().GetCpu().GetPsi().GetSome().GetTotal()),
 	} {
-		if waited < took/2 || waited > took+time.Second {
-			t.Errorf("processes of the %s waited for %v of %v", what, waited, took)
-		}
+		testutil.Assert(t, waited >= took/2 && waited <= took+time.Second,
+			"processes of the %s waited for %v of %v", what, waited, took)
 	}
-	if memory := now.GetMemory().GetPsi(); memory.GetSome() == nil || memory.GetFull() == nil {
-		t.Errorf("no pressure for memory: %v", memory)
-	}
+	memory := now.GetMemory().GetPsi()
+	testutil.Assert(t, memory.GetSome() != nil && memory.GetFull() != nil, "no pressure for memory: %v", memory)
 	testutil.Assert(t, now.GetIo().GetPsi().GetSome() != nil, "no pressure for input and output: %v", now.GetIo())
 }

@@ -69,9 +69,8 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	answer, err := server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: works, Cmd: []string{"echo", secret}, Stdout: true})
 	testutil.Must(t, err)
 	recorded := noneInFiles(t, server.RootDir, account, encoded)
-	if !strings.Contains(recorded, secret) {
-		t.Error("the record does not hold what the container was given, so that nothing is proved")
-	}
+	testutil.Assert(t, strings.Contains(recorded, secret),
+		"the record does not hold what the container was given, so that nothing is proved")
 	removeSandbox(t, server, pod)
 
 	status, metrics, err := e.get("/metrics")
@@ -81,9 +80,8 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	testutil.Must(t, err)
 	spans := traces.text()
 	for where, text := range map[string]string{"the log": string(log), "the metrics": metrics, "the traces": spans} {
-		if !strings.Contains(text, "ExecSync") {
-			t.Errorf("%s tell of no ExecSync, so that nothing is proved", where)
-		}
+		testutil.Assert(t, strings.Contains(text, "ExecSync"),
+			"%s tell of no ExecSync, so that nothing is proved", where)
 		for what, hidden := range map[string]string{"the secret": secret, "the account": account, "the encoded account": encoded, "a session's token": path.Base(answer.GetUrl())} {
 			if at := strings.Index(text, hidden); at >= 0 {
 				t.Errorf("%s: %s is there: …%s…", where, what, text[max(0, at-200):min(len(text), at+100)])

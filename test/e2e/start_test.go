@@ -39,12 +39,10 @@ func TestSecondServerRefusesToStart(t *testing.T) {
 				t.Fatal("the second server runs")
 			}
 			testutil.Assert(t, second.ExitError() != nil, "the second server ended with exit status 0")
-			if log := second.LogTail(); !strings.Contains(log, test.want) {
-				t.Errorf("the second server says %q, want %q", log, test.want)
-			}
-			if _, err := first.Runtime.Version(t.Context(), ""); err != nil {
-				t.Errorf("the first server does not answer any more: %v", err)
-			}
+			log := second.LogTail()
+			testutil.Assert(t, strings.Contains(log, test.want), "the second server says %q, want %q", log, test.want)
+			_, err := first.Runtime.Version(t.Context(), "")
+			testutil.Assert(t, err == nil, "the first server does not answer any more: %v", err)
 		})
 	}
 }
@@ -58,9 +56,8 @@ func TestSocketIsPrivateAndAStaleOneIsReplaced(t *testing.T) {
 		testutil.Must(t, err)
 		return info.Mode()
 	}
-	if got := mode(); got != fs.ModeSocket|0o600 {
-		t.Errorf("mode %s, want a socket with 0600", got)
-	}
+	got := mode()
+	testutil.Assert(t, got == fs.ModeSocket|0o600, "mode %s, want a socket with 0600", got)
 	server.Kill()
 	if got := mode(); got&fs.ModeSocket == 0 {
 		t.Fatal("the kill left no stale socket, so this test shows nothing")
@@ -78,12 +75,10 @@ func TestPlainFileInTheSocketsPlaceStays(t *testing.T) {
 	testutil.Must(t, os.WriteFile(path, []byte("precious"), 0o600))
 	testutil.Must(t, server.Launch())
 	<-server.Ended()
-	if content, err := os.ReadFile(path); err != nil || string(content) != "precious" {
-		t.Errorf("the file is now %q, %v", content, err)
-	}
-	if log := server.LogTail(); !strings.Contains(log, "is not a socket") {
-		t.Errorf("the server says %q", log)
-	}
+	content, err := os.ReadFile(path)
+	testutil.Assert(t, err == nil && string(content) == "precious", "the file is now %q, %v", content, err)
+	log := server.LogTail()
+	testutil.Assert(t, strings.Contains(log, "is not a socket"), "the server says %q", log)
 }
 
 // The engine may come later than criadapter, go away, and come back.
@@ -155,9 +150,8 @@ func TestNetworkReadyFollowsTheConfiguration(t *testing.T) {
 func wantAway(t *testing.T, server *adapter.Server) {
 	t.Helper()
 	got := condition(t, server, runtimeapi.RuntimeReady)
-	if got.GetStatus() || got.GetReason() == "" || got.GetMessage() == "" {
-		t.Errorf("with the engine away RuntimeReady is %v, want false with a reason", got)
-	}
+	testutil.Assert(t, !got.GetStatus() && got.GetReason() != "" && got.GetMessage() != "",
+		"with the engine away RuntimeReady is %v, want false with a reason", got)
 }
 
 func ready(t *testing.T, server *adapter.Server) error {
@@ -185,9 +179,8 @@ func condition(t *testing.T, server *adapter.Server, kind string) *runtimeapi.Ru
 
 func wantCode(t *testing.T, what string, err error, want codes.Code) {
 	t.Helper()
-	if got := status.Code(err); got != want {
-		t.Errorf("%s: code %s (%v), want %s", what, got, err, want)
-	}
+	got := status.Code(err)
+	testutil.Assert(t, got == want, "%s: code %s (%v), want %s", what, got, err, want)
 }
 
 // removeSandbox does what a kubelet does at a pod's end. The test's own context may be over.
@@ -201,9 +194,8 @@ func removeSandbox(t *testing.T, server *adapter.Server, id string) {
 
 func decode(t *testing.T, text string, into any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	err := json.Unmarshal([]byte(text), into)
+	testutil.Require(t, err == nil, "%v in %s", err, text)
 }
 
 // sandboxConfig is the configuration of a pod whose name nothing else on the engine has.

@@ -59,9 +59,8 @@ func TestStatsAreTrue(t *testing.T) {
 	w.do("dd if=/shared/big of=/dev/null bs=1M 2>/dev/null")
 	now = w.stats()
 	testutil.Must(t, grown("usage with page cache", now.Memory.UsageBytes, before.Memory.UsageBytes, 300*mebibyte))
-	if grew := int64(now.Memory.WorkingSetBytes.Value) - int64(before.Memory.WorkingSetBytes.Value); grew > 15*mebibyte {
-		t.Errorf("a file in the page cache made the working set %d bytes larger", grew)
-	}
+	grew := int64(now.Memory.WorkingSetBytes.Value) - int64(before.Memory.WorkingSetBytes.Value)
+	testutil.Assert(t, grew <= 15*mebibyte, "a file in the page cache made the working set %d bytes larger", grew)
 
 	sentBefore := w.podStats().GetLinux().GetNetwork().GetDefaultInterface().GetTxBytes()
 	const payload = 10 * mebibyte
@@ -74,23 +73,20 @@ func TestStatsAreTrue(t *testing.T) {
 // A change of load shows in the next call, and the rate agrees with the counters.
 func TestStatsFollowTheLoad(t *testing.T) {
 	w := newWorker(t)
-	if idle := w.stats().Cpu.UsageNanoCores; idle == nil {
-		t.Error("the first call knows no nano cores")
-	}
+	idle := w.stats().Cpu.UsageNanoCores
+	testutil.Assert(t, idle != nil, "the first call knows no nano cores")
 	w.do("sh -c 'ulimit -t 20; while :; do :; done' &")
 	time.Sleep(time.Second) // the rate is over at least half a second, which must be under load
 	first := w.stats()
 	time.Sleep(time.Second)
 	second := w.stats()
-	if age := time.Since(time.Unix(0, second.Cpu.Timestamp)); age > 10*time.Second {
-		t.Errorf("the answer is %v old", age)
-	}
+	age := time.Since(time.Unix(0, second.Cpu.Timestamp))
+	testutil.Assert(t, age <= 10*time.Second, "the answer is %v old", age)
 	elapsed := float64(second.Cpu.Timestamp-first.Cpu.Timestamp) / float64(time.Second)
 	used := float64(second.Cpu.UsageCoreNanoSeconds.Value-first.Cpu.UsageCoreNanoSeconds.Value) / elapsed
 	rate := float64(second.Cpu.UsageNanoCores.GetValue())
-	if used < 1e7 || rate < 0.95*used || rate > 1.05*used {
-		t.Errorf("%.0f nano cores, while %.0f were used", rate, used)
-	}
+	testutil.Assert(t, used >= 1e7 && rate >= 0.95*used && rate <= 1.05*used,
+		"%.0f nano cores, while %.0f were used", rate, used)
 }
 
 // The stats of a pod with a cgroup of its own are read from that cgroup.
@@ -106,9 +102,8 @@ func TestStatsOfAPodsOwnCgroup(t *testing.T) {
 	if pod, one := linux.GetMemory().GetRssBytes().GetValue(), container.GetMemory().GetRssBytes().GetValue(); pod <= one {
 		t.Errorf("the pod's rss %d is not more than its container's %d: the sandbox is missing", pod, one)
 	}
-	if got := linux.GetProcess().GetProcessCount().GetValue(); got < 2 {
-		t.Errorf("%d processes", got)
-	}
+	got := linux.GetProcess().GetProcessCount().GetValue()
+	testutil.Assert(t, got >= 2, "%d processes", got)
 	same(t, "default interface", linux.GetNetwork().GetDefaultInterface().GetName(), "eth0")
 }
 
@@ -151,9 +146,8 @@ func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 	}
 	list, err := w.server.Runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{Id: w.container})
 	testutil.Assert(t, err == nil && len(list) == 0, "listed: %v, %v", list, err)
-	if pod := w.podStats().GetLinux(); len(pod.GetContainers()) != 0 || pod.GetCpu() == nil {
-		t.Errorf("the pod: %v", pod)
-	}
+	pod := w.podStats().GetLinux()
+	testutil.Assert(t, len(pod.GetContainers()) == 0 && pod.GetCpu() != nil, "the pod: %v", pod)
 }
 
 // With the storage driver vfs, which is native in containerd, a container's layer is a copy of its image. It has
@@ -165,9 +159,8 @@ func TestStatsOfAnEngineThatCopiesLayers(t *testing.T) {
 	w := newWorkerWith(t, adapter.Options{Env: own.Use(env)})
 	w.do("dd if=/dev/zero of=/written bs=1M count=5 2>/dev/null")
 	testutil.Eventually(t, func() error {
-		if layer := w.stats().WritableLayer; layer != nil {
-			t.Fatalf("got %v", layer)
-		}
+		layer := w.stats().WritableLayer
+		testutil.Require(t, layer == nil, "got %v", layer)
 		said, err := os.ReadFile(w.server.LogPath)
 		testutil.Must(t, err)
 		if strings.Count(string(said), "writable layers are not counted") != 1 {
@@ -194,9 +187,8 @@ func TestStatsAskTheEngineNothing(t *testing.T) {
 		w.stats()
 		w.podStats()
 	}
-	if calls := counter.taken(); calls != nil {
-		t.Errorf("the engine was asked: %v", calls)
-	}
+	calls := counter.taken()
+	testutil.Assert(t, calls == nil, "the engine was asked: %v", calls)
 }
 
 // Every metric has a descriptor, and as many label values as that has keys.
@@ -219,12 +211,11 @@ func TestMetricsAreAsDescribed(t *testing.T) {
 		seen = map[string]bool{}
 		for _, metric := range slices.Concat(pods[0].Metrics, pods[0].ContainerMetrics[0].Metrics) {
 			seen[metric.Name] = true
-			if len(metric.LabelValues) != len(keys[metric.Name]) {
-				t.Fatalf("%s has labels %v with values %v", metric.Name, keys[metric.Name], metric.LabelValues)
-			}
-			if at := slices.Index(keys[metric.Name], "pod"); metric.LabelValues[at] != w.name {
-				t.Fatalf("%s is of pod %q", metric.Name, metric.LabelValues[at])
-			}
+			testutil.Require(t, len(metric.LabelValues) == len(keys[metric.Name]),
+				"%s has labels %v with values %v", metric.Name, keys[metric.Name], metric.LabelValues)
+			at := slices.Index(keys[metric.Name], "pod")
+			testutil.Require(t, metric.LabelValues[at] == w.name,
+				"%s is of pod %q", metric.Name, metric.LabelValues[at])
 		}
 		if !seen["container_fs_usage_bytes"] {
 			return fmt.Errorf("no container_fs_usage_bytes")

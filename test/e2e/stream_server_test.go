@@ -42,9 +42,8 @@ func TestStreamingOverTLS(t *testing.T) {
 	c.config = c.write("crictl.yaml", map[string]any{"runtime-endpoint": c.endpoint(), "image-endpoint": c.endpoint(), "timeout": 60})
 	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
 	response, err := c.server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
-	if err != nil || !strings.HasPrefix(response.GetUrl(), "https://127.0.0.1:") {
-		t.Errorf("URL %q, %v", response.GetUrl(), err)
-	}
+	testutil.Assert(t, err == nil && strings.HasPrefix(response.GetUrl(), "https://127.0.0.1:"),
+		"URL %q, %v", response.GetUrl(), err)
 	overTransports(t, func(t *testing.T, transport string) {
 		same(t, "output", c.on(t).run("exec", transport, id, "echo", "over TLS"), "over TLS")
 	})

@@ -61,9 +61,8 @@ func TestExecStreams(t *testing.T) {
 		}
 		// All output arrives, though the command is gone before the client has read it.
 		r = c.try("exec", transport, id, "sh", "-c", "head -c 20000000 /dev/zero")
-		if len(r.stdout) != 20000000 || r.code != 0 {
-			t.Errorf("20 MB of output: %d bytes, %s", len(r.stdout), r.stderr)
-		}
+		testutil.Assert(t, len(r.stdout) == 20000000 && r.code == 0,
+			"20 MB of output: %d bytes, %s", len(r.stdout), r.stderr)
 	})
 }
 
@@ -79,12 +78,11 @@ func TestExecLargeInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = s.input.Close()
-		if code := s.wait(); code != 0 {
-			t.Errorf("exit code %d: %s", code, s.stderr)
-		}
-		if got := s.stdout.String(); sha256.Sum256([]byte(got)) != sha256.Sum256(sent) {
-			t.Errorf("%d bytes came back of %d, or other ones", len(got), len(sent))
-		}
+		code := s.wait()
+		testutil.Assert(t, code == 0, "exit code %d: %s", code, s.stderr)
+		got := s.stdout.String()
+		testutil.Assert(t, sha256.Sum256([]byte(got)) == sha256.Sum256(sent),
+			"%d bytes came back of %d, or other ones", len(got), len(sent))
 	})
 }
 
@@ -107,9 +105,8 @@ func TestExecOnTerminal(t *testing.T) {
 		s.say("echo after the inter''rupt")
 		s.expect("after the interrupt")
 		s.say("exit 7")
-		if code := s.wait(); code == 0 {
-			t.Error("exit code 0")
-		}
+		code := s.wait()
+		testutil.Assert(t, code != 0, "exit code 0")
 		s.expect("exit code 7")
 	})
 }

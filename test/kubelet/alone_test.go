@@ -18,9 +18,9 @@ func (n *node) refused(want string, flags ...string) {
 		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override", n.name,
 		"--node-ip", "127.0.0.1", "--pod-logs-dir", n.logs, "--cgroup-root", n.cgroup(),
 	}, flags...)
-	if _, stderr, code := n.person("", args...); code != 1 || !strings.Contains(stderr, want) {
-		n.t.Errorf("%v: exit code %d, want 1 and %q:\n%s", flags, code, want, stderr)
-	}
+	_, stderr, code := n.person("", args...)
+	testutil.Assert(n.t, code == 1 && strings.Contains(stderr, want),
+		"%v: exit code %d, want 1 and %q:\n%s", flags, code, want, stderr)
 }
 
 // TestTwoCoresOfOneDirectory refuses the second one, and one for other pods, so that no volume is removed as a
@@ -40,9 +40,8 @@ func TestTwoCoresOfOneDirectory(t *testing.T) {
 	n.start()
 	n.ready("pod")
 	file := filepath.Join(n.root, "pods", string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data", "file")
-	if text, err := os.ReadFile(file); err != nil || string(text) != "kept\n" {
-		t.Errorf("the volume has %q, %v", text, err)
-	}
+	text, err := os.ReadFile(file)
+	testutil.Assert(t, err == nil && string(text) == "kept\n", "the volume has %q, %v", text, err)
 }
 
 // TestBesideAKubelet refuses to start where something listens on a kubelet's port, unless a flag allows it.

@@ -148,9 +148,8 @@ func TestAPICommands(t *testing.T) {
 	n.write("web.yaml", apiPod)
 	pod := n.ready("web")
 	a.commands(pod, overSPDY)
-	if body, code := a.ask(http.MethodPost, fmt.Sprintf("/run/%s/%s/main?cmd=", pod.Namespace, pod.Name)+url.QueryEscape("echo a word")); body != "a word\n" || code != http.StatusOK {
-		t.Errorf("run: %d %q", code, body)
-	}
+	body, code := a.ask(http.MethodPost, fmt.Sprintf("/run/%s/%s/main?cmd=", pod.Namespace, pod.Name)+url.QueryEscape("echo a word"))
+	testutil.Assert(t, body == "a word\n" && code == http.StatusOK, "run: %d %q", code, body)
 	if body, code := a.ask(http.MethodPost, fmt.Sprintf("/run/%s/%s/main?cmd=false", pod.Namespace, pod.Name)); !strings.Contains(body, "exited with 1") || code != http.StatusInternalServerError {
 		t.Errorf("run: %d %q", code, body)
 	}
@@ -172,9 +171,8 @@ func (a *kubeletAPI) commands(pod *v1.Pod, over protocol) {
 	shell := func(script string) string { return exec + "command=sh&command=-c&command=" + url.QueryEscape(script) }
 	stdout, stderr, err := a.run(over, shell("echo out; echo err >&2; exit 3")+"&output=1&error=1", remotecommand.StreamOptions{})
 	var exit utilexec.ExitError
-	if stdout != "out\n" || stderr != "err\n" || !errors.As(err, &exit) || exit.ExitStatus() != 3 {
-		a.t.Errorf("exit: %q, %q, %v", stdout, stderr, err)
-	}
+	testutil.Assert(a.t, stdout == "out\n" && stderr == "err\n" && errors.As(err, &exit) && exit.ExitStatus() == 3,
+		"exit: %q, %q, %v", stdout, stderr, err)
 	much := strings.Repeat("0123456789abcde\n", 1<<16)
 	if stdout, _, err = a.run(over, exec+"command=cat&input=1&output=1&error=1", remotecommand.StreamOptions{Stdin: strings.NewReader(much)}); stdout != much || err != nil {
 		a.t.Errorf("%d bytes came back as %d: %v", len(much), len(stdout), err)
@@ -287,9 +285,8 @@ func forwarded(t *testing.T, forward func(stop <-chan struct{}, ready chan struc
 		testutil.Must(t, err)
 		body, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if err != nil || answer.StatusCode != http.StatusOK || len(body) == 0 {
-			t.Errorf("%s %q, %v", answer.Status, body, err)
-		}
+		testutil.Assert(t, err == nil && answer.StatusCode == http.StatusOK && len(body) != 0,
+			"%s %q, %v", answer.Status, body, err)
 	}
 	close(stop)
 	testutil.Check(t, <-ended)
@@ -374,7 +371,7 @@ func TestAPIContainerMetrics(t *testing.T) {
 	a := serveAPI(t, n)
 	n.write("web.yaml", apiPod)
 	n.ready("web")
-	if body, code := a.ask(http.MethodGet, "/metrics/cadvisor"); code != http.StatusOK || !strings.Contains(body, "container_memory_working_set_bytes{") {
-		t.Errorf("metrics: %d %.500s", code, body)
-	}
+	body, code := a.ask(http.MethodGet, "/metrics/cadvisor")
+	testutil.Assert(t, code == http.StatusOK && strings.Contains(body, "container_memory_working_set_bytes{"),
+		"metrics: %d %.500s", code, body)
 }

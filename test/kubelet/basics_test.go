@@ -28,9 +28,8 @@ spec:
   - {name: web, image: HELLO, ports: [{containerPort: 8080}]}
 `)
 	pod := n.ready("web")
-	if pod.Namespace != "default" || pod.Spec.NodeName != n.name || len(pod.UID) != 32 {
-		t.Errorf("the pod is %s/%s on %q with UID %q", pod.Namespace, pod.Name, pod.Spec.NodeName, pod.UID)
-	}
+	testutil.Assert(t, pod.Namespace == "default" && pod.Spec.NodeName == n.name && len(pod.UID) == 32,
+		"the pod is %s/%s on %q with UID %q", pod.Namespace, pod.Name, pod.Spec.NodeName, pod.UID)
 	for key, want := range map[string]string{
 		model.AnnotationConfigSource: "file", model.AnnotationConfigHash: string(pod.UID), model.AnnotationManifest: n.manifests + "/web.yaml",
 	} {
@@ -49,9 +48,8 @@ spec:
 		t.Error(err)
 	}
 	metrics, err := n.get("/metrics")
-	if err != nil || !strings.Contains(string(metrics), "kubelet_running_pods 1") {
-		t.Errorf("metrics: %v\n%s", err, metrics)
-	}
+	testutil.Assert(t, err == nil && strings.Contains(string(metrics), "kubelet_running_pods 1"),
+		"metrics: %v\n%s", err, metrics)
 	n.remove("web.yaml")
 	n.gone("web")
 }
@@ -112,9 +110,8 @@ func TestRestartPolicies(t *testing.T) {
 	n.restarted("onfailure-bad", "main", 1)
 	n.restarted("always-ok", "main", 1)
 	for _, name := range []string{"never-ok", "never-bad", "onfailure-ok"} {
-		if got := status(n.until(name, func(*v1.Pod) error { return nil }), "main").RestartCount; got != 0 {
-			t.Errorf("%s was restarted %d times", name, got)
-		}
+		got := status(n.until(name, func(*v1.Pod) error { return nil }), "main").RestartCount
+		testutil.Assert(t, got == 0, "%s was restarted %d times", name, got)
 	}
 }
 
@@ -131,9 +128,8 @@ func TestCrashLoop(t *testing.T) {
 	if last := status(pod, "main").LastTerminationState.Terminated; last == nil || last.ExitCode != 7 {
 		t.Errorf("last state %s", states(pod))
 	}
-	if pod.Status.Phase != v1.PodRunning {
-		t.Errorf("phase %s: it is to run, so it is Running between two attempts", pod.Status.Phase)
-	}
+	testutil.Assert(t, pod.Status.Phase == v1.PodRunning,
+		"phase %s: it is to run, so it is Running between two attempts", pod.Status.Phase)
 	n.event("crash", "BackOff")
 	n.restarted("crash", "main", 3)
 	pod = n.until("crash", func(*v1.Pod) error { return nil })

@@ -176,18 +176,17 @@ func TestLogs(t *testing.T) {
 	}
 	stdout, _, _ := n.person("", "logs", "web", "other", "--timestamps")
 	stamp, text, _ := strings.Cut(stdout, " ")
-	if at, err := time.Parse(time.RFC3339Nano, stamp); err != nil || time.Since(at) > time.Hour || text != "other\n" {
-		t.Errorf("with the time: %q, %v", stdout, err)
-	}
+	at, err := time.Parse(time.RFC3339Nano, stamp)
+	testutil.Assert(t, err == nil && time.Since(at) <= time.Hour && text == "other\n",
+		"with the time: %q, %v", stdout, err)
 	follower, _, ended := n.begin("logs", "web", "-f", "-c", "main")
 	follower.has(t, "out\n")
 	if _, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "touch", "/tmp/end"); code != 0 {
 		t.Fatal(stderr)
 	}
 	testutil.Check(t, <-ended, "following ended with")
-	if got := follower.String(); !strings.HasSuffix(got, "unfinishedbye\n") {
-		t.Errorf("the end of the log was not followed: %q", got)
-	}
+	got := follower.String()
+	testutil.Assert(t, strings.HasSuffix(got, "unfinishedbye\n"), "the end of the log was not followed: %q", got)
 	n.restarted("web", "main", 1)
 	if stdout, stderr, code := n.person("", "logs", "web", "-c", "main", "-p"); code != 0 || !strings.Contains(stdout, "bye\n") {
 		t.Errorf("the previous log: %d, %q, %s", code, stdout, stderr)
@@ -266,9 +265,8 @@ func TestExecTerminal(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err := <-ended:
-		if cmd.ProcessState.ExitCode() != 5 {
-			t.Errorf("the session ended with %v, want exit code 5\n%s", err, seen)
-		}
+		testutil.Assert(t, cmd.ProcessState.ExitCode() == 5,
+			"the session ended with %v, want exit code 5\n%s", err, seen)
 	case <-time.After(patience):
 		_ = cmd.Process.Kill() // the test has failed
 		t.Errorf("the session does not end:\n%s", seen)

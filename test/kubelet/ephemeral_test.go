@@ -8,6 +8,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestEphemeralContainer debugs a pod that runs: the container joins the pod and the processes of its
@@ -44,9 +46,9 @@ spec:
 		return fmt.Errorf("ephemeral containers %+v", now.Status.EphemeralContainerStatuses)
 	}
 	n.shows(pod, "the first has ended", ended)
-	if text := n.log(before, "looks", 0); !strings.Contains(text, "sleep 12345") || !strings.Contains(text, pod.Name+"\n") {
-		t.Errorf("it saw neither its target's processes nor the pod:\n%s", text)
-	}
+	text := n.log(before, "looks", 0)
+	testutil.Assert(t, strings.Contains(text, "sleep 12345") && strings.Contains(text, pod.Name+"\n"),
+		"it saw neither its target's processes nor the pod:\n%s", text)
 	debugger("stays", "sleep 1000")
 	n.shows(pod, "the second runs", func(now *v1.Pod) error {
 		if len(now.Status.EphemeralContainerStatuses) != 2 || now.Status.EphemeralContainerStatuses[1].State.Running == nil {
@@ -135,12 +137,10 @@ func TestRestartAllContainers(t *testing.T) {
 	pod := n.until("pod", again)
 	n.logHas(pod, "asks", 0, "1\n")
 	n.logHas(pod, "asks", 1, "2\n")
-	if found := n.sandboxes(pod, true); len(found) != 1 {
-		t.Errorf("sandboxes %v, want the one that there was", found)
-	}
-	if before := status(pod, "asks").LastTerminationState.Terminated; before == nil || before.ExitCode != 42 {
-		t.Errorf("it ended before as %+v", before)
-	}
+	found := n.sandboxes(pod, true)
+	testutil.Assert(t, len(found) == 1, "sandboxes %v, want the one that there was", found)
+	before := status(pod, "asks").LastTerminationState.Terminated
+	testutil.Assert(t, before != nil && before.ExitCode == 42, "it ended before as %+v", before)
 	if found := conditionOf(pod, v1.AllContainersRestarting); found == nil || found.Status != v1.ConditionFalse || pod.Status.Phase != v1.PodRunning {
 		t.Errorf("phase %s, condition %+v", pod.Status.Phase, found)
 	}

@@ -84,9 +84,8 @@ func TestLocalStorageLimits(t *testing.T) {
 	}
 
 	now := n.showsReady(modest)
-	if restarts := status(now, "main").RestartCount; restarts != 0 {
-		t.Errorf("the modest pod was restarted %d times", restarts)
-	}
+	restarts := status(now, "main").RestartCount
+	testutil.Assert(t, restarts == 0, "the modest pod was restarted %d times", restarts)
 }
 
 // TestContainerStorageLimit evicts a pod one of whose containers is over its limit, though the pod as a whole is not.
@@ -150,16 +149,15 @@ spec:
 	if message := first.Status.Message; !strings.Contains(message, "Container main was using ") || !strings.HasSuffix(message, ", request is 0, has larger consumption of memory.") {
 		t.Errorf("message %q", message)
 	}
-	if target := conditionOf(first, v1.DisruptionTarget); target == nil || target.Status != v1.ConditionTrue || target.Reason != "TerminationByKubelet" {
-		t.Errorf("condition %+v", target)
-	}
+	target := conditionOf(first, v1.DisruptionTarget)
+	testutil.Assert(t, target != nil && target.Status == v1.ConditionTrue && target.Reason == "TerminationByKubelet",
+		"condition %+v", target)
 	second := n.evicts(modest, low)
-	if a, b := status(first, "main").State.Terminated.FinishedAt, status(second, "main").State.Terminated.FinishedAt; b.Before(&a) {
-		t.Errorf("the pod that uses no more than it requested ended at %v, before the other at %v", b, a)
-	}
-	if event := n.eventOf(n.name, "EvictionThresholdMet"); event.Message != "Attempting to reclaim memory" {
-		t.Errorf("event %q", event.Message)
-	}
+	a, b := status(first, "main").State.Terminated.FinishedAt, status(second, "main").State.Terminated.FinishedAt
+	testutil.Assert(t, !b.Before(&a),
+		"the pod that uses no more than it requested ended at %v, before the other at %v", b, a)
+	event := n.eventOf(n.name, "EvictionThresholdMet")
+	testutil.Assert(t, event.Message == "Attempting to reclaim memory", "event %q", event.Message)
 	refused := pod("refused", "0", "")
 	n.shows(refused, "a pod without requests is refused", func(now *v1.Pod) error {
 		if now.Status.Phase != v1.PodFailed || now.Status.Reason != "Evicted" || !strings.Contains(now.Status.Message, "The node had condition: [MemoryPressure].") {
@@ -167,9 +165,8 @@ spec:
 		}
 		return nil
 	})
-	if restarts := status(n.showsReady(critical), "main").RestartCount; restarts != 0 {
-		t.Errorf("the critical pod was restarted %d times", restarts)
-	}
+	restarts := status(n.showsReady(critical), "main").RestartCount
+	testutil.Assert(t, restarts == 0, "the critical pod was restarted %d times", restarts)
 }
 
 // TestDiskPressure fills a small disk with a pod's volume: that pod is evicted, the other one stays, pods are refused, and
@@ -185,9 +182,8 @@ func TestDiskPressure(t *testing.T) {
 	hungry := n.bindHungry("hungry", "dd if=/dev/zero of=/scratch/x bs=1M count=40", "", "")
 	n.hasCondition(v1.NodeDiskPressure, v1.ConditionTrue, "KubeletHasDiskPressure")
 	n.evicts(hungry, "The node was low on resource: ephemeral-storage. Threshold quantity: 32Mi, available: ")
-	if event := n.eventOf(n.name, "EvictionThresholdMet"); event.Message != "Attempting to reclaim ephemeral-storage" {
-		t.Errorf("event %q", event.Message)
-	}
+	event := n.eventOf(n.name, "EvictionThresholdMet")
+	testutil.Assert(t, event.Message == "Attempting to reclaim ephemeral-storage", "event %q", event.Message)
 	n.hasCondition(v1.NodeDiskPressure, v1.ConditionFalse, "KubeletHasNoDiskPressure")
 	n.showsReady(n.bindHungry("later", "true", "", ""))
 	n.showsReady(modest)

@@ -40,9 +40,8 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 					t.Errorf("%s was called %d times", method, more)
 				}
 			}
-			if after["StreamPodSandboxes"] == before["StreamPodSandboxes"] {
-				t.Errorf("the garbage collection, each two seconds, lists nothing: %v", after)
-			}
+			testutil.Assert(t, after["StreamPodSandboxes"] != before["StreamPodSandboxes"],
+				"the garbage collection, each two seconds, lists nothing: %v", after)
 			n.killContainers(id(pod, "main"))
 			n.restarted("pod", "main", 1)
 		})

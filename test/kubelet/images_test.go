@@ -24,9 +24,8 @@ func TestPullPolicies(t *testing.T) {
 		name := strings.ToLower(policy)
 		n.write(name+".yaml", strings.Replace(simple(name, "sleep 1000"), "IfNotPresent", policy, 1))
 		n.ready(name)
-		if event := n.event(name, "Pulled"); !strings.Contains(event.Message, want) {
-			t.Errorf("%s: %q, want %q", policy, event.Message, want)
-		}
+		event := n.event(name, "Pulled")
+		testutil.Assert(t, strings.Contains(event.Message, want), "%s: %q, want %q", policy, event.Message, want)
 	}
 }
 
@@ -72,9 +71,8 @@ func TestImagesAreCollected(t *testing.T) {
 	}
 	for name, want := range map[string]bool{used: true, unused: false} {
 		answer, err := runtime.Images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: name}, false)
-		if err != nil || (answer.GetImage() != nil) != want {
-			t.Errorf("%s is there: %t (%v), want %t", name, answer.GetImage() != nil, err, want)
-		}
+		testutil.Assert(t, err == nil && (answer.GetImage() != nil) == want,
+			"%s is there: %t (%v), want %t", name, answer.GetImage() != nil, err, want)
 	}
 	if pod := n.ready("pod"); status(pod, "main").RestartCount != 0 {
 		t.Errorf("restarted: %s", states(pod))

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -26,9 +27,8 @@ func TestImageVolumes(t *testing.T) {
 	write("reader", multi, "multi")
 	reader := n.ready("reader")
 	n.logHas(reader, "main", 0, "the end")
-	if got, want := n.log(reader, "main", 0), "multi\nmulti\nread-only\n/model/bin/sh\nthe end\n"; got != want {
-		t.Errorf("the container saw %q, want %q", got, want)
-	}
+	got, want := n.log(reader, "main", 0), "multi\nmulti\nread-only\n/model/bin/sh\nthe end\n"
+	testutil.Assert(t, got == want, "the container saw %q, want %q", got, want)
 	n.event("reader", "Pulled")
 	write("part", multi, "no/such")
 	write("image", n.env.Image("test/no-such:1"), "multi")

@@ -41,9 +41,8 @@ func TestSidecar(t *testing.T) {
 	n.scratchHas("order", "side is up\nmain starts\n")
 	n.killContainers(id(pod, "side"))
 	pod = n.restarted("pod", "side", 1)
-	if got := status(pod, "main").RestartCount; got != 0 {
-		t.Errorf("main was restarted %d times with its sidecar", got)
-	}
+	got := status(pod, "main").RestartCount
+	testutil.Assert(t, got == 0, "main was restarted %d times with its sidecar", got)
 	n.scratchHas("order", "main starts\nside is up\n")
 	n.remove("pod.yaml")
 	n.gone("pod")
@@ -129,9 +128,8 @@ func TestStubbornContainer(t *testing.T) {
 	began := time.Now()
 	n.remove("pod.yaml")
 	n.gone("pod")
-	if took := time.Since(began); took < 2*time.Second || took > 15*time.Second {
-		t.Errorf("it took %v, with a grace period of 2s", took)
-	}
+	took := time.Since(began)
+	testutil.Assert(t, took >= 2*time.Second && took <= 15*time.Second, "it took %v, with a grace period of 2s", took)
 }
 
 // TestHooks runs an httpGet and a sleep hook, and restarts a container whose postStart hook fails. What an httpGet hook
@@ -261,9 +259,8 @@ func TestKilledBehindItsBack(t *testing.T) {
 	if last := status(after, "main").LastTerminationState.Terminated; last == nil || last.ExitCode != 137 {
 		t.Errorf("last state %s", states(after))
 	}
-	if after.Status.PodIP != pod.Status.PodIP {
-		t.Errorf("the pod's address changed from %s to %s with a container", pod.Status.PodIP, after.Status.PodIP)
-	}
+	testutil.Assert(t, after.Status.PodIP == pod.Status.PodIP,
+		"the pod's address changed from %s to %s with a container", pod.Status.PodIP, after.Status.PodIP)
 	n.endSandboxes(pod)
 	n.restarted("pod", "main", 2)
 	n.ready("pod")

@@ -35,9 +35,8 @@ func TestNetworkNotReady(t *testing.T) {
 	n.write("waits.yaml", simple("waits", "sleep 1000"))
 	n.ready("host")
 	n.ready("goes")
-	if event := n.event("waits", "NetworkNotReady"); !strings.Contains(event.Message, "network is not ready") {
-		t.Errorf("event %q", event.Message)
-	}
+	event := n.event("waits", "NetworkNotReady")
+	testutil.Assert(t, strings.Contains(event.Message, "network is not ready"), "event %q", event.Message)
 	n.remove("goes.yaml")
 	n.gone("goes")
 	if pod := n.until("waits", wantPhase(v1.PodPending)); status(pod, "main").ContainerID != "" {

@@ -70,12 +70,10 @@ func TestRuntimeClass(t *testing.T) {
 	n.write("none.yaml", simple("none", "sleep 1000", "runtimeClassName: no-such-handler"))
 	pod := n.ready("pod")
 	sandbox, err := n.cri.PodSandboxStatus(t.Context(), n.sandboxes(pod, false)[0], false)
-	if err != nil || sandbox.GetStatus().GetRuntimeHandler() != "runc" {
-		t.Errorf("its sandbox has the handler %q, %v", sandbox.GetStatus().GetRuntimeHandler(), err)
-	}
-	if event := n.event("none", "FailedCreatePodSandBox"); !strings.Contains(event.Message, "no-such-handler") {
-		t.Errorf("event %q", event.Message)
-	}
+	testutil.Assert(t, err == nil && sandbox.GetStatus().GetRuntimeHandler() == "runc",
+		"its sandbox has the handler %q, %v", sandbox.GetStatus().GetRuntimeHandler(), err)
+	event := n.event("none", "FailedCreatePodSandBox")
+	testutil.Assert(t, strings.Contains(event.Message, "no-such-handler"), "event %q", event.Message)
 }
 
 // TestUserNamespace maps the pod's users and volumes to other ids of the host, if the runtime announces user

@@ -50,9 +50,8 @@ func (n *node) play(text string, args ...string) (*output, *exec.Cmd, <-chan err
 // down ends the node's play.
 func (n *node) down() {
 	n.t.Helper()
-	if output, err := exec.CommandContext(n.t.Context(), n.program, n.playArgs("down")...).CombinedOutput(); err != nil {
-		n.t.Fatalf("down: %v\n%s", err, output)
-	}
+	output, err := exec.CommandContext(n.t.Context(), n.program, n.playArgs("down")...).CombinedOutput()
+	testutil.Require(n.t, err == nil, "down: %v\n%s", err, output)
 }
 
 // nothingLeft checks that nothing is left of the node's play.
@@ -231,7 +230,7 @@ func TestPlayDown(t *testing.T) {
 	<-ended
 	n.down()
 	n.nothingLeft()
-	if output, err := exec.CommandContext(t.Context(), n.program, n.playArgs("down")...).CombinedOutput(); err == nil || !strings.Contains(string(output), "nothing is played") {
-		t.Errorf("down of nothing: %v\n%s", err, output)
-	}
+	output, err := exec.CommandContext(t.Context(), n.program, n.playArgs("down")...).CombinedOutput()
+	testutil.Assert(t, err != nil && strings.Contains(string(output), "nothing is played"),
+		"down of nothing: %v\n%s", err, output)
 }

@@ -62,9 +62,8 @@ spec:
 	} {
 		testutil.Assert(t, strings.Contains(log, "\n"+want+"\n"), "no line %q in%s", want, log)
 	}
-	if strings.Contains(log, "NODE_DISK=0\n") || !strings.Contains(log, "NODE_DISK=") {
-		t.Errorf("no limit of ephemeral storage gives nothing instead of what pods can have of the node:%s", log)
-	}
+	testutil.Assert(t, !strings.Contains(log, "NODE_DISK=0\n") && strings.Contains(log, "NODE_DISK="),
+		"no limit of ephemeral storage gives nothing instead of what pods can have of the node:%s", log)
 	testutil.Assert(t, !strings.Contains(log, "NOTHING"), "an optional key that does not exist became a variable")
 }
 
@@ -111,9 +110,8 @@ func TestSecurityContext(t *testing.T) {
 	}
 	ids, _, _ := strings.Cut(log, "\n")
 	for _, group := range []string{"2000", "3000", "4000"} {
-		if !strings.HasPrefix(ids, "ids 1000 2000 ") || !strings.Contains(ids+" ", " "+group+" ") {
-			t.Errorf("%q lacks the group %s", ids, group)
-		}
+		testutil.Assert(t, strings.HasPrefix(ids, "ids 1000 2000 ") && strings.Contains(ids+" ", " "+group+" "),
+			"%q lacks the group %s", ids, group)
 	}
 	testutil.Equal(t, n.log(pod, "other", 0), "ids 0 0\nSeccomp: 0\nthe end\n", "the other container's log")
 }
@@ -197,14 +195,13 @@ func TestResources(t *testing.T) {
 	log := n.log(pod, "main", 0)
 	// 32 MiB are less than a thousandth of this machine's memory, or a few; the score is close to the best-effort
 	// score.
-	if !strings.Contains(log, "oom 9") {
-		t.Errorf("the score for the kernel's killer is not a burstable container's:\n%s", log)
-	}
+	testutil.Assert(t, strings.Contains(log, "oom 9"),
+		"the score for the kernel's killer is not a burstable container's:\n%s", log)
 	own := "/kubepods/burstable/pod" + string(pod.UID)
 	for file, want := range map[string]string{"memory.limit_in_bytes memory.max": "50331648", "cpu.shares cpu.weight": "204 8"} {
-		if got := n.podCgroup(own, strings.Fields(file)); !strings.Contains(" "+want+" ", " "+got+" ") {
-			t.Errorf("%s of the pod's cgroup is %q, want one of %q", file, got, want)
-		}
+		got := n.podCgroup(own, strings.Fields(file))
+		testutil.Assert(t, strings.Contains(" "+want+" ", " "+got+" "),
+			"%s of the pod's cgroup is %q, want one of %q", file, got, want)
 	}
 	if !strings.Contains(log, own+"/") && !strings.Contains(log, "0::/\n") {
 		t.Errorf("the container is not below the pod's cgroup %s:\n%s", own, log)

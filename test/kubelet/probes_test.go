@@ -31,9 +31,8 @@ func TestLivenessProbe(t *testing.T) {
 	if !strings.Contains(unhealthy.Message, "Liveness probe failed") || unhealthy.InvolvedObject.FieldPath != "spec.containers{main}" {
 		t.Errorf("event %+v", unhealthy)
 	}
-	if got := status(pod, "other").RestartCount; got != 0 {
-		t.Errorf("the other container was restarted %d times", got)
-	}
+	got := status(pod, "other").RestartCount
+	testutil.Assert(t, got == 0, "the other container was restarted %d times", got)
 	n.write("end.yaml", simple("end", "sleep 1000")) // the node works on
 	n.ready("end")
 	// The manifest stays, because the pod's own grace period would outlast the test; the clean-up stops the sandbox.
@@ -104,9 +103,8 @@ func TestNetworkProbes(t *testing.T) {
 		n.ready(name)
 	}
 	for name := range bad {
-		if event := n.event(name, "Unhealthy"); !strings.Contains(event.Message, "Readiness probe failed") {
-			t.Errorf("%s: %s", name, event.Message)
-		}
+		event := n.event(name, "Unhealthy")
+		testutil.Assert(t, strings.Contains(event.Message, "Readiness probe failed"), "%s: %s", name, event.Message)
 		pod := n.until(name, wantPhase(v1.PodRunning))
 		if err := wantReady(pod, v1.ConditionFalse); err != nil {
 			t.Error(fmt.Errorf("%s: %w", name, err))
@@ -123,9 +121,8 @@ func TestLivenessBackoff(t *testing.T) {
 	crashes := wantWaiting("main", "", model.ReasonCrashLoopBackOff)
 	before := n.until("pod", crashes)
 	n.event("pod", "BackOff")
-	if count := status(before, "main").RestartCount; count > 2 {
-		t.Errorf("it was restarted %d times before the back-off", count)
-	}
+	count := status(before, "main").RestartCount
+	testutil.Assert(t, count <= 2, "it was restarted %d times before the back-off", count)
 	stays(t, "it backs off", 4*time.Second, func() error {
 		pod, err := n.find("pod")
 		if err != nil {

@@ -34,9 +34,9 @@ func TestQOSClasses(t *testing.T) {
 		n.writePod(c.name, strings.ReplaceAll(spec, "RESOURCES", c.resources))
 		pod := n.ready(c.name)
 		testutil.Assert(t, pod.Status.QOSClass == c.class, "%s has class %s", c.name, pod.Status.QOSClass)
-		if got := n.podCgroup(c.parent+string(pod.UID), []string{"cpu.shares", "cpu.weight"}); !slices.Contains(c.shares, got) {
-			t.Errorf("%s: the pod's cgroup %s has the shares %s, want one of %v", c.name, c.parent, got, c.shares)
-		}
+		got := n.podCgroup(c.parent+string(pod.UID), []string{"cpu.shares", "cpu.weight"})
+		testutil.Assert(t, slices.Contains(c.shares, got),
+			"%s: the pod's cgroup %s has the shares %s, want one of %v", c.name, c.parent, got, c.shares)
 		n.logHas(pod, "main", 0, "oom ")
 		if got := strings.TrimSpace(strings.TrimPrefix(n.log(pod, "main", 0), "oom ")); !slices.Contains(c.scores, got) {
 			t.Errorf("%s: the score is %s, want one of %v", c.name, got, c.scores)

@@ -91,12 +91,10 @@ func TestResize(t *testing.T) {
 		testutil.Equal(t, n.podMemoryLimit(pod), step.podLimit, "%s: the pod", step.container)
 	}
 	now := n.showsReady(pod)
-	if id(now, "stays") != id(before, "stays") || status(now, "stays").RestartCount != 0 {
-		t.Error("the container that stays was restarted")
-	}
-	if id(now, "restarts") == id(before, "restarts") || status(now, "restarts").RestartCount != 1 {
-		t.Error("the container that restarts was not")
-	}
+	testutil.Assert(t, id(now, "stays") == id(before, "stays") && status(now, "stays").RestartCount == 0,
+		"the container that stays was restarted")
+	testutil.Assert(t, id(now, "restarts") != id(before, "restarts") && status(now, "restarts").RestartCount == 1,
+		"the container that restarts was not")
 	n.change(pod, func(now *v1.Pod) { setMemory(now, "stays", "4Ki") })
 	n.shows(pod, "less than is in use", func(now *v1.Pod) error {
 		if found := conditionOf(now, v1.PodResizeInProgress); found == nil || found.Reason != v1.PodReasonError || !strings.Contains(found.Message, "in use") {
@@ -104,9 +102,8 @@ func TestResize(t *testing.T) {
 		}
 		return nil
 	})
-	if got := n.memoryLimit(now, "stays"); got != "41943040" {
-		t.Errorf("after a resize that failed: %s bytes", got)
-	}
+	got := n.memoryLimit(now, "stays")
+	testutil.Assert(t, got == "41943040", "after a resize that failed: %s bytes", got)
 	n.end(pod)
 }
 
@@ -126,9 +123,8 @@ func TestResizeToNoLimit(t *testing.T) {
 		return nil
 	})
 	none := func(limit string) bool { return limit == "max" || limit == "9223372036854771712" }
-	if got := n.memoryLimit(now, "stays"); !none(got) || id(now, "stays") != id(before, "stays") {
-		t.Errorf("it has %s bytes", got)
-	}
+	got := n.memoryLimit(now, "stays")
+	testutil.Assert(t, none(got) && id(now, "stays") == id(before, "stays"), "it has %s bytes", got)
 	if got := n.podMemoryLimit(pod); !none(got) {
 		t.Errorf("the pod has %s bytes", got)
 	}
@@ -171,9 +167,8 @@ func TestResizeThatDoesNotFit(t *testing.T) {
 	n.kill()
 	n.start()
 	n.shows(pod, "more than is left after a restart", pending(v1.PodReasonDeferred))
-	if got := n.memoryLimit(before, "stays"); got != "33554432" {
-		t.Errorf("it has %s bytes meanwhile", got)
-	}
+	got := n.memoryLimit(before, "stays")
+	testutil.Assert(t, got == "33554432", "it has %s bytes meanwhile", got)
 	n.end(other)
 	now := n.shows(pod, "the other pod left room", hasMemory("stays", resource.NewQuantity(most/2, resource.DecimalSI).String()))
 	testutil.Assert(t, id(now, "stays") == id(before, "stays"), "the container was restarted")

@@ -44,9 +44,8 @@ func TestLogRotationLosesNothing(t *testing.T) {
 	at := 0
 	for line := range strings.Lines(text.String()) {
 		at++
-		if want := fmt.Sprintf(" line %d\n", at); !strings.HasSuffix(line, want) {
-			t.Fatalf("line %d of %d files is %q", at, len(rotated)+1, line)
-		}
+		want := fmt.Sprintf(" line %d\n", at)
+		testutil.Require(t, strings.HasSuffix(line, want), "line %d of %d files is %q", at, len(rotated)+1, line)
 	}
 	testutil.Assert(t, at == lines, "%d lines, want %d", at, lines)
 }

@@ -51,9 +51,8 @@ spec:
 		}
 		return nil
 	})
-	if _, err := os.Stat(n.scratch() + "/critical"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the critical pod is ended before the other has ended: %v", err)
-	}
+	_, err := os.Stat(n.scratch() + "/critical")
+	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "the critical pod is ended before the other has ended: %v", err)
 	n.let("plain")
 	n.shows(plain, "the plain pod has ended", wantTerminated)
 	n.scratchHas("critical", "ends")

@@ -42,9 +42,8 @@ data: {color: COLOR, shade: COLOR}
 			t.Errorf("the container saw %q", line)
 		}
 	}
-	if got := status(n.ready("reader"), "main"); got.RestartCount != 0 {
-		t.Errorf("the container was restarted %d times", got.RestartCount)
-	}
+	got := status(n.ready("reader"), "main")
+	testutil.Assert(t, got.RestartCount == 0, "the container was restarted %d times", got.RestartCount)
 }
 
 // TestConfigMapRemoved takes the config map of a running pod away: the pod keeps what it has, a container that dies is
@@ -149,9 +148,9 @@ the end
 `
 	testutil.Equal(t, n.log(pod, "main", 0), want, "what the container saw")
 	directory := model.PodDirectory(n.root, pod.UID)
-	if mounts := mountsBelow(t, directory); len(mounts) < 4 {
-		t.Errorf("mounts of the pod on the host: %v; want three volumes in memory and two subPaths at least", mounts)
-	}
+	mounts := mountsBelow(t, directory)
+	testutil.Assert(t, len(mounts) >= 4,
+		"mounts of the pod on the host: %v; want three volumes in memory and two subPaths at least", mounts)
 	n.remove("pod.yaml")
 	n.gone("pod")
 	eventually(t, "the pod's directory is gone", func() error {
@@ -163,9 +162,8 @@ the end
 	if mounts := mountsBelow(t, directory); len(mounts) > 0 {
 		t.Errorf("still mounted: %v", mounts)
 	}
-	if _, err := os.Stat(filepath.Join(n.scratch(), "sub")); err != nil {
-		t.Errorf("the host's own directory: %v", err)
-	}
+	_, err := os.Stat(filepath.Join(n.scratch(), "sub"))
+	testutil.Assert(t, err == nil, "the host's own directory: %v", err)
 }
 
 func mountsBelow(t *testing.T, directory string) []string {
@@ -216,8 +214,7 @@ func TestHostPathType(t *testing.T) {
   volumes: [{name: dir, hostPath: {path: SCRATCH/new/dir, type: DirectoryOrCreate}}, {name: file, hostPath: {path: SCRATCH/new/file, type: FileOrCreate}}]
   containers: [{name: main, image: SHELL, command: [sh, -c, "ls -d /dir /file; sleep 1000"], volumeMounts: [{name: dir, mountPath: /dir}, {name: file, mountPath: /file}]}]
 `)
-	if event := n.event("socket", "FailedMount"); !strings.Contains(event.Message, "is not a Socket") {
-		t.Errorf("the event says %q", event.Message)
-	}
+	event := n.event("socket", "FailedMount")
+	testutil.Assert(t, strings.Contains(event.Message, "is not a Socket"), "the event says %q", event.Message)
 	n.logHas(n.ready("made"), "main", 0, "/dir\n/file\n")
 }

@@ -26,9 +26,8 @@ func eventually(t testing.TB, what string, check func() error) {
 func stays(t testing.TB, what string, during time.Duration, check func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(during); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if err := check(); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		err := check()
+		testutil.Require(t, err == nil, "%s: %v", what, err)
 	}
 }
 

@@ -33,9 +33,8 @@ func TestCrowdTimes(t *testing.T) {
 	c.see(stamped("a", zero, zero.Add(3*time.Second)), false, zero)
 	c.see(stamped("b", zero.Add(time.Second), zero.Add(2*time.Second)), false, zero)
 	c.see(stamped("c", zero.Add(time.Second), time.Time{}), false, zero)
-	if got, want := c.upTimes(), (times{N: 2, P50: 1, P99: 3, All: 3}); got != want {
-		t.Errorf("up %+v, want %+v", got, want)
-	}
+	got, want := c.upTimes(), (times{N: 2, P50: 1, P99: 3, All: 3})
+	testutil.Assert(t, got == want, "up %+v, want %+v", got, want)
 	c.seen["a"].deleted = zero
 	if got, want := c.tally(), (tally{ready: 1, waiting: 1, going: 1, deleted: 1}); got != want {
 		t.Errorf("while one goes: %+v, want %+v", got, want)
@@ -64,12 +63,10 @@ func TestPodIsLost(t *testing.T) {
 	c.see(stamped("a", now, now), false, now)
 	c.see(stamped("b", now, now), false, now)
 	c.see(stamped("b", now, now), true, now)
-	if err := c.tally().is(2); err == nil || !strings.HasPrefix(err.Error(), "1 pods are Ready") {
-		t.Errorf("with a lost pod: %v", err)
-	}
-	if got := c.goneTimes(); got.N != 0 {
-		t.Errorf("a lost pod has a time to go: %+v", got)
-	}
+	err := c.tally().is(2)
+	testutil.Assert(t, err != nil && strings.HasPrefix(err.Error(), "1 pods are Ready"), "with a lost pod: %v", err)
+	got := c.goneTimes()
+	testutil.Assert(t, got.N == 0, "a lost pod has a time to go: %+v", got)
 }
 
 // A wait ends with what is missing when its time is over, and with the cause when another ends it.
@@ -77,9 +74,9 @@ func TestAwait(t *testing.T) {
 	c := emptyCrowd()
 	missing := errors.New("2 pods are missing")
 	never := func(tally) error { return missing }
-	if err := c.await(t.Context(), time.Millisecond, never); !errors.Is(err, missing) || !strings.Contains(err.Error(), "after 1ms") {
-		t.Errorf("when the time is over: %v", err)
-	}
+	err := c.await(t.Context(), time.Millisecond, never)
+	testutil.Assert(t, errors.Is(err, missing) && strings.Contains(err.Error(), "after 1ms"),
+		"when the time is over: %v", err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := c.await(ctx, time.Minute, never); !errors.Is(err, context.Canceled) {

@@ -32,9 +32,8 @@ func TestOptions(t *testing.T) {
 		t.Errorf("help: %v", err)
 	}
 	for _, phase := range (&node{}).phases() {
-		if !strings.Contains(help.String(), "\n  "+phase.name+" ") {
-			t.Errorf("the help does not tell of %s:\n%s", phase.name, help.String())
-		}
+		testutil.Assert(t, strings.Contains(help.String(), "\n  "+phase.name+" "),
+			"the help does not tell of %s:\n%s", phase.name, help.String())
 	}
 }
 
@@ -56,9 +55,8 @@ func TestFilesOfEngines(t *testing.T) {
 }
 
 func TestParseUsage(t *testing.T) {
-	if got, err := parseUsage("1500000\n", false); err != nil || got != 1500*time.Microsecond {
-		t.Errorf("version 1: %v, %v", got, err)
-	}
+	got, err := parseUsage("1500000\n", false)
+	testutil.Assert(t, err == nil && got == 1500*time.Microsecond, "version 1: %v, %v", got, err)
 	if got, err := parseUsage("usage_usec 1500\nuser_usec 900\n", true); err != nil || got != 1500*time.Microsecond {
 		t.Errorf("version 2: %v, %v", got, err)
 	}
@@ -77,8 +75,7 @@ func TestCPUSince(t *testing.T) {
 
 func TestUnfinishedPhases(t *testing.T) {
 	f := figures{Phases: map[string]measured{phaseUp: {}, phaseRest: {Unfinished: "x"}, phaseChurn: {Unfinished: "y"}}}
-	if got := f.unfinished(); !slices.Equal(got, []string{phaseChurn, phaseRest}) {
-		t.Errorf("%v", got)
-	}
+	got := f.unfinished()
+	testutil.Assert(t, slices.Equal(got, []string{phaseChurn, phaseRest}), "%v", got)
 	testutil.Equal(t, f.Phases[phaseRest].String(), "not finished: x", "printed")
 }

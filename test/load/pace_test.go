@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // kubelet is a node that works on a clock of a tenth of a second: pods are Ready and gone so long after they were asked for.
@@ -46,9 +48,8 @@ func (k *kubelet) run(t *testing.T, p pace, wanted func(*kubelet) demand) int {
 			return k.tick
 		}
 		k.do(p.step(k.tally, due))
-		if k.ready < p.least || k.ready+k.waiting > p.pods || k.ready+k.waiting+k.going > p.most {
-			t.Fatalf("after %d ticks %+v, which %+v does not allow", k.tick, k.tally, p)
-		}
+		testutil.Require(t, k.ready >= p.least && k.ready+k.waiting <= p.pods && k.ready+k.waiting+k.going <= p.most,
+			"after %d ticks %+v, which %+v does not allow", k.tick, k.tally, p)
 		k.step()
 	}
 	t.Fatalf("not over: %+v", k.tally)
@@ -64,9 +65,8 @@ func TestRollout(t *testing.T) {
 		p := newPace(pods)
 		k := &kubelet{tally: tally{ready: pods, old: pods}, up: 30, down: 15}
 		k.run(t, p, func(*kubelet) demand { return p.all })
-		if k.deleted != pods || k.old != 0 || k.is(pods) != nil {
-			t.Errorf("%d pods: %+v in the end", pods, k.tally)
-		}
+		testutil.Assert(t, k.deleted == pods && k.old == 0 && k.is(pods) == nil,
+			"%d pods: %+v in the end", pods, k.tally)
 	}
 }
 
@@ -75,16 +75,15 @@ func TestChurn(t *testing.T) {
 	p := newPace(100)
 	churn := func(k *kubelet) demand { return steady(5, k.clock(), time.Minute, k.clock) }
 	fast := &kubelet{tally: tally{ready: 100, old: 100}, up: 30, down: 15}
-	if took := fast.run(t, p, churn); took != 600 || fast.deleted < 295 || fast.deleted > 300 {
-		t.Errorf("fast: %d replaced in %d ticks, want 5 a second for a minute", fast.deleted, took)
-	}
+	took := fast.run(t, p, churn)
+	testutil.Assert(t, took == 600 && fast.deleted >= 295 && fast.deleted <= 300,
+		"fast: %d replaced in %d ticks, want 5 a second for a minute", fast.deleted, took)
 	slow := &kubelet{tally: tally{ready: 100, old: 100}, up: 100, down: 50}
 	if took := slow.run(t, p, churn); took != 600 || slow.deleted < 60 || slow.deleted > 200 {
 		t.Errorf("slow: %d replaced in %d ticks, want fewer than were asked for", slow.deleted, took)
 	}
 	deleted := slow.deleted
 	slow.run(t, p, func(*kubelet) demand { return p.refill })
-	if slow.deleted != deleted || slow.is(100) != nil {
-		t.Errorf("in the end %+v, want 100 Ready and none replaced after the time", slow.tally)
-	}
+	testutil.Assert(t, slow.deleted == deleted && slow.is(100) == nil,
+		"in the end %+v, want 100 Ready and none replaced after the time", slow.tally)
 }

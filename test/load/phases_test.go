@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // The figures of an unfinished phase have the reason, and the run goes on, unless its context ends.
@@ -22,9 +24,8 @@ func TestAttempt(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := phase{phaseGone, -1, func(ctx context.Context, m *measured) error { cancel(); return ctx.Err() }}
-	if _, err := n.attempt(ctx, ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("when the run ends: %v", err)
-	}
+	_, err := n.attempt(ctx, ended)
+	testutil.Assert(t, errors.Is(err, context.Canceled), "when the run ends: %v", err)
 	ran = false
 	if _, err := n.attempt(ctx, phase{phaseRest, 2, stuck.run}); !errors.Is(err, context.Canceled) || ran {
 		t.Errorf("without its pods: %v, ran: %t", err, ran)

@@ -47,9 +47,8 @@ func TestProbesSince(t *testing.T) {
 	after, err := parseProbes(probesAfter)
 	testutil.Must(t, err)
 	got := after.since(before, 30*time.Second)
-	if got.PerMinute != 10 || got.Failed != 1 || math.Abs(got.Mean-0.05) > 1e-9 {
-		t.Errorf("%+v, want 10 a minute, 1 failed, 50 ms each", got)
-	}
+	testutil.Assert(t, got.PerMinute == 10 && got.Failed == 1 && math.Abs(got.Mean-0.05) <= 1e-9,
+		"%+v, want 10 a minute, 1 failed, 50 ms each", got)
 	if got := after.since(after, time.Minute); *got != (probed{}) {
 		t.Errorf("without any: %+v", got)
 	}

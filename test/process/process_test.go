@@ -53,9 +53,8 @@ func TestStopAndKillEndIt(t *testing.T) {
 		"kill": func(p *Process) error { p.Kill(); return nil },
 	} {
 		p := startShell(t, "exec sleep 600")
-		if err := end(p); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := end(p)
+		testutil.Assert(t, err == nil, "%s: %v", name, err)
 		select {
 		case <-p.Ended():
 		case <-time.After(time.Second):

@@ -34,7 +34,6 @@ func TestPlanOfTheSecondRun(t *testing.T) {
 	if want := "again, alone: pods on other TestA\nagain, alone: pods on other TestB\n"; out.String() != want {
 		t.Errorf("said %q", out.String())
 	}
-	if got := p.Binaries[1].args(p); !slices.Equal(got, p.Args) {
-		t.Errorf("arguments of the first run %v", got)
-	}
+	got := p.Binaries[1].args(p)
+	testutil.Assert(t, slices.Equal(got, p.Args), "arguments of the first run %v", got)
 }

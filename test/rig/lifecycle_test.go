@@ -25,9 +25,8 @@ func buildRig(t *testing.T) string {
 	t.Helper()
 	rigenv.Require(t)
 	program := filepath.Join(t.TempDir(), "rig")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
+	testutil.Require(t, err == nil, "%v\n%s", err, out)
 	return program
 }
 
@@ -86,9 +85,8 @@ func TestKilledRigLeavesNoProcess(t *testing.T) {
 	// A run goes on if it cannot remove an earlier run's directory, and the next run removes it.
 	next := exec.CommandContext(t.Context(), buildRig(t), "exec", "true")
 	next.Env = append(os.Environ(), "TMPDIR="+temp)
-	if out, err := next.CombinedOutput(); err != nil {
-		t.Fatalf("the next run: %v\n%s", err, out)
-	}
+	out, err := next.CombinedOutput()
+	testutil.Require(t, err == nil, "the next run: %v\n%s", err, out)
 	if left, err := filepath.Glob(temp + "/*"); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -97,12 +95,10 @@ func TestKilledRigLeavesNoProcess(t *testing.T) {
 func TestInterruptedRigCleansUp(t *testing.T) {
 	cmd, temp := startRig(t, sleeper)
 	testutil.Must(t, cmd.Process.Signal(syscall.SIGTERM))
-	if err := cmd.Wait(); err == nil {
-		t.Error("an interrupted command counts as success")
-	}
-	if pids := users(t, temp); len(pids) > 0 {
-		t.Errorf("processes left: %v", pids)
-	}
+	err := cmd.Wait()
+	testutil.Assert(t, err != nil, "an interrupted command counts as success")
+	pids := users(t, temp)
+	testutil.Assert(t, len(pids) <= 0, "processes left: %v", pids)
 	if left, err := filepath.Glob(temp + "/*"); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -133,9 +129,8 @@ func TestNamespacesAreTheRigsOwn(t *testing.T) {
 	devices, err := os.ReadFile("/proc/net/dev")
 	testutil.Must(t, err)
 	for line := range strings.Lines(string(devices)) {
-		if name, _, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "eth0" {
-			t.Errorf("the machine's network is visible:\n%s", devices)
-		}
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		testutil.Assert(t, name != "eth0", "the machine's network is visible:\n%s", devices)
 	}
 	if _, err := os.Stat(filepath.Join(env.CNIBinDir, "bridge")); err != nil {
 		t.Error(err)
@@ -151,8 +146,7 @@ func TestSystemEngine(t *testing.T) {
 	defer cli.Close()
 	answer, err := cli.Info(ctx, client.InfoOptions{})
 	testutil.Must(t, err)
-	if answer.Info.DockerRootDir != env.DockerRoot {
-		t.Errorf("the engine's root is %s, the rig says %s", answer.Info.DockerRootDir, env.DockerRoot)
-	}
+	testutil.Assert(t, answer.Info.DockerRootDir == env.DockerRoot,
+		"the engine's root is %s, the rig says %s", answer.Info.DockerRootDir, env.DockerRoot)
 	testutil.Assert(t, env.Registry == "", "registry %s, which the installed engine cannot reach", env.Registry)
 }

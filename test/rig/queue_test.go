@@ -38,7 +38,6 @@ func TestQueueIsShared(t *testing.T) {
 }
 
 func TestQueueThatNoPipeHolds(t *testing.T) {
-	if _, err := newQueue(pipeSize); err == nil {
-		t.Error("no error")
-	}
+	_, err := newQueue(pipeSize)
+	testutil.Assert(t, err != nil, "no error")
 }

@@ -44,9 +44,8 @@ func pull(ctx context.Context, cli *client.Client, ref string, opts client.Image
 
 func mustPull(t *testing.T, ctx context.Context, cli *client.Client, ref string) {
 	t.Helper()
-	if err := pull(ctx, cli, ref, client.ImagePullOptions{}); err != nil {
-		t.Fatalf("pull %s: %v", ref, err)
-	}
+	err := pull(ctx, cli, ref, client.ImagePullOptions{})
+	testutil.Require(t, err == nil, "pull %s: %v", ref, err)
 }
 
 // runContainer runs a command in the rig's busybox and returns what it wrote.
@@ -88,9 +87,8 @@ func TestPrivateEngineHasItsOwnRoot(t *testing.T) {
 	ctx, cli := dial(t, env)
 	answer, err := cli.Info(ctx, client.InfoOptions{})
 	testutil.Must(t, err)
-	if answer.Info.DockerRootDir != env.DockerRoot {
-		t.Errorf("its root is %s, want %s", answer.Info.DockerRootDir, env.DockerRoot)
-	}
+	testutil.Assert(t, answer.Info.DockerRootDir == env.DockerRoot,
+		"its root is %s, want %s", answer.Info.DockerRootDir, env.DockerRoot)
 	if _, err := os.Stat(filepath.Join(env.DockerRoot, "containers")); err != nil {
 		t.Errorf("the engine's root is not visible: %v", err)
 	}
@@ -148,9 +146,8 @@ func TestRegistryInTrouble(t *testing.T) {
 	for _, prefix := range []string{rigenv.PrefixCorrupt, rigenv.PrefixNoBlobs, rigenv.PrefixUnavailable} {
 		t.Run(prefix, func(t *testing.T) {
 			ctx, cli := dial(t, env)
-			if err := pull(ctx, cli, env.Image(prefix+"/"+busybox), client.ImagePullOptions{}); err == nil {
-				t.Error("the pull succeeded")
-			}
+			err := pull(ctx, cli, env.Image(prefix+"/"+busybox), client.ImagePullOptions{})
+			testutil.Assert(t, err != nil, "the pull succeeded")
 		})
 	}
 }

@@ -21,9 +21,8 @@ func TestTargets(t *testing.T) {
 		{"installed,29-containerd", ",oci", ",shim", "installed", "29-containerd, oci, shim"},
 	} {
 		all, err := targets(test.engines, test.modes, test.registrations)
-		if err != nil || all[0].label() != test.first || all[len(all)-1].label() != test.last {
-			t.Errorf("%+v: %v, %v", test, all, err)
-		}
+		testutil.Assert(t, err == nil && all[0].label() == test.first && all[len(all)-1].label() == test.last,
+			"%+v: %v, %v", test, all, err)
 	}
 	for _, bad := range [][3]string{
 		{"29", "", ""}, {"", "both", ""}, {"", "oci,container", ""}, {"installed,29-containerd", "oci,oci,oci", ""},
@@ -59,9 +58,8 @@ func TestOneTarget(t *testing.T) {
 	t.Setenv("ENGINE", "installed,29-containerd")
 	t.Setenv("RUNTIME_MODE", "")
 	t.Setenv("REGISTRATION", "")
-	if got, err := namedTarget(); err == nil {
-		t.Errorf("two engines: %v", got)
-	}
+	got, err := namedTarget()
+	testutil.Assert(t, err != nil, "two engines: %v", got)
 	t.Setenv("ENGINE", "29-containerd")
 	t.Setenv("RUNTIME_MODE", "oci")
 	t.Setenv("REGISTRATION", "shim")

@@ -70,9 +70,8 @@ func TestBinaryArguments(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.opts.count, test.opts.timeout = 3, time.Minute
 			want := append([]string{"-test.count=3", "-test.timeout=1m0s"}, test.want...)
-			if got := test.opts.args(test.kind); !slices.Equal(got, want) {
-				t.Errorf("got %v, want %v", got, want)
-			}
+			got := test.opts.args(test.kind)
+			testutil.Assert(t, slices.Equal(got, want), "got %v, want %v", got, want)
 		})
 	}
 }
@@ -148,9 +147,8 @@ func TestVerdict(t *testing.T) {
 			skips, err := results.ParseSkips(strings.NewReader(test.skips))
 			testutil.Must(t, err)
 			var out bytes.Buffer
-			if code := verdict(&out, test.tests, skips, test.everything); code != test.code {
-				t.Errorf("exit code %d, want %d", code, test.code)
-			}
+			code := verdict(&out, test.tests, skips, test.everything)
+			testutil.Assert(t, code == test.code, "exit code %d, want %d", code, test.code)
 			if !strings.Contains(out.String(), test.says) || !strings.HasSuffix(out.String(), "\n"+test.last+"\n") {
 				t.Errorf("said %q, want %q and %q", out.String(), test.says, test.last)
 			}
@@ -211,9 +209,8 @@ func TestCompileAndRun(t *testing.T) {
 	})
 	testutil.Must(t, err)
 	got := l.tests
-	if count := results.CountOf(got); count != (results.Count{Passed: 1, Failed: 1, Flaky: 1}) {
-		t.Errorf("%s: %+v", count, got)
-	}
+	count := results.CountOf(got)
+	testutil.Assert(t, count == (results.Count{Passed: 1, Failed: 1, Flaky: 1}), "%s: %+v", count, got)
 }
 
 func TestSkipListIsWellFormed(t *testing.T) {

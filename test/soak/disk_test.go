@@ -24,9 +24,8 @@ func TestFill(t *testing.T) {
 	for range 2 { // full disks are filled again
 		testutil.Must(t, fill(dir))
 	}
-	if err := os.WriteFile(path, []byte("x"), 0o644); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("on a full disk: %v", err)
-	}
+	err := os.WriteFile(path, []byte("x"), 0o644)
+	testutil.Assert(t, errors.Is(err, unix.ENOSPC), "on a full disk: %v", err)
 	testutil.Must(t, empty(dir))
 	testutil.Check(t, os.WriteFile(path, []byte("x"), 0o644), "on an emptied disk")
 }

@@ -67,9 +67,8 @@ func TestLogsCompare(t *testing.T) {
 	testutil.Assert(t, n.differs(false), "a line is missing, and nothing differs")
 	n.wrote(6, 1, 2, 3, 6)
 	testutil.Assert(t, !n.differs(true), "what the engine lost differs")
-	if lines, lost := n.logs.sums(); lines != 4 || lost != 2 {
-		t.Errorf("%d lines, %d lost", lines, lost)
-	}
+	lines, lost := n.logs.sums()
+	testutil.Assert(t, lines == 4 && lost == 2, "%d lines, %d lost", lines, lost)
 	n.wrote(7, 1, 2, 3, 6, 7)
 	testutil.Assert(t, !n.differs(false), "what the engine lost before differs")
 	n.wrote(9, 1, 2, 3, 6, 7, 9)

@@ -19,9 +19,8 @@ func first(seed uint64, n int) (faults []fault) {
 
 // The same seed gives the same schedule, however much of it is taken; another one another.
 func TestScheduleRepeats(t *testing.T) {
-	if a, b := first(7, 50), first(7, 80); !slices.Equal(a, b[:50]) {
-		t.Error("one seed gives two schedules")
-	}
+	a, b := first(7, 50), first(7, 80)
+	testutil.Assert(t, slices.Equal(a, b[:50]), "one seed gives two schedules")
 	if a, b := first(7, 50), first(8, 50); slices.Equal(a, b) {
 		t.Error("two seeds give one schedule")
 	}

@@ -26,9 +26,8 @@ func TestUnitsMakeNoMountNamespace(t *testing.T) {
 	for _, unit := range []string{"../../contrib/systemd/criadapter.service", "../../packaging/cri-docker/cri-docker.service"} {
 		content, err := os.ReadFile(unit)
 		testutil.Must(t, err)
-		if found := makes.FindAllString(string(content), -1); len(found) > 0 {
-			t.Errorf("%s has %q", filepath.Base(unit), found)
-		}
+		found := makes.FindAllString(string(content), -1)
+		testutil.Assert(t, len(found) <= 0, "%s has %q", filepath.Base(unit), found)
 		if !strings.Contains(string(content), "\nCapabilityBoundingSet=~") || !strings.Contains(string(content), "\nLimitCORE=0\n") {
 			t.Errorf("%s is not hardened", filepath.Base(unit))
 		}
@@ -39,21 +38,18 @@ func TestUnitsMakeNoMountNamespace(t *testing.T) {
 func (m *machine) hardened() {
 	m.t.Helper()
 	pid := m.show("MainPID")
-	if own, first := m.must("readlink", "/proc/"+pid+"/ns/mnt"), m.must("readlink", "/proc/1/ns/mnt"); own != first {
-		m.t.Errorf("the service has a mount namespace of its own, %s beside %s", own, first)
-	}
-	if limits := m.must("grep", "^Max core file size", "/proc/"+pid+"/limits"); !regexp.MustCompile(`size +0 +0 `).MatchString(limits) {
-		m.t.Errorf("a core may be written: %s", limits)
-	}
+	own, first := m.must("readlink", "/proc/"+pid+"/ns/mnt"), m.must("readlink", "/proc/1/ns/mnt")
+	testutil.Assert(m.t, own == first, "the service has a mount namespace of its own, %s beside %s", own, first)
+	limits := m.must("grep", "^Max core file size", "/proc/"+pid+"/limits")
+	testutil.Assert(m.t, regexp.MustCompile(`size +0 +0 `).MatchString(limits), "a core may be written: %s", limits)
 	set, err := strconv.ParseUint(strings.TrimPrefix(m.must("grep", "^CapBnd", "/proc/"+pid+"/status"), "CapBnd:\t"), 16, 64)
 	testutil.Must(m.t, err)
 	for name, bit := range map[string]uint{"CAP_SYS_BOOT": 22, "CAP_SYS_TIME": 25, "CAP_MAC_ADMIN": 33} {
 		testutil.Assert(m.t, set&(1<<bit) == 0, "%s is in the bounding set %x", name, set)
 	}
 	for name, bit := range map[string]uint{"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_SYS_MODULE": 16, "CAP_SYS_PTRACE": 19} {
-		if set&(1<<bit) == 0 {
-			m.t.Errorf("%s, which CNI plugins and pods need, is not in the bounding set %x", name, set)
-		}
+		testutil.Assert(m.t, set&(1<<bit) != 0,
+			"%s, which CNI plugins and pods need, is not in the bounding set %x", name, set)
 	}
 	if output, code := m.run("systemd-analyze", "verify", "--man=no", "/etc/systemd/system/criadapter.service"); code != 0 || strings.Contains(output, "criadapter.") {
 		m.t.Errorf("systemd-analyze verify: exit code %d: %s", code, output)

@@ -17,9 +17,9 @@ func TestUnits(t *testing.T) {
 		state, _ := m.run("systemctl", "is-active", "criadapter.service")
 		return state == "active"
 	})
-	if text := m.show("StatusText"); !strings.HasPrefix(text, "Serving CRI from memory: connect to Docker Engine") {
-		t.Errorf("without an engine its status is %q", text)
-	}
+	text := m.show("StatusText")
+	testutil.Assert(t, strings.HasPrefix(text, "Serving CRI from memory: connect to Docker Engine"),
+		"without an engine its status is %q", text)
 	for property, want := range map[string]string{
 		"KillMode": "process", "OOMScoreAdjust": "-999", "LimitNOFILE": "1048576", "Delegate": "yes", "WatchdogUSec": "1min", "Type": "notify",
 	} {
@@ -41,9 +41,9 @@ func TestUnits(t *testing.T) {
 // answered runs a client: its exit code is 1 without an engine, and 2 without an answer.
 func (m *machine) answered(when string) {
 	m.t.Helper()
-	if output, code := m.run("criadapter", "status", "--timeout", "1m"); code != 1 || !strings.HasPrefix(output, "criadapter ") {
-		m.t.Errorf("%s: exit code %d: %s", when, code, output)
-	}
+	output, code := m.run("criadapter", "status", "--timeout", "1m")
+	testutil.Assert(m.t, code == 1 && strings.HasPrefix(output, "criadapter "),
+		"%s: exit code %d: %s", when, code, output)
 }
 
 // reload returns when the program says that it is done, in the same process.
@@ -63,9 +63,8 @@ func (m *machine) restartWithoutAGap() {
 	script := `systemctl restart criadapter.service & for i in 1 2 3 4 5 6 7 8 9 10; do criadapter status --timeout 1m >/dev/null 2>&1; echo $?; done; wait`
 	pid := m.show("MainPID")
 	output := m.must("sh", "-c", script)
-	if want := strings.TrimSpace(strings.Repeat("1\n", 10)); output != want {
-		m.t.Errorf("the clients' exit codes are %q", output)
-	}
+	want := strings.TrimSpace(strings.Repeat("1\n", 10))
+	testutil.Assert(m.t, output == want, "the clients' exit codes are %q", output)
 	testutil.Assert(m.t, m.show("MainPID") != pid, "it did not restart")
 }
 
@@ -95,8 +94,7 @@ func (m *machine) hang() {
 		}
 		return nil
 	})
-	if log := m.must("cat", "/dev/kmsg"); !strings.Contains(log, "Watchdog timeout") {
-		m.t.Errorf("it was not the watchdog that ended it:\n%s", log)
-	}
+	log := m.must("cat", "/dev/kmsg")
+	testutil.Assert(m.t, strings.Contains(log, "Watchdog timeout"), "it was not the watchdog that ended it:\n%s", log)
 	m.answered("after the watchdog")
 }

@@ -21,9 +21,8 @@ import (
 // logPath is where the kubelet has a container's log.
 func (n *node) logPath(pod, container string, attempt int) string {
 	matches, err := filepath.Glob(filepath.Join(n.logs(), "shop_"+pod+"-node_*", container, strconv.Itoa(attempt)+".log"))
-	if err != nil || len(matches) != 1 {
-		n.t.Fatalf("the logs of %s/%s are %v, %v; want one", pod, container, matches, err)
-	}
+	testutil.Require(n.t, err == nil && len(matches) == 1,
+		"the logs of %s/%s are %v, %v; want one", pod, container, matches, err)
 	return matches[0]
 }
 

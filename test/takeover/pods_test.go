@@ -220,9 +220,8 @@ func (n *node) same(before view) {
 	for deadline := time.Now().Add(settle); time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
 		after, err := n.look()
 		testutil.Must(n.t, err)
-		if diff := before.differs(after); diff != "" {
-			n.t.Fatalf("the swap has changed the node:%s\nbefore:%s\nafter:%s", diff, before, after)
-		}
+		diff := before.differs(after)
+		testutil.Require(n.t, diff == "", "the swap has changed the node:%s\nbefore:%s\nafter:%s", diff, before, after)
 	}
 }
 

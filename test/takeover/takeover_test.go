@@ -79,9 +79,8 @@ func (n *node) wantReadBy(c *collectors, written int) {
 		})
 		lines, twice, missing := r.sum()
 		n.t.Logf("a collector that reads a replaced log for %v more: %d lines, %d of them twice, %d missing; %d lines were there before", wait, lines, twice, missing, written+1)
-		if missing != 0 || twice <= written {
-			n.t.Errorf("a collector has missed %d lines and read %d twice, of %d", missing, twice, written+1)
-		}
+		testutil.Assert(n.t, missing == 0 && twice > written,
+			"a collector has missed %d lines and read %d twice, of %d", missing, twice, written+1)
 	}
 	c.stop()
 	for range c.readers {
@@ -101,9 +100,8 @@ func (n *node) works(before view) {
 		n.t.Errorf("the volume holds %q, %v", got, err)
 	}
 	stats, err := n.cri.ListPodSandboxStats(n.t.Context(), nil)
-	if err != nil || len(stats) != len(before.pods) {
-		n.t.Errorf("%d pods have figures, %v; want %d", len(stats), err, len(before.pods))
-	}
+	testutil.Assert(n.t, err == nil && len(stats) == len(before.pods),
+		"%d pods have figures, %v; want %d", len(stats), err, len(before.pods))
 	for _, pod := range stats {
 		onHost := pod.GetAttributes().GetMetadata().GetName() == "node-node"
 		if rx := pod.GetLinux().GetNetwork().GetDefaultInterface().GetName(); !onHost && rx != "eth0" {
@@ -113,13 +111,12 @@ func (n *node) works(before view) {
 	url, err := n.cri.Attach(n.t.Context(), &runtimeapi.AttachRequest{ContainerId: before.containers["web/side#0"].id, Stdin: true, Tty: true, Stdout: true})
 	testutil.Assert(n.t, err == nil && url.GetUrl() != "", "attach: %v, %v", url, err)
 	for name, pod := range before.pods {
-		if alive := netns.Open(netns.PodPin("", pod.id)).Alive(); alive == pod.host {
-			n.t.Errorf("pod %s is pinned: %v", name, alive)
-		}
+		alive := netns.Open(netns.PodPin("", pod.id)).Alive()
+		testutil.Assert(n.t, alive != pod.host, "pod %s is pinned: %v", name, alive)
 	}
-	if rules := n.rules(); !strings.Contains(rules, "18080") || !strings.Contains(rules, "18053") {
-		n.t.Errorf("no rules for the host's ports:\n%s", rules)
-	}
+	rules := n.rules()
+	testutil.Assert(n.t, strings.Contains(rules, "18080") && strings.Contains(rules, "18053"),
+		"no rules for the host's ports:\n%s", rules)
 }
 
 // restarts ends a container: the kubelet makes the next one in the same pod, with the same files.

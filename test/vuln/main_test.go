@@ -49,9 +49,8 @@ func TestLintChecksForVulnerabilities(t *testing.T) {
 			}
 			err := c.check(t.Context())
 			if test.refuses != "" {
-				if err == nil || !strings.Contains(err.Error(), test.refuses) {
-					t.Errorf("got %v, want %q", err, test.refuses)
-				}
+				testutil.Assert(t, err != nil && strings.Contains(err.Error(), test.refuses),
+					"got %v, want %q", err, test.refuses)
 				return
 			}
 			if text := out.String(); err != nil || !strings.Contains(text, test.says) ||

@@ -33,9 +33,8 @@ func TestPatterns(t *testing.T) {
 	for i, row := range rows {
 		bad, good, _ := strings.Cut(strings.ReplaceAll(row, "'", "`"), " | ")
 		for _, text := range []string{bad, strings.ToUpper(bad)} {
-			if p := paragraphs([]string{text}, 1)[0]; len(p.check(all[i:i+1], true)) != 1 {
-				t.Errorf("%q passes", text)
-			}
+			p := paragraphs([]string{text}, 1)[0]
+			testutil.Assert(t, len(p.check(all[i:i+1], true)) == 1, "%q passes", text)
 		}
 		if p := paragraphs([]string{good}, 1)[0]; len(p.check(all, true)) != 0 {
 			t.Errorf("%q is refused", good)
@@ -135,9 +134,8 @@ func tree(t *testing.T, files map[string]string) string {
 func git(t *testing.T, root string, args ...string) {
 	args = append([]string{"-C", root, "-c", "user.name=n", "-c", "user.email=e"}, args...)
 	cmd := exec.CommandContext(t.Context(), "git", args...)
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("git %v: %v\n%s", args, err, output)
-	}
+	output, err := cmd.CombinedOutput()
+	testutil.Require(t, err == nil, "git %v: %v\n%s", args, err, output)
 }
 
 // TestList: findings of the folders in the list pass, a clean folder may not stay in it, and -update deletes it.
@@ -160,9 +158,8 @@ func TestList(t *testing.T) {
 	}
 	testutil.Assert(t, !strings.Contains(text, "bad/a.go"), "what is listed is a finding:\n%s", text)
 	text, err = says(options{folders: []string{"./bad/"}})
-	if err == nil || !strings.HasPrefix(text, "bad/a.go:1:") || strings.Contains(text, "README") {
-		t.Errorf("one folder: %v, %s", err, text)
-	}
+	testutil.Assert(t, err != nil && strings.HasPrefix(text, "bad/a.go:1:") && !strings.Contains(text, "README"),
+		"one folder: %v, %s", err, text)
 	if text, err := says(options{folders: []string{"./good"}}); err != nil || text != "" {
 		t.Errorf("a clean folder: %v, %s", err, text)
 	}
@@ -172,9 +169,8 @@ func TestList(t *testing.T) {
 	testutil.WriteFile(t, filepath.Join(root, "README.md"), "Fine.\n")
 	text, err = says(options{update: true})
 	left, readErr := os.ReadFile(filepath.Join(root, listName))
-	if err != nil || readErr != nil || string(left) != "bad words\n" {
-		t.Errorf("got %v, %v, %q and\n%s", err, readErr, left, text)
-	}
+	testutil.Assert(t, err == nil && readErr == nil && string(left) == "bad words\n",
+		"got %v, %v, %q and\n%s", err, readErr, left, text)
 	if text, err := says(options{}); err != nil {
 		t.Errorf("after the update: %v\n%s", err, text)
 	}
@@ -202,9 +198,8 @@ func TestCommits(t *testing.T) {
 			}
 			var out bytes.Buffer
 			bad, err := checkCommits(t.Context(), &out, root, test.base)
-			if err != nil || bad != test.bad || !strings.Contains(out.String(), test.says) {
-				t.Errorf("got %d, %v, %s", bad, err, out.String())
-			}
+			testutil.Assert(t, err == nil && bad == test.bad && strings.Contains(out.String(), test.says),
+				"got %d, %v, %s", bad, err, out.String())
 		})
 	}
 	t.Run("a clone without main", func(t *testing.T) {
@@ -212,8 +207,7 @@ func TestCommits(t *testing.T) {
 		git(t, root, "branch", "-D", "main")
 		var out bytes.Buffer
 		bad, err := checkCommits(t.Context(), &out, root, "")
-		if bad != 0 || err != nil || !strings.Contains(out.String(), "not checked") {
-			t.Errorf("got %d, %v, %s", bad, err, out.String())
-		}
+		testutil.Assert(t, bad == 0 && err == nil && strings.Contains(out.String(), "not checked"),
+			"got %d, %v, %s", bad, err, out.String())
 	})
 }

@@ -73,17 +73,16 @@ func TestEngine(t *testing.T) {
 			cfg.NetworkPlugin, cfg.DockerEndpoint = c.plugin, "unix://"+dir+"/s"
 			changes := engineAt(t, dir+"/s", c.bridge)
 			report := judgeNode(gather(t.Context(), Options{Config: cfg}))
-			if f := find(t, report, c.line); f.Status != c.status || !strings.Contains(f.Text, c.text) {
-				t.Errorf("%+v, want %s with %q", f, c.status, c.text)
-			}
+			f := find(t, report, c.line)
+			testutil.Assert(t, f.Status == c.status && strings.Contains(f.Text, c.text),
+				"%+v, want %s with %q", f, c.status, c.text)
 			if c.status == statusOK {
 				if f := find(t, report, "OCI runtime"); f.Status != statusOK || !strings.Contains(f.Text, "notes in /srv/notes") {
 					t.Errorf("got %+v", f)
 				}
 			}
-			if got := changes(); len(got) > 0 {
-				t.Errorf("the check did %q", got)
-			}
+			got := changes()
+			testutil.Assert(t, len(got) <= 0, "the check did %q", got)
 		})
 	}
 }

@@ -50,9 +50,9 @@ func TestNodeWithNothing(t *testing.T) {
 		"CRI socket":        "it is no socket",
 		"kubelet's config":  "no such file or directory",
 	} {
-		if f := find(t, report, check); f.Status != statusFail || !strings.Contains(f.Text, want) {
-			t.Errorf("%+v, want a failure with %q", f, want)
-		}
+		f := find(t, report, check)
+		testutil.Assert(t, f.Status == statusFail && strings.Contains(f.Text, want),
+			"%+v, want a failure with %q", f, want)
 	}
 	if f := find(t, report, "pods"); f.Status != statusWarn || !strings.Contains(f.Text, "not looked for") {
 		t.Errorf("got %+v", f)
@@ -83,9 +83,9 @@ func TestPlugins(t *testing.T) {
 		"plugin locked":     {statusFail, "permission denied"},
 		"plugin missing":    {statusFail, "is not in " + dir + "/bin"},
 	} {
-		if f := find(t, report, check); f.Status != want.status || !strings.Contains(f.Text, want.text) {
-			t.Errorf("%+v, want %s with %q", f, want.status, want.text)
-		}
+		f := find(t, report, check)
+		testutil.Assert(t, f.Status == want.status && strings.Contains(f.Text, want.text),
+			"%+v, want %s with %q", f, want.status, want.text)
 	}
 }
 
@@ -101,9 +101,8 @@ func TestReadKernel(t *testing.T) {
 	want := kernelFacts{
 		Release: "5.10.0", MaxUserNamespaces: 100, AppArmor: true, SwapOn: true, IPForward: true, PSI: true, Seccomp: true, InotifyInstances: 128,
 	}
-	if got := readKernel(root); !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	got := readKernel(root)
+	testutil.Assert(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
 	write(t, filepath.Join(root, "proc/sys/kernel/ns_last_pid"), "1\n", 0o644)
 	write(t, filepath.Join(root, "usr/sbin/criu"), "", 0o755)
 	testutil.Assert(t, readKernel(root).CRIU, "CRIU is not found")
@@ -115,9 +114,8 @@ func TestReadKubelet(t *testing.T) {
 	want := kubeletFacts{File: path, CgroupDriver: "systemd", LimitedSwap: true, PodLogsDirectory: "/logs"}
 	testutil.Equal(t, readKubelet(path), want, "readKubelet")
 	write(t, path, "", 0o644)
-	if got := readKubelet(path); got.CgroupDriver != "" || !got.FailSwapOn {
-		t.Errorf("the kubelet's defaults are %+v", got)
-	}
+	got := readKubelet(path)
+	testutil.Assert(t, got.CgroupDriver == "" && got.FailSwapOn, "the kubelet's defaults are %+v", got)
 	write(t, path, "cgroupDriver: [a\n", 0o644)
 	if got := readKubelet(path); got.Err == nil {
 		t.Error("a file that cannot be read passes")

@@ -157,9 +157,8 @@ func compare(t *testing.T, path string, got []byte) {
 	}
 	want, err := os.ReadFile(path)
 	testutil.Must(t, err)
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (go test ./cmd/criadapter/check -update writes it anew), got:\n%s", path, got)
-	}
+	testutil.Assert(t, bytes.Equal(got, want),
+		"%s differs (go test ./cmd/criadapter/check -update writes it anew), got:\n%s", path, got)
 }
 
 // What a kubelet's file says of the cgroup driver counts for old kubelets only.
@@ -167,9 +166,8 @@ func TestCgroupDriver(t *testing.T) {
 	for driver, want := range map[string]outcome{"": statusOK, "systemd": statusOK, "cgroupfs": statusWarn} {
 		f := good()
 		f.Kubelet.CgroupDriver = driver
-		if got := find(t, judgeNode(f), "cgroup driver"); got.Status != want {
-			t.Errorf("%q: %+v, want %s", driver, got, want)
-		}
+		got := find(t, judgeNode(f), "cgroup driver")
+		testutil.Assert(t, got.Status == want, "%q: %+v, want %s", driver, got, want)
 	}
 }
 

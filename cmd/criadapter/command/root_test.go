@@ -37,12 +37,10 @@ func TestServesWithoutACommand(t *testing.T) {
 	ended := errors.New("served")
 	var got Settings
 	serve := func(_ context.Context, settings Settings) error { got = settings; return ended }
-	if _, err := execute(t, serve, "--log-level=debug", "--root-directory", "/r", "--pod-cidr=10.1.0.0/16"); !errors.Is(err, ended) {
-		t.Fatal(err)
-	}
-	if got.Config.LogLevel != "debug" || got.Config.RootDirectory != "/r" || len(got.Idle) != 1 {
-		t.Errorf("served with %+v", got)
-	}
+	_, err := execute(t, serve, "--log-level=debug", "--root-directory", "/r", "--pod-cidr=10.1.0.0/16")
+	testutil.Require(t, errors.Is(err, ended), "%v", err)
+	testutil.Assert(t, got.Config.LogLevel == "debug" && got.Config.RootDirectory == "/r" && len(got.Idle) == 1,
+		"served with %+v", got)
 }
 
 func TestRefusals(t *testing.T) {
@@ -52,9 +50,8 @@ func TestRefusals(t *testing.T) {
 		`unknown command "serve"`:    {"serve"},
 		"\n\nDid you mean this?\n\t": {"versoin"},
 	} {
-		if _, err := execute(t, nil, args...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", args, err, want)
-		}
+		_, err := execute(t, nil, args...)
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%q: %v, want %q", args, err, want)
 	}
 }
 

@@ -58,9 +58,9 @@ func TestTranscripts(t *testing.T) {
 		if *update {
 			testutil.Must(t, os.WriteFile(path, text.Bytes(), 0o644))
 		}
-		if want, err := os.ReadFile(path); err != nil || !bytes.Equal(want, text.Bytes()) {
-			t.Errorf("%s differs (-update writes it anew), %v, got:\n%s", path, err, &text)
-		}
+		want, err := os.ReadFile(path)
+		testutil.Assert(t, err == nil && bytes.Equal(want, text.Bytes()),
+			"%s differs (-update writes it anew), %v, got:\n%s", path, err, &text)
 	}
 }
 

@@ -86,9 +86,9 @@ func TestFind(t *testing.T) {
 func TestNobodyAnswers(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	address := strings.TrimPrefix(server.URL, "http://")
-	if _, err := New(address).Pods(t.Context()); err == nil || !strings.Contains(err.Error(), "is that a kubelet core?") {
-		t.Errorf("another server: %v", err)
-	}
+	_, err := New(address).Pods(t.Context())
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "is that a kubelet core?"),
+		"another server: %v", err)
 	server.Close()
 	if _, err := New(address).Pods(t.Context()); !errors.Is(err, errdefs.ErrUnavailable) || !strings.Contains(err.Error(), address) {
 		t.Errorf("no server: %v, want ErrUnavailable with the address", err)
@@ -255,9 +255,8 @@ func TestWatch(t *testing.T) {
 		t.Errorf("%d lines, want the header and three changes:\n%s", got, out.String())
 	}
 	fake.change(func(f *fakeKubelet) { f.away = true })
-	if err := asked.Watch(t.Context(), out, WatchOptions{}); err == nil {
-		t.Error("a watch that never began is no error")
-	}
+	err := asked.Watch(t.Context(), out, WatchOptions{})
+	testutil.Assert(t, err != nil, "a watch that never began is no error")
 }
 
 func TestDescription(t *testing.T) {
@@ -281,9 +280,8 @@ func TestDescription(t *testing.T) {
 	for _, hidden := range []string{"hidden", "NotOurs"} {
 		testutil.Assert(t, !strings.Contains(out.String(), hidden), "%q is in\n%s", hidden, out.String())
 	}
-	if err := WriteDescription(failing{}, &pod, nil, now); !errors.Is(err, errFull) {
-		t.Errorf("got %v", err)
-	}
+	err := WriteDescription(failing{}, &pod, nil, now)
+	testutil.Assert(t, errors.Is(err, errFull), "got %v", err)
 }
 
 var errFull = errors.New("full")

@@ -135,9 +135,8 @@ func TestExecWithoutServer(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
 	var out bytes.Buffer
-	if err := Exec(t.Context(), urls(web.URL), "abc", ExecOptions{Command: []string{"x"}, Stdout: &out}); err == nil || !strings.HasPrefix(err.Error(), "exec: ") {
-		t.Errorf("got %v", err)
-	}
+	err := Exec(t.Context(), urls(web.URL), "abc", ExecOptions{Command: []string{"x"}, Stdout: &out})
+	testutil.Assert(t, err != nil && strings.HasPrefix(err.Error(), "exec: "), "got %v", err)
 	if err := ended([]byte("half an ans")); !errors.Is(err, errdefs.ErrUnavailable) {
 		t.Errorf("a cut connection: %v", err)
 	}
@@ -152,9 +151,8 @@ func (u urls) Exec(context.Context, *runtimeapi.ExecRequest) (*runtimeapi.ExecRe
 
 func TestRunningContainer(t *testing.T) {
 	pod := running("a", "web")
-	if id, err := RunningContainer(&pod, "main"); id != "abc" || err != nil {
-		t.Errorf("%q, %v", id, err)
-	}
+	id, err := RunningContainer(&pod, "main")
+	testutil.Assert(t, id == "abc" && err == nil, "%q, %v", id, err)
 	pod.Status.ContainerStatuses[0].State = waiting("ImagePullBackOff")
 	if _, err := RunningContainer(&pod, "main"); !errors.Is(err, errdefs.ErrFailedPrecondition) || !strings.Contains(err.Error(), "ImagePullBackOff") {
 		t.Errorf("waiting: %v", err)

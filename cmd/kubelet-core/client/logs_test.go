@@ -53,9 +53,8 @@ func TestLogs(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			c.opts.Stdout, c.opts.Stderr = &stdout, &stderr
 			testutil.Must(t, asked.Logs(t.Context(), Ref{Name: "web"}, c.opts))
-			if stdout.String() != c.stdout || stderr.String() != c.stderr {
-				t.Errorf("%q and %q, want %q and %q", stdout.String(), stderr.String(), c.stdout, c.stderr)
-			}
+			testutil.Assert(t, stdout.String() == c.stdout && stderr.String() == c.stderr,
+				"%q and %q, want %q and %q", stdout.String(), stderr.String(), c.stdout, c.stderr)
 		})
 	}
 }
@@ -81,9 +80,8 @@ func TestFollowThroughARotationToTheEnd(t *testing.T) {
 	})
 	testutil.AppendFile(t, path, stamp+" stdout F last\n")
 	testutil.Must(t, <-ended)
-	if got, want := out.String(), "one\ntwo\nthree\nfour\nlast\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	got, want := out.String(), "one\ntwo\nthree\nfour\nlast\n"
+	testutil.Assert(t, got == want, "got %q, want %q", got, want)
 }
 
 func TestFollowIsGivenUp(t *testing.T) {
@@ -137,7 +135,6 @@ func TestBadLogLines(t *testing.T) {
 	asked, _, _ := logged(t, "nonsense\n"+stamp+" stdout F good\n\n")
 	var stdout, stderr bytes.Buffer
 	testutil.Must(t, asked.Logs(t.Context(), Ref{Name: "web"}, LogOptions{Tail: -1, Stdout: &stdout, Stderr: &stderr}))
-	if stdout.String() != "good\n" || strings.Count(stderr.String(), "no line of a container log") != 2 {
-		t.Errorf("%q and %q", stdout.String(), stderr.String())
-	}
+	testutil.Assert(t, stdout.String() == "good\n" && strings.Count(stderr.String(), "no line of a container log") == 2,
+		"%q and %q", stdout.String(), stderr.String())
 }

@@ -36,9 +36,9 @@ func TestRead(t *testing.T) {
 	if len(set.pods) != 2 || len(set.configMaps) != 1 || set.pods[0].Name != "web-1" || set.pods[1].Name != "web-2" || set.pods[0].Spec.Hostname != "web-1" {
 		t.Errorf("pods %v", set.pods)
 	}
-	if first, second := set.pods[0].Spec.Containers[0].Ports, set.pods[1].Spec.Containers[0].Ports; len(first) != 1 || first[0].HostPort != 30080 || second[0].HostPort != 0 {
-		t.Errorf("ports %v and %v", first, second)
-	}
+	first, second := set.pods[0].Spec.Containers[0].Ports, set.pods[1].Spec.Containers[0].Ports
+	testutil.Assert(t, len(first) == 1 && first[0].HostPort == 30080 && second[0].HostPort == 0,
+		"ports %v and %v", first, second)
 	if notes := strings.Join(set.notes, "\n"); !strings.Contains(notes, "port 30080 of this machine leads to web-1") || !strings.Contains(notes, "the other 1") {
 		t.Errorf("notes %s", notes)
 	}
@@ -60,9 +60,8 @@ func TestReadRefuses(t *testing.T) {
 		pod + service("ClusterIP", "selector: {app: web}, ports: [{port: 1, targetPort: http}]"): `"http"`,
 		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Node}]\n":                    "items[0]",
 	} {
-		if _, err := Read([]string{"-"}, strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\n%v, want %q", text, err, want)
-		}
+		_, err := Read([]string{"-"}, strings.NewReader(text))
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%s\n%v, want %q", text, err, want)
 	}
 }
 
@@ -86,9 +85,8 @@ func TestHostsLines(t *testing.T) {
 	}
 	services := []*v1.Service{{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}}
 	got := hostsLines(services, []*v1.Pod{pod("10.0.0.1", v1.ConditionFalse), pod("10.0.0.2", v1.ConditionTrue), pod("", v1.ConditionTrue)})
-	if want := "10.0.0.2\tweb\tweb.default\tweb.default.svc"; len(got) != 1 || got[0] != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	want := "10.0.0.2\tweb\tweb.default\tweb.default.svc"
+	testutil.Assert(t, len(got) == 1 && got[0] == want, "%q, want %q", got, want)
 }
 
 // TestLines keeps lines whole and in the colour of their name.

@@ -87,9 +87,8 @@ func (b *bench) wantMirror(hash string) *v1.Pod {
 
 func (b *bench) wantCalls(want ...string) {
 	b.Helper()
-	if got := b.server.Calls(); !slices.Equal(got, want) {
-		b.Errorf("calls %q, want %q", got, want)
-	}
+	got := b.server.Calls()
+	testutil.Assert(b, slices.Equal(got, want), "calls %q, want %q", got, want)
 }
 
 func TestLifeOfAMirror(t *testing.T) {
@@ -109,9 +108,8 @@ func TestLifeOfAMirror(t *testing.T) {
 		b.wantCalls()
 
 		b.want(static("a", "2"))
-		if replaced := b.wantMirror("2"); replaced.UID == mirror.UID {
-			t.Error("the mirror was not replaced")
-		}
+		replaced := b.wantMirror("2")
+		testutil.Assert(t, replaced.UID != mirror.UID, "the mirror was not replaced")
 		b.wantCalls("DELETE pods/a", "POST pods")
 		b.want()
 		b.wantMirror("")
@@ -142,9 +140,9 @@ func TestMirrorIsMadeAnew(t *testing.T) {
 				before := b.wantMirror("1")
 				test.lose(b)
 				b.show()
-				if after := b.wantMirror("1"); after == nil || after.UID == before.UID || after.DeletionTimestamp != nil {
-					t.Errorf("after it was lost: %+v", after)
-				}
+				after := b.wantMirror("1")
+				testutil.Assert(t, after != nil && after.UID != before.UID && after.DeletionTimestamp == nil,
+					"after it was lost: %+v", after)
 			})
 		})
 	}
@@ -176,9 +174,8 @@ func TestMirrorFromBefore(t *testing.T) {
 				synctest.Wait()
 				b.wantCalls() // no source of static pods has listed its pods
 				b.want(static("a", "1"))
-				if got := b.wantMirror("1"); (got.UID == kept.UID) != (hash == "1") {
-					t.Errorf("hash %s, seen %v: %+v", hash, seen, got)
-				}
+				got := b.wantMirror("1")
+				testutil.Assert(t, (got.UID == kept.UID) == (hash == "1"), "hash %s, seen %v: %+v", hash, seen, got)
 				testutil.Assert(t, b.problems == nil, "problems %q", b.problems)
 			})
 		}
@@ -212,9 +209,8 @@ func TestDeletionSparesTheNext(t *testing.T) {
 		b.server.Remove("ns", "a")
 		next := b.server.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}})
 		testutil.Check(t, b.mirrors.delete(b.Context(), stale))
-		if got := b.server.Pod("ns", "a"); got == nil || got.UID != next.UID {
-			t.Errorf("the server has %+v", got)
-		}
+		got := b.server.Pod("ns", "a")
+		testutil.Assert(t, got != nil && got.UID == next.UID, "the server has %+v", got)
 	})
 }
 
@@ -222,9 +218,8 @@ func TestNameOfAnotherPod(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.server.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}})
 		err := b.mirrors.ensure(b.Context(), static("a", "1"), nil)
-		if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "metadata.name") {
-			t.Errorf("%v", err)
-		}
+		testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "metadata.name"),
+			"%v", err)
 		b.wantMirror("")
 	})
 }
@@ -234,9 +229,8 @@ func TestNodeIsNotRegisteredYet(t *testing.T) {
 		registered := b.node.Load()
 		for _, node := range []*v1.Node{nil, {}, {ObjectMeta: metav1.ObjectMeta{UID: "n", DeletionTimestamp: &metav1.Time{}}}} {
 			b.node.Store(node)
-			if err := b.mirrors.ensure(b.Context(), static("a", "1"), nil); !errdefs.IsFailedPrecondition(err) {
-				t.Errorf("%+v: %v", node, err)
-			}
+			err := b.mirrors.ensure(b.Context(), static("a", "1"), nil)
+			testutil.Assert(t, errdefs.IsFailedPrecondition(err), "%+v: %v", node, err)
 		}
 		b.want(static("a", "1"))
 		time.Sleep(3 * time.Second)
@@ -244,9 +238,8 @@ func TestNodeIsNotRegisteredYet(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		b.wantMirror("1")
-		if len(b.problems) != 1 || !strings.HasPrefix(b.problems[0], "a_ns: ") {
-			t.Errorf("problems %q", b.problems)
-		}
+		testutil.Assert(t, len(b.problems) == 1 && strings.HasPrefix(b.problems[0], "a_ns: "),
+			"problems %q", b.problems)
 	})
 }
 

@@ -22,18 +22,15 @@ func TestLease(t *testing.T) {
 			t.Errorf("lease %+v", first)
 		}
 		time.Sleep(35 * time.Second)
-		if got := currentLease(s).Spec.RenewTime.Sub(first.Spec.RenewTime.Time); got != 30*time.Second {
-			t.Errorf("after 35 seconds the lease is %v newer, want 30s", got)
-		}
-		if gets, puts := len(s.Requests("GET", "/leases/here")), len(s.Requests("PUT", "/leases/here")); gets != 1 || puts != 3 {
-			t.Errorf("%d GETs and %d PUTs, want 1 and 3", gets, puts)
-		}
+		got := currentLease(s).Spec.RenewTime.Sub(first.Spec.RenewTime.Time)
+		testutil.Assert(t, got == 30*time.Second, "after 35 seconds the lease is %v newer, want 30s", got)
+		gets, puts := len(s.Requests("GET", "/leases/here")), len(s.Requests("PUT", "/leases/here"))
+		testutil.Assert(t, gets == 1 && puts == 3, "%d GETs and %d PUTs, want 1 and 3", gets, puts)
 
 		s.Delete(blankLease())
 		time.Sleep(10 * time.Second)
-		if currentLease(s) == nil || currentLease(s).OwnerReferences[0] != owner {
-			t.Error("a lease that was deleted is not made again")
-		}
+		testutil.Assert(t, currentLease(s) != nil && currentLease(s).OwnerReferences[0] == owner,
+			"a lease that was deleted is not made again")
 
 		// Another client changes the lease.
 		theirs := currentLease(s)
@@ -55,9 +52,8 @@ func TestLeaseServerAway(t *testing.T) {
 				s.SetAway(how == "refuses")
 				s.SetHang(how == "silent")
 				time.Sleep(time.Minute)
-				if since := time.Since(currentLease(s).Spec.RenewTime.Time); since < time.Minute {
-					t.Fatalf("the lease was renewed %v ago", since)
-				}
+				since := time.Since(currentLease(s).Spec.RenewTime.Time)
+				testutil.Require(t, since >= time.Minute, "the lease was renewed %v ago", since)
 				s.SetAway(false)
 				s.SetHang(false)
 				// A request that waits when the server comes back may have to reach its timeout first.

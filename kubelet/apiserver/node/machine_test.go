@@ -84,9 +84,8 @@ func TestReadiness(t *testing.T) {
 	r := newTest(t, Options{RuntimeErr: func() error { return runtime }, NetworkErr: func() error { return network }}, nil)
 	got := r.readiness(errors.New("no memory"))
 	want := "container runtime not ready: runtime is down; container runtime network not ready: no network; missing node capacity: no memory"
-	if got.status != v1.ConditionFalse || got.reason != "KubeletNotReady" || got.message != want {
-		t.Errorf("%+v", got)
-	}
+	testutil.Assert(t, got.status == v1.ConditionFalse && got.reason == "KubeletNotReady" && got.message == want,
+		"%+v", got)
 	runtime, network = nil, nil
 	r.opts.ShutdownErr = func() error { return errors.New("node is shutting down") }
 	if got := r.readiness(nil); got.status != v1.ConditionFalse || got.reason != "KubeletNotReady" || got.message != "node is shutting down" {
@@ -164,13 +163,11 @@ func TestThisMachine(t *testing.T) {
 			t.Errorf("%s: capacity %s, allocatable %s", name, have.String(), left.String())
 		}
 	}
-	if ready := condition(r.Node(), v1.NodeReady); ready.Status != v1.ConditionTrue {
-		t.Errorf("ready %+v", ready)
-	}
+	ready := condition(r.Node(), v1.NodeReady)
+	testutil.Assert(t, ready.Status == v1.ConditionTrue, "ready %+v", ready)
 	for _, kind := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure} {
-		if c := condition(r.Node(), kind); c.Status == v1.ConditionUnknown || c.Status == "" {
-			t.Errorf("%s: %+v", kind, c)
-		}
+		c := condition(r.Node(), kind)
+		testutil.Assert(t, c.Status != v1.ConditionUnknown && c.Status != "", "%s: %+v", kind, c)
 	}
 	if info := status.NodeInfo; info.BootID == "" || info.KernelVersion == "" || info.OSImage == "" || info.OperatingSystem != "linux" {
 		t.Errorf("info %+v", info)
@@ -199,9 +196,8 @@ func TestImages(t *testing.T) {
 	images = append(images, &runtimeapi.Image{Size: 1000}, // an image without a name cannot be requested
 		&runtimeapi.Image{Size: 999, RepoTags: []string{"4", "5", "6"}, RepoDigests: []string{"1", "2", "3"}})
 	got := largest(ContainerImages(images))
-	if len(got) != maxImages || got[0].SizeBytes != 999 || strings.Join(got[0].Names, "") != "12345" {
-		t.Errorf("%d images, the first %+v", len(got), got[0])
-	}
+	testutil.Assert(t, len(got) == maxImages && got[0].SizeBytes == 999 && strings.Join(got[0].Names, "") == "12345",
+		"%d images, the first %+v", len(got), got[0])
 	if got[1].SizeBytes != 29 || len(got[1].Names[1]) != 59 || got[2].SizeBytes != 29 || len(got[2].Names[1]) != 60 {
 		t.Errorf("not in order: %+v, %+v", got[1], got[2])
 	}
@@ -237,8 +233,7 @@ func TestBadOptions(t *testing.T) {
 		opts := Options{Name: "here", IPs: []string{"192.0.2.1"}}
 		change(&opts)
 		_, err := New(opts)
-		if err == nil || !strings.Contains(err.Error(), want) || !errdefs.IsInvalidArgument(err) {
-			t.Errorf("error %v, want an ErrInvalidArgument that names %s", err, want)
-		}
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want) && errdefs.IsInvalidArgument(err),
+			"error %v, want an ErrInvalidArgument that names %s", err, want)
 	}
 }

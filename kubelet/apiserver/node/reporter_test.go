@@ -32,9 +32,9 @@ func TestRegister(t *testing.T) {
 			},
 			Event: func(_ bool, reason, _ string) { events = append(events, reason) },
 		})
-		if before := r.Node(); before.Status.Allocatable.Pods().Value() != 110 || before.Labels["disk"] != "fast" {
-			t.Errorf("before it is registered the node is %+v", before)
-		}
+		before := r.Node()
+		testutil.Assert(t, before.Status.Allocatable.Pods().Value() == 110 && before.Labels["disk"] == "fast",
+			"before it is registered the node is %+v", before)
 		<-r.Registered()
 		end()
 		node := currentNode(s)
@@ -52,15 +52,12 @@ func TestRegister(t *testing.T) {
 			info.MachineID != "machine" || info.SystemUUID != "machine" || info.BootID != "boot" || info.KubeletVersion != "v1.2.3-core" {
 			t.Errorf("info %+v", info)
 		}
-		if node.Status.DaemonEndpoints.KubeletEndpoint.Port != 10250 || len(node.Status.Images) != 1 {
-			t.Errorf("port %v, images %v", node.Status.DaemonEndpoints, node.Status.Images)
-		}
-		if r.Node().UID != node.UID || node.UID == "" {
-			t.Errorf("UID %q, the server's is %q", r.Node().UID, node.UID)
-		}
-		if !slices.Contains(events, "NodeReady") || !slices.Contains(events, "NodeHasSufficientMemory") {
-			t.Errorf("events %v", events)
-		}
+		testutil.Assert(t, node.Status.DaemonEndpoints.KubeletEndpoint.Port == 10250 && len(node.Status.Images) == 1,
+			"port %v, images %v", node.Status.DaemonEndpoints, node.Status.Images)
+		testutil.Assert(t, r.Node().UID == node.UID && node.UID != "",
+			"UID %q, the server's is %q", r.Node().UID, node.UID)
+		testutil.Assert(t, slices.Contains(events, "NodeReady") && slices.Contains(events, "NodeHasSufficientMemory"),
+			"events %v", events)
 	})
 }
 
@@ -99,29 +96,26 @@ func TestAdopt(t *testing.T) {
 			node.Spec.PodCIDR == "" || node.Spec.Taints[0].Key != "theirs" {
 			t.Errorf("what others set is changed: %+v", node)
 		}
-		if node.Labels[v1.LabelArchStable] == "vax" || node.Labels[v1.LabelHostname] != "here" {
-			t.Errorf("labels %v", node.Labels)
-		}
+		testutil.Assert(t, node.Labels[v1.LabelArchStable] != "vax" && node.Labels[v1.LabelHostname] == "here",
+			"labels %v", node.Labels)
 		theirs := condition(node, v1.NodeNetworkUnavailable)
-		if theirs.Reason != "theirs" || !theirs.LastHeartbeatTime.Equal(&yesterday) {
-			t.Errorf("their condition is %+v", theirs)
-		}
-		if ready := condition(node, v1.NodeReady); ready.Status != v1.ConditionTrue || !ready.LastTransitionTime.After(yesterday.Time) {
-			t.Errorf("ready %+v", ready)
-		}
-		if pids := condition(node, v1.NodePIDPressure); !pids.LastTransitionTime.Equal(&yesterday) || pids.LastHeartbeatTime.IsZero() {
-			t.Errorf("a condition that did not change has %+v", pids)
-		}
+		testutil.Assert(t, theirs.Reason == "theirs" && theirs.LastHeartbeatTime.Equal(&yesterday),
+			"their condition is %+v", theirs)
+		ready := condition(node, v1.NodeReady)
+		testutil.Assert(t, ready.Status == v1.ConditionTrue && ready.LastTransitionTime.After(yesterday.Time),
+			"ready %+v", ready)
+		pids := condition(node, v1.NodePIDPressure)
+		testutil.Assert(t, pids.LastTransitionTime.Equal(&yesterday) && !pids.LastHeartbeatTime.IsZero(),
+			"a condition that did not change has %+v", pids)
 		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"}, {Type: "InternalIP", Address: "2001:db8::1"},
 			{Type: "Hostname", Address: "here"}, {Type: "ExternalIP", Address: "198.51.100.1"}}
 		testutil.Assert(t, slices.Equal(node.Status.Addresses, want), "addresses %v", node.Status.Addresses)
 		capacity := node.Status.Capacity
-		if cards := capacity["example.com/card"]; cards.Value() != 3 || capacity.Cpu().Value() == 1000 || capacity.Memory().Value() != 8<<30 {
-			t.Errorf("capacity %v", capacity)
-		}
-		if _, stale := capacity["hugepages-16Mi"]; stale {
-			t.Error("huge pages of a size that the machine has not are still there")
-		}
+		cards := capacity["example.com/card"]
+		testutil.Assert(t, cards.Value() == 3 && capacity.Cpu().Value() != 1000 && capacity.Memory().Value() == 8<<30,
+			"capacity %v", capacity)
+		_, stale := capacity["hugepages-16Mi"]
+		testutil.Assert(t, !stale, "huge pages of a size that the machine has not are still there")
 		if cards := node.Status.Allocatable["example.com/card"]; cards.Value() != 3 {
 			t.Errorf("allocatable %v", node.Status.Allocatable)
 		}
@@ -142,16 +136,15 @@ func TestRegisterRetries(t *testing.T) {
 		s.SetAway(false)
 		began := time.Now()
 		<-r.Registered()
-		if took := time.Since(began); took > 7*time.Second {
-			t.Errorf("registered %v after the server came", took)
-		}
+		took := time.Since(began)
+		testutil.Assert(t, took <= 7*time.Second, "registered %v after the server came", took)
 		end()
 		tries := s.Requests("POST", "/nodes")
 		for i, want := range []time.Duration{100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000} {
 			want *= time.Millisecond
-			if got := tries[i+1].At.Sub(tries[i].At); got < want || got > want*14/10 {
-				t.Errorf("pause %d is %v, want %v and at most two fifths more", i, got, want)
-			}
+			got := tries[i+1].At.Sub(tries[i].At)
+			testutil.Assert(t, got >= want && got <= want*14/10,
+				"pause %d is %v, want %v and at most two fifths more", i, got, want)
 		}
 	})
 }
@@ -181,9 +174,8 @@ func TestStatusOnlyWhenChanged(t *testing.T) {
 		testutil.Require(t, len(patches) == 1, "%d patches", len(patches))
 		onlyKey(t, patches[0].Body, "conditions")
 		time.Sleep(4*time.Minute + 50*time.Second)
-		if n := len(s.Requests("PATCH", "")); n != 1 {
-			t.Errorf("%d patches in less than five minutes", n)
-		}
+		n := len(s.Requests("PATCH", ""))
+		testutil.Assert(t, n == 1, "%d patches in less than five minutes", n)
 		time.Sleep(20 * time.Second)
 		if n := len(s.Requests("PATCH", "")); n != 2 {
 			t.Errorf("%d patches after five minutes, want the heartbeat, too", n)
@@ -234,15 +226,14 @@ func TestRuntimeHangs(t *testing.T) {
 		},
 	}, func(t *testing.T, s *apitest.Server, r *Reporter) {
 		time.Sleep(29 * time.Second)
-		if n := lists.Load(); n != 1 {
-			t.Errorf("the images were listed %d times in half a minute", n)
-		}
+		n := lists.Load()
+		testutil.Assert(t, n == 1, "the images were listed %d times in half a minute", n)
 		hangs.Store(true)
 		time.Sleep(11*time.Second + imagesTimeout)
 		node := currentNode(s)
-		if ready := condition(node, v1.NodeReady); ready.Status != v1.ConditionFalse || len(node.Status.Images) != 1 {
-			t.Errorf("ready %+v, images %v", ready, node.Status.Images)
-		}
+		ready := condition(node, v1.NodeReady)
+		testutil.Assert(t, ready.Status == v1.ConditionFalse && len(node.Status.Images) == 1,
+			"ready %+v, images %v", ready, node.Status.Images)
 		if n := lists.Load(); n != 2 {
 			t.Errorf("the images were listed %d times", n)
 		}
@@ -257,12 +248,10 @@ func TestServerAway(t *testing.T) {
 		s.SetAway(true)
 		short.Store(true)
 		time.Sleep(time.Minute)
-		if got := condition(r.Node(), v1.NodeMemoryPressure); got.Status != v1.ConditionTrue {
-			t.Errorf("without a server the node's memory pressure is %+v", got)
-		}
-		if _, err := r.Refresh(t.Context()); err == nil {
-			t.Error("the node was fetched from a server that is away")
-		}
+		got := condition(r.Node(), v1.NodeMemoryPressure)
+		testutil.Assert(t, got.Status == v1.ConditionTrue, "without a server the node's memory pressure is %+v", got)
+		_, err := r.Refresh(t.Context())
+		testutil.Assert(t, err != nil, "the node was fetched from a server that is away")
 		s.SetAway(false)
 		time.Sleep(lastPause)
 		if got := condition(currentNode(s), v1.NodeMemoryPressure); got.Status != v1.ConditionTrue || got.Reason != "KubeletHasInsufficientMemory" {
@@ -280,9 +269,8 @@ func TestRefresh(t *testing.T) {
 		s.Set(labelled)
 		testutil.Require(t, r.Node().Labels["new"] == "", "it is seen already")
 		node, err := r.Refresh(t.Context())
-		if err != nil || node.Labels["new"] != "yes" || r.Node().Labels["new"] != "yes" {
-			t.Errorf("%v, %v", node.Labels, err)
-		}
+		testutil.Assert(t, err == nil && node.Labels["new"] == "yes" && r.Node().Labels["new"] == "yes",
+			"%v, %v", node.Labels, err)
 	})
 }
 

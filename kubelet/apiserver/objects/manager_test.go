@@ -27,9 +27,8 @@ func run(t *testing.T, api *apitest.Server) *Manager {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		if err := s.Run(ctx); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		err := s.Run(ctx)
+		testutil.Assert(t, errors.Is(err, context.Canceled), "%v", err)
 	})
 	t.Cleanup(func() {
 		cancel()
@@ -143,9 +142,9 @@ func TestServerCountsUsers(t *testing.T) {
 	s.UnregisterPod(one.UID)
 	testutil.Assert(t, color(s, two) == "red", "forgotten with the first pod")
 	s.RegisterPod(podWith("2", nil, nil)) // it was edited
-	if _, err := s.ConfigMap(two, "settings"); !errdefs.IsFailedPrecondition(err) || len(s.items) != 0 {
-		t.Errorf("error %v and items %v for an object that no pod names", err, s.items)
-	}
+	_, err := s.ConfigMap(two, "settings")
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && len(s.items) == 0,
+		"error %v and items %v for an object that no pod names", err, s.items)
 	s.RegisterPod(two)
 	if color(s, two) != "red" || count(api, "list configmaps") != 2 {
 		t.Errorf("asked %q", api.Asked())
@@ -215,9 +214,8 @@ func TestTrackBeforeRun(t *testing.T) {
 	s := New(Options{Core: api.Client(t), patience: 10 * time.Millisecond})
 	pod := podWith("1", []string{"settings"}, nil)
 	s.RegisterPod(pod)
-	if _, err := s.ConfigMap(pod, "settings"); !errdefs.IsUnavailable(err) {
-		t.Errorf("error %v, want an ErrUnavailable", err)
-	}
+	_, err := s.ConfigMap(pod, "settings")
+	testutil.Assert(t, errdefs.IsUnavailable(err), "error %v, want an ErrUnavailable", err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
 	ended.Go(func() { _ = s.Run(ctx) }) // it returns ctx's error
@@ -253,9 +251,8 @@ func TestByOrigin(t *testing.T) {
 		}
 		configMap, _ := both.ConfigMap(pod, "x")
 		secret, _ := both.Secret(pod, "x")
-		if configMap.Name != want || secret.Name != want {
-			t.Errorf("a pod from %q sees what %s and %s have, want %s", source, configMap.Name, secret.Name, want)
-		}
+		testutil.Assert(t, configMap.Name == want && secret.Name == want,
+			"a pod from %q sees what %s and %s have, want %s", source, configMap.Name, secret.Name, want)
 	}
 }
 

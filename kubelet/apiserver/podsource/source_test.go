@@ -86,9 +86,8 @@ func TestSource(t *testing.T) {
 	server.Delete(bound("", "three", ""))
 	r.Want("a removal", "REMOVE:3")
 	testutil.Assert(t, config.SeenAllSources(), "not ready")
-	if found := r.errors.All(); len(found) != 0 {
-		t.Errorf("problems %v", found)
-	}
+	found := r.errors.All()
+	testutil.Assert(t, len(found) == 0, "problems %v", found)
 }
 
 // TestPodsAreMarked defaults pods and marks them as the server's.
@@ -104,9 +103,9 @@ func TestPodsAreMarked(t *testing.T) {
 		t.Errorf("pod %+v", first)
 	}
 	server.Set(edited(claimed, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }))
-	if again := r.Next().Pods[0]; again.Annotations[model.AnnotationConfigSeen] != first.Annotations[model.AnnotationConfigSeen] {
-		t.Error("a pod that changed counts as seen only now")
-	}
+	again := r.Next().Pods[0]
+	testutil.Assert(t, again.Annotations[model.AnnotationConfigSeen] == first.Annotations[model.AnnotationConfigSeen],
+		"a pod that changed counts as seen only now")
 }
 
 // TestResumes continues a broken watch, with bookmarks, without another list.
@@ -125,9 +124,8 @@ func TestResumes(t *testing.T) {
 	server.Set(bound("3", "three", "n"))
 	r.Want("after the disconnect", "ADD:3")
 	asked := server.Asked()
-	if want := []string{"list pods", "watch pods from 1", "watch pods from 4"}; !slices.Equal(asked, want) {
-		t.Errorf("asked %q, want %q", asked, want)
-	}
+	want := []string{"list pods", "watch pods from 1", "watch pods from 4"}
+	testutil.Assert(t, slices.Equal(asked, want), "asked %q, want %q", asked, want)
 }
 
 // TestGone lists again when the server no longer has the watch's resource version, and finds missed changes.
@@ -139,9 +137,8 @@ func TestGone(t *testing.T) {
 	r := run(t, server.Client(t), podconfig.New(podconfig.Options{}))
 	r.Want("the list", "ADD:1 ADD:2 ADD:3")
 	server.Fail(unavailable)
-	if err := r.errors.Await(t); err == nil {
-		t.Error("a server that is away is no problem")
-	}
+	err := r.errors.Await(t)
+	testutil.Assert(t, err != nil, "a server that is away is no problem")
 	server.Delete(bound("", "gone", ""))
 	server.Delete(bound("", "replaced", ""))
 	server.Set(bound("4", "replaced", "n"))
@@ -202,9 +199,8 @@ func TestFails(t *testing.T) {
 			r.Want("the list", "ADD:1")
 			server.Forget()
 			server.Fail(c.answer)
-			if err := r.errors.Await(t); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("problem %v, want %q", err, c.want)
-			}
+			err := r.errors.Await(t)
+			testutil.Assert(t, err != nil && strings.Contains(err.Error(), c.want), "problem %v, want %q", err, c.want)
 			for before := len(server.Asked()); len(server.Asked()) < before+5; {
 				time.Sleep(time.Millisecond)
 			}

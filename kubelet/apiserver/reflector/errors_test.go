@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var pods = schema.GroupResource{Resource: "pods"}
@@ -53,9 +55,8 @@ func TestErrorReporter(t *testing.T) {
 			r.failed(step.err)
 		}
 		got := strings.Join(reported, " and ")
-		if (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
-			t.Errorf("%s: reported %q, want %q", step.name, got, step.want)
-		}
+		testutil.Assert(t, (got == "") == (step.want == "") && strings.Contains(got, step.want),
+			"%s: reported %q, want %q", step.name, got, step.want)
 	}
 }
 
@@ -86,9 +87,8 @@ func TestSilentServer(t *testing.T) {
 		defer cancel()
 		var reported []error
 		Run(ctx, silent{}, Options[*v1.Pod]{Store: nothing{t}, Problem: func(err error) { reported = append(reported, err) }})
-		if len(reported) != 1 || !strings.Contains(reported[0].Error(), "no answer in") {
-			t.Errorf("reported %v", reported)
-		}
+		testutil.Assert(t, len(reported) == 1 && strings.Contains(reported[0].Error(), "no answer in"),
+			"reported %v", reported)
 	})
 }
 

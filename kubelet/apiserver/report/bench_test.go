@@ -115,14 +115,12 @@ func (b *statusBench) finish(uid types.UID) {
 
 func (b *statusBench) wantCalls(want ...string) {
 	b.Helper()
-	if got := b.server.Calls(); !slices.Equal(got, want) {
-		b.Errorf("calls %q, want %q", got, want)
-	}
+	got := b.server.Calls()
+	testutil.Assert(b, slices.Equal(got, want), "calls %q, want %q", got, want)
 }
 
 func (b *statusBench) wantPhase(name string, want v1.PodPhase) {
 	b.Helper()
-	if pod := b.server.Pod("ns", name); pod == nil || pod.Status.Phase != want {
-		b.Errorf("pod %s is %+v, want phase %s", name, pod, want)
-	}
+	pod := b.server.Pod("ns", name)
+	testutil.Assert(b, pod != nil && pod.Status.Phase == want, "pod %s is %+v, want phase %s", name, pod, want)
 }

@@ -215,9 +215,8 @@ func TestFlushGivesUpWithoutAServer(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		b.stop()
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("the end took %v", took)
-		}
+		took := time.Since(began)
+		testutil.Assert(t, took <= 2*time.Second, "the end took %v", took)
 		b.wantCounts(EventCounts{Dropped: 3})
 	})
 }
@@ -238,7 +237,6 @@ func TestEventsOverHTTP(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // waiting events are flushed
 	testutil.Must(t, sink.Run(ctx))
-	if list := server.Events(); len(list) != 1 || list[0].Count != 2 {
-		t.Errorf("events %+v", list)
-	}
+	list := server.Events()
+	testutil.Assert(t, len(list) == 1 && list[0].Count == 2, "events %+v", list)
 }

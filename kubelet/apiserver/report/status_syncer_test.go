@@ -34,9 +34,8 @@ func TestStatusIsSentWhenItChanges(t *testing.T) {
 		a.ResourceVersion, a.Labels = "1000", map[string]string{"edited": "yes"} // not of the status
 		b.set(a, v1.PodRunning)
 		b.wantCalls()
-		if got := b.server.Pod("ns", "a"); got.Labels != nil || got.Status.ObservedGeneration != 1 {
-			t.Errorf("the server's pod: %+v", got)
-		}
+		got := b.server.Pod("ns", "a")
+		testutil.Assert(t, got.Labels == nil && got.Status.ObservedGeneration == 1, "the server's pod: %+v", got)
 		b.saw("a")
 		time.Sleep(time.Minute)
 		b.wantCalls()
@@ -78,9 +77,8 @@ func TestServerAway(t *testing.T) {
 			b.set(pod, v1.PodRunning)
 		}
 		time.Sleep(time.Minute)
-		if calls := len(b.server.Calls()); calls < 20*6 || calls > 20*12 {
-			t.Errorf("%d requests in a minute to a server that fails", calls)
-		}
+		calls := len(b.server.Calls())
+		testutil.Assert(t, calls >= 20*6 && calls <= 20*12, "%d requests in a minute to a server that fails", calls)
 		b.server.SetFail(nil)
 		time.Sleep(11 * time.Second)
 		for name := range pods {
@@ -103,9 +101,9 @@ func TestConditionsOfOthersStay(t *testing.T) {
 		if find(got.Conditions, "example.org/gate") == nil || got.NominatedNodeName != "other" || len(got.ResourceClaimStatuses) != 1 {
 			t.Errorf("status %+v", got)
 		}
-		if scheduled := find(got.Conditions, v1.PodScheduled); scheduled.Reason != "scheduler" || scheduled.LastTransitionTime.Unix() != 1000 {
-			t.Errorf("scheduled %+v", scheduled)
-		}
+		scheduled := find(got.Conditions, v1.PodScheduled)
+		testutil.Assert(t, scheduled.Reason == "scheduler" && scheduled.LastTransitionTime.Unix() == 1000,
+			"scheduled %+v", scheduled)
 	})
 }
 
@@ -122,9 +120,8 @@ func TestConditionAddedMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.wantPhase("a", v1.PodRunning)
-		if got := b.server.Pod("ns", "a").Status; find(got.Conditions, "example.org/gate") == nil {
-			t.Errorf("conditions %+v", got.Conditions)
-		}
+		got := b.server.Pod("ns", "a").Status
+		testutil.Assert(t, find(got.Conditions, "example.org/gate") != nil, "conditions %+v", got.Conditions)
 	})
 }
 
@@ -216,9 +213,8 @@ func TestPodIsForgotten(t *testing.T) {
 				b.store.Forget(a.UID)
 				time.Sleep(11 * time.Second)
 				synctest.Wait()
-				if len(b.statuses.sent)+len(b.statuses.observed) != 0 {
-					t.Errorf("still kept: %v %v", b.statuses.sent, b.statuses.observed)
-				}
+				testutil.Assert(t, len(b.statuses.sent)+len(b.statuses.observed) == 0,
+					"still kept: %v %v", b.statuses.sent, b.statuses.observed)
 			})
 		})
 	}
@@ -245,9 +241,8 @@ func TestUIDIsAPrecondition(t *testing.T) {
 		a := b.pod("a")
 		b.server.Remove("ns", "a")
 		b.pod("a")
-		if _, err := b.statuses.patch(b.Context(), a, v1.PodStatus{Phase: v1.PodFailed}); err == nil {
-			t.Error("another pod's status was patched")
-		}
+		_, err := b.statuses.patch(b.Context(), a, v1.PodStatus{Phase: v1.PodFailed})
+		testutil.Assert(t, err != nil, "another pod's status was patched")
 		testutil.Check(t, b.statuses.remove(b.Context(), a))
 		b.wantPhase("a", v1.PodPending)
 	})
@@ -386,9 +381,8 @@ func TestDisruptionTarget(t *testing.T) {
 		{[]v1.PodCondition{theirs}, nil, []v1.PodCondition{theirs}},
 		{nil, []v1.PodCondition{theirs}, nil},
 	} {
-		if got := mergedConditions(test.server, test.ours); !reflect.DeepEqual(got, test.want) {
-			t.Errorf("server %v, ours %v: %v", test.server, test.ours, got)
-		}
+		got := mergedConditions(test.server, test.ours)
+		testutil.Assert(t, reflect.DeepEqual(got, test.want), "server %v, ours %v: %v", test.server, test.ours, got)
 	}
 }
 
@@ -417,9 +411,9 @@ func TestMergedStatus(t *testing.T) {
 	}
 	got := merged(shown, pod)
 	testutil.Assert(t, got.StartTime.Unix() == 5 && got.QOSClass == v1.PodQOSBurstable, "status %+v", got)
-	if message := got.ContainerStatuses[0].State.Terminated.Message; len(message) != maxMessages/3-1 || strings.ToValidUTF8(message, "?") != message {
-		t.Errorf("a message of %d bytes", len(message))
-	}
+	message := got.ContainerStatuses[0].State.Terminated.Message
+	testutil.Assert(t, len(message) == maxMessages/3-1 && strings.ToValidUTF8(message, "?") == message,
+		"a message of %d bytes", len(message))
 	var conditions []string
 	for _, c := range got.Conditions {
 		conditions = append(conditions, fmt.Sprintf("%s %s %d", c.Type, c.Status, c.LastTransitionTime.UnixMilli()))

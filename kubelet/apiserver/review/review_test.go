@@ -91,9 +91,8 @@ func TestToken(t *testing.T) {
 	now := &clock{time.Now()}
 	s.invalid = cache.NewLRUExpireCacheWithClock(cached, now)
 	for range 3 {
-		if user, valid, err := s.Token(t.Context(), "good"); err != nil || !valid || user.Username != "ann" {
-			t.Errorf("good: %v, %v, %v", user, valid, err)
-		}
+		user, valid, err := s.Token(t.Context(), "good")
+		testutil.Assert(t, err == nil && valid && user.Username == "ann", "good: %v, %v, %v", user, valid, err)
 	}
 	s.wantAsked(t, 1)
 	for range 2 {
@@ -160,14 +159,12 @@ func TestTooMany(t *testing.T) {
 	var waiting sync.WaitGroup
 	for i := range concurrent {
 		waiting.Go(func() {
-			if _, valid, err := s.Token(t.Context(), fmt.Sprint("bad", i)); err != nil || valid {
-				t.Errorf("a review that waited: %v, %v", valid, err)
-			}
+			_, valid, err := s.Token(t.Context(), fmt.Sprint("bad", i))
+			testutil.Assert(t, err == nil && !valid, "a review that waited: %v, %v", valid, err)
 		})
 		waiting.Go(func() {
-			if _, _, err := s.Access(t.Context(), question("ann", fmt.Sprint("verb", i))); err != nil {
-				t.Errorf("a review that waited: %v", err)
-			}
+			_, _, err := s.Access(t.Context(), question("ann", fmt.Sprint("verb", i)))
+			testutil.Assert(t, err == nil, "a review that waited: %v", err)
 		})
 	}
 	testutil.Until(t, "all of them wait", func() bool { return s.asked.Load() >= 2*concurrent })
@@ -176,9 +173,8 @@ func TestTooMany(t *testing.T) {
 	_, _, tokenErr := s.Token(ctx, "one more")
 	_, _, accessErr := s.Access(ctx, question("ann", "one more"))
 	for _, err := range []error{tokenErr, accessErr} {
-		if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds < 1 {
-			t.Errorf("one more: %v", err)
-		}
+		seconds, ok := apierrors.SuggestsClientDelay(err)
+		testutil.Assert(t, ok && seconds >= 1, "one more: %v", err)
 	}
 	if _, valid, err := s.Token(ctx, "good"); err != nil || !valid {
 		t.Errorf("known: %v, %v", valid, err)
@@ -197,9 +193,9 @@ func TestAccess(t *testing.T) {
 		want       bool
 	}{{"ann", "get", true}, {"ann", "create", false}, {"bob", "get", false}} {
 		for range 2 {
-			if allowed, reason, err := s.Access(t.Context(), question(c.user, c.verb)); err != nil || allowed != c.want || reason != "because" {
-				t.Errorf("%s %s: %v, %q, %v", c.user, c.verb, allowed, reason, err)
-			}
+			allowed, reason, err := s.Access(t.Context(), question(c.user, c.verb))
+			testutil.Assert(t, err == nil && allowed == c.want && reason == "because",
+				"%s %s: %v, %q, %v", c.user, c.verb, allowed, reason, err)
 		}
 		s.wantAsked(t, 1)
 	}

@@ -27,9 +27,8 @@ func TestHandler(t *testing.T) {
 	}
 	want := func(when string) {
 		t.Helper()
-		if got, err := m.Handler(t.Context(), "sandboxed"); got != "kata" || err != nil {
-			t.Errorf("%s: %q, %v", when, got, err)
-		}
+		got, err := m.Handler(t.Context(), "sandboxed")
+		testutil.Assert(t, got == "kata" && err == nil, "%s: %q, %v", when, got, err)
 	}
 	want("there")
 	server.SetFail(func(string) error { return http.ErrServerClosed })

@@ -95,9 +95,8 @@ func (f *fixture) at(after time.Duration, refused int) {
 
 func (f *fixture) want(t *testing.T, pod *v1.Pod, projection *v1.ServiceAccountTokenProjection, want string) {
 	t.Helper()
-	if got, err := f.Token(context.Background(), pod, projection); err != nil || got != want {
-		t.Fatalf("got %q, %v; want %q", got, err, want)
-	}
+	got, err := f.Token(context.Background(), pod, projection)
+	testutil.Require(t, err == nil && got == want, "got %q, %v; want %q", got, err, want)
 }
 
 func pod() *v1.Pod {
@@ -116,19 +115,16 @@ func TestTokenIsBoundToItsPod(t *testing.T) {
 	f.want(t, pod(), projection("vault", 600), "token-1")
 	f.want(t, pod(), projection("", 3607), "token-2")
 	f.want(t, pod(), projection("vault", 600), "token-1")
-	if want := "POST /api/v1/namespaces/shop/serviceaccounts/seller/token"; f.server.paths[0] != want {
-		t.Errorf("asked %s, want %s", f.server.paths[0], want)
-	}
+	want := "POST /api/v1/namespaces/shop/serviceaccounts/seller/token"
+	testutil.Assert(t, f.server.paths[0] == want, "asked %s, want %s", f.server.paths[0], want)
 	first := f.server.asked[0].Spec
-	if len(first.Audiences) != 1 || first.Audiences[0] != "vault" || *first.ExpirationSeconds != 600 {
-		t.Errorf("asked for %+v", first)
-	}
+	testutil.Assert(t, len(first.Audiences) == 1 && first.Audiences[0] == "vault" && *first.ExpirationSeconds == 600,
+		"asked for %+v", first)
 	if ref := first.BoundObjectRef; ref == nil || ref.Kind != "Pod" || ref.APIVersion != "v1" || ref.Name != "web" || ref.UID != "uid-1" {
 		t.Errorf("bound to %+v", ref)
 	}
-	if second := f.server.asked[1].Spec; len(second.Audiences) != 0 {
-		t.Errorf("without an audience asked for %v", second.Audiences)
-	}
+	second := f.server.asked[1].Spec
+	testutil.Assert(t, len(second.Audiences) == 0, "without an audience asked for %v", second.Audiences)
 }
 
 func TestTokenDefaults(t *testing.T) {
@@ -171,9 +167,8 @@ func TestTokenOutlivesAServerThatRefuses(t *testing.T) {
 	f.want(t, pod(), wanted, "token-1")
 	f.at(time.Hour, http.StatusForbidden)
 	_, err := f.Token(context.Background(), pod(), wanted)
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `"shop/seller"`) {
-		t.Errorf("with a token that is over: %v", err)
-	}
+	testutil.Assert(t, apierrors.IsForbidden(err) && strings.Contains(err.Error(), `"shop/seller"`),
+		"with a token that is over: %v", err)
 	f.at(time.Hour, 0)
 	f.want(t, pod(), wanted, "token-2")
 }
@@ -193,7 +188,7 @@ func TestStaticPodsHaveNoTokens(t *testing.T) {
 	f := newFixture(t)
 	p := pod()
 	p.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
-	if _, err := f.Token(context.Background(), p, projection("", 600)); !errdefs.IsInvalidArgument(err) || len(f.server.asked) > 0 {
-		t.Errorf("got %v after %d requests", err, len(f.server.asked))
-	}
+	_, err := f.Token(context.Background(), p, projection("", 600))
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && len(f.server.asked) <= 0,
+		"got %v after %d requests", err, len(f.server.asked))
 }

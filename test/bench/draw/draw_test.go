@@ -30,24 +30,21 @@ func TestFiguresAreThoseOfTheResult(t *testing.T) {
 		}
 		for name, want := range s.pictures(r) {
 			got, err := os.ReadFile(filepath.Join(figures, name))
-			if err != nil || string(got) != want {
-				t.Errorf("%s is not drawn of the result, run: go run ./test/bench/draw (%v)", name, err)
-			}
+			testutil.Assert(t, err == nil && string(got) == want,
+				"%s is not drawn of the result, run: go run ./test/bench/draw (%v)", name, err)
 			if err := wellFormed(want); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if strings.Contains(want, "NaN") || strings.Contains(want, "Inf") {
-				t.Errorf("%s draws what is no number", name)
-			}
+			testutil.Assert(t, !strings.Contains(want, "NaN") && !strings.Contains(want, "Inf"),
+				"%s draws what is no number", name)
 		}
 		if want, err := s.write(text, r); err != nil || !bytes.Equal(text, want) {
 			t.Errorf("the tables of %s do not match %s, run: go run ./test/bench/draw (%v)", document, s.file(), err)
 		}
 	}
 	text, err = os.ReadFile(front)
-	if err != nil || !strings.Contains(string(text), summary(measured)) {
-		t.Errorf("the table of %s does not match the results, run: go run ./test/bench/draw (%v)", front, err)
-	}
+	testutil.Assert(t, err == nil && strings.Contains(string(text), summary(measured)),
+		"the table of %s does not match the results, run: go run ./test/bench/draw (%v)", front, err)
 }
 
 // A new measurement is kept and written into its own section. The section of an engine that was not measured stays.
@@ -77,9 +74,8 @@ func TestMeasurementOfAnEngine(t *testing.T) {
 		t.Errorf("the front page has not both engines:\n%s", got)
 	}
 	testutil.WriteFile(t, filepath.Join(from, "result-29-containerd.json"), `{"lives": {}}`)
-	if err := run(from); err == nil || !strings.Contains(err.Error(), "without PARTS") {
-		t.Errorf("a part of a measurement: %v", err)
-	}
+	err := run(from)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "without PARTS"), "a part of a measurement: %v", err)
 }
 
 func TestOnlyWhatWasMeasuredIsShown(t *testing.T) {
@@ -91,9 +87,8 @@ func TestOnlyWhatWasMeasuredIsShown(t *testing.T) {
 	if text := r.tables(true); !strings.Contains(text, "| pod up | 100 | – |") || !strings.Contains(text, "| 5: relist | 0.5 | 2 |") {
 		t.Errorf("tables:\n%s", text)
 	}
-	if svg := r.figures()["calls.svg"]; strings.Count(svg, `height="12" fill`) != len(r.servers())+1 {
-		t.Errorf("not one bar:\n%s", svg)
-	}
+	svg := r.figures()["calls.svg"]
+	testutil.Assert(t, strings.Count(svg, `height="12" fill`) == len(r.servers())+1, "not one bar:\n%s", svg)
 }
 
 func wellFormed(svg string) error {
@@ -117,7 +112,7 @@ func TestMemoryOfANode(t *testing.T) {
 	if text := r.tables(true); !strings.Contains(text, "| memory of everything with 2 pods of one container, MiB per pod | 2.5 |\n") {
 		t.Errorf("tables:\n%s", text)
 	}
-	if svg := r.figures()["memory.svg"]; !strings.Contains(svg, "all, MiB per pod") || !strings.Contains(svg, ">2.5</text>") {
-		t.Errorf("picture:\n%s", svg)
-	}
+	svg := r.figures()["memory.svg"]
+	testutil.Assert(t, strings.Contains(svg, "all, MiB per pod") && strings.Contains(svg, ">2.5</text>"),
+		"picture:\n%s", svg)
 }

@@ -26,9 +26,8 @@ func TestReportOfLoadHasItsResults(t *testing.T) {
 	text, err := os.ReadFile(loadDocument)
 	testutil.Must(t, err)
 	want, svg, err := drawLoad(text)
-	if err != nil || !bytes.Equal(text, want) {
-		t.Errorf("%s does not have the kept results, run: go run ./test/bench/draw (%v)", loadDocument, err)
-	}
+	testutil.Assert(t, err == nil && bytes.Equal(text, want),
+		"%s does not have the kept results, run: go run ./test/bench/draw (%v)", loadDocument, err)
 	if svg == "" {
 		return
 	}
@@ -45,9 +44,9 @@ func TestLoadIsDrawn(t *testing.T) {
 	testutil.Must(t, runLoad(""))
 	text, _ := os.ReadFile(loadDocument)
 	const command = "`make load ENGINE=29-containerd`"
-	if got := string(text); strings.Count(got, "Nothing was") != 2 || !strings.Contains(got, command) {
-		t.Errorf("without results:\n%s", got)
-	}
+	got := string(text)
+	testutil.Assert(t, strings.Count(got, "Nothing was") == 2 && strings.Contains(got, command),
+		"without results:\n%s", got)
 	testutil.WriteFile(t, filepath.Join(figures, "load.json"), `{"Pods": 1}`)
 	testutil.WriteFile(t, filepath.Join(from, "result.json"), loaded)
 	newest := strings.Replace(loaded, "installed", "29-containerd", 1)
@@ -65,9 +64,8 @@ func TestLoadIsDrawn(t *testing.T) {
 	} {
 		testutil.Assert(t, strings.Contains(first, want), "no %q in:\n%s", want, first)
 	}
-	if !strings.Contains(second, "`29-containerd`") || strings.Contains(second, "load.svg") {
-		t.Errorf("the second engine's part:\n%s", second)
-	}
+	testutil.Assert(t, strings.Contains(second, "`29-containerd`") && !strings.Contains(second, "load.svg"),
+		"the second engine's part:\n%s", second)
 	text, err := os.ReadFile(filepath.Join(figures, loadPicture))
 	svg := string(text)
 	if err != nil || wellFormed(svg) != nil || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {

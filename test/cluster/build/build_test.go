@@ -27,9 +27,9 @@ func versions() map[string]string {
 
 func TestVersionIsTheRequiredOne(t *testing.T) {
 	for tools, version := range versions() {
-		if want := kubernetes + " " + version; !strings.Contains(toolsFile(t, tools), want) {
-			t.Errorf("test/cluster/tools/%s/go.mod has no %q", tools, want)
-		}
+		want := kubernetes + " " + version
+		testutil.Assert(t, strings.Contains(toolsFile(t, tools), want),
+			"test/cluster/tools/%s/go.mod has no %q", tools, want)
 	}
 }
 
@@ -42,9 +42,8 @@ func TestStagingModulesAreOfOneRelease(t *testing.T) {
 		for line := range strings.Lines(toolsFile(t, tools)) {
 			if name, by, ok := strings.Cut(strings.TrimSpace(line), " => "); ok {
 				replaced++
-				if by != name+" "+release {
-					t.Errorf("%s: %s is replaced by %s, not by its release %s", tools, name, by, release)
-				}
+				testutil.Assert(t, by == name+" "+release,
+					"%s: %s is replaced by %s, not by its release %s", tools, name, by, release)
 			}
 		}
 		testutil.Assert(t, replaced != 0, "%s: nothing is replaced", tools)
@@ -55,9 +54,8 @@ func TestStagingModulesAreOfOneRelease(t *testing.T) {
 func TestKubeletsOfReleases(t *testing.T) {
 	for _, release := range Releases() {
 		version, err := KubeletVersion(release)
-		if err != nil || !strings.HasPrefix(version, "v"+release+".") {
-			t.Errorf("%s: version %s, %v", release, version, err)
-		}
+		testutil.Assert(t, err == nil && strings.HasPrefix(version, "v"+release+"."),
+			"%s: version %s, %v", release, version, err)
 		list, err := withKubelet(programs(), release)
 		testutil.Must(t, err)
 		for i, one := range programs() {

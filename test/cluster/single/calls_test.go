@@ -34,9 +34,8 @@ criadapter_cache_fresh 1
 		callsBefore: map[string]int{"Version": 3, "ListContainers": 1},
 	}
 	got, err := cluster.Calls(t.Context())
-	if want := map[string]int{"ListContainers": 4, "ContainerStatus": 42}; err != nil || !maps.Equal(got, want) {
-		t.Errorf("got %v, %v; want %v", got, err, want)
-	}
+	want := map[string]int{"ListContainers": 4, "ContainerStatus": 42}
+	testutil.Assert(t, err == nil && maps.Equal(got, want), "got %v, %v; want %v", got, err, want)
 	if got, err := (&Cluster{}).Calls(t.Context()); got != nil || err != nil {
 		t.Errorf("a server that does not count: %v, %v", got, err)
 	}

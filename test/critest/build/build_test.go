@@ -19,9 +19,8 @@ func TestRegistryPatchRefuses(t *testing.T) {
 		"short digest":   {Port: 5000, Digest: "sha256:abcd"},
 		"code in digest": {Port: 5000, Digest: goodRegistry.Digest[:len(goodRegistry.Digest)-1] + `"`},
 	} {
-		if patch, err := registryPatch(registry); err == nil {
-			t.Errorf("%s: got %v", name, patch)
-		}
+		patch, err := registryPatch(registry)
+		testutil.Assert(t, err != nil, "%s: got %v", name, patch)
 	}
 }
 
@@ -34,9 +33,8 @@ func TestFingerprintTellsRegistriesApart(t *testing.T) {
 	} {
 		patch, err := registryPatch(registry)
 		testutil.Must(t, err)
-		if other, twice := seen[patch.fingerprint()]; twice {
-			t.Errorf("%v and %v have one fingerprint", registry, other)
-		}
+		other, twice := seen[patch.fingerprint()]
+		testutil.Assert(t, !twice, "%v and %v have one fingerprint", registry, other)
 		seen[patch.fingerprint()] = registry
 	}
 }
@@ -78,8 +76,7 @@ func TestApplyFailsOnOtherSource(t *testing.T) {
 	for name, content := range map[string]string{"missing": "nothing here", "twice": "x x"} {
 		dir := t.TempDir()
 		testutil.WriteFile(t, filepath.Join(dir, "a.go"), content)
-		if _, err := (patch{{"a.go", "x", "y"}}).apply(dir); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		_, err := (patch{{"a.go", "x", "y"}}).apply(dir)
+		testutil.Assert(t, err != nil, "%s: no error", name)
 	}
 }

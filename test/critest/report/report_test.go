@@ -30,9 +30,8 @@ func TestParseGinkgo(t *testing.T) {
 		{Name: "benchmark", Outcome: Skipped},
 		{Name: "pods crash", Outcome: Failed, Message: "Test Panicked"},
 	}
-	if got := parseSample(t); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
-	}
+	got := parseSample(t)
+	testutil.Assert(t, reflect.DeepEqual(got, want), "got %+v\nwant %+v", got, want)
 }
 
 func TestParseGinkgoRefuses(t *testing.T) {
@@ -47,9 +46,8 @@ func TestParseGinkgoRefuses(t *testing.T) {
 		"set-up failed":  `[{"SpecReports":[` + spec + `,{"LeafNodeType":"SynchronizedBeforeSuite","State":"failed"}]}]`,
 		"clean-up crash": `[{"SpecReports":[` + spec + `,{"LeafNodeType":"AfterSuite","State":"panicked"}]}]`,
 	} {
-		if specs, err := ParseGinkgo(strings.NewReader(text)); err == nil {
-			t.Errorf("%s: got %+v", name, specs)
-		}
+		specs, err := ParseGinkgo(strings.NewReader(text))
+		testutil.Assert(t, err != nil, "%s: got %+v", name, specs)
 	}
 }
 
@@ -69,9 +67,8 @@ func TestParseExpectedRefuses(t *testing.T) {
 		"not a list":      "cause: c",
 		"broken document": "- [",
 	} {
-		if expected, err := ParseExpected([]byte(text)); err == nil {
-			t.Errorf("%s: got %+v", name, expected)
-		}
+		expected, err := ParseExpected([]byte(text))
+		testutil.Assert(t, err != nil, "%s: got %+v", name, expected)
 	}
 }
 
@@ -108,16 +105,14 @@ func TestJudge(t *testing.T) {
 			expected, err := ParseExpected([]byte(test.expected))
 			testutil.Must(t, err)
 			v := Judge("critest", specs, expected)
-			if v.Passed != 1 || v.Failed != 2 || v.Skipped != 2 {
-				t.Errorf("counts: %d passed, %d failed, %d skipped", v.Passed, v.Failed, v.Skipped)
-			}
+			testutil.Assert(t, v.Passed == 1 && v.Failed == 2 && v.Skipped == 2,
+				"counts: %d passed, %d failed, %d skipped", v.Passed, v.Failed, v.Skipped)
 			var unexplained []string
 			for _, spec := range v.Unexplained {
 				unexplained = append(unexplained, spec.Name)
 			}
-			if !reflect.DeepEqual(unexplained, test.unexplained) {
-				t.Errorf("unexplained %q, want %q", unexplained, test.unexplained)
-			}
+			testutil.Assert(t, reflect.DeepEqual(unexplained, test.unexplained),
+				"unexplained %q, want %q", unexplained, test.unexplained)
 			testutil.Assert(t, reflect.DeepEqual(v.Stale, test.stale), "stale %v, want %v", v.Stale, test.stale)
 			good := len(test.unexplained)+len(test.stale) == 0
 			if err := v.Err(len(specs)); (err == nil) != good {
@@ -139,9 +134,8 @@ func TestVerdictString(t *testing.T) {
   1 skipped: this host has none
 critest: 1 passed, 2 failed, 2 skipped
 `
-	if got := Judge("critest", parseSample(t), expected).String(); got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
-	}
+	got := Judge("critest", parseSample(t), expected).String()
+	testutil.Assert(t, got == want, "got:\n%s\nwant:\n%s", got, want)
 }
 
 func FuzzParseGinkgo(f *testing.F) {
@@ -152,9 +146,9 @@ func FuzzParseGinkgo(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if v := Judge("critest", specs, nil); v.Total() != len(specs) || len(v.Unexplained) != v.Failed+v.Skipped {
-			t.Errorf("%d specs judged as %+v", len(specs), v)
-		}
+		v := Judge("critest", specs, nil)
+		testutil.Assert(t, v.Total() == len(specs) && len(v.Unexplained) == v.Failed+v.Skipped,
+			"%d specs judged as %+v", len(specs), v)
 	})
 }
 
@@ -166,9 +160,8 @@ func TestExpectedOnAnEngine(t *testing.T) {
 		"- {cause: l, outcome: skipped, withoutAppArmor: true, specs: [l]}\n"))
 	testutil.Must(t, err)
 	for api, want := range map[string]int{"1.41": 2, "1.43": 2, "1.44": 1, "1.100": 1} {
-		if got := expected.On(docker.Features{APIVersion: api, AppArmor: true}, Machine{[]string{"cpu", "memory"}, []string{"CAP_SYS_RESOURCE"}}); len(got) != want || got[0].Cause != "a" {
-			t.Errorf("API %s: %+v", api, got)
-		}
+		got := expected.On(docker.Features{APIVersion: api, AppArmor: true}, Machine{[]string{"cpu", "memory"}, []string{"CAP_SYS_RESOURCE"}})
+		testutil.Assert(t, len(got) == want && got[0].Cause == "a", "API %s: %+v", api, got)
 	}
 	testutil.Assert(t, len(expected) == 6 && expected[1].Cause == "b", "the list itself is now %+v", expected)
 	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 1, AppArmor: true}, Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}}); len(got) != 2 || got[1].Cause != "v" {
@@ -186,9 +179,8 @@ func TestExpectedOnAnEngine(t *testing.T) {
 func TestExpectedWithout(t *testing.T) {
 	all := Expected{{Cause: "c", Outcome: Failed, Specs: []string{"a", "b"}}, {Cause: "d", Outcome: Skipped, Specs: []string{"e"}}}
 	want := Expected{{Cause: "c", Outcome: Failed, Specs: []string{"b"}}}
-	if got := all.Without(map[string]bool{"a": true, "e": true}); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	got := all.Without(map[string]bool{"a": true, "e": true})
+	testutil.Assert(t, reflect.DeepEqual(got, want), "got %+v, want %+v", got, want)
 	testutil.Assert(t, len(all[0].Specs) == 2, "the list itself changed: %+v", all)
 }
 
@@ -224,14 +216,12 @@ func TestExpectedWithAKubelet(t *testing.T) {
 func TestJudgeLeavesOut(t *testing.T) {
 	expected, err := ParseExpected([]byte("- {cause: no such thing, outcome: left out, specs: [b, gone]}"))
 	testutil.Must(t, err)
-	if got, want := expected.LeftOut(), []string{"b", "gone"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("left out %q, want %q", got, want)
-	}
+	got, want := expected.LeftOut(), []string{"b", "gone"}
+	testutil.Assert(t, reflect.DeepEqual(got, want), "left out %q, want %q", got, want)
 	v := Judge("conformance", []Spec{{Name: "a", Outcome: Passed}, {Name: "b", Outcome: LeftOut}}, expected)
 	if want := "  1 left out: no such thing\nconformance: 1 passed, 0 failed, 0 skipped, 1 left out\n"; v.String() != want {
 		t.Errorf("got %q, want %q", v, want)
 	}
-	if len(v.Stale) != 1 || v.Stale[0].Name != "gone" || len(v.Unexplained) != 0 || v.Total() != 2 {
-		t.Errorf("got %+v", v)
-	}
+	testutil.Assert(t, len(v.Stale) == 1 && v.Stale[0].Name == "gone" && len(v.Unexplained) == 0 && v.Total() == 2,
+		"got %+v", v)
 }

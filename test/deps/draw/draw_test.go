@@ -13,9 +13,8 @@ func TestDrawingsAreOfToday(t *testing.T) {
 	for file, want := range pictures() {
 		got, err := os.ReadFile(filepath.Join("..", "..", "..", file))
 		testutil.Must(t, err)
-		if string(got) != want {
-			t.Errorf("%s does not show the import table any more: run go run ./test/deps/draw", file)
-		}
+		testutil.Assert(t, string(got) == want,
+			"%s does not show the import table any more: run go run ./test/deps/draw", file)
 	}
 }
 
@@ -24,9 +23,8 @@ func TestFloorsGoDown(t *testing.T) {
 	for _, floor := range layOut(rules, func(string) bool { return true }, "") {
 		for _, b := range floor {
 			for _, to := range b.imports {
-				if to.floor >= b.floor {
-					t.Errorf("%s on floor %d imports %s on floor %d", b.name, b.floor, to.name, to.floor)
-				}
+				testutil.Assert(t, to.floor < b.floor,
+					"%s on floor %d imports %s on floor %d", b.name, b.floor, to.name, to.floor)
 			}
 		}
 	}

@@ -43,9 +43,8 @@ func TestScript(t *testing.T) {
 			var errors strings.Builder
 			command.Stderr = &errors
 			output, err := command.Output()
-			if (err != nil) != c.fails || string(output) != c.want {
-				t.Errorf("%v: %q, want %q\n%s", err, output, c.want, errors.String())
-			}
+			testutil.Assert(t, (err != nil) == c.fails && string(output) == c.want,
+				"%v: %q, want %q\n%s", err, output, c.want, errors.String())
 		})
 	}
 	if script, ran := Script([]Block{{Kind: Text, Text: "x"}}, Tree); script != "" || ran != 0 {

@@ -74,9 +74,8 @@ func TestParseListRefuses(t *testing.T) {
 		`[{runtime: containerd, cause: c, outcome: fail, tests: [TestA, TestA]}]`:    "listed twice",
 		`[{runtime: containerd, cause: c, outcome: fail, tests: [TestA], extra: 1}]`: "extra",
 	} {
-		if _, err := parseList([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		_, err := parseList([]byte(text))
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%s: %v, want %q", text, err, want)
 	}
 }
 

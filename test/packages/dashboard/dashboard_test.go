@@ -21,9 +21,8 @@ func TestDashboardIsDrawn(t *testing.T) {
 		series, err := Answer([]byte(answer), panels[i].Targets[0].LegendFormat)
 		testutil.Require(t, err == nil && len(series) == 1 && len(series[0].Points) == 2, "%+v, %v", series, err)
 		panels[i].Series = series
-		if query := Query(panels[i].Targets[0].Expr, "10s"); strings.Contains(query, "$") {
-			t.Errorf("a variable is left in %s", query)
-		}
+		query := Query(panels[i].Targets[0].Expr, "10s")
+		testutil.Assert(t, !strings.Contains(query, "$"), "a variable is left in %s", query)
 	}
 	svg := SVG("a & b", panels)
 	for decoder := xml.NewDecoder(strings.NewReader(svg)); ; {
@@ -33,16 +32,14 @@ func TestDashboardIsDrawn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if strings.Count(svg, "<polyline") < 15 || strings.Contains(svg, "NaN") {
-		t.Errorf("lines are missing:\n%s", svg)
-	}
+	testutil.Assert(t, strings.Count(svg, "<polyline") >= 15 && !strings.Contains(svg, "NaN"),
+		"lines are missing:\n%s", svg)
 }
 
 func TestAnswersThatAreNone(t *testing.T) {
 	for _, text := range []string{"", "{}", `[{"values":[["1","2"]]}]`, `[{"values":[[1,2]]}]`, `[{"values":[[1,"x"]]}]`} {
-		if series, err := Answer([]byte(text), ""); err == nil {
-			t.Errorf("%s: %+v", text, series)
-		}
+		series, err := Answer([]byte(text), "")
+		testutil.Assert(t, err != nil, "%s: %+v", text, series)
 	}
 }
 

@@ -138,26 +138,23 @@ func TestStartRefused(t *testing.T) {
 	begin := time.Now()
 	err := s.Start(t.Context())
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "the stars are wrong"), "Start: %v", err)
-	if took := time.Since(begin); took > startTimeout/2 {
-		t.Errorf("took %v", took)
-	}
+	took := time.Since(begin)
+	testutil.Assert(t, took <= startTimeout/2, "took %v", took)
 }
 
 func TestStopKillsAtTheDeadline(t *testing.T) {
 	s := ForTest(t, playOptions(t, roleStubborn))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := s.Stop(ctx); err == nil {
-		t.Error("a program that ignores SIGTERM is no error")
-	}
+	err := s.Stop(ctx)
+	testutil.Assert(t, err != nil, "a program that ignores SIGTERM is no error")
 	testutil.Assert(t, s.PID() == 0, "still running")
 }
 
 func TestStopReportsExitStatus(t *testing.T) {
 	s := ForTest(t, playOptions(t, roleDirty))
-	if err := s.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("Stop: %v", err)
-	}
+	err := s.Stop(t.Context())
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "exit status 3"), "Stop: %v", err)
 }
 
 // Servers of one rig get networks of their own, and give them back.
@@ -166,16 +163,14 @@ func TestNetworksAreTakenAndReleased(t *testing.T) {
 	first, err := New(opts)
 	testutil.Must(t, err)
 	second := NewForTest(t, opts)
-	if first.Subnet == second.Subnet || first.Dir == second.Dir {
-		t.Errorf("shared: %s %s, %s %s", first.Subnet, second.Subnet, first.Dir, second.Dir)
-	}
+	testutil.Assert(t, first.Subnet != second.Subnet && first.Dir != second.Dir,
+		"shared: %s %s, %s %s", first.Subnet, second.Subnet, first.Dir, second.Dir)
 	testutil.Must(t, first.Close(t.Context()))
 	if _, err := os.Stat(first.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory after Close: %v", err)
 	}
-	if third := NewForTest(t, opts); third.Subnet != first.Subnet {
-		t.Errorf("%s was not given back: %s", first.Subnet, third.Subnet)
-	}
+	third := NewForTest(t, opts)
+	testutil.Assert(t, third.Subnet == first.Subnet, "%s was not given back: %s", first.Subnet, third.Subnet)
 }
 
 func TestNewRefusesHalfARig(t *testing.T) {
@@ -183,8 +178,7 @@ func TestNewRefusesHalfARig(t *testing.T) {
 		"no program": {CNIBinDir: "/nowhere", WorkDir: t.TempDir()},
 		"no plugins": {Criadapter: "/bin/true", WorkDir: t.TempDir()},
 	} {
-		if s, err := New(Options{Env: env}); err == nil {
-			t.Errorf("%s: got %s", name, s.Dir)
-		}
+		s, err := New(Options{Env: env})
+		testutil.Assert(t, err != nil, "%s: got %s", name, s.Dir)
 	}
 }

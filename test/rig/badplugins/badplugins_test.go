@@ -31,9 +31,8 @@ func TestDraw(t *testing.T) {
 		}
 		return drawn
 	}
-	if first, second := draw(t), draw(t); !slices.Equal(first, second) {
-		t.Error("one seed gives two schedules")
-	}
+	first, second := draw(t), draw(t)
+	testutil.Assert(t, slices.Equal(first, second), "one seed gives two schedules")
 }
 
 func TestNoCallsMade(t *testing.T) {

@@ -20,14 +20,13 @@ func TestBuild(t *testing.T) {
 		cmd.Env = []string{"CNI_COMMAND=VERSION"}
 		cmd.Stdin = strings.NewReader(`{"cniVersion":"1.0.0"}`)
 		out, err := cmd.Output()
-		if err != nil || !strings.Contains(string(out), `"supportedVersions"`) {
-			t.Errorf("%s: %s, %v", name, out, err)
-		}
+		testutil.Assert(t, err == nil && strings.Contains(string(out), `"supportedVersions"`),
+			"%s: %s, %v", name, out, err)
 	}
 }
 
 func TestVersionIsTheModulesOne(t *testing.T) {
-	if want := strings.Replace(version, "@", " ", 1); !strings.Contains(string(goMod), want+" ") {
-		t.Errorf("plugins.mod does not require %s: entries in the cache would be named wrongly", want)
-	}
+	want := strings.Replace(version, "@", " ", 1)
+	testutil.Assert(t, strings.Contains(string(goMod), want+" "),
+		"plugins.mod does not require %s: entries in the cache would be named wrongly", want)
 }

@@ -82,9 +82,8 @@ func TestContainersOutliveAKilledEngine(t *testing.T) {
 
 	e.Kill()
 	testutil.Assert(t, e.PID() == 0, "the engine still has a process")
-	if _, err := cli.Ping(t.Context(), client.PingOptions{}); err == nil {
-		t.Error("the killed engine answers")
-	}
+	_, err := cli.Ping(t.Context(), client.PingOptions{})
+	testutil.Assert(t, err != nil, "the killed engine answers")
 	testutil.Assert(t, alive(before), "the container died with the engine")
 	cli = mustStart(t, e)
 	testutil.Equal(t, pid(t, cli, id), before, "the container's process was %d and", before)
@@ -118,9 +117,8 @@ func TestStartTwice(t *testing.T) {
 	env := rigenv.Require(t)
 	e := newEngine(t, env, nil)
 	mustStart(t, e)
-	if err := e.Start(t.Context()); err == nil {
-		t.Error("started twice")
-	}
+	err := e.Start(t.Context())
+	testutil.Assert(t, err != nil, "started twice")
 }
 
 func TestFailedStartShowsTheLog(t *testing.T) {
@@ -136,17 +134,15 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	e := newEngine(t, env, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := e.Start(ctx); err == nil {
-		t.Error("started under a cancelled context")
-	}
+	err := e.Start(ctx)
+	testutil.Assert(t, err != nil, "started under a cancelled context")
 	testutil.Assert(t, e.PID() == 0, "it still has a process")
 }
 
 func TestNewRefuses(t *testing.T) {
 	env := rigenv.Env{Dockerd: "/bin/true"}
-	if _, err := New(Options{Env: env}); err == nil {
-		t.Error("accepted without a directory")
-	}
+	_, err := New(Options{Env: env})
+	testutil.Assert(t, err != nil, "accepted without a directory")
 	if _, err := New(Options{Env: env, Dir: "/tmp/" + strings.Repeat("x", maxDir)}); err == nil ||
 		!strings.Contains(err.Error(), "TMPDIR") {
 		t.Errorf("with a long path: %v, want what to do", err)

@@ -17,9 +17,8 @@ func TestNamed(t *testing.T) {
 		"/x/dockerd": "/x/dockerd",
 	} {
 		v, err := Named(name)
-		if err != nil || v.Name != want || v.config["storage-driver"] == nil {
-			t.Errorf("%q: %+v, %v", name, v, err)
-		}
+		testutil.Assert(t, err == nil && v.Name == want && v.config["storage-driver"] != nil,
+			"%q: %+v, %v", name, v, err)
 	}
 	for _, name := range []string{"29", "system", "x/dockerd"} {
 		if v, err := Named(name); err == nil || !strings.Contains(err.Error(), "29-overlay2") {
@@ -31,9 +30,8 @@ func TestNamed(t *testing.T) {
 func TestList(t *testing.T) {
 	for names, want := range map[string]int{"": 1, "29-overlay2": 1, "installed,29-containerd": 2,
 		"installed,25-overlay2,29-cgroup2": 3} {
-		if list, err := List(names); err != nil || len(list) != want {
-			t.Errorf("%q: %+v, %v; want %d", names, list, err, want)
-		}
+		list, err := List(names)
+		testutil.Assert(t, err == nil && len(list) == want, "%q: %+v, %v; want %d", names, list, err, want)
 	}
 	if list, err := List("installed,29"); err == nil {
 		t.Errorf("an unknown name in a list is accepted: %+v", list)
@@ -60,9 +58,8 @@ func TestEngineIsTheNamedOne(t *testing.T) {
 	testutil.Must(t, err)
 	variant, err := Named(env.Engine)
 	testutil.Must(t, err)
-	if want := variant.config["storage-driver"]; answer.Info.Driver != want {
-		t.Errorf("its storage driver is %s, want %s", answer.Info.Driver, want)
-	}
+	want := variant.config["storage-driver"]
+	testutil.Assert(t, answer.Info.Driver == want, "its storage driver is %s, want %s", answer.Info.Driver, want)
 	if major, _, _ := strings.Cut(env.Engine, "-"); variant.release != nil &&
 		!strings.HasPrefix(answer.Info.ServerVersion, major+".") {
 		t.Errorf("%s has the version %s", env.Engine, answer.Info.ServerVersion)

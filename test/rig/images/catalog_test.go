@@ -44,9 +44,8 @@ func TestCatalog(t *testing.T) {
 // Two makings in two places agree in every digest, images are whole, and a second call only opens the first one's.
 func testDeterministicAndCached(t *testing.T, dir string, first map[string]v1.Image) {
 	want := digests(t, first)
-	if got := digests(t, catalog(t, t.TempDir())); !maps.Equal(got, want) {
-		t.Errorf("digests differ:\n%v\n%v", got, want)
-	}
+	got := digests(t, catalog(t, t.TempDir()))
+	testutil.Assert(t, maps.Equal(got, want), "digests differ:\n%v\n%v", got, want)
 	// Between them these have every kind of layer; all of them would read the shell's some thirty times.
 	for _, name := range []string{"test/hello:latest", "test/evil:latest", e2ePrefix + "nonewprivs:1.3"} {
 		if err := validate.Image(first[name]); err != nil {
@@ -102,9 +101,8 @@ func testNamesAndUsers(t *testing.T, images map[string]v1.Image) {
 func testModesAndSizes(t *testing.T, images map[string]v1.Image) {
 	_, headers := unpack(t, topLayer(t, images[e2ePrefix+"nonewprivs:1.3"]))
 	testutil.Equal(t, headers["nonewprivs"].Mode, 0o4755, "nonewprivs has mode")
-	if size, err := topLayer(t, images["test/big:latest"]).Size(); err != nil || size < BigLayerSize {
-		t.Errorf("big layer: %d bytes compressed, %v", size, err)
-	}
+	size, err := topLayer(t, images["test/big:latest"]).Size()
+	testutil.Assert(t, err == nil && size >= BigLayerSize, "big layer: %d bytes compressed, %v", size, err)
 }
 
 // The shell's applets are hard links to one file, and the programs that busybox lacks are there with their libraries.
@@ -119,9 +117,8 @@ func testUserland(t *testing.T, image v1.Image) {
 			t.Errorf("no applet %s", applet)
 			continue
 		}
-		if header.Typeflag != tar.TypeLink || header.Linkname != "bin/busybox" {
-			t.Errorf("%s: type %c to %q", applet, header.Typeflag, header.Linkname)
-		}
+		testutil.Assert(t, header.Typeflag == tar.TypeLink && header.Linkname == "bin/busybox",
+			"%s: type %c to %q", applet, header.Typeflag, header.Linkname)
 	}
 	for _, program := range []string{"busybox", "pgrep", "ipcs"} {
 		if header := headers["bin/"+program]; header == nil || header.Typeflag != tar.TypeReg {

@@ -34,9 +34,8 @@ func TestServed(t *testing.T) {
 		sizes[below("blobs", layer.Digest)] = layer.Size
 	}
 	for name, size := range sizes {
-		if got, there := content[name]; !there || int64(len(got)) != size {
-			t.Errorf("%s has %d bytes, want %d", name, len(got), size)
-		}
+		got, there := content[name]
+		testutil.Assert(t, there && int64(len(got)) == size, "%s has %d bytes, want %d", name, len(got), size)
 	}
 	if raw, err := image.RawManifest(); err != nil || content[below("manifests", digest)] != string(raw) {
 		t.Errorf("the manifest is %q, %v", content[below("manifests", digest)], err)

@@ -30,7 +30,6 @@ func TestFilesThatStay(t *testing.T) {
 	i := Inventory{}
 	testutil.Must(t, i.addFiles("leased address", dir))
 	testutil.Must(t, i.addFiles("leased address", filepath.Join(dir, "nothing")))
-	if got := i["leased address"]; len(got) != 1 || filepath.Base(got[0]) != "10.88.0.2" {
-		t.Errorf("counted %v", got)
-	}
+	got := i["leased address"]
+	testutil.Assert(t, len(got) == 1 && filepath.Base(got[0]) == "10.88.0.2", "counted %v", got)
 }

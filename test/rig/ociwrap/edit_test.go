@@ -53,17 +53,15 @@ func TestEditSpecAsksForTimeOnlyWhenNeeded(t *testing.T) {
 func TestEditSpecRefuses(t *testing.T) {
 	for _, spec := range []string{``, `[]`, `{"process":[]}`, `{"process":{"oomScoreAdj":"x"}}`,
 		`{"linux":{"namespaces":{}}}`} {
-		if got, err := editSpec([]byte(spec), knows); err == nil {
-			t.Errorf("%q: made %s of it", spec, got)
-		}
+		got, err := editSpec([]byte(spec), knows)
+		testutil.Assert(t, err != nil, "%q: made %s of it", spec, got)
 	}
 }
 
 func TestEditProcess(t *testing.T) {
 	got, err := editProcess([]byte(`{"args":["id"],"capabilities":{"permitted":["CAP_SYS_RESOURCE"]}}`))
-	if err != nil || !sameJSON(t, string(got), `{"args":["id"],"capabilities":{"permitted":[]}}`) {
-		t.Errorf("got %s, %v", got, err)
-	}
+	testutil.Assert(t, err == nil && sameJSON(t, string(got), `{"args":["id"],"capabilities":{"permitted":[]}}`),
+		"got %s, %v", got, err)
 }
 
 func TestHasTimeNamespace(t *testing.T) {
@@ -84,9 +82,8 @@ func FuzzEditSpec(f *testing.F) {
 			return
 		}
 		twice, err := editSpec(once, knowsNot)
-		if err != nil || !sameJSON(t, string(once), string(twice)) {
-			t.Errorf("%s, edited again: %s, %v", once, twice, err)
-		}
+		testutil.Assert(t, err == nil && sameJSON(t, string(once), string(twice)),
+			"%s, edited again: %s, %v", once, twice, err)
 	})
 }
 
@@ -96,9 +93,8 @@ func sameJSON(t *testing.T, a, b string) bool {
 	decode := func(s string) (value any) {
 		d := json.NewDecoder(strings.NewReader(s))
 		d.UseNumber()
-		if err := d.Decode(&value); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
+		err := d.Decode(&value)
+		testutil.Require(t, err == nil, "%s: %v", s, err)
 		return value
 	}
 	return reflect.DeepEqual(decode(a), decode(b))

@@ -35,9 +35,8 @@ func TestBecomesTheNextRunc(t *testing.T) {
 
 func TestNoOtherRunc(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if path, err := nextOnPath("runc"); err == nil {
-		t.Errorf("found %s", path)
-	}
+	path, err := nextOnPath("runc")
+	testutil.Assert(t, err != nil, "found %s", path)
 }
 
 func write(t *testing.T, path, content string, mode os.FileMode) {

@@ -77,9 +77,8 @@ func TestPartsOfBlobs(t *testing.T) {
 	for want, bytes := range map[string][]byte{"bytes=0-": content, "bytes=100-": content[100:],
 		"bytes=5-9": content[5:10]} {
 		status, body, err := get(t, t.Context(), r.Addr, layer, part(want))
-		if status != http.StatusPartialContent || string(body) != string(bytes) || err != nil {
-			t.Errorf("%s: status %d, %d bytes, %v", want, status, len(body), err)
-		}
+		testutil.Assert(t, status == http.StatusPartialContent && string(body) == string(bytes) && err == nil,
+			"%s: status %d, %d bytes, %v", want, status, len(body), err)
 	}
 	if status, _, _ := get(t, t.Context(), r.Addr, layer,
 		part("bytes=9999999-")); status != http.StatusRequestedRangeNotSatisfiable {
@@ -96,9 +95,8 @@ func TestAccount(t *testing.T) {
 		return func(req *http.Request) { req.SetBasicAuth(user, password) }
 	}
 	for _, path := range []string{"", "some/image/manifests/v1"} {
-		if status, _, _ := get(t, t.Context(), r.AuthAddr, path); status != 401 {
-			t.Errorf("%q without an account: status %d", path, status)
-		}
+		status, _, _ := get(t, t.Context(), r.AuthAddr, path)
+		testutil.Assert(t, status == 401, "%q without an account: status %d", path, status)
 		if status, _, _ := get(t, t.Context(), r.AuthAddr, path, account(rigenv.RegistryUser, "wrong")); status != 401 {
 			t.Errorf("%q with a wrong password: status %d", path, status)
 		}
@@ -115,9 +113,8 @@ func TestTroubledManifests(t *testing.T) {
 		rigenv.PrefixSlow: 200, rigenv.PrefixStalled: 200, rigenv.PrefixCorrupt: 200, rigenv.PrefixNoBlobs: 200,
 		rigenv.PrefixUnavailable: 503, rigenv.PrefixLimited: 429, rigenv.PrefixForbidden: 403,
 	} {
-		if status, _, _ := get(t, t.Context(), r.Addr, prefix+"/some/image/manifests/v1"); status != want {
-			t.Errorf("%s: status %d, want %d", prefix, status, want)
-		}
+		status, _, _ := get(t, t.Context(), r.Addr, prefix+"/some/image/manifests/v1")
+		testutil.Assert(t, status == want, "%s: status %d, want %d", prefix, status, want)
 	}
 }
 
@@ -138,12 +135,10 @@ func TestSlowBlob(t *testing.T) {
 	r, layer, content := start(t)
 	began := time.Now()
 	_, body, err := get(t, t.Context(), r.Addr, rigenv.PrefixSlow+"/"+layer)
-	if err != nil || string(body) != string(content) {
-		t.Errorf("%d bytes, %v; want %d", len(body), err, len(content))
-	}
-	if took := time.Since(began); took < 3*rigenv.SlowPause {
-		t.Errorf("took only %v", took)
-	}
+	testutil.Assert(t, err == nil && string(body) == string(content),
+		"%d bytes, %v; want %d", len(body), err, len(content))
+	took := time.Since(began)
+	testutil.Assert(t, took >= 3*rigenv.SlowPause, "took only %v", took)
 }
 
 func TestStalledBlob(t *testing.T) {
@@ -151,17 +146,15 @@ func TestStalledBlob(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*rigenv.SlowPause)
 	defer cancel()
 	_, body, err := get(t, ctx, r.Addr, rigenv.PrefixStalled+"/"+layer)
-	if len(body) != stalledPiece || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%d bytes, %v; want %d and no end", len(body), err, stalledPiece)
-	}
+	testutil.Assert(t, len(body) == stalledPiece && errors.Is(err, context.DeadlineExceeded),
+		"%d bytes, %v; want %d and no end", len(body), err, stalledPiece)
 }
 
 func TestMissingAndUnavailableBlobs(t *testing.T) {
 	r, layer, _ := start(t)
 	for prefix, want := range map[string]int{rigenv.PrefixNoBlobs: 404, rigenv.PrefixUnavailable: 503} {
-		if status, _, _ := get(t, t.Context(), r.Addr, prefix+"/"+layer); status != want {
-			t.Errorf("%s: status %d, want %d", prefix, status, want)
-		}
+		status, _, _ := get(t, t.Context(), r.Addr, prefix+"/"+layer)
+		testutil.Assert(t, status == want, "%s: status %d, want %d", prefix, status, want)
 	}
 }
 

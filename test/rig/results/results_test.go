@@ -42,9 +42,8 @@ func TestOnlyLeavesCount(t *testing.T) {
 		`{"Action":"run","Test":"TestAB"}`,
 		`{"Action":"pass","Test":"TestAB"}`,
 		`{"Action":"pass"}`)
-	if got := CountOf(tests).String(); got != "2 passed, 0 failed, 1 skipped" {
-		t.Errorf("%s: %v", got, tests)
-	}
+	got := CountOf(tests).String()
+	testutil.Assert(t, got == "2 passed, 0 failed, 1 skipped", "%s: %v", got, tests)
 	testutil.Equal(t, names(tests, Pass), "TestA/one TestAB", "passed")
 }
 

@@ -22,9 +22,8 @@ func TestSkips(t *testing.T) {
 		{Package: "docker", Name: "TestA/two", Outcome: Skip},
 		{Package: "sandbox", Name: "TestB", Outcome: Pass},
 	}
-	if got := skips.Unlisted(tests); len(got) != 1 || got[0].Name != "TestA/two" {
-		t.Errorf("unlisted: %v", got)
-	}
+	got := skips.Unlisted(tests)
+	testutil.Assert(t, len(got) == 1 && got[0].Name == "TestA/two", "unlisted: %v", got)
 	if got := skips.Stale(tests); !slices.Equal(got, []string{"sandbox TestB"}) {
 		t.Errorf("stale: %v", got)
 	}
@@ -37,9 +36,8 @@ func TestParseSkipsRefuses(t *testing.T) {
 		"no test":      "docker # reason",
 		"twice":        "docker TestA # one\ndocker TestA # two",
 	} {
-		if _, err := ParseSkips(strings.NewReader(list)); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		_, err := ParseSkips(strings.NewReader(list))
+		testutil.Assert(t, err != nil, "%s: accepted", name)
 	}
 }
 
@@ -53,9 +51,8 @@ func FuzzParseSkips(f *testing.F) {
 		}
 		for _, key := range skips.Stale(nil) {
 			pkg, name, ok := strings.Cut(key, " ")
-			if !ok || len(skips.Unlisted([]Test{{Package: pkg, Name: name, Outcome: Skip}})) > 0 {
-				t.Errorf("entry %q does not stand for its test", key)
-			}
+			testutil.Assert(t, ok && len(skips.Unlisted([]Test{{Package: pkg, Name: name, Outcome: Skip}})) <= 0,
+				"entry %q does not stand for its test", key)
 		}
 	})
 }

@@ -3,6 +3,8 @@ package rigenv
 import (
 	"slices"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestCapabilitiesOf(t *testing.T) {
@@ -12,8 +14,7 @@ func TestCapabilitiesOf(t *testing.T) {
 		"CapEff:\tgarbage\n": nil,
 		"":                   nil,
 	} {
-		if got := CapabilitiesOf(status); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, want %v", status, got, want)
-		}
+		got := CapabilitiesOf(status)
+		testutil.Assert(t, slices.Equal(got, want), "%q: %v, want %v", status, got, want)
 	}
 }

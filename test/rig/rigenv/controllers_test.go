@@ -25,9 +25,8 @@ func TestControllersAt(t *testing.T) {
 		for path, content := range test.files {
 			testutil.WriteFile(t, filepath.Join(root, path), content)
 		}
-		if got := controllersAt(root); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
+		got := controllersAt(root)
+		testutil.Assert(t, slices.Equal(got, test.want), "%s: %v, want %v", name, got, test.want)
 	}
 }
 
@@ -43,7 +42,6 @@ func TestRequireControllers(t *testing.T) {
 		!LackedControllers(fake.ended) {
 		t.Errorf("ended by %q", fake.ended)
 	}
-	if LackedControllers("needs the private test rig") {
-		t.Error("any skip passes for one for want of controllers")
-	}
+	testutil.Assert(t, !LackedControllers("needs the private test rig"),
+		"any skip passes for one for want of controllers")
 }

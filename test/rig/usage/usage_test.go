@@ -61,14 +61,12 @@ func TestProportionalMemory(t *testing.T) {
 	testutil.Must(t, child.Start())
 	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
 	parents, err := Parents()
-	if err != nil || parents[child.Process.Pid] != os.Getpid() {
-		t.Errorf("the parent of %d is %d, %v", child.Process.Pid, parents[child.Process.Pid], err)
-	}
+	testutil.Assert(t, err == nil && parents[child.Process.Pid] == os.Getpid(),
+		"the parent of %d is %d, %v", child.Process.Pid, parents[child.Process.Pid], err)
 	held, err := ProportionalMemory([]int{os.Getpid()})
 	whole, wholeErr := MemoryOf([]int{os.Getpid()})
-	if err != nil || wholeErr != nil || held <= 0 || held > whole.RSS+whole.RSS/4 {
-		t.Errorf("%d of %d KiB, %v, %v", held, whole.RSS, err, wholeErr)
-	}
+	testutil.Assert(t, err == nil && wholeErr == nil && held > 0 && held <= whole.RSS+whole.RSS/4,
+		"%d of %d KiB, %v, %v", held, whole.RSS, err, wholeErr)
 	if _, err := rolledUp("Rss: 12 kB\n", "Pss"); err == nil {
 		t.Error("a line that is not there was read")
 	}

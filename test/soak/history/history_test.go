@@ -158,9 +158,8 @@ func TestNow(t *testing.T) {
 		w := newWorld()
 		test.happens(w)
 		slices.Sort(test.want)
-		if got := rules(Now(&w.engine, &w.api)); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		got := rules(Now(&w.engine, &w.api))
+		testutil.Assert(t, slices.Equal(got, test.want), "%s: %q, want %q", name, got, test.want)
 	}
 }
 
