@@ -65,9 +65,11 @@ func serverRules() []Rule {
 		{"container/dump", nil,
 			"the files of a checkpoint are a format that other programs read"},
 		{"container", []string{"container/dump", "state", "logs", "docker", "docker/translate", "checkpoint",
-			"internal/cgroup", "internal/keylock", "internal/step"},
+			"ociexec", "internal/cgroup", "internal/keylock", "internal/proctable", "internal/step"},
 			"a container knows its pod from the cache alone; networks and images reach it through interfaces it " +
 				"declares"},
+		{"ociexec", []string{"internal/proctable"},
+			"it runs the OCI runtime as the engine's shim does, and knows neither the engine nor CRI"},
 		{"image", []string{"docker", "internal/pace", "internal/pause"},
 			"images exist without pods: they need no state but the engine's"},
 		{"image/volume", []string{"docker", "internal/step"},
@@ -109,6 +111,8 @@ func serverRules() []Rule {
 				"flags"},
 		{"internal/step", nil,
 			"every package that changes something names its steps with it"},
+		{"internal/proctable", nil,
+			"the kernel's table of processes is read in the same way for all purposes"},
 		{"internal/keylock", nil,
 			"a lock needs keys only"},
 		{"internal/pace", nil,
@@ -272,8 +276,8 @@ func Bans() []Ban {
 		{Import: "github.com/docker/docker", Indirect: true,
 			Why: "the frozen home of the client; two sets of API types would have to be converted"},
 		{Import: "os/exec", Except: []string{"cni", "cmd/criadapter/bundle", "cmd/criadapter/check",
-			"internal/testutil", "packaging/release", "test/..."},
-			Why: "nothing but CNI plugins is run (a test by itself, and a person's commands iptables-save and " +
+			"internal/testutil", "ociexec", "packaging/release", "test/..."},
+			Why: "nothing but CNI plugins and the OCI runtime is run (a test by itself, and a person's commands iptables-save and " +
 				"journalctl): port-forward and the rest need no socat, nsenter or other program of the host"},
 		{Import: "github.com/spf13/cobra/doc", Except: []string{"cmd/criadapter/command/gen"},
 			Why: "what turns help into man pages is no part of a program that runs on a node"},

@@ -1,0 +1,149 @@
+// Package proctable reads the kernel's table of processes.
+package proctable
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// Stat has fields of /proc/PID/stat, see proc(5).
+type Stat struct {
+	PID, Parent int
+	session     int
+	// zombie says that it has ended and was not waited for.
+	zombie bool
+}
+
+// OfCgroup lists the processes of a cgroup and of those below, which a
+// container may have made. What cannot be read is left out.
+func OfCgroup(dir string) []int {
+	var pids []int
+	content, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	for line := range bytes.Lines(content) {
+		if pid, err := strconv.Atoi(string(bytes.TrimSpace(line))); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return pids
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			pids = append(pids, OfCgroup(filepath.Join(dir, entry.Name()))...)
+		}
+	}
+	return pids
+}
+
+// All lists the processes of the node.
+func All() ([]Stat, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	pids := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return ReadAll(pids), nil
+}
+
+// ReadAll returns the processes with these ids. Ended ones are left out.
+func ReadAll(pids []int) []Stat {
+	all := make([]Stat, 0, len(pids))
+	for _, pid := range pids {
+		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		if p, ok := parse(content); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// parse reads "pid (comm) state ppid pgrp session …". comm is anything, closing parentheses and blanks included.
+func parse(content []byte) (Stat, bool) {
+	open, end := bytes.IndexByte(content, '('), bytes.LastIndexByte(content, ')')
+	if open < 0 || end < open {
+		return Stat{}, false
+	}
+	fields := bytes.Fields(content[end+1:])
+	if len(fields) < 4 {
+		return Stat{}, false
+	}
+	p := Stat{zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}
+	for _, field := range []struct {
+		text []byte
+		into *int
+	}{
+		{bytes.TrimSpace(content[:open]), &p.PID},
+		{fields[1], &p.Parent},
+		{fields[3], &p.session},
+	} {
+		n, err := strconv.Atoi(string(field.text))
+		if err != nil {
+			return Stat{}, false
+		}
+		*field.into = n
+	}
+	return p, true
+}
+
+// Lives reports whether there is a process pid that is no zombie.
+func Lives(pid int) bool {
+	seen := ReadAll([]int{pid})
+	return len(seen) == 1 && !seen[0].zombie
+}
+
+// InContainer reports whether the cgroup of a process is the container's: every
+// engine and cgroup driver has the container's id in its path.
+func InContainer(pid int, containerID string) bool {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	return err == nil && bytes.Contains(content, []byte(containerID))
+}
+
+// Read returns the process pid.
+func Read(pid int) (Stat, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Stat{}, err
+	}
+	p, ok := parse(content)
+	if !ok {
+		return Stat{}, fmt.Errorf("/proc/%d/stat is not as proc(5) says", pid)
+	}
+	return p, nil
+}
+
+// Tree returns pid, its descendants, and the members of its session among the processes given.
+func Tree(all []Stat, pid int) []int {
+	in := map[int]bool{pid: true}
+	for grown := true; grown; {
+		grown = false
+		for _, p := range all {
+			if !in[p.PID] && (in[p.Parent] || p.session == pid) {
+				in[p.PID] = true
+				grown = true
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(in))
+}

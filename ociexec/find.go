@@ -1,0 +1,156 @@
+package ociexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/criadapter/criadapter/internal/proctable"
+)
+
+// taskDir is the directory of containerd with the bundles of its version 2 shims, NAMESPACE/ID.
+const taskDir = "io.containerd.runtime.v2.task"
+
+// Container is a running container that the runtime can enter.
+type Container struct {
+	// Kind is the name and version of the runtime that created the container.
+	Kind string
+
+	// id is the engine's id, and the runtime's.
+	id string
+	// program is the runtime's path, and root its state directory.
+	program, root string
+	// systemd says that systemd has the container's cgroup.
+	systemd bool
+	// environ is the runtime's environment: the search path of the shim.
+	environ []string
+	process object
+	// limits are the resource limits that the engine's commands inherit.
+	limits []limit
+}
+
+// Find looks a running container up whose first process is pid. Everything it reads is the shim's or the runtime's, and
+// nothing is the container's. It fails with ErrUnsuitable if the command needs the engine.
+func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, error) {
+	shim, err := proctable.Read(pid)
+	if err != nil {
+		return nil, unsuitable("the container's process: %w", err)
+	}
+	bundle, namespace, err := findBundle(id, pid, shim.Parent)
+	if err != nil {
+		return nil, err
+	}
+	c := &Container{id: id}
+	if err := c.readOptions(bundle, namespace, shim.Parent); err != nil {
+		return nil, err
+	}
+	if c.Kind, err = r.kinds.of(ctx, c.program, c.environ); err != nil {
+		return nil, err
+	}
+	if c.process, err = readProcess(filepath.Join(bundle, "config.json")); err != nil {
+		return nil, err
+	}
+	if err := sameInheritance(r.proc, shim.Parent, c.process); err != nil {
+		return nil, err
+	}
+	c.limits, err = inheritedLimits(r.proc, shim.Parent, pid)
+	return c, err
+}
+
+// findBundle returns a container's bundle: the shim works in the bundle of its first container, beside the others.
+func findBundle(id string, pid, shim int) (bundle, namespace string, err error) {
+	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", shim))
+	if err != nil {
+		return "", "", unsuitable("the container's shim: %w", err)
+	}
+	namespaceDir := filepath.Dir(cwd)
+	if filepath.Base(filepath.Dir(namespaceDir)) != taskDir {
+		return "", "", unsuitable("the parent of the container's process is no shim: it works in %s", cwd)
+	}
+	bundle = filepath.Join(namespaceDir, id)
+	text, err := os.ReadFile(filepath.Join(bundle, "init.pid"))
+	if err != nil {
+		return "", "", unsuitable("%w", err)
+	}
+	if first := string(bytes.TrimSpace(text)); first != strconv.Itoa(pid) {
+		return "", "", unsuitable("the container's process is %s and not %d", first, pid)
+	}
+	return bundle, filepath.Base(namespaceDir), nil
+}
+
+// defaultRoot is where containerd's shim has the state of containers without an option for it.
+const defaultRoot = "/run/containerd/runc"
+
+// readOptions reads how the shim calls the runtime.
+func (c *Container) readOptions(bundle, namespace string, shim int) error {
+	text, err := os.ReadFile(filepath.Join(bundle, "options.json"))
+	if err != nil {
+		return unsuitable("%w", err)
+	}
+	var options struct {
+		BinaryName    string `json:"binary_name"`
+		Root          string `json:"root"`
+		SystemdCgroup bool   `json:"systemd_cgroup"`
+	}
+	if err := json.Unmarshal(text, &options); err != nil {
+		return unsuitable("%s: %w", filepath.Join(bundle, "options.json"), err)
+	}
+	if options.Root == "" {
+		options.Root = defaultRoot
+	}
+	if options.BinaryName == "" {
+		options.BinaryName = "runc"
+	}
+	c.root, c.systemd = filepath.Join(options.Root, namespace), options.SystemdCgroup
+	if _, err := os.Stat(filepath.Join(c.root, c.id)); err != nil {
+		return unsuitable("the runtime's state: %w", err)
+	}
+	c.environ, err = searchPaths(shim)
+	if err == nil {
+		c.program, err = lookUp(options.BinaryName, c.environ)
+	}
+	return err
+}
+
+const pathVariable = "PATH="
+
+// searchPaths returns the variables of a shim that say where programs are. The second one is criadapter-oci's.
+func searchPaths(shim int) ([]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", shim))
+	if err != nil {
+		return nil, unsuitable("the shim's search path: %w", err)
+	}
+	var found []string
+	for variable := range strings.SplitSeq(string(text), "\x00") {
+		if strings.HasPrefix(variable, pathVariable) || strings.HasPrefix(variable, "CRIADAPTER_PATH=") {
+			found = append(found, variable)
+		}
+	}
+	return found, nil
+}
+
+// lookUp finds a program on the search path of environ.
+func lookUp(name string, environ []string) (string, error) {
+	if filepath.IsAbs(name) {
+		return name, nil
+	}
+	for _, variable := range environ {
+		list, found := strings.CutPrefix(variable, pathVariable)
+		if !found {
+			continue
+		}
+		for _, dir := range filepath.SplitList(list) {
+			path := filepath.Join(dir, name)
+			stat, err := os.Stat(path)
+			if filepath.IsAbs(path) && err == nil && stat.Mode().IsRegular() && stat.Mode().Perm()&0o111 != 0 {
+				return path, nil
+			}
+		}
+	}
+	return "", unsuitable("the runtime %s is not on the shim's search path", name)
+}

@@ -1,0 +1,103 @@
+package ociexec
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// namespaces are the kinds that a container may lack. Then its commands have the runtime's.
+var namespaces = []string{"mnt", "pid", "user", "uts", "ipc", "net", "cgroup", "time"}
+
+// sameInheritance fails with ErrUnsuitable if a command would inherit something else from this program than from the
+// shim. A unit that filters system calls or bounds capabilities is one reason, a container around this program another.
+func sameInheritance(proc string, shim int, process object) error {
+	self, engine := filepath.Join(proc, "self"), filepath.Join(proc, strconv.Itoa(shim))
+	for _, kind := range namespaces {
+		own, err := os.Readlink(filepath.Join(self, "ns", kind))
+		if os.IsNotExist(err) {
+			continue // this kernel does not have it
+		}
+		other, otherErr := os.Readlink(filepath.Join(engine, "ns", kind))
+		if err != nil || otherErr != nil || own != other {
+			return unsuitable("the engine's shim is in another %s namespace", kind)
+		}
+	}
+	if err := sameStatus(self, engine); err != nil {
+		return err
+	}
+	if process["oomScoreAdj"] == nil {
+		return unsuitable("the container's configuration has no oomScoreAdj")
+	}
+	if process["apparmorProfile"] == nil && process["selinuxLabel"] == nil && label(self) != label(engine) {
+		return unsuitable("the shim's security label is %q, and this program's %q", label(engine), label(self))
+	}
+	return nil
+}
+
+// sameStatus compares what /proc/PID/status and /proc/PID/stat say.
+func sameStatus(self, engine string) error {
+	own, err := statusOf(self)
+	if err != nil {
+		return unsuitable("%w", err)
+	}
+	other, err := statusOf(engine)
+	if err != nil {
+		return unsuitable("the engine's shim: %w", err)
+	}
+	for _, field := range []string{"Seccomp", "Seccomp_filters", "NoNewPrivs", "Cpus_allowed", "nice", "policy"} {
+		if own[field] != other[field] {
+			return differs(field, other[field], own[field])
+		}
+	}
+	for _, set := range []string{"CapBnd", "CapPrm", "CapEff"} {
+		mine, err := strconv.ParseUint(own[set], 16, 64)
+		if err != nil {
+			return unsuitable("%s: %w", set, err)
+		}
+		theirs, err := strconv.ParseUint(other[set], 16, 64)
+		if err != nil || theirs&^mine != 0 {
+			return differs(set, other[set], own[set])
+		}
+	}
+	return nil
+}
+
+func differs(field, engine, own string) error {
+	return unsuitable("%s is %s for the engine's shim, and %s for this program", field, engine, own)
+}
+
+// statusOf returns the fields of a process's status, and its nice value and scheduling policy.
+func statusOf(dir string) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		fields[name] = strings.TrimSpace(value)
+	}
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return nil, err
+	}
+	// Behind the name are the third field of proc(5) and all later ones.
+	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(rest) < 39 {
+		return nil, fmt.Errorf("%s/stat has %d fields", dir, len(rest))
+	}
+	fields["nice"], fields["policy"] = rest[16], rest[38]
+	return fields, nil
+}
+
+// label is a process's AppArmor or SELinux label, empty where there is none.
+func label(dir string) string {
+	text, err := os.ReadFile(filepath.Join(dir, "attr/current"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimRight(string(text), "\x00\n")
+}

@@ -1,0 +1,70 @@
+package ociexec
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// versionTimeout bounds a runtime's answer to --version.
+const versionTimeout = 10 * time.Second
+
+// kinds remembers which runtime a program is. A program that was replaced is asked again.
+type kinds struct {
+	mu    sync.Mutex
+	known map[program]string
+}
+
+// program identifies a file and its content.
+type program struct {
+	path        string
+	dev, ino    uint64
+	size, mtime int64
+}
+
+// of returns the name and version of a runtime. A program other than runc and crun, or a wrapper that does not become
+// one of these, is an ErrUnsuitable.
+func (k *kinds) of(ctx context.Context, path string, environ []string) (string, error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return "", unsuitable("%w", err)
+	}
+	id := program{path: path, size: stat.Size(), mtime: stat.ModTime().UnixNano()}
+	if s, ok := stat.Sys().(*syscall.Stat_t); ok {
+		id.dev, id.ino = s.Dev, s.Ino
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kind, found := k.known[id]
+	if !found {
+		if kind, err = askVersion(ctx, path, environ); err != nil {
+			return "", unsuitable("%s --version: %w", path, err)
+		}
+		if k.known == nil {
+			k.known = map[program]string{}
+		}
+		k.known[id] = kind
+	}
+	if !strings.HasPrefix(kind, "runc version ") && !strings.HasPrefix(kind, "crun version ") {
+		return "", unsuitable("%s is neither runc nor crun", path)
+	}
+	return kind, nil
+}
+
+// askVersion returns the first line of a program's version.
+func askVersion(ctx context.Context, path string, environ []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env, cmd.Dir = environ, "/"
+	output, err := cmd.Output()
+	if err != nil {
+		return "", err
+	}
+	first, _, _ := strings.Cut(string(output), "\n")
+	return first, nil
+}
