@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/containerd/errdefs"
@@ -10,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/ociexec"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -31,7 +33,7 @@ func (s *Service) Exec(ctx context.Context, id string, command []string, streams
 	if err != nil {
 		return 0, err
 	}
-	p, err := s.openProcess(ctx, c.ID, docker.ExecOptions{
+	p, err := s.openProcess(ctx, c, docker.ExecOptions{
 		Command: command,
 		TTY:     streams.TTY,
 		Stdin:   streams.Stdin != nil,
@@ -75,18 +77,19 @@ func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
 		defer close(p.copied)
 		streams.copyOutput(ctx, p.output)
 	}()
-	go streams.copyInput(ctx, p.stream, p.endInput(streams.TTY))
-	go streams.follow(following, func(ctx context.Context, size docker.TerminalSize) error {
-		return p.engine.ResizeExec(ctx, p.execID, size)
-	})
-	code, err := p.waitExit(ctx)
+	go streams.copyInput(ctx, p.run, p.endInput(streams.TTY))
+	go streams.follow(following, p.run.resize)
+	code, err := p.run.waitExit(ctx, p.copied)
 	if err == nil {
 		_ = p.output.drain(ctx, p.copied, dryOutput) // the client that an error would go to is gone
 		return code, nil
 	}
+	if errors.Is(err, ociexec.ErrKeeper) {
+		err = errors.Join(err, p.service.killRun(ctx, p.run, p.containerID, p.copied))
+	}
 	if ctx.Err() != nil {
 		if hangUpErr := p.hangUp(ctx); hangUpErr != nil {
-			log.G(ctx).WithError(hangUpErr).WithField("execID", p.execID).Warn("cannot hang up command whose client is gone, it may run on")
+			log.G(ctx).WithError(hangUpErr).WithField("containerID", p.containerID).Warn("cannot hang up command whose client is gone, it may run on")
 		}
 		err = ctx.Err()
 	}
@@ -100,10 +103,10 @@ const endOfTransmission = 4
 // engine would end the output with it.
 func (p interactive) endInput(tty bool) func() error {
 	if !tty {
-		return p.stream.CloseWrite
+		return p.run.CloseWrite
 	}
 	return func() error {
-		_, err := p.stream.Write([]byte{endOfTransmission})
+		_, err := p.run.Write([]byte{endOfTransmission})
 		return err
 	}
 }
@@ -112,7 +115,7 @@ func (p interactive) endInput(tty bool) func() error {
 func (p interactive) hangUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
-	pid, err := p.pid(ctx)
+	pid, err := p.run.pid(ctx, p.copied)
 	if err != nil || pid == 0 {
 		return err
 	}

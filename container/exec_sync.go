@@ -56,7 +56,7 @@ func (s *Service) ExecSync(ctx context.Context, id string, request ExecRequest) 
 		ctx, cancel = context.WithTimeout(ctx, request.Timeout)
 		defer cancel()
 	}
-	p, err := s.startProcess(ctx, c.ID, request.Command)
+	p, err := s.startProcess(ctx, c, request.Command)
 	if errdefs.IsConflict(err) {
 		return nil, fmt.Errorf("container %s does not run any more, or is paused: %w: %w", c.ID, errdefs.ErrFailedPrecondition, err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -362,44 +363,10 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	tests := []struct {
-		text string
-		want procStat
-		ok   bool
-	}{
-		{"12 (sh) S 3 4 5 0 -1 4194304", procStat{12, 3, 5, false}, true},
-		{"12 (a) b (c)) R 3 4 5 0", procStat{12, 3, 5, false}, true},
-		{"12 () Z 0 0 0", procStat{12, 0, 0, true}, true},
-		{"12 (sh) S 3 4", procStat{}, false},
-		{"12 sh S 3 4 5", procStat{}, false},
-		{"x (sh) S 3 4 5", procStat{}, false},
-		{"12 (sh) S x 4 5", procStat{}, false},
-		{")(", procStat{}, false},
-		{"", procStat{}, false},
-	}
-	for _, tt := range tests {
-		got, ok := parseStat([]byte(tt.text))
-		if ok != tt.ok || ok && got != tt.want {
-			t.Errorf("parseStat(%q) = %+v, %t", tt.text, got, ok)
-		}
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte("12 (sh) S 3 4 5 0 -1 4194304"))
-	f.Add([]byte("12 (a) b (c)) R 3 4 5 0"))
-	f.Fuzz(func(t *testing.T, content []byte) {
-		if _, ok := parseStat(content); ok && bytes.IndexByte(content, '(') < 0 {
-			t.Errorf("%q has no command", content)
-		}
-	})
-}
-
 // Nothing outside the container is ever killed, whatever the engine says.
 func TestKillTreeSparesOthers(t *testing.T) {
 	n, _ := newFakeNode(t)
-	all, err := nodeProcesses()
+	all, err := proctable.All()
 	testutil.Require(t, err == nil && len(all) != 0, "%d processes, %v", len(all), err)
 	testutil.Check(t, n.killTree(t.Context(), 1, strings.Repeat("0", 64)), "killTree")
 }
@@ -426,7 +393,7 @@ func TestProcessesOfAContainer(t *testing.T) {
 	}
 	n.opts.Cgroups = cgroupAt(dir)
 	all, err := n.processesOf("c", self)
-	testutil.Assert(t, err == nil && len(all) == 2 && all[0].pid == self && all[1].pid == parent,
+	testutil.Assert(t, err == nil && len(all) == 2 && all[0].PID == self && all[1].PID == parent,
 		"got %+v, %v", all, err)
 	for name, cgroups := range map[string]Cgroups{"none": nil, "not found": cgroupAt(""), "empty": cgroupAt(t.TempDir())} {
 		n.opts.Cgroups = cgroups

@@ -1,13 +1,13 @@
 package container
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/proctable"
 )
 
 // heldProcess is a process of a container. A file descriptor holds it, so that a signal never reaches another process
@@ -30,7 +30,7 @@ func (s *Service) hold(pid int, containerID string) (*heldProcess, error) {
 		return nil, fmt.Errorf("pidfd_open %d: %w", pid, err)
 	}
 	p := &heldProcess{pid: pid, fd: fd, containerID: containerID}
-	if !inContainer(pid, containerID) || p.dead(0) {
+	if !proctable.InContainer(pid, containerID) || p.dead(0) {
 		p.release()
 		return nil, nil
 	}
@@ -49,7 +49,7 @@ func (p *heldProcess) signal(signal unix.Signal) error {
 	switch {
 	case p.fd >= 0:
 		err = unix.PidfdSendSignal(p.fd, signal, nil, 0)
-	case inContainer(p.pid, p.containerID):
+	case proctable.InContainer(p.pid, p.containerID):
 		err = unix.Kill(p.pid, signal)
 	}
 	if err != nil && !errors.Is(err, unix.ESRCH) {
@@ -66,24 +66,11 @@ func (p *heldProcess) dead(wait time.Duration) bool {
 	}
 	const step = 5 * time.Millisecond
 	for end := time.Now().Add(wait); ; time.Sleep(step) {
-		if !lives(p.pid) || !inContainer(p.pid, p.containerID) {
+		if !proctable.Lives(p.pid) || !proctable.InContainer(p.pid, p.containerID) {
 			return true
 		}
 		if !time.Now().Before(end) {
 			return false
 		}
 	}
-}
-
-// lives reports whether there is a process pid that is no zombie.
-func lives(pid int) bool {
-	seen := statAll([]int{pid})
-	return len(seen) == 1 && !seen[0].zombie
-}
-
-// inContainer reports whether the cgroup of a process is the container's: every
-// engine and cgroup driver has the container's id in its path.
-func inContainer(pid int, containerID string) bool {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return err == nil && bytes.Contains(content, []byte(containerID))
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/proctable"
 )
 
 const (
@@ -40,21 +42,7 @@ func (s *Service) tree(pid int, containerID string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := map[int]bool{pid: true}
-	for grown := true; grown; {
-		grown = false
-		for _, p := range all {
-			if !in[p.pid] && (in[p.parent] || p.session == pid) {
-				in[p.pid] = true
-				grown = true
-			}
-		}
-	}
-	victims := make([]int, 0, len(in))
-	for pid := range in {
-		victims = append(victims, pid)
-	}
-	return victims, nil
+	return proctable.Tree(all, pid), nil
 }
 
 // killAll kills the given processes that are in the container, waits for their deaths, and returns how many there were.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -28,13 +29,13 @@ func TestKillWithAndWithoutPidfd(t *testing.T) {
 			const everywhere, elsewhere = "/", "no container has this id"
 			leader, child := startSession(t)
 			err := s.killTree(t.Context(), leader, elsewhere)
-			testutil.Require(t, err == nil && lives(leader) && lives(child),
+			testutil.Require(t, err == nil && proctable.Lives(leader) && proctable.Lives(child),
 				"processes of another container are killed, or %v", err)
-			if err := s.signalInContainer(leader, elsewhere, unix.SIGHUP); err != nil || !lives(leader) {
+			if err := s.signalInContainer(leader, elsewhere, unix.SIGHUP); err != nil || !proctable.Lives(leader) {
 				t.Fatalf("a process of another container is hung up, or %v", err)
 			}
-			if err := s.killTree(t.Context(), leader, everywhere); err != nil || lives(leader) || lives(child) {
-				t.Errorf("killTree: %v; the leader lives: %t, its child: %t", err, lives(leader), lives(child))
+			if err := s.killTree(t.Context(), leader, everywhere); err != nil || proctable.Lives(leader) || proctable.Lives(child) {
+				t.Errorf("killTree: %v; the leader lives: %t, its child: %t", err, proctable.Lives(leader), proctable.Lives(child))
 			}
 			leader, _ = startSession(t)
 			testutil.Check(t, s.signalInContainer(leader, everywhere, unix.SIGHUP), "SIGHUP")

@@ -21,6 +21,7 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/logs"
+	"github.com/criadapter/criadapter/ociexec"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -37,6 +38,8 @@ type node struct {
 	pause  string
 	// linkLogs is Options.LinkLogs from the next boot on.
 	linkLogs bool
+	// commands is Options.Commands from the next boot on.
+	commands *ociexec.Runner
 
 	stopCache func()
 }
@@ -103,6 +106,7 @@ func (n *node) boot() {
 		Files:  func(string) translate.HostFiles { return translate.HostFiles{} },
 
 		LinkLogs: n.linkLogs,
+		Commands: n.commands,
 	})
 	n.cache.OnExit(n.DrainExited)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/internal/step"
 	"github.com/criadapter/criadapter/state"
 )
@@ -91,7 +92,7 @@ func (s *Service) pidsOf(c *state.Container) []int {
 	if s.opts.Cgroups != nil {
 		dir, _, err := s.opts.Cgroups.CgroupDir(c.ID, c.Status.PID, procsController)
 		if err == nil {
-			return cgroupProcesses(dir)
+			return proctable.OfCgroup(dir)
 		}
 	}
 	return []int{c.Status.PID}

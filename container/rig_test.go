@@ -17,7 +17,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/ociexec"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -31,7 +33,12 @@ func newRigNode(t *testing.T) *node {
 	for _, ref := range []string{image, pause} {
 		testutil.Must(t, engine.PullImage(t.Context(), ref, docker.PullOptions{}))
 	}
-	return newNode(t, engine, image, pause)
+	n := newNode(t, engine, image, pause)
+	n.commands, err = ociexec.New(filepath.Join(n.dir, "commands"))
+	testutil.Must(t, err)
+	n.opts.Commands = n.commands
+	t.Cleanup(n.commands.Close)
+	return n
 }
 
 // shell makes a running container of a shell script with a log.
@@ -229,11 +236,11 @@ func TestRigExecSyncDoesNotWaitForChildren(t *testing.T) {
 // runs reports whether a command line is among the processes of a container.
 func (n *node) runs(id, command string) bool {
 	n.t.Helper()
-	all, err := nodeProcesses()
+	all, err := proctable.All()
 	testutil.Must(n.t, err)
 	for _, p := range all {
-		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-		if err == nil && inContainer(p.pid, id) && strings.Contains(string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))), command) {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if err == nil && proctable.InContainer(p.PID, id) && strings.Contains(string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))), command) {
 			return true
 		}
 	}

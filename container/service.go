@@ -14,6 +14,7 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/keylock"
 	"github.com/criadapter/criadapter/logs"
+	"github.com/criadapter/criadapter/ociexec"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -38,7 +39,7 @@ type ImageVolumes interface {
 	Tidy()
 }
 
-// Options are what a Service needs. All fields but ImageVolumes, Cgroups,
+// Options are what a Service needs. All fields but ImageVolumes, Cgroups, Commands,
 // RootDirectory, LinkLogs, LogBufferSize and RuntimeAnnotations are required.
 type Options struct {
 	Engine docker.Engine
@@ -52,6 +53,8 @@ type Options struct {
 	Files func(sandboxID string) translate.HostFiles
 	// Cgroups is for limits without a field in the Docker API: huge pages and unified keys. With nil they do not apply.
 	Cgroups Cgroups
+	// Commands runs commands without the engine where that is possible; with nil all go through the engine.
+	Commands *ociexec.Runner
 	// RootDirectory, when not empty, marks the containers as owned by the criadapter with this root directory. It
 	// equals state.Options.RootDirectory.
 	RootDirectory string
@@ -83,6 +86,7 @@ type Service struct {
 	runs      runs
 	unresumed unresumed
 	output    budget
+	way       commandWay
 	// proc is /proc, where files of running containers are read; tests have another.
 	proc string
 	// pidfdOpen is pidfd_open(2); tests have one of a kernel without it.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/criadapter/criadapter/cmd/criadapter/command"
 	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/ociexec"
 )
 
 // version is set by the linker.
@@ -27,6 +28,7 @@ var version = "unknown"
 const gcPercent = 33
 
 func main() {
+	ociexec.RunKeeper()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

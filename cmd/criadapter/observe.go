@@ -179,6 +179,7 @@ func report(ctx context.Context, started time.Time, services *services, metrics 
 		Relisted: cache.Relisted, LastEvent: happened.LastEvent, EventLag: happened.EventLag,
 		Pods: cache.Pods, Containers: cache.Containers, Sessions: services.streams.Sessions(),
 		CNI: happened.CNI, Slow: happened.Slow, LogGaps: services.logs.Counters().Gaps,
+		Commands: status.Commands(services.containers.CommandWay()),
 	}
 	if err := services.cache.Err(); err != nil {
 		r.CacheError = err.Error()

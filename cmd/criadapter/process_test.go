@@ -17,12 +17,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/ociexec"
 )
 
 // asProgram makes the test binary the program.
 const asProgram = "CRIADAPTER_TEST_RUNS_MAIN"
 
 func TestMain(m *testing.M) {
+	ociexec.RunKeeper()
 	if os.Getenv(asProgram) != "" {
 		main()
 		os.Exit(0)

@@ -21,6 +21,7 @@ import (
 	"github.com/criadapter/criadapter/internal/telemetry"
 	"github.com/criadapter/criadapter/logs"
 	"github.com/criadapter/criadapter/migrate"
+	"github.com/criadapter/criadapter/ociexec"
 	"github.com/criadapter/criadapter/sandbox"
 	"github.com/criadapter/criadapter/server"
 	"github.com/criadapter/criadapter/state"
@@ -39,6 +40,7 @@ type services struct {
 	cache      *state.Cache
 	network    *cni.Network // on Docker's bridge it only removes pods
 	volumes    *volume.Store
+	commands   *ociexec.Runner // nil with --exec-through-engine
 	images     *image.Service
 	logs       *logs.Service
 	containers *container.Service
@@ -88,6 +90,11 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	r.volumes, err = volume.Open(volume.Options{Root: filepath.Join(cfg.RootDirectory, "image-volumes"), Engine: r.engine})
 	if err != nil {
 		return nil, err
+	}
+	if !cfg.ExecThroughEngine {
+		if r.commands, err = ociexec.New(filepath.Join(cfg.RootDirectory, "commands")); err != nil {
+			return nil, err
+		}
 	}
 	r.images, err = image.New(image.Options{
 		Engine:               r.engine,
@@ -141,6 +148,8 @@ func (r *services) wire(cfg config.Config, files *sandbox.Files) {
 		Cgroups: r.stats,
 		Logs:    r.logs,
 		Files:   files.Of,
+
+		Commands: r.commands,
 
 		ImageVolumes:  r.volumes,
 		RootDirectory: filepath.Clean(cfg.RootDirectory),
@@ -253,6 +262,9 @@ func (r *services) endStreams(ctx context.Context) {
 // closes what they need.
 func (r *services) close(ctx context.Context) {
 	r.endStreams(ctx)
+	if r.commands != nil {
+		r.commands.Close()
+	}
 	if r.sandboxes != nil {
 		r.sandboxes.Close()
 	}

@@ -88,6 +88,8 @@ type Config struct {
 	OCIRuntime string `json:"oci-runtime"`
 	// RuntimeAnnotations is a comma-separated list of patterns, see AnnotationPatterns.
 	RuntimeAnnotations string `json:"runtime-annotations"`
+	// ExecThroughEngine keeps commands in containers from being run by the OCI runtime without the engine.
+	ExecThroughEngine bool `json:"exec-through-engine"`
 	// SandboxContainer is SandboxContainerNeeded or sandboxContainerAlways.
 	SandboxContainer string `json:"sandbox-container"`
 

@@ -6,6 +6,16 @@ import (
 	"github.com/criadapter/criadapter/internal/telemetry"
 )
 
+// Commands says how commands in containers were run since the start: by the OCI runtime, or through the engine.
+type Commands struct {
+	// Runtime is the OCI runtime of the last command without the engine, empty for none.
+	Runtime        string `json:"runtime,omitempty"`
+	ThroughRuntime uint64 `json:"throughRuntime"`
+	ThroughEngine  uint64 `json:"throughEngine"`
+	// EngineReason is why the last of ThroughEngine needed the engine.
+	EngineReason string `json:"engineReason,omitempty"`
+}
+
 // Report is the state that only the running program knows.
 type Report struct {
 	Version string    `json:"version"`
@@ -29,4 +39,6 @@ type Report struct {
 	Quarantined []string `json:"quarantined"`
 	// LogGaps counts how often the engine dropped unread output.
 	LogGaps uint64 `json:"logGaps"`
+	// Commands says how commands in containers were run.
+	Commands Commands `json:"commands"`
 }

@@ -44,6 +44,22 @@ func (a Answer) WriteText(to io.Writer, now time.Time) error {
 	return err
 }
 
+// text says how commands were run, and why not all of them without the engine.
+func (c Commands) text() string {
+	if c.ThroughRuntime+c.ThroughEngine == 0 {
+		return "none yet"
+	}
+	text := fmt.Sprintf("%d straight to the OCI runtime", c.ThroughRuntime)
+	if c.Runtime != "" {
+		text += " (" + c.Runtime + ")"
+	}
+	text += fmt.Sprintf(", %d through the engine", c.ThroughEngine)
+	if c.EngineReason != "" {
+		text += ": " + c.EngineReason
+	}
+	return text
+}
+
 func (r *Report) write(line func(name, format string, args ...any), now time.Time) {
 	cache := "follows the engine"
 	if r.CacheError != "" {
@@ -62,6 +78,7 @@ func (r *Report) write(line func(name, format string, args ...any), now time.Tim
 	line("pods", "%s", counts(r.Pods))
 	line("containers", "%s", counts(r.Containers))
 	line("sessions", "%s", counts(r.Sessions))
+	line("commands", "%s", r.Commands.text())
 	if r.LogGaps > 0 {
 		line("log gaps", "%d: the engine dropped output before it was read", r.LogGaps)
 	}

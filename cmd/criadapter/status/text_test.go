@@ -29,6 +29,7 @@ func TestTranscripts(t *testing.T) {
 				Version: "v0.2.0", PID: 812, Started: before(50 * time.Hour), Relisted: before(100 * time.Second),
 				LastEvent: before(3 * time.Second), EventLag: 1234567, Pods: map[string]int{"ready": 3, "notready": 1},
 				Containers: map[string]int{"running": 5, "exited": 2, "unknown": 0}, Sessions: map[string]int{"exec": 1},
+				Commands: Commands{Runtime: "runc version 1.1.5", ThroughRuntime: 412},
 			},
 		},
 		"trouble": {
@@ -43,6 +44,7 @@ func TestTranscripts(t *testing.T) {
 				CNI:         telemetry.CNIFault{At: before(time.Hour), Operation: "ADD", Error: "no IP addresses available in network cbr0"},
 				Slow:        []telemetry.SlowCall{{Kind: "engine", Call: "create container", Ended: before(time.Minute), Took: 12345678901}},
 				Quarantined: []string{"/var/lib/criadapter/pods/quarantine/aa.json"}, LogGaps: 2,
+				Commands: Commands{ThroughEngine: 3, EngineReason: "/usr/bin/youki is neither runc nor crun"},
 			},
 		},
 		"other": {

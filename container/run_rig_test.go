@@ -1,0 +1,360 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/proctable"
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/ociexec"
+)
+
+func TestMain(m *testing.M) {
+	ociexec.RunKeeper()
+	os.Exit(m.Run())
+}
+
+// insideView prints all that confines a process, one fact a line.
+const insideView = `
+cat /proc/self/status | grep -E '^(Umask|Uid|Gid|Groups|Sig[PBIC]|Shd|Cap|NoNew|Seccomp|Cpus|Mems|Speculation|THP)'
+sed 's/^/limit /' /proc/self/limits
+for f in oom_score_adj cgroup attr/current uid_map gid_map timerslack_ns personality setgroups; do
+	sed "s#^#$f #" /proc/self/$f 2>&1
+done
+for ns in /proc/self/ns/*; do echo "$ns $(readlink $ns)"; done
+cut -d' ' -f18,19,40,41 /proc/self/stat
+env | sed 's/^/env /'
+pwd
+readlink /proc/$$/cwd
+readlink /proc/$$/root
+ls /proc/$$/fd
+stat -L -c '%n is a %F' /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2
+grep -E ' (/|/proc|/sys|/dev) ' /proc/self/mounts | cut -c1-40
+stat -c '%u %g %a %t %T' /dev/null /proc/self/fd/0 2>&1
+touch /written-by-a-command && echo the root is writable
+(tty; stty -a) 2>&1
+`
+
+// view returns what a command sees inside of a container, in each of both ways.
+func (n *node) view(t *testing.T, id string) (throughRuntime, throughEngine string) {
+	t.Helper()
+	look := func() string {
+		got, err := n.exec(id, time.Minute, insideView)
+		testutil.Must(t, err)
+		if len(got.Stdout) == 0 {
+			t.Fatalf("nothing is seen: %+v", got)
+		}
+		return string(got.Stdout) + string(got.Stderr)
+	}
+	before := n.CommandWay()
+	throughRuntime = look()
+	if now := n.CommandWay(); now.ThroughRuntime != before.ThroughRuntime+1 {
+		t.Fatalf("the command went through the engine: %s", now.EngineReason)
+	}
+	n.opts.Commands = nil
+	throughEngine = look()
+	n.opts.Commands = n.commands
+	return throughRuntime, throughEngine
+}
+
+// differences lists the lines that only one of two texts has.
+func differences(a, b string) []string {
+	var only []string
+	for sign, pair := range map[string][2]string{"runtime: ": {a, b}, "engine:  ": {b, a}} {
+		for line := range strings.Lines(pair[0]) {
+			if !strings.Contains("\n"+pair[1], "\n"+line) {
+				only = append(only, sign+line)
+			}
+		}
+	}
+	return only
+}
+
+// A command is confined in the same way, whoever starts it.
+func TestRigCommandsAreConfinedAlike(t *testing.T) {
+	n := newRigNode(t)
+	user := func(c *runtimeapi.LinuxContainerSecurityContext) {
+		c.RunAsUser, c.RunAsGroup = &runtimeapi.Int64Value{Value: 1000}, &runtimeapi.Int64Value{Value: 3000}
+		c.SupplementalGroups = []int64{5000, 5001}
+	}
+	tests := map[string]func(*runtimeapi.ContainerConfig, *runtimeapi.LinuxContainerSecurityContext){
+		"plain": func(*runtimeapi.ContainerConfig, *runtimeapi.LinuxContainerSecurityContext) {},
+		"user":  func(_ *runtimeapi.ContainerConfig, c *runtimeapi.LinuxContainerSecurityContext) { user(c) },
+		"restricted": func(_ *runtimeapi.ContainerConfig, c *runtimeapi.LinuxContainerSecurityContext) {
+			user(c)
+			c.NoNewPrivs, c.ReadonlyRootfs = true, true
+			c.Capabilities = &runtimeapi.Capability{DropCapabilities: []string{"ALL"}, AddCapabilities: []string{"NET_BIND_SERVICE"}}
+			c.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+		},
+		"capabilities": func(_ *runtimeapi.ContainerConfig, c *runtimeapi.LinuxContainerSecurityContext) {
+			c.Capabilities = &runtimeapi.Capability{AddCapabilities: []string{"SYS_ADMIN"}, DropCapabilities: []string{"CHOWN"}}
+		},
+		"privileged": func(_ *runtimeapi.ContainerConfig, c *runtimeapi.LinuxContainerSecurityContext) { c.Privileged = true },
+		"environment": func(config *runtimeapi.ContainerConfig, _ *runtimeapi.LinuxContainerSecurityContext) {
+			config.WorkingDir = "/tmp"
+			config.Envs = []*runtimeapi.KeyValue{{Key: "PATH", Value: []byte("/bin:/usr/bin")}, {Key: "A", Value: []byte("1=2 3")}, {Key: "HOME", Value: []byte("/h")}}
+		},
+		"score": func(config *runtimeapi.ContainerConfig, _ *runtimeapi.LinuxContainerSecurityContext) {
+			config.Linux.Resources = &runtimeapi.LinuxContainerResources{OomScoreAdj: 700, MemoryLimitInBytes: 64 * mib}
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			config := n.config("sleep", "1000")
+			config.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{}}
+			change(config, config.Linux.SecurityContext)
+			id := n.create(n.pod(), config)
+			n.start(id)
+			runtime, engine := n.view(t, id)
+			for _, line := range differences(runtime, engine) {
+				t.Error(line)
+			}
+			if t.Failed() || testing.Verbose() {
+				t.Log(runtime)
+			}
+		})
+	}
+}
+
+// No descriptor, directory or variable of this program reaches a command, nor does the runtime's program (CVE-2024-21626,
+// CVE-2019-5736).
+func TestRigNothingLeaksIntoACommand(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	t.Setenv("CRIADAPTER_TEST_SECRET", "leaked")
+	secret, err := os.CreateTemp(t.TempDir(), "secret")
+	testutil.Must(t, err)
+	defer secret.Close()
+	got, err := n.exec(id, time.Minute, `
+ls -d /proc/$$/fd/*
+cat /proc/$$/environ | tr '\000' '\n' | grep -i -e criadapter -e keeper && echo an environment
+ls -l /proc/*/exe 2>/dev/null | grep -e runc -e crun -e criadapter -e test
+true`)
+	testutil.Must(t, err)
+	var fds []string
+	for line := range strings.Lines(string(got.Stdout)) {
+		if !strings.HasPrefix(line, "/proc/") {
+			t.Errorf("a command sees %s", line)
+			continue
+		}
+		fds = append(fds, strings.TrimSpace(line[strings.LastIndexByte(line, '/')+1:]))
+	}
+	if got := strings.Join(fds, " "); got != "0 1 2" {
+		t.Errorf("a command has the descriptors %s", got)
+	}
+	if n.CommandWay().ThroughRuntime == 0 {
+		t.Error("the command went through the engine")
+	}
+}
+
+// A missing program is an answer of the runtime's: its text is the engine's.
+func TestRigMissingProgramIsReportedAlike(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	for _, command := range []string{"no-such-command", "/no/such/command", "/etc", "/etc/passwd"} {
+		request := ExecRequest{Command: []string{command}, Timeout: time.Minute}
+		begun := time.Now()
+		runtime, err := n.ExecSync(t.Context(), id, request)
+		testutil.Must(t, err)
+		t.Logf("%s: %v through the runtime", command, time.Since(begun))
+		if n.CommandWay().ThroughEngine != 0 {
+			t.Errorf("%s went through the engine: %s", command, n.CommandWay().EngineReason)
+		}
+		n.opts.Commands = nil
+		begun = time.Now()
+		engine, err := n.ExecSync(t.Context(), id, request)
+		testutil.Must(t, err)
+		t.Logf("%s: %v through the engine", command, time.Since(begun))
+		n.opts.Commands, n.way.seen = n.commands, CommandWay{}
+		if string(runtime.Stdout) != string(engine.Stdout) || string(runtime.Stderr) != string(engine.Stderr) {
+			t.Errorf("%s: %+v, want %+v", command, runtime, engine)
+		}
+		if runtime.ExitCode != 126 && runtime.ExitCode != 127 {
+			t.Errorf("%s: exit code %d", command, runtime.ExitCode)
+		}
+	}
+}
+
+// keeper returns the process id of the node's keeper.
+func (n *node) keeper() int {
+	n.t.Helper()
+	all, err := proctable.All()
+	testutil.Must(n.t, err)
+	for _, p := range all {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if err == nil && p.Parent == os.Getpid() && strings.HasPrefix(string(line), "criadapter-keeper") {
+			return p.PID
+		}
+	}
+	n.t.Fatal("there is no keeper")
+	return 0
+}
+
+// The end of this program ends its commands: the keeper notices it by their connection.
+func TestRigCommandsEndWithTheServer(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := n.exec(id, time.Minute, "(sleep 611 &); sleep 612; true")
+		ended <- err
+	}()
+	testutil.Eventually(t, func() error {
+		if !n.runs(id, "sleep 611") || !n.runs(id, "sleep 612") {
+			return fmt.Errorf("the command does not run")
+		}
+		return nil
+	})
+	n.commands.Close()
+	if err := <-ended; err == nil {
+		t.Error("the command succeeded")
+	}
+	if n.runs(id, "sleep 61") {
+		t.Error("the command goes on")
+	}
+	if !n.runs(id, "sleep 1000") {
+		t.Error("the container was killed")
+	}
+}
+
+// A keeper that is killed takes no command with it: the server kills what it can no longer wait for. The next command
+// has a new keeper.
+func TestRigKilledKeeper(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := n.exec(id, time.Minute, "sleep 613; true")
+		ended <- err
+	}()
+	testutil.Eventually(t, func() error {
+		if !n.runs(id, "sleep 613") {
+			return fmt.Errorf("the command does not run")
+		}
+		return nil
+	})
+	process, err := os.FindProcess(n.keeper())
+	testutil.Must(t, err)
+	testutil.Must(t, process.Kill())
+	if err := <-ended; err == nil {
+		t.Error("the command succeeded")
+	}
+	if n.runs(id, "sleep 613") {
+		t.Error("the command goes on")
+	}
+	if got, err := n.exec(id, time.Minute, "echo out"); err != nil || string(got.Stdout) != "out\n" {
+		t.Errorf("the next command: %+v, %v", got, err)
+	}
+}
+
+// terminalView prints what a command has of its terminal once it has the size that the client sends.
+const terminalView = `
+tries=0
+until [ "$(stty size)" = "33 77" ] || [ $tries = 100 ]; do tries=$((tries+1)); sleep 0.05; done
+stty -a; tty; echo "TERM=$TERM"; env; stat -L -c '%n is a %F of %u with %a' /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2
+head -c 5; cat; exit 9`
+
+// A command with a terminal sees the same one, follows the client's size, and ends with its input, in both ways.
+func TestRigTerminalsAreAlike(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	look := func() string {
+		var output bytes.Buffer
+		sizes := make(chan Size, 1)
+		sizes <- Size{Width: 77, Height: 33}
+		code, err := n.Exec(t.Context(), id, []string{"sh", "-c", terminalView}, Streams{
+			Stdin: strings.NewReader("typed\nmore\n"), Stdout: &output, TTY: true, Resize: sizes,
+		})
+		if err != nil || code != 9 {
+			t.Errorf("Exec: %d, %v", code, err)
+		}
+		return output.String()
+	}
+	runtime := look()
+	if n.CommandWay().ThroughRuntime != 1 {
+		t.Fatalf("the command went through the engine: %s", n.CommandWay().EngineReason)
+	}
+	n.opts.Commands = nil
+	engine := look()
+	n.opts.Commands = n.commands
+	for _, line := range differences(runtime, engine) {
+		t.Error(line)
+	}
+	for _, part := range []string{"rows 33", "columns 77", "TERM=xterm", "more"} {
+		if !strings.Contains(runtime, part) {
+			t.Errorf("%q is missing: %s", part, runtime)
+		}
+	}
+}
+
+// The end of the client's input ends the command's, and leaves its output open.
+func TestRigInputEndsAlone(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	var stdout, stderr bytes.Buffer
+	code, err := n.Exec(t.Context(), id, []string{"sh", "-c", "cat; echo after; echo wrong >&2; exit 4"}, Streams{
+		Stdin: strings.NewReader(strings.Repeat("x", 200_000)), Stdout: &stdout, Stderr: &stderr,
+	})
+	if err != nil || code != 4 || stderr.String() != "wrong\n" || stdout.String() != strings.Repeat("x", 200_000)+"after\n" {
+		t.Errorf("%d, %v, %d bytes, %q", code, err, stdout.Len(), stderr.String())
+	}
+	if n.CommandWay().ThroughRuntime != 1 {
+		t.Errorf("the command went through the engine: %s", n.CommandWay().EngineReason)
+	}
+}
+
+// A session that waits has no process of the runtime's beside it.
+func TestRigSessionHoldsNoRuntime(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := n.Exec(ctx, id, []string{"sleep", "614"}, Streams{Stdout: io.Discard})
+		ended <- err
+	}()
+	testutil.Eventually(t, func() error {
+		if !n.runs(id, "sleep 614") {
+			return fmt.Errorf("the command does not run")
+		}
+		children := n.children(n.keeper())
+		if len(children) != 1 || !strings.Contains(children[0], "sleep") {
+			return fmt.Errorf("the keeper's children are %q", children)
+		}
+		return nil
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Exec: %v", err)
+	}
+	testutil.Eventually(t, func() error {
+		if n.runs(id, "sleep 614") {
+			return fmt.Errorf("the command goes on")
+		}
+		return nil
+	})
+}
+
+// children returns the command lines of a process's children.
+func (n *node) children(parent int) []string {
+	n.t.Helper()
+	all, err := proctable.All()
+	testutil.Must(n.t, err)
+	var lines []string
+	for _, p := range all {
+		if p.Parent == parent {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)) // it may have ended
+			lines = append(lines, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return lines
+}
