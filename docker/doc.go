@@ -13,4 +13,8 @@
 // ErrRegistryUnavailable is this package's own. The type follows from the HTTP
 // status of the engine's answer. The one exception are pulls, where 20.10 has
 // nothing but the registry's words: see pullerrors.go.
+//
+// Files use each other in one direction. The calls (images.go, containers.go and others) use call.go, which uses
+// connect.go. That one uses the files that look at an engine, and these use the types of engine.go and features.go. The
+// Client in daemonjson.go and ociprobe.go is the one of net/http and of the Docker client, not this package's.
 package docker
