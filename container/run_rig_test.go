@@ -175,8 +175,10 @@ func TestRigMissingProgramIsReportedAlike(t *testing.T) {
 		testutil.Must(t, err)
 		t.Logf("%s: %v through the engine", command, time.Since(begun))
 		n.opts.Commands, n.way.seen = n.commands, CommandWay{}
-		if string(runtime.Stdout) != string(engine.Stdout) || string(runtime.Stderr) != string(engine.Stderr) {
-			t.Errorf("%s: %+v, want %+v", command, runtime, engine)
+		// Some engines add the kind of the error: unknown, permission denied.
+		want := string(engine.Stdout)
+		if !strings.HasPrefix(want, strings.TrimSuffix(string(runtime.Stdout), "\r\n")) || string(runtime.Stderr) != string(engine.Stderr) {
+			t.Errorf("%s: %q %q, want %q %q", command, runtime.Stdout, runtime.Stderr, want, engine.Stderr)
 		}
 		if runtime.ExitCode != 126 && runtime.ExitCode != 127 {
 			t.Errorf("%s: exit code %d", command, runtime.ExitCode)
@@ -259,7 +261,7 @@ func TestRigKilledKeeper(t *testing.T) {
 // terminalView prints what a command has of its terminal once it has the size that the client sends.
 const terminalView = `
 tries=0
-until [ "$(stty size)" = "33 77" ] || [ $tries = 100 ]; do tries=$((tries+1)); sleep 0.05; done
+until [ "$(stty size 2>/dev/null)" = "33 77" ] || [ $tries = 100 ]; do tries=$((tries+1)); sleep 0.05; done
 stty -a; tty; echo "TERM=$TERM"; env; stat -L -c '%n is a %F of %u with %a' /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2
 head -c 5; cat; exit 9`
 

@@ -243,9 +243,9 @@ type refusedRun struct {
 	code int
 }
 
-// newRefusedRun writes the reason as the engine does.
+// newRefusedRun writes the reason as the engine does. Some engines add the error's kind.
 func newRefusedRun(reason *ociexec.StartError, tty bool) *refusedRun {
-	text := []byte(reason.Error() + ": unknown\r\n")
+	text := []byte(reason.Error() + "\r\n")
 	if !tty {
 		text = frame(1, text)
 	}

@@ -30,7 +30,8 @@ type Container struct {
 	// environ is the runtime's environment: the search path of the shim.
 	environ []string
 	process object
-	// limits are the resource limits that the engine's commands inherit.
+	// umask and limits are what the engine's commands inherit.
+	umask  int
 	limits []limit
 }
 
@@ -56,6 +57,9 @@ func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, erro
 		return nil, err
 	}
 	if err := sameInheritance(r.proc, shim.Parent, c.process); err != nil {
+		return nil, err
+	}
+	if c.umask, err = inheritedUmask(r.proc, shim.Parent); err != nil {
 		return nil, err
 	}
 	c.limits, err = inheritedLimits(r.proc, shim.Parent, pid)

@@ -93,6 +93,19 @@ func statusOf(dir string) (map[string]string, error) {
 	return fields, nil
 }
 
+// inheritedUmask returns the shim's umask. runc sets its own for a command only in some versions.
+func inheritedUmask(proc string, shim int) (int, error) {
+	status, err := statusOf(filepath.Join(proc, strconv.Itoa(shim)))
+	if err != nil {
+		return 0, unsuitable("the engine's shim: %w", err)
+	}
+	umask, err := strconv.ParseUint(status["Umask"], 8, 9)
+	if err != nil {
+		return 0, unsuitable("the shim's umask: %w", err)
+	}
+	return int(umask), nil
+}
+
 // label is a process's AppArmor or SELinux label, empty where there is none.
 func label(dir string) string {
 	text, err := os.ReadFile(filepath.Join(dir, "attr/current"))

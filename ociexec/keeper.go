@@ -24,6 +24,7 @@ type request struct {
 	ID        uint64
 	Container string
 	Args, Env []string
+	Umask     int
 	// PIDFile is where the runtime writes the command's process id.
 	PIDFile string
 }
@@ -139,6 +140,7 @@ func receivedFiles(control []byte) ([]uintptr, error) {
 func (k *keeper) start(r request, streams []uintptr) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	unix.Umask(r.Umask) // the lock is held, and the keeper makes no files of its own
 	pid, err := syscall.ForkExec(r.Args[0], r.Args, &syscall.ProcAttr{
 		Dir: "/", Env: r.Env, Files: streams, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
