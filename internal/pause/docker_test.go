@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
-	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -96,21 +93,18 @@ func run(ctx context.Context, t *testing.T, cli *client.Client) string {
 	started, err := cli.ContainerInspect(ctx, created.ID, client.ContainerInspectOptions{})
 	testutil.Must(t, err)
 	testutil.Require(t, started.Container.State.Running, "the container does not run: %+v", started.Container.State)
-	status := fmt.Sprintf("/proc/%d/status", started.Container.State.Pid)
-	testutil.Until(t, "the program waits for signals", func() bool { return blocks(t, status, unix.SIGTERM) })
+	stat := fmt.Sprintf("/proc/%d/stat", started.Container.State.Pid)
+	testutil.Until(t, "the program waits for signals", func() bool { return sleeps(t, stat) })
 	return created.ID
 }
 
-// blocks says whether a process blocks a signal, see proc_pid_status(5). Before it does, the kernel drops the signal,
-// because the process is the first of its namespace.
-func blocks(t *testing.T, status string, signal syscall.Signal) bool {
+// sleeps says whether the program waits, see proc_pid_stat(5): it sleeps nowhere but in rt_sigtimedwait. Before it
+// blocks its signals the kernel drops them, because the process is the first of its namespace.
+func sleeps(t *testing.T, stat string) bool {
 	t.Helper()
-	content, err := os.ReadFile(status)
+	content, err := os.ReadFile(stat)
 	testutil.Must(t, err)
-	_, rest, _ := strings.Cut(string(content), "SigBlk:")
-	mask, err := strconv.ParseUint(strings.Fields(rest)[0], 16, 64)
-	testutil.Must(t, err)
-	return mask&(1<<(signal-1)) != 0
+	return strings.Contains(string(content), " (pause) S ")
 }
 
 // stop stops the container. The program ends at once, so it is not killed.
