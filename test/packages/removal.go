@@ -69,7 +69,8 @@ func (s *suite) useOCIRuntime(ctx context.Context) error {
 		return err
 	}
 	return s.eventually(ctx, func() error {
-		_, err := s.machine.Shell(ctx, ownCrictl+`info | grep --after-context 1 OCIRuntime | grep '"Name": "criadapter"'`)
+		_, err := s.machine.Shell(ctx, ownCrictl+`info | tr --delete ' \n' |
+			grep --fixed-strings '"OCIRuntime":{"Fault":"","Name":"criadapter"'`)
 		return err
 	})
 }
