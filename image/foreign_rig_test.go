@@ -49,8 +49,9 @@ func (r *rig) follow(t *testing.T) {
 	check(t, err)
 }
 
-// tellsWithin is the time in which a foreign change must be visible, for a machine that is busy with other tests.
-const tellsWithin = 5 * time.Second
+// tellsWithin is the time in which a foreign change must be visible on a machine that is busy with other tests. It is
+// shorter than the pause between two relists, so that only an event leads to a relist in time.
+const tellsWithin = 30 * time.Second
 
 // foreign changes images past the service and waits until wanted holds.
 func (r *rig) foreign(t *testing.T, what string, change func() error, wanted func() bool) {
