@@ -30,8 +30,8 @@ func Release(ctx context.Context, source, version, architecture, out string) err
 }
 
 // FillShare fills the directory that a machine sees at /mnt with what a node has beside criadapter. These are CNI
-// plugins, a network (10-pods.conflist), crictl, and an image (hello.tar). Two manifests are there, too: web is a pod in
-// the pod network, agent one in the host's.
+// plugins, a network (10-pods.conflist), crictl, and an image (hello.tar). Two manifests are there, too: web is a pod
+// in the pod network, agent one in the host's.
 func FillShare(ctx context.Context, share string) error {
 	plugins, err := cniplugins.Build(ctx)
 	if err != nil {

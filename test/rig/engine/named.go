@@ -82,6 +82,9 @@ func CopyDriver(env rigenv.Env) string {
 	return "vfs"
 }
 
+// Config is what the engine needs in daemon.json. It must not be changed.
+func (v Variant) Config() map[string]any { return v.config }
+
 // Cached says whether Program has nothing to build.
 func (v Variant) Cached() (bool, error) {
 	if v.release == nil {

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/test/critest/build"
+	"github.com/criadapter/criadapter/test/critest/report"
+	"github.com/criadapter/criadapter/test/rig/images"
+	"github.com/criadapter/criadapter/test/rig/registry"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+const (
+	// critestSpecs is the number of specs of the suite, benchmarks included.
+	critestSpecs = 122
+	// registryPort is compiled into the suite.
+	registryPort = 5000
+	// reportDir is where the log and the report go.
+	reportDir = "build/vm"
+	// criSocket is the server's on the machine.
+	criSocket = "unix:///run/criadapter/criadapter.sock"
+	// portNetwork is a network that maps ports.
+	portNetwork = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [
+		{"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {"type": "host-local",
+			"ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+		{"type": "portmap", "capabilities": {"portMappings": true}}]}`
+)
+
+// critest runs the CRI validation suite on the machine and compares its result with the list of make critest.
+func (s *suite) critest(ctx context.Context) (err error) {
+	expected, err := report.ReadExpected("test/critest/expected.yaml")
+	if err != nil {
+		return err
+	}
+	features, machine, err := s.features(ctx)
+	if err != nil {
+		return err
+	}
+	program, stop, err := s.serveImages(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	fmt.Printf("Docker Engine %s, API %s, %s, cgroup v%d, driver %s, AppArmor %t\n", features.ServerVersion,
+		features.APIVersion, features.StorageDriver, features.CgroupVersion, features.CgroupDriver, features.AppArmor)
+	specs, err := s.runCritest(ctx, program)
+	if err != nil {
+		return err
+	}
+	verdict := report.Judge("critest", specs, expected.On(features, machine))
+	fmt.Print(verdict)
+	return verdict.Err(critestSpecs)
+}
+
+// serveImages serves the test images on the machine's port registryPort, and copies the suite that was built for it to
+// the machine. It returns the suite's path there.
+func (s *suite) serveImages(ctx context.Context) (program string, stop func() error, err error) {
+	all, err := catalog(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	digest, err := all[images.CritestDigestImage].Digest()
+	if err != nil {
+		return "", nil, err
+	}
+	critest, err := build.NewCritest(ctx, build.Registry{Port: registryPort, Digest: digest.String()})
+	if err != nil {
+		return "", nil, err
+	}
+	program = "/opt/critest/critest"
+	if err := s.machine.Copy(ctx, critest.Path, program); err != nil {
+		return "", nil, err
+	}
+	server, err := registry.Start(ctx, all)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := s.machine.Listen(ctx, registryPort, server.Addr); err != nil {
+		return "", nil, errors.Join(err, server.Close())
+	}
+	return program, server.Close, nil
+}
+
+// runCritest runs the suite and returns how each spec ended. That specs fail is no error.
+func (s *suite) runCritest(ctx context.Context, program string) ([]report.Spec, error) {
+	const conflist = "/etc/cni/net.d/10-pods.conflist"
+	if _, err := s.machine.Run(ctx, "sh", "-c", `echo "$0" > "$1"`, portNetwork, conflist); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(reportDir, 0o755); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(reportDir, "critest.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	fmt.Printf("running critest on the machine, log in %s\n", log.Name())
+	dir := filepath.Dir(program)
+	command := []string{program, "-runtime-endpoint=" + criSocket, "-image-endpoint=" + criSocket, "-report-dir=.",
+		"-ginkgo.json-report=critest.json", "-ginkgo.no-color", "-ginkgo.timeout=6h", "-ginkgo.seed=1", s.critestArgs}
+	lines := "cd " + dir + " && exec " + strings.Join(command, " ")
+	if _, err := s.machine.Stream(ctx, log, log, "sh", "-c", lines); err != nil {
+		return nil, err
+	}
+	text, err := s.machine.Run(ctx, "cat", filepath.Join(dir, "critest.json"))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(reportDir, "critest.json"), []byte(text), 0o644); err != nil {
+		return nil, err
+	}
+	return report.ParseGinkgo(strings.NewReader(text))
+}
+
+// infoFormat has docker info print what features reads.
+const infoFormat = `{"ServerVersion": {{json .ServerVersion}}, "CgroupVersion": {{json .CgroupVersion}},
+	"CgroupDriver": {{json .CgroupDriver}}, "Driver": {{json .Driver}}}`
+
+// features are what groups of expected specs depend on, as the machine's engine and kernel have it.
+func (s *suite) features(ctx context.Context) (docker.Features, report.Machine, error) {
+	var info struct{ ServerVersion, CgroupVersion, CgroupDriver, Driver string }
+	f, m := docker.Features{}, report.Machine{}
+	text, err := s.machine.Run(ctx, "docker", "info", "--format", infoFormat)
+	if err != nil {
+		return f, m, err
+	}
+	if err := json.Unmarshal([]byte(text), &info); err != nil {
+		return f, m, err
+	}
+	if f.CgroupVersion, err = strconv.Atoi(info.CgroupVersion); err != nil {
+		return f, m, err
+	}
+	f.ServerVersion, f.CgroupDriver, f.StorageDriver = info.ServerVersion, info.CgroupDriver, info.Driver
+	show := func(args ...string) string {
+		var out string
+		if err == nil {
+			out, err = s.machine.Run(ctx, args...)
+		}
+		return out
+	}
+	f.APIVersion = show("docker", "version", "--format", "{{.Server.APIVersion}}")
+	f.AppArmor = show("cat", "/sys/module/apparmor/parameters/enabled") == "Y"
+	m.Controllers = strings.Fields(show("cat", "/sys/fs/cgroup/cgroup.controllers"))
+	m.Capabilities = rigenv.CapabilitiesOf(show("cat", "/proc/1/status"))
+	return f, m, err
+}

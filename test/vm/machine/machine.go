@@ -1,0 +1,243 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/debian"
+	"github.com/criadapter/criadapter/test/rig/logtail"
+)
+
+// emulator is QEMU's program.
+const emulator = "qemu-system-x86_64"
+
+const (
+	// bootTime bounds the time from power on to the end of systemd's start, on a host that builds other things.
+	bootTime = 90 * time.Minute
+	// resumeTime bounds the time until a machine goes on from saved memory.
+	resumeTime = 20 * time.Minute
+)
+
+// Options say how a machine is made.
+type Options struct {
+	// Image is the directory of an image. It is not written to.
+	Image string
+	// Dir is an existing directory for what the machine writes.
+	Dir string
+	// Share is a directory whose files the machine sees at /mnt, as they are now.
+	Share string
+}
+
+// Machine is an emulated computer. Its methods must not be called concurrently, except Run and Shell.
+type Machine struct {
+	image, dir, disk string
+
+	cmd *exec.Cmd
+	// ended is closed when the emulator has ended.
+	ended chan struct{}
+	// port leads to the machine's sshd.
+	port int
+}
+
+// Start starts a machine that goes on from the image's memory, and waits until it takes commands. Its clock is set.
+func Start(ctx context.Context, opts Options) (_ *Machine, err error) {
+	m := &Machine{image: opts.Image, dir: opts.Dir, disk: filepath.Join(opts.Dir, diskFile)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.powerOff())
+		}
+	}()
+	if err := makeOverlay(ctx, filepath.Join(opts.Image, diskFile), m.disk); err != nil {
+		return nil, err
+	}
+	if err := makeShareDisk(ctx, m.shareDisk(), opts.Share); err != nil {
+		return nil, err
+	}
+	if err := m.emulate("-incoming", "exec:cat "+filepath.Join(opts.Image, memoryFile)); err != nil {
+		return nil, err
+	}
+	if err := m.connect(ctx, resumeTime); err != nil {
+		return nil, err
+	}
+	// The kernel has read the share's disk when it was empty.
+	_, err = m.Shell(ctx, fmt.Sprintf("date --set @%d\nblockdev --flushbufs /dev/vdb\nmount -o ro /dev/vdb /mnt", time.Now().Unix()))
+	return m, err
+}
+
+// shareDisk is the file of the disk with the share.
+func (m *Machine) shareDisk() string { return filepath.Join(m.dir, "share.raw") }
+
+// PowerOn boots the machine from its disk and waits until systemd has started everything. A machine that runs must be
+// ended by CutPower before.
+func (m *Machine) PowerOn(ctx context.Context) error {
+	if err := m.powerOn(ctx); err != nil {
+		return err
+	}
+	_, err := m.Run(ctx, "mount", "-o", "ro", "/dev/vdb", "/mnt")
+	return err
+}
+
+func (m *Machine) powerOn(ctx context.Context) error {
+	if err := m.emulate(); err != nil {
+		return err
+	}
+	if err := m.connect(ctx, bootTime); err != nil {
+		return err
+	}
+	return m.waitBooted(ctx)
+}
+
+// Reboot reboots the machine as its operator does, and waits until systemd has started everything.
+func (m *Machine) Reboot(ctx context.Context) error {
+	const bootID = "/proc/sys/kernel/random/boot_id"
+	before, err := m.Run(ctx, "cat", bootID)
+	if err != nil {
+		return err
+	}
+	if _, err := m.Run(ctx, "systemctl", "reboot", "--no-block"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	defer cancel()
+	if err := m.await(ctx, func() error {
+		now, err := m.Run(ctx, "cat", bootID)
+		if err == nil && now == before {
+			err = errors.New("it has not shut down")
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := m.waitBooted(ctx); err != nil {
+		return err
+	}
+	_, err = m.Run(ctx, "mount", "-o", "ro", "/dev/vdb", "/mnt")
+	return err
+}
+
+// waitBooted waits until systemd says that all is started. That a unit failed is no error.
+func (m *Machine) waitBooted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	defer cancel()
+	_, err := m.Shell(ctx, `systemctl is-system-running --wait || systemctl is-system-running | grep degraded`)
+	return err
+}
+
+// CutPower ends the machine between two instructions: what its kernel has not written to the disk is lost.
+func (m *Machine) CutPower() error { return m.powerOff() }
+
+// Close ends the machine, at once. What it wrote stays in its directory.
+func (m *Machine) Close() error { return m.powerOff() }
+
+// emulate starts the emulator.
+func (m *Machine) emulate(more ...string) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(m.emulatorLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	m.port, m.ended = port, make(chan struct{})
+	m.cmd = exec.Command("nice", append([]string{"-n", "19", emulator}, slices.Concat(m.hardware(), m.attached(), more)...)...)
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if err := m.cmd.Start(); err != nil {
+		return err
+	}
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		defer close(ended)
+		_ = cmd.Wait() // killed, or its log says why it ended
+	}(m.cmd, m.ended)
+	return nil
+}
+
+// hardware is the machine as its programs see it. One that goes on from saved memory must have the same. What the kernel
+// does against faults of real processors only costs time here.
+func (m *Machine) hardware() []string {
+	return []string{
+		"-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max", "-smp", "2", "-m", "3072",
+		"-nodefaults", "-display", "none", "-append", "root=/dev/vda console=ttyS0 mitigations=off",
+		"-device", "virtio-net-pci,netdev=net", "-device", "virtio-rng-pci",
+	}
+}
+
+// attached are the files and the port of the host that stand behind the hardware.
+func (m *Machine) attached() []string {
+	return []string{
+		"-serial", "file:" + m.console(), "-qmp", "unix:" + m.monitor() + ",server,nowait",
+		"-kernel", filepath.Join(m.image, kernelFile), "-initrd", filepath.Join(m.image, initrdFile),
+		"-drive", "if=virtio,format=qcow2,file=" + m.disk,
+		"-drive", "if=virtio,format=raw,readonly=on,file=" + m.shareDisk(),
+		"-netdev", "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:" + strconv.Itoa(m.port) + "-:22",
+	}
+}
+
+func (m *Machine) emulatorLog() string { return filepath.Join(m.dir, "emulator.log") }
+func (m *Machine) console() string     { return filepath.Join(m.dir, "console.log") }
+func (m *Machine) monitor() string     { return filepath.Join(m.dir, "monitor") }
+
+// powerOff ends the emulator, if it runs.
+func (m *Machine) powerOff() error {
+	if m.ended == nil {
+		return nil
+	}
+	err := m.cmd.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	<-m.ended
+	return err
+}
+
+// connect waits until the machine takes commands.
+func (m *Machine) connect(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return m.await(ctx, func() error {
+		_, err := m.Run(ctx, "true")
+		return err
+	})
+}
+
+// await repeats check until it returns nil, the emulator ends, or ctx does. The error has what the console and the
+// emulator said.
+func (m *Machine) await(ctx context.Context, check func() error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-m.ended:
+			cancel(errors.New("the emulator has ended"))
+		case <-stop:
+			cancel(nil)
+		}
+	}()
+	if err := debian.Wait(ctx, check); err != nil {
+		return fmt.Errorf("the machine does not answer: %w, %w\n%s\n%s", err, context.Cause(ctx),
+			logtail.Read(m.emulatorLog(), 2<<10), logtail.Read(m.console(), 4<<10))
+	}
+	return nil
+}
+
+// freePort finds a port of 127.0.0.1 that nothing listens on.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}

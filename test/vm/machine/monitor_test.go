@@ -1,0 +1,53 @@
+package machine
+
+import (
+	"encoding/json"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// emulated answers a command with lines.
+func emulated(t *testing.T, lines ...string) *qmp {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { ours.Close() })
+	go func() {
+		defer theirs.Close()
+		buffer := make([]byte, 1<<10)
+		if _, err := theirs.Read(buffer); err != nil {
+			return
+		}
+		for _, line := range lines {
+			if _, err := theirs.Write([]byte(line + "\n")); err != nil {
+				return
+			}
+		}
+	}()
+	return &qmp{conn: ours, decoder: json.NewDecoder(ours)}
+}
+
+func TestMonitorAnswers(t *testing.T) {
+	const greeting, event = `{"QMP": {"version": {}}}`, `{"event": "STOP"}`
+	testutil.Must(t, emulated(t, greeting, event, `{"return": {}}`).do("stop", nil))
+	err := emulated(t, event, `{"error": {"class": "GenericError", "desc": "no such file"}}`).do("migrate", nil)
+	if err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("refused: %v", err)
+	}
+	if err := emulated(t, event).do("quit", nil); err == nil {
+		t.Error("an end without an answer is no error")
+	}
+}
+
+func TestMonitorWaitsForTheMemory(t *testing.T) {
+	const setup = `{"event": "MIGRATION", "data": {"status": "setup"}}`
+	for status, good := range map[string]bool{"completed": true, "failed": false} {
+		q := emulated(t, `{"return": {}}`, setup, `{"event": "STOP"}`, `{"event": "MIGRATION", "data": {"status": "`+status+`"}}`)
+		testutil.Must(t, q.do("migrate", nil))
+		if err := q.saved(); (err == nil) != good {
+			t.Errorf("%s: %v", status, err)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package machine
+
+import (
+	"context"
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// A command reaches the machine's shell with each of its words as it was.
+func TestCommandKeepsWords(t *testing.T) {
+	words := []string{"printf", `%s\n`, "two words", "it's", `"$HOME" $(id) \`, ""}
+	m := &Machine{image: "/image", dir: "/dir", port: 2222}
+	args := m.command(context.Background(), words).Args
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", args[len(args)-1]).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"); !reflect.DeepEqual(got, words[2:]) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A machine that goes on from saved memory is the one that was saved: what is its own is no part of the hardware.
+func TestHardwareIsTheSameForAll(t *testing.T) {
+	one, other := &Machine{image: "/a", dir: "/b", port: 1}, &Machine{image: "/c", dir: "/d", port: 2}
+	if !reflect.DeepEqual(one.hardware(), other.hardware()) || reflect.DeepEqual(one.attached(), other.attached()) {
+		t.Errorf("%q\n%q", one.attached(), other.attached())
+	}
+}

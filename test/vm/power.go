@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// churnTime is how long pods come and go before the power is cut, a little longer each time.
+const churnTime = 20 * time.Second
+
+//go:embed churn.sh
+var churnScript string
+
+// power cuts the power again and again while pods come and go. After each boot every pod must be as its manifest says,
+// with nothing left of others.
+func (s *suite) power(ctx context.Context) error {
+	if err := s.startNode(ctx); err != nil {
+		return err
+	}
+	for cut := range s.cuts {
+		began := time.Now()
+		if err := s.cut(ctx, churnTime+time.Duration(cut)*1700*time.Millisecond); err != nil {
+			return fmt.Errorf("cut %d: %w", cut+1, err)
+		}
+		fmt.Printf("ok   power cut %d of %d (%s)\n", cut+1, s.cuts, time.Since(began).Round(time.Second))
+	}
+	if _, err := s.machine.Shell(ctx, "rm /etc/kubelet-core/manifests/*"); err != nil {
+		return err
+	}
+	if err := s.awaitPods(ctx, map[string]v1.PodPhase{}); err != nil {
+		return err
+	}
+	return s.audit(ctx)
+}
+
+// cut lets pods come and go, cuts the power, boots, and waits until the node is as its manifests say.
+func (s *suite) cut(ctx context.Context, after time.Duration) error {
+	if _, err := s.machine.Run(ctx, "systemd-run", "--unit", "churn", "bash", "-c", churnScript); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(after):
+	}
+	if err := s.machine.CutPower(); err != nil {
+		return err
+	}
+	if err := s.machine.PowerOn(ctx); err != nil {
+		return err
+	}
+	files, err := s.machine.Run(ctx, "ls", "/etc/kubelet-core/manifests")
+	if err != nil {
+		return err
+	}
+	wanted := map[string]v1.PodPhase{}
+	for file := range strings.FieldsSeq(files) {
+		if name, ok := strings.CutSuffix(file, ".yaml"); ok {
+			wanted[name] = v1.PodRunning
+		}
+	}
+	if err := s.awaitPods(ctx, wanted); err != nil {
+		return err
+	}
+	return s.audit(ctx)
+}

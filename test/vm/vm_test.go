@@ -1,0 +1,38 @@
+package main
+
+import (
+	"maps"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// A command and a set exclude each other, and a set has to exist.
+func TestTask(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts options
+		good bool
+	}{
+		"nothing":           {options{}, true},
+		"a command":         {options{command: "true"}, true},
+		"a set":             {options{set: "power"}, true},
+		"a set and a wish":  {options{set: "power", command: "true"}, false},
+		"a set of no name":  {options{set: "powers"}, false},
+		"a set and no wish": {options{set: "reboot", command: ""}, true},
+	} {
+		if do, err := test.opts.task(); (err == nil) != test.good || (do == nil) == test.good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A boot ends the containers of pods that never restart, and of no other for good.
+func TestPhasesAfterABoot(t *testing.T) {
+	before := phases(func(m manifest) v1.PodPhase { return m.first })
+	after := phases(func(m manifest) v1.PodPhase { return m.booted })
+	want := maps.Clone(before)
+	want["task"] = v1.PodFailed
+	if !maps.Equal(after, want) || before["task"] != v1.PodRunning {
+		t.Errorf("before %v, after %v", before, after)
+	}
+}
