@@ -39,7 +39,12 @@ type CommandWay struct {
 type commandWay struct {
 	mu   sync.Mutex
 	seen CommandWay
+	// logged are the reasons for the engine that were logged.
+	logged map[string]bool
 }
+
+// maxReasons bounds how many reasons for the engine are logged.
+const maxReasons = 32
 
 func (w *commandWay) runtime(kind string) {
 	w.mu.Lock()
@@ -48,14 +53,20 @@ func (w *commandWay) runtime(kind string) {
 	w.seen.ThroughRuntime++
 }
 
-// engine counts a command of the engine, and reports whether the reason is new.
+// engine counts a command of the engine, and reports whether the reason is to be logged: once each.
 func (w *commandWay) engine(reason string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fresh := w.seen.EngineReason != reason
 	w.seen.EngineReason = reason
 	w.seen.ThroughEngine++
-	return fresh
+	if w.logged[reason] || len(w.logged) == maxReasons {
+		return false
+	}
+	if w.logged == nil {
+		w.logged = map[string]bool{}
+	}
+	w.logged[reason] = true
+	return true
 }
 
 // CommandWay returns how commands were run so far.

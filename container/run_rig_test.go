@@ -242,6 +242,9 @@ func TestRigKilledKeeper(t *testing.T) {
 		if !n.runs(id, "sleep 613") {
 			return fmt.Errorf("the command does not run")
 		}
+		if children := n.children(n.keeper()); len(children) != 1 || !strings.Contains(children[0], "sleep 613") {
+			return fmt.Errorf("the runtime has not ended: %q", children)
+		}
 		return nil
 	})
 	process, err := os.FindProcess(n.keeper())

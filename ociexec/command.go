@@ -47,6 +47,7 @@ func (p *Process) take(told report) {
 func (p *Process) lose() {
 	p.endErr = ErrKeeper
 	if p.pid == 0 {
+		p.pid = readPID(filepath.Join(p.dir, pidFile)) // the runtime may be done
 		p.startErr = ErrKeeper
 		p.tidy()
 		close(p.started)
@@ -66,7 +67,7 @@ func (p *Process) tidy() {
 func (p *Process) Terminal() *os.File { return p.terminal }
 
 // Started waits until the command runs, and returns its process id. The error is a StartError if it does not run. With
-// another error and a process id it runs without its terminal.
+// another error and a process id it runs, and is of no use to the caller.
 func (p *Process) Started(ctx context.Context) (int, error) {
 	select {
 	case <-p.started:

@@ -40,7 +40,7 @@ type Container struct {
 func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, error) {
 	shim, err := proctable.Read(pid)
 	if err != nil {
-		return nil, unsuitable("the container's process: %w", err)
+		return nil, unsuitable("the container's process has ended")
 	}
 	bundle, namespace, err := findBundle(id, pid, shim.Parent)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, erro
 func findBundle(id string, pid, shim int) (bundle, namespace string, err error) {
 	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", shim))
 	if err != nil {
-		return "", "", unsuitable("the container's shim: %w", err)
+		return "", "", unsuitable("the directory of the container's shim cannot be read")
 	}
 	namespaceDir := filepath.Dir(cwd)
 	if filepath.Base(filepath.Dir(namespaceDir)) != taskDir {
@@ -79,10 +79,10 @@ func findBundle(id string, pid, shim int) (bundle, namespace string, err error) 
 	bundle = filepath.Join(namespaceDir, id)
 	text, err := os.ReadFile(filepath.Join(bundle, "init.pid"))
 	if err != nil {
-		return "", "", unsuitable("%w", err)
+		return "", "", unsuitable("the container has no bundle in %s", namespaceDir)
 	}
-	if first := string(bytes.TrimSpace(text)); first != strconv.Itoa(pid) {
-		return "", "", unsuitable("the container's process is %s and not %d", first, pid)
+	if string(bytes.TrimSpace(text)) != strconv.Itoa(pid) {
+		return "", "", unsuitable("the container's process is another one than the engine said")
 	}
 	return bundle, filepath.Base(namespaceDir), nil
 }
@@ -112,7 +112,7 @@ func (c *Container) readOptions(bundle, namespace string, shim int) error {
 	}
 	c.root, c.systemd = filepath.Join(options.Root, namespace), options.SystemdCgroup
 	if _, err := os.Stat(filepath.Join(c.root, c.id)); err != nil {
-		return unsuitable("the runtime's state: %w", err)
+		return unsuitable("the runtime has no state of the container in %s", c.root)
 	}
 	c.environ, err = searchPaths(shim)
 	if err == nil {

@@ -1,0 +1,22 @@
+package container
+
+import (
+	"strconv"
+	"testing"
+)
+
+// Each reason for the engine's way is logged once, even if reasons alternate, and there is an end.
+func TestReasonsAreLoggedOnce(t *testing.T) {
+	var way commandWay
+	logged := 0
+	for i := range 1000 {
+		for _, reason := range []string{"first", "second", strconv.Itoa(i)} {
+			if way.engine(reason) {
+				logged++
+			}
+		}
+	}
+	if logged != maxReasons || way.seen.ThroughEngine != 3000 || way.seen.EngineReason != "999" {
+		t.Errorf("%d are logged, %+v", logged, way.seen)
+	}
+}
