@@ -62,7 +62,9 @@ type socketFacts struct {
 	Mode uint32
 	// Answers is the name of the server in its CRI Version, empty without a server.
 	Answers string
-	Err     error
+	// AskErr is why the server that answers does not say what it is.
+	AskErr error
+	Err    error
 }
 
 // runtimeFacts is a CRI server.

@@ -126,23 +126,24 @@ func askCRI(ctx context.Context, path string) socketFacts {
 	}
 	s := socketAt(path)
 	if s.Mode != 0 {
-		s.Answers = whoAnswers(ctx, path)
+		s.Answers, s.AskErr = whoAnswers(ctx, path)
 	}
 	return s
 }
 
-// whoAnswers returns the name of the CRI server at a socket, empty without one.
-func whoAnswers(ctx context.Context, path string) string {
+// whoAnswers returns the name of the CRI server at a socket, empty without one. The error is why a server that answers
+// does not say whether it is criadapter, whose name in CRI is the engine's.
+func whoAnswers(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	answer, err := status.Ask(ctx, "unix://"+path)
 	switch {
 	case err != nil && answer.Runtime == "":
-		return ""
+		return "", nil
 	case answer.Report != nil:
-		return "criadapter " + answer.Report.Version
+		return "criadapter " + answer.Report.Version, nil
 	default:
-		return answer.Runtime
+		return answer.Runtime, err
 	}
 }
 
@@ -156,7 +157,7 @@ func otherRuntimes(ctx context.Context, own string) []runtimeFacts {
 		if path == own || socketAt(path).Mode == 0 {
 			continue
 		}
-		if name := whoAnswers(ctx, path); name != "" {
+		if name, _ := whoAnswers(ctx, path); name != "" { // its own status does not matter
 			found = append(found, runtimeFacts{Name: name, Endpoint: "unix://" + path})
 		}
 	}

@@ -1,0 +1,48 @@
+package check
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// busyServer is a CRI server that has time for Version alone.
+type busyServer struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+}
+
+func (busyServer) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return &runtimeapi.VersionResponse{RuntimeName: "docker", RuntimeVersion: "20.10.24"}, nil
+}
+
+func (busyServer) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	return nil, status.Error(codes.DeadlineExceeded, "busy")
+}
+
+// A server that is too busy to say that it is criadapter is no stranger to be stopped.
+func TestBusyServerIsNoStranger(t *testing.T) {
+	cfg, dir := emptyNode(t)
+	listener, err := net.Listen("unix", dir+"/cri.sock")
+	testutil.Must(t, err)
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, busyServer{})
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	defer func() {
+		server.Stop()
+		<-done
+	}()
+	f := find(t, judgeNode(gather(t.Context(), Options{Config: cfg})), "CRI socket")
+	if f.Status != statusWarn || !strings.Contains(f.Text, "docker 20.10.24 answers") ||
+		!strings.Contains(f.Text, "busy") {
+		t.Errorf("got %+v", f)
+	}
+}
