@@ -82,13 +82,16 @@ func settle() {
 	synctest.Wait()
 }
 
-// images are the tags of all images as a list has them.
+// tags are the tags of all images, each of which the list must have once.
 func (n *node) tags(t *testing.T) []string {
 	t.Helper()
 	list, err := n.List(t.Context(), nil)
 	testutil.Must(t, err)
 	var tags []string
-	for _, img := range list {
+	for i, img := range list {
+		if i > 0 && list[i-1].GetId() >= img.GetId() {
+			t.Errorf("%s is listed twice or out of order", img.GetId())
+		}
 		tags = append(tags, img.GetRepoTags()...)
 	}
 	slices.Sort(tags)
