@@ -42,6 +42,9 @@ func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, erro
 	if err != nil {
 		return nil, unsuitable("the container's process has ended")
 	}
+	if err := isShim(r.proc, shim.Parent, pid, id); err != nil {
+		return nil, err
+	}
 	bundle, namespace, err := findBundle(id, pid, shim.Parent)
 	if err != nil {
 		return nil, err
@@ -64,6 +67,16 @@ func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, erro
 	}
 	c.limits, err = inheritedLimits(r.proc, shim.Parent, pid)
 	return c, err
+}
+
+// isShim fails with ErrUnsuitable if the parent of the process pid may be a container's. The engine's word about pid can
+// be old, and pid another process. A container could make the working directory of that process's parent look like a
+// bundle, and so choose the runtime. Nothing of the parent is believed before this check.
+func isShim(proc string, shim, pid int, id string) error {
+	if !proctable.InContainer(pid, id) {
+		return unsuitable("the container's process has ended, and its id is another's")
+	}
+	return sameNamespaces(filepath.Join(proc, "self"), filepath.Join(proc, strconv.Itoa(shim)))
 }
 
 // findBundle returns a container's bundle: the shim works in the bundle of its first container, beside the others.

@@ -15,6 +15,23 @@ var namespaces = []string{"mnt", "pid", "user", "uts", "ipc", "net", "cgroup", "
 // shim. A unit that filters system calls or bounds capabilities is one reason, a container around this program another.
 func sameInheritance(proc string, shim int, process object) error {
 	self, engine := filepath.Join(proc, "self"), filepath.Join(proc, strconv.Itoa(shim))
+	if err := sameNamespaces(self, engine); err != nil {
+		return err
+	}
+	if err := sameStatus(self, engine); err != nil {
+		return err
+	}
+	if process["oomScoreAdj"] == nil {
+		return unsuitable("the container's configuration has no oomScoreAdj")
+	}
+	if !process.has("apparmorProfile") && !process.has("selinuxLabel") && label(self) != label(engine) {
+		return unsuitable("the shim's security label is %q, and this program's %q", label(engine), label(self))
+	}
+	return nil
+}
+
+// sameNamespaces compares the namespaces of two processes, whose directories these are.
+func sameNamespaces(self, engine string) error {
 	for _, kind := range namespaces {
 		own, err := os.Readlink(filepath.Join(self, "ns", kind))
 		if os.IsNotExist(err) {
@@ -24,15 +41,6 @@ func sameInheritance(proc string, shim int, process object) error {
 		if err != nil || otherErr != nil || own != other {
 			return unsuitable("the engine's shim is in another %s namespace", kind)
 		}
-	}
-	if err := sameStatus(self, engine); err != nil {
-		return err
-	}
-	if process["oomScoreAdj"] == nil {
-		return unsuitable("the container's configuration has no oomScoreAdj")
-	}
-	if process["apparmorProfile"] == nil && process["selinuxLabel"] == nil && label(self) != label(engine) {
-		return unsuitable("the shim's security label is %q, and this program's %q", label(engine), label(self))
 	}
 	return nil
 }

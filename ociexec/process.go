@@ -12,6 +12,12 @@ import (
 // object is a JSON object whose unknown fields survive.
 type object map[string]any
 
+// has reports whether the object has a text that is not empty.
+func (o object) has(name string) bool {
+	text, ok := o[name].(string)
+	return ok && text != ""
+}
+
 // Command is a command to run in a container.
 type Command struct {
 	Args []string

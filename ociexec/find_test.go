@@ -1,0 +1,63 @@
+package ociexec
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// A process id that the engine remembers can stand for another process, whose parent looks like a shim. The runtime
+// that its directory names is not even asked for its version.
+func TestFindBelievesNoOtherProcess(t *testing.T) {
+	const id = "0123456789abcdef-no-container"
+	dir := t.TempDir()
+	bundle, root, ran := filepath.Join(dir, taskDir, "moby", id), filepath.Join(dir, "root"), filepath.Join(dir, "ran")
+	testutil.Must(t, os.MkdirAll(bundle, 0o700))
+	testutil.Must(t, os.MkdirAll(filepath.Join(root, "moby", id), 0o700))
+	runtime := filepath.Join(dir, "runc")
+	testutil.Must(t, os.WriteFile(runtime, []byte("#!/bin/sh\n>"+ran+"\necho runc version 1\n"), 0o700))
+	options := fmt.Sprintf(`{"binary_name":%q,"root":%q}`, runtime, root)
+	testutil.Must(t, os.WriteFile(filepath.Join(bundle, "options.json"), []byte(options), 0o600))
+
+	parent := exec.Command("sh", "-c", "sleep 1000 & echo $!; read end; kill $!")
+	parent.Dir = bundle
+	input, err := parent.StdinPipe()
+	testutil.Must(t, err)
+	output, err := parent.StdoutPipe()
+	testutil.Must(t, err)
+	testutil.Must(t, parent.Start())
+	t.Cleanup(func() { _, _ = input.Close(), parent.Wait() })
+	var pid int
+	_, err = fmt.Fscan(output, &pid)
+	testutil.Must(t, err)
+	testutil.Must(t, os.WriteFile(filepath.Join(bundle, "init.pid"), fmt.Append(nil, pid), 0o600))
+
+	r, err := New(t.TempDir())
+	testutil.Must(t, err)
+	t.Cleanup(r.Close)
+	if _, err := r.Find(t.Context(), id, pid); !errors.Is(err, ErrUnsuitable) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(ran); !os.IsNotExist(err) {
+		t.Errorf("the directory's program ran: %v", err)
+	}
+}
+
+// A shim is in this program's namespaces. A container's process is not, whatever its directory is.
+func TestIsShim(t *testing.T) {
+	proc := t.TempDir()
+	fakeProcess(t, proc, "self", nil)
+	fakeProcess(t, proc, "7", nil)
+	fakeProcess(t, proc, "8", map[string]string{"net": "net:[2]"})
+	testutil.Must(t, isShim(proc, 7, os.Getpid(), ""))
+	err := isShim(proc, 8, os.Getpid(), "")
+	if !errors.Is(err, ErrUnsuitable) || !strings.Contains(err.Error(), "namespace") {
+		t.Errorf("%v", err)
+	}
+}
