@@ -54,8 +54,14 @@ var reasons = []struct {
 	{"not a directory", 126},
 }
 
+// aboutRuntime is in the error of a runtime that cannot start its own program.
+const aboutRuntime = "fork/exec /"
+
 // shellCode returns the exit code of shells for a runtime's error, 0 if the error is not about the command.
 func shellCode(message string) int {
+	if strings.Contains(message, aboutRuntime) {
+		return 0
+	}
 	if !slices.ContainsFunc(aboutCommand, func(part string) bool { return strings.Contains(message, part) }) {
 		return 0
 	}

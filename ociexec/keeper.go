@@ -74,11 +74,9 @@ func runKeeper() error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
-	conn, err := net.FileConn(os.NewFile(3, "connection"))
-	if err != nil {
-		return err
-	}
-	if err := unix.Close(3); err != nil {
+	file := os.NewFile(3, "connection")
+	conn, err := net.FileConn(file)
+	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	socket, ok := conn.(*net.UnixConn)

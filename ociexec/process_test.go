@@ -90,6 +90,7 @@ func TestShellCode(t *testing.T) {
 		"open executable: Permission denied":                                                                   126,
 		`exec failed: unable to start container process: open /proc/self/fd: no such file or directory`:        0,
 		`exec failed: unable to start container process: error setting rlimit type 7: operation not permitted`: 0,
+		`exec failed: unable to start container process: fork/exec /proc/self/exe: permission denied`:          0,
 		`cannot exec in a stopped container`:                                                                   0,
 	} {
 		if got := shellCode(message); got != want {
