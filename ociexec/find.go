@@ -69,9 +69,9 @@ func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, erro
 	return c, err
 }
 
-// isShim fails with ErrUnsuitable if the parent of the process pid may be a container's. The engine's word about pid can
-// be old, and pid another process. A container could make the working directory of that process's parent look like a
-// bundle, and so choose the runtime. Nothing of the parent is believed before this check.
+// isShim fails with ErrUnsuitable if the parent of the process pid may be a container's. The engine's word about pid
+// can be old, and pid another process. A container could make the working directory of that process's parent look like
+// a bundle, and so choose the runtime. Nothing of the parent is believed before this check.
 func isShim(proc string, shim, pid int, id string) error {
 	if !proctable.InContainer(pid, id) {
 		return unsuitable("the container's process has ended, and its id is another's")

@@ -58,7 +58,7 @@ func TestSameInheritance(t *testing.T) {
 		{"a namespace", map[string]string{"net": "net:[2]"}, plain, "net namespace"},
 		{"a label", map[string]string{"label": "mine"}, plain, "label"},
 		{"a replaced label", map[string]string{"label": "mine"}, object{"oomScoreAdj": 0, "apparmorProfile": "p"}, ""},
-		{"an empty label", map[string]string{"label": "mine"}, object{"oomScoreAdj": 0, "apparmorProfile": ""}, "label"},
+		{"no profile", map[string]string{"label": "mine"}, object{"oomScoreAdj": 0, "apparmorProfile": ""}, "label"},
 		{"no score", nil, object{}, "oomScoreAdj"},
 	}
 	for _, tt := range tests {
