@@ -44,7 +44,7 @@ touch /written-by-a-command && echo the root is writable
 (tty; stty -a) 2>&1
 `
 
-// view returns what a command sees inside of a container, in each of both ways.
+// view returns a command's sight of its container, through the runtime and through the engine.
 func (n *node) view(t *testing.T, id string) (throughRuntime, throughEngine string) {
 	t.Helper()
 	look := func() string {
@@ -79,7 +79,7 @@ func differences(a, b string) []string {
 	return only
 }
 
-// A command is confined in the same way, whoever starts it.
+// A command has the same confinement through the runtime and through the engine.
 func TestRigCommandsAreConfinedAlike(t *testing.T) {
 	n := newRigNode(t)
 	user := func(c *runtimeapi.LinuxContainerSecurityContext) {

@@ -277,8 +277,9 @@ func Bans() []Ban {
 			Why: "the frozen home of the client; two sets of API types would have to be converted"},
 		{Import: "os/exec", Except: []string{"cni", "cmd/criadapter/bundle", "cmd/criadapter/check",
 			"internal/testutil", "ociexec", "packaging/release", "test/..."},
-			Why: "nothing but CNI plugins and the OCI runtime is run (a test by itself, and a person's commands iptables-save and " +
-				"journalctl): port-forward and the rest need no socat, nsenter or other program of the host"},
+			Why: "nothing but CNI plugins and the OCI runtime is run (a test by itself, and a person's commands " +
+				"iptables-save and journalctl): port-forward and the rest need no socat, nsenter or other program of " +
+				"the host"},
 		{Import: "github.com/spf13/cobra/doc", Except: []string{"cmd/criadapter/command/gen"},
 			Why: "what turns help into man pages is no part of a program that runs on a node"},
 		{Import: "k8s.io/kubernetes", Indirect: true,

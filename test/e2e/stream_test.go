@@ -233,8 +233,14 @@ func TestStreamsAreRefusedBeforeTheURL(t *testing.T) {
 
 // Clients that are killed leave nothing behind: no process, no connection, no goroutine, and no exec in the engine.
 func TestStreamsOfKilledClientsEnd(t *testing.T) {
+	t.Run("straight to the runtime", func(t *testing.T) { killClients(t, 0) })
+	t.Run("through the engine", func(t *testing.T) { killClients(t, 3*3, "--exec-through-engine") })
+}
+
+// killClients kills clients of streams on a server with these flags. The engine knows of some of their commands.
+func killClients(t *testing.T, known int, flags ...string) {
 	e := newEndpoint(t)
-	c := newCrictl(t, e.flag())
+	c := newCrictl(t, append(flags, e.flag())...)
 	p := c.runPod()
 	// The first process of a PID namespace of its own has to reap what commands leave.
 	id := c.container(p, "shell", shellImage, "sh", "-c", "sleep 1000; true")
@@ -267,7 +273,7 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 			sessions = append(sessions, forwarded)
 		}
 		testutil.Eventually(t, func() error {
-			if now, execs := processes(), c.execs(id); now < processesBefore+3*4 || execs < 3*3 {
+			if now, execs := processes(), c.execs(id); now < processesBefore+3*4 || execs < known {
 				return fmt.Errorf("%d processes of %d, %d execs", now, processesBefore, execs)
 			}
 			return nil

@@ -100,8 +100,8 @@ func Go(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Output runs a program in dir, the current directory if that is empty, with environ added to its environment. It returns
-// the output without surrounding space, which an error has, too.
+// Output runs a program in dir, the current directory if that is empty, with environ added to its environment. It
+// returns the output without surrounding space, which an error has, too.
 func Output(ctx context.Context, dir string, environ []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)

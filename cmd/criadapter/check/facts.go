@@ -62,7 +62,7 @@ type socketFacts struct {
 	Mode uint32
 	// Answers is the name of the server in its CRI Version, empty without a server.
 	Answers string
-	// AskErr is why the server that answers does not say what it is.
+	// AskErr is why the answering server does not name itself.
 	AskErr error
 	Err    error
 }

@@ -29,7 +29,7 @@ func judgeSockets(j *judge, f facts) {
 		j.fail("CRI socket", "remove what is there, or choose another --container-runtime-endpoint", "%s: %v", cri.Path, cri.Err)
 	case cri.AskErr != nil:
 		j.warn("CRI socket", "check again when the node is less busy, and look at the log of what listens there",
-			"%s answers on %s, but does not say what it is: %v", cri.Answers, cri.Path, cri.AskErr)
+			"%s answers on %s, but does not name itself: %v", cri.Answers, cri.Path, cri.AskErr)
 	case cri.Answers != "" && !strings.HasPrefix(cri.Answers, "criadapter "):
 		j.fail("CRI socket", "stop it, or choose another --container-runtime-endpoint", "%s answers on %s", cri.Answers, cri.Path)
 	case cri.Answers != "" && cri.Mode&0o077 != 0:

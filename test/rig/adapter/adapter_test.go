@@ -179,6 +179,6 @@ func TestNewRefusesHalfARig(t *testing.T) {
 		"no plugins": {Criadapter: "/bin/true", WorkDir: t.TempDir()},
 	} {
 		s, err := New(Options{Env: env})
-		testutil.Assert(t, err != nil, "%s: got %s", name, s.Dir)
+		testutil.Assert(t, s == nil && err != nil, "%s: got %v, %v", name, s, err)
 	}
 }

@@ -20,8 +20,9 @@ var settings = map[string]string{
 	"etc/systemd/network/10-node.network": "[Match]\nDriver=virtio_net\n\n[Network]\nAddress=10.0.2.15/24\n" +
 		"Gateway=10.0.2.2\nLinkLocalAddressing=no\n",
 	// Sessions of PAM and their services would take seconds here.
-	"etc/ssh/sshd_config.d/machine.conf":     "UsePAM no\nUseDNS no\nMaxSessions 100\nMaxStartups 100\n",
-	"etc/systemd/system.conf.d/machine.conf": "[Manager]\nDefaultTimeoutStartSec=15min\nDefaultDeviceTimeoutSec=15min\n",
+	"etc/ssh/sshd_config.d/machine.conf": "UsePAM no\nUseDNS no\nMaxSessions 100\nMaxStartups 100\n",
+	"etc/systemd/system.conf.d/machine.conf": "[Manager]\nDefaultTimeoutStartSec=15min\n" +
+		"DefaultDeviceTimeoutSec=15min\n",
 	// The journal outlives a reboot.
 	"etc/systemd/journald.conf.d/machine.conf": "[Journal]\nStorage=persistent\nSyncIntervalSec=10s\n",
 }
@@ -53,7 +54,8 @@ func configure(ctx context.Context, root, dir string) error {
 // exchangeKeys has the machine know dir's key, and dir the machine's.
 func exchangeKeys(ctx context.Context, root, dir string) error {
 	key := filepath.Join(dir, keyFile)
-	if _, err := program.Output(ctx, "", nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key); err != nil {
+	_, err := program.Output(ctx, "", nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key)
+	if err != nil {
 		return err
 	}
 	public, err := os.ReadFile(key + ".pub")
@@ -67,7 +69,8 @@ func exchangeKeys(ctx context.Context, root, dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, knownHostsFile), fmt.Sprintf("%s %s\n", hostName, strings.TrimSpace(string(host))))
+	known := fmt.Sprintf("%s %s\n", hostName, strings.TrimSpace(string(host)))
+	return writeFile(filepath.Join(dir, knownHostsFile), known)
 }
 
 // writeFile writes a file that only its owner can write, and makes its directory.

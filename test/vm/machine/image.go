@@ -79,8 +79,8 @@ func Cached(ctx context.Context) (bool, error) {
 	return cache.Has(booted)
 }
 
-// imageKeys name two entries of the cache: the disk, and the machine that has booted from it. Another emulator could not
-// go on with its memory, nor could one with other hardware.
+// imageKeys name two entries of the cache: the disk, and the machine that has booted from it. Another emulator could
+// not go on with its memory, nor could one with other hardware.
 func imageKeys(ctx context.Context) (disk, booted string, err error) {
 	version, err := program.Output(ctx, "", nil, emulator, "--version")
 	if err != nil {
@@ -100,7 +100,8 @@ func boot(ctx context.Context, base, dir string) error {
 		}
 	}
 	// The path is relative, since dir gets another name in the end.
-	if err := makeOverlay(ctx, filepath.Join("..", filepath.Base(base), diskFile), filepath.Join(dir, diskFile)); err != nil {
+	below := filepath.Join("..", filepath.Base(base), diskFile)
+	if err := makeOverlay(ctx, below, filepath.Join(dir, diskFile)); err != nil {
 		return err
 	}
 	fmt.Println("booting the machine once, for the cache …")

@@ -69,7 +69,8 @@ func Start(ctx context.Context, opts Options) (_ *Machine, err error) {
 		return nil, err
 	}
 	// The kernel has read the share's disk when it was empty.
-	_, err = m.Shell(ctx, fmt.Sprintf("date --set @%d\nblockdev --flushbufs /dev/vdb\nmount -o ro /dev/vdb /mnt", time.Now().Unix()))
+	_, err = m.Shell(ctx, fmt.Sprintf("date --set @%d\nblockdev --flushbufs /dev/vdb\nmount -o ro /dev/vdb /mnt",
+		time.Now().Unix()))
 	return m, err
 }
 
@@ -150,7 +151,7 @@ func (m *Machine) emulate(more ...string) error {
 	}
 	defer log.Close()
 	m.port, m.ended = port, make(chan struct{})
-	m.cmd = exec.Command("nice", append([]string{"-n", "19", emulator}, slices.Concat(m.hardware(), m.attached(), more)...)...)
+	m.cmd = exec.Command("nice", slices.Concat([]string{"-n", "19", emulator}, m.hardware(), m.attached(), more)...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if err := m.cmd.Start(); err != nil {
@@ -163,8 +164,8 @@ func (m *Machine) emulate(more ...string) error {
 	return nil
 }
 
-// hardware is the machine as its programs see it. One that goes on from saved memory must have the same. What the kernel
-// does against faults of real processors only costs time here.
+// hardware is the machine as its programs see it. One that goes on from saved memory must have the same. What the
+// kernel does against faults of real processors only costs time here.
 func (m *Machine) hardware() []string {
 	return []string{
 		"-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max", "-smp", "2", "-m", "3072",

@@ -44,7 +44,8 @@ func TestMonitorAnswers(t *testing.T) {
 func TestMonitorWaitsForTheMemory(t *testing.T) {
 	const setup = `{"event": "MIGRATION", "data": {"status": "setup"}}`
 	for status, good := range map[string]bool{"completed": true, "failed": false} {
-		q := emulated(t, `{"return": {}}`, setup, `{"event": "STOP"}`, `{"event": "MIGRATION", "data": {"status": "`+status+`"}}`)
+		q := emulated(t, `{"return": {}}`, setup, `{"event": "STOP"}`,
+			`{"event": "MIGRATION", "data": {"status": "`+status+`"}}`)
 		testutil.Must(t, q.do("migrate", nil))
 		if err := q.saved(); (err == nil) != good {
 			t.Errorf("%s: %v", status, err)

@@ -19,7 +19,8 @@ import (
 const hostName = "node"
 
 // environ is the environment of commands: sshd's has no PATH for root.
-const environ = "env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "
+const environ = "env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 " +
+	"DEBIAN_FRONTEND=noninteractive "
 
 // ssh is a run of ssh. All runs share one connection, which the first makes.
 func (m *Machine) ssh(ctx context.Context, args ...string) *exec.Cmd {
@@ -105,7 +106,8 @@ func (m *Machine) Copy(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	cmd := m.command(ctx, []string{"sh", "-ec", `mkdir -p "$(dirname "$0")"; cat > "$0"; chmod "$1" "$0"`, to, fmt.Sprintf("%o", info.Mode().Perm())})
+	cmd := m.command(ctx, []string{"sh", "-ec", `mkdir -p "$(dirname "$0")"; cat > "$0"; chmod "$1" "$0"`,
+		to, fmt.Sprintf("%o", info.Mode().Perm())})
 	cmd.Stdin = file
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("copy %s: %w\n%s", from, err, out)
