@@ -165,6 +165,7 @@ func Default() Config {
 		LogLevel:                  "info",
 		OCIRuntime:                ociRuntimeAuto,
 		SandboxContainer:          SandboxContainerNeeded,
+		ExecThroughEngine:         true,
 		LogFormat:                 LogText,
 	}
 }
