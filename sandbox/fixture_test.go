@@ -34,7 +34,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// TestMain keeps the log of faults that tests make out of their output.
+// TestMain discards the log without -v, because tests cause failures on purpose.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !testing.Verbose() {
@@ -50,8 +50,8 @@ const (
 
 var errTest = errors.New("made by the test")
 
-// node is all that a Service works on: an engine in memory whose sandboxes have real network namespaces, a real
-// checkpoint store, real pins, and a network, images and containers in memory.
+// node is a Service with everything that it calls. The checkpoint store and the pins are real. The engine is in memory,
+// but its sandboxes have real network namespaces. The network, images and containers are in memory.
 type node struct {
 	testing.TB
 	engine     *engine
@@ -96,7 +96,7 @@ type networkMode int
 const (
 	withCNI networkMode = iota
 	withBridge
-	// withKernel is withCNI where pods that need no sandbox container have none.
+	// withKernel is withCNI, but pods that need no sandbox container have none.
 	withKernel
 )
 
@@ -134,7 +134,7 @@ func (n *node) podsDir() string  { return filepath.Join(n.dir, "kernel") }
 func (n *node) usersDir() string { return n.users.dir() }
 func (n *node) storeDir() string { return filepath.Join(n.dir, "pods") }
 
-// start makes the cache and the service as a start of the program does.
+// start makes the cache and the service, like a start of criadapter.
 func (n *node) start(mode networkMode) {
 	n.Helper()
 	var err error
@@ -164,13 +164,13 @@ func (n *node) start(mode networkMode) {
 	synctest.Wait()
 }
 
-// end ends the program in order.
+// end stops the service and then the cache.
 func (n *node) end() {
 	n.Close()
 	n.stopCache()
 }
 
-// restart is a crash of the program and its next start: of memory, nothing is left.
+// restart stops the service and the cache and makes new ones. The disk, the engine and the network stay.
 func (n *node) restart() {
 	n.Helper()
 	n.end()
@@ -192,7 +192,7 @@ func podConfig(name string) *runtimeapi.PodSandboxConfig {
 		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10"}, Searches: []string{"default.svc"}},
 		PortMappings: []*runtimeapi.PortMapping{{ContainerPort: 80, HostPort: 8080}},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}, // as a kubelet's
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}, // as the kubelet
 		}},
 	}
 }
@@ -240,7 +240,7 @@ func (n *node) addContainer(podID, podName, name string) string {
 	return id
 }
 
-// namespaces is what a container joins in a pod without a sandbox container.
+// namespaces returns the namespaces that a container of the pod joins, nil if the pod has a sandbox container.
 func (n *node) namespaces(podID string) *translate.PodNamespaces {
 	n.Helper()
 	status := n.pod(podID).Status
@@ -269,7 +269,7 @@ func (n *node) wantState(id string, want runtimeapi.PodSandboxState) {
 	}
 }
 
-// wantRunning checks a container, or the namespaces of a pod without a sandbox container.
+// wantRunning checks whether a container runs, or whether the namespaces of a pod without a sandbox container exist.
 func (n *node) wantRunning(id string, want bool) {
 	n.Helper()
 	if record, err := n.store.Load(n.Context(), id); err == nil && record.Namespaces != nil {
@@ -291,10 +291,10 @@ func (n *node) phase(id string) checkpoint.Phase {
 	return record.Phase
 }
 
-// wantNothing checks that nothing is left of any pod, anywhere.
+// wantNothing checks that the engine, the store, the directories, the network and the cache hold no pod.
 func (n *node) wantNothing() {
 	n.Helper()
-	time.Sleep(time.Second) // what was begun in the background is done
+	time.Sleep(time.Second) // background work ends meanwhile
 	synctest.Wait()
 	list, err := n.engine.ListContainers(n.Context(), nil)
 	n.must(err)
@@ -358,7 +358,7 @@ func (n *node) fillStore() (empty func()) {
 	}
 }
 
-// hideBelowFullDisk puts a disk on which no file can be made over a directory, until the returned function is called.
+// hideBelowFullDisk mounts a tmpfs without free inodes over a directory until the returned function is called.
 func (n *node) hideBelowFullDisk(dir string) (uncover func()) {
 	n.Helper()
 	n.must(unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=1"))
@@ -374,10 +374,10 @@ type engine struct {
 	// bridge says that the engine has a bridge, on which running pods have this address.
 	bridge  bool
 	address netip.Addr
-	// runtime says that the engine has criadapter-oci, and driver is its cgroup driver if it is not the usual one.
+	// runtime says that the engine has criadapter-oci. driver replaces its cgroup driver unless empty.
 	runtime bool
 	driver  string
-	// peer is the process behind the socket if it is not this one.
+	// peer is the engine's process id. 0 means this process.
 	peer int
 
 	mu        sync.Mutex
@@ -414,7 +414,7 @@ func (e *engine) StartContainer(ctx context.Context, id string) error {
 	return nil
 }
 
-// newProcess gives a container a process in place of the one that it has.
+// newProcess starts a process for a container and ends its old one.
 func (e *engine) newProcess(id string) {
 	cmd := exec.Command("cat")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
@@ -442,7 +442,7 @@ func (e *engine) endProcess(id string) {
 	}
 }
 
-// Features adds criadapter-oci to the engine where runtime says so.
+// Features applies runtime, driver and peer.
 func (e *engine) Features(ctx context.Context) (docker.Features, error) {
 	features, err := e.Engine.Features(ctx)
 	if e.runtime {
@@ -510,7 +510,7 @@ type network struct {
 	// onAdd and onDel are called at the beginning; their errors fail the call.
 	onAdd func(ctx context.Context, pod cni.Pod) error
 	onDel func(ctx context.Context, pod cni.Pod) error
-	// keepOnError says that a failed Add could not be taken back.
+	// keepOnError makes a failed Add keep the address, as if the DEL that undoes it failed too.
 	keepOnError bool
 	// collected has the pods that each GC got.
 	collected [][]string

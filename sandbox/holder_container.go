@@ -17,7 +17,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// containerHolder keeps a pod's namespaces in a container of the engine, whose id is the pod's. Its program only waits.
+// containerHolder keeps a pod's namespaces in a container of the engine. The pod has the container's id. The
+// container's program only waits.
 type containerHolder struct {
 	opts       *Options
 	network    podNetwork
@@ -25,9 +26,9 @@ type containerHolder struct {
 	engineView *mountView
 }
 
-// clearName removes the container that holds a sandbox name unknown to the cache: a sandbox from a create whose answer
-// was lost. No client has its id. One with a checkpoint came further: it may hold an address, which only StopPodSandbox
-// gives back.
+// clearName removes a sandbox container that has the name but is not in the cache. A create whose answer was lost
+// leaves such a container, and no client has its id. A sandbox with a checkpoint is refused: it may hold an address,
+// which only StopPodSandbox releases.
 func (h containerHolder) clearName(ctx context.Context, name string) error {
 	inspect, err := h.opts.Engine.InspectContainer(ctx, name)
 	if err != nil {
@@ -46,8 +47,8 @@ func (h containerHolder) clearName(ctx context.Context, name string) error {
 	return docker.IgnoreNotFound(h.opts.Engine.RemoveContainer(ctx, inspect.ID))
 }
 
-// repair implements holder. It pins the namespace of a running sandbox again where the pin is gone. A pin of another
-// namespace means that the sandbox was started a second time: the pod's addresses are not in its namespace any more.
+// repair implements holder. It pins the namespace of a running sandbox again if the pin is gone. A pin of another
+// namespace means that the sandbox was restarted and that its namespace lacks the pod's addresses.
 func (h containerHolder) repair(ctx context.Context, pod *state.Pod, record checkpoint.Record) error {
 	path := record.NetnsPath
 	if path == "" {

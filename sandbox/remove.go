@@ -7,9 +7,9 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// Remove stops the pod if need be and removes its containers, its sandbox and all that was kept of it (CRI
-// RemovePodSandbox). It is idempotent, unknown ids succeed. The checkpoint goes last: until then the pod stays visible
-// and the call can be repeated.
+// Remove stops the pod and removes its containers, sandbox, cgroup, files and checkpoint (CRI RemovePodSandbox). It is
+// idempotent: an unknown id succeeds. The checkpoint goes last: until then the pod stays visible and the call can be
+// repeated.
 func (s *Service) Remove(ctx context.Context, id string) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(id)
 	if errdefs.IsNotFound(err) {

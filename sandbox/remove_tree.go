@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree removes a directory with all that it holds. What is mounted there is unmounted and keeps its files. A
-// missing directory is success.
+// removeTree removes a directory and its content. It unmounts each mount there first, so that the mount keeps its
+// files. A missing directory is success.
 func removeTree(dir string) error {
-	// The usual case, without a look at the table of mounts.
+	// An empty directory cannot hold a mount and needs no look at the mount table.
 	if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(dir)) // as the table of mounts names it
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir)) // the mount table has resolved paths
 	if err != nil {
 		return err
 	}
@@ -31,10 +31,11 @@ func removeTree(dir string) error {
 	}
 	for _, mount := range slices.Backward(mounts) {
 		err := unix.Unmount(mount.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: another mount hid it, and was its parent
+		if err != nil && !errors.Is(err, unix.EINVAL) { // hidden by another mount; see below
 			return &os.PathError{Op: "unmount", Path: mount.Mountpoint, Err: err}
 		}
 	}
+	// A hidden mount goes with its parent mount, or is found here.
 	left, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ type rig struct {
 	server    *adapter.Server
 	engine    *docker.Client
 	namespace string
-	// pid is the mode of the pods' PID namespaces, as a kubelet's by default.
+	// pid is the PID namespace mode of the pods. newRig sets the kubelet's default.
 	pid runtimeapi.NamespaceMode
 }
 
@@ -42,7 +42,7 @@ func newRig(t *testing.T) *rig {
 	return newRigOn(t, rigenv.Require(t))
 }
 
-// newRigOn is a rig on the engine of env, whose server has more flags.
+// newRigOn makes a rig on env's engine, with these flags for its server.
 func newRigOn(t *testing.T, env rigenv.Env, flags ...string) *rig {
 	t.Helper()
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
@@ -52,7 +52,7 @@ func newRigOn(t *testing.T, env rigenv.Env, flags ...string) *rig {
 		T: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}), engine: engine,
 		pid: runtimeapi.NamespaceMode_CONTAINER,
 	}
-	// Directories of servers have names of their own, and so have their pods.
+	// The name of the server's directory is unique.
 	r.namespace = strings.ToLower(filepath.Base(r.server.Dir))
 	t.Cleanup(r.tidy)
 	return r
@@ -69,7 +69,7 @@ func (r *rig) tidy() {
 	}
 }
 
-// runtime is the plain client: a request goes out once.
+// runtime returns a client that sends each request once.
 func (r *rig) runtime() runtimeapi.RuntimeServiceClient {
 	return runtimeapi.NewRuntimeServiceClient(r.server.Conn)
 }
@@ -87,12 +87,12 @@ func (r *rig) config(name string, attempt uint32) *runtimeapi.PodSandboxConfig {
 		Hostname:     name,
 		LogDirectory: filepath.Join(r.server.Dir, "logs", name),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: r.pid}, // with POD, the zero value, there is a container
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: r.pid}, // POD, the zero value, needs a sandbox container
 		}},
 	}
 }
 
-// tryRun asks for a pod.
+// tryRun is run without a check of the result.
 func (r *rig) tryRun(name string, attempt uint32) (string, error) {
 	response, err := r.runtime().RunPodSandbox(r.Context(), &runtimeapi.RunPodSandboxRequest{Config: r.config(name, attempt)})
 	return response.GetPodSandboxId(), err
@@ -159,7 +159,7 @@ func (r *rig) wantNotReady(id string) {
 	}
 }
 
-// containers are the sandboxes of this test that the engine has.
+// containers returns the engine's containers of this test's pods.
 func (r *rig) containers(ctx context.Context) (found []container.Summary) {
 	r.Helper()
 	list, err := r.engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
@@ -256,7 +256,7 @@ func (r *rig) networkReady() (bool, string) {
 	return false, "no such condition"
 }
 
-// answers reports whether something at an address answers, if only with a refusal.
+// answers reports whether a host answers at an address. A refused connection counts as an answer.
 func (r *rig) answers(address string) bool {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, "1"), time.Second)
 	if err == nil {
@@ -265,7 +265,7 @@ func (r *rig) answers(address string) bool {
 	return err == nil || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// bridged is another server on the same engine, which leaves pods to the engine's own bridge.
+// bridged starts another server on the same engine, which connects pods to the engine's own bridge.
 func (r *rig) bridged() *rig {
 	r.Helper()
 	env := rigenv.Require(r.T)
@@ -277,20 +277,20 @@ func (r *rig) bridged() *rig {
 	return other
 }
 
-// newBridgedRig is a server that leaves pods to the bridge of an engine of its own.
+// newBridgedRig makes a rig on its own engine, whose server connects pods to the engine's bridge.
 func newBridgedRig(t *testing.T) *rig {
 	t.Helper()
 	env := ownEngine(t, map[string]any{"bridge": ""})
 	return newRigOn(t, env, "--network-plugin=bridge")
 }
 
-// ownEngine is an engine for one test alone, with this added to its daemon.json.
+// ownEngine starts an engine for one test, with config added to its daemon.json.
 func ownEngine(t *testing.T, config map[string]any) rigenv.Env {
 	t.Helper()
 	return ownEngineOf(t, rigenv.Require(t), config)
 }
 
-// ownEngineOf is ownEngine for a rig that the test has changed.
+// ownEngineOf is ownEngine for an env that the test has changed.
 func ownEngineOf(t *testing.T, env rigenv.Env, config map[string]any) rigenv.Env {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "own")

@@ -24,7 +24,8 @@ func (r *rig) loseRecord(id string) {
 	r.must(os.Remove(filepath.Join(r.server.RootDir, "pods", id+".json")))
 }
 
-// Whatever was lost of a pod while criadapter was away, StopPodSandbox by its id gives the address back.
+// A pod may lose its checkpoint, container, pin or network plugin while criadapter is down. StopPodSandbox with its id
+// still releases the address.
 func TestLostPodsGiveTheirAddressesBack(t *testing.T) {
 	r := newRig(t)
 	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container
@@ -61,7 +62,7 @@ func TestLostPodsGiveTheirAddressesBack(t *testing.T) {
 	}
 }
 
-// addPlugin appends a scripted plugin to the server's chain; its program runs these lines and succeeds.
+// addPlugin appends a CNI plugin to the server's chain. script is its shell program.
 func (r *rig) addPlugin(name, script string) {
 	r.Helper()
 	dir := filepath.Join(r.server.Dir, "plugins")
@@ -78,11 +79,11 @@ func (r *rig) addPlugin(name, script string) {
 	r.must(os.WriteFile(r.server.CNIConfig(), content, 0o644))
 }
 
-// passOn is what a chained plugin does that adds nothing: ADD returns the
-// previous result, which stands before its type in its input.
+// passOn is the script of a chained plugin that adds nothing. ADD prints prevResult, which precedes the type in the
+// input.
 const passOn = `if [ "$CNI_COMMAND" = ADD ]; then sed 's/.*"prevResult"://; s/,"type":"[a-z]*"}$//'; fi`
 
-// A DEL that hangs after a crash keeps neither the other pods from their pins nor their StopPodSandbox from its work.
+// A DEL that hangs after a crash delays only its own pod. The other pods get their pins back and can be stopped.
 func TestHangingDelHoldsUpOnePod(t *testing.T) {
 	r := newRig(t)
 	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container
@@ -123,7 +124,7 @@ func TestHangingDelHoldsUpOnePod(t *testing.T) {
 	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("the other pods were gone after %v", took)
 	}
-	// The plugin works again; the kubelet repeats its calls, with its time-out.
+	// The plugin works again. The calls are repeated with the kubelet's timeout.
 	r.must(os.WriteFile(hang, nil, 0o644))
 	for _, id := range stuck {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

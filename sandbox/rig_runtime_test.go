@@ -15,9 +15,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// A runtime that boots a machine takes the network's interfaces then, and Docker has no way to start it in a namespace
-// made beforehand. The stand-in for one is runc by another name, which would start. A program of an unknown name is
-// taken as a wrapper of runc.
+// A runtime that boots a virtual machine takes over the network interfaces at boot. Docker cannot start it in a
+// namespace that was made before. The test's stand-in is runc under the name of such a runtime. A program of an unknown
+// name counts as a wrapper of runc.
 func TestRuntimeThatTakesItsInterfacesAtBootIsRefused(t *testing.T) {
 	env := rigenv.Require(t)
 	runc := env.RuntimeWrapper

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// The ids of the pods of these tests.
+// The host ids that these tests map into their pods.
 const (
 	firstUID, firstGID = 500_000, 600_000
 	manyIDs            = 65_536
@@ -28,8 +28,8 @@ func ownUsers() *runtimeapi.UserNamespace {
 	}
 }
 
-// TestPodWithAUserNamespace runs two containers in pods whose root is unprivileged on the node. The pods have or lack a
-// sandbox container, and criadapter restarts meanwhile.
+// TestPodWithAUserNamespace runs two containers in a pod whose root is unprivileged on the node. criadapter restarts
+// between them. The pod has a sandbox container only in the case with processes in common.
 func TestPodWithAUserNamespace(t *testing.T) {
 	env := rigenv.Require(t)
 	for name, pid := range map[string]runtimeapi.NamespaceMode{
@@ -69,7 +69,7 @@ func TestPodWithAUserNamespace(t *testing.T) {
 	}
 }
 
-// volume is a directory of root's.
+// volume makes a directory with one file. root owns both.
 func (r *rig) volume() string {
 	r.Helper()
 	dir := filepath.Join(r.server.Dir, "volume")
@@ -78,7 +78,8 @@ func (r *rig) volume() string {
 	return dir
 }
 
-// startMapped starts a container that has the volume and writes to all that it has.
+// startMapped starts a container with three mounts of the volume. It writes to its output streams, its root and the
+// volume.
 func (r *rig) startMapped(sandboxID string, pod *runtimeapi.PodSandboxConfig, name, volume string) string {
 	r.Helper()
 	users := ownUsers()
@@ -104,7 +105,8 @@ func (r *rig) startMapped(sandboxID string, pod *runtimeapi.PodSandboxConfig, na
 	return created.GetContainerId()
 }
 
-// lookAtVolumes writes to the volumes that the engine makes for an image, and reads the files of a mounted one.
+// lookAtVolumes writes to the volumes that the engine makes for an image, and checks the owners of files in mounted
+// images.
 func (r *rig) lookAtVolumes(env rigenv.Env, sandboxID string, pod *runtimeapi.PodSandboxConfig) {
 	r.Helper()
 	image := &runtimeapi.ImageSpec{Image: env.Image("test/evil:latest")}
@@ -163,7 +165,8 @@ func (r *rig) lookInside(id string, pid runtimeapi.NamespaceMode) {
 	}
 }
 
-// lookTogether looks at what the pod's containers share.
+// lookTogether checks that the pod's containers share namespaces, /dev/shm and the volume. It also reads the second
+// container's log.
 func (r *rig) lookTogether(one, other string) {
 	r.Helper()
 	for _, kind := range []string{"user", "net", "ipc"} {
@@ -181,7 +184,7 @@ func (r *rig) lookTogether(one, other string) {
 	}
 }
 
-// lookOutside looks at the container from the node.
+// lookOutside checks the owners of the container's process and files as the node sees them.
 func (r *rig) lookOutside(volume, id string) {
 	r.Helper()
 	var stat syscall.Stat_t
@@ -204,7 +207,7 @@ func (r *rig) lookOutside(volume, id string) {
 	r.wantWritten(id, 1_000_000, 2_000_000)
 }
 
-// wantWritten waits until a container's writable layer is counted, which happens now and then.
+// wantWritten waits until the writable layer is reported with least to most bytes. It is counted in the background.
 func (r *rig) wantWritten(id string, least, most uint64) {
 	r.Helper()
 	var used uint64

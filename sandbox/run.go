@@ -17,10 +17,10 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// Run makes and starts a pod's sandbox with its network complete and returns its id (CRI RunPodSandbox). It fails with
-// ErrAlreadyExists when a pod of the same metadata exists, with ErrInvalidArgument naming the field, and with
-// ErrUnavailable while the engine is away. With an error it returns the id nonetheless where the set-up came so far as
-// to have one. config must not be changed afterwards.
+// Run starts a pod's sandbox, completes its network and returns its id (CRI RunPodSandbox). It fails with
+// ErrAlreadyExists if a pod of the same metadata exists. ErrInvalidArgument names the refused field. It fails with
+// ErrUnavailable while the engine is away. A set-up that fails after it has an id returns the id with the error. config
+// must not be changed afterwards.
 func (s *Service) Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
 	if err := s.opts.Cache.Err(); err != nil {
 		return "", err
@@ -54,8 +54,8 @@ func (s *Service) runInflight(ctx context.Context, name string, run *inflightRun
 	close(run.done)
 }
 
-// setUp makes the pod. Meanwhile the pod's name is reserved and the cache does not show the pod. After a failed
-// roll-back the cache shows the rest before setUp returns.
+// setUp makes the pod. Meanwhile the pod's name is reserved and the cache does not show the pod. If the roll-back
+// fails, the cache shows the pod before setUp returns.
 func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	release, err := s.opts.Cache.Reserve(name)
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.Pod
 	return p.record.SandboxID, err
 }
 
-// makePod does the set-up and, when it fails, the roll-back. The pod that it
-// returns with an error is nil when nothing was touched.
+// makePod does the set-up and, when it fails, the roll-back. With an error, the pod is nil if no step of the set-up has
+// begun.
 func (s *Service) makePod(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (*pending, error) {
 	if err := s.refuseExisting(name); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (s *Service) makePod(ctx context.Context, name string, config *runtimeapi.P
 	return p, nil
 }
 
-// withSandboxID adds the pod's sandbox to the log lines of what comes, once it has an id.
+// withSandboxID adds the sandbox's id to the logger of ctx, if the pod already has an id.
 func withSandboxID(ctx context.Context, p *pending) context.Context {
 	if p.record.SandboxID == "" {
 		return ctx
@@ -105,9 +105,9 @@ func withSandboxID(ctx context.Context, p *pending) context.Context {
 	return log.WithLogger(ctx, log.G(ctx).WithField("podSandboxID", p.record.SandboxID))
 }
 
-// rollBack takes back what a failed set-up did and returns why it failed.
+// rollBack undoes the steps of a failed set-up. It returns cause, joined with the error of the undo.
 func (s *Service) rollBack(ctx context.Context, p *pending, cause error) error {
-	// The caller may be gone, and its request's line without the reason.
+	// The caller may be gone. The log line of its request then lacks the reason.
 	log.G(ctx).WithError(cause).Info("pod sandbox set-up failed, rolling back")
 	p.namespaces.abandon(p)
 	undoErr := p.undo.unwind(ctx)
@@ -125,8 +125,8 @@ func (s *Service) show(ctx context.Context, id string) {
 	}
 }
 
-// refuseExisting fails for a name or metadata of an existing pod, whatever its state: the kubelet counts its attempts
-// up. Another shim may have given a pod of the same metadata a name with a suffix.
+// refuseExisting fails if a pod in any state has the name or the metadata. The kubelet raises the attempt for each new
+// sandbox. Another shim may have given a pod of the same metadata a name with a suffix.
 func (s *Service) refuseExisting(name string) error {
 	for _, pod := range s.opts.Cache.Snapshot().Pods() {
 		if pod.Meta.Name == name || translate.SandboxName(pod.Meta.Config.GetMetadata()) == name {
@@ -146,7 +146,7 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", errdefs.ErrInvalidArgument.WithMessage(err.Error()))
 	}
-	runtime, _ := features.Runtime(handler) // chooseHolder refuses one that the engine does not have
+	runtime, _ := features.Runtime(handler) // chooseHolder refuses an unknown handler
 	p := &pending{name: name, config: config, cgroup: checkpoint.Cgroup{Driver: features.CgroupDriver},
 		record: checkpoint.Record{
 			Name:           config.GetMetadata().GetName(),
@@ -169,7 +169,7 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 	return p, s.chooseHolder(ctx, p, in)
 }
 
-// create gives the pod its id. Until its checkpoint is written, only its holder can find it.
+// create gives the pod its id. Until the checkpoint is written, only the pod's holder can find the pod.
 func (s *Service) create(ctx context.Context, p *pending) error {
 	id, err := p.namespaces.create(ctx, p)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Service) create(ctx context.Context, p *pending) error {
 	}
 	s.settingUp.Store(id, true)
 	p.record.SandboxID = id
-	p.record.CreatedAt = time.Now().Round(0) // as its record has it after a restart
+	p.record.CreatedAt = time.Now().Round(0) // without the monotonic clock, as read from the checkpoint
 	if !s.opts.EngineBridge && !translate.UsesHostNetwork(p.config) {
 		p.record.NetnsPath = s.network.netnsPath(id)
 	}
@@ -195,7 +195,7 @@ func (s *Service) limitNew(ctx context.Context, p *pending) error {
 	return err
 }
 
-// connect gives a pod on a network of its own its addresses and its sysctls.
+// connect gives a pod that does not use the host network its addresses, interface sysctls and hosts file.
 func (s *Service) connect(ctx context.Context, p *pending) error {
 	if translate.UsesHostNetwork(p.config) {
 		return nil
@@ -211,7 +211,7 @@ func (s *Service) connect(ctx context.Context, p *pending) error {
 	return s.opts.Files.writeHosts(p.record.SandboxID, p.config, p.record.Network.IPs)
 }
 
-// finish makes the set-up durable and only then visible.
+// finish writes the checkpoint and only then shows the pod.
 func (s *Service) finish(ctx context.Context, p *pending) error {
 	p.record.Phase = checkpoint.PhaseReady
 	if err := s.opts.Store.Save(ctx, p.record); err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/criadapter/criadapter/internal/userns"
 )
 
-// userPins names the pins of the user namespaces of pods with a sandbox container. A pod's other namespaces belong to
-// its user namespace, which is therefore made and pinned first: before the sandbox container has an id.
+// userPins has the paths at which user namespaces are pinned, for pods with a sandbox container. A pod's user namespace
+// owns its other namespaces. It is therefore made and pinned before the sandbox container has an id.
 type userPins struct{ opts *Options }
 
 func (u userPins) dir() string { return filepath.Join(filepath.Dir(u.opts.podsDir), "users") }
 
-// path is the pin of the pod with a sandbox name. Another criadapter may have a pod of the same name; its pins begin
-// with another prefix.
+// path is the pin of the pod with this sandbox name. Another criadapter may have a pod of the same name. Its pins have
+// another prefix.
 func (u userPins) path(name string) string { return u.prefix() + digest(name) }
 
-// prefix begins the paths of this criadapter's pins.
+// prefix is the beginning of each path of this criadapter's pins.
 func (u userPins) prefix() string {
 	return filepath.Join(u.dir(), digest(u.opts.RootDirectory)+"-")
 }
@@ -31,7 +31,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// setUsers puts the pod's user namespace into a set.
+// setUsers sets the id mappings of the pod's user namespace. It does nothing for a pod without one.
 func setUsers(set *netns.Set, users *translate.Users) {
 	if users == nil {
 		return

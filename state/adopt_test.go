@@ -36,7 +36,8 @@ func TestPodsAreShownOnceTheyAreAdopted(t *testing.T) {
 	})
 }
 
-// TestEventsBeforeTheAdoptionShowNothing has a pod of another shim end, and another begin, while pods are taken over.
+// Pods end, start and vanish while Adopt runs. Their events show no pod. After Adopt each adopted pod has its present
+// state.
 func TestEventsBeforeTheAdoptionShowNothing(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		old := n.createPod("old")

@@ -74,7 +74,7 @@ func TestPodThatCannotBeSeenStaysAsItWas(t *testing.T) {
 		failure.Store(&unseen)
 		n.records.save(kernelRecord("web", "web"))
 		n.sync()
-		n.wantPod("web", podReady) // the start of the program ends no pod
+		n.wantPod("web", podReady) // a failed look at the start ends no pod
 		relist(false, unseen)
 		n.wantPod("web", podReady)
 		n.records.fail(errors.New("an input/output error"))

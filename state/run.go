@@ -57,7 +57,7 @@ func (c *Cache) follow(ctx context.Context) error {
 	if _, err := c.opts.Engine.Features(ctx); err != nil {
 		return err
 	}
-	c.resetHeartbeat() // until the relist the cache is not fresh in any case
+	c.resetHeartbeat() // the cache is not fresh before the relist anyway
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	slots := make(chan struct{}, maxRefreshes)
@@ -142,7 +142,7 @@ func (c *Cache) foreign(ctx context.Context, event docker.Event) bool {
 }
 
 // holdEvent records an event of a container that is being created under a reserved name, and reports whether it did.
-// The creator inspects the container itself; release looks again if the event was not of the creator's doing.
+// The creator inspects the container itself. release schedules another inspect if the creator did not cause the event.
 func (c *Cache) holdEvent(event docker.Event) (held bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,9 +150,9 @@ func (c *Cache) holdEvent(event docker.Event) (held bool) {
 	return c.hold(event.Labels["name"], event.ID, !byCreator)
 }
 
-// relistLoop relists at once, with a backoff after a failure, and then at the slow period. The first relist of a
-// connection inspects every container: one that runs in both lists may have ended and started again between two
-// connections.
+// relistLoop relists at once and then every relistPeriod, with a backoff after a failure. The first relist of a
+// connection inspects every container. A container that runs in the lists of two connections may have ended and started
+// again between them.
 func (c *Cache) relistLoop(ctx context.Context) {
 	backoff, trusted := engineBackoff, nothing
 	for {

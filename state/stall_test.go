@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-// An engine that comes, goes and hangs is no stall; a step that does not end is.
+// An engine that goes away and comes back is no stall. An event handler or a probe loop that hangs is one.
 func TestStalled(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		if err := n.cache.Stalled(); err != nil {

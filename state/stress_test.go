@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// Many writers, readers and events at once, with an engine that comes and goes; in the end the cache holds exactly what
-// the engine has, and on the way no reader ever saw what cannot be.
+// Writers, readers and events run at once while the engine goes away and comes back. At the end the cache agrees with
+// the engine. No reader sees an impossible state on the way.
 func TestManyWritersAndReaders(t *testing.T) {
 	for _, flavor := range []dockertest.Flavor{dockertest.Docker20, dockertest.Docker29} {
 		t.Run(dockertest.DefaultFeatures(flavor).ServerVersion, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestManyWritersAndReaders(t *testing.T) {
 	}
 }
 
-// live makes pods and containers and does to them what happens to them.
+// live creates pods and containers, then starts, ends, updates and removes them at random.
 func live(n *node, worker int) {
 	random := rand.New(rand.NewPCG(1, uint64(worker)))
 	ctx := context.Background()
@@ -94,7 +94,7 @@ func live(n *node, worker int) {
 	}
 }
 
-// retry repeats a call until the engine is there.
+// retry repeats a call until it succeeds, for at most 20 s.
 func retry[T any](n *node, call func() (T, error)) T {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		result, err := call()
@@ -117,8 +117,8 @@ func flap(ctx context.Context, e *engine) {
 	}
 }
 
-// watch reads until ctx ends and checks that nothing goes back from exited to
-// running under one start, and that no removed id comes back.
+// watch reads snapshots until ctx ends. It fails if an exited container runs again under the same start, or if a
+// removed id comes back.
 func watch(ctx context.Context, t *testing.T, m *Cache) {
 	type run struct {
 		id      string
@@ -168,7 +168,7 @@ func (n *node) difference() string {
 	snapshot := n.cache.Snapshot()
 	entries := len(snapshot.Containers())
 	for _, pod := range snapshot.Pods() {
-		// A pod that was removed without its checkpoint stays, and is right to.
+		// A pod stays in the cache if its container was removed but its checkpoint was not.
 		if _, err := n.records.Load(context.Background(), pod.ID); err != nil || pod.Status.Running {
 			entries++
 		}

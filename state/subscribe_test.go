@@ -23,7 +23,7 @@ func subscribe(t testing.TB, m *Cache) *Subscription {
 	return s
 }
 
-// received takes what waits in a subscription, as "type id" lines.
+// received drains a subscription's queue and returns the changes as "type id" lines.
 func received(t testing.TB, s *Subscription) []string {
 	t.Helper()
 	var got []string
@@ -83,7 +83,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// A subscriber receives each change of a pod that is known from the engine's events alone.
+// A subscriber receives each change of a pod and its container, without a relist.
 func TestSubscriberSeesALife(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -225,7 +225,7 @@ func TestSubscribersAgreeWithSnapshots(t *testing.T) {
 	for w := range writers {
 		group.Go(func() {
 			for i := range each {
-				id := fmt.Sprintf("%d-%03d", w, i) // none the beginning of another
+				id := fmt.Sprintf("%d-%03d", w, i) // no id is a prefix of another
 				m.PutContainer(Container{ID: id})
 				if i%2 == 0 {
 					m.RemoveContainer(id)

@@ -59,7 +59,7 @@ type PodStatus struct {
 	Overhead, Resources *runtimeapi.LinuxContainerResources
 	StartedAt           time.Time
 	finishedAt          time.Time
-	// lost says that the pod has neither a readable record nor a sandbox container. It stays until it is removed.
+	// lost says that the pod has neither a readable record nor a sandbox container. The pod stays until RemovePod.
 	lost bool
 }
 
@@ -104,8 +104,8 @@ type ContainerMeta struct {
 	Config *runtimeapi.ContainerConfig
 	// ImageID is the image's id, equal to Image.id of ListImages.
 	ImageID string
-	// ImageRef is the image's name by digest when the container was created, ImageID if there was none or it is
-	// unknown.
+	// ImageRef is the image's reference by digest at the container's creation. It is ImageID if the image had none or
+	// it is unknown.
 	ImageRef  string
 	CreatedAt time.Time
 	// LogPath is the absolute path of the CRI log, empty without one.

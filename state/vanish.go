@@ -12,10 +12,10 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// vanished handles an id that the engine does not have. It removes a container. A pod stays listed as NOTREADY while it
-// has a checkpoint, even an unreadable one: it may still hold an address, and the kubelet only stops and removes a pod
-// that is listed. This includes a pod that was never shown because its roll-back failed after it had removed the
-// sandbox container. A pod without a sandbox container is running while Options.Alive says so.
+// vanished handles an id that the engine does not have. It removes a container from the cache. A pod stays listed as
+// NOTREADY while it has a checkpoint, even an unreadable one: it may still hold an address, and the kubelet only stops
+// and removes a pod that is listed. A pod that was never shown is listed too, if its failed roll-back had already
+// removed the sandbox container. A pod without a sandbox container is running while Options.Alive says so.
 func (c *Cache) vanished(ctx context.Context, id string) {
 	now := c.Snapshot()
 	pod := now.pod(id)
@@ -27,7 +27,7 @@ func (c *Cache) vanished(ctx context.Context, id string) {
 	}
 	record, err := c.opts.Records.Load(ctx, id)
 	switch {
-	case errdefs.IsNotFound(err) && lost: // it stays until RemovePod
+	case errdefs.IsNotFound(err) && lost: // the pod stays until RemovePod
 	case errdefs.IsNotFound(err) && known:
 		c.forget(id)
 	case errdefs.IsNotFound(err): // a container that is not ours needs no tombstone
@@ -66,7 +66,7 @@ func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 	default:
 	}
 	listing, err := c.opts.Records.List(ctx)
-	if err != nil { // the listing has the readable records
+	if err != nil { // the listing still has the readable records
 		log.G(ctx).WithError(err).Warn("cannot read all checkpoints")
 	}
 	for _, record := range listing.Records {
@@ -90,8 +90,8 @@ func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
 	}
 }
 
-// showLost publishes pods without a record or sandbox container as NOTREADY, so that the kubelet stops and removes
-// them: they still have namespaces or containers. It runs after showOrphans.
+// showLost publishes pods that have neither a record nor a sandbox container as NOTREADY. They still have namespaces or
+// containers, so the kubelet must stop and remove them. It runs after showOrphans.
 func (c *Cache) showLost(ctx context.Context, list []container.Summary) {
 	select {
 	case <-c.synced:
