@@ -10,8 +10,8 @@ import (
 // minAPIVersion is the API of Docker Engine 20.10, the oldest supported one.
 const minAPIVersion = "1.41"
 
-// session returns the current session or connects. Only one caller connects at
-// a time, the others wait for it, each no longer than its context.
+// session returns the current session, or connects if there is none. One caller connects at a time. The others wait
+// until their context ends or c.timeout has passed.
 func (c *Client) session(ctx context.Context) (*session, error) {
 	if s := c.current.Load(); s != nil {
 		if s.outdated() {
@@ -33,14 +33,14 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	return c.open(ctx, bounded)
 }
 
-// notConnected types the error of a connect, nil for none.
+// notConnected gives the error of a connect its type, see typed. A nil error stays nil.
 func (c *Client) notConnected(ctx context.Context, err error) error {
 	return typed(ctx, op{verb: "connect to Docker Engine at", object: c.host, bound: c.timeout}, err)
 }
 
-// lookAgain replaces an outdated session in the background, unless that is under way. No request waits for it. A broken
-// runtime may take proofTimeout to show, and a request that waits so long would make the engine count as hanging. On a
-// failure the old session stays, and the next request tries again.
+// lookAgain replaces an outdated session in the background, unless a connect is already running. Requests do not wait
+// for it: the probe of a broken runtime may take proofTimeout, and the engine would count as hanging. If it fails, the
+// old session stays, and the next request tries again.
 func (c *Client) lookAgain(ctx context.Context) {
 	select {
 	case c.connecting <- struct{}{}:
@@ -61,8 +61,8 @@ func (c *Client) lookAgain(ctx context.Context) {
 	}()
 }
 
-// open connects and makes the result the current session. bounded is ctx with the bound of a connect. The caller holds
-// the token of c.connecting.
+// open connects and makes the result the current session. bounded is ctx with the timeout of a connect. The caller
+// holds c.connecting.
 func (c *Client) open(ctx, bounded context.Context) (*session, error) {
 	reloads := c.reloads.Load()
 	observing, observed := c.observe(bounded, "connect")
@@ -73,7 +73,7 @@ func (c *Client) open(ctx, bounded context.Context) (*session, error) {
 		return nil, err
 	}
 	if c.current.Store(s); c.reloads.Load() != reloads {
-		c.current.CompareAndSwap(s, nil) // what was found may be of before the reload
+		c.current.CompareAndSwap(s, nil) // the features may date from before the reload
 	}
 	log.G(ctx).WithFields(log.Fields{
 		"host":          c.host,
@@ -86,7 +86,7 @@ func (c *Client) open(ctx, bounded context.Context) (*session, error) {
 	return s, nil
 }
 
-// drop forgets a session whose engine is away; the next call connects anew. A nil session is ignored.
+// drop forgets a session that lost its engine. The next call connects again. A nil session is ignored.
 func (c *Client) drop(ctx context.Context, s *session, reason error) {
 	if s == nil || !c.current.CompareAndSwap(s, nil) {
 		return
@@ -95,8 +95,8 @@ func (c *Client) drop(ctx context.Context, s *session, reason error) {
 	log.G(ctx).WithField("host", c.host).WithError(reason).Warn("lost connection to Docker Engine")
 }
 
-// renew forgets the session after the engine has read its daemon.json again: the next call reads the engine's features
-// anew. Running calls go on, and their connections close once they are idle.
+// renew forgets the session after the engine has reloaded its daemon.json. The next call reads the engine's features
+// again. Running calls go on, and their connections close once they are idle.
 func (c *Client) renew(ctx context.Context) {
 	c.reloads.Add(1)
 	if c.current.Swap(nil) != nil {
@@ -119,8 +119,8 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 			_ = api.Close()
 		}
 	}()
-	// The error of a failed negotiation is not used: it means that the engine is too old, which is refused by name
-	// instead.
+	// Negotiation fails with an engine that is too old. The error of tooOld, which names the engine's version, replaces
+	// that error.
 	ping, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	switch {
 	case ping.APIVersion == "" && err != nil:
@@ -136,7 +136,7 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	found.peer = behind("/proc", peer, socketPath(c.host)) // now that the engine runs: it has answered
+	found.peer = behind("/proc", peer, socketPath(c.host)) // after Ping, which may make systemd start the engine
 	features := found.features(api.ClientVersion())
 	if err := checkEngine(ctx, api, found, features); err != nil {
 		return nil, err
@@ -156,8 +156,8 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 	return s, c.addOCIRuntime(ctx, s, found)
 }
 
-// tooOld refuses an engine, by its own version when that is known. Podman 3 names
-// an API version below 20.10's.
+// tooOld returns the error for an engine below minAPIVersion. It names the engine's version if the engine reports it.
+// Podman 3 has an API version below 20.10's, too, and gets the error for Podman.
 func (c *Client) tooOld(ctx context.Context, apiVersion string) error {
 	name := "Docker Engine"
 	if api, err := c.newAPI(client.WithAPIVersion(apiVersion)); err == nil {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// checkpointSysctl is there in kernels with CONFIG_CHECKPOINT_RESTORE alone.
+// checkpointSysctl exists only in kernels with CONFIG_CHECKPOINT_RESTORE.
 const checkpointSysctl = "sys/kernel/ns_last_pid"
 
-// defaultPath is where programs are looked for when an engine's environment cannot be read.
+// defaultPath is the assumed PATH of an engine whose environment cannot be read.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// noCheckpoint lists what an engine lacks to checkpoint and restore containers, as far as it can be seen from here. The
+// noCheckpoint lists the missing requirements for checkpoint and restore, as far as criadapter can see them. The
 // checkpoint API is experimental, the OCI runtime looks for CRIU on its PATH, and the kernel needs
-// CONFIG_CHECKPOINT_RESTORE. proc is /proc, and process the engine's directory there, see witness.
+// CONFIG_CHECKPOINT_RESTORE. proc is /proc, and process is the engine's directory in it, see witness.
 func noCheckpoint(experimental bool, proc, process string) string {
 	var missing []string
 	if !experimental {
@@ -29,7 +29,7 @@ func noCheckpoint(experimental bool, proc, process string) string {
 	return strings.Join(missing, ", ")
 }
 
-// hasProgram looks for a program on a process's path, in its own root.
+// hasProgram reports whether a program is on a process's PATH, within the process's root directory.
 func hasProgram(process, name string) bool {
 	dirs := searchPath(process)
 	if dirs == nil {

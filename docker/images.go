@@ -47,8 +47,7 @@ func (c *Client) InspectImage(ctx context.Context, ref string) (*image.InspectRe
 	return &inspect, nil
 }
 
-// PullImage implements Images. It lasts as long as its context: Progress tells
-// the caller whether the transfer is alive.
+// PullImage implements Images. It has no timeout: opts.Progress shows the caller whether the transfer is alive.
 func (c *Client) PullImage(ctx context.Context, ref string, opts PullOptions) error {
 	defer step.At("engine: pull image")()
 	o := op{verb: "pull image", kind: anImage, object: ref}
@@ -83,14 +82,14 @@ func encodeAuth(auth *Auth) (string, error) {
 	})
 }
 
-// LoadImage implements Images. An error of archive is returned as it is.
+// LoadImage implements Images. A read error of archive is wrapped, with ErrInvalidArgument.
 func (c *Client) LoadImage(ctx context.Context, archive io.Reader) error {
 	defer step.At("engine: load image")()
 	source := &errorKeeper{r: archive}
 	return c.do(ctx, op{verb: "load image"}, func(ctx context.Context, s *session) error {
 		response, err := s.api.ImageLoad(ctx, source, client.ImageLoadWithQuiet(true))
 		if cause := source.err(); cause != nil {
-			// Moby takes it for a broken connection.
+			// Moby's client would report a broken connection.
 			return fmt.Errorf("%w: %w", errdefs.ErrInvalidArgument, cause)
 		}
 		if err != nil {
@@ -101,7 +100,7 @@ func (c *Client) LoadImage(ctx context.Context, archive io.Reader) error {
 	})
 }
 
-// errorKeeper remembers why reading failed.
+// errorKeeper keeps the error of a failed read.
 type errorKeeper struct {
 	r      io.Reader
 	failed atomic.Pointer[error]
@@ -122,11 +121,10 @@ func (k *errorKeeper) err() error {
 	return nil
 }
 
-// SaveImage implements Images. It lasts as long as its context.
+// SaveImage implements Images. It has no timeout.
 func (c *Client) SaveImage(ctx context.Context, ref string, archive io.Writer) error {
 	defer step.At("engine: save image")()
-	// Engines answer for an image that they do not have with one error or
-	// another, some of them within the archive.
+	// Engines report a missing image in different ways, some only inside the archive.
 	if _, err := c.InspectImage(ctx, ref); err != nil {
 		return err
 	}
@@ -152,15 +150,15 @@ func (c *Client) TagImage(ctx context.Context, source, target string) error {
 	})
 }
 
-// RemoveImage implements Images. Parents that nothing else names go with it.
+// RemoveImage implements Images. The engine also removes untagged parents that are no longer used.
 func (c *Client) RemoveImage(ctx context.Context, ref string) error {
 	return c.removeImage(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
 }
 
-// ForceRemoveImage implements Images. Parents that nothing else names go with it.
+// ForceRemoveImage implements Images. The engine also removes untagged parents that are no longer used.
 func (c *Client) ForceRemoveImage(ctx context.Context, id string) error {
 	if _, err := digest.Parse(id); err != nil {
-		// Of a name, the engine would take away that name alone.
+		// Given a name, the engine would remove only that name.
 		err = fmt.Errorf("%w: image id %q: %w", errdefs.ErrInvalidArgument, id, err)
 		return typed(ctx, op{verb: "remove image", object: id}, err)
 	}

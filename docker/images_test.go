@@ -33,7 +33,7 @@ func TestListImages(t *testing.T) {
 	}
 }
 
-// TestTidyNames shows how 29 with the containerd image store describes images.
+// TestTidyNames has names of images as Docker Engine 29 lists them with the containerd image store.
 func TestTidyNames(t *testing.T) {
 	for name, c := range map[string]struct{ tags, digests, want []string }{
 		"pulled by digest":         {[]string{"x@sha256:1"}, []string{"x@sha256:1"}, []string{"|", "x@sha256:1"}},
@@ -50,8 +50,8 @@ func TestTidyNames(t *testing.T) {
 	}
 }
 
-// TestPullProgress shows what counts as progress: 20.10 says each thing once,
-// engines with the containerd image store repeat themselves.
+// TestPullProgress checks that only a new message counts as progress. Engines with the containerd image store repeat
+// messages, 20.10 does not.
 func TestPullProgress(t *testing.T) {
 	f := newFakeServer(t)
 	messages := []string{
@@ -77,7 +77,7 @@ func TestPullProgress(t *testing.T) {
 		"%d signs of progress, %v; want %d", signs, err, len(messages))
 }
 
-// TestPullErrors has answers of Docker 20.10 and later engines to a registry in trouble.
+// TestPullErrors has the answers of Docker Engine 20.10 and later when a registry fails.
 func TestPullErrors(t *testing.T) {
 	inStream := func(message string) http.HandlerFunc {
 		return answer(200, `{"status":"Pulling from x","id":"1"}`+"\n"+`{"errorDetail":{"message":`+message+`},"error":`+message+`}`)
@@ -133,7 +133,7 @@ func TestPullErrors(t *testing.T) {
 	}
 }
 
-// TestPullAuth shows that credentials arrive, and nowhere else.
+// TestPullAuth checks that the engine gets the credentials, and that errors and logs do not hold them.
 func TestPullAuth(t *testing.T) {
 	var log bytes.Buffer
 	logrus.SetOutput(&log)
@@ -187,14 +187,14 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// brokenReader fails after some bytes.
+// brokenReader fails at the first read.
 type brokenReader struct{ err error }
 
 func (r *brokenReader) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// TestPullQueued shows which pulls wait for others: a pull does only while no layer of its own is under way.
+// TestPullQueued checks that a pull counts as queued only while none of its layers is in progress.
 func TestPullQueued(t *testing.T) {
 	var stream strings.Builder
 	var want []PullPhase
@@ -225,8 +225,8 @@ func TestPullQueued(t *testing.T) {
 	testutil.Assert(t, err == nil && slices.Equal(got, want), "phases: %v, %v, want %v", got, err, want)
 }
 
-// TestPullQueuedSilently shows a pull of an engine with the containerd image
-// store, which says nothing before it has a slot.
+// TestPullQueuedSilently has the stream of an engine with the containerd image store. It reports nothing until the pull
+// has a download slot.
 func TestPullQueuedSilently(t *testing.T) {
 	f := newFakeServer(t)
 	f.change(func() { f.apiVersion = "1.48" })
@@ -282,7 +282,7 @@ func TestPullUnpacksSilently(t *testing.T) {
 	}
 }
 
-// TestLoadBrokenArchive shows that a broken archive is not a broken connection.
+// TestLoadBrokenArchive checks that a broken archive is not reported as a broken connection.
 func TestLoadBrokenArchive(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("POST /images/load", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) })

@@ -16,11 +16,10 @@ type Limit struct {
 	Soft, Hard int64
 }
 
-// Unlimited is the value of a Limit that does not limit.
+// Unlimited means no limit.
 const Unlimited = -1
 
-// limitTitles are the limits in the order of their names, and what
-// /proc/PID/limits calls them. It is never written to.
+// limitTitles has the limits' names, sorted, with their titles in /proc/PID/limits. It is read-only.
 var limitTitles = []struct{ name, title string }{
 	{"as", "Max address space"},
 	{"core", "Max core file size"},
@@ -40,8 +39,7 @@ var limitTitles = []struct{ name, title string }{
 	{"stack", "Max stack size"},
 }
 
-// readLimits returns the limits of the process that a directory of /proc stands
-// for. What cannot be read is left out.
+// readLimits returns the limits of the process with that directory in /proc. It leaves out limits that it cannot read.
 func readLimits(dir string) []Limit {
 	text, err := os.ReadFile(filepath.Join(dir, "limits"))
 	if err != nil {
@@ -50,8 +48,7 @@ func readLimits(dir string) []Limit {
 	return parseLimits(string(text))
 }
 
-// parseLimits reads the text of /proc/PID/limits, lines of a title, the soft
-// and the hard limit.
+// parseLimits reads the text of /proc/PID/limits. Each line has a title, the soft limit and the hard limit.
 func parseLimits(text string) []Limit {
 	var out []Limit
 	for _, known := range limitTitles {
@@ -72,8 +69,7 @@ func parseLimits(text string) []Limit {
 	return out
 }
 
-// parseLimit reads one value; what the API's signed number cannot hold limits
-// nothing.
+// parseLimit reads one value. A value too large for the API's int64 is Unlimited.
 func parseLimit(text string) (int64, bool) {
 	if text == "unlimited" {
 		return Unlimited, true

@@ -18,7 +18,7 @@ const (
 	anImage    objectKind = "image"
 )
 
-// check refuses what cannot be the name of an object of this kind.
+// check returns an error if no object of this kind can have the name.
 func (k objectKind) check(name string) error {
 	switch k {
 	case noObject:
@@ -29,8 +29,8 @@ func (k objectKind) check(name string) error {
 	return checkObject(string(k), name)
 }
 
-// checkObject refuses impossible ids and names of containers and execs before they become part of a URL path:
-// "../images/x" would reach another kind of object. The object does not exist, hence ErrNotFound.
+// checkObject rejects invalid ids and names of containers and execs before they become part of a URL path:
+// "../images/x" would reach an image. The error is ErrNotFound, since such an object cannot exist.
 func checkObject(kind, id string) error {
 	if id == "" || strings.Trim(id, ".") == "" || strings.ContainsFunc(id, notInName) {
 		return fmt.Errorf("%w: no such %s: %q", errdefs.ErrNotFound, kind, id)
@@ -38,7 +38,7 @@ func checkObject(kind, id string) error {
 	return nil
 }
 
-// notInName reports what neither ids nor names of containers contain.
+// notInName reports whether ids and names of containers cannot contain r.
 func notInName(r rune) bool {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
@@ -48,8 +48,7 @@ func notInName(r rune) bool {
 	}
 }
 
-// checkImage refuses what is neither an image's id nor its name, with the
-// engine's own grammar.
+// checkImage rejects a ref that is neither an image id nor an image name. Its grammar is the engine's.
 func checkImage(ref string) error {
 	if _, err := reference.ParseAnyReference(ref); err != nil {
 		return fmt.Errorf("%w: image %q: %w", errdefs.ErrInvalidArgument, ref, err)
@@ -57,7 +56,7 @@ func checkImage(ref string) error {
 	return nil
 }
 
-// checkTag refuses what cannot become one more name of an image.
+// checkTag rejects a target that the engine cannot add to an image as a name, such as one with a digest.
 func checkTag(target string) error {
 	name, err := reference.ParseNormalizedNamed(target)
 	if err != nil {

@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// probeLabel marks the containers that prove the runtime, with their maker's process id. Their names begin with
-	// probeName.
+	// probeLabel marks probe containers. Its value is the process id of the criadapter that made them. Their names
+	// begin with probeName.
 	probeLabel = "io.criadapter.probe"
 	probeName  = "criadapter-probe-"
-	// probeGroup is a group that a container has from its note alone.
+	// probeGroup is a group id that a container can get only from its note.
 	probeGroup = 4_242_424
 	// probeMount is where a probe mounts the notes' directory.
 	probeMount = "/notes"
@@ -35,11 +35,11 @@ const (
 	probeSubmounts = "/dev"
 	probeWritable  = "/mnt/writable"
 	probeRecursive = "/mnt/recursive"
-	// probeAge is when a probe's container is left over, even if a process has its maker's id.
+	// probeAge is the age from which a probe container counts as left over, even if a process has its label's id.
 	probeAge = time.Minute
 )
 
-// probe proves a runtime by a container.
+// probe tests an OCI runtime with short-lived containers.
 type probe struct {
 	api      *client.Client
 	runtime  OCIRuntime
@@ -73,7 +73,7 @@ func (p probe) tidyNotes(ctx context.Context, notes ocinote.Dir) error {
 	return err
 }
 
-// tidyProbes removes probe containers whose process has ended or hangs.
+// tidyProbes removes probe containers whose maker has ended, and those older than probeAge.
 func (p probe) tidyProbes(ctx context.Context) error {
 	list, err := p.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", probeLabel)})
 	if err != nil {
@@ -92,8 +92,9 @@ func (p probe) tidyProbes(ctx context.Context) error {
 	return err
 }
 
-// isProbe reports whether a container with the probes' label is one. An image or a pod may have the label, too, but not
-// the name and the image of probes as well. The list may show an image by its id, so the container is inspected.
+// isProbe reports whether a container with probeLabel is a probe. Containers of other images or pods may have the
+// label, but not also a probe's name and image. The list may show the image by its id, so isProbe inspects the
+// container.
 func (p probe) isProbe(ctx context.Context, c container.Summary) (bool, error) {
 	if !slices.ContainsFunc(c.Names, func(name string) bool { return strings.HasPrefix(name, "/"+probeName) }) {
 		return false, nil
@@ -105,7 +106,7 @@ func (p probe) isProbe(ctx context.Context, c container.Summary) (bool, error) {
 	return err == nil && inspect.Container.Config != nil && inspect.Container.Config.Image == pause.Reference, err
 }
 
-// create makes a container of the built-in sandbox image, which it loads where the engine does not have it.
+// create creates a container from the built-in sandbox image. It loads the image if the engine lacks it.
 func (p probe) create(ctx context.Context, options client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
 	created, err := p.api.ContainerCreate(ctx, options)
 	if !errdefs.IsNotFound(err) {
@@ -130,7 +131,7 @@ func (p probe) loadImage(ctx context.Context) error {
 	return followTransfer(decodeMessages(answer), newTransferred(Features{}), nil)
 }
 
-// proveGroup starts a container whose note adds a group, and checks that its process has it.
+// proveGroup starts a container whose note adds probeGroup, and checks that its process has the group.
 func (p probe) proveGroup(ctx context.Context) error {
 	return p.run(ctx, p.groupNote(), nil, p.lookForGroup)
 }
@@ -139,8 +140,8 @@ func (p probe) groupNote() ocinote.Note {
 	return ocinote.Note{Engine: p.engineID, Process: ocinote.Process{Groups: &[]uint32{probeGroup}}}
 }
 
-// proveRecursive is proveGroup with a mount that the note makes read-only with all that is mounted below it. A runtime
-// that does not have the option may ignore it, so the container's mounts are looked at.
+// proveRecursive is proveGroup with a mount that the note makes recursively read-only (rro). A runtime without that
+// option may ignore it, so proveRecursive checks the container's mounts.
 func (p probe) proveRecursive(ctx context.Context) error {
 	note := p.groupNote()
 	note.MountOptions = map[string][]string{probeRecursive: {"rro"}}
@@ -148,7 +149,7 @@ func (p probe) proveRecursive(ctx context.Context) error {
 		{Type: mount.TypeBind, Source: probeSubmounts, Target: probeWritable},
 		{
 			Type: mount.TypeBind, Source: probeSubmounts, Target: probeRecursive, ReadOnly: true,
-			BindOptions: &mount.BindOptions{ReadOnlyNonRecursive: true}, // the note alone is to be seen
+			BindOptions: &mount.BindOptions{ReadOnlyNonRecursive: true}, // only the note may make it recursive
 		},
 	}
 	return p.run(ctx, note, mounts, func(pid int) error {
@@ -163,14 +164,14 @@ func (p probe) proveRecursive(ctx context.Context) error {
 	})
 }
 
-// checkRecursive fails unless all mounts of probeRecursive are read-only by themselves, and one below it is writable at
-// the same place of probeWritable.
+// checkRecursive fails unless the mount at probeRecursive and all mounts below it have the option ro. At least one of
+// them must be writable below probeWritable: otherwise the node has no mount that proves it.
 func checkRecursive(mountinfo string) error {
 	writable := map[string]bool{}
 	var readOnly []string
 	for line := range strings.Lines(mountinfo) {
 		fields := strings.Fields(line)
-		if len(fields) < 6 { // proc(5): the fifth is the place, the sixth the mount's own options
+		if len(fields) < 6 { // proc(5): field 5 is the mount point, field 6 the options of the mount
 			continue
 		}
 		place, options := fields[4], strings.Split(fields[5], ",")
@@ -191,7 +192,7 @@ func checkRecursive(mountinfo string) error {
 	return nil
 }
 
-// run starts a container with a note and mounts, and looks at its process.
+// run starts a container with a note and mounts, calls look with its process id, and removes it.
 func (p probe) run(ctx context.Context, note ocinote.Note, mounts []mount.Mount, look func(pid int) error) (err error) {
 	created, err := p.create(ctx, client.ContainerCreateOptions{
 		Name: probeName + rand.Text(),

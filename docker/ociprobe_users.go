@@ -16,14 +16,15 @@ import (
 	"github.com/criadapter/criadapter/internal/userns"
 )
 
-// The ids that a probe maps. They belong to no user of the node.
+// probeUsers is the first host id that a probe maps, and probeUserSize is the number of ids. No user of the node has
+// them.
 const (
 	probeUsers    = 1 << 30
 	probeUserSize = 1 << 16
 )
 
-// proveUsers starts a container in a user namespace that was made before, like a pod's, with a mount of the notes'
-// directory. It checks that the namespace owns the container's root and its files.
+// proveUsers starts a container in an existing user namespace, as a pod's container is, with a mount of the notes
+// directory. It checks that the namespace's root owns the container's root directory and the mount.
 func (p probe) proveUsers(ctx context.Context) error {
 	if p.selinux {
 		return errors.New("the engine confines containers with SELinux, and a root with mapped owners would be without the container's label")
@@ -43,7 +44,7 @@ func (p probe) proveUsers(ctx context.Context) error {
 	return p.run(ctx, note, mounts, lookForUsers)
 }
 
-// lookForUsers fails when a process is not in the namespace of proveUsers, or its files are not.
+// lookForUsers checks that a process has the id mapping of proveUsers, and that the mapped root owns / and probeMount.
 func lookForUsers(pid int) error {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	text, err := os.ReadFile(filepath.Join(proc, "uid_map"))

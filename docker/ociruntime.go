@@ -15,32 +15,31 @@ import (
 // OCIRuntimeMode says whether the runtime criadapter-oci is used.
 type OCIRuntimeMode string
 
-// The modes. An empty one is OCIRuntimeOff.
+// The modes. The empty mode means OCIRuntimeOff.
 const (
-	// OCIRuntimeAuto uses it where the engine has it and it works.
+	// OCIRuntimeAuto uses the runtime if the engine has it and it works.
 	OCIRuntimeAuto OCIRuntimeMode = "auto"
-	// OCIRuntimeOff does not look for it.
+	// OCIRuntimeOff does not use the runtime.
 	OCIRuntimeOff OCIRuntimeMode = "off"
-	// OCIRuntimeRequired refuses an engine where it is missing or does not work.
+	// OCIRuntimeRequired refuses an engine whose runtime is missing or does not work.
 	OCIRuntimeRequired OCIRuntimeMode = "required"
 )
 
 // OCIRuntime is the engine's runtime that reads the notes of containers (package ocinote): criadapter-oci in front of
 // the engine's default runtime. The zero value means that the engine has none.
 type OCIRuntime struct {
-	// Name is the engine's name for it: from daemon.json, or containerd's for the shim. It is empty for none. It is no
-	// runtime handler for pods, and not among Features.Runtimes.
+	// Name is the engine's name of the runtime: from daemon.json, or containerd's name of the shim. It is empty if the
+	// engine has none. Pods cannot use it as a runtime handler, and Features.Runtimes leaves it out.
 	Name string
-	// Notes is where it looks for notes.
+	// Notes is the directory from which the runtime reads notes.
 	Notes ocinote.Dir
-	// Fault says why new containers do not use the runtime, empty where a container has proved that it works.
-	// Containers of its existing pods still get their notes.
+	// Fault says why new pods do not use the runtime. It is empty after a probe has shown that the runtime works.
+	// Containers of existing pods that use the runtime still get their notes.
 	Fault string
-	// RecursiveReadOnly says whether the default runtime behind it and the kernel make
-	// mounts read-only with all that is mounted below them.
+	// RecursiveReadOnly says whether the kernel and the engine's default runtime support recursive read-only mounts.
 	RecursiveReadOnly bool
-	// UserNamespaces says whether containers can join a user namespace, and
-	// NoUserNamespaces why not, where that is known.
+	// UserNamespaces says whether containers can join a user namespace. NoUserNamespaces says why they cannot, if the
+	// reason is known.
 	UserNamespaces   bool
 	NoUserNamespaces string
 }
@@ -48,15 +47,14 @@ type OCIRuntime struct {
 // Works reports whether new pods and containers may use the runtime.
 func (r OCIRuntime) Works() bool { return r.Name != "" && r.Fault == "" }
 
-// ociProgram is the name of the program.
 const ociProgram = "criadapter-oci"
 
-// installRuntime says how an engine gets the runtime.
+// installRuntime tells an operator how to give an engine the runtime.
 const installRuntime = `install criadapter-oci and, for an engine before 23, add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} ` +
 	"to daemon.json (systemctl reload docker), or use --oci-runtime=auto"
 
-// findOCIRuntime returns the engine's OCI runtime and the real one behind it, both empty without one. A runtime of
-// daemon.json is preferred to the shim, because the engine passes it its own options.
+// findOCIRuntime returns the engine's OCI runtime and the real runtime behind it. Both are empty if the engine has
+// none. A runtime in daemon.json comes before the shim, because the engine passes its own options to it.
 func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, error) {
 	for _, name := range slices.Sorted(maps.Keys(info.Runtimes)) {
 		runtime := info.Runtimes[name].Runtime
@@ -76,7 +74,7 @@ func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, e
 	return OCIRuntime{Name: shimRuntime, Notes: ocinote.DefaultDir}, real, err
 }
 
-// notesOf reads the program's own flag in runtimeArgs of daemon.json.
+// notesOf returns the notes directory that runtimeArgs in daemon.json name, or the default.
 func notesOf(args []string) ocinote.Dir {
 	const flag = "--" + ocinote.DirFlag
 	for i, arg := range args {
@@ -90,7 +88,7 @@ func notesOf(args []string) ocinote.Dir {
 	return ocinote.DefaultDir
 }
 
-// realRuntime is the program of one of the engine's runtimes.
+// realRuntime returns the program and the arguments of the engine's runtime with that name.
 func realRuntime(runtimes map[string]system.RuntimeWithStatus, name string) (ocinote.Runtime, error) {
 	real := runtimes[name].Runtime
 	if binary, ok := real.Options["BinaryName"].(string); ok && real.Path == "" {
@@ -105,7 +103,7 @@ func realRuntime(runtimes map[string]system.RuntimeWithStatus, name string) (oci
 	return ocinote.Runtime{Path: real.Path, Args: real.Args}, nil
 }
 
-// withoutOCIRuntime are the names of runtimes that pods may name.
+// withoutOCIRuntime returns the runtimes that pods may name: all but criadapter-oci and its shim.
 func withoutOCIRuntime(runtimes map[string]system.RuntimeWithStatus) map[string]system.RuntimeWithStatus {
 	others := maps.Clone(runtimes)
 	maps.DeleteFunc(others, func(name string, r system.RuntimeWithStatus) bool {

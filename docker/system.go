@@ -30,8 +30,8 @@ func (c *Client) LastAnswer() time.Time { return load(&c.answered) }
 // LastTimeout implements System.
 func (c *Client) LastTimeout() time.Time { return load(&c.timedOut) }
 
-// FindOCIRuntime returns the engine's runtime without probing it: RecursiveReadOnly and UserNamespaces are unset. The
-// zero value stands for none. It fails where the engine's configuration makes it unusable.
+// FindOCIRuntime returns the engine's runtime without probing it: RecursiveReadOnly and UserNamespaces are unset. It
+// returns the zero value if the engine has none, and an error if the engine's configuration makes the runtime unusable.
 func (c *Client) FindOCIRuntime(ctx context.Context) (OCIRuntime, error) {
 	var found OCIRuntime
 	err := c.short(ctx, op{verb: "look for criadapter-oci"}, func(ctx context.Context, s *session) error {
@@ -45,8 +45,8 @@ func (c *Client) FindOCIRuntime(ctx context.Context) (OCIRuntime, error) {
 	return found, err
 }
 
-// OCIRuntimeWorks reports whether the engine has the runtime, and whether it works, without a request. Both are false
-// without a connection, and with the mode OCIRuntimeOff.
+// OCIRuntimeWorks reports whether the engine has criadapter-oci, and whether it works. It reads the current session and
+// sends no request. Without a session, and with OCIRuntimeOff, both results are false.
 func (c *Client) OCIRuntimeWorks() (found, works bool) {
 	s := c.current.Load()
 	if s == nil {
