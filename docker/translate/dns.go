@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// checkDNS refuses what would break a resolv.conf, whose words are separated by
-// white space and whose servers are addresses.
+// checkDNS rejects values that would break resolv.conf. Servers must be IP addresses, search domains and options single
+// words.
 func checkDNS(field string, dns *runtimeapi.DNSConfig) error {
 	for i, server := range dns.GetServers() {
 		if _, err := netip.ParseAddr(server); err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// noteLimits puts limits for which the Docker API has no field into the container's note,
-// so that its first instruction finds them. What the kernel may lack without harm is left
-// to CgroupFiles after the start, and so is everything where there are no notes.
+// noteLimits puts limits without a field in the Docker API into the container's note, so that they apply before the
+// container's first instruction. CgroupFiles sets optional limits after the start, and all of these limits if there are
+// no notes.
 //
-// A kubelet forbids each size of huge pages that a container does not ask for: that alone
-// is no reason for a note.
+// A kubelet sets zero for each huge page size that a container does not request. A container with only such limits gets
+// no note.
 func noteLimits(field string, r *runtimeapi.LinuxContainerResources, f docker.Features, more *extra) error {
 	if !more.offered() {
 		return nil
@@ -33,7 +33,7 @@ func noteLimits(field string, r *runtimeapi.LinuxContainerResources, f docker.Fe
 	return err
 }
 
-// NoteLimits are the limits that a container's note has, if the container has one.
+// NoteLimits returns the limits that a container's note holds, if the container has a note.
 func NoteLimits(r *runtimeapi.LinuxContainerResources, f docker.Features) docker.NoteLimits {
 	limits := docker.NoteLimits{HugepageLimits: map[string]uint64{}, Unified: map[string]string{}}
 	for _, limit := range r.GetHugepageLimits() {

@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// noted is an engine of API 1.41 with the OCI runtime.
+// noted adds the OCI runtime to the engine of in.
 func noted(in ContainerInput) ContainerInput {
 	in.Features.OCIRuntime = docker.OCIRuntime{Name: "criadapter", RecursiveReadOnly: true}
 	return in
@@ -72,7 +72,7 @@ func TestNotes(t *testing.T) {
 			}
 			in = noted(in)
 			in.Features.Runtimes = append(in.Features.Runtimes, "other")
-			in.Sandbox.RuntimeHandler = "other" // in front of which it does not stand
+			in.Sandbox.RuntimeHandler = "other" // criadapter-oci does not wrap this runtime
 			if _, err := Container(in); !errdefs.IsNotImplemented(err) {
 				t.Errorf("with another handler: %v", err)
 			}
@@ -98,7 +98,7 @@ func ambientOf(spec docker.ContainerSpec) []string {
 	return spec.Note.Process.Ambient
 }
 
-// An engine that does not know all of a profile gets the rest by the note.
+// Fields of a profile that an older engine does not know go into the note.
 func TestWholeProfile(t *testing.T) {
 	const whole = `{"defaultAction":"SCMP_ACT_ERRNO","defaultErrnoRet":38,"flags":["SECCOMP_FILTER_FLAG_LOG"],"syscalls":[]}`
 	for name, c := range map[string]struct {
@@ -124,7 +124,8 @@ func TestWholeProfile(t *testing.T) {
 	}
 }
 
-// Docker relabels where it cannot make mounts recursively read-only, and the runtime does the rest.
+// Docker takes a relabelled mount only as a bind string, which has no recursive read-only option. The note adds that
+// option and the others.
 func TestRelabelledMountWithOptions(t *testing.T) {
 	in := containerInput()
 	in.Features = newEngine()
@@ -141,8 +142,8 @@ func TestRelabelledMountWithOptions(t *testing.T) {
 	}
 }
 
-// A container with a note gets its recursive read-only mounts by the note, also where the note's reason comes after the
-// mount. Without a note the engine makes them.
+// A container with a note gets its recursive read-only mounts from the note, even if only a later mount needs the note.
+// Without a note the engine makes them.
 func TestRecursiveMountOfNotedContainer(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []string
@@ -188,7 +189,7 @@ func TestMountOptionsThatAreNone(t *testing.T) {
 	}
 }
 
-// Limits without a field in the API apply from the start on, where the client sets them.
+// Limits without a field in the Docker API go into the note, so that they apply from the start.
 func TestLimitsInNotes(t *testing.T) {
 	pages := func(limits ...uint64) (out []*runtimeapi.HugepageLimit) {
 		for i, limit := range limits {

@@ -8,22 +8,22 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Shares of version 1 and weights of version 2, and how the first become the second (KEP-2254).
+// Bounds of cpu.shares (cgroup v1) and of cpu.weight (cgroup v2). KEP-2254 maps the first range to the second.
 const (
 	minShares, maxShares = 2, 262144
 	minWeight, maxWeight = 1, 10000
 )
 
-// defaultCPUPeriod is the kernel's, in microseconds.
+// defaultCPUPeriod is the kernel's default CFS period, in microseconds.
 const defaultCPUPeriod = 100_000
 
-// PodLimits are what limits a pod as a whole.
+// PodLimits are the resource limits of a pod as a whole.
 type PodLimits struct {
-	// Overhead is what the pod needs besides its containers, and Resources the sum of what these may use.
+	// Overhead is the pod's own use besides its containers. Resources is the sum of the containers' limits.
 	Overhead, Resources *runtimeapi.LinuxContainerResources
 }
 
-// Check refuses limits that make no sense with errdefs.ErrInvalidArgument. prefix is put before the fields' names.
+// Check returns errdefs.ErrInvalidArgument for invalid limits. prefix precedes the field names in its errors.
 func (l PodLimits) Check(prefix string) error {
 	if err := checkResources(prefix+"overhead", l.Overhead); err != nil {
 		return err
@@ -31,8 +31,9 @@ func (l PodLimits) Check(prefix string) error {
 	return checkResources(prefix+"resources", l.Resources)
 }
 
-// Files returns the limits of CPU and memory as files in the directories of a pod's cgroup. dirs are by controller of
-// version 1, or under "" for version 2. The overhead is added to the limits in Resources. Zero limits are not written.
+// Files returns the CPU and memory limits as files of a pod's cgroup. dirs has a directory for each controller of
+// cgroup v1, or one directory under "" for v2. Files adds the overhead to the limits in Resources, and leaves out zero
+// limits.
 func (l PodLimits) Files(dirs map[string]string) []CgroupFile {
 	if dir, ok := dirs[""]; ok {
 		return l.unifiedFiles(dir)
@@ -82,7 +83,8 @@ func (l PodLimits) memory() int64 {
 	return l.Resources.GetMemoryLimitInBytes() + l.Overhead.GetMemoryLimitInBytes()
 }
 
-// quota returns the time that the pod may use in a period, both in microseconds: -1 for any, and zero for nothing said.
+// quota returns the CPU time that the pod may use in each period, both in microseconds. A quota of -1 means no limit,
+// and zero not specified.
 func (l PodLimits) quota() (quota, period int64) {
 	quota, period = l.Resources.GetCpuQuota(), l.Resources.GetCpuPeriod()
 	if quota == 0 {

@@ -12,7 +12,6 @@ import (
 
 const maxPort = 65535
 
-// checkPorts validates port mappings.
 func checkPorts(field string, mappings []*runtimeapi.PortMapping) error {
 	for i, m := range mappings {
 		if err := checkPort(item(field, i), m); err != nil {
@@ -59,8 +58,8 @@ func protocol(p runtimeapi.Protocol) (network.IPProtocol, bool) {
 	}
 }
 
-// publish turns checked mappings into Docker's. A host port of 0 asks for no
-// host port (CRI text), whereas to Docker it means any free one.
+// publish turns checked mappings into Docker's. In CRI a host port of 0 means no host port. In Docker it means any free
+// port.
 func publish(mappings []*runtimeapi.PortMapping, features docker.Features) (network.PortSet, network.PortMap) {
 	exposed, bindings := network.PortSet{}, network.PortMap{}
 	for _, m := range mappings {
@@ -72,8 +71,8 @@ func publish(mappings []*runtimeapi.PortMapping, features docker.Features) (netw
 		if !ok {
 			continue
 		}
-		// To CRI, no address means every address of the host. To Docker it does
-		// so unless daemon.json names one, and then every address has to be asked for.
+		// In CRI, no address means every address of the host. In Docker it means the address in daemon.json, if there
+		// is one: then every address has to be requested.
 		hostIP, err := netip.ParseAddr(m.GetHostIp())
 		if err != nil && features.BridgeAddress != "" {
 			hostIP = netip.IPv4Unspecified()

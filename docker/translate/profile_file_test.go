@@ -11,7 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestReadProfileFile reads a profile, and neither waits nor fills the memory for what is none.
+// TestReadProfileFile reads a profile. A pipe, a device or a file that is too long gives an error: reading it must
+// neither block nor fill the memory.
 func TestReadProfileFile(t *testing.T) {
 	dir := t.TempDir()
 	good, long, pipe := filepath.Join(dir, "good"), filepath.Join(dir, "long"), filepath.Join(dir, "pipe")

@@ -24,19 +24,20 @@ const (
 	// unlimited is Docker's and CRI's number for no limit.
 	unlimited = -1
 
-	// swapMaxKey is the cgroup v2 file that the kubelet sets through unified
-	// resources. It counts swap alone, Docker and CRI count memory and swap.
+	// swapMaxKey is the cgroup v2 file that the kubelet sets through unified resources. It limits swap alone, whereas
+	// the swap limits of Docker and CRI count memory plus swap.
 	swapMaxKey = "memory.swap.max"
 	cgroupMax  = "max"
 )
 
-// Resources returns Docker's form of a container's limits, for an update or as a part of a create. Zero means not
-// specified to both sides: an update leaves it as it is. Field names in errors begin with "linux", as in
+// Resources translates a container's limits for Docker's create or update. In CRI and in Docker zero means not
+// specified: an update leaves that limit unchanged. Field names in errors begin with "linux", as in
 // UpdateContainerResourcesRequest.
 //
-// The Docker API has no field for hugepage_limits and most unified keys: CgroupFiles has these. It has one for
-// memory_limit_in_bytes together with memory.swap.max. Unified keys are refused on cgroup v1. oom_score_adj is fixed at
-// create; OOMScore returns it. They are validated and left out.
+// The result lacks hugepage_limits and most unified keys, since the Docker API has no field for them: CgroupFiles
+// returns them. Its MemorySwap is memory_limit_in_bytes plus memory.swap.max. Unified keys are refused on cgroup v1.
+// The result also lacks oom_score_adj, which is fixed at create: OOMScore returns it. Resources validates the values
+// that it leaves out.
 func Resources(r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
 	return resources("linux", r, f)
 }
@@ -96,9 +97,8 @@ func checkResources(field string, r *runtimeapi.LinuxContainerResources) error {
 	return err
 }
 
-// memorySwap returns Docker's MemorySwap, the limit of memory and swap
-// together. CRI's field means the same, but where it is missing Docker would
-// allow as much swap as memory, and CRI means none.
+// memorySwap returns Docker's MemorySwap, the limit of memory plus swap. CRI's field means the same. If it is missing,
+// CRI allows no swap, but Docker would allow as much swap as memory.
 func memorySwap(field string, r *runtimeapi.LinuxContainerResources, f docker.Features) (int64, error) {
 	memory, swap := r.GetMemoryLimitInBytes(), r.GetMemorySwapLimitInBytes()
 	switch {
@@ -114,7 +114,7 @@ func memorySwap(field string, r *runtimeapi.LinuxContainerResources, f docker.Fe
 	case memory == 0:
 		return 0, nil
 	case !f.SwapLimit:
-		// What the engine makes of any value, with a warning.
+		// The engine would replace any value with this one, and warn.
 		return unlimited, nil
 	case swap != 0:
 		return swap, nil
@@ -122,7 +122,7 @@ func memorySwap(field string, r *runtimeapi.LinuxContainerResources, f docker.Fe
 	return unifiedSwap(field+".unified", r, memory)
 }
 
-// unifiedSwap adds the swap that the kubelet grants on cgroup v2 to memory.
+// unifiedSwap returns memory plus the swap of memory.swap.max, which the kubelet sets on cgroup v2.
 func unifiedSwap(field string, r *runtimeapi.LinuxContainerResources, memory int64) (int64, error) {
 	text, ok := r.GetUnified()[swapMaxKey]
 	if !ok {
@@ -141,15 +141,14 @@ func unifiedSwap(field string, r *runtimeapi.LinuxContainerResources, memory int
 	return memory + swap, nil
 }
 
-// OOMScore returns the oom_score_adj of the processes of a container with these
-// limits, which must be valid.
+// OOMScore returns the oom_score_adj of a container with these limits. The limits must be valid.
 func OOMScore(r *runtimeapi.LinuxContainerResources, f docker.Features) int {
 	score, _ := oomScore("", r.GetOomScoreAdj(), f)
 	return score
 }
 
-// oomScore returns a valid oom_score_adj, 0 for a negative one that the engine
-// cannot set: the start would fail.
+// oomScore checks an oom_score_adj and returns it. It returns 0 for a negative score that the engine cannot set,
+// because the start would fail.
 func oomScore(field string, score int64, f docker.Features) (int, error) {
 	if score < -maxOOMScore || score > maxOOMScore {
 		return 0, invalid(field, "%d is outside %d to %d", score, -maxOOMScore, maxOOMScore)
@@ -160,8 +159,7 @@ func oomScore(field string, score int64, f docker.Features) (int, error) {
 	return int(score), nil
 }
 
-// checkCPUSet checks the form of a list such as 0-3,7. Whether the node has
-// them the engine knows.
+// checkCPUSet checks the form of a list such as 0-3,7. Only the engine knows whether the node has them.
 func checkCPUSet(field, set string) error {
 	if set == "" {
 		return nil
@@ -182,11 +180,11 @@ func checkCPUSet(field, set string) error {
 	return nil
 }
 
-// unifiedHierarchy is the version of control groups with unified keys.
+// unifiedHierarchy is the cgroup version with unified keys.
 const unifiedHierarchy = 2
 
-// checkHierarchy refuses limits that are files of cgroup v2 on a node of v1. What limits
-// nothing is kept there, too, and so is swap, which the engine limits.
+// checkHierarchy refuses limits that are files of cgroup v2 if the node has v1. It accepts values that limit nothing,
+// and memory.swap.max, which the engine applies.
 func checkHierarchy(field string, r *runtimeapi.LinuxContainerResources, f docker.Features) error {
 	if f.CgroupVersion >= unifiedHierarchy {
 		return nil
@@ -199,8 +197,8 @@ func checkHierarchy(field string, r *runtimeapi.LinuxContainerResources, f docke
 	return nil
 }
 
-// checkUnifiedKey accepts a file of a controller, "memory.high". Files that begin with cgroup are no limits: they move
-// and kill processes.
+// checkUnifiedKey accepts a file of a controller, "memory.high". It refuses the cgroup.* files: they are not limits,
+// but move and kill processes.
 func checkUnifiedKey(field, key string) error {
 	if err := checkFileWord(field, key); err != nil {
 		return err
@@ -212,7 +210,7 @@ func checkUnifiedKey(field, key string) error {
 	return nil
 }
 
-// checkFileWord accepts what may be part of a cgroup file's name.
+// checkFileWord accepts a word of the characters in cgroup file names.
 func checkFileWord(field, word string) error {
 	if word == "" {
 		return invalid(field, "is empty")

@@ -10,13 +10,12 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// apiAnnotations is the API version since which the engine passes annotations to the
-// OCI runtime.
+// apiAnnotations is the first API version with annotations for the OCI runtime.
 const apiAnnotations = "1.43"
 
-// runtimeAnnotations passes those annotations of the pod and of the container to the OCI
-// runtime that the node's administrator allows: runc and others take orders from some
-// (org.systemd.property.*, run.oci.*). The container's win.
+// runtimeAnnotations passes annotations of the pod and of the container to the OCI runtime. Only annotations that the
+// node's administrator allows are passed, because some change what the runtime does (org.systemd.property.*,
+// run.oci.*). The container's value takes precedence over the pod's.
 func runtimeAnnotations(in ContainerInput, host *container.HostConfig, more *extra) error {
 	passed := map[string]string{}
 	for _, from := range []struct {
@@ -46,7 +45,7 @@ func runtimeAnnotations(in ContainerInput, host *container.HostConfig, more *ext
 	return nil
 }
 
-// canPass refuses an annotation that neither the engine nor a note passes.
+// canPass returns an error if neither the engine nor a note can pass an annotation.
 func canPass(field string, f docker.Features, more *extra) error {
 	if f.Supports(apiAnnotations) {
 		return nil

@@ -10,8 +10,7 @@ import (
 // maxPath is PATH_MAX of Linux with its terminating NUL, in bytes.
 const maxPath = 4096
 
-// checkText refuses text that a JSON document or a line-based file would
-// change: invalid UTF-8 and control characters.
+// checkText rejects invalid UTF-8 and control characters, which JSON or a line-based file would change.
 func checkText(field, text string) error {
 	if !utf8.ValidString(text) {
 		return invalid(field, "is not valid UTF-8")
@@ -22,8 +21,8 @@ func checkText(field, text string) error {
 	return nil
 }
 
-// checkArgument refuses what no process argument or environment value can
-// hold, or what would not survive JSON. Line breaks are fine.
+// checkArgument rejects NUL bytes, which process arguments and environment values cannot hold, and invalid UTF-8, which
+// JSON cannot hold. Line breaks are allowed.
 func checkArgument(field, text string) error {
 	if !utf8.ValidString(text) {
 		return invalid(field, "is not valid UTF-8, which the Docker API cannot carry")
@@ -34,7 +33,7 @@ func checkArgument(field, text string) error {
 	return nil
 }
 
-// checkPath refuses what cannot be a path at all.
+// checkPath rejects an empty path, a path longer than PATH_MAX, and text that checkArgument rejects.
 func checkPath(field, name string) error {
 	if name == "" {
 		return invalid(field, "is empty, give a path")
