@@ -22,7 +22,7 @@ type call struct {
 	systemd bool
 }
 
-// createVerbs are the verbs that make a container. runc takes their flags behind the id, too.
+// createVerbs are the verbs that make a container. runc also accepts their flags after the id.
 var createVerbs = []string{"create", "run", "restore"}
 
 // passed are the verbs of runc and crun that need no note.
@@ -30,8 +30,8 @@ var passed = []string{
 	"start", "kill", "delete", "state", "ps", "list", "events", "pause", "resume", "update", "checkpoint", "features", "mounts", "spec", "help", "h",
 }
 
-// parseCall reads a runtime's command line. It takes an unknown flag for one without a value. If the flag has one, that
-// value looks like the verb, which prepare refuses.
+// parseCall reads a runtime's command line. It assumes that an unknown flag has no value. If a flag before the verb has
+// one, that value becomes the verb, which prepare refuses.
 func parseCall(args []string) call {
 	c := call{notes: ocinote.DefaultDir, args: slices.Clone(args)}
 	takesValue := globalValued
@@ -41,11 +41,11 @@ func parseCall(args []string) call {
 		case args[i] == "--":
 		case !isFlag && c.verb == "":
 			c.verb, takesValue = args[i], valued[args[i]]
-		case !isFlag && c.verb == "mounts" && (args[i] == "add" || args[i] == "remove"): // crun's have verbs of their own
+		case !isFlag && c.verb == "mounts" && (args[i] == "add" || args[i] == "remove"): // crun's subcommands
 		case !isFlag:
 			c.container = cmp.Or(c.container, args[i])
 			if !c.makes() {
-				return c // behind it may be a command with flags of its own
+				return c // a command with flags of its own may follow
 			}
 		case name == ocinote.DirFlag && i == 0:
 			c.notes = ocinote.Dir(value)
@@ -74,8 +74,8 @@ func (c *call) set(name, value string) {
 	}
 }
 
-// readFlag reads the flag at the beginning of args: -name value, --name value or
-// --name=value. width is how many arguments it takes.
+// readFlag reads the flag at the beginning of args: -name value, --name value or --name=value. width is the number of
+// arguments that it takes.
 func readFlag(args []string, takesValue map[string]bool) (name, value string, isFlag bool, width int) {
 	text := args[0]
 	if !strings.HasPrefix(text, "-") || text == "-" {

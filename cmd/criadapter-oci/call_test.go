@@ -47,8 +47,7 @@ func TestParseCall(t *testing.T) {
 	}
 }
 
-// FuzzParseCall reads any command line: the real runtime's arguments are those
-// given, but for the program's own.
+// FuzzParseCall checks that the real runtime gets all arguments of any command line but the program's own flag.
 func FuzzParseCall(f *testing.F) {
 	f.Add("--criadapter-notes\x00/n\x00--log\x00/l\x00create\x00ID")
 	f.Fuzz(func(t *testing.T, line string) {

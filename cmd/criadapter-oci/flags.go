@@ -3,10 +3,11 @@ package main
 import "strings"
 
 // globalValued holds the flags before the verb that take a value. runc 1.1 to 1.5 and crun up to 1.29 share one command
-// line. Any other flag stands alone.
+// line. Any other flag has no value.
 var globalValued = names("criadapter-notes root log log-format log-level criu rootless cgroup-manager")
 
-// valued holds the flags behind each verb that take a value in either program. None of them stands alone in the other.
+// valued holds the flags of each verb that take a value in runc or crun. None of them exists without a value in the
+// other.
 var valued = map[string]map[string]bool{
 	"checkpoint": names("image-path work-path parent-path status-fd page-server manage-cgroups-mode empty-ns"),
 	"create":     names("bundle b config f console-socket pidfd-socket pid-file preserve-fds"),

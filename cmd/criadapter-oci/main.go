@@ -3,8 +3,8 @@
 // ocinote) and edits the bundle's config.json. For `exec` it edits the process. Other commands of runc and crun pass
 // unchanged, and unknown commands are refused.
 //
-// A container without a valid note is refused: criadapter has not made it, or the machine was restarted since. Its
-// configuration lacks the parts that protect the host from it.
+// A container without a valid note is refused: either criadapter did not create it, or the machine was restarted since.
+// Its configuration lacks settings of the note that protect the host.
 //
 // Under the name containerd-shim-criadapter-v2 it is a shim of containerd's. Then it becomes runc's shim, with itself
 // as runc.
@@ -51,8 +51,8 @@ func become(c call) error {
 	return nil
 }
 
-// refuse writes the reason to the standard error, and to the log where the engine looks for it: the last line of level
-// error.
+// refuse writes the reason to standard error and to the log. The engine reports the last line of level error in the
+// log.
 func refuse(c call, reason error) {
 	text := "criadapter-oci: " + reason.Error()
 	fmt.Fprintln(os.Stderr, text)

@@ -15,7 +15,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// asProgram makes the test binary the program.
+// asProgram is the environment variable that makes the test binary run main. Unless its value is "1", it names a pipe
+// to wait for.
 const asProgram = "CRIADAPTER_TEST_RUNS_MAIN"
 
 func TestMain(m *testing.M) {
@@ -30,8 +31,7 @@ func TestMain(m *testing.M) {
 
 var someID = strings.Repeat("0a", 32)
 
-// place is a directory of notes, a bundle, and a real runtime that tells its
-// arguments.
+// place has a directory of notes, a bundle, and a real runtime that prints its arguments.
 type place struct {
 	*testing.T
 	notes       ocinote.Dir
@@ -94,8 +94,8 @@ func TestBecomesTheRealRuntime(t *testing.T) {
 	}
 }
 
-// Docker knows that its cgroups are systemd's, but says so only to runtimes that it
-// knows.
+// Docker passes --systemd-cgroup only to runtimes that it knows. The program adds the flag if the cgroup's path is
+// systemd's.
 func TestCgroupsOfSystemd(t *testing.T) {
 	p := newPlace(t)
 	testutil.Must(t, p.notes.Save(someID, ocinote.Note{}))
@@ -112,7 +112,7 @@ func TestCgroupsOfSystemd(t *testing.T) {
 	}
 }
 
-// It fails closed, and says why where the engine looks for it.
+// The program fails closed, and writes the reason where the engine looks for it.
 func TestRefuses(t *testing.T) {
 	p := newPlace(t)
 	process := filepath.Join(p.bundle, "process.json")
@@ -171,7 +171,8 @@ func TestContainerKeepsItsRuntime(t *testing.T) {
 	}
 }
 
-// An upgrade replaces the program while it runs: its successor, which PATH leads to, is no runtime.
+// An upgrade replaces the program while it runs. The program must not take its new version on PATH for the real
+// runtime.
 func TestSuccessorIsNotTheRuntime(t *testing.T) {
 	p := newPlace(t)
 	runtime, err := p.notes.LoadRuntime()
@@ -182,7 +183,7 @@ func TestSuccessorIsNotTheRuntime(t *testing.T) {
 	for dir, target := range map[string]string{linked: program, real: runtime.Path} {
 		testutil.Must(t, os.Symlink(target, filepath.Join(dir, "runc")))
 	}
-	// It waits for its log, a named pipe, in the middle of the call: by then it is another file.
+	// The program waits for a named pipe. Meanwhile its file is replaced.
 	fifo := filepath.Join(t.TempDir(), "replaced")
 	testutil.Must(t, syscall.Mkfifo(fifo, 0o600))
 	cmd := exec.Command(program, "--criadapter-notes", string(p.notes), "delete", someID)
@@ -199,7 +200,7 @@ func TestSuccessorIsNotTheRuntime(t *testing.T) {
 	}
 }
 
-// A container whose runtime another package has brought to another place can be ended, and no other is made with it.
+// A container whose runtime has moved can be stopped and removed, but no container is created with that runtime.
 func TestRuntimeThatHasMoved(t *testing.T) {
 	p := newPlace(t)
 	runtime, err := p.notes.LoadRuntime()
@@ -214,7 +215,7 @@ func TestRuntimeThatHasMoved(t *testing.T) {
 	}
 }
 
-// Before criadapter runs, its containers can be killed and removed all the same.
+// Containers can be killed and removed before criadapter has recorded a runtime.
 func TestWithoutARuntimeOfRecord(t *testing.T) {
 	p := newPlace(t)
 	runtime, err := p.notes.LoadRuntime()

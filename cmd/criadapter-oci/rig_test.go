@@ -65,7 +65,7 @@ func newRealEngine(t *testing.T) realEngine {
 	return r
 }
 
-// create makes a container of a user that is not root.
+// create creates a container that runs as a user other than root.
 func (r realEngine) create() string {
 	r.Helper()
 	id, err := r.client.CreateContainer(r.Context(), docker.ContainerSpec{
@@ -97,8 +97,8 @@ func (r realEngine) run(id string, command ...string) (string, error) {
 	return strings.ReplaceAll(out.String(), "\r", ""), err
 }
 
-// TestRigNoteReachesTheContainer starts a container in namespaces that the kernel
-// alone holds, and looks at what its process and a command got.
+// TestRigNoteReachesTheContainer starts a container in the network namespace of another process. It checks that the
+// container's process and a command in it get the settings of the note.
 func TestRigNoteReachesTheContainer(t *testing.T) {
 	r := newRealEngine(t)
 	id := r.create()

@@ -11,9 +11,9 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// runtime returns the real runtime. A container has its own, whatever the engine's default is by now. Calls without a
-// container use the one that criadapter has left beside the notes. Otherwise it is runc on PATH: commands other than
-// create need it after the machine was restarted. PATH is taken from the environment.
+// runtime returns the real runtime. It is the runtime in the container's note, even if the engine's default has
+// changed. Without one, it is the runtime that criadapter has recorded beside the notes. Without that record it is runc
+// on PATH, for commands other than create after a reboot. environ has the PATH.
 func (c *call) runtime(environ []string) (ocinote.Runtime, error) {
 	note, err := c.notes.Load(c.container)
 	runtime := note.Runtime
@@ -26,7 +26,7 @@ func (c *call) runtime(environ []string) (ocinote.Runtime, error) {
 	if err != nil || filepath.IsAbs(runtime.Path) && (c.makes() || !isMissing(runtime.Path)) {
 		return runtime, err
 	}
-	// A container can be ended when another package has brought its runtime to another place.
+	// A package upgrade may move the runtime: commands other than create then find it by its name on PATH.
 	path, _ := lookup(environ, pathVariable)
 	runtime.Path, err = findOther(filepath.Base(runtime.Path), path)
 	return runtime, err
@@ -37,8 +37,8 @@ func isMissing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// findOther looks a program up on PATH. It passes over this program under that name, and over a newer version of it
-// that an upgrade has installed.
+// findOther looks a program up on PATH. It skips this program under that name, and a newer version of it that an
+// upgrade has installed.
 func findOther(name, path string) (string, error) {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {

@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	// shimName is this program's other name. An engine since Docker Engine 23 finds it
-	// without any configuration: containerd runs it for the runtime
-	// io.containerd.criadapter.v2.
+	// shimName is this program's name as a shim of containerd, which runs it for the runtime
+	// io.containerd.criadapter.v2. Docker Engine 23 and later need no configuration for it.
 	shimName = "containerd-shim-criadapter-v2"
 	ociName  = "criadapter-oci"
 	// realShim is the shim that runs runc.
 	realShim = "containerd-shim-runc-v2"
-	// runcDir is the directory in which this program is called runc, relative to the program's own. It is installed,
-	// because /run and /tmp may be mounted noexec.
+	// runcDir is the directory with the link runc to this program, relative to the program's directory. It is an
+	// installed directory, because /run and /tmp may be mounted noexec.
 	runcDir = "../libexec/criadapter"
 )
 
-// ownDir is the directory in which this program is called runc.
+// ownDir returns the path of runcDir.
 func ownDir() (string, error) {
 	self, err := os.Executable()
 	return filepath.Join(filepath.Dir(self), runcDir), err
@@ -40,7 +39,7 @@ func becomeShim(args []string) error {
 		return fmt.Errorf("%s: %w", shimName, errors.Join(err, fmt.Errorf("there has to be a link %s/runc to %s", dir, ociName)))
 	}
 	path := os.Getenv("PATH")
-	// As containerd: on PATH, or beside the program that it found.
+	// Like containerd, look on PATH and then beside this program.
 	shim, err := findOther(realShim, path+string(filepath.ListSeparator)+filepath.Dir(args[0]))
 	if err != nil {
 		return err
@@ -57,7 +56,7 @@ const (
 	keptVariable = "CRIADAPTER_PATH="
 )
 
-// shimEnviron is the environment of runc's shim. Its PATH has one directory. If this program is missing there, the shim
+// shimEnviron returns the environment of runc's shim. Its PATH is dir alone. If the link is missing there, the shim
 // must not find another runc, which would ignore the notes.
 func shimEnviron(environ []string, dir string) []string {
 	changed := []string{pathVariable + dir}
@@ -71,11 +70,11 @@ func shimEnviron(environ []string, dir string) []string {
 	return changed
 }
 
-// realEnviron is the environment of the real runtime, with containerd's PATH. A wrapper that looks for runc must not
-// find this program.
+// realEnviron returns the environment of the real runtime. Its PATH is containerd's without dir: a wrapper that looks
+// for runc must not find this program.
 func realEnviron(environ []string, dir string) []string {
 	path, kept := lookup(environ, keptVariable)
-	if !kept { // the engine's own, or a shim of an earlier version with this directory before the others
+	if !kept { // run by the engine itself, or by an earlier version's shim, which put dir first
 		path, _ = lookup(environ, pathVariable)
 	}
 	dirs := slices.DeleteFunc(filepath.SplitList(path), func(other string) bool { return filepath.Clean(other) == dir })

@@ -8,8 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/osthread"
 )
 
-// The root of a user namespace finds the way to its files whatever umask containerd has, also where the directories
-// have been made before.
+// The root of a user namespace can reach its files with any umask of containerd, even if the directories already exist.
 func TestMappedFilesWithAnyUmask(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")

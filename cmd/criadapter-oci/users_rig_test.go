@@ -33,7 +33,7 @@ func (r realEngine) volume() string {
 	return dir
 }
 
-// createMapped makes a container of a user, with a mount of a volume at /data, and its note.
+// createMapped creates a container that runs as user with volume mounted at /data, and saves its note.
 func (r realEngine) createMapped(namespace, volume, user string) string {
 	r.Helper()
 	id, err := r.client.CreateContainer(r.Context(), docker.ContainerSpec{
@@ -58,8 +58,8 @@ func (r realEngine) createMapped(namespace, volume, user string) string {
 	return id
 }
 
-// TestRigUserNamespace runs a container whose root is unprivileged on the node, in a user namespace that was made
-// before it.
+// TestRigUserNamespace runs a container in an existing user namespace. The container's root is unprivileged on the
+// node.
 func TestRigUserNamespace(t *testing.T) {
 	r := newRealEngine(t)
 	child, err := userns.Make([]userns.Mapping{{HostID: someUIDs, Size: mapSize}}, []userns.Mapping{{HostID: someGIDs, Size: mapSize}}, 0)
@@ -72,7 +72,7 @@ func TestRigUserNamespace(t *testing.T) {
 			volume := r.volume()
 			testutil.Must(t, os.Chmod(volume, 0o777))
 			id := r.createMapped(child.Path("user"), volume, user)
-			for range 2 { // a second start finds what the first has written
+			for range 2 { // the second start finds the files of the first
 				testutil.Must(t, r.client.StartContainer(t.Context(), id))
 				r.lookMapped(id, child, user != "")
 				testutil.Must(t, r.client.StopContainer(t.Context(), id, 0))
@@ -83,7 +83,7 @@ func TestRigUserNamespace(t *testing.T) {
 	}
 }
 
-// lookMapped looks from both sides.
+// lookMapped checks the running container from the node and from inside.
 func (r realEngine) lookMapped(id string, child *userns.Child, plain bool) {
 	r.Helper()
 	inspect, err := r.client.InspectContainer(r.Context(), id)
@@ -121,7 +121,7 @@ func (r realEngine) lookMapped(id string, child *userns.Child, plain bool) {
 	}
 }
 
-// lookAfter looks for what must not be there when no container runs.
+// lookAfter checks that no mounts and directories are left when no container runs.
 func (r realEngine) lookAfter() {
 	r.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
