@@ -44,7 +44,7 @@ func TestRequestsAreObserved(t *testing.T) {
 	testutil.Assert(t, slices.Equal(over, want), "observed %q, want %q", over, want)
 }
 
-// TestPullsArePodsInTheLog names the pod that an image is pulled for.
+// TestPullsArePodsInTheLog checks that the log names the pod of an image pull.
 func TestPullsArePodsInTheLog(t *testing.T) {
 	n := newNode()
 	fields := n.describe(&runtimeapi.PullImageRequest{
@@ -64,7 +64,7 @@ func TestEachChangeIsOneLine(t *testing.T) {
 	for _, r := range allRPCs(t) {
 		n := nodeWithPod()
 		hook.Reset()
-		_ = r.call(t.Context(), n.dial(t), fullRequest(r)) // what is not implemented is logged as well
+		_ = r.call(t.Context(), n.dial(t), fullRequest(r)) // unimplemented RPCs are logged as well
 		var lines []*logrus.Entry
 		for _, entry := range hook.AllEntries() {
 			if entry.Message == "CRI request" && entry.Data["rpc"] == r.name && entry.Level <= logrus.InfoLevel {

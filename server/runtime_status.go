@@ -63,8 +63,8 @@ func runtimeCondition(err error) *runtimeapi.RuntimeCondition {
 	return condition
 }
 
-// networkCondition is NetworkReady. It is false if the default runtime cannot join a CNI network. Then only pods of the
-// host network could run, and the kubelet starts them in any case.
+// networkCondition is NetworkReady. It is also false if the default runtime cannot join a CNI network. Then only pods
+// of the host network could run, and the kubelet starts them in any case.
 func (s *Server) networkCondition(err error, features docker.Features) *runtimeapi.RuntimeCondition {
 	condition := &runtimeapi.RuntimeCondition{Type: runtimeapi.NetworkReady}
 	switch {
@@ -88,8 +88,8 @@ func (s *Server) cannotJoin(runtime string, features docker.Features) bool {
 
 // runtimeHandlers lists the default handler, named "", and the engine's OCI runtimes that can join a CNI network. The
 // default is always listed, and NetworkReady says if it cannot join. Runtimes that read OCI notes are not handlers. The
-// kubelet offers recursive read-only mounts only if the handler announces them. User namespaces need the OCI runtime in
-// front of the default one, and a network that the engine does not make.
+// kubelet offers recursive read-only mounts only if the handler announces them. User namespaces need criadapter-oci in
+// front of the default runtime, and a CNI network.
 func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.RuntimeHandler {
 	names := append([]string{""}, features.Runtimes...)
 	handlers := make([]*runtimeapi.RuntimeHandler, 0, len(names))
@@ -106,8 +106,8 @@ func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.Runtime
 	return handlers
 }
 
-// hasRecursiveReadOnly reports whether read-only mounts can be recursive, by the engine or by the OCI runtime in front
-// of the default one.
+// hasRecursiveReadOnly reports whether the engine, or criadapter-oci in front of the default runtime, can make mounts
+// recursively read-only.
 func hasRecursiveReadOnly(runtime string, features docker.Features) bool {
 	return slices.Contains(features.RecursiveReadOnly, runtime) ||
 		features.OCIRuntime.RecursiveReadOnly && runtime == features.DefaultRuntime
@@ -146,7 +146,6 @@ func (s *Server) runtimeInfo(ctx context.Context, engine *docker.Features, netwo
 	return encodeInfo(parts)
 }
 
-// warnings returns the warnings for an operator.
 func (s *Server) warnings(ctx context.Context, engine *docker.Features) []string {
 	var warnings []string
 	if engine != nil && !engine.NegativeOOMScore {

@@ -133,7 +133,7 @@ func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 		c := &state.Container{Meta: state.ContainerMeta{User: user}}
 		got := containerUser(c)
 		testutil.Assert(t, (got != nil) == known, "%q: got %v", user, got)
-		// The process of no container has no identity.
+		// This process is not a container's, so its identity does not count.
 		c.Status.Running, c.Status.PID = true, os.Getpid()
 		if got := containerUser(c); (got != nil) != known {
 			t.Errorf("%q, running: got %v", user, got)

@@ -31,7 +31,7 @@ type ability struct {
 	fields []string
 	// needs is the engine or runtime that supports the fields.
 	needs string
-	// has reports whether an engine is one that needs names.
+	// has reports whether an engine meets needs.
 	has func(docker.Features) bool
 }
 

@@ -2,7 +2,7 @@ package fields
 
 import runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-// change is what one case of a row changes in a request that is right.
+// change makes a valid request into the request of one case.
 type change func(*request)
 
 func dns(config *runtimeapi.DNSConfig) change {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// ruleOf has the rules by the full names of their fields.
+// ruleOf maps the full name of a field to its rule.
 var ruleOf = sync.OnceValue(func() map[protoreflect.FullName]*rule {
 	all := map[protoreflect.FullName]*rule{}
 	for _, rule := range rules() {
@@ -24,8 +24,8 @@ var ruleOf = sync.OnceValue(func() map[protoreflect.FullName]*rule {
 const apiPackage = "runtime.v1."
 
 // Check refuses a request that sets a field which no engine supports. The error is an errdefs.ErrNotImplemented and
-// begins with the field's path. The services refuse fields depending on the engine and the value. Check ignores fields
-// below a field that is not applicable. It is safe for concurrent use.
+// begins with the field's path. The services refuse a field whose support depends on the engine or on its value. Check
+// ignores fields below a field that is not applicable. It is safe for concurrent use.
 func Check(request proto.Message) error {
 	if request == nil {
 		return nil
@@ -36,7 +36,8 @@ func Check(request proto.Message) error {
 	return nil
 }
 
-// find returns the path of a refused field that a message sets, and the reason. Both are empty without one.
+// find returns the path of a refused field that a message sets, and the reason. Both are empty if there is no such
+// field.
 func find(m protoreflect.Message) (path, why string) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch rule := ruleOf()[field.FullName()]; {

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// row describes fields with the same treatment. The table of rows is the one place for what is known of a field:
-// docs/fields.md, the refusals and the list of tests on a real engine are made from it.
+// row describes fields with the same treatment. The table of rows is the source of docs/fields.md, of the refusals and
+// of the list of tests on a real engine.
 type row struct {
 	// fields are named Message.field.
 	fields []string
-	// is and file, the file with the row, come from the table.
+	// is and file are set by table. file is the file with the row.
 	is   verdict
 	file string
 	// says is one sentence about the effect of the field here, or why it has none.
 	says string
 	// refuses says which use of an implemented field is refused with codes.Unimplemented, and why. It may be empty.
 	refuses string
-	// uses are requests that refuses is about, at least one for each field.
+	// uses are examples of the refused use, at least one for each field.
 	uses []use
-	// pods and containers are configurations that are refused for one of the fields.
+	// pods and containers are configurations that are refused because of one of the fields.
 	pods, containers []refusal
-	// by names the package that does what the fields ask for, if docker/translate does not.
+	// by is the package that implements the fields, if docker/translate does not.
 	by string
 	// seen names the tests on a real engine that look at the fields, as DIRECTORY.TestName or DIRECTORY.TestName/part.
 	seen []string
-	// unseen says of which fields there is no such test, why, and what shows them instead.
+	// unseen lists the fields without such a test, with the reason and the evidence used instead.
 	unseen string
 }
 
@@ -38,7 +38,7 @@ const (
 	notApplicable verdict = "not applicable"
 )
 
-// leads is what a row says whose fields do nothing by themselves.
+// leads is the text says of rows whose fields only hold other fields.
 const leads = "Their fields have rows of their own."
 
 // Tests that look at several fields.
@@ -51,7 +51,7 @@ const (
 	noteFields = "test/e2e.TestFieldsOfNotes"
 )
 
-// groups are the rows by the file that they are in, in the order of docs/fields.md.
+// groups returns the rows of each file, in the order of docs/fields.md.
 func groups() []group {
 	return []group{
 		{"rows_pod_test.go", podRows()},
@@ -98,7 +98,7 @@ func rowOf(field string) (row, bool) {
 	return row{}, false
 }
 
-// fileFor is the file for the row of a new field: where the other fields of its message are.
+// fileFor returns the file for the row of a new field: the file with the other fields of its message.
 func fileFor(field string) string {
 	message, _, _ := strings.Cut(field, ".")
 	for _, row := range table() {
@@ -109,7 +109,7 @@ func fileFor(field string) string {
 	return "server/fields/rows_requests_test.go"
 }
 
-// abilityOf returns what a field needs of an engine, and nil if it works on each.
+// abilityOf returns the requirement of a field, or nil if the field works on every engine.
 func abilityOf(field string) *ability {
 	for _, ability := range abilities() {
 		if slices.Contains(ability.fields, field) {
@@ -119,7 +119,7 @@ func abilityOf(field string) *ability {
 	return nil
 }
 
-// needs is the engine or runtime that supports the row's fields. It is empty for any.
+// needs is the engine or runtime that supports the row's fields. It is empty if every engine does.
 func (r row) needs() string {
 	if ability := abilityOf(r.fields[0]); ability != nil {
 		return ability.needs

@@ -14,7 +14,7 @@ func securityRows() []row {
 	return slices.Concat(userRows(), confinementRows())
 }
 
-// userRows are about who a process runs as.
+// userRows are the fields for the user and groups of a process.
 func userRows() []row {
 	const pod, container = "LinuxSandboxSecurityContext", "LinuxContainerSecurityContext"
 	return []row{
@@ -111,7 +111,7 @@ func userRows() []row {
 	}
 }
 
-// confinementRows are about what a process may do.
+// confinementRows are the fields for the permissions of a process.
 func confinementRows() []row {
 	const pod, container = "LinuxSandboxSecurityContext", "LinuxContainerSecurityContext"
 	return []row{

@@ -35,7 +35,7 @@ func setEach(m protoreflect.Message, check func(protoreflect.Message, protorefle
 	return tried
 }
 
-// children are the messages in a field's value.
+// children returns the messages in a field's value.
 func children(field protoreflect.FieldDescriptor, value protoreflect.Value) (found []protoreflect.Message) {
 	switch {
 	case field.Kind() != protoreflect.MessageKind || field.IsMap():

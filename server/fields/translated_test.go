@@ -11,9 +11,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// TestEveryFieldIsTranslated sets each field of a pod's and a container's configuration. Each implemented one must
-// change what goes to the engine, or the error that the client gets. A row says by which package does the work for the
-// others.
+// TestEveryFieldIsTranslated sets each field of a pod's and a container's configuration. Each implemented field must
+// change the engine's input or the client's error. For other fields, the row's by names the package that implements
+// them.
 func TestEveryFieldIsTranslated(t *testing.T) {
 	r := detailed()
 	if err := r.send(); err != nil {
@@ -26,7 +26,7 @@ func TestEveryFieldIsTranslated(t *testing.T) {
 		}
 		kept, name := proto.Clone(parent.Interface()).ProtoReflect(), nameOf(field)
 		if !parent.Has(field) {
-			return // a value that is none
+			return // a zero value counts as unset
 		}
 		with := r.outcome(t)
 		parent.Clear(field)
@@ -44,7 +44,7 @@ func TestEveryFieldIsTranslated(t *testing.T) {
 	}
 }
 
-// outcome is what goes to the engine for a request, and the error that the client gets.
+// outcome returns the engine's input for a request and the client's errors.
 func (r *request) outcome(t *testing.T) string {
 	t.Helper()
 	pod, podErr := r.run()
