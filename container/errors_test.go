@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Package docker says what failed and of which container. No other package repeats it.
+// An error of package docker names the failed call and its container. Package container does not repeat them.
 func TestErrorsNameTheirContainerOnce(t *testing.T) {
 	n, engine := newFakeNode(t)
 	for call, do := range map[string]func(id string) error{
@@ -46,7 +46,7 @@ func TestErrorsNameTheirContainerOnce(t *testing.T) {
 	})
 }
 
-// badImages refuses every image as package image does with one that has no name.
+// badImages refuses every image like package image refuses an invalid name.
 type badImages struct{}
 
 func (badImages) Resolve(context.Context, string) (string, error) {

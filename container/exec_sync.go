@@ -11,35 +11,35 @@ import (
 )
 
 const (
-	// maxOutput is how much of each stream is kept, in bytes; CRI: "the runtime
-	// should cap the output of this response to 16MB".
+	// maxOutput is the limit of one stream's kept output in bytes. CRI: "the runtime should cap the output of this
+	// response to 16MB".
 	maxOutput = 16 << 20
-	// maxResponse is how much of both streams together is returned, in bytes:
-	// a client that keeps gRPC's message limit of 16 MiB, as the kubelet does,
-	// must be able to receive the answer.
+	// maxResponse limits both streams of one answer together, in bytes. A client with a gRPC message limit of 16 MiB,
+	// such as the kubelet, must be able to receive the answer.
 	maxResponse = 16<<20 - 4<<10
 )
 
 // ExecRequest is a command to run in a container.
 type ExecRequest struct {
 	Command []string
-	// Timeout ends the command when it is reached, 0 for never.
+	// Timeout is the time after which the command is killed, 0 for no limit.
 	Timeout time.Duration
 }
 
 // ExecResult is the outcome of a command.
 type ExecResult struct {
-	// Stdout and Stderr are the beginning of the output. Kept are 16 MiB a stream, 16 MiB in one answer, and 64 MiB for
-	// all running commands together, but always 16 KiB a stream. The rest is discarded.
+	// Stdout and Stderr are the beginning of the output. The limits are 16 MiB for each stream, 16 MiB for one answer,
+	// and 64 MiB for all running commands together. The first 16 KiB of each stream are always kept. The rest is
+	// discarded.
 	Stdout, Stderr []byte
 	ExitCode       int32
 }
 
 // ExecSync runs a command in a running container and waits for its end (CRI ExecSync). A command that cannot be started
 // gives the exit code that shells use, 126 or 127, and the runtime's error as output. At the deadline, or when ctx
-// ends, the command and its descendants are killed. At the deadline the error wraps context.DeadlineExceeded. A child
-// that keeps the output open is waited for until 15 s after the command's end; then the answer has the output so far.
-// It fails with ErrFailedPrecondition when the container does not run.
+// ends, the command and its descendants are killed. At the deadline the error wraps context.DeadlineExceeded. If a
+// child keeps the output open, ExecSync waits up to 15 s after the command's end. The answer then has the output so
+// far. It fails with ErrFailedPrecondition when the container does not run.
 func (s *Service) ExecSync(ctx context.Context, id string, request ExecRequest) (*ExecResult, error) {
 	if len(request.Command) == 0 {
 		return nil, fmt.Errorf("cmd is empty: %w", errdefs.ErrInvalidArgument)
@@ -72,7 +72,7 @@ func (s *Service) ExecSync(ctx context.Context, id string, request ExecRequest) 
 	return &ExecResult{Stdout: stdout, Stderr: stderr, ExitCode: exitCode(code)}, nil
 }
 
-// fit cuts the output to what one answer can carry, the longer stream first.
+// fit cuts the output to maxResponse bytes, the longer stream first.
 func fit(stdout, stderr []byte) (cutStdout, cutStderr []byte) {
 	excess := len(stdout) + len(stderr) - maxResponse
 	if excess <= 0 {
@@ -90,7 +90,7 @@ func fit(stdout, stderr []byte) (cutStdout, cutStderr []byte) {
 	return stdout, stderr
 }
 
-// exitCode fits the engine's exit code into CRI's.
+// exitCode clamps the engine's exit code to CRI's 32 bits.
 func exitCode(code int) int32 {
 	return int32(min(max(code, math.MinInt32), math.MaxInt32))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// marshalConfig is a container's configuration as the checkpoint keeps it.
+// marshalConfig encodes a container's configuration for the checkpoint.
 func marshalConfig(config *runtimeapi.ContainerConfig) (json.RawMessage, error) {
 	raw, err := protojson.Marshal(config)
 	if err != nil {
@@ -22,8 +22,8 @@ func marshalConfig(config *runtimeapi.ContainerConfig) (json.RawMessage, error) 
 	return raw, nil
 }
 
-// saveRecord changes a container's part of its pod's checkpoint and makes it if need be. A pod without a checkpoint
-// (another shim's, or lost) has none for its containers either: their labels suffice.
+// saveRecord changes a container's part of its pod's checkpoint, or adds it. It does nothing for a pod without a
+// checkpoint (another shim's pod, or a lost checkpoint): the labels of its containers suffice.
 func (s *Service) saveRecord(ctx context.Context, sandboxID, id string, change func(*checkpoint.Container)) error {
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		if r.Containers == nil {
@@ -36,8 +36,8 @@ func (s *Service) saveRecord(ctx context.Context, sandboxID, id string, change f
 	}))
 }
 
-// savePosition keeps how far a container's log has been written, and by the way who it began as. It never brings back
-// the record of a container that was removed.
+// savePosition saves the position of a container's log and, if known, the user that the container started as. It never
+// recreates the record of a removed container.
 func (s *Service) savePosition(ctx context.Context, sandboxID, id string, at checkpoint.LogPosition) error {
 	user := s.user(id)
 	return s.changeRecord(ctx, sandboxID, id, func(kept *checkpoint.Container) {
@@ -48,8 +48,8 @@ func (s *Service) savePosition(ctx context.Context, sandboxID, id string, at che
 	})
 }
 
-// saveUser saves the user that a container began as, which is unknown once it has ended. A saved user is not saved
-// again.
+// saveUser saves the user that a container started as, because the user is unknown after the container's end. It writes
+// nothing if the user is unknown or already saved.
 func (s *Service) saveUser(ctx context.Context, sandboxID, id string) error {
 	user := s.user(id)
 	if user == nil {
@@ -58,7 +58,7 @@ func (s *Service) saveUser(ctx context.Context, sandboxID, id string) error {
 	return s.changeRecord(ctx, sandboxID, id, func(kept *checkpoint.Container) { kept.User = user })
 }
 
-// user returns the user that the container began as, nil when it is unknown.
+// user returns the user that the container started as, nil if unknown.
 func (s *Service) user(id string) *checkpoint.User {
 	c, err := s.opts.Cache.Snapshot().Container(id)
 	if err != nil || c.Status.Identity == nil {

@@ -26,18 +26,18 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 	return s.remove(ctx, c)
 }
 
-// remove takes away a container that has ended. It stays visible until the last
-// step, so that the call can be repeated after an error.
+// remove removes an ended container. The container stays visible until the last step, so that the call can be repeated
+// after an error.
 func (s *Service) remove(ctx context.Context, c *state.Container) error {
-	// Step 1: the log, because the engine deletes its file with the container. A full disk must not keep the container
-	// for ever.
+	// Step 1: the log, because the engine deletes its file with the container. A full disk must not prevent the
+	// removal.
 	if err := s.drain(ctx, c.ID, removeDrainTimeout); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removing container with incomplete container log")
 	}
-	// Step 2: the container. A crash behind it leaves a record that Recover drops.
+	// Step 2: the container. A crash after this step leaves a record that Recover drops.
 	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func TestReopenLogInOtherStates(t *testing.T) {
 	refused("without a log", errdefs.IsFailedPrecondition, other)
 }
 
-// The kubelet asks right after a start of criadapter.
+// The kubelet may call ReopenContainerLog right after a start of criadapter.
 func TestReopenLogBeforeRecover(t *testing.T) {
 	n, _ := newFakeNode(t)
 	id, logPath := n.logged(n.pod(), "sleep")
@@ -115,8 +115,8 @@ func TestRecoverOfManyContainers(t *testing.T) {
 	testutil.Assert(t, took <= 10*time.Second, "taking up %d logs took %v", count, took)
 }
 
-// A container that another shim created with the driver json-file, and that we
-// start, has its log at the kubelet's path as any other.
+// A container that another shim created with the driver json-file gets its log at the kubelet's path when criadapter
+// starts it.
 func TestStartOfAnotherShimsContainer(t *testing.T) {
 	for _, link := range []bool{false, true} {
 		t.Run(fmt.Sprintf("link=%t", link), func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestLinkedLogs(t *testing.T) {
 	n.start(id)
 	n.writeJSON(id, "first")
 	n.rename(logPath, logPath+".old")
-	n.linkLogs = false // what was begun one way goes on
+	n.linkLogs = false // an existing log keeps its mode
 	n.restart(func() {})
 	if _, err := os.Lstat(logPath); err == nil {
 		t.Error("a new log that the kubelet has not asked for")
@@ -174,7 +174,7 @@ func jsonLine(text string) string {
 	return fmt.Sprintf(`{"log":"%s\n","stream":"stdout","time":"2024-05-06T07:08:09.123Z"}`+"\n", text)
 }
 
-// writeJSON appends a line to a container's log as the driver json-file does.
+// writeJSON appends a line to a container's log in the format of the driver json-file.
 func (n *node) writeJSON(id, text string) {
 	n.t.Helper()
 	file, err := os.OpenFile(filepath.Join(n.engineDir(id), id+"-json.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
@@ -185,7 +185,7 @@ func (n *node) writeJSON(id, text string) {
 	}
 }
 
-// foreign makes a created container as another shim does.
+// foreign creates a container like another shim.
 func (n *node) foreign(sandboxID string) (id, logPath string) {
 	n.t.Helper()
 	pod, err := n.cache.Snapshot().Pod(sandboxID)
@@ -220,8 +220,8 @@ func (n *node) hasLines(path string, want int) error {
 	return nil
 }
 
-// A kill between the copy and the emptying of the engine's file, behind which the kubelet renames the log back: nothing
-// is shown twice, in whatever mode the next start is.
+// criadapter is killed after it copied the engine's file and before it truncated the file. The kubelet then renames the
+// log back. No line appears twice, with linked logs or without.
 func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 	for _, link := range []bool{true, false} {
 		for _, restarted := range []bool{true, false} {

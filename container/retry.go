@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// logBackoff is the time between two attempts to take up a log.
+// logBackoff is the pause between two attempts to resume a log.
 var logBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: time.Minute}
 
 // unresumed are the ids of containers whose logs Recover could not resume. The zero value is empty.

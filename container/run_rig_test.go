@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// insideView prints all that confines a process, one fact a line.
+// insideView prints a process's confinement, one fact per line.
 const insideView = `
 cat /proc/self/status | grep -E '^(Umask|Uid|Gid|Groups|Sig[PBIC]|Shd|Cap|NoNew|Seccomp|Cpus|Mems|Speculation|THP)'
 sed 's/^/limit /' /proc/self/limits
@@ -44,7 +44,7 @@ touch /written-by-a-command && echo the root is writable
 (tty; stty -a) 2>&1
 `
 
-// view returns a command's sight of its container, through the runtime and through the engine.
+// view returns the output of insideView, once through the runtime and once through the engine.
 func (n *node) view(t *testing.T, id string) (throughRuntime, throughEngine string) {
 	t.Helper()
 	look := func() string {
@@ -125,8 +125,8 @@ func TestRigCommandsAreConfinedAlike(t *testing.T) {
 	}
 }
 
-// No descriptor, directory or variable of this program reaches a command, nor does the runtime's program (CVE-2024-21626,
-// CVE-2019-5736).
+// A command sees no descriptor, directory or environment variable of this program, and not the runtime's binary
+// (CVE-2024-21626, CVE-2019-5736).
 func TestRigNothingLeaksIntoACommand(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
@@ -156,7 +156,7 @@ true`)
 	}
 }
 
-// A missing program is an answer of the runtime's: its text is the engine's.
+// A missing program gives the same answer through the runtime as through the engine.
 func TestRigMissingProgramIsReportedAlike(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
@@ -201,7 +201,7 @@ func (n *node) keeper() int {
 	return 0
 }
 
-// The end of this program ends its commands: the keeper notices it by their connection.
+// When this program ends, the keeper loses its connection and ends the commands.
 func TestRigCommandsEndWithTheServer(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
@@ -228,8 +228,8 @@ func TestRigCommandsEndWithTheServer(t *testing.T) {
 	}
 }
 
-// A keeper that is killed takes no command with it: the server kills what it can no longer wait for. The next command
-// has a new keeper.
+// The server kills the commands of a killed keeper, because it can no longer wait for them. The next command has a new
+// keeper.
 func TestRigKilledKeeper(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
@@ -261,14 +261,15 @@ func TestRigKilledKeeper(t *testing.T) {
 	}
 }
 
-// terminalView prints what a command has of its terminal once it has the size that the client sends.
+// terminalView waits until the terminal has the client's size, then prints the terminal's properties.
 const terminalView = `
 tries=0
 until [ "$(stty size 2>/dev/null)" = "33 77" ] || [ $tries = 100 ]; do tries=$((tries+1)); sleep 0.05; done
 stty -a; tty; echo "TERM=$TERM"; env; stat -L -c '%n is a %F of %u with %a' /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2
 head -c 5; cat; exit 9`
 
-// A command with a terminal sees the same one, follows the client's size, and ends with its input, in both ways.
+// A terminal is the same through the runtime and through the engine. It follows the client's size, and the command ends
+// with its input.
 func TestRigTerminalsAreAlike(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
@@ -301,7 +302,7 @@ func TestRigTerminalsAreAlike(t *testing.T) {
 	}
 }
 
-// The end of the client's input ends the command's, and leaves its output open.
+// The end of the client's input closes the command's input and leaves its output open.
 func TestRigInputEndsAlone(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
@@ -317,7 +318,7 @@ func TestRigInputEndsAlone(t *testing.T) {
 	}
 }
 
-// A session that waits has no process of the runtime's beside it.
+// A waiting session keeps no process of the runtime.
 func TestRigSessionHoldsNoRuntime(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Each reason for the engine's way is logged once, even if reasons alternate, and there is an end.
+// Each reason for a command through the engine is logged once, even if reasons alternate. At most maxReasons are
+// logged.
 func TestReasonsAreLoggedOnce(t *testing.T) {
 	var way commandWay
 	logged := 0

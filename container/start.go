@@ -14,16 +14,16 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// cannotRunExitCode is the exit code of a container that never ran, where the
-// engine gives none: the shell's for a command that could not be started.
+// cannotRunExitCode is the exit code of a container that never ran, if the engine reports none. containerd's CRI plugin
+// uses the same code (errorStartExitCode).
 const cannotRunExitCode = 128
 
-// maxRefreshPause is the longest pause between two looks at a container that was started, six in all.
+// maxRefreshPause bounds the pause between two inspects of a started container. It allows six inspects.
 const maxRefreshPause = 400 * time.Millisecond
 
 // Start starts a created container (CRI StartContainer). It fails with ErrFailedPrecondition in any other state and
 // when the pod is not ready. A container that cannot run (no such command) becomes EXITED with the engine's exit code
-// and text, which is the error's text as well. If the kernel refuses a limit that the engine has no field for, the
+// and error text. Start returns the same text. If the kernel refuses a limit that the engine has no field for, the
 // container is killed. When ctx ends or the engine goes away during the start, the container may start all the same.
 // The cache then shows it.
 func (s *Service) Start(ctx context.Context, id string) error {
@@ -49,8 +49,8 @@ func (s *Service) Start(ctx context.Context, id string) error {
 	return errors.Join(startErr, s.cannotRun(ctx, c, startErr))
 }
 
-// settle brings the cache up to date after the engine's answer; the engine's events will do it when this fails. Then
-// the limits of a running container are completed; one that cannot have them is killed.
+// settle refreshes the cache after a start. If that fails, the engine's events update the cache later. Then settle
+// applies the limits that the engine has no field for. If they cannot be applied, it kills the container.
 func (s *Service) settle(ctx context.Context, c *state.Container) error {
 	ctx, cancel := settling(ctx)
 	defer cancel()
@@ -70,8 +70,8 @@ func (s *Service) settle(ctx context.Context, c *state.Container) error {
 	return nil
 }
 
-// refreshStarted inspects a started container, and repeats this once after a lost or refused answer. Without it the
-// cache shows its client the state before the start, and its limits are incomplete.
+// refreshStarted inspects a started container, with up to five retries after errors. Without an answer the cache still
+// shows the state before the start, and some limits are not applied.
 func (s *Service) refreshStarted(ctx context.Context, id string) (now *state.Container, err error) {
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
 		if now, err = s.opts.Cache.RefreshContainer(ctx, id); err == nil || errdefs.IsNotFound(err) || pause > maxRefreshPause {
@@ -85,7 +85,7 @@ func (s *Service) refreshStarted(ctx context.Context, id string) (now *state.Con
 	}
 }
 
-// cannotRun publishes the end of a container that the engine refused to run and still calls created.
+// cannotRun publishes EXITED for a container that the engine could not start and still reports as created.
 func (s *Service) cannotRun(ctx context.Context, c *state.Container, cause error) error {
 	ctx, cancel := settling(ctx)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// watch lets the node look after what others start, until the test ends or the returned function is called.
+// watch runs Watch until the test ends or the returned function is called.
 func (n *node) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -94,7 +94,7 @@ func TestRecordOfAContainerRemovedByOthersIsDropped(t *testing.T) {
 	})
 }
 
-// A Remove drops the record itself. The event of the removal comes meanwhile, and nothing needs to be asked about it.
+// Remove drops the record itself. The event of the removal causes no inspect.
 func TestRemoveAsksTheEngineNothingMore(t *testing.T) {
 	n, engine := newFakeNode(t)
 	stop := n.watch()
@@ -122,7 +122,8 @@ func withAttempt(config *runtimeapi.ContainerConfig, attempt uint32) *runtimeapi
 	return config
 }
 
-// A record whose position was never saved is a lost one: what is written, here before a rotation, is not written again.
+// A record without a saved position is like a lost record. Lines already in the log, here in the rotated one, are not
+// written again.
 func TestRecoverOfARunningContainerWithoutAPosition(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
@@ -166,13 +167,13 @@ func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 			n.shutDown()
 			n.boot()
 			cgroup := newCgroup(t, n, "hugetlb.2MB.max", "memory.high")
-			engine.Inject("Features", dockertest.Fault{Block: true, Times: 1}) // the engine's log is found with them
+			engine.Inject("Features", dockertest.Fault{Block: true, Times: 1}) // following the log needs them
 			asked := engine.Calls("Features")
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				_ = takeUp(n, ctx) // it is cut short
+				_ = takeUp(n, ctx) // cancel interrupts it
 			}()
 			testutil.Until(t, "the log's turn", func() bool { return engine.Calls("Features") > asked })
 			cgroup.want("memory.high", "1000")
@@ -206,7 +207,7 @@ func TestRunsOfRemovedContainersAreForgotten(t *testing.T) {
 	}
 }
 
-// A log that cannot be taken up for now, here because something is in its place, is taken up later.
+// A log that cannot be resumed, here because a directory is in its place, is resumed later.
 func TestFailedResumeIsTriedAgain(t *testing.T) {
 	for name, ended := range map[string]bool{"running": false, "ended meanwhile": true} {
 		t.Run(name, func(t *testing.T) {

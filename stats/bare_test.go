@@ -46,7 +46,7 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	}
 }
 
-// A pod without a cgroup of its own uses what its containers use.
+// The usage of a pod without its own cgroup is the sum over its containers.
 func TestPodWithoutASandboxContainerAndACgroup(t *testing.T) {
 	n := newTestNode(t, v1Cgroupfs)
 	n.pod.Meta.Config.Linux.CgroupParent = ""

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// trees of a plain node of each kind.
+// onlyV1 and onlyV2 are the cgroup trees of plain nodes.
 var (
 	onlyV1 = hierarchies{v1: map[string]hierarchy{
 		"memory":  {mountpoint: "/cg/memory", root: "/"},

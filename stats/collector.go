@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Options are the options of a Collector. The zero value is for a node.
+// Options are the options of a Collector. The zero value fits a node.
 type Options struct {
 	// procDir is the mount point of proc, "/proc" if empty.
 	procDir string
@@ -33,7 +33,7 @@ type Collector struct {
 	entries map[entryKey]*entry
 }
 
-// entryKey is a container's cgroup, or its parent.
+// entryKey identifies the cgroup of a container or sandbox, or the parent of that cgroup.
 type entryKey struct {
 	id     string
 	parent bool
@@ -42,7 +42,7 @@ type entryKey struct {
 // entry is the cached state of a cgroup.
 type entry struct {
 	mu sync.Mutex
-	// pid is the process by which the cgroup was found. Another process means another run with another cgroup.
+	// pid is the process whose cgroup was looked up. Another pid means another run, which has another cgroup.
 	pid    int
 	cgroup *cgroup
 	rate   cpuRate
@@ -77,7 +77,7 @@ func New(opts Options) (*Collector, error) {
 // Close ends the background counting and waits for it.
 func (c *Collector) Close() { c.layers.close() }
 
-// target is a cgroup to read: of a container or sandbox, or its parent.
+// target is a cgroup to read: the cgroup of a container or sandbox, or the parent of that cgroup.
 type target struct {
 	entryKey
 	pid     int

@@ -20,7 +20,7 @@ func TestContainers(t *testing.T) {
 		return &runtimeapi.PsiData{Total: total, Avg10: 1.5, Avg60: 0.25, Avg300: 0.05}
 	}
 	for kind, cpuPSI := range map[string]*runtimeapi.PsiStats{
-		// Kernels before 5.13 have no line for all tasks.
+		// cpu.pressure has no "full" line before Linux 5.13.
 		v1Cgroupfs: {Some: some(2000000000)},
 		v2Systemd:  {Some: some(2000000000), Full: full(100000000)},
 	} {
@@ -114,8 +114,8 @@ func removeEverywhere(t *testing.T, root, name string) {
 	testutil.Require(t, removed != 0, "no %s below %s", name, root)
 }
 
-// Lists leave out a container that is gone, at any stage of its end. On request by id, an ended container uses 0.
-// Otherwise its usage is unknown and left out.
+// Lists leave out a container without a process or cgroup, and an ended container. A request by id reports 0 for an
+// ended container. It leaves out the unknown usage of a running container.
 func TestContainersThatAreGone(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *node){
 		"process before the first sample": func(t *testing.T, n *node) { must(t, os.RemoveAll(filepath.Join(n.proc, "5000002"))) },
@@ -172,7 +172,7 @@ func TestTheCgroupIsRemembered(t *testing.T) {
 	testutil.Assert(t, !n.remembered()[entryKey{id: "c1"}], "not forgotten")
 }
 
-// Without an earlier sample, a call takes two samples. It does not wait for the second if its client is gone.
+// Without an earlier sample, a call takes two samples with quickWindow between them. The next call takes one.
 func TestNanoCoresOfTheFirstCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newTestNode(t, v1Cgroupfs)
@@ -187,7 +187,7 @@ func TestNanoCoresOfTheFirstCall(t *testing.T) {
 		list := n.containers(t)
 		took := time.Since(begun)
 		testutil.Assert(t, took >= quickWindow, "took %v", took)
-		// 50 ms of CPU time in 100 ms, or a bit longer.
+		// 50 ms of CPU time in at least 100 ms.
 		rate := list[0].Cpu.UsageNanoCores.GetValue()
 		testutil.Assert(t, rate != 0 && rate <= 500000000, "%d nano cores", rate)
 		got := list[0].Cpu.UsageCoreNanoSeconds.GetValue()

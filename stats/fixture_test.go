@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The processes of the node in testdata, with numbers that the kernel never gives.
+// The pids of the node in testdata. They are above the kernel's largest pid.
 const (
 	sandboxPID   = 5000001
 	containerPID = 5000002
@@ -31,7 +31,7 @@ const (
 // node has a pod with one container. Their cgroups are copies of files in testdata, which a test may change.
 type node struct {
 	*Collector
-	// root has the trees of cgroups, and proc is what proc is.
+	// root has the cgroup trees. proc stands in for /proc.
 	root, proc string
 	cache      *state.Cache
 	pod        state.Pod
@@ -44,10 +44,10 @@ const (
 	v2Systemd  = "v2"
 )
 
-// nodes are both kinds, with the parent that the kubelet gives the pod and the lines of /proc/PID/cgroup.
+// nodes has the pod's cgroup parent for each kind, and /proc/PID/cgroup of the sandbox and the container.
 var nodes = map[string]struct {
 	parent, sandbox, container string
-	// trees are the mounts: the type and the options of each directory.
+	// trees has the filesystem type and the options of the mount at each directory.
 	trees map[string][2]string
 }{
 	v1Cgroupfs: {

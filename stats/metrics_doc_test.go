@@ -33,7 +33,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		"%s is not the program's table (-update writes it anew):\n%s", path, want.String())
 }
 
-// String is for the documentation.
+// String names the subjects for docs/metrics.md.
 func (of subjects) String() string {
 	var names []string
 	for subject, name := range []string{"container", "pod", "pod's network"} {

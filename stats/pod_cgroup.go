@@ -2,9 +2,10 @@ package stats
 
 import "path"
 
-// ParentDirs returns the directories of the cgroup that is a container's parent in the engine. The keys are the mount
-// options of their trees, among them the controllers of version 1 ("cpu", "memory"). The directory of version 2 has the
-// key "". The map is empty if no cgroup tree is mounted. driver is the engine's cgroup driver, "systemd" or "cgroupfs".
+// ParentDirs returns the node's directories of parent, a container's cgroup parent in the engine. The keys are the
+// mount options of each version 1 tree. Controllers such as "cpu" and "memory" are among them. The directory of version
+// 2 has the key "". The map is empty if no cgroup tree is mounted. driver is the engine's cgroup driver, "systemd" or
+// "cgroupfs".
 func (c *Collector) ParentDirs(driver, parent string) map[string]string {
 	cgroup := path.Join("/", parent)
 	if driver == "systemd" {

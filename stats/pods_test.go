@@ -47,7 +47,7 @@ func onlyPod(t *testing.T, n *node) *runtimeapi.PodSandboxStats {
 	return list[0]
 }
 
-// A pod without a cgroup of its own is the sum of its containers.
+// The stats of a pod without its own cgroup are the sum over its sandbox and its containers.
 func TestPodsWithoutACgroupOfTheirOwn(t *testing.T) {
 	for name, parent := range map[string]string{"none": "", "root": "/", "another one": "/somewhere/else"} {
 		t.Run(name, func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestPodsThatAreASumOfUnknowns(t *testing.T) {
 	}
 }
 
-// Lists leave out a pod whose sandbox does not run. On request by id, it uses 0. The usage of a running pod that cannot
-// be read is unknown.
+// Lists leave out a pod whose sandbox does not run. A request by id reports 0 for it. The usage of a running pod that
+// cannot be read is unknown.
 func TestPodsThatAreGone(t *testing.T) {
 	n := newTestNode(t, v1Cgroupfs)
 	must(t, os.RemoveAll(n.root))

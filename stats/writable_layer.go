@@ -36,7 +36,7 @@ type layer struct {
 	upper string
 	pid   int
 	last  *layerUsage
-	// due is when last is too old. queued says that a count is scheduled.
+	// due is the time from which last is too old. queued says that a count is scheduled.
 	due    time.Time
 	queued bool
 }
@@ -65,7 +65,7 @@ func newLayerMeter(proc string) *layerMeter {
 	return &layerMeter{proc: proc, ctx: ctx, cancel: cancel, walk: countDir, layers: map[string]*layer{}, uncounted: map[string]bool{}}
 }
 
-// close ends a count under way and waits for it.
+// close cancels the running counts and waits for them.
 func (m *layerMeter) close() {
 	m.mu.Lock()
 	m.cancel()

@@ -19,8 +19,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// newLayer makes a writable layer with 40 KiB in 4 inodes: the directory, one below, a file with two names and an empty
-// one.
+// newLayer makes a writable layer with 40 KiB in 4 inodes: the directory, a subdirectory, a file with two names and an
+// empty file.
 func newLayer(t *testing.T) (root, upper string) {
 	t.Helper()
 	root = t.TempDir()
@@ -111,7 +111,8 @@ func TestWritableLayerWithoutADirectory(t *testing.T) {
 	}
 }
 
-// A layer without a directory of its own has no count, not the count of the image. The log says so once.
+// A layer without its own directory has no count. The count of the image does not stand in for it. The log says so
+// once.
 func TestWritableLayerOfOtherStorageDrivers(t *testing.T) {
 	for driver, mount := range map[string]string{
 		"vfs":   "1 2 8:1 /var/lib/docker/vfs/dir/0123 / rw - ext4 /dev/sda1 rw\n",
@@ -138,7 +139,7 @@ func TestWritableLayerOfOtherStorageDrivers(t *testing.T) {
 	}
 }
 
-// Few goroutines count any number of containers, and they end.
+// At most countWorkers goroutines count layers, and they end.
 func TestLayersAreCountedByFew(t *testing.T) {
 	_, upper := newLayer(t)
 	m := newLayerMeter("/proc")
@@ -175,7 +176,7 @@ func TestHugeLayerIsCounted(t *testing.T) {
 				testutil.Require(t, ok && first.bytes == 4711, "never counted: %+v", first)
 				pause := max(3*takes, 4*time.Minute)
 				time.Sleep(pause + time.Second)
-				m.get(container) // begins another one
+				m.get(container) // starts another count
 				time.Sleep(takes)
 				synctest.Wait()
 				again, _ := m.get(container)
@@ -186,7 +187,7 @@ func TestHugeLayerIsCounted(t *testing.T) {
 	}
 }
 
-// slowWalk takes a long time, and ends with its context like a real walk.
+// slowWalk returns a walk of this duration. It ends with its context like countDir.
 func slowWalk(takes time.Duration) func(context.Context, string) (diskUsage, error) {
 	return func(ctx context.Context, _ string) (diskUsage, error) {
 		select {
