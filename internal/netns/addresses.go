@@ -14,7 +14,7 @@ import (
 // counts.
 const podInterface = "eth0"
 
-// PodPin is the path of a pod's pin in a directory, DefaultDir when that is empty.
+// PodPin returns the path of a pod's pin in dir, or in DefaultDir when dir is empty.
 func PodPin(dir, sandboxID string) string {
 	if dir == "" {
 		dir = DefaultDir
@@ -42,7 +42,7 @@ func (h Handle) PodAddresses(ctx context.Context) ([]string, error) {
 	return ips, err
 }
 
-// podAddresses chooses from what the kernel lists, which is in the order of the interfaces' numbers.
+// podAddresses chooses from the kernel's lists, which are in the order of the interface indexes.
 func podAddresses(links []netlink.Link, addresses []netlink.Addr) []string {
 	names := map[int]string{}
 	for _, link := range links {

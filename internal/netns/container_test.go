@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A process with the id of a container's process is not enough: its namespace may be another pod's.
+// The process id alone is not enough: a process of another pod may have got the id of an ended one.
 func TestNamespaceOfAContainer(t *testing.T) {
 	requireRoot(t)
 	pid, end := startPod(t)
@@ -44,7 +44,7 @@ func TestNamespaceOfAContainer(t *testing.T) {
 	}
 }
 
-// A process whose cgroup cannot be read, here because this program has too many files open, may be the container's.
+// A cgroup that cannot be read, here for lack of a free file descriptor, does not prove that the namespace is gone.
 func TestNamespaceOfAContainerThatCannotBeSeen(t *testing.T) {
 	requireRoot(t)
 	free, err := os.Open(os.DevNull)

@@ -27,7 +27,7 @@ func Open(path string) Handle { return Handle{path: path} }
 
 // OfContainer returns the handle of a container's network namespace that is not pinned; pid is a process of the
 // container. Each method checks that the process still is the container's, since an ended process's id can be reused.
-// The namespace is gone if it is not.
+// If it is not, the namespace counts as gone.
 func OfContainer(pid int, containerID string) Handle {
 	return Handle{path: fmt.Sprintf("/proc/%d/ns/net", pid), pid: pid, container: containerID}
 }
@@ -38,8 +38,8 @@ func (h Handle) open() (*os.File, error) {
 	if err != nil || h.container == "" {
 		return ns, err
 	}
-	// Only now: a process that is in the container's cgroup after the file was opened had its id before as well. Every
-	// engine and cgroup driver has the container's id in the cgroup's path.
+	// The cgroup is read after the file was opened: a process that is in the container's cgroup now had the same id
+	// before. Every engine and cgroup driver has the container's id in the cgroup's path.
 	cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", h.pid))
 	if err == nil && bytes.Contains(cgroup, []byte(h.container)) {
 		return ns, nil

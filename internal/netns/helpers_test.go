@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// requireRoot skips a test that makes namespaces when it cannot.
+// requireRoot skips a test that makes namespaces unless it runs as root.
 func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -96,7 +96,7 @@ func mounts(t *testing.T, pid, mountPoint string) []string {
 	return found
 }
 
-// namespaceOf returns what the link of a namespace says, "net:[…]".
+// namespaceOf returns the target of a namespace's link, "net:[…]".
 func namespaceOf(t *testing.T, link string) string {
 	t.Helper()
 	ns, err := os.Readlink(link)

@@ -17,7 +17,7 @@ import (
 // DefaultDir is the default directory of pins, where iproute2 looks for named namespaces.
 const DefaultDir = "/run/netns"
 
-// PinOptions says how to pin. The zero value is what a node needs.
+// PinOptions are the options of Pin. The zero value is right for a node.
 type PinOptions struct {
 	// Dir is the directory of the pins, DefaultDir when empty.
 	Dir string
@@ -79,7 +79,7 @@ func pin(ns *os.File, path string) (err error) {
 			return err
 		}
 	}
-	// Through the open file: the process may end, and its number be given to another, at any time.
+	// The mount's source is the open file, since the process may end and its id be reused at any time.
 	source := fmt.Sprintf("/proc/self/fd/%d", ns.Fd())
 	if err := unix.Mount(source, path, "", unix.MS_BIND, ""); err != nil {
 		err = &os.PathError{Op: "bind mount", Path: path, Err: err}
@@ -91,7 +91,7 @@ func pin(ns *os.File, path string) (err error) {
 	return nil
 }
 
-// makeMountPoint makes the empty file that a namespace is mounted on; made is false when there is a file of that name.
+// makeMountPoint makes the empty file that a namespace is mounted on; made is false if the file exists.
 func makeMountPoint(path string) (made bool, err error) {
 	defer step.At("namespace: make mount point")()
 	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o444)
@@ -104,7 +104,7 @@ func makeMountPoint(path string) (made bool, err error) {
 	return true, f.Close()
 }
 
-// requireSame returns errdefs.ErrAlreadyExists unless the pin that is in the way is of the wanted namespace.
+// requireSame returns errdefs.ErrAlreadyExists unless the existing pin is of the wanted namespace.
 func requireSame(pinned, wanted *os.File) error {
 	same, err := sameNamespace(pinned, wanted)
 	if err == nil && !same {
@@ -114,7 +114,7 @@ func requireSame(pinned, wanted *os.File) error {
 	return err
 }
 
-// requireEmptyFile refuses to touch a file that no pin can have left.
+// requireEmptyFile fails for any file but an empty regular one, which an interrupted Pin leaves.
 func requireEmptyFile(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -141,7 +141,7 @@ func refuseOwn(ns *os.File) error {
 	return err
 }
 
-// validate checks where a pin shall be made.
+// validate checks the directory and the name of a pin.
 func validate(dir, name string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("the directory of pinned network namespaces is %q, it must be an absolute path: %w", dir,

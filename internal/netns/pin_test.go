@@ -51,8 +51,8 @@ func TestPinIsIdempotent(t *testing.T) {
 	opts := newDir(t)
 	pid, _ := startPod(t)
 	first := mustPin(t, pid, "pod", opts)
-	// Two where the directory lies on a shared mount: it and the directory's own
-	// mount are peers then, and a pin shows up on both.
+	// There are two mounts if the directory lies on a shared mount. The shared mount and the directory's own are peers,
+	// and a pin shows up on both.
 	want := len(mounts(t, "self", first.path))
 	testutil.Equal(t, mustPin(t, pid, "pod", opts), first, "the second pin")
 	n := len(mounts(t, "self", first.path))

@@ -29,7 +29,7 @@ func newSet(t *testing.T) Set {
 	return s
 }
 
-// alive is Alive, which must not be in doubt.
+// alive returns the result of Alive and fails the test on an error.
 func alive(t *testing.T, s Set) bool {
 	t.Helper()
 	alive, err := s.Alive()
@@ -48,7 +48,7 @@ func inside(t *testing.T, s Set, command ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// TestSetIsMade looks at namespaces without a process from the inside, and at what the node kept.
+// TestSetIsMade checks the namespaces from the inside, and that the node keeps its hostname.
 func TestSetIsMade(t *testing.T) {
 	s := newSet(t)
 	before, err := os.Hostname()
@@ -87,7 +87,7 @@ func TestSetIsMade(t *testing.T) {
 	}
 }
 
-// TestSetLeavesOutTheNodes makes what has a path alone.
+// TestSetLeavesOutTheNodes makes a set with one path: only this namespace is pinned.
 func TestSetLeavesOutTheNodes(t *testing.T) {
 	s := newSet(t)
 	s.Network, s.UTS = "", ""
@@ -113,8 +113,8 @@ func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestSetOfAnotherKindIsNotAlive has the pin of a network namespace where an IPC namespace's belongs, and the file that
-// a reboot leaves.
+// TestSetOfAnotherKindIsNotAlive uses the pin of a network namespace for the IPC namespace. It then unmounts a pin but
+// keeps its file, as a reboot does.
 func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 	s := newSet(t)
 	testutil.Must(t, s.Make(t.Context()))
@@ -124,8 +124,8 @@ func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 	testutil.Assert(t, !alive(t, s), "alive without its UTS namespace")
 }
 
-// TestSetThatCannotBeSeen is of a program that has too many files open: nothing is said of the namespaces. One that is
-// gone for certain is enough.
+// TestSetThatCannotBeSeen lets the program open no more files: Alive returns an error. If one namespace is certainly
+// gone, the set is not alive, whatever the others are.
 func TestSetThatCannotBeSeen(t *testing.T) {
 	s := newSet(t)
 	testutil.Must(t, s.Make(t.Context()))
@@ -136,7 +136,7 @@ func TestSetThatCannotBeSeen(t *testing.T) {
 	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	testutil.Assert(t, !sees && errors.Is(err, unix.EMFILE), "without a file to open: %v, %v", sees, err)
 	testutil.Assert(t, alive(t, s), "not alive afterwards")
-	loop := s.IPC + "-loop" // can neither be opened nor is it missing
+	loop := s.IPC + "-loop" // exists but cannot be opened
 	testutil.Must(t, os.Symlink(loop, loop))
 	if sees, err := (Set{IPC: loop}).Alive(); sees || err == nil {
 		t.Errorf("a link to itself: %v, %v", sees, err)
@@ -148,7 +148,7 @@ func TestSetThatCannotBeSeen(t *testing.T) {
 	testutil.Must(t, os.Remove(loop))
 }
 
-// A set with a user namespace belongs to it: who is root in there is root of the others, too.
+// The user namespace of a set owns its other namespaces: root of the user namespace may configure them.
 func TestSetOfAUserNamespace(t *testing.T) {
 	s := newSet(t)
 	s.User = filepath.Join(filepath.Dir(s.IPC), "user")

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// editDevices makes devices and lets the cgroup allow them.
+// editDevices adds the note's devices, lets the container's cgroup allow them, and sets the note's Intel RDT class.
 func editDevices(spec object, note Note) error {
 	linux, err := spec.child("linux")
 	if err != nil {
@@ -29,7 +29,7 @@ func editDevices(spec object, note Note) error {
 	return nil
 }
 
-// deviceNode is a device with an owner: without one it is the container's user.
+// deviceNode returns a device's OCI entry. If the note gives no owner, the container's user and group own the device.
 func deviceNode(spec object, device Device) (object, error) {
 	process, err := spec.child("process")
 	if err != nil {
@@ -72,7 +72,7 @@ func allowDevice(linux object, device Device) error {
 	return nil
 }
 
-// editHooks adds programs that the runtime runs.
+// editHooks appends the note's hooks to the configuration's own.
 func editHooks(spec object, note Note) error {
 	for _, when := range slices.Sorted(maps.Keys(note.Hooks)) {
 		hooks, err := spec.child("hooks")

@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// DefaultDir is where notes lie by default.
+// DefaultDir is the default directory of the notes.
 const DefaultDir = "/run/criadapter/oci"
 
-// DirFlag is the one flag of criadapter-oci's own, which tells another one. It may be before all flags of the real runtime,
-// which does not get it.
+// DirFlag is criadapter-oci's only own flag. It names another directory of notes. It must be the first argument, and
+// the real runtime does not get it.
 const DirFlag = "criadapter-notes"
 
-// maxNote bounds what is read of a note, in bytes.
+// maxNote is the size limit of a note in bytes.
 const maxNote = 4 << 20
 
 // Dir is the directory of notes. Its methods are safe for concurrent use as long as
 // no two of them are about one container.
 type Dir string
 
-// Save writes the note of a container, whole or not at all. It is not synced: a note
-// does not outlive the machine.
+// Save writes the note of a container atomically. It does not sync the file, since no note outlives a reboot.
 func (d Dir) Save(container string, note Note) error {
 	path, err := d.path(container)
 	if err != nil {
@@ -47,7 +46,7 @@ const (
 	unfinishedAge = time.Minute
 )
 
-// Sweep removes what a crash left of a note that was being written.
+// Sweep removes the unfinished files that a crash left, once they are older than unfinishedAge.
 func (d Dir) Sweep() error {
 	unfinished, err := filepath.Glob(filepath.Join(string(d), "*"+unfinishedSuffix))
 	for _, path := range unfinished {
@@ -58,7 +57,7 @@ func (d Dir) Sweep() error {
 	return err
 }
 
-// write makes a file in the directory, whole or not at all.
+// write writes a file in the directory atomically.
 func (d Dir) write(path string, text []byte) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
@@ -152,8 +151,7 @@ func encode(note Note) ([]byte, error) {
 	return append(append(first, '\n'), body...), err
 }
 
-// decode reads what encode wrote. A damaged text, one of another version and one with
-// a part that this program does not know fail.
+// decode reads what encode wrote. It fails for a damaged text, for another version and for an unknown field.
 func decode(text []byte) (Note, error) {
 	first, body, _ := bytes.Cut(text, []byte("\n"))
 	var head header

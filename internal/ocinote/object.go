@@ -71,8 +71,8 @@ func (o object) setList(field string, objects []object) {
 	o[field] = values
 }
 
-// replace puts an object into the list in a field. It replaces the one with the same text under key, or goes behind the
-// others.
+// replace puts an object into the list in a field. It replaces the object with the same value under key. Without such
+// an object it appends.
 func (o object) replace(field, key string, element object) error {
 	objects, err := o.list(field)
 	if err != nil {

@@ -5,16 +5,15 @@ import (
 	"path/filepath"
 )
 
-// proofFile is no container id.
+// proofFile is not a container id, so it cannot collide with a note.
 const proofFile = "proof.json"
 
-// SaveProof keeps what criadapter has found out about the runtime, whole or not at all. The program criadapter-oci does
-// not read it.
+// SaveProof saves criadapter's findings about the runtime atomically. The program criadapter-oci does not read them.
 func (d Dir) SaveProof(text []byte) error {
 	return d.write(filepath.Join(string(d), proofFile), text)
 }
 
-// LoadProof returns what SaveProof saved. Before that, and after a reboot, the error is fs.ErrNotExist.
+// LoadProof returns the text that SaveProof saved. Without one, as after a reboot, the error is fs.ErrNotExist.
 func (d Dir) LoadProof() ([]byte, error) {
 	return os.ReadFile(filepath.Join(string(d), proofFile))
 }

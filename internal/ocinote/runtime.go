@@ -9,16 +9,16 @@ import (
 
 // Runtime is the engine's real OCI runtime.
 type Runtime struct {
-	// Path is the program's, or its name on the engine's PATH.
+	// Path is the program's path, or its name on the engine's PATH.
 	Path string `json:"path"`
 	// Args come before the arguments of each call.
 	Args []string `json:"args,omitempty"`
 }
 
-// runtimeFile is no container id.
+// runtimeFile is not a container id, so it cannot collide with a note.
 const runtimeFile = "runtime.json"
 
-// SaveRuntime says which runtime is the real one, whole or not at all.
+// SaveRuntime saves the real runtime atomically.
 func (d Dir) SaveRuntime(r Runtime) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -27,8 +27,7 @@ func (d Dir) SaveRuntime(r Runtime) error {
 	return d.write(filepath.Join(string(d), runtimeFile), text)
 }
 
-// LoadRuntime returns what SaveRuntime saved. Before that the error is
-// fs.ErrNotExist.
+// LoadRuntime returns the runtime that SaveRuntime saved. Without one the error is fs.ErrNotExist.
 func (d Dir) LoadRuntime() (Runtime, error) {
 	path := filepath.Join(string(d), runtimeFile)
 	text, err := os.ReadFile(path)

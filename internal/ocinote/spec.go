@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// EditSpec returns the OCI configuration (config.json) with what the note says. It
-// fails, naming the part, when the configuration is not of the specification's form.
+// EditSpec returns the OCI configuration (config.json) with the note's changes. It fails if a part to change has a form
+// that the specification does not allow, and names the part.
 func EditSpec(config []byte, note Note) ([]byte, error) {
 	spec, err := parse(config)
 	if err != nil {
@@ -24,7 +24,7 @@ func EditSpec(config []byte, note Note) ([]byte, error) {
 	return json.Marshal(spec)
 }
 
-// editNamespaces makes the container join namespaces.
+// editNamespaces makes the container join the note's namespaces and sets its ID mappings.
 func editNamespaces(spec object, note Note) error {
 	linux, err := spec.child("linux")
 	if err != nil {
@@ -57,7 +57,7 @@ func setMappings(linux object, field string, mappings []IDMapping) error {
 	return nil
 }
 
-// editIdentity sets what the container is called and what is set in its namespaces.
+// editIdentity sets the hostname, the annotations and the sysctls.
 func editIdentity(spec object, note Note) error {
 	if note.Hostname != "" {
 		spec["hostname"] = note.Hostname

@@ -9,8 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// engineSpec is the part of an engine's configuration that notes touch, and things
-// that no note knows.
+// engineSpec is an engine's configuration: the parts that notes change, and some that no note knows.
 const engineSpec = `{
 	"ociVersion": "1.0.2-dev", "hostname": "0123456789ab", "domainname": "", "future": {"a": [1, 2.50, 12345678901234567890]},
 	"hooks": {"prestart": [{"path": "/bin/engine"}]},
@@ -182,8 +181,8 @@ func TestEditProcess(t *testing.T) {
 	}
 }
 
-// FuzzEditSpec edits any configuration by any note: what comes out is one, the same
-// when it is edited again, unless something is added each time.
+// FuzzEditSpec edits any configuration by any note. The same edit again must change nothing. Parts that each edit
+// appends are left out.
 func FuzzEditSpec(f *testing.F) {
 	f.Add([]byte(engineSpec), []byte(`{"hostname":"a","namespaces":{"ipc":"/x"},"process":{"groups":[1]}}`))
 	f.Add([]byte(`{"linux":{"devices":null}}`), []byte(`{"devices":[{"path":"/dev/x"}],"unified":{"a":"b"}}`))
@@ -192,7 +191,7 @@ func FuzzEditSpec(f *testing.F) {
 		if json.Unmarshal(encoded, &note) != nil {
 			t.Skip("no note")
 		}
-		note.MountOptions, note.Devices, note.Hooks = nil, nil, nil // added each time
+		note.MountOptions, note.Devices, note.Hooks = nil, nil, nil // each edit appends these
 		once, err := EditSpec(config, note)
 		if err != nil {
 			t.Skip("no configuration")

@@ -12,7 +12,7 @@ import (
 // the node's.
 func (n Note) UserNamespace() string { return n.Namespaces["user"] }
 
-// HostRoot returns the ids on the node of the root in the container's user namespace.
+// HostRoot returns the node's user and group id to which the note maps the container's root.
 func (n Note) HostRoot() (uid, gid int, err error) {
 	uid, uidFound := hostID(n.UIDMappings)
 	gid, gidFound := hostID(n.GIDMappings)
@@ -22,7 +22,7 @@ func (n Note) HostRoot() (uid, gid int, err error) {
 	return uid, gid, nil
 }
 
-// hostID is what 0 is mapped to.
+// hostID returns the node's id to which id 0 is mapped, and false if it is not mapped.
 func hostID(mappings []IDMapping) (int, bool) {
 	for _, mapping := range mappings {
 		if mapping.ContainerID == 0 && mapping.Size > 0 {
@@ -34,7 +34,7 @@ func hostID(mappings []IDMapping) (int, bool) {
 
 // Files are the node's files that a container sees.
 type Files struct {
-	// Root is the directory of its root.
+	// Root is the directory of the container's root file system.
 	Root string
 	// Mounts are the sources of its bind mounts, by their destinations.
 	Mounts map[string]string
@@ -42,9 +42,9 @@ type Files struct {
 	ReadOnly map[string]bool
 }
 
-// FilesOf returns the files of an OCI configuration, which lies in bundle: the root, and the note's MappedMounts. It
-// fails for a mapped mount that is missing or is no bind mount. It also fails for one that passes mounts on to the
-// node, which would get the container's mounts.
+// FilesOf returns the root and the note's MappedMounts of the OCI configuration in the directory bundle. It fails for a
+// mapped mount that is missing or is no bind mount. It also fails for a mount with shared propagation, because the node
+// would get the container's mounts.
 func FilesOf(config []byte, bundle string, note Note) (Files, error) {
 	spec, err := parse(config)
 	if err != nil {
@@ -74,7 +74,7 @@ func FilesOf(config []byte, bundle string, note Note) (Files, error) {
 	return files, nil
 }
 
-// Under is a path that may be one from a directory on.
+// Under returns path, joined to dir if it is relative.
 func Under(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -82,7 +82,7 @@ func Under(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// bindSource is the source of a bind mount, and whether it is read-only.
+// bindSource returns the source of a bind mount, and whether the mount is read-only.
 func bindSource(mount object) (source string, readOnly bool, err error) {
 	options, err := mount.strings("options")
 	if err != nil {
@@ -99,7 +99,7 @@ func bindSource(mount object) (source string, readOnly bool, err error) {
 	return source, has("ro") || has("rro"), nil
 }
 
-// mountAt is the mount at a destination.
+// mountAt returns the mount at a destination.
 func mountAt(spec object, destination string) (object, error) {
 	mounts, err := spec.list("mounts")
 	if err != nil {
@@ -112,7 +112,7 @@ func mountAt(spec object, destination string) (object, error) {
 	return mounts[i], nil
 }
 
-// MoveFiles returns an OCI configuration with its files replaced by files.
+// MoveFiles returns the OCI configuration with the root and the mount sources replaced by files.
 func MoveFiles(config []byte, files Files) ([]byte, error) {
 	spec, err := parse(config)
 	if err != nil {

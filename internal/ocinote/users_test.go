@@ -93,7 +93,7 @@ func TestSysctlsOfANote(t *testing.T) {
 	}
 }
 
-// FuzzFiles moves the files of any configuration: it then has the new files, and the rest is unchanged.
+// FuzzFiles moves the files of any configuration and moves them back: FilesOf returns the files given to MoveFiles.
 func FuzzFiles(f *testing.F) {
 	f.Add([]byte(mappedSpec), "/data")
 	f.Add([]byte(`{"root":{"path":"/r"},"mounts":[{"destination":"","source":"x","type":"bind"}]}`), "")
@@ -117,7 +117,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// Engines since 25 say rro where all that is mounted below is read-only, too.
+// Engines since 25 use rro for a mount whose submounts are read-only as well.
 func TestBindSourceReadOnly(t *testing.T) {
 	for option, want := range map[string]bool{"ro": true, "rro": true, "rw": false} {
 		mount := object{"type": "bind", "source": "/srv", "options": []any{"rbind", option}}
