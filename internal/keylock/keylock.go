@@ -1,9 +1,9 @@
 // Package keylock gives a lock per key, for example one per pod and one per container. Work on one key runs one at a
 // time; work on different keys never waits for each other.
 //
-// Unlike a sync.Mutex a lock can be waited for with a context: a call whose caller is gone does not queue behind a slow
-// engine. Waiters of one key get the lock in the order in which they came. A key costs memory only while its lock is
-// held or waited for.
+// Unlike with a sync.Mutex, a caller can wait for a lock with a context: a call whose caller is gone does not queue
+// behind a slow engine. Waiters of one key get the lock in the order in which they came. A key costs memory only while
+// its lock is held or waited for.
 //
 // It is our own because moby/locker and k8s.io/utils/keymutex cannot give up a
 // wait, and golang.org/x/sync/semaphore knows no keys.
@@ -27,7 +27,7 @@ type Locks struct {
 // keyLock is the lock of one key.
 type keyLock struct {
 	// token holds one value while the lock is free. The runtime hands a value to the receiver that has waited longest.
-	// A newcomer finds the channel empty as long as receivers wait: that is the queue's order.
+	// A newcomer finds the channel empty as long as receivers wait, so it queues behind them.
 	token chan struct{}
 	// users counts the holder and the waiters, guarded by Locks.mu.
 	users int

@@ -14,7 +14,7 @@ const (
 // arguments in edi, esi, edx, r10d, and leaves its result in eax; writing a 32-bit register clears the upper half.
 type amd64 struct{ *assembler }
 
-// emitAMD64 appends the program's code; see the package comment for the why.
+// emitAMD64 appends the program's code; the package comment gives the reasons.
 func emitAMD64(asm *assembler, d data) {
 	a := amd64{asm}
 	// rt_sigprocmask(SIG_BLOCK, &set, NULL, 8), before anything else: a signal that comes from here on is not lost.

@@ -12,8 +12,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// containerdImageName is the annotation from which containerd's importer, and
-// with it an engine with the containerd image store, takes a full image name.
+// containerdImageName is the annotation for an image's full name. containerd's importer reads it, and so does an engine
+// with the containerd image store.
 const containerdImageName = "io.containerd.image.name"
 
 // dockerManifest is one image in manifest.json of a "docker save" archive, which the classic image store reads.

@@ -14,7 +14,7 @@ const (
 // x3, and leaves its result in x0; writing a w register clears the upper half of its x register.
 type arm64 struct{ *assembler }
 
-// emitARM64 appends the program's code; see the package comment for the why.
+// emitARM64 appends the program's code; the package comment gives the reasons.
 func emitARM64(asm *assembler, d data) {
 	a := arm64{asm}
 	// rt_sigprocmask(SIG_BLOCK, &set, NULL, 8), before anything else: a signal that comes from here on is not lost.
@@ -50,7 +50,8 @@ func (a arm64) movz(register, value uint32) {
 	a.word(fmt.Sprintf("mov w%d, #%d", register, value), 0x52800000|value<<5|register)
 }
 
-// adr: ADR Xd, label. The signed distance in bytes has 21 bits, the two lowest of them in front.
+// adr: ADR Xd, label. The signed distance in bytes has 21 bits. Its two lowest bits are bits 29 and 30 of the
+// instruction.
 func (a arm64) adr(register uint32, target uint64, label string) {
 	distance := uint32(target - a.here())
 	a.word(fmt.Sprintf("adr x%d, %#x  // %s", register, target, label),

@@ -6,8 +6,8 @@
 //
 //  1. It blocks SIGTERM and SIGINT. The kernel discards a signal with default
 //     action that is sent to process 1 of a PID namespace, unless the signal is
-//     blocked: then it stays pending (signal(7), pid_namespaces(7)). So blocked
-//     and waited for is what makes them work.
+//     blocked: then it stays pending (signal(7), pid_namespaces(7)). Blocking
+//     them and waiting for them makes them work.
 //  2. It ignores SIGCHLD. The kernel then reaps every child itself, adopted
 //     ones included, and none stays a zombie (POSIX sigaction, wait(2)).
 //  3. It waits with rt_sigtimedwait, which needs no handler and no stack, and

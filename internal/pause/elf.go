@@ -29,7 +29,8 @@ func executable(arch string) ([]byte, error) {
 	return asm.bytes, nil
 }
 
-// assemble writes the whole file. It is mapped as it is, so that an address is loadAddress plus the offset in the file.
+// assemble writes the whole file. The kernel maps the file as it is, so an address is loadAddress plus the offset in
+// the file.
 func assemble(arch string) (*assembler, error) {
 	var machine elf.Machine
 	var code func(*assembler, data)

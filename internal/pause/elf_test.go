@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the listings in testdata anew")
 
-// architectures maps what the program is made for to its ELF machine.
+// architectures maps each supported architecture to its ELF machine.
 var architectures = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 func mustELF(t *testing.T, arch string) []byte {
@@ -27,7 +27,7 @@ func mustELF(t *testing.T, arch string) []byte {
 	return file
 }
 
-// The listings are there to be reviewed: a change of any byte of the program shows up in one.
+// The listings make each byte of the program reviewable: any change of the program changes a listing.
 func TestBytesAreTheReviewedOnes(t *testing.T) {
 	for arch := range architectures {
 		t.Run(arch, func(t *testing.T) {

@@ -1,7 +1,7 @@
 package pause
 
 import (
-	_ "crypto/sha256" // what digest.FromBytes computes with
+	_ "crypto/sha256" // digest.FromBytes needs it
 	"encoding/json"
 	"fmt"
 	"time"
@@ -24,10 +24,10 @@ const (
 	user = "65535:65535"
 )
 
-// created is the image's creation time. It is the same for ever because it counts for the image's id.
+// created is the image's creation time. It never changes, because the image's id depends on it.
 var created = time.Unix(0, 0).UTC()
 
-// sandboxImage is the image of one architecture: its blobs and what describes them.
+// sandboxImage is the image of one architecture: its blobs and their descriptors.
 type sandboxImage struct {
 	layer, config, manifest             []byte
 	layerDesc, configDesc, manifestDesc ocispec.Descriptor
@@ -63,8 +63,7 @@ func newSandboxImage(arch string) (*sandboxImage, error) {
 	return img, nil
 }
 
-// imageConfig returns the image's config for a layer that is not compressed, so
-// that its digest is the layer's DiffID too.
+// imageConfig returns the image's config. The layer is not compressed, so its digest is also its DiffID.
 func imageConfig(platform ocispec.Platform, layer digest.Digest) ocispec.Image {
 	return ocispec.Image{
 		Created:  &created,

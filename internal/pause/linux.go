@@ -7,7 +7,7 @@ const (
 	sigterm = 15
 	sigchld = 17
 
-	sigBlock = 0 // SIG_BLOCK, how of rt_sigprocmask
+	sigBlock = 0 // SIG_BLOCK, an operation of rt_sigprocmask
 	sigIgn   = 1 // SIG_IGN, a handler of rt_sigaction
 	eintr    = 4
 
@@ -15,7 +15,7 @@ const (
 	sigsetSize = 8
 )
 
-// data are the addresses of what the system calls read.
+// data holds the addresses of the constants that the system calls read.
 type data struct {
 	// set is the signal set {SIGINT, SIGTERM}.
 	set uint64

@@ -211,7 +211,7 @@ func TestRefusedWaitIsAFailure(t *testing.T) {
 	requireExit(t, cmd, 1)
 }
 
-// refuse makes a system call fail with EPERM for the calling thread and what it starts.
+// refuse makes a system call fail with EPERM for the calling thread and its children.
 func refuse(number uint32) error {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr
