@@ -23,7 +23,7 @@ const (
 	NetworkBridge = "bridge"
 )
 
-// Words for all groups of metrics and for none.
+// Values of CRIMetrics for all groups of metrics and for none.
 const (
 	metricsAll  = "all"
 	metricsNone = "none"
@@ -78,7 +78,7 @@ type Config struct {
 	CNIConfDir    string `json:"cni-conf-dir"`
 	// CNIBinDir is a comma-separated list of directories.
 	CNIBinDir string `json:"cni-bin-dir"`
-	// CNICacheDir is the directory cni below RootDirectory if empty.
+	// CNICacheDir defaults to the directory cni below RootDirectory.
 	CNICacheDir string `json:"cni-cache-dir"`
 	// CNIGC says that no other program uses the CNI network, so that its plugins may remove leases that belong to no
 	// pod of this program.
@@ -88,7 +88,8 @@ type Config struct {
 	OCIRuntime string `json:"oci-runtime"`
 	// RuntimeAnnotations is a comma-separated list of patterns, see AnnotationPatterns.
 	RuntimeAnnotations string `json:"runtime-annotations"`
-	// ExecThroughEngine keeps commands in containers from being run by the OCI runtime without the engine.
+	// ExecThroughEngine runs all commands in containers through the engine. If it is false, the OCI runtime runs them
+	// without the engine where possible.
 	ExecThroughEngine bool `json:"exec-through-engine"`
 	// SandboxContainer is SandboxContainerNeeded or sandboxContainerAlways.
 	SandboxContainer string `json:"sandbox-container"`
@@ -138,7 +139,7 @@ type Config struct {
 	MetricsProfiling bool   `json:"metrics-profiling"`
 	// TracingEndpoint is an OTLP collector as a URL, empty for none.
 	TracingEndpoint string `json:"tracing-endpoint"`
-	// TracingSamplingRate is how many of a million requests without a trace begin one.
+	// TracingSamplingRate is the number of requests that begin a trace, per million requests without one.
 	TracingSamplingRate int `json:"tracing-sampling-rate-per-million"`
 }
 
@@ -182,8 +183,8 @@ func (c Config) SocketPath() string {
 	return path
 }
 
-// Bridge reports whether Docker Engine connects pods to its default bridge. The units of cri-dockerd say so with an
-// empty name or no-op.
+// Bridge reports whether Docker Engine connects pods to its default bridge. cri-dockerd's units select the bridge with
+// an empty name or no-op.
 func (c Config) Bridge() bool {
 	return slices.Contains([]string{NetworkBridge, "", "no-op"}, c.NetworkPlugin)
 }

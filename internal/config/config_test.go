@@ -72,7 +72,7 @@ func TestCriDockerdFlags(t *testing.T) {
 	}
 }
 
-// The unit that comes with cri-dockerd has --network-plugin= in it, which is Docker's bridge there.
+// cri-dockerd's own unit has the flag --network-plugin= with an empty value, which selects Docker's bridge.
 func TestBridge(t *testing.T) {
 	for name, want := range map[string]bool{"": true, "no-op": true, "bridge": true, "cni": false} {
 		if c, err := load(t, "--network-plugin="+name); err != nil || c.Bridge() != want {
@@ -84,7 +84,7 @@ func TestBridge(t *testing.T) {
 	}
 }
 
-// TestSystemdsSocket holds what the unit that comes with cri-dockerd says.
+// TestSystemdsSocket uses the endpoint of cri-dockerd's own unit.
 func TestSystemdsSocket(t *testing.T) {
 	c, err := load(t, "--container-runtime-endpoint", "fd://")
 	if err != nil || c.SocketPath() != "" {

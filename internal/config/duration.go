@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration that reads "1m30s", as a flag and in YAML.
+// Duration is a time.Duration that is written like "1m30s" in flags and in YAML.
 type Duration time.Duration
 
 // String implements pflag.Value.

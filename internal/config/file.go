@@ -50,8 +50,8 @@ func parseFile(path string, raw []byte) ([]entry, error) {
 	return entries, errors.Join(errs...)
 }
 
-// find returns the line of a key, counted from 1, which the parser does not report. All keys are at the top level, so
-// the first match is it.
+// find returns the line and the column of a key, counted from 1. The parser does not report them. All keys are at the
+// top level, so the first match is the key.
 func find(raw []byte, key string) (line, column int) {
 	place := regexp.MustCompile(`(?m)(?:^|[{,])[\t ]*(["']?` + regexp.QuoteMeta(key) + `["']?)\s*:`)
 	at := place.FindSubmatchIndex(raw)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// MigrateRoots returns the directories that may be cri-dockerd's root. Ours is the last one, because cri-dockerd may
-// have used it by its flag.
+// MigrateRoots returns the directories that may be cri-dockerd's root. Ours is the last one, because cri-dockerd's flag
+// may have named it.
 func (c Config) MigrateRoots() []string {
 	return append(splitList(c.MigrateRootDirectories), filepath.Clean(c.RootDirectory))
 }

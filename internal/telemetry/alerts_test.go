@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/monitoring.md")
 
-// alert is what a test reads of a Prometheus alert rule.
+// alert has the fields of a Prometheus alert rule that the tests use.
 type alert struct {
 	Alert, Expr         string
 	Labels, Annotations map[string]string
@@ -36,8 +36,8 @@ func readAlerts(t *testing.T) []alert {
 	return file.Groups[0].Rules
 }
 
-// TestAlertsNameExistingMetrics holds the alert rules to what is exposed. That they are valid and fire when they should is
-// promtool's to say: make package-test.
+// TestAlertsNameExistingMetrics checks that the alert rules use exposed metrics only. promtool checks that the rules
+// are valid and fire when they should (make package-test).
 func TestAlertsNameExistingMetrics(t *testing.T) {
 	_, body := serve(t, ServerOptions{Metrics: used()}).get("/metrics")
 	labels := labelsOf(parse(t, strings.NewReader(body)))
@@ -84,7 +84,7 @@ func TestAlertsKnowTheOutcomes(t *testing.T) {
 	}
 }
 
-// metricsTable is every metric of our own, from its own description.
+// metricsTable returns a table of our own metrics with their help texts.
 func metricsTable(t *testing.T) string {
 	t.Helper()
 	_, body := serve(t, ServerOptions{Metrics: used()}).get("/metrics")
@@ -105,7 +105,7 @@ func metricsTable(t *testing.T) string {
 	return table.String()
 }
 
-// alertsTable is every alert with what it says.
+// alertsTable returns a table of the alerts with their descriptions.
 func alertsTable(t *testing.T) string {
 	t.Helper()
 	var table strings.Builder
@@ -116,7 +116,7 @@ func alertsTable(t *testing.T) string {
 	return table.String()
 }
 
-// TestMonitoringDocument holds docs/monitoring.md to the metrics and the alerts.
+// TestMonitoringDocument checks the tables of metrics and alerts in docs/monitoring.md.
 func TestMonitoringDocument(t *testing.T) {
 	testutil.Section(t, "../../docs/monitoring.md", "metrics", metricsTable(t), *update)
 	testutil.Section(t, "../../docs/monitoring.md", "alerts", alertsTable(t), *update)

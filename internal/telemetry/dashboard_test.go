@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// dashboard is what a test reads of a Grafana dashboard.
+// dashboard has the fields of a Grafana dashboard that the tests use.
 type dashboard struct {
 	Panels []struct {
 		Type, Title, Description string
@@ -75,7 +75,7 @@ func TestDashboardNamesExistingMetrics(t *testing.T) {
 	}
 }
 
-// checkQuery returns the series that a query names, all of which must exist and have the labels that it uses.
+// checkQuery returns the one series that a query names. The series must exist and have all labels that the query uses.
 func checkQuery(t *testing.T, title, query, legendFormat string, labels map[string][]string) []string {
 	t.Helper()
 	names := metricName.FindAllString(query, -1)
@@ -126,8 +126,7 @@ func labelsOf(families map[string]*dto.MetricFamily) map[string][]string {
 	return all
 }
 
-// anySeries reports whether one of a histogram's series is shown, or the metric
-// itself. What counts the same as a histogram's count stands for it.
+// anySeries reports whether a panel shows the metric, or any series of the same histogram.
 func anySeries(shown map[string]bool, name string) bool {
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if base, ok := strings.CutSuffix(name, suffix); ok {

@@ -29,7 +29,7 @@ func TestOutcome(t *testing.T) {
 		{errdefs.ErrNotImplemented, "refused"},
 		{errdefs.ErrUnavailable, "unavailable"},
 		{errors.New("whatever"), "error"},
-		// An engine call that was cut off is both; who gave up counts.
+		// A cancelled engine call is also unavailable: the cancellation decides.
 		{fmt.Errorf("%w: %w", errdefs.ErrUnavailable, context.Canceled), "canceled"},
 	} {
 		testutil.Equal(t, outcome(test.err), test.want, "%v", test.err)

@@ -13,7 +13,7 @@ import (
 // maxSlow is the number of slow calls that are kept.
 const maxSlow = 16
 
-// Times from which a call is slow. Calls in unhurried always take long.
+// A call is slow if it takes at least this long, unless it is in unhurried.
 const (
 	slowRequest   = 5 * time.Second
 	slowEngine    = 2 * time.Second
@@ -52,7 +52,7 @@ type CNIFault struct {
 	Error     string    `json:"error,omitempty"`
 }
 
-// Happened is the first information about a misbehaving node.
+// Happened is the information that recent keeps.
 type Happened struct {
 	// EventLag is the lag of the engine's last event, and LastEvent its time. Both are zero before the first one.
 	EventLag  time.Duration
@@ -62,7 +62,7 @@ type Happened struct {
 	Slow []SlowCall
 }
 
-// Happened returns the information kept so far.
+// Happened returns the slow calls, the lag of events and the last CNI fault.
 func (m *Metrics) Happened() Happened { return m.recent.happened() }
 
 func (r *recent) happened() Happened {
@@ -98,7 +98,7 @@ func (r *recent) note(kind, call string, took, limit time.Duration) {
 	r.slow = append(r.slow, SlowCall{Kind: kind, Call: call, Ended: time.Now(), Took: took})
 }
 
-// noteFault keeps a failed operation of CNI plugins, unless its caller gave up.
+// noteFault keeps a failed operation of CNI plugins, unless its caller cancelled it.
 func (r *recent) noteFault(operation string, err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return

@@ -26,7 +26,7 @@ const (
 
 // ServerOptions are the options of a Server.
 type ServerOptions struct {
-	// Listener is the listener, which the Server closes. Its clients see all pages.
+	// Listener accepts the clients, which see all pages. The Server closes it.
 	Listener net.Listener
 	Metrics  *Metrics
 	// Ready returns nil while the program can work, else the reason.

@@ -29,7 +29,7 @@ type collected struct {
 
 	mu    sync.Mutex
 	spans []*otlp.Span
-	by    map[string]string // the attributes of who sent them
+	by    map[string]string // resource attributes of the sender
 }
 
 // collect starts a collector that ends with the test.
@@ -41,7 +41,7 @@ func collect(t *testing.T) *collected {
 	return c
 }
 
-// serveGRPC serves until the test ends, or until the server is stopped. It returns its address, too.
+// serveGRPC serves until the test ends, or until the server is stopped. It returns the server and its address.
 func serveGRPC(t *testing.T, register func(*grpc.Server), opts ...grpc.ServerOption) (string, *grpc.Server) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -179,7 +179,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestCollectorAway shows that nothing waits for a collector, and that the end does not either.
+// TestCollectorAway checks that neither a call nor the end of the program waits for a collector that does not answer.
 func TestCollectorAway(t *testing.T) {
 	noMoreGoroutines := testutil.NoMoreGoroutines(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never answers
