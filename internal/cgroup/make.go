@@ -11,8 +11,9 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// Make makes a cgroup and those above it that are missing, as a runtime does for a container's. On version 2 it hands
-// the controllers that there are down to it, as far as the kernel lets it: each limit tells whether that was far enough.
+// Make makes a cgroup and its missing parents, as an OCI runtime does for a container. On version 2 it enables the
+// controllers of each parent for its children, where the kernel allows it. If a controller stays off, writing one of
+// its limits fails.
 func Make(dir string) error {
 	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -34,7 +35,7 @@ func Make(dir string) error {
 	return nil
 }
 
-// delegate hands one controller down. The kernel refuses some, of which nothing is limited then.
+// delegate enables one controller for the children of parent. It ignores a refusal of the kernel.
 func delegate(parent, controller string) {
 	file, err := os.OpenFile(filepath.Join(parent, "cgroup.subtree_control"), os.O_WRONLY, 0)
 	if err != nil {

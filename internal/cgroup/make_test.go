@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestMake makes a cgroup below others, as they look on version 2, and leaves one alone that is there.
+// TestMake makes a cgroup and its parents as on version 2. A second Make changes nothing.
 func TestMake(t *testing.T) {
 	root := t.TempDir()
 	for name, content := range map[string]string{"cgroup.controllers": "cpu memory\n", "cgroup.subtree_control": ""} {
@@ -20,7 +20,7 @@ func TestMake(t *testing.T) {
 	}
 	info, err := os.Stat(dir)
 	testutil.Assert(t, err == nil && info.IsDir(), "%v, %v", info, err)
-	// The kernel takes each write by itself; a plain file keeps the last.
+	// The kernel handles each write separately; a plain file keeps the last one.
 	if got, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control")); err != nil || string(got) != "+memory" {
 		t.Errorf("handed down was %q, %v", got, err)
 	}

@@ -16,18 +16,19 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// File is a file of a cgroup and what is to be in it.
+// File is a file of a cgroup and the value to write.
 type File struct {
 	Path, Value string
-	// Field is what a client said it with, for messages.
+	// Field is the client's field for this limit, for messages.
 	Field string
-	// Optional says that there is no such limit where this kernel has no such file.
+	// Optional skips the file if this kernel does not have it.
 	Optional bool
 }
 
-// Write writes files in their order. After an error none of them has changed; undo brings back what was there before,
-// and logs what it cannot. A cgroup that is gone is no error: its processes are. A file that this kernel does not have,
-// and a value that it refuses, are errdefs.ErrInvalidArgument with the field first.
+// Write writes files in their order. After an error it restores the files that it has written. undo restores the
+// previous values and logs its failures. A cgroup that is gone is no error, since its processes are gone, too. A file
+// that this kernel does not have, or a value that it refuses, is an errdefs.ErrInvalidArgument that begins with the
+// field.
 func Write(ctx context.Context, files []File) (undo func(), err error) {
 	var before []File
 	undo = func() {
@@ -50,7 +51,7 @@ func Write(ctx context.Context, files []File) (undo func(), err error) {
 	return undo, nil
 }
 
-// write writes the file, which only the kernel makes.
+// write writes an existing file. It creates none, since only the kernel makes files of cgroups.
 func (f File) write() error {
 	defer step.At("cgroup: write")()
 	file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_TRUNC, 0)
@@ -61,7 +62,7 @@ func (f File) write() error {
 	return errors.Join(err, file.Close())
 }
 
-// replace writes the file and returns what it held before, nil when it was passed over.
+// replace writes the file and returns its previous value, nil if the file was skipped.
 func (f File) replace() (before *File, err error) {
 	old, err := os.ReadFile(f.Path)
 	if err == nil {

@@ -13,9 +13,9 @@ type capabilities [2]struct{ effective, permitted, inheritable uint32 }
 // capabilityVersion is _LINUX_CAPABILITY_VERSION_3.
 const capabilityVersion = 0x20080522
 
-// ActAs calls f with effective ids that are not root's and with the capabilities of root. It does so on the calling
-// thread, which is root's before and after it. The kernel allows some things only to users with mapped ids: writing
-// sysctls of an IPC namespace, and making files in an overlay of mapped layers.
+// ActAs calls f with the effective ids uid and gid and with root's capabilities. It changes only the calling thread,
+// which runs as root before and after. The kernel allows some things only to users with mapped ids: writing sysctls of
+// an IPC namespace, and making files in an overlay of mapped layers.
 func ActAs(uid, gid int, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -27,13 +27,13 @@ func ActAs(uid, gid int, f func() error) error {
 		err = f()
 	}
 	if backErr := setEffective(0, 0); backErr != nil {
-		runtime.LockOSThread() // once more than it is unlocked: no other goroutine gets this thread
+		runtime.LockOSThread() // never unlocked, so that no other goroutine gets this thread
 		return fmt.Errorf("acting as root again: %w", backErr)
 	}
 	return err
 }
 
-// setEffective changes the thread alone, which the functions of package syscall do not.
+// setEffective changes the ids of the calling thread only. The functions of package syscall change all threads.
 func setEffective(uid, gid int) error {
 	const same = ^uintptr(0)
 	setGroup := func() syscall.Errno {
@@ -57,7 +57,7 @@ func setEffective(uid, gid int) error {
 	return nil
 }
 
-// raiseCapabilities makes all that the thread may have effective: the change of the user has dropped it.
+// raiseCapabilities makes all permitted capabilities effective again, since the change of the user has cleared them.
 func raiseCapabilities() error {
 	header := struct {
 		version uint32

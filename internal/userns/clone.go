@@ -47,13 +47,13 @@ func Open(path string) (Namespace, error) {
 	return Namespace{file}, nil
 }
 
-// Close closes it.
+// Close closes the namespace's file.
 func (n Namespace) Close() { _ = n.file.Close() }
 
-// Clone mounts what is at source at target as well, with the owners that it has inside of the namespace. With recursive
-// also what is mounted below it is there, with the owners that it has outside. Both are directories, or both are files.
+// Clone mounts source at target as well, with its owners mapped by the namespace. With recursive, the mounts below
+// source appear as well, with their owners unmapped. Source and target are both directories or both files.
 //
-// It fails, among others, where the kernel cannot map the owners of this file system.
+// It fails, for example, if the kernel cannot map owners on this file system.
 func (n Namespace) Clone(source, target string, recursive bool) error {
 	from, err := syscall.BytePtrFromString(source)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // Mapping maps ids inside of a namespace to those outside.
 type Mapping = syscall.SysProcIDMap
 
-// Child is a process that stands still in namespaces of its own.
+// Child is a stopped process in namespaces of its own.
 type Child struct {
 	process *os.Process
 	end     chan struct{}
@@ -22,8 +22,8 @@ type Child struct {
 	close   sync.Once
 }
 
-// Make makes a user namespace, and the namespaces of more (CLONE_NEW…) which belong to it. They last until Close, or
-// longer while another process or mount holds them.
+// Make makes a user namespace, and the further namespaces (CLONE_NEW…) of more, which belong to it. They last until
+// Close, or longer while another process or mount holds them.
 func Make(uids, gids []Mapping, more uintptr) (*Child, error) {
 	c := &Child{end: make(chan struct{}), gone: make(chan struct{})}
 	started := make(chan error)
@@ -37,7 +37,7 @@ func Make(uids, gids []Mapping, more uintptr) (*Child, error) {
 // ptraceScope is the file of the sysctl kernel.yama.ptrace_scope. 3 forbids all tracing.
 const ptraceScope = "/proc/sys/kernel/yama/ptrace_scope"
 
-// explain names what forbids to make a child stand still, if that does.
+// explain names the sysctl if it forbids tracing, which stops the child.
 func explain(err error, scope string) error {
 	if text, readErr := os.ReadFile(scope); readErr != nil || !errors.Is(err, syscall.EPERM) || strings.TrimSpace(string(text)) != "3" {
 		return err
@@ -57,7 +57,7 @@ func (c *Child) hold(uids, gids []Mapping, more uintptr, started chan<- error) {
 		Sys: &syscall.SysProcAttr{
 			Cloneflags: syscall.CLONE_NEWUSER, Unshareflags: more, UidMappings: uids, GidMappings: gids,
 			GidMappingsEnableSetgroups: true,
-			// It stops when the program is loaded, and nothing of it runs.
+			// The child stops when the program is loaded, before its first instruction.
 			Ptrace: true, Pdeathsig: syscall.SIGKILL,
 		},
 	})

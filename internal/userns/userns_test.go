@@ -51,7 +51,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// Files have the owners of the namespace, in a directory, alone, and where they are new.
+// A cloned directory, a file in it, a single cloned file and a new file have owners mapped by the namespace.
 func TestClone(t *testing.T) {
 	requireRoot(t)
 	child, err := Make(some(), some(), 0)
@@ -104,7 +104,7 @@ func TestForbiddenTracing(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pin") // as it is where the mount on it is not seen
+	file := filepath.Join(t.TempDir(), "pin") // a pin's file, where its mount is not visible
 	testutil.Must(t, os.WriteFile(file, nil, 0o444))
 	for _, path := range []string{file, "/proc/self/ns/net", "/dev/null"} {
 		if ns, err := Open(path); err == nil || !strings.Contains(err.Error(), path+" is no user namespace") {
