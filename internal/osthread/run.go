@@ -19,9 +19,9 @@ func Run(f func()) {
 	<-done
 }
 
-// runOffMain locks the goroutine to its thread and runs f there. The process's main thread cannot end: the runtime
-// would park it as f leaves it, and /proc/self would show that. A goroutine on the main thread holds it while another
-// runs f.
+// runOffMain locks the goroutine to its thread and runs f there. The main thread of the process cannot end: the runtime
+// would park it as f leaves it, and /proc/self would show its state. So a goroutine on the main thread keeps that
+// thread and runs f on another one.
 func runOffMain(f func()) {
 	runtime.LockOSThread()
 	if syscall.Gettid() != os.Getpid() {

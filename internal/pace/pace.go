@@ -4,9 +4,9 @@ package pace
 import "time"
 
 const (
-	// restFactor is how many times longer than the work its pause is, as far as Pace.Longest allows.
+	// restFactor is the length of the pause as a multiple of the work, within Pace.Longest.
 	restFactor = 50
-	// minRestFactor is how many times longer than the work its pause is in any case.
+	// minRestFactor is the least length of the pause as a multiple of the work, even beyond Pace.Longest.
 	minRestFactor = 3
 )
 
@@ -15,8 +15,8 @@ type Pace struct {
 	Shortest, Longest time.Duration
 }
 
-// After returns the pause after work that took that long: 50 times as long, between Shortest and Longest. It exceeds
-// Longest where that is less than three times the work, so that the work takes a quarter of the time at most.
+// After returns the pause after work that took that long: 50 times as long, between Shortest and Longest. It is always
+// at least three times as long as the work, even beyond Longest. So the work takes at most a quarter of the time.
 func (p Pace) After(took time.Duration) time.Duration {
 	return max(p.Shortest, min(restFactor*took, p.Longest), minRestFactor*took)
 }

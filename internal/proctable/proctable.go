@@ -15,12 +15,12 @@ import (
 type Stat struct {
 	PID, Parent int
 	session     int
-	// zombie says that it has ended and was not waited for.
+	// zombie says that the process has ended and its parent has not waited for it.
 	zombie bool
 }
 
-// OfCgroup lists the processes of a cgroup and of those below, which a
-// container may have made. What cannot be read is left out.
+// OfCgroup lists the processes of a cgroup and of the cgroups below it, which a container may have made. It leaves out
+// cgroups that it cannot read.
 func OfCgroup(dir string) []int {
 	var pids []int
 	content, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))

@@ -1,8 +1,9 @@
-// Package step names the steps of requests: what changes something outside of this process, so that a crash before it
-// and a crash behind it leave something different. A step is named once, where it is done:
+// Package step names the steps of requests. A step changes something outside this process, so a crash before it leaves
+// another state than a crash after it. A step is named once, where it happens:
 //
 //	defer step.At("record: rename")()
 //
-// In a released program that does nothing. A program built with the tag steps ends itself by SIGKILL before or behind the
-// step that a file names; package test/chaos walks all of them. Without such a file it only notes what it has done.
+// In a released program At does nothing. A program built with the tag steps kills itself by SIGKILL before or after the
+// step that a file names. Package test/chaos does this for every step. Without such a file the program only records its
+// steps.
 package step

@@ -2,7 +2,7 @@
 
 package step
 
-// At says that the step of this name begins, and the function that it returns that it is over, whatever came of it.
+// At marks the start of a step. The returned function marks its end, whether or not it succeeded.
 func At(string) (done func()) { return nothing }
 
 func nothing() {}

@@ -12,8 +12,8 @@ import (
 )
 
 // walker writes each point that is reached to the file trace of a directory, as a line "before NAME" or "after NAME".
-// It ends the process at the point that the file armed names as "POINT\tN": at the N-th time since the file has that
-// content.
+// It kills the process at the point that the file armed names as "POINT\tN", when the process reaches the point for the
+// N-th time since the file has that content.
 type walker struct {
 	dir string
 
@@ -22,10 +22,10 @@ type walker struct {
 	seen  int
 }
 
-// process is this program's: steps are named in functions that know nothing of each other.
+// process is this program's walker. It is global, because functions that share no state name the steps.
 var process = walker{dir: os.Getenv("CRIADAPTER_STEPS")}
 
-// At says that the step of this name begins, and the function that it returns that it is over, whatever came of it.
+// At marks the start of a step. The returned function marks its end, whether or not it succeeded.
 func At(name string) (done func()) {
 	if process.dir == "" {
 		return func() {}
