@@ -19,7 +19,7 @@ type Probes struct {
 	Started map[string]bool
 }
 
-// containerKill is a container that must go, and why.
+// containerKill is a container to be killed, and the reason.
 type containerKill struct {
 	Container model.ContainerStatus
 	// Spec is nil if the pod no longer has the container.
@@ -36,7 +36,7 @@ type containerStart struct {
 	Kind model.Kind
 	// Attempt is one more than the last attempt.
 	Attempt uint32
-	// Ended is when the last finished attempt ended, for the crash back-off; zero if there is none. As in the kubelet,
+	// Ended is the end of the last finished attempt, for the crash back-off; zero if there is none. As in the kubelet,
 	// an attempt that is about to be killed for its probes does not count.
 	Ended time.Time
 }
@@ -51,7 +51,7 @@ type podActions struct {
 	Attempt       uint32
 	// SandboxID is the sandbox to use when none is to be created.
 	SandboxID string
-	// RestartAll is the container whose exit restarts all containers of the pod. Nothing else is done before.
+	// RestartAll is the container whose exit restarts all containers of the pod. It comes before all other actions.
 	RestartAll *containerStart
 	// Kill are containers to kill while the others stay.
 	Kill []containerKill
@@ -59,8 +59,7 @@ type podActions struct {
 	Resized bool
 	// Resize are running containers whose resources are to be changed in place.
 	Resize []containerResize
-	// Start are the containers to start now, in order. Later init containers are not among them: a later sync starts
-	// those.
+	// Start has the containers to start now, in order. Init containers that wait for others are left to a later sync.
 	Start []containerStart
 }
 
@@ -171,7 +170,8 @@ func (c *computation) inSandbox() {
 	}
 }
 
-// ephemeralContainers starts the ones that were never started, whatever the state of other containers (KEP-277).
+// ephemeralContainers starts the ephemeral containers that were never created, whatever the state of other containers
+// (KEP-277).
 func (c *computation) ephemeralContainers() {
 	for i := range c.pod.Spec.EphemeralContainers {
 		spec := model.AsContainer(&c.pod.Spec.EphemeralContainers[i])
@@ -224,7 +224,8 @@ func (c *computation) appContainer(spec *v1.Container, initialized bool) bool {
 	return true
 }
 
-// mustGo says why a running container must be killed, or nothing if it stays. Again says that it starts anew.
+// mustGo returns the reason why a running container must be killed, or "" if it stays. Again says that it is started
+// again after that.
 func (c *computation) mustGo(spec *v1.Container, kind model.Kind, observed *model.ContainerStatus) (why string, again bool) {
 	switch {
 	case observed.Hash != model.ContainerHash(spec):
@@ -253,8 +254,8 @@ func (c *computation) kill(container model.ContainerStatus, spec *v1.Container, 
 	c.actions.Kill = append(c.actions.Kill, k)
 }
 
-// probeGrace is the grace period of the failed probe: before the start it is the startup probe, then the liveness
-// probe.
+// probeGrace is the failed probe's own grace period. The startup probe failed if the container has not started, else
+// the liveness probe.
 func probeGrace(spec *v1.Container, started bool) *int64 {
 	probe := spec.LivenessProbe
 	if !started {

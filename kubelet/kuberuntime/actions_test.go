@@ -44,7 +44,7 @@ func statusOf(words string) *model.PodStatus {
 	return status
 }
 
-// asWanted is the actuated of containers whose resources are actuated as allocated.
+// asWanted is an actuated function: all actuated resources are equal to the allocated ones.
 func asWanted(_ types.UID, c *v1.Container, _ *model.ContainerStatus) (v1.ResourceRequirements, bool) {
 	return c.Resources, true
 }

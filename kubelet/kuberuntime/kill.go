@@ -27,8 +27,8 @@ type KillOptions struct {
 }
 
 // KillPod stops all running containers of a pod, and then its sandboxes. All preStop hooks run at the same time.
-// Sidecars stop after the other containers, the last started first. The pod may have no spec, if only the runtime knows
-// it: then annotations of the containers say what is needed. KillPod may be repeated.
+// Sidecars stop after the other containers, the last started first. A pod that only the runtime lists has no spec. Its
+// hooks and grace period come from the containers' annotations. KillPod may be repeated.
 func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, opts KillOptions) error {
 	var kills []containerKill
 	for _, container := range status.Containers {
@@ -60,7 +60,7 @@ func (m *Manager) killInOrder(ctx context.Context, pod *v1.Pod, kills []containe
 	})
 }
 
-// killSome stops containers of a pod that goes on.
+// killSome stops some containers of a pod at the same time. The pod's other containers stay.
 func (m *Manager) killSome(ctx context.Context, pod *v1.Pod, kills []containerKill) error {
 	return each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, nil, nil) })
 }
@@ -115,8 +115,8 @@ func podGrace(pod *v1.Pod, override *int64) int64 {
 	}
 }
 
-// containerGrace is the container's grace period in seconds: the override, the failed probe's, or the pod's. Without a
-// specification the pod's comes from an annotation of the container.
+// containerGrace is the container's grace period in seconds: the override, else the failed probe's, else the pod's.
+// Without a specification, the pod's grace period comes from an annotation of the container.
 func containerGrace(pod *v1.Pod, k containerKill, override *int64) int64 {
 	if override != nil {
 		return *override

@@ -17,13 +17,14 @@ import (
 )
 
 // Rotator rotates the logs of running containers. A log that is too large is renamed, and the runtime opens a new one.
-// Older ones are compressed, and the oldest removed. The names are the kubelet's: LOG.20060102-150405, and .gz.
+// Older logs are compressed, and the oldest are removed. Names are as in the kubelet: LOG.20060102-150405, with .gz if
+// compressed.
 type Rotator struct {
 	Runtime *cri.Runtime
 	// Pods returns the known pods, without a call to the runtime.
 	Pods func() []*model.PodStatus
-	// MaxSize is the size in bytes from which a log is rotated. MaxFiles is the number of logs per container, with the
-	// current one.
+	// MaxSize is the size in bytes from which a log is rotated. MaxFiles is the number of logs per container, including
+	// the current one.
 	MaxSize  int64
 	MaxFiles int
 }

@@ -37,7 +37,7 @@ type Options struct {
 	Allocation *allocation.Manager
 	// RuntimeHandler returns the runtime handler of a RuntimeClass.
 	RuntimeHandler func(ctx context.Context, class string) (string, error)
-	// Backoff is the pause before a container that ended is started again.
+	// Backoff sets the pause before an ended container is started again.
 	Backoff backoff.Options
 }
 
@@ -52,15 +52,15 @@ func New(opts Options) *Manager {
 	return &Manager{opts: opts, crashes: backoff.New(opts.Backoff)}
 }
 
-// Result is what a sync found and the runtime does not show.
+// Result has the outcome of a sync, as far as the runtime's status does not show it.
 type Result struct {
-	// Waiting says by container name why a container does not run yet.
+	// Waiting has the reason why a container does not run yet, by container name.
 	Waiting map[string]*model.ReasonError
 	// Again is the time until the next back-off ends; 0 if there is none.
 	Again time.Duration
 	// Idle says that the sync changed nothing in the runtime.
 	Idle bool
-	// ResizeErr is why the resources of containers could not be changed.
+	// ResizeErr is the error if the resources of containers could not be changed.
 	ResizeErr error
 }
 
@@ -196,7 +196,8 @@ func (m *Manager) backsOff(pod *v1.Pod, start containerStart, result *Result) bo
 	return true
 }
 
-// crashPause is how long a container has to wait for its next start. If that is 0, its last end is counted.
+// crashPause returns the time until a container may start again. If it is 0, the container's last end counts for the
+// next back-off.
 func (m *Manager) crashPause(pod *v1.Pod, start containerStart) time.Duration {
 	if start.Ended.IsZero() {
 		return 0

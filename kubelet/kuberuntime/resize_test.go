@@ -23,7 +23,7 @@ func memory(limit string) v1.ResourceRequirements {
 	return v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse(limit)}}
 }
 
-// TestComputeResizes: a difference is changed in place, or with a restart if the resizePolicy says so.
+// TestComputeResizes: resources that differ are changed in place, or by a restart if the resizePolicy asks for it.
 func TestComputeResizes(t *testing.T) {
 	restart := []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
 	for _, test := range []struct {
@@ -120,8 +120,8 @@ func TestResizeOfUnknownResources(t *testing.T) {
 	}
 }
 
-// TestResizeTellsTheSandbox: UpdatePodSandboxResources comes before any container. The runtime may refuse it, or not
-// implement it.
+// TestResizeTellsTheSandbox: UpdatePodSandboxResources is called before the resources of any container change. The
+// runtime may refuse it, or not implement it.
 func TestResizeTellsTheSandbox(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -87,7 +87,7 @@ func TestRestartAllIsResumed(t *testing.T) {
 	b.up(pod)
 }
 
-// TestAttemptAfterLogs: the logs have the numbers of attempts that the runtime no longer has.
+// TestAttemptAfterLogs: the numbers of attempts that the runtime no longer lists come from the names of their logs.
 func TestAttemptAfterLogs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	got, err := attemptAfterLogs(dir)

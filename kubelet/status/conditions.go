@@ -22,7 +22,7 @@ func Owned(kind v1.PodConditionType) bool {
 	}
 }
 
-// conditions are the kubelet's own conditions, in its order, and then the conditions that it does not own.
+// conditions returns the kubelet's own conditions in the kubelet's order, and then the conditions that it does not own.
 func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondition {
 	own := []v1.PodCondition{
 		condition(v1.PodReadyToStartContainers, in.Runtime.ReadySandbox() != nil, "", ""),
@@ -151,7 +151,7 @@ func containersReady(in Input, status *v1.PodStatus) v1.PodCondition {
 	return condition(v1.ContainersReady, true, "", "")
 }
 
-// readyCondition is containersReady and the pod's readiness gates.
+// readyCondition is true if containersReady is true and every readiness gate's condition is true.
 func readyCondition(in Input, status *v1.PodStatus) v1.PodCondition {
 	ready := containersReady(in, status)
 	ready.Type = v1.PodReady

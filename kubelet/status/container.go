@@ -85,7 +85,7 @@ func lost() v1.ContainerState {
 	}}
 }
 
-// lastTermination is how the attempt before the observed one ended.
+// lastTermination returns the end of the attempt before the observed one.
 func (in Input) lastTermination(observed *model.ContainerStatus, old *v1.ContainerStatus) v1.ContainerState {
 	for i := range in.Runtime.Containers {
 		before := &in.Runtime.Containers[i]
@@ -109,8 +109,8 @@ func (in Input) terminated(observed *model.ContainerStatus) *v1.ContainerStateTe
 	}
 }
 
-// waiting is why a container does not run, as the last sync found. Without a sync since Old, the reason in Old stays.
-// The reasons ContainerCreating and PodInitializing never come from a sync, so they are not kept.
+// waiting returns the last sync's reason why a container does not run. Without a sync since Old, the reason in Old
+// stays. The reasons ContainerCreating and PodInitializing never come from a sync, so they are not kept.
 func (in Input) waiting(name string, old *v1.ContainerStatus) *v1.ContainerStateWaiting {
 	if reason := in.Waiting[name]; reason != nil {
 		return &v1.ContainerStateWaiting{Reason: reason.Reason, Message: reason.Err.Error()}

@@ -12,8 +12,8 @@ import (
 
 // Input has everything that a pod's status depends on. Pod and Runtime are required.
 type Input struct {
-	// Pod has the API server's status. Conditions that the kubelet does not own (see Owned) are copied from there, and
-	// so is a terminal phase with its reason.
+	// Pod has the API server's status. Conditions that the kubelet does not own (see Owned) are copied from there. A
+	// terminal phase is copied, too, with its reason.
 	Pod     *v1.Pod
 	Runtime *model.PodStatus
 	// RuntimeName is the scheme of container ids.
@@ -21,12 +21,12 @@ type Input struct {
 	// Old is the previous status. It has the states of containers that the runtime no longer lists, and the times of
 	// transitions.
 	Old v1.PodStatus
-	// Waiting says by container name why a container does not run, as a sync of the pod found. Nil means that no sync
-	// has ended since Old: a waiting container keeps its reason.
+	// Waiting has the last sync's reason why a container does not run, by container name. Nil means that no sync has
+	// ended since Old: a waiting container keeps its reason.
 	Waiting map[string]*model.ReasonError
 	// Ready and Started have the ids of running containers that passed their probes or have none.
 	Ready, Started map[string]bool
-	// Resize is the state of the pod's resize; the resources in Pod are the allocated ones.
+	// Resize is the state of the pod's resize. The specification in Pod has the allocated resources.
 	Resize Resize
 	// HostIPs are the node's addresses, the primary one first.
 	HostIPs []string

@@ -101,7 +101,7 @@ func TestReasonsBeforeASync(t *testing.T) {
 	}
 }
 
-// TestRemovedContainersKeepTheirStatus: the old status has the end of containers that the runtime no longer lists.
+// TestRemovedContainersKeepTheirStatus: a container that the runtime no longer lists takes its end from the old status.
 func TestRemovedContainersKeepTheirStatus(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "init:i app:a")
 	before := inputOf(pod, seenOf("i=exited:0 a=running"))

@@ -26,10 +26,10 @@ func NewManager() *Manager {
 // Set keeps copies of a pod and its status.
 func (m *Manager) Set(pod *v1.Pod, status v1.PodStatus) { m.set(pod, status, false) }
 
-// Hold is Set of a status that may be out of date. It is not sent to the API server until a Set of the same pod.
+// Hold keeps a status that may be out of date. The status is not sent to the API server until the pod's next Set.
 func (m *Manager) Hold(pod *v1.Pod, status v1.PodStatus) { m.set(pod, status, true) }
 
-// Held says that a pod's status must not be sent to the API server.
+// Held says whether a pod's status must not be sent to the API server.
 func (m *Manager) Held(uid types.UID) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -78,7 +78,8 @@ func TestPhaseAndReady(t *testing.T) {
 	}
 }
 
-// TestTerminalPhaseOfTheServer: a terminal phase of the API server counts with its reason, even while containers run.
+// TestTerminalPhaseOfTheServer: a terminal phase from the API server is kept with its reason, even while containers
+// run.
 func TestTerminalPhaseOfTheServer(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	in := inputOf(pod, seenOf("a=running"))

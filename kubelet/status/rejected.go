@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Failing is the status of a pod from the moment the node begins to end it. Once its containers have ended, Generate
-// makes the phase Failed.
+// Failing returns the status of a pod that the node has begun to end. Once the containers have ended, Generate sets the
+// phase Failed.
 func Failing(shown v1.PodStatus, why model.Failure, now time.Time) v1.PodStatus {
 	shown.Reason, shown.Message = why.Reason, why.Message
 	if !why.Disruption {
@@ -28,8 +28,8 @@ func Failing(shown v1.PodStatus, why model.Failure, now time.Time) v1.PodStatus 
 	return shown
 }
 
-// Rejected is the status of a pod that the node does not admit: it has failed, and never starts. Reason and message
-// come from admission. Conditions that the API server has stay.
+// Rejected returns the status of a pod that the node does not admit: the pod has failed and never starts. Reason and
+// message come from admission. PodScheduled and the conditions that the kubelet does not own stay.
 func Rejected(pod *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
 	began := stamp(now)
 	if pod.Status.StartTime != nil {
@@ -40,8 +40,8 @@ func Rejected(pod *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
 	return status
 }
 
-// Held is the status of a pod that the node cannot run, and that stays Pending until it is deleted or changed. It has
-// no start time: after a restart of the kubelet, a start time would mean that the node admitted the pod.
+// Held returns the status of a pod that the node cannot run. The pod stays Pending until it is deleted or changed. The
+// status has no start time: after a restart of the kubelet, a start time would mean that the node admitted the pod.
 func Held(pod *v1.Pod, reason, message string) v1.PodStatus {
 	return refused(pod, v1.PodPending, reason, message)
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Resize is the state of an in-place resize (KEP-1287); package allocation explains the words. The zero value is a pod
+// Resize is the state of an in-place resize (KEP-1287); package allocation defines the terms. The zero value is a pod
 // without a resize.
 type Resize struct {
 	// Pending is the condition PodResizePending. Nil means that the desired resources are allocated.
 	Pending *v1.PodCondition
 	// Actuated returns the actuated resources of a container. Nil means that they are unknown for all containers.
 	Actuated func(*v1.Container, *model.ContainerStatus) (resources v1.ResourceRequirements, known bool)
-	// Err is why the runtime did not apply the allocated resources. Unknown means that no sync has tried since Old.
+	// Err is the runtime's error from applying the allocated resources. Unknown means that no sync has tried since Old.
 	Err     error
 	Unknown bool
 }
@@ -29,8 +29,8 @@ func (in Input) resources(c *v1.Container, observed *model.ContainerStatus, out 
 	}
 }
 
-// resizing says whether a running container's actuated resources differ from the allocated ones. Unknown ones count as
-// different if the runtime refused the last change.
+// resizing says whether a running container's actuated resources differ from the allocated ones. Unknown resources
+// count as different if the runtime refused the last change.
 func (in Input) resizing() bool {
 	if in.Resize.Actuated == nil {
 		return false
