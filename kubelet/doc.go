@@ -20,10 +20,10 @@
 //	housekeeping      unwanted running pods, and leftovers
 //
 // Each change of a source is one line in the log, "SyncLoop ADD" with its source and pods. Package admission rejects
-// pods that do not fit the node: they become Failed, and never get a worker. Package allocation keeps the resources of
-// admitted pods. A pod that desires other resources gets them when they fit the node (resize.go). For everything else,
-// the loop wakes the pod's worker. While the runtime is not ready, the loop rests, and all pods stay as they are. While
-// only the pod network is not ready, SyncPod holds back the pods that need it.
+// pods that do not fit the node. A rejected pod becomes Failed and never gets a worker. Package allocation keeps the
+// resources of admitted pods. A pod that desires other resources gets them when they fit the node (resize.go). For
+// everything else, the loop wakes the pod's worker. While the runtime is not ready, the loop rests, and all pods stay
+// as they are. While only the pod network is not ready, SyncPod holds back the pods that need it.
 //
 // podworkers.Workers has a goroutine per pod, so that a pod that hangs does not block others. The worker waits until
 // the pod's name is free, and then calls SyncPod repeatedly. When the pod is to end, it calls SyncTerminatingPod until
@@ -60,9 +60,10 @@
 //	apiserver/mirrorpod  makes the mirror pods of static pods
 //	nodeapi              serves kubectl logs, exec, attach and port-forward over TLS, through the API server
 //
-// Without an answer of the API server, pods go on, with restarts and probes. It gets the last status of each pod later.
-// After a restart without the server, the checkpoint has its pods. Their readiness in the checkpoint may be out of
-// date. So it is not sent until the server has listed the pods or their probes have results.
+// Without an answer of the API server, pods go on, with restarts and probes. The server gets the last status of each
+// pod when it is back. After a restart without the server, its pods come from the checkpoint. Their readiness in the
+// checkpoint may be out of date. So their status is not sent until the server has listed them or their probes have
+// results.
 //
 // # What survives
 //

@@ -34,7 +34,8 @@ func (r apiRuntime) PodStatus(ctx context.Context, uid types.UID) (*model.PodSta
 	return r.cache.PodStatus(ctx, uid)
 }
 
-// listen opens the endpoints. Options of readOnly are for both.
+// listen opens the endpoints. Both endpoints serve readOnly.Reads; the other fields are for the read-only endpoint
+// alone.
 func listen(opts Options, readOnly nodeapi.Options, runtime nodeapi.Runtime, cluster *apiserver.Cluster) (endpoints, error) {
 	server, err := listenReadOnly(readOnly)
 	api, apiErr := listenNodeAPI(opts, readOnly.Reads, runtime, cluster)

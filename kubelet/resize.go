@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// admit says whether the node admits a pod with its allocated resources, and keeps these. It leaves a resize pending:
-// later pods may already run in the free room.
+// admit says whether the node admits a pod with its allocated resources, and keeps them as its allocation. A resize
+// stays pending until all pods are known: pods that are not listed yet may run in the free room.
 func (l *syncLoop) admit(ctx context.Context, pod *v1.Pod) bool {
 	allocated := l.allocated(ctx, pod)
 	if !l.admitter.Admit(ctx, allocated) {
@@ -107,8 +107,8 @@ func (l *syncLoop) retryResizes() {
 }
 
 // compareResizes orders pending resizes as the kubelet does (sortPendingResizes of pkg/kubelet/allocation): first
-// resizes that need no room, then by priority, then guaranteed pods. Equal ones keep the order in which they began to
-// wait.
+// resizes that need no room, then by priority, then guaranteed pods. Equal resizes keep the order in which they began
+// to wait.
 func (l *syncLoop) compareResizes(a, b *v1.Pod) int {
 	return cmp.Or(
 		l.grows(a)-l.grows(b),

@@ -26,7 +26,7 @@ import (
 
 // syncLoop handles all causes of work, one after the other, and wakes the pods' workers.
 type syncLoop struct {
-	// tick is how often due pods are looked for. housekeeping is the period of housekeeping.
+	// tick is the period of the search for due pods, housekeeping the period of housekeeping.
 	tick, housekeeping time.Duration
 	hostIPs            []string
 	runtimeErr         func() error
@@ -49,7 +49,7 @@ type syncLoop struct {
 	userIDs    *userns.Manager
 }
 
-// run handles work until ctx ends. While the runtime is not ready it rests, and all pods stay as they are.
+// run handles work until ctx ends. While the runtime is not ready, the loop rests, and all pods stay as they are.
 func (l *syncLoop) run(ctx context.Context) {
 	tick := time.NewTicker(l.tick)
 	defer tick.Stop()
@@ -172,7 +172,7 @@ func (l *syncLoop) update(pod *v1.Pod) {
 // shown lists the pods that the cluster is to see, one per full name.
 func (l *syncLoop) shown() []*v1.Pod { return l.rejected.AppendTo(l.workers.Holders()) }
 
-// publishPending publishes the status of a pod that is not in the runtime yet: it may have to wait for its name.
+// publishPending publishes the status of a pod that is not in the runtime yet: the pod may have to wait for its name.
 func (l *syncLoop) publishPending(pod *v1.Pod) {
 	observed := l.cache.Peek(pod.UID) // a sync may have begun since the last list
 	if l.pleg.Has(pod.UID) || observed != nil && len(observed.Sandboxes)+len(observed.Containers) > 0 {

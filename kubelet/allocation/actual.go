@@ -8,8 +8,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// actual are a container's requests and limits by the limits that the runtime reports. Limits are rounded, so an amount
-// stays as wanted if it makes the reported limit. So does a request for memory, which sets no limit.
+// actual derives a container's requests and limits from the limits that the runtime reports. Reported limits are
+// rounded, so a wanted amount stays if it gives the reported limit. A memory request sets no limit, so it stays unless
+// it equals the limit.
 func actual(wanted v1.ResourceRequirements, now *model.ActualLimits) v1.ResourceRequirements {
 	out := resizable(wanted)
 	request, ok := wanted.Requests[v1.ResourceCPU]

@@ -36,7 +36,7 @@ type Manager struct {
 type record struct {
 	// Allocated is by container name.
 	Allocated map[string]v1.ResourceRequirements `json:"allocated,omitempty"`
-	// Actuated is by container name. It is valid only for the container with that id.
+	// Actuated is by container name. An entry is valid only for the container with its id.
 	Actuated map[string]actuated `json:"actuated,omitempty"`
 }
 
@@ -45,7 +45,7 @@ type actuated struct {
 	Resources v1.ResourceRequirements `json:"resources"`
 }
 
-// pendingResize is why a resize waits, and since when.
+// pendingResize has the reason why a resize waits, and the time when the wait began.
 type pendingResize struct {
 	why   v1.PodCondition
 	since time.Time
@@ -119,8 +119,8 @@ func (m *Manager) AllocatedPods(pods []*v1.Pod) []*v1.Pod {
 	return out
 }
 
-// Allocate makes the pod's desired resources its allocation, and writes the checkpoint if that is a change. From then
-// on the pod keeps the allocation when its spec changes, and after a restart.
+// Allocate makes the pod's desired resources its allocation, and writes the checkpoint if the allocation changed. From
+// then on the pod keeps the allocation when its spec changes, and after a restart.
 func (m *Manager) Allocate(pod *v1.Pod) error {
 	granted := map[string]v1.ResourceRequirements{}
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) { granted[c.Name] = resizable(c.Resources) })
@@ -190,8 +190,8 @@ func (m *Manager) AllPending() []types.UID {
 }
 
 // Actuated returns the resources that the runtime has confirmed for a container: from SetActuated, or from its
-// creation. A container of an earlier version has neither: its actual limits count, and spec has the amounts that the
-// runtime does not report. Known is false if there are no actual limits either.
+// creation. A container that an earlier version created has neither. Then its actual limits count, and amounts that the
+// runtime does not report come from spec. Known is false if there are no actual limits either.
 func (m *Manager) Actuated(uid types.UID, spec *v1.Container, container *model.ContainerStatus) (resources v1.ResourceRequirements, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,8 +222,8 @@ func (m *Manager) SetActuated(uid types.UID, container *model.ContainerStatus, r
 	return m.save()
 }
 
-// Keep drops the records of pods that do not exist, and writes the checkpoint if that or Forget changed anything. It
-// finds pods that ended while no kubelet ran.
+// Keep drops the records of pods that do not exist, and writes the checkpoint if Keep or Forget dropped any. This drops
+// pods that ended while no kubelet ran, too.
 func (m *Manager) Keep(exists func(types.UID) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

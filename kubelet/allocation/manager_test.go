@@ -57,7 +57,8 @@ func TestAllocationsSurvive(t *testing.T) {
 	}
 }
 
-// TestBatchIsWrittenOnce: the checkpoint is written after the last allocation of a batch, and not without one.
+// TestBatchIsWrittenOnce: a batch writes the checkpoint once, after its last allocation. A batch without an allocation
+// does not write it.
 func TestBatchIsWrittenOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "allocated")
 	m, err := Open(path)
@@ -87,7 +88,7 @@ func TestBatchIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestCorruptCheckpoint is renamed, and allocations go on without it.
+// TestCorruptCheckpoint: a corrupt checkpoint is renamed, and allocations go on without it.
 func TestCorruptCheckpoint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "allocated")
 	testutil.Must(t, os.WriteFile(path, []byte("{"), 0o600))

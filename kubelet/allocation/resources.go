@@ -29,8 +29,8 @@ func Restarts(c *v1.Container, changed []v1.ResourceName) bool {
 	return false
 }
 
-// Meanwhile is the pod with the limits that its cgroup needs during a resize: for each container the greater one of the
-// allocated and the actuated limit, and none if either is missing. The QoS class is the one of allocated.
+// Meanwhile returns the pod with the limits that its cgroup needs during a resize. Each container gets the greater of
+// its allocated and its actuated limit, or no limit if either is missing. The QoS class stays the class of allocated.
 func Meanwhile(allocated *v1.Pod, actuated func(*v1.Container) (v1.ResourceRequirements, bool)) *v1.Pod {
 	return with(allocated, func(c *v1.Container) v1.ResourceRequirements {
 		now, known := actuated(c)
