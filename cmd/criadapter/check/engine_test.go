@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// engineAt answers at a socket as an engine of 20.10 whose default bridge has these options, none for an engine without
-// one. It returns the requests that would have changed something.
+// engineAt serves a fake Docker Engine 20.10 at a socket. bridge has the options of its default bridge, and is empty
+// for an engine without one. changes returns the requests that would have changed the engine.
 func engineAt(t *testing.T, socket, bridge string) (changes func() []string) {
 	root, err := json.Marshal(t.TempDir())
 	testutil.Must(t, err)
@@ -52,7 +52,7 @@ func engineAt(t *testing.T, socket, bridge string) (changes func() []string) {
 	return func() []string { mu.Lock(); defer mu.Unlock(); return changing }
 }
 
-// The engine is asked what the server asks: an engine that refuses pods on its bridge does not pass.
+// The check asks the engine the same questions as the server: an engine that refuses pods on its bridge does not pass.
 func TestEngine(t *testing.T) {
 	for name, c := range map[string]struct {
 		plugin, bridge string

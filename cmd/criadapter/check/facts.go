@@ -6,8 +6,8 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// facts are the facts about a node. A field that could not be read has its zero value, and its error field if it has
-// one.
+// facts are the facts about a node. A field that could not be read is zero. Its error field, if it has one, has the
+// reason.
 type facts struct {
 	Config  config.Config
 	Kubelet kubeletFacts
@@ -15,7 +15,8 @@ type facts struct {
 	Engine docker.Features
 	// EngineErr is why the engine cannot be used, nil if it can.
 	EngineErr error
-	// OCIRuntime is the engine's runtime criadapter-oci, which is not tried. OCIRuntimeErr is why it cannot be used.
+	// OCIRuntime is the engine's runtime criadapter-oci, which the check does not test. OCIRuntimeErr is the reason if
+	// it cannot be used.
 	OCIRuntime    docker.OCIRuntime
 	OCIRuntimeErr error
 
@@ -62,7 +63,7 @@ type socketFacts struct {
 	Mode uint32
 	// Answers is the name of the server in its CRI Version, empty without a server.
 	Answers string
-	// AskErr is why the answering server does not name itself.
+	// AskErr is the error of a server that answers, but does not report whether it is criadapter.
 	AskErr error
 	Err    error
 }
@@ -103,7 +104,7 @@ type kernelFacts struct {
 
 // leftovers are resources that belong to no pod of the engine.
 type leftovers struct {
-	// Unknown is why they could not be searched.
+	// Unknown is the error that prevented the search.
 	Unknown error
 	// Pins are paths of network namespaces, and Leases files of host-local. Attachments are ids of pods in the CNI
 	// cache, and Records ids of pods without a container. Rules are ids of pods in the rules of host ports.

@@ -24,8 +24,8 @@ type Options struct {
 	KubeletConfig string
 }
 
-// Run checks this node and returns a report. It changes nothing. It takes half a minute if everything hangs, or less if
-// ctx ends.
+// Run checks this node and returns a report. It changes nothing. It takes about a minute if every step runs into its
+// timeout, or less if ctx ends.
 func Run(ctx context.Context, opts Options) Report { return judgeNode(gather(ctx, opts)) }
 
 // kubeadmKubelet is kubeadm's configuration file of the kubelet.
@@ -65,7 +65,7 @@ func gatherEngine(ctx context.Context, f *facts) pods {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
 	client, err := docker.Dial(docker.Options{
-		// Without OCIRuntime, whose test needs a container.
+		// OCIRuntime is left out, because its test needs a container.
 		Host: f.Config.DockerEndpoint, RequestTimeout: engineTime, Bridge: f.Config.Bridge(),
 		LogDriver: translate.LogDriver(f.Config.ContainerLogMode == config.LogModeSymlink),
 	})
@@ -131,8 +131,8 @@ func askCRI(ctx context.Context, path string) socketFacts {
 	return s
 }
 
-// whoAnswers returns the name of the CRI server at a socket, empty without one. The error is why a server that answers
-// does not say whether it is criadapter, whose name in CRI is the engine's.
+// whoAnswers returns the name of the CRI server at a socket, empty without one. criadapter has the engine's name in
+// CRI, so only its status identifies it. The error is the reason for a missing status.
 func whoAnswers(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -157,7 +157,7 @@ func otherRuntimes(ctx context.Context, own string) []runtimeFacts {
 		if path == own || socketAt(path).Mode == 0 {
 			continue
 		}
-		if name, _ := whoAnswers(ctx, path); name != "" { // its own status does not matter
+		if name, _ := whoAnswers(ctx, path); name != "" { // the error of its status does not matter
 			found = append(found, runtimeFacts{Name: name, Endpoint: "unix://" + path})
 		}
 	}

@@ -89,7 +89,7 @@ func quarantined(root string) []string {
 	return files
 }
 
-// names lists a directory in order, and returns nothing if it does not exist.
+// names lists a directory in order. It returns nothing if the directory cannot be read.
 func names(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -158,7 +158,7 @@ func leaseDirs(file string) []string {
 // ruleOwner finds the pod in the comment of portmap's rules: dnat name: \"net\" id: \"4f6c…\".
 var ruleOwner = regexp.MustCompile(`--comment "(?:dnat|snat)?[^"\\]*name: \\"[^"\\]*\\" id: \\"([0-9a-f]+)\\""`)
 
-// staleRules asks iptables like portmap. A node without it has no rules of portmap.
+// staleRules reads the rules by iptables-save, since portmap writes them by iptables. A node without iptables has none.
 func staleRules(ctx context.Context, gone func(string) bool) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pluginTime)
 	defer cancel()

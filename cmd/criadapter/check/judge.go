@@ -78,8 +78,8 @@ func judgeEngine(j *judge, f facts) {
 	}
 }
 
-// judgeOCIRuntime reports what the server would refuse or do without. The server tests the runtime with a container,
-// the check does not.
+// judgeOCIRuntime reports whether the server would find a usable criadapter-oci. The server also tests it with a
+// container, and the check does not.
 func judgeOCIRuntime(j *judge, f facts) {
 	const name = "OCI runtime"
 	switch mode, found := docker.OCIRuntimeMode(f.Config.OCIRuntime), f.OCIRuntime; {
@@ -133,8 +133,8 @@ func judgeCgroups(j *judge, f facts) {
 	default:
 		j.ok("cgroup version", "%d", f.Engine.CgroupVersion)
 	}
-	// Kubelets ask RuntimeConfig for it, by default since 1.31 and always since 1.34 (KEP-4033), whatever their file
-	// has.
+	// Kubelets take the driver from RuntimeConfig, by default since 1.31 and always since 1.34 (KEP-4033). Their file's
+	// driver does not count then.
 	switch driver := f.Kubelet.CgroupDriver; {
 	case driver == "" || f.Kubelet.Err != nil:
 		j.ok("cgroup driver", "%s, which kubelets from 1.31 ask criadapter for", f.Engine.CgroupDriver)
@@ -191,7 +191,7 @@ func judgeNetwork(j *judge, f facts) {
 	}
 }
 
-// words is an error's text without its kind, which is for clients of CRI.
+// words returns an error's text without errdefs.ErrUnavailable's suffix, which is for clients of CRI.
 func words(err error) string {
 	return strings.TrimSuffix(err.Error(), ": "+errdefs.ErrUnavailable.Error())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// socketMode are the bits of a socket for others than its owner and its group.
+// socketMode has the permission bits of a socket for users outside its owner and group.
 const socketMode = 0o007
 
 func judgeSockets(j *judge, f facts) {
@@ -54,8 +54,8 @@ func judgeSockets(j *judge, f facts) {
 	}
 }
 
-// Free shares of a disk, in percent: below the first the kubelet evicts pods by default, below the second writes begin
-// to fail.
+// Free shares of a disk, in percent. Below lowDisk the kubelet evicts pods by default. Below fullDisk and lowInodes
+// writes begin to fail.
 const (
 	lowDisk   = 15
 	fullDisk  = 5

@@ -5,7 +5,7 @@ import "fmt"
 // The oldest release of Linux that is supported.
 const oldestMajor, oldestMinor = 4, 19
 
-// OldestKernel is the oldest release of Linux that is supported. A node with an older one may work, without promise.
+// OldestKernel is the oldest release of Linux that is supported. An older kernel may work but is not supported.
 func OldestKernel() string { return fmt.Sprintf("%d.%d", oldestMajor, oldestMinor) }
 
 // SupportedKernel says whether a kernel's release, such as 5.10.0-13-amd64, is OldestKernel or newer.

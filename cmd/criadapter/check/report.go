@@ -32,7 +32,7 @@ type Finding struct {
 // Report is the result of judgeNode.
 type Report struct {
 	Findings []Finding `json:"findings"`
-	// Warnings and Failures are the numbers of such findings.
+	// Warnings and Failures count the findings with these outcomes.
 	Warnings int `json:"warnings"`
 	Failures int `json:"failures"`
 }

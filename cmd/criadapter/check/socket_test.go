@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// busyServer is a CRI server that has time for Version alone.
+// busyServer is a CRI server that answers only Version.
 type busyServer struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 }
@@ -27,7 +27,7 @@ func (busyServer) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeap
 	return nil, status.Error(codes.DeadlineExceeded, "busy")
 }
 
-// A server that is too busy to say that it is criadapter is no stranger to be stopped.
+// A busy server may be criadapter although it does not report its status. The check must not ask to stop it.
 func TestBusyServerIsNoStranger(t *testing.T) {
 	cfg, dir := emptyNode(t)
 	listener, err := net.Listen("unix", dir+"/cri.sock")
