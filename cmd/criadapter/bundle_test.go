@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// untar returns the files of an archive by their names, without the directory that all are in.
+// untar returns the files of an archive by their names, without their common top directory.
 func untar(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f, err := os.Open(file)
@@ -36,7 +36,7 @@ func untar(t *testing.T, file string) map[string]string {
 	}
 }
 
-// TestBundleHasNoSecrets plants secrets wherever the bundle looks, and finds none in it.
+// TestBundleHasNoSecrets plants secrets in the bundle's sources. None may be in the bundle.
 func TestBundleHasNoSecrets(t *testing.T) {
 	const planted = "hunter2hunter2"
 	dir := t.TempDir()

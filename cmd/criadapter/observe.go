@@ -65,7 +65,8 @@ func (o *observers) grpcOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{o.tracing.ServerOption()}
 }
 
-// serve answers scrapes until stop, which waits for the end. It logs errors and never ends the program.
+// serve answers scrapes until stop is called. stop waits for running scrapes, telemetryTime at most. serve logs errors
+// and never ends the program.
 func (o *observers) serve(ctx context.Context, cfg config.Config, services *services) (stop func()) {
 	if o.listener == nil {
 		return func() {}
@@ -104,7 +105,7 @@ func (o *observers) serve(ctx context.Context, cfg config.Config, services *serv
 // close ends the tracing and an endpoint that serve has not closed. The remaining spans get telemetryTime.
 func (o *observers) close(ctx context.Context) {
 	if o.listener != nil {
-		_ = o.listener.Close() // closed by serve's stop, unless it was not reached
+		_ = o.listener.Close() // already closed if serve's stop has run
 	}
 	if o.tracing == nil {
 		return
@@ -211,7 +212,7 @@ type traceErrors struct {
 // Handle implements otel.ErrorHandler.
 func (t *traceErrors) Handle(err error) {
 	if errors.Is(err, context.Canceled) {
-		return // the end of the program
+		return // the program ends
 	}
 	text := err.Error()
 	if last := t.last.Swap(&text); last == nil || *last != text {

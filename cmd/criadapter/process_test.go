@@ -20,7 +20,7 @@ import (
 	"github.com/criadapter/criadapter/ociexec"
 )
 
-// asProgram makes the test binary the program.
+// asProgram is the environment variable that makes the test binary run the program.
 const asProgram = "CRIADAPTER_TEST_RUNS_MAIN"
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ type program struct {
 	ended  chan error
 }
 
-// startProgram starts it by a shell script, in which $0 stands for the program, and waits until it answers.
+// startProgram runs a shell script that starts the program, which is $0 there, and waits until the program answers.
 func startProgram(t *testing.T, socket, script string, prepare func(*exec.Cmd)) *program {
 	t.Helper()
 	self, err := os.Executable()
@@ -75,7 +75,7 @@ func (p *program) answers(ctx context.Context) error {
 	return err
 }
 
-// plainFlags are the flags of a program with a directory of its own.
+// plainFlags returns the flags of a program without an engine, with its own directory.
 func plainFlags(dir string) string {
 	return fmt.Sprintf(" --root-directory=%s/state --network-plugin=bridge --docker-endpoint=unix://%s/no-engine.sock", dir, dir)
 }
@@ -88,7 +88,7 @@ func TestSurvivesSignals(t *testing.T) {
 	script := "exec $0 --log-level=debug --container-runtime-endpoint=unix://" + socket + plainFlags(dir)
 	p := startProgram(t, socket, script, func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = writer, writer })
 	_ = writer.Close()
-	_ = reader.Close() // from here on each line of the log is a SIGPIPE
+	_ = reader.Close() // from here on each line of the log causes a SIGPIPE
 	for range 3 {
 		testutil.Must(t, p.answers(t.Context()), "with a broken stderr")
 		testutil.Must(t, p.Process.Signal(syscall.SIGHUP))
@@ -104,8 +104,8 @@ func TestSurvivesSignals(t *testing.T) {
 	}
 }
 
-// cri-dockerd's unit starts this program with another program name. The socket comes from systemd, the program reports
-// readiness to systemd, and a reload is SIGHUP.
+// cri-dockerd's unit starts this program if only the program's name is replaced. The socket comes from systemd, the
+// program reports readiness to systemd, and a reload is SIGHUP.
 func TestCriDockerdsUnit(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "cri-dockerd.sock")
@@ -120,7 +120,7 @@ func TestCriDockerdsUnit(t *testing.T) {
 	defer notified.Close()
 
 	var output testutil.Buffer
-	// What an operator has added to the unit in the course of time.
+	// Flags of cri-dockerd that an operator may have added to the unit.
 	extra := " --hairpin-mode=hairpin-veth --pod-cidr=10.1.0.0/16 --network-plugin-mtu=1400 --ipv6-dual-stack --runtime-cgroups=/x"
 	script := "LISTEN_PID=$$ exec $0 --container-runtime-endpoint fd://" + plainFlags(dir) + extra
 	p := startProgram(t, socket, script, func(cmd *exec.Cmd) {

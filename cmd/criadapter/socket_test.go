@@ -51,7 +51,7 @@ func TestSocketInADirectoryOfOthers(t *testing.T) {
 	}
 }
 
-// TestListenWithoutSystemd is started by hand with what a unit says.
+// TestListenWithoutSystemd listens with a unit's endpoint in a process that systemd has not started.
 func TestListenWithoutSystemd(t *testing.T) {
 	_, err := listen("")
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "systemd passed no socket on"), "got %v", err)
@@ -64,7 +64,7 @@ func TestOneServerPerRoot(t *testing.T) {
 	if _, err := lockRoot(dir); err == nil || !strings.Contains(err.Error(), "another criadapter uses") {
 		t.Errorf("a second lock: %v", err)
 	}
-	time.AfterFunc(lockPatience/4, func() { _ = lock.Close() }) // a plugin that it was starting goes on for a moment
+	time.AfterFunc(lockPatience/4, func() { _ = lock.Close() }) // as if a plugin still held the lock
 	again, err := lockRoot(dir)
 	testutil.Require(t, err == nil, "after the first one has ended: %v", err)
 	testutil.Check(t, again.Close())

@@ -28,7 +28,7 @@ func runCommand(t *testing.T, args ...string) (output string, code int) {
 	return string(raw), cmd.ProcessState.ExitCode()
 }
 
-// The status of a server whose engine is not there: it answers, and is not ready.
+// A server whose engine is away answers, and reports that it is not ready.
 func TestStatusOfAServer(t *testing.T) {
 	dir := t.TempDir()
 	endpoint := "--container-runtime-endpoint=unix://" + filepath.Join(dir, "cri.sock")
@@ -71,7 +71,7 @@ func TestConfigOfTheProgram(t *testing.T) {
 	for _, want := range []string{"log-level ", path + ":1\n", "flag --log-format\n", "default\n"} {
 		testutil.Assert(t, code == 0 && strings.Contains(output, want), "code %d, no %q in:\n%s", code, want, output)
 	}
-	// What print writes as a file is one.
+	// The output of config print is a valid configuration file.
 	output, _ = runCommand(t, "config", "print", "--config", path, "-o", "yaml")
 	testutil.Must(t, os.WriteFile(path, []byte(output), 0o600))
 	if output, code := runCommand(t, "config", "validate", path); code != 0 {

@@ -41,7 +41,7 @@ func listenTo(t *testing.T, socket *net.UnixConn) *notifications {
 	return l
 }
 
-// wait returns the next message that has this line; those before it are dropped.
+// wait returns the next message with this line and drops the messages before it.
 func (l *notifications) wait(line string) string {
 	l.t.Helper()
 	timeout := time.After(time.Minute)
@@ -57,7 +57,7 @@ func (l *notifications) wait(line string) string {
 	}
 }
 
-// unit starts the program like systemd with a socket of its own, and records the messages to systemd.
+// unit starts the program as systemd does: it passes a socket on and records the program's messages.
 type unit struct {
 	dir      string
 	listener *os.File
@@ -130,7 +130,8 @@ func TestMessagesToSystemd(t *testing.T) {
 	testutil.Check(t, <-p.ended, "after SIGTERM")
 }
 
-// A client that asks while the server restarts gets its answer from the next one: the socket is systemd's.
+// A client that connects while the server restarts gets its answer from the next server, because systemd holds the
+// socket.
 func TestRestartWithoutAGap(t *testing.T) {
 	u := newUnit(t)
 	var output testutil.Buffer

@@ -45,7 +45,7 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// addSourceFlags adds the flags for the sources of pods, the runtime and the kubelet's own places.
+// addSourceFlags adds the flags for the sources of pods, the runtime and the kubelet's own directories and names.
 func addSourceFlags(flags *pflag.FlagSet, opts *kubelet.Options, node *nodeFlags) {
 	flags.StringVar(&opts.Manifests, "manifests", "/etc/kubelet-core/manifests", "the `directory` of pod manifests")
 	node.add(flags, opts)
@@ -68,7 +68,7 @@ func addSourceFlags(flags *pflag.FlagSet, opts *kubelet.Options, node *nodeFlags
 	flags.StringVar(&opts.ReadAddress, "read-address", defaultReadAddress, "the loopback `address` of the read-only endpoint; empty for none")
 }
 
-// addPodFlags adds the flags for what pods get and may have.
+// addPodFlags adds the flags for DNS, process limits, seccomp and sysctls of pods.
 func addPodFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.StringSliceVar(&opts.ClusterDNS, "cluster-dns", nil, "name `servers` for pods with dnsPolicy ClusterFirst")
 	flags.StringVar(&opts.ClusterDomain, "cluster-domain", "",

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// asProgram makes the test binary the program.
+// asProgram is the environment variable that makes the test binary run the program.
 const asProgram = "KUBELET_CORE_TEST_RUNS_MAIN"
 
 func TestMain(m *testing.M) {
