@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 )
 
-// Process is a command that was asked for. The keeper's reports change it.
+// Process is a requested command. The keeper's reports set its fields.
 type Process struct {
 	dir string
-	// console is where the runtime sends the terminal, nil without one.
+	// console is the socket to which the runtime sends the terminal, nil without a terminal.
 	console *net.UnixListener
 
-	// started and ended are closed when the fields are set.
+	// started is closed when pid, startErr and terminal are set, and ended when code and endErr are set.
 	started, ended chan struct{}
 	pid, code      int
 	startErr       error
@@ -22,7 +22,7 @@ type Process struct {
 	terminal       *os.File
 }
 
-// take is called with each report, one at a time.
+// take applies a report of the keeper. The link calls it for one report at a time.
 func (p *Process) take(told report) {
 	switch {
 	case told.Failed:
@@ -43,11 +43,11 @@ func (p *Process) take(told report) {
 	}
 }
 
-// lose is called instead of the last report.
+// lose ends the Process with ErrKeeper. The link calls it if the keeper has ended without the last report.
 func (p *Process) lose() {
 	p.endErr = ErrKeeper
 	if p.pid == 0 {
-		p.pid = readPID(filepath.Join(p.dir, pidFile)) // the runtime may be done
+		p.pid = readPID(filepath.Join(p.dir, pidFile)) // the runtime may have started the command
 		p.startErr = ErrKeeper
 		p.tidy()
 		close(p.started)
@@ -55,7 +55,7 @@ func (p *Process) lose() {
 	close(p.ended)
 }
 
-// tidy removes what the start needed.
+// tidy removes the files and closes the socket of the start.
 func (p *Process) tidy() {
 	if p.console != nil {
 		_ = p.console.Close()
@@ -63,11 +63,11 @@ func (p *Process) tidy() {
 	_ = os.RemoveAll(p.dir)
 }
 
-// Terminal returns the terminal of a command that has started, which is the caller's, nil without one.
+// Terminal returns the terminal of a started command, nil without one. It belongs to the caller.
 func (p *Process) Terminal() *os.File { return p.terminal }
 
 // Started waits until the command runs, and returns its process id. The error is a StartError if it does not run. With
-// another error and a process id it runs, and is of no use to the caller.
+// another error and a process id, the command runs but the caller cannot use it.
 func (p *Process) Started(ctx context.Context) (int, error) {
 	select {
 	case <-p.started:
@@ -88,7 +88,7 @@ func (p *Process) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// Ended reports whether the command has ended, so that its process id may stand for another process.
+// Ended reports whether the command has certainly ended. Its process id may then be reused.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.ended:

@@ -1,13 +1,13 @@
 // Package ociexec runs commands in containers through the OCI runtime's own command line (runc or crun exec), without
 // the engine. It is the only package that runs the OCI runtime.
 //
-// A container is entered by the program and the state directory that its shim uses. Find reads them from the bundle,
-// which is beside the shim's working directory. Whatever is not found as expected is an ErrUnsuitable: the command then
-// needs the engine.
+// The runtime program and the state directory of a container are the ones that its shim uses. Find reads them from the
+// bundle, which is beside the shim's working directory. Find returns ErrUnsuitable if anything is not as expected: the
+// command then needs the engine.
 //
-// A command gets the process of the container's own configuration (config.json) with another command line. What a
-// process inherits instead must be the same for the shim and for this program: namespaces, seccomp filters,
-// capabilities, priority and CPUs. Find compares them. Resource limits are written into the command's configuration.
+// A command gets the process of the container's own configuration (config.json) with another command line. A command
+// also inherits namespaces, seccomp filters, capabilities, priority and CPUs. Find checks that the shim and this
+// program have the same ones. Resource limits are written into the command's configuration.
 //
 // One helper process, the keeper, starts the runtime and is the parent of all commands. It has no descriptors of this
 // program. When its connection to this program ends, it kills all commands.

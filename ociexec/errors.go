@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ErrUnsuitable says that a container's commands need the engine. Its text has the reason.
+// ErrUnsuitable says that a container's commands need the engine. An error that wraps it has the reason.
 var ErrUnsuitable = errors.New("the OCI runtime cannot be called directly")
 
 // ErrKeeper says that the keeper ended before its command did. The command may go on.
@@ -38,7 +38,7 @@ func startError(path string) error {
 	return &StartError{message: message, ExitCode: shellCode(message)}
 }
 
-// aboutCommand are parts of the runtimes' errors that name the command's program: of runc's first, then of crun's.
+// aboutCommand are the parts of runtime errors that name the command's program: two of runc, then two of crun.
 var aboutCommand = []string{`exec: "`, "exec /", "executable file `", "open executable"}
 
 // reasons are the errors of programs that cannot be run.

@@ -29,7 +29,7 @@ type request struct {
 	PIDFile string
 }
 
-// report tells what became of a request.
+// report is the outcome of a request.
 type report struct {
 	ID uint64
 	// PID is the command's process when it has started, 0 otherwise.
@@ -42,15 +42,15 @@ type report struct {
 // maxMessage bounds one message to or from the keeper, in bytes.
 const maxMessage = 128 << 10
 
-// keeper is the parent of runtimes and of the commands that these leave behind.
+// keeper is the parent of the runtimes and of the commands that they start.
 type keeper struct {
 	conn *net.UnixConn
 
 	mu sync.Mutex
-	// runtimes and commands are by process id.
+	// runtimes and commands are requests by process id.
 	runtimes map[int]request
 	commands map[int]request
-	// orphans are ends of processes that may be commands whose runtime has not ended yet.
+	// orphans are exit codes by process id. An orphan may be a command whose runtime has not ended yet.
 	orphans map[int]int
 }
 
@@ -70,7 +70,8 @@ func runKeeper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	// The keeper ends with its connection, and its commands before it. An ignored signal would be ignored by them, too.
+	// These signals do not end the keeper: it ends with its connection, after it has killed its commands. They are
+	// caught, because the commands would inherit ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
@@ -90,12 +91,12 @@ func runKeeper() error {
 		}
 	}()
 	err = k.serve()
-	k.mu.Lock() // nothing is reaped any more, so that no process id is given to another process
+	k.mu.Lock() // reap stops, so that no process id is reused
 	k.killAll()
 	return err
 }
 
-// serve starts what is asked for until the connection ends.
+// serve starts the requested runtimes until the connection ends.
 func (k *keeper) serve() error {
 	message, control := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(3*4))
 	for {
@@ -134,7 +135,7 @@ func receivedFiles(control []byte) ([]uintptr, error) {
 	return files, nil
 }
 
-// start starts a runtime in the root directory with these three descriptors alone.
+// start starts a runtime in the root directory. The three streams are its only descriptors.
 func (k *keeper) start(r request, streams []uintptr) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -172,11 +173,11 @@ func (k *keeper) reap() {
 		k.ended(pid, code)
 	}
 	if len(k.runtimes) == 0 {
-		clear(k.orphans) // no runtime is left whose command they could be
+		clear(k.orphans) // no runtime is left that could have started them
 	}
 }
 
-// ended is called with the end of a child.
+// ended handles the end of a child.
 func (k *keeper) ended(pid, code int) {
 	if r, found := k.commands[pid]; found {
 		delete(k.commands, pid)
@@ -215,7 +216,7 @@ func readPID(path string) int {
 	return pid
 }
 
-// tell sends a report. Without a receiver serve ends, too.
+// tell sends a report. It ignores errors, because serve ends when the connection does.
 func (k *keeper) tell(r report) {
 	text, err := json.Marshal(r)
 	if err == nil {
@@ -223,11 +224,11 @@ func (k *keeper) tell(r report) {
 	}
 }
 
-// killRounds bounds how often new descendants are looked for.
+// killRounds is the largest number of searches for new descendants.
 const killRounds = 10
 
 // killAll kills all commands with their descendants and sessions, and the runtimes at work. A runtime that is killed
-// in the middle of its work leaves no command: the parts that are not in the container yet have its process group.
+// while it works leaves no command: its processes outside the container are in its process group.
 func (k *keeper) killAll() {
 	for pid := range k.runtimes {
 		_ = unix.Kill(-pid, unix.SIGKILL)
@@ -250,7 +251,8 @@ func (k *keeper) killAll() {
 	}
 }
 
-// killTree kills a command with its descendants and its session, and returns how many of them still lived.
+// killTree kills the container's processes among a command, its descendants and its session. It returns how many of
+// them still lived.
 func killTree(all []proctable.Stat, pid int, container string) (killed int) {
 	for _, victim := range proctable.Tree(all, pid) {
 		if !proctable.InContainer(victim, container) {

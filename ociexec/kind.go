@@ -13,7 +13,7 @@ import (
 // versionTimeout bounds a runtime's answer to --version.
 const versionTimeout = 10 * time.Second
 
-// kinds remembers which runtime a program is. A program that was replaced is asked again.
+// kinds caches the name and version of runtime programs. A replaced program is asked again.
 type kinds struct {
 	mu    sync.Mutex
 	known map[program]string
@@ -26,8 +26,8 @@ type program struct {
 	size, mtime int64
 }
 
-// of returns the name and version of a runtime. A program other than runc and crun, or a wrapper that does not become
-// one of these, is an ErrUnsuitable.
+// of returns the name and version of a runtime. It returns ErrUnsuitable for a program that is neither runc nor crun,
+// nor a wrapper that runs one of them.
 func (k *kinds) of(ctx context.Context, path string, environ []string) (string, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -55,7 +55,7 @@ func (k *kinds) of(ctx context.Context, path string, environ []string) (string, 
 	return kind, nil
 }
 
-// askVersion returns the first line of a program's version.
+// askVersion returns the first line that a program prints for --version.
 func askVersion(ctx context.Context, path string, environ []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()

@@ -22,7 +22,8 @@ type link struct {
 	processes map[uint64]*Process
 }
 
-// newLink starts a keeper: this program once more, with one descriptor and no environment.
+// newLink starts a keeper: this program again, with the connection as its only further descriptor and keeperVariable as
+// its environment.
 func newLink() (*link, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -95,7 +96,7 @@ func (l *link) forget(id uint64) {
 	delete(l.processes, id)
 }
 
-// receive passes the keeper's reports on until it ends. Then all commands without an end have ErrKeeper.
+// receive passes the keeper's reports on until the keeper ends. Commands that have not ended then get ErrKeeper.
 func (l *link) receive() {
 	message := make([]byte, maxMessage)
 	for {

@@ -12,7 +12,7 @@ import (
 // object is a JSON object whose unknown fields survive.
 type object map[string]any
 
-// has reports whether the object has a text that is not empty.
+// has reports whether the field is a text that is not empty.
 func (o object) has(name string) bool {
 	text, ok := o[name].(string)
 	return ok && text != ""
@@ -66,12 +66,12 @@ func (c *Container) spec(command Command) ([]byte, error) {
 	return json.Marshal(process)
 }
 
-// engineTerm is what the engine sets for a terminal, unless the container's own environment has the variable.
+// engineTerm is the variable that the engine sets for a terminal, unless the container's own environment has TERM.
 const engineTerm = "TERM=xterm"
 
 // terminalEnviron returns the environment of a command with or without a terminal. The engine's own variables come
-// first: PATH, HOSTNAME and, for a terminal, TERM. Whether TERM of a container with a terminal is the engine's is
-// unknown. A command without one needs the engine there.
+// first: PATH, HOSTNAME and, for a terminal, TERM. In a container with a terminal, TERM=xterm may be the engine's or
+// the container's own. A command without a terminal then needs the engine.
 func terminalEnviron(process object, terminal bool) ([]string, error) {
 	var environ []string
 	list, _ := process["env"].([]any)

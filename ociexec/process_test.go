@@ -37,8 +37,8 @@ func TestTerminalEnviron(t *testing.T) {
 	}
 }
 
-// A command differs from the container's own process in what the request says alone. Fields that this program does not
-// know stay, and large numbers keep each digit.
+// A command's process differs from the container's own only by the request. Unknown fields stay, and large numbers keep
+// each digit.
 func TestSpecKeepsTheContainersProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
 	testutil.Must(t, os.WriteFile(path, []byte(`{"process": {
@@ -78,7 +78,7 @@ func TestReadLimits(t *testing.T) {
 	}
 }
 
-// A reason that is not the command's program is no exit code: the engine is asked instead.
+// An error that is not about the command's program has no exit code: the engine is asked instead.
 func TestShellCode(t *testing.T) {
 	for message, want := range map[string]int{
 		`exec failed: unable to start container process: exec: "x": executable file not found in $PATH`:        127,

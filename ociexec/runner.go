@@ -19,7 +19,7 @@ type Runner struct {
 	next uint64
 }
 
-// New makes a Runner whose files are in dir, which belongs to it and is emptied.
+// New makes a Runner with its files in dir. The Runner owns dir, and New empties it.
 func New(dir string) (*Runner, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func (r *Runner) Close() {
 	}
 }
 
-// Start begins to start a command whose standard streams are the three files, which stay the caller's. Nil stands for
-// the null device. With a terminal they are all nil.
+// Start requests a command with the three files as its standard streams. The files stay the caller's. A nil file stands
+// for the null device. With a terminal all three are nil.
 func (r *Runner) Start(c *Container, command Command, streams [3]*os.File) (*Process, error) {
 	spec, err := c.spec(command)
 	if err != nil {
