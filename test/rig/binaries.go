@@ -21,8 +21,8 @@ func binariesDir(opts testOptions) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// lockBinary keeps other rigs, which may test another checkout, from a binary until unlock is called. A killed rig
-// leaves no lock. The wait is as long as another rig links one binary.
+// lockBinary locks a binary against other rigs, which may test another checkout, until unlock is called. A killed rig
+// leaves no lock. It waits at most until another rig has linked this binary.
 func lockBinary(path string) (unlock func(), err error) {
 	lock, err := os.Create(path + ".lock")
 	if err != nil {
@@ -35,8 +35,8 @@ func lockBinary(path string) (unlock func(), err error) {
 	return func() { lock.Close() }, nil
 }
 
-// linkOrCopy gives a file a second name, or copies it where the name is on another file system. The go command replaces
-// the first name and leaves the content, so that tests that run keep theirs when another rig compiles.
+// linkOrCopy makes a hard link to a file, or copies it to another file system. The go command replaces a binary instead
+// of writing into it. So running tests keep their binary when another rig compiles.
 func linkOrCopy(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil

@@ -66,7 +66,7 @@ func users(t *testing.T, dir string) []int {
 	return pids
 }
 
-// sleeper is a script for startRig that stays.
+// sleeper is a script for startRig that keeps running.
 const sleeper = "echo ready; exec sleep 1000"
 
 func TestKilledRigLeavesNoProcess(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 )
 
 // The rig executes itself twice. The first process (commandInit) is the init of new namespaces: it arranges mounts and
-// the loopback device, reaps orphans, and takes everything with it when it ends. The second (commandInside) does the
-// work.
+// the loopback device, and reaps orphans. When it ends, the kernel kills all other processes inside. The second
+// (commandInside) does the work.
 const (
 	commandInit   = "namespace-init"
 	commandInside = "inside"
@@ -27,7 +27,7 @@ const (
 
 // Descriptors that the init inherits after the standard ones.
 const (
-	fdAlive = 3 // read end of a pipe: at its end the rig outside is gone
+	fdAlive = 3 // read end of a pipe that closes when the rig outside ends
 	fdLock  = 4 // the scratch directory's lock
 	fdQueue = 5 // the numbers of the tests to run, see newQueue; only where the plan has tests
 )
@@ -35,7 +35,7 @@ const (
 // fdInsideQueue is the queue's descriptor in the second process.
 const fdInsideQueue = 3
 
-// stopTimeout is how long everything inside gets to end in order after an interrupt.
+// stopTimeout is the time in which everything inside must end in order after an interrupt.
 const stopTimeout = 90 * time.Second
 
 // enter runs the plan in new namespaces and returns the exit code. queue says which of the plan's tests to run, and is
@@ -74,8 +74,8 @@ func enter(ctx context.Context, s *scratch, p plan, queue *os.File) (int, error)
 	return waitInit(cmd, p, signals, done)
 }
 
-// waitInit waits for the namespaces' end, passing signals on. It gives them limited time to end after a signal that is
-// not for a command inside.
+// waitInit waits for the namespaces' end and passes signals on. It kills the init after stopTimeout, unless the signal
+// is an interrupt for a command inside.
 func waitInit(cmd *exec.Cmd, p plan, signals <-chan os.Signal, done <-chan error) (int, error) {
 	var limit <-chan time.Time
 	for {
@@ -136,7 +136,7 @@ func initMain(args []string) int {
 	return reap(child.Pid)
 }
 
-// reap waits for all processes that end in this namespace until it was child's turn, and returns that one's exit code.
+// reap waits for processes that end in this namespace until child has ended. It returns child's exit code.
 func reap(child int) int {
 	for {
 		var status unix.WaitStatus
@@ -154,8 +154,9 @@ func reap(child int) int {
 	}
 }
 
-// furnish arranges the new namespaces. The machine's control groups stay where they are. All mounts are shared among
-// each other, so that mount propagation can be tested, and none with the machine's.
+// furnish sets up the mounts and the loopback device of the new namespaces. The machine's cgroups stay mounted unless
+// the plan asks for cgroup v2 alone. All mounts are shared, so that mount propagation can be tested, but not with the
+// machine.
 func furnish(p plan) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make / private: %w", err)
@@ -166,7 +167,7 @@ func furnish(p plan) error {
 	if err := coverRun(); err != nil {
 		return err
 	}
-	// host-local keeps the addresses it gave out here unless its configuration names another directory.
+	// host-local keeps its leases here unless its configuration names another directory.
 	if err := cover("/var/lib/cni"); err != nil {
 		return err
 	}
@@ -191,8 +192,8 @@ func furnish(p plan) error {
 // cgroupRoot is where control groups are mounted.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// leaveCgroupV2 unmounts all cgroup v1 hierarchies and mounts cgroup v2, with the controllers that this machine has
-// there.
+// leaveCgroupV2 unmounts all cgroup v1 hierarchies and mounts cgroup v2. Only the controllers that this machine has on
+// v2 are available.
 func leaveCgroupV2() error {
 	if err := unix.Unmount(cgroupRoot, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmount %s: %w", cgroupRoot, err)
@@ -204,7 +205,7 @@ func leaveCgroupV2() error {
 	return nil
 }
 
-// coverRun hides the machine's /run, where its engine, its containerd and its named network namespaces are found. A
+// coverRun hides the machine's /run, which has its engine, its containerd and its named network namespaces. A
 // resolv.conf that lives in there (as systemd-resolved's does) is kept.
 func coverRun() error {
 	resolv, err := filepath.EvalSymlinks("/etc/resolv.conf")

@@ -28,12 +28,12 @@ type plan struct {
 	Cgroup   string // parent of the engine's containers
 	CgroupV2 bool   // only cgroup v2 is mounted
 
-	// One of these: a command to run, tests to run, or neither to stay up until interrupted.
+	// At most one is set: a command to run, or tests to run. With neither the rig stays up until interrupted.
 	Command []string
 	Tests   *testPlan
 }
 
-// planFile is where the plan is, in the scratch directory.
+// planFile is the name of the plan's file in the scratch directory.
 const planFile = "plan.json"
 
 // writePlan hands the plan to the halves inside.
@@ -73,7 +73,7 @@ func describe(ctx context.Context, s *scratch, on target) (rigenv.Env, error) {
 	if env.CNIBinDir, err = cniplugins.Build(ctx); err != nil {
 		return env, err
 	}
-	// The namespaces have no network: crictl is cached from here on.
+	// The namespaces have no network, so crictl is cached now.
 	_, err = critools.Crictl(ctx)
 	return env, err
 }
@@ -125,8 +125,8 @@ func prepare(ctx context.Context, s *scratch, p *plan) error {
 	return nil
 }
 
-// linkShim gives the program, in a directory bin, the names that a package gives it: the shim's beside it, and runc's
-// in ../libexec/criadapter.
+// linkShim makes the same links to the program, in a directory bin, as a package: one with the shim's name beside it,
+// and runc in ../libexec/criadapter.
 func linkShim(program string) error {
 	bin := filepath.Dir(program)
 	libexec := filepath.Join(bin, "../libexec/criadapter")

@@ -8,7 +8,7 @@ import (
 )
 
 // newQueue returns a pipe that holds the numbers from 0 to n-1. The rigs of one engine read from it, so that each
-// number goes to the first that is free.
+// number goes to the first free rig.
 func newQueue(n int) (*os.File, error) {
 	numbers, write, err := os.Pipe()
 	if err != nil {
@@ -30,7 +30,7 @@ func newQueue(n int) (*os.File, error) {
 	return numbers, nil
 }
 
-// pipeSize is how many bytes a new pipe takes without a reader, see pipe(7).
+// pipeSize is the capacity of a new pipe in bytes, see pipe(7).
 const pipeSize = 64 << 10
 
 // nextOf returns a function that takes the next number from a queue, and false at its end. The kernel gives a reader

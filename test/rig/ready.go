@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/installed"
 )
 
-// tools are programs of the host. The private engine and the CNI plugins run them, where an engine that is not
-// installed does not bring its own, and so do tests.
+// tools are programs of the host that the private engine, the CNI plugins and tests run. An engine that the rig builds
+// may bring its own.
 var tools = []images.Tool{
 	{Program: "runc", Package: "runc"},
 	{Program: "containerd-shim-runc-v2", Package: "containerd"},
@@ -38,7 +38,7 @@ func ready(ctx context.Context, compiler bool) error {
 	return fetchModules(ctx)
 }
 
-// hasCompiler looks for the C compiler that the go command takes.
+// hasCompiler looks for the C compiler that the go command uses.
 func hasCompiler(ctx context.Context) error {
 	named, err := output(exec.CommandContext(ctx, "go", "env", "CC"))
 	if err != nil {
@@ -80,7 +80,7 @@ func installedHost() string {
 	return "unix:///var/run/docker.sock"
 }
 
-// readyEngine looks at the installed engine, if any of the packages has tests for it.
+// readyEngine checks the installed engine, if any of the packages has tests for it.
 func readyEngine(ctx context.Context, packages []goPackage) error {
 	for _, pkg := range packages {
 		has, err := pkg.testsSystem()

@@ -24,8 +24,8 @@ func namedTargets() ([]target, error) {
 	return targets(os.Getenv("ENGINE"), os.Getenv("RUNTIME_MODE"), os.Getenv("REGISTRATION"))
 }
 
-// targets pairs a comma-separated list of engines with one mode for all of them, or with one for each, and likewise
-// with registrations.
+// targets pairs each engine of a comma-separated list with a mode and a registration. Modes and registrations have one
+// value for all engines, or a list with one for each.
 func targets(engines, modes, registrations string) ([]target, error) {
 	variants, err := engine.List(engines)
 	if err != nil {
@@ -49,7 +49,7 @@ func targets(engines, modes, registrations string) ([]target, error) {
 }
 
 // oneForEach reads a variable that has one value for all of n engines, or a comma-separated list of one for each. Every
-// value is one of those allowed or empty.
+// value is empty or in allowed.
 func oneForEach(name, text string, n int, allowed ...string) ([]string, error) {
 	list := strings.Split(text, ",")
 	if len(list) == 1 {
@@ -89,7 +89,7 @@ func (t target) label() string {
 	return label
 }
 
-// firstShim is the first Docker Engine that can be asked for a runtime by the name of its shim.
+// firstShim is the first major version of Docker Engine that accepts a shim's name as a runtime.
 const firstShim = 23
 
 // canRegister fails if the engine with the program dockerd cannot find the OCI runtime by the target's registration.

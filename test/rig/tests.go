@@ -22,7 +22,7 @@ type testPlan struct {
 	Binaries  []testBinary
 	Label     string   // shown after the packages' names
 	Args      []string // for every binary
-	Test2JSON string   // the program; compiling it on demand is not possible inside
+	Test2JSON string   // the program's path; it cannot be compiled inside
 	Timeout   time.Duration
 	Verbose   bool
 
@@ -59,8 +59,8 @@ func runAll(ctx context.Context, env rigenv.Env, p testPlan) ([]results.Test, er
 }
 
 // runTests runs the plan's binaries whose numbers next returns, one after another, because several criadapters on one
-// engine see each other's pods. It returns the leaf tests' outcomes, and an error only when it could not find out how a
-// test went.
+// engine see each other's pods. It returns the leaf tests' outcomes, and an error only if an outcome is unknown or ctx
+// has ended.
 func runTests(ctx context.Context, env rigenv.Env, p testPlan, next func() (int, bool)) ([]results.Test, error) {
 	if p.Output == nil {
 		p.Output = os.Stdout
@@ -80,7 +80,7 @@ func runTests(ctx context.Context, env rigenv.Env, p testPlan, next func() (int,
 	return tests, context.Cause(ctx)
 }
 
-// runAndReport is runBinary, and shows how it went.
+// runAndReport runs a binary as runBinary does and reports the outcomes.
 func runAndReport(ctx context.Context, env rigenv.Env, p testPlan, binary testBinary) ([]results.Test, error) {
 	began := time.Now()
 	got, err := runBinary(ctx, env, p, binary)
@@ -100,7 +100,7 @@ func runBinary(ctx context.Context, env rigenv.Env, p testPlan, binary testBinar
 	defer cancel()
 	test := exec.CommandContext(ctx, binary.Path, append([]string{"-test.v=test2json"}, binary.args(p)...)...)
 	test.Dir = binary.Dir
-	// A rig that a test makes has the same engine, mode and registration.
+	// A rig that a test starts gets the same engine, mode and registration.
 	test.Env = append(append(withoutDocker(os.Environ()), "ENGINE="+env.Engine, "RUNTIME_MODE="+env.Mode,
 		"REGISTRATION="+env.Registration), env.Environ()...)
 	test.WaitDelay = time.Second // for children that keep the output open
@@ -181,7 +181,7 @@ func report(w io.Writer, pkg string, tests []results.Test, took time.Duration) {
 	fmt.Fprint(w, text.String())
 }
 
-// resultsFile is where the outcomes of a rig's tests are, in the scratch directory.
+// resultsFile is the name of the file with the tests' outcomes in the scratch directory.
 const resultsFile = "results.json"
 
 // writeResults hands the outcomes to the half of the rig outside.

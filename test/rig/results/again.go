@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// maxAgain is how many tests of one engine run a second time. More failures than these have one cause, which the first
-// of them show.
+// maxAgain is the number of tests of one engine that may run a second time. More failures usually have one cause, which
+// the first ones show.
 const maxAgain = 10
 
-// maxFlaky is how many tests of one engine may pass the second time in a run that succeeds. More than these do not fail
-// by chance.
+// maxFlaky is the number of flaky tests of one engine in a run that may still succeed. More tests do not fail by
+// chance.
 const maxFlaky = 3
 
 // Again returns, by package, the failed top-level tests that run a second time, alone, at most maxAgain. A flaky test
@@ -47,11 +47,11 @@ func raced(tests []Test, test Test) bool {
 	})
 }
 
-// TooFlaky says whether more tests were flaky than can be by chance.
+// TooFlaky says whether more than maxFlaky tests were flaky.
 func (c Count) TooFlaky() bool { return c.Flaky > maxFlaky }
 
-// Judge makes failed tests Flaky that passed now, if the whole of their top-level test did and their binary ended well.
-// Tests that failed now have Twice set.
+// Judge sets the outcome of a failed test to Flaky if it passed now, no other part of its top-level test failed, and
+// its binary ended well. It sets Twice if the top-level test failed now.
 func Judge(tests, now []Test) {
 	type name struct{ pkg, test string }
 	failed := map[name]bool{}
@@ -77,7 +77,7 @@ func (t Test) passedAs(other Test) bool {
 	return other.Package == t.Package && same && other.Outcome == Pass
 }
 
-// top is the name of the top-level test.
+// top returns the name of the top-level test.
 func (t Test) top() string {
 	name, _, _ := strings.Cut(t.Name, "/")
 	return name

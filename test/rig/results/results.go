@@ -1,5 +1,5 @@
-// Package results counts what test binaries report. It reads the events of `go tool test2json` and knows leaf tests
-// only: a test with subtests is a heading, its outcome follows from theirs.
+// Package results counts what test binaries report. It reads the events of `go tool test2json` and counts leaf tests
+// only: a test with subtests is a heading, whose outcome follows from its subtests.
 package results
 
 import (
@@ -32,7 +32,7 @@ type Test struct {
 	Seconds float64
 	// Twice says that it failed among the others, and again alone.
 	Twice bool
-	// Output is what the test wrote; headings' output is with each of their leaves.
+	// Output is the test's output. The output of a heading comes before the output of each of its leaves.
 	Output string
 }
 
@@ -49,7 +49,7 @@ type event struct {
 	Action string
 	Test   string
 	Output string
-	// Elapsed is in seconds, where a test ends.
+	// Elapsed is the test's duration in seconds, in the event of its end.
 	Elapsed float64
 }
 
@@ -106,8 +106,8 @@ func (p *Package) test(name string) *Test {
 }
 
 // Finish returns the leaf tests in the order in which they began, and the headings that failed by themselves. exit is
-// how the binary ended, nil for well. A test that never ended (a crash, a time-out) has failed. A package that ended
-// badly without a failed test, or without a result, has failed, too: it is the last entry, without a name.
+// the binary's error, nil if it ended well. A test that never ended (a crash, a time-out) has failed. A package that
+// ended badly without a failed test, or without a result, has failed, too: it is the last entry, without a name.
 func (p *Package) Finish(exit error) []Test {
 	var leaves []Test
 	for _, name := range p.order {
@@ -118,7 +118,7 @@ func (p *Package) Finish(exit error) []Test {
 		switch {
 		case t.Outcome != "":
 		case strings.HasPrefix(name, "Benchmark") && p.outcome == Pass && exit == nil:
-			t.Outcome = Pass // a benchmark that went well says nothing but its figures
+			t.Outcome = Pass // a successful benchmark has no event for its end
 		default:
 			t.Outcome = Fail
 		}

@@ -112,7 +112,7 @@ func TestWholePackageFailures(t *testing.T) {
 	}
 }
 
-// TestRealBinaries compiles tests that crash, and counts what test2json makes of them.
+// TestRealBinaries compiles tests that crash, and counts the outcomes that test2json reports.
 func TestRealBinaries(t *testing.T) {
 	tests := []struct {
 		name, body   string

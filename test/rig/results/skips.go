@@ -47,7 +47,7 @@ func (s *Skips) Unlisted(tests []Test) []Test {
 	return unlisted
 }
 
-// Stale returns the entries whose test was not skipped; it is meaningful after a run of everything.
+// Stale returns the entries whose test was not skipped; it is meaningful only after a run of all tests.
 func (s *Skips) Stale(tests []Test) []string {
 	skipped := map[string]bool{}
 	for _, t := range tests {
