@@ -23,12 +23,12 @@ const (
 
 // Process is a program that was started. Its methods must not be called concurrently, except for Ended.
 type Process struct {
-	// LogPath is the file of its output, of all starts with this path.
+	// LogPath is the file with its output. Earlier starts with this path have written there, too.
 	LogPath string
 
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when cmd was waited for
-	exit  error         // what Wait said, to be read after ended
+	exit  error         // the error of cmd.Wait, valid once ended is closed
 }
 
 // Start starts a program in a process group of its own: a Ctrl-C is for the caller, which stops the program in order.
@@ -67,7 +67,7 @@ func (p *Process) Kill() {
 }
 
 // Stop sends SIGTERM and waits for the end. A process that has not ended after a minute, or when ctx ends, is killed,
-// which is an error. The exit status does not count: some programs exit with another than 0 after SIGTERM.
+// which is an error. The exit status does not count, because some programs exit with an error after SIGTERM.
 func (p *Process) Stop(ctx context.Context) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -89,10 +89,10 @@ func (p *Process) Failure() error {
 	return fmt.Errorf("%s ended by itself: %w; the end of its output:\n%s", p.name(), p.exit, p.LogTail())
 }
 
-// LogTail returns the last 8 KiB of the output, or why it cannot be read.
+// LogTail returns the last 8 KiB of the output, or the error of reading it.
 func (p *Process) LogTail() string { return logtail.Read(p.LogPath, 8<<10) }
 
-// Await repeats ready until it returns nil, the process ends or ctx does.
+// Await repeats ready until it returns nil, the process ends, or ctx ends.
 func (p *Process) Await(ctx context.Context, ready func(context.Context) error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

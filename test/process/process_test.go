@@ -19,7 +19,7 @@ func startShell(t *testing.T, script string) *Process {
 	return p
 }
 
-// notReady is what a program says that goes on starting.
+// notReady is the answer of a program that is still starting.
 func notReady(context.Context) error { return errors.New("not yet") }
 
 func TestProcessThatEndsIsNotWaitedFor(t *testing.T) {

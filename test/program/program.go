@@ -1,4 +1,4 @@
-// Package program has what the commands of test/ share: how they end, and how they run inside the test rig.
+// Package program has the common code of the commands of test/, for example to run inside the test rig.
 package program
 
 import (
@@ -28,7 +28,7 @@ func Main(name string, run func(context.Context) error) {
 	}
 }
 
-// rigGrace is how long the rig gets to clean up after an interrupt.
+// rigGrace is the time in which the rig must clean up after an interrupt.
 const rigGrace = time.Minute
 
 // Rig is the built program of test/rig. It is built because go run does not pass signals on.
@@ -40,8 +40,8 @@ func BuildRig(ctx context.Context, dir string) (Rig, error) {
 	return rig, Go(ctx, "build", "-o", rig.path, "./test/rig")
 }
 
-// Command is a run of the rig with these arguments. The terminal's interrupt reaches only this process, which passes it
-// on once, when ctx ends.
+// Command returns a run of the rig with these arguments. The terminal's interrupt reaches only this process. The rig
+// gets one SIGTERM when ctx ends.
 func (r Rig) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, r.path, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -51,7 +51,7 @@ func (r Rig) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Exec runs a command inside the rig, with one more variable of the environment, NAME=value; empty for none.
+// Exec runs a command inside the rig. environ is a further environment variable, NAME=value, or empty.
 func (r Rig) Exec(ctx context.Context, environ string, command ...string) error {
 	cmd := r.Command(ctx, append([]string{"exec"}, command...)...)
 	if environ != "" {
@@ -60,8 +60,8 @@ func (r Rig) Exec(ctx context.Context, environ string, command ...string) error 
 	return cmd.Run()
 }
 
-// Again runs this program again inside the rig with these arguments. environ, if not nil, makes a variable of its
-// environment; what it builds goes into the directory that it gets, which is removed at the end.
+// Again runs this program again inside the rig with these arguments. environ, if not nil, returns a further environment
+// variable. It may build files in dir, which Again removes at the end.
 func Again(ctx context.Context, environ func(dir string) (string, error), args ...string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -101,7 +101,7 @@ func Go(ctx context.Context, args ...string) error {
 }
 
 // Output runs a program in dir, the current directory if that is empty, with environ added to its environment. It
-// returns the output without surrounding space, which an error has, too.
+// returns the output without surrounding space. An error has the output, too.
 func Output(ctx context.Context, dir string, environ []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
@@ -112,7 +112,7 @@ func Output(ctx context.Context, dir string, environ []string, name string, args
 	return strings.TrimSpace(string(out)), nil
 }
 
-// MissingEngine names the engine of ENGINE if it must be built first, and is empty otherwise.
+// MissingEngine returns a text that names ENGINE's engine if it must be built first, else an empty text.
 func MissingEngine() (string, error) {
 	variant, err := engine.Named(os.Getenv("ENGINE"))
 	if err != nil {

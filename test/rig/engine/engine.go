@@ -1,7 +1,7 @@
 // Package engine runs a Docker Engine of the rig's own: a second dockerd beside the installed one, with its own data
 // root, socket, containerd and pid file. The rig starts one for all tests; a test that stops, kills, restarts or
 // configures an engine starts another one for itself. It must run inside the rig's namespaces (rigenv.Require has
-// succeeded), which end whatever a killed test leaves behind.
+// succeeded). Their end also ends the processes of a killed test.
 package engine
 
 import (
@@ -24,19 +24,19 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// Options says how an engine is run. Dir and Env are required.
+// Options are the options of an engine. Dir and Env are required.
 type Options struct {
 	// Dir is an empty directory for everything the engine writes. Its path must have at most 69 characters, for the
 	// sockets in it.
 	Dir string
-	// Env is the rig: the engine is one of its kind. On the engine's PATH the rig's runtime wrapper comes first, then
-	// the directory of dockerd with its containerd and docker-init.
+	// Env describes the rig and names the engine's variant. SearchPath makes the engine's PATH from it.
 	Env rigenv.Env
 	// Config is added to the engine's daemon.json and wins over the rig's own settings.
 	Config map[string]any
 	// Path is a directory that comes first on the engine's PATH, empty for none.
 	Path string
-	// Rootless runs the engine in a user namespace, as RootlessKit does. It answers, and cannot run containers.
+	// Rootless runs the engine in a user namespace, as RootlessKit does. The engine then answers, but cannot run
+	// containers.
 	Rootless bool
 }
 
@@ -115,7 +115,7 @@ func (e *Engine) Host() string { return "unix://" + e.path("docker.sock") }
 // Root is the engine's data root.
 func (e *Engine) Root() string { return e.path("root") }
 
-// LogPath is the file that dockerd's and its containerd's output goes to.
+// LogPath is the file with the output of dockerd and its containerd.
 func (e *Engine) LogPath() string { return e.path("dockerd.log") }
 
 // PID is dockerd's process id, 0 when it does not run.
@@ -137,7 +137,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		return err
 	}
 	defer logFile.Close()
-	// A pid file of a killed engine would stop this one if its number is in use again.
+	// With the pid file of a killed engine, this one would not start if the process id is in use again.
 	if err := os.Remove(e.path("pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -173,8 +173,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// SearchPath is PATH for dockerd, and for a containerd that runs what it runs: the rig's runtime wrapper before all,
-// then the programs that belong to the rig's dockerd. With RegistrationShim, the shim of criadapter-oci is on it.
+// SearchPath returns PATH for dockerd, and for a containerd that runs the same runtimes. The rig's runtime wrapper
+// comes before the programs beside the rig's dockerd. With RegistrationShim, the directory of criadapter-oci and its
+// shim comes first.
 func SearchPath(env rigenv.Env) string {
 	dirs := []string{filepath.Dir(env.Dockerd), os.Getenv("PATH")}
 	if wrapper := env.RuntimeWrapper; wrapper != "" {
@@ -252,7 +253,7 @@ func (e *Engine) Kill() {
 	<-e.done
 }
 
-// KillContainerd kills the containerd that dockerd started for itself, and starts again.
+// KillContainerd kills dockerd's own containerd, which dockerd then starts again.
 func (e *Engine) KillContainerd() error {
 	text, err := os.ReadFile(e.path("exec/containerd/containerd.pid"))
 	if err != nil {

@@ -37,7 +37,7 @@ func mustStart(t *testing.T, e *Engine) *client.Client {
 	return cli
 }
 
-// runSleep starts a container that stays.
+// runSleep starts a container that keeps running.
 func runSleep(t *testing.T, env rigenv.Env, cli *client.Client) (id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -50,7 +50,7 @@ func runSleep(t *testing.T, env rigenv.Env, cli *client.Client) (id string) {
 	created, err := cli.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{
 			Image: ref, Cmd: []string{"sleep", "1000"}, NetworkDisabled: true,
-			StopSignal: "SIGKILL", // the first process of a container ignores the others
+			StopSignal: "SIGKILL", // the first process of a container ignores SIGTERM
 		},
 	})
 	testutil.Must(t, err)

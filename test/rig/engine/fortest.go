@@ -24,7 +24,7 @@ func ForTest(t testing.TB, opts Options) *Engine {
 	e, err := New(opts)
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout) // the test's own is over
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout) // the test's own context has ended
 		defer cancel()
 		if err := e.Close(ctx); err != nil {
 			t.Error(err)

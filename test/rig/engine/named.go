@@ -17,24 +17,24 @@ const Installed = "installed"
 
 // Variant is an engine that tests run on: its programs and its settings.
 type Variant struct {
-	// Name is what ENGINE calls it.
+	// Name is its name in ENGINE.
 	Name string
 	// CgroupV2 says that it runs where only cgroup v2 is mounted.
 	CgroupV2 bool
-	// release builds its programs; nil takes the installed ones.
+	// release is the build of its programs, nil for the installed ones.
 	release func() build.Release
 	// config is added to daemon.json. It names a storage driver.
 	config map[string]any
 }
 
-// graphDriver and contentStore are the settings for the two places where an engine can keep its images.
+// graphDriver and contentStore are the settings for the two image stores of an engine.
 func graphDriver() map[string]any { return map[string]any{"storage-driver": "overlay2"} }
 
 func contentStore() map[string]any {
 	return map[string]any{"storage-driver": "overlayfs", "features": map[string]bool{"containerd-snapshotter": true}}
 }
 
-// variants are all engines, the one that is taken when none is named first.
+// variants returns all engines. The first one is the default.
 func variants() []Variant {
 	return []Variant{
 		{Name: Installed, config: graphDriver()},
@@ -45,8 +45,7 @@ func variants() []Variant {
 	}
 }
 
-// Named returns the engine of a name, Installed when it is empty. Another dockerd than the installed one is named by
-// its absolute path.
+// Named returns the engine of a name, Installed when it is empty. An absolute path names another dockerd.
 func Named(name string) (Variant, error) {
 	if filepath.IsAbs(name) {
 		return Variant{Name: name, config: graphDriver()}, nil
@@ -82,7 +81,7 @@ func CopyDriver(env rigenv.Env) string {
 	return "vfs"
 }
 
-// Config is what the engine needs in daemon.json. It must not be changed.
+// Config returns the engine's settings for daemon.json. The caller must not change them.
 func (v Variant) Config() map[string]any { return v.config }
 
 // Cached says whether Program has nothing to build.
@@ -93,8 +92,8 @@ func (v Variant) Cached() (bool, error) {
 	return v.release().Cached()
 }
 
-// Program returns the path of dockerd, with the programs that belong to it beside it. It builds what must be built,
-// telling progress about it.
+// Program returns the path of dockerd, with its other programs beside it. It builds missing programs and writes its
+// progress.
 func (v Variant) Program(ctx context.Context, progress io.Writer) (string, error) {
 	switch {
 	case filepath.IsAbs(v.Name):

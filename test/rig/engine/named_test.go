@@ -48,7 +48,7 @@ func TestEnginesThatNeedNoBuild(t *testing.T) {
 	}
 }
 
-// The engine is the one that its name promises.
+// The running engine has the properties that its name promises.
 func TestEngineIsTheNamedOne(t *testing.T) {
 	env := rigenv.Require(t)
 	cli, err := client.New(client.WithHost(env.DockerHost))

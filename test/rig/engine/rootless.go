@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// rootlessKitInfo is what RootlessKit answers to GET /v1/info, with nothing that publishes ports.
+// rootlessKitInfo is RootlessKit's answer to GET /v1/info if no driver publishes ports.
 const rootlessKitInfo = `{"apiVersion":"1.1.1","version":"2.3.5","stateDir":"","childPID":1,
 	"networkDriver":{"driver":"none","mtu":1500},"portDriver":{"driver":"none","protos":[]}}`
 
@@ -28,7 +28,7 @@ func (e *Engine) makeRootless(cmd *exec.Cmd) (end func(), err error) {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, err
 	}
-	// Engines look for this part of RootlessKit, which publishes ports.
+	// Engines look for this program of RootlessKit, which publishes ports.
 	cmd.Env = append(cmd.Env, "PATH="+home+string(os.PathListSeparator)+SearchPath(e.opts.Env))
 	if err := os.Symlink("/bin/true", filepath.Join(home, "rootlesskit-docker-proxy")); err != nil &&
 		!errors.Is(err, fs.ErrExist) {
