@@ -56,7 +56,7 @@ func (r *rig) pushIndex(t *testing.T, ref string, members ...mutate.IndexAddendu
 	return digest.String()
 }
 
-// An image for several platforms, with the attestation that builders put beside each, is one image: this platform's.
+// An index with images for several platforms and an attestation is listed as one image: the image for this platform.
 func TestRigImageOfSeveralPlatforms(t *testing.T) {
 	r := newRig(t, image.Options{})
 	const size = 1 << 20
@@ -105,7 +105,7 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 	testutil.Assert(t, left == nil, "left: %v", left)
 }
 
-// An index without this platform is the image's fault, and nothing of it is listed.
+// The pull of an index without this platform fails with ErrNotFound, and no image is listed.
 func TestRigImageWithoutThisPlatform(t *testing.T) {
 	r := newRig(t, image.Options{})
 	ref := name(t) + ":1"

@@ -27,7 +27,7 @@ func (k *credentialsKeeper) PullImage(ctx context.Context, ref string, opts dock
 	return k.Engine.PullImage(ctx, ref, opts)
 }
 
-// TestCredentialsForAnotherRegistry: such a pull is anonymous, and one warning says so, without the secrets.
+// A pull with credentials for another registry is anonymous. One warning says so, without the secrets.
 func TestCredentialsForAnotherRegistry(t *testing.T) {
 	const private, public = "r.example/private:1", "r.example/public:1"
 	registry := []dockertest.Image{
@@ -63,7 +63,8 @@ func TestCredentialsForAnotherRegistry(t *testing.T) {
 
 func isNil(err error) bool { return err == nil }
 
-// checkWarnings wants one warning of other credentials, or none, and no secret anywhere.
+// checkWarnings checks that the log has one warning about dropped credentials if want is true, else no warning. No log
+// line may have the password.
 func checkWarnings(t *testing.T, entries []*logrus.Entry, want bool) {
 	t.Helper()
 	var warnings []string

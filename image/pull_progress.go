@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// maxExcused is the number of progress deadlines that a pull may be silent for a known reason: it waits behind other
-// pulls, or the engine unpacks its layers without reports.
+// maxExcused is the number of progress deadlines for which a pull may be silent with a known reason. Either it waits
+// behind other pulls, or the engine unpacks its layers without reports.
 const maxExcused = 60
 
 // pullWatch cancels transfers that make no progress for the deadline.
@@ -43,7 +43,7 @@ type watchedPull struct {
 	phase   docker.PullPhase
 }
 
-// begin returns a context that is cancelled after too long without progress. Its cause then wraps
+// begin returns a context that is cancelled if the transfer makes no progress for too long. Its cause then wraps
 // context.DeadlineExceeded. The caller must call end after the transfer.
 func (w *pullWatch) begin(ctx context.Context) (context.Context, *watchedPull) {
 	w.mu.Lock()

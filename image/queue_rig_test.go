@@ -15,12 +15,11 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// engineSlots is how many layers an engine downloads at a time, over all pulls
-// (max-concurrent-downloads).
+// engineSlots is the number of layers that an engine downloads at once, over all pulls (max-concurrent-downloads).
 const engineSlots = 3
 
-// TestRigQueuedPullOutlivesTheDeadline pulls an image while another pull has all slots: one that stalls and is cancelled,
-// then one that takes longer than the deadline.
+// TestRigQueuedPullOutlivesTheDeadline pulls an image while another pull has all slots. The other pull first stalls and
+// is cancelled. Then a slow one takes longer than the deadline.
 func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
 	const deadline = 15 * rigenv.SlowPause // much longer than a busy machine pauses
 	r := newRig(t, image.Options{PullProgressDeadline: deadline})
@@ -55,7 +54,8 @@ func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
 	testutil.Check(t, <-ahead, "the slow pull")
 }
 
-// Only the engine knows the progress of another client's pull.
+// A pull behind another client's stalled pull fails after the deadline. Only the engine knows the progress of the other
+// client's pull.
 func TestRigQueuedBehindOthersEnds(t *testing.T) {
 	r := newRig(t, image.Options{PullProgressDeadline: 5 * rigenv.SlowPause})
 	r.push(t, freshLayers(t, engineSlots, 16*rigenv.SlowPiece, v1.Config{}), name(t)+"-ahead:1")

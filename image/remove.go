@@ -28,8 +28,8 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 	if err != nil {
 		return err
 	}
-	// One removal at a time: engines answer concurrent removals of one image with many kinds of errors. The second in a
-	// row finds it gone.
+	// One removal at a time: engines answer concurrent removals of one image with many kinds of errors. A second
+	// removal of the same image finds it gone.
 	if err := s.removing.take(ctx); err != nil {
 		return fmt.Errorf("another image is being removed: %w", err)
 	}
@@ -53,8 +53,8 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 	return err
 }
 
-// afterRemoval publishes what a removal has left of an image, also if ctx has ended meanwhile. If the engine cannot
-// say, the removal's own result counts.
+// afterRemoval inspects an image after its removal and publishes the result, even if ctx has ended. If the inspect
+// fails, the removal's own result counts.
 func (s *Service) afterRemoval(ctx context.Context, id string, removal error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inspectPatience)
 	defer cancel()
@@ -67,8 +67,8 @@ func (s *Service) afterRemoval(ctx context.Context, id string, removal error) {
 	s.images.changed(id)
 }
 
-// checkUnused refuses an image from which containers were made, or which they have mounted. The engine does not know
-// our mounts, and ignores stopped containers in a forced removal.
+// checkUnused refuses an image that a container was made from or has mounted. The engine does not know our mounts, and
+// ignores stopped containers in a forced removal.
 func (s *Service) checkUnused(ctx context.Context, id string) error {
 	containers, err := s.engine.ListContainers(ctx, nil)
 	if err != nil {
@@ -90,8 +90,8 @@ func inUse(id, by string) error {
 }
 
 // removeWhole removes an image by its id. The engine requires force for an image with several names, and then removes
-// the image of stopped containers, too. So the containers are checked again just before. A container that is made
-// between these two calls keeps the layers and loses only the image's names.
+// the image of stopped containers, too. So removeWhole checks the containers again just before the forced removal. A
+// container that is made between the check and the removal keeps the layers and loses only the image's names.
 func (s *Service) removeWhole(ctx context.Context, id string) error {
 	if err := s.removeByID(ctx, id, s.engine.RemoveImage); !errdefs.IsConflict(err) {
 		return err

@@ -68,8 +68,8 @@ func freshLayers(t *testing.T, layers, layerSize int64, config v1.Config) v1.Ima
 	return img
 }
 
-// push uploads an image to the rig's registry under "repository:tag" names of
-// this test's own, and has what the test pulled of it removed afterwards.
+// push uploads an image to the rig's registry under these "repository:tag" names. At the test's end it removes the
+// image from the engine.
 func (r *rig) push(t *testing.T, img v1.Image, tags ...string) {
 	t.Helper()
 	layers, err := img.Layers()
@@ -119,7 +119,7 @@ func check(t *testing.T, err error) {
 
 func spec(ref string) *runtimeapi.ImageSpec { return &runtimeapi.ImageSpec{Image: ref} }
 
-// name is a repository of this test run's own.
+// name returns a repository that only this test of this run uses.
 func name(t *testing.T) string {
 	return fmt.Sprintf("image-%d/%s", os.Getpid(), strings.ToLower(t.Name()))
 }
@@ -250,7 +250,7 @@ func TestRigRegistryInTrouble(t *testing.T) {
 			t.Errorf("registry %s: %v, want RegistryUnavailable first", what, err)
 		}
 	}
-	// The images behind these are no fault of the way to the registry.
+	// A broken image is not reported as an unavailable registry.
 	for _, prefix := range []string{rigenv.PrefixCorrupt, rigenv.PrefixNoBlobs} {
 		full := r.env.Image(prefix + "/" + ref)
 		if _, err := r.Pull(t.Context(), spec(full), nil); err == nil || errors.Is(err, crierrors.ErrRegistryUnavailable) {

@@ -9,7 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// idOf is a full id that begins with some digits.
+// idOf returns a full id that begins with these digits.
 func idOf(digits string) string { return idAlgorithm + digits + strings.Repeat("0", 64-len(digits)) }
 
 // entryOf is an image with this id and these tags, and with a digest in its first tag's repository.
@@ -42,7 +42,7 @@ func TestLookup(t *testing.T) {
 		strings.TrimPrefix(idOf("cafe2"), "sha256:"):  "cafe2",
 		"cafe2":        "cafe2",
 		"sha256:cafe2": "cafe2",
-		"cafe":         "", // of two
+		"cafe":         "", // a prefix of two ids
 		"bee":          "", // too short
 		"beef":         "beef",
 		"abcd":         "beef", // a name goes before a prefix
@@ -60,7 +60,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// A name has one image: the one that got it last.
+// A name belongs to the image that received it last.
 func TestNameMovesToTheNewestImage(t *testing.T) {
 	before := newSnapshot([]*entry{entryOf("1", "app:1", "app:2"), entryOf("2", "other:1")}, true)
 	after, changed := before.with(entryOf("3", "app:2"))

@@ -64,8 +64,8 @@ func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
 }
 
 // Digested returns a name by digest ("repository@sha256:…") of the image with this id. It prefers the repository of
-// name, and returns "" without any, as for an image that was built or loaded here. It fails with ErrNotFound if the
-// image is not present.
+// name. It returns "" for an image without a digest, such as an image that was built or loaded here. It fails with
+// ErrNotFound if the image is not present.
 func (s *Service) Digested(ctx context.Context, id, name string) (string, error) {
 	e := s.images.now.Load().ofID(id)
 	if e == nil {

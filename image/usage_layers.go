@@ -10,9 +10,10 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// layerSizes measures a storage. It measures each layer that never changes once. It is not safe for concurrent use.
+// layerSizes measures a storage. It measures a committed layer, which never changes, only once. It is not safe for
+// concurrent use.
 type layerSizes struct {
-	// known are the sizes of these layers by directory.
+	// known has the sizes of committed layers by directory.
 	known map[string]footprint
 }
 
@@ -70,8 +71,8 @@ func addRegistered(layers map[string]bool, layerdb, dir string) {
 	}
 }
 
-// addParents adds the layers below each mounted layer, because containerd has no layer above one that can still change.
-// Names of layers are numbers that it never reuses.
+// addParents adds the layers below each mounted layer. containerd never puts a layer above a layer that can still
+// change. It names layers by numbers and reuses none.
 func addParents(layers map[string]bool, mounts []*mountinfo.Info, snapshots string) {
 	for _, mount := range mounts {
 		if !strings.Contains(mount.VFSOptions, "upperdir="+snapshots+"/") {

@@ -14,9 +14,9 @@ import (
 )
 
 // The kubelet owns the log directories, but collectors and pods that mount them may write there, too. This process is
-// root, so a link in place of a directory must not lead its writes elsewhere. It opens each directory below a pod's log
-// directory by a descriptor (os.Root), which renames do not change. Links above it belong to the operator:
-// /var/log/pods may be one.
+// root, so a link in place of a directory must not lead its writes elsewhere. criadapter opens each directory below a
+// pod's log directory by a descriptor (os.Root), which renames do not change. Links above the pod's log directory
+// belong to the operator: /var/log/pods may be one.
 
 // MakeDirectory makes the directory of a log, which is root or below it. It fails with ErrFailedPrecondition if a link
 // leads out of root. An empty root stands for the directory itself.
@@ -29,7 +29,7 @@ func MakeDirectory(root, dir string) error {
 	return opened.Close()
 }
 
-// openDirectory is MakeDirectory, and opens the directory.
+// openDirectory is MakeDirectory and returns the open directory.
 func openDirectory(root, dir string) (*os.File, error) {
 	below, err := filepath.Rel(root, dir)
 	if root == "" || err != nil || !filepath.IsLocal(below) {
@@ -42,7 +42,7 @@ func openDirectory(root, dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the log directory: %w", err)
 	}
-	defer top.Close() // what is opened below it stays open
+	defer top.Close() // the returned directory stays open
 	if below != "." {
 		if err := top.MkdirAll(below, dirMode); err != nil {
 			return nil, leaves(root, dir, err)
@@ -55,7 +55,7 @@ func openDirectory(root, dir string) (*os.File, error) {
 	return opened, nil
 }
 
-// leaves explains an error of os.Root. One that does not come from the kernel means that a link leads out of the root.
+// leaves explains an error of os.Root. An error without an errno means that a link leads out of root.
 func leaves(root, dir string, err error) error {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return fmt.Errorf("making the log directory: %w", err)
@@ -63,13 +63,13 @@ func leaves(root, dir string, err error) error {
 	return fmt.Errorf("the log directory %s leads out of the pod's, %s, by a link, remove it (%w): %w", dir, root, err, errdefs.ErrFailedPrecondition)
 }
 
-// openBeneath opens a file, but no link, in a directory of openDirectory.
+// openBeneath opens the file at path, in a directory from openDirectory. It fails if the file is a link.
 func openBeneath(root, path string, flags int) (*os.File, error) {
 	dir, err := openDirectory(root, filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close() // only looked at
+	defer dir.Close() // the file stays open
 	var fd int
 	for {
 		fd, err = unix.Openat(int(dir.Fd()), filepath.Base(path), flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)

@@ -28,11 +28,11 @@ type follower struct {
 	wake   chan struct{}   // room for one: a change in the engine's directory
 	drain  chan struct{}   // closed: the container has ended, finish
 	reopen chan chan error // a request to reopen the CRI log
-	stuck  chan struct{}   // closed: it cannot finish for now, because of stuckBy
+	stuck  chan struct{}   // closed: the follower cannot finish for now
 	done   chan struct{}   // closed: the goroutine has ended
 
-	stuckBy error // read after stuck
-	err     error // why it ended too early; read after done
+	stuckBy error // the cause; read after stuck
+	err     error // the error that ended the goroutine; read after done
 
 	drainOnce sync.Once
 	copy      copier
@@ -115,9 +115,9 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// rest returns when there may be output to copy, but not before batchPause if there is some at once. If there was some
-// at once last time, it sleeps first. So a busy container wakes its follower once per copy, and a quiet one once per
-// line.
+// rest returns when there may be output to copy. The follower is busy if output comes within two batchPauses of the
+// last copy. Then rest lasts at least batchPause, and the next rest sleeps for batchPause first. So a busy container
+// wakes its follower once per copy, and a quiet one once per line.
 func (f *follower) rest(ctx context.Context) {
 	copied := time.Now()
 	if f.busy {
@@ -129,7 +129,8 @@ func (f *follower) rest(ctx context.Context) {
 	}
 }
 
-// failed handles the number of consecutive failures of a copy. It returns true if the log is no longer needed.
+// failed handles a failed copy. failures is the number of consecutive failed copies. It returns true if the log is no
+// longer needed.
 func (f *follower) failed(err error, failures int, draining bool) bool {
 	if failures == 1 {
 		f.log.WithError(err).Warn("cannot write container log, trying again")
@@ -145,7 +146,7 @@ func (f *follower) failed(err error, failures int, draining bool) bool {
 	return f.dirGone()
 }
 
-// pause waits for d, or until the follower shall finish. A negative d does not wait. It handles requests to reopen
+// pause waits for d, or until the follower must finish. A negative d does not wait. It handles requests to reopen
 // meanwhile.
 func (f *follower) pause(ctx context.Context, d time.Duration) {
 	if d < 0 {
@@ -221,8 +222,9 @@ func (f *follower) reopenOutput() error {
 	return nil
 }
 
-// save persists the position if it has changed. It does not save while entries that are in another file are skipped:
-// from a position before them, the next follower would write them again. Without a position it searches, too.
+// save persists the position if it has changed. It does not save while entries of another file are skipped: from a
+// position before these entries, the next follower would write them again. Without a position, the next follower
+// searches for its place.
 func (f *follower) save() {
 	if f.source.Save == nil || f.copy.passing.elsewhere && f.copy.passing.until != 0 {
 		return
@@ -236,8 +238,8 @@ func (f *follower) save() {
 	if position == f.at {
 		return
 	}
-	// The log is synced first. A position that survives a power cut must not claim lost output, or the next follower
-	// would skip it.
+	// The log is synced first. If a saved position covered output that a power cut takes, the next follower would skip
+	// that output.
 	if err := f.options.sync(f.out.file); err != nil {
 		f.log.WithError(err).Warn("cannot save position of container log, which is not on the disk")
 		return
@@ -256,7 +258,8 @@ func (f *follower) release() {
 	f.out.file.Close() // every write has been answered
 }
 
-// result is why the log of a container that has ended is not complete, nil when it is.
+// result waits until the log of an ended container is complete, stuck, or ctx ends. It returns nil for a complete log,
+// else the reason.
 func (f *follower) result(ctx context.Context) error {
 	select {
 	case <-f.done:

@@ -7,9 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// localFormat is the file of the engine's driver "local", the same from Docker
-// 20.10 to 29. Each record is a protobuf message LogEntry between two copies of
-// its length, 4 bytes big-endian:
+// localFormat is the file format of the engine's driver "local". It is the same from Docker 20.10 to 29. Each record is
+// a protobuf message LogEntry between two copies of its length, 4 bytes big-endian:
 //
 //	message LogEntry {
 //	  string source = 1;
@@ -21,7 +20,7 @@ import (
 //	message PartialLogEntryMetadata { bool last = 1; string id = 2; int32 ordinal = 3; }
 type localFormat struct{}
 
-// sizeLen is the length of the size before and after each message.
+// sizeLen is the length in bytes of the size before and after each message.
 const sizeLen = 4
 
 // Field numbers of the two messages.

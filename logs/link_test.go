@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// linked returns an engine's file with that content and a link to it.
+// linked makes an engine's log file with this content, and a link to it at the log path.
 func linked(t *testing.T, content string) (enginePath, logPath string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func wantFiles(t *testing.T, dir string, n int) {
 
 func TestReopenLink(t *testing.T) {
 	enginePath, logPath := linked(t, "first\n")
-	engine, err := os.OpenFile(enginePath, os.O_WRONLY|os.O_APPEND, 0) // as the engine has it
+	engine, err := os.OpenFile(enginePath, os.O_WRONLY|os.O_APPEND, 0) // like the engine
 	testutil.Must(t, err)
 	defer engine.Close()
 	rotated := logPath + ".20240101-000000"
@@ -43,7 +43,7 @@ func TestReopenLink(t *testing.T) {
 	if is, err := IsLinked(enginePath, logPath); err != nil || !is {
 		t.Errorf("a renamed link is not found: %v, %v", is, err)
 	}
-	for range 2 { // the second is not after a rename
+	for range 2 { // no rename precedes the second call
 		testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath))
 	}
 	if _, err := engine.WriteString("second\n"); err != nil {
@@ -54,7 +54,7 @@ func TestReopenLink(t *testing.T) {
 	wantFiles(t, filepath.Dir(logPath), 2)
 }
 
-// A log that cannot be copied stays whole, and there is no new one.
+// A log that cannot be copied stays whole, and no new log is made.
 func TestReopenLinkFails(t *testing.T) {
 	enginePath, logPath := linked(t, "first\n")
 	rotated := logPath + ".20240101-000000"

@@ -2,17 +2,17 @@ package logs
 
 import "slices"
 
-// passing says which of the next entries are skipped, because the CRI log has them. The zero value skips none.
+// passing tells which of the next entries are already in the CRI log and are skipped. The zero value skips none.
 type passing struct {
-	// until is the time of the last entry of the CRI log, 0 without one. younger are the later times of entries before
-	// it: two streams may be out of order.
+	// until is the time of the CRI log's last entry, in nanoseconds since 1970, 0 without an entry. younger has the
+	// later times of entries before it, because two streams may be out of order.
 	until   int64
 	younger []int64
-	// elsewhere says that the last entry is in another file than the present one, and is skipped, too. Otherwise the
-	// first entry with its time ends the passing, and later entries are compared.
+	// elsewhere says that the last entry is in another file than the present one. It is then skipped, too. Otherwise
+	// the first entry with the time until ends the skipping, and later entries are compared.
 	elsewhere bool
-	// met says that the last entry was seen. If it is elsewhere, the passing ends with an entry of another time,
-	// because all pieces of a line have one time.
+	// met says that an entry with the time until was seen. If elsewhere is set, the skipping ends with the next entry
+	// of another time, because all pieces of a line have one time.
 	met bool
 }
 
@@ -21,7 +21,7 @@ func (p *passing) covers(e *entry) bool {
 	switch {
 	case p.until == 0:
 		return false
-	case p.met && e.unixNano != p.until: // behind the last entry, though its time may be before
+	case p.met && e.unixNano != p.until: // after the last entry, even if its time is earlier
 		p.until = 0
 		return false
 	case e.unixNano == p.until:
@@ -32,7 +32,7 @@ func (p *passing) covers(e *entry) bool {
 		return p.elsewhere
 	case e.unixNano < p.until || slices.Contains(p.younger, e.unixNano):
 		return true
-	default: // behind the last entry, which the engine may have dropped
+	default: // after the last entry, which the engine may have dropped
 		p.until = 0
 		return false
 	}

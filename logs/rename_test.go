@@ -8,14 +8,14 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// renameCase is a kill at some point of the kubelet's rotation.
+// renameCase is a log whose criadapter is killed during the kubelet's rotation.
 type renameCase struct {
 	*testLog
 	rotated    string
 	beforeKill []string
 }
 
-// newRenameCase writes ten lines, lets the kubelet rename the log, writes two more and kills criadapter.
+// newRenameCase writes ten lines, renames the log like the kubelet and writes two more lines.
 func newRenameCase(t *testing.T) *renameCase {
 	c := &renameCase{testLog: follow(t, 2, 1<<20)}
 	c.rotated = c.source.LogPath + ".20240101-000000"
@@ -28,7 +28,7 @@ func newRenameCase(t *testing.T) *renameCase {
 	return c
 }
 
-// goOn starts criadapter again, which finds three more lines in the renamed log.
+// goOn kills criadapter, writes three more lines and starts criadapter again. The lines go to the renamed log.
 func (c *renameCase) goOn() {
 	c.t.Helper()
 	c.restart()
@@ -49,7 +49,7 @@ func (c *renameCase) killAfterReopen() {
 	c.drain()
 }
 
-// The kubelet's request did not arrive: it renames the file back.
+// ReopenContainerLog did not arrive, so the kubelet renames the file back.
 func TestKillBetweenRenameAndReopenThenRenamedBack(t *testing.T) {
 	c := newRenameCase(t)
 	c.goOn()
@@ -59,7 +59,7 @@ func TestKillBetweenRenameAndReopenThenRenamedBack(t *testing.T) {
 	c.want(append(c.beforeKill, c.engine.lines(16, 17)...))
 }
 
-// The kubelet was restarted as well: it asks again for a log that is not there.
+// The kubelet was restarted, too. It calls ReopenContainerLog although there is no log to rename.
 func TestKillBetweenRenameAndReopenThenReopened(t *testing.T) {
 	c := newRenameCase(t)
 	c.goOn()
@@ -70,8 +70,8 @@ func TestKillBetweenRenameAndReopenThenReopened(t *testing.T) {
 	equalLines(t, before, c.beforeKill)
 }
 
-// The new file was made, and the kill came before its position was saved: what
-// was in the old file is cut back, and goes on in the new one.
+// criadapter is killed after it made the new file and before it saved the new position. The two files together hold
+// each line once.
 func TestKillBetweenReopenAndItsPosition(t *testing.T) {
 	c := newRenameCase(t)
 	c.killAfterReopen()

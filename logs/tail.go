@@ -17,8 +17,9 @@ const (
 	searchWindow = 64 << 20
 )
 
-// search goes to the first entry with the last entry's time in the CRI log, because all pieces of a long line have one
-// time. It returns the entries before that place. Without an entry, the place is the end of the last whole line.
+// search sets o.size to the place of the first entry with the last entry's time in the CRI log. All pieces of a long
+// line have one time. It returns the times that tell which entries precede that place. Without an entry, the place is
+// the end of the last whole line.
 func (o *output) search() passing {
 	o.searched = true
 	end := o.linesEnd()
@@ -37,9 +38,9 @@ func (o *output) search() passing {
 	}
 }
 
-// lastRun returns the place of the first line with the last line's time, and the later times before it. The piece of
-// the log ends with a whole line. It is certain if a line is so much older that no line before it matters. whole says
-// that the piece begins with a whole line, too.
+// lastRun returns the place of the first line in text with the time last, and the later times before that place. text
+// ends with a whole line. whole says that text begins with a whole line, too. certain says that a line is more than
+// orderSlack older than last, so that no line before text matters.
 func lastRun(text []byte, last int64, whole bool) (place int, younger []int64, certain bool) {
 	for at := 0; at < len(text); {
 		n := bytes.IndexByte(text[at:], '\n') + 1
@@ -57,7 +58,7 @@ func lastRun(text []byte, last int64, whole bool) (place int, younger []int64, c
 	return len(text), younger, certain
 }
 
-// tail reads a piece of the log that ends with a whole line. It is empty on an error.
+// tail returns the log's bytes from offset from to offset end, nil on an error.
 func (o *output) tail(from, end int64) []byte {
 	text := make([]byte, end-from)
 	if _, err := o.file.ReadAt(text, from); err != nil {
@@ -66,7 +67,7 @@ func (o *output) tail(from, end int64) []byte {
 	return text
 }
 
-// linesEnd is the end of the last whole line of the log.
+// linesEnd returns the offset of the end of the log's last whole line.
 func (o *output) linesEnd() int64 {
 	from := max(0, o.end-maxRecord)
 	text := o.tail(from, o.end)
@@ -86,7 +87,7 @@ func (o *output) lastTime() (unixNano int64, open string) {
 	return entryTime(line), open
 }
 
-// entryTime is the time of a line in the CRI log format, 0 without one.
+// entryTime returns the time of a line in the CRI log format, in nanoseconds since 1970. It is 0 if the line has none.
 func entryTime(line []byte) int64 {
 	text, _, _ := bytes.Cut(line, []byte{' '})
 	at, err := time.Parse(time.RFC3339Nano, string(text))
@@ -107,8 +108,8 @@ func (o *output) lastLine() []byte {
 	return body[bytes.LastIndexByte(body, '\n')+1:]
 }
 
-// searchRotated is search for the newest rotated log that is not compressed. open is the stream of its last entry if
-// the entry's line is unfinished.
+// searchRotated is search in the newest uncompressed rotated log that has an entry. open is the stream of the last
+// entry if the entry's line is unfinished.
 func (o *output) searchRotated() (p passing, open string, err error) {
 	rotated, err := rotatedLogs(o.path)
 	for _, path := range slices.Backward(rotated) {

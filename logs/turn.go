@@ -14,7 +14,7 @@ type standing int
 const (
 	// behind: there is more to copy now.
 	behind standing = iota
-	// level: everything is copied. An event follows with more output.
+	// level: everything is copied. An event will announce more output.
 	level
 	// ended: everything is copied, and no more output follows.
 	ended
@@ -27,7 +27,7 @@ type successor struct {
 	born  int64
 }
 
-// catchUp writes the output in the engine's files, for one turn.
+// catchUp copies the output in the engine's files in one turn. draining says that the container has ended.
 func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error) {
 	b := f.buffers.Get().(*buffers)
 	defer f.putBuffers(b)
@@ -38,14 +38,15 @@ func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error)
 	}
 	for ctx.Err() == nil {
 		more, err := f.copy.copyOn(b, false)
-		rotated, lookErr := f.rotated() // even if the disk is full: the engine may drop the file meanwhile
+		rotated, lookErr := f.rotated() // even after a failed copy: the engine may drop the file meanwhile
 		if err = errors.Join(err, lookErr); err != nil || more {
 			return behind, err
 		}
 		if !rotated && !draining {
 			return f.idle(draining), nil
 		}
-		// The engine has ended or writes to another file. This file gets no more output after this last copy.
+		// The container has ended, or the engine writes to another file. The current file gets no more output, so this
+		// copy is its last.
 		if _, err := f.copy.copyOn(b, true); err != nil {
 			return behind, err
 		}
@@ -59,7 +60,7 @@ func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error)
 	return behind, nil
 }
 
-// idle returns the state of a follower without output to copy. The directory is removed after its files. So the
+// idle returns the state of a follower without output to copy. The engine removes the directory after its files. So the
 // directory is checked only if the current file is gone, and the removal of the file wakes the follower.
 func (f *follower) idle(draining bool) standing {
 	if draining || (f.copy.in == nil || f.vanished) && f.dirGone() {
@@ -85,7 +86,7 @@ func (f *follower) openFirst() (bool, error) {
 	return true, nil
 }
 
-// begin continues at the start of a file of the engine.
+// begin continues at the start of this file of the engine.
 func (f *follower) begin(file *os.File, g generation) {
 	f.copy.use(file, g, 0, 0)
 	f.next = successor{}

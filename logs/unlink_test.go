@@ -31,7 +31,7 @@ func newLinkedLog(t *testing.T) *linkedLog {
 	return l
 }
 
-// write appends lines of one length; each third begins with a record that its line goes on behind.
+// write appends n lines of equal length. Every third line has an additional record with its beginning.
 func (l *linkedLog) write(t *testing.T, n int) {
 	t.Helper()
 	file, err := os.OpenFile(l.engine, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)

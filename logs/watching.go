@@ -11,7 +11,7 @@ import (
 type watching struct {
 	dir    string // empty for none
 	armed  bool   // the watch has not fired
-	watch  int    // its number
+	watch  int    // the watch's number
 	lacked bool   // the kernel had no watch left, so the follower polls
 }
 
@@ -63,7 +63,7 @@ func (f *follower) arm(dir string) error {
 	return nil
 }
 
-// lack counts the follower as one without a watch while err is not nil.
+// lack counts the follower as unwatched while err is not nil.
 func (f *follower) lack(err error) {
 	if lacks := err != nil; lacks != f.watching.lacked {
 		f.watch.lack(lacks, err)
@@ -80,7 +80,7 @@ func (f *follower) unwatch() {
 	f.watching.armed = false
 }
 
-// dirGone reports whether the engine has removed the watched directory, as it does with the container.
+// dirGone reports whether the watched directory is gone. The engine removes it with the container.
 func (f *follower) dirGone() bool {
 	_, err := os.Stat(f.watching.dir)
 	return errors.Is(err, fs.ErrNotExist)
