@@ -153,7 +153,7 @@ func inNode(t *testing.T, evented bool, test func(n *node)) {
 	})
 }
 
-// since waits, and returns how often each method was called since the previous call.
+// since waits, and returns the number of calls of each method since the previous call of since.
 func (n *node) since(wait time.Duration) string {
 	time.Sleep(wait)
 	synctest.Wait()
@@ -170,8 +170,8 @@ func (n *node) since(wait time.Duration) string {
 	return strings.Join(words, " ")
 }
 
-// TestCRICallsOfAPod counts the CRI calls of a pod's life. Without events they include the lists of each second. A step
-// that changes the pod asks for its status once, and so does a change in the runtime.
+// TestCRICallsOfAPod counts the CRI calls of a pod's life. Without events, a list each second is among them. The pod's
+// status is requested once after each step that changes the pod, and once after each change in the runtime.
 func TestCRICallsOfAPod(t *testing.T) {
 	for _, test := range []struct {
 		evented                         bool

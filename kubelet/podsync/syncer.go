@@ -25,9 +25,10 @@ import (
 type Options struct {
 	// Cache has each pod's status in the runtime.
 	Cache *pleg.Cache
-	// RuntimeErr is why the runtime cannot be used, nil if it can.
+	// RuntimeErr returns the reason why the runtime cannot be used, or nil.
 	RuntimeErr func() error
-	// NetworkErr is why the pod network is not ready, nil if it is. Pods in the host's network do not need it.
+	// NetworkErr returns the reason why the pod network is not ready, or nil. Pods in the host's network do not need
+	// the pod network.
 	NetworkErr func() error
 	Runtime    *kuberuntime.Manager
 	Volumes    *volumemanager.Manager
@@ -36,7 +37,7 @@ type Options struct {
 	Status     *status.Manager
 	Allocation *allocation.Manager
 	Events     *events.Recorder
-	// RuntimeName is the scheme of container ids in statuses, HostIPs the node's addresses, primary first.
+	// RuntimeName is the scheme of container ids in statuses. HostIPs are the node's addresses, the primary one first.
 	RuntimeName string
 	HostIPs     []string
 }
@@ -96,7 +97,8 @@ func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *mode
 	probed := s.opts.Prober.Results(pod, observed)
 	result, err := s.opts.Runtime.SyncPod(ctx, pod, observed, kuberuntime.Probes{LivenessFailed: probed.LivenessFailed, Started: probed.Started})
 	if during != pod && err == nil {
-		// The containers have their new limits, so the pod's cgroup follows. After an error some may have the old ones.
+		// The containers have their new limits, so the pod's cgroup follows. After an error some containers may still
+		// have their old limits, so the cgroup keeps room for them.
 		err = s.ensureCgroup(ctx, pod)
 	}
 	fresh, refreshErr := observed, error(nil)
@@ -147,7 +149,7 @@ func timeLeft(pod *v1.Pod, published v1.PodStatus) (left time.Duration, limited 
 	return time.Until(published.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)), true
 }
 
-// exceed sets the reason of a pod that ran too long. It becomes Failed when its containers have ended.
+// exceed sets the reason of a pod that ran too long. The pod becomes Failed when its containers have ended.
 func (s *Syncer) exceed(pod *v1.Pod, published v1.PodStatus) {
 	published.Reason, published.Message = model.ReasonDeadlineExceeded, "Pod was active on the node longer than the specified deadline"
 	s.opts.Status.Set(pod, published)
@@ -199,8 +201,8 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// Forget drops the status of a pod that no source names any more. Its terminal phase would keep a pod with the same UID
-// from running, such as a manifest that is put back.
+// Forget drops the status of a pod that no source names any more. Otherwise the terminal phase would keep a later pod
+// with the same UID from running, such as the pod of a restored manifest.
 func (s *Syncer) Forget(uid types.UID) { s.opts.Status.Forget(uid) }
 
 // stage is the stage of the pod's end. Only a stopped pod's status is final.

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// retryBackoff is the pause after consecutive failed steps, up to Options.Retry. It has no jitter: due pods are looked
-// for once a tick, so a tenth of a pause would often be a whole tick.
+// retryBackoff is the pause after consecutive failed steps, up to Options.Retry. It has no jitter: due pods are found
+// once a tick, so a small jitter would often delay a step by a whole tick.
 var retryBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: math.MaxInt, Cap: 10 * time.Minute}
 
 // worker is one pod and its goroutine. Its fields are guarded by Workers.mu.
@@ -71,7 +71,7 @@ func (k *worker) stateNow() State {
 	}
 }
 
-// run does one step per wake-up. While the pod is ending, it goes on at once.
+// run does one step per wake-up. While the pod is ending, successful steps follow each other at once.
 func (k *worker) run() {
 	for {
 		select {
@@ -211,8 +211,8 @@ func (k *worker) succeeded() {
 	k.backoff = retryBackoff
 }
 
-// finished says that the pod has finished. It then forgets the pod if no source names it, and wakes the pods that wait
-// for its name.
+// finished says whether the pod has finished. If so, it forgets the pod unless a source names it, and wakes the pods
+// that wait for the pod's name.
 func (k *worker) finished() bool {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()

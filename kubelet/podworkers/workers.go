@@ -33,8 +33,8 @@ type Termination struct {
 	Reason string
 	// Grace replaces the pod's termination grace period, in seconds.
 	Grace *int64
-	// Gone says that no source names the pod any more: it is forgotten when it has ended. Grace is 0 if the API server
-	// has removed it already. That cancels even a running termination.
+	// Gone says that no source names the pod any more: it is forgotten when it has ended. If the API server has removed
+	// the pod already, Grace is 0, which cancels even a running termination.
 	Gone bool
 	// Failure is set if the node ends the pod.
 	Failure *model.Failure
@@ -190,7 +190,7 @@ func (w *Workers) WakeAll() {
 	}
 }
 
-// WakeDue makes all pods sync that are due.
+// WakeDue wakes all pods that are due.
 func (w *Workers) WakeDue(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,8 +253,8 @@ func (w *Workers) Pod(uid types.UID) *v1.Pod {
 	return nil
 }
 
-// Active are the pods that have not finished and that a source names, as in the kubelet. An edited static pod must get
-// its host ports from its old version.
+// Active lists the unfinished pods that a source names, as in the kubelet. The old version of an edited static pod is
+// not among them, so the new version can get its host ports.
 func (w *Workers) Active() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// steps records the calls, and does what a test sets.
+// steps is a PodSyncer that records its calls and runs a test's functions.
 type steps struct {
 	mu        sync.Mutex
 	calls     []string
@@ -449,7 +449,7 @@ func TestEndLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// TestNamedAgainAsItEnds: a pod that comes while its predecessor is dropped runs.
+// TestNamedAgainAsItEnds: a pod that is added while an ended pod with its UID is being dropped runs.
 func TestNamedAgainAsItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
