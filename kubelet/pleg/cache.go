@@ -17,8 +17,8 @@ type Source interface {
 }
 
 // Cache keeps the last status of each pod, until a list no longer has the pod. A status is valid until the generator
-// notices a change that it does not show. The cache calls the runtime when a status is wanted, not when a change is
-// noticed: several changes cost one call. It is safe for concurrent use.
+// notices a change that it does not show. The cache calls the runtime when a caller wants a status, not at each change:
+// several changes cost one call. It is safe for concurrent use.
 type Cache struct {
 	source Source
 

@@ -103,7 +103,7 @@ func conditionsOf(status *model.PodStatus) map[string]condition {
 	return out
 }
 
-// shows says whether a status has all changes between two lists of a pod. It may be further than the second list.
+// shows says whether a status has all changes between two lists of a pod. The status may be newer than the second list.
 func shows(status *model.PodStatus, before, after *cri.Pod) bool {
 	old, now, known := conditions(before), conditions(after), conditionsOf(status)
 	for id := range old {

@@ -6,6 +6,6 @@
 // stream.
 //
 // Neither a list nor an event has the whole status of a pod. The generator notices changes, and the pod's worker asks
-// the cache for the status. If the cached status shows the change already, the runtime is not called. That is so for
-// most changes that the kubelet makes.
+// the cache for the status. If the cached status shows the change already, the runtime is not called. Most of the
+// kubelet's own changes therefore need no call.
 package pleg

@@ -17,7 +17,7 @@ import (
 const (
 	// unimplementedRetry is the pause after Unimplemented: a newer runtime may start.
 	unimplementedRetry = time.Minute
-	// goodStream is how long a stream must last to reset the back-off.
+	// goodStream is the shortest duration of a stream that resets the back-off.
 	goodStream = 10 * time.Second
 )
 
@@ -94,8 +94,8 @@ type hint struct {
 	event *runtimeapi.ContainerEventResponse
 }
 
-// applyTo is the listed pod after the event. A nil pod has nothing. A sandbox is added with its start event, not
-// before: a list would show it as dead until then.
+// applyTo is the listed pod after the event. A nil pod has no sandbox and no container. A sandbox is added at its start
+// event, since lists show it as dead before.
 func (h hint) applyTo(pod *cri.Pod) *cri.Pod {
 	sandbox, id, kind := h.event.GetPodSandboxStatus(), h.event.GetContainerId(), h.event.GetContainerEventType()
 	after := &cri.Pod{

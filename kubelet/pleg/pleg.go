@@ -52,7 +52,7 @@ type Generator struct {
 	hints  chan hint
 
 	mu     sync.RWMutex
-	listed time.Time // of the last list that was answered
+	listed time.Time // the time of the last successful list
 	pods   map[types.UID]*cri.Pod
 	stream bool
 
@@ -161,7 +161,7 @@ func (g *Generator) NameInUse(fullName string, uid types.UID) bool {
 	return false
 }
 
-// Err says that the last list is too old, so the pods are unknown.
+// Err returns an error if there is no list yet, or the last one is too old.
 func (g *Generator) Err() error {
 	const limit = 3 * time.Minute // the kubelet's
 	g.mu.RLock()
@@ -224,8 +224,8 @@ func (g *Generator) take(h hint) {
 	g.changed(h.uid, old, pod)
 }
 
-// changed sends the changes of a pod between two lists. The cache gets them first, so that a reader of the event finds
-// them there.
+// changed sends the changes of a pod between two lists. The cache gets the changes first, so that a reader of an event
+// finds them there.
 func (g *Generator) changed(uid types.UID, before, after *cri.Pod) {
 	events := compare(uid, before, after)
 	if len(events) == 0 {

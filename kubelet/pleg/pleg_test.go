@@ -158,7 +158,7 @@ func TestRelist(t *testing.T) {
 	})
 }
 
-// TestRuntimeAway: without lists for three minutes Err says so, and the next list clears it.
+// TestRuntimeAway: Err returns an error after three minutes without a list, until the next list.
 func TestRuntimeAway(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	r.pod(t, "a", "us")
@@ -397,7 +397,7 @@ func (r *runtime) remove(t *testing.T, uid string) {
 	}
 }
 
-// TestRemovedPodLeavesTheCache, even if Refresh is called for it later.
+// TestRemovedPodLeavesTheCache: a removed pod leaves the cache, even if Refresh is called for it later.
 func TestRemovedPodLeavesTheCache(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	inBubble(t, r, func(g *Generator) {
@@ -424,7 +424,7 @@ func (f sourceFunc) PodStatus(context.Context, types.UID) (*model.PodStatus, err
 // TestSlowReader: lists go on without a reader, and the reader gets events of all pods later.
 func TestSlowReader(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
-	const pods = 700 // two events each, more than the stream holds
+	const pods = 700 // two events each, more than the channel holds
 	for i := range pods {
 		r.pod(t, fmt.Sprint(i), "us")
 	}

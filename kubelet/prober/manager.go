@@ -27,7 +27,7 @@ type Options struct {
 	Exec Exec
 	// Unhealthy is called for each failed probe, and Warning for each probe that passed with a warning.
 	Unhealthy, Warning func(pod *v1.Pod, container string, probe Type, why string)
-	// HostIP is where pods in the host's network are probed.
+	// HostIP is the address at which pods in the host's network are probed.
 	HostIP string
 }
 
@@ -71,7 +71,7 @@ func (m *Manager) Wait() { m.wg.Wait() }
 func (m *Manager) Changed() <-chan types.UID { return m.changed }
 
 // Update starts the probes of running containers, and stops the probes of the others. While the pod is ending, only
-// readiness is probed, because no container is restarted. A successful startup probe stays successful: a container that
+// readiness is probed, because no container is restarted. A startup probe's success is kept, because a container that
 // has not started cannot be ready.
 func (m *Manager) Update(pod *v1.Pod, observed *model.PodStatus, ending bool) {
 	m.mu.Lock()
@@ -200,8 +200,8 @@ func (m *Manager) started(t target) bool {
 	return m.passed[key{t.id, startup}]
 }
 
-// set keeps a result, and sends the pod to Changed if it is new. The result of a worker that has been stopped does not
-// count.
+// set keeps a result, and sends the pod to Changed if the result is new. The result of a worker that has been stopped
+// does not count.
 func (m *Manager) set(ctx context.Context, w *worker, passed bool) {
 	m.mu.Lock()
 	before, known := m.passed[w.key]

@@ -33,7 +33,7 @@ const (
 
 // result is the result of a probe.
 type result struct {
-	// failure is why the probe failed, empty if it passed. warning is a warning of a probe that passed.
+	// failure is the reason of a failed probe, empty if the probe passed. warning is a warning of a probe that passed.
 	failure, warning string
 }
 
@@ -74,7 +74,7 @@ func text(raw []byte) string {
 	return strings.TrimSpace(string(raw[:min(len(raw), maxText)]))
 }
 
-// address is the address that a probe connects to: its own host, or the pod.
+// address is the address that a probe connects to: the probe's own host, or else the pod.
 func address(t target, host string, port int) string {
 	host = cmp.Or(host, t.ip)
 	return net.JoinHostPort(host, strconv.Itoa(port))

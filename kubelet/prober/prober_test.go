@@ -43,7 +43,7 @@ func (e *execs) ExecSync(_ context.Context, _ string, cmd []string, _ time.Durat
 	return []byte("out "), []byte("err"), e.answers[cmd[0]]
 }
 
-// count is how often a command was run, once all goroutines wait.
+// count returns the number of runs of a command, once all goroutines wait.
 func (e *execs) count(cmd string) int {
 	synctest.Wait()
 	e.mu.Lock()
@@ -163,7 +163,7 @@ func TestLivenessFailsOnce(t *testing.T) {
 	})
 }
 
-// TestProbeThatCannotBeMade: without an answer of the runtime, results do not change.
+// TestProbeThatCannotBeMade: without an answer from the runtime, results do not change.
 func TestProbeThatCannotBeMade(t *testing.T) {
 	c := v1.Container{LivenessProbe: execProbe("live", nil), ReadinessProbe: execProbe("ready", nil)}
 	inBubble(t, c, func(_ *Manager, e *execs, results func() string, update func(string, bool)) {
@@ -401,7 +401,7 @@ func TestProbesBeginSpread(t *testing.T) {
 	})
 }
 
-// TestMain puts a proxy into the environment, which is read once.
+// TestMain sets a proxy in the environment before any test: net/http reads the proxy once.
 func TestMain(m *testing.M) {
 	proxy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// attempts is how often a probe that cannot be made is tried at once. It is the kubelet's figure.
+// attempts is the number of tries, without a pause, of a probe that cannot be made. It is the kubelet's figure.
 const attempts = 3
 
 // startupPoll is how often the other probes check whether the startup probe has succeeded.
@@ -48,8 +48,8 @@ type count struct {
 	length int32
 }
 
-// run probes until ctx ends or the result is final: a startup probe that succeeded, or a liveness or startup probe that
-// failed, so that the container will be killed.
+// run probes until ctx ends or the result is final. The success of a startup probe is final. So is the failure of a
+// liveness or startup probe, which kills the container.
 func (w *worker) run(ctx context.Context) {
 	period := time.Duration(w.target.probe.PeriodSeconds) * time.Second
 	// After a restart of the kubelet, a random delay spreads the first probes.
