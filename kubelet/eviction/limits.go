@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
-// overLimit says which limit of local storage a pod exceeds, in the kubelet's words, or nothing. Volumes are checked
+// overLimit returns the kubelet's message for a limit of local storage that a pod exceeds, or "". Volumes are checked
 // first, then the pod, then its containers.
 func overLimit(pod *v1.Pod, stats podstats.Pod) string {
 	for _, check := range []func(*v1.Pod, podstats.Pod) string{volumeOverLimit, podOverLimit, containerOverLimit} {
@@ -58,12 +58,12 @@ func containerOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 	return ""
 }
 
-// places are places of a pod's files.
+// places selects among the places of a pod's files.
 type places struct{ writableLayers, logs, volumes bool }
 
 var everything = places{writableLayers: true, logs: true, volumes: true}
 
-// diskUsage is the pod's disk usage in some places.
+// diskUsage is the pod's disk usage in the selected places.
 func diskUsage(stats podstats.Pod, in places) podstats.Disk {
 	var sum podstats.Disk
 	for _, c := range stats.Containers {

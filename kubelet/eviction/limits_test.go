@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
-// limited sets the ephemeral-storage limits of the pod's containers, in order. An empty limit is none.
+// limited sets the ephemeral-storage limits of the pod's containers, in order. An empty text sets no limit.
 func limited(pod *v1.Pod, limits ...string) *v1.Pod {
 	for i, limit := range limits {
 		if limit != "" {
@@ -21,7 +21,7 @@ func limited(pod *v1.Pod, limits ...string) *v1.Pod {
 	return pod
 }
 
-// withEmptyDir adds an emptyDir. An empty limit is none.
+// withEmptyDir adds an emptyDir. An empty text sets no limit.
 func withEmptyDir(pod *v1.Pod, name, limit string) *v1.Pod {
 	source := &v1.EmptyDirVolumeSource{}
 	if limit != "" {

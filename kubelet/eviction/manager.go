@@ -22,7 +22,7 @@ const (
 	interval = 10 * time.Second
 	// cleanUp bounds the wait for the end of evicted pods, whose memory and disk count until then.
 	cleanUp = 30 * time.Second
-	// cleanUpCheck is how often their end is checked.
+	// cleanUpCheck is the pause between two checks of their end.
 	cleanUpCheck = time.Second
 )
 
@@ -126,8 +126,8 @@ func (m *Manager) relieve(ctx context.Context, found shortage, pods []*v1.Pod, s
 	return nil
 }
 
-// reclaim removes dead containers and unused images. It returns false if that cannot help: they use no memory, and
-// nothing of the pods' disk if images have their own.
+// reclaim removes dead containers and unused images. It returns false if that cannot help: it frees no memory. If
+// images have their own disk, it frees nothing on the pods' disk.
 func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bool) bool {
 	onPodsDisk := low == nodefsAvailable || low == nodefsInodesFree
 	if low == memoryAvailable || onPodsDisk && dedicatedImageDisk {
@@ -164,8 +164,8 @@ func (m *Manager) keepSpared(pods []*v1.Pod) {
 	maps.DeleteFunc(m.spared, func(uid types.UID, _ bool) bool { return !known[uid] })
 }
 
-// wait returns when the evicted pods are gone, or after cleanUp: no other pod must end for resources that they still
-// hold.
+// wait returns when the evicted pods are gone, or after cleanUp: no further pod must be evicted for resources that the
+// evicted pods still hold.
 func (m *Manager) wait(ctx context.Context, evicted []*v1.Pod) {
 	deadline := time.After(cleanUp)
 	check := time.NewTicker(cleanUpCheck)

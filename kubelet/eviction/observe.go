@@ -24,8 +24,8 @@ type machine struct {
 	statfs func(path string, stat *unix.Statfs_t) error
 }
 
-// observe reads all signals. Unreadable signals are missing, and the error says why. A file system without a limit of
-// inodes has no signal for them.
+// observe reads all signals. Unreadable signals are missing, and the error says why. A file system without an inode
+// limit has no inode signal.
 func (m machine) observe() (map[signal]observation, error) {
 	seen := map[signal]observation{}
 	memory, memoryErr := m.memory()
@@ -48,7 +48,8 @@ func (m machine) disk(seen map[signal]observation, dir string, space, inodes sig
 	return nil
 }
 
-// dedicatedImageDisk says whether images have their own file system. Writable layers are there, too, then.
+// dedicatedImageDisk says whether images have their own file system. If so, that file system has the writable layers,
+// too.
 func (m machine) dedicatedImageDisk() bool {
 	var pods, images unix.Stat_t
 	if unix.Stat(m.rootDir, &pods) != nil || unix.Stat(m.imageDir, &images) != nil {
@@ -57,8 +58,8 @@ func (m machine) dedicatedImageDisk() bool {
 	return pods.Dev != images.Dev
 }
 
-// memory is the memory beside the working set. The working set is all used memory without inactive file pages, which
-// the kernel can drop.
+// memory returns the node's memory. The working set is not available. The working set is all used memory without
+// inactive file pages, which the kernel can drop.
 func (m machine) memory() (observation, error) {
 	file, err := os.Open(m.meminfo)
 	if err != nil {

@@ -46,14 +46,14 @@ func (s signal) condition() v1.NodeConditionType {
 	return v1.NodeDiskPressure
 }
 
-// threshold is the least available amount, or part of the capacity.
+// threshold is the least available amount, in bytes or inodes, or the least available part of the capacity.
 type threshold struct {
 	signal signal
 	amount int64
 	part   float64
 }
 
-// of is the amount for a capacity.
+// of returns the threshold's amount for a capacity.
 func (t threshold) of(capacity int64) int64 {
 	if t.part > 0 {
 		return int64(float64(capacity) * t.part)
@@ -70,7 +70,7 @@ func DefaultThresholds() []string {
 }
 
 // ParseThresholds parses thresholds such as memory.available<100Mi and nodefs.available<10%, as in --eviction-hard. The
-// last one for a signal counts. 0% and 100% turn a signal off.
+// last threshold for a signal counts. 0% and 100% turn a signal off.
 func ParseThresholds(texts []string) (Thresholds, error) {
 	var parsed Thresholds
 	for _, text := range texts {

@@ -12,7 +12,7 @@ import (
 // writableByAll is the mode of a pod's own directory: a container may run as any user.
 const writableByAll = 0o777
 
-// host is volumekinds.Host.
+// host implements volumekinds.Host.
 type host struct{}
 
 // Directory builds the directory under another name first, so that its final name never has the wrong owner or mode.
@@ -30,7 +30,7 @@ func (host) Directory(path string, pod *v1.Pod) error {
 	return os.Rename(building, path)
 }
 
-// Tmpfs mounts it once.
+// Tmpfs mounts a tmpfs at path unless something is mounted there.
 func (host) Tmpfs(path string, pod *v1.Pod, size int64) error {
 	return makeTmpfs(path, fsGroup(pod), size)
 }

@@ -22,7 +22,8 @@ type Options struct {
 	RootDir string
 	// Objects is required for pods with configMap and secret volumes.
 	Objects volumekinds.Objects
-	// Tokens is required for pods with service account tokens; without it they are an errdefs.ErrNotImplemented.
+	// Tokens is required for pods with service account tokens. Without Tokens, mounting such a token is an
+	// errdefs.ErrNotImplemented.
 	Tokens volumekinds.Tokens
 	// Allocatable is the node's allocatable resources: the downward API shows them for limits that a container does not
 	// have. Nil means none.
@@ -54,8 +55,8 @@ func (e *StaleError) Error() string { return e.err.Error() }
 func (e *StaleError) Unwrap() error { return e.err }
 
 // Mount makes all volumes of the pod, and updates existing ones. The error joins the errors of all volumes, with their
-// names. A missing config map or secret that is not optional is an errdefs.ErrNotFound. If all volumes can be used all
-// the same, the error is a StaleError.
+// names. A missing config map or secret that is not optional is an errdefs.ErrNotFound. If all volumes are usable
+// despite the errors, the error is a StaleError.
 func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	if _, err := m.podDirectory(pod.UID); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	return err
 }
 
-// mount makes or updates one volume. Stale says of an error that the volume has its old content.
+// mount makes or updates one volume. Stale says that, despite the error, the volume has its old content.
 func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (stale bool, err error) {
 	kind, err := volumekinds.Of(&volume.VolumeSource)
 	if err != nil {
@@ -178,7 +179,7 @@ func element(field, name string) error {
 }
 
 // OnDisk are the directories of the pod's volumes on disk, by the volumes' names. Volumes in memory, host paths and
-// images are not among them.
+// images are left out.
 func (m *Manager) OnDisk(pod *v1.Pod) map[string]string {
 	found := map[string]string{}
 	for i := range pod.Spec.Volumes {

@@ -21,7 +21,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
-// testManager has its own root, and unmounts everything in it at the end.
+// testManager makes a manager with its own root. All mounts below the root are removed at the end.
 func testManager(t *testing.T, o modeltest.Objects) *Manager {
 	t.Helper()
 	root := t.TempDir()

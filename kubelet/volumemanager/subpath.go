@@ -17,16 +17,16 @@ import (
 // SubPathRequest is a path in a volume that a container mounts.
 type SubPathRequest struct {
 	Pod *v1.Pod
-	// Container, and Index among its mounts, are parts of the mount's path.
+	// Container is the container's name, Index the mount's index in it. The bind mount's path has them as its parts.
 	Container string
 	Index     int
-	// Volume is the volume's name, Path the path in it. Missing directories are made.
+	// Volume is the volume's name, Path the path in the volume. Missing directories are made.
 	Volume, Path string
 }
 
 // SubPath returns a host path of the part of the volume. A container that can write to the volume may replace the part
 // with a link to the host's root, which must not be mounted. So SubPath opens the part without leaving the volume, and
-// bind-mounts the open file at another path. Unmount undoes it.
+// bind-mounts the open file at another path. Unmount removes the bind mount.
 func (m *Manager) SubPath(req SubPathRequest) (string, error) {
 	source, err := m.Find(req.Pod, req.Volume)
 	if err != nil {
@@ -112,8 +112,8 @@ func makeDirectories(root *os.Root, path string, mode fs.FileMode) error {
 	return nil
 }
 
-// resolve follows the links of path and returns the result relative to the volume. The result may be outdated at once.
-// openPart then follows no link out of the volume.
+// resolve follows the links of path and returns the result relative to the volume. The result may be outdated at once,
+// so openPart follows no link out of the volume.
 func resolve(volume, path string) (string, error) {
 	base, err := filepath.EvalSymlinks(volume)
 	if err != nil {
@@ -130,8 +130,8 @@ func resolve(volume, path string) (string, error) {
 	return relative, nil
 }
 
-// bind bind-mounts an open file or directory at target. It replaces an older mount: a config map's file is another one
-// after each update.
+// bind bind-mounts an open file or directory at target. It replaces an older mount: each update of a config map makes
+// new files.
 func bind(part *os.File, target string) error {
 	if err := unmountBelow(target); err != nil {
 		return err

@@ -34,7 +34,7 @@ const (
 )
 
 // swap replaces the content of the volume at path. Finish may change owners and modes of a generation before it is
-// visible. An equal content is not written again. After an error, the old content is still visible.
+// visible. Equal content is not written again. After an error, the old content is still visible.
 func swap(path string, want volumekinds.Files, finish func(directory string) error) error {
 	for name := range want {
 		if err := checkName(name); err != nil {
@@ -73,7 +73,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// holds says whether a generation has exactly the content.
+// holds says whether a generation has exactly the wanted content.
 func holds(generation string, want volumekinds.Files) bool {
 	differs := errors.New("the content differs")
 	matching := 0
