@@ -13,14 +13,15 @@ import (
 
 // Add joins the pod to the current network and returns its addresses.
 //
-// When it fails, DEL has been run, on a context of its own bounded by Options.undoTimeout, before it returns: nothing
-// is held for the pod. Where that failed as well, the error is a *NotUndoneError and Del must be called again.
+// If ADD fails, Add runs DEL before it returns, so that plugins hold nothing for the pod. That DEL has the timeout
+// Options.undoTimeout and ignores the end of ctx. If DEL fails as well, the error is a *NotUndoneError and Del must be
+// called again.
 //
 // Errors: errdefs.ErrInvalidArgument naming the field; ErrUnavailable when no configuration is loaded, a plugin is
 // missing or reports "try again later"; ErrFailedPrecondition when the namespace does not exist; ErrAlreadyExists when
-// the pod is joined already or an earlier ADD is not undone, and then nothing was run. When ctx ends, or
-// Options.Timeout is over, the plugins are killed and the error wraps the context's. A plugin's own error is available
-// with errors.As as a *types.Error of package github.com/containernetworking/cni/pkg/types.
+// the pod is joined already or an earlier ADD is not undone, before any plugin has run. When ctx ends or
+// Options.Timeout has passed, the plugins are killed and the error wraps the context's error. A plugin's own error is
+// available with errors.As as a *types.Error of package github.com/containernetworking/cni/pkg/types.
 func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 	ctx, end := n.begin(ctx, "ADD", n.opts.Timeout)
 	defer func() { end(err) }()
@@ -71,15 +72,15 @@ func (n *Network) add(ctx context.Context, list *libcni.NetworkConfigList, rt *l
 	if err != nil {
 		return nil, err
 	}
-	// The attachment is in libcni's cache now, which takes over from the pending ADD.
+	// libcni's cache now has the attachment, so the pending ADD is no longer needed.
 	if err := n.pending.end(rt.ContainerID); err != nil {
 		return nil, fmt.Errorf("remove the pending ADD: %w", err)
 	}
 	return result, nil
 }
 
-// undo removes the leftovers of a failed ADD. ctx may have ended: then plugins were stopped, and may have left
-// processes.
+// undo removes the leftovers of a failed ADD. If ctx has ended, the killed plugins may have left processes, which undo
+// ends before DEL.
 func (n *Network) undo(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
 	stopped := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.opts.undoTimeout)

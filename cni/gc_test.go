@@ -53,7 +53,7 @@ func TestAttached(t *testing.T) {
 	want("b")
 }
 
-// valid returns the pods that a plugin got.
+// valid returns the valid attachments that a plugin got, as ID/INTERFACE.
 func (s *sandbox) valid(call string) []string {
 	s.t.Helper()
 	var input struct {
@@ -78,7 +78,7 @@ func TestGCTellsWhichPodsThereAre(t *testing.T) {
 	}
 	s.forgetCalls()
 	s.script("fake.GC", `echo '{"code":4,"msg":"unknown CNI_COMMAND"}'; exit 1`) // a plugin without GC
-	// The cache of pod c was lost; b was not asked for, but is kept.
+	// Pod c has no cache entry. Pod b is not in the call of GC, but has a cache entry. GC keeps them all.
 	must(t, n.GC(context.Background(), []string{"a", "c"}))
 	testutil.Equal(t, s.calls(), "fake.GC ports.GC", "ran")
 	got, want := s.valid("ports.GC"), []string{"a/eth0", "b/eth0", "c/eth0"}
@@ -104,7 +104,7 @@ func (s *sandbox) expectVersion(n *Network, version string) {
 	testutil.Until(s.t, "version "+version, func() bool { return n.Config().CNIVersion == version })
 }
 
-// A pod that is being joined is not collected, and neither is one that begins to be joined meanwhile.
+// GC keeps a pod whose ADD runs, and a pod whose ADD begins during GC.
 func TestGCAndAddAtOnce(t *testing.T) {
 	s, n := scripted(t)
 	s.configure("net.conflist", newChain)
@@ -133,7 +133,7 @@ func TestGCAndAddAtOnce(t *testing.T) {
 	must(t, <-joined, <-joined)
 }
 
-// An ADD that ends while GC collects what is kept has its attachment among it: pending, or in the cache.
+// If an ADD ends while GC lists the valid attachments, the list has its attachment: as a pending ADD or from the cache.
 func TestGCKeepsTheAttachmentOfAnEndingAdd(t *testing.T) {
 	const others, rounds = 300, 300
 	_, n := scripted(t)
@@ -193,7 +193,7 @@ func cacheResult(t *testing.T, n *Network, network, id string) {
 	testutil.Check(t, errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)))
 }
 
-// The caller of an Add that waited for a GC has given up: nothing is begun.
+// An Add whose context ends while it waits for GC begins nothing.
 func TestCancelledAddBehindGC(t *testing.T) {
 	s, n := scripted(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A plugin that hangs is killed after a while, though its caller would wait for ever, and the error names it.
+// A hanging plugin is killed after Options.Timeout even if its caller has no deadline, and the error names the plugin.
 func TestHangingPluginIsStopped(t *testing.T) {
 	for _, operation := range []string{"ADD", "DEL"} {
 		t.Run(operation, func(t *testing.T) {
@@ -63,8 +63,8 @@ func newFreezer(t *testing.T) (dir string, thaw func()) {
 	return dir, thaw
 }
 
-// The kernel does not end a killed process that it holds, for example in a read
-// from a dead file system; here it is frozen. The call ends all the same.
+// A killed process stays while the kernel blocks it, for example in a read from a dead file system. The test freezes
+// the process. The call must end in spite of that.
 func TestPluginThatCannotBeKilled(t *testing.T) {
 	freezer, thaw := newFreezer(t)
 	s, n := scripted(t)
@@ -122,8 +122,8 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// Pods that were joined before the node went over to another network plugin
-// leave with the configuration of their time, and nothing is watched.
+// With DelOnly, after a change to another network plugin, Del of a pod uses the configuration that the pod was joined
+// with. The directory is not watched.
 func TestDelOnly(t *testing.T) {
 	s, n := scripted(t)
 	for _, id := range []string{"cached", "lost"} {

@@ -20,21 +20,21 @@ import (
 // maxConfSize bounds a configuration file, in bytes.
 const maxConfSize = 1 << 20
 
-// snapshot is one reading of the configuration directory. It is never changed after it was made.
+// snapshot is one reading of the configuration directory. It is immutable.
 type snapshot struct {
 	// file and list are the first valid configuration, empty and nil when there is none.
 	file string
 	list *libcni.NetworkConfigList
-	// byName holds the first valid configuration of every name.
+	// byName holds the first valid configuration for each network name.
 	byName map[string]*libcni.NetworkConfigList
-	// skipped are the invalid files before and behind it, in lexical order.
+	// skipped are the invalid files, in lexical order.
 	skipped []SkippedFile
 	// err says why the directory could not be read. A missing directory is no error.
 	err error
 }
 
-// loadDir reads every configuration in dir. It is the only place that decides
-// which one wins: file names in lexical order, the first valid file.
+// loadDir reads every configuration in dir. Only loadDir decides which one is used: the first valid file in the lexical
+// order of file names.
 func loadDir(dir string) *snapshot {
 	snap := &snapshot{byName: map[string]*libcni.NetworkConfigList{}}
 	files, err := libcni.ConfFiles(dir, []string{".conf", ".conflist", ".json"})
@@ -59,7 +59,7 @@ func loadDir(dir string) *snapshot {
 	return snap
 }
 
-// sameAs reports whether two readings are equal, so that cached answers stay valid.
+// sameAs reports whether two readings are equal. If they are, cached STATUS answers stay valid.
 func (s *snapshot) sameAs(other *snapshot) bool {
 	if other == nil || s.file != other.file || (s.list == nil) != (other.list == nil) ||
 		len(s.byName) != len(other.byName) || !slices.Equal(s.skipped, other.skipped) ||
@@ -85,14 +85,14 @@ func loadFile(file string) (*libcni.NetworkConfigList, error) {
 	return parseSingle(content)
 }
 
-// parseList reads a .conflist. Since version 1.1.0 of the specification its
-// plugins may also lie in a directory of the network's name beside it.
+// parseList reads a .conflist. Since version 1.1.0 of the specification, plugins may also be in a directory beside the
+// file that has the network's name.
 func parseList(content []byte, dir string) (*libcni.NetworkConfigList, error) {
 	list, err := libcni.NetworkConfFromBytes(content)
 	if err != nil {
 		return nil, err
 	}
-	// Before the name becomes a part of a path.
+	// The name becomes part of a path below.
 	if err := utils.ValidateNetworkName(list.Name); err != nil {
 		return nil, err
 	}
@@ -121,8 +121,8 @@ func parseSingle(content []byte) (*libcni.NetworkConfigList, error) {
 	return list, validateList(list)
 }
 
-// withDirPlugins appends the plugins of directory. The result spells them out,
-// because libcni caches a list by its text and DEL must find all of them.
+// withDirPlugins appends the plugins in dir. The result has them inline, because libcni caches the text of a list and
+// DEL must find all plugins in it.
 func withDirPlugins(list *libcni.NetworkConfigList, dir string) (*libcni.NetworkConfigList, error) {
 	files, err := libcni.ConfFiles(dir, []string{".conf"})
 	if err != nil || len(files) == 0 {
@@ -182,7 +182,7 @@ func validateList(list *libcni.NetworkConfigList) error {
 	return nil
 }
 
-// readRegular reads a file without ever waiting, as opening a named pipe would.
+// readRegular reads a regular file. It never blocks, as opening a named pipe would.
 func readRegular(file string) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// pendingAdds records ADDs that have begun and whose result is not in libcni's cache yet: one file per pod. Together
-// with the cache they name everything that plugins may hold for us.
+// pendingAdds records ADDs that have begun but have no result in libcni's cache yet, in one file per pod. The files and
+// the cache list everything that plugins may hold for our pods.
 //
-// The files are not synced to the disk: they are for a crash of this process. After a crash of the machine the
-// namespaces are gone, and Del falls back to the configuration of the pod's network name.
+// The files are not synced to the disk, since they only have to survive a crash of this process. After a crash of the
+// machine the namespaces are gone, and Del falls back to the configuration of the pod's network name.
 type pendingAdds struct {
 	dir string
 }
@@ -65,8 +65,8 @@ func (p pendingAdds) end(id string) error {
 	return err
 }
 
-// get returns the pod's pending ADD. It is nil when there is none or when a crash has cut its file short: then no
-// plugin ran.
+// get returns the pod's pending ADD. The result is nil if there is none. It is also nil if a crash has truncated the
+// file: then no plugin has run.
 func (p pendingAdds) get(id string) (*libcni.NetworkAttachment, error) {
 	content, err := os.ReadFile(p.path(id))
 	if errors.Is(err, os.ErrNotExist) {

@@ -266,8 +266,8 @@ func TestDamagedCache(t *testing.T) {
 	}
 }
 
-// A process that dies in ADD leaves the pending ADD; one that dies while the
-// pending ADD is written leaves a piece of it, and no plugin ran.
+// A crash during ADD leaves the pending ADD. A crash while the pending ADD is written leaves a truncated file, and no
+// plugin has run.
 func TestDelAfterACrash(t *testing.T) {
 	s, n := scripted(t)
 	ctx := context.Background()
@@ -361,8 +361,8 @@ func TestMissingPlugin(t *testing.T) {
 	}
 }
 
-// A pod that was never joined does not wait for plugins to be deleted; one whose
-// network is known by name may have been.
+// Del of a pod that was never joined does not need the plugins. If the caller names the pod's network, the pod may have
+// been joined, and Del needs them.
 func TestDelOfAPodThatWasNeverJoined(t *testing.T) {
 	s, n := scripted(t)
 	must(t, os.Remove(filepath.Join(s.bin, "ports")))
@@ -372,7 +372,7 @@ func TestDelOfAPodThatWasNeverJoined(t *testing.T) {
 	testutil.Assert(t, errdefs.IsUnavailable(err), "Del of a pod of the network: %v", err)
 }
 
-// An installer that still writes a plugin makes the kernel refuse to run it.
+// The kernel refuses to run a plugin while an installer has it open for writing. Add tries again.
 func TestPluginThatIsBeingInstalled(t *testing.T) {
 	s, n := scripted(t)
 	writer, err := os.OpenFile(filepath.Join(s.bin, "fake"), os.O_WRONLY, 0)

@@ -9,7 +9,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// What containerd takes for a pod's addresses is enough here as well; the node's own eth0 is not the pod's.
+// Results in which containerd finds a pod's addresses are accepted here as well. The addresses of the node's eth0 are
+// not the pod's.
 func TestAddressesOfThePodsInterface(t *testing.T) {
 	for name, tt := range map[string]struct {
 		printed string

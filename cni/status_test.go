@@ -59,7 +59,7 @@ func TestStatusAsksThePlugins(t *testing.T) {
 	}
 	testutil.Equal(t, s.calls(), "fake.STATUS ports.STATUS", "three calls ran")
 
-	// Another configuration is asked at once.
+	// The answer for one configuration is not reused for another.
 	s.script("ports.STATUS", `echo '{"code":50,"msg":"agent is down"}'; exit 1`)
 	s.configure("0.conflist", strings.NewReplacer("1.0.0", "1.1.0", `"net"`, `"other"`).Replace(chain))
 	s.expect(n, "other")

@@ -185,14 +185,14 @@ func TestWatcherRestsAndDebounces(t *testing.T) {
 	for range 50 {
 		testutil.WriteFile(t, filepath.Join(dir, "a.conflist"), listA)
 	}
-	most := 5 + int32(time.Since(started)/quiet) // a machine that is busy makes pauses in the burst
+	most := 5 + int32(time.Since(started)/quiet) // a busy machine may pause within the burst
 	testutil.Until(t, "reading", func() bool { return readings.Load() > 1 })
 	time.Sleep(4 * quiet)
 	if got := readings.Load(); got > most {
 		t.Errorf("%d readings for one burst, want at most %d", got, most)
 	}
 
-	// A directory that never rests is read nevertheless.
+	// A directory is read even if its changes never pause.
 	before := readings.Load()
 	started = time.Now()
 	for readings.Load() == before && time.Since(started) < 10*maxDelay {
@@ -215,8 +215,8 @@ func TestNewRefusesRelativeDirs(t *testing.T) {
 	}
 }
 
-// The kernel limits inotify instances and watches per user, so other programs may have used them up. The configuration
-// is read nevertheless, later than otherwise. It is watched as soon as that is possible.
+// The kernel limits inotify instances and watches per user, so other programs may have used them up. Then the
+// configuration is read with a delay. The directory is watched as soon as the kernel allows it.
 func TestWithoutInotify(t *testing.T) {
 	if testutil.InUserNamespace(t) {
 		return

@@ -89,7 +89,7 @@ func serve(t *testing.T, opts Options) *Server {
 	return s
 }
 
-// execURL gives out a URL for a command.
+// execURL returns a URL for a command.
 func execURL(t *testing.T, s *Server, req *runtimeapi.ExecRequest) string {
 	t.Helper()
 	req.ContainerId = containerID
@@ -122,7 +122,7 @@ func upgradeToSPDY(t *testing.T, url, protocol string) net.Conn {
 	req.Header.Set(httpstream.HeaderUpgrade, spdy.HeaderSpdy31)
 	req.Header.Set(httpstream.HeaderProtocolVersion, protocol)
 	testutil.Must(t, req.Write(conn))
-	// The server says nothing more before the client does.
+	// The server sends no SPDY frame before the client does, so the discarded reader has buffered none.
 	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
 	testutil.Require(t, err == nil && resp.StatusCode == http.StatusSwitchingProtocols, "%s: %v, %v", url, resp, err)
 	return conn
@@ -137,22 +137,23 @@ func dialSPDY(t *testing.T, url, protocol string) (httpstream.Connection, net.Co
 	return upgraded, conn
 }
 
-// terminal is a client of exec or attach, whichever transport it uses.
+// terminal is a client of exec or attach over any of transports.
 type terminal struct {
 	t *testing.T
 	// stdin and resize are nil unless asked for.
 	stdin, resize io.WriteCloser
-	// output holds what came on stdout and stderr, and ended is closed when the server has said how it ended.
+	// stdout and stderr hold the received output, and status the server's result. ended is closed when the streams have
+	// ended.
 	stdout, stderr, status *testutil.Buffer
 	ended                  chan struct{}
-	// hangUp breaks the connection off.
+	// hangUp closes the connection without ending the session.
 	hangUp func()
 }
 
-// open opens a client of that transport for a URL that the request was made for.
+// open opens a client at a URL. asked are the options of the request that returned the URL.
 type open func(t *testing.T, url string, asked remotecommand.Options) *terminal
 
-// transports are the ways to exec and attach.
+// transports are the protocols for exec and attach.
 var transports = map[string]open{"spdy": openSPDY, "websocket": openWebSocket}
 
 func openSPDY(t *testing.T, url string, asked remotecommand.Options) *terminal {
@@ -232,7 +233,7 @@ func (c channel) Write(p []byte) (int, error) {
 	return len(p), websocket.Message.Send(c.ws, append([]byte{c.number}, p...))
 }
 
-// Close ends the channel alone.
+// Close closes this channel only, with the close message of protocol v5.
 func (c channel) Close() error { return websocket.Message.Send(c.ws, []byte{255, c.number}) }
 
 func newTerminal(t *testing.T) *terminal {

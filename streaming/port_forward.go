@@ -25,7 +25,7 @@ func (s *Server) PortForward(ctx context.Context, req *runtimeapi.PortForwardReq
 	return s.url(ctx, kindPortForward, f.serve)
 }
 
-// forward is a pod with ports for a client.
+// forward is the pod and the ports of a PortForwardRequest.
 type forward struct {
 	server    *Server
 	sandboxID string
@@ -51,7 +51,7 @@ type forwarder struct {
 	session *session
 }
 
-// PortForward implements portforward.PortForwarder, which has no context that ends with the client.
+// PortForward implements portforward.PortForwarder. It uses f.ctx, since its own context does not end with the client.
 func (f forwarder) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	f.session.work.Add(1)
 	defer f.session.work.Done()

@@ -41,11 +41,11 @@ type pairs struct {
 	conn *spdyConn
 
 	mu sync.Mutex
-	// halves are streams without their second one, by the client's name for the connection.
+	// halves are the first streams of connections that wait for their second stream, by connectionID.
 	halves map[string]half
 }
 
-// half is one stream of a connection, until the other one is opened or it expires.
+// half is the first stream of a connection. expiry drops it if the second stream does not follow.
 type half struct {
 	*spdystream.Stream
 	expiry *time.Timer
@@ -109,7 +109,7 @@ func connectionID(stream *spdystream.Stream) string {
 	return strconv.FormatInt(id, 10)
 }
 
-// expire drops a stream whose second one is still missing.
+// expire drops the first stream of a connection if the second is still missing.
 func (p *pairs) expire(id string, stream *spdystream.Stream) {
 	p.mu.Lock()
 	waits := p.halves[id].Stream == stream

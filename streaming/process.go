@@ -22,7 +22,7 @@ const (
 )
 
 // Exec returns the URL at which the command will run. It fails with ErrInvalidArgument for an invalid combination of
-// streams, and with ErrResourceExhausted while too many URLs are unused. The use of the URL checks the container.
+// streams, and with ErrResourceExhausted while too many URLs are unused. The container is checked when the URL is used.
 func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (string, error) {
 	if len(req.GetCmd()) == 0 {
 		return "", fmt.Errorf("cmd is required: %w", errdefs.ErrInvalidArgument)
@@ -40,7 +40,7 @@ func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (string,
 	return p.url(ctx)
 }
 
-// exitError carries an exit code to the client.
+// exitError returns the error that carries a non-zero exit code to the client.
 func exitError(code int, err error) error {
 	if err != nil || code == 0 {
 		return err
@@ -60,7 +60,7 @@ func (s *Server) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (str
 	return p.url(ctx)
 }
 
-// process is a process for a client.
+// process is the exec or the attach that a URL stands for.
 type process struct {
 	server  *Server
 	kind    string

@@ -37,7 +37,7 @@ func TestUnknownTokensAreNotFound(t *testing.T) {
 	for _, url := range []string{base, base + "/", base + "/exec", base + "/exec/", base + "/exec/AAAAAAAAAAAAAAAAAAAAAA", good + "/", good + "A", attach} {
 		testutil.Equal(t, status(t, http.DefaultClient, url), http.StatusNotFound, "%s", url)
 	}
-	// A request that is no upgrade is refused, and was the one request.
+	// A request without an upgrade is refused, and uses up the token.
 	testutil.Equal(t, status(t, http.DefaultClient, good), http.StatusBadRequest, "without an upgrade")
 	testutil.Equal(t, status(t, http.DefaultClient, good), http.StatusNotFound, "a used token")
 }
@@ -113,7 +113,7 @@ func TestTLSWithARenewedCertificate(t *testing.T) {
 	testutil.Assert(t, strings.HasPrefix(string(answer), "HTTP/1.0 400"), "in the clear: %q", answer)
 }
 
-// servedTo asks for a URL and accepts the certificate in that file and no other.
+// servedTo returns the status code of a request for a URL. It trusts only the certificate in certFile.
 func servedTo(t *testing.T, certFile, url string) int {
 	t.Helper()
 	content, err := os.ReadFile(certFile)
@@ -125,7 +125,7 @@ func servedTo(t *testing.T, certFile, url string) int {
 	return status(t, &http.Client{Transport: transport}, url)
 }
 
-// A client that says nothing holds no session and is hung up on at the end.
+// A client that sends nothing holds no session, and Close closes its connection.
 func TestSilentConnectionsDoNotHoldUpTheEnd(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{}})
 	conn, err := net.Dial("tcp", s.listener.Addr().String())

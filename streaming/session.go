@@ -19,7 +19,7 @@ type session struct {
 	work sync.WaitGroup
 }
 
-// takeover marks the client's connection when it leaves HTTP.
+// takeover marks the client's connection as upgraded when a handler hijacks it.
 type takeover struct {
 	http.ResponseWriter
 	client *client

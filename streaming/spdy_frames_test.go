@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// sent returns frames as a client sends them, and as frameReader hands them on.
+// sent writes frames like a client. It returns a framer that reads them through a frameReader.
 func sent(t *testing.T, frames ...spdy.Frame) *spdy.Framer {
 	t.Helper()
 	var wire bytes.Buffer
@@ -74,8 +74,8 @@ func TestStreamsOutOfOrderEndTheConnection(t *testing.T) {
 	}
 }
 
-// spdystream reads a fixed number of bytes of a control frame. With another length, data of the client would be read as
-// the header of a frame of any size.
+// spdystream reads a fixed number of bytes of some control frames. If the frame is longer or shorter, spdystream would
+// read client data as a frame header, with any frame size.
 func TestControlFramesOfTheWrongSizeEndTheConnection(t *testing.T) {
 	hidden := []byte{0, 0, 0, 1, 0, 0xff, 0xff, 0xff} // a data frame of 16 MiB
 	for name, sent := range map[string][]byte{

@@ -18,7 +18,7 @@ import (
 // crictl and kubectl.
 const tunnelPrefix = "SPDY/3.1+"
 
-// serveTunnel answers a WebSocket and lets serve speak SPDY inside of it, like for a client of SPDY.
+// serveTunnel accepts a WebSocket and calls serve, which speaks SPDY inside it as with an SPDY client.
 func serveTunnel(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	websocket.Server{
 		Handshake: chooseTunnel,
@@ -39,7 +39,7 @@ func chooseTunnel(config *websocket.Config, _ *http.Request) error {
 	return nil
 }
 
-// insideOf is the client's request without the tunnel.
+// insideOf returns the SPDY upgrade request that a client without the tunnel would send.
 func insideOf(r *http.Request) *http.Request {
 	inner := r.Clone(r.Context())
 	inner.Header = http.Header{}
@@ -49,7 +49,7 @@ func insideOf(r *http.Request) *http.Request {
 	return inner
 }
 
-// tunneled is the response to that request. The upgrade is done, and the connection is the WebSocket.
+// tunneled is the http.ResponseWriter for that request. Its hijacked connection is the WebSocket.
 type tunneled struct {
 	conn   *websocket.Conn
 	header http.Header
@@ -61,7 +61,7 @@ func (t *tunneled) Header() http.Header { return t.header }
 // WriteHeader implements http.ResponseWriter.
 func (t *tunneled) WriteHeader(int) {}
 
-// Write implements http.ResponseWriter. The upgrade is the only response.
+// Write implements http.ResponseWriter. It fails, since the upgrade is the only response.
 func (t *tunneled) Write([]byte) (int, error) { return 0, http.ErrBodyNotAllowed }
 
 // Hijack implements http.Hijacker.
