@@ -34,7 +34,7 @@ func (n *Node) adopt(ctx context.Context, pod *podPlan) error {
 		return fmt.Errorf("taking over pod %s: %w", pod.name, err)
 	}
 	for _, u := range prepared {
-		if err := u.Commit(); err != nil { // it stays a link, and the next start tries again
+		if err := u.Commit(); err != nil { // the log stays a link, and the next start tries again
 			log.G(ctx).WithError(err).Warn("cannot continue container log in the CRI format")
 		}
 	}
@@ -46,8 +46,8 @@ func (n *Node) adopt(ctx context.Context, pod *podPlan) error {
 	return nil
 }
 
-// pin keeps the namespace of a running pod. A process that has ended meanwhile has no namespace. After any other
-// failure the recovery of pods tries again.
+// pin pins the network namespace of a running pod. If the process has ended meanwhile, there is no namespace to pin.
+// After any other error the recovery of pods tries again.
 func (n *Node) pin(ctx context.Context, pod *podPlan) {
 	if pod.pid == 0 {
 		return

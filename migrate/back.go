@@ -101,7 +101,8 @@ func (n *Node) planReturn(ctx context.Context, record checkpoint.Record, members
 	return pod, nil
 }
 
-// addLog adds the log of a running container that is no link. After an interrupted ApplyReturn there may be no log.
+// addLog adds the log of a running container, unless the log is a link. After an interrupted ApplyReturn there may be
+// no log.
 func (r *returned) addLog(inspect *container.InspectResponse) {
 	if !isRunning(inspect) || inspect.HostConfig == nil {
 		return
@@ -123,7 +124,7 @@ func isRegular(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// isMissing reports whether there is nothing at a path in a directory that is there.
+// isMissing reports whether a path does not exist although its directory exists.
 func isMissing(path string) bool {
 	_, err := os.Lstat(path)
 	_, dirErr := os.Stat(filepath.Dir(path))
@@ -160,8 +161,8 @@ func (r *Return) Print(to io.Writer) error {
 	return out.err
 }
 
-// ApplyReturn executes a plan, pod by pod. It can be repeated, and the node can come back at any time, because records
-// stay.
+// ApplyReturn executes a plan, pod by pod. It can be repeated. The records stay, so the node can go back to criadapter
+// at any time.
 func (n *Node) ApplyReturn(ctx context.Context, plan *Return) error {
 	if len(plan.lost) > 0 {
 		return fmt.Errorf("pods without a sandbox container cannot be handed over, remove them first: %s: %w",
@@ -208,7 +209,8 @@ func (n *Node) writeCheckpoint(pod *returned) error {
 	return renameio.WriteFile(filepath.Join(dir, pod.id), content, 0o600, renameio.WithTempDir(dir))
 }
 
-// onHost reports whether the pod uses the node's network. The record says so of one whose sandbox container is gone.
+// onHost reports whether the pod uses the node's network. If its sandbox container is gone, the configuration in its
+// record decides.
 func (r *returned) onHost() bool {
 	if r.sandbox != nil && r.sandbox.HostConfig != nil {
 		return r.sandbox.HostConfig.NetworkMode.IsHost()
@@ -216,7 +218,7 @@ func (r *returned) onHost() bool {
 	return r.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// returnAttachment copies the CNI cache entry for DEL to cri-dockerd's libcni.
+// returnAttachment copies the pod's CNI cache entry to cri-dockerd's cache, for its DEL.
 func (n *Node) returnAttachment(pod *returned) error {
 	if len(n.opts.CNICacheDirs) == 0 || pod.record.NetnsPath == "" {
 		return nil

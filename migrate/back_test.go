@@ -18,7 +18,8 @@ import (
 	"github.com/criadapter/criadapter/logs"
 )
 
-// TestAHandBackThatWasCutShort hands back a container whose log already has its rotated name, and no link in its place.
+// TestAHandBackThatWasCutShort hands back a container again after an interruption. Its log may have been renamed
+// already, with no link in its place.
 func TestAHandBackThatWasCutShort(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(t *testing.T, path string)
@@ -58,8 +59,8 @@ func TestAHandBackThatWasCutShort(t *testing.T) {
 	}
 }
 
-// TestPodsWithoutASandboxContainerAreHandedBack hands back a pod whose container was pruned, which cri-dockerd knows by
-// its checkpoint, and refuses one that never had a container.
+// TestPodsWithoutASandboxContainerAreHandedBack hands back a pod whose sandbox container was pruned: cri-dockerd knows
+// the pod by its checkpoint. A pod that never had a sandbox container is refused.
 func TestPodsWithoutASandboxContainerAreHandedBack(t *testing.T) {
 	f := newFixture(t)
 	id := f.sandbox(&container.HostConfig{NetworkMode: "host"})

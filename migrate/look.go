@@ -34,7 +34,7 @@ const (
 	memberPatience = 10 * time.Second
 	// maxFile is the largest number of bytes read of a checkpoint or resolv.conf.
 	maxFile = 1 << 20
-	// shimDir is the shims' directory of checkpoints below their root directories.
+	// shimDir is the directory of checkpoints below the root directories of cri-dockerd and dockershim.
 	shimDir = "sandbox"
 	// idLength is the length of a full container id.
 	idLength = 64
@@ -44,7 +44,7 @@ func (n *Node) list(ctx context.Context) ([]container.Summary, error) {
 	return n.opts.Engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
 }
 
-// plan reads the pods of unknown and plans their migration.
+// plan reads the pods in ids, the result of unknown, and plans their migration.
 func (n *Node) plan(ctx context.Context, ids map[string][]string) (*Plan, error) {
 	pods := make([]*podPlan, len(ids))
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -109,12 +109,12 @@ func (n *Node) unrecorded(ctx context.Context, list []container.Summary) bool {
 	})
 }
 
-// settled reports whether a container of another shim is migrated: it is in our record, and its log is no link or stays
-// one.
+// settled reports whether a container of another shim needs no migration. Then our record has it, and its log is no
+// link or may stay one.
 func (n *Node) settled(ctx context.Context, sandboxID string, c container.Summary, kind translate.Kind) bool {
 	record, err := n.opts.Store.Load(ctx, sandboxID)
 	if err != nil && !errdefs.IsNotFound(err) {
-		record, err = n.opts.Store.Load(ctx, sandboxID) // a corrupt one is in the quarantine now
+		record, err = n.opts.Store.Load(ctx, sandboxID) // the first Load has quarantined a corrupt record
 	}
 	switch {
 	case errdefs.IsNotFound(err):
@@ -144,7 +144,7 @@ func kindOf(c container.Summary) translate.Kind {
 	return translate.KindNone
 }
 
-// addLost adds the pods with a checkpoint of the shim but without containers.
+// addLost adds the pods that have a checkpoint of another shim but no sandbox container.
 func (n *Node) addLost(ctx context.Context, known, wanted map[string]bool) error {
 	for _, root := range n.opts.RootDirectories {
 		entries, err := os.ReadDir(filepath.Join(root, shimDir))
@@ -222,9 +222,9 @@ func (n *Node) inspect(ctx context.Context, id string) (*container.InspectRespon
 	return inspect, nil
 }
 
-// inspectMember is inspect for a container of a pod. It returns nil for one that the engine cannot describe, or not
-// within memberPatience: without its record it is known by its labels, but without the pod's record the kubelet would
-// replace the pod.
+// inspectMember is inspect for a container of a pod. It also returns nil if the engine cannot describe the container
+// within memberPatience. Labels identify a container without a record, but the kubelet would replace a pod without a
+// record.
 func (n *Node) inspectMember(ctx context.Context, id string) (*container.InspectResponse, error) {
 	bounded, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
@@ -247,7 +247,7 @@ func lookAtLog(inspect *container.InspectResponse) seenContainer {
 	return c
 }
 
-// lookAtNetwork reads the addresses in a running pod's namespace.
+// lookAtNetwork reads the pod's CNI cache entry and resolv.conf, and the addresses in a running pod's namespace.
 func (n *Node) lookAtNetwork(ctx context.Context, s *seen) {
 	attachment, err := cni.FindAttachment(n.caches(), s.id)
 	if err != nil {
@@ -265,10 +265,11 @@ func (n *Node) lookAtNetwork(ctx context.Context, s *seen) {
 	}
 }
 
-// caches are libcni's directories that may have entries. Ours is one, because cri-dockerd may have used it by its flag.
+// caches returns libcni's cache directories that may have entries. It includes ours, because a flag may have set it for
+// cri-dockerd.
 func (n *Node) caches() []string { return append([]string{n.opts.CNICacheDir}, n.opts.CNICacheDirs...) }
 
-// readCheckpoint returns nil and nil if there is no shim's checkpoint.
+// readCheckpoint returns nil and no error if no shim has a checkpoint of the pod.
 func (n *Node) readCheckpoint(id string) (*shimCheckpoint, error) {
 	for _, root := range n.opts.RootDirectories {
 		content, err := readBounded(filepath.Join(root, shimDir, id))
@@ -292,7 +293,7 @@ func readBounded(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxFile))
 }
 
-// grant bounds the history of the logs on each file system.
+// grant bounds the log history to convert, by the free space of each file system.
 func (n *Node) grant(plan *Plan) error {
 	spaces, on := map[uint64]space{}, map[uint64][]*logPlan{}
 	for _, pod := range plan.pods {

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// maxAdoptions is how many pods are taken over side by side.
+// maxAdoptions is the number of pods that are taken over concurrently.
 const maxAdoptions = 8
 
 // Engine is the part of docker.Engine that the package uses.
@@ -30,8 +30,8 @@ type Options struct {
 	// RootDirectories are directories that cri-dockerd and dockershim may have used as root. New checkpoints go to the
 	// first one.
 	RootDirectories []string
-	// CNICacheDirs are libcni's caches that they may have used. Entries go back to the first one. CNICacheDir is our
-	// cache.
+	// CNICacheDirs are libcni's caches that cri-dockerd and dockershim may have used. Entries go back to the first one.
+	// CNICacheDir is our cache.
 	CNICacheDirs []string
 	CNICacheDir  string
 	// netnsDir is the directory of pinned network namespaces, netns.DefaultDir if empty.
@@ -101,7 +101,7 @@ func (n *Node) Apply(ctx context.Context, plan *Plan) error {
 	return n.apply(log.WithLogger(ctx, log.L.WithField("component", "migrate")), plan)
 }
 
-// apply takes pods over side by side: each of them waits for the disk several times.
+// apply takes pods over concurrently, because each pod waits for the disk several times.
 func (n *Node) apply(ctx context.Context, plan *Plan) error {
 	errs := make([]error, len(plan.pods))
 	var group errgroup.Group

@@ -28,7 +28,7 @@ func errPeer(pid int) error {
 func (n *Node) peer() int {
 	programs, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is valid
 	for _, program := range programs {
-		// If criadapter runs under its name by a link, the kernel still has the name of the file.
+		// exe names the program's file, even if criadapter was started by a link with cri-dockerd's name.
 		target, err := os.Readlink(program)
 		if err != nil || strings.TrimSuffix(filepath.Base(target), " (deleted)") != peerProgram {
 			continue
@@ -58,7 +58,7 @@ func drives(args []string, endpoint string) bool {
 	return socketOf(driven) == socketOf(endpoint)
 }
 
-// socketOf maps /var/run to /run, which are one directory.
+// socketOf returns the socket's path without symbolic links, since /var/run and /run are usually one directory.
 func socketOf(endpoint string) string {
 	path := strings.TrimPrefix(endpoint, "unix://")
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {

@@ -7,7 +7,7 @@ import (
 
 // Plan is the plan of a migration. Print shows it.
 type Plan struct {
-	// pods are the pods that are not completely ours yet.
+	// pods are the pods that are not completely migrated yet.
 	pods []*podPlan
 	// peer is the process of a cri-dockerd that must be stopped first, 0 for none.
 	peer int
@@ -25,7 +25,7 @@ type podPlan struct {
 	// containers is the number of its containers. logs are the logs to continue.
 	containers int
 	logs       []*logPlan
-	// notes are deviations for the operator.
+	// notes are remarks for the operator about problems of the pod.
 	notes []string
 
 	// record is the record to save.
@@ -37,7 +37,7 @@ type podPlan struct {
 
 // logPlan is the log of a running container that is a link to the engine's json-file.
 type logPlan struct {
-	// container is its name in the pod, path the log's path.
+	// container is the container's name in the pod. path is the path of its log.
 	container, path string
 	// kept is the size of the engine's log, history the size of its part to convert, in bytes.
 	kept, history int64

@@ -21,7 +21,7 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// Values of podPlan.network for pods without a CNI network.
+// Values of podPlan.network other than the name of a CNI network.
 const (
 	networkHost   = "host"
 	networkDocker = "docker"
@@ -46,14 +46,15 @@ type seen struct {
 	addressErr error
 	// resolvConf is the sandbox's resolv.conf.
 	resolvConf string
-	// defaultRuntime is the engine's.
+	// defaultRuntime is the engine's default runtime.
 	defaultRuntime string
 }
 
 // seenContainer is a container of another shim in the pod.
 type seenContainer struct {
 	inspect *container.InspectResponse
-	// linked says that its log is a link to the engine's file, which has kept bytes.
+	// linked says that the container's log is a link to the engine's file. kept is the size of the engine's log, in
+	// bytes.
 	linked bool
 	kept   int64
 }
@@ -190,8 +191,8 @@ func networkOf(network *checkpoint.Network, otherwise string) string {
 	return network.Config
 }
 
-// networkMode is cri-dockerd's network of the pod. For a pod that a plugin connects, cri-dockerd tells the engine to
-// use no network.
+// networkMode returns the kind of network that cri-dockerd gave the pod. For a pod of a CNI network, cri-dockerd sets
+// the engine's network mode to none.
 func (s *seen) networkMode() string {
 	switch {
 	case s.sandbox == nil && s.shim != nil && s.shim.Data.HostNetwork:
@@ -238,7 +239,7 @@ func (s *seen) config() (*runtimeapi.PodSandboxConfig, error) {
 	return config, nil
 }
 
-// lostConfig is the configuration of a pod with a checkpoint alone.
+// lostConfig returns the configuration of a pod that has a checkpoint but no sandbox container.
 func (s *seen) lostConfig() *runtimeapi.PodSandboxConfig {
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: s.shim.Name, Namespace: s.shim.Namespace},

@@ -7,7 +7,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Where the disk has no room for a log's history, the plan says why so little of it is converted.
+// If free space limits the converted history of a log, the plan says so.
 func TestPlanSaysThatFreeSpaceBoundsHistory(t *testing.T) {
 	for name, tc := range map[string]struct {
 		space space
