@@ -10,16 +10,15 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// attachment is a caller's end of the streams of a container. Its lock is the
-// engine's.
+// attachment is a caller's end of a container's streams. The engine's lock guards it.
 type attachment struct {
 	container *container
 	opts      docker.AttachOptions
 	output    *output
 }
 
-// AttachContainer implements docker.Attachments. The container writes what Print is given; a program with Echo also
-// writes what it reads.
+// AttachContainer implements docker.Attachments. The container writes the text of Print. A program with Echo also
+// writes its input.
 func (e *Engine) AttachContainer(ctx context.Context, id string, opts docker.AttachOptions) (docker.Stream, error) {
 	leave, err := e.enter(ctx, "AttachContainer", id)
 	if err != nil {
@@ -41,13 +40,13 @@ func (e *Engine) attach(id string, opts docker.AttachOptions) (*attachment, erro
 	if err != nil {
 		return nil, err
 	}
-	// One that does not run is joined as well, for its next start.
+	// A stopped container can be attached as well, for its next start.
 	a := &attachment{container: c, opts: opts, output: newOutput()}
 	c.attached = append(c.attached, a)
 	return a, nil
 }
 
-// Print makes a running container write; who is attached reads it.
+// Print makes a container write to its log and to attached clients.
 func (e *Engine) Print(id, stdout, stderr string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -59,8 +58,7 @@ func (e *Engine) Print(id, stdout, stderr string) error {
 	return nil
 }
 
-// print writes to the container's log and to who is attached. The caller holds
-// the engine's lock.
+// print writes to the container's log and to attached clients. The caller holds the engine's lock.
 func (c *container) print(stdout, stderr string) {
 	c.log = append(c.log, printed{streamStdout, stdout}, printed{streamStderr, stderr})
 	for _, a := range c.attached {
@@ -99,7 +97,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// write adds to the output, as the engine frames it without a TTY.
+// write adds text to the output if the client asked for the stream. Without a TTY it adds the engine's frame header
+// first.
 func (a *attachment) write(number byte, text string) {
 	wanted := a.opts.Stdout
 	if number == streamStderr {
@@ -114,7 +113,7 @@ func (a *attachment) write(number byte, text string) {
 	a.output.write([]byte(text))
 }
 
-// frameHeader is what stands before each piece of multiplexed output.
+// frameHeader returns the header of one piece of multiplexed output.
 func frameHeader(number byte, n int) []byte {
 	return []byte{number, 0, 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
 }
@@ -157,8 +156,7 @@ func (e *Engine) ResizeExec(ctx context.Context, execID string, size docker.Term
 	return leave(err)
 }
 
-// ContainerTerminal returns the last size that the terminal of a container was
-// given, zero for none.
+// ContainerTerminal returns the last size set for a container's terminal, or zero.
 func (e *Engine) ContainerTerminal(id string) docker.TerminalSize {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,8 +167,7 @@ func (e *Engine) ContainerTerminal(id string) docker.TerminalSize {
 	return c.terminal
 }
 
-// ExecTerminals returns the last sizes that the terminals of the running
-// commands in a container were given.
+// ExecTerminals returns the last sizes set for the terminals of the running commands in a container.
 func (e *Engine) ExecTerminals(id string) []docker.TerminalSize {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -208,8 +205,8 @@ func (s *attachedStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write reaches the container only when it was created with OpenStdin, as with
-// the real engine, which discards it otherwise.
+// Write reaches only a container that was created with OpenStdin. Otherwise it discards the input, like the real
+// engine.
 func (s *attachedStream) Write(p []byte) (int, error) {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
@@ -237,8 +234,8 @@ func (s *attachedStream) Close() error {
 	return nil
 }
 
-// endStdin is the end of a client's input: it is the container's, when that was
-// created with StdinOnce, and ends the attachment otherwise.
+// endStdin ends a client's input. With StdinOnce and no TTY, the container's input ends as well, and a program with
+// Echo exits. Otherwise the attachment ends.
 func (e *Engine) endStdin(a *attachment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

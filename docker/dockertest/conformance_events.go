@@ -40,8 +40,7 @@ func (w *watcher) kinds(id string) []docker.EventKind {
 	return kinds
 }
 
-// watch collects events from since on until the test ends. The stream is
-// accepted when it returns.
+// watch collects events from since on until the test ends. When watch returns, the engine has accepted the stream.
 func (s *suite) watch(t *testing.T, since time.Time) *watcher {
 	t.Helper()
 	w := &watcher{}
@@ -120,7 +119,7 @@ func testEventsContext(t *testing.T, s *suite) {
 	wantError(t, "Events", err, context.DeadlineExceeded)
 }
 
-// testDiedIsExited shows that an inspect is right as soon as the event came.
+// testDiedIsExited checks that inspect shows the exit as soon as the die event has arrived.
 func testDiedIsExited(t *testing.T, s *suite) {
 	w := s.watch(t, time.Time{})
 	for range 3 {

@@ -83,8 +83,8 @@ func testImageRefused(t *testing.T, s *suite) {
 	wantError(t, "removing an id with names in two repositories", s.Engine.RemoveImage(withPatience(t), image.ID), errdefs.ErrConflict)
 }
 
-// testImageForceRemoved shows that an image goes at once with all its names, also when a stopped container was made
-// from it. A running container keeps its image.
+// testImageForceRemoved checks that an image is removed at once with all its names, even if a stopped container uses
+// it. A running container keeps its image.
 func testImageForceRemoved(t *testing.T, s *suite) {
 	names := []string{s.name() + ":loaded", s.name() + ":a"}
 	names = append(names, strings.TrimSuffix(names[1], "a")+"b")
@@ -151,7 +151,7 @@ func testLoad(t *testing.T, s *suite) {
 	})
 }
 
-// testInherit shows what of an image gets into a container.
+// testInherit checks which settings a container inherits from its image.
 func testInherit(t *testing.T, s *suite) {
 	name := s.name() + ":loaded"
 	testutil.Must(t, s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, nativeArch))))
@@ -172,7 +172,7 @@ func testInherit(t *testing.T, s *suite) {
 	wantError(t, "removing an image in use", s.Engine.RemoveImage(withPatience(t), name), errdefs.ErrConflict)
 }
 
-// testForeignImage shows that a container is made of another platform's image: emulation may run it.
+// testForeignImage checks that a container can be created from another platform's image, since emulation may run it.
 func testForeignImage(t *testing.T, s *suite) {
 	name := s.name() + ":loaded"
 	testutil.Must(t, s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, "riscv64"))))
@@ -207,8 +207,7 @@ func testPull(t *testing.T, s *suite) {
 // nativeArch is the architecture of the images that the suite makes.
 const nativeArch = "amd64"
 
-// imageArchive makes what docker save writes of an image with one file, the
-// same bytes each time.
+// imageArchive returns an image with one file in the format of docker save. Its bytes are the same each time.
 func imageArchive(t *testing.T, name, arch string) []byte {
 	t.Helper()
 	layer := archive(t, file{"greeting", []byte("hello\n")})

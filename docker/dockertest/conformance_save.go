@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// testSave gets back the layer that was loaded, byte by byte.
+// testSave checks that a saved image has the loaded layer, byte for byte.
 func testSave(t *testing.T, s *suite) {
 	name := s.name() + ":saved"
 	testutil.Must(t, s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, nativeArch))))
@@ -42,7 +42,7 @@ func testSave(t *testing.T, s *suite) {
 	wantError(t, "saving to a full disk", s.Engine.SaveImage(withPatience(t), name, brokenWriter{full}), full)
 }
 
-// brokenWriter takes nothing.
+// brokenWriter fails each write.
 type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }

@@ -6,7 +6,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-// newSubject is an engine in memory with what the suites need.
+// newSubject returns an engine in memory with the features and images that the suites need.
 func newSubject(t *testing.T, flavor dockertest.Flavor) (*dockertest.Engine, dockertest.Subject) {
 	t.Helper()
 	features := dockertest.DefaultFeatures(flavor)

@@ -4,14 +4,14 @@
 //	engine := dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"busybox"}}}})
 //	defer engine.Close()
 //
-// It behaves like Docker 20.10 or like 29 (Options.Flavor) where the two differ in what criadapter can see. Programs
-// (Options.Programs) define what its containers do. By default a container runs until it is signalled, and a command in
-// a container ends at once without output.
+// It behaves like Docker 20.10 or like 29 (Options.Flavor) wherever criadapter can see a difference between them.
+// Programs (Options.Programs) define what its containers do. By default a container runs until it is signalled, and a
+// command in a container ends at once without output.
 //
 // Tests steer it from outside. Exit ends a process, Away and Back take the engine away and bring it back, and Crash
 // does so like a kill of dockerd. Inject makes calls fail, wait or fail after they took effect. All of its functions
 // are safe for concurrent use. Its process ids are above any that Linux gives out, so that no real process can be
 // signalled by mistake.
 //
-// Conformance holds it and the real engine to one set of scenarios.
+// Conformance runs the same scenarios against it and against the real engine.
 package dockertest

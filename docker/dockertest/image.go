@@ -17,8 +17,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// Image is an image of the engine or of the registry. What is not set is made
-// up from the names.
+// Image is an image of the engine or of the registry. Unset fields get default values, see completed.
 type Image struct {
 	// ID is "sha256:" and 64 hexadecimal digits.
 	ID string
@@ -36,16 +35,16 @@ type Image struct {
 	stopSignal      string
 	volumes         []string
 
-	// Auth is what a pull needs, nil for nothing.
+	// Auth has the credentials that a pull needs, nil for none.
 	Auth *docker.Auth
-	// Layers is how many signs of progress a pull shows, at least one.
+	// Layers is the number of progress reports of a pull, at least one.
 	Layers int
 
-	// tars are the layers of an image that was loaded, the lowest first.
+	// tars are the layers of a loaded image, the lowest first.
 	tars [][]byte
 }
 
-// completed returns a copy with normal names and everything set.
+// completed returns a copy with normal names. If ID, Digests or Size are unset, they get default values.
 func (i Image) completed(flavor Flavor) *Image {
 	i.Names = slices.Clone(i.Names)
 	for n, name := range i.Names {
@@ -76,8 +75,7 @@ func normal(name string) string {
 	return reference.FamiliarString(reference.TagNameOnly(named))
 }
 
-// repositoryOf returns a name without tag or digest, or the fallback when it is
-// no name.
+// repositoryOf returns a name without tag or digest, or the fallback when it is not a valid name.
 func repositoryOf(name, fallback string) string {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
@@ -177,8 +175,7 @@ func (e *Engine) tag(source, target string) error {
 	return nil
 }
 
-// name gives an image a name, which another image loses. The caller holds the
-// lock.
+// name adds a name to an image and removes it from all other images. The caller holds the lock.
 func (e *Engine) name(i *Image, name string) {
 	for _, other := range e.images {
 		other.Names = slices.DeleteFunc(other.Names, func(n string) bool { return n == name })

@@ -12,7 +12,7 @@ import (
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
-// maxArchiveFile bounds what is read of one file in an archive.
+// maxArchiveFile bounds the bytes that are read of one file in an archive.
 const maxArchiveFile = 64 << 20
 
 // LoadImage implements docker.Images. It reads the archive as the engine does:
@@ -84,7 +84,7 @@ func readArchive(archive io.Reader) (files map[string][]byte, size int64, err er
 	}
 }
 
-// fromConfig makes an image whose id follows from its configuration alone.
+// fromConfig returns an image whose id depends only on its configuration.
 func (e *Engine) fromConfig(text []byte) (*Image, error) {
 	var parsed dockerspec.DockerOCIImage
 	if err := json.Unmarshal(text, &parsed); err != nil {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// output is what a command writes: unbounded, so that writing never waits.
+// output buffers the output of a container or command. It is unbounded, so that a write never blocks.
 type output struct {
 	mu    sync.Mutex
 	ready *sync.Cond
@@ -28,7 +28,7 @@ func (o *output) write(p []byte) {
 	}
 }
 
-// end lets readers see the end after what was written.
+// end makes read return io.EOF after the written data.
 func (o *output) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"io"
 )
 
-// SaveImage implements docker.Images. The archive has a configuration of its
-// own, and the layers that were loaded.
+// SaveImage implements docker.Images. The archive has the configuration "{}" and the loaded layers.
 func (e *Engine) SaveImage(ctx context.Context, ref string, archive io.Writer) error {
 	leave, err := e.enter(ctx, "SaveImage", ref)
 	if err != nil {
