@@ -25,8 +25,8 @@ func TestRecordsShareNoMemoryWithTheStore(t *testing.T) {
 	}
 }
 
-// scribble changes everything that v refers to, down to the last byte. A field that it finds unset fails the test:
-// fullRecord must use every field, so that a new one cannot be forgotten in clone.
+// scribble changes everything that v refers to, down to the last byte. An unset field fails the test: fullRecord must
+// use every field, so that clone cannot miss a new one.
 func scribble(t *testing.T, v reflect.Value) {
 	t.Helper()
 	if v.IsZero() {

@@ -40,7 +40,7 @@ func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 	testutil.Assert(t, sum == workers*rounds, "%d updates are on disk, want %d", sum, workers*rounds)
 }
 
-// A disk write that hangs must hold up neither other pods nor a reader of the same pod.
+// A hanging disk write delays neither other pods nor a reader of the same pod.
 func TestSavesOfDifferentPodsDoNotWait(t *testing.T) {
 	s := mustOpen(t, t.TempDir())
 	mustSave(t, s, Record{SandboxID: "slow", Name: "old"})
@@ -74,7 +74,7 @@ func TestSavesOfDifferentPodsDoNotWait(t *testing.T) {
 	requireRecord(t, mustLoad(t, s, "slow"), Record{SandboxID: "slow", Name: "new"})
 }
 
-// otherWork is what must go on while the pod "slow" is being written.
+// otherWork does the calls that must not wait while the pod "slow" is being written.
 func otherWork(ctx context.Context, s *Store) error {
 	if err := s.Save(ctx, Record{SandboxID: "quick"}); err != nil {
 		return err

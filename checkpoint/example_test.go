@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 )
 
-// A record survives the process: who opens the directory next finds it.
+// A record survives the process: the next Open of the directory finds it.
 func ExampleStore() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "checkpoint-")

@@ -79,7 +79,8 @@ func makeParents(dir string) error {
 	return syncDir(parent)
 }
 
-// sweep removes the temporary files that a crash left in dir. They were never renamed, so no Save of them succeeded.
+// sweep removes the temporary files that a crash left in dir. They were never renamed, so no Save that wrote one has
+// succeeded.
 func sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -26,7 +26,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDecodeRecord does the same behind the checksum, which the fuzzer cannot guess.
+// FuzzDecodeRecord does the same without the checksum, which the fuzzer cannot guess.
 func FuzzDecodeRecord(f *testing.F) {
 	f.Add([]byte(`{"sandboxID":"x","network":{"ips":["10.0.0.1"],"result":{}},"containers":{"c":{"config":{}}}}`))
 	f.Add([]byte(`{"containers":{"\ud800":{"config":null}},"config":"<&>\u2028"}`))

@@ -15,11 +15,11 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// forgetful is the real disk with a record of what a power cut may leave. A file keeps its content up to its last sync
-// and any part of later content. Of the changed names since the last sync of the directory, any may be left.
+// forgetful is the real disk, and records the states that a power cut may leave. A file keeps its content up to its
+// last sync and any part of the later content. Any subset of the renames since the directory's last sync may be left.
 type forgetful struct {
 	dir string
-	// files are the present files and durable the files of the last sync, by path.
+	// files has the present files, durable the files at the directory's last sync, by path.
 	files, durable map[string]*content
 	pending        []rename
 	steps          int
@@ -28,10 +28,10 @@ type forgetful struct {
 	refuse func(step int) error
 }
 
-// content is what a file holds.
+// content is a file's content, with the part that was synced.
 type content struct{ written, synced []byte }
 
-// rename is a change of names; no old name is a new file, no new one a removal.
+// rename is a change of a file's name. An empty from means a new file, an empty to a removal.
 type rename struct {
 	from, to string
 	file     *content
@@ -150,8 +150,8 @@ func (d *forgetful) cuts(t *testing.T, look func(dir string)) {
 	}
 }
 
-// workload changes two pods in every way. Each change is announced with what the record's attempt is before and after
-// it; 0 is no record.
+// workload changes two pods in every way. begin gets the record's attempt before and after the change, 0 for no record.
+// end gets the change's error.
 func workload(t *testing.T, s *Store, begin func(id string, before, after uint32), end func(error)) {
 	t.Helper()
 	attempts := map[string]uint32{}
@@ -187,13 +187,13 @@ func workload(t *testing.T, s *Store, begin func(id string, before, after uint32
 	remove("a")
 }
 
-// TestPowerCutAtEveryStep cuts the power behind every step of every change, with all that the disk may have kept of
-// what was not synced. What was promised is there, whole, and what was begun is either as before or as after.
+// TestPowerCutAtEveryStep cuts the power after every step of every change, for each state of the unsynced data. Changes
+// that have returned are complete. A change under way is either absent or complete.
 func TestPowerCutAtEveryStep(t *testing.T) {
 	dir := t.TempDir()
 	s, d := mustOpen(t, dir), newForgetful(dir)
 	s.disk = d
-	possible := map[string][]uint32{} // what the record may be
+	possible := map[string][]uint32{} // the attempts that a record may have
 	cuts := 0
 	d.after = func(step string) {
 		d.cuts(t, func(left string) {
@@ -213,7 +213,7 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 	t.Logf("%d power cuts behind %d steps", cuts, d.steps)
 }
 
-// wantPossible opens what a power cut left, as the next start does.
+// wantPossible opens the directory that a power cut left. Each record must be whole and have a possible attempt.
 func wantPossible(t *testing.T, when, dir string, possible map[string][]uint32) {
 	t.Helper()
 	listing, err := mustOpen(t, dir).List(t.Context())
@@ -232,8 +232,8 @@ func wantPossible(t *testing.T, when, dir string, possible map[string][]uint32) 
 	}
 }
 
-// TestDiskThatRefusesAnyStep lets every step of every change fail once, as on a full, read-only or broken disk. The
-// change is refused or done, the store goes on with what it promised, and so does the next start.
+// TestDiskThatRefusesAnyStep fails every step of every change once, like a full, read-only or broken disk. A failed
+// change is absent from memory. On the disk it is absent or complete. Later changes succeed.
 func TestDiskThatRefusesAnyStep(t *testing.T) {
 	tried := 0
 	for refused := 1; ; refused++ {
@@ -275,7 +275,7 @@ func TestDiskThatRefusesAnyStep(t *testing.T) {
 	t.Logf("%d steps were refused", tried)
 }
 
-// copyOf is a directory with the same files.
+// copyOf copies a directory's files to a new directory.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()

@@ -13,8 +13,8 @@ const schemaVersion = 3
 type Phase string
 
 const (
-	// PhaseIntent: the sandbox container exists and CNI ADD may have run. The start of the program must undo or finish
-	// the pod.
+	// PhaseIntent: the sandbox exists and CNI ADD may have run. The next start of criadapter must undo or finish the
+	// pod.
 	PhaseIntent Phase = "intent"
 	// PhaseReady: the pod's set-up was complete.
 	PhaseReady Phase = "ready"
@@ -22,8 +22,8 @@ const (
 	PhaseStopped Phase = "stopped"
 )
 
-// Record is the part of a pod that must survive a crash and that Docker Engine cannot store. The engine knows what
-// runs, and the container labels have the CRI metadata.
+// Record is the part of a pod that must survive a crash and that Docker Engine cannot store. The engine knows the
+// running containers, and their labels have the CRI metadata.
 type Record struct {
 	// SandboxID is the record's key: the engine's full container id of the sandbox, or an id of the same form if
 	// Namespaces is set.
@@ -35,8 +35,8 @@ type Record struct {
 	UID       string `json:"uid"`
 	Attempt   uint32 `json:"attempt"`
 
-	// CreatedAt is the creation time of the sandbox container. A pod whose container vanished is shown with it until
-	// its address is released.
+	// CreatedAt is the creation time of the sandbox. A pod whose container vanished is shown with this time until its
+	// address is released.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	Phase     Phase     `json:"phase"`
 	// NetnsPath is the pinned network namespace, empty for host network.
@@ -61,8 +61,8 @@ type Record struct {
 	Containers map[string]Container `json:"containers,omitempty"`
 }
 
-// Namespaces replaces the sandbox container of a pod without one, beside its network namespace. A path is empty if the
-// pod uses the node's namespace.
+// Namespaces has the namespaces of a pod without a sandbox container, except the network namespace. A path is empty if
+// the pod uses the node's namespace.
 type Namespaces struct {
 	// Dir exists while the pod runs, and not after a reboot.
 	Dir string `json:"dir"`
@@ -95,9 +95,9 @@ type Container struct {
 	// Config is the ContainerConfig as protobuf JSON, as the client sent it,
 	// with the resources of the last UpdateContainerResources.
 	Config json.RawMessage `json:"config"`
-	// ImageRef is the name by digest of the container's image, empty without one.
+	// ImageRef is the reference by digest of the container's image, empty without one.
 	ImageRef string `json:"imageRef,omitempty"`
-	// Restore is the engine's checkpoint with which the container begins, empty for none.
+	// Restore is the engine's checkpoint from which the container starts, empty for none.
 	Restore string `json:"restore,omitempty"`
 	// LogPosition is the position in the engine's log up to which the CRI log is written.
 	LogPosition LogPosition `json:"logPosition,omitzero"`
@@ -125,8 +125,8 @@ type LogPosition struct {
 	// Born is the creation time of that file, in nanoseconds since 1970, 0 if the file system does not record it. It
 	// distinguishes the file from a later one with the same inode.
 	Born int64 `json:"born,omitempty"`
-	// OutputInode is the CRI log file, which the kubelet may have renamed. OutputSize is its size in bytes at that
-	// point.
+	// OutputInode is the inode of the CRI log file, which the kubelet may have renamed. OutputSize is its size in bytes
+	// at that point.
 	OutputInode uint64 `json:"outputInode,omitempty"`
 	OutputSize  int64  `json:"outputSize,omitempty"`
 }

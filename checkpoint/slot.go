@@ -24,7 +24,7 @@ type slot struct {
 	// must not be skipped. change guards it.
 	stale bool
 
-	// users is the number of acquires without release. Store.mu guards it.
+	// users is the number of acquire calls without a release. Store.mu guards it.
 	users int
 }
 

@@ -82,7 +82,7 @@ func requireNotFound(t *testing.T, s *Store, id string) {
 	testutil.Require(t, errdefs.IsNotFound(err), "Load returned %+v, %v; want NotFound", r, err)
 }
 
-// requireFiles checks what the directory holds, subdirectories left out.
+// requireFiles checks the names of the directory's files, without subdirectories.
 func requireFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -14,7 +14,7 @@ import (
 
 const (
 	manifestName = "manifest.json"
-	// maxManifest bounds a manifest, in bytes. The manifest of an image with a hundred layers has ten thousand.
+	// maxManifest bounds a manifest, in bytes. The manifest of an image with a hundred layers has about 10 000 bytes.
 	maxManifest = 4 << 20
 )
 
@@ -47,8 +47,8 @@ func readLayers(saved *os.File) ([]io.Reader, error) {
 	return layers, nil
 }
 
-// index finds the files in an archive by name. Docker up to 24 writes a layer that occurs twice as a link to the first
-// one.
+// index finds the files in an archive by name. Docker up to 24 writes a layer that occurs twice as a link to its first
+// occurrence.
 func index(saved *os.File) (map[string]span, error) {
 	if _, err := saved.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func index(saved *os.File) (map[string]span, error) {
 		name := path.Clean(header.Name)
 		switch header.Typeflag {
 		case tar.TypeReg:
-			// The reader reads no further than the header before it is asked to.
+			// Next has read the file up to the end of the header.
 			at, err := saved.Seek(0, io.SeekCurrent)
 			if err != nil {
 				return nil, err

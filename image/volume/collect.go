@@ -29,7 +29,7 @@ func (s *Store) Mounted(c container.Summary) []string {
 	var ids []string
 	for _, point := range c.Mounts {
 		if point.Type == mount.TypeImage {
-			ids = append(ids, point.Name) // what the mount was asked for with, an id
+			ids = append(ids, point.Name) // the requested source of the mount, an image's id
 			continue
 		}
 		below, err := filepath.Rel(s.opts.Root, point.Source)
@@ -75,11 +75,11 @@ func (s *Store) collectAll() {
 	}
 }
 
-// collect removes the files that no container has mounted and that are old enough. It returns when to collect the
-// others, 0 for never.
+// collect removes the files that no container has mounted and that are old enough. It returns the time until the next
+// collection, 0 for none.
 //
 // A container that is being created is not in the engine's list yet. Its call holds the directory. If the call released
-// the directory after the list was requested, the number of its use shows it.
+// the directory after the list was requested, imageDir.used shows it.
 func (s *Store) collect(ctx context.Context) (again time.Duration, err error) {
 	entries, err := os.ReadDir(s.opts.Root)
 	if err != nil || len(entries) == 0 {
@@ -125,14 +125,14 @@ func soonest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// now is the number of the last use of any directory that ended.
+// now returns the number of ended uses of all directories.
 func (s *Store) now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.uses
 }
 
-// mounted are the names of the directories that containers have mounted.
+// mounted returns the names of the directories that containers have mounted.
 func (s *Store) mounted(ctx context.Context) (map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
@@ -151,7 +151,7 @@ func (s *Store) mounted(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// remove removes a directory unless a call has begun to use it meanwhile.
+// remove removes a directory, unless a call uses it or a use has ended after since.
 func (s *Store) remove(ctx context.Context, name string, since uint64) (bool, error) {
 	defer step.At("image volume: remove")()
 	removing := filepath.Join(s.opts.Root, removingPrefix+name)

@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// extract makes the directory of an image. It gets its name when it is complete and on the disk.
+// extract makes the directory of an image. The directory gets its final name when it is complete and on the disk.
 //
 // The files come from the archive of docker save. The export of a container would have the engine's own files in /etc
 // and /dev, and few extended attributes.
@@ -67,7 +67,7 @@ func (s *Store) unpack(ctx context.Context, imageID, making string) (size int64,
 		return 0, err
 	}
 	defer spool.Close()
-	// Without a name it is gone with the descriptor, however this ends.
+	// A file without a name is freed with its descriptor, even after a crash.
 	if err := os.Remove(spool.Name()); err != nil {
 		return 0, err
 	}

@@ -81,7 +81,7 @@ func TestAttributesAreKept(t *testing.T) {
 	}
 }
 
-// TestNothingLeavesTheDir tries what an evil image can.
+// TestNothingLeavesTheDir extracts images that try to read, write or remove files outside of their directory.
 func TestNothingLeavesTheDir(t *testing.T) {
 	f := newFixture(t, 0)
 	outside := t.TempDir()
@@ -133,7 +133,7 @@ func TestImagesThatCannotBeExtracted(t *testing.T) {
 	testutil.Assert(t, len(names) <= 0, "left behind: %v", names)
 }
 
-// TestArchives reads what engines of different ages write.
+// TestArchives reads archives as engines of different versions write them.
 func TestArchives(t *testing.T) {
 	layer := pack(t, regular("greeting", "hello"))
 	var zipped bytes.Buffer

@@ -49,7 +49,7 @@ func (f *fixture) open(root string, keep time.Duration) {
 	f.Store = store
 }
 
-// reopen is a restart of criadapter.
+// reopen closes the store and opens it again, like a restart of criadapter.
 func (f *fixture) reopen() {
 	f.t.Helper()
 	f.Close()
@@ -93,7 +93,7 @@ func pack(t *testing.T, entries ...entry) []byte {
 	return out.Bytes()
 }
 
-// archiveOf is what docker save writes of an image with the layers.
+// archiveOf returns an archive of docker save with one image of these layers.
 func archiveOf(t *testing.T, tag string, layers ...[]byte) []byte {
 	t.Helper()
 	config := fmt.Sprintf(`{"os":"linux","architecture":"amd64","config":{"Labels":{"tag":%q}}}`, tag)
@@ -123,7 +123,7 @@ func (f *fixture) image(layers ...[]entry) string {
 	return image.ID
 }
 
-// mount is Mount for an image that can be mounted.
+// mount is Mount, which must succeed.
 func (f *fixture) mount(id, subPath string) (path string, release func()) {
 	f.t.Helper()
 	path, release, err := f.Mount(f.t.Context(), id, subPath)
@@ -150,7 +150,7 @@ func (f *fixture) removeContainer(id string) {
 	}
 }
 
-// names are what is in the store's directory.
+// names returns the names in the store's directory.
 func (f *fixture) names() []string {
 	f.t.Helper()
 	entries, err := os.ReadDir(f.opts.Root)

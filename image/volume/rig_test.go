@@ -30,7 +30,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// layer is a layer of files by name; a name with a slash at the end is a directory.
+// layer packs a layer. A header without a type is a file with the content "content of " and its name.
 func layer(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -41,7 +41,7 @@ func layer(t *testing.T, headers ...tar.Header) []byte {
 			header.Typeflag, content = tar.TypeReg, "content of "+header.Name
 		}
 		if strings.HasPrefix(header.Name, ".wh.") {
-			content = "" // the engine keeps no content of a file that takes another one away
+			content = "" // the engine drops the content of a whiteout
 		}
 		header.Size = int64(len(content))
 		if header.Mode == 0 {
@@ -56,7 +56,7 @@ func layer(t *testing.T, headers ...tar.Header) []byte {
 	return out.Bytes()
 }
 
-// load gives the engine an image of layers and returns its id.
+// load loads an image with these layers into the engine and returns its id.
 func load(t *testing.T, engine *docker.Client, layers ...[]byte) string {
 	t.Helper()
 	name := fmt.Sprintf("image-volume-%d:%d", os.Getpid(), time.Now().UnixNano())
@@ -97,7 +97,8 @@ func load(t *testing.T, engine *docker.Client, layers ...[]byte) string {
 	return seen.ID
 }
 
-// TestRigFiles extracts what a real engine saves: stacked layers, one of them twice, with all that files can have.
+// TestRigFiles extracts an image that a real engine saves. Its layers are stacked, one of them twice. They have
+// whiteouts, owners, setuid bits, hard links and extended attributes.
 func TestRigFiles(t *testing.T) {
 	env := rigenv.Require(t)
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
@@ -141,7 +142,7 @@ func TestRigFiles(t *testing.T) {
 		t.Errorf("extended attribute: %q, %v", value[:max(n, 0)], err)
 	}
 
-	// A container that was never started holds the files, and a real engine's list tells so.
+	// A container that was never started holds the files. A real engine's list shows its mount.
 	holder, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
 		Name:   fmt.Sprintf("image-volume-%d", time.Now().UnixNano()),
 		Config: &container.Config{Image: id, Cmd: []string{"/sh"}},
@@ -154,7 +155,7 @@ func TestRigFiles(t *testing.T) {
 	if !slices.ContainsFunc(listed, func(c container.Summary) bool { return c.ID == holder && slices.Contains(store.Mounted(c), id) }) {
 		t.Error("the engine's list does not show the mount")
 	}
-	time.Sleep(100 * time.Millisecond) // for a collection that would take the files away
+	time.Sleep(100 * time.Millisecond) // time for a wrong collection to remove the files
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the files of a container that was never started: %v", err)
 	}

@@ -21,10 +21,10 @@ import (
 const (
 	makingPrefix   = ".making-"
 	removingPrefix = ".removing-"
-	// filesName is the directory of an image's files within the image's own.
+	// filesName is the name of the files' directory in the image's directory.
 	filesName = "fs"
 
-	// defaultKeep gives a caller whose deadline ended before the extraction the time to come again.
+	// defaultKeep leaves time for a retry to a caller whose deadline ended before the extraction.
 	defaultKeep = 5 * time.Minute
 	// extractTimeout bounds the extraction of one image.
 	extractTimeout = 30 * time.Minute
@@ -39,10 +39,11 @@ type Engine interface {
 // Options are the options of Open. Root and Engine are required.
 type Options struct {
 	// Root is the absolute path of the files. The engine must see it under the same path. Only root may enter it,
-	// because programs of images are there with their setuid bits.
+	// because it holds the images' programs with their setuid bits.
 	Root   string
 	Engine Engine
-	// Keep is how long files stay that no container has mounted, since their last Mount, 0 for five minutes.
+	// Keep is the minimum time from the last Mount of files to their removal, 0 for five minutes. Files that a
+	// container has mounted always stay.
 	Keep time.Duration
 }
 
@@ -57,17 +58,17 @@ type Store struct {
 	tidy   chan struct{}
 
 	mu sync.Mutex
-	// dirs are the directories that were used since the start, by name.
+	// dirs has the directories that were used since the start, by name.
 	dirs map[string]*imageDir
-	// uses numbers the uses of all directories as they end.
+	// uses is the number of ended uses of all directories.
 	uses uint64
 }
 
-// imageDir is the use of the files of one image.
+// imageDir is the state of one image's directory.
 type imageDir struct {
-	// holders are calls whose container the engine may not list yet.
+	// holders is the number of calls whose container the engine may not list yet.
 	holders int
-	// used is the number of the last use that ended.
+	// used is Store.uses at the end of the directory's last use.
 	used uint64
 	// making is the extraction under way, nil without one.
 	making *extraction
@@ -120,7 +121,7 @@ func (s *Store) Close() {
 // that container.
 //
 // It fails with ErrNotFound for a part that the image does not have. An extraction outlives the caller's context, so
-// that a caller that comes again finds it done.
+// that a retry finds it done.
 func (s *Store) Mount(ctx context.Context, imageID, subPath string) (path string, release func(), err error) {
 	name, err := dirName(imageID)
 	if err != nil {
@@ -137,7 +138,8 @@ func (s *Store) Mount(ctx context.Context, imageID, subPath string) (path string
 	return path, sync.OnceFunc(func() { s.release(name) }), nil
 }
 
-// dirName is the name of an image's directory. Mounts in the engine's older notation cannot have a colon in a path.
+// dirName returns the name of an image's directory, which is its id without "sha256:". The engine's older notation of
+// mounts allows no colon in a path.
 func dirName(imageID string) (string, error) {
 	id, err := digest.Parse(imageID)
 	if err != nil || id.Algorithm() != digest.SHA256 {
@@ -146,7 +148,7 @@ func dirName(imageID string) (string, error) {
 	return id.Encoded(), nil
 }
 
-// imageID is the id of the image whose directory has that name.
+// imageID returns the id of the image whose directory has this name.
 func imageID(name string) string { return digest.NewDigestFromEncoded(digest.SHA256, name).String() }
 
 // at returns the state of a directory. The caller holds the lock.
@@ -175,7 +177,7 @@ func (s *Store) release(name string) {
 	if _, err := os.Lstat(filepath.Join(s.opts.Root, name)); f.holders == 0 && f.making == nil && errors.Is(err, fs.ErrNotExist) {
 		delete(s.dirs, name)
 	}
-	s.Tidy() // the container may not exist
+	s.Tidy() // the container may not have been created
 }
 
 // ensure waits for the image's files. The caller holds the directory.
@@ -215,7 +217,7 @@ func (s *Store) join(name, imageID string) (*extraction, error) {
 		defer cancel()
 		making.err = s.extract(ctx, name, imageID)
 		s.mu.Lock()
-		f.making = nil // f is still the directory's: what is being made is not forgotten
+		f.making = nil // f is still in dirs, which keeps an entry while making is set
 		s.mu.Unlock()
 		close(making.done)
 		s.Tidy() // all callers may be gone

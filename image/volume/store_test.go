@@ -66,7 +66,7 @@ func TestOneExtractionServesAll(t *testing.T) {
 	testutil.Assert(t, got == 1, "the image was saved %d times", got)
 }
 
-// TestExtractionOutlivesItsCaller gives up the first call before the engine answers.
+// The deadline of the first call ends before the engine answers. The extraction goes on, and the second call finds it.
 func TestExtractionOutlivesItsCaller(t *testing.T) {
 	f := newFixture(t, 0)
 	id := f.image([]entry{regular("a", "a")})
@@ -91,7 +91,7 @@ func TestFilesGoWithTheLastContainer(t *testing.T) {
 	release()
 
 	f.removeContainer(first)
-	f.reopen() // which looks at what is used
+	f.reopen() // which collects unused files
 	if _, err := f.collect(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -99,12 +99,12 @@ func TestFilesGoWithTheLastContainer(t *testing.T) {
 	f.removeContainer(second)
 	f.Tidy()
 	testutil.Until(t, "the files are gone", func() bool { return len(f.names()) == 0 })
-	path, release = f.mount(id, "") // and come again
+	path, release = f.mount(id, "") // and are extracted again
 	defer release()
 	wantContent(t, path+"/sub/a", "a")
 }
 
-// TestHeldFilesStay covers the time between Mount and the engine's word.
+// Files stay between Mount and its release, before the engine lists the container.
 func TestHeldFilesStay(t *testing.T) {
 	f := newFixture(t, time.Nanosecond)
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
@@ -112,7 +112,7 @@ func TestHeldFilesStay(t *testing.T) {
 	testutil.Assert(t, err == nil && again != 0, "%v, %v", again, err)
 	wantContent(t, path+"/a", "a")
 	name, since := filepath.Base(filepath.Dir(path)), f.now()
-	f.hold(name) // by one who comes after the list was asked for, and goes before it is used
+	f.hold(name) // by a call that begins after the list was requested and ends before it is used
 	f.hold(name)
 	release()
 	f.release(name)
@@ -123,12 +123,11 @@ func TestHeldFilesStay(t *testing.T) {
 	testutil.Until(t, "the files are gone", func() bool { return len(f.names()) == 0 })
 }
 
-// TestFilesOfAnUnlistedContainerStay lets a directory go between the list, which does not have the container yet, and the
-// removal.
+// TestFilesOfAnUnlistedContainerStay releases a directory after a list that lacks the container and before the removal.
 func TestFilesOfAnUnlistedContainerStay(t *testing.T) {
 	f := newFixture(t, time.Nanosecond)
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
-	f.Close() // no look but this one
+	f.Close() // stops the collections in the background
 	name, asked := filepath.Base(filepath.Dir(path)), f.now()
 	release()
 	removed, err := f.remove(t.Context(), name, asked)
@@ -142,7 +141,7 @@ func TestFilesOfAnUnlistedContainerStay(t *testing.T) {
 func TestFilesStayForAWhile(t *testing.T) {
 	f := newFixture(t, time.Hour)
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
-	f.Close() // no looks but these
+	f.Close() // stops the collections in the background
 	release()
 	again, err := f.collect(t.Context())
 	testutil.Assert(t, err == nil && again >= 59*time.Minute && again <= time.Hour, "%v, %v", again, err)
@@ -155,7 +154,7 @@ func TestFilesStayForAWhile(t *testing.T) {
 	wantGone(t, filepath.Dir(path))
 }
 
-// TestNothingIsRemovedUnseen keeps everything while the engine does not tell.
+// No files are removed while the engine does not list its containers.
 func TestNothingIsRemovedUnseen(t *testing.T) {
 	f := newFixture(t, time.Nanosecond)
 	restore := f.engine.Inject("ListContainers", dockertest.Fault{})
