@@ -33,8 +33,8 @@ type OCIRuntime struct {
 	Name string
 	// Notes is the directory from which the runtime reads notes.
 	Notes ocinote.Dir
-	// Fault says why new pods do not use the runtime. It is empty after a probe has shown that the runtime works.
-	// Containers of existing pods that use the runtime still get their notes.
+	// Fault says why new pods and containers do not use the runtime. It is empty after a probe has shown that the
+	// runtime works. Containers of existing pods that use the runtime still get their notes.
 	Fault string
 	// RecursiveReadOnly says whether the kernel and the engine's default runtime support recursive read-only mounts.
 	RecursiveReadOnly bool

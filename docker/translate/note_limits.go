@@ -9,8 +9,8 @@ import (
 )
 
 // noteLimits puts limits without a field in the Docker API into the container's note, so that they apply before the
-// container's first instruction. CgroupFiles sets optional limits after the start, and all of these limits if there are
-// no notes.
+// container's first instruction. Optional limits, and all of these limits if there are no notes, are written after the
+// start, see CgroupFiles.
 //
 // A kubelet sets zero for each huge page size that a container does not request. A container with only such limits gets
 // no note.
