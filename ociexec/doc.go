@@ -2,8 +2,8 @@
 // the engine. It is the only package that runs the OCI runtime.
 //
 // The runtime program and the state directory of a container are the ones that its shim uses. Find reads them from the
-// bundle, which is beside the shim's working directory. Find returns ErrUnsuitable if anything is not as expected: the
-// command then needs the engine.
+// bundle, which is in the same directory as the shim's working directory. Find returns ErrUnsuitable if anything is not
+// as expected: the command then needs the engine.
 //
 // A command gets the process of the container's own configuration (config.json) with another command line. A command
 // also inherits namespaces, seccomp filters, capabilities, priority and CPUs. Find checks that the shim and this

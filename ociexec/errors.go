@@ -24,7 +24,7 @@ func unsuitable(format string, args ...any) error {
 type StartError struct {
 	// message is the runtime's last error, as in its log.
 	message string
-	// ExitCode is what a shell would return: 127 for a missing program, 126 for one that cannot be run, and 0 if the
+	// ExitCode is the exit code of a shell: 127 for a missing program, 126 for one that cannot be run, and 0 if the
 	// reason is not the command.
 	ExitCode int
 }

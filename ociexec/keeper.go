@@ -25,7 +25,7 @@ type request struct {
 	Container string
 	Args, Env []string
 	Umask     int
-	// PIDFile is where the runtime writes the command's process id.
+	// PIDFile is the file to which the runtime writes the command's process id.
 	PIDFile string
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// runCommand runs a command of the program to its end and returns what it prints, and its exit code.
+// runCommand runs a command of the program to its end, and returns its output and its exit code.
 func runCommand(t *testing.T, args ...string) (output string, code int) {
 	t.Helper()
 	self, err := os.Executable()

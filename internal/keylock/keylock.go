@@ -56,7 +56,7 @@ func (l *Locks) Lock(ctx context.Context, key string) (unlock func(), err error)
 	}
 }
 
-// join returns the lock of key, made if need be, with the caller counted.
+// join returns the lock of key and counts the caller. It makes the lock if key has none.
 func (l *Locks) join(key string) *keyLock {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -151,7 +151,7 @@ func encode(note Note) ([]byte, error) {
 	return append(append(first, '\n'), body...), err
 }
 
-// decode reads what encode wrote. It fails for a damaged text, for another version and for an unknown field.
+// decode reads the text of encode. It fails for a damaged text, for another version and for an unknown field.
 func decode(text []byte) (Note, error) {
 	first, body, _ := bytes.Cut(text, []byte("\n"))
 	var head header

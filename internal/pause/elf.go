@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// loadAddress is where the file is mapped, headers included. Any page boundary above vm.mmap_min_addr does.
+	// loadAddress is the address of the mapped file, headers included. Any page boundary above vm.mmap_min_addr will
+	// do.
 	loadAddress = 0x400000
 	// pageSize is the largest page that a kernel for these architectures
 	// uses (arm64: 64 KiB); the kernel wants the segment aligned to its own.

@@ -61,7 +61,7 @@ func program(t *testing.T) string {
 	return args[0]
 }
 
-// start runs a command in new namespaces as the clone flags say. The process is killed after the test if need be.
+// start runs a command in new namespaces as the clone flags say. After the test it kills the process if it still runs.
 func start(t *testing.T, flags uintptr, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)

@@ -12,8 +12,8 @@ import (
 )
 
 // walker writes each point that is reached to the file trace of a directory, as a line "before NAME" or "after NAME".
-// It kills the process at the point that the file armed names as "POINT\tN", when the process reaches the point for the
-// N-th time since the file has that content.
+// The file armed names one point as "POINT\tN". The walker kills the process when it reaches this point for the N-th
+// time since the file has that content.
 type walker struct {
 	dir string
 

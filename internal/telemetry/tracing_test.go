@@ -22,7 +22,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// collected is an OTLP collector that keeps what it gets.
+// collected is an OTLP collector that keeps all spans.
 type collected struct {
 	collector.UnimplementedTraceServiceServer
 	endpoint string

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// stopTimeout is how long a program may take to end after SIGTERM before it is killed.
+	// stopTimeout is the time after SIGTERM in which a program must end before it is killed.
 	stopTimeout = time.Minute
 	// pollInterval is the pause between two checks of Await.
 	pollInterval = 20 * time.Millisecond

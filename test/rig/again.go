@@ -15,9 +15,9 @@ func (b testBinary) args(p testPlan) []string {
 	return []string{"-test.timeout=" + p.Timeout.String(), "-test.run=^" + b.Only + "$"}
 }
 
-// again returns the plan for the tests that failed: each runs a second time, alone. A busy machine may keep a real
-// engine, kernel or plugin from answering in time, whereas a wrong test fails again. The plan has no binaries when
-// nothing runs again.
+// again returns the plan for the failed tests: each runs a second time, alone. On a busy machine a real engine, kernel
+// or plugin may answer too late once, whereas a wrong test fails again. The plan has no binaries when nothing runs
+// again.
 func (p testPlan) again(w io.Writer, tests []results.Test) testPlan {
 	names, left := results.Again(tests)
 	var binaries []testBinary

@@ -29,7 +29,7 @@ const (
 const (
 	fdAlive = 3 // read end of a pipe that closes when the rig outside ends
 	fdLock  = 4 // the scratch directory's lock
-	fdQueue = 5 // the numbers of the tests to run, see newQueue; only where the plan has tests
+	fdQueue = 5 // the numbers of the tests to run, see newQueue; only if the plan has tests
 )
 
 // fdInsideQueue is the queue's descriptor in the second process.
@@ -189,7 +189,7 @@ func furnish(p plan) error {
 	return nil
 }
 
-// cgroupRoot is where control groups are mounted.
+// cgroupRoot is the mount point of cgroups.
 const cgroupRoot = "/sys/fs/cgroup"
 
 // leaveCgroupV2 unmounts all cgroup v1 hierarchies and mounts cgroup v2. Only the controllers that this machine has on

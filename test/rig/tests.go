@@ -26,7 +26,7 @@ type testPlan struct {
 	Timeout   time.Duration
 	Verbose   bool
 
-	Output io.Writer `json:"-"` // where progress is shown; nil means standard output
+	Output io.Writer `json:"-"` // for the progress; nil means standard output
 }
 
 // systemTests matches the names of tests for the installed engine; see rigenv.RequireSystem.
@@ -91,7 +91,7 @@ func runAndReport(ctx context.Context, env rigenv.Env, p testPlan, binary testBi
 	return got, nil
 }
 
-// killDelay is how much longer than its own time limit a test binary may run before it is killed.
+// killDelay is the time from a test binary's own time limit until the rig kills it.
 const killDelay = 30 * time.Second
 
 // runBinary runs the tests of one package: the binary's output goes through test2json, whose events are collected.

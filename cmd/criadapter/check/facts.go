@@ -13,7 +13,7 @@ type facts struct {
 	Kubelet kubeletFacts
 
 	Engine docker.Features
-	// EngineErr is why the engine cannot be used, nil if it can.
+	// EngineErr is the reason if the engine cannot be used.
 	EngineErr error
 	// OCIRuntime is the engine's runtime criadapter-oci, which the check does not test. OCIRuntimeErr is the reason if
 	// it cannot be used.
@@ -51,7 +51,7 @@ type kubeletFacts struct {
 type networkFacts struct {
 	// Config is empty on Docker's bridge.
 	Config cni.Config
-	// Err is why pods cannot join it.
+	// Err is the reason if pods cannot join it.
 	Err     error
 	Plugins []cni.Plugin
 }
@@ -111,6 +111,6 @@ type leftovers struct {
 	Pins, Attachments, Records, Leases, Rules []string
 	// Quarantined are corrupt records in the quarantine.
 	Quarantined []string
-	// RulesErr is why rules could not be read.
+	// RulesErr is the error of reading the rules.
 	RulesErr error
 }

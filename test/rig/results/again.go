@@ -50,8 +50,8 @@ func raced(tests []Test, test Test) bool {
 // TooFlaky says whether more than maxFlaky tests were flaky.
 func (c Count) TooFlaky() bool { return c.Flaky > maxFlaky }
 
-// Judge sets the outcome of a failed test to Flaky if it passed now, no other part of its top-level test failed, and
-// its binary ended well. It sets Twice if the top-level test failed now.
+// Judge makes a failed test Flaky if it passed now, its top-level test did not fail, and its binary ended well. If its
+// top-level test failed again, Judge sets Twice.
 func Judge(tests, now []Test) {
 	type name struct{ pkg, test string }
 	failed := map[name]bool{}

@@ -1,5 +1,5 @@
-// Package results counts what test binaries report. It reads the events of `go tool test2json` and counts leaf tests
-// only: a test with subtests is a heading, whose outcome follows from its subtests.
+// Package results counts the outcomes that test binaries report. It reads the events of `go tool test2json` and counts
+// leaf tests only: a test with subtests is a heading, whose outcome follows from its subtests.
 package results
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Outcome is how a test ended, in test2json's words.
+// Outcome is the result of a test, in test2json's words.
 type Outcome string
 
 // The outcomes of a test.
