@@ -41,10 +41,10 @@ type APIOptions struct {
 	// ClientCAFile has the PEM certificates of the authorities for client certificates. It is read again after a
 	// change.
 	ClientCAFile string
-	// Users and Groups are the clients that may use the API: the common name and the organizations of a certificate.
-	// Without either, Reviewer is asked about each client.
+	// Users and Groups are the clients that may use the API: the common name and the organizations of a certificate. If
+	// both are empty, Reviewer is asked about each client.
 	Users, Groups []string
-	// Reviewer authenticates tokens and authorizes clients. With nil there are no tokens, and only Users and Groups
+	// Reviewer authenticates tokens and authorizes clients. If it is nil, tokens are refused, and only Users and Groups
 	// have access.
 	Reviewer Reviewer
 }
@@ -58,7 +58,7 @@ type API struct {
 	sessions sessions
 }
 
-// ListenTLS opens the kubelet's API. Bad files and addresses are errors here. Run serves it.
+// ListenTLS opens the kubelet's API. It returns an error for bad files and addresses. Run serves the API.
 func ListenTLS(opts APIOptions) (*API, error) {
 	serving, err := servingCertificates(opts)
 	if err != nil {

@@ -89,7 +89,7 @@ func (a *authority) issue(name string, edit func(*x509.Certificate)) (certificat
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
 
-// runtime has a running container "c" in pod ns/pod. Its streaming URLs are url or the result of give.
+// runtime has a running container "c" in pod ns/pod. A streaming URL is the result of give, or url if give is nil.
 type runtime struct {
 	figures
 	url      string

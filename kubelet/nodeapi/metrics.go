@@ -38,7 +38,7 @@ func (s *reads) metrics(w http.ResponseWriter, _ *http.Request) {
 	out.write(w)
 }
 
-// sentEvents writes the events by their outcome, if they are sent to an API server.
+// sentEvents writes the numbers of events by outcome, if events are sent to an API server.
 func (s *reads) sentEvents(out *exposition) {
 	if s.SentEvents == nil {
 		return

@@ -9,9 +9,9 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// run runs a command to its end and answers with its stdout and then its stderr. The command is ?cmd=, split at spaces
-// as in the kubelet, or ?command= for each word. A failure is a 500, which ends with the exit code. The command is
-// ended if its client leaves.
+// run runs a command to its end and answers with its stdout and then its stderr. The command comes from ?command=, one
+// for each word, or else from ?cmd=, which is split at spaces as in the kubelet. A command that fails is answered with
+// 500, and the exit code follows its output. The command is ended if its client leaves.
 func (s *API) run(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	command := query["command"]

@@ -56,8 +56,9 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// onlyLoopbackNames refuses requests with another host. A web page may let its own name resolve to 127.0.0.1 (DNS
-// rebinding). Then a browser on this machine connects, but it sends that name.
+// onlyLoopbackNames refuses requests whose Host header is not a loopback name or address. A web page may let its own
+// name resolve to 127.0.0.1 (DNS rebinding). A browser on this machine then connects, but sends the page's name as
+// Host.
 func onlyLoopbackNames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := (&url.URL{Host: r.Host}).Hostname(); !loopback(host) {

@@ -24,7 +24,7 @@ import (
 	kubeletmodel "github.com/criadapter/criadapter/kubelet/model"
 )
 
-// figures is a runtime with one pod, whose sandbox and container were replaced, or it returns err.
+// figures is a runtime with one pod, whose sandbox and container were replaced. If err is set, its calls return err.
 type figures struct{ err error }
 
 func number64(v uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: v} }

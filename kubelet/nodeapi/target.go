@@ -9,9 +9,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// pod returns the pod that the path names. While a pod is being replaced by another of its name, it returns the running
-// one. A UID in the path must be the pod's. The UID of a static pod's mirror pod is ignored, since the API server sets
-// it.
+// pod returns the pod that the path names. If two pods have the name, because one replaces the other, it returns the
+// running pod. A UID in the path must be the pod's. The UID of a static pod's mirror pod is ignored, since the API
+// server sets it.
 func (s *API) pod(r *http.Request) (*v1.Pod, error) {
 	namespace, name, uid := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("uid")
 	var found *v1.Pod
@@ -61,7 +61,7 @@ func (s *API) sandbox(ctx context.Context, pod *v1.Pod) (string, error) {
 	return sandbox.ID, nil
 }
 
-// stateReason returns the reason why a container does not run, or "".
+// stateReason returns the reason why a container does not run, as " (reason)", or "" if there is none.
 func stateReason(status *v1.ContainerStatus) string {
 	reason := ""
 	switch {
