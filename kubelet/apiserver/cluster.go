@@ -110,8 +110,8 @@ func (c *Cluster) Run(ctx context.Context, finished func(types.UID) bool) error 
 	return c.node.Run(ctx)
 }
 
-// RunPodSource sets the API server's pods until ctx ends. It starts when the node is registered, since the scheduler
-// binds no pods before.
+// RunPodSource passes the API server's pods to config until ctx ends. It starts when the node is registered, since the
+// scheduler binds no pods to the node before.
 func (c *Cluster) RunPodSource(ctx context.Context, config podsource.PodConfig) error {
 	if c.conn == nil {
 		return nil
@@ -196,7 +196,8 @@ func (c *Cluster) ObservePod(pod *v1.Pod) {
 	}
 }
 
-// TrackObjects watches the objects that a pod names, unless the pod has finished: those watches would never end.
+// TrackObjects watches the objects that a pod names, unless the pod has finished: watches for a finished pod would
+// never end.
 func (c *Cluster) TrackObjects(pod *v1.Pod, finished func(types.UID) bool) {
 	if c.conn == nil {
 		return

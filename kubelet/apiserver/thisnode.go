@@ -15,7 +15,7 @@ import (
 
 // NodeOptions describe this machine. Zero values are the kubelet's defaults, see node.Options.
 type NodeOptions struct {
-	// Name of the node, IPs its addresses, the primary one first.
+	// Name is the node's name. IPs are its addresses, the primary one first.
 	Name string
 	IPs  []string
 	// Labels and Taints are set when the node is registered.
@@ -79,8 +79,8 @@ func (c *Cluster) RefreshNode(ctx context.Context) (current *v1.Node, known bool
 // WakeNodeStatus starts a check of the node's status, because a condition may have changed. It does not wait.
 func (c *Cluster) WakeNodeStatus() { c.node.Wake() }
 
-// registeredNode returns the node as the API server has it, or nil. The API server would collect objects that a deleted
-// node owns, again and again.
+// registeredNode returns the node as the API server has it, or nil. A deleted node must own no new objects: the API
+// server would collect them again and again.
 func (c *Cluster) registeredNode() *v1.Node {
 	if !c.node.Exists() {
 		return nil

@@ -36,8 +36,8 @@ type Clients struct {
 	Server string
 }
 
-// Connect reads a kubeconfig file and makes the clients. It sends nothing, so the server may be away. The error says if
-// the file, or a certificate that it names, cannot be read.
+// Connect reads a kubeconfig file and makes the clients. It sends nothing, so the server may be away. It fails if the
+// file, or a certificate that the file names, cannot be read.
 func Connect(kubeconfig, userAgent string) (*Clients, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

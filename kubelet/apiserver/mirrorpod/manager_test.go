@@ -159,8 +159,8 @@ func TestLossBetweenLists(t *testing.T) {
 	})
 }
 
-// TestMirrorFromBefore adopts the mirror pod of an earlier process, seen or not, and replaces a mirror pod of an older
-// manifest.
+// TestMirrorFromBefore: an earlier process's mirror pod is kept, whether it was listed or not. A mirror pod of an older
+// manifest is replaced.
 func TestMirrorFromBefore(t *testing.T) {
 	for _, hash := range []string{"1", "old"} {
 		for _, seen := range []bool{true, false} {
@@ -201,7 +201,7 @@ func TestOrphanedMirrorIsRemoved(t *testing.T) {
 	})
 }
 
-// TestDeletionSparesTheNext does not delete another pod that has the name of an observed mirror pod.
+// TestDeletionSparesTheNext: a deletion spares another pod that has taken the name of the observed mirror pod.
 func TestDeletionSparesTheNext(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.want(static("a", "1"))

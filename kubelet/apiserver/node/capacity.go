@@ -30,8 +30,8 @@ func (r *Reporter) capacity() (v1.ResourceList, error) {
 	return list, errors.Join(memoryErr, diskErr, pagesErr)
 }
 
-// withCapacity replaces this package's resources in the status. Resources that others advertise stay; huge pages of
-// sizes that no longer exist do not.
+// withCapacity replaces this package's resources in the status. Resources that other components advertise stay. Huge
+// pages of sizes that no longer exist are removed.
 func withCapacity(status *v1.NodeStatus, ours v1.ResourceList) {
 	all := maps.Clone(status.Capacity)
 	if all == nil {

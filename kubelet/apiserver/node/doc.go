@@ -11,6 +11,6 @@
 // retried after 100 milliseconds, doubling to 5 seconds, with a jitter of up to 40 %. A deleted Node object is not
 // created again until the process restarts, as in the kubelet: deleting it removes the node from its cluster.
 //
-// Changes of others are kept: labels, annotations, taints, conditions and addresses of other types, and other
+// Changes by other components are kept: labels, annotations, taints, conditions and addresses of other types, and other
 // resources.
 package node

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// The pause before a retry doubles from firstPause to lastPause, as in the kubelet.
+	// The pause before a retry doubles from firstPause, as in the kubelet. With its jitter it is at most lastPause.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 7 * time.Second
 	// jitter is the random part of a pause, so that not all nodes of a cluster retry at the same time.
@@ -70,7 +70,8 @@ func try(ctx context.Context, step func(context.Context) error) error {
 	return step(ctx)
 }
 
-// failureLog logs the first and the last of consecutive failures, and little in between.
+// failureLog logs the first of consecutive failures and the success after them. In between it logs a failure with
+// another text at most once per logInterval.
 type failureLog struct {
 	what   string
 	lasts  bool

@@ -240,7 +240,8 @@ func TestRuntimeHangs(t *testing.T) {
 	})
 }
 
-// TestServerAway: after a minute without a server the status is right on the server. Meanwhile it is right in memory.
+// TestServerAway: while the server is away, the status in memory is right. After a minute without a server, the server
+// gets the right status.
 func TestServerAway(t *testing.T) {
 	var short atomic.Bool
 	pressure := func(v1.NodeConditionType) (bool, error) { return short.Load(), nil }
@@ -260,7 +261,7 @@ func TestServerAway(t *testing.T) {
 	})
 }
 
-// TestRefresh: a label that was set a moment ago is seen.
+// TestRefresh: Refresh returns a label that was set a moment ago.
 func TestRefresh(t *testing.T) {
 	withNode(t, Options{}, func(t *testing.T, s *apitest.Server, r *Reporter) {
 		synctest.Wait()

@@ -23,7 +23,7 @@ func (r *Reporter) initial() *v1.Node {
 	}
 }
 
-// identity has the labels that must always be right.
+// identity lists the labels that are corrected if they are wrong.
 var identity = []string{v1.LabelHostname, v1.LabelOSStable, v1.LabelArchStable}
 
 func (r *Reporter) labels() map[string]string {
@@ -53,7 +53,7 @@ func (r *Reporter) register(ctx context.Context) error {
 	return err
 }
 
-// take waits for the turn.
+// take waits until it holds turn. The caller must call release.
 func (r *Reporter) take(ctx context.Context) (release func(), err error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -110,7 +110,7 @@ func (r *Reporter) refreshLocally() {
 	r.keep(node)
 }
 
-// correctLabels sets the wrong labels of the identity.
+// correctLabels sets labels of identity that are missing or wrong.
 func (r *Reporter) correctLabels(ctx context.Context, current *v1.Node) (*v1.Node, error) {
 	wanted, wrong := r.labels(), map[string]string{}
 	for _, key := range identity {

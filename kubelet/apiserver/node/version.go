@@ -6,7 +6,7 @@ import (
 )
 
 // moduleVersion returns the Kubernetes release of the linked API with the suffix -core: v1.37.2-core for k8s.io/api
-// v0.37.2. Clients compare it with the API server's version, so it is the API's release and not this program's.
+// v0.37.2. Clients compare it with the API server's version, so this program's own release would mislead them.
 func moduleVersion() string {
 	info, _ := debug.ReadBuildInfo()
 	return versionOf(info)
