@@ -57,7 +57,7 @@ func (i *item) set(now object) {
 	}
 }
 
-// fail keeps the reason why the server cannot be asked, for callers of get. Nil means that it can.
+// fail keeps the reason why the server cannot be asked, for callers of get. Nil means that the server can be asked.
 func (i *item) fail(ctx context.Context, err error) {
 	if err != nil {
 		log.G(ctx).WithError(err).WithField("object", i.key.String()).Debug("object cannot be watched, what is known of it stays") // volumes report it, where it matters
@@ -115,7 +115,7 @@ type cell[T any] struct {
 	settled func()
 }
 
-// Replace is reflector.Store.
+// Replace implements reflector.Store.
 func (c cell[T]) Replace(objects []T) {
 	if len(objects) == 0 {
 		c.item.set(object{})
@@ -124,7 +124,7 @@ func (c cell[T]) Replace(objects []T) {
 	c.Set(objects[0]) // a name has one object
 }
 
-// Set is reflector.Store.
+// Set implements reflector.Store.
 func (c cell[T]) Set(changed T) {
 	now := c.of(changed)
 	c.item.set(now)
@@ -133,5 +133,5 @@ func (c cell[T]) Set(changed T) {
 	}
 }
 
-// Delete is reflector.Store.
+// Delete implements reflector.Store.
 func (c cell[T]) Delete(T) { c.item.set(object{}) }

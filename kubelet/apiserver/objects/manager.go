@@ -23,8 +23,8 @@ import (
 type Options struct {
 	// Core is the client. Its requests must have no timeout, because watches last.
 	Core corev1.CoreV1Interface
-	// patience is how long a reader waits for the server's first answer for an object. Zero means a second, as in the
-	// kubelet.
+	// patience is the time that a reader waits for the server's first answer for an object. Zero means a second, as in
+	// the kubelet.
 	patience time.Duration
 	// retry sets the pauses before a retry. Zero values are the kubelet's.
 	retry reflector.Retry

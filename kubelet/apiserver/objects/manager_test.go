@@ -126,7 +126,7 @@ func TestServerSignalsChangesOfContent(t *testing.T) {
 	}
 }
 
-// TestServerCountsUsers watches an object once, while a pod names it.
+// TestServerCountsUsers: an object is watched once, as long as any pod names it.
 func TestServerCountsUsers(t *testing.T) {
 	api := apitest.Start(t)
 	api.Set(settings("red"))
@@ -161,7 +161,7 @@ func count(api *apitest.Server, what string) int {
 	return n
 }
 
-// TestServerImmutable reads an immutable object once.
+// TestServerImmutable: an immutable object is read once.
 func TestServerImmutable(t *testing.T) {
 	api := apitest.Start(t)
 	yes := true
@@ -208,7 +208,7 @@ func TestServerAway(t *testing.T) {
 	eventually(t, s, "the secret", func() bool { _, err := s.Secret(two, "key"); return err == nil })
 }
 
-// TestTrackBeforeRun has no answer before Run, and watches after it.
+// TestTrackBeforeRun: an object has no answer before Run, and is watched after it.
 func TestTrackBeforeRun(t *testing.T) {
 	api := apitest.Start(t)
 	s := New(Options{Core: api.Client(t), patience: 10 * time.Millisecond})
@@ -229,7 +229,7 @@ func TestTrackBeforeRun(t *testing.T) {
 	s.watches.Wait()
 }
 
-// answers is an Objects that records who was asked.
+// answers is an Objects whose objects have its own name.
 type answers string
 
 func (a answers) ConfigMap(*v1.Pod, string) (*v1.ConfigMap, error) {

@@ -23,12 +23,12 @@ func (o byOrigin) of(pod *v1.Pod) volumekinds.Objects {
 	return o.server
 }
 
-// ConfigMap is volumekinds.Objects.
+// ConfigMap implements volumekinds.Objects.
 func (o byOrigin) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
 	return o.of(pod).ConfigMap(pod, name)
 }
 
-// Secret is volumekinds.Objects.
+// Secret implements volumekinds.Objects.
 func (o byOrigin) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
 	return o.of(pod).Secret(pod, name)
 }

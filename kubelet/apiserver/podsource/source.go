@@ -27,8 +27,8 @@ type Options struct {
 	Pods corev1.PodsGetter
 	// NodeName selects the pods by their spec.nodeName.
 	NodeName string
-	// Problem is called when the reason changes why the server cannot be asked, and with nil when it can be asked
-	// again. Nil logs it.
+	// Problem is called with the reason why the server cannot be asked, once until the reason changes. It is called
+	// with nil when the server can be asked again. A nil Problem logs the reasons.
 	Problem func(where string, err error)
 	// retry sets the pauses before a retry. Zero values are the kubelet's.
 	retry reflector.Retry
@@ -114,7 +114,7 @@ func (s *podStore) list() []*v1.Pod {
 	return slices.Collect(maps.Values(s.pods))
 }
 
-// Replace is reflector.Store.
+// Replace implements reflector.Store.
 func (s *podStore) Replace(pods []*v1.Pod) {
 	s.change(func() {
 		old := s.pods
@@ -125,12 +125,12 @@ func (s *podStore) Replace(pods []*v1.Pod) {
 	})
 }
 
-// Set is reflector.Store.
+// Set implements reflector.Store.
 func (s *podStore) Set(pod *v1.Pod) {
 	s.change(func() { s.pods[model.FullName(pod)] = fromServer(pod, s.pods[model.FullName(pod)]) })
 }
 
-// Delete is reflector.Store.
+// Delete implements reflector.Store.
 func (s *podStore) Delete(pod *v1.Pod) {
 	s.change(func() {
 		if known := s.pods[model.FullName(pod)]; known != nil && known.UID == pod.UID {

@@ -90,7 +90,7 @@ func TestSource(t *testing.T) {
 	testutil.Assert(t, len(found) == 0, "problems %v", found)
 }
 
-// TestPodsAreMarked defaults pods and marks them as the server's.
+// TestPodsAreMarked: the source sets defaults of pods and marks the pods as the server's.
 func TestPodsAreMarked(t *testing.T) {
 	server := apitest.Start(t)
 	claimed := bound("1", "one", "n")
@@ -108,7 +108,7 @@ func TestPodsAreMarked(t *testing.T) {
 		"a pod that changed counts as seen only now")
 }
 
-// TestResumes continues a broken watch, with bookmarks, without another list.
+// TestResumes: a broken watch is resumed without another list, also after a bookmark.
 func TestResumes(t *testing.T) {
 	server := apitest.Start(t)
 	r := run(t, server.Client(t), podconfig.New(podconfig.Options{}))
@@ -128,7 +128,8 @@ func TestResumes(t *testing.T) {
 	testutil.Assert(t, slices.Equal(asked, want), "asked %q, want %q", asked, want)
 }
 
-// TestGone lists again when the server no longer has the watch's resource version, and finds missed changes.
+// TestGone: the source lists again when the server no longer has the watch's resource version. The list shows missed
+// changes.
 func TestGone(t *testing.T) {
 	server := apitest.Start(t)
 	server.Set(bound("1", "gone", "n"))
@@ -155,7 +156,7 @@ func unavailable(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// TestBetweenListAndWatch loses no change between the list and the watch.
+// TestBetweenListAndWatch: no change between the list and the watch is lost.
 func TestBetweenListAndWatch(t *testing.T) {
 	server := apitest.Start(t)
 	server.Set(bound("1", "one", "n"))
@@ -175,7 +176,7 @@ func TestBetweenListAndWatch(t *testing.T) {
 	}
 }
 
-// TestFails keeps the pods while requests fail, reports the reason once, and goes on afterwards.
+// TestFails: while requests fail, the pods stay, and the reason is reported once. Changes come again afterwards.
 func TestFails(t *testing.T) {
 	status := func(code int, reason metav1.StatusReason) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -217,7 +218,8 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// TestAway reports a missing server once, whatever port each dial has, and goes on when the server is back.
+// TestAway: a missing server is reported once, although each dial has another local port. Changes come again when the
+// server is back.
 func TestAway(t *testing.T) {
 	server := apitest.Start(t)
 	server.Set(bound("1", "one", "n"))
@@ -239,7 +241,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestWrongCertificate reports it once and keeps the restored pods.
+// TestWrongCertificate: a wrong certificate is reported once, and restored pods stay.
 func TestWrongCertificate(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -273,7 +275,7 @@ func (w writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// TestPodCannotPassAsStatic ignores annotations of a server's pod about its origin.
+// TestPodCannotPassAsStatic: annotations of a server's pod about its origin are ignored.
 func TestPodCannotPassAsStatic(t *testing.T) {
 	var refused []string
 	config := podconfig.New(podconfig.Options{Refused: func(r podconfig.Refusal) { refused = append(refused, r.Err.Error()) }})

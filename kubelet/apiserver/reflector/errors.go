@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// errorReporter reports errors when their kind changes: the texts of two failed dials differ in a port's number. It is
-// safe for concurrent use, because an abandoned list may still answer.
+// errorReporter reports errors when their kind changes. It does not compare texts: two failed dials differ in the port.
+// It is safe for concurrent use, because an abandoned list may still answer.
 type errorReporter struct {
 	report func(error)
 
@@ -42,7 +42,7 @@ func (r *errorReporter) change(kind string, err error) {
 	}
 }
 
-// explain returns the kind of failure, and an error that says how to fix a failure that does not pass by itself.
+// explain returns the kind of failure. If the failure does not pass by itself, the error says how to fix it.
 func explain(err error) (kind string, explained error) {
 	var certificate *tls.CertificateVerificationError
 	var hostname x509.HostnameError

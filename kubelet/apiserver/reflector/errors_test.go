@@ -23,7 +23,7 @@ import (
 
 var pods = schema.GroupResource{Resource: "pods"}
 
-// TestErrorReporter reports each kind of error once, and its end.
+// TestErrorReporter: each kind of error is reported once, and so is its end.
 func TestErrorReporter(t *testing.T) {
 	get := func(err error) error { return &url.Error{Op: "Get", URL: "https://node:1", Err: err} }
 	unknown := get(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
@@ -80,7 +80,7 @@ func (n nothing) Replace([]*v1.Pod) { n.t.Error("replaced by a server that is si
 func (n nothing) Set(*v1.Pod)       { n.t.Error("set by a server that is silent") }
 func (n nothing) Delete(*v1.Pod)    { n.t.Error("deleted by a server that is silent") }
 
-// TestSilentServer abandons a list after a while, reports that once, and ends at once with its context.
+// TestSilentServer: a list without an answer is abandoned and reported once. Run ends at once with its context.
 func TestSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*listTimeout)
@@ -92,7 +92,7 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
-// TestRetry has the kubelet's pauses by default.
+// TestRetry: the default pauses are the kubelet's.
 func TestRetry(t *testing.T) {
 	if b := (Retry{}).backoff(); b.Duration.Milliseconds() != 800 || b.Cap.Seconds() != 30 || b.Factor != 2 || b.Jitter != 1 || b.Steps < 6 {
 		t.Errorf("pauses %+v", b)

@@ -44,8 +44,8 @@ type Options[T runtime.Object] struct {
 	Retry Retry
 }
 
-// Retry is the pause before a server that is away is asked again. It doubles from First to Max. A random time of up to
-// the pause is added, so that not all nodes of a cluster retry at the same time.
+// Retry sets the pause before the next request to a server that is away. The pause doubles from First to Max. A random
+// time of up to the pause is added, so that not all nodes of a cluster retry at the same time.
 type Retry struct {
 	// First is the shortest pause. Zero means 800 milliseconds, as in the kubelet.
 	First time.Duration
@@ -92,7 +92,7 @@ type listerWatcher[L runtime.Object] struct {
 // memory for thousands of objects. One node has few objects, and a list can have a timeout.
 func (*listerWatcher[L]) IsWatchListSemanticsUnSupported() bool { return true }
 
-// ListWithContext is cache.ListerWithContext.
+// ListWithContext implements cache.ListerWithContext.
 func (l *listerWatcher[L]) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	options.FieldSelector = l.selector
 	bounded, cancel := context.WithTimeout(ctx, listTimeout)
@@ -108,8 +108,8 @@ func (l *listerWatcher[L]) ListWithContext(ctx context.Context, options metav1.L
 	return objects, err
 }
 
-// WatchWithContext is cache.WatcherWithContext. Only a watch that began shows that the server can be asked: a list may
-// be allowed where a watch is not.
+// WatchWithContext implements cache.WatcherWithContext. A problem is over only when a watch begins: the server may
+// allow lists and refuse watches.
 func (l *listerWatcher[L]) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.FieldSelector = l.selector
 	events, err := l.client.Watch(ctx, options)
@@ -122,18 +122,18 @@ func (l *listerWatcher[L]) WatchWithContext(ctx context.Context, options metav1.
 	return events, err
 }
 
-// List is cache.Lister, for the reflector's type alone: it takes the one with a context.
+// List implements cache.Lister. The reflector's type requires it, but the reflector calls ListWithContext.
 func (l *listerWatcher[L]) List(options metav1.ListOptions) (runtime.Object, error) {
 	return l.ListWithContext(context.Background(), options)
 }
 
-// Watch is cache.Watcher, for the reflector's type alone.
+// Watch implements cache.Watcher. The reflector calls WatchWithContext.
 func (l *listerWatcher[L]) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return l.WatchWithContext(context.Background(), options)
 }
 
-// adapter gives a Store the reflector's shape. The reflector has checked the type of what a watch sends; a list has it
-// by the client's type.
+// adapter lets the reflector fill a Store. The reflector checks the type of each object of a watch. The client's type
+// determines the type of a list's objects.
 type adapter[T runtime.Object] struct{ to Store[T] }
 
 func (a adapter[T]) Add(object any) error    { a.to.Set(object.(T)); return nil }
