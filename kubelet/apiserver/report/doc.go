@@ -5,14 +5,14 @@
 // # Pod statuses
 //
 // The status store has the truth about each pod. When a status changes, the pod is queued. A few workers take pods from
-// the queue, never the same pod at once, and for each
+// the queue, never the same pod at the same time. For each pod they
 //
 //	get the pod from the server     not there, or another UID: forgotten until it is observed again
 //	merge                           conditions and fields of others stay, see merged
 //	patch the status                only if it differs, with the UID as precondition
 //	delete with grace 0             if the pod is deleted, has ended, and the server has a terminal phase
 //
-// A held status (status.Manager.Hold) is not sent: the server has a newer one.
+// A held status (status.Manager.Hold) is not sent: the server may have a newer one.
 //
 // A failure is retried with a growing pause. Every ten seconds all pods are compared with the server's last observed
 // pods (ObservePod). This corrects statuses that another client changed, and sends changes from the time when the
@@ -21,9 +21,9 @@
 // # Static pods
 //
 // A static pod's status is sent to its mirror pod (package mirrorpod) by name, after the mirror pod was observed
-// (ObserveMirrorPods). The two have different UIDs. The server sets the mirror pod's UID, and the mirror pod's
-// annotation kubernetes.io/config.mirror has the static pod's. Within the kubelet a static pod always has its own UID,
-// and the mirror pod's UID is used only for preconditions. This package never finalises mirror pods.
+// (ObserveMirrorPods). The two have different UIDs. The server sets the mirror pod's UID. The mirror pod's annotation
+// kubernetes.io/config.mirror has the static pod's UID. Within the kubelet a static pod always has its own UID, and the
+// mirror pod's UID is used only for preconditions. This package never finalises mirror pods.
 //
 // # Events
 //

@@ -70,7 +70,7 @@ func NewEvents(opts EventOptions) *EventSink {
 // and counted. It is the sink for events.Recorder.
 func (s *EventSink) Record(event v1.Event) {
 	if event.Namespace == "" {
-		event.Namespace = metav1.NamespaceDefault // of events of nodes, since an event must have a namespace
+		event.Namespace = metav1.NamespaceDefault // for events about nodes, since an event must have a namespace
 	}
 	select {
 	case s.queue <- event:
@@ -84,7 +84,8 @@ func (s *EventSink) Counts() EventCounts {
 	return EventCounts{Sent: s.sent.Load(), Suppressed: s.suppressed.Load(), Dropped: s.dropped.Load(), Refused: s.refused.Load()}
 }
 
-// Run sends events until ctx ends. Then it sends the waiting ones for a short time and returns nil. It is called once.
+// Run sends events until ctx ends. Then it sends waiting events for at most EventOptions.flush, and returns nil. It is
+// called once.
 func (s *EventSink) Run(ctx context.Context) error {
 	for {
 		select {
@@ -137,7 +138,7 @@ func (s *EventSink) correlate(ctx context.Context, event v1.Event) *record.Event
 }
 
 // deliver sends until the API server accepts or refuses the event, or all attempts failed. It returns false if ctx
-// ended before.
+// ended before that.
 func (s *EventSink) deliver(ctx context.Context, next *record.EventCorrelateResult) bool {
 	backoff := s.backoff
 	for try := 1; ; try++ {

@@ -98,7 +98,7 @@ func TestEventForgottenByTheServerIsMadeAgain(t *testing.T) {
 	})
 }
 
-// TestSpamIsSuppressed sends 25 events of an object at once and then one in five minutes. Other objects are not
+// TestSpamIsSuppressed: 25 events of an object are sent at once, and then one in five minutes. Other objects are not
 // affected.
 func TestSpamIsSuppressed(t *testing.T) {
 	inSinkBubble(t, EventOptions{}, func(b *sinkBench) {
@@ -221,7 +221,7 @@ func TestFlushGivesUpWithoutAServer(t *testing.T) {
 	})
 }
 
-// TestEventsOverHTTP sends over a real connection.
+// TestEventsOverHTTP: events are sent over a real connection.
 func TestEventsOverHTTP(t *testing.T) {
 	server := apitest.New()
 	listener := httptest.NewServer(server)

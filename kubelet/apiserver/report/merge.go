@@ -50,8 +50,8 @@ func observe(s *v1.PodStatus, generation int64) {
 	}
 }
 
-// mergedConditions keeps the server's order. Conditions of others stay, also PodScheduled. A condition whose value is
-// the same keeps its time.
+// mergedConditions keeps the server's order. Conditions that the kubelet does not own stay, and so does a true
+// PodScheduled. A condition with the same status keeps its transition time.
 func mergedConditions(server, ours []v1.PodCondition) []v1.PodCondition {
 	var list []v1.PodCondition
 	for _, old := range server {

@@ -31,7 +31,7 @@ func TestStatusIsSentWhenItChanges(t *testing.T) {
 		b.wantPhase("a", v1.PodRunning)
 		b.set(a, v1.PodRunning) // the same
 		b.wantCalls()
-		a.ResourceVersion, a.Labels = "1000", map[string]string{"edited": "yes"} // not of the status
+		a.ResourceVersion, a.Labels = "1000", map[string]string{"edited": "yes"} // outside of the status
 		b.set(a, v1.PodRunning)
 		b.wantCalls()
 		got := b.server.Pod("ns", "a")
@@ -62,7 +62,8 @@ func TestNewestStatusWins(t *testing.T) {
 	})
 }
 
-// TestServerAway retries with growing pauses, and sends missed changes soon after the server is back.
+// TestServerAway: failed requests are retried with growing pauses. Missed changes are sent soon after the server is
+// back.
 func TestServerAway(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		pods := map[string]*v1.Pod{}
@@ -107,7 +108,7 @@ func TestConditionsOfOthersStay(t *testing.T) {
 	})
 }
 
-// TestConditionAddedMeanwhile keeps a condition that another client adds between the reporter's get and its patch.
+// TestConditionAddedMeanwhile: a condition that another client adds between the syncer's get and its patch stays.
 func TestConditionAddedMeanwhile(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
@@ -171,7 +172,7 @@ func TestHeldStatusIsNotSent(t *testing.T) {
 	})
 }
 
-// TestFieldThatTheServerDrops is sent once.
+// TestFieldThatTheServerDrops: a field that the server drops is sent once.
 func TestFieldThatTheServerDrops(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
@@ -220,7 +221,7 @@ func TestPodIsForgotten(t *testing.T) {
 	}
 }
 
-// TestPodGoesMeanwhile forgets a pod that is removed between get and patch.
+// TestPodGoesMeanwhile: a pod that is removed between get and patch is forgotten.
 func TestPodGoesMeanwhile(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		b.server.SetFail(func(call string) error {
@@ -235,7 +236,7 @@ func TestPodGoesMeanwhile(t *testing.T) {
 	})
 }
 
-// TestUIDIsAPrecondition patches nothing if another pod takes the name between get and patch.
+// TestUIDIsAPrecondition: nothing is patched if another pod takes the name between get and patch.
 func TestUIDIsAPrecondition(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
@@ -269,7 +270,7 @@ func TestFinalisation(t *testing.T) {
 	})
 }
 
-// TestFinalisationIsTriedAgain without a call of Wake.
+// TestFinalisationIsTriedAgain: finalisation is tried again without a call of Wake.
 func TestFinalisationIsTriedAgain(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		a := b.pod("a")
@@ -357,7 +358,7 @@ func TestStaticPodIsShownByItsMirror(t *testing.T) {
 	})
 }
 
-// TestWhatIsNoMirror leaves a pod alone that has a static pod's name.
+// TestWhatIsNoMirror: a pod that has a static pod's name, but is not its mirror pod, is left alone.
 func TestWhatIsNoMirror(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		b.pod("a")

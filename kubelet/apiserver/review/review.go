@@ -40,8 +40,8 @@ const (
 type Reviewer struct {
 	tokens authentication.TokenReviewInterface
 	access authorization.SubjectAccessReviewInterface
-	// users and invalid are keyed by the token's hash, rights by the question as JSON. Invalid tokens have a cache of
-	// their own: strangers must not displace valid ones.
+	// users and invalid are keyed by the token's hash, rights by the question as JSON. Invalid tokens have their own
+	// cache, so that many invalid tokens do not displace valid ones.
 	users, invalid, rights *cache.LRUExpireCache
 	// tokenReviews and accessReviews have an entry for each running review.
 	tokenReviews, accessReviews chan struct{}

@@ -37,7 +37,7 @@ type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }
 
-// start starts a server. Its clients may send burst requests, and then hardly any; 0 means no limit.
+// start starts a server. Its client may send burst requests before its rate limit blocks it; 0 means no limit.
 func start(t *testing.T, burst int) *server {
 	t.Helper()
 	s := &server{}
@@ -120,7 +120,7 @@ func question(user, verb string) authorizationv1.SubjectAccessReviewSpec {
 	return authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb}}
 }
 
-// TestRateLimit waits for the client's own rate limit no longer than for a review.
+// TestRateLimit: the wait for the client's own rate limit is bounded, too.
 func TestRateLimit(t *testing.T) {
 	s := start(t, 1)
 	if _, _, err := s.Token(t.Context(), "bad"); err != nil {
@@ -148,7 +148,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// TestTooMany refuses reviews above the limit, and still answers from the cache.
+// TestTooMany: reviews above the limit are refused. Cached answers are still given.
 func TestTooMany(t *testing.T) {
 	s := start(t, 0)
 	if _, valid, err := s.Token(t.Context(), "good"); err != nil || !valid {

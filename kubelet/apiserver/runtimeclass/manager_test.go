@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/test/apitest"
 )
 
-// TestHandler asks for a class, goes on while the server is away, and forgets one that was removed.
+// TestHandler: the last answer is used while the server is away. A removed class is forgotten.
 func TestHandler(t *testing.T) {
 	server := apitest.Start(t)
 	client, err := nodev1.NewForConfig(&rest.Config{Host: server.URL()})

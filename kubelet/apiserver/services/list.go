@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// masterNamespace and masterName are the service of the API server itself, which pods of every namespace see.
+// masterNamespace and masterName name the API server's own service, which pods of every namespace see.
 const masterNamespace, masterName = v1.NamespaceDefault, "kubernetes"
 
 // errUnknown is the error before the first list.
@@ -38,9 +38,9 @@ func (l *List) Run(ctx context.Context) error {
 	return nil
 }
 
-// Environment returns the variables for the pod's containers: for the API server's service always, and for services of
-// the pod's namespace unless spec.enableServiceLinks is false. A static pod has none, since it may start without a
-// cluster. It fails before the first list.
+// Environment returns the variables for the pod's containers. The API server's service is always included. Services of
+// the pod's namespace are included unless spec.enableServiceLinks is false. A static pod has none, since it may start
+// without a cluster. It fails before the first list.
 func (l *List) Environment(pod *v1.Pod) (map[string]string, error) {
 	if model.IsStatic(pod) {
 		return nil, nil
@@ -70,7 +70,7 @@ func key(service *v1.Service) types.NamespacedName {
 	return types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
 }
 
-// Replace is reflector.Store.
+// Replace implements reflector.Store.
 func (s store) Replace(services []*v1.Service) {
 	all := make(map[types.NamespacedName]*v1.Service, len(services))
 	for _, service := range services {
@@ -81,14 +81,14 @@ func (s store) Replace(services []*v1.Service) {
 	s.list.all, s.list.known = all, true
 }
 
-// Set is reflector.Store.
+// Set implements reflector.Store.
 func (s store) Set(service *v1.Service) {
 	s.list.mu.Lock()
 	defer s.list.mu.Unlock()
 	s.list.all[key(service)] = service
 }
 
-// Delete is reflector.Store.
+// Delete implements reflector.Store.
 func (s store) Delete(service *v1.Service) {
 	s.list.mu.Lock()
 	defer s.list.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// variables adds the variables of one service: the two of Kubernetes, and the variables of Docker's links, which older
-// programs read. A service without an address has none.
+// variables adds the variables of one service: Kubernetes' variables, and the variables of Docker's links, which older
+// programs read. A service without an address has no variables.
 func variables(env map[string]string, service *v1.Service) {
 	host := service.Spec.ClusterIP
 	if host == "" || host == v1.ClusterIPNone || len(service.Spec.Ports) == 0 {
