@@ -4,11 +4,11 @@
 //
 // # A pod's way
 //
-// A pod comes from a file in the manifest directory, from a URL, or from an API server. podconfig.FileSource notices a
-// new file, lets it settle, and parses it with package manifest: strict decoding, a UID that is a hash of content and
-// path, defaults, and validation. podconfig.PodConfig compares the source's pods with the ones before, and sends the
-// difference: ADD, UPDATE, REMOVE, DELETE, RECONCILE. It also writes the accepted pods to a checkpoint. After a restart
-// it restores them from there, before any source is complete.
+// A pod comes from a file in the manifest directory, from a URL, or from an API server. For a new file,
+// podconfig.FileSource waits until the file settles. Package manifest parses the file: strict decoding, a UID that is a
+// hash of content and path, defaults, and validation. Then podconfig.PodConfig compares the source's pods with its
+// previous ones, and sends the difference: ADD, UPDATE, REMOVE, DELETE, RECONCILE. It also writes the accepted pods to
+// a checkpoint. After a restart it restores them from there, before any source is complete.
 //
 // The sync loop (syncloop.go) is one select over all causes of work:
 //
@@ -67,10 +67,10 @@
 //
 // # What survives
 //
-// A restart of this process or of the runtime restarts no container. All lasting state is in the runtime (labels and
-// annotations of containers, see package model), in the manifests, or in checkpoints: of pods (package podconfig), of
-// resources (package allocation), and of user ids (package userns). Back-offs, probe results and events are only in
-// memory.
+// A restart of this process or of the runtime restarts no container. All lasting state is in the runtime, in the
+// manifests, or in checkpoints. The runtime has it in labels and annotations of containers, see package model. There
+// are checkpoints of pods (package podconfig), of resources (package allocation), and of user ids (package userns).
+// Back-offs, probe results and events are only in memory.
 //
 // # Concurrency
 //

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/pleg"
 )
 
-// TestNetworkNotReadyStopsNothing: the loop goes on while only the runtime's network is not ready.
+// TestNetworkNotReadyStopsNothing: the loop keeps running while only the runtime's network is not ready.
 func TestNetworkNotReadyStopsNothing(t *testing.T) {
 	for _, test := range []struct {
 		runtime, network, ok bool

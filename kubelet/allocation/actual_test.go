@@ -35,7 +35,7 @@ func text(r v1.ResourceRequirements) string {
 	return all[:len(all)-1]
 }
 
-// TestActual keeps amounts that differ from the reported limits only by rounding.
+// TestActual: amounts that differ from the reported limits only by rounding stay.
 func TestActual(t *testing.T) {
 	type limits = model.ActualLimits
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ func Same(a, b *v1.Pod) bool {
 	return same
 }
 
-// Restarts says whether the resizePolicy of a container wants a restart for a change of these resources.
+// Restarts says whether the container's resizePolicy requires a restart for a change of these resources.
 func Restarts(c *v1.Container, changed []v1.ResourceName) bool {
 	for _, name := range changed {
 		for _, policy := range c.ResizePolicy {

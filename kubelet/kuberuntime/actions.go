@@ -41,7 +41,7 @@ type containerStart struct {
 	Ended time.Time
 }
 
-// podActions is what must be done to a pod.
+// podActions are the actions that a sync takes for a pod.
 type podActions struct {
 	// KillSandbox says to stop all containers and all sandboxes, dead ones too, before anything else. With
 	// CreateSandbox, a new sandbox follows at once.

@@ -155,7 +155,7 @@ type inSandbox struct {
 	id     string
 	config *runtimeapi.PodSandboxConfig
 	ips    []string
-	// status is the pod's status before any of these starts.
+	// status is the pod's status before the first of these starts.
 	status *model.PodStatus
 }
 

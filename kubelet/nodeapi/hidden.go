@@ -11,7 +11,7 @@ const hidden = "(hidden)"
 
 // hideValues returns copies of pods for clients without authentication: every user of the machine may read them. Like
 // /proc, it hides the values of environment variables. It also hides the headers of probes and hooks, which may have
-// tokens, and kubectl's annotation with the manifest, which repeats both.
+// tokens. kubectl's annotation with the manifest repeats these values, so it is hidden, too.
 func hideValues(pods []*v1.Pod) []*v1.Pod {
 	out := make([]*v1.Pod, 0, len(pods))
 	for _, pod := range pods {

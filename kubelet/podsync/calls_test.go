@@ -223,7 +223,7 @@ func TestCRICallsOfAPod(t *testing.T) {
 	}
 }
 
-// TestPodNamedAgain: a pod runs anew if its source drops it and names it again with the same UID, before or after its
+// TestPodNamedAgain: a pod runs again if its source drops it and names it again with the same UID, before or after its
 // end.
 func TestPodNamedAgain(t *testing.T) {
 	for _, pause := range []time.Duration{0, 10 * time.Second} {

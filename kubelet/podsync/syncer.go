@@ -89,7 +89,7 @@ func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *mode
 	if err := s.ensureCgroup(ctx, during); err != nil {
 		return 0, err
 	}
-	// A started pod goes on with stale volumes: without the API server its containers must still restart.
+	// A started pod keeps running with stale volumes: without the API server its containers must still restart.
 	mountErr := s.mount(ctx, pod)
 	if mountErr != nil && (!errors.As(mountErr, new(*volumemanager.StaleError)) || observed.ReadySandbox() == nil) {
 		return 0, mountErr

@@ -153,7 +153,7 @@ func (k *worker) step() (more bool) {
 	return k.cancelled(ctx)
 }
 
-// cancelled says that a newer request, which has to be handled at once, cancelled the step.
+// cancelled says whether a newer request, which has to be handled at once, cancelled the step.
 func (k *worker) cancelled(ctx context.Context) bool {
 	return ctx.Err() != nil && k.all.ctx.Err() == nil
 }

@@ -96,7 +96,7 @@ func (w *Workers) Update(pod *v1.Pod) {
 	case known.termination == nil:
 		known.pod = pod
 	case known.termination.Gone:
-		known.next = pod // the source named it again: it runs anew when it has ended
+		known.next = pod // the source named it again: it runs again when it has ended
 		return
 	default:
 		known.pod = pod
@@ -267,8 +267,8 @@ func (w *Workers) Active() []*v1.Pod {
 	return pods
 }
 
-// Finished says that all steps of a pod are done, so nothing of it is left. It is false for an unknown pod, whose
-// containers may run.
+// Finished says whether all steps of a pod are done, so that nothing of it is left. It is false for an unknown pod,
+// whose containers may run.
 func (w *Workers) Finished(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -158,7 +158,7 @@ func TestResyncRetryAndAgain(t *testing.T) {
 		want(t, s, "sync a ", "sync a ", "sync a ")
 		s.sync = failing
 		w.Wake("a")
-		tick(time.Second) // a success begins it anew
+		tick(time.Second) // a success resets the pause
 		want(t, s, "sync a ", "sync a ")
 	})
 }
@@ -423,7 +423,7 @@ func TestNameIsHeld(t *testing.T) {
 	})
 }
 
-// TestNamedAgainWhileEnding: a pod runs anew if its source names it again before it has ended.
+// TestNamedAgainWhileEnding: a pod runs again if its source names it again before it has ended.
 func TestNamedAgainWhileEnding(t *testing.T) {
 	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		release := s.holdTermination()

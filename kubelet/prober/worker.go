@@ -16,7 +16,7 @@ import (
 // attempts is the number of tries, without a pause, of a probe that cannot be made. It is the kubelet's figure.
 const attempts = 3
 
-// startupPoll is how often the other probes check whether the startup probe has succeeded.
+// startupPoll is the pause between two checks of the startup probe's result. The other probes wait for its success.
 const startupPoll = 100 * time.Millisecond
 
 func metaUID(uid types.UID) metav1.ObjectMeta { return metav1.ObjectMeta{UID: uid} }

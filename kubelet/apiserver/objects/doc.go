@@ -2,8 +2,8 @@
 // secret with the watching manager of util/manager. A static pod sees objects of the manifests, and a pod of the API
 // server sees the server's objects: ByOrigin distinguishes them.
 //
-// Manager has the API server's objects. It watches each object that a registered pod names, by name: a node may not see
-// other objects, so it cannot watch a namespace as a whole. An object that several pods name is watched once. An
+// Manager has the API server's objects. It watches each object that a registered pod names, by name. A node may not
+// read other objects, so it cannot watch a whole namespace. An object that several pods name is watched once. An
 // immutable object is read once. An object that no pod names any more is forgotten. Objects stay available while the
 // server is away.
 package objects

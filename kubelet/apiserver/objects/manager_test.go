@@ -177,7 +177,8 @@ func TestServerImmutable(t *testing.T) {
 	testutil.Equal(t, color(s, pod), "red", "later")
 }
 
-// TestServerAway returns the reason while the server is away, keeps objects, and goes on.
+// TestServerAway: while watches fail, a new object returns the reason, and known objects stay. Afterwards all objects
+// are up to date.
 func TestServerAway(t *testing.T) {
 	api := apitest.Start(t)
 	api.Set(settings("red"))

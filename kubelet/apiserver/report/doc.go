@@ -1,6 +1,6 @@
 // Package report sends this node's pod statuses and events to the API server. StatusSyncer is the writing half of
 // pkg/kubelet/status: it sends the pods' statuses and finalises deleted pods. EventSink is client-go's event
-// broadcaster (tools/record) with a bounded queue. Neither blocks its callers, and both work while the server is away.
+// broadcaster (tools/record) with a bounded queue. Neither blocks its callers, even while the server is away.
 //
 // # Pod statuses
 //
@@ -27,6 +27,6 @@
 //
 // # Events
 //
-// Events of static pods name the static pod's own UID, as in the kubelet: for a mirror pod, kubectl describe looks for
-// events of the UID in its annotation.
+// Events of static pods name the static pod's own UID, as in the kubelet. For a mirror pod, kubectl describe shows the
+// events of the UID in the mirror pod's annotation.
 package report

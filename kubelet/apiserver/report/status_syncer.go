@@ -178,9 +178,9 @@ func same(old, pod *v1.Pod) bool {
 		equality.Semantic.DeepEqual(old.Status, pod.Status)
 }
 
-// due reports whether a pod must be synced although it was not queued. That is so if the API server did not get its
-// status, if it shows another status than in its answer, or if it may remove the pod. A pod whose last sync failed has
-// its own retry time.
+// due reports whether a pod must be synced although it was not queued. One reason is a status that was not sent. Others
+// are a status that another client changed, and a pod that can be removed. A pod whose last sync failed has its own
+// retry time.
 func (s *StatusSyncer) due(pod *v1.Pod) bool {
 	t := s.sent[pod.UID]
 	if t.gone || s.opts.Store.Held(pod.UID) || s.queue.NumRequeues(pod.UID) > 0 {

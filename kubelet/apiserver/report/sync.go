@@ -31,8 +31,8 @@ func (s *StatusSyncer) work(ctx context.Context, queue workqueue.TypedRateLimiti
 	}
 }
 
-// syncPod reports one pod's status. A failure is retried later. The second failure in a row is logged as a warning: a
-// first one is usual for a new pod, since the API server's authorizer may not have seen yet that it runs on this node.
+// syncPod reports one pod's status. A failure is retried later. The second failure in a row is logged as a warning. A
+// first failure is usual for a new pod: the API server's authorizer may not know yet that the pod runs on this node.
 func (s *StatusSyncer) syncPod(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID], uid types.UID) {
 	err := s.report(ctx, uid)
 	if err == nil {

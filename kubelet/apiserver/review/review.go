@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// tokenTTL, allowedTTL and deniedTTL are the lifetimes of cached answers: the kubelet's cacheTTL,
+	// tokenTTL, allowedTTL and deniedTTL are the lifetimes of cached answers. They are the kubelet's cacheTTL,
 	// cacheAuthorizedTTL and cacheUnauthorizedTTL. invalidTTL is the lifetime for an invalid token, which may become
 	// valid.
 	tokenTTL   = 2 * time.Minute
