@@ -69,7 +69,8 @@ func New(opts Options) *Generator {
 	}
 }
 
-// Events are the changes. The channel has one reader. If the reader is far behind, changes are sent after a later list.
+// Events are the changes. The channel has one reader. If the reader is far behind, the rest of the changes is sent
+// after a later list.
 func (g *Generator) Events() <-chan Event { return g.events }
 
 // Run lists and listens until ctx ends.

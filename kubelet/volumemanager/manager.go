@@ -79,7 +79,7 @@ func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	return err
 }
 
-// mount makes or updates one volume. Stale says that, despite the error, the volume has its old content.
+// mount makes or updates one volume. After an error, stale says whether the volume still has its old content.
 func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (stale bool, err error) {
 	kind, err := volumekinds.Of(&volume.VolumeSource)
 	if err != nil {

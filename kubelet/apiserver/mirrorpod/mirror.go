@@ -20,10 +20,10 @@ func isMirrorOf(mirror, static *v1.Pod) bool {
 		mirror.Annotations[model.AnnotationConfigMirror] == static.Annotations[model.AnnotationConfigHash]
 }
 
-// ensure makes sure that the static pod has its mirror pod. Current is the observed pod with its name, or nil; ensure
-// gets the pod if the server has another one. A mirror pod that is being deleted or shows an older manifest is
-// replaced. The error is an errdefs.ErrFailedPrecondition if the node is not registered yet, or if another pod has the
-// name.
+// ensure makes sure that the static pod has its mirror pod. Current is the observed pod with its name, or nil. If the
+// server has another pod of the name, ensure gets that pod. A mirror pod is replaced if it is being deleted or shows an
+// older manifest. The error is an errdefs.ErrFailedPrecondition if the node is not registered yet, or if another pod
+// has the name.
 func (m *Manager) ensure(ctx context.Context, static, current *v1.Pod) error {
 	if current != nil {
 		if done, err := m.clear(ctx, static, current); done || err != nil {
@@ -55,8 +55,8 @@ func (m *Manager) clear(ctx context.Context, static, current *v1.Pod) (done bool
 	}
 }
 
-// delete removes a mirror pod at once, but not another pod that has its name by now. It succeeds if the mirror pod is
-// gone.
+// delete removes a mirror pod at once, but never another pod that has taken its name. It succeeds if the mirror pod
+// does not exist.
 func (m *Manager) delete(ctx context.Context, mirror *v1.Pod) error {
 	err := m.opts.Pods.Pods(mirror.Namespace).Delete(ctx, mirror.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(mirror.UID)),

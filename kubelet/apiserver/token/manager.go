@@ -65,9 +65,10 @@ func New(opts Options) *Manager {
 }
 
 // Token returns a token for the pod's service account, bound to the pod, with the projection's audience and lifetime.
-// It returns a cached token until four fifths of its life or 24 hours have passed. After that it returns the cached
-// token only while it is valid and the API server issues no new one. The error is an errdefs.ErrInvalidArgument for a
-// static pod, which the API server does not have. Errors of the API server are wrapped.
+// It returns a cached token until four fifths of its life or 24 hours have passed, whichever is sooner. After that it
+// returns the cached token only while it is valid and the API server issues no new one. The error is an
+// errdefs.ErrInvalidArgument for a static pod, which the API server does not have. Errors of the API server are
+// wrapped.
 func (m *Manager) Token(ctx context.Context, pod *v1.Pod, projection *v1.ServiceAccountTokenProjection) (string, error) {
 	if model.IsStatic(pod) {
 		return "", fmt.Errorf("serviceAccountToken: a static pod has no service account: %w", errdefs.ErrInvalidArgument)
@@ -138,7 +139,7 @@ func (m *Manager) issue(ctx context.Context, pod *v1.Pod, wanted request) (issue
 	return issued{token: answer.Status.Token, renew: renewal(until, life), until: until}, nil
 }
 
-// renewal returns when a token with this expiry and lifetime must be replaced.
+// renewal returns the time at which a token with this expiry and lifetime must be replaced. Up to maxJitter is random.
 func renewal(until time.Time, life time.Duration) time.Time {
 	from := until.Add(-life)
 	return from.Add(min(life*4/5, maxAge) - rand.N(min(maxJitter, life/10+1)))
