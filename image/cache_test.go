@@ -18,6 +18,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -64,7 +65,7 @@ func (n *node) follow(t *testing.T) (stop func()) {
 					n.Changed(event.ID)
 				}
 			}})
-			_ = sleep(ctx, 100*time.Millisecond)
+			_ = pace.Sleep(ctx, 100*time.Millisecond)
 		}
 	})
 	group.Go(func() {

@@ -8,6 +8,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
 const (
@@ -46,7 +48,7 @@ func (s *Service) Run(ctx context.Context) error {
 		} else {
 			due, reason = backoff.Step(), logRelist(ctx, err, reason)
 		}
-		_ = sleep(ctx, rest) // waitAsked looks at ctx
+		_ = pace.Sleep(ctx, rest) // waitAsked looks at ctx
 	}
 	return ctx.Err()
 }
@@ -57,7 +59,7 @@ func (c *cache) waitAsked(ctx context.Context, due time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-c.wake:
-		return sleep(ctx, burstPause)
+		return pace.Sleep(ctx, burstPause)
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -79,16 +81,4 @@ func logRelist(ctx context.Context, err error, last string) (reason string) {
 	}
 	log.G(ctx).WithError(err).Warn("cannot list images, answering from memory")
 	return err.Error()
-}
-
-// sleep waits for d and returns nil, or earlier with ctx's error.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
 // probePause is the time between two probes of an engine that hangs.
@@ -36,7 +37,7 @@ func (c *Cache) resetHeartbeat() {
 func (c *Cache) watchEngine(ctx context.Context) {
 	for {
 		c.progress.probed()
-		if sleep(ctx, c.untilProbe()) != nil {
+		if pace.Sleep(ctx, c.untilProbe()) != nil {
 			return
 		}
 		if c.untilProbe() > 0 && !c.hangs() {

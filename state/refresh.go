@@ -11,6 +11,8 @@ import (
 	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
 // maxRefreshes is the number of concurrent inspects.
@@ -76,14 +78,14 @@ func (r *refreshes) work(ctx context.Context, id string) {
 	backoff := engineBackoff
 	for try := 1; ; try++ {
 		if try == 1 {
-			_ = sleep(ctx, eventPause) // refresh looks at ctx
+			_ = pace.Sleep(ctx, eventPause) // refresh looks at ctx
 		}
 		since := r.lastMark(id)
 		err := r.refresh(ctx, id, since)
 		if err != nil && try == 1 && ctx.Err() == nil {
 			log.G(ctx).WithError(err).WithField("containerID", id).Warn("cannot inspect container, trying again; remove it if docker inspect fails, too")
 		}
-		if err != nil && try < refreshTries && sleep(ctx, backoff.Step()) == nil {
+		if err != nil && try < refreshTries && pace.Sleep(ctx, backoff.Step()) == nil {
 			continue
 		}
 		if r.finished(ctx, id, since) {
@@ -135,7 +137,7 @@ func (c *Cache) refresh(ctx context.Context, id string, through *gate) error {
 		if merged || err != nil {
 			return err
 		}
-		if err := sleep(ctx, backoff.Step()); err != nil {
+		if err := pace.Sleep(ctx, backoff.Step()); err != nil {
 			return fmt.Errorf("container %q changes all the time: %w", id, err)
 		}
 	}

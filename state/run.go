@@ -12,6 +12,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
 // engineBackoff is the pause between two requests to an engine that fails.
@@ -34,7 +35,7 @@ func (c *Cache) Run(ctx context.Context) error {
 		if time.Since(began) > engineBackoff.Cap {
 			backoff = engineBackoff
 		}
-		_ = sleep(ctx, backoff.Step()) // the loop checks ctx
+		_ = pace.Sleep(ctx, backoff.Step()) // the loop checks ctx
 	}
 	return ctx.Err()
 }
@@ -167,20 +168,8 @@ func (c *Cache) relistLoop(ctx context.Context) {
 			c.setFresh()
 			c.syncedOnce.Do(func() { close(c.synced) })
 		}
-		if sleep(ctx, pause) != nil {
+		if pace.Sleep(ctx, pause) != nil {
 			return
 		}
-	}
-}
-
-// sleep waits for d and returns nil, or earlier with ctx's error.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

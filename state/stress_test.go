@@ -13,6 +13,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
 // Writers, readers and events run at once while the engine goes away and comes back. At the end the cache agrees with
@@ -22,7 +23,7 @@ func TestManyWritersAndReaders(t *testing.T) {
 		t.Run(dockertest.DefaultFeatures(flavor).ServerVersion, func(t *testing.T) {
 			n := newNode(t, dockertest.Options{Flavor: flavor, EventLag: time.Millisecond})
 			defer n.engine.Close()
-			n.cache.OnExit(func(ctx context.Context, _ *Container) { _ = sleep(ctx, 100*time.Microsecond) })
+			n.cache.OnExit(func(ctx context.Context, _ *Container) { _ = pace.Sleep(ctx, 100*time.Microsecond) })
 			n.follow()
 			defer n.stopCache()
 			n.must(n.cache.WaitSynced(t.Context()))
@@ -110,9 +111,9 @@ func retry[T any](n *node, call func() (T, error)) T {
 
 // flap takes the engine away and back until ctx ends.
 func flap(ctx context.Context, e *engine) {
-	for sleep(ctx, 20*time.Millisecond) == nil {
+	for pace.Sleep(ctx, 20*time.Millisecond) == nil {
 		e.Away()
-		_ = sleep(ctx, 2*time.Millisecond)
+		_ = pace.Sleep(ctx, 2*time.Millisecond)
 		e.Back()
 	}
 }
@@ -127,7 +128,7 @@ func watch(ctx context.Context, t *testing.T, m *Cache) {
 	ended := map[run]bool{}
 	gone := map[string]bool{}
 	known := map[string]bool{}
-	for sleep(ctx, 100*time.Microsecond) == nil {
+	for pace.Sleep(ctx, 100*time.Microsecond) == nil {
 		snapshot := m.Snapshot()
 		for _, c := range snapshot.Containers() {
 			this := run{c.ID, c.Status.StartedAt}

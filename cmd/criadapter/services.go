@@ -112,20 +112,7 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		return nil, fmt.Errorf("--cri-metrics: %w", err)
 	}
 	r.migration = newMigration(cfg, r.engine, r.store)
-	cacheOptions := state.Options{
-		Engine:        r.engine,
-		Records:       r.store,
-		RootDirectory: filepath.Clean(cfg.RootDirectory),
-		Alive:         sandbox.Alive,
-		Unrecorded:    func() []checkpoint.Record { return sandbox.Unrecorded(filepath.Clean(cfg.RootDirectory)) },
-		ObserveEvent:  metrics.Event,
-		Connected:     r.images.Relist,
-		ImageChanged:  r.images.Changed,
-	}
-	if cfg.Migrate == config.MigrateCRIDockerd {
-		cacheOptions.Adopt = r.migration.Adopt
-	}
-	r.cache = state.New(cacheOptions)
+	r.cache = r.newCache(cfg, metrics)
 	r.wire(cfg, sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
 	r.streams, err = streaming.Listen(streaming.Options{
 		Runtime:        streamRuntime{containers: r.containers, cache: r.cache},
@@ -136,6 +123,25 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		IdleTimeout:    time.Duration(cfg.StreamingIdleTimeout),
 	})
 	return r, err
+}
+
+// newCache makes the cache of pods and containers. It adopts the pods of cri-dockerd if they are taken over.
+func (r *services) newCache(cfg config.Config, metrics *telemetry.Metrics) *state.Cache {
+	root := filepath.Clean(cfg.RootDirectory)
+	options := state.Options{
+		Engine:        r.engine,
+		Records:       r.store,
+		RootDirectory: root,
+		Alive:         sandbox.Alive,
+		Unrecorded:    func() []checkpoint.Record { return sandbox.Unrecorded(root) },
+		ObserveEvent:  metrics.Event,
+		Connected:     r.images.Relist,
+		ImageChanged:  r.images.Changed,
+	}
+	if cfg.Migrate == config.MigrateCRIDockerd {
+		options.Adopt = r.migration.Adopt
+	}
+	return state.New(options)
 }
 
 // wire makes the two services that need most of the others.

@@ -1,7 +1,10 @@
-// Package pace spaces out background work that keeps a disk busy, such as counting the files of a layer.
+// Package pace spaces out work in the background, such as counting the files of a layer that a disk is busy with.
 package pace
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 const (
 	// restFactor is the length of the pause as a multiple of the work, within Pace.Longest.
@@ -19,4 +22,16 @@ type Pace struct {
 // at least three times as long as the work, even beyond Longest. So the work takes at most a quarter of the time.
 func (p Pace) After(took time.Duration) time.Duration {
 	return max(p.Shortest, min(restFactor*took, p.Longest), minRestFactor*took)
+}
+
+// Sleep waits for d and returns nil, or earlier with ctx's error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -76,7 +76,7 @@ func serverRules() []Rule {
 			"an image's files do not depend on the containers that mount them, which the engine lists"},
 		{"streaming", []string{"internal/netns"},
 			"it serves HTTP over a small interface of its own, so that it runs in front of any runtime"},
-		{"state", []string{"docker", "docker/translate", "checkpoint"},
+		{"state", []string{"docker", "docker/translate", "checkpoint", "internal/pace"},
 			"the cache is read by all services, so it can call none of them; log draining is a hook"},
 		{"stats", []string{"state", "internal/netns", "internal/pace"},
 			"stats come from the kernel's files: the engine's stats endpoint takes seconds and must not be reachable"},
