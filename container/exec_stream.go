@@ -89,7 +89,8 @@ func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
 	}
 	if ctx.Err() != nil {
 		if hangUpErr := p.hangUp(ctx); hangUpErr != nil {
-			log.G(ctx).WithError(hangUpErr).WithField("containerID", p.containerID).Warn("cannot hang up command whose client is gone, it may run on")
+			log.G(ctx).WithError(hangUpErr).WithField("containerID", p.containerID).
+				Warn("cannot hang up command whose client is gone, it may run on")
 		}
 		err = ctx.Err()
 	}

@@ -128,7 +128,8 @@ func (s *Service) DrainExited(ctx context.Context, c *state.Container) {
 	go func() { // ends when its disk answers
 		defer close(saved)
 		if err := s.saveUser(ctx, c.SandboxID, c.ID); err != nil {
-			log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot save user of exited container, unknown after a restart of criadapter")
+			log.G(ctx).WithError(err).WithFields(c.LogFields()).
+				Warn("cannot save user of exited container, unknown after a restart of criadapter")
 		}
 	}()
 	if err := s.opts.Logs.Drain(limited, c.ID); err != nil {

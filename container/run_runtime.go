@@ -39,7 +39,8 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 	if err != nil {
 		return nil, err
 	}
-	process, err := s.opts.Commands.Start(container, ociexec.Command{Args: options.Command, Terminal: options.TTY}, files.theirs)
+	command := ociexec.Command{Args: options.Command, Terminal: options.TTY}
+	process, err := s.opts.Commands.Start(container, command, files.theirs)
 	files.closeTheirs()
 	if err != nil {
 		files.closeOurs()
@@ -69,7 +70,8 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 // files are the ends of a command's pipes, in the order of its descriptors.
 type files struct{ ours, theirs [3]*os.File }
 
-// newFiles makes the pipes of a command without a terminal. Without an input it has the null device, as with the engine.
+// newFiles makes the pipes of a command without a terminal. Without an input it has the null device, as with the
+// engine.
 func newFiles(options docker.ExecOptions) (*files, error) {
 	f := &files{}
 	if options.TTY {

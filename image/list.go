@@ -45,7 +45,8 @@ func matches(img *runtimeapi.Image, want string) bool {
 	if want == "" || img.GetId() == want {
 		return true
 	}
-	if id := strings.TrimPrefix(want, idAlgorithm); id != "" && strings.HasPrefix(strings.TrimPrefix(img.GetId(), idAlgorithm), id) {
+	id := strings.TrimPrefix(want, idAlgorithm)
+	if id != "" && strings.HasPrefix(strings.TrimPrefix(img.GetId(), idAlgorithm), id) {
 		return true
 	}
 	named, err := reference.ParseNormalizedNamed(want)

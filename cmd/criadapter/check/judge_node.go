@@ -103,7 +103,8 @@ func judgeKernel(j *judge, f facts) {
 	if SupportedKernel(k.Release) {
 		j.ok("kernel", "Linux %s", k.Release)
 	} else {
-		j.warn("kernel", "update it: "+OldestKernel()+" is the oldest that is supported, as by kubeadm", "Linux %s", k.Release)
+		j.warn("kernel", "update it: "+OldestKernel()+" is the oldest that is supported, as by kubeadm",
+			"Linux %s", k.Release)
 	}
 	there := func(name string, is bool, yes, no string) {
 		if is {
