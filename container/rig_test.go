@@ -51,22 +51,29 @@ func (n *node) shell(script string) string {
 	return id
 }
 
+// isUp waits for the one line of log that a script writes when it has set its traps.
+func (n *node) isUp(id string) {
+	n.t.Helper()
+	path := n.look(id).Meta.LogPath
+	testutil.Eventually(n.t, func() error {
+		if got := contents(n.t, path); len(got) != 1 {
+			return fmt.Errorf("the log holds %q", got)
+		}
+		return nil
+	})
+}
+
 func TestRigLifecycle(t *testing.T) {
 	n := newRigNode(t)
 	pod := n.pod()
-	config := n.config("sh", "-c", "echo up; trap 'echo down; exit 7' TERM; while true; do sleep 0.05; done")
+	config := n.config("sh", "-c", "trap 'echo down; exit 7' TERM; echo up; while true; do sleep 0.05; done")
 	config.LogPath = "c/0.log"
 	id := n.create(pod, config)
 	n.wantState(id, created)
 	n.start(id)
 	n.wantState(id, running)
+	n.isUp(id)
 	logPath := n.look(id).Meta.LogPath
-	testutil.Eventually(n.t, func() error {
-		if got := contents(t, logPath); len(got) != 1 {
-			return fmt.Errorf("the log holds %q", got)
-		}
-		return nil
-	})
 	n.start2(id, errdefs.IsFailedPrecondition)
 	testutil.Must(t, n.Stop(t.Context(), id, 10*time.Second), "Stop")
 	n.wantState(id, exited)
@@ -83,7 +90,8 @@ const longRun = time.Minute
 
 func TestRigStopKillsAfterTheGracePeriod(t *testing.T) {
 	n := newRigNode(t)
-	id := n.shell("trap '' TERM; while true; do sleep 0.05; done")
+	id := n.shell("trap '' TERM; echo up; while true; do sleep 0.05; done")
+	n.isUp(id)
 	start := time.Now()
 	testutil.Must(t, n.Stop(t.Context(), id, 300*time.Millisecond))
 	took := time.Since(start)
