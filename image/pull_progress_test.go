@@ -64,7 +64,7 @@ func TestQueuedPullOutlivesAStalledOne(t *testing.T) {
 		if queuedCtx.Err() != nil {
 			t.Fatalf("the pull behind it ended too: %v", context.Cause(queuedCtx))
 		}
-		// No pull of this service has the slots that it waits for now.
+		// No pull of this service holds the slots any more that it waits for.
 		checkExpires(t, queuedCtx, time.Minute, "no progress for 1m0s")
 	})
 }

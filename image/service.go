@@ -53,8 +53,8 @@ type Service struct {
 	lastPlace       atomic.Pointer[storage]
 }
 
-// New returns the image service of an engine, which need not be up yet. Its cache follows the engine while Run runs. New
-// fails with ErrInvalidArgument if the sandbox image is not a valid reference. The caller must Close it.
+// New returns the image service of an engine, which need not be up yet. Its cache follows the engine while Run runs.
+// New fails with ErrInvalidArgument if the sandbox image is not a valid reference. The caller must Close it.
 func New(opts Options) (*Service, error) {
 	sandbox, err := newSandboxImage(opts.SandboxImage)
 	if err != nil {

@@ -28,7 +28,7 @@ type follower struct {
 	wake   chan struct{}   // room for one: a change in the engine's directory
 	drain  chan struct{}   // closed: the container has ended, finish
 	reopen chan chan error // a request to reopen the CRI log
-	stuck  chan struct{}   // closed: the follower cannot finish for now
+	stuck  chan struct{}   // closed: the follower cannot finish yet
 	done   chan struct{}   // closed: the goroutine has ended
 
 	stuckBy error // the cause; read after stuck

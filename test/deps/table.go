@@ -20,16 +20,17 @@ const anything = "*"
 
 // Rules is the import table. A package that it does not name must not exist.
 func Rules() []Rule {
-	return slices.Concat(serverRules(), kubeletRules(), apiServerRules(), []Rule{
-		{"packaging/release", nil,
-			"a release is made of what the tree builds and says, not of its packages"},
-		{"test/...", []string{anything},
-			"tests look at everything"},
-	})
+	return slices.Concat(programRules(), serviceRules(), internalRules(), kubeletRules(), podRules(),
+		apiServerRules(), []Rule{
+			{"packaging/release", nil,
+				"a release is made of what the tree builds and says, not of its packages"},
+			{"test/...", []string{anything},
+				"tests look at everything"},
+		})
 }
 
-// serverRules are for criadapter.
-func serverRules() []Rule {
+// programRules are for criadapter's programs.
+func programRules() []Rule {
 	return []Rule{
 		{"cmd/criadapter", []string{anything},
 			"the program wires everything that serves CRI"},
@@ -49,6 +50,12 @@ func serverRules() []Rule {
 		{"cmd/criadapter-oci", []string{"internal/ocinote", "internal/userns"},
 			"it starts once for each operation on a container: the standard library, notes and owners of files are " +
 				"all it needs"},
+	}
+}
+
+// serviceRules are for the services of CRI, and for what they share.
+func serviceRules() []Rule {
+	return []Rule{
 		{"server", []string{"server/fields", "sandbox", "container", "image", "streaming", "state", "stats", "docker",
 			"cni"},
 			"the CRI surface validates, delegates and maps errors; records, namespaces and log files are the " +
@@ -93,6 +100,12 @@ func serverRules() []Rule {
 			"a network is set up for a namespace's path; how the namespace was made does not matter"},
 		{"checkpoint", []string{"internal/step"},
 			"records on disk must stay readable when other packages change"},
+	}
+}
+
+// internalRules are for what belongs to no service.
+func internalRules() []Rule {
+	return []Rule{
 		{"internal/cgroup", []string{"internal/step"},
 			"a limit is a file and a value; its callers find the cgroup"},
 		{"internal/ocinote", nil,
@@ -125,7 +138,7 @@ func serverRules() []Rule {
 	}
 }
 
-// kubeletRules are for the kubelet core.
+// kubeletRules are for the kubelet core and for the node as a whole.
 func kubeletRules() []Rule {
 	return []Rule{
 		{"cmd/kubelet-core", []string{"kubelet", "kubelet/eviction", "cmd/kubelet-core/client", "cmd/kubelet-core/play",
@@ -164,6 +177,12 @@ func kubeletRules() []Rule {
 			"the types that all packages share depend on none of them"},
 		{"kubelet/model/modeltest", nil,
 			"fixtures depend on nothing that they test"},
+	}
+}
+
+// podRules are for the parts of the kubelet core that read, make and watch pods.
+func podRules() []Rule {
+	return []Rule{
 		{"kubelet/manifest", []string{"kubelet/model", "kubelet/fieldcheck", "kubelet/volumekinds"},
 			"reading and validating a manifest is pure"},
 		{"kubelet/podconfig", []string{"kubelet/manifest", "kubelet/volumekinds", "kubelet/model"},
