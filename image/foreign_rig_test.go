@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -200,6 +202,48 @@ func TestRigUntaggedBuildIsFound(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestRigChangeByContainerdIsFound: the engine sends no event for what containerd's own clients change in its store. A
+// relist finds it.
+func TestRigChangeByContainerdIsFound(t *testing.T) {
+	r := newRig(t, image.Options{})
+	features, err := r.engine.Features(t.Context())
+	check(t, err)
+	if !features.ContainerdImageStore {
+		t.Log("containerd has no images of this engine: Docker's own store holds them")
+		return
+	}
+	r.follow(t)
+	tag := name(t) + ":1"
+	r.push(t, fresh(t, 1000, v1.Config{}), tag)
+	full := r.env.Image(tag)
+	id, err := r.Pull(t.Context(), spec(full), nil)
+	check(t, err)
+	other := strings.TrimSuffix(full, "1") + "2"
+	ctr := func(args ...string) func() error {
+		return func() error {
+			address := filepath.Join(filepath.Dir(r.env.DockerRoot), "exec/containerd/containerd.sock")
+			args := append([]string{"--address", address, "--namespace", "moby", "images"}, args...)
+			output, err := exec.CommandContext(t.Context(), "ctr", args...).CombinedOutput()
+			if err != nil {
+				err = fmt.Errorf("ctr %q: %w: %s", args, err, output)
+			}
+			return err
+		}
+	}
+	afterRelist := func(wanted func() bool) func() bool {
+		return func() bool {
+			r.Relist() // as each minute
+			return wanted()
+		}
+	}
+	r.foreign(t, "ctr tag", ctr("tag", full, other),
+		afterRelist(func() bool { return r.status(t, other).GetId() == id && len(r.listed(t, id)) == 2 }))
+	r.foreign(t, "ctr rm of a tag", ctr("rm", other),
+		afterRelist(func() bool { return r.status(t, other) == nil && len(r.listed(t, id)) == 1 }))
+	r.foreign(t, "ctr rm", ctr("rm", full),
+		afterRelist(func() bool { return r.status(t, full) == nil && r.listed(t, id) == nil }))
 }
 
 // TestRigOwnWritesAreVisibleAtOnce needs no event.
