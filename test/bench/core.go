@@ -35,9 +35,9 @@ type core struct {
 }
 
 // startCore starts a kubelet core with its defaults, but without a crash back-off and with a quick garbage collection.
-// Several on one server need different names.
+// Kubelet cores on one server need different names.
 func (s *criServer) startCore(ctx context.Context, name string, noEvents bool) (*core, error) {
-	logrus.SetOutput(io.Discard) // what fails is in the pods' statuses
+	logrus.SetOutput(io.Discard) // failures show in the pods' statuses
 	klog.SetLogger(logr.Discard())
 	dir := filepath.Join(s.bench.dir, "core", s.name, name)
 	c := &core{server: s, name: name, manifests: filepath.Join(dir, "manifests"), ended: make(chan struct{})}
@@ -55,7 +55,7 @@ func (s *criServer) startCore(ctx context.Context, name string, noEvents bool) (
 	if err != nil {
 		return nil, err
 	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it ends after its pods
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // close removes the pods even after ctx has ended
 	c.cancel = cancel
 	go func() {
 		defer close(c.ended)
@@ -72,7 +72,7 @@ func (c *core) close(ctx context.Context) error {
 	return errors.Join(err, c.err)
 }
 
-// closeCores closes all at once.
+// closeCores closes the kubelet cores at the same time.
 func closeCores(ctx context.Context, cores []*core) error {
 	var group errgroup.Group
 	for _, c := range cores {

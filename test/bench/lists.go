@@ -19,14 +19,14 @@ const (
 	rowStats     = "ListContainerStats"
 )
 
-// question is what the kubelet asks again and again.
+// question is a call that the kubelet repeats all the time.
 type question struct {
 	row   string
 	times int
 	ask   func(*crowd, context.Context) error
 }
 
-// measureLists times what the kubelet asks again and again.
+// measureLists times the calls that the kubelet repeats all the time.
 func (b *bench) measureLists(ctx context.Context, crowds []*crowd, pods int) error {
 	lists := &table{}
 	b.result.Lists = append(b.result.Lists, listsResult{Pods: pods, Table: lists})
@@ -44,7 +44,7 @@ func (b *bench) measureLists(ctx context.Context, crowds []*crowd, pods int) err
 	return nil
 }
 
-// slowAnswer is the time from which caches make no difference: such a first answer counts, too.
+// slowAnswer is a time to which cold caches add little. A first answer that takes this long counts, too.
 const slowAnswer = time.Second
 
 // ask sends a question to all servers in turn. The first answers warm the caches. A server that has used plan.slow, or
@@ -94,7 +94,7 @@ func (s *criServer) relist(ctx context.Context, pods int) error {
 	return nil
 }
 
-// waitRelist waits until relist succeeds, which it does once the server has found the pods.
+// waitRelist waits until the server lists all pods.
 func (s *criServer) waitRelist(ctx context.Context, pods int) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

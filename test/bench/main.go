@@ -15,9 +15,9 @@ import (
 type options struct {
 	// quick takes fewer samples; the goals are the same.
 	quick bool
-	// jsonFile gets all figures; empty for the engine's own, see resultFile.
+	// jsonFile is the file for all figures. Empty means the default file of the engine, see resultFile.
 	jsonFile string
-	// parts are the names of those to measure, with commas between them; empty for all.
+	// parts is a comma-separated list of the parts to measure. Empty means all.
 	parts string
 	// criDockerd is the program to measure under that name.
 	criDockerd string
@@ -26,8 +26,10 @@ type options struct {
 func main() {
 	var opts options
 	flag.BoolVar(&opts.quick, "quick", false, "take fewer samples, for a run of less than three minutes")
-	flag.StringVar(&opts.jsonFile, "json", "", "the `file` for all figures; empty: build/bench/result.json, with another engine's name in it")
-	flag.StringVar(&opts.parts, "parts", "", "measure only these, a comma-separated `list`: "+partNames())
+	flag.StringVar(&opts.jsonFile, "json", "",
+		"the `file` for all figures; empty: result.json in build/bench, result-NAME.json for another engine")
+	flag.StringVar(&opts.parts, "parts", "",
+		"the parts to measure, a comma-separated `list` (empty: all) of "+partNames())
 	flag.StringVar(&opts.criDockerd, "cri-dockerd", "", "the `program` to measure as cri-dockerd; empty: build it")
 	flag.Parse()
 	program.Main("bench", func(ctx context.Context) error { return run(ctx, opts) })

@@ -24,9 +24,10 @@ type bench struct {
 	plan plan
 	// dir holds everything but the engine of the rig.
 	dir string
-	// cgroup is the parent of all pods', which the rig removes at its end.
+	// cgroup is the parent of all pods' cgroups. The rig removes it at its end.
 	cgroup string
-	// image is what all containers run, pulled by each server; sandboxes run criadapter's built-in image everywhere.
+	// image is the image of all containers. Each server pulls it. Sandboxes run criadapter's built-in image on all
+	// servers.
 	image string
 
 	adapter    *adapter.Server
@@ -41,7 +42,7 @@ type plan struct {
 	cycles, relists, statuses, stats, storms, execs, logs, directories, deaths int
 	// nodePods is how many pods there are while the memory of a node is measured.
 	nodePods int
-	// between measures with a number of pods between one and all, and with more workers.
+	// between adds measurements with a number of pods between one and all, and with more workers.
 	between bool
 	// logLines is how many lines of logLine bytes a container writes.
 	logLines int
@@ -58,13 +59,13 @@ func planFor(opts options) plan {
 		logLines: 1_000_000, slow: 30 * time.Second}
 }
 
-// part is a measurement that runs without the others.
+// part is a measurement that can run alone.
 type part struct {
 	name, what string
 	do         func(*bench, context.Context) error
 }
 
-// parts are in the order in which they are measured.
+// parts returns all parts, in the order of a run.
 func parts() []part {
 	return []part{
 		{"inprocess", "lists in process", (*bench).measureInProcess},
@@ -86,7 +87,7 @@ func partNames() string {
 	return strings.Join(names, ",")
 }
 
-// chosen are the parts of a comma-separated list of names, all for an empty one.
+// chosen returns the parts that a comma-separated list names. An empty list means all parts.
 func chosen(names string) ([]part, error) {
 	if names == "" {
 		return parts(), nil
@@ -138,7 +139,7 @@ func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
 	return b.result.write(opts.jsonFile)
 }
 
-// resultFile is where the figures of an engine go.
+// resultFile returns the file for the figures of an engine.
 func resultFile(name string) string {
 	file := "result.json"
 	if name != engine.Installed {
@@ -172,7 +173,7 @@ func (b *bench) start(ctx context.Context, opts options) error {
 	return nil
 }
 
-// those returns the servers of these names, in their order.
+// those returns the named servers, in the order of the names.
 func (b *bench) those(names ...string) []*criServer {
 	var some []*criServer
 	for _, name := range names {
@@ -191,8 +192,8 @@ func (b *bench) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// turns calls f rounds times for each of n members, each round in another order: leftovers of one member must not
-// always slow the same other one.
+// turns calls f rounds times for each of n members. The order changes each round, so that what one member leaves behind
+// does not always slow the same next member.
 func turns(rounds, n int, f func(round, member int) error) error {
 	random := rand.New(rand.NewPCG(1, 2)) // the same orders in each run
 	for round := range rounds {

@@ -16,7 +16,7 @@ import (
 	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
 
-// nodes is the memory of everything that a server needs for its pods, by server.
+// nodes has, by server, the memory of all processes that the server needs for its pods.
 type nodes struct {
 	// Pods is how many pods of one container there are.
 	Pods    int                   `json:"pods"`
@@ -35,7 +35,7 @@ type nodeMemory struct {
 
 func (m nodeMemory) all() int { return m.Daemons + m.Pods }
 
-// measureNodes measures the memory of one server's node after the other's, while the others have no pods.
+// measureNodes measures the memory of each server's node in turn. The other servers have no pods meanwhile.
 func (b *bench) measureNodes(ctx context.Context) error {
 	b.result.Nodes = &nodes{Pods: b.plan.nodePods, Servers: map[string]nodeMemory{}}
 	for _, s := range b.servers {
@@ -75,7 +75,7 @@ func (s *criServer) measureNode(ctx context.Context, pods int) (m nodeMemory, er
 	return m, err
 }
 
-// processesOfPods are the shims of the containerd whose socket is below a directory, and what they started.
+// processesOfPods returns the shims of the containerd whose socket is below a directory, and their descendants.
 func processesOfPods(dir string) ([]int, error) {
 	parents, err := procs.Parents()
 	if err != nil {
@@ -98,7 +98,7 @@ func processesOfPods(dir string) ([]int, error) {
 	return family, nil
 }
 
-// isShimOf reads a command line.
+// isShimOf says whether a command line starts a shim of the containerd whose socket is below dir.
 func isShimOf(line []byte, dir string) bool {
 	args := strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
 	at := slices.Index(args, "-address")

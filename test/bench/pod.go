@@ -32,7 +32,7 @@ const (
 	sumDown             = "pod down"
 )
 
-// timed calls f and gives its duration to the clock; each sum grows by it.
+// timed calls f, gives its duration to the clock and adds it to each sum.
 func (c clock) timed(call string, f func() error, sums ...*time.Duration) error {
 	began := time.Now()
 	err := f()

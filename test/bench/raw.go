@@ -44,14 +44,14 @@ func (b *bench) newRaw(name string, best bool) (*raw, error) {
 	}, nil
 }
 
-// rawPod is what has to be removed of a pod.
+// rawPod holds the parts of a pod that still have to be removed.
 type rawPod struct {
 	sandbox, container string
 	net                *libcni.RuntimeConf
 	ip                 string
 }
 
-// cycle takes a pod through the life that criServer.cycle gives one.
+// cycle takes a pod through the same calls as criServer.cycle.
 func (r *raw) cycle(ctx context.Context, name string, tell clock) (err error) {
 	p := &rawPod{}
 	defer func() {
@@ -128,7 +128,7 @@ func (r *raw) run(ctx context.Context, p *rawPod, name string) error {
 func (r *raw) create(ctx context.Context, p *rawPod, name string) error {
 	image := r.bench.image
 	if r.best {
-		image = r.bench.servers[0].imageRef // criadapter's name for it is the engine's
+		image = r.bench.servers[0].imageRef // criadapter refers to an image by the engine's id
 	}
 	created, err := r.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name:   name + "-main",

@@ -13,9 +13,10 @@ import (
 	"github.com/criadapter/criadapter/test/program"
 )
 
-// result is everything that was measured; what was not is empty.
+// result has all measurements. A part that was not measured is empty.
 type result struct {
-	// Engine is the name of the engine, as ENGINE has it, and Versions what each server says that it runs pods on.
+	// Engine is the engine's name in the variable ENGINE. Versions has the runtime's name and version that each server
+	// reports.
 	Engine    string             `json:"engine"`
 	Versions  map[string]string  `json:"versions"`
 	InProcess table              `json:"inProcess"`
@@ -32,13 +33,13 @@ type result struct {
 	Ratios    []ratio            `json:"ratios"`
 }
 
-// listsResult is what lists cost with that many pods of two containers.
+// listsResult has the times of lists on a server with a number of pods of two containers.
 type listsResult struct {
 	Pods  int    `json:"pods"`
 	Table *table `json:"table"`
 }
 
-// ratio is a figure that has a goal, which it must not exceed.
+// ratio is a figure that must not exceed its goal.
 type ratio struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -46,13 +47,13 @@ type ratio struct {
 	Met   bool    `json:"met"`
 }
 
-// goal is the most that one server's times in a row of a table may be of another's, in the median of the turns.
+// goal limits how long one server takes compared to another, in one row of a table. The median of the turns counts.
 type goal struct {
 	name, row, other string
 	most             float64
 }
 
-// compare compares a server with others.
+// compare adds one ratio of a server for each goal.
 func (r *result) compare(t *table, name string, goals ...goal) {
 	for _, g := range goals {
 		r.add(g.name, t.ratio(g.row, name, g.other), g.most)

@@ -36,7 +36,8 @@ type criServer struct {
 	conn    *grpc.ClientConn
 	// processes are the process ids of the server, and engine the process ids of its engine.
 	processes, engine []int
-	// state is a directory above the socket of its containerd, which is on the command lines of its shims.
+	// state is a directory above the socket of the server's containerd. The shims have the path of that socket on their
+	// command lines.
 	state string
 	// image is the name that was pulled, and imageRef the server's answer, which a kubelet puts into CreateContainer.
 	image, imageRef string
@@ -46,7 +47,7 @@ type criServer struct {
 	bench *bench
 	// kill kills a container behind the server's back.
 	kill func(ctx context.Context, id string) error
-	// stop ends the server. Its pods are removed before.
+	// stop ends the server. The caller removes its pods first.
 	stop func(context.Context) error
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestFiguresAreThoseOfTheResult holds pictures and tables to the measurements that are kept beside them.
+// TestFiguresAreThoseOfTheResult compares pictures and tables with the kept measurements.
 func TestFiguresAreThoseOfTheResult(t *testing.T) {
 	t.Chdir("../../..")
 	text, err := os.ReadFile(document)
@@ -31,12 +31,12 @@ func TestFiguresAreThoseOfTheResult(t *testing.T) {
 		for name, want := range s.pictures(r) {
 			got, err := os.ReadFile(filepath.Join(figures, name))
 			testutil.Assert(t, err == nil && string(got) == want,
-				"%s is not drawn of the result, run: go run ./test/bench/draw (%v)", name, err)
+				"%s is not drawn from the result, run: go run ./test/bench/draw (%v)", name, err)
 			if err := wellFormed(want); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			testutil.Assert(t, !strings.Contains(want, "NaN") && !strings.Contains(want, "Inf"),
-				"%s draws what is no number", name)
+				"%s draws a value that is not a number", name)
 		}
 		if want, err := s.write(text, r); err != nil || !bytes.Equal(text, want) {
 			t.Errorf("the tables of %s do not match %s, run: go run ./test/bench/draw (%v)", document, s.file(), err)
@@ -71,7 +71,7 @@ func TestMeasurementOfAnEngine(t *testing.T) {
 	}
 	text, _ = os.ReadFile(front)
 	if got := string(text); strings.Count(got, "| **docker 29.8.0 and containerd 2.4.2** |") != 2 || strings.Count(got, "| pod up | 100 | – | 120 |") != 2 {
-		t.Errorf("the front page has not both engines:\n%s", got)
+		t.Errorf("the front page lacks an engine:\n%s", got)
 	}
 	testutil.WriteFile(t, filepath.Join(from, "result-29-containerd.json"), `{"lives": {}}`)
 	err := run(from)
@@ -102,7 +102,7 @@ func wellFormed(svg string) error {
 	}
 }
 
-// The memory of a node is everything's, per pod.
+// The memory of a node is the sum over all its processes, divided by the number of pods.
 func TestMemoryOfANode(t *testing.T) {
 	var r result
 	if err := json.Unmarshal([]byte(`{"lives": {"pod up": {"criadapter": {"n": 3, "P50": 100}}}, "lists": [{"pods": 60}],

@@ -16,11 +16,11 @@ const (
 	nothingYetCore  = "Nothing was run yet: `make conformance NODE=kubelet-core` and then `make figures` write the table here.\n"
 )
 
-// kubeletName is the version of the real one, or the name of ours, which comes after all versions.
+// kubeletName is the version of a real kubelet, or the name of the kubelet core, which sorts after all versions.
 func (r specsResult) kubeletName() string { return strings.TrimPrefix(r.Kubelet, "v") }
 
-// callsTable has a row a CRI method and a column a kubelet: the calls of all runs of the fast set that differ in the kubelet
-// alone.
+// callsTable has a row for each CRI method and a column for each kubelet. It has the calls of those runs of the fast
+// set that differ only in the kubelet.
 func callsTable(results []specsResult) string {
 	runs := slices.DeleteFunc(slices.Clone(results), func(r specsResult) bool {
 		return r.Set != "fast" || r.Server != "criadapter" || r.Engine != "installed" || r.Mode != "" || len(r.Calls) == 0
@@ -58,7 +58,8 @@ func callsTable(results []specsResult) string {
 	return out.String()
 }
 
-// coreTable has a row a set that was run with the kubelet core, and then one a cause that keeps specs from passing.
+// coreTable has a row for each set that was run with the kubelet core. A second table has the causes why specs do not
+// pass.
 func coreTable(results []specsResult) string {
 	runs := slices.DeleteFunc(slices.Clone(results), func(r specsResult) bool {
 		return r.Kubelet != kubeletCore || r.Server != "criadapter" || r.Engine != "installed" || r.Mode != ""

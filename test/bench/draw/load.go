@@ -16,7 +16,7 @@ const (
 	loadPicture  = "load.svg"
 )
 
-// loadResult is what is read of a full node, as test/load writes it.
+// loadResult has the fields of test/load's result that the report needs.
 type loadResult struct {
 	Pods                  int
 	Rest, Churned, Probed float64
@@ -26,13 +26,13 @@ type loadResult struct {
 	Servers               []serverLoad
 }
 
-// serverLoad is one server's part of it.
+// serverLoad is one server's part of a loadResult.
 type serverLoad struct {
 	Server, Runtime string
 	Phases          map[string]phase
 }
 
-// phase is what one phase showed. One that did not finish says why, and none of its figures is told.
+// phase is the result of one phase. A phase that did not finish says why, and its figures are not shown.
 type phase struct {
 	Unfinished  string
 	Seconds     float64
@@ -52,14 +52,14 @@ type loadTimes struct {
 	P50, P99, All float64
 }
 
-// loadPhases are in the order of the table, by the names that test/load gives them.
+// loadPhases returns test/load's names of the phases, in the order of the table.
 func loadPhases() []string { return []string{"up", "rest", "restarts", "churn", "gone", "probes"} }
 
 // cpuParts and memoryParts are the processes of a node, in the table's order.
 func cpuParts() []string    { return []string{"server", "engine", "shims", "kubelet", "pods"} }
 func memoryParts() []string { return cpuParts()[:4] }
 
-// loadFile is where the result of an engine is kept, and loadBegin begins its part of the document.
+// loadFile is the file of an engine's kept result. loadBegin is the marker before the engine's part of the document.
 func (s section) loadFile() string {
 	return filepath.Join(figures, "load"+strings.TrimPrefix(s.file(), "result"))
 }
@@ -126,7 +126,7 @@ func drawLoad(text []byte) (_ []byte, svg string, err error) {
 	return text, svg, nil
 }
 
-// variable is what the command needs for the engine.
+// variable is the argument of make that chooses the engine.
 func (s section) variable() string {
 	if s.engine == "" {
 		return ""
@@ -134,7 +134,7 @@ func (s section) variable() string {
 	return " ENGINE=" + s.engine
 }
 
-// table has a row a figure and a column a server.
+// table has a row for each figure and a column for each server.
 func (r loadResult) table(drawn bool) string {
 	var out strings.Builder
 	engine := r.Engine
@@ -166,7 +166,7 @@ type loadRow struct {
 	cell        func(phase) string
 }
 
-// rows are the figures of the phases, then the costs of each phase.
+// rows returns the figures of the phases, then the costs of each phase.
 func (r loadResult) rows() []loadRow {
 	both := func(t loadTimes) string { return fmt.Sprintf("%.1f / %.1f", t.P50, t.P99) }
 	ready := func(p phase) string { return both(p.Ready) }
@@ -197,7 +197,7 @@ func (r loadResult) rows() []loadRow {
 	return append(rows, loadRow{"**shims** at rest", "rest", func(p phase) string { return fmt.Sprintf("%d", p.Shims) }})
 }
 
-// costName is the name of a phase's row, whose first one says what the numbers are.
+// costName is the name of a phase's row of costs. The first of these rows says what the numbers are.
 func costName(what, phase string, long map[string]string, of []string) string {
 	name := phase
 	if long[phase] != "" {
@@ -209,7 +209,7 @@ func costName(what, phase string, long map[string]string, of []string) string {
 	return name
 }
 
-// costs are the costs of each part, or a dash for a part that the server lacks.
+// costs writes the cost of each part, or a dash for a part that the server lacks.
 func costs(of map[string]float64, parts []string, format string) string {
 	var cells []string
 	for _, part := range parts {
@@ -222,7 +222,7 @@ func costs(of map[string]float64, parts []string, format string) string {
 	return strings.Join(cells, " / ")
 }
 
-// finished is a phase that was measured.
+// finished returns a phase, and whether it was measured to its end.
 func (s serverLoad) finished(name string) (phase, bool) {
 	p, ok := s.Phases[name]
 	return p, ok && p.Unfinished == ""
@@ -236,7 +236,7 @@ func (s serverLoad) cell(row loadRow) string {
 	return row.cell(p)
 }
 
-// unfinished says why phases have no figures.
+// unfinished lists the phases without figures, each with its reason.
 func (r loadResult) unfinished() string {
 	var out strings.Builder
 	for _, s := range r.Servers {
@@ -252,20 +252,20 @@ func (r loadResult) unfinished() string {
 	return "\n" + out.String()
 }
 
-// colours are the servers of the run in the colours that they have everywhere.
+// colours returns the servers of the run with the colours that they have in all pictures.
 func (r loadResult) colours() []server {
 	return slices.DeleteFunc(allServers(), func(s server) bool {
 		return !slices.ContainsFunc(r.Servers, func(one serverLoad) bool { return one.Server == s.name })
 	})
 }
 
-// loadBar is a group of the picture: what is drawn of a phase.
+// loadBar is a group of bars in the picture: one figure of a phase.
 type loadBar struct {
 	name, phase string
 	value       func(phase) float64
 }
 
-// loadBars are what a reader looks for first. CPU and memory are of server, engine and shims together.
+// loadBars returns the figures that a reader looks for first. CPU and memory are sums over server, engine and shims.
 func (r loadResult) loadBars() []loadBar {
 	seconds := func(p phase) float64 { return p.Seconds }
 	return []loadBar{
@@ -281,10 +281,10 @@ func (r loadResult) loadBars() []loadBar {
 	}
 }
 
-// runs adds up what pods are run with.
+// runs adds up the costs of server, engine and shims.
 func runs(of map[string]float64) float64 { return of["server"] + of["engine"] + of["shims"] }
 
-// picture draws them, without what was not measured.
+// picture draws the bars that were measured.
 func (r loadResult) picture() string {
 	var groups []group
 	for _, bar := range r.loadBars() {

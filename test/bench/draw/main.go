@@ -20,18 +20,18 @@ import (
 
 const (
 	figures = "docs/figures"
-	// figuresLink is figures, as the reports link it.
+	// figuresLink is the path of figures in the reports' links.
 	figuresLink = "../figures"
 	document    = "docs/reports/benchmark.md"
-	// front has a few figures of each engine.
+	// front is the page with a few figures of each engine.
 	front = "README.md"
 )
 
 // section is the part of the document that belongs to one engine.
 type section struct {
-	// engine is what ENGINE calls it, empty for the installed one.
+	// engine is its name in the variable ENGINE, empty for the installed engine.
 	engine string
-	// drawn says that it has pictures, too.
+	// drawn is set if the section has pictures, too.
 	drawn bool
 }
 
@@ -57,8 +57,8 @@ const end = "<!-- /figures -->"
 
 func main() {
 	from := flag.String("from", "", "the `directory` of new measurements, which are kept; empty: draw the last ones again")
-	conformance := flag.String("conformance", "", "the same for results of make conformance")
-	load := flag.String("load", "", "the same for results of make load")
+	conformance := flag.String("conformance", "", "the `directory` of new results of make conformance, which are kept")
+	load := flag.String("load", "", "the `directory` of new results of make load, which are kept")
 	flag.Parse()
 	if err := errors.Join(run(*from), runSpecs(*conformance), runLoad(*load)); err != nil {
 		fmt.Fprintln(os.Stderr, "draw:", err)
@@ -110,7 +110,7 @@ func writeFront(measured []*result) error {
 	return os.WriteFile(front, text, 0o644)
 }
 
-// between replaces what a text has between a section's markers.
+// between replaces the text between a section's markers.
 func between(text []byte, file, begin, content string) ([]byte, error) {
 	before, rest, found := bytes.Cut(text, []byte(begin))
 	_, after, closed := bytes.Cut(rest, []byte(end))
@@ -120,7 +120,7 @@ func between(text []byte, file, begin, content string) ([]byte, error) {
 	return bytes.Join([][]byte{before, []byte(begin), []byte(content), []byte(end), after}, nil), nil
 }
 
-// keep copies a new measurement, if there is one, to those that are kept.
+// keep copies a new measurement into figures. Without one, the kept measurement stays.
 func (s section) keep(from string) error {
 	if from == "" {
 		return nil
@@ -138,7 +138,7 @@ func (s section) keep(from string) error {
 	return os.WriteFile(filepath.Join(figures, s.file()), text, 0o644)
 }
 
-// read reads the measurement that is kept, nil where nothing was measured yet.
+// read reads the kept measurement. It returns nil if nothing was measured yet.
 func (s section) read() (*result, error) {
 	text, err := os.ReadFile(filepath.Join(figures, s.file()))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +154,7 @@ func (s section) read() (*result, error) {
 	return &r, nil
 }
 
-// pictures are the section's by file name.
+// pictures returns the section's pictures by file name.
 func (s section) pictures(r *result) map[string]string {
 	if !s.drawn || r == nil {
 		return nil

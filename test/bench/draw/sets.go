@@ -9,11 +9,11 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/build"
 )
 
-// column is one kind of node that sets were run on: a server on or beside an engine, and the kind of its pods.
+// column is one kind of node: a server on or beside an engine, and the kind of its pods.
 type column struct{ server, engine, mode string }
 
-// column is where a result belongs. The rig's engines know the OCI runtime, so pods have no sandbox container by
-// default.
+// column returns the kind of node of a result. The rig's engines know the OCI runtime, so pods have no sandbox
+// container by default.
 func (r specsResult) column() column {
 	if r.Server != "criadapter" {
 		return column{r.Server, r.Engine, ""}
@@ -40,8 +40,8 @@ func (c column) order() string {
 	return fmt.Sprint(c.server != "criadapter", c.server, c.engine != "installed", c.engine, c.mode)
 }
 
-// setsTables has a row a set and a column a kind of node, for the pinned kubelet, and then what keeps specs from
-// passing.
+// setsTables writes a table with a row for each set and a column for each kind of node. Only results of the pinned
+// kubelet count. A second table has the causes why specs do not pass.
 func setsTables(results []specsResult) string {
 	results = slices.DeleteFunc(slices.Clone(results), func(r specsResult) bool { return r.Kubelet != build.Version })
 	if len(results) == 0 {
@@ -74,7 +74,7 @@ func header(out *strings.Builder, first string, columns []column) {
 	fmt.Fprintf(out, "\n|---|%s\n", strings.Repeat("---|", len(columns)))
 }
 
-// counts are the specs of a run that passed, failed and were skipped, and how many of the first took a second time.
+// counts writes how many specs passed, failed and were skipped, and how many passed only when repeated.
 func (r specsResult) counts() string {
 	text := fmt.Sprintf("%d, %d, %d", r.Passed, r.Failed, r.Skipped)
 	if r.LeftOut > 0 {
@@ -97,7 +97,7 @@ func columnsOf(results []specsResult) []column {
 	return columns
 }
 
-// setsOf has one result a set, those with the most specs first.
+// setsOf returns one result for each set, the sets with the most specs first.
 func setsOf(results []specsResult) []specsResult {
 	var sets []specsResult
 	for _, r := range results {
@@ -110,7 +110,7 @@ func setsOf(results []specsResult) []specsResult {
 	return sets
 }
 
-// causesTable says what keeps specs from passing, and for how many in the set that has most of them.
+// causesTable writes the causes why specs do not pass. Each has its count in the set where it is most frequent.
 func causesTable(results []specsResult, columns []column) string {
 	type reason struct{ cause, outcome string }
 	most := make(map[reason]map[column]int)
@@ -130,7 +130,7 @@ func causesTable(results []specsResult, columns []column) string {
 	}
 	slices.SortFunc(reasons, func(a, b reason) int { return cmp.Or(cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.cause, b.cause)) })
 	var out strings.Builder
-	fmt.Fprint(&out, "\nWhat keeps specs from passing, and how many in the set that has most of them:\n\n")
+	fmt.Fprint(&out, "\nCauses why specs do not pass, each with its count in the set where it is most frequent:\n\n")
 	header(&out, "cause", columns)
 	for _, why := range reasons {
 		fmt.Fprintf(&out, "| %s: %s |", why.outcome, why.cause)

@@ -21,7 +21,7 @@ func TestReportOfSpecsHasItsResults(t *testing.T) {
 	}
 }
 
-// Results are kept. A dash or an empty cell stands for what was not measured.
+// Results are kept. A dash or an empty cell stands for a missing measurement.
 func TestSpecsResultsAreDrawn(t *testing.T) {
 	from := t.TempDir()
 	t.Chdir(t.TempDir())

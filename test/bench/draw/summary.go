@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// rawCalls is what the quickest calls of an engine alone take, as test/bench names them.
+// rawCalls is test/bench's name for the quickest way to call an engine directly.
 const rawCalls = "raw best"
 
-// summary is a table of a few figures of each engine that was measured.
+// summary writes a table with a few figures of each measured engine.
 func summary(measured []*result) string {
 	var out strings.Builder
 	fmt.Fprint(&out, "| median, ms |")

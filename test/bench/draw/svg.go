@@ -15,7 +15,7 @@ const (
 	right     = 70.0
 )
 
-// figures are the pictures by file name.
+// figures returns the pictures by file name.
 func (r *result) figures() map[string]string {
 	var groups []group
 	for _, call := range calls() {
@@ -29,7 +29,7 @@ func (r *result) figures() map[string]string {
 	}
 }
 
-// memory is the title and the groups of the picture of memory.
+// memory returns the title and the groups of the picture of memory.
 func (r *result) memory() (string, []group) {
 	server := group{name: "resident, MiB", values: map[string]float64{}}
 	for name, usage := range r.Usage {
@@ -43,7 +43,7 @@ func (r *result) memory() (string, []group) {
 	return title, []group{server, {name: "all, MiB per pod", values: r.perPod()}}
 }
 
-// group is one thing that was measured, by server.
+// group is one measured figure, by server.
 type group struct {
 	name   string
 	values map[string]float64
@@ -57,7 +57,7 @@ func medians(cells row) map[string]float64 {
 	return values
 }
 
-// frame is the frame of a picture of a height, with a title and a legend.
+// frame writes a picture of a height: a title, a legend and the content.
 func frame(servers []server, title string, height float64, content string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", width, height)
@@ -69,7 +69,7 @@ func frame(servers []server, title string, height float64, content string) strin
 	return out.String() + content + "</svg>\n"
 }
 
-// bars draws a bar for each server in each group, the longest of a group over the whole width.
+// bars draws a bar for each server in each group. The longest bar of a group takes the whole width.
 func bars(servers []server, title string, groups []group) string {
 	var out strings.Builder
 	y := 56.0
@@ -92,7 +92,7 @@ func bars(servers []server, title string, groups []group) string {
 	return frame(servers, title, y+6, out.String())
 }
 
-// lines draws a line for each server by the number of pods, over a logarithm of the time.
+// lines draws a line for each server, by the number of pods. The axis of times is logarithmic.
 func (r *result) lines(title, question string) string {
 	const top, bottom = 60.0, 300.0
 	least, most := math.Inf(1), 0.0

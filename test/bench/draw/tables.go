@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// server is one of those that are compared.
+// server is a compared server.
 type server struct{ name, colour string }
 
-// servers are those that were measured.
+// servers returns the measured servers.
 func (r *result) servers() []server { return serversOf(r) }
 
-// allServers are in the order of every figure, with their colours.
+// allServers returns the servers in the order of every figure, with their colours.
 func allServers() []server {
 	return []server{
 		{"criadapter", "#1f6fb2"}, {"criadapter-oci", "#3a9e6a"}, {"cri-dockerd", "#c9782c"}, {"containerd", "#7a8a99"},
 	}
 }
 
-// serversOf are those that any of the measurements has.
+// serversOf returns the servers that at least one of the measurements has.
 func serversOf(measured ...*result) []server {
 	return slices.DeleteFunc(allServers(), func(s server) bool {
 		return !slices.ContainsFunc(measured, func(r *result) bool { return r.has(s.name) })
@@ -32,7 +32,7 @@ func (r *result) has(server string) bool {
 	return lived || r.Versions[server] != "" || len(r.Lists) > 0 && r.Lists[0].Table["relist"][server].N > 0
 }
 
-// calls are the RPCs of a pod's life in its order, and its two halves.
+// calls returns the RPCs of a pod's life in their order, then its two halves.
 func calls() []string {
 	return []string{
 		"RunPodSandbox", "CreateContainer", "StartContainer", "ExecSync true", "ContainerStatus", "PodSandboxStatus",
@@ -40,7 +40,7 @@ func calls() []string {
 	}
 }
 
-// tables are the figures in words of numbers, and the pictures if they are drawn.
+// tables writes the figures as tables, with links to the pictures if there are any.
 func (r *result) tables(drawn bool) string {
 	var out strings.Builder
 	picture := func(text, file string) {
@@ -90,7 +90,7 @@ func (r *result) tables(drawn bool) string {
 	return out.String() + "\n"
 }
 
-// versions says what each server runs pods on, where the measurement says so.
+// versions writes the runtime of each server, as far as the measurement has it.
 func (r *result) versions(out *strings.Builder) {
 	var all []string
 	for _, s := range r.servers() {
@@ -120,7 +120,7 @@ func (r *result) cells(out *strings.Builder, name string, cells row) {
 	fmt.Fprintln(out)
 }
 
-// median is what was measured of a server, or a dash.
+// median is the median of a server, or a dash without one.
 func (r row) median(server string) string {
 	if cell, ok := r[server]; ok {
 		return short(cell.P50)

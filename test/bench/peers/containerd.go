@@ -19,22 +19,22 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// Containerd is the containerd of the rig's engine with its CRI plugin; it is Debian's if the engine is the installed
-// one. It has a configuration, root, state, socket and pod network of its own. The OCI runtime, the overlay file
-// system, the CNI plugins and the sandbox image are criadapter's. Its methods must not be called concurrently.
+// Containerd is the containerd of the rig's engine with its CRI plugin. Beside the installed engine, it is Debian's. It
+// has its own configuration, root, state, socket and pod network. The OCI runtime, the overlay file system, the CNI
+// plugins and the sandbox image are criadapter's. Its methods must not be called concurrently.
 type Containerd struct {
-	// Dir holds everything of it.
+	// Dir has all its files.
 	Dir string
 
 	env     rigenv.Env
 	network PodNetwork
-	process *process.Process // nil when it does not run
-	// imported says that it has the sandbox image.
+	process *process.Process // nil while containerd does not run
+	// imported says that containerd has the sandbox image.
 	imported bool
 }
 
-// NewContainerd writes the configuration into dir, which must exist, without starting anything. number is its
-// PodNetwork's.
+// NewContainerd writes the configuration into dir, which must exist, without starting anything. number is the Number of
+// its PodNetwork.
 func NewContainerd(env rigenv.Env, dir string, number int) (*Containerd, error) {
 	c := &Containerd{Dir: dir, env: env, network: PodNetwork{Number: number}}
 	networks, err := c.network.Write(dir)
@@ -48,7 +48,7 @@ func (c *Containerd) log() string { return c.path("containerd.log") }
 
 func (c *Containerd) path(name string) string { return filepath.Join(c.Dir, name) }
 
-// config has nothing but what CRI needs, and no file outside of Dir but the shims' sockets in /run.
+// config has only the settings that CRI needs. Except the shims' sockets in /run, no file is outside of Dir.
 func (c *Containerd) config(networks string) string {
 	return fmt.Sprintf(`version = 2
 root = %q
@@ -73,8 +73,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 // Endpoint is the address of the CRI socket, unix:///….
 func (c *Containerd) Endpoint() string { return "unix://" + c.path("c.sock") }
 
-// Start starts it and waits until CRI answers that it is ready; the first time it gets the sandbox image. After Stop or
-// Kill it starts it again over the same directory.
+// Start starts containerd and waits until CRI reports it as ready. The first start imports the sandbox image. After
+// Stop or Kill, Start uses the same directory again.
 func (c *Containerd) Start(ctx context.Context) error {
 	if c.process != nil {
 		return errors.New("containerd: already running")
@@ -105,7 +105,7 @@ func (c *Containerd) program() string {
 	return "containerd"
 }
 
-// importSandboxImage gives it the sandbox image that is built into criadapter.
+// importSandboxImage gives containerd the sandbox image that is built into criadapter.
 func (c *Containerd) importSandboxImage(ctx context.Context) error {
 	if c.imported {
 		return nil
@@ -139,16 +139,16 @@ func (c *Containerd) KillContainer(id string) error {
 	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
-// Running says whether it was started and neither stopped nor killed since.
+// Running says whether containerd was started, and neither stopped nor killed since.
 func (c *Containerd) Running() bool { return c.process != nil }
 
-// PID is its process id; it must run.
+// PID is the process id of containerd, which must run.
 func (c *Containerd) PID() int { return c.process.PID() }
 
 // Ended is closed when the running containerd has ended.
 func (c *Containerd) Ended() <-chan struct{} { return c.process.Ended() }
 
-// Stop ends it in order; containers live on.
+// Stop ends containerd in order. Containers live on.
 func (c *Containerd) Stop(ctx context.Context) error {
 	if c.process == nil {
 		return nil
@@ -158,7 +158,7 @@ func (c *Containerd) Stop(ctx context.Context) error {
 	return err
 }
 
-// Kill ends it as a crash does; containers live on.
+// Kill ends containerd as a crash does. Containers live on.
 func (c *Containerd) Kill() {
 	if c.process != nil {
 		c.process.Kill()
@@ -166,10 +166,10 @@ func (c *Containerd) Kill() {
 	}
 }
 
-// LogTail is the end of its log, of all starts, or why it cannot be read.
+// LogTail is the end of the log of all starts, or the reason why it cannot be read.
 func (c *Containerd) LogTail() string { return logtail.Read(c.log(), 8<<10) }
 
-// Close stops it and removes its network. Pods must have been removed before; the directory stays.
+// Close stops containerd and removes its network. The caller must have removed the pods. The directory stays.
 func (c *Containerd) Close(ctx context.Context) error {
 	return errors.Join(c.Stop(ctx), c.network.Remove())
 }

@@ -18,7 +18,7 @@ import (
 // CRIDockerdServer is a cri-dockerd on the engine of Env. All fields are required.
 type CRIDockerdServer struct {
 	Env rigenv.Env
-	// Program is its path.
+	// Program is the path of cri-dockerd.
 	Program string
 	// Dir is an existing directory for its socket, log and state.
 	Dir string
@@ -38,8 +38,8 @@ func (s CRIDockerdServer) CNICache() string { return s.path("cni-cache") }
 // LogPath is the file of its output.
 func (s CRIDockerdServer) LogPath() string { return s.path("cri-dockerd.log") }
 
-// Start starts it with more flags, and does not wait until it answers. The engine must have the sandbox image, see
-// LoadSandboxImage.
+// Start starts cri-dockerd with additional flags. It does not wait until cri-dockerd answers. The engine must have the
+// sandbox image, see LoadSandboxImage.
 func (s CRIDockerdServer) Start(flags ...string) (*process.Process, error) {
 	return process.Start(s.LogPath(), nil, s.Program, append([]string{
 		"--container-runtime-endpoint=" + s.Endpoint(), "--docker-endpoint=" + s.Env.DockerHost,

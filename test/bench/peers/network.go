@@ -10,14 +10,14 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// PodNetwork is what package test/rig/adapter gives criadapter, with another bridge and other addresses:
-// 10.89.Number.0/24. Servers in one network namespace need different numbers, 1 to 254.
+// PodNetwork is like the pod network that package test/rig/adapter makes for criadapter. Its bridge and its addresses,
+// 10.89.Number.0/24, are others. Servers in one network namespace need different numbers, 1 to 254.
 type PodNetwork struct{ Number int }
 
 func (n PodNetwork) bridge() string { return fmt.Sprintf("peer%d", n.Number) }
 
-// Write writes the CNI configuration into a new directory net.d in dir, and returns its path. The leases are in dir,
-// too.
+// Write writes the CNI configuration into a new directory net.d in dir, and returns its path. The plugins keep their
+// leases in dir, too.
 func (n PodNetwork) Write(dir string) (string, error) {
 	directory := filepath.Join(dir, "net.d")
 	if err := os.MkdirAll(directory, 0o755); err != nil {

@@ -1,7 +1,6 @@
-// Package peers builds and runs the CRI servers that criadapter is measured against, and that its tests are compared with:
-// cri-dockerd, which is built from its module and kept in the cache (see package test/rig/cache; a first build takes
-// minutes and the Go module proxy, later ones nothing), and Debian's containerd. Nothing of their source is in this
-// repository.
+// Package peers builds and runs the CRI servers that criadapter is compared with: cri-dockerd and Debian's containerd.
+// cri-dockerd is built from its module and kept in the cache, see package test/rig/cache. Only the first build takes
+// minutes and needs the Go module proxy. This repository has no source of these servers.
 package peers
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
-// cri-dockerd, the last version that works with Docker 20.10, and the checksum of its module.
+// The last version of cri-dockerd that works with Docker 20.10, and the checksum of its module.
 const (
 	criDockerdModule  = "github.com/Mirantis/cri-dockerd"
 	criDockerdVersion = "v0.4.3"
@@ -26,7 +25,7 @@ const (
 )
 
 // CRIDockerd returns the path of cri-dockerd, built without changes from its module, with the versions and replacements
-// of its own go.mod. It has to be called where the Go module proxy can be reached.
+// of its own go.mod. The first call needs the Go module proxy.
 func CRIDockerd(ctx context.Context) (string, error) {
 	dir, err := cache.Fill(ctx, criDockerdKey(), buildCRIDockerd)
 	return filepath.Join(dir, "cri-dockerd"), err
@@ -44,7 +43,8 @@ func buildCRIDockerd(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	// A module's replacements count only in the main module, which one in the module cache cannot be.
+	// Go applies replacements only in the main module. A directory of the module cache cannot be the main module, so
+	// copy it.
 	work, err := os.MkdirTemp("", "criadapter-peer-")
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func buildCRIDockerd(ctx context.Context, dir string) error {
 	return err
 }
 
-// download returns the directory of a module in the module cache, which must have that checksum.
+// download returns the directory of a module in the module cache. The module must have the checksum.
 func download(ctx context.Context, module, sum string) (string, error) {
 	output, err := goTool(ctx, os.TempDir(), "mod", "download", "-json", module)
 	if err != nil {

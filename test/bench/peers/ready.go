@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/test/process"
 )
 
-// Ready says why a server cannot run pods. Only the conditions that CRI requires count: containerd has another one,
-// which is false while anything deprecated is in use, such as cgroup v1.
+// Ready returns an error that says why a server cannot run pods. Only the conditions that CRI requires count.
+// containerd has another condition, which is false while something deprecated is in use, such as cgroup v1.
 func Ready(status *runtimeapi.RuntimeStatus) error {
 	missing := map[string]bool{runtimeapi.RuntimeReady: true, runtimeapi.NetworkReady: true}
 	for _, condition := range status.GetConditions() {
@@ -34,7 +34,7 @@ func Ready(status *runtimeapi.RuntimeStatus) error {
 // startTimeout bounds the time from a server's start to its first good answer.
 const startTimeout = 30 * time.Second
 
-// AwaitCRI waits until the server that was started at an address, unix:///…, answers that it can run pods.
+// AwaitCRI waits until the server at an endpoint, unix:///…, answers that it can run pods.
 func AwaitCRI(ctx context.Context, server *process.Process, endpoint string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

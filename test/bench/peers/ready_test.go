@@ -17,7 +17,7 @@ func TestReady(t *testing.T) {
 		says       string
 	}{
 		"both":                    {[]*runtimeapi.RuntimeCondition{runtime, network}, ""},
-		"what is not CRI's":       {[]*runtimeapi.RuntimeCondition{runtime, network, condition("ContainerdHasNoDeprecationWarnings", false)}, ""},
+		"not a condition of CRI":  {[]*runtimeapi.RuntimeCondition{runtime, network, condition("ContainerdHasNoDeprecationWarnings", false)}, ""},
 		"one is false":            {[]*runtimeapi.RuntimeCondition{runtime, condition("NetworkReady", false)}, "NetworkReady is false: : so it is"},
 		"one is not there":        {[]*runtimeapi.RuntimeCondition{network}, "no condition RuntimeReady"},
 		"a server before it says": {nil, "no condition"},
