@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// patience bounds the time until the node is as it should be again after a fault: kubelets try again in seconds or
-	// minutes, the longer the more often something failed.
+	// patience bounds the time until the node has recovered from a fault. A kubelet's back-off grows with each failure,
+	// from seconds to minutes.
 	patience = 6 * time.Minute
-	// look is how long is waited before a look is taken again.
+	// look is the pause between two comparisons.
 	look = 500 * time.Millisecond
 )
 
-// both are the two histories with what is compared beside them.
+// both has the two histories, and the workload and logs that are compared, too.
 type both struct {
 	engine   *engineWatch
 	pods     *podWatch
 	logs     *logs
 	workload *workload
-	// faults are the times of faults, engineEnds when the engine ended.
+	// faults are the times of faults, and engineEnds the times at which the engine ended.
 	faults     []history.Window
 	engineEnds []time.Time
 }
 
-// differences compares everything at this moment, also what is not settled yet.
+// differences compares everything at this moment. open says what is not settled yet.
 func (b *both) differences(ctx context.Context) (differences []history.Difference, open error) {
 	open = b.workload.settled(ctx)
 	differences = history.Now(b.engine.engine, b.pods.api)
@@ -39,7 +39,7 @@ func (b *both) differences(ctx context.Context) (differences []history.Differenc
 	return differences, open
 }
 
-// whole compares all that happened.
+// whole compares the whole histories.
 func (b *both) whole() history.Verdict {
 	verdict := history.Whole(b.engine.engine, b.pods.api, b.faults)
 	verdict.Differences = append(verdict.Differences, slices.Collect(maps.Values(b.workload.wrong))...)
@@ -51,7 +51,8 @@ func (b *both) engineEnded(since time.Time) bool {
 	return slices.ContainsFunc(b.engineEnds, since.Before)
 }
 
-// quiet waits until everything is settled and nothing differs. What still does when patience is over is the error.
+// quiet waits until everything is settled and nothing differs. When patience is over, its error lists what still
+// differs.
 func (b *both) quiet(ctx context.Context) error {
 	end := time.Now().Add(patience)
 	for {
@@ -68,7 +69,7 @@ func (b *both) quiet(ctx context.Context) error {
 	}
 }
 
-// notQuiet is what differs, and what is not settled, although there was time.
+// notQuiet has the differences, and what is not settled, at the end of patience.
 type notQuiet struct {
 	differences []history.Difference
 	open        error

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// churnPause lies between two changes of the workload.
+	// churnPause is the pause between two changes of the workload.
 	churnPause = 2 * time.Second
-	// mostPods is how many there may be for more to be made.
+	// mostPods is the number of pods from which on churn makes no more.
 	mostPods = 40
 	// keptFor is how long ended Jobs and pods are kept.
 	keptFor = time.Minute
@@ -39,7 +39,7 @@ func startChurn(ctx context.Context, w *workload, seed uint64) *churn {
 	return c
 }
 
-// stop ends it and returns what the API server refused.
+// stop ends the churn and returns the error that ended it earlier, if any.
 func (c *churn) stop() error {
 	c.cancel()
 	return <-c.ended
@@ -92,10 +92,10 @@ func (c *churn) change(ctx context.Context) error {
 	}
 }
 
-// writingJob is what names of Jobs that write numbered lines begin with.
+// writingJob is the prefix of the names of Jobs that write numbered lines.
 const writingJob = "writing"
 
-// remove deletes one pod, at once if grace says so.
+// remove deletes one pod at random. A grace of zero seconds deletes it at once.
 func (c *churn) remove(ctx context.Context, pods []v1.Pod, grace *int64) error {
 	if len(pods) == 0 {
 		return nil
@@ -104,7 +104,7 @@ func (c *churn) remove(ctx context.Context, pods []v1.Pod, grace *int64) error {
 	return gone(c.client.CoreV1().Pods(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: grace}))
 }
 
-// tidy deletes what ended a while ago.
+// tidy deletes Jobs and pods that ended longer than keptFor ago.
 func (c *churn) tidy(ctx context.Context, pods []v1.Pod) error {
 	old := time.Now().Add(-keptFor)
 	for _, pod := range pods {

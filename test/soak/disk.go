@@ -12,7 +12,7 @@ import (
 // filler is the file that fills a disk.
 const filler = "filler"
 
-// fill takes what is left of a disk, to the last byte.
+// fill writes a file until the disk of dir is full, to the last byte.
 func fill(dir string) (err error) {
 	file, err := os.OpenFile(filepath.Join(dir, filler), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -32,5 +32,5 @@ func fill(dir string) (err error) {
 	return nil
 }
 
-// empty gives it back.
+// empty removes the file of fill.
 func empty(dir string) error { return os.Remove(filepath.Join(dir, filler)) }

@@ -18,11 +18,11 @@ import (
 type logs struct {
 	// kubelet is the kubelet's directory, and pods the directory of container logs.
 	kubelet, pods string
-	// seen is what the last look at each found, by the container's id.
+	// seen has the result of the last look at each log, by the container's id.
 	seen map[string]logSeen
 }
 
-// logSeen is what a look at a log found: lost are lines that only the engine can have lost.
+// logSeen is the result of a look at a log. lost counts lines that only the engine can have lost.
 type logSeen struct {
 	at                 time.Time
 	lines, lost, marks int
@@ -32,8 +32,8 @@ func newLogs(kubelet, pods string) *logs {
 	return &logs{kubelet: kubelet, pods: pods, seen: make(map[string]logSeen)}
 }
 
-// compare looks at the logs of all writers that run, and of all writing Jobs that have ended. engineEnded says whether
-// the engine ended since a moment: what it had in its own memory is lost then.
+// compare looks at the logs of all running writers and of all ended writing Jobs. engineEnded says whether the engine
+// ended since a moment. Log lines in the engine's memory are lost then.
 func (l *logs) compare(pods []history.Pod, engineEnded func(since time.Time) bool) (differences []history.Difference) {
 	for _, p := range pods {
 		told, known := p.Current["main"]
@@ -56,7 +56,7 @@ func (l *logs) compare(pods []history.Pod, engineEnded func(since time.Time) boo
 	return differences
 }
 
-// written is how many lines a writer says it has written, 0 where it could not say.
+// written is the number of lines that a writer has recorded, 0 if the record cannot be read.
 func (l *logs) written(uid string) int {
 	text, err := os.ReadFile(filepath.Join(l.kubelet, "pods", uid, writtenFile))
 	if err != nil {
@@ -70,7 +70,7 @@ func (l *logs) written(uid string) int {
 func (l *logs) one(
 	p history.Pod, told history.Reported, written int, engineEnded func(since time.Time) bool,
 ) (history.Difference, bool) {
-	now := time.Now() // before the look: an engine that ends meanwhile counts next time, too
+	now := time.Now() // taken before the look, so that an engine that ends meanwhile counts next time, too
 	d := history.Difference{Rule: "its log is not what it wrote", Pod: p.Name, Container: told.Name, API: told.String()}
 	files, err := numbered.Rotated(filepath.Join(l.pods, namespace+"_"+p.Name+"_"+p.UID, told.Name, strconv.Itoa(told.Restarts)+".log"))
 	if err != nil {

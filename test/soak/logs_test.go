@@ -40,7 +40,7 @@ func (n *writerNode) write(path string, text string) {
 	testutil.Must(n.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// wrote says how many lines the writer counts, and which are in its log.
+// wrote sets the writer's count, and the numbers of the lines in its log.
 func (n *writerNode) wrote(count int, numbers ...int) {
 	n.t.Helper()
 	n.write(filepath.Join(n.logs.kubelet, "pods", n.pod.UID, writtenFile), strconv.Itoa(count)+"\n")
@@ -51,14 +51,14 @@ func (n *writerNode) wrote(count int, numbers ...int) {
 	n.write(filepath.Join(n.logs.pods, "soak_"+n.pod.Name+"_u1", "main", "2.log"), text.String())
 }
 
-// differs says whether a look finds something; the engine may have ended before it.
+// differs says whether a comparison finds a difference, with an engine that ended before it or not.
 func (n *writerNode) differs(engineEnded bool) bool {
 	n.t.Helper()
 	found := n.logs.compare([]history.Pod{n.pod}, func(time.Time) bool { return engineEnded })
 	return len(found) > 0
 }
 
-// A writer's log has each line once. What an engine lost when it ended is excused, and only once.
+// A writer's log has each line once. Lines that an engine lost when it ended are excused once.
 func TestLogsCompare(t *testing.T) {
 	n := newWriterNode(t, "writer-1")
 	n.wrote(3, 1, 2, 3, 4)
@@ -66,18 +66,18 @@ func TestLogsCompare(t *testing.T) {
 	n.wrote(5, 1, 2, 3, 4)
 	testutil.Assert(t, n.differs(false), "a line is missing, and nothing differs")
 	n.wrote(6, 1, 2, 3, 6)
-	testutil.Assert(t, !n.differs(true), "what the engine lost differs")
+	testutil.Assert(t, !n.differs(true), "lines that the engine lost differ")
 	lines, lost := n.logs.sums()
 	testutil.Assert(t, lines == 4 && lost == 2, "%d lines, %d lost", lines, lost)
 	n.wrote(7, 1, 2, 3, 6, 7)
-	testutil.Assert(t, !n.differs(false), "what the engine lost before differs")
+	testutil.Assert(t, !n.differs(false), "lines that the engine lost earlier differ")
 	n.wrote(9, 1, 2, 3, 6, 7, 9)
-	testutil.Assert(t, n.differs(false), "a line more is missing, and nothing differs")
+	testutil.Assert(t, n.differs(false), "one more line is missing, and nothing differs")
 	n.wrote(9, 1, 2, 3, 6, 7, 8, 9, 9)
 	testutil.Assert(t, n.differs(true), "a line is there twice, and nothing differs")
 }
 
-// A Job's writer has written all of its lines, and a pod that is deleted is not looked at.
+// A Job's log has all lines. Logs of deleted pods are not compared.
 func TestLogsOfJobs(t *testing.T) {
 	n := newWriterNode(t, "writing-7-abcde")
 	n.pod.Phase = v1.PodSucceeded

@@ -38,10 +38,11 @@ type options struct {
 func main() {
 	badplugins.ActAsPlugin()
 	var opts options
-	flag.Float64Var(&opts.hours, "hours", 0.5, "how long, in `hours` or parts of one, there are faults")
-	flag.Uint64Var(&opts.seed, "seed", 0, "repeat the schedule of faults and of changes to the workload of this `number`; 0 takes another one each time")
+	flag.Float64Var(&opts.hours, "hours", 0.5, "make faults for this many `hours`, such as 0.5")
+	flag.Uint64Var(&opts.seed, "seed", 0,
+		"the `number` that decides faults and changes of the workload; 0: another one in each run")
 	flag.StringVar(&opts.report, "report", "build/soak", "the `directory` for logs")
-	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the programs would have to be built first")
+	flag.BoolVar(&opts.cached, "cached", false, "exit without a run if the programs are not built yet")
 	flag.Parse()
 	program.Main("soak", func(ctx context.Context) error { return run(ctx, opts) })
 }

@@ -24,7 +24,7 @@ type podWatch struct {
 	ended  sync.WaitGroup
 }
 
-// watchPods takes a client whose requests may last.
+// watchPods needs a client without a request timeout.
 func watchPods(ctx context.Context, pods corev1.PodInterface) *podWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &podWatch{api: &history.API{}, pods: pods, cancel: cancel}
@@ -42,7 +42,7 @@ func (w *podWatch) close() {
 	w.ended.Wait()
 }
 
-// follow lists and then watches until the watch cannot be taken up again.
+// follow lists the pods and watches them until the watch cannot be resumed.
 func (w *podWatch) follow(ctx context.Context) {
 	list, err := w.pods.List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -49,7 +49,7 @@ func (r *result) checkpoint(used footprint.Figures) {
 	}
 }
 
-// counts are figures of both histories.
+// counts has figures of the two histories.
 type counts struct{ pods, containers, running, restarts int }
 
 func count(b *both) (c counts) {
@@ -71,7 +71,7 @@ func count(b *both) (c counts) {
 	return c
 }
 
-// progress is the line of a minute.
+// progress is the line that is printed each minute.
 func progress(b *both, faults int) string {
 	c := count(b)
 	return fmt.Sprintf("so far %d faults, %d pods, %d containers of which %d run, %d restarts", faults, c.pods, c.containers, c.running, c.restarts)
@@ -99,7 +99,7 @@ func (r *result) print(to io.Writer, b *both) {
 	}
 	row("differences", len(verdict.Differences))
 	row("left over", r.left)
-	row("left over by an engine that ended in the middle of a start", r.leftByEngine)
+	row("left by engine starts that were interrupted", r.leftByEngine)
 	for _, name := range []string{footprint.ResidentMemory, footprint.Goroutines, footprint.Descriptors, footprint.Threads, footprint.StateOnDisk} {
 		row("criadapter: "+name+", first and last checkpoint", fmt.Sprintf("%.0f, %.0f", r.first[name], r.last[name]))
 	}

@@ -14,9 +14,9 @@ type fault struct {
 	Number int
 	// Kind is one of kinds.
 	Kind string
-	// Calm is how long the workload goes on undisturbed before it, and Lasts how long it is at work.
+	// Calm is how long the workload runs undisturbed before the fault, and Lasts how long the fault lasts.
 	Calm, Lasts time.Duration
-	// Seed is for what the fault chooses by itself.
+	// Seed decides the fault's random choices.
 	Seed uint64
 }
 
@@ -39,20 +39,20 @@ const (
 	kubeletKilled   = "kubelet killed"
 )
 
-// kinds are all kinds of faults, in the order of the output.
+// kinds returns all kinds of faults, in the order of the output.
 func kinds() []string {
 	return []string{serverKilled, engineKilled, engineEnded, engineStopped, pluginsFail, pluginsHang, pluginsGarble,
 		logDiskFull, kubeletDiskFull, stateDiskFull, kubeletKilled}
 }
 
-// Bounds of how long it is calm, and of how long a fault lasts, in seconds.
+// Bounds of fault.Calm and fault.Lasts, in seconds.
 const (
 	calmLeast, calmMost   = 10, 25
 	lastsLeast, lastsMost = 3, 20
 )
 
-// schedule is endless and the same for the same seed. Kinds are dealt like cards: each comes once before one comes
-// again.
+// schedule is endless, and the same for the same seed. Kinds are dealt like cards: each kind comes once before any kind
+// comes again.
 func schedule(seed uint64) iter.Seq[fault] {
 	return func(yield func(fault) bool) {
 		random := rand.New(rand.NewPCG(seed, seed))
@@ -74,8 +74,8 @@ func schedule(seed uint64) iter.Seq[fault] {
 	}
 }
 
-// planned is a line for each fault of a schedule for which there is time; there are less, because looks between them
-// take time, too.
+// planned has a line for each fault of a schedule that fits into the time. A run makes fewer, because the checks
+// between faults take time, too.
 func planned(seed uint64, within time.Duration) string {
 	var text strings.Builder
 	var at time.Duration

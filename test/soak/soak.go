@@ -19,10 +19,10 @@ import (
 	"github.com/criadapter/criadapter/test/soak/history"
 )
 
-// diskSize is what the kubelet, the logs of pods and criadapter have room for.
+// diskSize is the size of each disk: for the kubelet, for the logs of pods and for criadapter.
 const diskSize = 128 << 20
 
-// kubeletConfig lets logs rotate, and pods come back soon after a fault.
+// kubeletConfig makes logs rotate often, and pods come back soon after a fault.
 const kubeletConfig = `containerLogMaxSize: 256Ki
 containerLogMaxFiles: 100
 evictionPressureTransitionPeriod: 5s
@@ -31,10 +31,10 @@ featureGates: {KubeletCrashLoopBackOffMax: true}
 crashLoopBackOff: {maxContainerRestartPeriod: 20s}
 `
 
-// healed is how long after its end a fault may still be the reason of something.
+// healed is how long after its end a fault may still have effects.
 const healed = 15 * time.Second
 
-// soaking is a run.
+// soaking is one run.
 type soaking struct {
 	opts    options
 	env     rigenv.Env
@@ -47,7 +47,7 @@ type soaking struct {
 	undo []func(context.Context) error
 }
 
-// soak is the half inside of the rig.
+// soak is the part of the program that runs inside the rig.
 func soak(ctx context.Context, env rigenv.Env, opts options) (err error) {
 	s := &soaking{opts: opts, env: env, result: newResult(opts)}
 	defer func() {
@@ -73,7 +73,7 @@ func soak(ctx context.Context, env rigenv.Env, opts options) (err error) {
 	return nil
 }
 
-// startEngine starts the engine that is hurt, and makes the plugins that go wrong.
+// startEngine starts the engine that gets the faults, and makes the CNI plugins that fail.
 func (s *soaking) startEngine(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp(s.env.WorkDir, "e")
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *soaking) observe(ctx context.Context) error {
 	return nil
 }
 
-// faults runs the workload and hurts the node until the time is over or something differs.
+// faults runs the workload and makes faults until the time is over or a difference lasts.
 func (s *soaking) faults(ctx context.Context) (err error) {
 	within := time.Duration(s.opts.hours * float64(time.Hour))
 	plan := filepath.Join(s.opts.report, "schedule.txt")
@@ -173,7 +173,7 @@ func (s *soaking) faults(ctx context.Context) (err error) {
 	return nil
 }
 
-// fault waits, hurts the node, and waits until it is well.
+// fault waits, makes a fault, and waits until the node has recovered.
 func (s *soaking) fault(ctx context.Context, f fault, changing *churn) error {
 	if err := program.Sleep(ctx, f.Calm); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s *soaking) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// tell prints the progress each minute.
+// tell starts to print the progress each minute. stop ends that.
 func (s *soaking) tell() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -29,28 +29,28 @@ import (
 var workloadYAML string
 
 const (
-	// namespace is the workload's.
+	// namespace is the namespace of the workload.
 	namespace = "soak"
 	// crasher is the Deployment that is never ready.
 	crasher = "crash"
-	// writers are the Deployment whose logs are counted, and writtenFile what its containers keep their count in.
+	// writers is the Deployment whose logs are counted. Its containers keep their count in writtenFile.
 	writers     = "writer"
 	writtenFile = "volumes/kubernetes.io~empty-dir/count/written"
-	// jobLines is how many lines a Job's writer writes.
+	// jobLines is the number of lines that a Job's writer writes.
 	jobLines = 400
 )
 
-// writerScript writes 20 lines a second, and how many there are.
+// writerScript writes 20 lines a second, and their number to a file.
 const writerScript = numbered.Function +
 	`i=0; while :; do lines $((i + 1)) $((i + 5)); i=$((i + 5)); echo $i > /count/written 2>/dev/null; sleep 0.25; done`
 
-// workload is what runs on the cluster.
+// workload is the set of objects that run on the cluster.
 type workload struct {
 	client         kubernetes.Interface
 	shell, service string
 	cluster        *single.Cluster
 	made           int
-	// wrong are Jobs that ended otherwise than they should, by their names.
+	// wrong has the Jobs that ended with a wrong result, by name.
 	wrong map[string]history.Difference
 }
 
@@ -71,7 +71,7 @@ func newWorkload(cluster *single.Cluster, env rigenv.Env) (*workload, error) {
 	}, nil
 }
 
-// begin makes the namespace with the lasting part.
+// begin makes the namespace with the objects that last for the whole run.
 func (w *workload) begin(ctx context.Context, dir string) error {
 	if err := w.cluster.MakeNamespace(ctx, namespace); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (w *workload) begin(ctx context.Context, dir string) error {
 	return err
 }
 
-// end deletes everything and waits until the API server has nothing of it.
+// end deletes the namespace and waits until the API server has none of its objects.
 func (w *workload) end(ctx context.Context) error {
 	_, err := w.cluster.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=8m")
 	return err
@@ -119,7 +119,7 @@ func (w *workload) task(script string, exitCode int) v1.PodTemplateSpec {
 	}
 }
 
-// runPod runs a short pod of its own, as a CronJob would.
+// runPod runs a short pod without a controller.
 func (w *workload) runPod(ctx context.Context, script string, exitCode int) error {
 	template := w.task(script, exitCode)
 	template.Name = w.name("short")
@@ -127,7 +127,7 @@ func (w *workload) runPod(ctx context.Context, script string, exitCode int) erro
 	return err
 }
 
-// runJob runs a Job, which succeeds with exit code 0 alone, and is not tried again with another.
+// runJob runs a Job. It succeeds only with exit code 0. With another exit code it has no retries.
 func (w *workload) runJob(ctx context.Context, kind, script string, exitCode int) error {
 	retries := int32(20)
 	if exitCode != 0 {
@@ -147,8 +147,8 @@ func (w *workload) restart(ctx context.Context, deployment string) error {
 	return err
 }
 
-// settled says what is still under way: Deployments without all pods, terminating pods, and Jobs and short pods that
-// have not ended.
+// settled returns an error that lists what is still under way: Deployments without all pods, terminating pods, and Jobs
+// and short pods that have not ended.
 func (w *workload) settled(ctx context.Context) error {
 	deployments, err := w.client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -184,12 +184,13 @@ func (w *workload) settled(ctx context.Context) error {
 func deploymentSettled(d appsv1.Deployment) error {
 	want, have := *d.Spec.Replicas, d.Status
 	if have.ObservedGeneration < d.Generation || have.UpdatedReplicas != want || have.ReadyReplicas != want || have.Replicas != want {
-		return fmt.Errorf("deployment %s: of %d pods %d are new and %d ready, %d are there", d.Name, want, have.UpdatedReplicas, have.ReadyReplicas, have.Replicas)
+		return fmt.Errorf("deployment %s: want %d pods, %d are of the newest template, %d are ready, %d exist",
+			d.Name, want, have.UpdatedReplicas, have.ReadyReplicas, have.Replicas)
 	}
 	return nil
 }
 
-// jobs lists the Jobs, and notes the ended ones with a wrong result. It must not be called concurrently.
+// jobs lists the Jobs, and records the ended ones with a wrong result. It must not be called concurrently.
 func (w *workload) jobs(ctx context.Context) ([]batchv1.Job, error) {
 	list, err := w.client.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -201,13 +202,14 @@ func (w *workload) jobs(ctx context.Context) ([]batchv1.Job, error) {
 			want = batchv1.JobFailed
 		}
 		if got := jobEnd(job); got != "" && got != want {
-			w.wrong[job.Name] = history.Difference{Rule: "the Job ended otherwise", Pod: job.Name, API: fmt.Sprintf("%s, want %s", got, want)}
+			w.wrong[job.Name] = history.Difference{
+				Rule: "the Job ended with a wrong result", Pod: job.Name, API: fmt.Sprintf("%s, want %s", got, want)}
 		}
 	}
 	return list.Items, nil
 }
 
-// jobEnd is the condition that a Job ended with, empty for none.
+// jobEnd is the condition with which a Job ended, empty if it has not ended.
 func jobEnd(job batchv1.Job) batchv1.JobConditionType {
 	for _, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == v1.ConditionTrue {

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ExitCodeAnnotation is on pods whose containers end with a known exit code, each once.
+// ExitCodeAnnotation marks pods whose containers each end once, with this exit code.
 const ExitCodeAnnotation = "soak/exit-code"
 
 // Reported is one container in the pod statuses of the API server.
@@ -21,7 +21,7 @@ type Reported struct {
 	ID, PodUID, Name string
 	// Restarts is its restart count as the current container, -1 if it was never the current one.
 	Restarts int
-	// Running is its last state. Ended says that a status had its end, with ExitCode and Reason.
+	// Running is the last reported state. Ended says that a status reported the end, with ExitCode and Reason.
 	Running, Ended bool
 	ExitCode       int
 	Reason         string
@@ -38,23 +38,24 @@ func (t Reported) String() string {
 	}
 }
 
-// short is as much of an id as people read.
+// short is the beginning of an id.
 func short(id string) string { return id[:min(len(id), 12)] }
 
 // Pod is one pod in the statuses of the API server.
 type Pod struct {
 	UID, Name string
-	// Owner is the name of the Job that it is of, empty for others.
+	// Owner is the name of the Job that owns the pod, empty without one.
 	Owner string
 	Phase v1.PodPhase
-	// Reason is the phase's: Evicted.
+	// Reason is the reason of the phase, such as Evicted.
 	Reason string
 	Ready  bool
-	// ExitCode is what its containers end with, -1 where that is not known before.
+	// ExitCode is the exit code that its containers must end with, -1 for any.
 	ExitCode int
-	// Created is when the pod was seen first, Deleting when its deletion was, Gone when it was there no more.
+	// Created is when the pod was first seen, Deleting when its deletion was first seen, and Gone when it no longer
+	// existed.
 	Created, Deleting, Gone time.Time
-	// Current are its containers by their names, running or not.
+	// Current has its containers by name, running or not.
 	Current map[string]Reported
 	// Vanished are containers that the kubelet reported as ended because it could not find them.
 	Vanished []string
@@ -65,11 +66,11 @@ type API struct {
 	mu   sync.Mutex
 	pods map[string]*Pod
 	told map[string]*Reported
-	// odd are impossible changes of statuses: restart counts that went down, ends that were taken back.
+	// odd has impossible changes of statuses: restart counts that went down, and ends that were taken back.
 	odd []Difference
 }
 
-// See takes note of a pod's state, or of its end.
+// See records a pod's state, or with gone its end.
 func (a *API) See(pod *v1.Pod, gone bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,7 +94,7 @@ func (a *API) See(pod *v1.Pod, gone bool, now time.Time) {
 	}
 }
 
-// Only takes note that there are no other pods than these.
+// Only records that no other pods exist.
 func (a *API) Only(uids []string, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,11 +105,11 @@ func (a *API) Only(uids []string, now time.Time) {
 	}
 }
 
-// end takes note that it is there no more.
+// end records that the pod no longer exists.
 func (p *Pod) end(now time.Time) {
 	p.Gone = now
 	if p.Deleting.IsZero() {
-		p.Deleting = now // at once, by force
+		p.Deleting = now // deleted without a grace period
 	}
 }
 
@@ -158,7 +159,7 @@ func ended(t Reported, state *v1.ContainerStateTerminated) Reported {
 	return t
 }
 
-// seeEnd takes note of an end. What the kubelet could not find has no exit code of its own.
+// seeEnd records an end. A container that the kubelet could not find has no exit code.
 func (a *API) seeEnd(p *Pod, t Reported) {
 	if t.Reason == vanished {
 		if !slices.Contains(p.Vanished, t.Name) {
@@ -191,7 +192,7 @@ func containerID(id string) string {
 	return id
 }
 
-// Pods are all pods, the oldest first.
+// Pods returns all pods, the oldest first.
 func (a *API) Pods() []Pod {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -205,7 +206,7 @@ func (a *API) Pods() []Pod {
 	return all
 }
 
-// view is all at one moment.
+// view copies everything at one moment.
 func (a *API) view() (pods map[string]Pod, told map[string]Reported, odd []Difference) {
 	all := a.Pods()
 	a.mu.Lock()

@@ -28,7 +28,7 @@ const (
 	RanAgain      = "ran again although it had ended"
 )
 
-// The reasons for which something is excused.
+// The reasons that excuse a difference.
 const (
 	DeletedBefore  = "not reported, its pod was deleted before"
 	ReplacedBefore = "not reported, a later attempt was before"
@@ -54,7 +54,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s; engine: %s; API server: %s", name, d.Rule, cmp.Or(d.Engine, "nothing"), cmp.Or(d.API, "nothing"))
 }
 
-// String is what the engine says.
+// String describes the container as the engine sees it.
 func (c Container) String() string {
 	text := fmt.Sprintf("%s attempt %d", short(c.ID), c.Attempt)
 	switch {
@@ -70,18 +70,18 @@ func (c Container) String() string {
 	return text
 }
 
-// Window is the time of a fault with its consequences.
+// Window is the time of a fault and of its effects.
 type Window struct{ From, To time.Time }
 
-// reportLag is how long a kubelet may need to report a change to the API server.
+// reportLag bounds the time that a kubelet needs to report a change to the API server.
 const reportLag = 15 * time.Second
 
-// disturbed says whether a fault was at work at any moment between two.
+// disturbed says whether a fault or its effects overlap the time between from and to.
 func disturbed(faults []Window, from, to time.Time) bool {
 	return slices.ContainsFunc(faults, func(w Window) bool { return !from.After(w.To) && !to.Before(w.From) })
 }
 
-// Sorted orders differences for people.
+// Sorted orders differences by rule, pod and container.
 func Sorted(all []Difference) []Difference {
 	return slices.SortedFunc(slices.Values(all), func(a, b Difference) int {
 		return cmp.Or(strings.Compare(a.Rule, b.Rule), strings.Compare(a.Pod, b.Pod), strings.Compare(a.Container, b.Container))

@@ -2,7 +2,7 @@
 // and neither asks the CRI server in between. One reads the engine's events and lists (Engine), the other watches the
 // API server (API).
 //
-// Now compares a moment in which nothing is under way. Whole compares everything that ever happened, by these rules:
+// Now compares the present state, while nothing is under way. Whole compares the whole histories by these rules:
 //
 //   - Each container that was started is reported to the API server. A missing one is excused if its pod was deleted
 //     first, or if a later attempt of the same container was reported. Both count only within reportLag or around a

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Container is what the engine says of a container of a pod.
+// Container is a pod's container as the engine reports it.
 type Container struct {
 	ID, PodUID, Pod, Name string
 	Attempt               int
-	// Sandbox says that it holds a pod's namespaces and runs nothing of the pod's.
+	// Sandbox says that it only holds the pod's namespaces.
 	Sandbox bool
-	// Created, Started and Ended are by the engine's clock; zero for what did not happen yet.
+	// Created, Started and Ended are by the engine's clock. They are zero until it happens.
 	Created, Started, Ended time.Time
 	// Starts is how often it was started.
 	Starts   int
 	Running  bool
 	ExitCode int
-	// Removed says that the engine does not know it any more.
+	// Removed says that the engine no longer has the container.
 	Removed bool
 }
 
@@ -31,8 +31,7 @@ type Engine struct {
 	containers map[string]*Container
 }
 
-// Labels and values by which a pod's containers are known; kubelets give the first ones, CRI servers for Docker the
-// last.
+// Labels and values that mark a pod's containers. Kubelets set the first ones, CRI servers for Docker the last.
 const (
 	labelUID     = "io.kubernetes.pod.uid"
 	labelPod     = "io.kubernetes.pod.name"
@@ -43,7 +42,7 @@ const (
 	namedAttempt = 5 // k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT
 )
 
-// See takes note that there is a container, if it is a pod's.
+// See records that a container exists. Containers that belong to no pod are left out.
 func (e *Engine) See(id, name string, labels map[string]string, created time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -52,7 +51,7 @@ func (e *Engine) See(id, name string, labels map[string]string, created time.Tim
 	}
 	attempt := 0
 	if parts := strings.Split(name, "_"); len(parts) > namedAttempt {
-		attempt, _ = strconv.Atoi(parts[namedAttempt]) // not a number where it is not a kubelet's
+		attempt, _ = strconv.Atoi(parts[namedAttempt]) // not a number if the name is not a kubelet's
 	}
 	if e.containers == nil {
 		e.containers = make(map[string]*Container)
@@ -77,7 +76,7 @@ func (e *Engine) Start(id string, at time.Time) {
 // sameMoment is the largest difference between the time stamps of one start or end in an event and in an inspection.
 const sameMoment = 2 * time.Second
 
-// End takes note of an end.
+// End records an end.
 func (e *Engine) End(id string, at time.Time, exitCode int) {
 	e.change(id, func(c *Container) {
 		if at.Before(c.Started.Add(-sameMoment)) {
@@ -87,12 +86,12 @@ func (e *Engine) End(id string, at time.Time, exitCode int) {
 	})
 }
 
-// Remove takes note that a container is there no more.
+// Remove records that a container was removed.
 func (e *Engine) Remove(id string) {
 	e.change(id, func(c *Container) { c.Removed, c.Running = true, false })
 }
 
-// Only takes note that there are no other containers than these.
+// Only records that no other containers exist.
 func (e *Engine) Only(ids []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,7 +110,7 @@ func (e *Engine) change(id string, change func(*Container)) {
 	}
 }
 
-// Containers are all, the oldest first.
+// Containers returns all containers, the oldest first.
 func (e *Engine) Containers() []Container {
 	e.mu.Lock()
 	defer e.mu.Unlock()

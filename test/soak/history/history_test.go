@@ -18,7 +18,7 @@ var zero = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
 func at(second int) time.Time { return zero.Add(time.Duration(second) * time.Second) }
 
-// world is a made-up history: one pod, which has one container of each attempt, unless a test adds more.
+// world is a made-up history of one pod. It has one container of each attempt, unless a test adds more.
 type world struct {
 	engine Engine
 	api    API
@@ -44,7 +44,7 @@ func (w *world) create(id string, attempt, second int) {
 	w.engine.Start(id, at(second))
 }
 
-// status is one of the container main.
+// status sets the pod's status of the container main.
 func (w *world) status(restarts int, state v1.ContainerState, last *v1.ContainerStateTerminated, id string) {
 	w.pod.Status.ContainerStatuses = []v1.ContainerStatus{{
 		Name: "main", RestartCount: int32(restarts), ContainerID: "docker://" + id, State: state,
@@ -82,7 +82,7 @@ func (w *world) ends(code string) {
 	w.pod.Status.Phase = v1.PodSucceeded
 }
 
-// rules are the rules that differences break.
+// rules returns the rules that differences break.
 func rules(all []Difference) (rules []string) {
 	for _, d := range all {
 		rules = append(rules, d.Rule)
@@ -334,7 +334,7 @@ func jobRunsTwice(w *world, deleted int) {
 	}
 }
 
-// vanishes has the kubelet not find a container.
+// vanishes reports a container that the kubelet could not find.
 func vanishes(w *world) {
 	state := terminated("", 137)
 	state.Reason, state.ContainerID = vanished, ""
@@ -342,7 +342,7 @@ func vanishes(w *world) {
 	w.tell(4)
 }
 
-// What a difference prints names the pod, the container, and what each side says.
+// A printed difference names the pod, the container, and the state on each side.
 func TestDifferenceString(t *testing.T) {
 	w := newWorld()
 	w.create(first, 0, 1)

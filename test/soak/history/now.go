@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Now returns what differs at this moment. Something is always under way on a node: the caller repeats it until nothing
-// differs, or loses patience.
+// Now returns what differs at this moment. On a node something is always under way, so callers repeat Now until nothing
+// differs or their time is over.
 func Now(engine *Engine, api *API) (differences []Difference) {
 	pods, _, _ := api.view()
 	containers := make(map[string]Container)
@@ -47,7 +47,7 @@ func (p Pod) differs(containers map[string]Container) (differences []Difference)
 	return differences
 }
 
-// belongs says which rule a running container breaks, empty for none, and what the API server knows of it.
+// belongs returns the rule that a running container breaks, empty for none, and the API server's state of it.
 func (c Container) belongs(pods map[string]Pod) (rule, says string) {
 	p, known := pods[c.PodUID]
 	switch {

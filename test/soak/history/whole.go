@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Verdict is what a comparison found.
+// Verdict is the result of a comparison.
 type Verdict struct {
-	// Compared is how many containers it looked at.
+	// Compared is the number of compared containers.
 	Compared    int
 	Differences []Difference
-	// Excused counts what would be a difference, by the reason why it is none.
+	// Excused counts excused differences by reason.
 	Excused map[string]int
 }
 
-// sides are both at one moment.
+// sides has the two histories at one moment.
 type sides struct {
 	containers []Container
 	pods       map[string]Pod
@@ -24,7 +24,7 @@ type sides struct {
 	verdict    Verdict
 }
 
-// Whole returns what differs in all that happened, given the times of faults.
+// Whole returns what differs in the whole histories, given the times of faults.
 func Whole(engine *Engine, api *API, faults []Window) Verdict {
 	s := &sides{containers: engine.Containers(), faults: faults, verdict: Verdict{Excused: make(map[string]int)}}
 	var odd []Difference
@@ -59,7 +59,7 @@ func (s *sides) differ(rule string, c Container, told Reported) {
 	s.verdict.Differences = append(s.verdict.Differences, d)
 }
 
-// compare compares what both sides say of a container that ran.
+// compare compares the two histories of a container that ran.
 func (s *sides) compare(c Container) {
 	if c.Starts > 1 {
 		s.differ(StartedTwice, c, s.told[c.ID])
@@ -89,7 +89,7 @@ func (s *sides) compare(c Container) {
 	}
 }
 
-// unreported says why no status had a container; empty if there is no reason.
+// unreported returns the reason why no status had a container, empty if there is none.
 func (s *sides) unreported(c Container) string {
 	if p := s.pods[c.PodUID]; !p.Deleting.IsZero() && s.soonOrDisturbed(c.Started, p.Deleting) {
 		return DeletedBefore
@@ -103,13 +103,13 @@ func (s *sides) unreported(c Container) string {
 	return ""
 }
 
-// soonOrDisturbed says whether something came so soon after a start, or with a fault meanwhile, that no kubelet could
-// tell of the start.
+// soonOrDisturbed says whether the kubelet may have had no time to report a start: then came too soon after it, or a
+// fault was between.
 func (s *sides) soonOrDisturbed(start, then time.Time) bool {
 	return then.Sub(start) < reportLag || disturbed(s.faults, start, then)
 }
 
-// expectedEnd compares an end with the exit code that is known before.
+// expectedEnd compares an end with the pod's expected exit code.
 func (s *sides) expectedEnd(c Container) {
 	p, known := s.pods[c.PodUID]
 	if !known || p.ExitCode < 0 || c.Ended.IsZero() || c.ExitCode == p.ExitCode {
@@ -122,7 +122,7 @@ func (s *sides) expectedEnd(c Container) {
 	s.differ(WrongExitCode, c, s.told[c.ID])
 }
 
-// meant says what ended a pod's container between two moments, empty if nothing did.
+// meant returns the reason that excuses the end of a pod's container between two moments, empty for none.
 func (s *sides) meant(p Pod, from, to time.Time) string {
 	switch {
 	case !p.Deleting.IsZero() && p.Deleting.Before(to.Add(reportLag)), p.Reason != "":
@@ -134,7 +134,7 @@ func (s *sides) meant(p Pod, from, to time.Time) string {
 	}
 }
 
-// wholePods looks at whole pods: what the kubelet lost, and what ran again.
+// wholePods compares whole pods: containers that the kubelet lost, and containers that ran again.
 func (s *sides) wholePods() {
 	runs := make(map[string][]Container)
 	for _, c := range s.containers {
@@ -160,7 +160,7 @@ func (s *sides) wholePods() {
 	}
 }
 
-// once looks at the runs of something that ends once, the oldest first: each but the last must have been cut short.
+// once compares the runs of a container that must end once. All runs but the last must have been cut short.
 func (s *sides) once(runs []Container) {
 	slices.SortFunc(runs, func(a, b Container) int { return a.Started.Compare(b.Started) })
 	for i, c := range runs[:len(runs)-1] {
