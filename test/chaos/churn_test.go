@@ -29,8 +29,8 @@ var uses = []struct {
 	{name: footprint.StateOnDisk, part: 0.1, amount: 20, format: "%.1f"},
 }
 
-// TestChurn has eight workers create pods, look at them, run commands in them, list, and remove them again, for a
-// while. In the last third the server uses what it did in the first. CHURN=15m says for how long.
+// TestChurn has eight workers create, use, list and remove pods for a while, such as CHURN=15m. In the last third the
+// server uses no more than in the first.
 func TestChurn(t *testing.T) {
 	needsTime(t)
 	env := rigenv.Require(t)
@@ -69,7 +69,7 @@ func TestChurn(t *testing.T) {
 	c.judge()
 }
 
-// look does with a running pod what kubelets and people do.
+// look uses a running pod as kubelets and users do.
 func (k *kubelet) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

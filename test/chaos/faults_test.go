@@ -26,7 +26,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// seedOf is SEED, or another one each time.
+// seedOf is the seed in the variable SEED, or a random one.
 func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("SEED")
@@ -38,7 +38,7 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
-// chaosTime is how long something goes on: CHURN, or a minute of make chaos, or a moment of make test.
+// chaosTime is how long faults go on: the variable CHURN, or a minute in make chaos, or a moment in make test.
 func chaosTime(t *testing.T) time.Duration {
 	t.Helper()
 	if text := os.Getenv("CHURN"); text != "" {
@@ -52,7 +52,7 @@ func chaosTime(t *testing.T) time.Duration {
 	return 5 * time.Second
 }
 
-// podsOf is how many pods churn: as many as on a busy node, or a few for a short run.
+// podsOf is the number of pods that churn: as many as on a busy node, or a few in a short run.
 func podsOf() int {
 	if *full {
 		return 20
@@ -60,7 +60,7 @@ func podsOf() int {
 	return 4
 }
 
-// needsTime skips a test that shows nothing in a moment.
+// needsTime skips a test that shows nothing in a short run.
 func needsTime(t *testing.T) {
 	t.Helper()
 	if !*full && os.Getenv("CHURN") == "" {
@@ -76,15 +76,15 @@ type churned struct {
 	kubelets []*kubelet
 	empty    inventory.Inventory
 	whole    inventory.Inventory
-	// others selects remains that are the engine's alone, which only the engine can remove; nil for none.
+	// others selects remains that only the engine can remove. It is nil without such remains.
 	others func(kind, name string) bool
 
 	mu    sync.Mutex
 	codes map[codes.Code]int
 }
 
-// newChurned starts a server on an engine, and takes stock without pods and with all of them. direct is the engine
-// itself.
+// newChurned starts a server on an engine, and takes an inventory without pods and with all of them. direct reaches the
+// engine without a proxy.
 func newChurned(t *testing.T, env, direct rigenv.Env, pods int, flags ...string) *churned {
 	t.Helper()
 	c := &churned{t: t, env: direct, codes: map[codes.Code]int{}}
@@ -100,7 +100,7 @@ func newChurned(t *testing.T, env, direct rigenv.Env, pods int, flags ...string)
 	return c
 }
 
-// all does something for all pods at once, which must not fail.
+// all calls do for all pods at the same time. A failure fails the test.
 func (c *churned) all(what string, do func(*kubelet) error) {
 	c.t.Helper()
 	var group errgroup.Group
@@ -116,8 +116,8 @@ func (c *churned) all(what string, do func(*kubelet) error) {
 	testutil.Assert(c.t, err == nil, "%s: %v", what, err)
 }
 
-// churn lets each kubelet remove its pod and bring it up again, again and again, until ctx ends. It returns how often
-// that succeeded. What fails is tried again, as a kubelet does.
+// churn lets each kubelet replace its pod repeatedly until ctx ends, and returns the number of successes. A failed step
+// is tried again, as a kubelet does.
 func (c *churned) churn(ctx context.Context) int {
 	var done int
 	var group sync.WaitGroup
@@ -145,8 +145,8 @@ func (c *churned) churn(ctx context.Context) int {
 	return done
 }
 
-// inTime tries again what fails, as a kubelet does, for half a minute: a server needs a moment to see that the engine
-// is there again.
+// inTime repeats do until it succeeds, for half a minute at most. A server needs a moment to see that the engine is
+// back.
 func inTime(do func() error) (err error) {
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		if err = do(); err == nil || time.Now().After(end) {
@@ -155,7 +155,7 @@ func inTime(do func() error) (err error) {
 	}
 }
 
-// judge looks whether all is as it was asked for, now that there is no fault any more.
+// judge checks, after the last fault, that all pods are as the kubelets asked for and nothing else is left.
 func (c *churned) judge() {
 	c.t.Helper()
 	c.all("STUCK", func(k *kubelet) error { return inTime(func() error { return k.bring(c.t.Context()) }) })
@@ -171,8 +171,8 @@ func (c *churned) judge() {
 	testutil.Equal(c.t, awaitInventory(c.t, c.env, c.server, c.empty, c.others), "", "LEAKED")
 }
 
-// besidePods are the others' remains that there may be beside pods: a container of which its engine does not know any
-// more runs until the kubelet kills what is in its pod's cgroup.
+// besidePods selects the remains that others allows, and processes. A container that its engine has forgotten runs
+// until the kubelet kills the processes in its pod's cgroup.
 func (c *churned) besidePods() func(kind, name string) bool {
 	if c.others == nil {
 		return nil
@@ -181,8 +181,8 @@ func (c *churned) besidePods() func(kind, name string) bool {
 }
 
 // TestEngineAnswersBadly lets pods churn while the engine answers late, with errors, in part or not at all. It may have
-// done the request all the same. Its events are lost, repeated, late or cut off. Afterwards each pod is as its kubelet
-// wants it and nothing else is left. SEED repeats a schedule.
+// done the failed request. Its events are lost, repeated, late or cut off. Afterwards each pod is as its kubelet wants
+// it, and nothing else is left. SEED repeats a schedule.
 func TestEngineAnswersBadly(t *testing.T) {
 	seed := seedOf(t)
 	fmt.Printf("engine: SEED=%d\n", seed)
@@ -250,7 +250,7 @@ func TestEngineDies(t *testing.T) {
 }
 
 // hurt kills the engine and starts it again, stops it for a moment, and kills its containerd, until ctx ends. The
-// engine starts containerd again by itself. It returns how often.
+// engine starts containerd again by itself. It returns the number of rounds.
 func (c *churned) hurt(ctx context.Context, eng *engine.Engine) (times int) {
 	for ctx.Err() == nil {
 		pause(ctx, 4*time.Second, nil)
@@ -279,7 +279,7 @@ func (c *churned) hurt(ctx context.Context, eng *engine.Engine) (times int) {
 	return times
 }
 
-// countsOf are figures by their names.
+// countsOf writes figures by name.
 func countsOf[K interface {
 	comparable
 	~string | ~uint32

@@ -19,9 +19,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestEngineKilledWhileAContainerWrites kills dockerd in the middle of a container's output. What dockerd had only in
-// its own memory is lost, and a record may be cut short. What it has written, as `docker logs` reads it, is in the CRI
-// log, once and in order, and so is all that comes later.
+// TestEngineKilledWhileAContainerWrites kills dockerd in the middle of a container's output. Output that dockerd had
+// only in its memory is lost, and a record may be cut short. All lines that `docker logs` reads, and all later ones,
+// are in the CRI log, once and in order.
 func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	const bursts, burst, kills = 25, 6000, 2 // 21 MB in the engine's files, less than it keeps
 	env := rigenv.Require(t)
@@ -36,7 +36,7 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	}
 	w.awaitLine(bursts * burst)
 	w.signal("end")
-	w.awaitLine(bursts*burst + 10) // at once, although these are shorter than a record that was cut
+	w.awaitLine(bursts*burst + 10) // at once, although these lines are shorter than a record that was cut
 	w.awaitExit()
 	ours, theirs := contents(t, w.logPath), dockerLogs(t, env, w.id)
 	missing := notIn(ours, theirs)
@@ -51,7 +51,7 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 }
 
 // untorn returns the lines without the torn ones, and how many are torn. dockerd dies with the beginning of a line in
-// its memory, and the next one reads the line's rest, so `docker logs` has that line, too.
+// its memory, and the next dockerd reads the rest. So `docker logs` has the torn line, too.
 func untorn(lines, theirs []string) (whole []string, torn int) {
 	for _, line := range lines {
 		if _, err := numbered.Number(line); err != nil && slices.Contains(theirs, line) {
@@ -63,8 +63,8 @@ func untorn(lines, theirs []string) (whole []string, torn int) {
 	return whole, torn
 }
 
-// newEngine starts an engine for this test alone and puts it into env. On a shared engine another criadapter that
-// starts while this test's is dead would take up its containers.
+// newEngine starts an engine for this test alone and puts it into env. On a shared engine, another criadapter would
+// take over the containers while the test's own is dead.
 func newEngine(t *testing.T, env *rigenv.Env, liveRestore bool) *engine.Engine {
 	t.Helper()
 	eng := engine.ForTest(t, engine.Options{Env: *env, Config: map[string]any{"live-restore": liveRestore}})

@@ -18,7 +18,7 @@ import (
 )
 
 // TestKilledUnderTheCap kills criadapter again and again at random moments, while a container writes and the kubelet
-// rotates its log. The engine keeps the output meanwhile: nothing may be lost or repeated.
+// rotates its log. The engine keeps the output meanwhile, so no line may be lost or repeated.
 func TestKilledUnderTheCap(t *testing.T) {
 	const (
 		bursts, burst = 100, 200 // every 50 ms, that is about 4000 lines and 400 kB a second
@@ -69,7 +69,7 @@ func (w *writer) rotate(number int) bool {
 	w.t.Helper()
 	rotated := fmt.Sprintf("%s.%03d", w.logPath, number)
 	if err := os.Rename(w.logPath, rotated); err != nil {
-		return false // not there again yet
+		return false // the log does not exist again yet
 	}
 	if err := w.server.Runtime.ReopenContainerLog(w.t.Context(), w.id); err == nil {
 		return true
@@ -81,10 +81,10 @@ func (w *writer) rotate(number int) bool {
 // entriesMissing finds a numbered.Marker's estimate.
 var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
 
-// TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. What is lost is
-// one piece, marked by one line that says about how much it is; nothing is repeated. The metrics say the same.
+// TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. The lost lines are
+// one piece. One marker in the log estimates their number, and the metrics agree with it. No line is repeated.
 func TestKilledBeyondTheCap(t *testing.T) {
-	const rounds, burst = 2, 400_000 // 40 MB of lines, more in the engine's format; it keeps 30 MB at most
+	const rounds, burst = 2, 400_000 // 40 MB of lines, more in the engine's format; the engine keeps 30 MB at most
 	env := rigenv.Require(t)
 	newEngine(t, &env, true)
 	metrics := newMetrics(t, env)
@@ -131,7 +131,7 @@ func TestKilledBeyondTheCap(t *testing.T) {
 		"the markers say that about %d lines are missing, but %d are", estimate, got.Lost)
 }
 
-// awaitMark waits until the CRI log has that many markers.
+// awaitMark waits until the CRI log has count markers.
 func (w *writer) awaitMark(count int) {
 	w.t.Helper()
 	testutil.Eventually(w.t, func() error {

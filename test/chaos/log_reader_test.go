@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestReaderOfAKilledLog reads a container's log as collectors do: from the beginning again when it has shrunk.
-// criadapter is killed meanwhile. The reader gets each line once.
+// TestReaderOfAKilledLog reads a container's log as collectors do: from the beginning again after the log has shrunk.
+// Although criadapter is killed meanwhile, the reader gets each line once.
 func TestReaderOfAKilledLog(t *testing.T) {
 	const (
 		bursts, burst = 60, 500 // 50 kB each
@@ -45,7 +45,7 @@ func TestReaderOfAKilledLog(t *testing.T) {
 type collector struct {
 	text   strings.Builder
 	shrunk int   // how often the log was shorter than before
-	least  int64 // its least size then
+	least  int64 // the smallest size after that
 	stop   chan struct{}
 	done   chan struct{}
 }
@@ -72,7 +72,7 @@ func newCollector(t *testing.T, path string) *collector {
 	return c
 }
 
-// read reads from a place to the end, and returns the next place.
+// read reads from an offset to the end, and returns the next offset.
 func (c *collector) read(file *os.File, at int64) int64 {
 	info, err := file.Stat()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestLinkedLogThroughKillsAndRotations has the engine's own file as the only log. criadapter may be dead for any time,
-// and the kubelet's rotation leaves a copy.
+// TestLinkedLogThroughKillsAndRotations has the engine's own file as the only log. Nothing is lost however long
+// criadapter is dead. The kubelet's rotation leaves a copy.
 func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
 	const rounds, burst = 3, 1000
 	env := rigenv.Require(t)
@@ -67,8 +67,8 @@ func jsonContents(t *testing.T, path string) []string {
 	return all
 }
 
-// TestLinkedLogKilledInARotation leaves what a kill between the copy and the emptying of the engine's file leaves,
-// behind which the kubelet renames the copy back. The log is shown once, and the next rotation copies it once.
+// TestLinkedLogKilledInARotation makes the state after a kill in a rotation: the engine's file is copied but not yet
+// emptied, and the kubelet has renamed the copy back. The log is shown once, and the next rotation copies it once.
 func TestLinkedLogKilledInARotation(t *testing.T) {
 	const burst = 1000
 	env := rigenv.Require(t)

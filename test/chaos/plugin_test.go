@@ -8,13 +8,13 @@ import (
 	"github.com/criadapter/criadapter/test/rig/badplugins"
 )
 
-// TestMain is a CNI plugin where it is called as one, by its name in a directory of badplugins.
+// TestMain acts as a CNI plugin if it is called by the name of one, in a directory of badplugins.
 func TestMain(m *testing.M) {
 	badplugins.ActAsPlugin()
 	os.Exit(m.Run())
 }
 
-// newBadPlugins makes plugins for the time of a test.
+// newBadPlugins makes plugins that are removed at the end of the test.
 func newBadPlugins(t *testing.T, workDir, cniBinDir string) badplugins.Plugins {
 	t.Helper()
 	plugins, err := badplugins.New(workDir, cniBinDir)

@@ -33,7 +33,7 @@ func (k *kubelet) lost(ctx context.Context, s scenario, was told) error {
 	}
 	containers, err := k.in(ctx, was.pod, "main")
 	if err != nil || len(containers) == 0 || containers[0].GetId() != was.container {
-		return fmt.Errorf("container %s is not there: %v, %w", was.container, containers, err)
+		return fmt.Errorf("container %s is missing in %v, %w", was.container, containers, err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // named finds the steps in the sources, see package internal/step.
 var named = regexp.MustCompile(`step\.At\("([^"]+)"\)`)
 
-// sourceSteps are the names of all steps in the sources.
+// sourceSteps returns the names of all steps in the sources.
 func sourceSteps(t *testing.T) []string {
 	t.Helper()
 	var steps []string
@@ -48,7 +48,7 @@ func sourceSteps(t *testing.T) []string {
 	return steps
 }
 
-// withSteps is the rig with a server that ends itself at steps.
+// withSteps returns env with a criadapter that can kill itself at a step.
 func withSteps(t *testing.T, env rigenv.Env) rigenv.Env {
 	t.Helper()
 	env.Criadapter = filepath.Join(t.TempDir(), "criadapter")
@@ -59,7 +59,7 @@ func withSteps(t *testing.T, env rigenv.Env) rigenv.Env {
 	return env
 }
 
-// point is where a server ends itself: before or after a step, at the time-th time.
+// point is where a server kills itself: before or after a step, the time-th time that it is reached.
 type point struct {
 	side, step string
 	time       int
@@ -80,7 +80,7 @@ func (c control) write(t *testing.T, name, content string) {
 	testutil.Must(t, os.WriteFile(filepath.Join(string(c), name), []byte(content), 0o600))
 }
 
-// arm begins a trace, and has the server end itself at a point, nil for nowhere.
+// arm begins a trace, and makes the server kill itself at p. With nil it does not.
 func (c control) arm(t *testing.T, p *point) {
 	t.Helper()
 	c.write(t, "armed", "")
@@ -114,7 +114,7 @@ const (
 	stepsEnd      = "<!-- /steps -->"
 )
 
-// stepTable is the table of steps and the requests that come by them.
+// stepTable is the table of steps, with the requests that reach each.
 func stepTable(steps []string, walked map[string][]string) string {
 	var table strings.Builder
 	table.WriteString("| step | requests |\n|---|---|\n")
@@ -135,7 +135,8 @@ func updateSteps(t *testing.T, table string) {
 	testutil.Must(t, os.WriteFile(stepsDocument, []byte(before+stepsBegin+table+stepsEnd+after), 0o644))
 }
 
-// TestStepsAreInTheTable compares the table of steps with the sources: each new step must be walked.
+// TestStepsAreInTheTable compares the table of steps with the sources, so that a test kills the server at each new
+// step.
 func TestStepsAreInTheTable(t *testing.T) {
 	text, err := os.ReadFile(stepsDocument)
 	testutil.Must(t, err)

@@ -7,13 +7,13 @@ import (
 	"github.com/criadapter/criadapter/test/rig/numbered"
 )
 
-// count reads CRI logs, the oldest first, of a container that has written the lines from 1 to written and no more.
+// count reads the CRI logs of a container, the oldest first. The container has written the lines 1 to written.
 func count(t *testing.T, written int, paths ...string) numbered.Tally {
 	t.Helper()
 	tally, err := numbered.Count(written, paths...)
 	testutil.Must(t, err)
 	testutil.Assert(t, tally.Written == written,
-		"line %d is in the log, the last one is to be %d", tally.Written, written)
+		"line %d is in the log, but the container wrote only %d", tally.Written, written)
 	return tally
 }
 

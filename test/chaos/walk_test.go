@@ -122,7 +122,7 @@ func newWalk(t *testing.T, env rigenv.Env, kind string, walked, killed map[strin
 	w.whole = takeInventory(t, env, w.server)
 	testutil.Must(w, w.kubelet.kill(t.Context()))
 	left := awaitInventory(t, env, w.server, w.empty, nil)
-	testutil.Require(t, left == "", "a pod that nothing happened to leaves\n%s", left)
+	testutil.Require(t, left == "", "a pod without a fault leaves\n%s", left)
 	return w
 }
 

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// cgroupMount is where control groups are.
+// cgroupMount is the directory of control groups.
 const cgroupMount = "/sys/fs/cgroup"
 
-// cpuGroup is a cgroup that counts the CPU time of the processes in it and below it, ended ones included.
+// cpuGroup is a cgroup that counts the CPU time of the processes in it and below it, including ended processes.
 type cpuGroup struct {
 	dir string
 	v2  bool
 }
 
-// cpuGroupOf is the group of that path in the hierarchy that counts CPU time: version 1's cpuacct, or version 2.
+// cpuGroupOf returns the group at path in the hierarchy that counts CPU time: cpuacct of version 1, or version 2.
 func cpuGroupOf(path string) cpuGroup {
 	v1 := filepath.Join(cgroupMount, "cpuacct")
 	if _, err := os.Stat(v1); err == nil {
@@ -27,7 +27,7 @@ func cpuGroupOf(path string) cpuGroup {
 	return cpuGroup{dir: filepath.Join(cgroupMount, path), v2: true}
 }
 
-// add puts a process into the group. What it starts from then on is in it, too.
+// add puts a process into the group. Processes that it starts later are in the group, too.
 func (g cpuGroup) add(pid int) error {
 	return os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
 }

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// namespace is the pods'.
+	// namespace is the namespace of the pods.
 	namespace = "load"
-	// clients is how many requests are made at once.
+	// clients is the number of concurrent requests.
 	clients = 8
-	// look is how often a wait looks again although no pod has changed.
+	// look is the period in which a wait checks again although no pod has changed.
 	look = 100 * time.Millisecond
 )
 
 // seen is the times of one pod.
 type seen struct {
-	created, ready time.Time // by the API server's stamps; ready is zero until then
-	deleted, gone  time.Time // by our clock; zero until then
-	old            bool      // there before the last forget
+	created, ready time.Time // by the API server's time stamps; ready is zero until the pod is Ready
+	deleted, gone  time.Time // by our clock; zero until it happens
+	old            bool      // existed before the last forget
 }
 
-// crowd is all pods, as one watch sees them. It is safe for concurrent use.
+// crowd has all pods, as one watch sees them. It is safe for concurrent use.
 type crowd struct {
 	pods  corev1.PodInterface
 	watch watch.Interface
@@ -156,12 +156,12 @@ func (c *crowd) forget() {
 	c.names = slices.DeleteFunc(c.names, func(name string) bool { return c.seen[name] == nil })
 }
 
-// tally is how many pods there are of each kind.
+// tally has the number of pods in each state.
 type tally struct {
 	ready, waiting int // not deleted
 	going          int // deleted, and not gone yet
 	old            int // not deleted, from before the last forget
-	deleted        int // since then, gone or not
+	deleted        int // since the last forget, gone or not
 }
 
 func (c *crowd) tally() tally {
@@ -194,7 +194,7 @@ func (t *tally) add(s *seen) {
 	}
 }
 
-// is fails unless the node has exactly that many pods, all Ready.
+// is fails unless the node has exactly want pods, all of them Ready.
 func (t tally) is(want int) error {
 	if t.ready == want && t.waiting == 0 && t.going == 0 {
 		return nil
@@ -202,7 +202,7 @@ func (t tally) is(want int) error {
 	return fmt.Errorf("%d pods are Ready, %d are not yet, and %d are still to go: want %d Ready", t.ready, t.waiting, t.going, want)
 }
 
-// await looks after every change, and every now and then, until check returns nil, no longer than patience.
+// await calls check after every change, and in the period look, until it returns nil. It waits for patience at most.
 func (c *crowd) await(ctx context.Context, patience time.Duration, check func(tally) error) error {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -227,17 +227,18 @@ func (c *crowd) await(ctx context.Context, patience time.Duration, check func(ta
 	}
 }
 
-// upTimes are how long the pods since the last forget took from their making to Ready.
+// upTimes returns how long pods took from their creation to Ready, for the pods made since the last forget.
 func (c *crowd) upTimes() times {
 	return c.times(func(s *seen) (time.Time, time.Time) { return s.created, s.ready }, func(s *seen) bool { return !s.old && !s.ready.IsZero() })
 }
 
-// goneTimes are how long the pods that went since the last forget took from their deletion.
+// goneTimes returns how long pods took from their deletion until they were gone, for the pods that went since the last
+// forget.
 func (c *crowd) goneTimes() times {
 	return c.times(func(s *seen) (time.Time, time.Time) { return s.deleted, s.gone }, func(s *seen) bool { return !s.deleted.IsZero() && !s.gone.IsZero() })
 }
 
-// times measures the pods for which counts is true, from and to as of returns them.
+// times measures the pods for which counts is true, between the times returned by of.
 func (c *crowd) times(of func(*seen) (from, to time.Time), counts func(*seen) bool) times {
 	c.mu.Lock()
 	defer c.mu.Unlock()

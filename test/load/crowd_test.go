@@ -25,7 +25,7 @@ func emptyCrowd() *crowd {
 	return &crowd{seen: make(map[string]*seen), changed: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
-// Times up are by the pods' own stamps, times gone by the clock; what is forgotten counts in neither.
+// upTimes uses the pods' own time stamps, goneTimes the clock. Neither counts forgotten pods.
 func TestCrowdTimes(t *testing.T) {
 	c := emptyCrowd()
 	zero := time.Unix(1000, 0)
@@ -56,7 +56,7 @@ func TestCrowdTimes(t *testing.T) {
 	testutil.Equal(t, strings.Join(c.which(func(*seen) bool { return true }), " "), "b c", "left")
 }
 
-// A pod that is gone without a deletion is missed, and has no time to go.
+// A pod that is gone without a deletion counts as missing, and not in goneTimes.
 func TestPodIsLost(t *testing.T) {
 	c := emptyCrowd()
 	now := time.Now()
@@ -69,7 +69,7 @@ func TestPodIsLost(t *testing.T) {
 	testutil.Assert(t, got.N == 0, "a lost pod has a time to go: %+v", got)
 }
 
-// A wait ends with what is missing when its time is over, and with the cause when another ends it.
+// A wait that times out returns what is missing. A wait that is ended earlier returns the cause.
 func TestAwait(t *testing.T) {
 	c := emptyCrowd()
 	missing := errors.New("2 pods are missing")

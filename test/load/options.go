@@ -99,10 +99,10 @@ func (o *options) shorten(flags *flag.FlagSet) {
 
 func (o options) check() error {
 	if o.pods < 1 || o.pods > maxPods {
-		return fmt.Errorf("-pods %d: want 1 to %d, which is what a kubelet takes", o.pods, maxPods)
+		return fmt.Errorf("-pods %d: want 1 to %d, the limit of a kubelet", o.pods, maxPods)
 	}
 	if o.churn < 1 || o.probes < 1 || o.rest <= 0 || o.churned <= 0 || o.probed <= 0 {
-		return errors.New("-churn, -probes, -rest, -churned and -probed must be more than nothing")
+		return errors.New("-churn, -probes, -rest, -churned and -probed must be greater than 0")
 	}
 	for _, name := range o.servers {
 		if !slices.Contains(single.Servers(), name) {

@@ -18,7 +18,7 @@ type pace struct {
 // newPace lets a quarter of the pods be unavailable, as Deployments do by default, and at least one.
 func newPace(pods int) pace { return pace{pods: pods, most: maxPods, least: pods - max(1, pods/4)} }
 
-// step says how many pods to make and how many to delete now, of those due.
+// step returns how many pods to make now, and how many of the due ones to delete now.
 func (p pace) step(t tally, due int) (create, remove int) {
 	alive := t.ready + t.waiting
 	create = min(p.pods-alive, p.most-alive-t.going)
@@ -26,13 +26,13 @@ func (p pace) step(t tally, due int) (create, remove int) {
 	return max(0, create), max(0, remove)
 }
 
-// demand says how many pods are due to be replaced, and when it is over.
+// demand returns how many pods are due to be replaced, and whether the demand is over.
 type demand func(t tally) (due int, over bool)
 
-// all is the demand of a rollout: every pod from before it, until none of them is left and all new ones are Ready.
+// all is the demand of a rollout: every old pod is due. It is over when no old pod is left and all new ones are Ready.
 func (p pace) all(t tally) (due int, over bool) { return t.old, t.old == 0 && t.is(p.pods) == nil }
 
-// steady demands that many a second from the start on for a while. What was not possible in time stays due.
+// steady demands perSecond pods a second, from start for the time lasts. Pods that were not replaced in time stay due.
 func steady(perSecond int, start time.Time, lasts time.Duration, now func() time.Time) demand {
 	return func(t tally) (int, bool) {
 		elapsed := now().Sub(start)
@@ -40,10 +40,10 @@ func steady(perSecond int, start time.Time, lasts time.Duration, now func() time
 	}
 }
 
-// refill demands nothing, until all pods are there again.
+// refill demands nothing, and is over when all pods are Ready again.
 func (p pace) refill(t tally) (due int, over bool) { return 0, t.is(p.pods) == nil }
 
-// replace replaces pods at the pace, the oldest first, until what is demanded is over.
+// replace replaces pods at the pace, the oldest first, until the demand is over.
 func (c *crowd) replace(ctx context.Context, patience time.Duration, spec v1.PodSpec, p pace, wanted demand) error {
 	var failed error
 	err := c.await(ctx, patience, func(t tally) error {

@@ -7,10 +7,11 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// kubelet is a node that works on a clock of a tenth of a second: pods are Ready and gone so long after they were asked for.
+// kubelet is a simulated node. A pod is Ready up ticks after it was asked for, and gone down ticks after its deletion.
+// A tick is a tenth of a second.
 type kubelet struct {
 	tally
-	ups, downs []int // ticks at which one is over
+	ups, downs []int // ticks at which a start or a deletion is over
 	up, down   int
 	tick       int
 }
@@ -35,10 +36,10 @@ func (k *kubelet) do(create, remove int) {
 	}
 	k.waiting += create
 	k.ready, k.going, k.deleted = k.ready-remove, k.going+remove, k.deleted+remove
-	k.old = max(0, k.old-remove) // they go first
+	k.old = max(0, k.old-remove) // old pods go first
 }
 
-// run replaces pods until it is over, and returns after how many ticks that was.
+// run replaces pods until the demand is over, and returns the number of ticks.
 func (k *kubelet) run(t *testing.T, p pace, wanted func(*kubelet) demand) int {
 	t.Helper()
 	asks := wanted(k)
@@ -56,7 +57,7 @@ func (k *kubelet) run(t *testing.T, p pace, wanted func(*kubelet) demand) int {
 	return 0
 }
 
-// clock is the node's.
+// clock is the time of the node.
 func (k *kubelet) clock() time.Time { return time.Unix(0, 0).Add(time.Duration(k.tick) * look) }
 
 // A rollout replaces each pod once, whatever the node's limits.
@@ -70,7 +71,7 @@ func TestRollout(t *testing.T) {
 	}
 }
 
-// A node that is fast enough has as many replaced as are asked for; another has what it can, within the limits.
+// A fast node replaces as many pods as are asked for. A slow node replaces fewer, within the limits.
 func TestChurn(t *testing.T) {
 	p := newPace(100)
 	churn := func(k *kubelet) demand { return steady(5, k.clock(), time.Minute, k.clock) }

@@ -17,19 +17,19 @@ const (
 	phaseProbes   = "probes"
 )
 
-// settle is how long pods are left alone before their rest is measured: the kubelet looks at each again.
+// settle is the pause before pods at rest are measured. The kubelet syncs each pod once more in this time.
 const settle = 5 * time.Second
 
-// phase is one thing that is done to a node and measured.
+// phase is one measured change of a node.
 type phase struct {
 	name string
-	// pods is the number of Ready pods that it begins with; negative for any number.
+	// pods is the number of Ready pods with which it begins, negative for any number.
 	pods int
 	run  func(context.Context, *measured) error
 }
 
-// phases are in their order. The probes come last, with pods of their own: probes of a pod cannot be removed, and would
-// go on in later phases.
+// phases returns the phases in their order. The probes come last and have their own pods, because a pod's probes cannot
+// be removed and would go on in later phases.
 func (n *node) phases() []phase {
 	return []phase{
 		{phaseUp, 0, n.up},
@@ -41,7 +41,7 @@ func (n *node) phases() []phase {
 	}
 }
 
-// attempt runs a phase. One that cannot begin or does not finish says why in its figures; an error ends the run.
+// attempt runs a phase. The figures of a phase that cannot begin or does not finish say why. An error ends the run.
 func (n *node) attempt(ctx context.Context, p phase) (measured, error) {
 	var m measured
 	var err error
@@ -61,7 +61,7 @@ func (n *node) attempt(ctx context.Context, p phase) (measured, error) {
 	return m, nil
 }
 
-// during measures what a phase does.
+// during measures the CPU, memory and time of f.
 func (n *node) during(m *measured, f func() error) error {
 	before, err := n.parts.cpu()
 	if err != nil {
@@ -119,7 +119,7 @@ func (n *node) churn(ctx context.Context, m *measured) error {
 	return err
 }
 
-// gone deletes all pods, also the ones that an unfinished phase has left.
+// gone deletes all pods, also the pods that an unfinished phase has left.
 func (n *node) gone(ctx context.Context, m *measured) error {
 	before := n.crowd.tally()
 	err := n.during(m, func() error { return n.empty(ctx) })

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The figures of an unfinished phase have the reason, and the run goes on, unless its context ends.
+// The figures of an unfinished phase have the reason. The run goes on, unless its context ends.
 func TestAttempt(t *testing.T) {
 	now := time.Now()
 	n := &node{crowd: emptyCrowd()}

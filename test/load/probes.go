@@ -13,13 +13,13 @@ import (
 	"github.com/criadapter/criadapter/test/program"
 )
 
-// probePlan is how many pods have their command run how often.
+// probePlan is the number of probed pods, and the period of their probes.
 type probePlan struct {
 	pods   int
-	period int // whole seconds, as a probe's is
+	period int // whole seconds, as in a probe
 }
 
-// planProbes spreads that many probes a minute over the pods, or over some of them if they would be too many.
+// planProbes spreads perMinute probes a minute over the pods. It leaves out pods if all of them would make more probes.
 func planProbes(perMinute, pods int) probePlan {
 	period := max(1, pods*60/perMinute)
 	return probePlan{pods: min(pods, (perMinute*period+30)/60), period: period}
@@ -27,8 +27,8 @@ func planProbes(perMinute, pods int) probePlan {
 
 func (p probePlan) perMinute() float64 { return float64(p.pods) * 60 / float64(p.period) }
 
-// probedPod is a pod whose command is run by the kubelet: a liveness probe, which does not keep it from being Ready. It
-// restarts a container only after three probes in a row of more than five seconds each.
+// probedPod is a pod with a command as liveness probe, which does not keep it from being Ready. A container is
+// restarted only after three probes in a row of more than five seconds each.
 func probedPod(image string, plan probePlan) v1.PodSpec {
 	spec := plainPod(image)
 	spec.Containers[0].Command = []string{"sleep", "1d"}
@@ -40,7 +40,7 @@ func probedPod(image string, plan probePlan) v1.PodSpec {
 	return spec
 }
 
-// probes runs commands in containers, in pods of its own that come and go before and after what is measured.
+// probes has the kubelet run commands in its own pods. The pods come before and go after the measurement.
 func (n *node) probes(ctx context.Context, m *measured) error {
 	plan := n.opts.probePlan()
 	if err := n.fill(ctx, plan.pods, n.probed); err != nil {
@@ -68,14 +68,14 @@ func (n *node) probes(ctx context.Context, m *measured) error {
 	return n.empty(ctx)
 }
 
-// probeCount is what the kubelet has counted: results of probes by their name, and how long those took that succeeded.
+// probeCount has the kubelet's counts of probes by result, and the number and sum of the times of successful probes.
 type probeCount struct {
 	results map[string]float64
 	timed   uint64
 	seconds float64
 }
 
-// countProbes reads the kubelet's own metrics, which know every probe, whatever the server.
+// countProbes reads the kubelet's metrics, which count every probe on each server.
 func (n *node) countProbes(ctx context.Context) (probeCount, error) {
 	text, err := n.Kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+single.NodeName+"/proxy/metrics/probes")
 	if err != nil {
@@ -105,7 +105,7 @@ func parseProbes(text string) (probeCount, error) {
 	return count, nil
 }
 
-// since is what was counted since then, in that time.
+// since returns the difference to an earlier count, made d ago.
 func (c probeCount) since(then probeCount, d time.Duration) *probed {
 	p := &probed{}
 	all := 0.0

@@ -40,7 +40,7 @@ prober_probe_total{container="main",namespace="load",pod="b",pod_uid="2",probe_t
 `
 )
 
-// Probes are counted since the last look, of all pods together.
+// Probes of all pods are counted since the previous count.
 func TestProbesSince(t *testing.T) {
 	before, err := parseProbes(probesBefore)
 	testutil.Must(t, err)
@@ -53,6 +53,6 @@ func TestProbesSince(t *testing.T) {
 		t.Errorf("without any: %+v", got)
 	}
 	if _, err := parseProbes("no metrics {"); err == nil {
-		t.Error("no metrics are no error")
+		t.Error("text that is no metrics gives no error")
 	}
 }

@@ -15,7 +15,7 @@ import (
 // result is what a run measured.
 type result struct {
 	Pods int
-	// Rest, Churned and Probed are seconds, Churn is pods a second and Probes are probes a minute that were asked for.
+	// The requested load: Rest, Churned and Probed in seconds, Churn in pods a second and Probes in probes a minute.
 	Rest, Churned, Probed float64
 	Churn                 int
 	Probes                float64
@@ -26,7 +26,7 @@ type result struct {
 // figures are the results of one server's node.
 type figures struct {
 	Server  string
-	Runtime string // what it runs pods on, and its version
+	Runtime string // name and version of the server's runtime
 	Phases  map[string]measured
 }
 
@@ -36,26 +36,27 @@ type measured struct {
 	Unfinished string `json:",omitempty"`
 	// Seconds is how long it took.
 	Seconds float64
-	// Ready and Gone are of the pods that came and went.
+	// Ready has the times of the pods that came, and Gone of the pods that went.
 	Ready times `json:",omitzero"`
 	Gone  times `json:",omitzero"`
-	// Reached is how many pods a second were replaced, of those asked for.
+	// Reached is how many pods a second were replaced.
 	Reached float64 `json:",omitempty"`
 	Probes  *probed `json:",omitempty"`
-	// CPU is what each part used, in seconds; Memory is what each holds when the phase is over, in MiB.
+	// CPU is the use of each part in seconds. Memory is the use of each part at the end of the phase, in MiB.
 	CPU, Memory map[string]float64 `json:",omitempty"`
-	// Shims is how many there are then.
+	// Shims is the number of shims at the end of the phase.
 	Shims int `json:",omitempty"`
 }
 
-// probed is what the kubelet's metrics say about its probes.
+// probed has the figures of probes from the kubelet's metrics.
 type probed struct {
 	PerMinute float64
 	Failed    int
 	Mean      float64 // seconds, of the successful probes
 }
 
-// times are how long single pods took, and all of them from the first one's begin to the last one's end, in seconds.
+// times has quantiles of how long one pod took. All is the time from the first pod's begin to the last one's end. All
+// are in seconds.
 type times struct {
 	N             int
 	P50, P99, All float64
@@ -66,7 +67,7 @@ func newTimes(took []time.Duration, all time.Duration) times {
 	return times{N: len(took), P50: quantile(took, 0.5), P99: quantile(took, 0.99), All: all.Seconds()}
 }
 
-// quantile is the smallest of sorted times that a share q of all does not exceed, in seconds; 0 of none.
+// quantile is the smallest of sorted times that a share q of all does not exceed, in seconds. It is 0 without times.
 func quantile(sorted []time.Duration, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -74,7 +75,7 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)].Seconds()
 }
 
-// String is what is printed of a phase.
+// String is the line that is printed for a phase.
 func (m measured) String() string {
 	if m.Unfinished != "" {
 		return "not finished: " + m.Unfinished
