@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 )
 
-// noMemory gives the node a pod that it cannot take, past the scheduler.
+// noMemory gives the node a pod that is too large for it, without the scheduler.
 func noMemory(s *scene) {
 	s.applyPod("big", `
   nodeName: NODENAME
@@ -29,7 +29,7 @@ func noMemory(s *scene) {
 	s.nothingRuns()
 }
 
-// unknownVolume gives the node a volume that only a storage driver could bring.
+// unknownVolume gives the node a volume that only a storage driver could mount.
 func unknownVolume(s *scene) {
 	s.applyPod("odd", `
   volumes: [{name: far, nfs: {server: 192.0.2.1, path: /}}]
@@ -39,7 +39,7 @@ func unknownVolume(s *scene) {
 	s.nothingRuns()
 }
 
-// rejected waits until a pod has failed for a reason, and its message says about what.
+// rejected waits until a pod has failed for a reason, with about in its message.
 func (s *scene) rejected(name, reason, about string) {
 	s.Helper()
 	s.until(name, func(pod *v1.Pod) error {
@@ -51,7 +51,7 @@ func (s *scene) rejected(name, reason, about string) {
 	})
 }
 
-// staticTwin is a manifest whose pod is called twin-NODENAME at the API server.
+// staticTwin is a manifest. Its mirror pod is called twin-NODENAME.
 func (s *scene) staticTwin() string {
 	return `
 apiVersion: v1
@@ -63,7 +63,7 @@ spec:
 `
 }
 
-// twoSources shows that a name belongs to the pod that had it first, and then to the other.
+// twoSources shows that a name belongs to the first pod until that is gone, and then to the second.
 func twoSources(s *scene) {
 	name := "twin-" + s.node.name
 	s.apply(`
@@ -97,7 +97,7 @@ spec:
 	s.nothingRuns()
 }
 
-// badURL shows what a web server that misbehaves can do to a node: nothing but keep its own pods from changing.
+// badURL shows that a misbehaving web server does nothing to a node, except that its own pods do not change.
 func badURL(s *scene) {
 	const hang, garbage, good = 0, 1, 2
 	var mood atomic.Int32
@@ -130,7 +130,7 @@ func badURL(s *scene) {
 	}
 }
 
-// wrongAuthority shows a kubelet whose API server cannot prove that it is the right one: it keeps its word from the
+// wrongAuthority shows a kubelet whose API server has a certificate of an unknown authority. It runs the pods of the
 // directory of manifests, and sends the server nothing.
 func wrongAuthority(s *scene) {
 	dir, err := os.MkdirTemp(s.plane.Dir, "wrong")
@@ -154,7 +154,8 @@ func wrongAuthority(s *scene) {
 	}
 }
 
-// nodeManifest gives the node a static pod, which goes at the end of the scene at the latest, and returns its file.
+// nodeManifest gives the node a static pod and returns its file. The pod is removed at the end of the scene at the
+// latest.
 func (s *scene) nodeManifest(name, text string) string {
 	s.Helper()
 	path := filepath.Join(s.node.manifests, name)

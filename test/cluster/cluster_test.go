@@ -53,12 +53,12 @@ type world struct {
 	node         *node
 }
 
-// TestCluster runs every step on a node of each kind. The kinds run beside each other, because both mostly wait; each
-// has an engine of its own, because a real kubelet takes all pods of an engine for its own.
+// TestCluster runs every step on a node of each kind. The kinds run beside each other, because each mostly waits. Each
+// has its own engine, because a real kubelet takes all pods of an engine for its own.
 func TestCluster(t *testing.T) {
 	programs, err := build.FromEnviron(os.Getenv)
 	if err != nil {
-		t.Skip(err) // also where CI=true: .ci/run has a line of its own for it
+		t.Skip(err) // also with CI=true, since .ci/run runs these tests by a separate command
 	}
 	env := rigenv.Require(t)
 	for i, kind := range kinds {
@@ -73,7 +73,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// start starts the control plane of that number and a node, and waits until the node is ready for pods.
+// start starts the control plane with this number and a node, and waits until the node is ready for pods.
 func (w *world) start(t *testing.T, number uint8) {
 	t.Helper()
 	began := time.Now()
@@ -106,14 +106,14 @@ func (w *world) keepLogs(dir string) error {
 	return program.KeepLogs(filepath.Join(*report, string(w.kind)), dir, "*.log")
 }
 
-// scene is what a step plays in: a test, a world and a namespace that is deleted at the end.
+// scene is the surrounding of a step: a test, a world and a namespace that is deleted at the end.
 type scene struct {
 	*testing.T
 	*world
 	namespace string
 }
 
-// newScene makes the namespace and waits for what the controllers put into each.
+// newScene makes the namespace and waits for the objects that controllers put into each namespace.
 func newScene(t *testing.T, w *world, step string) *scene {
 	t.Helper()
 	s := &scene{T: t, world: w, namespace: strings.ToLower(strings.ReplaceAll(step, " ", "-"))}
@@ -122,7 +122,7 @@ func newScene(t *testing.T, w *world, step string) *scene {
 		if t.Failed() {
 			s.explain()
 		}
-		// The last step waits until all of them are gone.
+		// The last step waits until all namespaces are gone.
 		output, err := s.run(context.Background(), nil, "delete", "namespace", s.namespace, "--wait=false")
 		testutil.Assert(t, err == nil, "%v\n%s", err, output)
 	})
@@ -134,7 +134,7 @@ func newScene(t *testing.T, w *world, step string) *scene {
 	return s
 }
 
-// explain logs what people want to know of a failed step.
+// explain logs the state that helps to find the cause of a failed step.
 func (s *scene) explain() {
 	for _, args := range [][]string{
 		{"get", "pods", "-o", "wide"},

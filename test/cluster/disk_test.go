@@ -14,7 +14,7 @@ import (
 // rootSize is the size of the disk of a kubelet's directory, which one pod can fill.
 const rootSize = "256m"
 
-// mountRoot makes a directory a small disk of its own.
+// mountRoot mounts a small disk on a directory.
 func mountRoot(t *testing.T, dir string) {
 	t.Helper()
 	testutil.Must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+rootSize))
@@ -25,7 +25,8 @@ func mountRoot(t *testing.T, dir string) {
 }
 
 // fullDisk shows that a pod that fills the node's disk is evicted, that others run on, and that the node takes pods
-// again. The pod is large for some seconds before it is too large, because a kubelet chooses by older figures.
+// again. The kubelet chooses by figures that are some seconds old. So the pod is the largest for a while before it
+// fills the disk.
 func fullDisk(s *scene) {
 	s.node.restart(s.T, settings{
 		flags:    []string{"--eviction-hard", "nodefs.available<20%", "--eviction-pressure-transition-period", "5s"},

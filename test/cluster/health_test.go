@@ -94,7 +94,7 @@ spec:
 	})
 	s.event("fragile", "Killing")
 	if got := s.kubectl("logs", "--previous", "fragile"); got != "begin" {
-		s.Errorf("the log of the container before is %q", got)
+		s.Errorf("the log of the previous container is %q", got)
 	}
 	if status, err := container(s.pod("solid")); err != nil || status.RestartCount != 0 {
 		s.Errorf("solid: %+v, %v", status, err)

@@ -14,20 +14,20 @@ import (
 	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
-// resync is how often a kubelet looks at a pod without reason, and so refreshes its volumes. The usual minute would be
+// resync is the period in which a kubelet syncs each pod, and so refreshes its volumes. The default minute would take
 // most of the test's time.
 const resync = "10s"
 
-// node is a criadapter and a kubelet of either kind on it.
+// node is a criadapter with a kubelet of either kind.
 type node struct {
 	world  *world
 	server *adapter.Server
-	// name is the node's; manifests is for static pods; root is the kubelet's own directory; logs is for container
-	// logs.
+	// name is the node's name. The others are directories: manifests for static pods, root for the kubelet, logs for
+	// container logs.
 	name, manifests, root, logs string
-	// cgroup is the parent of all pods' cgroups; the rig removes it.
+	// cgroup is the parent of all pods' cgroups. The rig removes it.
 	cgroup string
-	// kubeconfig, serving and configFile are given to the kubelet.
+	// kubeconfig, serving and configFile are files for the kubelet.
 	kubeconfig string
 	serving    controlplane.Pair
 	configFile string
@@ -37,16 +37,16 @@ type node struct {
 	process *process.Process
 }
 
-// settings are what a kubelet is started with for one step.
+// settings are a kubelet's settings for one step.
 type settings struct {
-	// flags are the kubelet core's, config are lines of the real kubelet's configuration, for the same.
+	// flags are for the kubelet core. config has lines of the real kubelet's configuration with the same effect.
 	flags            []string
 	config, diskLeft string
 	// environ are variables, NAME=value.
 	environ []string
 }
 
-// newNode makes what a node needs and starts its criadapter, not the kubelet.
+// newNode makes the directories and files of a node, and starts its criadapter. It does not start the kubelet.
 func newNode(t *testing.T, w *world) *node {
 	t.Helper()
 	n := &node{world: w, server: adapter.ForTest(t, adapter.Options{Env: w.env}), name: "node-" + string(w.kind)}
@@ -72,7 +72,7 @@ func newNode(t *testing.T, w *world) *node {
 	return n
 }
 
-// start runs the kubelet. It is up when the node's status says so.
+// start starts the kubelet. It does not wait until the node is ready.
 func (n *node) start(t *testing.T) {
 	t.Helper()
 	program, args := n.world.programs.Kubelet, n.realArgs()

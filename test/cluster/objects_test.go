@@ -72,7 +72,7 @@ func (s *scene) sees(want string, files ...string) {
 	})
 }
 
-// downwardAndToken shows what a container learns of its pod, and that the API server knows its token.
+// downwardAndToken shows that a container gets the fields of its pod, and that the API server accepts its token.
 func downwardAndToken(s *scene) {
 	s.apply(`
 apiVersion: v1
@@ -117,7 +117,7 @@ spec:
 	s.tokenIsOf(s.kubectl("exec", "self", "--", "cat", directory+"token"), string(pod.UID))
 }
 
-// tokenIsOf checks who the API server takes the token's holder for, and that the token names the pod.
+// tokenIsOf checks the user that the API server sees for the token, and that the token names the pod.
 func (s *scene) tokenIsOf(token, uid string) {
 	s.Helper()
 	config := filepath.Join(s.plane.Dir, s.namespace+".kubeconfig")

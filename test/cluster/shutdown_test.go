@@ -12,7 +12,7 @@ import (
 )
 
 // nodeShutsDown shows that pods end with grace when logind announces a shutdown, critical ones last, and that the
-// shutdown waits for them. The node takes pods again when the shutdown is given up.
+// shutdown waits for them. The node takes pods again when the shutdown is cancelled.
 func nodeShutsDown(s *scene) {
 	machine := login1.Start(s, time.Hour)
 	s.node.restart(s.T, settings{
@@ -44,7 +44,7 @@ spec:
 	released := machine.PrepareForShutdown(true)
 	plain, critical := s.endedByShutdown("plain"), s.endedByShutdown("critical")
 	if earlier := critical.Add(-2 * time.Second); plain.After(earlier) {
-		s.Errorf("the plain pod ended at %v, when the critical one was ending already, which ended at %v", plain, critical)
+		s.Errorf("the plain pod ended at %v, too late before the critical pod, which ended at %v", plain, critical)
 	}
 	select {
 	case <-released:
@@ -60,8 +60,8 @@ spec:
 	s.node.restart(s.T, settings{})
 }
 
-// endedByShutdown waits until a pod's container has ended well, and returns when. The pod has failed for the kubelet
-// core and succeeded for the real kubelet, which goes by the exit code.
+// endedByShutdown waits until a pod's container has ended with exit code 0, and returns the time of the end. The
+// kubelet core reports the pod as failed. The real kubelet goes by the exit code and reports it as succeeded.
 func (s *scene) endedByShutdown(name string) time.Time {
 	s.Helper()
 	var ended time.Time

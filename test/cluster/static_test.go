@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// staticPod shows that a pod of the manifests' directory has a mirror pod at the API server. The mirror may come and go
-// without effect on the pod: only the directory decides.
+// staticPod shows that a pod of the manifests' directory has a mirror pod at the API server. The pod runs on when its
+// mirror is deleted. It ends only when its manifest goes.
 func staticPod(s *scene) {
 	manifest := s.nodeManifest("static.yaml", `
 apiVersion: v1
@@ -65,7 +65,7 @@ spec:
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is there, or unknown: %w", err)
+		return fmt.Errorf("the mirror exists, or cannot be read: %w", err)
 	})
 	s.nothingRuns()
 }

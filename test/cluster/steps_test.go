@@ -13,7 +13,7 @@ const (
 	realKubelet kind = "kubelet"
 )
 
-// kinds are in the order of the table's columns.
+// kinds are the columns of the table, in their order.
 var kinds = []kind{kubeletCore, realKubelet}
 
 // coreOnly marks steps in which the real kubelet differs.
@@ -22,14 +22,14 @@ var coreOnly = []kind{kubeletCore}
 // step is a line of the table.
 type step struct {
 	name string
-	// on lists the kinds of node that it is for; empty for all.
+	// on lists the kinds of node on which it runs. Empty means all.
 	on []kind
-	// alone says that the step disturbs others: it runs by itself, after the parallel ones.
+	// alone says that the step disturbs others. It runs alone, after the parallel steps.
 	alone bool
 	run   func(*scene)
 }
 
-// steps are in the order of the table's lines. The steps that run alone run in this order, too.
+// steps are the lines of the table, in their order. The steps that run alone run in this order, too.
 var steps = []step{
 	{name: "node registers", run: nodeRegisters},
 	{name: "deployment", run: deployment},
@@ -62,7 +62,7 @@ var steps = []step{
 	{name: "nothing is left", alone: true, run: nothingIsLeft},
 }
 
-// runSteps runs the parallel steps, and then the others.
+// runSteps runs the parallel steps, and then the steps that run alone.
 func (w *world) runSteps(t *testing.T, all []step) {
 	t.Run("together", func(t *testing.T) {
 		for _, step := range all {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// verdict is how a step went on one kind of node; the zero value says that it was not run there.
+// verdict is the result of a step on one kind of node. The zero value means that it was not run there.
 type verdict string
 
 const (
@@ -23,7 +23,7 @@ type table struct {
 	cells map[string]map[kind]verdict
 }
 
-// record notes how a test went when it is over.
+// record adds the verdict of a test when it has ended.
 func (r *table) record(t *testing.T, step string, on kind) {
 	t.Cleanup(func() {
 		got := passed
@@ -45,7 +45,7 @@ func (r *table) record(t *testing.T, step string, on kind) {
 	})
 }
 
-// String is the table, with the counts as its last line; empty if nothing was recorded.
+// String is the table, with the counts as its last line. It is empty if nothing was recorded.
 func (r *table) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func (r *table) String() string {
 	return b.String()
 }
 
-// order is the order of the steps that were run.
+// order returns the names of the steps that ran, in the order of steps.
 func (r *table) order() []string {
 	var names []string
 	for _, step := range steps {

@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// web is a Deployment of the HTTP service with so many replicas.
+// web is a Deployment of the HTTP service.
 func web(replicas int) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
@@ -186,7 +186,7 @@ spec:
 	}
 	s.kubectl("set", "env", "daemonset/agent", "GENERATION=2")
 	s.kubectl("rollout", "status", "daemonset/agent", waitLimit)
-	// The controller makes the new pod when the old one has ended, which the server forgets a moment later.
+	// The controller makes the new pod when the old one has ended. The API server deletes the old one a moment later.
 	s.eventually("the new pod alone", func() error {
 		second := s.pods("app=agent")
 		if len(second) != 1 || second[0].UID == first[0].UID {
@@ -199,7 +199,8 @@ spec:
 	s.nothingRuns()
 }
 
-// deletionWithGrace deletes a pod whose container ends in its own time, within the grace, and a stubborn one.
+// deletionWithGrace deletes a pod whose container ends by itself within the grace period, and a pod whose container
+// ignores the signal.
 func deletionWithGrace(s *scene) {
 	s.applyPod("polite", `
   terminationGracePeriodSeconds: 60
@@ -228,7 +229,7 @@ spec:
 	s.nothingRuns()
 }
 
-// nothingRuns waits until the runtime has nothing running for the namespace; removing the rest is garbage collection's.
+// nothingRuns waits until the runtime runs nothing for the namespace. Garbage collection removes the rest later.
 func (s *scene) nothingRuns() {
 	s.Helper()
 	s.eventually("nothing runs", func() error {
@@ -246,8 +247,7 @@ func (s *scene) nothingRuns() {
 	})
 }
 
-// nothingIsLeft waits until the API server has no more of the steps' namespaces, so that every pod in them was
-// finalised.
+// nothingIsLeft waits until the API server has none of the steps' namespaces. Then every pod in them was finalised.
 func nothingIsLeft(s *scene) {
 	s.eventually("namespaces are gone", func() error {
 		names := strings.Fields(s.kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}"))

@@ -24,15 +24,14 @@ import (
 // Programs are the paths of a cluster's programs.
 type Programs struct {
 	Etcd, APIServer, ControllerManager, Scheduler, Kubectl, Kubelet string
-	// KubeletCore is ours. All leaves it empty, because it is made of this tree and never cached.
+	// KubeletCore is built from this tree and never cached, so All leaves it empty.
 	KubeletCore string
-	// Specs are a suite of Kubernetes' own, Ginkgo runs them, and Agnhost is in most of their images. All leaves them
-	// empty, too.
+	// Specs is a test suite of Kubernetes, Ginkgo runs it, and Agnhost is in most of its images. All leaves them empty,
+	// too.
 	Specs, Ginkgo, Agnhost string
 }
 
-// Version is the version of Kubernetes that test/cluster/tools/kubernetes/go.mod requires; a test holds the two
-// together.
+// Version is the version of Kubernetes that test/cluster/tools/kubernetes/go.mod requires. A test compares the two.
 const Version = "v1.36.3"
 
 // kubernetes and etcd are the modules that are built.
@@ -41,19 +40,19 @@ const (
 	etcd       = "go.etcd.io/etcd/server/v3"
 )
 
-// kubelet is the name of the program of which there are several releases.
+// kubelet is the name of the program that has several releases.
 const kubelet = "kubelet"
 
-// program is one that is built: its module's directory in test/cluster/tools, its import path and the flags of its
-// linker.
+// program is a program to build: its name, its module's directory in test/cluster/tools, its import path and linker
+// flags.
 type program struct {
 	name, tools, pkg, linkerFlags string
-	// isTest says that it is made of the package's tests.
+	// isTest says that the program is the compiled tests of the package.
 	isTest bool
 	path   func(*Programs) *string
 }
 
-// programs are in the order in which they are built: what is needed by the following ones first, the longest last.
+// programs returns the programs in the order of their builds. The longest build is the last one.
 func programs() []program {
 	list := []program{
 		{name: "etcd", tools: "etcd", pkg: etcd, linkerFlags: "-s -w", path: func(p *Programs) *string { return &p.Etcd }},
@@ -70,8 +69,8 @@ func programs() []program {
 	return list
 }
 
-// stamps are the linker's flags that set the version of a Kubernetes program. The server's programs judge each other by
-// it, and the commit cannot be known from a module.
+// stamps returns the linker flags that set the version of a Kubernetes program. The programs of a cluster check each
+// other's version. The commit is made up, because a module does not have it.
 func stamps(version string) string {
 	const variable = "k8s.io/component-base/version."
 	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
@@ -87,13 +86,13 @@ func stamps(version string) string {
 	return strings.TrimSpace(flags.String())
 }
 
-// All returns the programs, and builds the ones that the cache lacks, one after the other, with a line for each to
-// progress. It must run in criadapter's source tree.
+// All returns the programs. It builds missing ones one after the other, and writes lines about each build to progress.
+// It must run in criadapter's source tree.
 func All(ctx context.Context, progress io.Writer) (Programs, error) {
 	return fill(ctx, programs(), progress)
 }
 
-// fill returns the programs of a list, as All does.
+// fill is All for the programs of a list.
 func fill(ctx context.Context, list []program, progress io.Writer) (Programs, error) {
 	var made Programs
 	root, err := moduleRoot(ctx)
@@ -147,7 +146,7 @@ func missing(ctx context.Context, list []program) ([]string, error) {
 	return missing, nil
 }
 
-// key names the program's cache entry: the module's files have every version in them.
+// key names the program's cache entry. The module's go.mod has every version in it.
 func (p program) key(root string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(p.toolsDir(root), "go.mod"))
 	if err != nil {
@@ -161,11 +160,11 @@ func (p program) toolsDir(root string) string {
 	return filepath.Join(root, "test", "cluster", "tools", p.tools)
 }
 
-// build compiles the program to dir, from the directory of the module that pins it: never in the module cache.
+// build compiles the program to dir. It runs in the directory of the module that pins the versions.
 func (p program) build(ctx context.Context, root, dir string) error {
 	args := []string{"build"}
 	if p.isTest {
-		args = []string{"test", "-c", "-vet=off"} // what it would vet is not ours, and much
+		args = []string{"test", "-c", "-vet=off"} // vet would check a lot of foreign code
 	}
 	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags, "-o", filepath.Join(dir, p.name), p.pkg)
 	cmd := exec.CommandContext(ctx, "go", args...)
@@ -187,7 +186,7 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return module.Dir, nil
 }
 
-// output runs a go command and returns what it prints; the error has what it wrote to both streams.
+// output runs a go command and returns its standard output. The error has the text of both streams.
 func output(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	// A workspace around this repository must not change the pinned versions.

@@ -16,7 +16,7 @@ func toolsFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// versions are the versions of Kubernetes by the directory in test/cluster/tools that requires it.
+// versions returns the version of Kubernetes that each directory in test/cluster/tools requires.
 func versions() map[string]string {
 	all := map[string]string{"kubernetes": Version, "e2e": Version, "e2e-node": Version}
 	for _, module := range kubeletModules() {
@@ -33,8 +33,7 @@ func TestVersionIsTheRequiredOne(t *testing.T) {
 	}
 }
 
-// A staging module that is not replaced would be asked for as v0.0.0, and one replaced by another release would not
-// fit.
+// Go would look for version v0.0.0 of a staging module that is not replaced. A module of another release would not fit.
 func TestStagingModulesAreOfOneRelease(t *testing.T) {
 	for tools, version := range versions() {
 		release := "v0" + strings.TrimPrefix(version, "v1")
@@ -50,7 +49,7 @@ func TestStagingModulesAreOfOneRelease(t *testing.T) {
 	}
 }
 
-// Each release is part of its version, and only its kubelet comes from a module of its own.
+// Each release is part of its version. Only its kubelet is built from another module.
 func TestKubeletsOfReleases(t *testing.T) {
 	for _, release := range Releases() {
 		version, err := KubeletVersion(release)
@@ -73,7 +72,7 @@ func TestKubeletsOfReleases(t *testing.T) {
 	}
 }
 
-// `go mod tidy` keeps what the programs need only if they are named there.
+// `go mod tidy` keeps the requirements of a program only if go.mod names it as a tool.
 func TestProgramsAreTools(t *testing.T) {
 	for _, one := range append(programs(), specPrograms(ClusterSuite)...) {
 		if one.isTest {

@@ -14,7 +14,7 @@ func (p Programs) Environ() (string, error) {
 	return VarPrograms + "=" + string(text), err
 }
 
-// FromEnviron reads the paths with getenv (os.Getenv). It fails when there are none or one is missing.
+// FromEnviron reads the paths with getenv (os.Getenv). It fails if a path is missing.
 func FromEnviron(getenv func(string) string) (Programs, error) {
 	p, err := fromEnviron(getenv, "make e2e-cluster", programs())
 	if err == nil && p.KubeletCore == "" {
@@ -33,7 +33,7 @@ func WithSpecsFromEnviron(getenv func(string) string) (Programs, error) {
 	return fromEnviron(getenv, "make conformance", append(programs(), specPrograms(ClusterSuite)...))
 }
 
-// fromEnviron reads the paths, of which those on the list must be there; command is what would have set them.
+// fromEnviron reads the paths. It fails if a program of the list has none. The error names command, which sets them.
 func fromEnviron(getenv func(string) string, command string, list []program) (Programs, error) {
 	var p Programs
 	text := getenv(VarPrograms)

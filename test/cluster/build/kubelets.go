@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Release is the minor release of Version, whose kubelet is one of the cluster's own programs.
+// Release is the minor release of Version. Its kubelet is one of the cluster's programs.
 const Release = "1.36"
 
 // kubeletModule is a directory in test/cluster/tools that pins the kubelet of another release.
@@ -14,12 +14,12 @@ type kubeletModule struct{ release, version string }
 
 func (m kubeletModule) tools() string { return "kubelet-" + m.release }
 
-// kubeletModules are all of them, by release.
+// kubeletModules returns all of them, ordered by release.
 func kubeletModules() []kubeletModule {
 	return []kubeletModule{{"1.34", "v1.34.4"}, {"1.35", "v1.35.4"}, {"1.37", "v1.37.2"}}
 }
 
-// Releases are the minor releases whose kubelet may run beside a control plane of Version.
+// Releases returns the minor releases whose kubelet may run with a control plane of Version.
 func Releases() []string {
 	all := []string{Release}
 	for _, module := range kubeletModules() {
@@ -42,7 +42,7 @@ func KubeletVersion(release string) (string, error) {
 	return "", fmt.Errorf("there is no kubelet of %q: want one of %s", release, strings.Join(Releases(), ", "))
 }
 
-// withKubelet takes the kubelet of another release instead of the one on the list.
+// withKubelet replaces the kubelet of the list by the kubelet of another release.
 func withKubelet(list []program, release string) ([]program, error) {
 	version, err := KubeletVersion(release)
 	if err != nil || release == Release {

@@ -5,18 +5,18 @@ import (
 	"io"
 )
 
-// Suite is the name of a program of Kubernetes' own specs. Each has a module of its own, so that a change of one has
-// nothing else built again.
+// Suite is the name of a program with test specs of Kubernetes. Each has its own module, so that a change of one module
+// builds nothing else again.
 type Suite string
 
 const (
-	// ClusterSuite are the specs of a cluster (test/e2e).
+	// ClusterSuite tests a cluster (test/e2e of Kubernetes).
 	ClusterSuite Suite = "e2e.test"
-	// NodeSuite are the specs of a single node (test/e2e_node).
+	// NodeSuite tests a single node (test/e2e_node of Kubernetes).
 	NodeSuite Suite = "e2e_node.test"
 )
 
-// program is the suite's.
+// program returns the program of the suite.
 func (s Suite) program() program {
 	p := program{name: string(s), pkg: kubernetes + "/test/e2e", tools: "e2e", linkerFlags: "-s -w " + stamps(Version), isTest: true,
 		path: func(p *Programs) *string { return &p.Specs }}
@@ -26,8 +26,8 @@ func (s Suite) program() program {
 	return p
 }
 
-// specPrograms are what the specs of a suite need beside a cluster. They share the cluster's compiled packages, because
-// version and flags are the same.
+// specPrograms returns the programs that a suite needs in addition to a cluster. They share the cluster's compiled
+// packages, because version and flags are the same.
 func specPrograms(suite Suite) []program {
 	stamped := "-s -w " + stamps(Version)
 	return []program{
@@ -39,8 +39,8 @@ func specPrograms(suite Suite) []program {
 	}
 }
 
-// WithSpecs is All with a suite of Kubernetes' own specs and what they need: some minutes more the first time. The
-// kubelet is of a release, one of Releases, and all else is of Version.
+// WithSpecs is All with a suite and the programs that it needs, which take some minutes more the first time. The
+// kubelet is of a release, one of Releases. All other programs are of Version.
 func WithSpecs(ctx context.Context, release string, suite Suite, progress io.Writer) (Programs, error) {
 	list, err := withKubelet(append(programs(), specPrograms(suite)...), release)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package controlplane runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler for tests, with
-// certificates of their own, in the network namespace that it is called in. Each has an address there, on a bridge that
-// it makes, and all its ports on that.
+// Package controlplane runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler for tests, with their own
+// certificates. They run in the network namespace of the caller. Each control plane has a bridge with an address there,
+// and listens only on that address.
 package controlplane
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// ServiceRange is where cluster addresses of services come from. Nothing carries packets there.
+	// ServiceRange has the cluster addresses of services. Nothing routes packets to them.
 	ServiceRange = "10.96.0.0/24"
 	// startTimeout bounds the time until everything is ready; ten seconds are usual.
 	startTimeout = 2 * time.Minute
@@ -37,9 +37,9 @@ const (
 // Options say which control plane to run. All but Number are required.
 type Options struct {
 	Programs build.Programs
-	// Dir is an empty directory for everything that it writes.
+	// Dir is an empty directory for all files of the control plane.
 	Dir string
-	// Number is part of the address; control planes in one namespace need different ones.
+	// Number is part of the address. Control planes in one network namespace need different numbers.
 	Number uint8
 }
 
@@ -47,11 +47,11 @@ type Options struct {
 type ControlPlane struct {
 	// Dir has all files. LogDir in it has the logs.
 	Dir, LogDir string
-	// Address is where everything listens, and the address that a node takes. Pods reach it.
+	// Address is the listening address of all programs, and the address for a node. Pods can reach it.
 	Address string
-	// URL is the API server's.
+	// URL is the address of the API server.
 	URL string
-	// Authority signs what else the cluster needs.
+	// Authority signs the cluster's further certificates.
 	Authority *Authority
 	// Admin is a kubeconfig file that may do everything, Token a bearer token for the same.
 	Admin, Token string
@@ -93,7 +93,8 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	return c, c.StartAPIServer(ctx)
 }
 
-// makeCertificates makes the authority, the files of the API server and the clients that it and people are.
+// makeCertificates makes the authority, the API server's files, and the client certificates of the API server and of
+// the administrator.
 func (c *ControlPlane) makeCertificates() (err error) {
 	if c.Authority, err = NewAuthority(c.Dir, "ca"); err != nil {
 		return err
@@ -101,7 +102,7 @@ func (c *ControlPlane) makeCertificates() (err error) {
 	if c.serving, err = c.Authority.Server("control-plane", c.Address, "kubernetes.default.svc"); err != nil {
 		return err
 	}
-	// The node asks the API server whether this client may do what it wants.
+	// The node asks the API server whether this client may do what it requests.
 	if c.kubeletClient, err = c.Authority.Client("kube-apiserver-kubelet-client", "system:masters"); err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (c *ControlPlane) makeCertificates() (err error) {
 	return nil
 }
 
-// Kubeconfig makes a client certificate for a user and returns a file for clients to use it with.
+// Kubeconfig makes a client certificate for a user, and returns the path of a kubeconfig with it.
 func (c *ControlPlane) Kubeconfig(user string, groups ...string) (string, error) {
 	pair, err := c.Authority.Client(user, groups...)
 	if err != nil {
@@ -139,7 +140,7 @@ func (c *ControlPlane) Kubeconfig(user string, groups ...string) (string, error)
 	return path, Kubeconfig(path, c.URL, c.Authority.CAFile, pair)
 }
 
-// tokens is the file with the tokens that the API server takes.
+// tokens is the file with the tokens that the API server accepts.
 func (c *ControlPlane) tokens() string { return filepath.Join(c.Dir, "tokens.csv") }
 
 func (c *ControlPlane) log(name string) string { return filepath.Join(c.LogDir, name+".log") }
@@ -160,7 +161,7 @@ func (c *ControlPlane) startEtcd() (err error) {
 func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	// It waits for etcd by itself.
+	// The API server waits for etcd.
 	c.apiServer, err = process.Start(c.log("kube-apiserver"), nil, c.programs.APIServer,
 		"--etcd-servers", "http://"+net.JoinHostPort(c.Address, etcdPort),
 		"--bind-address", c.Address, "--advertise-address", c.Address, "--secure-port", apiPort,
@@ -184,7 +185,8 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	return c.startControllers(ctx)
 }
 
-// KillAPIServer ends the API server as a crash would, with the scheduler and the controllers, which end without it.
+// KillAPIServer ends the API server as a crash would. It also ends the scheduler and the controllers, which would end
+// without it.
 func (c *ControlPlane) KillAPIServer() {
 	for _, one := range []*process.Process{c.apiServer, c.scheduler, c.controllers} {
 		one.Kill()
@@ -266,7 +268,7 @@ func (c *ControlPlane) Failure() error {
 func (c *ControlPlane) Stop() error {
 	for _, one := range []*process.Process{c.scheduler, c.controllers, c.apiServer, c.etcd} {
 		if one != nil {
-			one.Kill() // none of them keeps anything that is needed, and some take long to end in order
+			one.Kill() // no program has state that is needed later, and some take long to end in order
 		}
 	}
 	if c.link == nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// nodeLink is the bridge that holds the address: neither loopback, which an API server does not advertise, nor a way
-// out.
+// nodeLink is the bridge that has the address. An API server does not advertise loopback addresses, and the bridge
+// leads nowhere.
 type nodeLink struct{ link netlink.Link }
 
-// addNodeLink makes the bridge. A kernel need not have the dummy device type; an empty bridge does the same.
+// addNodeLink makes the bridge. It is no dummy device, because some kernels lack that type.
 func addNodeLink(name, ip string) (*nodeLink, error) {
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}
 	address, err := netlink.ParseAddr(ip + "/24")

@@ -19,7 +19,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// lifetime of all certificates: longer than any test, and begun earlier, so that clocks need not agree.
+// lifetime is the lifetime of all certificates. It is longer than any test, and begins in the past, so that clocks need
+// not agree.
 const lifetime = 24 * time.Hour
 
 // Authority signs certificates for one cluster and writes them to a directory. Its methods must not be called
@@ -61,7 +62,7 @@ func NewAuthority(dir, name string) (*Authority, error) {
 	return a, writePEM(a.CAFile, "CERTIFICATE", der)
 }
 
-// Client makes a certificate for a user of that name in those groups.
+// Client makes a certificate for a user in groups.
 func (a *Authority) Client(user string, groups ...string) (Pair, error) {
 	return a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -69,7 +70,7 @@ func (a *Authority) Client(user string, groups ...string) (Pair, error) {
 	})
 }
 
-// Server makes a certificate for a server that answers under those host names and addresses.
+// Server makes a certificate for a server with host names and addresses.
 func (a *Authority) Server(name string, hosts ...string) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -103,9 +104,9 @@ func (a *Authority) sign(template *x509.Certificate) (Pair, error) {
 	return pair, writePEM(pair.CertFile, "CERTIFICATE", der)
 }
 
-// Kubeconfig writes a file with which a client reaches the server at url as that user. The client trusts the authority
-// that signed the server's certificate, which is caFile. The file holds the certificates themselves: a
-// client reads files that it names again and again, also when they are gone.
+// Kubeconfig writes a file with which a client reaches the server at url as a user. caFile has the authority that
+// signed the server's certificate. The kubeconfig has the contents of all certificates. A client would keep reading
+// files that it only names, and fail once they are gone.
 func Kubeconfig(path, url, caFile string, user Pair) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: url, CertificateAuthority: caFile}

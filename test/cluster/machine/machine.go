@@ -16,20 +16,21 @@ import (
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
-// kubeletSysctls are what a kubelet sets at its start, for the whole machine: no namespace has values of its own.
+// kubeletSysctls are the sysctls that a kubelet sets at its start. They apply to the whole machine, since no namespace
+// has its own values.
 var kubeletSysctls = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// stay is a run's share in the machine. Runs with a kubelet go beside each other: all kubelets set the same values, the
-// first run keeps what was there before, and the last one puts it back.
+// stay says that one run uses the machine's sysctls. Runs with a kubelet can overlap, because all kubelets set the same
+// values. The first run saves the previous values, and the last one restores them.
 type stay struct {
 	dir   string
-	users *os.File // locked shared while the run stays; the lock ends with the process
+	users *os.File // has a shared lock during the stay; the lock ends with the process
 }
 
-// enter begins a stay: dir has the files that runs agree by. Another one that enters or leaves is waited for.
+// enter begins a stay. dir has the lock files of all runs. It waits while another run enters or leaves.
 func enter(ctx context.Context, dir string) (_ *stay, err error) {
 	s := &stay{dir: dir}
 	door, err := lock(ctx, filepath.Join(dir, "machine.door"), unix.LOCK_EX)
@@ -46,9 +47,10 @@ func enter(ctx context.Context, dir string) (_ *stay, err error) {
 	return s, nil
 }
 
-// leave ends the stay. The last one restores the kept values, also after a run that was killed.
+// leave ends the stay. The last run to leave restores the saved values, even if another run was killed.
 func (s *stay) leave() (err error) {
-	door, err := lock(context.Background(), filepath.Join(s.dir, "machine.door"), unix.LOCK_EX) // held for moments only
+	// Without a limit, because other runs hold the lock only for moments.
+	door, err := lock(context.Background(), filepath.Join(s.dir, "machine.door"), unix.LOCK_EX)
 	if err != nil {
 		return errors.Join(err, s.users.Close())
 	}
@@ -76,7 +78,7 @@ func lock(ctx context.Context, path string, how int) (*os.File, error) {
 	select {
 	case err = <-locked:
 	case <-ctx.Done():
-		err = ctx.Err() // the process ends, and with it the goroutine
+		err = ctx.Err() // the goroutine ends with the process, which ends soon
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
@@ -84,7 +86,7 @@ func lock(ctx context.Context, path string, how int) (*os.File, error) {
 	return file, nil
 }
 
-// keep writes the values of now to a file, unless an earlier run has.
+// keep saves the present values in a file, unless an earlier run has.
 func (s *stay) keep() error {
 	path, err := s.kept()
 	if err != nil {
@@ -97,7 +99,7 @@ func (s *stay) keep() error {
 	for _, name := range kubeletSysctls {
 		value, err := readSysctl(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a kernel without keys; the kubelet says so by itself
+			continue // a kernel without keys; the kubelet logs that itself
 		}
 		if err != nil {
 			return err
@@ -108,11 +110,11 @@ func (s *stay) keep() error {
 	if err != nil {
 		return err
 	}
-	// Whole or not at all, however this process ends.
+	// The rename makes the file whole or not at all, also if this process is killed.
 	return errors.Join(os.WriteFile(path+".new", text, 0o600), os.Rename(path+".new", path))
 }
 
-// restore writes the kept values back where they are no longer the same.
+// restore writes the saved values back where they differ.
 func (s *stay) restore() error {
 	path, err := s.kept()
 	if err != nil {
@@ -139,13 +141,13 @@ func (s *stay) restore() error {
 	return errors.Join(append(errs, os.Remove(path))...)
 }
 
-// kept is the file with the values before the first run, which a boot makes void.
+// kept is the file with the values before the first run. Its name has the boot, so that no later boot reads it.
 func (s *stay) kept() (string, error) {
 	boot, err := readSysctl("kernel/random/boot_id")
 	return filepath.Join(s.dir, "machine.sysctls-"+boot), err
 }
 
-// enterMachine is enter for the machine's own directory, the cache's.
+// enterMachine is enter with the directory of the cache.
 func enterMachine(ctx context.Context) (*stay, error) {
 	dir, err := cache.Dir()
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Runs stay beside each other; the first keeps the values, also for one that is killed, and only the last takes them
-// away.
+// Runs can overlap, and one is killed. The first run saves the values, and only the last one restores them.
 func TestStays(t *testing.T) {
 	dir := t.TempDir()
 	before := make(map[string]string)
@@ -47,7 +46,7 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// Values of a run that was killed are put back by the next one.
+// The next run restores the values that a killed run has saved.
 func TestValuesOfAKilledRun(t *testing.T) {
 	dir := t.TempDir()
 	first, err := enter(t.Context(), dir)

@@ -9,8 +9,8 @@ import (
 )
 
 // RunTests builds the tests of a package and the kubelet core, and runs the tests inside the test rig with these
-// arguments. environ gets the path of the kubelet core and makes a variable of their environment, NAME=value. What a
-// kubelet changes of the machine is put back when the last run with a kubelet ends.
+// arguments. environ gets the path of the kubelet core and returns a variable for the tests, NAME=value. The sysctls
+// that a kubelet changes are restored when the last run with a kubelet ends.
 func RunTests(ctx context.Context, pkg string, environ func(kubeletCore string) (string, error), args ...string) error {
 	return program.InDir(func(dir string) error {
 		kubeletCore, test := filepath.Join(dir, "kubelet-core"), filepath.Join(dir, "inside.test")
@@ -33,13 +33,13 @@ func RunTests(ctx context.Context, pkg string, environ func(kubeletCore string) 
 	})
 }
 
-// AgainInRig is program.Again for a program that runs a kubelet. What that changes of the machine is put back when the
-// last run with a kubelet ends.
+// AgainInRig is program.Again for a program that runs a kubelet. The sysctls that the kubelet changes are restored when
+// the last run with a kubelet ends.
 func AgainInRig(ctx context.Context, environ func(dir string) (string, error), args ...string) error {
 	return guarded(ctx, func() error { return program.Again(ctx, environ, args...) })
 }
 
-// guarded calls run, which runs a kubelet. This process outlives everything in the rig.
+// guarded calls run, which runs a kubelet. This process outlives the rig, so it can restore the sysctls.
 func guarded(ctx context.Context, run func() error) (err error) {
 	stay, err := enterMachine(ctx)
 	if err != nil {

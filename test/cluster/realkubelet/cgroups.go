@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// cgroupMount is where the hierarchies are.
+// cgroupMount is the directory of the hierarchies.
 const cgroupMount = "/sys/fs/cgroup"
 
-// MakeCgroups makes a cgroup in every hierarchy: the real kubelet expects its root to exist. On cgroup v1 those with
-// the cpuset controller need processors and memory nodes before they can hold a process.
+// MakeCgroups makes a cgroup in every hierarchy, because the real kubelet expects its root to exist. On cgroup v1, a
+// cgroup of the cpuset controller needs processors and memory nodes before it can have a process.
 func MakeCgroups(path string) error {
 	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
 		return os.MkdirAll(filepath.Join(cgroupMount, path), 0o755)
@@ -44,7 +44,7 @@ func inheritCpuset(parent, dir string) error {
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // of another hierarchy
+			return nil // a hierarchy without cpuset
 		}
 		if err != nil {
 			return err

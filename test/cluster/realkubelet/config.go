@@ -1,5 +1,5 @@
-// Package realkubelet has what tests need to run the real kubelet in the test rig: its settings, cgroups as it expects
-// them, and mounts that keep it away from what is the machine's.
+// Package realkubelet prepares the test rig for the real kubelet: its settings, the cgroups that it expects, and mounts
+// that cover the machine's directories.
 package realkubelet
 
 import (
@@ -10,22 +10,22 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 )
 
-// Config is what differs from node to node. Everything but DiskLeft and More is required.
+// Config has the settings that differ from node to node. Everything but DiskLeft and More is required.
 type Config struct {
-	// Endpoint is the CRI server's, unix:///….
+	// Endpoint is the address of the CRI server, unix:///….
 	Endpoint string
 	// Manifests is the directory of static pods, PodLogs the directory of container logs, VolumePlugins an empty one.
 	Manifests, PodLogs, VolumePlugins string
 	// Cgroup is the parent of all pods' cgroups, without a leading slash; MakeCgroups makes it.
 	Cgroup string
-	// Address is where the kubelet listens.
+	// Address is the listening address of the kubelet.
 	Address string
-	// Serving is its own certificate, CAFile has the authority of its clients.
+	// Serving is the kubelet's certificate. CAFile has the authority of its clients.
 	Serving controlplane.Pair
 	CAFile  string
-	// Resync is how often it looks at a pod without reason, and so refreshes its volumes.
+	// Resync is the period in which it syncs each pod, and so refreshes its volumes.
 	Resync string
-	// DiskLeft is the part of its disk below which it evicts pods, "20%" for example; empty for next to nothing.
+	// DiskLeft is the free part of its disk below which it evicts pods, such as "20%". Empty means hardly any.
 	DiskLeft string
 	// More are further lines of its configuration.
 	More string

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// CoverMachine mounts empty directories where no setting moves what a kubelet writes: its links to container logs, in
-// /var/log/containers, and its socket in /var/lib/kubelet. The rig has a mount namespace of its own.
+// CoverMachine mounts empty directories where a kubelet writes and no setting names another place. These are its links
+// to logs in /var/log/containers and its socket in /var/lib/kubelet. The rig has its own mount namespace.
 func CoverMachine() (uncover func() error, err error) {
 	var covered []string
 	uncover = func() error {
@@ -28,7 +28,7 @@ func CoverMachine() (uncover func() error, err error) {
 	return uncover, nil
 }
 
-// UnmountBelow unmounts what a kubelet has left mounted below its directory.
+// UnmountBelow unmounts the mounts that a kubelet has left below its directory.
 func UnmountBelow(dir string) error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

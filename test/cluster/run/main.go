@@ -1,10 +1,11 @@
-// Command run builds what the tests of test/cluster need and runs them inside the test rig: a real control plane, and
-// on criadapter a real kubelet and the kubelet core.
+// Command run runs the tests of test/cluster inside the test rig. It builds the programs first: a control plane, a real
+// kubelet and the kubelet core.
 //
 //	go run ./test/cluster/run [flags]
 //
 // The programs of Kubernetes are kept in the cache (see package test/cluster/build): a first run builds them for about
-// ten minutes, later ones start at once. With -cached it does nothing, successfully, where they are not there.
+// ten minutes, later ones start at once. With -cached it exits with success without a test if they are not in the
+// cache.
 package main
 
 import (
@@ -30,7 +31,7 @@ type options struct {
 
 func main() {
 	var opts options
-	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the programs would have to be built first")
+	flag.BoolVar(&opts.cached, "cached", false, "exit without a test if the programs are not built yet")
 	flag.BoolVar(&opts.buildOnly, "build", false, "only build the programs")
 	flag.StringVar(&opts.run, "run", "", "run only the steps that match this `pattern`, as go test -run")
 	flag.StringVar(&opts.report, "report", "build/e2e-cluster", "the `directory` for the logs of all programs")

@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// NodeName is the only node's.
+// NodeName is the name of the only node.
 const NodeName = "node"
 
 // readyTimeout bounds the time until the node takes pods; ten seconds are usual.
@@ -29,7 +29,7 @@ const readyTimeout = "--timeout=120s"
 type Options struct {
 	Env      rigenv.Env
 	Programs build.Programs
-	// Node is the name of what runs the node's pods, one of Nodes; the real kubelet unless it is set.
+	// Node is the program that runs the node's pods, one of Nodes. Empty means the real kubelet.
 	Node string
 	// Server is the name of the CRI server, one of Servers.
 	Server string
@@ -39,7 +39,7 @@ type Options struct {
 	KubeletConfig string
 	// Flags are further flags of criadapter.
 	Flags []string
-	// Disk is the size of each of Disks, in bytes; 0 for none.
+	// Disk is the size of each of Disks in bytes. With 0 there are none.
 	Disk int64
 }
 
@@ -56,9 +56,9 @@ type Cluster struct {
 	kubelet *process.Process
 	// launch starts the kubelet.
 	launch func() (*process.Process, error)
-	// callsBefore are those to the server that were not the kubelet's.
+	// callsBefore counts the calls to the server before the kubelet's first one.
 	callsBefore map[string]int
-	undo        []func() error // in the order of what they undo
+	undo        []func() error // in the order of the steps that they undo
 }
 
 // Start brings a cluster up and returns when its node takes pods. Close must be called unless there is an error.
