@@ -22,7 +22,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// examine is the half inside of the rig: it runs the specs and judges their result.
+// examine is the part of the program that runs inside the rig. It runs the specs and judges their result.
 func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err error) {
 	programs, err := build.WithSpecsFromEnviron(os.Getenv)
 	if err != nil {
@@ -99,8 +99,8 @@ func (o options) runName(env rigenv.Env, chosen set) string {
 	return name
 }
 
-// judge says how the specs ended, and fails unless it is as expected. The list is criadapter's: others may end
-// otherwise.
+// judge prints how the specs ended. It fails if they did not end as the list expects. The list holds only for
+// criadapter, so other servers are only reported.
 func (o options) judge(env rigenv.Env, f finished, expected report.Expected) error {
 	specs, others := f.chosen()
 	if len(specs) == 0 {
@@ -138,7 +138,7 @@ func longest(specs []report.Spec) string {
 	return text.String()
 }
 
-// readExpected reads the list as it is for the rig's engine and the node's kubelet.
+// readExpected reads the list, without the entries for other engines and kubelets.
 func (o options) readExpected(ctx context.Context, env rigenv.Env) (report.Expected, error) {
 	files, release := []string{o.expected}, o.kubelet
 	if o.node == single.KubeletCore {

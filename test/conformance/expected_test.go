@@ -18,7 +18,7 @@ func TestExpectedFiles(t *testing.T) {
 		testutil.Require(t, err == nil, "%s: %v", file, err)
 		for _, group := range expected {
 			for _, name := range group.Specs {
-				testutil.Assert(t, !listed[name], "%s has %q, which the other list has, too", file, name)
+				testutil.Assert(t, !listed[name], "both lists have %[2]q, %[1]s is the second", file, name)
 				listed[name] = true
 			}
 		}

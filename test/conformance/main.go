@@ -1,11 +1,11 @@
-// Command conformance runs Kubernetes' own specs against a real kubelet on criadapter, and holds the result against
-// expected.yaml: every spec that fails or skips itself must be there with its cause.
+// Command conformance runs Kubernetes' own specs against a real kubelet on criadapter. It compares the result with
+// expected.yaml, which must have every spec that fails or skips itself, with its cause.
 //
 //	go run ./test/conformance [flags]
 //
-// It builds the specs and the cluster's programs by module name into the cache (see package test/cluster/build). Then
-// it runs itself inside the test rig, on a cluster of one node (package test/cluster/single). The images that the specs
-// pull are made on this machine and come from a registry on 127.0.0.1.
+// It builds the specs and the cluster's programs from their modules into the cache (see package test/cluster/build).
+// Then it runs itself inside the test rig, on a cluster of one node (package test/cluster/single). It makes the images
+// that the specs pull, and serves them from a registry on 127.0.0.1.
 package main
 
 import (
@@ -38,17 +38,21 @@ type options struct {
 func main() {
 	var opts options
 	flag.StringVar(&opts.set, "set", setFast, "the `name` of the specs to run: "+strings.Join(setNames(), ", "))
-	flag.StringVar(&opts.focus, "focus", "", "run only the specs whose names match this `pattern`, of the suite that has the set")
+	flag.StringVar(&opts.focus, "focus", "",
+		"run only the specs whose names match this `pattern`, from the suite of the set")
 	flag.StringVar(&opts.server, "server", single.Criadapter, "the CRI `server` to examine: "+strings.Join(single.Servers(), ", "))
-	flag.StringVar(&opts.kubelet, "kubelet", build.Release, "the minor `release` of the kubelet, "+strings.Join(build.Releases(), ", ")+"; all else is of "+build.Version)
-	flag.StringVar(&opts.node, "node", single.Kubelet, "what `kind` of kubelet runs the pods: "+strings.Join(single.Nodes(), ", "))
-	flag.StringVar(&opts.expected, "expected", "test/conformance/expected.yaml", "the `file` with the specs that are expected not to pass on criadapter")
+	flag.StringVar(&opts.kubelet, "kubelet", build.Release, "the minor `release` of the kubelet, "+
+		strings.Join(build.Releases(), ", ")+"; all other programs are of "+build.Version)
+	flag.StringVar(&opts.node, "node", single.Kubelet,
+		"the `kind` of kubelet that runs the pods: "+strings.Join(single.Nodes(), ", "))
+	flag.StringVar(&opts.expected, "expected", "test/conformance/expected.yaml",
+		"the `file` with the specs that are expected not to pass")
 	flag.StringVar(&opts.coreExpected, "expected-core", "test/conformance/expected-core.yaml",
-		"the `file` with more of them for the kubelet core")
+		"the `file` with further specs that are expected not to pass on the kubelet core")
 	flag.StringVar(&opts.report, "report", "build/conformance", "the `directory` for logs, reports and results")
-	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the programs would have to be built first")
+	flag.BoolVar(&opts.cached, "cached", false, "exit without a run if the programs are not built yet")
 	flag.BoolVar(&opts.buildOnly, "build", false, "only build the programs")
-	flag.IntVar(&opts.processes, "p", processes(), "run that many specs at once")
+	flag.IntVar(&opts.processes, "p", processes(), "the number of specs that run at once")
 	flag.DurationVar(&opts.timeout, "timeout", time.Hour, "time limit of the specs")
 	flag.Parse()
 	program.Main("conformance", func(ctx context.Context) error { return run(ctx, opts) })
@@ -80,7 +84,7 @@ func run(ctx context.Context, opts options) error {
 	return buildAndEnter(ctx, chosen, opts)
 }
 
-// checkNode refuses kubelets that are not there.
+// checkNode refuses unknown kubelets.
 func (o options) checkNode() error {
 	if _, err := build.KubeletVersion(o.kubelet); err != nil {
 		return fmt.Errorf("-kubelet: %w", err)
@@ -89,7 +93,7 @@ func (o options) checkNode() error {
 		return fmt.Errorf("-node %s: want one of %s", o.node, strings.Join(single.Nodes(), ", "))
 	}
 	if o.node == single.KubeletCore && o.kubelet != build.Release {
-		return fmt.Errorf("-kubelet %s is of the real kubelet: leave it out with -node %s", o.kubelet, o.node)
+		return fmt.Errorf("-kubelet %s is a release of the real kubelet: leave it out with -node %s", o.kubelet, o.node)
 	}
 	return nil
 }
@@ -102,12 +106,12 @@ func (o options) chosen() (set, error) {
 	}
 	chosen, err := setNamed(o.set)
 	if err == nil && chosen.kubelet != "" && o.node == single.KubeletCore {
-		err = fmt.Errorf("-set %s is about a setting of the real kubelet: leave out -node %s", o.set, o.node)
+		err = fmt.Errorf("-set %s tests a setting of the real kubelet: leave out -node %s", o.set, o.node)
 	}
 	return chosen, err
 }
 
-// missing says what would have to be built first, nothing if all is there.
+// missing says what has to be built first, and is empty if nothing has.
 func (o options) missing(ctx context.Context, chosen set) (string, error) {
 	if missing, err := program.MissingEngine(); err != nil || missing != "" {
 		return missing + " is not cached, run make engines once", err
@@ -148,7 +152,7 @@ func buildAndEnter(ctx context.Context, chosen set, opts options) error {
 	return machine.AgainInRig(ctx, environ, os.Args[1:]...)
 }
 
-// reportDir makes and returns the directory of a run's own.
+// reportDir makes and returns the directory of this run.
 func (o options) reportDir(env rigenv.Env, chosen set) (string, error) {
 	dir, err := filepath.Abs(filepath.Join(o.report, o.runName(env, chosen)))
 	if err != nil {

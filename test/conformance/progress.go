@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// progressEvery is how often a line says how far the specs are.
+// progressEvery is the period of lines with the progress.
 const progressEvery = 15 * time.Second
 
-// progress reads what Ginkgo prints, a sign for every spec that ended, and says how far all are.
+// progress reads Ginkgo's output, which has a sign for every ended spec, and prints how many specs have ended.
 type progress struct {
 	out   io.Writer
 	began time.Time
 
-	willRun     string // "189 of 7563", as Ginkgo says it
+	willRun     string // "189 of 7563", as Ginkgo prints it
 	ended       int
 	failed      int
-	line        bytes.Buffer // what the line has so far
+	line        bytes.Buffer // the beginning of the current line
 	nameIsNext  bool         // the last line said that a spec failed, the next one names it
 	last        time.Time
-	dotHasBegun int // how many bytes of a dot the last write ended with
+	dotHasBegun int // how many bytes of a dot were read so far
 }
 
-// dot is what Ginkgo prints for a spec that ran.
+// dot is the sign that Ginkgo prints for a spec that ran.
 const dot = "•"
 
 // newProgress writes its lines to out.
@@ -57,7 +57,7 @@ func (p *progress) add(piece []byte, now time.Time) {
 	fmt.Fprintf(p.out, "%s: %d of the specs ended, %d failed; %s run\n", now.Sub(p.began).Round(time.Second), p.ended, p.failed, p.willRun)
 }
 
-// countDots looks for dots, which have several bytes.
+// countDots counts the dots, each of which has several bytes.
 func (p *progress) countDots(b byte) {
 	switch {
 	case b == dot[p.dotHasBegun]:
@@ -73,7 +73,7 @@ func (p *progress) countDots(b byte) {
 	}
 }
 
-// read looks at a whole line.
+// read evaluates a whole line.
 func (p *progress) read(line string) {
 	_, count, found := strings.Cut(line, "Will run ")
 	switch {

@@ -8,7 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Dots are counted however the output is cut. A failure is printed at once, and the progress now and then.
+// Dots are counted wherever a write splits the output. A failure is printed at once, and the progress every
+// progressEvery.
 func TestProgress(t *testing.T) {
 	var out strings.Builder
 	began := time.Now()

@@ -12,17 +12,17 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// finished is a run of specs that is over.
+// finished is an ended run of specs.
 type finished struct {
 	set     set
 	leftOut []string
 	specs   []report.Spec
 	took    time.Duration
-	// calls are those to the CRI server meanwhile, by method.
+	// calls counts the calls to the CRI server during the run, by method.
 	calls map[string]int
 }
 
-// chosen are the specs that ran or that the set would have had, were they not left out, and the names of all others.
+// chosen returns the specs that ran and the left-out specs of the set, and the names of all other specs.
 func (f finished) chosen() (specs []report.Spec, others map[string]bool) {
 	others = make(map[string]bool)
 	for _, spec := range f.specs {
@@ -38,21 +38,21 @@ func (f finished) chosen() (specs []report.Spec, others map[string]bool) {
 	return specs, others
 }
 
-// result is what is kept of a run, for the documents' tables.
+// result is the part of a run that is kept for the documents' tables.
 type result struct {
 	Set, What, Engine, Mode, Server, Kubelet string
 	Passed, Failed, Skipped, LeftOut         int
-	// Again counts the specs that failed first and then passed.
+	// Again counts the specs that failed at first and passed when repeated.
 	Again int
-	// Causes say what keeps specs from passing, with their number; Failures names the failed specs.
+	// Causes has the causes why specs did not pass, with their numbers. Failures has the names of the failed specs.
 	Causes   []report.Cause
 	Failures []string `json:",omitempty"`
-	// Seconds is how long the specs took, and Calls are those to the CRI server meanwhile, by method.
+	// Seconds is how long the specs took, and Calls counts the calls to the CRI server during the run, by method.
 	Seconds float64
 	Calls   map[string]int `json:",omitempty"`
 }
 
-// named are the names of the specs for which is returns true.
+// named returns the names of the specs for which are returns true.
 func named(specs []report.Spec, are func(report.Spec) bool) []string {
 	var names []string
 	for _, spec := range specs {
@@ -86,7 +86,7 @@ func (o options) keep(env rigenv.Env, f finished, v report.Verdict) error {
 	return program.WriteJSON(filepath.Join(o.report, o.runName(env, f.set)+".json"), r)
 }
 
-// kubeletVersion is the real kubelet's; the core is of this tree.
+// kubeletVersion is the version of the real kubelet, or the name of the kubelet core, which has no version.
 func (o options) kubeletVersion() (string, error) {
 	if o.node == single.KubeletCore {
 		return single.KubeletCore, nil

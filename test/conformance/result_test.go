@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// What is left out counts only where the set has it, and nothing else counts that did not run.
+// A left-out spec counts only if the set has it. No other spec counts unless it ran.
 func TestChosenSpecs(t *testing.T) {
 	f := finished{
 		set: set{focus: `\[NodeConformance\]`, skip: `\[Serial\]`}, leftOut: []string{"a [NodeConformance]", "b [NodeConformance] [Serial]", "c"},
@@ -34,7 +34,7 @@ func TestChosenSpecs(t *testing.T) {
 	}
 }
 
-// Runs that differ have results of their own.
+// Runs with different settings have different names of results.
 func TestRunNames(t *testing.T) {
 	usual := options{server: single.Criadapter, kubelet: build.Release, node: single.Kubelet}
 	old, core, peer := usual, usual, usual
@@ -46,7 +46,7 @@ func TestRunNames(t *testing.T) {
 	}
 }
 
-// A kubelet that is not there is refused, as is a release of the core.
+// An unknown kubelet is refused, and so is a release of the kubelet core.
 func TestCheckNode(t *testing.T) {
 	for _, wrong := range []options{
 		{kubelet: "1.2", node: single.Kubelet}, {kubelet: build.Release, node: "cow"}, {kubelet: "1.34", node: single.KubeletCore},

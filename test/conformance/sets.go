@@ -13,24 +13,24 @@ import (
 // set is a named choice of specs by patterns of their names.
 type set struct {
 	name string
-	// what describes it in the documents.
+	// what describes the set in the documents.
 	what string
 	// focus and skip are the patterns.
 	focus, skip string
 	// alone says that its specs disturb each other.
 	alone bool
-	// kubelet are lines of the kubelet's configuration that the set is about.
+	// kubelet has the lines of the kubelet's configuration that the set tests.
 	kubelet string
-	// node says that its specs are the suite of a single node (test/e2e_node).
+	// node says that its specs are from the suite of a single node (test/e2e_node).
 	node bool
 }
 
-// has says whether a spec of that name is one of the set.
+// has says whether the set has a spec of that name.
 func (s set) has(name string) bool {
 	return regexp.MustCompile(s.focus).MatchString(name) && (s.skip == "" || !regexp.MustCompile(s.skip).MatchString(name))
 }
 
-// suite is the program that has the set's specs.
+// suite is the program with the set's specs.
 func (s set) suite() build.Suite {
 	if s.node {
 		return build.NodeSuite
@@ -38,18 +38,18 @@ func (s set) suite() build.Suite {
 	return build.ClusterSuite
 }
 
-// ofNodeSuite says whether a spec of that name is of the suite of a single node.
+// ofNodeSuite says whether a set of the node's suite has a spec of that name.
 func ofNodeSuite(name string) bool {
 	return slices.ContainsFunc(sets(), func(s set) bool { return s.node && s.has(name) })
 }
 
-// setFast is the set that is taken when none is named.
+// setFast is the default set.
 const setFast = "fast"
 
-// never matches the specs of no set: Kubernetes' own jobs leave them out, too, or they need more than a node.
+// never matches specs that no set has. Kubernetes' own jobs leave them out, too, or they need more than one node.
 const never = `\[Flaky\]|\[Feature:Windows|\[sig-windows\]`
 
-// sets are all named ones, in the order of the documents' table.
+// sets returns all sets, in the order of the documents' table.
 func sets() []set {
 	const disturbing = `|\[Serial\]|\[Slow\]|\[Disruptive\]`
 	const quick, waiting = quickSpecs + `.*\[NodeConformance\]`, never + disturbing + `|Restartable Init`
@@ -82,7 +82,7 @@ func sets() []set {
 	}
 }
 
-// quickSpecs is what the fast set's specs are about: one of each kind where many do the same with another mode.
+// quickSpecs matches the specs of the fast set. Of specs that differ only in a mode, it matches one.
 const quickSpecs = `(Container Lifecycle Hook|Container Runtime blackbox|Containers should|Ephemeral Containers|InitContainer|` +
 	`Kubelet when scheduling|KubeletManagedEtcHosts|\] Pods should (be|get|support remote|support retrieving)|PrivilegedPod|` +
 	`Security Context|Sysctls|communication: http|should support \((non-root|root),0644|HostPath|Projected combined|` +
@@ -105,5 +105,5 @@ func setNamed(name string) (set, error) {
 	return set{}, fmt.Errorf("no set is named %q: want one of %s", name, strings.Join(setNames(), ", "))
 }
 
-// processes is how many specs run at once: they mostly wait.
+// processes is the number of specs that run at once. It exceeds the number of CPUs, because specs mostly wait.
 func processes() int { return min(6, 3*runtime.NumCPU()) }

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/single"
 )
 
-// Every set has a name of its own and patterns that Ginkgo understands; the fast one is a part of the whole.
+// Every set has a unique name and patterns that Ginkgo understands. The fast set is a part of node-conformance.
 func TestSets(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, s := range sets() {
@@ -26,7 +26,7 @@ func TestSets(t *testing.T) {
 		}
 	}
 	if _, err := setNamed("none such"); err == nil {
-		t.Error("any name is a set's")
+		t.Error("an unknown name gives a set")
 	}
 }
 
@@ -52,7 +52,7 @@ func TestSuiteOfANode(t *testing.T) {
 	}
 }
 
-// A spec of Windows, a flaky one or one that must run alone is in no parallel set.
+// No parallel set has a spec for Windows, a flaky one or one that must run alone.
 func TestWhatNoSetRuns(t *testing.T) {
 	for _, name := range []string{
 		"[sig-windows] Pods should start [NodeConformance]", "[sig-node] Pods should start [Flaky] [NodeConformance]",

@@ -16,12 +16,12 @@ import (
 	"github.com/criadapter/criadapter/test/rig/images"
 )
 
-// systemSpec is the name of the file with what the suite of a single node demands of the machine, and systemDemands its
-// content: any Linux will do.
+// systemSpec is the name of the file with the node suite's demands on the machine, and systemDemands its content. It
+// allows any Linux.
 const systemSpec, systemDemands = "system.yaml", "os: Linux\n"
 
-// suiteGrace is how long the specs get to end after an interrupt. The cluster removes their pods; the rig waits for 20
-// seconds.
+// suiteGrace is how long the specs get to end after an interrupt. It is short, because the cluster removes their pods
+// and the rig waits only 20 seconds.
 const suiteGrace = 5 * time.Second
 
 // suite is one run of specs.
@@ -31,15 +31,15 @@ type suite struct {
 	// registry is the host:port that serves the images.
 	registry string
 	set      set
-	// leftOut are the names of specs that do not run although the set has them.
+	// leftOut has the names of the set's specs that are not to run.
 	leftOut []string
-	// dir is where the log and the report go; what an earlier run left there is overwritten.
+	// dir is the directory of the log and the report. Files of an earlier run are overwritten.
 	dir       string
 	processes int
 	timeout   time.Duration
 }
 
-// runSpecs runs the specs and returns how each of all ended. That specs fail is no error.
+// runSpecs runs the specs and returns how each ended. Failed specs are no error.
 func runSpecs(ctx context.Context, s suite) (specs []report.Spec, err error) {
 	err = program.InDir(func(work string) (err error) {
 		specs, err = s.run(ctx, work)
@@ -66,14 +66,14 @@ func (s suite) run(ctx context.Context, work string) ([]report.Spec, error) {
 	return run.Run(ctx)
 }
 
-// args are Ginkgo's, and after the specs' program its own.
+// args are the arguments of Ginkgo, then the specs' program and its arguments.
 func (s suite) args(reportName string) []string {
 	parallel := s.processes
 	if s.set.alone {
 		parallel = 1
 	}
 	args := []string{
-		// A busy machine may keep a command from its one second; what is wrong fails again.
+		// A second attempt, since a busy machine can exceed a one-second timeout. A real fault fails again.
 		"--flake-attempts=2",
 		"--procs=" + strconv.Itoa(parallel), "--focus=" + s.set.focus, "--no-color", "--seed=1", "--timeout=" + s.timeout.String(),
 		"--output-dir=" + s.dir, "--json-report=" + reportName,
@@ -98,8 +98,8 @@ func (s suite) args(reportName string) []string {
 		"--disable-log-dump", "--dump-logs-on-failure=false")
 }
 
-// repositories replaces the public registries by the rig's. Two stay: one does not exist, and the other needs an
-// account.
+// repositories replaces the public registries by the rig's registry. Two stay: one does not exist, and the other needs
+// an account.
 func (s suite) repositories() string {
 	return fmt.Sprintf("promoterE2eRegistry: %[1]s/%[2]s\ngcRegistry: %[1]s\ngcEtcdRegistry: %[1]s\n", s.registry, filepath.Clean(images.SpecsPrefix))
 }

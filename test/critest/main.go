@@ -1,11 +1,11 @@
-// Command critest runs the CRI validation suite (critest, sigs.k8s.io/cri-tools) against criadapter, all of it, and
-// holds the result against expected.yaml: every spec that fails or is skipped must be there with its cause.
+// Command critest runs the whole CRI validation suite (critest, sigs.k8s.io/cri-tools) against criadapter. It compares
+// the result with expected.yaml, which must have every spec that fails or is skipped, with its cause.
 //
 //	go run ./test/critest [flags]
 //
-// It builds the suite with the names of public registries replaced by a registry on this machine, and prints that
-// change. Then it runs itself inside the test rig (package test/rig), which has the engine, the registry and the
-// images. With -endpoint another CRI server that runs there is examined instead, with an -expected of its own.
+// It builds the suite with a registry on this machine instead of the public registries, and prints that change. Then it
+// runs itself inside the test rig (package test/rig), which has the engine, the registry and the images. With -endpoint
+// it tests another CRI server that already runs. Give -expected with it.
 package main
 
 import (
@@ -42,11 +42,12 @@ type options struct {
 
 func main() {
 	var opts options
-	flag.StringVar(&opts.endpoint, "endpoint", "", "examine the CRI server at this `address` (unix:///…) instead of starting criadapter")
+	flag.StringVar(&opts.endpoint, "endpoint", "",
+		"test the CRI server at this `address` (unix:///…) instead of starting criadapter")
 	flag.StringVar(&opts.expected, "expected", "test/critest/expected.yaml", "the `file` with the specs that are expected not to pass; empty: all must pass")
 	flag.StringVar(&opts.reportDir, "report", "build/critest", "the `directory` for the log and Ginkgo's reports")
-	flag.BoolVar(&opts.buildOnly, "build", false, "only build crictl and critest, and print where they are")
-	flag.BoolVar(&opts.cached, "cached", false, "do nothing where critest would have to be built first")
+	flag.BoolVar(&opts.buildOnly, "build", false, "only build crictl and critest, and print their paths")
+	flag.BoolVar(&opts.cached, "cached", false, "exit without a run if critest is not built yet")
 	flag.Parse()
 	program.Main("critest", func(ctx context.Context) error { return run(ctx, opts) })
 }
@@ -85,18 +86,18 @@ func run(ctx context.Context, opts options) error {
 	return examine(ctx, env, critest.Path, opts)
 }
 
-// missing says what would have to be built first, nothing if all is there.
+// missing says what has to be built first, and is empty if nothing has.
 func missing(ctx context.Context, registry build.Registry) (string, error) {
 	if missing, err := program.MissingEngine(); err != nil || missing != "" {
 		return missing + " is not cached, run make engines once", err
 	}
 	if has, err := build.CritestCached(ctx, registry); err != nil || !has {
-		return "it is not cached, run make critest once", err
+		return "critest is not cached, run make critest once", err
 	}
 	return "", nil
 }
 
-// suiteRegistry is the rig's registry, as critest is built for it.
+// suiteRegistry is the registry of the rig, for which critest is built.
 func suiteRegistry(ctx context.Context) (build.Registry, error) {
 	cacheDir, err := cache.Dir()
 	if err != nil {

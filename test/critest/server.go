@@ -17,7 +17,8 @@ type server struct {
 	stop func() error
 }
 
-// startServer starts criadapter, whose log is copied to reportDir at the end, or takes the one at endpoint.
+// startServer starts criadapter, unless endpoint names a running server. At the end, criadapter's log is copied to
+// reportDir.
 func startServer(ctx context.Context, env rigenv.Env, endpoint, reportDir string) (server, error) {
 	if endpoint != "" {
 		return server{endpoint: endpoint, stop: func() error { return nil }}, nil
@@ -27,7 +28,7 @@ func startServer(ctx context.Context, env rigenv.Env, endpoint, reportDir string
 		return server{}, err
 	}
 	stop := func() error {
-		// An interrupt has ended ctx; the stop is bounded by itself.
+		// An interrupt may have ended ctx. Stop has its own time limit.
 		err := s.Stop(context.WithoutCancel(ctx))
 		kept := program.KeepLogs(reportDir, s.Dir, filepath.Base(s.LogPath))
 		return errors.Join(err, kept, s.Close(context.WithoutCancel(ctx)))

@@ -20,17 +20,17 @@ const suiteGrace = 30 * time.Second
 
 // suite is one run of critest.
 type suite struct {
-	// program is critest's path.
+	// program is the path of critest.
 	program string
 	// endpoint is the server's address, unix:///….
 	endpoint string
 	// registry is the host:port that serves the images.
 	registry string
-	// reportDir is where the log and the reports go; what an earlier run left there is overwritten.
+	// reportDir is the directory of the log and the reports. Files of an earlier run are overwritten.
 	reportDir string
 }
 
-// runSuite runs all specs, in a fixed order, and returns how each ended. That specs fail is no error.
+// runSuite runs all specs in a fixed order, and returns how each ended. Failed specs are no error.
 func runSuite(ctx context.Context, s suite) (specs []report.Spec, err error) {
 	stopRegistry, err := serveRegistry(s.registry)
 	if err != nil {
@@ -54,7 +54,7 @@ func runSuite(ctx context.Context, s suite) (specs []report.Spec, err error) {
 	return specs, err
 }
 
-// serveRegistry makes the registry at addr answer on the port that is compiled into the suite, too.
+// serveRegistry makes the registry at addr also answer on the port that is compiled into the suite.
 func serveRegistry(addr string) (stop func(), err error) {
 	fixed := net.JoinHostPort("127.0.0.1", strconv.Itoa(registryPort))
 	if addr == fixed {
@@ -68,7 +68,7 @@ func serveRegistry(addr string) (stop func(), err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(socket) // always an error: ErrServerClosed after Close, else pulls fail and say so
+		_ = server.Serve(socket) // ErrServerClosed after Close; after another error pulls fail, and the specs report it
 	}()
 	return func() {
 		server.Close()

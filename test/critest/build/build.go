@@ -1,8 +1,8 @@
-// Package build makes crictl and critest, in the versions that test/critest/tools/go.mod pins, and keeps them in the
-// cache (see package test/rig/cache): a first build takes about a minute and the Go module proxy, later ones nothing.
+// Package build makes crictl and critest in the versions that test/critest/tools/go.mod pins. It keeps them in the
+// cache, see package test/rig/cache. Only the first build takes about a minute and needs the Go module proxy.
 //
-// critest names images of public registries in constants. A copy of its source, which is gone after the build, gets
-// those replaced by a registry on this machine; Critest.Diff is what was changed.
+// critest has image names of public registries in constants. The build replaces them by a registry on this machine, in
+// a temporary copy of the source. Critest.Diff has the change.
 package build
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
-// module is what crictl and critest are part of.
+// module is the module of crictl and critest.
 const module = "sigs.k8s.io/cri-tools"
 
 // linkerFlags strip the programs and stamp them with the version that they print.
@@ -91,8 +91,8 @@ func NewCritest(ctx context.Context, registry Registry) (Critest, error) {
 	return Critest{Path: filepath.Join(dir, critestFile), Diff: string(diff)}, nil
 }
 
-// buildCritest leaves the program and the diff in dir. The tools' go.mod, pointed to a patched copy of the module by a
-// replace directive, keeps every other version as pinned.
+// buildCritest writes the program and the diff to dir. It adds a replace directive for the patched copy to the tools'
+// go.mod, so every other version stays as pinned.
 func buildCritest(ctx context.Context, pinned tools, patch patch, dir string) error {
 	work, err := os.MkdirTemp("", "criadapter-critest-")
 	if err != nil {
@@ -136,7 +136,7 @@ type tools struct {
 	dir string
 	// version is the version of cri-tools in it.
 	version string
-	// sum fingerprints all versions in it.
+	// sum is a fingerprint of all versions in it.
 	sum string
 }
 
@@ -161,7 +161,7 @@ func pinnedTools(ctx context.Context) (tools, error) {
 	return t, err
 }
 
-// requiredVersion reads the version of cri-tools from the go.mod in dir. Unlike go list it never asks the module proxy.
+// requiredVersion reads the version of cri-tools from the go.mod in dir. Unlike go list, this needs no module proxy.
 func requiredVersion(ctx context.Context, dir string) (string, error) {
 	output, err := commandOutput(ctx, dir, "go", "mod", "edit", "-json")
 	if err != nil {
@@ -190,7 +190,7 @@ func (t tools) key(program string, more ...string) string {
 // critestKey names the cache entry of critest with that patch.
 func (t tools) critestKey(p patch) string { return t.key("critest", p.fingerprint()) }
 
-// source returns the directory of cri-tools in the module cache, after a download if it is not there.
+// source returns the directory of cri-tools in the module cache. It downloads the module if it is missing.
 func (t tools) source(ctx context.Context) (string, error) {
 	output, err := commandOutput(ctx, t.dir, "go", "mod", "download", "-json", module)
 	if err != nil {
@@ -209,7 +209,7 @@ func run(ctx context.Context, dir, name string, args ...string) error {
 	return err
 }
 
-// commandOutput runs a command in dir and returns what it writes to stdout; the error has what it wrote to both.
+// commandOutput runs a command in dir and returns its stdout. The error has both stdout and stderr.
 func commandOutput(ctx context.Context, dir, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -71,7 +71,7 @@ func TestApply(t *testing.T) {
 	testutil.Equal(t, string(after), "one\nregistry = \"local\"\nthree\npause = \"local/pause\"\n", "file after")
 }
 
-// Another version of the source must not be patched half, nor silently not at all.
+// A patch for another version of the source must fail, instead of applying in part or not at all.
 func TestApplyFailsOnOtherSource(t *testing.T) {
 	for name, content := range map[string]string{"missing": "nothing here", "twice": "x x"} {
 		dir := t.TempDir()

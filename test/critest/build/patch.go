@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// Registry is where critest finds its images.
+// Registry is the registry with critest's images.
 type Registry struct {
-	// Port is the registry's TCP port. It must answer at 127.0.0.1 and, which counts as another registry, at localhost.
+	// Port is the registry's TCP port. It must answer at 127.0.0.1 and at localhost, which critest uses as two
+	// registries.
 	Port int
-	// Digest is the manifest digest ("sha256:…") of the image that critest pulls by digest. The published one cannot be
-	// made again.
+	// Digest is the manifest digest ("sha256:…") of the image that critest pulls by digest. The published image cannot
+	// be rebuilt with the same digest.
 	Digest string
 }
 
@@ -26,7 +27,7 @@ type replacement struct {
 	old, new string
 }
 
-// patch is an ordered list of replacements, of those in one file together.
+// patch is a list of replacements. Replacements in the same file follow each other.
 type patch []replacement
 
 // digestPattern is what a digest must look like before it is written into source.
@@ -53,14 +54,14 @@ func registryPatch(registry Registry) (patch, error) {
 	}, nil
 }
 
-// fingerprint tells patches apart.
+// fingerprint differs for different patches.
 func (p patch) fingerprint() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", p))
 	return hex.EncodeToString(sum[:6])
 }
 
 // apply changes the files under dir and returns the change as a unified diff without context. It fails if a string does
-// not occur exactly once: then this is not the source that the patch was written for.
+// not occur exactly once, because the patch was then written for another source.
 func (p patch) apply(dir string) (diff string, err error) {
 	var diffs strings.Builder
 	for start := 0; start < len(p); {

@@ -11,26 +11,23 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// Group is a set of specs that one cause keeps from passing.
+// Group is a set of specs that do not pass for the same cause.
 type Group struct {
 	// Cause is why, in one sentence.
 	Cause string `json:"cause"`
 	// Outcome is what happens to the specs: failed, skipped or left out.
 	Outcome Outcome `json:"outcome"`
-	// BelowAPI is the version of Docker's API since which the cause is gone; empty for a cause on all engines.
+	// BelowAPI limits the group to engines with an older Docker API than this version. Empty means all engines.
 	BelowAPI string `json:"belowAPI,omitempty"`
-	// WithoutController is the cgroup controller that the machine lacks where the specs do not pass; empty for a cause
-	// on all machines.
+	// WithoutController limits the group to machines that lack this cgroup controller. Empty means all machines.
 	WithoutController string `json:"withoutController,omitempty"`
-	// WithoutCapability is the capability that processes of the machine lack where the specs do not pass; empty for a
-	// cause on all machines.
+	// WithoutCapability limits the group to machines whose root lacks this capability. Empty means all machines.
 	WithoutCapability string `json:"withoutCapability,omitempty"`
-	// WithoutAppArmor says that the specs pass where the engine has AppArmor.
+	// WithoutAppArmor limits the group to engines without AppArmor.
 	WithoutAppArmor bool `json:"withoutAppArmor,omitempty"`
-	// CgroupVersion is the engine's version of cgroups, 1 or 2, with which the specs do not pass; 0 for both.
+	// CgroupVersion limits the group to engines with this version of cgroups, 1 or 2. 0 means both.
 	CgroupVersion int `json:"cgroupVersion,omitempty"`
-	// Kubelet are the minor releases of the kubelet with which the specs do not pass, such as <1.36 or >=1.37; empty
-	// for all kubelets.
+	// Kubelet limits the group to minor releases of the kubelet, such as <1.36 or >=1.37. Empty means all kubelets.
 	Kubelet string `json:"kubelet,omitempty"`
 	// Specs are their names.
 	Specs []string `json:"specs"`
@@ -39,13 +36,13 @@ type Group struct {
 // Expected is the checked-in list.
 type Expected []Group
 
-// Machine is what a machine has of what groups name.
+// Machine has the properties of a machine that groups depend on.
 type Machine struct {
 	// Controllers are the cgroup controllers, and Capabilities the names of root's capabilities.
 	Controllers, Capabilities []string
 }
 
-// On returns what is expected on an engine, on a machine.
+// On returns the groups that apply to an engine and a machine.
 func (e Expected) On(features docker.Features, machine Machine) Expected {
 	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool {
 		return g.BelowAPI != "" && features.Supports(g.BelowAPI) ||
@@ -56,15 +53,15 @@ func (e Expected) On(features docker.Features, machine Machine) Expected {
 	})
 }
 
-// WithKubelet returns what is expected with the kubelet of a minor release, such as 1.36. With another kind of kubelet,
-// which has none, no group that names releases is left.
+// WithKubelet returns the groups that apply to the kubelet of a minor release, such as 1.36. An empty release stands
+// for another kind of kubelet, and drops all groups that name releases.
 func (e Expected) WithKubelet(release string) Expected {
 	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool {
 		return g.Kubelet != "" && (release == "" || !within(release, g.Kubelet))
 	})
 }
 
-// within says whether a release is one of a range that parseRange takes.
+// within says whether a release is in a range, in the form of parseRange.
 func within(release, of string) bool {
 	below, limit, err := parseRange(of)
 	if err != nil {
@@ -73,7 +70,7 @@ func within(release, of string) bool {
 	return version.MustParseMajorMinor(release).LessThan(limit) == below
 }
 
-// parseRange reads the releases below one, <1.36, or from one on, >=1.37.
+// parseRange reads a range of releases: <1.36 for all below, or >=1.37 for this and all above.
 func parseRange(text string) (below bool, limit *version.Version, err error) {
 	release, below := strings.CutPrefix(text, "<")
 	if !below {
@@ -86,7 +83,7 @@ func parseRange(text string) (below bool, limit *version.Version, err error) {
 	return below, limit, err
 }
 
-// LeftOut are the names of the specs that are not to run at all.
+// LeftOut returns the names of the specs that are not to run.
 func (e Expected) LeftOut() []string {
 	var names []string
 	for _, group := range e {
@@ -97,7 +94,7 @@ func (e Expected) LeftOut() []string {
 	return names
 }
 
-// Without returns what is expected when the named specs do not run.
+// Without returns the list without the named specs.
 func (e Expected) Without(names map[string]bool) Expected {
 	var left Expected
 	for _, group := range e {

@@ -184,7 +184,7 @@ func TestExpectedWithout(t *testing.T) {
 	testutil.Assert(t, len(all[0].Specs) == 2, "the list itself changed: %+v", all)
 }
 
-// A spec that the choice of specs left out was never tried, one that skipped itself was.
+// Ran is set for a spec that skipped itself, and not for a spec that the filter left out.
 func TestParseGinkgoTellsWhatRan(t *testing.T) {
 	specs, err := ParseGinkgo(strings.NewReader(`[{"SpecReports":[
 		{"LeafNodeType":"It","LeafNodeText":"left out","State":"skipped"},
@@ -196,7 +196,7 @@ func TestParseGinkgoTellsWhatRan(t *testing.T) {
 	}
 }
 
-// A group of some releases' kubelets counts with those alone, and with no other kind of kubelet.
+// A group with a range of releases applies only to kubelets of these releases, and to no other kind of kubelet.
 func TestExpectedWithAKubelet(t *testing.T) {
 	expected, err := ParseExpected([]byte("- {cause: all, outcome: failed, specs: [x]}\n- {cause: old, outcome: failed, kubelet: <1.36, specs: [y]}\n" +
 		"- {cause: new, outcome: skipped, kubelet: '>=1.100', specs: [z]}\n"))
@@ -212,7 +212,7 @@ func TestExpectedWithAKubelet(t *testing.T) {
 	}
 }
 
-// Specs that a list leaves out are counted beside the others, and one that is no more is stale.
+// Specs that a list leaves out are counted separately. An entry for a removed spec is stale.
 func TestJudgeLeavesOut(t *testing.T) {
 	expected, err := ParseExpected([]byte("- {cause: no such thing, outcome: left out, specs: [b, gone]}"))
 	testutil.Must(t, err)

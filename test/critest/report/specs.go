@@ -1,5 +1,5 @@
-// Package report runs specs, critest's or Kubernetes' own, and judges their report by a checked-in list. The list has
-// the specs that are expected to fail or to be skipped, each with its cause.
+// Package report runs the specs of critest or Kubernetes, and compares their report with a checked-in list. The list
+// has the specs that are expected to fail or to be skipped, each with its cause.
 package report
 
 import (
@@ -14,8 +14,8 @@ import (
 // Outcome is how a spec ended.
 type Outcome string
 
-// The outcomes. Everything that is neither passed nor skipped on purpose has failed: panicked, timed out, interrupted.
-// Left out is what a list keeps from running, so that no report says it.
+// The outcomes. A spec that panicked, timed out or was interrupted has failed. LeftOut is never in a report, because a
+// list keeps the spec from running.
 const (
 	Passed  Outcome = "passed"
 	Failed  Outcome = "failed"
@@ -25,7 +25,7 @@ const (
 
 // Spec is one test of the suite.
 type Spec struct {
-	// Name is the texts of the spec's containers and its own, joined by spaces.
+	// Name joins the texts of the spec's containers and the spec's own text by spaces.
 	Name string
 	// Outcome is how it ended.
 	Outcome Outcome
@@ -39,7 +39,7 @@ type Spec struct {
 	Took time.Duration
 }
 
-// suiteReport is the part of Ginkgo's JSON report that is read here.
+// suiteReport is the part of Ginkgo's JSON report that ParseGinkgo reads.
 type suiteReport struct {
 	SpecReports []struct {
 		ContainerHierarchyTexts []string
@@ -52,8 +52,8 @@ type suiteReport struct {
 	}
 }
 
-// ParseGinkgo reads Ginkgo's JSON report (--ginkgo.json-report) of one suite. A failure outside of the specs, in the
-// suite's set-up or clean-up, is an error: the specs then tell nothing.
+// ParseGinkgo reads Ginkgo's JSON report (--ginkgo.json-report) of one suite. A failure in the suite's set-up or
+// clean-up is an error, because the results of the specs then mean nothing.
 func ParseGinkgo(r io.Reader) ([]Spec, error) {
 	var suites []suiteReport
 	if err := json.NewDecoder(r).Decode(&suites); err != nil {

@@ -21,9 +21,9 @@ type Suite struct {
 	Program string
 	Args    []string
 	Report  string
-	// Dir is the working directory and TMPDIR: specs leave temporary directories behind.
+	// Dir is the working directory and TMPDIR, because specs leave temporary directories behind.
 	Dir string
-	// Log is the file of the output. What an earlier run left there, and in Report, is overwritten.
+	// Log is the file of the output. Log and Report of an earlier run are overwritten.
 	Log string
 	// Environ is added to the environment, as NAME=value.
 	Environ []string
@@ -33,7 +33,7 @@ type Suite struct {
 	Grace time.Duration
 }
 
-// Run runs the specs and returns how each ended. That specs fail is no error.
+// Run runs the specs and returns how each ended. Failed specs are no error.
 func (s Suite) Run(ctx context.Context) ([]Spec, error) {
 	if err := os.Remove(s.Report); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -64,7 +64,7 @@ func (s Suite) Run(ctx context.Context) ([]Spec, error) {
 	return ParseGinkgo(text)
 }
 
-// ReadExpected reads lists, one after the other.
+// ReadExpected reads the files and joins their lists.
 func ReadExpected(files ...string) (Expected, error) {
 	var all Expected
 	for _, file := range files {
@@ -81,7 +81,7 @@ func ReadExpected(files ...string) (Expected, error) {
 	return all, nil
 }
 
-// OnRig returns what is expected on the rig's engine and on this machine, and what the engine is.
+// OnRig returns the groups that apply to the rig's engine and this machine, and the features of the engine.
 func (e Expected) OnRig(ctx context.Context, env rigenv.Env) (Expected, docker.Features, error) {
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
 	if err != nil {

@@ -7,17 +7,19 @@ import (
 	"strings"
 )
 
-// Verdict compares a run with what was expected of it.
+// Verdict compares a run with the list of expected results.
 type Verdict struct {
-	// Suite is what the run is called.
+	// Suite is the name of the suite.
 	Suite string
 	// Passed, Failed, Skipped and LeftOut count the specs.
 	Passed, Failed, Skipped, LeftOut int
 	// Causes says how many specs each cause explains, in the order of the list.
 	Causes []Cause
-	// Unexplained are specs that failed or were skipped and are not on the list with that outcome, by name.
+	// Unexplained has the specs that failed or were skipped, but are not on the list with that outcome. They are
+	// ordered by name.
 	Unexplained []Spec
-	// Stale are entries of the list whose spec ended otherwise or does not exist, by name.
+	// Stale has the entries of the list whose spec ended with another outcome or does not exist. They are ordered by
+	// name.
 	Stale []Entry
 }
 
@@ -28,10 +30,10 @@ type Cause struct {
 	Specs   int
 }
 
-// Entry is one spec on the list and what became of it.
+// Entry is one spec on the list with its actual outcome.
 type Entry struct {
 	Name string
-	// Want is the listed outcome, Got the real one; empty if no spec has that name.
+	// Want is the listed outcome, and Got the actual one. Got is empty if no spec has that name.
 	Want, Got Outcome
 }
 
@@ -78,8 +80,8 @@ func Judge(suite string, specs []Spec, expected Expected) Verdict {
 // Total is the number of specs.
 func (v Verdict) Total() int { return v.Passed + v.Failed + v.Skipped + v.LeftOut }
 
-// Err says what is wrong with the run: specs that nothing explains, entries that are stale, or another number of specs
-// than total. It is nil if the run is as expected.
+// Err lists what is wrong with the run: unexplained specs, stale entries, or another number of specs than total. It is
+// nil if the run is as expected.
 func (v Verdict) Err(total int) error {
 	var wrong []string
 	for _, spec := range v.Unexplained {
