@@ -40,7 +40,7 @@ type module struct {
 	programs      []string
 }
 
-// modules returns the modules of the programs by path, with the standard library and without ours.
+// modules returns the modules of the programs, ordered by path. It has the standard library, and not this module.
 func (b build) modules() ([]module, error) {
 	found := map[string]*module{}
 	add := func(program, path, version string) {
@@ -72,7 +72,7 @@ func (b build) modules() ([]module, error) {
 // standardLibrary is the path of the standard library in Go's own tools.
 const standardLibrary = "stdlib"
 
-// output runs a program in dir and returns its output without the final line end. Its standard error is the error.
+// output runs a program in dir and returns its output without the final line end. An error has its standard error, too.
 func output(ctx context.Context, dir string, environ []string, name string, args ...string) (string, error) {
 	var out, complaints bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -76,7 +76,7 @@ func (r release) packLayout(dir string) error {
 	return os.WriteFile(filepath.Join(r.out, "criadapter_"+r.version+".oci.tar"), packed.Bytes(), 0o644)
 }
 
-// imageOf is the image of one architecture with the program and its OCI runtime, like the Dockerfile's.
+// imageOf makes the image of one architecture with the program and its OCI runtime, like the Dockerfile.
 func (r release) imageOf(b build) (v1.Image, error) {
 	var files []file
 	for _, name := range []string{"criadapter", "criadapter-oci"} {
@@ -120,7 +120,7 @@ func (r release) imageOf(b build) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// imageTag is a version as a tag, which cannot have a plus sign.
+// imageTag is the tag for a version. A tag cannot have a plus sign.
 func imageTag(version string) string {
 	return string(bytes.ReplaceAll([]byte(version), []byte("+"), []byte("-")))
 }

@@ -38,7 +38,7 @@ func (r release) licenses(ctx context.Context, modules []module) (file, error) {
 	return file{path: "usr/share/doc/criadapter/THIRD_PARTY_LICENSES", mode: 0o644, content: text.Bytes()}, nil
 }
 
-// moduleDirs are the directories of the modules' sources by path.
+// moduleDirs returns the directories of the modules' sources, by module path.
 func (r release) moduleDirs(ctx context.Context, modules []module) (map[string]string, error) {
 	root, err := output(ctx, r.source, nil, "go", "env", "GOROOT")
 	if err != nil {

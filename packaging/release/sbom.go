@@ -77,7 +77,7 @@ func (r release) sbom(b build, modules []module) error {
 		})
 		d.relate("SPDXRef-DOCUMENT", "DESCRIBES", id)
 	}
-	// Two documents of the same content may share the name, which SPDX wants unique.
+	// SPDX wants a unique name. Only documents with the same content share this one.
 	d.DocumentNamespace = "https://github.com/criadapter/criadapter/sbom/" + name + "-" + hex.EncodeToString(seed.Sum(nil)[:8])
 	for i, module := range modules {
 		id := fmt.Sprintf("SPDXRef-Module-%d", i+1)

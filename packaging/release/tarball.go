@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tarball packs files below one directory with their paths below /.
+// tarball packs the files below one directory, in which they have the paths of an installation.
 func (r release) tarball(architecture string, files []file) (err error) {
 	name := "criadapter_" + r.version + "_linux_" + architecture
 	out, err := os.Create(filepath.Join(r.out, name+".tar.gz"))
@@ -26,7 +26,8 @@ func (r release) tarball(architecture string, files []file) (err error) {
 	return compressed.Close()
 }
 
-// writeTar writes files in their order below a directory, which may be empty, with the directories that they need.
+// writeTar writes files in their order, and their parent directories. below is the directory above all of them. It may
+// be empty.
 func writeTar(to io.Writer, below string, files []file, at time.Time) error {
 	packed := tar.NewWriter(to)
 	made := map[string]bool{".": true}
@@ -49,7 +50,7 @@ func writeTar(to io.Writer, below string, files []file, at time.Time) error {
 	return packed.Close()
 }
 
-// makeDirectories writes dir after its parents, unless it is written.
+// makeDirectories writes dir after its parents, unless it is written already.
 func makeDirectories(packed *tar.Writer, dir string, made map[string]bool, at time.Time) error {
 	if made[dir] {
 		return nil

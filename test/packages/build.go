@@ -12,12 +12,12 @@ import (
 	"github.com/criadapter/criadapter/test/program"
 )
 
-// The releases that are tried.
+// The tested releases.
 const (
 	oldVersion, newVersion = "1.0.0", "1.0.1"
 )
 
-// build fills the directory that the machine sees: the releases, and what a node has beside them.
+// build fills the directory that the machine sees: the releases, and the other programs of a node.
 func (s *suite) build(ctx context.Context) error {
 	share := filepath.Join(s.dir, "share")
 	if err := os.MkdirAll(share, 0o755); err != nil {
@@ -58,7 +58,7 @@ func (s *suite) build(ctx context.Context) error {
 	return program.CopyFile(peer, filepath.Join(share, "cri-dockerd"))
 }
 
-// sources is a copy of the tree, which edits of the tree do not change.
+// sources is a copy of the tree, so that edits during the run have no effect.
 func (s *suite) sources() string { return filepath.Join(s.dir, "sources") }
 
 // copySources copies the files that git tracks or would track.
@@ -75,7 +75,7 @@ func (s *suite) copySources(ctx context.Context) error {
 	return nil
 }
 
-// twoBuilds builds the release again, of a copy of the sources in another place, and compares the checksums.
+// twoBuilds builds the release again from a copy of the sources in another directory, and compares the checksums.
 func (s *suite) twoBuilds(ctx context.Context) error {
 	copied := filepath.Join(s.dir, "another", "place")
 	if err := os.CopyFS(copied, os.DirFS(s.sources())); err != nil {

@@ -18,7 +18,7 @@ const (
 	openrcKey     = "debian-" + debian.Suite + "-openrc_1"
 )
 
-// missingParts says what would have to be downloaded, empty for nothing.
+// missingParts says what has to be downloaded first, and is empty if nothing has.
 func missingParts() (string, error) {
 	for _, key := range []string{rootKey, prometheusKey, openrcKey} {
 		has, err := cache.Has(key)
@@ -36,8 +36,8 @@ func missingParts() (string, error) {
 	return "", err
 }
 
-// debianRoot is a root file system with systemd, Docker Engine and rpm, of Debian's packages. It takes a minute the
-// first time.
+// debianRoot returns a root file system of Debian's packages, with systemd, Docker Engine and rpm. The first call takes
+// a minute.
 func debianRoot(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, rootKey, func(ctx context.Context, dir string) error {
 		return debian.Bootstrap(ctx, filepath.Join(dir, "root"), "systemd", "systemd-sysv", "dbus", "procps", "docker.io",
@@ -45,7 +45,7 @@ func debianRoot(ctx context.Context) (string, error) {
 	})
 }
 
-// prometheus is a directory with Prometheus and its promtool, from Debian's package, which is not installed.
+// prometheus returns a directory with Prometheus and promtool, unpacked from Debian's package.
 func prometheus(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, prometheusKey, func(ctx context.Context, dir string) error {
 		if err := debian.Unpack(ctx, dir, "prometheus"); err != nil {
@@ -60,14 +60,14 @@ func prometheus(ctx context.Context) (string, error) {
 	})
 }
 
-// openrc is a directory with the files of OpenRC in its directory all, from Debian's packages.
+// openrc returns a directory. Its directory all has the files of OpenRC from Debian's packages.
 func openrc(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, openrcKey, func(ctx context.Context, dir string) error {
 		return debian.Unpack(ctx, dir, "openrc", "libeinfo1", "librc1")
 	})
 }
 
-// command runs a program in dir and returns its output, which an error has, too.
+// command runs a program in dir and returns its output. An error has the output, too.
 func command(ctx context.Context, dir, name string, args ...string) (string, error) {
 	return commandWith(ctx, dir, nil, name, args...)
 }

@@ -17,7 +17,8 @@ type guide struct {
 	before, after func(*suite, context.Context) error
 }
 
-// guides are in the order in which one node can follow them: each finds what the one before left.
+// guides returns the guides in the order in which one node follows them. Each needs the state that the previous one
+// leaves.
 func guides() []guide {
 	return []guide{
 		{path: "README.md"},
@@ -32,8 +33,8 @@ func guides() []guide {
 	}
 }
 
-// documents has a new machine follow the documents, where Docker Engine is as Debian installs it. A document's blocks
-// are one shell, in a directory with a release.
+// documents runs the documents' commands on a new machine, with Docker Engine as Debian installs it. One shell runs all
+// blocks of a document, in a directory with a release.
 func (s *suite) documents(ctx context.Context) error {
 	if err := s.machine.Close(); err != nil {
 		return err
@@ -87,8 +88,8 @@ func (s *suite) follow(ctx context.Context, g guide, script string) error {
 	return nil
 }
 
-// prepareReader makes what a reader of the documents has: sudo, crictl, the directory of a release, and a registry, in
-// whose place an image of the name that the manifests have is there already.
+// prepareReader makes what the documents assume: sudo, crictl and the directory of a release. Instead of a registry,
+// the engine gets the image that the manifests name.
 func (s *suite) prepareReader(ctx context.Context) error {
 	files := "criadapter_" + newVersion + "_" + architecture + ".deb criadapter-cri-docker_" + newVersion + "_" + architecture + ".deb SHA256SUMS"
 	_, err := s.machine.Shell(ctx, `
@@ -110,7 +111,7 @@ func (s *suite) prepareReader(ctx context.Context) error {
 	return err
 }
 
-// Where the real cri-dockerd and a kubelet are installed, as kubeadm's users have them.
+// The units of the real cri-dockerd and of a kubelet, as on a node of kubeadm.
 const (
 	criDockerdService = `[Unit]
 Requires=cri-docker.socket
@@ -131,8 +132,8 @@ RestartSec=1
 `
 )
 
-// nodeOfCRIDockerd makes the machine a node of the real cri-dockerd, with a kubelet and a pod, on which criadapter is
-// installed and does not run.
+// nodeOfCRIDockerd makes the machine a node of the real cri-dockerd, with a kubelet and a pod. criadapter is installed,
+// and does not run.
 func (s *suite) nodeOfCRIDockerd(ctx context.Context) error {
 	if _, err := s.machine.Run(ctx, "sh", "-euxc", `
 		dpkg --purge criadapter-cri-docker
@@ -159,7 +160,7 @@ func (s *suite) nodeOfCRIDockerd(ctx context.Context) error {
 	return err
 }
 
-// stillCRIDockerds says that the pods went to criadapter and came back: they are the same, and ready.
+// stillCRIDockerds checks that criadapter took over the pods and cri-dockerd has them back, unchanged and ready.
 func (s *suite) stillCRIDockerds(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		test "$(find /var/lib/criadapter/pods -type f | wc -l)" -ge 2 # records that criadapter made of them stay

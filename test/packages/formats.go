@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// rpm installs, upgrades and removes the rpm with rpm itself, whose scripts meet the machine's systemd. Dependencies
-// are not checked: their names are from distributions with rpm.
+// rpm installs, upgrades and removes the rpm with the program rpm. The scripts run with the machine's systemd.
+// Dependencies are not checked, because Debian's packages have other names.
 func (s *suite) rpm(ctx context.Context) error {
 	file := func(version string) string {
 		names, err := filepath.Glob(filepath.Join(s.dir, "share", version, "criadapter-[0-9]*.rpm"))
@@ -59,8 +59,7 @@ func (s *suite) rpm(ctx context.Context) error {
 	return err
 }
 
-// apk unpacks the apk, for which Debian has no program, and has OpenRC, which it has, take the service through its
-// life.
+// apk unpacks the apk with tar, because Debian has no program for it. OpenRC from Debian starts and stops the service.
 func (s *suite) apk(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		mkdir /run/apk
@@ -111,7 +110,7 @@ func (s *suite) apk(ctx context.Context) error {
 	return err
 }
 
-// alpineArchitecture is what Alpine calls this machine's.
+// alpineArchitecture is Alpine's name of this machine's architecture.
 func alpineArchitecture() string {
 	return map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[architecture]
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/criadapter/criadapter/test/debian"
 )
 
-// runImage is the command of the Dockerfile's comment, with another root directory so that the package's server goes on.
+// runImage is the command of the Dockerfile's comment. It has another root directory, so that the package's server can
+// run on.
 const runImage = `docker run --detach --name criadapter \
 	--privileged --pid host --network host --cgroupns host \
 	--volume /var/run/docker.sock:/var/run/docker.sock \
@@ -24,7 +25,7 @@ const runImage = `docker run --detach --name criadapter \
 	--volume /var/lib/kubelet:/var/lib/kubelet:rshared \
 	criadapter:` + newVersion + ` --root-directory /var/lib/image --container-runtime-endpoint unix:///run/image/cri.sock`
 
-// image loads the image into the engine, as an engine without a registry does, and has it run a pod.
+// image loads the image into the engine from its archive, and runs a pod with it.
 func (s *suite) image(ctx context.Context) error {
 	archive := "/mnt/" + newVersion + "/criadapter_" + newVersion + "_linux_" + architecture + ".image.tar"
 	if _, err := s.machine.Shell(ctx, `

@@ -15,13 +15,13 @@ import (
 	"github.com/criadapter/criadapter/test/program"
 )
 
-// check is one thing that is tried.
+// check is one test of the release.
 type check struct {
 	name string
 	do   func(*suite, context.Context) error
 }
 
-// checks are in the order in which they are tried: each finds what the one before left.
+// checks returns the checks in their order. Each needs the state that the previous one leaves.
 func checks() []check {
 	return []check{
 		{"TwoBuildsGiveOneDigest", (*suite).twoBuilds},
@@ -50,13 +50,13 @@ func checks() []check {
 type suite struct {
 	dir     string
 	machine *machine.Machine
-	// before is the containers when they came up.
+	// before has the state of the containers when they came up.
 	before map[string]containerState
 }
 
 func main() {
-	cached := flag.Bool("cached", false, "do nothing where Debian's parts would have to be downloaded first")
-	pattern := flag.String("run", "", "try only what matches this `pattern`; most need what comes before them")
+	cached := flag.Bool("cached", false, "exit without a run if Debian's parts are not downloaded yet")
+	pattern := flag.String("run", "", "run only the checks that match this `pattern`; most need the checks before them")
 	flag.Parse()
 	program.Main("packages", func(ctx context.Context) error { return run(ctx, *cached, *pattern) })
 }
@@ -74,7 +74,7 @@ func run(ctx context.Context, cached bool, pattern string) (err error) {
 		}
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("the machine is made of namespaces, which only root may make here: run it as root")
+		return errors.New("only root can make the namespaces of the machine: run this as root")
 	}
 	s := &suite{}
 	if s.dir, err = os.MkdirTemp("", "criadapter-packages-"); err != nil {
@@ -123,5 +123,5 @@ func (s *suite) boot(ctx context.Context) error {
 	return err
 }
 
-// architecture is this machine's, so that it can run the releases.
+// architecture is the architecture of this machine, so that it can run the releases.
 const architecture = runtime.GOARCH

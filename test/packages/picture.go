@@ -11,10 +11,10 @@ import (
 	"github.com/criadapter/criadapter/test/packages/dashboard"
 )
 
-// pictureTime is how long the dashboard's picture covers.
+// pictureTime is the time that the dashboard's picture covers.
 const pictureTime = 45 * time.Second
 
-// dashboard scrapes the server while pods come and go, asks Prometheus every question of the dashboard, and draws the answers.
+// dashboard scrapes the server while pods come and go, runs every query of the dashboard, and draws the results.
 func (s *suite) dashboard(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		echo 'metrics-bind-addr: 127.0.0.1:9092' >> /etc/criadapter/config.yaml
@@ -34,7 +34,7 @@ func (s *suite) dashboard(ctx context.Context) error {
 	shown := 0
 	for i := range panels {
 		for _, target := range panels[i].Targets {
-			// Only the answer: complaints would not be JSON.
+			// Without stderr, because warnings would not be JSON.
 			text, err := s.machine.Run(ctx, "/mnt/promtool", "query", "range", "--format=json", "--step=1s",
 				fmt.Sprintf("--start=%d", end.Add(-pictureTime).Unix()), fmt.Sprintf("--end=%d", end.Unix()),
 				"http://127.0.0.1:9090", dashboard.Query(target.Expr, "10s"))
@@ -51,15 +51,16 @@ func (s *suite) dashboard(ctx context.Context) error {
 			shown++
 		}
 	}
-	// Pulls and errors there were none.
+	// The panels of pulls and errors stay empty.
 	if shown < 18 {
 		return fmt.Errorf("only %d panels of %d show something", shown, len(panels))
 	}
 	const picture = "build/packages/dashboard.svg"
+	const pictureTitle = "The dashboard of criadapter, on a node with pods that come and go"
 	if err := os.MkdirAll(filepath.Dir(picture), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(picture, []byte(dashboard.SVG("The dashboard of criadapter, fed by a node with pods that come and go", panels)), 0o644); err != nil {
+	if err := os.WriteFile(picture, []byte(dashboard.SVG(pictureTitle, panels)), 0o644); err != nil {
 		return err
 	}
 	fmt.Printf("     %d panels have data, see %s\n", shown, picture)
@@ -67,7 +68,7 @@ func (s *suite) dashboard(ctx context.Context) error {
 	return err
 }
 
-// churn brings pods up and removes them for as long as the picture covers, and asks as a kubelet does.
+// churn brings pods up and removes them for pictureTime, and lists them as a kubelet does.
 func (s *suite) churn(ctx context.Context) error {
 	_, err := s.machine.Shell(ctx, `
 		crictl='/mnt/crictl --runtime-endpoint unix://`+ownSocket+`'

@@ -13,10 +13,10 @@ import (
 	"github.com/criadapter/criadapter/test/debian"
 )
 
-// upTime bounds the time until pods are up, on a machine that builds other things meanwhile.
+// upTime bounds the time until pods are up. It is long, because the machine may be busy with builds.
 const upTime = 3 * time.Minute
 
-// containerState must not change without a restart of the container.
+// containerState has the fields that change only if the container restarts.
 type containerState struct {
 	Name      string
 	StartedAt string
@@ -24,7 +24,7 @@ type containerState struct {
 	Running   bool
 }
 
-// containers asks the engine for all containers, sandboxes as well, by id.
+// containers returns all containers of the engine by id, including sandboxes.
 func (s *suite) containers(ctx context.Context) (map[string]containerState, error) {
 	list, err := s.machine.Shell(ctx, `docker ps --all --quiet --no-trunc 2>/dev/null`)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *suite) containers(ctx context.Context) (map[string]containerState, erro
 	found := map[string]containerState{}
 	for id := range strings.FieldsSeq(list) {
 		if len(id) != 64 {
-			continue // the shell's own words
+			continue // not an id, but output of the shell
 		}
 		text, err := s.machine.Run(ctx, "docker", "inspect", "--format",
 			`{"Name":{{json .Name}},"StartedAt":{{json .State.StartedAt}},"PID":{{.State.Pid}},"Running":{{.State.Running}}}`, id)
@@ -49,7 +49,7 @@ func (s *suite) containers(ctx context.Context) (map[string]containerState, erro
 	return found, nil
 }
 
-// untouched fails unless the containers are the first ones, each with its process.
+// untouched fails unless the containers and their processes are the same as in before.
 func (s *suite) untouched(ctx context.Context) error {
 	now, err := s.containers(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *suite) untouched(ctx context.Context) error {
 	return nil
 }
 
-// podsUp starts the kubelet core of the package as a service, with two pods, and waits until they are ready.
+// podsUp starts the package's kubelet core as a service with two pods, and waits until the pods are ready.
 func (s *suite) podsUp(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		docker load --quiet --input /mnt/hello.tar
@@ -108,8 +108,8 @@ func (s *suite) eventually(ctx context.Context, check func() error) error {
 	return debian.Wait(ctx, check)
 }
 
-// asking asks the socket for the version again and again until stop is called, which returns the failures of all. What
-// serves it may be another process from one moment to the next, and no request may fail for that.
+// asking repeats a Version request at the socket until stop is called. stop returns the number of requests and all
+// failures. No request may fail while another process takes over the socket.
 func (s *suite) asking(ctx context.Context, socket string) (stop func() (int, error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	asked, failed := 0, make(chan error, 1)

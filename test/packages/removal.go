@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/test/debian"
 )
 
-// Where the pod of removalWaits is described, and how crictl is called for it.
+// The pod of removalWaits, and the crictl command for it.
 const (
 	ownCrictl = "/mnt/crictl --runtime-endpoint unix://" + ownSocket + " "
 	strictPod = `
@@ -20,8 +20,8 @@ const (
 		`
 )
 
-// removalWaits removes the package while a container needs its OCI runtime, which must be refused, and once it does not. An
-// upgrade is not refused, and the container can be stopped by the new program.
+// removalWaits removes the package while a container needs its OCI runtime. That must be refused, until the container
+// is gone. An upgrade is not refused, and the new program can stop the container.
 func (s *suite) removalWaits(ctx context.Context) error {
 	if err := s.useOCIRuntime(ctx); err != nil {
 		return err
@@ -37,10 +37,10 @@ func (s *suite) removalWaits(ctx context.Context) error {
 	if err == nil || !strings.Contains(out, sentence) {
 		return errors.Join(errors.New("the removal was not refused as it should: "+out), err)
 	}
-	if err := s.serves(ctx, ownSocket, newVersion); err != nil { // a removal that was refused changes nothing
+	if err := s.serves(ctx, ownSocket, newVersion); err != nil { // a refused removal changes nothing
 		return err
 	}
-	// What the sentence says, but for this pod alone: the others are for the next checks.
+	// Do what the sentence says, but only for this pod. The next checks need the others.
 	if _, err := s.machine.Shell(ctx, ownCrictl+`ps --quiet --pod $(`+ownCrictl+`pods --quiet --name strict) | grep .
 		`+ownCrictl+`rmp --force $(`+ownCrictl+`pods --quiet --name strict)
 		not ls /run/criadapter/oci/????????????????????????????????????????????????????????????????
@@ -75,7 +75,7 @@ func (s *suite) useOCIRuntime(ctx context.Context) error {
 	})
 }
 
-// bundle collects what a report of a bug needs: the log is the journal's.
+// bundle makes a bundle for a bug report. Its log is from the journal.
 func (s *suite) bundle(ctx context.Context) error {
 	_, err := s.machine.Shell(ctx, `
 		criadapter debug bundle --file /run/bug.tar.gz

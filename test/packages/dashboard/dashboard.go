@@ -1,5 +1,5 @@
-// Package dashboard draws a Grafana dashboard as a picture, from what a Prometheus answers to its queries. It knows panels of
-// the types row, stat and timeseries, and what a reader of a document needs of them: it is no Grafana.
+// Package dashboard draws a picture of a Grafana dashboard, from the results of its queries. It has only what a picture
+// in a document needs: panels of the types row, stat and timeseries.
 package dashboard
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Panel is one panel with the answers to its queries.
+// Panel is one panel with the results of its queries.
 type Panel struct {
 	Type, Title string
 	// GridPos is the place on a grid of 24 columns.
@@ -19,7 +19,7 @@ type Panel struct {
 	Targets []struct{ Expr, LegendFormat string }
 	// Unit is how values are written: s, bytes, Bps, reqps or none.
 	FieldConfig struct{ Defaults struct{ Unit string } }
-	// Series are the answers, filled in by the caller.
+	// Series has the results. The caller fills it in.
 	Series []Series `json:"-"`
 }
 
@@ -45,12 +45,12 @@ func Read(path string) ([]Panel, error) {
 	return d.Panels, nil
 }
 
-// Query is a target's query with its variables filled in.
+// Query fills in the variables of a target's query.
 func Query(expr, rateInterval string) string {
 	return strings.NewReplacer("$__rate_interval", rateInterval, "$job", ".*", "$instance", ".*").Replace(expr)
 }
 
-// Answer turns what `promtool query range -o json` prints into lines.
+// Answer reads the output of `promtool query range -o json`.
 func Answer(text []byte, legend string) ([]Series, error) {
 	var matrix []struct {
 		Metric map[string]string
@@ -72,7 +72,7 @@ func Answer(text []byte, legend string) ([]Series, error) {
 			if !isNumber || !isText || err != nil {
 				return nil, fmt.Errorf("a value is %v: %w", value, err)
 			}
-			if v == v { // no NaN, which a rate of nothing is
+			if v == v { // not NaN, the result of 0/0
 				s.Points = append(s.Points, Point{at, v})
 			}
 		}

@@ -11,16 +11,16 @@ import (
 const (
 	column = 50.0
 	line   = 26.0
-	// legendLines is how many series a panel names.
+	// legendLines is the number of series that a panel's legend names.
 	legendLines = 4
 )
 
-// colours are for the lines, in turn.
+// colours returns the colours of the lines, in turn.
 func colours() []string {
 	return []string{"#1f6fb2", "#c9782c", "#3a8f5c", "#8a5fb0", "#b23b4e", "#4aa3a2", "#8a7a3d", "#666"}
 }
 
-// SVG draws the panels where the dashboard has them.
+// SVG draws the panels at their places on the dashboard.
 func SVG(title string, panels []Panel) string {
 	height := 0.0
 	for _, p := range panels {
@@ -104,7 +104,7 @@ func highest(s Series) float64 {
 	return most
 }
 
-// written is a value with its unit, in three digits.
+// written formats a value with its unit, in three digits.
 func written(value float64, unit string) string {
 	switch unit {
 	case "s":

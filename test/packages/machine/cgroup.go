@@ -55,14 +55,14 @@ func (m *Machine) cgroups() []string {
 	var found []string
 	for _, pattern := range []string{filepath.Join(cgroupRoot, m.cgroup), filepath.Join(cgroupRoot, "*", m.cgroup)} {
 		dirs, err := filepath.Glob(pattern)
-		if err == nil { // the pattern is a good one
+		if err == nil { // never fails, because the pattern is valid
 			found = append(found, dirs...)
 		}
 	}
 	return found
 }
 
-// removeCgroups removes the control groups, children first. It fails as long as a process is in one.
+// removeCgroups removes the control groups, children first. It fails as long as one of them has a process.
 func (m *Machine) removeCgroups() error {
 	var errs []error
 	for _, top := range m.cgroups() {

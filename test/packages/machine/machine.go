@@ -1,6 +1,5 @@
-// Package machine boots a Debian root file system with systemd as its first process, in namespaces of its own: a node
-// to install packages on. Nothing on it reaches this machine's services, network or files, and it ends with its
-// namespaces.
+// Package machine boots a Debian root file system with systemd as first process in new namespaces, as a node to install
+// packages on. The node cannot reach this machine's services, network or files. It ends with its namespaces.
 package machine
 
 import (
@@ -25,21 +24,21 @@ var bootScript string
 // bootTime bounds the time until systemd has started everything.
 const bootTime = 2 * time.Minute
 
-// Options say how a machine is made. All are required.
+// Options are the settings of a machine. All are required.
 type Options struct {
-	// Root holds the root file system in its directory root. It is not written to.
+	// Root has the root file system in its directory root. The machine does not write to it.
 	Root string
-	// Dir is for what the machine writes. It is made, and removed by Close.
+	// Dir is the directory for the machine's writes. Boot makes it, and Close removes it.
 	Dir string
 	// Share is a directory that the machine sees at /mnt.
 	Share string
 }
 
-// Machine is a machine that runs. Its methods must not be called concurrently, except Run.
+// Machine is a running machine. Its methods must not be called concurrently, except Run.
 type Machine struct {
 	dir, cgroup string
 	cmd         *exec.Cmd
-	// pid is systemd's, in the host's PID namespace.
+	// pid is the process id of systemd in the host's PID namespace.
 	pid int
 }
 
@@ -64,7 +63,7 @@ func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
 	for _, dir := range m.cgroups() {
 		fmt.Fprintf(&join, "echo $$ > %s/cgroup.procs; ", dir)
 	}
-	// The shell enters the cgroups before the cgroup namespace is made, whose root they become.
+	// The shell enters the cgroups first, so that they become the root of the new cgroup namespace.
 	m.cmd = exec.Command("sh", "-ec", join.String()+
 		`exec unshare --pid --fork --kill-child --mount --net --ipc --uts --cgroup sh -c "$BOOT"`)
 	m.cmd.Env = append(os.Environ(), "BOOT="+bootScript, "ROOT="+filepath.Join(opts.Root, "root"), "DIR="+opts.Dir, "SHARE="+opts.Share,
@@ -75,13 +74,13 @@ func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	if err := m.waitBooted(ctx); err != nil {
-		console, _ := os.ReadFile(log.Name()) // part of an error's text only
+		console, _ := os.ReadFile(log.Name()) // only for the text of the error
 		return nil, errors.Join(fmt.Errorf("the machine did not boot: %w\n%s", err, console), m.Close())
 	}
 	return m, nil
 }
 
-// waitBooted finds the machine's systemd and waits until it says that all is started.
+// waitBooted finds the machine's systemd and waits until it has started everything.
 func (m *Machine) waitBooted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
@@ -113,12 +112,13 @@ func (m *Machine) Run(ctx context.Context, args ...string) (string, error) {
 	return text, nil
 }
 
-// Shell runs lines of a shell on the machine. A line that begins with the word not must fail, and no other may.
+// Shell runs lines of a shell on the machine. A line that begins with the word not must fail. All other lines must
+// succeed.
 func (m *Machine) Shell(ctx context.Context, lines string) (string, error) {
 	return m.Run(ctx, debian.Script(lines)...)
 }
 
-// Journal is the end of the machine's log, for the text of an error.
+// Journal returns the end of the machine's log, for the text of an error.
 func (m *Machine) Journal(ctx context.Context) string {
 	text, err := m.Run(ctx, "journalctl", "--no-pager", "-n", "60", "-u", "cri*", "-u", "kubelet*", "-u", "standalone", "-u", "docker")
 	if err != nil {
@@ -127,7 +127,7 @@ func (m *Machine) Journal(ctx context.Context) string {
 	return text
 }
 
-// Close ends everything on the machine, at once, and removes what it wrote.
+// Close kills all processes of the machine and removes its files.
 func (m *Machine) Close() error {
 	if m.cmd != nil && m.cmd.Process != nil {
 		_ = m.cmd.Process.Kill() // its child, the first process of the namespaces, ends with it (--kill-child)
