@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A hundred containers that live 0 to 20 ms: each attach ends by itself, and brings what the container wrote or says
-// that it does not run any more; then the log has it.
+// A hundred containers live 0 to 20 ms. Each attach ends by itself. It brings the container's output, or says that the
+// container does not run. In the second case the log has the output.
 func TestAttachToShortContainers(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
@@ -33,7 +33,7 @@ func TestAttachToShortContainers(t *testing.T) {
 			Linux:    &runtimeapi.LinuxContainerConfig{},
 		}, config)
 		testutil.Must(t, err)
-		// crictl takes longer to come than the container lives: it comes while the container starts.
+		// crictl starts more slowly than the container ends, so it is called while the container starts.
 		started := make(chan error, 1)
 		go func() { started <- c.server.Runtime.StartContainer(t.Context(), id) }()
 		time.Sleep(time.Duration(i%10) * 20 * time.Millisecond)
@@ -47,7 +47,7 @@ func TestAttachToShortContainers(t *testing.T) {
 	}
 }
 
-// attachToShort attaches once the container runs and says what came of it.
+// attachToShort attaches once the container runs, and returns the result.
 func (c *crictl) attachToShort(id, line string, withInput bool) string {
 	args := []string{"attach"}
 	if withInput {

@@ -24,7 +24,7 @@ func TestListsAskTheEngineNothing(t *testing.T) {
 	env := rigenv.Require(t)
 	counter := countCalls(t, env)
 	w := newWorkerWith(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=unix://" + counter.path}})
-	testutil.Require(t, counter.taken() != nil, "the server runs past the counter")
+	testutil.Require(t, counter.taken() != nil, "the server does not use the counting proxy")
 	counter.awaitSilence(t)
 	runtime := runtimeapi.NewRuntimeServiceClient(w.server.Conn)
 	for range 60 {

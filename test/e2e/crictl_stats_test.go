@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// stats, statsp and metricsp have something in every column.
+// The tables of stats and statsp have a value in every column, and metricsp has metrics of the pod.
 func TestCrictlStats(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
@@ -34,7 +34,7 @@ func TestCrictlStats(t *testing.T) {
 
 	var metrics podMetrics
 	c.read(&metrics, "metricsp", "-o", "json")
-	// The engine may hold pods of tests that run beside this one.
+	// The engine may have pods of tests that run at the same time.
 	i := slices.IndexFunc(metrics.PodMetrics, func(pod podMetric) bool { return pod.PodSandboxID == p.id })
 	testutil.Require(t, i >= 0 && len(metrics.PodMetrics[i].ContainerMetrics) == 1,
 		"pod %s has not one container in the metrics: %+v", p.id, metrics)
@@ -66,7 +66,7 @@ type metricEntry struct {
 	Value            struct{ Value string }
 }
 
-// table runs crictl and returns the columns of the header, and of the row that has a word.
+// table runs crictl, and returns the columns of the header and of the row that contains word.
 func table(c *crictl, word string, args ...string) (header, row []string) {
 	c.t.Helper()
 	const clearScreen = "\x1b[2J\x1b[H"
@@ -79,7 +79,7 @@ func table(c *crictl, word string, args ...string) (header, row []string) {
 	return columns(lines[0]), nil
 }
 
-// columns splits a line where there is more than one space.
+// columns splits a line at runs of at least two spaces.
 func columns(line string) []string {
 	var all []string
 	for column := range strings.SplitSeq(line, "  ") {

@@ -16,8 +16,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestFieldsOfNotes is the truth of the fields that the Docker API has no word for, on every engine: criadapter-oci
-// sets them by the container's note.
+// TestFieldsOfNotes checks the fields that the Docker API lacks, on every engine. criadapter-oci sets them from the
+// container's OCI note.
 func TestFieldsOfNotes(t *testing.T) {
 	n := newFieldsNode(t)
 	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
@@ -42,8 +42,8 @@ func TestFieldsOfNotes(t *testing.T) {
 	n.wholeProfile(t)
 }
 
-// wholeProfile looks at what the OCI runtime was given of a seccomp profile with fields that Docker Engine 20.10 leaves
-// out.
+// wholeProfile checks that the OCI runtime gets all fields of a seccomp profile, also those left out by Docker Engine
+// 20.10.
 func (n *fieldsNode) wholeProfile(t *testing.T) {
 	profile := filepath.Join(n.dir, "seccomp.json")
 	testutil.WriteFile(t, profile, `{"defaultAction":"SCMP_ACT_ALLOW","defaultErrnoRet":38,
@@ -62,7 +62,7 @@ func (n *fieldsNode) wholeProfile(t *testing.T) {
 	})
 }
 
-// bundle reads what the OCI runtime was given for a container, from where its shim works, the parent of its process.
+// bundle reads the OCI specification of a container from the working directory of its shim, the parent of its process.
 func (n *fieldsNode) bundle(pid int, spec any) {
 	n.Helper()
 	text, err := os.ReadFile("/proc/" + n.procStatus(pid, "PPid") + "/cwd/config.json")
@@ -81,7 +81,7 @@ func noted(name string, security *runtimeapi.LinuxContainerSecurityContext) *run
 func (n *fieldsNode) strictGroups(t *testing.T) {
 	plain := n.image
 	defer func() { n.image = plain }()
-	var err error // the image says that its user has another group
+	var err error // in this image, the user has one more group
 	n.image, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: rigenv.Require(t).Image("k8s-staging-cri-tools/test-image-predefined-group:latest")}, nil, nil)
 	testutil.Must(n, err)
 	merged, _ := n.run(noted("merged", &runtimeapi.LinuxContainerSecurityContext{SupplementalGroups: []int64{77}}))
@@ -151,7 +151,7 @@ func (n *fieldsNode) mountsWithOptions(t *testing.T) {
 	})
 }
 
-// limitsFromTheStart has the container's first process print its limits: it starts after its note was obeyed.
+// limitsFromTheStart has the container's first process print its limits. They must apply before that process starts.
 func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
 	const key = "hugetlb.1GB.max"
 	config := noted("limits", nil)

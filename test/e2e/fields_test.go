@@ -18,8 +18,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// The truth of fields: what a request asks for is looked at in the running container and from outside of it. What other
-// tests look at is not here; server/fields says for each field where it is.
+// Tests of fields compare a request with the state of the running container, inside and outside of it. server/fields
+// names the test of each field, as some are in other files.
 
 // fieldsNode is a server with one pod and an image to run.
 type fieldsNode struct {
@@ -99,8 +99,8 @@ func (n *fieldsNode) sh(id, script string) string {
 	return strings.Join(strings.Fields(string(stdout)+string(stderr)), " ")
 }
 
-// cgroupFile reads a file of a process's cgroup: of version 1, or of version 2 without the other. It returns false if
-// the kernel has neither.
+// cgroupFile reads a file of a process's cgroup, of version 1 or else of version 2. It returns false if the kernel has
+// neither file.
 func (n *fieldsNode) cgroupFile(pid int, up, controller, v1, v2 string) (string, bool) {
 	n.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -114,7 +114,7 @@ func (n *fieldsNode) cgroupFile(pid int, up, controller, v1, v2 string) (string,
 		if parts[1] != "" && !slices.Contains(strings.Split(parts[1], ","), controller) {
 			continue
 		}
-		// A version 2 that is mounted beside version 1 limits nothing, whatever controllers are on in there.
+		// Cgroup v2 beside cgroup v1 limits nothing, whatever controllers are enabled in it.
 		if value, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", parts[1], parts[2], up, name)); err == nil && name != "" {
 			return strings.TrimSpace(string(value)), true
 		}
@@ -290,7 +290,7 @@ func TestFieldsOfContainers(t *testing.T) {
 	n.open(t)
 }
 
-// open looks at a container that nothing confines, with ALL capabilities and empty lists of paths.
+// open checks an unconfined container, with ALL capabilities and empty lists of paths.
 func (n *fieldsNode) open(t *testing.T) {
 	id, pid := n.run(&runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "open"}, Command: []string{"sleep", "1000000"},
@@ -314,7 +314,7 @@ func (n *fieldsNode) open(t *testing.T) {
 		testutil.Equal(t, n.mountAt(pid, "/proc/sys")+n.mountAt(pid, "/proc/kcore"), "", "with empty lists there")
 		same(t, "a sysctl of the pod", n.sh(id, "cat /proc/sys/kernel/shm_rmid_forced"), "1")
 	})
-	// Newer engines give each container a time namespace.
+	// Newer engines give each container a time namespace, which must not change its clocks.
 	t.Run("the node's clocks", func(t *testing.T) {
 		var here, inside float64
 		content, err := os.ReadFile("/proc/uptime")
@@ -345,7 +345,7 @@ func (n *fieldsNode) procStatus(pid int, field string) string {
 	return ""
 }
 
-// mountAt is the line of a mount point of a process, empty for none.
+// mountAt returns the line of a mount point in the process's mountinfo, empty for none.
 func (n *fieldsNode) mountAt(pid int, target string) string {
 	n.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))

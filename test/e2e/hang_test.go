@@ -14,9 +14,9 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// An engine that is stopped, and so hangs without breaking a connection, is seen within 15 seconds, so that the
-// scheduler sends no more pods; meanwhile lists answer at once, and within 5 seconds after it answers again the node is
-// ready.
+// A stopped engine hangs without breaking a connection. RuntimeReady turns false within 15 seconds, so that the
+// scheduler sends no more pods. Meanwhile lists answer at once. The node is ready within 5 seconds after the engine
+// answers again.
 func TestEngineHangs(t *testing.T) {
 	n := newTamperedNode(t, true)
 	dockerd := n.engine.PID()

@@ -27,7 +27,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// endpoint is where a server shows how it does.
+// endpoint is a server's address for metrics and health.
 type endpoint struct {
 	t      *testing.T
 	socket string
@@ -60,7 +60,7 @@ func (e *endpoint) get(path string) (int, string, error) {
 	return response.StatusCode, string(body), err
 }
 
-// wantReady waits until /readyz answers so; /healthz is good all the time.
+// wantReady waits until /readyz answers with the status want. /healthz must be OK all the time.
 func (e *endpoint) wantReady(want int) {
 	e.t.Helper()
 	testutil.Eventually(e.t, func() error {
@@ -73,8 +73,8 @@ func (e *endpoint) wantReady(want int) {
 	testutil.Assert(e.t, status == http.StatusOK && err == nil, "/healthz: %d %q %v", status, body, err)
 }
 
-// scrape returns every series as name{label="value",...} in the order of the
-// exposition's labels; a histogram is its count.
+// scrape returns every series as name{label="value",...}, with the labels in the order of the exposition. The value of
+// a histogram is its count.
 func (e *endpoint) scrape() map[string]float64 {
 	e.t.Helper()
 	status, body, err := e.get("/metrics")
@@ -139,7 +139,7 @@ func (c *collected) Export(_ context.Context, request *collector.ExportTraceServ
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// under counts the spans of the trace that the one request of this method began, by the last part of their names.
+// under counts the spans in the trace of the only request of this method, by the last part of their names.
 func (c *collected) under(method string) map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,9 +173,10 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 		return nil
 	})
 	status, _, err := e.get("/debug/pprof/")
-	testutil.Assert(t, status == http.StatusNotFound && err == nil, "profiles are served unasked: %d %v", status, err)
+	testutil.Assert(t, status == http.StatusNotFound && err == nil, "profiles are served without the flag: %d %v",
+		status, err)
 	before := e.scrape()
-	// With a sandbox container, which is counted: no front asks for a kubelet's namespaces.
+	// Without the rig's front, which asks for a kubelet's namespaces. The pod gets a sandbox container, counted below.
 	c.config = c.write("crictl.yaml", map[string]any{"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60})
 	p := c.runPod()
 	id := c.container(p, "main", "test/busybox:latest", "sh", "-c", "echo a line of output; sleep 1000")
@@ -196,8 +197,8 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 	}
 }
 
-// moved says what did not go up by as much as it should between two scrapes.
-// Other tests use the engine at the same time, but no other server.
+// moved returns an error that names a series with a wrong increase between two scrapes. Other tests may use the engine
+// at the same time, but not this server.
 func moved(before, after map[string]float64) error {
 	for series, want := range map[string]float64{
 		`criadapter_rpc_requests_total{code="OK",method="RunPodSandbox"}`:         1,
@@ -229,7 +230,7 @@ func moved(before, after map[string]float64) error {
 	return nil
 }
 
-// checkSessions looks at the number of sessions while one is open, and afterwards.
+// checkSessions checks the number of sessions while one is open, and afterwards.
 func (c *crictl) checkSessions(e *endpoint, id string) {
 	c.t.Helper()
 	const series = `criadapter_streaming_sessions{kind="exec"}`

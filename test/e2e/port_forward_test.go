@@ -37,7 +37,7 @@ func (s *session) forwarded() (address string) {
 	return address
 }
 
-// ask sends a text to a service, ends its direction and returns the answer.
+// ask sends a text to a service, closes its direction of the connection and returns the answer.
 func ask(t *testing.T, address, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -56,7 +56,7 @@ func ask(t *testing.T, address, text string) string {
 func TestPortForward(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
-	// It counts its input and answers after the end of it, which needs a half-close.
+	// The service answers with the size of its input after the end of the input, which needs a half-close.
 	id := c.container(p, "counter", shellImage, "nc", "-ll", "-p", "9000", "-e", "wc", "-c")
 	c.awaitListener(id, 9000)
 	overTransports(t, func(t *testing.T, transport string) {
@@ -68,7 +68,7 @@ func TestPortForward(t *testing.T) {
 	})
 }
 
-// On the engine's own bridge nothing of the pod's network is pinned.
+// With the engine's own bridge, criadapter pins no network namespace.
 func TestPortForwardOnTheEnginesBridge(t *testing.T) {
 	env := rigenv.Require(t)
 	own := engine.ForTest(t, engine.Options{Env: env, Config: map[string]any{"bridge": ""}})
@@ -91,7 +91,7 @@ func (c *crictl) awaitListener(id string, port int) {
 	})
 }
 
-// What listens on the host's loopback is not the pod's.
+// Port-forward does not reach services on the host's loopback.
 func TestPortForwardDoesNotReachTheHost(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
@@ -116,7 +116,7 @@ func TestPortForwardDoesNotReachTheHost(t *testing.T) {
 		testutil.Equal(t, ask(t, address, "hello"), "", "answer")
 		testutil.Eventually(t, func() error {
 			if !strings.Contains(s.stderr.String(), "connection refused") {
-				return fmt.Errorf("crictl does not tell that the port refused: %q", s.stderr)
+				return fmt.Errorf("crictl does not say that the port refused: %q", s.stderr)
 			}
 			return nil
 		})

@@ -24,8 +24,8 @@ import (
 
 const mebibyte = 1 << 20
 
-// Each value is within 5 per cent of what a container really did: 200 MiB of memory, four seconds of CPU, 50 MiB on
-// disk, a file in the page cache, 10 MiB over the network.
+// Each value is within 5 per cent of the container's real use: 200 MiB of memory, four seconds of CPU, 50 MiB on disk,
+// a file in the page cache, 10 MiB over the network.
 func TestStatsAreTrue(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	w := newWorker(t)
@@ -41,8 +41,8 @@ func TestStatsAreTrue(t *testing.T) {
 	})
 
 	before = w.stats()
-	// The kernel ends it after about four seconds of CPU time, by its ticks; it accounts the time exactly. The shells
-	// around it use some more, which is up to a tenth of a second on a busy machine.
+	// The kernel counts ticks to end it after about four seconds of CPU time, but accounts the exact time. The shells
+	// around it use up to a tenth of a second more on a busy machine.
 	w.do("time -f '%U %S' -o /shared/spent sh -c 'ulimit -t 4; while :; do :; done' 2>/dev/null")
 	now := w.stats()
 	testutil.Must(t, grown("CPU time", now.Cpu.UsageCoreNanoSeconds, before.Cpu.UsageCoreNanoSeconds, w.spent()))
@@ -55,7 +55,7 @@ func TestStatsAreTrue(t *testing.T) {
 
 	w.coldFile("big", 300*mebibyte)
 	before = w.stats()
-	// Not cat: the kernel takes what sendfile reads in small pieces for read more than once, and that for in use.
+	// Not cat: it uses sendfile in small pieces, and the kernel takes such pages for read twice, and so for in use.
 	w.do("dd if=/shared/big of=/dev/null bs=1M 2>/dev/null")
 	now = w.stats()
 	testutil.Must(t, grown("usage with page cache", now.Memory.UsageBytes, before.Memory.UsageBytes, 300*mebibyte))
@@ -66,7 +66,7 @@ func TestStatsAreTrue(t *testing.T) {
 	const payload = 10 * mebibyte
 	w.send(payload)
 	sentAfter := w.podStats().GetLinux().GetNetwork().GetDefaultInterface().GetTxBytes()
-	// An interface counts frames: 66 bytes of Ethernet, IP and TCP go with 1448 of the payload.
+	// An interface counts frames, with 66 bytes of Ethernet, IP and TCP for each 1448 bytes of payload.
 	testutil.Must(t, grown("sent bytes", sentAfter, sentBefore, payload*(1448+66)/1448))
 }
 
@@ -74,9 +74,9 @@ func TestStatsAreTrue(t *testing.T) {
 func TestStatsFollowTheLoad(t *testing.T) {
 	w := newWorker(t)
 	idle := w.stats().Cpu.UsageNanoCores
-	testutil.Assert(t, idle != nil, "the first call knows no nano cores")
+	testutil.Assert(t, idle != nil, "the first call has no nano cores")
 	w.do("sh -c 'ulimit -t 20; while :; do :; done' &")
-	time.Sleep(time.Second) // the rate is over at least half a second, which must be under load
+	time.Sleep(time.Second) // the rate is measured over at least half a second, which must be under load
 	first := w.stats()
 	time.Sleep(time.Second)
 	second := w.stats()
@@ -89,7 +89,7 @@ func TestStatsFollowTheLoad(t *testing.T) {
 		"%.0f nano cores, while %.0f were used", rate, used)
 }
 
-// The stats of a pod with a cgroup of its own are read from that cgroup.
+// The stats of a pod with its own cgroup are read from that cgroup.
 func TestStatsOfAPodsOwnCgroup(t *testing.T) {
 	rigenv.RequireControllers(t, "memory", "pids")
 	w := newWorkerBesideASandbox(t)
@@ -107,7 +107,7 @@ func TestStatsOfAPodsOwnCgroup(t *testing.T) {
 	same(t, "default interface", linux.GetNetwork().GetDefaultInterface().GetName(), "eth0")
 }
 
-// Ended containers are left out of lists, and zero by id; unknown ones are not found.
+// Lists leave out ended containers. By id, an ended container has zeros, and an unknown one is NotFound.
 func TestStatsOfWhatIsGone(t *testing.T) {
 	w := newWorker(t)
 	runtime := w.server.Runtime
@@ -132,8 +132,8 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// A container runs on when its processes are moved out of its cgroup and the cgroup is removed. Its usage is unknown,
-// which is not zero.
+// A container runs on when its processes are moved out of its cgroup and the cgroup is removed. Its usage is then
+// unknown, not zero.
 func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	w := newWorkerBesideASandbox(t)
@@ -150,8 +150,8 @@ func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 	testutil.Assert(t, len(pod.GetContainers()) == 0 && pod.GetCpu() != nil, "the pod: %v", pod)
 }
 
-// With the storage driver vfs, which is native in containerd, a container's layer is a copy of its image. It has
-// no count, rather than one of the image, and the log says why.
+// With the storage driver vfs (native in containerd), a container's layer is a copy of its image. The layer gets no
+// count, because that would count the image, and the log says so.
 func TestStatsOfAnEngineThatCopiesLayers(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	env := rigenv.Require(t)
@@ -164,19 +164,19 @@ func TestStatsOfAnEngineThatCopiesLayers(t *testing.T) {
 		said, err := os.ReadFile(w.server.LogPath)
 		testutil.Must(t, err)
 		if strings.Count(string(said), "writable layers are not counted") != 1 {
-			return fmt.Errorf("not said: %s", said)
+			return fmt.Errorf("the log does not say so once: %s", said)
 		}
 		return nil
 	})
-	testutil.Assert(t, w.stats().GetMemory().GetWorkingSetBytes() != nil, "nor anything else")
+	testutil.Assert(t, w.stats().GetMemory().GetWorkingSetBytes() != nil, "the other stats are missing, too")
 }
 
-// No value costs the engine a call.
+// Stats make no engine call.
 func TestStatsAskTheEngineNothing(t *testing.T) {
 	env := rigenv.Require(t)
 	counter := countCalls(t, env)
 	w := newWorkerWith(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=unix://" + counter.path}})
-	testutil.Require(t, counter.taken() != nil, "the server runs past the counter")
+	testutil.Require(t, counter.taken() != nil, "the server does not use the counting proxy")
 	counter.awaitSilence(t)
 	runtime := w.server.Runtime
 	for range 3 {
@@ -191,7 +191,7 @@ func TestStatsAskTheEngineNothing(t *testing.T) {
 	testutil.Assert(t, calls == nil, "the engine was asked: %v", calls)
 }
 
-// Every metric has a descriptor, and as many label values as that has keys.
+// Every metric has a descriptor, and as many label values as the descriptor has keys.
 func TestMetricsAreAsDescribed(t *testing.T) {
 	rigenv.RequireControllers(t, "memory", "pids")
 	w := newWorker(t)
@@ -201,7 +201,7 @@ func TestMetricsAreAsDescribed(t *testing.T) {
 	for _, descriptor := range descriptors {
 		keys[descriptor.Name] = descriptor.LabelKeys
 	}
-	w.stats() // has the writable layer counted
+	w.stats() // makes the server count the writable layer
 	var seen map[string]bool
 	testutil.Eventually(t, func() error {
 		pods, err := w.server.Runtime.ListPodSandboxMetrics(t.Context())
@@ -233,7 +233,7 @@ func TestMetricsAreAsDescribed(t *testing.T) {
 	}
 }
 
-// worker is a container that takes orders through a pipe: an exec would count in the stats.
+// worker is a container that takes orders through a pipe, because an exec would count in the stats.
 type worker struct {
 	t                    *testing.T
 	server               *adapter.Server
@@ -251,8 +251,8 @@ func newWorker(t *testing.T) *worker {
 	return newWorkerWith(t, adapter.Options{Env: rigenv.Require(t)})
 }
 
-// newWorkerBesideASandbox is a worker in a pod with a sandbox container, whose process counts: it shares the PID
-// namespace.
+// newWorkerBesideASandbox makes a worker in a pod with a sandbox container. They share a PID namespace, so the
+// sandbox's process counts.
 func newWorkerBesideASandbox(t *testing.T) *worker {
 	t.Helper()
 	return newWorkerIn(t, adapter.Options{Env: rigenv.Require(t)}, &runtimeapi.NamespaceOption{})
@@ -263,7 +263,7 @@ func newWorkerWith(t *testing.T, opts adapter.Options) *worker {
 	return newWorkerIn(t, opts, nil)
 }
 
-// newWorkerIn is a worker in a pod with these namespaces.
+// newWorkerIn makes a worker in a pod with these namespaces.
 func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.NamespaceOption) *worker {
 	t.Helper()
 	server := adapter.ForTest(t, opts)
@@ -349,7 +349,7 @@ func (w *worker) do(order string) {
 	}
 }
 
-// spent is the CPU time that time(1) wrote down, in nanoseconds.
+// spent is the CPU time that time(1) has recorded, in nanoseconds.
 func (w *worker) spent() uint64 {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.shared, "spent"))
@@ -376,7 +376,8 @@ func (w *worker) podStats() *runtimeapi.PodSandboxStats {
 	return stats
 }
 
-// until asks until the stats are right, for half a minute: what a container has written is counted every ten seconds.
+// until repeats the request for half a minute until the stats are right. The server counts writable layers only every
+// ten seconds.
 func (w *worker) until(right func(*runtimeapi.ContainerStats) error) {
 	w.t.Helper()
 	testutil.Eventually(w.t, func() error { return right(w.stats()) })
@@ -425,7 +426,7 @@ func (w *worker) send(size int64) {
 	}
 }
 
-// grown is an error when a value did not grow by want, within 5 per cent.
+// grown fails unless a value grew by want, within 5 per cent.
 func grown(what string, now, before *runtimeapi.UInt64Value, want uint64) error {
 	grew := float64(now.GetValue()) - float64(before.GetValue())
 	if ratio := grew / float64(want); ratio < 0.95 || ratio > 1.05 {

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestSystemDocuments runs what the documents say is run in the tree, as it stands, on the engine as it is installed.
+// TestSystemDocuments runs the documents' commands for the tree, unchanged, on the installed engine.
 func TestSystemDocuments(t *testing.T) {
 	rigenv.RequireSystem(t)
 	root := filepath.Join("..", "..")

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// refused starts a second kubelet core with the node's runtime, which must end by itself with a text.
+// refused starts a second kubelet core on the node's runtime. That core must end by itself with an error that has want.
 func (n *node) refused(want string, flags ...string) {
 	n.t.Helper()
 	args := append([]string{
@@ -23,8 +23,9 @@ func (n *node) refused(want string, flags ...string) {
 		"%v: exit code %d, want 1 and %q:\n%s", flags, code, want, stderr)
 }
 
-// TestTwoCoresOfOneDirectory refuses the second one, and one for other pods, so that no volume is removed as a
-// leftover; the first one's pod and its volume stay, and after a crash nothing has to be unlocked.
+// TestTwoCoresOfOneDirectory refuses a second core on one directory, and a core for the pods of another owner. Such a
+// core could remove volumes as leftovers. The first core's pod and volume stay. After a crash, nothing has to be
+// unlocked.
 func TestTwoCoresOfOneDirectory(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `
@@ -44,9 +45,9 @@ func TestTwoCoresOfOneDirectory(t *testing.T) {
 	testutil.Assert(t, err == nil && string(text) == "kept\n", "the volume has %q, %v", text, err)
 }
 
-// TestBesideAKubelet refuses to start where something listens on a kubelet's port, unless a flag allows it.
+// TestBesideAKubelet refuses to start while a program listens on a kubelet's port, unless a flag allows it.
 func TestBesideAKubelet(t *testing.T) {
-	// The port is the kubelet's; the address is this test's own.
+	// The port is the kubelet's port, at an address that only this test uses.
 	address := fmt.Sprintf("127.77.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff)
 	n := prepareNode(t, "--node-ip", address, "--beside-kubelet")
 	port, err := net.Listen("tcp", net.JoinHostPort(address, "10250"))

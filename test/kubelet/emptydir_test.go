@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestEmptyDirLivesAsLongAsItsPod keeps what containers wrote to a volume, on disk and in memory, through the death of
-// a container and of the sandbox; the pod that an edit puts in its place begins with nothing.
+// TestEmptyDirLivesAsLongAsItsPod checks that files of a volume, on disk and in memory, survive the death of a
+// container and of the sandbox. The pod that replaces it after an edit begins with empty volumes.
 func TestEmptyDirLivesAsLongAsItsPod(t *testing.T) {
 	n := newNode(t)
 	const manifest = `

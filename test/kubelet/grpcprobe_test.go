@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestGRPCProbes asks the health service of gRPC about a pod in the host's network, where this test serves it: each
-// service of it rules another probe.
+// TestGRPCProbes runs gRPC probes of a pod in the host's network. The test itself serves the health service, with one
+// service name for each probe.
 func TestGRPCProbes(t *testing.T) {
 	n := newNode(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

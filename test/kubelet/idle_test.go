@@ -57,7 +57,7 @@ func settle(t *testing.T, metrics *footprint.Metrics) {
 			return
 		}
 		if last = now; time.Now().After(deadline) {
-			t.Fatalf("the status of the pod is asked for again and again: %d times", now)
+			t.Fatalf("the status of the pod is requested repeatedly: %d times", now)
 		}
 	}
 }

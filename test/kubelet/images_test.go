@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
 )
 
-// TestPullPolicies pulls an image that is there again, or does not.
+// TestPullPolicies pulls a present image again, or not, as the policy says.
 func TestPullPolicies(t *testing.T) {
 	n := newNode(t)
 	n.write("first.yaml", simple("first", "sleep 1000"))
@@ -29,7 +29,7 @@ func TestPullPolicies(t *testing.T) {
 	}
 }
 
-// some is a runtime that lists only some images: the images of other tests must stay.
+// some is a runtime that lists only some images, so that the images of other tests stay.
 type some struct {
 	internalapi.ImageManagerService
 	names []string

@@ -132,8 +132,8 @@ func TestStubbornContainer(t *testing.T) {
 	testutil.Assert(t, took >= 2*time.Second && took <= 15*time.Second, "it took %v, with a grace period of 2s", took)
 }
 
-// TestHooks runs an httpGet and a sleep hook, and restarts a container whose postStart hook fails. What an httpGet hook
-// is answered does not matter.
+// TestHooks runs an httpGet and a sleep hook, and restarts a container whose postStart hook fails. The answer to an
+// httpGet hook does not matter.
 func TestHooks(t *testing.T) {
 	n := newNode(t)
 	asked := make(chan string, 10)
@@ -180,7 +180,7 @@ func TestHooks(t *testing.T) {
 	n.restarted("bad", "main", 1)
 }
 
-// TestRollingEdit edits a manifest: the old pod ends before the new one starts.
+// TestRollingEdit edits a manifest. The old pod ends before the new one starts.
 func TestRollingEdit(t *testing.T) {
 	n := newNode(t)
 	command := "trap 'sleep 1; echo %[1]s ends >> /scratch/order; exit 0' TERM; echo %[1]s starts >> /scratch/order; while :; do sleep 0.1; done"
@@ -196,7 +196,7 @@ func TestRollingEdit(t *testing.T) {
 	n.replaced(first)
 }
 
-// TestImageEdit edits the image of a pod that keeps its UID: its container alone is replaced.
+// TestImageEdit edits the image of a pod that keeps its UID. Only the container with that image is replaced.
 func TestImageEdit(t *testing.T) {
 	n := newNode(t)
 	manifest := `
@@ -222,7 +222,7 @@ spec:
 	}
 }
 
-// TestChangedWhileStarting edits a manifest again and again while its pod starts: the last word counts.
+// TestChangedWhileStarting edits a manifest repeatedly while its pod starts. The last version runs.
 func TestChangedWhileStarting(t *testing.T) {
 	n := newNode(t)
 	for i := range 8 {
@@ -247,8 +247,8 @@ func TestChangedWhileStarting(t *testing.T) {
 	})
 }
 
-// TestKilledBehindItsBack kills a container and then the sandbox with the docker command, or containerd's process
-// itself.
+// TestKilledBehindItsBack kills a container and then the sandbox with the docker command. On containerd it kills the
+// process.
 func TestKilledBehindItsBack(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
@@ -266,8 +266,8 @@ func TestKilledBehindItsBack(t *testing.T) {
 	n.ready("pod")
 }
 
-// TestOldSandboxesAreCollected leaves two sandboxes of a pod that had three: the newest, and the one that has the
-// container's last dead attempt, which is kept.
+// TestOldSandboxesAreCollected keeps two of a pod's three sandboxes: the newest one, and the one with the container's
+// last dead attempt.
 func TestOldSandboxesAreCollected(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
@@ -285,7 +285,8 @@ func TestOldSandboxesAreCollected(t *testing.T) {
 	})
 }
 
-// TestLogRotation rotates the log of a container that writes much, keeps and compresses so many, and loses no line.
+// TestLogRotation rotates the log of a container that writes much. It compresses old logs and keeps a limited number of
+// them.
 func TestLogRotation(t *testing.T) {
 	n := newNode(t, "--container-log-max-size", "20000", "--container-log-max-files", "4", "--container-log-monitor-interval", "500ms")
 	n.write("pod.yaml", simple("pod", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.005; done"))
@@ -313,7 +314,7 @@ func TestLogRotation(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "the log is there", func() error { // between the rename and the reopening there is none
+	eventually(t, "the log is there", func() error { // between the rename and the reopening no log exists
 		info, err := os.Stat(log)
 		if err == nil && info.Size() > 200_000 {
 			t.Errorf("the log has %d bytes", info.Size())
@@ -322,7 +323,7 @@ func TestLogRotation(t *testing.T) {
 	})
 }
 
-// TestActiveDeadline fails a pod that runs longer than it may.
+// TestActiveDeadline fails a pod that runs longer than its activeDeadlineSeconds.
 func TestActiveDeadline(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000", "activeDeadlineSeconds: 3"))

@@ -53,7 +53,7 @@ func TestNodeLimits(t *testing.T) {
 // TestCredentialFile pulls with the credentials in the node's own file, and not without.
 func TestCredentialFile(t *testing.T) {
 	n := newNode(t)
-	testutil.Require(t, n.env.AuthRegistry != "", "the rig has no registry that asks who one is")
+	testutil.Require(t, n.env.AuthRegistry != "", "the rig has no registry that asks for credentials")
 	private := strings.NewReplacer("SHELL", n.env.AuthRegistry+"/test/busybox:latest", "IfNotPresent", "Always").Replace(simple("pod", "sleep 1000"))
 	n.write("pod.yaml", private)
 	n.until("pod", wantWaiting("main", "", model.ReasonErrImagePull, model.ReasonImagePullBackOff))

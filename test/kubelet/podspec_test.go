@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestEnvironment shows a container all sources of variables.
+// TestEnvironment checks environment variables from all sources.
 func TestEnvironment(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", `
@@ -63,11 +63,11 @@ spec:
 		testutil.Assert(t, strings.Contains(log, "\n"+want+"\n"), "no line %q in%s", want, log)
 	}
 	testutil.Assert(t, !strings.Contains(log, "NODE_DISK=0\n") && strings.Contains(log, "NODE_DISK="),
-		"no limit of ephemeral storage gives nothing instead of what pods can have of the node:%s", log)
+		"without a limit of ephemeral storage, the variable lacks the node's allocatable storage:%s", log)
 	testutil.Assert(t, !strings.Contains(log, "NOTHING"), "an optional key that does not exist became a variable")
 }
 
-// TestSecurityContext shows what the kernel has of a container's security context.
+// TestSecurityContext compares a container's security context with the kernel's state.
 func TestSecurityContext(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `
@@ -134,7 +134,7 @@ func TestRunAsNonRoot(t *testing.T) {
 	})
 }
 
-// TestNamesAndDNS shows a pod's host name, hosts file and resolver configuration.
+// TestNamesAndDNS checks a pod's host name, hosts file and resolver configuration.
 func TestNamesAndDNS(t *testing.T) {
 	n := newNode(t, "--cluster-dns", "192.0.2.53", "--cluster-domain", "cluster.test")
 	const command = `command: [sh, -c, "hostname; cat /etc/hosts /etc/resolv.conf; echo the end; sleep 1000"]`
@@ -179,7 +179,7 @@ func TestNamesAndDNS(t *testing.T) {
 	}
 }
 
-// TestResources finds a pod's limits in its container's and its own cgroup.
+// TestResources checks a pod's limits in the cgroups of its container and of the pod.
 func TestResources(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newNode(t)
@@ -193,8 +193,7 @@ func TestResources(t *testing.T) {
 	testutil.Assert(t, pod.Status.QOSClass == v1.PodQOSBurstable, "class %s", pod.Status.QOSClass)
 	n.logHas(pod, "main", 0, "the end")
 	log := n.log(pod, "main", 0)
-	// 32 MiB are less than a thousandth of this machine's memory, or a few; the score is close to the best-effort
-	// score.
+	// 32 MiB are at most a few thousandths of this machine's memory, so the score is close to the best-effort score.
 	testutil.Assert(t, strings.Contains(log, "oom 9"),
 		"the score for the kernel's killer is not a burstable container's:\n%s", log)
 	own := "/kubepods/burstable/pod" + string(pod.UID)
@@ -216,7 +215,7 @@ func TestResources(t *testing.T) {
 	})
 }
 
-// cgroupDirectories are the directories of this cgroup below the node's, in all hierarchies.
+// cgroupDirectories returns the directories of a cgroup below the node's cgroup, in all hierarchies.
 func (n *node) cgroupDirectories(end string) []string {
 	n.t.Helper()
 	var all []string
@@ -228,7 +227,7 @@ func (n *node) cgroupDirectories(end string) []string {
 	return all
 }
 
-// podCgroup reads the first of the files that a hierarchy has.
+// podCgroup reads the first of files that exists in a hierarchy.
 func (n *node) podCgroup(end string, files []string) string {
 	n.t.Helper()
 	for _, directory := range n.cgroupDirectories(end) {
@@ -241,7 +240,8 @@ func (n *node) podCgroup(end string, files []string) string {
 	return "no such file"
 }
 
-// TestSharedProcessNamespace lets a container see the other's processes, and keeps it from it without.
+// TestSharedProcessNamespace lets a container see another container's processes if they share the PID namespace, and
+// only then.
 func TestSharedProcessNamespace(t *testing.T) {
 	n := newNode(t)
 	const spec = `
@@ -259,7 +259,7 @@ func TestSharedProcessNamespace(t *testing.T) {
 	}
 }
 
-// TestTerminationMessage brings a container's last words into its status, from its file or from its log.
+// TestTerminationMessage checks that the status has a container's last message, from its file or its log.
 func TestTerminationMessage(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `

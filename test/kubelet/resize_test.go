@@ -32,13 +32,13 @@ spec:
     resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {cpu: 500m, memory: 32Mi}}
 `
 
-// memoryLimit is the limit that the kernel has for a container, in either version of cgroups.
+// memoryLimit reads a container's memory limit from its cgroup, of either version.
 func (n *node) memoryLimit(pod *v1.Pod, container string) string {
 	n.t.Helper()
 	return n.exec(pod, container, "sh", "-c", "cat /sys/fs/cgroup/memory.max || cat /sys/fs/cgroup/memory/memory.limit_in_bytes")
 }
 
-// podMemoryLimit is the limit of the pod's cgroup.
+// podMemoryLimit reads the memory limit of the pod's cgroup.
 func (n *node) podMemoryLimit(pod *v1.Pod) string {
 	n.t.Helper()
 	for _, hierarchy := range []struct{ dir, file string }{{"", "memory.max"}, {"memory", "memory.limit_in_bytes"}} {
@@ -59,7 +59,7 @@ func setMemory(pod *v1.Pod, container, amount string) {
 	}
 }
 
-// hasMemory wants a container to have, as the status shows it, that limit, and the pod no resize on its way.
+// hasMemory checks that the status shows this limit for a container, and no pending resize of the pod.
 func hasMemory(container, amount string) func(*v1.Pod) error {
 	return func(pod *v1.Pod) error {
 		for _, kind := range []v1.PodConditionType{v1.PodResizePending, v1.PodResizeInProgress} {
@@ -75,8 +75,8 @@ func hasMemory(container, amount string) func(*v1.Pod) error {
 	}
 }
 
-// TestResize changes limits up and down while containers run: in place, with a restart where the resizePolicy says so,
-// and never below what is in use. The pod's own cgroup follows.
+// TestResize raises and lowers limits of running containers. A container restarts only if its resizePolicy says so. No
+// limit goes below the memory in use. The pod's cgroup follows.
 func TestResize(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newClusterNode(t)
@@ -103,11 +103,11 @@ func TestResize(t *testing.T) {
 		return nil
 	})
 	got := n.memoryLimit(now, "stays")
-	testutil.Assert(t, got == "41943040", "after a resize that failed: %s bytes", got)
+	testutil.Assert(t, got == "41943040", "after a failed resize: %s bytes", got)
 	n.end(pod)
 }
 
-// TestResizeToNoLimit takes the limits of a running container and of the pod's cgroup away.
+// TestResizeToNoLimit removes the limits of a running container and of the pod's cgroup.
 func TestResizeToNoLimit(t *testing.T) {
 	n := newClusterNode(t)
 	pod := n.bind(strings.Replace(resized, "NAME", "unlimited", 1))
@@ -131,8 +131,8 @@ func TestResizeToNoLimit(t *testing.T) {
 	n.end(pod)
 }
 
-// TestResizeThatDoesNotFit waits for other pods to end, or for ever, also over a restart of the kubelet: the pod keeps
-// what it has.
+// TestResizeThatDoesNotFit resizes beyond the free memory. The resize waits for other pods to end, or for ever if the
+// node is too small, also over a restart of the kubelet. The pod keeps its limits meanwhile.
 func TestResizeThatDoesNotFit(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newClusterNode(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// unchanged says whether the container still runs as it did.
+// unchanged fails if the container was replaced.
 func (n *node) unchanged(before *v1.Pod, container string) error {
 	pod, err := n.find("pod")
 	if err != nil {
@@ -25,8 +25,8 @@ func (n *node) unchanged(before *v1.Pod, container string) error {
 	return wantReady(pod, v1.ConditionTrue)
 }
 
-// TestKubeletRestart ends and kills the kubelet, and starts it again: no container is restarted, and what died
-// meanwhile is.
+// TestKubeletRestart ends and kills the kubelet, and starts it again. Running containers stay, and containers that died
+// meanwhile are restarted.
 func TestKubeletRestart(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
@@ -44,7 +44,7 @@ func TestKubeletRestart(t *testing.T) {
 	stays(t, "after the restart", 2*time.Second, func() error { return n.unchanged(before, "main") })
 }
 
-// TestManifestRemovedWhileAway removes and changes manifests while no kubelet runs: the next one ends and replaces
+// TestManifestRemovedWhileAway removes and changes manifests while no kubelet runs. The next kubelet ends and replaces
 // their pods.
 func TestManifestRemovedWhileAway(t *testing.T) {
 	n := newNode(t)
@@ -60,7 +60,8 @@ func TestManifestRemovedWhileAway(t *testing.T) {
 	n.replaced(first)
 }
 
-// TestManifestPutBack runs a pod again whose manifest was away for a moment, while its container still ended.
+// TestManifestPutBack removes a manifest and puts it back while the pod's container is still ending. The pod runs
+// again.
 func TestManifestPutBack(t *testing.T) {
 	n := newNode(t)
 	manifest := simple("pod", "trap '' TERM; while :; do sleep 1; done")
@@ -73,9 +74,9 @@ func TestManifestPutBack(t *testing.T) {
 	n.restarted("pod", "main", 1)
 }
 
-// TestRuntimeAway stops the runtime for a while, so that the socket is away and back: no container is restarted, though
-// it is probed through the socket; a pod that comes meanwhile starts afterwards, and what died meanwhile is restarted.
-// The probe has time enough for a busy machine.
+// TestRuntimeAway stops the runtime for a while. Probes use its socket, but no running container is restarted. A pod
+// that comes meanwhile starts afterwards, and a container that died meanwhile is restarted. The probe has time enough
+// for a busy machine.
 func TestRuntimeAway(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `
@@ -139,7 +140,7 @@ func TestStartWithoutRuntime(t *testing.T) {
 	stays(t, "after the start", time.Second, func() error { return n.unchanged(before, "main") })
 }
 
-// TestPolledWithoutEvents restarts a dead container by listing alone.
+// TestPolledWithoutEvents notices a dead container by lists, and restarts it.
 func TestPolledWithoutEvents(t *testing.T) {
 	n := newNode(t, "--no-runtime-events")
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
@@ -148,8 +149,8 @@ func TestPolledWithoutEvents(t *testing.T) {
 	n.restarted("pod", "main", 1)
 }
 
-// TestCheckpoint brings accepted pods back although their manifest is broken at the kubelet's start, and a damaged
-// checkpoint is put aside.
+// TestCheckpoint brings accepted pods back although their manifest is broken at the kubelet's start. A damaged
+// checkpoint is moved aside.
 func TestCheckpoint(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))

@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// evented waits until the kubelet says whether the runtime streams its events.
+// evented waits until the kubelet's metric for streamed runtime events has the value want.
 func (n *node) evented(want int) {
 	n.t.Helper()
 	eventually(n.t, "events are streamed", func() error {
@@ -23,7 +23,8 @@ func (n *node) evented(want int) {
 	})
 }
 
-// TestRuntimeEvents follows the runtime's events where it streams them, falls back to lists by itself, and comes back.
+// TestRuntimeEvents follows the runtime's event stream. Without the stream the kubelet falls back to lists, and it uses
+// the stream again when that is back.
 func TestRuntimeEvents(t *testing.T) {
 	criadapterOnly(t)
 	n := newNode(t)
@@ -38,7 +39,7 @@ func TestRuntimeEvents(t *testing.T) {
 	n.evented(1)
 }
 
-// TestNoRuntimeEvents notices by lists alone that a container died.
+// TestNoRuntimeEvents notices a dead container without events, by lists.
 func TestNoRuntimeEvents(t *testing.T) {
 	n := newNode(t, "--no-runtime-events")
 	n.write("pod.yaml", simple("pod", "sleep 1000"))

@@ -12,9 +12,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// TestConfigMapUpdate edits a config map while a container has it mounted: the container sees the new content, all of
-// it at once, and is not restarted. A look that fails counts for nothing: the old directory is removed once the new one
-// is in its place, maybe below a process that is still in it.
+// TestConfigMapUpdate edits a config map while a container has it mounted. The container sees all new contents at once,
+// and is not restarted. A failed read does not count, because the old directory may be removed while the reader is in
+// it.
 func TestConfigMapUpdate(t *testing.T) {
 	n := newNode(t)
 	const settings = `
@@ -46,8 +46,8 @@ data: {color: COLOR, shade: COLOR}
 	testutil.Assert(t, got.RestartCount == 0, "the container was restarted %d times", got.RestartCount)
 }
 
-// TestConfigMapRemoved takes the config map of a running pod away: the pod keeps what it has, a container that dies is
-// started again with that, and an event reports it.
+// TestConfigMapRemoved removes the config map of a running pod. The pod keeps the old contents, also for a container
+// that is restarted. An event reports the removal.
 func TestConfigMapRemoved(t *testing.T) {
 	n := newNode(t)
 	n.write("settings.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {color: red}}\n")
@@ -68,7 +68,7 @@ func TestConfigMapRemoved(t *testing.T) {
 	n.logHas(n.ready("reader"), "main", 1, "red")
 }
 
-// TestVolumeKinds mounts one volume of each kind, with modes and owners, and takes all of it away with the pod.
+// TestVolumeKinds mounts one volume of each kind, with modes and owners. All of them go with the pod.
 func TestVolumeKinds(t *testing.T) {
 	n := newNode(t)
 	testutil.Must(t, os.MkdirAll(filepath.Join(n.scratch(), "sub"), 0o755))
@@ -179,7 +179,8 @@ func mountsBelow(t *testing.T, directory string) []string {
 	return found
 }
 
-// TestMissingConfigMap lets a pod wait for what it mounts and for what its environment needs, and says what for.
+// TestMissingConfigMap lets a pod wait for a config map of a volume or of the environment. Events and statuses name the
+// config map.
 func TestMissingConfigMap(t *testing.T) {
 	n := newNode(t)
 	n.writePod("mounts", `

@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// late is a pod that criadapter makes.
+// late is a pod that is made under criadapter.
 const late = `apiVersion: v1
 kind: Pod
 metadata: {name: late, namespace: shop, uid: 7777aaaa}
@@ -30,7 +30,8 @@ spec:
     ports: [{containerPort: 80, hostPort: 18081}]
 `
 
-// TestThereAndBack takes a node over with the command, adds a pod, hands the node back, and removes everything there.
+// TestThereAndBack takes a node over with the command, adds a pod, and hands the node back. Then all pods are removed
+// under cri-dockerd.
 func TestThereAndBack(t *testing.T) {
 	n := newNode(t)
 	n.onCRIDockerd()
@@ -76,7 +77,7 @@ func (n *node) migrate(args ...string) (string, error) {
 	return string(output), err
 }
 
-// takeOverByCommand shows the plan, which touches nothing, does it, and finds nothing more to do.
+// takeOverByCommand shows the plan, which changes nothing, and applies it. A new plan is then empty.
 func (n *node) takeOverByCommand(before view) {
 	n.t.Helper()
 	plan, err := n.migrate("--from=cri-dockerd")
@@ -131,7 +132,7 @@ func (n *node) waitFor(container string) {
 	})
 }
 
-// restartsLate ends the container of the pod that criadapter has made: cri-dockerd makes the next one in it.
+// restartsLate ends the container of the pod that criadapter has made. The next container is made under cri-dockerd.
 func (n *node) restartsLate(before view) {
 	n.t.Helper()
 	testutil.Must(n.t, n.cri.StopContainer(n.t.Context(), before.containers["late/app#0"].id, 1))
@@ -144,7 +145,7 @@ func (n *node) restartsLate(before view) {
 	}
 }
 
-// removeUnderCRIDockerd removes all pods there, and then has criadapter forget them.
+// removeUnderCRIDockerd removes all pods under cri-dockerd. Then criadapter, when it starts, drops their records.
 func (n *node) removeUnderCRIDockerd(before view) {
 	n.t.Helper()
 	ids := map[string]bool{}

@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// logPath is where the kubelet has a container's log.
+// logPath is the path of a container's log in the kubelet's directory of logs.
 func (n *node) logPath(pod, container string, attempt int) string {
 	matches, err := filepath.Glob(filepath.Join(n.logs(), "shop_"+pod+"-node_*", container, strconv.Itoa(attempt)+".log"))
 	testutil.Require(n.t, err == nil && len(matches) == 1,
@@ -26,7 +26,7 @@ func (n *node) logPath(pod, container string, attempt int) string {
 	return matches[0]
 }
 
-// lineNumber returns the number in "line N" of a line of either format, and false for other lines.
+// lineNumber returns the number in "line N" of a log line in either format. It returns false for other lines.
 func lineNumber(line []byte) (int, bool) {
 	text := string(line)
 	if bytes.HasPrefix(line, []byte("{")) {
@@ -41,8 +41,8 @@ func lineNumber(line []byte) (int, bool) {
 	return parsed, found && err == nil
 }
 
-// wantContiguous reads a log in the CRI format and compares: the lines from first on, none twice, none missing, and
-// more than until.
+// wantContiguous checks a log in the CRI format. It begins with line first, has each following line once, and goes
+// beyond line until.
 func (n *node) wantContiguous(path string, first, until int) {
 	n.t.Helper()
 	testutil.EventuallyWithin(n.t, patience, filepath.Base(filepath.Dir(path))+" is logged on", func() error {
@@ -102,7 +102,8 @@ func (r *reader) read(line []byte) {
 	}
 }
 
-// sum returns how many lines were read, how many of them more than once, and how many up to the last were not.
+// sum returns how many lines were read, how many of them more than once, and how many lines before the last one are
+// missing.
 func (r *reader) sum() (lines, twice, missing int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,8 +127,8 @@ func (r *reader) last() int {
 	return last
 }
 
-// collect reads a log for as long as wait, as collectors do (fluent-bit, promtail, vector): by its path through links.
-// After a change of the inode it reads the old file to its end, and then the new one.
+// collect reads a log as collectors do (fluent-bit, promtail, vector), by its path and through links. After a change of
+// the inode it reads the old file for the time wait, and then the new one.
 func collect(ctx context.Context, path string, wait time.Duration, r *reader) error {
 	var file *os.File
 	var inode uint64

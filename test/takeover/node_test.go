@@ -26,22 +26,22 @@ import (
 )
 
 const (
-	// patience is for what a loaded machine takes long for.
+	// patience bounds waits. It is long enough for a loaded machine.
 	patience = 3 * time.Minute
 	// shell is the image with busybox.
 	shell = "test/busybox:latest"
 )
 
-// node is an engine of its own with a kubelet, and one of two CRI servers between them.
+// node is an engine and a kubelet, with one of two CRI servers between them.
 type node struct {
 	t        *testing.T
 	env      rigenv.Env
 	programs Programs
-	// adapter is criadapter, running or not; its directory holds everything.
+	// adapter is criadapter, running or not. Its directory has all files of the node.
 	adapter *adapter.Server
-	peer    *process.Process // nil when cri-dockerd does not run
-	kubelet *process.Process // nil when it does not run
-	// cri is the kubelet's own client of the server that runs.
+	peer    *process.Process // nil while cri-dockerd does not run
+	kubelet *process.Process // nil while it does not run
+	// cri is a client of the running server, of the kind that the kubelet uses.
 	cri    internalapi.RuntimeService
 	engine *client.Client
 }
@@ -50,12 +50,12 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	programs, err := fromEnviron(os.Getenv)
 	if err != nil {
-		t.Skip(err) // also where CI=true: .ci/run has a line of its own for it
+		t.Skip(err) // also with CI=true, since .ci/run runs these tests by a separate command
 	}
 	n := &node{t: t, env: rigenv.Require(t), programs: programs}
 	n.startEngine()
 	n.adapter = adapter.NewForTest(t, adapter.Options{Env: n.env})
-	// cri-dockerd knows pods by their sandbox containers, and gets them back here.
+	// cri-dockerd finds pods by their sandbox containers. It gets these pods back.
 	n.adapter.SetFlags(append([]string{"--sandbox-container=always"}, n.migrateFlags()...)...)
 	for _, name := range []string{"manifests", "logs", "kubelet", "host", "volumeplugins", "cri-dockerd"} {
 		testutil.Must(t, os.Mkdir(n.path(name), 0o755))
@@ -72,7 +72,7 @@ func (n *node) path(name string) string { return filepath.Join(n.adapter.Dir, na
 func (n *node) manifests() string       { return n.path("manifests") }
 func (n *node) logs() string            { return n.path("logs") }
 
-// mountLogs gives the logs a file system of their own: how much history is converted depends on its free space.
+// mountLogs mounts a file system for the logs, because its free space decides how much history is converted.
 func (n *node) mountLogs() {
 	n.t.Helper()
 	testutil.Must(n.t, unix.Mount("tmpfs", n.logs(), "tmpfs", 0, "size=256m"))
@@ -110,7 +110,7 @@ func (n *node) criDockerd() peers.CRIDockerdServer {
 	}
 }
 
-// migrateFlags have criadapter take over the pods of cri-dockerd.
+// migrateFlags make criadapter take over the pods of cri-dockerd.
 func (n *node) migrateFlags() []string {
 	peer := n.criDockerd()
 	return []string{"--migrate-root-directories=" + peer.Root(), "--migrate-cni-cache-dirs=" + peer.CNICache()}
@@ -155,7 +155,7 @@ func (n *node) connect(socket string) {
 	})
 }
 
-// stopKubelet and stopServer end the two; pods go on.
+// stopKubelet and stopServer end the programs. Pods run on.
 func (n *node) stopKubelet() {
 	n.t.Helper()
 	if n.kubelet == nil {
@@ -197,7 +197,7 @@ func (n *node) coreArgs(socket string) []string {
 	}
 }
 
-// clean removes the pods that are left, with the server that runs.
+// clean removes the remaining pods, with the running server.
 func (n *node) clean() {
 	n.stopKubelet()
 	if n.t.Failed() {
@@ -223,7 +223,7 @@ func (n *node) clean() {
 	testutil.Check(n.t, realkubelet.UnmountBelow(n.path("kubelet")))
 }
 
-// write puts a manifest where the kubelet looks, in one step.
+// write puts a manifest into the kubelet's directory in one step.
 func (n *node) write(name, text string) {
 	n.t.Helper()
 	text = strings.NewReplacer("SHELL", n.env.Image(shell), "HOST", n.path("host")).Replace(text)

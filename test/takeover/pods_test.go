@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// pods are of every kind that a take-over has to know.
+// pods are the manifests, with each kind of pod that a take-over treats differently.
 var pods = map[string]string{
 	"web": `apiVersion: v1
 kind: Pod
@@ -86,16 +86,16 @@ spec:
 `,
 }
 
-// running is how many containers of pods run, and ended how many have ended, once all are up.
+// running and ended are the numbers of running and ended containers, once all pods are up.
 const (
 	running = 7
 	ended   = 3 // init, the crashed one, bad
 )
 
-// history is how many lines the pod of that name writes at once.
+// history is how many lines the pod history writes at once.
 const history = 20000
 
-// seenContainer is what must not change.
+// seenContainer has the fields of a container that must not change.
 type seenContainer struct {
 	id, state         string
 	attempt           uint32
@@ -103,7 +103,7 @@ type seenContainer struct {
 	exitCode          int32
 }
 
-// seenPod is what must not change, with the containers by name and attempt.
+// seenPod has the fields of a pod that must not change.
 type seenPod struct {
 	id, state string
 	ips       []string
@@ -156,14 +156,15 @@ func (n *node) look() (view, error) {
 		s := status.GetStatus()
 		v.containers[fmt.Sprintf("%s/%s#%d", names[c.GetPodSandboxId()], c.GetMetadata().GetName(), c.GetMetadata().GetAttempt())] = seenContainer{
 			id: c.GetId(), state: s.GetState().String(), attempt: c.GetMetadata().GetAttempt(),
-			started: s.GetStartedAt(), finished: max(0, s.GetFinishedAt()), // cri-dockerd shows Go's zero time for a container that runs
+			// cri-dockerd shows Go's zero time for a running container.
+			started: s.GetStartedAt(), finished: max(0, s.GetFinishedAt()),
 			exitCode: s.GetExitCode(),
 		}
 	}
 	return v, nil
 }
 
-// baseName takes away what a kubelet adds to the names of static pods.
+// baseName removes the suffix that a kubelet adds to the names of static pods.
 func baseName(name string) string { return strings.TrimSuffix(name, "-node") }
 
 func (v view) count(state runtimeapi.ContainerState) int {
@@ -176,7 +177,7 @@ func (v view) count(state runtimeapi.ContainerState) int {
 	return count
 }
 
-// bringUp writes the manifests and waits until everything runs that is to run.
+// bringUp writes the manifests and waits until all pods are up.
 func (n *node) bringUp() view {
 	n.t.Helper()
 	for name, text := range pods {
@@ -211,10 +212,10 @@ func (v view) String() string {
 	return b.String()
 }
 
-// settle is how long nothing may change after a swap: some of the kubelet's syncs.
+// settle is how long nothing may change after a swap. The kubelet syncs each pod a few times in it.
 const settle = 15 * time.Second
 
-// same looks again and again for a while and compares.
+// same compares the pods with before, repeatedly for the time settle.
 func (n *node) same(before view) {
 	n.t.Helper()
 	for deadline := time.Now().Add(settle); time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {

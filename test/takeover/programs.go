@@ -8,7 +8,7 @@ import (
 // varPrograms is the environment variable with the paths of the tests' programs.
 const varPrograms = "CRIADAPTER_TAKEOVER_PROGRAMS"
 
-// Programs are the paths of what the tests run beside criadapter. Kubelet is the real one, empty for none.
+// Programs are the paths of the other programs that the tests run. Kubelet is the real kubelet. It may be empty.
 type Programs struct {
 	CRIDockerd, Kubelet, KubeletCore string
 }

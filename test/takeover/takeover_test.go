@@ -18,8 +18,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestTakeOver brings up pods of every kind under cri-dockerd, starts criadapter in its place, compares, goes on, and
-// removes everything.
+// TestTakeOver brings up pods of every kind under cri-dockerd and then starts criadapter instead. The pods must be the
+// same. They are used and removed under criadapter.
 func TestTakeOver(t *testing.T) {
 	n := newNode(t)
 	n.onCRIDockerd()
@@ -51,8 +51,8 @@ type collectors struct {
 	finished chan error
 }
 
-// startCollectors starts one that leaves a replaced log at once, and one that waits for five seconds, as fluent-bit
-// does.
+// startCollectors starts a collector that leaves a replaced log at once, and one that reads it for five more seconds,
+// as fluent-bit does.
 func (n *node) startCollectors() *collectors {
 	ctx, stop := context.WithCancel(n.t.Context())
 	n.t.Cleanup(stop)
@@ -66,7 +66,7 @@ func (n *node) startCollectors() *collectors {
 	return c
 }
 
-// wantReadBy checks that collectors miss no line; they read lines from before the swap twice.
+// wantReadBy checks that collectors miss no line. They may read lines from before the swap twice.
 func (n *node) wantReadBy(c *collectors, written int) {
 	n.t.Helper()
 	until := n.lastLine(n.logPath("history", "app", 0))
@@ -88,7 +88,7 @@ func (n *node) wantReadBy(c *collectors, written int) {
 	}
 }
 
-// works tries what clients do with containers.
+// works uses the containers as clients do.
 func (n *node) works(before view) {
 	n.t.Helper()
 	for _, name := range []string{"web/app#0", "node/app#0", "crash/app#1", "pids/app#0"} {
@@ -119,7 +119,7 @@ func (n *node) works(before view) {
 		"no rules for the host's ports:\n%s", rules)
 }
 
-// restarts ends a container: the kubelet makes the next one in the same pod, with the same files.
+// restarts ends a container. The kubelet makes the next one in the same pod, with the same files.
 func (n *node) restarts(before view) {
 	n.t.Helper()
 	resolvConf, err := n.exec(before.containers["web/app#0"].id, "cat", "/etc/resolv.conf")
@@ -148,7 +148,7 @@ func (n *node) restarts(before view) {
 	n.wantContiguous(n.logPath("web", "app", 1), 0, 5)
 }
 
-// rotates does what a kubelet does with a log that is too long.
+// rotates rotates a log as a kubelet does.
 func (n *node) rotates(before view) {
 	n.t.Helper()
 	path := n.logPath("pids", "app", 0)
@@ -175,8 +175,8 @@ func (n *node) removeAll() {
 	n.t.Logf("%d pods removed: 0 leases, 0 rules, 0 pins, 0 containers, 0 records are left", len(ids))
 }
 
-// removeAllPods waits until no container runs, removes the sandboxes, which a kubelet keeps for a minute, and waits
-// until nothing is left.
+// removeAllPods waits until no container runs and removes the sandboxes, since a kubelet would keep them for a minute.
+// Then it waits until nothing is left.
 func (n *node) removeAllPods(left func() error) {
 	n.t.Helper()
 	testutil.EventuallyWithin(n.t, patience, "all pods have ended", func() error {
@@ -220,7 +220,7 @@ func (n *node) leftInKernel(ids map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// leftOnDisk says what records there are still, ours and cri-dockerd's.
+// leftOnDisk lists the remaining records of criadapter and cri-dockerd.
 func (n *node) leftOnDisk() error {
 	var errs []error
 	for _, dir := range []string{
@@ -239,7 +239,7 @@ func (n *node) leftOnDisk() error {
 	return errors.Join(errs...)
 }
 
-// rules are the iptables rules of the portmap plugin.
+// rules returns the iptables rules of the table nat, which has the rules of the portmap plugin.
 func (n *node) rules() string {
 	output, err := exec.CommandContext(n.t.Context(), "iptables-save", "-t", "nat").CombinedOutput()
 	testutil.Require(n.t, err == nil, "iptables-save: %v: %s", err, output)

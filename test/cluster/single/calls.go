@@ -2,8 +2,8 @@ package single
 
 import "context"
 
-// Calls counts the finished calls of each CRI method since the kubelet's start; a stream counts when it ends. It is nil
-// for a server without metrics.
+// Calls counts the finished calls of each CRI method since the kubelet's start. A stream counts when it ends. The
+// result is nil for a server without metrics.
 func (c *Cluster) Calls(ctx context.Context) (map[string]int, error) {
 	if c.Server.Metrics == nil {
 		return nil, nil

@@ -72,7 +72,7 @@ func Start(ctx context.Context, opts Options) (_ *Cluster, err error) {
 	if c.dir, err = os.MkdirTemp(opts.Env.WorkDir, "cluster"); err != nil {
 		return nil, err
 	}
-	// Users in containers reach volumes below it.
+	// Users in containers need access to the volumes below it.
 	if err := os.Chmod(c.dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (c *Cluster) awaitNode(ctx context.Context) error {
 // Kubectl runs kubectl as cluster administrator and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.opts.Programs.Kubectl, args...)
-	// Its cache of the API is kept under the home directory.
+	// kubectl keeps its cache of the API under the home directory.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Plane.Admin, "HOME="+c.dir)
 	output, err := cmd.CombinedOutput()
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return string(output), nil
 }
 
-// MakeNamespace makes a namespace and waits for what the controllers put into it.
+// MakeNamespace makes a namespace and waits for the objects that controllers put into it.
 func (c *Cluster) MakeNamespace(ctx context.Context, name string) error {
 	if _, err := c.Kubectl(ctx, "create", "namespace", name); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (c *Cluster) keepLogs() error {
 	return program.KeepLogs(c.opts.ReportDir, c.dir, "*.log", "plane/logs/*.log", "server/*.log")
 }
 
-// Close ends everything, removes what is left of pods and keeps the logs.
+// Close ends all programs, removes what pods have left behind and keeps the logs.
 func (c *Cluster) Close() error {
 	var errs []error
 	for _, undo := range slices.Backward(c.undo) {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of disks, which are what fills them in practice.
+// The names of disks. Each is named for the files on it.
 const (
 	KubeletDisk = "kubelet"
 	LogDisk     = "logs"
@@ -26,7 +26,7 @@ func (c *Cluster) Disks() map[string]string {
 	return disks
 }
 
-// mountDisk makes an empty directory a disk of its own, unless size is 0.
+// mountDisk mounts a disk on an empty directory, unless size is 0.
 func mountDisk(dir string, size int64) (unmount func() error, err error) {
 	if size == 0 {
 		return func() error { return nil }, nil

@@ -12,27 +12,27 @@ import (
 	"github.com/criadapter/criadapter/test/process"
 )
 
-// The names of what runs a node's pods.
+// The programs that can run a node's pods.
 const (
 	Kubelet     = "kubelet"
 	KubeletCore = "kubelet-core"
 )
 
-// Nodes are all names, the one that is taken when none is named first.
+// Nodes returns all names. The first one is the default.
 func Nodes() []string { return []string{Kubelet, KubeletCore} }
 
-// resync is how often a pod is looked at without reason.
+// resync is the period in which the kubelet syncs each pod.
 const resync = "1m"
 
 // node is the settings of a kubelet of either kind.
 type node struct {
-	// root is its own directory; manifests is for static pods, logs for container logs; plugins is empty.
+	// Directories: root for the kubelet, manifests for static pods, logs for container logs. plugins is empty.
 	root, manifests, logs, plugins string
 	credentials                    string
 	serving                        controlplane.Pair
 }
 
-// startNode runs the kubelet. It is up when the node's status says so.
+// startNode starts the kubelet. It does not wait until the node is ready.
 func (c *Cluster) startNode(ctx context.Context) error {
 	n, err := c.newNode()
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Cluster) newNode() (n node, err error) {
 	return n, err
 }
 
-// startKubelet runs the real one.
+// startKubelet starts the real kubelet.
 func (c *Cluster) startKubelet(n node) error {
 	uncover, err := realkubelet.CoverMachine()
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Cluster) startKubelet(n node) error {
 		"--config", configFile, "--root-dir", n.root, "--cert-dir", filepath.Join(n.root, "pki"), "--v", "2")
 }
 
-// startKubeletCore runs ours, with the real one's settings as far as it has them.
+// startKubeletCore starts the kubelet core, with the settings of the real kubelet that it has.
 func (c *Cluster) startKubeletCore(n node) error {
 	if c.opts.Programs.KubeletCore == "" {
 		return errors.New("the kubelet core was not built")
@@ -106,7 +106,7 @@ func (c *Cluster) startKubeletCore(n node) error {
 		"--image-gc-high-threshold", "100", "--eviction-hard", "memory.available<100Mi,nodefs.available<1%")
 }
 
-// run starts a kubelet, and unmounts in the end what it mounted for pods.
+// run starts a kubelet. In the end Close unmounts the kubelet's mounts for pods.
 func (c *Cluster) run(name, program string, args ...string) (err error) {
 	c.undo = append(c.undo, func() error { return realkubelet.UnmountBelow(c.KubeletRoot) })
 	c.launch = func() (*process.Process, error) {

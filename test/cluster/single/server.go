@@ -24,13 +24,13 @@ const (
 	CRIDockerd = "cri-dockerd"
 )
 
-// Servers are all names, the one that is taken when none is named first.
+// Servers returns all names. The first one is the default.
 func Servers() []string { return []string{Criadapter, Containerd, CRIDockerd} }
 
-// podNetwork is the number of the peers' network.
+// podNetwork is the number of the pod network of containerd or cri-dockerd.
 const podNetwork = 7
 
-// connectTimeout bounds each of the kubelet's client's calls.
+// connectTimeout bounds each call of the client that removes pods.
 const connectTimeout = time.Minute
 
 // Server is a CRI server that runs.
@@ -39,7 +39,7 @@ type Server struct {
 	Name string
 	// Endpoint is its address, unix:///….
 	Endpoint string
-	// PID is its process, the first one of a criadapter that is killed and started again.
+	// PID is the id of its process. It stays the first process's id after a restart.
 	PID int
 	// Adapter is criadapter itself, and Metrics are its metrics; nil for the other servers.
 	Adapter *adapter.Server
@@ -48,7 +48,7 @@ type Server struct {
 	stop func(context.Context) error
 }
 
-// startServer starts the server that is named. Its log is in dir.
+// startServer starts the server that opts names. The server's log is in dir.
 func startServer(ctx context.Context, opts Options, dir string) (Server, error) {
 	switch opts.Server {
 	case Criadapter:
@@ -94,7 +94,7 @@ func startContainerd(ctx context.Context, env rigenv.Env, dir string) (Server, e
 }
 
 func startCRIDockerd(ctx context.Context, env rigenv.Env, dir string) (Server, error) {
-	program, err := peers.CRIDockerd(ctx) // from the cache: there is no way to the module proxy in the rig
+	program, err := peers.CRIDockerd(ctx) // from the cache, because the rig cannot reach the module proxy
 	if err != nil {
 		return Server{}, err
 	}

@@ -18,7 +18,7 @@ const (
 	absent outcome = "–"
 )
 
-// group is a set of tests that one cause keeps from passing on a runtime.
+// group is a set of tests that do not pass on a runtime for the same cause.
 type group struct {
 	Runtime string `json:"runtime"`
 	// Cause is why, in one sentence.
@@ -58,7 +58,7 @@ func parseList(text []byte) (list, error) {
 	return all, nil
 }
 
-// expected is how a test should end on a runtime, and why not well.
+// expected returns the outcome that a test should have on a runtime, and the cause if it is not to pass.
 func (l list) expected(runtime, test string) (outcome, string) {
 	for _, g := range l {
 		for _, name := range g.Tests {

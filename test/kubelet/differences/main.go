@@ -1,6 +1,6 @@
-// Command differences runs the tests of test/kubelet on one or several runtimes, and prints a table of how each ended
-// where. On criadapter all must pass. On the others a test may end otherwise if a file lists it with its cause; a
-// difference that it does not list is an error, and with CI=true so is one that it lists and that is none (any more).
+// Command differences runs the tests of test/kubelet on one or several runtimes, and prints a table of the outcomes. On
+// criadapter all tests must pass. On another runtime a test may fail or be skipped if a file lists it with its cause.
+// Other differences are errors. With CI=true, a listed difference that does not exist is an error, too.
 //
 //	go run ./test/kubelet/differences [-runtimes criadapter,containerd] [-run pattern]
 package main
@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	runtimes := flag.String("runtimes", "criadapter,containerd", "the runtimes, with commas between them")
+	runtimes := flag.String("runtimes", "criadapter,containerd", "the runtimes, separated by commas")
 	pattern := flag.String("run", "", "run only tests that match this `pattern`, as go test -run")
 	file := flag.String("list", "test/kubelet/differences.yaml", "the `file` of expected differences")
 	flag.Parse()
@@ -60,7 +60,7 @@ func run(ctx context.Context, runtimes []string, pattern, file string) error {
 	return t.judge(os.Stdout, listed, pattern == "", os.Getenv("CI") == "true")
 }
 
-// runTests returns what the tests wrote, which is shown as well. That tests failed is no error.
+// runTests returns the output of the tests, and also shows it. Failed tests are no error.
 func runTests(ctx context.Context, rig program.Rig, runtime, pattern string) (string, error) {
 	var output bytes.Buffer
 	cmd := rig.Command(ctx, "test", "-v", "-run", pattern, "./test/kubelet")

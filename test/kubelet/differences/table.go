@@ -15,7 +15,7 @@ import (
 // reference is the runtime on which every test must pass.
 const reference = "criadapter"
 
-// table is how each test ended on each runtime.
+// table has the outcome of each test on each runtime.
 type table struct {
 	runtimes []string
 	outcomes map[string]map[string]outcome // by test and runtime
@@ -59,8 +59,8 @@ func (t *table) get(test, runtime string) outcome {
 	return absent
 }
 
-// judge prints the table and what is wrong with it, which is the error. whole says that all tests were to run, strict
-// that a listed difference that is none is wrong, too.
+// judge prints the table, and returns what is wrong with it. whole says that all tests were to run. With strict, a
+// listed difference that does not exist is an error, too.
 func (t *table) judge(out io.Writer, listed list, whole, strict bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\ntest\t%s\t\n", strings.Join(t.runtimes, "\t"))
@@ -110,7 +110,7 @@ func (t *table) judge(out io.Writer, listed list, whole, strict bool) error {
 	return errors.New(strings.Join(wrong, "\n"))
 }
 
-// unknown are listed tests that there are not.
+// unknown returns the listed tests that do not exist.
 func (t *table) unknown(listed list) []string {
 	var notes []string
 	for _, g := range listed {

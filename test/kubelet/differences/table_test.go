@@ -31,7 +31,7 @@ func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		ours, theirs, list string
 		strict             bool
-		// want are pieces of the error, or of what is printed where there is none.
+		// want has parts of the error, or of the output if there is no error.
 		fails bool
 		want  []string
 	}{

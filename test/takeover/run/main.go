@@ -1,6 +1,5 @@
-// Command run builds what the tests of test/takeover need and runs them inside the test rig: cri-dockerd, which is kept
-// in the cache, and a kubelet: the real one where the cache has it (see package test/cluster/build), else the kubelet
-// core.
+// Command run runs the tests of test/takeover inside the test rig. It builds cri-dockerd first, and keeps it in the
+// cache. The kubelet is the real one if the cache has it (see package test/cluster/build), else the kubelet core.
 //
 //	go run ./test/takeover/run [flags]
 package main
@@ -20,8 +19,8 @@ import (
 
 func main() {
 	run := flag.String("run", "", "run only the tests that match this `pattern`, as go test -run")
-	cached := flag.Bool("cached", false, "do nothing where cri-dockerd would have to be built first")
-	core := flag.Bool("kubelet-core", false, "take the kubelet core although the cache has the real kubelet")
+	cached := flag.Bool("cached", false, "exit without a test if cri-dockerd is not built yet")
+	core := flag.Bool("kubelet-core", false, "use the kubelet core even if the cache has the real kubelet")
 	flag.Parse()
 	program.Main("e2e-takeover", func(ctx context.Context) error { return prepareAndRun(ctx, *run, *core, *cached) })
 }
@@ -61,7 +60,7 @@ func runTests(ctx context.Context, pattern string, core bool) (err error) {
 	return machine.RunTests(ctx, "./test/takeover", environ, args...)
 }
 
-// cachedKubelet is empty where the real kubelet would have to be built.
+// cachedKubelet is the path of the real kubelet, empty if the cache lacks it.
 func cachedKubelet(ctx context.Context) (string, error) {
 	missing, err := build.Missing(ctx)
 	if err != nil || len(missing) > 0 {
