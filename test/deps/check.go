@@ -11,7 +11,7 @@ type Package struct {
 	ImportPath   string
 	Doc          string
 	Imports      []string // of its non-test files
-	Deps         []string // all of the imports' imports, too
+	Deps         []string // imports and, recursively, their imports
 	TestImports  []string
 	XTestImports []string
 }
@@ -61,10 +61,10 @@ func (b Ban) check(self string, pkg Package) []string {
 	return wrong
 }
 
-// below cuts Module off an import path; a path that is not ours stays as it is.
+// below cuts Module off an import path. The path of another module stays unchanged.
 func below(importPath string) string { return strings.TrimPrefix(importPath, Module+"/") }
 
-// covers says whether pattern, a path or one that ends in /..., stands for the package.
+// covers says whether pattern matches the package. It is a path, or ends in /... for all packages below.
 func covers(pattern, pkg string) bool {
 	parent, all := strings.CutSuffix(pattern, "/...")
 	return pkg == parent || all && strings.HasPrefix(pkg, parent+"/")

@@ -12,10 +12,10 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// root is the module's, from here.
+// root is the root of the module, from here.
 const root = "../.."
 
-// TestImports holds every package of the module to the import table and the bans.
+// TestImports compares every package of the module with the import table and the bans.
 func TestImports(t *testing.T) {
 	packages := list(t)
 	testutil.Require(t, len(packages) >= 10, "go list found %d packages only", len(packages))
@@ -30,7 +30,7 @@ func TestImports(t *testing.T) {
 
 func list(t *testing.T) []Package {
 	t.Helper()
-	// -e: packages that do not compile fail elsewhere.
+	// With -e, packages that do not compile fail in other tests.
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false",
 		"-json=ImportPath,Doc,Imports,Deps,TestImports,XTestImports", everyPackage)
 	cmd.Dir, cmd.Stderr = root, os.Stderr

@@ -50,10 +50,10 @@ type name struct {
 	object    types.Object
 }
 
-// usage is what is in use, by the keys of names.
+// usage has the used names by their keys.
 type usage struct {
 	used map[string]bool
-	// shapes are the interfaces: the methods of each.
+	// shapes has the methods of each interface.
 	shapes []map[string]bool
 }
 
@@ -64,12 +64,12 @@ func (u *Unit) key(object types.Object) string {
 		object.Name())
 }
 
-// ours says whether the object is an exported one of the module.
+// ours says whether the object is exported by a package of the module.
 func ours(object types.Object) bool {
 	return object != nil && object.Pkg() != nil && object.Exported() && strings.HasPrefix(object.Pkg().Path(), Module)
 }
 
-// references notes the names of other packages that the unit uses, and the types that it encodes.
+// references records the names of other packages that the unit uses, and the types that it encodes.
 func (u *usage) references(unit *Unit) {
 	for _, object := range unit.info.Uses {
 		if ours(object) && (object.Pkg() != unit.types) {
@@ -90,7 +90,7 @@ func (u *usage) references(unit *Unit) {
 	}
 }
 
-// literal notes the fields of a literal without their names.
+// literal records the fields of a struct literal that does not name them.
 func (u *usage) literal(unit *Unit, literal *ast.CompositeLit) {
 	if len(literal.Elts) == 0 {
 		return
@@ -101,7 +101,7 @@ func (u *usage) literal(unit *Unit, literal *ast.CompositeLit) {
 	u.fields(unit, unit.info.TypeOf(literal))
 }
 
-// converted notes the fields of structs that become each other.
+// converted records the fields of structs that are converted into each other.
 func (u *usage) converted(unit *Unit, call *ast.CallExpr) {
 	if unit.info.Types[call.Fun].IsType() && len(call.Args) == 1 {
 		u.fields(unit, unit.info.TypeOf(call.Fun))
@@ -109,7 +109,7 @@ func (u *usage) converted(unit *Unit, call *ast.CallExpr) {
 	}
 }
 
-// fields notes all fields of a struct of another package.
+// fields records all fields of a struct of another package.
 func (u *usage) fields(unit *Unit, t types.Type) {
 	if fields, ok := t.Underlying().(*types.Struct); ok {
 		for field := range fields.Fields() {
@@ -123,7 +123,7 @@ func (u *usage) fields(unit *Unit, t types.Type) {
 // encoders are packages whose functions read fields by reflection.
 var encoders = []string{"encoding/json", "sigs.k8s.io/yaml", "sigs.k8s.io/json", "text/template"}
 
-// encoded notes the fields of encoded and decoded types.
+// encoded records the fields of encoded and decoded types.
 func (u *usage) encoded(unit *Unit, call *ast.CallExpr) {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -148,7 +148,7 @@ func (u *usage) encoded(unit *Unit, call *ast.CallExpr) {
 	}
 }
 
-// declared lists the exported names of a unit; those in use without a reference are noted.
+// declared lists the exported names of a unit. It records names that are used without a reference.
 func (u *usage) declared(unit *Unit) []*name {
 	var names []*name
 	add := func(object types.Object, text string) *name {
@@ -189,7 +189,7 @@ func (u *usage) declared(unit *Unit) []*name {
 	return names
 }
 
-// constants notes the constants of each block with one that is in use: a set is exported whole.
+// constants records all constants of a block if one of them is used, because a set is exported as a whole.
 func (u *usage) constants(unit *Unit) {
 	for _, file := range unit.files {
 		for _, declaration := range file.Decls {
@@ -214,7 +214,7 @@ func (u *usage) constants(unit *Unit) {
 	}
 }
 
-// spread notes the types in the declarations of used names, until it finds no more.
+// spread records the types in the declarations of used names, until it finds no more.
 func (u *usage) spread(names []*name) {
 	for more := true; more; {
 		more = false
@@ -225,7 +225,7 @@ func (u *usage) spread(names []*name) {
 			of := n.object.Type()
 			if _, isType := n.object.(*types.TypeName); isType {
 				if _, fields := of.Underlying().(*types.Struct); fields {
-					continue // they are names of their own
+					continue // fields are checked as names
 				}
 				of = of.Underlying()
 			}
@@ -241,7 +241,7 @@ func (u *usage) spread(names []*name) {
 	}
 }
 
-// mentioned visits the names of the types that a type is made of. It goes on into a named type if visit returns true.
+// mentioned visits the names of the types in a type. It descends into a named type if visit returns true.
 func mentioned(t types.Type, visit func(*types.TypeName) bool) {
 	seen := map[types.Type]bool{}
 	var walk func(types.Type)
@@ -289,10 +289,10 @@ func mentioned(t types.Type, visit func(*types.TypeName) bool) {
 	walk(t)
 }
 
-// words are methods that the standard library looks for by their names.
+// words are the methods that the standard library finds by name.
 var words = []string{"String", "GoString", "Format", "Error", "Unwrap", "Is", "As", "Timeout", "Temporary"}
 
-// byInterface returns the methods that an interface has all of whose methods the type has.
+// byInterface returns the type's methods that belong to an interface which the type implements.
 func (u *usage) byInterface(named *types.Named) map[string]bool {
 	own := map[string]bool{}
 	set := types.NewMethodSet(types.NewPointer(named))
@@ -317,7 +317,7 @@ func (u *usage) byInterface(named *types.Named) map[string]bool {
 	return free
 }
 
-// shape is a method's name and the types of its signature. Types of one path are the same, wherever they were read.
+// shape is a method's name with the types of its signature. Types with the same path count as the same type.
 func shape(method types.Object) string {
 	signature := method.Type().(*types.Signature)
 	text := method.Name() + " "

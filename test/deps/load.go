@@ -18,9 +18,9 @@ import (
 	"strings"
 )
 
-// Unit is a package with its tests, or its external tests alone, read from their sources.
+// Unit is a package with its internal tests, or only its external tests, read from the sources.
 type Unit struct {
-	// Path is the import path; external tests have the path of the tested package.
+	// Path is the import path. External tests have the path of the tested package.
 	Path     string
 	external bool
 	fset     *token.FileSet
@@ -74,8 +74,8 @@ func Load(ctx context.Context, dir string) ([]*Unit, error) {
 	return units, nil
 }
 
-// everyPackage is the pattern of all packages, in the root of the module. A pattern of import paths would have the go
-// command look for packages in every module of the graph, whose go.mod files no build needs.
+// everyPackage is the pattern of all packages, in the root of the module. With a pattern of import paths, the go
+// command would read the go.mod files of every module of the graph, which no build needs.
 const everyPackage = "./..."
 
 func listCompiled(ctx context.Context, dir string) ([]compiled, error) {
@@ -99,8 +99,8 @@ func listCompiled(ctx context.Context, dir string) ([]compiled, error) {
 	}
 }
 
-// read parses and checks the files. Names that a package's own tests add for its external tests are not found there,
-// which is no error: nothing of ours can be meant by them.
+// read parses and checks the files. Names that internal tests add for external tests are not found. That is no error,
+// because they are no names of other packages.
 func (u *Unit) read(dir string, files []string, imports types.Importer) error {
 	for _, file := range files {
 		parsed, err := parser.ParseFile(u.fset, filepath.Join(dir, file), nil, parser.SkipObjectResolution)

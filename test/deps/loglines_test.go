@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestLogLines holds the log lines of both programs to one style: lower case but for names, no full stop, data in
-// fields and not in the sentence. "SyncLoop ADD" is the kubelet's own line, which operators search for.
+// TestLogLines checks that the log lines of the programs have one style: lower case except names, no full stop, data in
+// fields instead of the sentence. "SyncLoop ADD" is the kubelet's own line, which operators search for.
 func TestLogLines(t *testing.T) {
 	lines := 0
 	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
@@ -57,7 +57,7 @@ func TestLogLines(t *testing.T) {
 	testutil.Assert(t, lines >= 100, "%d log lines were found only", lines)
 }
 
-// notOfThePrograms are the directories without packages of the programs.
+// notOfThePrograms has the directories without packages of the programs.
 var notOfThePrograms = map[string]bool{"build": true, "test": true, ".git": true}
 
 // levels are the methods of a log entry that write a line.
@@ -66,8 +66,7 @@ var levels = map[string]bool{
 	"Tracef": true, "Debugf": true, "Infof": true, "Warnf": true, "Errorf": true,
 }
 
-// logMessage returns the text of a call that writes a line with a text of its
-// own through log.G, log.L or an entry made from those.
+// logMessage returns the text of a call that logs a literal text through log.G, log.L or an entry made from them.
 func logMessage(call *ast.CallExpr) (message string, ok bool) {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || !levels[method.Sel.Name] || len(call.Args) == 0 || !isEntry(method.X) {
@@ -81,7 +80,7 @@ func logMessage(call *ast.CallExpr) (message string, ok bool) {
 	return text, err == nil
 }
 
-// isEntry says whether an expression is an entry of the log: log.G(…), log.L, x.log, or one of those with fields.
+// isEntry says whether an expression is an entry of the log: log.G(…), log.L, x.log, or one of these with fields.
 func isEntry(x ast.Expr) bool {
 	switch x := x.(type) {
 	case *ast.CallExpr:

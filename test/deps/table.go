@@ -2,16 +2,16 @@ package deps
 
 import "slices"
 
-// Module is the import path that all of ours begin with.
+// Module is the prefix of this module's import paths.
 const Module = "github.com/criadapter/criadapter"
 
 // Rule lists the packages of Module that a package may import. All others are banned, for the reason Why.
 type Rule struct {
-	// Path is the import path below Module's. A path that ends in /... stands for every package below it.
+	// Path is the import path below Module. A path that ends in /... stands for every package below it.
 	Path string
 	// May lists the packages it may import; anything stands for all of them.
 	May []string
-	// Why says why it may not import more.
+	// Why is the reason why it may not import more.
 	Why string
 }
 
@@ -23,7 +23,7 @@ func Rules() []Rule {
 	return slices.Concat(programRules(), serviceRules(), internalRules(), kubeletRules(), podRules(),
 		apiServerRules(), []Rule{
 			{"packaging/release", nil,
-				"a release is made of what the tree builds and says, not of its packages"},
+				"a release is made of files that the tree builds, not of its packages"},
 			{"test/...", []string{anything},
 				"tests look at everything"},
 		})
@@ -53,7 +53,7 @@ func programRules() []Rule {
 	}
 }
 
-// serviceRules are for the services of CRI, and for what they share.
+// serviceRules are for the services of CRI, and for the packages that they share.
 func serviceRules() []Rule {
 	return []Rule{
 		{"server", []string{"server/fields", "sandbox", "container", "image", "streaming", "state", "stats", "docker",
@@ -103,7 +103,7 @@ func serviceRules() []Rule {
 	}
 }
 
-// internalRules are for what belongs to no service.
+// internalRules are for packages that belong to no service.
 func internalRules() []Rule {
 	return []Rule{
 		{"internal/cgroup", []string{"internal/step"},
@@ -300,7 +300,7 @@ func Bans() []Ban {
 				"iptables-save and journalctl): port-forward and the rest need no socat, nsenter or other program of " +
 				"the host"},
 		{Import: "github.com/spf13/cobra/doc", Except: []string{"cmd/criadapter/command/gen"},
-			Why: "what turns help into man pages is no part of a program that runs on a node"},
+			Why: "a program that runs on a node does not make man pages"},
 		{Import: "k8s.io/kubernetes", Indirect: true,
 			Why: "it is no library: it drags a replace list and a hundred megabytes behind it; tests that need it " +
 				"have a go.mod of their own"},
@@ -308,9 +308,9 @@ func Bans() []Ban {
 			"kubelet/...", "test/..."},
 			Why: "the server must not grow a kubelet inside"},
 		{Import: Module + "/test", Except: []string{"test/..."},
-			Why: "what tests need must not ship"},
+			Why: "code for tests must not ship"},
 		{Import: Module + "/internal/testutil", Except: []string{"docker/dockertest", "test/..."},
-			Why: "what tests wait with must not ship"},
+			Why: "helpers of tests must not ship"},
 		{Import: Module + "/docker/dockertest", Except: []string{"test/..."},
 			Why: "a fake engine must not ship"},
 		{Import: Module + "/kubelet/podconfig/podconfigtest", Except: []string{"test/..."},

@@ -9,8 +9,9 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestServerHasNoTemplates: templates find methods by name, so the linker keeps every method of every type: 4 MB more
-// in memory. Cobra's import of text/template is fine, because no code reaches it.
+// TestServerHasNoTemplates checks that no package of the server needs templates. They find methods by name, so the
+// linker would keep every method of every type, which costs 4 MB of memory. Cobra's import of text/template is fine,
+// because no code reaches it.
 func TestServerHasNoTemplates(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-buildvcs=false", "-deps", "-tags", "grpcnotrace",
 		Module+"/cmd/criadapter").Output()

@@ -8,12 +8,12 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestEveryClaimNamesItsTests holds each row of a table with a last column "shown by" to at least one test there.
+// TestEveryClaimNamesItsTests checks that the last column "shown by" of a table names at least one test in each row.
 // TestNamedTestsExist checks that the tests exist.
 func TestEveryClaimNamesItsTests(t *testing.T) {
 	rows := map[string]int{}
 	for _, document := range documents(t, filepath.Join("..", "..")) {
-		columns := 0 // of such a table, while it lasts
+		columns := 0 // of the current table with such a column, 0 outside of one
 		for _, line := range strings.Split(document.Content, "\n") {
 			cells := strings.Split(strings.Trim(line, "|"), "|")
 			switch last := strings.TrimSpace(cells[len(cells)-1]); {

@@ -1,4 +1,3 @@
-// Package docs holds the documents of the repository to the tree: the files and directories that they name are there,
-// and so are the commands, flags, targets and sockets. Each block of commands says by which suite it is run, see
-// package fence.
+// Package docs compares the documents with the tree. The files and directories that they name exist, and so do the
+// commands, flags, targets and sockets. Each block of commands names the suite that runs it, see package fence.
 package docs

@@ -19,7 +19,7 @@ var (
 	source = regexp.MustCompile("`([a-z][a-z0-9_./-]*\\.(go|yaml|txt|json))`")
 )
 
-// TestNamedFilesExist holds every link, and every source file that a code span names from the root, to the tree.
+// TestNamedFilesExist checks that every linked file exists, and every source file that a code span names from the root.
 func TestNamedFilesExist(t *testing.T) {
 	root := filepath.Join("..", "..")
 	for _, document := range documents(t, root) {
@@ -29,7 +29,7 @@ func TestNamedFilesExist(t *testing.T) {
 	}
 }
 
-// TestReadmeLinksEveryDocument holds the README's table of documents to the directory.
+// TestReadmeLinksEveryDocument checks that the README's table of documents has every file of docs.
 func TestReadmeLinksEveryDocument(t *testing.T) {
 	root := filepath.Join("..", "..")
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -52,7 +52,7 @@ func TestMissing(t *testing.T) {
 	testutil.Assert(t, slices.Equal(got, want), "missing %q, want %q", got, want)
 }
 
-// documents are the Markdown files of the tree, without what is built.
+// documents returns the Markdown files of the tree, without build.
 func documents(t *testing.T, root string) []fence.Document {
 	t.Helper()
 	found, err := fence.Documents(root)
@@ -60,8 +60,8 @@ func documents(t *testing.T, root string) []fence.Document {
 	return found
 }
 
-// missing are the files that a document names and the tree does not have. Links start at the document, names in code
-// spans at the root; a name without a slash may be of a user's machine.
+// missing returns the files that a document names and the tree lacks. Links are relative to the document, and names in
+// code spans to the root. A name without a slash may be a file of a user's machine.
 func missing(root, document, content string) []string {
 	var names []string
 	exists := func(path string) bool {

@@ -20,8 +20,8 @@ import (
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
-// TestFences reads every fenced block: commands are right for their shell and name flags, commands and targets that
-// there are; YAML and JSON are such. What else a block may be is in package fence.
+// TestFences checks every fenced block. The shell can parse its commands, and their flags, commands and targets exist.
+// YAML and JSON are valid. Package fence has the kinds of blocks.
 func TestFences(t *testing.T) {
 	root := filepath.Join("..", "..")
 	commands := 0
@@ -57,7 +57,7 @@ func checkBlock(root string, block fence.Block) error {
 	return nil
 }
 
-// checkCommands parses the lines of a shell, and looks up what they say of our own programs and targets.
+// checkCommands parses the lines with a shell, and checks the commands of this tree's programs and make.
 func checkCommands(root, text string) error {
 	shell := exec.Command("bash", "-n")
 	shell.Stdin = strings.NewReader(text)
@@ -84,7 +84,7 @@ func checkCommands(root, text string) error {
 	return nil
 }
 
-// checkCommand checks a command of ours; others' are not known here.
+// checkCommand checks a command of this tree's programs or make, and accepts all others.
 func checkCommand(root, program string, args []string) error {
 	switch program {
 	case "criadapter", "cri-dockerd":
@@ -97,7 +97,7 @@ func checkCommand(root, program string, args []string) error {
 	return nil
 }
 
-// checkArguments looks a command line of criadapter up in its own tree of commands and flags.
+// checkArguments checks a command line of criadapter with its tree of commands and flags.
 func checkArguments(root *cobra.Command, args []string) error {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -120,7 +120,7 @@ func checkArguments(root *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkNamed finds the command and the flags of a program in its sources, where they are strings.
+// checkNamed checks that a program's sources have the command and the flags as strings.
 func checkNamed(root string, patterns, args []string) error {
 	var sources bytes.Buffer
 	for _, pattern := range patterns {
@@ -149,7 +149,7 @@ func checkNamed(root string, patterns, args []string) error {
 	return nil
 }
 
-// checkTargets finds the targets of make.
+// checkTargets checks that the Makefile has the targets.
 func checkTargets(root string, args []string) error {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestComposeFileIsTheDockerfilesCommand holds examples/compose.yaml to the command in the Dockerfile's comment, which
-// `make image-test` runs.
+// TestComposeFileIsTheDockerfilesCommand compares examples/compose.yaml with the command in the Dockerfile's comment,
+// which `make image-test` runs.
 func TestComposeFileIsTheDockerfilesCommand(t *testing.T) {
 	root := filepath.Join("..", "..")
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))

@@ -14,10 +14,10 @@ import (
 // quoted is a message at the start of a row of docs/troubleshooting.md.
 var quoted = regexp.MustCompile(`(?m)^\| "([^|]+)" \| `)
 
-// brokenLiteral is where a message goes on in the next line of the source.
+// brokenLiteral matches the line break inside a message in the source.
 var brokenLiteral = regexp.MustCompile(`" ?\+\n\s*"`)
 
-// TestTroubleshootingQuotesTheSources finds each message of the document in the sources of the server.
+// TestTroubleshootingQuotesTheSources checks that the server's sources have each message of the document.
 func TestTroubleshootingQuotesTheSources(t *testing.T) {
 	root := filepath.Join("..", "..")
 	document, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))

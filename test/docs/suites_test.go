@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
-// elsewhere are the blocks that nothing here runs, by their first lines. Their reasons stand after their fences.
+// elsewhere lists the first lines of the blocks that no suite runs. The reason is after the fence of each block.
 var elsewhere = []string{
 	"README.md: echo '{\"runtimes\": {\"criadapter\": {\"path\": \"/usr/bin/criadapter-oci\"}}}' | sudo tee " +
 		"/etc/docker/daemon.json",
@@ -34,7 +34,7 @@ var elsewhere = []string{
 	"docs/reports/load.md: make load",
 }
 
-// TestElsewhere holds the list to the documents: who adds a block that runs nowhere does it here, too.
+// TestElsewhere compares the list with the documents. A new block that runs nowhere must be added to the list.
 func TestElsewhere(t *testing.T) {
 	root := filepath.Join("..", "..")
 	left := slices.Clone(elsewhere)
@@ -47,14 +47,14 @@ func TestElsewhere(t *testing.T) {
 			if i := slices.Index(left, name); i >= 0 {
 				left = slices.Delete(left, i, i+1)
 			} else {
-				t.Errorf("%s:%d: %q is not in the list of what runs nowhere", document.Path, block.Line, name)
+				t.Errorf("%s:%d: %q is not in the list elsewhere", document.Path, block.Line, name)
 			}
 		}
 	}
-	testutil.Assert(t, len(left) <= 0, "the list names what no document has: %q", left)
+	testutil.Assert(t, len(left) <= 0, "no document has these blocks of the list elsewhere: %q", left)
 }
 
-// TestSpans checks the commands of ours in code spans, which no suite runs, as those in blocks.
+// TestSpans checks this tree's commands in code spans like commands in blocks, because no suite runs them.
 func TestSpans(t *testing.T) {
 	root := filepath.Join("..", "..")
 	span := regexp.MustCompile("`((?:sudo )?(?:criadapter|kubelet-core|cri-dockerd|make) [^`]+)`")
@@ -70,8 +70,7 @@ func TestSpans(t *testing.T) {
 	testutil.Assert(t, found >= 20, "only %d commands were read", found)
 }
 
-// checkCI finds each line in .ci/run: the same target, with at least the variables that the line has, whatever they
-// are.
+// checkCI finds each line in .ci/run: the same target, with at least the variables of the line. Values may differ.
 func checkCI(root, text string) error {
 	script, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
 	if err != nil {
@@ -87,8 +86,7 @@ func checkCI(root, text string) error {
 	return errors.Join(errs...)
 }
 
-// covers says whether a line of .ci/run, which may be another command's argument, runs the target of another line with
-// all of its variables.
+// covers says whether ran, a command of .ci/run, has the target of line and all its variables, with any values.
 func covers(ran, line string) bool {
 	has, wants := strings.Fields(strings.TrimPrefix(ran, "twice ")), strings.Fields(line)
 	if len(has) < len(wants) || !slices.Equal(has[:2], wants[:2]) || has[0] != "make" {
@@ -108,7 +106,7 @@ var (
 	listens    = regexp.MustCompile(`(?m)^ListenStream=(.*)$`)
 )
 
-// checkSockets finds each CRI socket that a block names in a unit that is installed.
+// checkSockets checks that an installed unit listens on each CRI socket that a block names.
 func checkSockets(root, text string) error {
 	var known []string
 	for _, unit := range []string{"contrib/systemd/criadapter.socket", "packaging/cri-docker/cri-docker.socket"} {
@@ -128,7 +126,7 @@ func checkSockets(root, text string) error {
 	return nil
 }
 
-// checkYAML has the program validate what has no apiVersion, which is its configuration.
+// checkYAML has the program validate a text without apiVersion, because that is criadapter's configuration.
 func checkYAML(text string) error {
 	var value map[string]any
 	if err := yaml.Unmarshal([]byte(text), &value); err != nil || value["apiVersion"] != nil {

@@ -19,7 +19,7 @@ var (
 	declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)\(`)
 )
 
-// TestNamedTestsExist holds every test that a document names to the tree.
+// TestNamedTestsExist checks that every test exists that a document names.
 func TestNamedTestsExist(t *testing.T) {
 	root := filepath.Join("..", "..")
 	declared := declaredTests(t, root)
@@ -35,7 +35,7 @@ func TestNamedTestsExist(t *testing.T) {
 	testutil.Assert(t, named >= 20, "only %d names were read", named)
 }
 
-// declaredTests are the names of all tests of the tree.
+// declaredTests returns the names of all tests of the tree.
 func declaredTests(t *testing.T, root string) []string {
 	t.Helper()
 	var names []string

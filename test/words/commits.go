@@ -11,8 +11,8 @@ import (
 // subjectLength is the largest number of characters in the subject of a commit.
 const subjectLength = 72
 
-// checkCommits checks the commits from base to HEAD, and returns how many findings it printed. Where it cannot know
-// which commits those are, it says so and checks none.
+// checkCommits checks the commits from base to HEAD, and returns how many findings it printed. If it cannot find out
+// which commits these are, it prints that and checks none.
 func checkCommits(ctx context.Context, out io.Writer, root, base string) (int, error) {
 	git := func(args ...string) (string, error) {
 		output, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()

@@ -5,8 +5,8 @@
 //	go run ./test/words ./sandbox   prints the findings of one folder
 //	go run ./test/words -update     deletes from test/words/unclean.txt what is clean
 //
-// Findings that unclean.txt covers pass. Each of its lines is a folder and what is not yet clean there: width, words or
-// both. An entry for what is clean fails the check, so the list can only shrink.
+// Findings that unclean.txt covers pass. Each of its lines has a folder, and width, words or both for the kinds of
+// findings there. A clean entry fails the check, so the list can only shrink.
 package main
 
 import (
@@ -34,7 +34,7 @@ func main() {
 type options struct {
 	root, base string
 	update     bool
-	// folders limits the check to these, and takes no notice of the list; empty means the whole tree and the commits.
+	// folders limits the check to these folders, without the list. Empty means the whole tree and the commits.
 	folders []string
 }
 

@@ -2,10 +2,10 @@ package main
 
 import "regexp"
 
-// pattern is a turn of phrase that readers have to decipher.
+// pattern is a phrase that is hard to read.
 type pattern struct {
 	words *regexp.Regexp
-	// unless matches the good uses among what words matches; nil allows none.
+	// unless matches the allowed uses of words. With nil, none is allowed.
 	unless *regexp.Regexp
 	// advice says what to write instead.
 	advice string
@@ -34,7 +34,7 @@ func phrase(words string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b(?:` + words + `)\b`)
 }
 
-// find returns the phrases of a text, masked as by mask, that a reader would have to decipher.
+// find returns the places of the phrase in a masked text, without allowed uses.
 func (p pattern) find(text string) [][]int {
 	var found [][]int
 	for _, at := range p.words.FindAllStringIndex(text, -1) {

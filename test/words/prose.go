@@ -14,7 +14,7 @@ const longest = 25
 // prose is a paragraph: one comment, list item or message without its line breaks.
 type prose struct {
 	text string
-	// starts has the offset in text at which each line begins, lines the number of that line in its file.
+	// starts has the offset in text at which each line begins, and lines has its line number in the file.
 	starts, lines []int
 }
 
@@ -67,7 +67,7 @@ func paragraphs(lines []string, first int) []prose {
 }
 
 var (
-	// quotation is text of others: it keeps its words and counts as one.
+	// quotation is quoted text. It may have any words, and counts as one word.
 	quotation = regexp.MustCompile("`[^`]*`|\"[^\"]*\"|“[^”]*”")
 	// end ends a sentence, or a clause that could be one.
 	end = regexp.MustCompile(`[.;:!?]["')\]]*(\s+|$)`)
@@ -80,7 +80,7 @@ func mask(text string) string {
 	return quotation.ReplaceAllStringFunc(text, func(quoted string) string { return strings.Repeat("`", len(quoted)) })
 }
 
-// check returns what is wrong with the words of a paragraph, and with the length of its sentences.
+// check returns the findings in the words of a paragraph and, with sentences, in the length of its sentences.
 func (p *prose) check(patterns []pattern, sentences bool) []finding {
 	var found []finding
 	text := mask(p.text)

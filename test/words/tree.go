@@ -29,10 +29,10 @@ type finding struct {
 
 func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.path, f.line, f.says) }
 
-// clean returns a folder below the root as it stands in the list: "." or "kubelet/status".
+// clean returns a folder in the form of the list: "." or "kubelet/status".
 func clean(folder string) string { return path.Clean(filepath.ToSlash(folder)) }
 
-// checkTree returns the findings of each folder, sorted; a clean folder has an empty slice.
+// checkTree returns the findings of each folder, sorted. A clean folder has an empty slice.
 func checkTree(root string) (map[string][]finding, error) {
 	tree, patterns := map[string][]finding{}, patterns()
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -67,10 +67,11 @@ func checkTree(root string) (map[string][]finding, error) {
 	return tree, err
 }
 
-// skipped are the folders with files that are not ours to word: data of tests, results and hidden folders.
+// skipped matches folders that are not checked: data of tests, results and hidden folders.
 var skipped = regexp.MustCompile(`^build$|(^|/)(testdata$|\.[^/])`)
 
-// isDocument says whether a file is a page for readers. The change log quotes what releases said.
+// isDocument says whether a file is a page for readers. The change log is left out, because it keeps the words of past
+// releases.
 func isDocument(name string) bool {
 	ours := path.Dir(name) == "." || strings.HasPrefix(name, "docs/")
 	return ours && path.Ext(name) == ".md" && name != "CHANGELOG.md"
@@ -79,8 +80,8 @@ func isDocument(name string) bool {
 // listName is the list of what is not yet clean.
 const listName = "test/words/unclean.txt"
 
-// checkList prints the findings that the list does not cover, and the lines of the list for what is clean, or deletes
-// those. It returns how many it printed.
+// checkList prints the findings that the list does not cover, and the entries of the list that are clean. With update
+// it deletes these entries instead. It returns how many lines it printed.
 func checkList(out io.Writer, root string, tree map[string][]finding, update bool) (int, error) {
 	file := filepath.Join(root, listName)
 	content, err := os.ReadFile(file)

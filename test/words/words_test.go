@@ -73,7 +73,8 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// TestGoFile finds what is wrong at its line, in comments, messages and names of tests, and nowhere else.
+// TestGoFile checks that findings in comments, messages and names of tests have the right line, and that other text has
+// none.
 func TestGoFile(t *testing.T) {
 	long := strings.Repeat("x", 130)
 	found, err := checkGo("a.go", []byte(`// Package a is clean.
@@ -138,7 +139,8 @@ func git(t *testing.T, root string, args ...string) {
 	testutil.Require(t, err == nil, "git %v: %v\n%s", args, err, output)
 }
 
-// TestList: findings of the folders in the list pass, a clean folder may not stay in it, and -update deletes it.
+// TestList checks that findings of listed folders pass, that a clean folder in the list fails, and that -update deletes
+// it.
 func TestList(t *testing.T) {
 	root := tree(t, map[string]string{
 		"bad/a.go": "// Package bad is told.\npackage bad\n", "good/a.go": "package good\n", "README.md": "Nobody.\n",
@@ -156,7 +158,7 @@ func TestList(t *testing.T) {
 	for _, part := range wanted {
 		testutil.Assert(t, err != nil && strings.Contains(text, part), "got %v and\n%s\nwant %s", err, text, part)
 	}
-	testutil.Assert(t, !strings.Contains(text, "bad/a.go"), "what is listed is a finding:\n%s", text)
+	testutil.Assert(t, !strings.Contains(text, "bad/a.go"), "a listed folder has findings:\n%s", text)
 	text, err = says(options{folders: []string{"./bad/"}})
 	testutil.Assert(t, err != nil && strings.HasPrefix(text, "bad/a.go:1:") && !strings.Contains(text, "README"),
 		"one folder: %v, %s", err, text)

@@ -11,17 +11,17 @@ import (
 // box is a package in the drawing.
 type box struct {
 	name      string // without the prefix of all names in the drawing
-	wires     bool   // it imports all others, as a program's root does: no arrow would say more
+	wires     bool   // it imports all others, as a program's root does; its arrows are left out
 	imports   []*box
 	importers int
-	floor     int // 0 is the ground: nothing of ours below
+	floor     int // 0 is the ground: imports no package of the module
 	x, width  float64
 }
 
-// popular is the number of importers from which on a box shows the number instead of arrows.
+// popular is the number of importers from which on a box shows that number instead of arrows.
 const popular = 9
 
-// pictures are the drawings by the file that each belongs in.
+// pictures returns the drawings by file name.
 func pictures() map[string]string {
 	kubelet := func(path string) bool {
 		return path == "kubelet" || strings.HasPrefix(path, "kubelet/") || strings.HasPrefix(path, "cmd/kubelet-core")
@@ -59,7 +59,7 @@ func layOut(table []deps.Rule, wanted func(path string) bool, prefix string) [][
 	return floors
 }
 
-// boxesOf are the packages of the table, in its order, with their arrows and floors.
+// boxesOf returns the packages of the table in its order, with their arrows and floors.
 func boxesOf(table []deps.Rule, wanted func(path string) bool, prefix string) []*box {
 	boxes := make([]*box, 0, len(table))
 	byName := map[string]*box{}
@@ -94,7 +94,7 @@ func boxesOf(table []deps.Rule, wanted func(path string) bool, prefix string) []
 	}
 	for _, b := range boxes {
 		if b.wires && len(b.imports) == 0 {
-			b.floor = top + 1 // a program stands above all that it wires
+			b.floor = top + 1 // a program stands above all packages that it wires
 		}
 	}
 	return boxes

@@ -11,7 +11,7 @@ const (
 	margin      = 24.0
 )
 
-// svg draws floors, the ground lowest, and an arrow from each importer to what it imports.
+// svg draws the floors, with the ground at the bottom, and an arrow for each import.
 func svg(title string, floors [][]*box) string {
 	half := 0.0
 	for _, floor := range floors {

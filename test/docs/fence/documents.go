@@ -16,8 +16,7 @@ type Document struct {
 	Blocks        []Block
 }
 
-// Documents reads the Markdown files below root, without build and testdata. The error names each block that cannot be
-// read.
+// Documents reads the Markdown files below root, without build and testdata. The error names each invalid block.
 func Documents(root string) ([]Document, error) {
 	var found []Document
 	var unread []error

@@ -1,12 +1,12 @@
-// Package fence reads the fenced blocks of Markdown documents. What a block is stands after its fence, and a block of
-// commands says which suite runs it:
+// Package fence reads the fenced blocks of Markdown documents. The kind of a block is after its fence. For commands,
+// the kind names the suite that runs them:
 //
 //	sh machine            `make package-test` runs it on a Debian machine with systemd, Docker Engine and the packages
-//	sh tree               TestSystemDocuments of test/e2e runs it in this tree, on the engine as it is installed
-//	sh ci                 .ci/run has these lines, or the same with other settings
-//	sh elsewhere: REASON  nothing here can run it; TestElsewhere of test/docs has the list of these
-//	output                what a command prints
-//	yaml, json            such a file
+//	sh tree               TestSystemDocuments of test/e2e runs it in this tree, on the installed engine
+//	sh ci                 .ci/run has these lines, maybe with more variables
+//	sh elsewhere: REASON  no suite can run it; TestElsewhere of test/docs has the list
+//	output                the output of a command
+//	yaml, json            a file of this format
 //	yaml file: PATH       the same, written to PATH before the commands of its document run; json likewise
 //	text                  anything else
 //
@@ -38,18 +38,18 @@ const (
 // Block is one fenced block.
 type Block struct {
 	Kind Kind
-	// Note is what follows the kind: a reason, or a file's path.
+	// Note is the text after the kind: a reason, or a file's path.
 	Note string
 	// Line is the number of its fence in the document, from 1.
 	Line int
 	Text string
 }
 
-// Commands says whether the block is one of commands.
+// Commands says whether the block has commands.
 func (b Block) Commands() bool { return strings.HasPrefix(string(b.Kind), "sh ") }
 
-// Read returns the blocks of a document. Blocks of an unknown kind, without an end, or indented instead of fenced are
-// errors. The blocks before the error are returned with it.
+// Read returns the blocks of a document. A block of an unknown kind, without an end, or indented instead of fenced is
+// an error. Read returns the blocks before it with the error.
 func Read(document string) ([]Block, error) {
 	var blocks []Block
 	var open *Block
@@ -68,7 +68,7 @@ func Read(document string) ([]Block, error) {
 		case open != nil:
 			open.Text += line + "\n"
 		case strings.HasPrefix(line, "    ") && strings.TrimSpace(before) == "":
-			return blocks, fmt.Errorf("line %d: an indented block, which has no kind: fence it", i+1)
+			return blocks, fmt.Errorf("line %d: an indented block has no kind: fence it", i+1)
 		}
 		before = line
 	}
@@ -86,9 +86,9 @@ func (b Block) check() error {
 		noted = true
 	case Machine, Tree, CI, Output, YAML, JSON, Text:
 	case "sh":
-		return fmt.Errorf("a block of commands that no suite runs: say which after the fence")
+		return fmt.Errorf("no suite runs this block of commands: name the suite after the fence")
 	default:
-		return fmt.Errorf("a block of the kind %q, which is none", b.Kind)
+		return fmt.Errorf("a block of the unknown kind %q", b.Kind)
 	}
 	if noted != (b.Note != "") {
 		return fmt.Errorf("a block of the kind %q with the note %q", b.Kind, b.Note)

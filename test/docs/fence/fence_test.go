@@ -15,8 +15,8 @@ func TestRead(t *testing.T) {
 		{YAMLFile, "a/b.yaml", 14, "a: 1\n"}}
 	testutil.Assert(t, err == nil && slices.Equal(got, want), "%+v, %v, want %+v", got, err, want)
 	for document, complaint := range map[string]string{
-		"```bash\nx\n```\n":          `line 1: a block of the kind "bash"`,
-		"```\nx\n```\n":              "which is none",
+		"```bash\nx\n```\n":          `line 1: a block of the unknown kind "bash"`,
+		"```\nx\n```\n":              "unknown kind",
 		"```sh\nx\n```\n":            "no suite",
 		"```sh elsewhere\nx\n```\n":  "note",
 		"```sh tree: why\nx\n```\n":  "note",

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Serves is in the comment of a line whose command runs until it is interrupted.
+// Serves marks, in its comment, a line whose command runs until it is interrupted.
 const Serves = "until Ctrl-C"
 
 // preamble is the beginning of every script. Job control gives each serving line a process group of its own, as a
@@ -31,10 +31,10 @@ interrupt() {
 }
 `
 
-// Script returns a bash script of a suite's commands in a document, and the number of their blocks; it is empty without
-// any. Files are written first. A line with Serves in its comment runs in the background. Each line after it is
-// repeated until it succeeds, for ten minutes at most, as a user does at a second terminal. At the end the background
-// command is interrupted. It must end with exit code 0, or with 130 as an interrupted shell does.
+// Script returns a bash script of a suite's commands in a document, and the number of their blocks. The script is empty
+// without such blocks. It writes files first. A line with Serves in its comment runs in the background. Each line after
+// it is repeated until it succeeds, for ten minutes at most, as a user does at a second terminal. At the end the
+// background command is interrupted. It must end with exit code 0, or with 130 as an interrupted shell does.
 func Script(blocks []Block, suite Kind) (script string, ran int) {
 	var lines strings.Builder
 	serving := false
@@ -63,7 +63,7 @@ func Script(blocks []Block, suite Kind) (script string, ran int) {
 	return preamble + files(blocks) + lines.String() + "interrupt\n", ran
 }
 
-// files are the lines that write a document's files.
+// files returns the lines that write a document's files.
 func files(blocks []Block) string {
 	var lines strings.Builder
 	for _, block := range blocks {
@@ -80,7 +80,7 @@ func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\'
 // Line is one command line, with its comment.
 type Line struct{ Command, Comment string }
 
-// Lines returns the lines of a block that have a command; one that ends with a backslash goes on in the next.
+// Lines returns the lines of a block that have a command. A line that ends with a backslash goes on in the next.
 func Lines(text string) []Line {
 	var lines []Line
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
