@@ -15,29 +15,29 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Config is for clients of a Server that is served at an address: it understands JSON alone.
+// Config is the configuration of a client of a Server at an address. It sets JSON as format.
 func Config(address string) *rest.Config {
 	return &rest.Config{Host: address, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
-// requestTimeout bounds each request of the clients in memory, as a node's are bounded.
+// requestTimeout bounds each request of the clients in memory, like the requests of a node.
 const requestTimeout = 10 * time.Second
 
-// Core is a client that calls the server in the same goroutine: no connection, so that tests may run in fake time. It
-// cannot watch.
+// Core returns a client that calls the server in the same goroutine. It has no connection, so that tests can run in
+// fake time. It cannot watch.
 func (s *Server) Core() corev1.CoreV1Interface {
 	client, err := corev1.NewForConfigAndClient(Config("http://server"), s.direct())
 	if err != nil {
-		panic(err) // the configuration above is right
+		panic(err) // cannot happen, the configuration is valid
 	}
 	return client
 }
 
-// Coordination is the client for leases, otherwise as Core.
+// Coordination is Core for leases.
 func (s *Server) Coordination() coordinationv1.CoordinationV1Interface {
 	client, err := coordinationv1.NewForConfigAndClient(Config("http://server"), s.direct())
 	if err != nil {
-		panic(err) // the configuration above is right
+		panic(err) // cannot happen, the configuration is valid
 	}
 	return client
 }
@@ -93,22 +93,22 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// SetAway has the requests of the clients in memory fail as if nothing listened.
+// SetAway makes the requests of the clients in memory fail as if no server listened.
 func (s *Server) SetAway(away bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.away = away
 }
 
-// SetHang has new requests of the clients in memory wait until their callers give up.
+// SetHang makes new requests of the clients in memory wait until their callers give up.
 func (s *Server) SetHang(hang bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hang = hang
 }
 
-// SetFail calls fail before each request, which has the form of Calls. An error is the answer; one that is no API
-// status is an internal error. It must not call the server. Nil ends it.
+// SetFail calls fail before each request, with the request in the form of Calls. An error of fail is the answer. An
+// error that is no API status becomes an internal error. fail must not call the server. Nil ends it.
 func (s *Server) SetFail(fail func(call string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,7 @@
-// Package apitest is an API server in memory: pods, config maps, secrets, events, nodes and leases with UIDs, resource
-// versions, graceful deletion, preconditions and strategic merge patches as the real one has them. It lists and watches
-// with field selectors, forgets old versions, breaks watches off, and fails as a test says. Nothing is defaulted,
-// validated or authorised.
+// Package apitest is an API server in memory. It has UIDs, resource versions, graceful deletion, preconditions and
+// strategic merge patches like a real one. It lists and watches with field selectors. A test can make it forget old
+// versions, end watches, and fail. It sets no defaults, validates nothing and authorises every request.
 //
-// A server that listens (Start) is for what watches; Core and Coordination call it in the same goroutine, so that time
-// may be simulated.
+// Start makes a server that listens, which watches need. Core and Coordination call the server in the same goroutine,
+// so that tests can run in fake time.
 package apitest

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Calls returns the requests since the last call, each as "VERB resource/name": "PATCH pods/web/status".
+// Calls returns the requests since the previous Calls, each as "VERB resource/name", such as "PATCH pods/web/status".
 func (s *Server) Calls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Server) Events() []v1.Event {
 	return events
 }
 
-// keep stores an object with what the server adds. The caller holds mu.
+// keep stores an object, with the fields that the server sets. The caller holds mu.
 func (s *Server) keep(resource string, object metav1.Object) {
 	if object.GetUID() == "" {
 		object.SetUID(types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", s.version)))
@@ -87,7 +87,7 @@ func (s *Server) keep(resource string, object metav1.Object) {
 	s.store(resource, object.(runtime.Object))
 }
 
-// request is one request, taken apart.
+// request is one request with the parts of its path.
 type request struct {
 	*http.Request
 	resource, namespace, name, subresource string
@@ -117,5 +117,5 @@ func answer(w http.ResponseWriter, object any, err error) {
 		w.WriteHeader(int(failure.Code))
 		object = failure
 	}
-	_ = json.NewEncoder(w).Encode(object) // a client that left needs none
+	_ = json.NewEncoder(w).Encode(object) // fails only if the client has left
 }

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// protobufMagic begins an object in protocol buffers, which clients over the network send.
+// protobufMagic is the prefix of an object in protocol buffers, which clients over the network send.
 var protobufMagic = []byte("k8s\x00")
 
-// inJSON is a request's body in JSON.
+// inJSON converts a request's body to JSON, unless it is JSON.
 func inJSON(body []byte) ([]byte, error) {
 	if !bytes.HasPrefix(body, protobufMagic) {
 		return body, nil

@@ -35,7 +35,8 @@ func (q query) matches(resource string, object runtime.Object) bool {
 	return resource == q.resource && (q.namespace == "" || accessor(object).GetNamespace() == q.namespace) && q.selector.Matches(fieldsOf(object))
 }
 
-// ServeHTTP is http.Handler. A GET of a resource as a whole is a list or a watch; all else is for one object.
+// ServeHTTP implements http.Handler. A GET without an object's name is a list or a watch. All other requests are for
+// one object.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if path := parsePath(r); r.Method != http.MethodGet || path.name != "" {
 		object, err := s.serve(path)
@@ -45,7 +46,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serveList(w, r)
 }
 
-// parsePath takes (api | apis/GROUP)/VERSION/[namespaces/NS/]RESOURCE[/NAME[/SUB]] apart. What is missing is empty.
+// parsePath parses (api | apis/GROUP)/VERSION/[namespaces/NS/]RESOURCE[/NAME[/SUB]]. Missing parts are empty.
 func parsePath(r *http.Request) request {
 	words := append(strings.Split(strings.Trim(r.URL.Path, "/"), "/"), make([]string, 7)...)
 	if words[0] == "apis" {
@@ -107,7 +108,7 @@ func (s *Server) list(w http.ResponseWriter, q query) {
 	if after != nil {
 		after()
 	}
-	_, _ = w.Write(answer) // a client that left needs none
+	_, _ = w.Write(answer) // fails only if the client has left
 }
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, q query) {
@@ -127,7 +128,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q query) {
 	for sent := q.from; ; {
 		s.mu.Lock()
 		changes, moved := s.since(sent, q), s.moved
-		ended := s.broken != broken // before what was set since
+		ended := s.broken != broken // an ended watch sends no later changes
 		s.mu.Unlock()
 		if ended {
 			return
@@ -146,7 +147,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q query) {
 	}
 }
 
-// since are the changes after a version that the query matches. The caller holds mu.
+// since returns the changes after a version that the query matches. The caller holds mu.
 func (s *Server) since(version int, q query) []change {
 	var found []change
 	for _, c := range s.changes {
@@ -166,7 +167,7 @@ func kindOf(name string) string {
 	return ""
 }
 
-// typed is the object with its kind, by which a watch is decoded.
+// typed returns the object with its kind, which decoding of a watch needs.
 func typed(object runtime.Object) runtime.Object {
 	object = object.DeepCopyObject()
 	kind := "Status"

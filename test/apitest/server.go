@@ -32,11 +32,11 @@ type Server struct {
 	oldest   int                       // changes up to this version are forgotten
 	objects  map[string]runtime.Object // by resource/namespace/name
 	changes  []change
-	moved    chan struct{}           // closed and replaced when a watch has something to look at
+	moved    chan struct{}           // closed and replaced to wake the watches
 	broken   chan struct{}           // closed and replaced to end the watches
 	fail     http.HandlerFunc        // answers every request, if set
 	refuse   func(call string) error // is asked before each request for one object, if set
-	away     bool                    // for the clients in memory, as hang is
+	away     bool                    // see SetAway and SetHang
 	hang     bool
 	requests []Request
 	calls    []string
@@ -52,12 +52,12 @@ type change struct {
 	object   runtime.Object
 }
 
-// New makes a server without objects, for Core.
+// New makes a server without objects that does not listen.
 func New() *Server {
 	return &Server{objects: map[string]runtime.Object{}, moved: make(chan struct{}), broken: make(chan struct{}), version: 1}
 }
 
-// Start makes a server that listens, and ends with the test.
+// Start makes a server that listens until the test ends.
 func Start(t testing.TB) *Server {
 	s := New()
 	s.http = httptest.NewServer(s)
@@ -69,7 +69,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// URL is where the server is.
+// URL is the address of the server.
 func (s *Server) URL() string { return s.http.URL }
 
 // Client is a client of the server.
@@ -78,7 +78,7 @@ func (s *Server) Client(t testing.TB) corev1.CoreV1Interface {
 	return ClientFor(t, &rest.Config{Host: s.http.URL})
 }
 
-// ClientFor is a client of a server elsewhere, without the limits that a node sets itself.
+// ClientFor is a client for a configuration, without a client's rate limits.
 func ClientFor(t testing.TB, config *rest.Config) corev1.CoreV1Interface {
 	t.Helper()
 	config.QPS = -1
@@ -87,7 +87,7 @@ func ClientFor(t testing.TB, config *rest.Config) corev1.CoreV1Interface {
 	return client
 }
 
-// Set adds or replaces an object, and changes nothing of it but the resource version. The server keeps a copy.
+// Set adds or replaces an object. The server keeps a copy, in which only the resource version differs.
 func (s *Server) Set(object runtime.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Server) Set(object runtime.Object) {
 	s.store(resourceOf(object).name, object)
 }
 
-// Object returns a copy of the object of that kind, namespace and name, or nil.
+// Object returns a copy of the stored object with the same kind, namespace and name, or nil.
 func (s *Server) Object(object runtime.Object) runtime.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Server) Object(object runtime.Object) runtime.Object {
 	return nil
 }
 
-// Delete removes an object of that name.
+// Delete removes the stored object with the same kind, namespace and name.
 func (s *Server) Delete(object runtime.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Server) Delete(object runtime.Object) {
 	s.drop(resourceOf(object).name, found.GetNamespace(), found.GetName())
 }
 
-// store keeps an object, which watches see. The caller holds mu.
+// store keeps an object, and sends the change to watches. The caller holds mu.
 func (s *Server) store(resource string, object runtime.Object) {
 	found := accessor(object)
 	name := key(resource, found.GetNamespace(), found.GetName())
@@ -126,7 +126,7 @@ func (s *Server) store(resource string, object runtime.Object) {
 	s.objects[name] = object
 }
 
-// drop removes an object, which watches see. The caller holds mu.
+// drop removes an object, and sends the change to watches. The caller holds mu.
 func (s *Server) drop(resource, namespace, name string) {
 	if old := s.objects[key(resource, namespace, name)]; old != nil {
 		delete(s.objects, key(resource, namespace, name))
@@ -134,7 +134,7 @@ func (s *Server) drop(resource, namespace, name string) {
 	}
 }
 
-// record makes a change of a new version. The caller holds mu.
+// record appends a change with a new version. The caller holds mu.
 func (s *Server) record(kind watch.EventType, object runtime.Object) {
 	s.version++
 	accessor(object).SetResourceVersion(strconv.Itoa(s.version))
@@ -155,7 +155,7 @@ func (s *Server) Bookmark() {
 	s.wake()
 }
 
-// Forget drops all changes there were: a watch that resumes before now is answered 410 Gone.
+// Forget drops all changes. A watch that resumes at an older version gets 410 Gone.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *Server) Disconnect() {
 	s.broken = make(chan struct{})
 }
 
-// Fail has every new request answered by the handler, and ends the watches; nil ends that.
+// Fail ends the watches, and lets the handler answer every new request. With nil the server answers again.
 func (s *Server) Fail(handler http.HandlerFunc) {
 	s.mu.Lock()
 	s.fail = handler
@@ -180,21 +180,21 @@ func (s *Server) Fail(handler http.HandlerFunc) {
 	}
 }
 
-// AfterList calls do once, after the next list was made and before it is answered.
+// AfterList calls do once, between the making of the next list and the answer.
 func (s *Server) AfterList(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.afterGet = do
 }
 
-// Asked are the requests so far, "list pods" or "watch pods from 7".
+// Asked returns the lists and watches so far, such as "list pods" or "watch pods from 7".
 func (s *Server) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.asked...)
 }
 
-// wake has the watches look. The caller holds mu.
+// wake makes the watches look for changes. The caller holds mu.
 func (s *Server) wake() {
 	close(s.moved)
 	s.moved = make(chan struct{})
@@ -210,7 +210,7 @@ func accessor(object runtime.Object) metav1.Object {
 
 func key(resource, namespace, name string) string { return resource + "/" + namespace + "/" + name }
 
-// resource is one kind of objects that is served.
+// resource is one kind of objects that the server serves.
 type resource struct {
 	name, kind string
 	blank      runtime.Object
@@ -230,7 +230,7 @@ func resourceOf(object runtime.Object) resource {
 	panic(fmt.Sprintf("apitest: %T is not served", object))
 }
 
-// fieldsOf are the fields that a selector may name.
+// fieldsOf returns the fields that a selector may name.
 func fieldsOf(object runtime.Object) fields.Set {
 	found := accessor(object)
 	set := fields.Set{"metadata.name": found.GetName(), "metadata.namespace": found.GetNamespace()}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// serve does what a request asks for. What it returns is a copy.
+// serve does what a request asks for. It returns a copy of the object.
 func (s *Server) serve(r request) (any, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -123,8 +123,8 @@ func (s *Server) patch(r request, object metav1.Object, body []byte) (any, error
 	return clone(after), nil
 }
 
-// keepOthers is what may be stored of a patched object: of a pod the status subresource changes the status alone, of a
-// node it changes no spec, and the node itself no status.
+// keepOthers drops changes that a patch may not make. A patch of the status changes only a pod's status, and everything
+// of a node but its spec. A patch of a node changes no status.
 func keepOthers(subresource string, before, after metav1.Object) metav1.Object {
 	status := subresource == "status"
 	switch before := clone(before).(type) {
@@ -143,7 +143,7 @@ func keepOthers(subresource string, before, after metav1.Object) metav1.Object {
 	return after
 }
 
-// update replaces an object whose version the client knows.
+// update replaces an object if the client has its current version.
 func (s *Server) update(r request, object metav1.Object, body []byte) (any, error) {
 	after, err := blank(r)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Server) update(r request, object metav1.Object, body []byte) (any, erro
 	return clone(after), nil
 }
 
-// remove deletes gracefully a pod that is on a node, and everything else at once.
+// remove deletes a pod on a node gracefully, and other objects at once.
 func (s *Server) remove(r request, object metav1.Object, body []byte) (any, error) {
 	var opts metav1.DeleteOptions
 	if len(body) > 0 {
@@ -182,7 +182,7 @@ func (s *Server) remove(r request, object metav1.Object, body []byte) (any, erro
 		s.drop(r.resource, r.namespace, r.name)
 		return clone(object), nil
 	}
-	pod = pod.DeepCopy() // watches have the old one
+	pod = pod.DeepCopy() // watches share the old object
 	ends := metav1.Time{Time: time.Now().Add(time.Duration(grace) * time.Second).Truncate(time.Second)}
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &ends, &grace
 	pod.Generation++

@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	// nodeName ends the pods' names, and labels this program's pods in the runtime.
+	// nodeName is the suffix of the pods' names, and the label of this program's pods in the runtime.
 	nodeName = "criadapter-run"
 	// callTimeout bounds one CRI call, readyTimeout the time from a manifest to a ready pod.
 	callTimeout  = 2 * time.Minute
 	readyTimeout = 2 * time.Minute
-	// poll is the pause between two looks.
+	// poll is the pause between two checks.
 	poll = 50 * time.Millisecond
 )
 
@@ -64,7 +64,7 @@ func startKubelet(ctx context.Context, n *node) (_ *kubeletCore, err error) {
 	k.Kubelet, err = kubelet.New(ctx, kubelet.Options{
 		RuntimeEndpoint: "unix://" + n.socket(), NodeName: nodeName, Manifests: k.manifests,
 		RootDir: filepath.Join(n.dir, "kubelet"), PodLogsDir: k.logs, ReadAddress: "127.0.0.1:0", CgroupRoot: nodeName,
-		// The engine's images are not ours to remove.
+		// The engine's images belong to its user, so none is removed.
 		GC: housekeeping.GCOptions{Containers: time.Second, HighPercent: 100},
 	})
 	if err != nil {
@@ -77,7 +77,7 @@ func startKubelet(ctx context.Context, n *node) (_ *kubeletCore, err error) {
 	if err != nil {
 		return nil, err
 	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it ends after its pods
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // stop removes the pods even after ctx has ended
 	k.cancel = cancel
 	go func() {
 		defer close(k.ended)
@@ -127,7 +127,7 @@ func (k *kubeletCore) log() string {
 
 func allReady(pods []*v1.Pod) bool { return unready(pods) == nil }
 
-// unready says which pods are not ready, and why.
+// unready returns an error that names the pods that are not ready, and why.
 func unready(pods []*v1.Pod) error {
 	if len(pods) == 0 {
 		return errors.New("the manifest made no pod")
@@ -144,7 +144,7 @@ func unready(pods []*v1.Pod) error {
 	return errors.Join(errs...)
 }
 
-// stop takes the manifest away, waits until nothing is left of its pods, and ends the kubelet core.
+// stop removes the manifest, waits until its pods are gone, and ends the kubelet core.
 func (k *kubeletCore) stop(ctx context.Context) (err error) {
 	defer func() {
 		k.cancel()
@@ -175,8 +175,8 @@ func (k *kubeletCore) stop(ctx context.Context) (err error) {
 	return k.runtime.Close(ctx)
 }
 
-// removeCgroups removes the empty cgroups that the kubelet core keeps for the pods to come, on both versions of
-// cgroups. Where systemd makes them, they are its own to remove.
+// removeCgroups removes the empty cgroups that the kubelet core keeps for later pods, with cgroup v1 and v2. It leaves
+// cgroups that systemd has made.
 func removeCgroups() error {
 	var directories []string
 	for _, pattern := range []string{"/sys/fs/cgroup/" + nodeName, "/sys/fs/cgroup/*/" + nodeName} {
@@ -196,7 +196,7 @@ func removeCgroups() error {
 			}
 		}
 	}
-	slices.Reverse(directories) // a cgroup goes when those in it are gone
+	slices.Reverse(directories) // a cgroup can be removed after the cgroups in it
 	var errs []error
 	for _, directory := range directories {
 		if err := syscall.Rmdir(directory); err != nil {

@@ -1,6 +1,6 @@
-// Command run shows criadapter at work. It starts the server next to the installed engine, with a socket, state and pod
-// network of its own. On it, the kubelet core brings a pod manifest to Running. Both serve until interrupted. Only the
-// example's image is left behind.
+// Command run shows criadapter at work. It starts the server on the installed engine, with its own socket, state and
+// pod network. The kubelet core runs a pod manifest on it. Both serve until interrupted. Only the example's image is
+// left behind.
 package main
 
 import (
@@ -23,7 +23,7 @@ type options struct {
 
 func main() {
 	var opts options
-	flag.BoolVar(&opts.once, "once", false, "remove the pod once it was shown running, and exit")
+	flag.BoolVar(&opts.once, "once", false, "remove the pod as soon as it has run, and exit")
 	flag.StringVar(&opts.manifest, "f", "examples/pod.yaml", "manifest of the pod")
 	flag.StringVar(&opts.server, "server", "build/criadapter", "the criadapter program")
 	flag.StringVar(&opts.docker, "docker", "unix:///var/run/docker.sock", "the engine")
@@ -42,7 +42,7 @@ const cleanUpTime = time.Minute
 
 func run(ctx context.Context, opts options) (err error) {
 	if os.Geteuid() != 0 {
-		return errors.New("pods need network namespaces and cgroups, which only root may make here: run it with sudo")
+		return errors.New("only root can make the network namespaces and cgroups of pods: run this with sudo")
 	}
 	node, err := startNode(ctx, opts)
 	if err != nil {

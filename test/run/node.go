@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// exampleImage is what examples/pod.yaml runs.
+	// exampleImage is the image of examples/pod.yaml.
 	exampleImage = "criadapter.local/hello:1"
 	bridge       = "criadapter-run"
 	subnet       = "10.87.0.0/24"
-	// startTimeout bounds the server's start until it answers.
+	// startTimeout bounds the time until the server answers.
 	startTimeout = 30 * time.Second
 )
 
-// node is one running criadapter with everything that belongs to it.
+// node is a running criadapter with its files and its pod network.
 type node struct {
 	dir    string
 	server *exec.Cmd
@@ -91,7 +91,7 @@ func loadImage(ctx context.Context, endpoint string) error {
 	reader, writer := io.Pipe()
 	go func() { writer.CloseWithError(tarball.Write(tag, image, writer)) }()
 	err = engine.LoadImage(ctx, reader)
-	reader.Close() // ends the writer when the engine did not read on
+	reader.Close() // ends the writer if the engine stops reading
 	if err != nil {
 		return fmt.Errorf("giving the image to the engine: %w", err)
 	}
@@ -139,7 +139,7 @@ func (n *node) start(opts options, plugins string) error {
 		"--cni-bin-dir="+plugins,
 	)
 	n.server.Stdout, n.server.Stderr = log, log
-	// An interrupt at the terminal is for us: the server ends after the pod.
+	// An interrupt at the terminal must not reach the server, which ends after the pod.
 	n.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := n.server.Start(); err != nil {
 		return fmt.Errorf("starting the server (make build makes it): %w", err)
@@ -170,11 +170,11 @@ func (n *node) kubelet(ctx context.Context) (*kubeletCore, error) {
 	if err == nil {
 		return k, nil
 	}
-	log, _ := os.ReadFile(n.serverLog()) // part of an error's text only
+	log, _ := os.ReadFile(n.serverLog()) // only for the text of the error
 	return nil, fmt.Errorf("%w\nthe server says:\n%s", err, log)
 }
 
-// explain says how to go on with other clients.
+// explain prints how to reach the node with other clients.
 func (n *node) explain(k *kubeletCore) {
 	fmt.Printf(`
 criadapter serves on unix://%[1]s, and the kubelet core runs what is in %[2]s:
@@ -187,7 +187,7 @@ Press Ctrl-C to remove the pods and stop.
 `, n.socket(), k.manifests, k.ReadAddress(), model.LabelOwner, nodeName, n.serverLog())
 }
 
-// wait serves until ctx ends; a server that ends by itself is an error.
+// wait returns when ctx ends. If the server ends first, it returns an error.
 func (n *node) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -198,7 +198,7 @@ func (n *node) wait(ctx context.Context) error {
 	}
 }
 
-// stop ends the server and removes what was made.
+// stop ends the server, and removes the network and the directory.
 func (n *node) stop(ctx context.Context) error {
 	if err := n.server.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -212,7 +212,7 @@ func (n *node) stop(ctx context.Context) error {
 	return n.clean()
 }
 
-// clean removes the bridge, which the CNI plugin left, and the directory.
+// clean removes the directory, and the bridge that the CNI plugin has left.
 func (n *node) clean() error {
 	var missing netlink.LinkNotFoundError
 	link, err := netlink.LinkByName(bridge)

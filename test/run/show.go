@@ -69,7 +69,7 @@ func (k *kubeletCore) showContainer(ctx context.Context, pod *v1.Pod, spec *v1.C
 	return nil
 }
 
-// ask gets one page, trying until the service listens.
+// ask gets one page, and repeats the request until the service listens.
 func ask(ctx context.Context, url string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -11,15 +11,15 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// mostExposure is what systemd's own judgement of the unit must not exceed, of 10 for a unit without any limit, which is
-// a 9.6. What would bring more makes a mount namespace, or takes away what CNI plugins need.
+// mostExposure is the largest allowed exposure of the unit, as systemd computes it. A unit without any hardening has
+// 9.6 of 10. Further options would make a mount namespace, or take rights that CNI plugins need.
 const mostExposure = 8.3
 
 // exposure is the last line of systemd-analyze security.
 var exposure = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
 
-// TestUnitsMakeNoMountNamespace reads the units for each option that would make one: a pod's network namespace that is
-// pinned there is seen neither by the engine nor by the next start.
+// TestUnitsMakeNoMountNamespace checks that the units have no option that makes a mount namespace. A network namespace
+// pinned in there would be invisible to the engine and to the next start.
 func TestUnitsMakeNoMountNamespace(t *testing.T) {
 	makes := regexp.MustCompile(`(?m)^(Private(Tmp|Devices|Mounts|Users|Network|IPC)|Protect(System|Home|KernelTunables|KernelModules|KernelLogs|ControlGroups|Proc|Hostname|Clock)|` +
 		`(ReadWrite|ReadOnly|Inaccessible|Exec|NoExec)Paths|Bind(ReadOnly)?Paths|TemporaryFileSystem|Root(Directory|Image)|MountFlags|ProcSubset|DynamicUser|RestrictNamespaces|NoNewPrivileges)=`)
@@ -34,14 +34,14 @@ func TestUnitsMakeNoMountNamespace(t *testing.T) {
 	}
 }
 
-// hardened looks at the process for what the unit's options made of it, and asks systemd what it thinks of the unit.
+// hardened checks the effect of the unit's options on the process, and systemd's judgement of the unit.
 func (m *machine) hardened() {
 	m.t.Helper()
 	pid := m.show("MainPID")
 	own, first := m.must("readlink", "/proc/"+pid+"/ns/mnt"), m.must("readlink", "/proc/1/ns/mnt")
 	testutil.Assert(m.t, own == first, "the service has a mount namespace of its own, %s beside %s", own, first)
 	limits := m.must("grep", "^Max core file size", "/proc/"+pid+"/limits")
-	testutil.Assert(m.t, regexp.MustCompile(`size +0 +0 `).MatchString(limits), "a core may be written: %s", limits)
+	testutil.Assert(m.t, regexp.MustCompile(`size +0 +0 `).MatchString(limits), "a core dump may be written: %s", limits)
 	set, err := strconv.ParseUint(strings.TrimPrefix(m.must("grep", "^CapBnd", "/proc/"+pid+"/status"), "CapBnd:\t"), 16, 64)
 	testutil.Must(m.t, err)
 	for name, bit := range map[string]uint{"CAP_SYS_BOOT": 22, "CAP_SYS_TIME": 25, "CAP_MAC_ADMIN": 33} {
@@ -58,7 +58,7 @@ func (m *machine) hardened() {
 	found := exposure.FindStringSubmatch(output)
 	testutil.Require(m.t, code == 0 && found != nil, "systemd-analyze security: exit code %d: %s", code, output)
 	if level, err := strconv.ParseFloat(found[1], 64); err != nil || level > mostExposure {
-		m.t.Errorf("%s, at most %.1f is right:\n%s", found[0], mostExposure, output)
+		m.t.Errorf("%s, want at most %.1f:\n%s", found[0], mostExposure, output)
 	}
 	m.t.Logf("systemd says: %s", found[0])
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// machine is a systemd with the units, as long as the test runs.
+// machine is a systemd with the units. It ends with the test.
 type machine struct {
 	t *testing.T
-	// pid is systemd itself, root its file system as seen from here.
+	// pid is the process of systemd, and root the path to its root file system from the host.
 	pid  int
 	root string
 }
@@ -29,14 +29,14 @@ func boot(t *testing.T) *machine {
 	t.Helper()
 	env := rigenv.Require(t)
 	if _, err := os.Stat("/lib/systemd/systemd"); err != nil {
-		t.Skip("systemd is not installed, which this test needs to try the units")
+		t.Skip("systemd is not installed, and this test runs the units under it")
 	}
 	dir, err := os.MkdirTemp(env.WorkDir, "systemd")
 	testutil.Must(t, err)
 	cgroups := ownCgroups(t)
 	units, err := filepath.Abs("../../contrib/systemd")
 	testutil.Must(t, err)
-	// The cgroups first, because the namespace of cgroups begins where its maker is.
+	// The shell enters the cgroups first, because a new cgroup namespace has its maker's cgroup as root.
 	cmd := exec.Command("sh", "-ec", `for dir in $0; do echo $$ > "$dir/cgroup.procs"; done; exec unshare --cgroup --pid --fork --kill-child --mount --uts --ipc --net bash "$@"`,
 		strings.Join(cgroups, " "), "testdata/boot.sh", dir, env.Criadapter, units)
 	var output testutil.Buffer
@@ -100,14 +100,14 @@ func ownCgroup(t *testing.T, root string) string {
 			if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 				return
 			}
-			time.Sleep(50 * time.Millisecond) // processes that were killed are still ending
+			time.Sleep(50 * time.Millisecond) // killed processes may still be ending
 		}
 		t.Errorf("%s is left", dir)
 	})
 	return dir
 }
 
-// removeAll removes a cgroup from the leaves on. What cannot be is left.
+// removeAll removes a cgroup, beginning with its leaves. It leaves cgroups that cannot be removed.
 func removeAll(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
@@ -132,7 +132,7 @@ func (m *machine) run(args ...string) (string, int) {
 	return strings.TrimSpace(string(output)), cmd.ProcessState.ExitCode()
 }
 
-// must is run for a command that succeeds.
+// must is run for a command that must succeed.
 func (m *machine) must(args ...string) string {
 	m.t.Helper()
 	output, code := m.run(args...)

@@ -10,7 +10,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestUnits takes the service through its life under systemd, without an engine: each step is systemd's own word.
+// TestUnits starts, reloads, restarts, crashes and stops the service under systemd, without an engine. Each step checks
+// the state that systemd reports.
 func TestUnits(t *testing.T) {
 	m := boot(t)
 	testutil.Until(t, "the service is ready", func() bool {
@@ -35,10 +36,10 @@ func TestUnits(t *testing.T) {
 	m.hang()
 	m.must("systemctl", "stop", "criadapter.service")
 	testutil.Equal(t, m.show("Result"), "success", "stopped with")
-	m.answered("a client that asks when it is stopped has it started")
+	m.answered("a client's request starts the stopped service")
 }
 
-// answered runs a client: its exit code is 1 without an engine, and 2 without an answer.
+// answered runs a client, which must get an answer. Its exit code is 1 without an engine, and 2 without an answer.
 func (m *machine) answered(when string) {
 	m.t.Helper()
 	output, code := m.run("criadapter", "status", "--timeout", "1m")
@@ -46,7 +47,7 @@ func (m *machine) answered(when string) {
 		"%s: exit code %d: %s", when, code, output)
 }
 
-// reload returns when the program says that it is done, in the same process.
+// reload reloads the service and waits until the program reports it. The process must be the same.
 func (m *machine) reload() {
 	m.t.Helper()
 	pid := m.show("MainPID")
@@ -57,7 +58,7 @@ func (m *machine) reload() {
 	})
 }
 
-// restartWithoutAGap has clients ask while the service restarts.
+// restartWithoutAGap lets clients ask while the service restarts. Each must get an answer.
 func (m *machine) restartWithoutAGap() {
 	m.t.Helper()
 	script := `systemctl restart criadapter.service & for i in 1 2 3 4 5 6 7 8 9 10; do criadapter status --timeout 1m >/dev/null 2>&1; echo $?; done; wait`
@@ -68,15 +69,15 @@ func (m *machine) restartWithoutAGap() {
 	testutil.Assert(m.t, m.show("MainPID") != pid, "it did not restart")
 }
 
-// crash has it start again by itself.
+// crash kills the service. systemd must start it again.
 func (m *machine) crash() {
 	m.t.Helper()
 	m.must("kill", "-KILL", m.show("MainPID"))
-	m.answered("a client that asks just after a crash")
+	m.answered("a client's request just after a crash")
 	testutil.Until(m.t, "it was started again", func() bool { return m.show("NRestarts") == "1" })
 }
 
-// hang has the watchdog, with a shorter time, end a process that does not get on.
+// hang stops the process. The watchdog, with a shorter time, must end it.
 func (m *machine) hang() {
 	m.t.Helper()
 	dropIn := filepath.Join(m.root, "etc/systemd/system/criadapter.service.d")
@@ -95,6 +96,6 @@ func (m *machine) hang() {
 		return nil
 	})
 	log := m.must("cat", "/dev/kmsg")
-	testutil.Assert(m.t, strings.Contains(log, "Watchdog timeout"), "it was not the watchdog that ended it:\n%s", log)
+	testutil.Assert(m.t, strings.Contains(log, "Watchdog timeout"), "the watchdog did not end it:\n%s", log)
 	m.answered("after the watchdog")
 }

@@ -1,5 +1,5 @@
-// Command vuln runs the pinned govulncheck over the module. A vulnerability that the code reaches fails. Without an
-// answer of the vulnerability database, which is on the network, it skips the check and prints one line.
+// Command vuln runs the pinned govulncheck over the module. It fails if the code reaches a vulnerability. If the
+// vulnerability database on the network does not answer, it skips the check and prints one line.
 package main
 
 import (
@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// answerTime is how long the database may take to answer at all.
+	// answerTime bounds the time until the database answers.
 	answerTime = 10 * time.Second
-	// checkTime bounds the check: the analysis takes a minute, and the database may stop in the middle of it.
+	// checkTime bounds the check. The analysis takes a minute, and the database may stop answering meanwhile.
 	checkTime = 10 * time.Minute
 	// found is govulncheck's exit code for a vulnerability.
 	found = 3
@@ -27,7 +27,7 @@ const (
 
 func main() {
 	c := checker{out: os.Stdout, answerTime: answerTime, checkTime: checkTime, command: govulncheck}
-	flag.StringVar(&c.database, "db", "https://vuln.go.dev", "the database of vulnerabilities")
+	flag.StringVar(&c.database, "db", "https://vuln.go.dev", "the `address` of the vulnerability database")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,7 +42,7 @@ type checker struct {
 	database              string
 	out                   io.Writer
 	answerTime, checkTime time.Duration
-	// command makes the command that checks against a database; tests have another.
+	// command makes the command that does the check. Tests replace it.
 	command func(ctx context.Context, database string) *exec.Cmd
 }
 
@@ -58,7 +58,7 @@ func (c checker) check(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, c.checkTime)
 	defer cancel()
 	cmd := c.command(bounded, c.database)
-	cmd.WaitDelay = time.Second // the tool's own child may hold the pipe
+	cmd.WaitDelay = time.Second // a child of the tool may keep the pipe open
 	output, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	switch {
@@ -68,7 +68,7 @@ func (c checker) check(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &exit) && exit.ExitCode() == found:
-		return fmt.Errorf("take a version without these:\n%s", output)
+		return fmt.Errorf("the code reaches these vulnerabilities, take versions without them:\n%s", output)
 	}
 	if gone := c.reach(ctx); gone != nil || bounded.Err() != nil {
 		return c.skip(errors.Join(bounded.Err(), gone))
@@ -99,6 +99,6 @@ func (c checker) reach(ctx context.Context) error {
 }
 
 func (c checker) skip(why error) error {
-	_, err := fmt.Fprintf(c.out, "govulncheck: skipped, the database of vulnerabilities is out of reach: %v\n", why)
+	_, err := fmt.Fprintf(c.out, "govulncheck: skipped, the vulnerability database cannot be reached: %v\n", why)
 	return err
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestLintChecksForVulnerabilities: what is found fails, what cannot be looked up is skipped in one line and in time.
+// TestLintChecksForVulnerabilities checks that a found vulnerability fails, and that the check is skipped in time and
+// in one line if the database does not answer.
 func TestLintChecksForVulnerabilities(t *testing.T) {
 	database := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
