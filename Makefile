@@ -51,6 +51,10 @@ rig:
 test: rig ## Run every test; HALF=private|system for one half, PKG=./package for one package, RUN=pattern for some tests, ENGINE=name,name for other engines, REGISTRATION=shim or daemon.json for the OCI runtime
 	@build/bin/rig test $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)') $(PKG)
 
+.PHONY: unit
+unit: ## Run the tests that need neither an engine nor root, and say what this leaves out; PKG=./package for one package
+	@go run ./test/unit $(PKG)
+
 .PHONY: chaos
 chaos: rig ## Kill criadapter at each step of each request, hurt the engine and its network, churn pods; SEED=n repeats faults, CHURN=15m lasts longer
 	@CHAOS=full build/bin/rig test -v -norace -timeout 40m -run '$(or $(RUN),^Test(StepWalk|EngineAnswersBadly|EngineDies|NetworkFails|Churn)$$)' ./test/chaos

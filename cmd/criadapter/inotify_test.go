@@ -3,8 +3,9 @@ package main
 import (
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // The program starts if other processes of its user hold all inotify instances. The limit applies to the user namespace
@@ -14,8 +15,5 @@ func TestStartsWithoutInotify(t *testing.T) {
 	socket := filepath.Join(dir, "cri.sock")
 	script := `echo 0 > /proc/sys/user/max_inotify_instances && exec "$0" --container-runtime-endpoint=unix://` + socket + plainFlags(dir) +
 		` --network-plugin=cni --cni-conf-dir=` + dir + ` --cni-bin-dir=` + dir
-	startProgram(t, socket, script, func(cmd *exec.Cmd) {
-		maps := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: maps, GidMappings: maps}
-	})
+	startProgram(t, socket, script, func(cmd *exec.Cmd) { cmd.SysProcAttr = testutil.RootOfUserNamespace() })
 }

@@ -11,8 +11,16 @@ import (
 // inNamespace is set in the environment of a test that InUserNamespace runs again.
 const inNamespace = "TESTUTIL_IN_USER_NAMESPACE"
 
-// InUserNamespace runs the calling test again as a program in a user namespace of its own, and returns true when that
-// has ended; false in the namespace. The test begins with it and ends if it is true. It must not be a subtest.
+// AsRoot is InUserNamespace for a test that needs the rights of root, such as a mount. It returns false at once if root
+// runs the test.
+func AsRoot(t *testing.T) bool {
+	t.Helper()
+	return os.Geteuid() != 0 && InUserNamespace(t)
+}
+
+// InUserNamespace runs the calling test again as root of a user namespace and a mount namespace of its own. It returns
+// true when that program has ended, and false in the namespace. The test begins with it and ends if it is true. It must
+// not be a subtest.
 func InUserNamespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inNamespace) != "" {
@@ -20,12 +28,21 @@ func InUserNamespace(t *testing.T) bool {
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), inNamespace+"=1")
-	maps := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: maps, GidMappings: maps}
+	cmd.SysProcAttr = RootOfUserNamespace()
+	cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNS
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}
 	return true
+}
+
+// RootOfUserNamespace starts a process as root of a user namespace, where it is the user of this process.
+func RootOfUserNamespace() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
 }
 
 // LimitInotify sets how many inotify "instances" or "watches" there are in the
