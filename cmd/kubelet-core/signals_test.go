@@ -42,7 +42,7 @@ func TestSurvivesSignals(t *testing.T) {
 	if _, err := reader.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	_ = reader.Close() // from here on each line of the log causes a SIGPIPE, and each SIGHUP logs a line
+	_ = reader.Close() // now each line of the log causes a SIGPIPE, and each SIGHUP logs a line
 	for range 3 {
 		testutil.Must(t, cmd.Process.Signal(syscall.SIGHUP))
 		select {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// requestTimeout bounds each request, maxResponse its response in bytes.
+	// requestTimeout bounds each request, and maxResponse the size of its response in bytes.
 	requestTimeout = 30 * time.Second
 	maxResponse    = 256 << 20
 )
@@ -37,21 +37,21 @@ func New(address string) *Client {
 	return &Client{address: address, http: http.Client{Timeout: requestTimeout, Transport: &http.Transport{}}}
 }
 
-// Pods are the kubelet's pods with their statuses.
+// Pods returns the kubelet's pods with their statuses.
 func (c *Client) Pods(ctx context.Context) ([]v1.Pod, error) {
 	var list v1.PodList
 	err := c.get(ctx, "/pods", &list)
 	return list.Items, err
 }
 
-// Events are recent events, oldest first.
+// Events returns recent events, oldest first.
 func (c *Client) Events(ctx context.Context) ([]v1.Event, error) {
 	var list v1.EventList
 	err := c.get(ctx, "/events", &list)
 	return list.Items, err
 }
 
-// Config is how the kubelet is configured.
+// Config returns a part of the kubelet's configuration.
 func (c *Client) Config(ctx context.Context) (Config, error) {
 	var config Config
 	err := c.get(ctx, "/configz", &config)

@@ -21,7 +21,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// fakeKubelet answers as the endpoint of a kubelet core does.
+// fakeKubelet answers like the read-only endpoint of a kubelet core.
 type fakeKubelet struct {
 	mu     sync.Mutex
 	pods   []v1.Pod
@@ -45,7 +45,7 @@ func (f *fakeKubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not here", http.StatusNotFound)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(answer) // the test fails on what it did not get
+	_ = json.NewEncoder(w).Encode(answer) // a test fails if it gets no answer
 }
 
 func newFake(t *testing.T, pods ...v1.Pod) (*Client, *fakeKubelet) {
@@ -56,7 +56,7 @@ func newFake(t *testing.T, pods ...v1.Pod) (*Client, *fakeKubelet) {
 	return New(strings.TrimPrefix(server.URL, "http://")), fake
 }
 
-// running is a pod with one container that runs.
+// running is a pod with one running container.
 func running(namespace, name string) v1.Pod {
 	return v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-node1", UID: types.UID("uid-" + namespace + name)},

@@ -10,7 +10,7 @@ import (
 // columnGap is the space between two columns.
 const columnGap = 3
 
-// columns aligns rows. It remembers how wide its columns are, so that rows that come later stand below the earlier ones.
+// columns aligns rows. It remembers the widths of its columns, so that later rows align with earlier ones.
 type columns struct {
 	widths []int
 }

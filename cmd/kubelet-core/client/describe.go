@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// WriteDescription writes the details of a pod as kubectl does: its containers with their states, volumes,
-// conditions, and those of the events that are the pod's.
+// WriteDescription writes the details of a pod as kubectl does: its containers with their states, its volumes and
+// conditions, and its events.
 func WriteDescription(out io.Writer, pod *v1.Pod, events []v1.Event, now time.Time) error {
 	d := &description{out: out, now: now}
 	d.head(pod)
@@ -36,14 +36,14 @@ func WriteDescription(out io.Writer, pod *v1.Pod, events []v1.Event, now time.Ti
 	return d.err
 }
 
-// description writes labelled lines; after an error it writes nothing more.
+// description writes labelled lines. After an error it writes nothing more.
 type description struct {
 	out io.Writer
 	now time.Time
 	err error
 }
 
-// labelWidth is how wide labels and their indent are together.
+// labelWidth is the width of a label with its indent.
 const labelWidth = 20
 
 func (d *description) line(indent int, label, value string) {
@@ -60,7 +60,7 @@ func (d *description) plain(text string) {
 	}
 }
 
-// list writes values below each other, the label before the first.
+// list writes values below each other, with the label before the first.
 func (d *description) list(indent int, label string, values []string) {
 	if len(values) == 0 {
 		values = []string{"<none>"}
@@ -100,7 +100,8 @@ func (d *description) head(pod *v1.Pod) {
 	d.line(0, "IPs", orNone(strings.Join(ips, ", ")))
 }
 
-// pairs are key=value, sorted, without the keys that begin with skip, and the manifest, which has a line of its own.
+// pairs returns key=value, sorted by key. It leaves out keys that begin with skip, and the manifest, which has its own
+// line.
 func pairs(values map[string]string, skip string) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -199,7 +200,7 @@ func handler(h *v1.ProbeHandler) string {
 	}
 }
 
-// environment names where values come from; the values of config maps and secrets are not shown.
+// environment lists the variables. For a value of a config map or secret it shows only the source.
 func environment(c *v1.Container) []string {
 	var out []string
 	for _, from := range c.EnvFrom {

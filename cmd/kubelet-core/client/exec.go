@@ -32,22 +32,22 @@ const (
 // maxStatus bounds the status of a command's end, in bytes.
 const maxStatus = 1 << 20
 
-// Size is a terminal's.
+// Size is the size of a terminal.
 type Size struct{ Width, Height uint16 }
 
-// ExecOptions are a command, and where its streams go.
+// ExecOptions are a command and its streams.
 type ExecOptions struct {
 	Command []string
-	// TTY gives the command a terminal; then there is no Stderr.
+	// TTY gives the command a terminal. Stderr is not used then.
 	TTY bool
-	// Stdin is nil for none. Stdout and Stderr are written to at the same time.
+	// Stdin may be nil. Stdout and Stderr are written to concurrently.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Sizes are those of the user's terminal, one after the other; nil without a terminal.
+	// Sizes receives the size of the user's terminal after each change. It is nil without a terminal.
 	Sizes <-chan Size
 }
 
-// Runtime is the part of CRI that starts a command; k8s.io/cri-client has one.
+// Runtime is the part of CRI that starts a command. A client of k8s.io/cri-client implements it.
 type Runtime interface {
 	Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error)
 }
@@ -59,7 +59,8 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("command terminated with exit code %d", e.Code)
 }
 
-// RunningContainer returns the runtime's id of a container that runs.
+// RunningContainer returns the runtime's id of a container. A container that does not run is an
+// errdefs.ErrFailedPrecondition.
 func RunningContainer(pod *v1.Pod, name string) (string, error) {
 	status := containerStatus(pod, name)
 	if status.State.Running == nil {
@@ -76,8 +77,8 @@ func RunningContainer(pod *v1.Pod, name string) (string, error) {
 	return id, nil
 }
 
-// Exec runs a command in a container and waits for its end: nil for success, an *ExitError for another exit code. What
-// is read from Stdin may be more than the command reads; a read that waits when the command ends is left behind.
+// Exec runs a command in a container and waits for its end. An exit code other than 0 is an *ExitError. Exec may read
+// more from Stdin than the command does. A read that blocks when the command ends goes on in its goroutine.
 func Exec(ctx context.Context, runtime Runtime, container string, opts ExecOptions) error {
 	response, err := runtime.Exec(ctx, &runtimeapi.ExecRequest{
 		ContainerId: container, Cmd: opts.Command, Tty: opts.TTY, Stdin: opts.Stdin != nil, Stdout: opts.Stdout != nil, Stderr: opts.Stderr != nil && !opts.TTY,
@@ -90,7 +91,7 @@ func Exec(ctx context.Context, runtime Runtime, container string, opts ExecOptio
 		return fmt.Errorf("exec: %w", err)
 	}
 	defer conn.Close()
-	// Closing is what ends the reads below when the user gives up.
+	// When the user gives up, the close ends the reads below.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	err = stream(conn, opts)
@@ -102,7 +103,7 @@ func Exec(ctx context.Context, runtime Runtime, container string, opts ExecOptio
 
 // dial opens the connection that the runtime named.
 func dial(ctx context.Context, address string) (httpstream.Connection, error) {
-	// The runtime's streaming server is on this machine or named by it: no proxy is between.
+	// The runtime names its streaming server's address itself, so a proxy must not be used.
 	tripper, err := spdy.NewRoundTripperWithProxy(nil, func(*http.Request) (*url.URL, error) { return nil, nil })
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func dial(ctx context.Context, address string) (httpstream.Connection, error) {
 	return conn, nil
 }
 
-// stream carries the command's streams, all of which the server waits for first.
+// stream copies the command's streams. The server waits until all of them are open.
 func stream(conn httpstream.Connection, opts ExecOptions) error {
 	streams, err := openStreams(conn, opts)
 	if err != nil {
@@ -181,7 +182,7 @@ func openStreams(conn httpstream.Connection, opts ExecOptions) (map[string]https
 			return nil, err
 		}
 		if name != "stdin" && name != "resize" {
-			// Nothing is sent on it. A short command may have ended by now, with its streams; that is no error.
+			// Nothing is sent on this stream. It is no error if a short command has ended already, with its streams.
 			_ = stream.Close()
 		}
 		streams[name] = stream
@@ -203,7 +204,7 @@ func sendSizes(stream io.Writer, sizes <-chan Size, done <-chan struct{}) {
 	}
 }
 
-// ended reads what the server says of the command's end.
+// ended reads the server's status of the ended command.
 func ended(text []byte) error {
 	var status metav1.Status
 	if err := json.Unmarshal(text, &status); err != nil {

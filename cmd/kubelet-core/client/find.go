@@ -19,11 +19,12 @@ const defaultContainer = "kubectl.kubernetes.io/default-container"
 type Ref struct {
 	// Namespace is empty for any.
 	Namespace string
-	// Name is the pod's name, with or without the node's name at its end; pod/ may stand before it.
+	// Name is the pod's name, with or without the suffix of the node's name. It may have the prefix pod/.
 	Name string
 }
 
-// Find returns the pod that ref names. None is an errdefs.ErrNotFound; several are an errdefs.ErrInvalidArgument.
+// Find returns the pod that ref names. No such pod is an errdefs.ErrNotFound, and several such pods are an
+// errdefs.ErrInvalidArgument.
 func (c *Client) Find(ctx context.Context, ref Ref) (*v1.Pod, error) {
 	pods, err := c.Pods(ctx)
 	if err != nil {
@@ -32,7 +33,7 @@ func (c *Client) Find(ctx context.Context, ref Ref) (*v1.Pod, error) {
 	return Select(pods, ref)
 }
 
-// Select is Find among pods that were listed before.
+// Select is Find in a list of pods.
 func Select(pods []v1.Pod, ref Ref) (*v1.Pod, error) {
 	name := bareName(ref.Name)
 	var found []*v1.Pod
@@ -69,7 +70,7 @@ func bareName(name string) string {
 	return name
 }
 
-// Matches says whether ref names the pod, by its name or by the one in its manifest.
+// Matches says whether ref names the pod, by its name or by the name in its manifest.
 func Matches(pod *v1.Pod, ref Ref) bool {
 	if ref.Namespace != "" && pod.Namespace != ref.Namespace {
 		return false
@@ -85,8 +86,8 @@ func inNamespace(ref Ref) string {
 	return " in namespace " + ref.Namespace
 }
 
-// Container returns the name of the container to use: the one that is requested or, without, the pod's default, which
-// is the first. Others are the names of all when there was a choice.
+// Container returns the name of the container to use: the requested one, or else the pod's default. Others has the
+// names of all containers if none was requested and there are several.
 func Container(pod *v1.Pod, requested string) (name string, others []string, err error) {
 	var names []string
 	model.EachContainer(&pod.Spec, func(c *v1.Container, kind model.Kind) {
@@ -117,7 +118,7 @@ func Container(pod *v1.Pod, requested string) (name string, others []string, err
 	return pod.Spec.Containers[0].Name, names, nil
 }
 
-// containerStatus returns the status of one container; the zero value if there is none yet.
+// containerStatus returns the status of one container, or the zero value if there is none yet.
 func containerStatus(pod *v1.Pod, name string) v1.ContainerStatus {
 	if status := model.FindStatus(pod, name); status != nil {
 		return *status

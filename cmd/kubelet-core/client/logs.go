@@ -17,21 +17,21 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podlogs"
 )
 
-// LogOptions say which part of a container's log is read, and where it goes.
+// LogOptions say which part of a container's log to read, and where to write it.
 type LogOptions struct {
-	// Container is empty for the pod's default one.
+	// Container is the container's name. Empty means the pod's default container.
 	Container string
 	// Previous means the attempt before the current one.
 	Previous bool
-	// Follow goes on until the attempt ends.
+	// Follow reads on until the attempt ends.
 	Follow bool
-	// Tail is how many lines at the end are read; negative for all.
+	// Tail is the number of lines to read from the end. A negative number means all.
 	Tail int
-	// Since leaves out what is older than that; zero for nothing.
+	// Since leaves out older lines. Zero leaves out none.
 	Since time.Time
 	// Timestamps writes the time before each line.
 	Timestamps bool
-	// Stdout and Stderr take the streams.
+	// Stdout and Stderr get the streams.
 	Stdout, Stderr io.Writer
 }
 
@@ -74,7 +74,7 @@ func (c *Client) Logs(ctx context.Context, ref Ref, opts LogOptions) error {
 	return err
 }
 
-// logAttempt is the attempt whose log is requested.
+// logAttempt returns the attempt whose log is requested.
 func logAttempt(pod *v1.Pod, name string, previous bool) (uint32, error) {
 	status := containerStatus(pod, name)
 	switch current := uint32(status.RestartCount); {
@@ -96,7 +96,8 @@ func logAttempt(pod *v1.Pod, name string, previous bool) (uint32, error) {
 	}
 }
 
-// running says whether the attempt may write more. While the kubelet does not respond it may.
+// running returns a function that says whether the attempt may write more. If the kubelet does not respond, the answer
+// is yes.
 func (c *Client) running(pod *v1.Pod, name string, attempt uint32) func(context.Context) bool {
 	uid := pod.UID
 	return func(ctx context.Context) bool {

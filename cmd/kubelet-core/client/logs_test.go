@@ -19,7 +19,7 @@ import (
 
 const stamp = "2026-05-01T12:00:00.000000001Z"
 
-// logged is a fake kubelet with one pod, and the path of the log of its container's attempt 1.
+// logged makes a fake kubelet with one pod, and returns the log's path of its container's attempt 1.
 func logged(t *testing.T, content string) (*Client, *fakeKubelet, string) {
 	t.Helper()
 	pod := running("a", "web")
@@ -70,7 +70,7 @@ func TestFollowThroughARotationToTheEnd(t *testing.T) {
 	time.Sleep(150 * time.Millisecond)
 	testutil.AppendFile(t, path, "o\n")
 	shows(t, out, "two\n")
-	// The kubelet renames the file; the runtime writes on into it until it is told, and then makes a new one.
+	// The kubelet renames the file. The runtime writes to it until it reopens its log, and then makes a new one.
 	testutil.Must(t, os.Rename(path, path+".20260501-120000"))
 	testutil.AppendFile(t, path+".20260501-120000", stamp+" stdout F three\n")
 	testutil.WriteFile(t, path, stamp+" stdout F four\n")

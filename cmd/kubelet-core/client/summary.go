@@ -13,14 +13,14 @@ import (
 // summary is a pod in one line.
 type summary struct {
 	namespace, name string
-	// ready and total count containers that run as long as the pod.
+	// ready and total count app containers and sidecars.
 	ready, total int
 	// status is kubectl's STATUS: the phase, or the reason of a container that does not run.
 	status string
-	// restarts is how often containers were restarted, lastRestart when last; zero for never.
+	// restarts is the number of restarts of containers. lastRestart is the time of the last one, zero without one.
 	restarts    int32
 	lastRestart time.Time
-	// created is when the kubelet first observed the pod.
+	// created is the time from which the age counts.
 	created time.Time
 	ip      string
 }
@@ -48,7 +48,8 @@ func summarize(pod *v1.Pod) summary {
 	return s
 }
 
-// created is when the pod began to be; a static pod has no time of creation.
+// created is the creation time of the pod. A static pod has none, so its start time counts, or else the time when the
+// kubelet first observed it.
 func created(pod *v1.Pod) time.Time {
 	if !pod.CreationTimestamp.IsZero() {
 		return pod.CreationTimestamp.Time
@@ -72,7 +73,8 @@ func ready(pod *v1.Pod) bool {
 	return false
 }
 
-// initContainers counts sidecars and says what the pod waits for, empty if it is past its init containers.
+// initContainers counts sidecars and returns the status of the init container that the pod waits for. It returns ""
+// after the last one.
 func (s *summary) initContainers(pod *v1.Pod) string {
 	waits := ""
 	for i := range pod.Spec.InitContainers {
@@ -109,8 +111,8 @@ func initReason(status *v1.ContainerStatus, index, total int) string {
 	}
 }
 
-// containers counts the app containers; if the pod is past its init containers, the first that does not run gives the
-// status. It says whether any runs.
+// containers counts the app containers, and returns whether any runs. If the pod is past its init containers, the first
+// container that does not run sets the status.
 func (s *summary) containers(pod *v1.Pod, initialized bool) (running bool) {
 	for i := len(pod.Spec.Containers) - 1; i >= 0; i-- {
 		status := containerStatus(pod, pod.Spec.Containers[i].Name)
@@ -156,7 +158,7 @@ func (s *summary) addRestarts(status *v1.ContainerStatus) {
 	}
 }
 
-// age is how long ago something was, as kubectl writes it.
+// age is the time since then, as kubectl writes it.
 func age(now, then time.Time) string {
 	if then.IsZero() {
 		return "<unknown>"

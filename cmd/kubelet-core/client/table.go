@@ -53,7 +53,7 @@ func orNone(value string) string {
 	return value
 }
 
-// WatchOptions say what Watch shows.
+// WatchOptions configure Watch.
 type WatchOptions struct {
 	// Wanted chooses pods; nil means all.
 	Wanted func(*v1.Pod) bool
@@ -61,8 +61,8 @@ type WatchOptions struct {
 	period time.Duration
 }
 
-// Watch writes a table of the pods, and then a line for each pod that changed, until ctx ends, which is no error. A
-// kubelet that is away for a while is waited for.
+// Watch writes a table of the pods, and then a line for each changed pod, until ctx ends. Then it returns nil. While
+// the kubelet does not answer, it waits.
 func (c *Client) Watch(ctx context.Context, out io.Writer, opts WatchOptions) error {
 	if opts.period == 0 {
 		opts.period = time.Second
@@ -95,7 +95,7 @@ func choose(pods []v1.Pod, wanted func(*v1.Pod) bool) []v1.Pod {
 	return slices.DeleteFunc(pods, func(pod v1.Pod) bool { return !wanted(&pod) })
 }
 
-// watcher writes what changed since the last time.
+// watcher writes the pods that changed since the last call of show.
 type watcher struct {
 	out      io.Writer
 	table    columns

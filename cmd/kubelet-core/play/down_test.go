@@ -14,9 +14,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/nodelock"
 )
 
-// TestDownOfSomebodyElses directory touches nothing in it; one that another process is at it asks to end, and waits no
-// longer than its context.
-func TestDownOfSomebodyElses(t *testing.T) {
+// TestDownOfAnotherOwner changes nothing in the directory of another owner. For a play in another process, Down asks
+// that process to end, and waits until the context ends.
+func TestDownOfAnotherOwner(t *testing.T) {
 	dir := t.TempDir()
 	opts := Options{Name: "web", Kubelet: kubelet.Options{RuntimeEndpoint: "unix:///nowhere.sock", RootDir: dir, BesideKubelet: true}}
 	file := filepath.Join(dir, "manifests", "mine.yaml")

@@ -23,7 +23,7 @@ type attempt struct {
 	restarts  int32
 }
 
-// follower writes the logs of all containers as they come.
+// follower writes the logs of all containers as they grow.
 type follower struct {
 	terminal *terminal
 	logs     string
@@ -32,7 +32,7 @@ type follower struct {
 	running  sync.WaitGroup
 }
 
-// follow begins with the containers that have started since the last call.
+// follow begins to read the logs of containers that have started since the last call.
 func (f *follower) follow(ctx context.Context, pods []*v1.Pod) {
 	for _, pod := range pods {
 		for _, c := range model.Statuses(pod) {
@@ -46,7 +46,7 @@ func (f *follower) follow(ctx context.Context, pods []*v1.Pod) {
 	}
 }
 
-// logWait is how long a log may be missing that a container has begun: the runtime makes it a moment later.
+// logWait is how long the log of a started container may be missing. The runtime makes it a moment after the start.
 const logWait = 5 * time.Second
 
 func (f *follower) read(ctx context.Context, pod *v1.Pod, a attempt) {
@@ -73,7 +73,7 @@ func (f *follower) read(ctx context.Context, pod *v1.Pod, a attempt) {
 	}
 }
 
-// writes says whether an attempt may write more.
+// writes says whether an attempt may still write to its log.
 func (f *follower) writes(a attempt) bool {
 	for _, pod := range f.pods() {
 		if pod.UID == a.pod {

@@ -12,12 +12,12 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// hostsMark begins what play adds to a pod's hosts file. A kubelet core writes the file anew, without it, when it
-// starts one of the pod's containers; the next look adds it again.
+// hostsMark is the first line that play adds to a pod's hosts file. A kubelet core rewrites the file without these
+// lines when it starts one of the pod's containers. The next call adds them again.
 const hostsMark = "\n# Services, by kubelet-core play.\n"
 
-// writeHosts adds lines to the hosts files of all pods, in place, because running containers have them mounted. A pod
-// that has none yet is left out.
+// writeHosts adds lines to the hosts files of all pods, in place, because running containers have them mounted. It
+// leaves out a pod without a hosts file.
 func writeHosts(root string, pods []*v1.Pod, lines []string) error {
 	added := hostsMark + strings.Join(lines, "\n") + "\n"
 	if len(lines) == 0 {

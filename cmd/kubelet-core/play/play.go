@@ -20,20 +20,20 @@ import (
 	"github.com/criadapter/criadapter/kubelet/nodelock"
 )
 
-// Options say where and how pods are played.
+// Options configure a play.
 type Options struct {
-	// Name tells one play from another: it is part of the owner of the pods, and of the directories.
+	// Name identifies the play. It is part of the pods' owner and of the directories' names.
 	Name string
-	// Kubelet has the runtime and all that the kubelet core is told beside; owner and directories are Name's.
+	// Kubelet has the runtime and further options of the kubelet core. Owner and directories follow from Name.
 	Kubelet kubelet.Options
-	// Follow writes the containers' logs, too, Colours colours them. Out takes all lines.
+	// Follow also writes the containers' logs. Colours colours the lines' names. Out gets all lines.
 	Follow, Colours bool
 	Out             io.Writer
-	// Abort ends the clean-up at once when it receives. Nil never does.
+	// A value from Abort ends the clean-up at once. Nil never does.
 	Abort <-chan os.Signal
 }
 
-// root is the directory of a play's kubelet core: all of it is a play's own.
+// root is the root directory of the play's kubelet core. No other play uses it.
 func (o *Options) root() string {
 	if o.Kubelet.RootDir != "" {
 		return o.Kubelet.RootDir
@@ -59,13 +59,13 @@ func (o *Options) kubelet(ctx context.Context) (*kubelet.Kubelet, error) {
 	return kubelet.New(ctx, opts)
 }
 
-// clear makes the directory of the manifests, or empties that of a play that was killed.
+// clear makes the directory of the manifests, or empties it after a killed play.
 func (o *Options) clear() error {
 	return errors.Join(os.MkdirAll(o.manifests(), 0o700), removeManifests(o.manifests()))
 }
 
-// Up runs the pods of a set until ctx ends, somebody calls Down, or all of them have ended; then it ends them and
-// leaves nothing. A pod that failed is an error, and so is an Abort, which says what is left.
+// Up runs the pods of a set until ctx ends, a process calls Down, or all pods have ended. Then it ends the remaining
+// pods and removes everything. A failed pod is an error. After an Abort, the error says what is left.
 func Up(ctx context.Context, set *Set, opts Options) error {
 	running := context.WithoutCancel(ctx) // the kubelet core outlives ctx: it ends the pods
 	k, err := opts.kubelet(ctx)
@@ -77,14 +77,14 @@ func Up(ctx context.Context, set *Set, opts Options) error {
 	}
 	return run(running, k, func() error {
 		if err != nil {
-			return err // to the end all the same: nothing is left of it
+			return err // run ends the kubelet core all the same, which leaves nothing
 		}
 		p := &player{set: set, opts: opts, kubelet: k, terminal: newTerminal(opts.Out, opts.Colours)}
 		return p.watch(ctx)
 	}, opts)
 }
 
-// Down ends what a play of that name has left, or is at.
+// Down ends the running play of that name, or removes the remains of a crashed one.
 func Down(ctx context.Context, opts Options) error {
 	err := nodelock.CheckOwner(opts.root(), opts.owner())
 	if errdefs.IsNotFound(err) {
@@ -107,8 +107,8 @@ func Down(ctx context.Context, opts Options) error {
 	return run(context.WithoutCancel(ctx), k, func() error { return err }, opts)
 }
 
-// waitGone waits for the end of a play that another process is at, and sees its manifests go. When that process ends
-// before, it returns a kubelet core in its place.
+// waitGone waits for the end of a play in another process, whose manifests are removed. If that process ends first,
+// waitGone returns a kubelet core to clean up with.
 func waitGone(ctx context.Context, opts Options) (*kubelet.Kubelet, error) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -128,7 +128,7 @@ func waitGone(ctx context.Context, opts Options) (*kubelet.Kubelet, error) {
 	}
 }
 
-// run runs the kubelet core while watch does, then has it end its pods.
+// run runs the kubelet core until watch returns, and then ends the pods.
 func run(ctx context.Context, k *kubelet.Kubelet, watch func() error, opts Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -151,7 +151,7 @@ func run(ctx context.Context, k *kubelet.Kubelet, watch func() error, opts Optio
 	}
 }
 
-// left is the error of a play that was told not to wait for its end.
+// left is the error of a play that was aborted. It lists what is left.
 func (o *Options) left(pods []*v1.Pod) error {
 	what := "its containers have ended"
 	if len(pods) > 0 {
@@ -169,7 +169,7 @@ type player struct {
 	terminal *terminal
 }
 
-// watch shows what becomes of the pods until ctx ends, their manifests are gone, or all of them have ended.
+// watch shows the pods' states until ctx ends, the manifests are gone, or all pods have ended.
 func (p *player) watch(ctx context.Context) error {
 	changed, stop := p.kubelet.Watch()
 	defer stop()
@@ -181,7 +181,7 @@ func (p *player) watch(ctx context.Context) error {
 	logs := &follower{terminal: p.terminal, logs: p.opts.logs(), pods: p.kubelet.Pods, begun: map[attempt]bool{}}
 	defer logs.running.Wait()
 	defer cancel()
-	look := time.NewTicker(time.Second) // for events, and manifests that somebody removed
+	look := time.NewTicker(time.Second) // for events, and to notice removed manifests
 	defer look.Stop()
 	for {
 		pods := p.kubelet.Pods()
@@ -193,7 +193,7 @@ func (p *player) watch(ctx context.Context) error {
 			log.G(ctx).WithError(err).Warn("hosts files cannot be written")
 		}
 		if over, err := p.over(pods); over {
-			logs.running.Wait() // to the end of what they wrote
+			logs.running.Wait() // until all logs are written
 			return err
 		}
 		select {
@@ -206,7 +206,7 @@ func (p *player) watch(ctx context.Context) error {
 	}
 }
 
-// over says that nothing runs any more that was played, and what failed.
+// over says whether all pods of the play have ended, and returns their failures.
 func (p *player) over(pods []*v1.Pod) (bool, error) {
 	left, err := filepath.Glob(filepath.Join(p.opts.manifests(), "*.yaml"))
 	if err == nil && len(left) == 0 {
@@ -228,7 +228,7 @@ func (p *player) over(pods []*v1.Pod) (bool, error) {
 	return true, errors.Join(failed...)
 }
 
-// writeManifests writes each object into a file of its own, secrets and config maps before pods.
+// writeManifests writes each object to its own file, secrets and config maps before pods.
 func writeManifests(dir string, set *Set) error {
 	var number int
 	write := func(kind string, object any) error {

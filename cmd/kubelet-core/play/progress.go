@@ -10,10 +10,10 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// progress tells what becomes of pods, each news once.
+// progress prints the changes of pods and their events, each once.
 type progress struct {
 	terminal *terminal
-	// shown is what was told last of a pod, told how often an event was.
+	// shown has the last printed state of each pod. told has the last printed count of each event, by the event's name.
 	shown map[types.UID]string
 	told  map[string]int32
 }
@@ -22,7 +22,7 @@ func newProgress(t *terminal) *progress {
 	return &progress{terminal: t, shown: map[types.UID]string{}, told: map[string]int32{}}
 }
 
-// tell tells what is new.
+// tell prints new states and events.
 func (p *progress) tell(pods []*v1.Pod, events []v1.Event) {
 	for i := range events {
 		if e := &events[i]; p.told[e.Name] != e.Count && worthTelling(e) {
@@ -38,8 +38,8 @@ func (p *progress) tell(pods []*v1.Pod, events []v1.Event) {
 	}
 }
 
-// worthTelling says whether an event says more than the states do: what is wrong, and what takes long. That no cluster has a
-// name server is known to who plays a file.
+// worthTelling selects events that tell a user more than the states: warnings and pulls. The warning about a missing
+// cluster DNS is left out, because a play has no cluster.
 func worthTelling(e *v1.Event) bool {
 	return e.Type == v1.EventTypeWarning && e.Reason != "MissingClusterDNS" || e.Reason == "Pulling"
 }
@@ -54,7 +54,7 @@ func playName(name, node string) string {
 	return name
 }
 
-// stateOf is what a person wants to know of a pod, in a few words.
+// stateOf describes a pod's state for users, in a few words.
 func stateOf(pod *v1.Pod) string {
 	switch {
 	case pod.Status.Phase == v1.PodFailed:
@@ -72,7 +72,7 @@ func stateOf(pod *v1.Pod) string {
 	return string(pod.Status.Phase)
 }
 
-// failure says why a pod failed: its own reason, or its first container that did.
+// failure returns why a pod failed: its reason, or its first failed container.
 func failure(pod *v1.Pod) string {
 	if pod.Status.Reason != "" {
 		return pod.Status.Reason + " " + pod.Status.Message

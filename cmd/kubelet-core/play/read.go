@@ -21,18 +21,18 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Set is what some files hold, with the pods of deployments among the pods.
+// Set has the objects of some files. pods includes the pods of deployments.
 type Set struct {
 	pods       []*v1.Pod
 	configMaps []*v1.ConfigMap
 	secrets    []*v1.Secret
 	services   []*v1.Service
-	// notes say what of it is done otherwise than in a cluster.
+	// notes says what differs from a cluster.
 	notes []string
 }
 
-// Read reads files, "-" for in. What a kubelet core cannot run, or play does not take, is an error that names file,
-// document and field; nothing is ignored.
+// Read reads files, and in for "-". An unsupported object or field is an error that names file, document and field.
+// Nothing is ignored.
 func Read(files []string, in io.Reader) (*Set, error) {
 	set := &Set{}
 	var errs []error
@@ -58,7 +58,7 @@ func readFile(file string, in io.Reader) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// add takes the documents of one file.
+// add adds the documents of one file.
 func (s *Set) add(content []byte) error {
 	var errs []error
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
@@ -87,7 +87,7 @@ func (s *Set) document(text []byte) error {
 	return s.object(raw)
 }
 
-// object takes one object in JSON.
+// object adds one object in JSON.
 func (s *Set) object(raw []byte) error {
 	var meta metav1.TypeMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &meta); err != nil {
@@ -125,7 +125,7 @@ func (s *Set) list(raw []byte) error {
 	return errors.Join(errs...)
 }
 
-// deployment makes the pods of a deployment: NAME-1, NAME-2, … They are there as long as play runs; there is no roll-out.
+// deployment makes the pods of a deployment: NAME-1, NAME-2, … They exist while play runs. There is no roll-out.
 func (s *Set) deployment(raw []byte) error {
 	var read []*appsv1.Deployment
 	if err := manifest.Decode(raw, &read); err != nil {
@@ -152,7 +152,7 @@ func (s *Set) deployment(raw []byte) error {
 	return nil
 }
 
-// complete gives services their host ports, and says what cannot be run.
+// complete gives services their host ports, and returns the errors of pods that cannot run.
 func (s *Set) complete() error {
 	if len(s.pods) == 0 {
 		return fmt.Errorf("there is no Pod and no Deployment: %w", errdefs.ErrInvalidArgument)
@@ -162,12 +162,12 @@ func (s *Set) complete() error {
 	for _, pod := range s.pods {
 		manifest.SetDefaults(pod)
 		if key := pod.Namespace + "/" + pod.Name; names[key] {
-			errs = append(errs, fmt.Errorf("pod %s: there are two of that name: %w", pod.Name, errdefs.ErrInvalidArgument))
+			errs = append(errs, fmt.Errorf("pod %s: two of that name: %w", pod.Name, errdefs.ErrInvalidArgument))
 		} else {
 			names[key] = true
 		}
 		if pod.Spec.Hostname == "" && len(pod.Name) < 64 && !strings.Contains(pod.Name, ".") {
-			pod.Spec.Hostname = pod.Name // without the node's name, which ends that of a static pod
+			pod.Spec.Hostname = pod.Name // without the node's name, the suffix of a static pod's name
 		}
 	}
 	for _, service := range s.services {
@@ -176,7 +176,7 @@ func (s *Set) complete() error {
 		}
 	}
 	for _, pod := range s.pods {
-		static := pod.DeepCopy() // as which the kubelet core will have it
+		static := pod.DeepCopy() // the pod as the kubelet core will read it
 		if err := errors.Join(manifest.Static(static, manifest.Origin{Source: model.SourceFile}), manifest.Validate(static)); err != nil {
 			errs = append(errs, fmt.Errorf("pod %s: %w", pod.Name, err))
 		}

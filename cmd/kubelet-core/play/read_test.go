@@ -44,7 +44,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadRefuses what it does not take, with its document and field.
+// TestReadRefuses checks that errors name the document and the field.
 func TestReadRefuses(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\nspec: {containers: [{name: c, image: i}]}\n"
 	for text, want := range map[string]string{
@@ -75,7 +75,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestHostsLines leads names to pods that are ready, and no others.
+// TestHostsLines has lines only for ready pods.
 func TestHostsLines(t *testing.T) {
 	pod := func(ip string, ready v1.ConditionStatus) *v1.Pod {
 		return &v1.Pod{
@@ -89,7 +89,7 @@ func TestHostsLines(t *testing.T) {
 	testutil.Assert(t, len(got) == 1 && got[0] == want, "%q, want %q", got, want)
 }
 
-// TestLines keeps lines whole and in the colour of their name.
+// TestLines keeps lines whole, each with its name in the name's colour.
 func TestLines(t *testing.T) {
 	var out strings.Builder
 	terminal := newTerminal(&out, true)

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// publish gives the first pod of a service of type NodePort or LoadBalancer its host ports. There is no proxy: one host
-// port leads to one pod, and a service's name (see hostsLines) to its pods' own ports.
+// publish gives the host ports of a service of type NodePort or LoadBalancer to its first pod. There is no proxy, so
+// one host port leads to one pod. A service's name (see hostsLines) leads to its pods' own ports.
 func (s *Set) publish(service *v1.Service) error {
 	if service.Spec.Type == v1.ServiceTypeExternalName || len(service.Spec.Selector) == 0 {
 		return fmt.Errorf("spec.selector: play takes services that select pods: %w", errdefs.ErrInvalidArgument)
@@ -48,7 +48,7 @@ func (s *Set) note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// selected are the pods that a service selects.
+// selected returns the pods that a service selects.
 func selected(service *v1.Service, pods []*v1.Pod) []*v1.Pod {
 	selector := labels.SelectorFromSet(service.Spec.Selector)
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool {
@@ -63,7 +63,7 @@ func namespaceOf(service *v1.Service) string {
 	return service.Namespace
 }
 
-// hostPort is the port of the machine that a service asks for; 0 for none.
+// hostPort is the machine's port that a service asks for, or 0.
 func hostPort(service *v1.Service, port v1.ServicePort) int32 {
 	switch {
 	case service.Spec.Type != v1.ServiceTypeNodePort && service.Spec.Type != v1.ServiceTypeLoadBalancer:
@@ -75,7 +75,8 @@ func hostPort(service *v1.Service, port v1.ServicePort) int32 {
 	}
 }
 
-// targetPort finds the container and port that a service's port leads to; the first container where none names it.
+// targetPort returns the container and the number of a service's target port. It returns the first container if none
+// names the port.
 func targetPort(pod *v1.Pod, port v1.ServicePort) (*v1.Container, int32, error) {
 	target := port.TargetPort
 	if target == (intstr.IntOrString{}) {
@@ -95,7 +96,7 @@ func targetPort(pod *v1.Pod, port v1.ServicePort) (*v1.Container, int32, error) 
 	return &pod.Spec.Containers[0], target.IntVal, nil
 }
 
-// expose has a container's port reached at a port of the machine.
+// expose makes a container's port a port of the machine, too.
 func expose(c *v1.Container, target, host int32, protocol v1.Protocol) {
 	if protocol == "" {
 		protocol = v1.ProtocolTCP
@@ -109,8 +110,8 @@ func expose(c *v1.Container, target, host int32, protocol v1.Protocol) {
 	c.Ports = append(c.Ports, v1.ContainerPort{ContainerPort: target, HostPort: host, Protocol: protocol})
 }
 
-// hostsLines are the lines of hosts files that lead the names of services to their ready pods, of which a client takes
-// the first.
+// hostsLines returns the lines of hosts files that resolve the names of services to their ready pods. A client uses the
+// first one.
 func hostsLines(services []*v1.Service, pods []*v1.Pod) []string {
 	var lines []string
 	for _, service := range services {

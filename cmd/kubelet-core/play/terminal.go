@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// terminal writes whole lines, each with who says it, in a colour of its own where there are colours. It is safe for
-// concurrent use.
+// terminal writes whole lines with a name before each. With colours, each name has its own. It is safe for concurrent
+// use.
 type terminal struct {
 	colours bool
 
@@ -17,7 +17,7 @@ type terminal struct {
 	names map[string]int
 }
 
-// palette are the colours of names, as in SGR: no red, which is for what is wrong.
+// palette has the colours of names, as SGR codes. Red is left out, because it means an error.
 var palette = []int{36, 33, 32, 35, 34, 96, 93, 92, 95, 94}
 
 func newTerminal(out io.Writer, colours bool) *terminal {
@@ -38,10 +38,10 @@ func (t *terminal) line(name, text string) {
 	fmt.Fprintf(t.out, "\x1b[%dm%s |\x1b[0m %s\n", t.names[name], name, text)
 }
 
-// lines is a writer whose lines are a name's.
+// lines returns a writer whose lines get the name.
 func (t *terminal) lines(name string) *lineWriter { return &lineWriter{terminal: t, name: name} }
 
-// lineWriter cuts what is written into lines. What has no end yet is kept until close.
+// lineWriter divides its input into lines. It keeps an unfinished line until end.
 type lineWriter struct {
 	terminal *terminal
 	name     string
@@ -60,7 +60,7 @@ func (w *lineWriter) Write(text []byte) (int, error) {
 	}
 }
 
-// end writes a line without an end.
+// end writes the unfinished line.
 func (w *lineWriter) end() {
 	if len(w.rest) > 0 {
 		w.terminal.line(w.name, string(w.rest))
