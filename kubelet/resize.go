@@ -28,7 +28,7 @@ func (l *syncLoop) admit(ctx context.Context, pod *v1.Pod) bool {
 	if !allocation.Same(allocated, pod) {
 		l.allocation.SetPending(pod.UID, &v1.PodCondition{
 			Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonDeferred, ObservedGeneration: pod.Generation,
-			Message: "The node looks for room when all of its pods are known.",
+			Message: "The node decides about the resize when all of its pods are known.",
 		})
 	}
 	return true

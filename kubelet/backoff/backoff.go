@@ -1,6 +1,6 @@
 // Package backoff keeps the pauses after crashes of containers and failed pulls, which double with each failure. The
-// kubelet uses flowcontrol.Backoff of k8s.io/client-go/util. That type lacks the rest of a pause, which a sync plans
-// with; the time of the last failure, which shows a pull as in back-off; and forgetting all keys of a pod.
+// kubelet uses flowcontrol.Backoff of k8s.io/client-go/util. That type lacks three things. A sync plans with the rest
+// of a pause. The time of the last failure shows that a pull is in back-off. All keys of a pod must be forgotten.
 package backoff
 
 import (

@@ -99,7 +99,7 @@ func New(ctx context.Context, opts Options) *Manager {
 		m.Close()
 		m.tree = nil
 		log.G(ctx).WithError(err).WithField("driver", opts.Driver).
-			Info("pods have no cgroups; cgroups are left to the runtime")
+			Info("cgroups cannot be written, pods have only the runtime's cgroups")
 	}
 	return m
 }

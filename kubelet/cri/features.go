@@ -40,7 +40,8 @@ func (r *Runtime) features(ctx context.Context, handler string) (*runtimeapi.Run
 func (r *Runtime) ImageDirectory(ctx context.Context) string {
 	info, err := r.ImageFsInfo(ctx)
 	if err != nil || len(info.GetImageFilesystems()) == 0 {
-		log.G(ctx).WithError(err).Info("container runtime does not report where its images are: the pods' disk counts")
+		log.G(ctx).WithError(err).
+			Info("container runtime does not report the directory of its images: eviction uses the pods' disk instead")
 		return ""
 	}
 	return info.GetImageFilesystems()[0].GetFsId().GetMountpoint()

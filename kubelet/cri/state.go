@@ -85,7 +85,7 @@ func (s *State) Run(ctx context.Context, period time.Duration, changed func()) {
 
 func (s *State) logReadiness(ctx context.Context) {
 	if err := s.Runtime(); err != nil {
-		log.G(ctx).WithError(err).Warn("container runtime is not ready; pods go on and are not changed until it is")
+		log.G(ctx).WithError(err).Warn("container runtime is not ready; until it is, pods run on unchanged")
 		return
 	}
 	if err := s.Network(); err != nil {

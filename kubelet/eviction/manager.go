@@ -75,11 +75,11 @@ func (m *Manager) synchronize(ctx context.Context) []*v1.Pod {
 	m.keepSpared(pods)
 	stats, err := m.opts.Stats(ctx, pods)
 	if err != nil && ctx.Err() == nil {
-		log.G(ctx).WithError(err).Warn("the usage of pods is incomplete; eviction goes by the rest")
+		log.G(ctx).WithError(err).Warn("the usage of pods is incomplete; eviction uses only the known part")
 	}
 	found := m.look()
 	if found.err != nil {
-		log.G(ctx).WithError(found.err).Warn("the node's state is incomplete; eviction goes by the rest")
+		log.G(ctx).WithError(found.err).Warn("the node's state is incomplete; eviction uses only the known part")
 	}
 	var evicted []*v1.Pod
 	for _, pod := range pods {

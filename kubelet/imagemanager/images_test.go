@@ -162,7 +162,7 @@ func (c *counted) ContainerStatus(ctx context.Context, id string, verbose bool) 
 	return c.containers.ContainerStatus(ctx, id, verbose)
 }
 
-// onFullDisk are options of a collector whose disk has 100 bytes, all of them used.
+// onFullDisk returns options of a collector. Its disk has 100 bytes, and all are used.
 func onFullDisk(s *service, used Containers) CollectorOptions {
 	return CollectorOptions{
 		Images: s, Containers: used, HighPercent: 90, LowPercent: 80,

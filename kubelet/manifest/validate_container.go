@@ -55,7 +55,7 @@ func (c *containerCheck) restarts(container *v1.Container, at *field.Path) {
 		c.add(fieldcheck.OneOf(at.Child("restartPolicy"), *container.RestartPolicy, v1.ContainerRestartPolicyAlways,
 			v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever)...)
 	} else if len(container.RestartPolicyRules) > 0 {
-		c.add(field.Required(at.Child("restartPolicy"), "it is what happens where no rule fits"))
+		c.add(field.Required(at.Child("restartPolicy"), "it applies if no rule matches"))
 	}
 	for i, rule := range container.RestartPolicyRules {
 		at := at.Child("restartPolicyRules").Index(i)
@@ -134,7 +134,7 @@ func (c *containerCheck) exactlyOne(at *field.Path, choices map[string]bool) {
 		}
 	}
 	if count != 1 {
-		c.add(field.Invalid(at, count, fmt.Sprintf("exactly one is to be set of %v", slices.Sorted(slices.Values(names)))))
+		c.add(field.Invalid(at, count, fmt.Sprintf("set exactly one of %v", slices.Sorted(slices.Values(names)))))
 	}
 }
 

@@ -123,7 +123,7 @@ func TestServerThatHangs(t *testing.T) {
 	settles(t, before)
 }
 
-// TestEachSideHangsUp follows a session in an unknown protocol to its end by either side.
+// TestEachSideHangsUp checks that a session in an unknown protocol ends when either side closes it.
 func TestEachSideHangsUp(t *testing.T) {
 	const last = 1 << 20
 	seen := make(chan string, 10)

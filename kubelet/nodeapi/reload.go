@@ -45,7 +45,8 @@ func (f *reloader[T]) get(ctx context.Context) T {
 	f.states = states // bad files are logged once
 	value, err := f.read()
 	if err != nil {
-		log.G(ctx).WithError(err).WithField("files", f.paths).Error("cannot use changed files, keeping what they held before")
+		log.G(ctx).WithError(err).WithField("files", f.paths).
+			Error("cannot use changed files, keeping their earlier content")
 		return f.value
 	}
 	f.value = value

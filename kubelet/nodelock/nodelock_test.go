@@ -13,9 +13,9 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestRootIsOneProcesssAndOneOwners: a locked directory is refused to other processes until its release, and to other
+// TestRootHasOneProcessAndOneOwner: a locked directory is refused to other processes until its release, and to other
 // owners for ever.
-func TestRootIsOneProcesssAndOneOwners(t *testing.T) {
+func TestRootHasOneProcessAndOneOwner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "root")
 	root, err := LockRoot(dir, "ann")
 	testutil.Must(t, err)

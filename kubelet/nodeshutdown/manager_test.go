@@ -199,7 +199,7 @@ func TestShutdownGivenUp(t *testing.T) {
 	goesOn(t, second)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	testutil.Assert(t, n.changes == 3, "the node's status was to be looked at %d times, want 3", n.changes)
+	testutil.Assert(t, n.changes == 3, "Changed was called %d times, want 3", n.changes)
 }
 
 // TestDelayIsRaised: logind's delay is raised to the grace period.

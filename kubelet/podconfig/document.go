@@ -71,9 +71,10 @@ func (d *document) report(ctx context.Context, problem func(where string, err er
 	case problem != nil:
 		problem(where, err)
 	case err != nil:
-		log.G(ctx).WithError(err).WithField("manifest", where).Error("manifest has errors, what it named before stays")
+		log.G(ctx).WithError(err).WithField("manifest", where).
+			Error("manifest has errors, its earlier pods and objects stay")
 	default:
-		log.G(ctx).WithField("manifest", where).Info("manifest is right again")
+		log.G(ctx).WithField("manifest", where).Info("manifest has no errors any more")
 	}
 }
 

@@ -95,7 +95,8 @@ func (f *FileSource) Run(ctx context.Context) error {
 				timer.Reset(f.opts.settle)
 			}
 		case err := <-watcher.Errors:
-			log.G(ctx).WithError(err).WithField("source", model.SourceFile).Warn("watch of manifests failed, the next scan finds what was missed")
+			log.G(ctx).WithError(err).WithField("source", model.SourceFile).
+				Warn("watch of manifests failed, the next scan finds missed changes")
 		case <-timer.C:
 			// Adding a directory again is harmless, and needed after it was replaced. A missing directory is read at
 			// the next scan.

@@ -40,7 +40,7 @@ func watch(ctx context.Context, path string) *changes {
 	for _, directory := range directories {
 		if err := watcher.Add(directory); err != nil {
 			log.G(ctx).WithError(err).WithField("directory", directory).Debug("polling the log, its directory cannot be watched")
-			_ = watcher.Close() // nothing is watched
+			_ = watcher.Close() // the error does not matter, because nothing is watched
 			return c
 		}
 	}
@@ -53,7 +53,7 @@ func (c *changes) close() {
 	c.check.Stop()
 	c.poll.Stop()
 	if c.watcher != nil {
-		_ = c.watcher.Close() // nothing was written
+		_ = c.watcher.Close() // the error does not matter, because nothing was written
 	}
 }
 

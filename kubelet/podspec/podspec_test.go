@@ -143,7 +143,7 @@ func TestEnvironmentIsMissing(t *testing.T) {
 	}
 }
 
-// TestServicesStandBehind has a container that uses one variable of a service and overrides another.
+// TestServicesStandBehind checks that a container can use one variable of a service, and override another.
 func TestServicesStandBehind(t *testing.T) {
 	g := testGenerator(t, func(o *Options) {
 		o.Services = func(*v1.Pod) (map[string]string, error) {

@@ -17,8 +17,8 @@ import (
 const (
 	// Length is the number of ids of a pod: 0 to 65535, as processes expect.
 	Length = 1 << 16
-	// first is the first id of pods: the host's own ids are below. ranges is the number of ranges in 32 bits, without
-	// the last one: it has the id that means none.
+	// first is the first id of pods, above the host's own ids. ranges is the number of ranges in 32 bits, without the
+	// first and the last one. The last one has the id that means "no id".
 	first, ranges = Length, 1<<16 - 2
 )
 

@@ -60,7 +60,9 @@ func (i *item) set(now object) {
 // fail keeps the reason why the server cannot be asked, for callers of get. Nil means that the server can be asked.
 func (i *item) fail(ctx context.Context, err error) {
 	if err != nil {
-		log.G(ctx).WithError(err).WithField("object", i.key.String()).Debug("object cannot be watched, what is known of it stays") // volumes report it, where it matters
+		// The volumes that need the object report the error.
+		log.G(ctx).WithError(err).WithField("object", i.key.String()).
+			Debug("object cannot be watched, its last content stays")
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -89,7 +89,8 @@ func (s *Source) problem(ctx context.Context, err error) {
 	case s.opts.Problem != nil:
 		s.opts.Problem(apiServer, err)
 	case err != nil:
-		log.G(ctx).WithError(err).WithField("source", model.SourceAPI).Error("pods cannot be watched, those listed before stay")
+		log.G(ctx).WithError(err).WithField("source", model.SourceAPI).
+			Error("pods cannot be watched, the last listed pods stay")
 	default:
 		log.G(ctx).WithField("source", model.SourceAPI).Info("pods are watched")
 	}

@@ -92,7 +92,7 @@ func (m *Manager) Token(ctx context.Context, pod *v1.Pod, projection *v1.Service
 	}
 	if ok && now.Before(kept.until) {
 		log.G(ctx).WithError(err).WithFields(log.Fields{"pod": pod.Namespace + "/" + pod.Name, "podUID": pod.UID, "until": kept.until}).
-			Warn("service account token not renewed, the old one is used on")
+			Warn("service account token not renewed, the old one stays in use")
 		return kept.token, nil
 	}
 	return "", err
