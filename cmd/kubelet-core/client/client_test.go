@@ -83,7 +83,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestNobodyAnswers(t *testing.T) {
+func TestNoKubeletAnswers(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	address := strings.TrimPrefix(server.URL, "http://")
 	_, err := New(address).Pods(t.Context())

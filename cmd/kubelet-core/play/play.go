@@ -177,7 +177,7 @@ func (p *player) watch(ctx context.Context) error {
 		p.terminal.line("play", note)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	told := newProgress(p.terminal)
+	news := newProgress(p.terminal)
 	logs := &follower{terminal: p.terminal, logs: p.opts.logs(), pods: p.kubelet.Pods, begun: map[attempt]bool{}}
 	defer logs.running.Wait()
 	defer cancel()
@@ -185,7 +185,7 @@ func (p *player) watch(ctx context.Context) error {
 	defer look.Stop()
 	for {
 		pods := p.kubelet.Pods()
-		told.tell(pods, p.kubelet.Events())
+		news.tell(pods, p.kubelet.Events())
 		if p.opts.Follow {
 			logs.follow(ctx, pods)
 		}

@@ -13,20 +13,21 @@ import (
 // progress prints the changes of pods and their events, each once.
 type progress struct {
 	terminal *terminal
-	// shown has the last printed state of each pod. told has the last printed count of each event, by the event's name.
-	shown map[types.UID]string
-	told  map[string]int32
+	// shown has the last printed state of each pod. counts has the last printed count of each event, by the event's
+	// name.
+	shown  map[types.UID]string
+	counts map[string]int32
 }
 
 func newProgress(t *terminal) *progress {
-	return &progress{terminal: t, shown: map[types.UID]string{}, told: map[string]int32{}}
+	return &progress{terminal: t, shown: map[types.UID]string{}, counts: map[string]int32{}}
 }
 
 // tell prints new states and events.
 func (p *progress) tell(pods []*v1.Pod, events []v1.Event) {
 	for i := range events {
-		if e := &events[i]; p.told[e.Name] != e.Count && worthTelling(e) {
-			p.told[e.Name] = e.Count
+		if e := &events[i]; p.counts[e.Name] != e.Count && worthTelling(e) {
+			p.counts[e.Name] = e.Count
 			p.terminal.line(playName(e.InvolvedObject.Name, e.Source.Host), e.Message)
 		}
 	}

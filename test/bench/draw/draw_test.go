@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestFiguresAreThoseOfTheResult compares pictures and tables with the kept measurements.
-func TestFiguresAreThoseOfTheResult(t *testing.T) {
+// TestFiguresMatchTheResult compares pictures and tables with the kept measurements.
+func TestFiguresMatchTheResult(t *testing.T) {
 	t.Chdir("../../..")
 	text, err := os.ReadFile(document)
 	testutil.Must(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-func TestCertificatesAreWhatTheyAreFor(t *testing.T) {
+func TestCertificatesServeTheirPurposeOnly(t *testing.T) {
 	authority, err := NewAuthority(t.TempDir(), "ca")
 	testutil.Must(t, err)
 	client, err := authority.Client("system:node:a", "system:nodes")
