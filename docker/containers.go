@@ -72,16 +72,6 @@ func logWarnings(ctx context.Context, call, containerID string, warnings []strin
 	}
 }
 
-// StartContainer implements Containers. The engine answers 304 for a container
-// that runs, which is no error.
-func (c *Client) StartContainer(ctx context.Context, id string) error {
-	defer step.At("engine: start container")()
-	return c.onContainer(ctx, "start container", id, func(ctx context.Context, s *session) error {
-		_, err := s.api.ContainerStart(ctx, id, client.ContainerStartOptions{})
-		return err
-	})
-}
-
 // StopContainer implements Containers. The grace period is rounded up to whole
 // seconds, the engine's unit; a negative one counts as none.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {

@@ -17,14 +17,13 @@ type Identity struct {
 	Groups []uint32
 }
 
-// InitialIdentity returns the identity that the first process of a running
-// container began with, names and the image's own groups resolved. The Docker
-// API does not tell it, and the process itself may have changed it since. It is
-// in the OCI specification that containerd's shim, the parent of that process,
-// has in its working directory.
+// InitialIdentity returns the identity that the first process of a running container began with, with names and the
+// image's own groups resolved. The Docker API does not have it, and the process may have changed it since.
 //
-// It fails with ErrNotFound when the container has ended, or its runtime keeps
-// no such shim.
+// It reads the OCI specification in the container's bundle. containerd's shim is the parent of the process, and works in
+// the bundle of the first container that it served. The bundles of the others are beside that one.
+//
+// It fails with ErrNotFound if the container has ended, or if its runtime has no such shim.
 func InitialIdentity(containerID string, pid int) (Identity, error) {
 	return initialIdentity("/proc", containerID, pid)
 }
@@ -57,15 +56,17 @@ func runtimeSpec(proc, containerID string, pid int) ([]byte, error) {
 		return nil, absent(err.Error())
 	}
 	shim, _ := statusField(string(status), "PPid")
-	dir, err := os.Readlink(filepath.Join(proc, shim, "cwd"))
+	first, err := os.Readlink(filepath.Join(proc, shim, "cwd"))
 	if err != nil {
 		return nil, absent(err.Error())
 	}
-	if filepath.Base(dir) != containerID {
+	bundle := filepath.Join(filepath.Dir(first), containerID)
+	init, err := os.ReadFile(filepath.Join(bundle, "init.pid"))
+	if err != nil || string(init) != strconv.Itoa(pid) {
 		// Another process has the number by now, or there is no such shim.
 		return nil, absent("its parent is no shim of that container")
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	text, err := os.ReadFile(filepath.Join(bundle, "config.json"))
 	if err != nil {
 		return nil, absent(err.Error())
 	}

@@ -138,7 +138,11 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err := moveRecursive(host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	return docker.ContainerSpec{Name: id.name, Config: config, Host: host, Network: &network.NetworkingConfig{}, Note: more.note}, nil
+	spec := docker.ContainerSpec{
+		Name: id.name, Config: config, Host: host, Network: &network.NetworkingConfig{}, Note: more.note,
+	}
+	shareShim(in.Sandbox.Config.GetMetadata(), &spec, in.Features)
+	return spec, nil
 }
 
 func checkContainer(in ContainerInput) error {

@@ -194,6 +194,10 @@ func describe(n *node, who string, c *container.InspectResponse) string {
 	host := *c.HostConfig
 	runtime := host.Runtime
 	host.Runtime = ""
+	host.Annotations = maps.Clone(host.Annotations)
+	for key, value := range host.Annotations { // the group of a shim ends with the runtime
+		host.Annotations[key] = strings.TrimSuffix(value, "/"+runtime)
+	}
 	asked, err := json.Marshal(host)
 	testutil.Must(n, err)
 	pid := c.State.Pid

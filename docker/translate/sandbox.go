@@ -73,7 +73,11 @@ func Sandbox(in SandboxInput) (docker.ContainerSpec, error) {
 	if err := sandboxLinux(in, config, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	return docker.ContainerSpec{Name: name, Config: config, Host: host, Network: &network.NetworkingConfig{}, Note: more.note}, nil
+	spec := docker.ContainerSpec{
+		Name: name, Config: config, Host: host, Network: &network.NetworkingConfig{}, Note: more.note,
+	}
+	shareShim(in.Config.GetMetadata(), &spec, in.Features)
+	return spec, nil
 }
 
 // sandboxRuntime returns the engine's runtime for the pod. A machine takes its

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -56,16 +57,16 @@ func (n *fieldsNode) wholeProfile(t *testing.T) {
 		var spec struct {
 			Linux struct{ Seccomp struct{ DefaultErrnoRet int } }
 		}
-		n.bundle(pid, &spec)
+		n.bundle(id, pid, &spec)
 		got := spec.Linux.Seccomp
 		testutil.Assert(t, got.DefaultErrnoRet == 38, "the runtime was given %+v", got)
 	})
 }
 
-// bundle reads the OCI specification of a container from the working directory of its shim, the parent of its process.
-func (n *fieldsNode) bundle(pid int, spec any) {
+// bundle reads the OCI specification of a container.
+func (n *fieldsNode) bundle(id string, pid int, spec any) {
 	n.Helper()
-	text, err := os.ReadFile("/proc/" + n.procStatus(pid, "PPid") + "/cwd/config.json")
+	text, err := docker.RuntimeSpec(id, pid)
 	testutil.Must(n, err)
 	testutil.Must(n, json.Unmarshal(text, spec))
 }
@@ -192,9 +193,9 @@ func TestRuntimeAnnotations(t *testing.T) {
 	n.pod = runSandbox(t, n.server, n.config)
 	config := noted("annotated", nil)
 	config.Annotations = map[string]string{"passed.example/container": "c", "other.example/container": "x"}
-	_, pid := n.run(config)
+	id, pid := n.run(config)
 	var spec struct{ Annotations map[string]string }
-	n.bundle(pid, &spec)
+	n.bundle(id, pid, &spec)
 	if spec.Annotations["passed.example/pod"] != "p" || spec.Annotations["passed.example/container"] != "c" {
 		t.Errorf("the runtime was given %v", spec.Annotations)
 	}

@@ -1,0 +1,47 @@
+package docker
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/criadapter/criadapter/internal/step"
+)
+
+// startBackoff paces the retries of a start that met a shim which was ending. A shim ends within milliseconds.
+var startBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 8}
+
+// StartContainer implements Containers. The engine answers 304 for a container that runs, which is no error.
+//
+// The containers of a pod share a shim, which ends with the last of them. A start at that moment may be given the ending
+// shim. Then the engine has created no process, and the start is repeated.
+func (c *Client) StartContainer(ctx context.Context, id string) error {
+	defer step.At("engine: start container")()
+	return c.onContainer(ctx, "start container", id, func(ctx context.Context, s *session) error {
+		var last error
+		err := wait.ExponentialBackoffWithContext(ctx, startBackoff, func(ctx context.Context) (done bool, err error) {
+			_, last = s.api.ContainerStart(ctx, id, client.ContainerStartOptions{})
+			return !metEndingShim(last), nil
+		})
+		if last != nil {
+			return last
+		}
+		return err // ctx ended before the first try
+	})
+}
+
+// endingShim are texts in the engine's errors: the shim's socket was closed, the shim did not listen any more, or it ran
+// no more programs.
+var endingShim = []string{"ttrpc: closed", "connect: connection refused", "): shutdown"}
+
+// metEndingShim reports whether the engine could create no process because the container's shim was ending.
+func metEndingShim(err error) bool {
+	if err == nil || !strings.Contains(err.Error(), "failed to create task for container") {
+		return false
+	}
+	return slices.ContainsFunc(endingShim, func(text string) bool { return strings.Contains(err.Error(), text) })
+}
