@@ -62,6 +62,9 @@ func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, erro
 	if err := sameInheritance(r.proc, shim.Parent, c.process); err != nil {
 		return nil, err
 	}
+	if err := sameIOPriority(shim.Parent); err != nil {
+		return nil, err
+	}
 	if c.umask, err = inheritedUmask(r.proc, shim.Parent); err != nil {
 		return nil, err
 	}

@@ -1,11 +1,15 @@
 package ociexec
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // namespaces are the kinds that a container may lack. Then its commands have the runtime's.
@@ -19,6 +23,9 @@ func sameInheritance(proc string, shim int, process object) error {
 		return err
 	}
 	if err := sameStatus(self, engine); err != nil {
+		return err
+	}
+	if err := sameFiles(self, engine); err != nil {
 		return err
 	}
 	if process["oomScoreAdj"] == nil {
@@ -55,7 +62,11 @@ func sameStatus(self, engine string) error {
 	if err != nil {
 		return unsuitable("the engine's shim: %w", err)
 	}
-	for _, field := range []string{"Seccomp", "Seccomp_filters", "NoNewPrivs", "Cpus_allowed", "nice", "policy"} {
+	// Equal numbers of filters need not be equal filters.
+	if own["Seccomp"] != "0" || other["Seccomp"] != "0" {
+		return differs("Seccomp", other["Seccomp"], own["Seccomp"]) // 0 is no filter
+	}
+	for _, field := range []string{"NoNewPrivs", "Cpus_allowed", "nice", "policy"} {
 		if own[field] != other[field] {
 			return differs(field, other[field], own[field])
 		}
@@ -69,6 +80,53 @@ func sameStatus(self, engine string) error {
 		if err != nil || theirs&^mine != 0 {
 			return differs(set, other[set], own[set])
 		}
+	}
+	return nil
+}
+
+// inheritedFiles are further files of proc(5) with properties that a command inherits.
+var inheritedFiles = []string{"personality", "timerslack_ns", "coredump_filter", "loginuid"}
+
+// sameFiles compares the inheritedFiles of two processes. Some kernels lack some of them.
+func sameFiles(self, engine string) error {
+	for _, name := range inheritedFiles {
+		own, ownErr := os.ReadFile(filepath.Join(self, name))
+		other, otherErr := os.ReadFile(filepath.Join(engine, name))
+		if os.IsNotExist(ownErr) && os.IsNotExist(otherErr) {
+			continue
+		}
+		if err := errors.Join(ownErr, otherErr); err != nil {
+			return unsuitable("%w", err)
+		}
+		if !bytes.Equal(own, other) {
+			return differs(name, string(bytes.TrimSpace(other)), string(bytes.TrimSpace(own)))
+		}
+	}
+	return nil
+}
+
+// ioPriority returns the I/O class and priority of a process, 0 for this program.
+func ioPriority(pid int) (string, error) {
+	const whoProcess = 1
+	priority, _, errno := unix.Syscall(unix.SYS_IOPRIO_GET, whoProcess, uintptr(pid), 0)
+	if errno != 0 {
+		return "", os.NewSyscallError("ioprio_get", errno)
+	}
+	return strconv.Itoa(int(priority)), nil
+}
+
+// sameIOPriority compares the I/O priorities of this program and the shim.
+func sameIOPriority(shim int) error {
+	own, err := ioPriority(0)
+	if err != nil {
+		return unsuitable("%w", err)
+	}
+	other, err := ioPriority(shim)
+	if err != nil {
+		return unsuitable("the engine's shim: %w", err)
+	}
+	if own != other {
+		return differs("ioprio", other, own)
 	}
 	return nil
 }
@@ -97,7 +155,7 @@ func statusOf(dir string) (map[string]string, error) {
 	if len(rest) < 39 {
 		return nil, fmt.Errorf("%s/stat has %d fields", dir, len(rest))
 	}
-	fields["nice"], fields["policy"] = rest[16], rest[38]
+	fields["nice"], fields["start"], fields["policy"] = rest[16], rest[19], rest[38]
 	return fields, nil
 }
 

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -15,9 +19,10 @@ import (
 func fakeProcess(t *testing.T, proc, name string, change map[string]string) {
 	t.Helper()
 	fields := map[string]string{
-		"Seccomp": "0", "Seccomp_filters": "0", "NoNewPrivs": "0", "Cpus_allowed": "3", "nice": "0", "policy": "0",
+		"Seccomp": "0", "NoNewPrivs": "0", "Cpus_allowed": "3", "nice": "0", "policy": "0",
 		"net":    "net:[1]",
 		"CapBnd": "000001ffffffffff", "CapPrm": "000001ffffffffff", "CapEff": "000001ffffffffff", "label": "unconfined",
+		"personality": "00000000", "timerslack_ns": "50000", "coredump_filter": "00000033", "loginuid": "4294967295",
 	}
 	for field, value := range change {
 		fields[field] = value
@@ -34,6 +39,11 @@ func fakeProcess(t *testing.T, proc, name string, change map[string]string) {
 	rest[16], rest[38] = fields["nice"], fields["policy"]
 	testutil.Must(t, os.WriteFile(filepath.Join(dir, "status"), []byte(status.String()), 0o600))
 	testutil.Must(t, os.WriteFile(filepath.Join(dir, "stat"), []byte("1 (a) b) "+strings.Join(rest, " ")), 0o600))
+	for _, name := range inheritedFiles {
+		if value, found := fields[name]; found {
+			testutil.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(value+"\n"), 0o600))
+		}
+	}
 	testutil.Must(t, os.WriteFile(filepath.Join(dir, "attr/current"), []byte(fields["label"]+"\n"), 0o600))
 }
 
@@ -48,7 +58,10 @@ func TestSameInheritance(t *testing.T) {
 	}{
 		{"the same", nil, plain, ""},
 		{"a filter", map[string]string{"Seccomp": "2"}, plain, "Seccomp is 0"},
-		{"one more filter", map[string]string{"Seccomp_filters": "1"}, plain, "Seccomp_filters"},
+		{"a personality", map[string]string{"personality": "00040000"}, plain, "personality"},
+		{"a timer slack", map[string]string{"timerslack_ns": "1"}, plain, "timerslack_ns"},
+		{"a core dump filter", map[string]string{"coredump_filter": "1"}, plain, "coredump_filter"},
+		{"a login", map[string]string{"loginuid": "1000"}, plain, "loginuid"},
 		{"no new privileges", map[string]string{"NoNewPrivs": "1"}, plain, "NoNewPrivs"},
 		{"a bounding set", map[string]string{"CapBnd": "000001fffdffffff"}, plain, "CapBnd"},
 		{"more capabilities", map[string]string{"CapEff": "000003ffffffffff"}, plain, ""},
@@ -73,4 +86,41 @@ func TestSameInheritance(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
+}
+
+// Filters can differ though each process has one.
+func TestFiltersOfBothAreNotBelievedEqual(t *testing.T) {
+	proc := t.TempDir()
+	filtered := map[string]string{"Seccomp": "2", "Seccomp_filters": "1"}
+	fakeProcess(t, proc, "self", filtered)
+	fakeProcess(t, proc, "7", filtered)
+	err := sameInheritance(proc, 7, object{"oomScoreAdj": 0})
+	testutil.Assert(t, errors.Is(err, ErrUnsuitable) && strings.Contains(err.Error(), "Seccomp"), "%v", err)
+}
+
+// The shim's I/O priority is another one than this program's.
+func TestSameIOPriority(t *testing.T) {
+	shim := exec.Command("sleep", "1000")
+	testutil.Must(t, shim.Start())
+	t.Cleanup(func() { _, _ = shim.Process.Kill(), shim.Wait() })
+	testutil.Must(t, sameIOPriority(shim.Process.Pid))
+	const whoProcess, lowest = 1, 2<<13 | 7
+	_, _, errno := unix.Syscall(unix.SYS_IOPRIO_SET, whoProcess, uintptr(shim.Process.Pid), lowest)
+	testutil.Require(t, errno == 0, "ioprio_set: %v", errno)
+	err := sameIOPriority(shim.Process.Pid)
+	testutil.Assert(t, errors.Is(err, ErrUnsuitable) && strings.Contains(err.Error(), "ioprio"), "%v", err)
+}
+
+// A container's process that has raised its limit of open files raises no command's.
+func TestOpenFilesAreBoundedByTheShim(t *testing.T) {
+	proc := t.TempDir()
+	for name, text := range map[string]string{"self": "9 9", "7": "1024 4096", "8": "2048 999999"} {
+		testutil.Must(t, os.MkdirAll(filepath.Join(proc, name), 0o700))
+		line := "Max open files " + text + " files\n"
+		testutil.Must(t, os.WriteFile(filepath.Join(proc, name, "limits"), []byte(line), 0o600))
+	}
+	limits, err := inheritedLimits(proc, 7, 8)
+	testutil.Must(t, err)
+	want := []limit{{Type: openFiles, Hard: 4096, Soft: 2048}}
+	testutil.Assert(t, slices.Equal(limits, want), "%v, want %v", limits, want)
 }

@@ -41,7 +41,7 @@ var resources = []struct{ line, name string }{
 
 // inheritedLimits returns the limits that the shim passes on and that this program does not have. A Go program raises
 // its own soft limit of open files and starts others with the old one. So this one limit is the container's first
-// process's.
+// process's. That process may have raised its own, so the shim's hard limit bounds it.
 func inheritedLimits(proc string, shim, first int) ([]limit, error) {
 	own, err := readLimits(filepath.Join(proc, "self"))
 	if err != nil {
@@ -55,7 +55,9 @@ func inheritedLimits(proc string, shim, first int) ([]limit, error) {
 	if err != nil {
 		return nil, unsuitable("the limits of the container's process: %w", err)
 	}
-	passed[openFiles] = container[openFiles]
+	hard := passed[openFiles].Hard
+	files := container[openFiles]
+	passed[openFiles] = limit{Type: openFiles, Hard: min(files.Hard, hard), Soft: min(files.Soft, hard)}
 	var limits []limit
 	for _, r := range resources {
 		if wanted, found := passed[r.name]; found && (wanted != own[r.name] || r.name == openFiles) {
