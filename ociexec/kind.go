@@ -37,17 +37,12 @@ func (k *kinds) of(ctx context.Context, path string, environ []string) (string, 
 	if s, ok := stat.Sys().(*syscall.Stat_t); ok {
 		id.dev, id.ino = s.Dev, s.Ino
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	kind, found := k.known[id]
+	kind, found := k.look(id)
 	if !found {
 		if kind, err = askVersion(ctx, path, environ); err != nil {
 			return "", unsuitable("%s --version: %w", path, err)
 		}
-		if k.known == nil {
-			k.known = map[program]string{}
-		}
-		k.known[id] = kind
+		k.keep(id, kind)
 	}
 	if !strings.HasPrefix(kind, "runc version ") && !strings.HasPrefix(kind, "crun version ") {
 		return "", unsuitable("%s is neither runc nor crun", path)
@@ -55,12 +50,28 @@ func (k *kinds) of(ctx context.Context, path string, environ []string) (string, 
 	return kind, nil
 }
 
+func (k *kinds) look(id program) (kind string, found bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kind, found = k.known[id]
+	return kind, found
+}
+
+func (k *kinds) keep(id program, kind string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known == nil {
+		k.known = map[program]string{}
+	}
+	k.known[id] = kind
+}
+
 // askVersion returns the first line that a program prints for --version.
 func askVersion(ctx context.Context, path string, environ []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env, cmd.Dir = environ, "/"
+	cmd.Env, cmd.Dir = append([]string{}, environ...), "/" // nil would be this program's environment
 	output, err := cmd.Output()
 	if err != nil {
 		return "", err

@@ -1,0 +1,51 @@
+package ociexec
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// fakeRuntime makes a program from a shell script.
+func fakeRuntime(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "runc")
+	testutil.Must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	return path
+}
+
+// A runtime that does not answer holds up no other.
+func TestHangingRuntimeBlocksNoOther(t *testing.T) {
+	var k kinds
+	asked := filepath.Join(t.TempDir(), "asked")
+	hanging := fakeRuntime(t, ">"+asked+"; exec sleep 1000")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	environ := []string{"PATH=" + os.Getenv("PATH")}
+	go func() {
+		_, err := k.of(ctx, hanging, environ)
+		ended <- err
+	}()
+	testutil.Until(t, "the runtime is asked", func() bool {
+		_, err := os.Stat(asked)
+		return err == nil
+	})
+	begun := time.Now()
+	kind, err := k.of(t.Context(), fakeRuntime(t, "echo runc version 1"), environ)
+	testutil.Assert(t, err == nil && kind == "runc version 1", "%q, %v", kind, err)
+	testutil.Assert(t, time.Since(begun) < versionTimeout/2, "it took %v", time.Since(begun))
+	cancel()
+	testutil.Assert(t, <-ended != nil, "the hanging runtime has a version")
+}
+
+// A shim without search path passes nothing of this program's environment on.
+func TestVersionIsAskedWithoutOurEnvironment(t *testing.T) {
+	t.Setenv("CRIADAPTER_TEST_SECRET", "leaked")
+	var k kinds
+	kind, err := k.of(t.Context(), fakeRuntime(t, `echo "runc version $CRIADAPTER_TEST_SECRET"`), nil)
+	testutil.Assert(t, err == nil && kind == "runc version ", "%q, %v", kind, err)
+}
