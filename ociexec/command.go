@@ -6,20 +6,28 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 )
 
 // Process is a requested command. The keeper's reports set its fields.
 type Process struct {
-	dir string
+	dir, container string
+	// requested is when the runtime was asked for the command, in ticks since the boot.
+	requested uint64
 	// console is the socket to which the runtime sends the terminal, nil without a terminal.
 	console *net.UnixListener
+	cancel  func()
 
 	// started is closed when pid, startErr and terminal are set, and ended when code and endErr are set.
 	started, ended chan struct{}
 	pid, code      int
 	startErr       error
 	endErr         error
-	terminal       *os.File
+
+	mu sync.Mutex
+	// terminal is the command's, until Terminal or Release is called.
+	terminal *os.File
+	released bool
 }
 
 // take applies a report of the keeper. The link calls it for one report at a time.
@@ -28,31 +36,55 @@ func (p *Process) take(told report) {
 	case told.Failed:
 		p.startErr = startError(filepath.Join(p.dir, logFile))
 		p.endErr = p.startErr
+		p.tidy()
+		close(p.started)
+		close(p.ended)
 	case told.Ended:
 		p.code = told.Code
 		close(p.ended)
-		return
+	case p.console == nil:
+		p.pid = told.PID
+		p.tidy()
+		close(p.started)
 	default:
 		p.pid = told.PID
-		p.terminal, p.startErr = receiveTerminal(p.console)
-	}
-	p.tidy()
-	close(p.started)
-	if told.Failed {
-		close(p.ended)
+		go p.join() // it ends at consoleTimeout at the latest
 	}
 }
 
-// lose ends the Process with ErrKeeper. The link calls it if the keeper has ended without the last report.
+// join receives the terminal of a command that runs.
+func (p *Process) join() {
+	terminal, err := receiveTerminal(p.console)
+	p.startErr = err
+	p.tidy()
+	p.mu.Lock()
+	p.terminal = terminal
+	released := p.released
+	p.mu.Unlock()
+	close(p.started)
+	if released {
+		p.Release()
+	}
+}
+
+// lose ends the Process with ErrKeeper. The link calls it if the keeper has ended without the last report. A start ends
+// before: nothing of it is left, or the error says that the runtime lives.
 func (p *Process) lose() {
 	p.endErr = ErrKeeper
-	if p.pid == 0 {
+	if p.pid != 0 {
+		close(p.ended)
+		return
+	}
+	go func() { // it ends at deathTimeout at the latest
+		ctx, cancel := context.WithTimeout(context.Background(), deathTimeout)
+		defer cancel()
+		p.startErr = errors.Join(ErrKeeper, endStart(ctx, p.dir))
 		p.pid = readPID(filepath.Join(p.dir, pidFile)) // the runtime may have started the command
-		p.startErr = ErrKeeper
+		killStrays(p.container, p.requested)
 		p.tidy()
 		close(p.started)
-	}
-	close(p.ended)
+		close(p.ended)
+	}()
 }
 
 // tidy removes the files and closes the socket of the start.
@@ -64,7 +96,29 @@ func (p *Process) tidy() {
 }
 
 // Terminal returns the terminal of a started command, nil without one. It belongs to the caller.
-func (p *Process) Terminal() *os.File { return p.terminal }
+func (p *Process) Terminal() *os.File {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	terminal := p.terminal
+	p.terminal = nil
+	return terminal
+}
+
+// Release closes the terminal of a command that the caller does not use, now or when it comes.
+func (p *Process) Release() {
+	p.mu.Lock()
+	p.released = true
+	p.mu.Unlock()
+	if terminal := p.Terminal(); terminal != nil {
+		_ = terminal.Close() // nothing was written to it
+	}
+}
+
+// Cancel ends the start of a command, even if the runtime hangs. A command that has started is left alone.
+func (p *Process) Cancel() { p.cancel() }
+
+// Ending is closed when the command has ended, or its keeper.
+func (p *Process) Ending() <-chan struct{} { return p.ended }
 
 // Started waits until the command runs, and returns its process id. The error is a StartError if it does not run. With
 // another error and a process id, the command runs but the caller cannot use it.

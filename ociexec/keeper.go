@@ -1,15 +1,14 @@
 package ociexec
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net"
 	"os"
 	"os/signal"
-	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,7 +20,9 @@ const keeperVariable = "CRIADAPTER_KEEPER"
 
 // request asks the keeper to start a runtime. The command's standard streams come with it.
 type request struct {
-	ID        uint64
+	ID uint64
+	// Cancel ends the start of the earlier request ID. No other field is set then.
+	Cancel    bool
 	Container string
 	Args, Env []string
 	Umask     int
@@ -50,8 +51,8 @@ type keeper struct {
 	// runtimes and commands are requests by process id.
 	runtimes map[int]request
 	commands map[int]request
-	// orphans are exit codes by process id. An orphan may be a command whose runtime has not ended yet.
-	orphans map[int]int
+	// early are exit codes of commands that were collected before their runtimes, by the runtime's process id.
+	early map[int]int
 }
 
 // RunKeeper makes this process the keeper and does not return, if a Runner has started the process for that. Programs
@@ -75,6 +76,16 @@ func runKeeper() error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
+	// Otherwise ps(1) and the kernel's log would call it "exe".
+	if err := os.WriteFile("/proc/self/comm", []byte("criadapter-keep"), 0); err != nil {
+		return err
+	}
+	unix.CloseOnExec(lockDescriptor)
+	// Containers with the host's process ids do not reach this program's files through /proc (CVE-2019-5736). The
+	// runtimes are as before: execve(2) resets it.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return err
+	}
 	file := os.NewFile(3, "connection")
 	conn, err := net.FileConn(file)
 	if err := errors.Join(err, file.Close()); err != nil {
@@ -84,7 +95,7 @@ func runKeeper() error {
 	if !ok {
 		return errors.New("the connection is no unix socket")
 	}
-	k := &keeper{conn: socket, runtimes: map[int]request{}, commands: map[int]request{}, orphans: map[int]int{}}
+	k := &keeper{conn: socket, runtimes: map[int]request{}, commands: map[int]request{}, early: map[int]int{}}
 	go func() {
 		for range ended {
 			k.reap()
@@ -111,6 +122,10 @@ func (k *keeper) serve() error {
 		streams, err := receivedFiles(control[:controls])
 		if err != nil {
 			return err
+		}
+		if r.Cancel {
+			k.cancel(r.ID)
+			continue
 		}
 		k.start(r, streams)
 	}
@@ -153,67 +168,15 @@ func (k *keeper) start(r request, streams []uintptr) {
 	k.runtimes[pid] = r
 }
 
-// reap collects all children that have ended.
-func (k *keeper) reap() {
+// cancel ends the runtime of a request if it is still at work, and what it has started.
+func (k *keeper) cancel(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for {
-		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
-		if errors.Is(err, unix.EINTR) {
-			continue
+	for pid, r := range k.runtimes {
+		if r.ID == id {
+			endRuntime(pid)
 		}
-		if err != nil || pid <= 0 {
-			break
-		}
-		code := status.ExitStatus()
-		if status.Signaled() {
-			code = 128 + int(status.Signal())
-		}
-		k.ended(pid, code)
 	}
-	if len(k.runtimes) == 0 {
-		clear(k.orphans) // no runtime is left that could have started them
-	}
-}
-
-// ended handles the end of a child.
-func (k *keeper) ended(pid, code int) {
-	if r, found := k.commands[pid]; found {
-		delete(k.commands, pid)
-		k.tell(report{ID: r.ID, Ended: true, Code: code})
-		return
-	}
-	r, found := k.runtimes[pid]
-	if !found {
-		k.orphans[pid] = code
-		return
-	}
-	delete(k.runtimes, pid)
-	command := readPID(r.PIDFile)
-	if code != 0 || command == 0 {
-		k.tell(report{ID: r.ID, Failed: true, Code: code})
-		return
-	}
-	k.tell(report{ID: r.ID, PID: command})
-	if code, found := k.orphans[command]; found {
-		delete(k.orphans, command)
-		k.tell(report{ID: r.ID, Ended: true, Code: code})
-		return
-	}
-	k.commands[command] = r
-}
-
-func readPID(path string) int {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))
-	if err != nil {
-		return 0
-	}
-	return pid
 }
 
 // tell sends a report. It ignores errors, because serve ends when the connection does.
@@ -224,43 +187,20 @@ func (k *keeper) tell(r report) {
 	}
 }
 
-// killRounds is the largest number of searches for new descendants.
-const killRounds = 10
-
-// killAll kills all commands with their descendants and sessions, and the runtimes at work. A runtime that is killed
-// while it works leaves no command: its processes outside the container are in its process group.
+// killAll kills the runtimes at work and all commands, with their descendants and sessions. Each child of the keeper is
+// one of these, or was left by one. So no file is needed to find a command that a runtime has just started.
 func (k *keeper) killAll() {
 	for pid := range k.runtimes {
-		_ = unix.Kill(-pid, unix.SIGKILL)
-		if command := readPID(k.runtimes[pid].PIDFile); command != 0 {
-			k.commands[command] = k.runtimes[pid]
-		}
+		endRuntime(pid)
 	}
-	for range killRounds {
-		killed := 0
-		all, err := proctable.All()
-		if err != nil {
-			return
-		}
-		for pid, r := range k.commands {
-			killed += killTree(all, pid, r.Container)
-		}
-		if killed == 0 {
-			return
+	deadline := time.Now().Add(deathPatience)
+	for pid := range killDescendants(os.Getpid()) {
+		for proctable.Lives(pid) && time.Now().Before(deadline) {
+			time.Sleep(time.Millisecond)
 		}
 	}
 }
 
-// killTree kills the container's processes among a command, its descendants and its session. It returns how many of
-// them still lived.
-func killTree(all []proctable.Stat, pid int, container string) (killed int) {
-	for _, victim := range proctable.Tree(all, pid) {
-		if !proctable.InContainer(victim, container) {
-			continue
-		}
-		if unix.Kill(victim, unix.SIGKILL) == nil && proctable.Lives(victim) {
-			killed++
-		}
-	}
-	return killed
-}
+// deathPatience is how long the keeper waits at its end for the deaths of killed commands. The ones in a frozen cgroup
+// die later.
+const deathPatience = 2 * time.Second

@@ -3,11 +3,13 @@ package ociexec
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,11 +22,16 @@ type link struct {
 
 	mu        sync.Mutex
 	processes map[uint64]*Process
+	// sending is the request that is being sent, 0 for none.
+	sending uint64
 }
 
-// newLink starts a keeper: this program again, with the connection as its only further descriptor and keeperVariable as
-// its environment.
-func newLink() (*link, error) {
+// lockDescriptor is the keeper's descriptor of its start's lock.
+const lockDescriptor = 4
+
+// newLink starts a keeper: this program again, with the connection and the lock of this start as its only further
+// descriptors, and keeperVariable as its environment.
+func newLink(lock *os.File) (*link, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socketpair", err)
@@ -38,7 +45,7 @@ func newLink() (*link, error) {
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{"criadapter-keeper"}
-	cmd.Env, cmd.Dir, cmd.ExtraFiles = []string{keeperVariable + "=1"}, "/", []*os.File{theirs}
+	cmd.Env, cmd.Dir, cmd.ExtraFiles = []string{keeperVariable + "=1"}, "/", []*os.File{theirs, lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -81,20 +88,56 @@ func (l *link) send(p *Process, ask request, streams [3]*os.File) error {
 		fds = append(fds, int(stream.Fd()))
 	}
 	l.mu.Lock()
-	l.processes[ask.ID] = p
+	l.processes[ask.ID], l.sending = p, ask.ID
 	l.mu.Unlock()
-	if _, _, err := l.conn.WriteMsgUnix(text, unix.UnixRights(fds...), nil); err != nil {
-		l.forget(ask.ID)
-		return err
+	err = l.write(text, unix.UnixRights(fds...))
+	l.sent(ask.ID, err)
+	return err
+}
+
+// sent ends the sending of a request. A request that the keeper has not got is no longer the link's.
+func (l *link) sent(id uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sending = 0
+	p, found := l.processes[id]
+	switch {
+	case err != nil:
+		delete(l.processes, id)
+	case found && l.broken():
+		p.lose()
+	}
+}
+
+// errUnsent says that the keeper has not got a request.
+var errUnsent = errors.New("the keeper takes no requests")
+
+// sendTimeout bounds the wait for a keeper that does not read.
+const sendTimeout = 5 * time.Second
+
+// write sends one message. A keeper that takes none is killed, and all its commands are lost.
+func (l *link) write(text, rights []byte) error {
+	err := l.conn.SetWriteDeadline(time.Now().Add(sendTimeout))
+	if err == nil {
+		_, _, err = l.conn.WriteMsgUnix(text, rights, nil)
+	}
+	if err != nil {
+		_ = l.cmd.Process.Kill() // it may have ended
+		return fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	return nil
 }
 
-func (l *link) forget(id uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.processes, id)
+// cancel asks the keeper to end the start of a command. If that fails, the keeper ends, and the start with it.
+func (l *link) cancel(id uint64) {
+	text, err := json.Marshal(request{ID: id, Cancel: true})
+	if err == nil {
+		_ = l.write(text, nil)
+	}
 }
+
+// keeperTimeout bounds the keeper's end, in which it kills its commands.
+const keeperTimeout = 10 * time.Second
 
 // receive passes the keeper's reports on until the keeper ends. Commands that have not ended then get ErrKeeper.
 func (l *link) receive() {
@@ -119,10 +162,14 @@ func (l *link) receive() {
 		}
 	}
 	_ = l.conn.Close()
+	late := time.AfterFunc(keeperTimeout, func() { _ = l.cmd.Process.Kill() })
 	_ = l.cmd.Wait() // its connection has ended, or it ends with the connection
+	late.Stop()
 	l.mu.Lock()
-	for _, p := range l.processes {
-		p.lose()
+	for id, p := range l.processes {
+		if id != l.sending { // sent does it
+			p.lose()
+		}
 	}
 	close(l.done)
 	l.mu.Unlock()

@@ -1,6 +1,7 @@
 package ociexec
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,36 +10,39 @@ import (
 
 // Runner runs commands through the OCI runtime. Close ends its keeper and all commands.
 type Runner struct {
-	// dir has a directory for each command that starts.
+	// dir belongs to this start. It has a directory for each command that starts.
 	dir   string
+	lock  *os.File
 	proc  string
 	kinds kinds
 
-	mu   sync.Mutex
-	link *link
-	next uint64
+	mu     sync.Mutex
+	link   *link
+	next   uint64
+	closed bool
 }
 
-// New makes a Runner with its files in dir. The Runner owns dir, and New empties it.
+// New makes a Runner with its files in a new directory in dir. It removes the directories of earlier Runners, except
+// where the Runner or its keeper lives.
 func New(dir string) (*Runner, error) {
-	if err := os.RemoveAll(dir); err != nil {
+	own, lock, err := claim(dir)
+	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	return &Runner{dir: dir, proc: "/proc"}, nil
+	return &Runner{dir: own, lock: lock, proc: "/proc"}, nil
 }
 
-// Close kills all commands and waits until their keeper has ended.
+// Close kills all commands and waits until their keeper has ended. No command starts later.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	l := r.link
-	r.link = nil
+	r.link, r.closed = nil, true
 	r.mu.Unlock()
 	if l != nil {
 		l.close()
 	}
+	_ = r.lock.Close()
+	_ = os.RemoveAll(r.dir) // else the next start does
 }
 
 // Start requests a command with the three files as its standard streams. The files stay the caller's. A nil file stands
@@ -48,12 +52,15 @@ func (r *Runner) Start(c *Container, command Command, streams [3]*os.File) (*Pro
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(r.dir, "command-")
+	dir, err := os.MkdirTemp(r.dir, "") // short, as it has a socket
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{dir: dir, started: make(chan struct{}), ended: make(chan struct{})}
-	err = os.WriteFile(filepath.Join(dir, processFile), spec, 0o600)
+	p := &Process{dir: dir, container: c.id, started: make(chan struct{}), ended: make(chan struct{})}
+	p.requested, err = ticksNow()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, processFile), spec, 0o600)
+	}
 	if err == nil && command.Terminal {
 		p.console, err = listenConsole(dir)
 	}
@@ -90,18 +97,39 @@ func (c *Container) request(dir string, terminal bool) request {
 	return request{Container: c.id, Args: args, Env: c.environ, Umask: c.umask, PIDFile: pid}
 }
 
-// ask sends a request to the keeper, which it starts if there is none.
+// ask sends a request to the keeper. If there is no keeper, or it has ended, ask starts one.
 func (r *Runner) ask(p *Process, ask request, streams [3]*os.File) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.link == nil || r.link.broken() {
-		l, err := newLink()
-		if err != nil {
-			return fmt.Errorf("starting the keeper of commands: %w", err)
-		}
-		r.link = l
-	}
 	r.next++
 	ask.ID = r.next
-	return r.link.send(p, ask, streams)
+	const tries = 2 // the keeper can end before the first
+	var err error
+	for range tries {
+		if err = r.join(); err != nil {
+			return fmt.Errorf("starting the keeper of commands: %w", err)
+		}
+		l := r.link
+		p.cancel = func() { l.cancel(ask.ID) }
+		if err = l.send(p, ask, streams); !errors.Is(err, errUnsent) {
+			return err
+		}
+		<-l.done // the keeper was killed
+	}
+	return err
+}
+
+// join sees to it that there is a keeper. The lock is held.
+func (r *Runner) join() error {
+	if r.closed {
+		return errors.New("the server ends")
+	}
+	if r.link != nil && !r.link.broken() {
+		return nil
+	}
+	l, err := newLink(r.lock)
+	if err == nil {
+		r.link = l
+	}
+	return err
 }

@@ -13,8 +13,7 @@ import (
 
 // Stat has fields of /proc/PID/stat, see proc(5).
 type Stat struct {
-	PID, Parent int
-	session     int
+	PID, Parent, Session int
 	// zombie says that the process has ended and its parent has not waited for it.
 	zombie bool
 }
@@ -96,7 +95,7 @@ func parse(content []byte) (Stat, bool) {
 	}{
 		{bytes.TrimSpace(content[:open]), &p.PID},
 		{fields[1], &p.Parent},
-		{fields[3], &p.session},
+		{fields[3], &p.Session},
 	} {
 		n, err := strconv.Atoi(string(field.text))
 		if err != nil {
@@ -133,13 +132,13 @@ func Read(pid int) (Stat, error) {
 	return p, nil
 }
 
-// Tree returns pid, its descendants, and the members of its session among the processes given.
+// Tree returns pid, its descendants, and the members of the sessions that these lead, among the processes given.
 func Tree(all []Stat, pid int) []int {
 	in := map[int]bool{pid: true}
 	for grown := true; grown; {
 		grown = false
 		for _, p := range all {
-			if !in[p.PID] && (in[p.Parent] || p.session == pid) {
+			if !in[p.PID] && (in[p.Parent] || in[p.Session]) {
 				in[p.PID] = true
 				grown = true
 			}

@@ -1,0 +1,29 @@
+package ociexec
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// A start removes what earlier starts have left, and nothing of a Runner or keeper that lives.
+func TestEachStartHasItsOwnDirectory(t *testing.T) {
+	base := t.TempDir()
+	testutil.Must(t, os.MkdirAll(filepath.Join(base, "command-1"), 0o700))
+	first, err := New(base)
+	testutil.Must(t, err)
+	t.Cleanup(first.Close)
+	second, err := New(base)
+	testutil.Must(t, err)
+	_, err = os.Stat(first.dir)
+	testutil.Check(t, err, "the first start's directory")
+	testutil.Must(t, second.lock.Close()) // as by a crash
+	third, err := New(base)
+	testutil.Must(t, err)
+	third.Close()
+	entries, err := os.ReadDir(base)
+	testutil.Must(t, err)
+	testutil.Assert(t, len(entries) == 1 && filepath.Join(base, entries[0].Name()) == first.dir, "left: %v", entries)
+}

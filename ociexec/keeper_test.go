@@ -1,0 +1,286 @@
+package ociexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/proctable"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// asServer makes the test binary a server that starts one command in the directory given, and waits.
+const asServer = "OCIEXEC_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	RunKeeper()
+	if dir := os.Getenv(asServer); dir != "" {
+		fmt.Fprintln(os.Stderr, serve(dir))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// serve prints the process ids of its keeper and its command, and waits to be killed.
+func serve(dir string) error {
+	r, err := New(filepath.Join(dir, "commands"))
+	if err != nil {
+		return err
+	}
+	p, err := r.Start(scriptedContainer(filepath.Join(dir, "runc")), Command{}, [3]*os.File{})
+	if err != nil {
+		return err
+	}
+	pid, err := p.Started(context.Background())
+	if err == nil {
+		fmt.Println(r.link.cmd.Process.Pid, pid)
+		select {}
+	}
+	return err
+}
+
+// A server that is killed leaves neither its keeper nor a command, nor what the command has started.
+func TestKilledServerLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	mark := filepath.Join(dir, "mark")
+	writeScript(t, filepath.Join(dir, "runc"), mark,
+		`setsid sh -c 'sleep 1000 & echo $! >'$mark'; sleep 1000' & echo $! >$pidfile`)
+	server := exec.Command("/proc/self/exe")
+	server.Env, server.Stderr = append(os.Environ(), asServer+"="+dir), os.Stderr
+	output, err := server.StdoutPipe()
+	testutil.Must(t, err)
+	testutil.Must(t, server.Start())
+	t.Cleanup(func() { _, _ = server.Process.Kill(), server.Wait() })
+	var keeper, command int
+	_, err = fmt.Fscan(output, &keeper, &command)
+	testutil.Must(t, err)
+	child := (&scripted{mark: mark}).marked(t)
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", keeper))
+	testutil.Must(t, err)
+	testutil.Equal(t, string(comm), "criadapter-keep\n", "the keeper's name")
+	testutil.Must(t, server.Process.Kill())
+	isGone(t, "the keeper", keeper)
+	isGone(t, "the command", command)
+	isGone(t, "the command's child", child)
+}
+
+// scripted is a Runner with a container whose runtime is a shell script. The script finds its arguments in $pidfile and
+// $mark, a file for the test.
+type scripted struct {
+	*Runner
+	container *Container
+	mark      string
+}
+
+func newScripted(t *testing.T, script string) *scripted {
+	t.Helper()
+	r, err := New(t.TempDir())
+	testutil.Must(t, err)
+	t.Cleanup(r.Close)
+	dir := t.TempDir()
+	mark, program := filepath.Join(dir, "mark"), filepath.Join(dir, "runc")
+	writeScript(t, program, mark, script)
+	return &scripted{r, scriptedContainer(program), mark}
+}
+
+func writeScript(t *testing.T, program, mark, script string) {
+	t.Helper()
+	text := "#!/bin/sh\nmark=" + mark + "\n" +
+		`while [ $# -gt 1 ]; do [ "$1" = --pid-file ] && pidfile=$2; shift; done` + "\n" + script
+	testutil.Must(t, os.WriteFile(program, []byte(text), 0o700))
+}
+
+func scriptedContainer(program string) *Container {
+	return &Container{
+		id: "0123456789abcdef-no-container", program: program, root: "/",
+		environ: []string{"PATH=" + os.Getenv("PATH")}, process: object{}, umask: 0o22,
+	}
+}
+
+func (s *scripted) start(t *testing.T, command Command) *Process {
+	t.Helper()
+	p, err := s.Start(s.container, command, [3]*os.File{})
+	testutil.Must(t, err)
+	return p
+}
+
+// marked waits for the process id that the script writes to its mark.
+func (s *scripted) marked(t *testing.T) (pid int) {
+	t.Helper()
+	testutil.Until(t, "the runtime has started a process", func() bool {
+		pid = readPID(s.mark)
+		return pid != 0
+	})
+	return pid
+}
+
+func isGone(t *testing.T, what string, pid int) {
+	t.Helper()
+	testutil.Until(t, what+" is gone", func() bool { return !proctable.Lives(pid) })
+}
+
+// limited bounds the waits of one test.
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// These scripts are runtimes that hang when they have started a command and not written its process id.
+const (
+	hangs      = `setsid sleep 1000 & echo $! >$mark; wait`
+	hangsApart = `(setsid sleep 1000 & echo $! >$mark); sleep 1000`
+)
+
+// The keeper's end kills a command of which no file tells.
+func TestKeeperKillsCommandsWithoutAFile(t *testing.T) {
+	s := newScripted(t, hangsApart)
+	s.start(t, Command{})
+	command := s.marked(t)
+	s.Close()
+	isGone(t, "the command", command)
+}
+
+// A runtime that hangs does not outlive the cancelled start, and neither does its command.
+func TestCancelEndsAHangingRuntime(t *testing.T) {
+	s := newScripted(t, hangs)
+	p := s.start(t, Command{})
+	command := s.marked(t)
+	p.Cancel()
+	_, err := p.Started(limited(t))
+	var refused *StartError
+	testutil.Assert(t, errors.As(err, &refused), "%v", err)
+	isGone(t, "the command", command)
+}
+
+// A start whose keeper is killed ends: neither the runtime nor its command goes on.
+func TestKilledKeeperLeavesNoStart(t *testing.T) {
+	s := newScripted(t, hangs)
+	p := s.start(t, Command{})
+	command := s.marked(t)
+	runtime, err := proctable.Read(command)
+	testutil.Must(t, err)
+	testutil.Must(t, s.link.cmd.Process.Kill())
+	_, err = p.Started(limited(t))
+	testutil.Assert(t, errors.Is(err, ErrKeeper), "%v", err)
+	isGone(t, "the command", command)
+	isGone(t, "the runtime", runtime.Parent)
+}
+
+// A request that a killed keeper has not got goes to the next keeper.
+func TestRequestsSurviveAKilledKeeper(t *testing.T) {
+	s := newScripted(t, `sleep 0 & echo $! >$pidfile`)
+	for range 20 {
+		s.start(t, Command{})
+		_ = s.link.cmd.Process.Kill() // it may have ended
+	}
+	_, err := s.start(t, Command{}).Started(limited(t))
+	testutil.Assert(t, err == nil || errors.Is(err, ErrKeeper), "%v", err)
+}
+
+// A runtime that sends no terminal holds up no other command.
+func TestMissingTerminalBlocksNoCommand(t *testing.T) {
+	s := newScripted(t, `sleep 0.1 & echo $! >$pidfile`)
+	slow := s.start(t, Command{Terminal: true})
+	time.Sleep(200 * time.Millisecond) // the keeper has reported it
+	begun := time.Now()
+	p := s.start(t, Command{})
+	_, err := p.Started(limited(t))
+	testutil.Must(t, err)
+	testutil.Assert(t, time.Since(begun) < consoleTimeout/2, "the other command took %v", time.Since(begun))
+	_, err = slow.Started(limited(t))
+	testutil.Assert(t, err != nil, "the command has no terminal and no error")
+}
+
+// A terminal that comes after its caller has given up is closed.
+func TestReleasedTerminalIsClosed(t *testing.T) {
+	dir := t.TempDir()
+	console, err := listenConsole(dir)
+	testutil.Must(t, err)
+	p := &Process{dir: dir, console: console, started: make(chan struct{}), ended: make(chan struct{})}
+	p.Release()
+	p.take(report{PID: os.Getpid()})
+	conn, err := net.Dial("unix", filepath.Join(dir, consoleFile))
+	testutil.Must(t, err)
+	defer conn.Close()
+	reader, writer, err := os.Pipe()
+	testutil.Must(t, err)
+	defer reader.Close()
+	_, _, err = conn.(*net.UnixConn).WriteMsgUnix([]byte("/dev/pts/0"), unix.UnixRights(int(writer.Fd())), nil)
+	testutil.Must(t, errors.Join(err, writer.Close()))
+	testutil.Must(t, reader.SetReadDeadline(time.Now().Add(time.Minute)))
+	_, err = reader.Read(make([]byte, 1))
+	testutil.Assert(t, err != nil && err.Error() == "EOF", "the terminal is open: %v", err)
+}
+
+// keeperOf makes a keeper without a process of its own, and the connection to it.
+func keeperOf(t *testing.T) (*keeper, net.Conn) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	testutil.Must(t, err)
+	var conns [2]net.Conn
+	for i, fd := range pair {
+		file := os.NewFile(uintptr(fd), "")
+		conns[i], err = net.FileConn(file)
+		testutil.Must(t, errors.Join(err, file.Close()))
+		t.Cleanup(func() { _ = conns[i].Close() })
+	}
+	k := &keeper{runtimes: map[int]request{}, commands: map[int]request{}, early: map[int]int{}}
+	k.conn = conns[0].(*net.UnixConn)
+	return k, conns[1]
+}
+
+// reports are the texts of all reports that the keeper has sent.
+func reports(t *testing.T, k *keeper, conn net.Conn) string {
+	t.Helper()
+	testutil.Must(t, k.conn.Close())
+	var all []string
+	message := make([]byte, maxMessage)
+	for {
+		n, err := conn.Read(message)
+		if err != nil || n == 0 {
+			return strings.Join(all, ", ")
+		}
+		var told report
+		testutil.Must(t, json.Unmarshal(message[:n], &told))
+		all = append(all, fmt.Sprintf("%+v", told))
+	}
+}
+
+// A process that a command left behind ended with the id that a later command gets. The later command has not ended.
+func TestReusedProcessIDIsNoEnd(t *testing.T) {
+	const left, runtime = 70, 80
+	k, conn := keeperOf(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	k.runtimes[runtime] = request{ID: 5, PIDFile: file}
+	k.ended(left, 9)
+	testutil.Must(t, os.WriteFile(file, []byte(strconv.Itoa(left)), 0o600))
+	k.ended(runtime, 0)
+	want := "{ID:5 PID:70 Failed:false Ended:false Code:0}"
+	testutil.Equal(t, reports(t, k, conn), want, "the reports")
+}
+
+// A command that has ended before its runtime is reported with its own exit code.
+func TestCommandEndsBeforeItsRuntime(t *testing.T) {
+	const command, runtime = 70, 80
+	k, conn := keeperOf(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	k.runtimes[runtime] = request{ID: 5, PIDFile: file}
+	testutil.Must(t, os.WriteFile(file, []byte(strconv.Itoa(command)), 0o600))
+	k.ended(command, 9)
+	k.ended(runtime, 0)
+	want := "{ID:5 PID:70 Failed:false Ended:false Code:0}, {ID:5 PID:0 Failed:false Ended:true Code:9}"
+	testutil.Equal(t, reports(t, k, conn), want, "the reports")
+}

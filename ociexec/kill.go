@@ -1,0 +1,139 @@
+package ociexec
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/proctable"
+)
+
+// killRounds is the largest number of searches for new descendants.
+const killRounds = 10
+
+// endRuntime kills a runtime at work, and all that it has started. The runtime is stopped first and killed last. Until
+// then it starts nothing more, and its processes stay its descendants.
+func endRuntime(pid int) {
+	_ = unix.Kill(pid, unix.SIGSTOP) // it may have ended, as below
+	killDescendants(pid)
+	_ = unix.Kill(-pid, unix.SIGKILL)
+	_ = unix.Kill(pid, unix.SIGKILL)
+}
+
+// killDescendants kills all descendants of a process and their sessions, until a search finds no new one. A process in
+// a frozen cgroup dies when the cgroup thaws, before it runs any further. The descendants are returned.
+func killDescendants(pid int) (killed map[int]bool) {
+	killed = map[int]bool{}
+	for range killRounds {
+		all, err := proctable.All()
+		if err != nil {
+			return killed
+		}
+		before := len(killed)
+		tree := proctable.Tree(all, pid)
+		for _, victim := range all {
+			if victim.PID != pid && !killed[victim.PID] && slices.Contains(tree, victim.PID) && kill(victim) {
+				killed[victim.PID] = true
+			}
+		}
+		if len(killed) == before {
+			break
+		}
+	}
+	return killed
+}
+
+// kill kills a process that was seen a moment ago, and reports whether there was one. Another process can have its id
+// now, so the session is compared.
+func kill(seen proctable.Stat) bool {
+	fd, err := unix.PidfdOpen(seen.PID, 0)
+	if errors.Is(err, unix.ENOSYS) { // before Linux 5.3
+		return unix.Kill(seen.PID, unix.SIGKILL) == nil
+	}
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	now, err := proctable.Read(seen.PID)
+	return err == nil && now.Session == seen.Session && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
+}
+
+// deathTimeout bounds the wait for a runtime that was sent SIGKILL.
+const deathTimeout = 10 * time.Second
+
+// endStart ends a start whose keeper was killed. The runtime goes on without its parent until then, and its command
+// line names the start's directory. It returns when no such runtime is left, or with an error at the end of ctx.
+func endStart(ctx context.Context, dir string) error {
+	for {
+		all, err := proctable.All()
+		if err != nil {
+			return err
+		}
+		left := 0
+		for _, p := range all {
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+			if err == nil && p.PID != os.Getpid() && bytes.Contains(line, []byte(dir+"/"+pidFile)) {
+				endRuntime(p.PID)
+				left++
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the runtime does not die of SIGKILL: %w", ctx.Err())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// killStrays kills commands that a dead runtime of a dead keeper has left in a container. Such a command began after
+// the given time, in ticks since the boot, and its parent is an ancestor of this program. The engine's commands have a
+// shim above them.
+func killStrays(container string, since uint64) {
+	all, err := proctable.All()
+	if err != nil || container == "" {
+		return
+	}
+	parents := map[int]int{}
+	for _, p := range all {
+		parents[p.PID] = p.Parent
+	}
+	ancestors := map[int]bool{}
+	for pid := os.Getppid(); pid != 0 && !ancestors[pid]; pid = parents[pid] {
+		ancestors[pid] = true
+	}
+	for _, p := range all {
+		if !ancestors[p.Parent] || !proctable.InContainer(p.PID, container) {
+			continue
+		}
+		if status, err := statusOf("/proc/" + strconv.Itoa(p.PID)); err == nil && startOf(status) >= since {
+			killDescendants(p.PID)
+			kill(p)
+		}
+	}
+}
+
+// startOf returns when a process began, in ticks since the boot.
+func startOf(status map[string]string) uint64 {
+	ticks, err := strconv.ParseUint(status["start"], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return ticks
+}
+
+// ticksNow is the time since the boot in the ticks of /proc, which are 1/100 s on all of Go's platforms.
+func ticksNow() (uint64, error) {
+	var now unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
+	return uint64(now.Nano() / int64(10*time.Millisecond)), err
+}
