@@ -350,6 +350,43 @@ func TestRigSessionHoldsNoRuntime(t *testing.T) {
 	})
 }
 
+// A command that ignores the hang-up of its client goes on. All its output is discarded, and it neither waits nor gets
+// SIGPIPE.
+func TestRigNohupOutlivesItsClient(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	const script = "trap '' HUP; echo up; until [ -e /gone-$0 ]; do sleep 0.05; done; " +
+		"head -c 300000 /dev/zero && head -c 300000 /dev/zero >&2 && touch /finished-$0; sleep 0.3"
+	for name, tty := range map[string]bool{"pipes": false, "terminal": true} {
+		for _, way := range []string{"runtime", "engine"} {
+			t.Run(name+" through the "+way, func(t *testing.T) {
+				n.opts.Commands = n.commands
+				if way == "engine" {
+					n.opts.Commands = nil
+				}
+				file := name + way
+				ctx, leave := context.WithCancel(t.Context())
+				var output testutil.Buffer
+				ended := make(chan error, 1)
+				go func() {
+					_, err := n.Exec(ctx, id, []string{"sh", "-c", script, file}, Streams{Stdout: &output, TTY: tty})
+					ended <- err
+				}()
+				testutil.Until(t, "the command is up", func() bool { return strings.Contains(output.String(), "up") })
+				leave()
+				err := <-ended
+				testutil.Assert(t, errors.Is(err, context.Canceled), "Exec: %v", err)
+				_, err = n.exec(id, time.Minute, "touch /gone-"+file)
+				testutil.Must(t, err)
+				testutil.Until(t, "the command has written everything", func() bool {
+					got, err := n.exec(id, time.Minute, "test -e /finished-"+file)
+					return err == nil && got.ExitCode == 0
+				})
+			})
+		}
+	}
+}
+
 // children returns the command lines of a process's children.
 func (n *node) children(parent int) []string {
 	n.t.Helper()

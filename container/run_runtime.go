@@ -3,12 +3,11 @@ package container
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"sync"
+	"time"
 
 	"github.com/containerd/errdefs"
 
@@ -56,6 +55,8 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 		return r, nil
 	case ctx.Err() != nil:
 		files.closeOurs()
+		process.Cancel()
+		process.Release()
 		return nil, errors.Join(ctx.Err(), s.killRun(ctx, r, c.ID, nil))
 	case errors.As(err, &refused) && refused.ExitCode != 0:
 		files.closeOurs()
@@ -63,6 +64,7 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 		return newRefusedRun(refused, options.TTY), nil
 	default:
 		files.closeOurs()
+		process.Release()
 		return nil, errors.Join(err, s.killRun(ctx, r, c.ID, nil))
 	}
 }
@@ -112,13 +114,20 @@ func closeAll(files []*os.File) {
 func (r *runtimeRun) join(f *files, options docker.ExecOptions) {
 	if options.TTY {
 		r.terminal = r.process.Terminal()
-		r.stdin, r.output = r.terminal, terminalOutput{r.terminal}
+		r.stdin = r.terminal
+		r.output = newOutput(r.process.Ending(), []*os.File{r.terminal}, func(_ int, w io.Writer) io.Writer { return w })
 		return
 	}
 	if f.ours[0] != nil {
 		r.stdin = f.ours[0]
 	}
-	r.output = multiplex(f.ours[1], f.ours[2], options)
+	wanted := []bool{options.Stdout, options.Stderr}
+	r.output = newOutput(r.process.Ending(), f.ours[1:], func(i int, w io.Writer) io.Writer {
+		if !wanted[i] {
+			return io.Discard // it is read, too: its writer does not wait
+		}
+		return frameWriter{w, byte(i + 1)}
+	})
 }
 
 // Read implements docker.Stream.
@@ -140,9 +149,12 @@ func (r *runtimeRun) CloseWrite() error {
 	return r.stdin.Close()
 }
 
-// Close implements docker.Stream.
+// Close implements docker.Stream. A command that goes on keeps its terminal.
 func (r *runtimeRun) Close() error {
-	if r.stdin != nil {
+	switch {
+	case r.terminal != nil:
+		_ = r.terminal.SetWriteDeadline(time.Now()) // it ends a write that waits
+	case r.stdin != nil:
 		_ = r.stdin.Close() // it may be closed already
 	}
 	return r.output.Close()
@@ -166,77 +178,6 @@ func (r *runtimeRun) pid(ctx context.Context, _ <-chan struct{}) (int, error) {
 		return pid, nil
 	}
 	return 0, err
-}
-
-// terminalOutput is what a command writes to its terminal. The kernel ends it with an error when the last process has
-// closed the other side.
-type terminalOutput struct{ *os.File }
-
-// Read implements io.Reader.
-func (t terminalOutput) Read(p []byte) (int, error) {
-	n, err := t.File.Read(p)
-	if err != nil && !errors.Is(err, os.ErrClosed) {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// framed joins two streams into one in the form of docker.Demultiplex.
-type framed struct {
-	*io.PipeReader
-	sources []*os.File
-	copying sync.WaitGroup
-}
-
-// multiplex reads both streams until both have ended, or Close. A stream that is not wanted is read, too: its writer
-// does not wait.
-func multiplex(stdout, stderr *os.File, options docker.ExecOptions) *framed {
-	reader, writer := io.Pipe()
-	f := &framed{PipeReader: reader, sources: []*os.File{stdout, stderr}}
-	for i, wanted := range []bool{options.Stdout, options.Stderr} {
-		f.copying.Go(func() {
-			var to io.Writer = io.Discard
-			if wanted {
-				to = frameWriter{writer, byte(i + 1)}
-			}
-			_, _ = io.Copy(to, f.sources[i]) // it ends with the command, or Close
-		})
-	}
-	go func() {
-		f.copying.Wait()
-		_ = writer.Close()
-	}()
-	return f
-}
-
-// Close ends the reading of both streams.
-func (f *framed) Close() error {
-	err := f.PipeReader.Close()
-	closeAll(f.sources)
-	f.copying.Wait()
-	return err
-}
-
-// frameWriter puts the header of one stream before each piece.
-type frameWriter struct {
-	to     io.Writer
-	stream byte
-}
-
-// Write implements io.Writer.
-func (w frameWriter) Write(p []byte) (int, error) {
-	if _, err := w.to.Write(frame(w.stream, p)); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-func frame(stream byte, p []byte) []byte {
-	const header = 8
-	text := make([]byte, header, header+len(p))
-	text[0] = stream
-	binary.BigEndian.PutUint32(text[4:], uint32(len(p)))
-	return append(text, p...)
 }
 
 // refusedRun is a command that could not be started. Its output is the runtime's reason, as with the engine.
