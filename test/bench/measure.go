@@ -42,6 +42,9 @@ type plan struct {
 	cycles, relists, statuses, stats, storms, execs, logs, directories, deaths int
 	// nodePods is how many pods there are while the memory of a node is measured.
 	nodePods int
+	// restPods is how many pods rest, for the time rest.
+	restPods int
+	rest     time.Duration
 	// between adds measurements with a number of pods between one and all, and with more workers.
 	between bool
 	// logLines is how many lines of logLine bytes a container writes.
@@ -53,10 +56,10 @@ type plan struct {
 func planFor(opts options) plan {
 	if opts.quick {
 		return plan{cycles: 5, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, directories: 1, deaths: 2, nodePods: 20,
-			logLines: 200_000, slow: time.Second}
+			restPods: 20, rest: 20 * time.Second, logLines: 200_000, slow: time.Second}
 	}
 	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5, directories: 3, deaths: 10, nodePods: allPods,
-		logLines: 1_000_000, slow: 30 * time.Second}
+		restPods: 100, rest: time.Minute, logLines: 1_000_000, slow: 30 * time.Second}
 }
 
 // part is a measurement that can run alone.
@@ -71,6 +74,7 @@ func parts() []part {
 		{"inprocess", "lists in process", (*bench).measureInProcess},
 		{"lives", "the life of a pod", (*bench).measureLives},
 		{"memory", "the memory of a node", (*bench).measureNodes},
+		{"rest", "pods at rest", (*bench).measureRest},
 		{"many", "many pods", (*bench).measureMany},
 		{"images", "images", (*bench).measureImages},
 		{"exec", "ExecSync beside the engine's calls", (*bench).measureExec},

@@ -115,9 +115,13 @@ func (s *criServer) up(ctx context.Context, name string, tell clock) (*pod, erro
 }
 
 func (s *criServer) addContainer(ctx context.Context, p *pod, name string, tell clock, sums ...*time.Duration) error {
+	return s.startContainer(ctx, p, containerConfig(name, s.imageRef), tell, sums...)
+}
+
+func (s *criServer) startContainer(ctx context.Context, p *pod, config *runtimeapi.ContainerConfig, tell clock, sums ...*time.Duration) error {
 	err := tell.timed(callCreate, func() error {
 		response, err := s.runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
-			PodSandboxId: p.id, Config: containerConfig(name, s.imageRef), SandboxConfig: p.config,
+			PodSandboxId: p.id, Config: config, SandboxConfig: p.config,
 		})
 		if err == nil {
 			p.containers = append(p.containers, response.GetContainerId())

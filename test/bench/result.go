@@ -29,6 +29,7 @@ type result struct {
 	Lists     []listsResult      `json:"lists,omitempty"`
 	Usage     map[string]usage   `json:"usage,omitempty"`
 	Nodes     *nodes             `json:"nodes,omitempty"`
+	Rest      *rest              `json:"rest,omitempty"`
 	Calls     *engineCalls       `json:"engineCalls,omitempty"`
 	Ratios    []ratio            `json:"ratios"`
 }
@@ -89,6 +90,7 @@ func (r *result) print(out io.Writer) error {
 	}
 	printUsage(w, r.Usage)
 	r.Nodes.print(w)
+	r.Rest.print(w)
 	r.Calls.print(w)
 	r.Images.print(w, "Images without pods")
 	r.Exec.print(w, "ExecSync beside the calls that it is made of")
