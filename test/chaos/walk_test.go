@@ -265,7 +265,7 @@ func (w *walk) settle(s scenario) error {
 	return nil
 }
 
-// rescue makes that the next point is not judged for this one's sake.
+// rescue cleans up after a failed point, so that the next point is not blamed for what this one left.
 func (w *walk) rescue() {
 	w.kubelet.restore()
 	w.control.arm(w.T, nil)
@@ -279,13 +279,13 @@ func (w *walk) rescue() {
 // scenario is a request and the state of the node that it is sent in.
 type scenario struct {
 	name string
-	// kind is the only kind of sandbox that it is of, empty for both.
+	// kind is the only kind of sandbox that the scenario is run with; it is empty for both kinds.
 	kind string
 	// only has the beginnings of the only steps that are killed, where the others are another scenario's.
 	only    []string
 	prepare func(*walk) error
 	act     func(context.Context, *walk) error
-	// again is what a kubelet does that got no answer, where that is more than to sync its pod.
+	// again is what a kubelet does when it got no answer to the request; nil if it only syncs its pod.
 	again func(*walk) error
 	// gone says that the kubelet wants the pod to be gone, and odd that there is more than a pod by itself has.
 	gone, odd bool

@@ -80,8 +80,8 @@ func (p *parts) cpu() (cpuTimes, error) {
 	return all, err
 }
 
-// since is what was used since then, in seconds. The kernel's figures are not of one moment: less than nothing is
-// nothing.
+// since returns the CPU time used since then, in seconds. The kernel's figures are not all taken at one moment, so a
+// difference may be negative: it counts as 0.
 func (c cpuTimes) since(then cpuTimes) map[string]float64 {
 	used := make(map[string]float64)
 	for part, now := range c {
@@ -90,8 +90,8 @@ func (c cpuTimes) since(then cpuTimes) map[string]float64 {
 	return used
 }
 
-// memory returns what each part holds, in MiB, and how many shims there are: of pages that several share, each has its
-// part.
+// memory returns the memory of each part, in MiB, and the number of shims. A page that several processes share is
+// divided among them.
 func (p *parts) memory() (held map[string]float64, shims int, err error) {
 	held = make(map[string]float64)
 	for part, pids := range p.processes {

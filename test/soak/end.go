@@ -20,7 +20,7 @@ const (
 	// endPatience bounds the time until a node without pods is empty: a kubelet looks for what it can remove each
 	// minute.
 	endPatience = 4 * time.Minute
-	// calm is how often in a row an empty node must look the same.
+	// calm is how many times in a row an empty node must look the same.
 	calm = 5
 )
 
@@ -31,7 +31,7 @@ var (
 	ofPodsBelow = []string{"leased address", "CNI cache"}
 )
 
-// nothingOfPods is what a node without pods has all the same.
+// nothingOfPods says whether an entry of the inventory belongs to no pod, so that a node without pods has it, too.
 func nothingOfPods(kind, name string) bool {
 	if slices.Contains(ofPodsBelow, kind) {
 		info, err := os.Stat(name)
@@ -77,7 +77,7 @@ func (s *soaking) emptyNode(ctx context.Context) (inventory.Inventory, error) {
 	}
 }
 
-// end removes the workload and says what is left of it.
+// end removes the workload and reports what is left of it.
 func (s *soaking) end(ctx context.Context, empty inventory.Inventory) (left, err error) {
 	ctx = context.WithoutCancel(ctx)
 	say("the end: the workload is deleted")
@@ -131,7 +131,7 @@ func (s *soaking) tellLeftByEngine(ctx context.Context, empty inventory.Inventor
 	return nil
 }
 
-// listed are the pods and containers that criadapter lists, as crictl shows them.
+// listed returns the pods and containers that criadapter lists, as crictl prints them.
 func (s *soaking) listed(ctx context.Context) (string, error) {
 	runtime := s.victims.cluster.Server.Adapter.Runtime
 	pods, err := runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{})

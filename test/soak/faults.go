@@ -13,20 +13,20 @@ import (
 	"github.com/criadapter/criadapter/test/rig/engine"
 )
 
-// badCalls is how many of a hundred calls of plugins go wrong while plugins do.
+// badCalls is the percentage of plugin calls that go wrong during a plugin fault.
 const badCalls = 60
 
-// refill is how often a full disk is filled again: what others remove is taken, too.
+// refill is how often a full disk is filled again, because others remove files from it.
 const refill = 200 * time.Millisecond
 
-// victims are the parts of the node that faults hurt.
+// victims are the parts of the node that faults affect.
 type victims struct {
 	cluster *single.Cluster
 	engine  *engine.Engine
 	plugins badplugins.Plugins
 }
 
-// hurt does what a fault is, for as long as it lasts, and heals it; healing goes on when ctx has ended.
+// hurt causes a fault, waits for as long as it lasts, and repairs the node. The repair is made even when ctx has ended.
 func (v victims) hurt(ctx context.Context, f fault) error {
 	healing := context.WithoutCancel(ctx)
 	server := v.cluster.Server.Adapter
@@ -60,7 +60,7 @@ func (v victims) hurt(ctx context.Context, f fault) error {
 	return fmt.Errorf("no fault is called %q", f.Kind)
 }
 
-// plague lets CNI plugins go wrong.
+// plague makes CNI plugins fail during the fault.
 func (v victims) plague(ctx context.Context, f fault, faults ...string) error {
 	if err := v.plugins.Begin(f.Seed, badCalls, faults...); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (v victims) plague(ctx context.Context, f fault, faults ...string) error {
 	return errors.Join(wait(ctx, f.Lasts), v.plugins.End())
 }
 
-// choke keeps a disk full.
+// choke keeps a disk full during the fault.
 func (v victims) choke(ctx context.Context, f fault, disk string) (err error) {
 	dir := v.cluster.Disks()[disk]
 	defer func() { err = errors.Join(err, empty(dir)) }()
