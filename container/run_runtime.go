@@ -60,8 +60,12 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 		return nil, errors.Join(ctx.Err(), s.killRun(ctx, r, c.ID, nil))
 	case errors.As(err, &refused) && refused.ExitCode != 0:
 		files.closeOurs()
+		features, err := s.opts.Engine.Features(ctx)
+		if err != nil {
+			return nil, err
+		}
 		s.way.runtime(container.Kind)
-		return newRefusedRun(refused, options.TTY), nil
+		return newRefusedRun(refused, min(refused.ExitCode, features.MissingProgramCode()), options.TTY), nil
 	default:
 		files.closeOurs()
 		process.Release()
@@ -187,12 +191,12 @@ type refusedRun struct {
 }
 
 // newRefusedRun writes the reason as the engine does. Some engines add the error's kind.
-func newRefusedRun(reason *ociexec.StartError, tty bool) *refusedRun {
+func newRefusedRun(reason *ociexec.StartError, code int, tty bool) *refusedRun {
 	text := []byte(reason.Error() + "\r\n")
 	if !tty {
 		text = frame(1, text)
 	}
-	return &refusedRun{Reader: bytes.NewReader(text), code: reason.ExitCode}
+	return &refusedRun{Reader: bytes.NewReader(text), code: code}
 }
 
 // Write implements docker.Stream.

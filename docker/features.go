@@ -85,6 +85,15 @@ func (f Features) Runtime(handler string) (string, bool) {
 	}
 }
 
+// MissingProgramCode is the exit code of the engine's commands whose program is missing. Docker Engine 28.0 is the first
+// with the code of shells.
+func (f Features) MissingProgramCode() int {
+	if versionLess(f.ServerVersion, "28.0") {
+		return 126
+	}
+	return 127
+}
+
 // CheckCheckpoint fails with ErrFailedPrecondition, saying what is missing,
 // where containers cannot be checkpointed and restored.
 func (f Features) CheckCheckpoint() error {
