@@ -7,10 +7,11 @@
 //
 // A command gets the process of the container's own configuration (config.json) with another command line. A command
 // also inherits namespaces, seccomp filters, capabilities, priority and CPUs. Find checks that the shim and this
-// program have the same ones. Resource limits are written into the command's configuration.
+// program have the same ones, and no seccomp filter. Resource limits are written into the command's configuration.
 //
-// One helper process, the keeper, starts the runtime and is the parent of all commands. It has no descriptors of this
-// program. When its connection to this program ends, it kills all commands.
+// A process, the keeper, starts the runtime and is the parent of all commands. It has two descriptors of this program:
+// the connection, and the lock of the start's directory. The runtimes get neither. When its connection to this program
+// ends, the keeper kills all commands.
 //
 // All methods are safe for concurrent use.
 package ociexec
