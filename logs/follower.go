@@ -40,7 +40,6 @@ type follower struct {
 	at        checkpoint.LogPosition // as saved last
 	next      successor
 	watching  watching
-	busy      bool // there was more to copy soon after the last copy
 	// vanished says that the engine's current file does not exist. While the follower holds a file open, the kernel
 	// does not report the removal of its directory.
 	vanished bool
@@ -111,21 +110,7 @@ func (f *follower) follow(ctx context.Context) error {
 			f.pause(ctx, 0)
 			continue
 		}
-		f.rest(ctx)
-	}
-}
-
-// rest returns when there may be output to copy. The follower is busy if output comes within two batchPauses of the
-// last copy. Then rest lasts at least batchPause, and the next rest sleeps for batchPause first. So a busy container
-// wakes its follower once per copy, and a quiet one once per line.
-func (f *follower) rest(ctx context.Context) {
-	copied := time.Now()
-	if f.busy {
-		f.pause(ctx, f.options.batchPause)
-	}
-	f.busy = f.wait(ctx) && time.Since(copied) < 2*f.options.batchPause
-	if f.busy && !closed(f.drain) {
-		f.pause(ctx, f.options.batchPause-time.Since(copied))
+		f.wait(ctx)
 	}
 }
 
@@ -146,12 +131,8 @@ func (f *follower) failed(err error, failures int, draining bool) bool {
 	return f.dirGone()
 }
 
-// pause waits for d, or until the follower must finish. A negative d does not wait. It handles requests to reopen
-// meanwhile.
+// pause waits for d, or until the follower must finish. It handles requests to reopen meanwhile.
 func (f *follower) pause(ctx context.Context, d time.Duration) {
-	if d < 0 {
-		return
-	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	drain := f.drain
@@ -172,8 +153,8 @@ func (f *follower) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// wait returns when there may be output to copy, and reports whether a change in the directory ended the wait.
-func (f *follower) wait(ctx context.Context) (changed bool) {
+// wait returns when there may be output to copy.
+func (f *follower) wait(ctx context.Context) {
 	var again <-chan time.Time
 	if f.vanished || !f.watching.armed {
 		timer := time.NewTimer(f.options.lookPeriod)
@@ -184,13 +165,13 @@ func (f *follower) wait(ctx context.Context) (changed bool) {
 		select {
 		case <-f.wake:
 			f.watching.armed = false
-			return true
+			return
 		case <-again:
-			return false
+			return
 		case <-f.drain:
-			return false
+			return
 		case <-ctx.Done():
-			return false
+			return
 		case answer := <-f.reopen:
 			answer <- f.reopenOutput()
 		}

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,27 +9,36 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/containerd/log"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
 // watcher wakes followers after a change in the engine's directories. One inotify instance serves all of them. A watch
 // fires once and must be armed again. Otherwise a container that writes a million lines a second would cause a million
 // events, and the engine would pay for them in its writes. fsnotify has no watch that fires once.
 //
+// The watcher waits for pause between an event and the wake-up. So lines that come shortly after each other cost one
+// copy, and the lines of many containers share a wake-up. A busy container wakes its follower once per pause. No event
+// wakes the process during a pause (announce.go).
+//
 // The kernel limits instances and watches per user (fs.inotify.max_user_instances and max_user_watches), and other
 // programs may use them up. So arm tries again each time.
 type watcher struct {
+	ctx     context.Context // of the service; its end ends a pause
 	log     *log.Entry
+	pause   time.Duration
 	group   sync.WaitGroup
 	lacking atomic.Int64 // followers without a watch
 	logged  sync.Once    // that a watch is missing
 
 	mu      sync.Mutex
 	closed  bool
-	inotify *os.File                // nil for none
-	fd      int                     // of inotify; File.Fd would make it blocking
+	inotify *os.File                // announces events, nil for none
+	fd      int                     // the inotify instance
 	wakes   map[int]chan<- struct{} // by watch descriptor
 }
 
@@ -65,7 +75,12 @@ func (w *watcher) open() error {
 	if err != nil {
 		return fmt.Errorf("making an inotify instance: %w", err)
 	}
-	w.inotify, w.fd, w.wakes = os.NewFile(uintptr(fd), "inotify"), fd, map[int]chan<- struct{}{}
+	ready, err := announce(fd)
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	w.inotify, w.fd, w.wakes = ready, fd, map[int]chan<- struct{}{}
 	inotify := w.inotify
 	w.group.Go(func() { w.dispatch(inotify) })
 	return nil
@@ -114,6 +129,7 @@ func (w *watcher) lose(reason error) {
 		w.log.WithError(reason).Error("lost watch of engine logs, beginning a new one")
 	}
 	w.inotify.Close() // only read
+	unix.Close(w.fd)
 	w.inotify = nil
 	w.wakeAll()
 }
@@ -127,29 +143,39 @@ func (w *watcher) wakeAll() {
 }
 
 // dispatch runs until the instance is closed.
-func (w *watcher) dispatch(inotify *os.File) {
-	buffer := make([]byte, 16<<10)
-	for {
-		n, err := inotify.Read(buffer)
-		if errors.Is(err, fs.ErrClosed) {
-			return
+func (w *watcher) dispatch(ready *os.File) {
+	buffer := make([]byte, 64<<10) // for the events of a thousand containers
+	err := awaitAnnounced(ready)
+	for ; err == nil; err = awaitAnnounced(ready) {
+		_ = pace.Sleep(w.ctx, w.pause) // when ctx ends, close follows
+		if err = w.wake(ready, buffer); err != nil {
+			break
 		}
-		if err != nil {
-			// The only cause left is too little kernel memory.
-			w.lose(err)
-			return
-		}
-		w.wake(inotify, buffer[:n])
+	}
+	if w.serves(ready) { // otherwise lose has closed it
+		w.lose(err)
 	}
 }
 
-// wake wakes the receivers of an instance's events, in the format of inotify(7).
-func (w *watcher) wake(inotify *os.File, events []byte) {
+// serves says whether this is the present instance.
+func (w *watcher) serves(ready *os.File) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.inotify != inotify {
-		return // lose has woken all receivers
+	return w.inotify == ready
+}
+
+// wake wakes the receivers of the events that wait, in the format of inotify(7), and has the next event announced.
+func (w *watcher) wake(ready *os.File, buffer []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.inotify != ready {
+		return nil // lose has woken all receivers
 	}
+	n, err := unix.Read(w.fd, buffer)
+	if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+		return err // the only cause left is too little kernel memory
+	}
+	events := buffer[:max(n, 0)]
 	for len(events) >= unix.SizeofInotifyEvent {
 		watch := int(int32(binary.NativeEndian.Uint32(events)))
 		mask := binary.NativeEndian.Uint32(events[4:])
@@ -163,6 +189,7 @@ func (w *watcher) wake(inotify *os.File, events []byte) {
 		notify(w.wakes[watch])
 		delete(w.wakes, watch)
 	}
+	return announceNext(ready, w.fd)
 }
 
 // notify leaves a value in a channel with room for one, unless one is waiting there or the channel is nil.
