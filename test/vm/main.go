@@ -171,7 +171,8 @@ const replaceEngine = `
 		fi
 `
 
-// install installs the deb and what a node has beside it, as an operator does.
+// install installs the deb and what a node has beside it, as an operator does. crictl ignores a configuration that it
+// cannot read and then asks containerd, so its answer must be criadapter's.
 func (s *suite) install(ctx context.Context) error {
 	_, err := s.machine.Shell(ctx, `
 		mkdir -p /opt/cni /etc/cni/net.d /etc/docker`+replaceEngine+`
@@ -179,8 +180,9 @@ func (s *suite) install(ctx context.Context) error {
 		cp /mnt/10-pods.conflist /etc/cni/net.d
 		install /mnt/crictl /usr/local/bin
 		echo 'runtime-endpoint: unix:///run/criadapter/criadapter.sock' > /etc/crictl.yaml
-		echo 'timeout: 60s' >> /etc/crictl.yaml
+		echo 'timeout: 60' >> /etc/crictl.yaml
 		dpkg --install /mnt/`+version+`/criadapter_`+version+`_`+runtime.GOARCH+`.deb
-		systemctl is-active criadapter.socket criadapter.service`)
+		systemctl is-active criadapter.socket criadapter.service
+		crictl version | grep -x 'RuntimeName: *docker'`)
 	return err
 }
