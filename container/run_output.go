@@ -18,7 +18,9 @@ type runOutput struct {
 
 // newOutput begins to read the sources of a command, which then belong to the runOutput. ending is closed at the
 // command's end. The function returns the writer of a source for the joined stream's writer.
-func newOutput(ending <-chan struct{}, sources []*os.File, writer func(source int, joined io.Writer) io.Writer) *runOutput {
+func newOutput(
+	ending <-chan struct{}, sources []*os.File, writer func(source int, joined io.Writer) io.Writer,
+) *runOutput {
 	reader, joined := io.Pipe()
 	o := &runOutput{PipeReader: reader, ending: ending, sources: sources}
 	for i, source := range sources {

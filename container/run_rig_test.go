@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 const insideView = `
 cat /proc/self/status | grep -E '^(Umask|Uid|Gid|Groups|Sig[PBIC]|Shd|Cap|NoNew|Seccomp|Cpus|Mems|Speculation|THP)'
 sed 's/^/limit /' /proc/self/limits
-for f in oom_score_adj cgroup attr/current uid_map gid_map timerslack_ns personality setgroups coredump_filter loginuid; do
+for f in oom_score_adj cgroup attr/current uid_map gid_map timerslack_ns personality setgroups coredump_filter \
+	loginuid; do
 	sed "s#^#$f #" /proc/self/$f 2>&1
 done
 for ns in /proc/self/ns/*; do echo "$ns $(readlink $ns)"; done

@@ -119,7 +119,8 @@ func (r *runtimeRun) join(f *files, options docker.ExecOptions) {
 	if options.TTY {
 		r.terminal = r.process.Terminal()
 		r.stdin = r.terminal
-		r.output = newOutput(r.process.Ending(), []*os.File{r.terminal}, func(_ int, w io.Writer) io.Writer { return w })
+		joined := func(_ int, w io.Writer) io.Writer { return w }
+		r.output = newOutput(r.process.Ending(), []*os.File{r.terminal}, joined)
 		return
 	}
 	if f.ours[0] != nil {

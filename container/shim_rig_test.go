@@ -33,7 +33,8 @@ func TestRigContainersOfAPodShareAShim(t *testing.T) {
 		config.Metadata = &runtimeapi.ContainerMetadata{Name: "c", Attempt: attempt}
 		id := n.create(pod, config)
 		n.start(id)
-		testutil.Assert(t, (n.shim(id) == n.shim(pod)) == shared, "shim %d, the sandbox container's is %d", n.shim(id), n.shim(pod))
+		testutil.Assert(t, (n.shim(id) == n.shim(pod)) == shared,
+			"shim %d, the sandbox container's is %d", n.shim(id), n.shim(pod))
 		ids = append(ids, id)
 		if attempt == 1 {
 			testutil.Must(t, n.Stop(t.Context(), ids[0], 0))

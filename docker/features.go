@@ -85,8 +85,8 @@ func (f Features) Runtime(handler string) (string, bool) {
 	}
 }
 
-// MissingProgramCode is the exit code of the engine's commands whose program is missing. Docker Engine 28.0 is the first
-// with the code of shells.
+// MissingProgramCode is the exit code of the engine's commands whose program is missing. Docker Engine 28.0 is the
+// first with the code of shells.
 func (f Features) MissingProgramCode() int {
 	if versionLess(f.ServerVersion, "28.0") {
 		return 126

@@ -17,8 +17,8 @@ var startBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitte
 
 // StartContainer implements Containers. The engine answers 304 for a container that runs, which is no error.
 //
-// The containers of a pod share a shim, which ends with the last of them. A start at that moment may be given the ending
-// shim. Then the engine has created no process, and the start is repeated.
+// The containers of a pod share a shim, which ends with the last of them. A start at that moment may be given the
+// ending shim. Then the engine has created no process, and the start is repeated.
 func (c *Client) StartContainer(ctx context.Context, id string) error {
 	defer step.At("engine: start container")()
 	return c.onContainer(ctx, "start container", id, func(ctx context.Context, s *session) error {
@@ -34,8 +34,8 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	})
 }
 
-// endingShim are texts in the engine's errors: the shim's socket was closed, the shim did not listen any more, or it ran
-// no more programs.
+// endingShim are texts in the engine's errors: the shim's socket was closed, the shim did not listen any more, or it
+// ran no more programs.
 var endingShim = []string{"ttrpc: closed", "connect: connection refused", "): shutdown"}
 
 // metEndingShim reports whether the engine could create no process because the container's shim was ending.

@@ -17,7 +17,8 @@ func TestStartMeetsAnEndingShim(t *testing.T) {
 		asked  int
 	}{
 		{create + "failed to create shim task: ttrpc: closed", 3},
-		{create + "failed to start shim: start failed: failed to create TTRPC connection: dial unix /s: connect: connection refused", 3},
+		{create + "failed to start shim: start failed: failed to create TTRPC connection: " +
+			"dial unix /s: connect: connection refused", 3},
 		{create + "failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error " +
 			"(open /b/log.json: no such file or directory): shutdown", 3},
 		{create + "failed to create shim task: OCI runtime create failed: no such file or directory", 1},
@@ -34,7 +35,8 @@ func TestStartMeetsAnEndingShim(t *testing.T) {
 			fmt.Fprintf(w, `{"message": %q}`, c.answer)
 		})
 		err := f.dial(0).StartContainer(testContext(t), "x")
-		testutil.Assert(t, asked == c.asked && (err == nil) == (asked == 3), "%s: asked %d times, got %v", c.answer, asked, err)
+		testutil.Assert(t, asked == c.asked && (err == nil) == (asked == 3),
+			"%s: asked %d times, got %v", c.answer, asked, err)
 	}
 }
 

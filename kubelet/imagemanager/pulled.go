@@ -35,8 +35,8 @@ func OpenPulled(path string) (*Pulled, error) {
 	}
 	var ids []string
 	if err := json.Unmarshal(content, &ids); err != nil {
-		return nil, fmt.Errorf("pulled images: %s: %w; remove the file, then garbage collection keeps all present images",
-			path, err)
+		return nil, fmt.Errorf(
+			"pulled images: %s: %w; remove the file, then garbage collection keeps all present images", path, err)
 	}
 	for _, id := range ids {
 		p.ids[id] = true

@@ -38,7 +38,8 @@ func Parse(content []byte) (Documents, error) {
 		found = found || !empty
 	}
 	if !found && len(errs) == 0 {
-		errs = append(errs, fmt.Errorf("it has no document; remove the file to remove its pods: %w", errdefs.ErrInvalidArgument))
+		errs = append(errs,
+			fmt.Errorf("it has no document; remove the file to remove its pods: %w", errdefs.ErrInvalidArgument))
 	}
 	return docs, errors.Join(errs...)
 }

@@ -28,7 +28,8 @@ type options struct {
 func main() {
 	var opts options
 	var architectures string
-	flag.StringVar(&opts.version, "version", "", "`name` of the release, v1.2.3; empty: git's description of the commit")
+	flag.StringVar(&opts.version, "version", "",
+		"`name` of the release, v1.2.3; empty: git's description of the commit")
 	flag.StringVar(&opts.out, "out", "build/release", "`directory` for the release; it is emptied first")
 	flag.StringVar(&architectures, "arch", "amd64,arm64", "comma-separated `list` of architectures")
 	flag.StringVar(&opts.source, "source", ".", "`directory` of the sources")

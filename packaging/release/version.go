@@ -17,7 +17,8 @@ func sourceTime(ctx context.Context, source string) (time.Time, error) {
 	if text == "" {
 		var err error
 		if text, err = output(ctx, source, nil, "git", "log", "-1", "--format=%ct"); err != nil {
-			return time.Time{}, fmt.Errorf("time of the sources: %w; without a git repository, set SOURCE_DATE_EPOCH", err)
+			return time.Time{},
+				fmt.Errorf("time of the sources: %w; without a git repository, set SOURCE_DATE_EPOCH", err)
 		}
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)

@@ -15,8 +15,8 @@
 // The parts: lists in process (inprocess); every call of a pod's life (lives); ExecSync over the engine calls that it
 // is made of (exec); CPU time and speed of container logs (logs); pods from a directory and restarts of dead containers
 // through the kubelet core (kubelet); pods brought up by many workers, lists, statuses, stats, CPU time and memory with
-// up to 60 pods, and the engine calls behind them (many); the memory of all processes of a node (memory); CPU time of 100 pods that only
-// run (rest).
+// up to 60 pods, and the engine calls behind them (many); the memory of all processes of a node (memory); CPU time of
+// 100 pods that only run (rest).
 //
 // Absolute times drift on a shared machine. So the servers take turns, and a goal is judged by the median of the turns'
 // ratios. Each goal prints one line, for comparisons with other versions:

@@ -118,7 +118,9 @@ func (s *criServer) addContainer(ctx context.Context, p *pod, name string, tell 
 	return s.startContainer(ctx, p, containerConfig(name, s.imageRef), tell, sums...)
 }
 
-func (s *criServer) startContainer(ctx context.Context, p *pod, config *runtimeapi.ContainerConfig, tell clock, sums ...*time.Duration) error {
+func (s *criServer) startContainer(
+	ctx context.Context, p *pod, config *runtimeapi.ContainerConfig, tell clock, sums ...*time.Duration,
+) error {
 	err := tell.timed(callCreate, func() error {
 		response, err := s.runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
 			PodSandboxId: p.id, Config: config, SandboxConfig: p.config,

@@ -132,7 +132,8 @@ func (r *rest) print(w io.Writer) {
 			what string
 			cost restCost
 		}{{"quiet", r.Quiet[name]}, {"two lines a second each", r.Lines[name]}} {
-			fmt.Fprintf(w, "%s, %s\t%.2f\t%.2f\t%.0f\t\n", name, row.what, row.cost.Server, row.cost.Engine, row.cost.Switches)
+			fmt.Fprintf(w, "%s, %s\t%.2f\t%.2f\t%.0f\t\n",
+				name, row.what, row.cost.Server, row.cost.Engine, row.cost.Switches)
 		}
 	}
 	fmt.Fprintln(w)

@@ -41,7 +41,8 @@ func (m *machine) hardened() {
 	own, first := m.must("readlink", "/proc/"+pid+"/ns/mnt"), m.must("readlink", "/proc/1/ns/mnt")
 	testutil.Assert(m.t, own == first, "the service has a mount namespace of its own, %s beside %s", own, first)
 	limits := m.must("grep", "^Max core file size", "/proc/"+pid+"/limits")
-	testutil.Assert(m.t, regexp.MustCompile(`size +0 +0 `).MatchString(limits), "a core dump may be written: %s", limits)
+	testutil.Assert(m.t, regexp.MustCompile(`size +0 +0 `).MatchString(limits),
+		"a core dump may be written: %s", limits)
 	set, err := strconv.ParseUint(strings.TrimPrefix(m.must("grep", "^CapBnd", "/proc/"+pid+"/status"), "CapBnd:\t"), 16, 64)
 	testutil.Must(m.t, err)
 	for name, bit := range map[string]uint{"CAP_SYS_BOOT": 22, "CAP_SYS_TIME": 25, "CAP_MAC_ADMIN": 33} {
