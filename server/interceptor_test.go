@@ -53,7 +53,7 @@ func TestPanicBecomesInternal(t *testing.T) {
 	}
 }
 
-// explodingCache has no snapshot: a call to Snapshot panics.
+// explodingCache embeds a nil cache, so a call to Snapshot panics.
 type explodingCache struct{ *cache }
 
 func TestPanicInAStreamBecomesInternal(t *testing.T) {
@@ -213,7 +213,7 @@ func TestHangingRequestEndsAtTheRequestTimeout(t *testing.T) {
 	testutil.Assert(t, status.Code(err) == codes.DeadlineExceeded, "got %v, want DeadlineExceeded", err)
 }
 
-// A frequent request of the kubelet allocates no more than its call, while its log level is disabled.
+// A request whose log level is disabled gets no logger. The interceptor allocates only its call for it.
 func TestAnswersFromMemoryPayForNoLogger(t *testing.T) {
 	n, podID, _ := crowdedNode(10)
 	ctx, req := t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID}

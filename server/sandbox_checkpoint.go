@@ -6,8 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CheckpointPod writes checkpoints of a pod's containers into a directory, all of the same moment. The containers keep
-// running.
+// CheckpointPod writes a checkpoint of each named container of a pod into a directory. All checkpoints are of the same
+// moment. The containers keep running.
 func (s *Server) CheckpointPod(ctx context.Context, req *runtimeapi.CheckpointPodRequest) (*runtimeapi.CheckpointPodResponse, error) {
 	id, err := s.sandboxID(ctx, req.GetPodSandboxId())
 	if err != nil {

@@ -229,7 +229,7 @@ func at(t *testing.T, value any, keys ...string) any {
 	return value
 }
 
-// namespacePath is the script's .info.runtimeSpec.linux.namespaces[] | select(.type == kind) | .path
+// namespacePath is jq's .info.runtimeSpec.linux.namespaces[] | select(.type == kind) | .path
 func namespacePath(t *testing.T, info map[string]any, kind string) (path string, found bool) {
 	t.Helper()
 	list, ok := at(t, info, "info", "runtimeSpec", "linux", "namespaces").([]any)
