@@ -38,7 +38,7 @@ const (
 	notApplicable verdict = "not applicable"
 )
 
-// leads is the text says of rows whose fields only hold other fields.
+// leads is the value of says in rows whose fields only hold other fields.
 const leads = "Their fields have rows of their own."
 
 // Tests that look at several fields.
@@ -119,7 +119,7 @@ func abilityOf(field string) *ability {
 	return nil
 }
 
-// needs is the engine or runtime that supports the row's fields. It is empty if every engine does.
+// needs returns the engine or runtime that supports the row's fields. It is empty if every engine supports them.
 func (r row) needs() string {
 	if ability := abilityOf(r.fields[0]); ability != nil {
 		return ability.needs

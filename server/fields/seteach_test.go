@@ -49,7 +49,7 @@ func children(field protoreflect.FieldDescriptor, value protoreflect.Value) (fou
 	return found
 }
 
-// samples are values of a field: one of each kind, all of an enumeration.
+// samples returns the values that setEach tries for a field: all values of a single enumeration, else one value.
 func samples(m protoreflect.Message, field protoreflect.FieldDescriptor) (values []protoreflect.Value) {
 	if field.IsMap() {
 		entries := m.NewField(field)
