@@ -17,8 +17,8 @@ const (
 	// tempPrefix is the prefix of every temporary file. A sandbox id cannot begin with a dot, so no record has such a
 	// name.
 	tempPrefix = ".tmp-"
-	// maxIDLength keeps all names made from an id below the 255 bytes of a Linux file name, with the time stamp of the
-	// quarantine.
+	// maxIDLength keeps each file name made from an id below Linux's limit of 255 bytes, even with the time stamp that
+	// the quarantine adds.
 	maxIDLength = 200
 )
 
@@ -41,7 +41,7 @@ func validateID(sandboxID string) error {
 	return nil
 }
 
-// idOfFile returns the sandbox id of a file of the directory. ok is false if the file is no record.
+// idOfFile returns the sandbox id in a file's name. ok is false if the name is not a record's.
 func idOfFile(name string) (sandboxID string, ok bool) {
 	sandboxID, ok = strings.CutSuffix(name, fileSuffix)
 	return sandboxID, ok && validateID(sandboxID) == nil

@@ -95,7 +95,7 @@ type Container struct {
 	// Config is the ContainerConfig as protobuf JSON, as the client sent it,
 	// with the resources of the last UpdateContainerResources.
 	Config json.RawMessage `json:"config"`
-	// ImageRef is the reference by digest of the container's image, empty without one.
+	// ImageRef is the digest reference of the container's image, empty if the image has none.
 	ImageRef string `json:"imageRef,omitempty"`
 	// Restore is the engine's checkpoint from which the container starts, empty for none.
 	Restore string `json:"restore,omitempty"`
@@ -119,8 +119,8 @@ type LogPosition struct {
 	// Inode and Offset, in bytes, are the position in the engine's log file.
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
-	// Time is the time of the record that ends there, in nanoseconds since 1970, 0 for none. It distinguishes the
-	// record from a later one at the same place after the file was emptied.
+	// Time is the time of the log entry that ends there, in nanoseconds since 1970, 0 for none. It distinguishes the
+	// entry from a later one at the same place after the file was emptied.
 	Time int64 `json:"time,omitempty"`
 	// Born is the creation time of that file, in nanoseconds since 1970, 0 if the file system does not record it. It
 	// distinguishes the file from a later one with the same inode.

@@ -124,7 +124,7 @@ func (s *Store) write(sl *slot, r Record) error {
 	if v := sl.version.Load(); v != nil && v.file == next.file && !sl.stale {
 		return nil
 	}
-	// Memory gets the decoded content like after a restart, not the caller's value.
+	// Memory keeps the decoded content instead of the caller's value, so that it equals a read after a restart.
 	if next.record, err = decodeRecord(raw); err != nil {
 		return fmt.Errorf("the checkpoint of sandbox %s could not be read back: %w: %w", r.SandboxID, err, errdefs.ErrInvalidArgument)
 	}

@@ -105,7 +105,7 @@ func TestRecordSurvivesARestart(t *testing.T) {
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc123"), want)
 }
 
-// A caller reads the same from a record's file and from memory.
+// Load returns the same record from memory as it returns from the file after a restart.
 func TestMemoryHoldsWhatARestartWouldRead(t *testing.T) {
 	tests := map[string]Record{
 		"spaced config":     {SandboxID: "x", Config: json.RawMessage("{ \"a\" :\n[ 1 ] }")},
