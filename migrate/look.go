@@ -32,7 +32,7 @@ const (
 	maxLooks = 8
 	// memberPatience is how long the engine may take to describe a container of a pod.
 	memberPatience = 10 * time.Second
-	// maxFile is the largest number of bytes read of a checkpoint or resolv.conf.
+	// maxFile is the maximum number of bytes read from a checkpoint or resolv.conf.
 	maxFile = 1 << 20
 	// shimDir is the directory of checkpoints below the root directories of cri-dockerd and dockershim.
 	shimDir = "sandbox"
@@ -109,8 +109,8 @@ func (n *Node) unrecorded(ctx context.Context, list []container.Summary) bool {
 	})
 }
 
-// settled reports whether a container of another shim needs no migration. Then our record has it, and its log is no
-// link or may stay one.
+// settled reports whether a container of another shim needs no migration. Its pod's record has the container, and its
+// log is no link or may stay one. A container of a pod whose record cannot be read also counts as settled.
 func (n *Node) settled(ctx context.Context, sandboxID string, c container.Summary, kind translate.Kind) bool {
 	record, err := n.opts.Store.Load(ctx, sandboxID)
 	if err != nil && !errdefs.IsNotFound(err) {
@@ -223,8 +223,8 @@ func (n *Node) inspect(ctx context.Context, id string) (*container.InspectRespon
 }
 
 // inspectMember is inspect for a container of a pod. It also returns nil if the engine cannot describe the container
-// within memberPatience. Labels identify a container without a record, but the kubelet would replace a pod without a
-// record.
+// within memberPatience. The pod is migrated without that container, because the kubelet would replace a pod without a
+// record. A container without a record is still identified by its labels.
 func (n *Node) inspectMember(ctx context.Context, id string) (*container.InspectResponse, error) {
 	bounded, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
