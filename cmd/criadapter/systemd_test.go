@@ -91,7 +91,8 @@ func (u *unit) start(t *testing.T, flags string, output *testutil.Buffer) *progr
 	})
 }
 
-// Each message of a unit's life: ready although the engine is away, with the reason; the watchdog; a reload; the end.
+// TestMessagesToSystemd checks the messages from start to end. The program is ready although the engine is away, and
+// gives the reason. Then it feeds the watchdog, reloads and stops.
 func TestMessagesToSystemd(t *testing.T) {
 	u := newUnit(t, "WATCHDOG_USEC=1000000")
 	var output testutil.Buffer

@@ -30,7 +30,7 @@ type Options struct {
 	Version  string
 	Config   config.Config
 	Settings []config.Setting
-	// Endpoint is the running server's, as a URL.
+	// Endpoint is the URL of the running server's socket.
 	Endpoint string
 	// KubeletConfig is for the check.
 	KubeletConfig string

@@ -131,8 +131,8 @@ func askCRI(ctx context.Context, path string) socketFacts {
 	return s
 }
 
-// whoAnswers returns the name of the CRI server at a socket, empty without one. criadapter has the engine's name in
-// CRI, so only its status identifies it. The error is the reason for a missing status.
+// whoAnswers returns the name of the CRI server at a socket, empty without one. criadapter reports the engine's
+// name as its own, so only its status identifies it. The error is the reason for a missing status.
 func whoAnswers(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

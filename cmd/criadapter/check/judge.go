@@ -133,8 +133,8 @@ func judgeCgroups(j *judge, f facts) {
 	default:
 		j.ok("cgroup version", "%d", f.Engine.CgroupVersion)
 	}
-	// Kubelets take the driver from RuntimeConfig, by default since 1.31 and always since 1.34 (KEP-4033). Their file's
-	// driver does not count then.
+	// Kubelets take the driver from RuntimeConfig, by default since 1.31 and always since 1.34 (KEP-4033). The driver in
+	// the kubelet's file has no effect then.
 	switch driver := f.Kubelet.CgroupDriver; {
 	case driver == "" || f.Kubelet.Err != nil:
 		j.ok("cgroup driver", "%s, which kubelets from 1.31 ask criadapter for", f.Engine.CgroupDriver)

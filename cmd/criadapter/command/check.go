@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// checkCommand is the doctor.
+// checkCommand makes the command check, which reports problems of the node with their remedies.
 func checkCommand() *cobra.Command {
 	cfg := config.Default()
 	var kubelet, output string

@@ -44,7 +44,7 @@ func (a Answer) WriteText(to io.Writer, now time.Time) error {
 	return err
 }
 
-// text says how commands were run, and why not all of them without the engine.
+// text says how commands were run, and why some of them needed the engine.
 func (c Commands) text() string {
 	if c.ThroughRuntime+c.ThroughEngine == 0 {
 		return "none yet"

@@ -3,7 +3,7 @@
 //	go run ./cmd/criadapter/command/gen -to build/share -version v1.0.0 -date 2026-01-31
 //
 // It writes man/man1, bash-completion/completions, zsh/site-functions and fish/vendor_completions.d, as below /usr/share.
-// It is a program of its own, so that what turns help into man pages is no part of the server.
+// It is a separate program, so that the generator of man pages is no part of the server.
 package main
 
 import (
