@@ -4,10 +4,10 @@
 // unchanged, and unknown commands are refused.
 //
 // A container without a valid note is refused: either criadapter did not create it, or the machine was restarted since.
-// Its configuration lacks settings of the note that protect the host.
+// Without the note, the container would lack settings that protect the host.
 //
-// Under the name containerd-shim-criadapter-v2 it is a shim of containerd's. Then it becomes runc's shim, with itself
-// as runc.
+// Under the name containerd-shim-criadapter-v2 it is a containerd shim. It then becomes runc's shim, which runs this
+// program as its runc.
 package main
 
 import (
