@@ -34,11 +34,11 @@ type keyLock struct {
 }
 
 // Lock waits until the lock of key is free, takes it, and returns the function that releases it. The function may be
-// called from any goroutine and more than once, only the first call counts: a caller can defer it and still release
+// called from any goroutine and more than once. Only the first call counts, so a caller can defer it and still release
 // early.
 //
-// When ctx ends first, Lock returns an error that wraps ctx.Err() and the lock
-// is not taken; an ended ctx never gets a lock, not even a free one.
+// If ctx ends first, Lock does not take the lock and returns an error that wraps ctx.Err(). An ended ctx never gets a
+// lock, not even a free one.
 func (l *Locks) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, waitError(key, err)
