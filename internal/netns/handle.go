@@ -26,7 +26,7 @@ type Handle struct {
 func Open(path string) Handle { return Handle{path: path} }
 
 // OfContainer returns the handle of a container's network namespace that is not pinned; pid is a process of the
-// container. Each method checks that the process still is the container's, since an ended process's id can be reused.
+// container. Each method checks that the process still is in the container, since an ended process's id can be reused.
 // If it is not, the namespace counts as gone.
 func OfContainer(pid int, containerID string) Handle {
 	return Handle{path: fmt.Sprintf("/proc/%d/ns/net", pid), pid: pid, container: containerID}

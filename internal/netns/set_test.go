@@ -125,7 +125,7 @@ func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 }
 
 // TestSetThatCannotBeSeen lets the program open no more files: Alive returns an error. If one namespace is certainly
-// gone, the set is not alive, whatever the others are.
+// gone, the set is not alive, whatever state the others have.
 func TestSetThatCannotBeSeen(t *testing.T) {
 	s := newSet(t)
 	testutil.Must(t, s.Make(t.Context()))

@@ -54,7 +54,7 @@ func TestUnpinWhileInUse(t *testing.T) {
 	opts := newDir(t)
 	pid, _ := startPod(t)
 	h := mustPin(t, pid, "pod", opts)
-	// A second mount, as a racing program may have stacked it.
+	// A racing program may have stacked a second mount.
 	testutil.Must(t, unix.Mount(h.path, h.path, "", unix.MS_BIND, ""))
 	err := h.Do(t.Context(), func() error {
 		if err := h.Unpin(); err != nil {
