@@ -23,8 +23,7 @@ const DirFlag = "criadapter-notes"
 // maxNote is the size limit of a note in bytes.
 const maxNote = 4 << 20
 
-// Dir is the directory of notes. Its methods are safe for concurrent use as long as
-// no two of them are about one container.
+// Dir is the directory of notes. Its methods are safe for concurrent use on different containers.
 type Dir string
 
 // Save writes the note of a container atomically. It does not sync the file, since no note outlives a reboot.
@@ -93,7 +92,7 @@ func (d Dir) Load(container string) (Note, error) {
 	return note, nil
 }
 
-// Remove removes the note of a container, which need not be there.
+// Remove removes the note of a container. A missing note is no error.
 func (d Dir) Remove(container string) error {
 	path, err := d.path(container)
 	if err != nil {
