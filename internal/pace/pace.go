@@ -1,4 +1,4 @@
-// Package pace spaces out work in the background, such as counting the files of a layer that a disk is busy with.
+// Package pace spaces out background work that keeps a disk busy, such as counting the files of a layer.
 package pace
 
 import (
