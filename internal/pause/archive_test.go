@@ -56,8 +56,8 @@ func decode[T any](t *testing.T, content []byte) T {
 	return v
 }
 
-// The digests are the image's ids: a change means that every node loads the
-// image anew after an upgrade, so it must be wanted.
+// The digests are the image's ids. A changed digest makes every node load the image again after an upgrade, so a change
+// must be deliberate.
 func TestImageIDsAreStable(t *testing.T) {
 	for arch, want := range map[string]struct{ config, manifest, archive string }{
 		"amd64": {
@@ -141,7 +141,7 @@ func TestProgramIsExecutable(t *testing.T) {
 		"the layer has %s with mode %o, want an executable pause", h.Name, h.Mode)
 }
 
-// Whatever else an image's config can hold (labels, environment, volumes, health check) would leak into every pod.
+// Other settings of an image's config (labels, environment, volumes, health check) would leak into every pod.
 func TestConfigHoldsNothingThatLeaks(t *testing.T) {
 	img, err := newSandboxImage("amd64")
 	testutil.Must(t, err)

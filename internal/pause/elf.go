@@ -11,8 +11,8 @@ const (
 	// loadAddress is the address of the mapped file, headers included. Any page boundary above vm.mmap_min_addr will
 	// do.
 	loadAddress = 0x400000
-	// pageSize is the largest page that a kernel for these architectures
-	// uses (arm64: 64 KiB); the kernel wants the segment aligned to its own.
+	// pageSize is the largest page size of these architectures (arm64: 64 KiB). The kernel requires a segment that is
+	// aligned to its page size.
 	pageSize = 0x10000
 
 	elfHeaderSize     = 64
