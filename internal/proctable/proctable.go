@@ -132,7 +132,7 @@ func Read(pid int) (Stat, error) {
 	return p, nil
 }
 
-// Tree returns pid, its descendants, and the members of the sessions that these lead, among the processes given.
+// Tree returns the ids of pid, of its descendants in all, and of the members of sessions that one of these leads.
 func Tree(all []Stat, pid int) []int {
 	in := map[int]bool{pid: true}
 	for grown := true; grown; {
