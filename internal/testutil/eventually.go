@@ -14,7 +14,7 @@ import (
 const patience = 30 * time.Second
 
 // Eventually repeats check until it returns nil, and fails the test with its last
-// error after Patience. Call it from the test's own goroutine.
+// error after patience. Call it from the test's own goroutine.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
 	if err := poll(patience, check); err != nil {
@@ -22,7 +22,7 @@ func Eventually(t testing.TB, check func() error) {
 	}
 }
 
-// EventuallyWithin is Eventually for what takes longer, or has a name.
+// EventuallyWithin is Eventually with its own time limit, and with a name for the message.
 func EventuallyWithin(t testing.TB, within time.Duration, what string, check func() error) {
 	t.Helper()
 	if err := poll(within, check); err != nil {
