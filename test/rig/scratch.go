@@ -29,8 +29,12 @@ func newScratch() (*scratch, error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // users inside of containers look in
 		return nil, errors.Join(err, s.remove())
 	}
-	if s.lock, err = os.Create(s.path("lock")); err == nil {
+	// The file gets its name when it is locked: otherwise sweep in another run could take it for a killed run's.
+	if s.lock, err = os.Create(s.path("lock.new")); err == nil {
 		err = syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err == nil {
+		err = os.Rename(s.path("lock.new"), s.path("lock"))
 	}
 	if err == nil {
 		err = os.Mkdir(s.workDir(), 0o755)

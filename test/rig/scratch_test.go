@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -35,6 +36,25 @@ func TestSweepLeavesLockedDirectories(t *testing.T) {
 			t.Errorf("remove: %v; still there: %v", err, exists(s.dir))
 		}
 	}
+}
+
+// TestScratchesBeginTogether begins many runs at once. None takes the directory of another for a killed run's.
+func TestScratchesBeginTogether(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var runs sync.WaitGroup
+	for range 8 {
+		runs.Go(func() {
+			for range 50 {
+				s, err := newScratch()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				testutil.Check(t, s.remove())
+			}
+		})
+	}
+	runs.Wait()
 }
 
 func TestScratchLetsContainersIn(t *testing.T) {
