@@ -32,13 +32,9 @@ func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err
 	if err != nil {
 		return err
 	}
-	expected, err := opts.readExpected(ctx, env)
+	listed, err := opts.readExpected()
 	if err != nil {
 		return err
-	}
-	var leftOut []string
-	if opts.focus == "" { // otherwise one of them may be what is asked for
-		leftOut = expected.LeftOut()
 	}
 	made, err := specImages(ctx, programs)
 	if err != nil {
@@ -49,13 +45,19 @@ func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, pulls.Close()) }()
-	cluster, err := single.Start(ctx, single.Options{
-		Env: env, Programs: programs, Node: opts.node, Server: opts.server, ReportDir: dir, KubeletConfig: chosen.kubelet,
-	})
+	cluster, err := opts.startCluster(ctx, env, programs, chosen, dir, pulls.Addr)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+	defer func() { err = errors.Join(err, cluster.close()) }()
+	expected, err := cluster.expected(ctx, listed)
+	if err != nil {
+		return err
+	}
+	var leftOut []string
+	if opts.focus == "" { // otherwise one of them may be what is asked for
+		leftOut = expected.LeftOut()
+	}
 	began := time.Now()
 	specs, err := runSpecs(ctx, suite{
 		programs: programs, cluster: cluster, registry: pulls.Addr, set: chosen, leftOut: leftOut, dir: dir,
@@ -65,7 +67,7 @@ func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err
 		return err
 	}
 	took := time.Since(began)
-	calls, err := cluster.Calls(ctx)
+	calls, err := cluster.calls(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,16 +140,12 @@ func longest(specs []report.Spec) string {
 	return text.String()
 }
 
-// readExpected reads the list, without the entries for other engines and kubelets.
-func (o options) readExpected(ctx context.Context, env rigenv.Env) (report.Expected, error) {
+// readExpected reads the list, without the entries for other kubelets.
+func (o options) readExpected() (report.Expected, error) {
 	files, release := []string{o.expected}, o.kubelet
 	if o.node == single.KubeletCore {
 		files, release = append(files, o.coreExpected), ""
 	}
 	all, err := report.ReadExpected(files...)
-	if err != nil {
-		return nil, err
-	}
-	all, _, err = all.OnRig(ctx, env)
 	return all.WithKubelet(release), err
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/emulated"
 	"github.com/criadapter/criadapter/test/cluster/machine"
 	"github.com/criadapter/criadapter/test/cluster/single"
 	"github.com/criadapter/criadapter/test/program"
@@ -44,7 +45,7 @@ func main() {
 	flag.StringVar(&opts.kubelet, "kubelet", build.Release, "the minor `release` of the kubelet, "+
 		strings.Join(build.Releases(), ", ")+"; all other programs are of "+build.Version)
 	flag.StringVar(&opts.node, "node", single.Kubelet,
-		"the `kind` of kubelet that runs the pods: "+strings.Join(single.Nodes(), ", "))
+		"the `kind` of kubelet that runs the pods: "+strings.Join(nodeNames(), ", "))
 	flag.StringVar(&opts.expected, "expected", "test/conformance/expected.yaml",
 		"the `file` with the specs that are expected not to pass")
 	flag.StringVar(&opts.coreExpected, "expected-core", "test/conformance/expected-core.yaml",
@@ -89,8 +90,11 @@ func (o options) checkNode() error {
 	if _, err := build.KubeletVersion(o.kubelet); err != nil {
 		return fmt.Errorf("-kubelet: %w", err)
 	}
-	if !slices.Contains(single.Nodes(), o.node) {
-		return fmt.Errorf("-node %s: want one of %s", o.node, strings.Join(single.Nodes(), ", "))
+	if !slices.Contains(nodeNames(), o.node) {
+		return fmt.Errorf("-node %s: want one of %s", o.node, strings.Join(nodeNames(), ", "))
+	}
+	if o.node == machineNode && o.server != single.Criadapter {
+		return fmt.Errorf("-server %s does not run on the emulated machine: leave out -node %s", o.server, o.node)
 	}
 	if o.node == single.KubeletCore && o.kubelet != build.Release {
 		return fmt.Errorf("-kubelet %s is a release of the real kubelet: leave it out with -node %s", o.kubelet, o.node)
@@ -107,6 +111,9 @@ func (o options) chosen() (set, error) {
 	chosen, err := setNamed(o.set)
 	if err == nil && chosen.kubelet != "" && o.node == single.KubeletCore {
 		err = fmt.Errorf("-set %s tests a setting of the real kubelet: leave out -node %s", o.set, o.node)
+	}
+	if err == nil && chosen.node && o.node == machineNode {
+		err = fmt.Errorf("-set %s asks the CRI server itself, which -node %s has on the machine: leave it out", o.set, o.node)
 	}
 	return chosen, err
 }
@@ -144,6 +151,12 @@ func buildAndEnter(ctx context.Context, chosen set, opts options) error {
 		if opts.node == single.KubeletCore {
 			programs.KubeletCore = filepath.Join(dir, "kubelet-core")
 			if err := build.KubeletCore(ctx, programs.KubeletCore); err != nil {
+				return "", err
+			}
+		}
+		if opts.node == machineNode {
+			programs.Share = filepath.Join(dir, "share")
+			if err := emulated.FillShare(ctx, programs); err != nil {
 				return "", err
 			}
 		}

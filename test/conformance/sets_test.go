@@ -8,7 +8,6 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
-	"github.com/criadapter/criadapter/test/cluster/single"
 )
 
 // Every set has a unique name and patterns that Ginkgo understands. The fast set is a part of node-conformance.
@@ -35,7 +34,7 @@ func TestSuiteOfANode(t *testing.T) {
 	for _, chosen := range sets() {
 		s := suite{
 			programs: build.Programs{Specs: "specs"}, set: chosen, dir: "/dir",
-			cluster: &single.Cluster{Plane: &controlplane.ControlPlane{URL: "https://plane", Token: "t0ken", Admin: "admin.kubeconfig"}},
+			cluster: cluster{plane: &controlplane.ControlPlane{URL: "https://plane", Token: "t0ken", Admin: "admin.kubeconfig"}},
 		}
 		args := strings.Join(s.args("report.json"), " ")
 		_, own, _ := strings.Cut(args, " specs -- ")

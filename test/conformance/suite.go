@@ -27,7 +27,7 @@ const suiteGrace = 5 * time.Second
 // suite is one run of specs.
 type suite struct {
 	programs build.Programs
-	cluster  *single.Cluster
+	cluster  cluster
 	// registry is the host:port that serves the images.
 	registry string
 	set      set
@@ -88,13 +88,13 @@ func (s suite) args(reportName string) []string {
 		return append(args, s.programs.Specs, "--",
 			"--start-services=false", "--stop-services=false", "--prepull-images=false",
 			"--system-spec-file="+filepath.Join(s.dir, systemSpec), "--config-dir="+s.dir,
-			"--host="+s.cluster.Plane.URL, "--bearer-token="+s.cluster.Plane.Token, "--node-name="+single.NodeName,
-			"--container-runtime-endpoint="+s.cluster.Server.Endpoint)
+			"--host="+s.cluster.plane.URL, "--bearer-token="+s.cluster.plane.Token, "--node-name="+single.NodeName,
+			"--container-runtime-endpoint="+s.cluster.endpoint)
 	}
 	return append(args, s.programs.Specs, "--",
-		"--kubeconfig="+s.cluster.Plane.Admin, "--provider=local", "--num-nodes=1", "--repo-root=",
-		"--kubectl-path="+s.programs.Kubectl, "--kubelet-root-dir="+s.cluster.KubeletRoot,
-		"--container-runtime-endpoint="+s.cluster.Server.Endpoint,
+		"--kubeconfig="+s.cluster.plane.Admin, "--provider=local", "--num-nodes=1", "--repo-root=",
+		"--kubectl-path="+s.programs.Kubectl, "--kubelet-root-dir="+s.cluster.kubeletRoot,
+		"--container-runtime-endpoint="+s.cluster.endpoint,
 		"--disable-log-dump", "--dump-logs-on-failure=false")
 }
 

@@ -84,7 +84,7 @@ func (n *node) prepare(ctx context.Context, on single.Options) error {
 
 // runtime is the runtime's name and version in the node's status.
 func (n *node) runtime(ctx context.Context) (string, error) {
-	version, err := n.Kubectl(ctx, "get", "nodes", "-o", "jsonpath={.items[0].status.nodeInfo.containerRuntimeVersion}")
+	version, err := n.Plane.Kubectl(ctx, "get", "nodes", "-o", "jsonpath={.items[0].status.nodeInfo.containerRuntimeVersion}")
 	name, number, _ := strings.Cut(version, "://")
 	return name + " " + number, err
 }

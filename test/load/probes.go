@@ -77,7 +77,7 @@ type probeCount struct {
 
 // countProbes reads the kubelet's metrics, which count every probe on each server.
 func (n *node) countProbes(ctx context.Context) (probeCount, error) {
-	text, err := n.Kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+single.NodeName+"/proxy/metrics/probes")
+	text, err := n.Plane.Kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+single.NodeName+"/proxy/metrics/probes")
 	if err != nil {
 		return probeCount{}, err
 	}

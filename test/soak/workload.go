@@ -88,13 +88,13 @@ func (w *workload) begin(ctx context.Context, dir string) error {
 	if err := os.WriteFile(path, []byte(manifest.String()), 0o644); err != nil {
 		return err
 	}
-	_, err = w.cluster.Kubectl(ctx, "apply", "--namespace", namespace, "--filename", path)
+	_, err = w.cluster.Plane.Kubectl(ctx, "apply", "--namespace", namespace, "--filename", path)
 	return err
 }
 
 // end deletes the namespace and waits until the API server has none of its objects.
 func (w *workload) end(ctx context.Context) error {
-	_, err := w.cluster.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=8m")
+	_, err := w.cluster.Plane.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=8m")
 	return err
 }
 
@@ -143,7 +143,7 @@ func (w *workload) runJob(ctx context.Context, kind, script string, exitCode int
 
 // restart rolls a Deployment, as kubectl rollout restart does.
 func (w *workload) restart(ctx context.Context, deployment string) error {
-	_, err := w.cluster.Kubectl(ctx, "rollout", "restart", "--namespace", namespace, "deployment/"+deployment)
+	_, err := w.cluster.Plane.Kubectl(ctx, "rollout", "restart", "--namespace", namespace, "deployment/"+deployment)
 	return err
 }
 

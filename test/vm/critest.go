@@ -2,20 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/critest/report"
 	"github.com/criadapter/criadapter/test/rig/images"
 	"github.com/criadapter/criadapter/test/rig/registry"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
+	"github.com/criadapter/criadapter/test/vm/node"
 )
 
 const (
@@ -27,11 +24,6 @@ const (
 	reportDir = "build/vm"
 	// criSocket is the server's on the machine.
 	criSocket = "unix:///run/criadapter/criadapter.sock"
-	// portNetwork is a network that maps ports.
-	portNetwork = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [
-		{"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {"type": "host-local",
-			"ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
-		{"type": "portmap", "capabilities": {"portMappings": true}}]}`
 )
 
 // critest runs the CRI validation suite on the machine and compares its result with the list of make critest.
@@ -40,7 +32,7 @@ func (s *suite) critest(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	features, machine, err := s.features(ctx)
+	features, machine, err := node.Features(ctx, s.machine)
 	if err != nil {
 		return err
 	}
@@ -63,7 +55,7 @@ func (s *suite) critest(ctx context.Context) (err error) {
 // serveImages serves the test images on the machine's port registryPort, and copies the suite that was built for it to
 // the machine. It returns the suite's path there.
 func (s *suite) serveImages(ctx context.Context) (program string, stop func() error, err error) {
-	all, err := catalog(ctx)
+	all, err := node.Catalog(ctx)
 	if err != nil {
 		return "", nil, err
 	}
@@ -91,10 +83,6 @@ func (s *suite) serveImages(ctx context.Context) (program string, stop func() er
 
 // runCritest runs the suite and returns how each spec ended. That specs fail is no error.
 func (s *suite) runCritest(ctx context.Context, program string) ([]report.Spec, error) {
-	const conflist = "/etc/cni/net.d/10-pods.conflist"
-	if _, err := s.machine.Run(ctx, "sh", "-c", `echo "$0" > "$1"`, portNetwork, conflist); err != nil {
-		return nil, err
-	}
 	if err := os.MkdirAll(reportDir, 0o755); err != nil {
 		return nil, err
 	}
@@ -119,37 +107,4 @@ func (s *suite) runCritest(ctx context.Context, program string) ([]report.Spec, 
 		return nil, err
 	}
 	return report.ParseGinkgo(strings.NewReader(text))
-}
-
-// infoFormat has docker info print what features reads.
-const infoFormat = `{"ServerVersion": {{json .ServerVersion}}, "CgroupVersion": {{json .CgroupVersion}},
-	"CgroupDriver": {{json .CgroupDriver}}, "Driver": {{json .Driver}}}`
-
-// features are what groups of expected specs depend on, as the machine's engine and kernel have it.
-func (s *suite) features(ctx context.Context) (docker.Features, report.Machine, error) {
-	var info struct{ ServerVersion, CgroupVersion, CgroupDriver, Driver string }
-	f, m := docker.Features{}, report.Machine{}
-	text, err := s.machine.Run(ctx, "docker", "info", "--format", infoFormat)
-	if err != nil {
-		return f, m, err
-	}
-	if err := json.Unmarshal([]byte(text), &info); err != nil {
-		return f, m, err
-	}
-	if f.CgroupVersion, err = strconv.Atoi(info.CgroupVersion); err != nil {
-		return f, m, err
-	}
-	f.ServerVersion, f.CgroupDriver, f.StorageDriver = info.ServerVersion, info.CgroupDriver, info.Driver
-	show := func(args ...string) string {
-		var out string
-		if err == nil {
-			out, err = s.machine.Run(ctx, args...)
-		}
-		return out
-	}
-	f.APIVersion = show("docker", "version", "--format", "{{.Server.APIVersion}}")
-	f.AppArmor = show("cat", "/sys/module/apparmor/parameters/enabled") == "Y"
-	m.Controllers = strings.Fields(show("cat", "/sys/fs/cgroup/cgroup.controllers"))
-	m.Capabilities = rigenv.CapabilitiesOf(show("cat", "/proc/1/status"))
-	return f, m, err
 }

@@ -7,17 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/vm/machine"
+	"github.com/criadapter/criadapter/test/vm/node"
 )
-
-// version is the release that is installed.
-const version = "1.0.0"
 
 // exitCode is the error of a command that has ended with another code than 0.
 type exitCode int
@@ -49,7 +46,6 @@ type options struct {
 
 // suite is one run.
 type suite struct {
-	dir     string
 	machine *machine.Machine
 	// cuts is how often the power is cut.
 	cuts int
@@ -91,11 +87,18 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	return program.InDir(func(dir string) (err error) {
-		s := &suite{dir: dir, cuts: opts.cuts, critestArgs: opts.critestArgs}
-		if err := s.start(ctx); err != nil {
+		share := filepath.Join(dir, "share")
+		if err := node.FillShare(ctx, share); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, s.machine.Close()) }()
+		began := time.Now()
+		m, err := node.Start(ctx, machine.Options{Dir: dir, Share: share})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.Close()) }()
+		fmt.Printf("the machine took %s to start and to install\n", time.Since(began).Round(time.Second))
+		s := &suite{machine: m, cuts: opts.cuts, critestArgs: opts.critestArgs}
 		err = do(s, ctx)
 		var code exitCode
 		if err != nil && !errors.As(err, &code) {
@@ -129,60 +132,5 @@ func (s *suite) run(ctx context.Context, lines string) error {
 	if err == nil && code != 0 {
 		err = exitCode(code)
 	}
-	return err
-}
-
-// start starts the machine and installs the tree's build on it.
-func (s *suite) start(ctx context.Context) error {
-	image, err := machine.Image(ctx)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	share := filepath.Join(s.dir, "share")
-	if err := fillShare(ctx, share); err != nil {
-		return err
-	}
-	built := time.Since(began)
-	began = time.Now()
-	if s.machine, err = machine.Start(ctx, machine.Options{Image: image, Dir: s.dir, Share: share}); err != nil {
-		return err
-	}
-	started := time.Since(began)
-	began = time.Now()
-	if err := s.install(ctx); err != nil {
-		return errors.Join(err, s.machine.Close())
-	}
-	fmt.Printf("the machine: %s to build, %s to start, %s to install\n", built.Round(time.Second),
-		started.Round(time.Second), time.Since(began).Round(time.Second))
-	return nil
-}
-
-// replaceEngine replaces the programs of Debian's engine with the ones in the share, if it has any.
-const replaceEngine = `
-		if [ -d /mnt/engine ]; then
-			systemctl stop docker.socket docker containerd
-			for program in $(ls /mnt/engine | grep -v daemon.json); do
-				cp /mnt/engine/$program $(command -v $program)
-			done
-			rm -rf /var/lib/docker /var/lib/containerd
-			cp /mnt/engine/daemon.json /etc/docker
-			systemctl start containerd docker.socket docker
-		fi
-`
-
-// install installs the deb and what a node has beside it, as an operator does. crictl ignores a configuration that it
-// cannot read and then asks containerd, so its answer must be criadapter's.
-func (s *suite) install(ctx context.Context) error {
-	_, err := s.machine.Shell(ctx, `
-		mkdir -p /opt/cni /etc/cni/net.d /etc/docker`+replaceEngine+`
-		cp -r /mnt/plugins /opt/cni/bin
-		cp /mnt/10-pods.conflist /etc/cni/net.d
-		install /mnt/crictl /usr/local/bin
-		echo 'runtime-endpoint: unix:///run/criadapter/criadapter.sock' > /etc/crictl.yaml
-		echo 'timeout: 60' >> /etc/crictl.yaml
-		dpkg --install /mnt/`+version+`/criadapter_`+version+`_`+runtime.GOARCH+`.deb
-		systemctl is-active criadapter.socket criadapter.service
-		crictl version | grep -x 'RuntimeName: *docker'`)
 	return err
 }

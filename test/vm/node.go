@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/test/debian"
+	"github.com/criadapter/criadapter/test/vm/machine"
+	"github.com/criadapter/criadapter/test/vm/node"
 )
 
 // settleTime bounds the time until the node's pods are as they should be.
@@ -24,7 +26,7 @@ const kubeletCore = `[Unit]
 Wants=criadapter.service
 After=criadapter.service
 [Service]
-ExecStart=/usr/bin/kubelet-core run --node-ip 10.0.2.15
+ExecStart=/usr/bin/kubelet-core run --node-ip ` + machine.Address + `
 Restart=always
 [Install]
 WantedBy=multi-user.target
@@ -38,7 +40,7 @@ spec:
   restartPolicy: %s
   terminationGracePeriodSeconds: 2
   containers:
-    - {name: shell, image: "` + shellImage + `", imagePullPolicy: Never, command: [sh, -c, %q]}
+    - {name: shell, image: "` + node.ShellImage + `", imagePullPolicy: Never, command: [sh, -c, %q]}
 `
 
 // manifest is a pod of the node, and what is to become of it.

@@ -29,6 +29,8 @@ type Programs struct {
 	// Specs is a test suite of Kubernetes, Ginkgo runs it, and Agnhost is in most of its images. All leaves them empty,
 	// too.
 	Specs, Ginkgo, Agnhost string
+	// Share is a directory with what an emulated node has, empty for other nodes (package test/cluster/emulated).
+	Share string
 }
 
 // Version is the version of Kubernetes that test/cluster/tools/kubernetes/go.mod requires. A test compares the two.

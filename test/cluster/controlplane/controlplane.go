@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -99,7 +100,7 @@ func (c *ControlPlane) makeCertificates() (err error) {
 	if c.Authority, err = NewAuthority(c.Dir, "ca"); err != nil {
 		return err
 	}
-	if c.serving, err = c.Authority.Server("control-plane", c.Address, "kubernetes.default.svc"); err != nil {
+	if c.serving, err = c.Authority.Server("control-plane", c.Address, "127.0.0.1", "kubernetes.default.svc"); err != nil {
 		return err
 	}
 	// The node asks the API server whether this client may do what it requests.
@@ -138,6 +139,18 @@ func (c *ControlPlane) Kubeconfig(user string, groups ...string) (string, error)
 	}
 	path := filepath.Join(c.Dir, fileName(user)+".kubeconfig")
 	return path, Kubeconfig(path, c.URL, c.Authority.CAFile, pair)
+}
+
+// Kubectl runs kubectl as cluster administrator and returns its output. It may be called concurrently.
+func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.programs.Kubectl, args...)
+	// kubectl keeps its cache of the API under the home directory.
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Admin, "HOME="+c.Dir)
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %v: %w\n%s", args, err, output)
+	}
+	return string(output), nil
 }
 
 // tokens is the file with the tokens that the API server accepts.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -117,32 +116,20 @@ func (c *Cluster) startServer(ctx context.Context) error {
 
 func (c *Cluster) awaitNode(ctx context.Context) error {
 	for _, condition := range []string{"--for=create", "--for=condition=Ready"} {
-		if _, err := c.Kubectl(ctx, "wait", condition, "node/"+NodeName, readyTimeout); err != nil {
+		if _, err := c.Plane.Kubectl(ctx, "wait", condition, "node/"+NodeName, readyTimeout); err != nil {
 			return fmt.Errorf("%w; the end of the kubelet's log:\n%s", err, c.kubelet.LogTail())
 		}
 	}
 	return nil
 }
 
-// Kubectl runs kubectl as cluster administrator and returns its output.
-func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.opts.Programs.Kubectl, args...)
-	// kubectl keeps its cache of the API under the home directory.
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Plane.Admin, "HOME="+c.dir)
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("kubectl %v: %w\n%s", args, err, output)
-	}
-	return string(output), nil
-}
-
 // MakeNamespace makes a namespace and waits for the objects that controllers put into it.
 func (c *Cluster) MakeNamespace(ctx context.Context, name string) error {
-	if _, err := c.Kubectl(ctx, "create", "namespace", name); err != nil {
+	if _, err := c.Plane.Kubectl(ctx, "create", "namespace", name); err != nil {
 		return err
 	}
 	for _, object := range []string{"serviceaccount/default", "configmap/kube-root-ca.crt"} {
-		if _, err := c.Kubectl(ctx, "wait", "--namespace", name, "--for=create", object, "--timeout=60s"); err != nil {
+		if _, err := c.Plane.Kubectl(ctx, "wait", "--namespace", name, "--for=create", object, "--timeout=60s"); err != nil {
 			return err
 		}
 	}

@@ -23,6 +23,8 @@ type Group struct {
 	WithoutController string `json:"withoutController,omitempty"`
 	// WithoutCapability limits the group to machines whose root lacks this capability. Empty means all machines.
 	WithoutCapability string `json:"withoutCapability,omitempty"`
+	// WithoutDummy limits the group to machines whose kernel lacks network devices of the type dummy.
+	WithoutDummy bool `json:"withoutDummy,omitempty"`
 	// WithoutAppArmor limits the group to engines without AppArmor.
 	WithoutAppArmor bool `json:"withoutAppArmor,omitempty"`
 	// CgroupVersion limits the group to engines with this version of cgroups, 1 or 2. 0 means both.
@@ -40,6 +42,8 @@ type Expected []Group
 type Machine struct {
 	// Controllers are the cgroup controllers, and Capabilities the names of root's capabilities.
 	Controllers, Capabilities []string
+	// Dummy says whether the kernel has network devices of the type dummy.
+	Dummy bool
 }
 
 // On returns the groups that apply to an engine and a machine.
@@ -47,6 +51,7 @@ func (e Expected) On(features docker.Features, machine Machine) Expected {
 	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool {
 		return g.BelowAPI != "" && features.Supports(g.BelowAPI) ||
 			g.WithoutAppArmor && features.AppArmor ||
+			g.WithoutDummy && machine.Dummy ||
 			g.CgroupVersion != 0 && g.CgroupVersion != features.CgroupVersion ||
 			slices.Contains(machine.Controllers, g.WithoutController) ||
 			slices.Contains(machine.Capabilities, g.WithoutCapability)

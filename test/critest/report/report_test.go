@@ -157,21 +157,22 @@ func TestExpectedOnAnEngine(t *testing.T) {
 		"- {cause: m, outcome: failed, withoutController: memory, specs: [z]}\n" +
 		"- {cause: o, outcome: failed, withoutCapability: CAP_SYS_RESOURCE, specs: [w]}\n" +
 		"- {cause: v, outcome: skipped, cgroupVersion: 1, specs: [v]}\n" +
-		"- {cause: l, outcome: skipped, withoutAppArmor: true, specs: [l]}\n"))
+		"- {cause: l, outcome: skipped, withoutAppArmor: true, specs: [l]}\n" +
+		"- {cause: d, outcome: failed, withoutDummy: true, specs: [d]}\n"))
 	testutil.Must(t, err)
 	for api, want := range map[string]int{"1.41": 2, "1.43": 2, "1.44": 1, "1.100": 1} {
-		got := expected.On(docker.Features{APIVersion: api, AppArmor: true}, Machine{[]string{"cpu", "memory"}, []string{"CAP_SYS_RESOURCE"}})
+		got := expected.On(docker.Features{APIVersion: api, AppArmor: true}, Machine{[]string{"cpu", "memory"}, []string{"CAP_SYS_RESOURCE"}, true})
 		testutil.Assert(t, len(got) == want && got[0].Cause == "a", "API %s: %+v", api, got)
 	}
-	testutil.Assert(t, len(expected) == 6 && expected[1].Cause == "b", "the list itself is now %+v", expected)
-	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 1, AppArmor: true}, Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}}); len(got) != 2 || got[1].Cause != "v" {
+	testutil.Assert(t, len(expected) == 7 && expected[1].Cause == "b", "the list itself is now %+v", expected)
+	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 1, AppArmor: true}, Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}, true}); len(got) != 2 || got[1].Cause != "v" {
 		t.Errorf("with cgroup v1: %v", got)
 	}
-	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 2}, Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}}); len(got) != 2 || got[1].Cause != "l" {
+	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 2}, Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}, true}); len(got) != 2 || got[1].Cause != "l" {
 		t.Errorf("without AppArmor: %v", got)
 	}
-	if got := expected.On(docker.Features{APIVersion: "1.44", AppArmor: true}, Machine{Controllers: []string{"cpu"}}); len(got) != 3 || got[1].Cause != "m" || got[2].Cause != "o" {
-		t.Errorf("without a memory controller and capabilities: %v", got)
+	if got := expected.On(docker.Features{APIVersion: "1.44", AppArmor: true}, Machine{Controllers: []string{"cpu"}}); len(got) != 4 || got[1].Cause != "m" || got[2].Cause != "o" || got[3].Cause != "d" {
+		t.Errorf("without a memory controller, capabilities and dummy devices: %v", got)
 	}
 }
 

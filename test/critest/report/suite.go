@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -89,6 +91,12 @@ func (e Expected) OnRig(ctx context.Context, env rigenv.Env) (Expected, docker.F
 	}
 	defer engine.Close()
 	features, err := engine.Features(ctx)
-	machine := Machine{Controllers: rigenv.Controllers(), Capabilities: rigenv.Capabilities()}
+	machine := Machine{Controllers: rigenv.Controllers(), Capabilities: rigenv.Capabilities(), Dummy: hasDummy()}
 	return e.On(features, machine), features, err
+}
+
+// hasDummy says whether the kernel makes a network device of the type dummy in the rig's network namespace.
+func hasDummy() bool {
+	device := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "expected-dummy"}}
+	return netlink.LinkAdd(device) == nil && netlink.LinkDel(device) == nil
 }

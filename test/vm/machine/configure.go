@@ -17,7 +17,7 @@ var settings = map[string]string{
 	"etc/hosts":       "127.0.0.1 localhost node\n",
 	"etc/resolv.conf": "nameserver 10.0.2.3\n",
 	// QEMU's own network has these addresses.
-	"etc/systemd/network/10-node.network": "[Match]\nDriver=virtio_net\n\n[Network]\nAddress=10.0.2.15/24\n" +
+	"etc/systemd/network/10-node.network": "[Match]\nDriver=virtio_net\n\n[Network]\nAddress=" + Address + "/24\n" +
 		"Gateway=10.0.2.2\nLinkLocalAddressing=no\n",
 	// Sessions of PAM and their services would take seconds here.
 	"etc/ssh/sshd_config.d/machine.conf": "UsePAM no\nUseDNS no\nMaxSessions 100\nMaxStartups 100\n",

@@ -31,7 +31,7 @@ const (
 const diskSize = "16G"
 
 // imageVersion changes whenever images are made in another way.
-const imageVersion = "1"
+const imageVersion = "2"
 
 // tools are the host's programs that machines need.
 func tools() []images.Tool {
@@ -47,7 +47,7 @@ func tools() []images.Tool {
 // packages are what the machine has of Debian.
 func packages() []string {
 	return []string{"systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "iproute2", "iptables", "apparmor",
-		"openssh-server", "docker.io", "criu", "initramfs-tools", "linux-image-cloud-amd64"}
+		"openssh-server", "sudo", "docker.io", "criu", "initramfs-tools", "linux-image-cloud-amd64"}
 }
 
 // Image returns the directory of the image. It installs missing tools on a Debian host. The first time it downloads

@@ -37,6 +37,9 @@ type Options struct {
 	Share string
 }
 
+// Address is the machine's address in QEMU's own network.
+const Address = "10.0.2.15"
+
 // Machine is an emulated computer. Its methods must not be called concurrently, except Run and Shell.
 type Machine struct {
 	image, dir, disk string

@@ -88,8 +88,17 @@ const connectionFailed = 255
 // Listen makes the machine's port of 127.0.0.1 lead to an address that the host can reach, for as long as the machine
 // is connected.
 func (m *Machine) Listen(ctx context.Context, port int, host string) error {
-	forward := fmt.Sprintf("127.0.0.1:%d:%s", port, host)
-	if out, err := m.ssh(ctx, "-O", "forward", "-R", forward, "127.0.0.1").CombinedOutput(); err != nil {
+	return m.forward(ctx, "-R", fmt.Sprintf("127.0.0.1:%d:%s", port, host))
+}
+
+// Reach makes an address of this network namespace, host:port, lead to the same address on the machine, for as long as
+// the machine is connected.
+func (m *Machine) Reach(ctx context.Context, address string) error {
+	return m.forward(ctx, "-L", address+":"+address)
+}
+
+func (m *Machine) forward(ctx context.Context, direction, forward string) error {
+	if out, err := m.ssh(ctx, "-O", "forward", direction, forward, "127.0.0.1").CombinedOutput(); err != nil {
 		return fmt.Errorf("forward %s: %w\n%s", forward, err, out)
 	}
 	return nil

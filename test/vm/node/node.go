@@ -1,0 +1,68 @@
+// Package node makes an emulated machine a node: the tree's deb is installed there, beside CNI plugins, a network and
+// crictl. The machine's engine is Debian's, or the one that ENGINE names. RUNTIME_MODE=oci has it know criadapter's OCI
+// runtime.
+package node
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"github.com/criadapter/criadapter/test/vm/machine"
+)
+
+// version is the release that is installed.
+const version = "1.0.0"
+
+// podNetwork is a pod network that maps ports.
+const podNetwork = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [
+	{"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {"type": "host-local",
+		"ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+	{"type": "portmap", "capabilities": {"portMappings": true}}]}`
+
+// Start starts a machine with a share of FillShare and installs the deb. Close must be called unless there is an error.
+func Start(ctx context.Context, opts machine.Options) (*machine.Machine, error) {
+	var err error
+	if opts.Image, err = machine.Image(ctx); err != nil {
+		return nil, err
+	}
+	m, err := machine.Start(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := install(ctx, m); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// configureEngine gives the engine the share's daemon.json, and replaces its programs with the share's, if it has any.
+const configureEngine = `
+		cp /mnt/daemon.json /etc/docker
+		if [ -d /mnt/engine ]; then
+			systemctl stop docker.socket docker containerd
+			for program in $(ls /mnt/engine); do
+				cp /mnt/engine/$program $(command -v $program)
+			done
+			rm -rf /var/lib/docker /var/lib/containerd
+			systemctl start containerd docker.socket docker
+		else
+			systemctl reload docker
+		fi
+`
+
+// install installs the deb and what a node has beside it, as an operator does. crictl ignores a configuration that it
+// cannot read and then asks containerd, so its answer must be criadapter's.
+func install(ctx context.Context, m *machine.Machine) error {
+	_, err := m.Shell(ctx, `
+		mkdir -p /opt/cni /etc/cni/net.d /etc/docker`+configureEngine+`
+		cp -r /mnt/plugins /opt/cni/bin
+		echo '`+podNetwork+`' > /etc/cni/net.d/10-pods.conflist
+		install /mnt/crictl /usr/local/bin
+		echo 'runtime-endpoint: unix:///run/criadapter/criadapter.sock' > /etc/crictl.yaml
+		echo 'timeout: 60' >> /etc/crictl.yaml
+		dpkg --install /mnt/`+version+`/criadapter_`+version+`_`+runtime.GOARCH+`.deb
+		systemctl is-active criadapter.socket criadapter.service
+		crictl version | grep -x 'RuntimeName: *docker'`)
+	return err
+}
