@@ -282,7 +282,12 @@ func TestSandboxUser(t *testing.T) {
 }
 
 func TestSandboxSecurity(t *testing.T) {
-	read := func(path string) ([]byte, error) { return []byte(`{"defaultAction": "SCMP_ACT_ALLOW"}`), nil }
+	read := func(path string) ([]byte, error) {
+		if path == apparmorProfiles {
+			return []byte("p (enforce)\n"), nil
+		}
+		return []byte(`{"defaultAction": "SCMP_ACT_ALLOW"}`), nil
+	}
 	for _, tc := range []struct {
 		name string
 		sc   *runtimeapi.LinuxSandboxSecurityContext

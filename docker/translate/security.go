@@ -40,7 +40,7 @@ func sandboxSecurity(field string, in SandboxInput, host *container.HostConfig) 
 	if err != nil {
 		return err
 	}
-	apparmorOptions, err := apparmor.apparmor(in.Features)
+	apparmorOptions, err := apparmor.apparmor(in.ReadProfile, in.Features)
 	if err != nil {
 		return err
 	}
@@ -104,16 +104,20 @@ func confinement(field string, in ContainerInput, sc *runtimeapi.LinuxContainerS
 	if err != nil {
 		return nil, err
 	}
-	apparmorOptions, err := apparmor.apparmor(in.Features)
+	apparmorOptions, err := apparmor.apparmor(in.ReadProfile, in.Features)
 	if err != nil {
 		return nil, err
 	}
 	return slices.Concat(seccompOptions, apparmorOptions, labels), nil
 }
 
+// apparmorProfiles is the file in which the kernel lists the loaded profiles, as "NAME (MODE)".
+const apparmorProfiles = "/sys/kernel/security/apparmor/profiles"
+
 // apparmor returns Docker's security options for a profile. Without a profile
-// Docker's default one applies, where the host has AppArmor.
-func (p profile) apparmor(f docker.Features) ([]string, error) {
+// Docker's default one applies, where the host has AppArmor. A profile that the kernel has not loaded is refused, since
+// the engine would create the container and fail to start it. Nothing is refused where the kernel's list cannot be read.
+func (p profile) apparmor(read ReadProfile, f docker.Features) ([]string, error) {
 	switch p.kind {
 	case runtimeapi.SecurityProfile_Unconfined:
 		if f.AppArmor {
@@ -130,7 +134,24 @@ func (p profile) apparmor(f docker.Features) ([]string, error) {
 	if err := checkText(p.field, p.localhost); err != nil {
 		return nil, err
 	}
+	if read == nil {
+		return []string{apparmorOption + p.localhost}, nil
+	}
+	if list, err := read(apparmorProfiles); err == nil && !loaded(string(list), p.localhost) {
+		return nil, invalid(p.field, "the AppArmor profile %q is not loaded on the node: load it with apparmor_parser",
+			p.localhost)
+	}
 	return []string{apparmorOption + p.localhost}, nil
+}
+
+// loaded says whether the kernel's list has a profile.
+func loaded(list, profile string) bool {
+	for line := range strings.Lines(list) {
+		if i := strings.LastIndex(line, " ("); i >= 0 && line[:i] == profile {
+			return true
+		}
+	}
+	return false
 }
 
 // selinuxOptions returns Docker's label options. An engine without SELinux

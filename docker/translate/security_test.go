@@ -3,9 +3,12 @@
 package translate
 
 import (
+	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
@@ -59,6 +62,9 @@ func TestSecurityOptions(t *testing.T) {
 			in := containerInput()
 			in.Features = newEngine()
 			in.ReadProfile = func(path string) ([]byte, error) {
+				if path == apparmorProfiles {
+					return []byte("docker-default (enforce)\nk8s-nginx (enforce)\nnew (complain)\n"), nil
+				}
 				testutil.Assert(t, path == "/p.json", "read %s", path)
 				return []byte(profileText), nil
 			}
@@ -68,6 +74,26 @@ func TestSecurityOptions(t *testing.T) {
 			testutil.Assert(t, slices.Equal(host.SecurityOpt, tc.want), "got %q, want %q", host.SecurityOpt, tc.want)
 			testutil.Assert(t, host.Privileged == tc.sc.Privileged, "privileged is %v", host.Privileged)
 		})
+	}
+}
+
+// A profile must be loaded under its whole name. A node whose list cannot be read leaves the check to the engine.
+func TestAppArmorProfileIsLoaded(t *testing.T) {
+	const list = "docker-default (enforce)\nmy (odd) profile (complain)\nnginx//child (enforce)\n"
+	for name, want := range map[string]bool{
+		"docker-default": true, "my (odd) profile": true, "nginx//child": true,
+		"nginx": false, "docker": false, "docker-default (enforce)": false, "my": false,
+	} {
+		in := containerInput()
+		in.Features, in.Config.Linux.SecurityContext.Apparmor = newEngine(), localhost(name)
+		in.ReadProfile = func(string) ([]byte, error) { return []byte(list), nil }
+		_, err := Container(in)
+		testutil.Assert(t, (err == nil) == want, "%s: %v", name, err)
+		testutil.Assert(t, want || errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "apparmor_parser"),
+			"%s: %v", name, err)
+		in.ReadProfile = func(string) ([]byte, error) { return nil, fs.ErrNotExist }
+		_, err = Container(in)
+		testutil.Check(t, err)
 	}
 }
 

@@ -50,7 +50,12 @@ func newRequest(features docker.Features) *request {
 		features: features,
 		podID:    strings.Repeat("a", 64),
 		image:    "sha256:app",
-		read:     func(string) ([]byte, error) { return []byte(`{"defaultAction":"SCMP_ACT_ERRNO"}`), nil },
+		read: func(path string) ([]byte, error) {
+			if path == apparmorProfiles {
+				return []byte("/profile (enforce)\np (complain)\n"), nil
+			}
+			return []byte(`{"defaultAction":"SCMP_ACT_ERRNO"}`), nil
+		},
 	}
 }
 
@@ -140,6 +145,9 @@ func ownUsers() *runtimeapi.NamespaceOption {
 	ids := []*runtimeapi.IDMapping{{HostId: 65536, Length: 65536}}
 	return &runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{Uids: ids, Gids: ids}}
 }
+
+// apparmorProfiles is the kernel's list of AppArmor profiles.
+const apparmorProfiles = "/sys/kernel/security/apparmor/profiles"
 
 func localhost() *runtimeapi.SecurityProfile { return localhostAt("/profile") }
 

@@ -210,11 +210,12 @@ func confinementRows() []row {
 			},
 		},
 		{
-			fields:  append(of(pod, "apparmor"), of(container, "apparmor", "apparmor_profile")...),
-			says:    "RuntimeDefault is the engine's profile, Localhost one that is loaded. The newer field wins.",
-			refuses: "`Localhost` on an engine without AppArmor, where the container would run unconfined",
-			unseen: "no AppArmor in the rig's kernel: critest tries it where there is; docker/translate's tests of profiles show " +
-				"that the older field is read like the newer one",
+			fields: append(of(pod, "apparmor"), of(container, "apparmor", "apparmor_profile")...),
+			says:   "RuntimeDefault is the engine's profile, Localhost one that is loaded. The newer field wins.",
+			refuses: "`Localhost` on an engine without AppArmor, where the container would run unconfined; a profile that is " +
+				"not loaded",
+			unseen: "no AppArmor in the rig's kernel: `make vm SET=critest` tries it; docker/translate's tests of profiles " +
+				"show that the older field is read like the newer one",
 			uses: []use{
 				{"LinuxSandboxSecurityContext.apparmor", func(r *request) { r.podSecurity().Apparmor = localhost() }},
 				{"LinuxContainerSecurityContext.apparmor", func(r *request) { r.security().Apparmor = localhost() }},
@@ -229,6 +230,10 @@ func confinementRows() []row {
 					containerSC(&runtimeapi.LinuxContainerSecurityContext{Apparmor: localhostAt("p"), ApparmorProfile: "unconfined"})},
 				{"AppArmor profile with a line break", invalid, "config.linux.security_context.apparmor", func(r *request) {
 					r.features, r.security().Apparmor = confined(), localhostAt("a\nb")
+				}},
+				{"AppArmor profile that is not loaded", invalid, "config.linux.security_context.apparmor", func(r *request) {
+					r.features, r.security().Apparmor = confined(), localhostAt("p")
+					r.read = func(string) ([]byte, error) { return []byte("pp (enforce)\n"), nil }
 				}},
 				{"older AppArmor field without AppArmor", unsupported, "config.linux.security_context.apparmor_profile",
 					containerSC(&runtimeapi.LinuxContainerSecurityContext{ApparmorProfile: "localhost/p"})},
