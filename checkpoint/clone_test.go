@@ -17,7 +17,8 @@ func TestRecordsShareNoMemoryWithTheStore(t *testing.T) {
 	testutil.Must(t, err)
 	var kept *Record
 	testutil.Must(t, s.Update(t.Context(), "abc", func(r *Record) error { kept = r; return nil }))
-	for name, r := range map[string]*Record{"saved": &saved, "loaded": &loaded, "listed": &listing.Records[0], "updated": kept} {
+	for name, r := range map[string]*Record{"saved": &saved, "loaded": &loaded, "listed": &listing.Records[0],
+		"updated": kept} {
 		t.Run(name, func(t *testing.T) {
 			scribble(t, reflect.ValueOf(r).Elem())
 			requireRecord(t, mustLoad(t, s, "abc"), fullRecord("abc"))

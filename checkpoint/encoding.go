@@ -36,7 +36,8 @@ func encodeRecord(r Record) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("  ", "  ")
 	if err := enc.Encode(r); err != nil {
-		return nil, fmt.Errorf("the record of sandbox %s is not JSON: %w: %w", r.SandboxID, err, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("the record of sandbox %s is not JSON: %w: %w", r.SandboxID, err,
+			errdefs.ErrInvalidArgument)
 	}
 	return bytes.TrimSpace(buf.Bytes()), nil
 }

@@ -20,7 +20,8 @@ type corruptError struct {
 
 // Error implements error.
 func (e *corruptError) Error() string {
-	return fmt.Sprintf("the checkpoint of sandbox %s is corrupt and kept for inspection as %s: %v", e.sandboxID, e.path, e.err)
+	return fmt.Sprintf("the checkpoint of sandbox %s is corrupt and kept for inspection as %s: %v", e.sandboxID, e.path,
+		e.err)
 }
 
 // Unwrap makes the error match errdefs.ErrDataLoss and its cause.
@@ -39,7 +40,9 @@ type refusedError struct {
 
 // Error implements error.
 func (e *refusedError) Error() string {
-	return fmt.Sprintf("the checkpoint %s %s: start the newer program again, or move the file away to have the pod removed like one whose checkpoint is lost",
+	return fmt.Sprintf(
+		"the checkpoint %s %s: start the newer program again, or move the file away to have the pod removed like "+
+			"one whose checkpoint is lost",
 		e.path, e.reason)
 }
 

@@ -23,7 +23,9 @@ func ExampleStore() {
 		fmt.Println(err)
 		return
 	}
-	err = store.Save(ctx, checkpoint.Record{SandboxID: "4f6c1ab0e9d2", Name: "web", Namespace: "default", UID: "1234", Phase: checkpoint.PhaseIntent})
+	err = store.Save(ctx,
+		checkpoint.Record{SandboxID: "4f6c1ab0e9d2", Name: "web", Namespace: "default", UID: "1234",
+			Phase: checkpoint.PhaseIntent})
 	if err != nil {
 		fmt.Println(err)
 		return

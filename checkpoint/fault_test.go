@@ -179,12 +179,14 @@ func TestCorruptFileThatCannotBeMovedStays(t *testing.T) {
 	mustWrite(t, dir, "quarantine", []byte("a file in the directory's place"))
 	s := mustOpen(t, dir)
 	_, err := s.Load(t.Context(), "abc")
-	for name, err := range map[string]error{"Load": err, "Save": s.Save(t.Context(), fullRecord("abc")), "Delete": s.Delete(t.Context(), "abc")} {
+	for name, err := range map[string]error{"Load": err, "Save": s.Save(t.Context(), fullRecord("abc")),
+		"Delete": s.Delete(t.Context(), "abc")} {
 		var corrupt *corruptError
 		testutil.Assert(t, errors.As(err, &corrupt) && corrupt.path == filepath.Join(dir, "abc.json"),
 			"%s returned %v, want a *CorruptError with the file's old path", name, err)
 	}
-	if listing, err := s.List(t.Context()); len(listing.Records) != 0 || len(listing.Quarantined) != 0 || !errdefs.IsDataLoss(err) {
+	if listing, err := s.List(t.Context()); len(listing.Records) != 0 || len(listing.Quarantined) != 0 ||
+		!errdefs.IsDataLoss(err) {
 		t.Errorf("List returned %+v, %+v, %v", listing.Records, listing.Quarantined, err)
 	}
 	if content, err := os.ReadFile(filepath.Join(dir, "abc.json")); string(content) != "rubbish" {

@@ -29,12 +29,15 @@ func validateID(sandboxID string) error {
 		return fmt.Errorf("record.sandboxID is empty: %w", errdefs.ErrInvalidArgument)
 	}
 	if len(sandboxID) > maxIDLength {
-		return fmt.Errorf("record.sandboxID has %d bytes, at most %d are possible: %w", len(sandboxID), maxIDLength, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("record.sandboxID has %d bytes, at most %d are possible: %w", len(sandboxID), maxIDLength,
+			errdefs.ErrInvalidArgument)
 	}
 	for i, c := range []byte(sandboxID) {
 		alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !alnum && (i == 0 || c != '_' && c != '.' && c != '-') {
-			return fmt.Errorf("record.sandboxID %q has the character %q at byte %d, only letters, digits and (not first) \"_.-\" are possible: %w",
+			return fmt.Errorf(
+				"record.sandboxID %q has the character %q at byte %d, only letters, digits and (not first) "+
+					"\"_.-\" are possible: %w",
 				sandboxID, c, i, errdefs.ErrInvalidArgument)
 		}
 	}

@@ -90,7 +90,9 @@ func (d *forgetful) createTemp(dir string) (tempFile, error) {
 }
 
 func (d *forgetful) rename(from, to string) error {
-	return d.change("rename", rename{from: from, to: to, file: d.files[from]}, func() error { return os.Rename(from, to) })
+	return d.change("rename", rename{from: from, to: to, file: d.files[from]}, func() error {
+		return os.Rename(from, to)
+	})
 }
 
 func (d *forgetful) remove(path string) error {
@@ -260,8 +262,10 @@ func TestDiskThatRefusesAnyStep(t *testing.T) {
 				testutil.Assert(t, errors.Is(err, failure), "step %d refused: %v, want %v", refused, err, failure)
 			}
 			wantPossible(t, fmt.Sprintf("step %d refused", refused), copyOf(t, dir), possible)
-			if got, err := s.Load(t.Context(), changed); got.Attempt != possible[changed][0] || err != nil && !errdefs.IsNotFound(err) {
-				t.Errorf("step %d refused: the store says attempt %d, %v, want %d", refused, got.Attempt, err, possible[changed][0])
+			if got, err := s.Load(t.Context(), changed); got.Attempt != possible[changed][0] ||
+				err != nil && !errdefs.IsNotFound(err) {
+				t.Errorf("step %d refused: the store says attempt %d, %v, want %d", refused, got.Attempt, err,
+					possible[changed][0])
 			}
 		})
 		if d.steps < refused {

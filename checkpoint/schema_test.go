@@ -27,8 +27,10 @@ func withVersion(file []byte, version string) []byte {
 
 // refusedFiles are files of a newer program, as the file of sandbox abc.
 func refusedFiles(t *testing.T) map[string][]byte {
-	withField := bytes.Replace([]byte(mustEncode(t, fullRecord("abc"))), []byte(`"name": "web"`), []byte(`"name": "web", "new": 1`), 1)
-	deep := bytes.Replace([]byte(mustEncode(t, fullRecord("abc"))), []byte(`"inode": 7`), []byte(`"inode": 7, "new": 1`), 1)
+	withField := bytes.Replace([]byte(mustEncode(t, fullRecord("abc"))), []byte(`"name": "web"`),
+		[]byte(`"name": "web", "new": 1`), 1)
+	deep := bytes.Replace([]byte(mustEncode(t, fullRecord("abc"))), []byte(`"inode": 7`),
+		[]byte(`"inode": 7, "new": 1`), 1)
 	return map[string][]byte{
 		"next version":            withVersion(fileOf(t, fullRecord("abc")), fmt.Sprint(schemaVersion+1)),
 		"next version, new field": withVersion(wrap(withField), fmt.Sprint(schemaVersion+1)),
@@ -61,7 +63,8 @@ func TestNewerRecordIsLeftAlone(t *testing.T) {
 					t.Errorf("%s returned %v, want a *refusedError that is FailedPrecondition", call, err)
 					continue
 				}
-				if text := err.Error(); !strings.Contains(text, "abc.json") || !strings.Contains(text, "start the newer program again") {
+				if text := err.Error(); !strings.Contains(text, "abc.json") ||
+					!strings.Contains(text, "start the newer program again") {
 					t.Errorf("%s does not say what to do: %s", call, text)
 				}
 			}
@@ -152,9 +155,12 @@ func TestEachChangeOfRecordRaisesTheSchema(t *testing.T) {
 	}
 	switch {
 	case len(removed) > 0:
-		t.Errorf("Record has no field %q any more: decode must turn older records into new ones, then take it out of %s", removed, file)
+		t.Errorf(
+			"Record has no field %q any more: decode must turn older records into new ones, then take it out of %s",
+			removed, file)
 	case len(added) > 0 && highest >= schemaVersion:
-		t.Errorf("%q came with no schema version: raise schemaVersion to %d, then run go test ./checkpoint -update", added, highest+1)
+		t.Errorf("%q came with no schema version: raise schemaVersion to %d, then run go test ./checkpoint -update",
+			added, highest+1)
 	case *update:
 		writeFields(t, file, fields, known)
 	case len(added) > 0, highest != schemaVersion:

@@ -126,7 +126,8 @@ func (s *Store) write(sl *slot, r Record) error {
 	}
 	// Memory keeps the decoded content instead of the caller's value, so that it equals a read after a restart.
 	if next.record, err = decodeRecord(raw); err != nil {
-		return fmt.Errorf("the checkpoint of sandbox %s could not be read back: %w: %w", r.SandboxID, err, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("the checkpoint of sandbox %s could not be read back: %w: %w", r.SandboxID, err,
+			errdefs.ErrInvalidArgument)
 	}
 	if err := s.replace(sl, r.SandboxID, content); err != nil {
 		return fmt.Errorf("writing the checkpoint of sandbox %s: %w", r.SandboxID, err)

@@ -105,7 +105,8 @@ func (s *Store) Update(ctx context.Context, sandboxID string, change func(*Recor
 		return fmt.Errorf("changing the checkpoint of sandbox %s: %w", sandboxID, err)
 	}
 	if r.SandboxID != sandboxID {
-		return fmt.Errorf("record.sandboxID must not change from %q to %q: %w", sandboxID, r.SandboxID, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("record.sandboxID must not change from %q to %q: %w", sandboxID, r.SandboxID,
+			errdefs.ErrInvalidArgument)
 	}
 	return s.write(sl, r)
 }
@@ -160,7 +161,8 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 		id, ok := idOfFile(e.Name())
 		if !ok {
 			if e.Name() != quarantineDir && !strings.HasPrefix(e.Name(), tempPrefix) {
-				log.G(ctx).WithField("file", filepath.Join(s.dir, e.Name())).Warn("ignoring file that is not a checkpoint")
+				log.G(ctx).WithField("file", filepath.Join(s.dir, e.Name())).
+					Warn("ignoring file that is not a checkpoint")
 			}
 			continue
 		}

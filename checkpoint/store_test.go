@@ -41,11 +41,12 @@ func fullRecord(id string) Record {
 		},
 		Containers: map[string]Container{
 			"c1": {
-				Config:      json.RawMessage(`{"metadata":{"name":"nginx"}}`),
-				Restore:     "restore",
-				ImageRef:    "nginx@sha256:0000000000000000000000000000000000000000000000000000000000000000",
-				LogPosition: LogPosition{Inode: 7, Offset: 1 << 40, Time: 1 << 59, Born: 1 << 60, OutputInode: 8, OutputSize: 9},
-				User:        &User{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}},
+				Config:   json.RawMessage(`{"metadata":{"name":"nginx"}}`),
+				Restore:  "restore",
+				ImageRef: "nginx@sha256:0000000000000000000000000000000000000000000000000000000000000000",
+				LogPosition: LogPosition{Inode: 7, Offset: 1 << 40, Time: 1 << 59, Born: 1 << 60, OutputInode: 8,
+					OutputSize: 9},
+				User: &User{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}},
 			},
 			"c2": {Config: json.RawMessage(`{}`)},
 		},
@@ -194,11 +195,17 @@ func TestUpdateErrors(t *testing.T) {
 		change func(*Record) error
 		want   error
 	}{
-		"change fails":       {"abc", func(r *Record) error { r.Name = "lost"; return failure }, failure},
-		"unknown sandbox":    {"unknown", func(*Record) error { return nil }, errdefs.ErrNotFound},
-		"another sandbox id": {"abc", func(r *Record) error { r.SandboxID = "def"; return nil }, errdefs.ErrInvalidArgument},
-		"config is not JSON": {"abc", func(r *Record) error { r.Config = json.RawMessage("{"); return nil }, errdefs.ErrInvalidArgument},
-		"bad id":             {"../abc", func(*Record) error { return nil }, errdefs.ErrInvalidArgument},
+		"change fails":    {"abc", func(r *Record) error { r.Name = "lost"; return failure }, failure},
+		"unknown sandbox": {"unknown", func(*Record) error { return nil }, errdefs.ErrNotFound},
+		"another sandbox id": {"abc", func(r *Record) error {
+			r.SandboxID = "def"
+			return nil
+		}, errdefs.ErrInvalidArgument},
+		"config is not JSON": {"abc", func(r *Record) error {
+			r.Config = json.RawMessage("{")
+			return nil
+		}, errdefs.ErrInvalidArgument},
+		"bad id": {"../abc", func(*Record) error { return nil }, errdefs.ErrInvalidArgument},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +257,8 @@ func TestListSortsAndIgnoresStrangers(t *testing.T) {
 
 func TestSandboxIDsAreFileNames(t *testing.T) {
 	valid := []string{strings.Repeat("0f", 32), "a", "A.b_c-9", strings.Repeat("x", maxIDLength)}
-	invalid := []string{"", ".", "..", ".tmp-1", "-x", "_x", "a/b", "../a", "a\\b", "a b", "a\x00", "ä", "a\n", strings.Repeat("x", maxIDLength+1)}
+	invalid := []string{"", ".", "..", ".tmp-1", "-x", "_x", "a/b", "../a", "a\\b", "a b", "a\x00", "ä", "a\n",
+		strings.Repeat("x", maxIDLength+1)}
 	s := mustOpen(t, t.TempDir())
 	for _, id := range valid {
 		mustSave(t, s, Record{SandboxID: id})

@@ -46,7 +46,8 @@ func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 		return nil, fmt.Errorf("read the CNI cache for pod %s: %w", pod.ID, err)
 	}
 	if len(joined) > 0 {
-		return nil, fmt.Errorf("pod %s is joined to network %q already: %w", pod.ID, joined[0].Network, errdefs.ErrAlreadyExists)
+		return nil, fmt.Errorf("pod %s is joined to network %q already: %w", pod.ID, joined[0].Network,
+			errdefs.ErrAlreadyExists)
 	}
 	if err := n.beginAdd(ctx, snap.list, rt); err != nil {
 		return nil, err
@@ -54,7 +55,8 @@ func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 	result, err := n.add(ctx, snap.list, rt)
 	if err != nil {
 		err = fmt.Errorf("CNI ADD for pod %s: %w", pod.ID, typed(err))
-		log.G(ctx).WithError(err).WithFields(log.Fields{"podSandboxID": pod.ID, "network": snap.list.Name}).Debug("CNI ADD failed, running DEL")
+		log.G(ctx).WithError(err).WithFields(log.Fields{"podSandboxID": pod.ID, "network": snap.list.Name}).
+			Debug("CNI ADD failed, running DEL")
 		if undoErr := n.undo(ctx, snap.list, rt); undoErr != nil {
 			return nil, &NotUndoneError{Add: err, Undo: undoErr}
 		}

@@ -106,8 +106,10 @@ func TestBadPodNamesTheField(t *testing.T) {
 		{"container port too high", "pod.portMappings[1].containerPort", port(PortMapping{ContainerPort: 65536})},
 		{"protocol", "pod.portMappings[1].protocol", port(PortMapping{ContainerPort: 1, Protocol: "icmp"})},
 		{"host IP", "pod.portMappings[1].hostIP", port(PortMapping{ContainerPort: 1, HostIP: "localhost"})},
-		{"ingress", `pod.annotations["kubernetes.io/ingress-bandwidth"]`, Pod{Annotations: map[string]string{ingressBandwidth: "fast"}}},
-		{"egress", `pod.annotations["kubernetes.io/egress-bandwidth"]`, Pod{Annotations: map[string]string{egressBandwidth: "1"}}},
+		{"ingress", `pod.annotations["kubernetes.io/ingress-bandwidth"]`,
+			Pod{Annotations: map[string]string{ingressBandwidth: "fast"}}},
+		{"egress", `pod.annotations["kubernetes.io/egress-bandwidth"]`,
+			Pod{Annotations: map[string]string{egressBandwidth: "1"}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -114,7 +114,8 @@ func parseAttachments(ctx context.Context, kept []*libcni.NetworkAttachment) []a
 	for _, k := range kept {
 		list, err := libcni.NetworkConfFromBytes(k.Config)
 		if err != nil {
-			log.G(ctx).WithFields(log.Fields{"podSandboxID": k.ContainerID, "network": k.Network}).WithError(err).Warn("cannot read cached CNI configuration")
+			log.G(ctx).WithFields(log.Fields{"podSandboxID": k.ContainerID, "network": k.Network}).WithError(err).
+				Warn("cannot read cached CNI configuration")
 			continue
 		}
 		found = append(found, attachment{list: list, rt: &libcni.RuntimeConf{
@@ -144,7 +145,8 @@ func (n *Network) guess(ctx context.Context, pod Pod, network string) []attachme
 		return nil
 	}
 	if err := n.findPlugins(list, snap.file); network == "" && err != nil {
-		log.G(ctx).WithField("podSandboxID", pod.ID).WithError(err).Warn("skipping CNI DEL, no ADD is known and a plugin is missing")
+		log.G(ctx).WithField("podSandboxID", pod.ID).WithError(err).
+			Warn("skipping CNI DEL, no ADD is known and a plugin is missing")
 		return nil
 	}
 	capabilities, err := pod.capabilityArgs()

@@ -65,7 +65,8 @@ func (*pluginExec) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 		stdout, stderr, err := runPlugin(ctx, path, stdin, environ)
 		if err == nil {
 			if len(stderr) > 0 {
-				log.G(ctx).WithFields(log.Fields{"plugin": name, "stderr": string(stderr)}).Debug("CNI plugin wrote to stderr")
+				log.G(ctx).WithFields(log.Fields{"plugin": name, "stderr": string(stderr)}).
+					Debug("CNI plugin wrote to stderr")
 			}
 			return stdout, nil
 		}

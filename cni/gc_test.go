@@ -171,7 +171,9 @@ func TestGCKeepsTheAttachmentOfAnEndingAdd(t *testing.T) {
 		kept, err := n.keptOfAll()
 		n.gate.Unlock()
 		must(t, err)
-		if !slices.ContainsFunc(kept, func(a *libcni.NetworkAttachment) bool { return a.ContainerID == rt.ContainerID }) {
+		if !slices.ContainsFunc(kept, func(a *libcni.NetworkAttachment) bool {
+			return a.ContainerID == rt.ContainerID
+		}) {
 			missing++
 		}
 	}

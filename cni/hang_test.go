@@ -36,7 +36,8 @@ func TestHangingPluginIsStopped(t *testing.T) {
 			}()
 			select {
 			case err := <-failed:
-				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "CNI plugin fake was stopped: it did not end within") {
+				if !errors.Is(err, context.DeadlineExceeded) ||
+					!strings.Contains(err.Error(), "CNI plugin fake was stopped: it did not end within") {
 					t.Errorf("got %v", err)
 				}
 			case <-time.After(20 * time.Second):

@@ -29,24 +29,42 @@ func TestFirstValidConfigurationWins(t *testing.T) {
 		skipped string // files
 	}{
 		{"empty directory", nil, "", "", "", ""},
-		{"lexical order", map[string]string{"20-a.conflist": listA, "10-b.conflist": listB}, "10-b.conflist", "b", "one", ""},
-		{"digits sort as text", map[string]string{"9.conflist": listA, "10.conflist": listB}, "10.conflist", "b", "one", ""},
+		{"lexical order", map[string]string{"20-a.conflist": listA, "10-b.conflist": listB}, "10-b.conflist", "b",
+			"one", ""},
+		{"digits sort as text", map[string]string{"9.conflist": listA, "10.conflist": listB}, "10.conflist", "b", "one",
+			""},
 		{"chained", map[string]string{"a.conflist": listA}, "a.conflist", "a", "one two", ""},
 		{"conf", map[string]string{"c.conf": singleC}, "c.conf", "c", "one", ""},
 		{"json", map[string]string{"c.json": singleC}, "c.json", "c", "one", ""},
-		{"the extension does not rank", map[string]string{"1.json": singleC, "2.conflist": listA}, "1.json", "c", "one", ""},
-		{"other extensions", map[string]string{"1.conflist~": listB, "2.conf.bak": listB, "3.txt": listB, "README": "x", "9.conflist": listA}, "9.conflist", "a", "one two", ""},
-		{"broken files are skipped", map[string]string{"1.conflist": "{", "2.conf": "", "3.conflist": listA, "4.json": "[]"}, "3.conflist", "a", "one two", "1.conflist 2.conf 4.json"},
-		{"list without plugins", map[string]string{"1.conflist": `{"cniVersion":"1.0.0","name":"x","plugins":[]}`}, "", "", "", "1.conflist"},
-		{"list without a plugins key", map[string]string{"1.conflist": `{"cniVersion":"1.0.0","name":"x"}`}, "", "", "", "1.conflist"},
-		{"list without name", map[string]string{"1.conflist": `{"cniVersion":"1.0.0","plugins":[{"type":"one"}]}`}, "", "", "", "1.conflist"},
-		{"single without name", map[string]string{"1.conf": `{"cniVersion":"1.0.0","type":"one"}`}, "", "", "", "1.conf"},
+		{"the extension does not rank", map[string]string{"1.json": singleC, "2.conflist": listA}, "1.json", "c", "one",
+			""},
+		{"other extensions",
+			map[string]string{"1.conflist~": listB, "2.conf.bak": listB, "3.txt": listB, "README": "x",
+				"9.conflist": listA}, "9.conflist", "a", "one two", ""},
+		{"broken files are skipped",
+			map[string]string{"1.conflist": "{", "2.conf": "", "3.conflist": listA, "4.json": "[]"}, "3.conflist", "a",
+			"one two", "1.conflist 2.conf 4.json"},
+		{"list without plugins", map[string]string{"1.conflist": `{"cniVersion":"1.0.0","name":"x","plugins":[]}`}, "",
+			"", "", "1.conflist"},
+		{"list without a plugins key", map[string]string{"1.conflist": `{"cniVersion":"1.0.0","name":"x"}`}, "", "", "",
+			"1.conflist"},
+		{"list without name", map[string]string{"1.conflist": `{"cniVersion":"1.0.0","plugins":[{"type":"one"}]}`}, "",
+			"", "", "1.conflist"},
+		{"single without name", map[string]string{"1.conf": `{"cniVersion":"1.0.0","type":"one"}`}, "", "", "",
+			"1.conf"},
 		{"single without type", map[string]string{"1.conf": `{"cniVersion":"1.0.0","name":"x"}`}, "", "", "", "1.conf"},
 		{"list in a .conf", map[string]string{"1.conf": listA}, "", "", "", "1.conf"},
-		{"null", map[string]string{"1.conf": "null", "2.conflist": "null", "3.json": "null"}, "", "", "", "1.conf 2.conflist 3.json"},
-		{"name that leaves the directory", map[string]string{"1.conflist": `{"name":"../x","cniVersion":"1.0.0","plugins":[{"type":"one"}]}`}, "", "", "", "1.conflist"},
-		{"plugin that leaves the directory", map[string]string{"1.conflist": `{"name":"x","cniVersion":"1.0.0","plugins":[{"type":"../sh"}]}`}, "", "", "", "1.conflist"},
-		{"unknown version", map[string]string{"1.conflist": `{"name":"x","cniVersion":"9.0.0","plugins":[{"type":"one"}]}`}, "", "", "", "1.conflist"},
+		{"null", map[string]string{"1.conf": "null", "2.conflist": "null", "3.json": "null"}, "", "", "",
+			"1.conf 2.conflist 3.json"},
+		{"name that leaves the directory",
+			map[string]string{"1.conflist": `{"name":"../x","cniVersion":"1.0.0","plugins":[{"type":"one"}]}`}, "", "",
+			"", "1.conflist"},
+		{"plugin that leaves the directory",
+			map[string]string{"1.conflist": `{"name":"x","cniVersion":"1.0.0","plugins":[{"type":"../sh"}]}`}, "", "",
+			"", "1.conflist"},
+		{"unknown version",
+			map[string]string{"1.conflist": `{"name":"x","cniVersion":"9.0.0","plugins":[{"type":"one"}]}`}, "", "", "",
+			"1.conflist"},
 		{"no version is 0.1.0", map[string]string{"1.conf": `{"name":"x","type":"one"}`}, "1.conf", "x", "one", ""},
 	}
 	for _, test := range tests {
@@ -154,7 +172,8 @@ func FuzzLoadFile(f *testing.F) {
 			testutil.Assert(t, list.Name != "" && len(list.Plugins) != 0 && json.Valid(list.Bytes),
 				"%s: took %+v", file, list)
 			again, err := libcni.NetworkConfFromBytes(list.Bytes)
-			if err != nil || again.Name != list.Name || again.CNIVersion != list.CNIVersion || pluginTypes(again) != pluginTypes(list) {
+			if err != nil || again.Name != list.Name || again.CNIVersion != list.CNIVersion ||
+				pluginTypes(again) != pluginTypes(list) {
 				t.Errorf("%s: DEL would see %+v (%v) for %+v", file, again, err, list)
 			}
 		}

@@ -91,8 +91,8 @@ func New(opts Options) (*Network, error) {
 	return n, nil
 }
 
-// Reload has the configuration directory read again, soon and in the background, for file systems that report no changes.
-// A Network with Options.DelOnly stays as it is.
+// Reload has the configuration directory read again, soon and in the background, for file systems that report no
+// changes. A Network with Options.DelOnly stays as it is.
 func (n *Network) Reload() {
 	if n.watch != nil {
 		n.watch.ask()
@@ -108,7 +108,9 @@ func (n *Network) Close() {
 }
 
 // begin begins an operation, which may take as long as limit. Its error goes to end.
-func (n *Network) begin(ctx context.Context, operation string, limit time.Duration) (_ context.Context, end func(error)) {
+func (n *Network) begin(
+	ctx context.Context, operation string, limit time.Duration,
+) (_ context.Context, end func(error)) {
 	late := fmt.Errorf("it did not end within %v: %w", limit, context.DeadlineExceeded)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	ctx, observed := n.opts.Observe(ctx, operation)

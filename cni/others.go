@@ -144,7 +144,8 @@ func readAttachment(path, id string) *Attachment {
 
 func parseAttachment(path, id string, content []byte) *Attachment {
 	var entry cacheEntry
-	if json.Unmarshal(content, &entry) != nil || entry.Kind != libcni.CNICacheV1 || entry.ContainerID != id || entry.Network == "" || len(entry.Config) == 0 {
+	if json.Unmarshal(content, &entry) != nil || entry.Kind != libcni.CNICacheV1 || entry.ContainerID != id ||
+		entry.Network == "" || len(entry.Config) == 0 {
 		return nil
 	}
 	a := &Attachment{Network: entry.Network, path: path, content: content}

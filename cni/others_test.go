@@ -19,13 +19,15 @@ const (
 func otherEntry(id, network string) map[string]any {
 	return map[string]any{
 		"kind": "cniCacheV1", "containerId": id, "config": []byte(otherConf), "ifName": "eth0", "networkName": network,
-		"netns":          "/proc/4711/ns/net",
-		"cniArgs":        [][]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAME", "web"}},
-		"capabilityArgs": map[string]any{"portMappings": []any{map[string]any{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}}},
+		"netns":   "/proc/4711/ns/net",
+		"cniArgs": [][]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAME", "web"}},
+		"capabilityArgs": map[string]any{
+			"portMappings": []any{map[string]any{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}}},
 		"result": map[string]any{
 			"cniVersion": "1.0.0",
 			"interfaces": []any{map[string]any{"name": "eth0", "sandbox": "/proc/4711/ns/net"}},
-			"ips":        []any{map[string]any{"interface": 0, "address": "10.0.0.7/24"}, map[string]any{"interface": 0, "address": "fd00::7/64"}},
+			"ips": []any{map[string]any{"interface": 0, "address": "10.0.0.7/24"},
+				map[string]any{"interface": 0, "address": "fd00::7/64"}},
 		},
 	}
 }
@@ -46,7 +48,8 @@ func TestAttachmentOfAnotherRuntime(t *testing.T) {
 	entry := writeEntry(t, theirs, "net", otherPod, otherEntry(otherPod, "net"))
 	found, err := FindAttachment([]string{missing, ours, theirs}, otherPod)
 	must(t, err)
-	if found == nil || found.Network != "net" || !slices.Equal(found.IPs, []string{"10.0.0.7", "fd00::7"}) || len(found.Raw) == 0 {
+	if found == nil || found.Network != "net" || !slices.Equal(found.IPs, []string{"10.0.0.7", "fd00::7"}) ||
+		len(found.Raw) == 0 {
 		t.Fatalf("got %+v", found)
 	}
 	must(t, found.CopyTo(ours, "/run/netns/pin"))
@@ -93,7 +96,8 @@ func TestAttachmentsThatCannotBeRead(t *testing.T) {
 	old := otherEntry(otherPod, "net")
 	delete(old, "kind")
 	empty := otherEntry(otherPod, "")
-	for name, entry := range map[string]any{"another pod's": another, "an old layout": old, "no network": empty, "no object": "x"} {
+	for name, entry := range map[string]any{"another pod's": another, "an old layout": old, "no network": empty,
+		"no object": "x"} {
 		dir := t.TempDir()
 		writeEntry(t, dir, "net", otherPod, entry)
 		found, err := FindAttachment([]string{dir}, otherPod)

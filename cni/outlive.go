@@ -35,10 +35,12 @@ func endAdd(ctx context.Context, id string) error {
 			return nil
 		}
 		if time.Now().After(late) || ctx.Err() != nil {
-			return errors.Join(fmt.Errorf("the ADD of pod %s still runs: %w", id, &unkillableError{pid: pids[0]}), ctx.Err())
+			return errors.Join(fmt.Errorf("the ADD of pod %s still runs: %w", id, &unkillableError{pid: pids[0]}),
+				ctx.Err())
 		}
 		if first {
-			log.G(ctx).WithFields(log.Fields{"podSandboxID": id, "pids": pids}).Info("killing CNI plugins of an unfinished ADD")
+			log.G(ctx).WithFields(log.Fields{"podSandboxID": id, "pids": pids}).
+				Info("killing CNI plugins of an unfinished ADD")
 		}
 		for _, pid := range pids {
 			killWithGroup(pid)
@@ -74,7 +76,8 @@ func look(ctx context.Context, proc, id string) ([]int, error) {
 	case err := <-looked:
 		return pids, err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("the kernel does not show the environment of a process, look for one in state D: %w", ctx.Err())
+		return nil, fmt.Errorf("the kernel does not show the environment of a process, look for one in state D: %w",
+			ctx.Err())
 	}
 }
 

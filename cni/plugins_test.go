@@ -47,7 +47,8 @@ func TestAddAndDel(t *testing.T) {
 	}
 	want := (types.DNS{Nameservers: []string{"10.9.0.1"}, Domain: "example"})
 	testutil.Assert(t, reflect.DeepEqual(raw.DNS, want), "DNS %+v", raw.DNS)
-	if want := []*types100.Interface{{Name: "host0"}, {Name: "eth0", Mac: "02:00:00:00:00:01", Sandbox: "/x"}}; !reflect.DeepEqual(raw.Interfaces, want) {
+	if want := []*types100.Interface{{Name: "host0"},
+		{Name: "eth0", Mac: "02:00:00:00:00:01", Sandbox: "/x"}}; !reflect.DeepEqual(raw.Interfaces, want) {
 		t.Errorf("interfaces %+v", raw.Interfaces)
 	}
 
@@ -71,7 +72,8 @@ func TestAddAndDel(t *testing.T) {
 	s.forgetCalls()
 	must(t, n.Del(ctx, Pod{ID: "p1"}, ""))
 	testutil.Equal(t, s.calls(), "ports.DEL fake.DEL", "Del ran")
-	if got := s.recorded("ports.DEL.stdin"); !strings.Contains(got, `"hostPort":80`) || !strings.Contains(got, `"prevResult"`) {
+	if got := s.recorded("ports.DEL.stdin"); !strings.Contains(got, `"hostPort":80`) ||
+		!strings.Contains(got, `"prevResult"`) {
 		t.Errorf("DEL got %s", got)
 	}
 	if got := s.cached(); len(got) != 0 {
@@ -90,13 +92,21 @@ func TestFailedAddIsUndone(t *testing.T) {
 			return errors.As(err, &reported) && reported.Code == 7 && strings.Contains(err.Error(), "bad net")
 		}},
 		{"try again later", `echo '{"code":11,"msg":"later"}'; exit 1`, errdefs.IsUnavailable},
-		{"text on stderr", `echo "no such thing" >&2; exit 3`, func(err error) bool { return strings.Contains(err.Error(), "no such thing") }},
+		{"text on stderr", `echo "no such thing" >&2; exit 3`, func(err error) bool {
+			return strings.Contains(err.Error(), "no such thing")
+		}},
 		{"killed", `kill -9 $$`, func(err error) bool { return strings.Contains(err.Error(), "killed") }},
 		{"no JSON", `echo hello; exit 0`, func(err error) bool { return err != nil }},
 		{"null", `echo null; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "no address") }},
-		{"no address", `echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"/x"}]}'; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "no address") }},
-		{"address of another interface", `echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth1"}],"ips":[{"address":"10.0.0.1/8","interface":0}]}'; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "no address") }},
-		{"interface out of range", `echo '{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.1/8","interface":-1}]}'; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "interface -1 of 0") }},
+		{"no address", `echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"/x"}]}'; exit 0`,
+			func(err error) bool { return strings.Contains(err.Error(), "no address") }},
+		{"address of another interface",
+			`echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth1"}],"ips":` +
+				`[{"address":"10.0.0.1/8","interface":0}]}'; exit 0`,
+			func(err error) bool { return strings.Contains(err.Error(), "no address") }},
+		{"interface out of range",
+			`echo '{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.1/8","interface":-1}]}'; exit 0`,
+			func(err error) bool { return strings.Contains(err.Error(), "interface -1 of 0") }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -122,7 +132,8 @@ func TestUndoThatFailsIsReportedAndRepeated(t *testing.T) {
 	s.script("fake.DEL", `echo "second fault" >&2; exit 1`)
 	_, err := n.Add(ctx, testPod("p"))
 	var notUndone *NotUndoneError
-	if !errors.As(err, &notUndone) || !strings.Contains(notUndone.Add.Error(), "first fault") || !strings.Contains(notUndone.Undo.Error(), "second fault") {
+	if !errors.As(err, &notUndone) || !strings.Contains(notUndone.Add.Error(), "first fault") ||
+		!strings.Contains(notUndone.Undo.Error(), "second fault") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := n.Add(ctx, testPod("p")); !errdefs.IsAlreadyExists(err) {
@@ -248,7 +259,8 @@ func TestDelWithoutACache(t *testing.T) {
 }
 
 func TestDamagedCache(t *testing.T) {
-	for name, content := range map[string]string{"empty": "", "cut short": `{"kind":"cniCacheV1","contai`, "no configuration": `{"kind":"cniCacheV1","containerId":"p","ifName":"eth0","networkName":"net"}`} {
+	for name, content := range map[string]string{"empty": "", "cut short": `{"kind":"cniCacheV1","contai`,
+		"no configuration": `{"kind":"cniCacheV1","containerId":"p","ifName":"eth0","networkName":"net"}`} {
 		t.Run(name, func(t *testing.T) {
 			s, n := scripted(t)
 			ctx := context.Background()
@@ -290,7 +302,8 @@ func TestDelAfterACrash(t *testing.T) {
 func TestDelTellsPluginsThatTheNamespaceIsGone(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "plain")
 	testutil.WriteFile(t, plain, "")
-	for name, path := range map[string]string{"missing": plain + ".missing", "file without a namespace": plain, "below a file": plain + "/x"} {
+	for name, path := range map[string]string{"missing": plain + ".missing", "file without a namespace": plain,
+		"below a file": plain + "/x"} {
 		t.Run(name, func(t *testing.T) {
 			s, n := scripted(t)
 			_, err := n.Add(context.Background(), testPod("p"))
@@ -341,7 +354,8 @@ func TestMissingPlugin(t *testing.T) {
 	s, n := scripted(t)
 	must(t, os.Remove(filepath.Join(s.bin, "ports")))
 	_, err := n.Add(context.Background(), testPod("p"))
-	if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), `"ports"`) || !strings.Contains(err.Error(), s.bin) {
+	if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), `"ports"`) ||
+		!strings.Contains(err.Error(), s.bin) {
 		t.Errorf("Add: %v", err)
 	}
 	if len(s.callLines()) != 0 || len(s.cached()) != 0 {

@@ -21,7 +21,8 @@ func (n *Network) reload(ctx context.Context) {
 	case next.list != nil:
 		log.G(ctx).WithFields(log.Fields{"file": next.file, "network": next.list.Name}).Info("CNI configuration loaded")
 	default:
-		log.G(ctx).WithField("dir", n.opts.ConfDir).Warn("no valid CNI configuration, pods cannot get a network until one appears")
+		log.G(ctx).WithField("dir", n.opts.ConfDir).
+			Warn("no valid CNI configuration, pods cannot get a network until one appears")
 	}
 }
 

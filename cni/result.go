@@ -53,7 +53,8 @@ func podIPs(result *types100.Result) ([]string, error) {
 		}
 		if index := ip.Interface; index != nil {
 			if *index < 0 || *index >= len(result.Interfaces) || result.Interfaces[*index] == nil {
-				return nil, fmt.Errorf("address %s names interface %d of %d", ip.Address.IP, *index, len(result.Interfaces))
+				return nil, fmt.Errorf("address %s names interface %d of %d", ip.Address.IP, *index,
+					len(result.Interfaces))
 			}
 			if i := result.Interfaces[*index]; i.Name != interfaceName || placed && i.Sandbox == "" {
 				continue

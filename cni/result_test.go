@@ -16,14 +16,17 @@ func TestAddressesOfThePodsInterface(t *testing.T) {
 		printed string
 		want    []string // nil for an error
 	}{
-		"in the pod's namespace":     {`"interfaces":[{"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.0.0.2/8","interface":0}]`, []string{"10.0.0.2"}},
-		"in a namespace left out":    {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.2/8","interface":0}]`, []string{"10.0.0.2"}},
-		"no interface named":         {`"ips":[{"address":"10.0.0.2/8"},{"address":"fd00::2/64"}]`, []string{"10.0.0.2", "fd00::2"}},
-		"one named, one not":         {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.2/8"},{"address":"fd00::2/64","interface":0}]`, []string{"10.0.0.2", "fd00::2"}},
-		"beside the node's eth0":     {`"interfaces":[{"name":"eth0"},{"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.0.0.1/8","interface":0},{"address":"10.0.0.2/8","interface":1}]`, []string{"10.0.0.2"}},
-		"of the node's eth0 alone":   {`"interfaces":[{"name":"eth0"},{"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.0.0.1/8","interface":0}]`, nil},
-		"of another interface":       {`"interfaces":[{"name":"cali1"},{"name":"eth0"}],"ips":[{"address":"10.0.0.1/8","interface":0}]`, nil},
-		"of an interface not listed": {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.1/8","interface":1}]`, nil},
+		"in the pod's namespace": {`"interfaces":[{"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.0.0.2/8","interface":0}]`, []string{"10.0.0.2"}},
+		"in a namespace left out": {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.2/8","interface":0}]`,
+			[]string{"10.0.0.2"}},
+		"no interface named": {`"ips":[{"address":"10.0.0.2/8"},{"address":"fd00::2/64"}]`,
+			[]string{"10.0.0.2", "fd00::2"}},
+		"one named, one not":       {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.2/8"},{"address":"fd00::2/64","interface":0}]`, []string{"10.0.0.2", "fd00::2"}},
+		"beside the node's eth0":   {`"interfaces":[{"name":"eth0"},{"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.0.0.1/8","interface":0},{"address":"10.0.0.2/8","interface":1}]`, []string{"10.0.0.2"}},
+		"of the node's eth0 alone": {`"interfaces":[{"name":"eth0"},{"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.0.0.1/8","interface":0}]`, nil},
+		"of another interface":     {`"interfaces":[{"name":"cali1"},{"name":"eth0"}],"ips":[{"address":"10.0.0.1/8","interface":0}]`, nil},
+		"of an interface not listed": {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.1/8","interface":1}]`,
+			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parsed, err := create.CreateFromBytes([]byte(`{"cniVersion":"1.0.0",` + tt.printed + `}`))

@@ -311,7 +311,8 @@ func TestExhaustedRange(t *testing.T) {
 // plugin still works where a configuration lists it.
 func TestLoopbackPluginInTheChain(t *testing.T) {
 	n := newNode(t)
-	n.configure("rig.conflist", strings.Replace(n.bridgeConf("1.1.0", dualStack, ""), `"plugins":[`, `"plugins":[{"type":"loopback"},`, 1))
+	n.configure("rig.conflist",
+		strings.Replace(n.bridgeConf("1.1.0", dualStack, ""), `"plugins":[`, `"plugins":[{"type":"loopback"},`, 1))
 	testutil.Until(t, "new chain", func() bool { return len(n.net.Config().Plugins) == 3 })
 	pod, _ := n.pod("pod1")
 	result, err := n.add(context.Background(), pod)

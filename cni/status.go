@@ -61,13 +61,15 @@ func (n *Network) noConfig(snap *snapshot) error {
 		return fmt.Errorf("CNI configuration directory: %w: %w", snap.err, errdefs.ErrUnavailable)
 	}
 	if len(snap.skipped) == 0 {
-		return fmt.Errorf("no CNI configuration in %s yet: install a network plugin: %w", n.opts.ConfDir, errdefs.ErrUnavailable)
+		return fmt.Errorf("no CNI configuration in %s yet: install a network plugin: %w", n.opts.ConfDir,
+			errdefs.ErrUnavailable)
 	}
 	var faults []string
 	for _, s := range snap.skipped {
 		faults = append(faults, s.File+": "+s.Reason)
 	}
-	return fmt.Errorf("no valid CNI configuration in %s: %s: %w", n.opts.ConfDir, strings.Join(faults, "; "), errdefs.ErrUnavailable)
+	return fmt.Errorf("no valid CNI configuration in %s: %s: %w", n.opts.ConfDir, strings.Join(faults, "; "),
+		errdefs.ErrUnavailable)
 }
 
 // findPlugins checks that the program of every plugin in the chain exists. The type of an ipam section is not looked

@@ -63,7 +63,8 @@ func TestStatusAsksThePlugins(t *testing.T) {
 	s.script("ports.STATUS", `echo '{"code":50,"msg":"agent is down"}'; exit 1`)
 	s.configure("0.conflist", strings.NewReplacer("1.0.0", "1.1.0", `"net"`, `"other"`).Replace(chain))
 	s.expect(n, "other")
-	if err := n.Status(ctx); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "agent is down") || !strings.Contains(err.Error(), `"ports"`) {
+	if err := n.Status(ctx); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "agent is down") ||
+		!strings.Contains(err.Error(), `"ports"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -89,7 +89,8 @@ func (w *watcher) run(ctx context.Context, again time.Duration) {
 			}
 		case err := <-errs:
 			// Events were lost, so something may have changed.
-			log.G(ctx).WithField("dir", w.dir).WithError(err).Warn("CNI configuration watch lost events, reading the directory again")
+			log.G(ctx).WithField("dir", w.dir).WithError(err).
+				Warn("CNI configuration watch lost events, reading the directory again")
 		case <-w.asked:
 			timer.Reset(0)
 			continue
@@ -117,7 +118,9 @@ func (w *watcher) read(ctx context.Context) (again time.Duration) {
 	}
 	if err != nil && !w.logged {
 		log.G(ctx).WithField("dir", w.dir).WithField("period", retryDelay).WithError(err).
-			Warn("cannot watch CNI configuration, reading it periodically; raise fs.inotify.max_user_instances and max_user_watches if they are used up")
+			Warn(
+				"cannot watch CNI configuration, reading it periodically; raise fs.inotify.max_user_instances " +
+					"and max_user_watches if they are used up")
 	}
 	w.logged = err != nil
 	w.reload(ctx)

@@ -209,7 +209,8 @@ func TestWatcherRestsAndDebounces(t *testing.T) {
 }
 
 func TestNewRefusesRelativeDirs(t *testing.T) {
-	for _, opts := range []Options{{ConfDir: "net.d"}, {BinDirs: []string{"/opt/cni/bin", "bin"}}, {CacheDir: "cache"}} {
+	for _, opts := range []Options{{ConfDir: "net.d"}, {BinDirs: []string{"/opt/cni/bin", "bin"}},
+		{CacheDir: "cache"}} {
 		_, err := New(opts)
 		testutil.Assert(t, errdefs.IsInvalidArgument(err), "%+v: %v", opts, err)
 	}

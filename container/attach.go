@@ -46,7 +46,8 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 		return err
 	}
 	if inspect.Config == nil || inspect.State == nil {
-		return fmt.Errorf("attaching to container %s: the engine does not report its state: %w", c.ID, errdefs.ErrInternal)
+		return fmt.Errorf("attaching to container %s: the engine does not report its state: %w", c.ID,
+			errdefs.ErrInternal)
 	}
 	streams.TTY = inspect.Config.Tty
 	wanted := docker.AttachOptions{
@@ -60,7 +61,8 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	early := time.Since(c.Status.StartedAt) < firstMoments
 	stream, err := s.opts.Engine.AttachContainer(ctx, c.ID, wanted)
 	if errdefs.IsConflict(err) {
-		return fmt.Errorf("container %s does not run any more, or is paused: %w: %w", c.ID, errdefs.ErrFailedPrecondition, err)
+		return fmt.Errorf("container %s does not run any more, or is paused: %w: %w", c.ID,
+			errdefs.ErrFailedPrecondition, err)
 	}
 	if err != nil {
 		return err

@@ -80,7 +80,8 @@ func newTurningNode(t *testing.T) (n *node, engine *turns, id string, end func(i
 // engine attaches too late or the client came right after the start. It is not repeated to a client that came later and
 // was attached in time.
 func TestAttachToAContainerThatEnds(t *testing.T) {
-	for _, moment := range []string{"before the look", "before the attach", "after the attach", "after a later attach"} {
+	for _, moment := range []string{"before the look", "before the attach", "after the attach",
+		"after a later attach"} {
 		for _, input := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, input=%t", moment, input), func(t *testing.T) {
 				n, engine, id, end := newTurningNode(t)

@@ -23,7 +23,9 @@ type Cgroups interface {
 // limit applies the limits for which the Docker API has no field, or none at an update. For a container that does not
 // run yet they go into its note. After an error none of them has changed; undo restores the old ones. field is where
 // the limits are in the request.
-func (s *Service) limit(ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
+func (s *Service) limit(
+	ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources,
+) (undo func(), err error) {
 	if !c.Status.Running {
 		return s.limitNote(ctx, c, wanted)
 	}
@@ -40,7 +42,9 @@ func (s *Service) limit(ctx context.Context, c *state.Container, field string, w
 }
 
 // limitNote has the first instruction of a container find the limits, if it has a note.
-func (s *Service) limitNote(ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
+func (s *Service) limitNote(
+	ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources,
+) (undo func(), err error) {
 	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return func() {}, nil
 	}
@@ -51,13 +55,16 @@ func (s *Service) limitNote(ctx context.Context, c *state.Container, wanted *run
 	old, err := s.opts.Engine.LimitNote(ctx, c.ID, translate.NoteLimits(wanted, features))
 	return func() {
 		if _, err := s.opts.Engine.LimitNote(context.WithoutCancel(ctx), c.ID, old); err != nil {
-			log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot take limits of a container back out of its note")
+			log.G(ctx).WithError(err).WithFields(c.LogFields()).
+				Warn("cannot take limits of a container back out of its note")
 		}
 	}, err
 }
 
 // limitCgroup writes the limits that are files of the container's cgroup.
-func (s *Service) limitCgroup(ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
+func (s *Service) limitCgroup(
+	ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources,
+) (undo func(), err error) {
 	if s.opts.Cgroups == nil || len(wanted.GetHugepageLimits())+len(wanted.GetUnified()) == 0 {
 		return func() {}, nil
 	}
@@ -73,7 +80,8 @@ func (s *Service) limitCgroup(ctx context.Context, c *state.Container, field str
 	var files []cgroup.File
 	for _, file := range translate.CgroupFiles(wanted, unified) {
 		files = append(files, cgroup.File{
-			Path: filepath.Join(dir, file.Name), Value: file.Value, Field: field + "." + file.Field, Optional: file.Optional,
+			Path: filepath.Join(dir, file.Name), Value: file.Value, Field: field + "." + file.Field,
+			Optional: file.Optional,
 		})
 	}
 	return cgroup.Write(ctx, files)

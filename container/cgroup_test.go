@@ -88,13 +88,15 @@ func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
 	n.start(id)
 	before, err := engine.InspectContainer(t.Context(), id)
 	testutil.Must(t, err)
-	change := &runtimeapi.LinuxContainerResources{CpuShares: 99, Unified: map[string]string{"memory.high": "7", "memory.nosuch": "1"}}
+	change := &runtimeapi.LinuxContainerResources{CpuShares: 99,
+		Unified: map[string]string{"memory.high": "7", "memory.nosuch": "1"}}
 	err = n.Update(t.Context(), update(id, change))
 	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "linux.unified[memory.nosuch]: ") {
 		t.Errorf("a file that the kernel does not have: %v", err)
 	}
 	c.want("memory.high", "100")
-	if after, err := engine.InspectContainer(t.Context(), id); err != nil || after.HostConfig.CPUShares == 99 && before.HostConfig.CPUShares != 0 {
+	if after, err := engine.InspectContainer(t.Context(), id); err != nil ||
+		after.HostConfig.CPUShares == 99 && before.HostConfig.CPUShares != 0 {
 		t.Errorf("the engine keeps %+v, %v", after.HostConfig.CPUShares, err)
 	}
 	got := n.look(id).Status.Resources.GetLinux().GetUnified()
@@ -128,7 +130,8 @@ func TestContainerWhoseLimitsAreRefusedIsKilled(t *testing.T) {
 	newCgroup(t, n)
 	id := n.createLimited(map[string]string{"memory.nosuch": "1"})
 	err := n.Start(t.Context(), id)
-	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "config.linux.resources.unified[memory.nosuch]: ") {
+	if !errdefs.IsInvalidArgument(err) ||
+		!strings.Contains(err.Error(), "config.linux.resources.unified[memory.nosuch]: ") {
 		t.Errorf("Start: %v", err)
 	}
 	n.wantState(id, exited)

@@ -69,8 +69,8 @@ func notWritable(err error) error {
 	return err
 }
 
-// CheckpointAll writes running containers of a pod into directories below dir, each with the container's name, as of one
-// moment: all are paused meanwhile. They run on, whatever becomes of it.
+// CheckpointAll writes running containers of a pod into directories below dir, each with the container's name, as of
+// one moment: all are paused meanwhile. They run on, whatever becomes of it.
 func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []string, dir string) (err error) {
 	if err := s.checkCRIU(ctx); err != nil {
 		return err
@@ -149,7 +149,8 @@ func (s *Service) checkUsers(c *state.Container) error {
 	if err != nil || pod.Status.UserNamespace == "" {
 		return err
 	}
-	return fmt.Errorf("container %s is in a user namespace of its pod's own and cannot be checkpointed: %w", c.ID, errdefs.ErrFailedPrecondition)
+	return fmt.Errorf("container %s is in a user namespace of its pod's own and cannot be checkpointed: %w", c.ID,
+		errdefs.ErrFailedPrecondition)
 }
 
 // checkCRIU fails where the engine cannot checkpoint.
@@ -197,7 +198,9 @@ func mounted(config *runtimeapi.ContainerConfig, name string) bool {
 	for _, mount := range config.GetMounts() {
 		targets = append(targets, path.Clean("/"+mount.GetContainerPath()))
 	}
-	return slices.ContainsFunc(targets, func(target string) bool { return name == target || strings.HasPrefix(name, target+"/") })
+	return slices.ContainsFunc(targets, func(target string) bool {
+		return name == target || strings.HasPrefix(name, target+"/")
+	})
 }
 
 // saveFiles archives files of a running container, as it sees them.

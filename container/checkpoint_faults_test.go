@@ -22,7 +22,8 @@ func TestCheckpointOfAProcessThatHasEnded(t *testing.T) {
 
 // TestCheckpointThatCannotBeWritten names the field of what the file system says.
 func TestCheckpointThatCannotBeWritten(t *testing.T) {
-	for _, err := range []error{&fs.PathError{Op: "open", Path: "/x", Err: fs.ErrPermission}, &os.LinkError{Op: "rename", Old: "/x", New: "/y", Err: fs.ErrExist}} {
+	for _, err := range []error{&fs.PathError{Op: "open", Path: "/x", Err: fs.ErrPermission},
+		&os.LinkError{Op: "rename", Old: "/x", New: "/y", Err: fs.ErrExist}} {
 		got := notWritable(err)
 		testutil.Assert(t, errdefs.IsFailedPrecondition(got), "%v became %v", err, got)
 	}

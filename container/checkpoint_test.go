@@ -28,7 +28,8 @@ func newDumpNode(t *testing.T) (*node, *dockertest.Engine) {
 	features := dockertest.DefaultFeatures(dockertest.Docker29)
 	features.Root = t.TempDir()
 	engine := dockertest.New(dockertest.Options{
-		Flavor: dockertest.Docker29, Features: features, Images: []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}}},
+		Flavor: dockertest.Docker29, Features: features,
+		Images: []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}}},
 	})
 	t.Cleanup(engine.Close)
 	return newNode(t, engine, "busybox", "pause"), engine
@@ -39,11 +40,14 @@ func (n *node) withFiles(engine *dockertest.Engine, id string) {
 	n.t.Helper()
 	n.proc = n.t.TempDir()
 	root := filepath.Join(n.proc, strconv.Itoa(n.look(id).Status.PID), "root")
-	testutil.WriteFile(n.t, filepath.Join(root, "etc/new"), "content of "+n.look(id).Meta.Config.GetMetadata().GetName())
+	testutil.WriteFile(n.t, filepath.Join(root, "etc/new"),
+		"content of "+n.look(id).Meta.Config.GetMetadata().GetName())
 	testutil.WriteFile(n.t, filepath.Join(root, "etc/hosts"), "the node's")
 	testutil.Must(n.t, os.Symlink("/nowhere", filepath.Join(root, "link")))
-	engine.SetChanges(id, api.FilesystemChange{Path: "/etc"}, api.FilesystemChange{Path: "/etc/new", Kind: api.ChangeAdd},
-		api.FilesystemChange{Path: "/link", Kind: api.ChangeAdd}, api.FilesystemChange{Path: "/gone", Kind: api.ChangeAdd},
+	engine.SetChanges(id, api.FilesystemChange{Path: "/etc"},
+		api.FilesystemChange{Path: "/etc/new", Kind: api.ChangeAdd},
+		api.FilesystemChange{Path: "/link", Kind: api.ChangeAdd},
+		api.FilesystemChange{Path: "/gone", Kind: api.ChangeAdd},
 		api.FilesystemChange{Path: "/etc/hosts", Kind: api.ChangeAdd})
 }
 
@@ -76,7 +80,8 @@ func TestCheckpointArchive(t *testing.T) {
 	defer archive.Close()
 	files := unpacked(t, archive)
 	for name, want := range map[string]string{
-		"config.dump": `"id": "` + id, "spec.dump": "{}", "status.dump": `"id":"` + id, "cri.dump": `"sleep"`, "checkpoint/inventory.img": id,
+		"config.dump": `"id": "` + id, "spec.dump": "{}", "status.dump": `"id":"` + id, "cri.dump": `"sleep"`,
+		"checkpoint/inventory.img": id,
 	} {
 		testutil.Assert(t, strings.Contains(files[name], want), "%s is %q, want %s in it", name, files[name], want)
 	}
@@ -98,7 +103,8 @@ func TestCheckpointRefuses(t *testing.T) {
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "a container that does not run: %v", err)
 	n.start(id)
 	n.withFiles(engine, id)
-	if err := n.Checkpoint(t.Context(), id, "a.tar"); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "location: ") {
+	if err := n.Checkpoint(t.Context(), id, "a.tar"); !errdefs.IsInvalidArgument(err) ||
+		!strings.HasPrefix(err.Error(), "location: ") {
 		t.Errorf("a relative path: %v", err)
 	}
 	engine.Inject("CreateCheckpoint", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("criu failed"), Times: 1})
@@ -126,7 +132,8 @@ func TestCheckpointAllPausesAll(t *testing.T) {
 	}
 	dir := t.TempDir()
 	testutil.Must(t, n.CheckpointAll(t.Context(), pod, ids, dir))
-	calls := slices.DeleteFunc([]string{"PauseContainer", "CreateCheckpoint", "UnpauseContainer"}, func(call string) bool { return engine.Calls(call) == 2 })
+	calls := slices.DeleteFunc([]string{"PauseContainer", "CreateCheckpoint", "UnpauseContainer"},
+		func(call string) bool { return engine.Calls(call) == 2 })
 	testutil.Assert(t, len(calls) == 0, "not called for both: %v", calls)
 	for i, name := range []string{"a", "b"} {
 		kept, err := dump.Read(filepath.Join(dir, name))
@@ -141,8 +148,10 @@ func TestCheckpointAllPausesAll(t *testing.T) {
 			t.Errorf("after an error a container is paused: %v", err)
 		}
 	}
-	for name, wrong := range map[string][]string{"none": nil, "twice": {ids[0], ids[0]}, "another pod's": {n.running("sleep")}} {
-		if err := n.CheckpointAll(t.Context(), pod, wrong, t.TempDir()); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "container_ids") {
+	for name, wrong := range map[string][]string{"none": nil, "twice": {ids[0], ids[0]},
+		"another pod's": {n.running("sleep")}} {
+		if err := n.CheckpointAll(t.Context(), pod, wrong, t.TempDir()); !errdefs.IsInvalidArgument(err) ||
+			!strings.HasPrefix(err.Error(), "container_ids") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -160,7 +169,8 @@ func TestRestore(t *testing.T) {
 	from := filepath.Join(dir, config.GetMetadata().GetName())
 	again := n.pod()
 	other := n.config("sleep", "1")
-	if _, err := n.Restore(t.Context(), again, other, nil, from); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "command") {
+	if _, err := n.Restore(t.Context(), again, other, nil, from); !errdefs.IsInvalidArgument(err) ||
+		!strings.Contains(err.Error(), "command") {
 		t.Errorf("another process: %v", err)
 	}
 	restored, err := n.Restore(t.Context(), again, n.config("sleep"), nil, from)
@@ -186,7 +196,8 @@ func TestWhiteout(t *testing.T) {
 		testutil.Must(t, whiteout(layer, "usr/bin/gone"))
 	}
 	var stat unix.Stat_t
-	if err := unix.Lstat(filepath.Join(dir, "usr/bin/gone"), &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFCHR || stat.Rdev != 0 {
+	if err := unix.Lstat(filepath.Join(dir, "usr/bin/gone"), &stat); err != nil ||
+		stat.Mode&unix.S_IFMT != unix.S_IFCHR || stat.Rdev != 0 {
 		t.Errorf("%+v, %v", stat, err)
 	}
 }

@@ -45,7 +45,9 @@ type draft struct {
 // For pods that are rebuilt from their labels (another shim's, or with a lost checkpoint) it also has the log directory
 // and the cgroup. Without it the configuration that the pod was made with counts. Another pod's configuration is
 // refused.
-func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig) (string, error) {
+func (s *Service) Create(
+	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig,
+) (string, error) {
 	if err := s.opts.Cache.Err(); err != nil {
 		return "", err
 	}
@@ -82,11 +84,14 @@ func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimea
 // an older one.
 func checkPodConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) error {
 	known, given := pod.Meta.Config.GetMetadata(), config.GetMetadata()
-	if given == nil || known.GetName() == given.GetName() && known.GetNamespace() == given.GetNamespace() && known.GetUid() == given.GetUid() {
+	if given == nil ||
+		known.GetName() == given.GetName() && known.GetNamespace() == given.GetNamespace() &&
+			known.GetUid() == given.GetUid() {
 		return nil
 	}
 	return fmt.Errorf("sandbox_config.metadata: it names pod %s/%s (%s), and pod_sandbox_id names %s/%s (%s): %w",
-		given.GetNamespace(), given.GetName(), given.GetUid(), known.GetNamespace(), known.GetName(), known.GetUid(), errdefs.ErrInvalidArgument)
+		given.GetNamespace(), given.GetName(), given.GetUid(), known.GetNamespace(), known.GetName(), known.GetUid(),
+		errdefs.ErrInvalidArgument)
 }
 
 // withConfig is the pod as a request for a container in it describes it, if the request means this pod: completed where
@@ -142,7 +147,8 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	}
 	imageID, err := s.opts.Images.Resolve(ctx, config.GetImage().GetImage())
 	if errdefs.IsNotFound(err) {
-		return nil, fmt.Errorf("config.image.image: pull %q before creating a container of it: %w", config.GetImage().GetImage(), err)
+		return nil, fmt.Errorf("config.image.image: pull %q before creating a container of it: %w",
+			config.GetImage().GetImage(), err)
 	}
 	if errdefs.IsInvalidArgument(err) {
 		return nil, fmt.Errorf("config.%w", err)
@@ -230,7 +236,9 @@ func (s *Service) make(ctx context.Context, d *draft) (string, error) {
 		return "", err
 	}
 	// Step 2: the checkpoint has its configuration. From here on it is ours.
-	err = s.saveRecord(ctx, d.pod.ID, id, func(kept *checkpoint.Container) { kept.Config, kept.ImageRef = d.config, d.imageRef })
+	err = s.saveRecord(ctx, d.pod.ID, id, func(kept *checkpoint.Container) {
+		kept.Config, kept.ImageRef = d.config, d.imageRef
+	})
 	if err != nil {
 		return "", errors.Join(err, s.unmake(ctx, d.pod.ID, id))
 	}
@@ -253,7 +261,8 @@ func (s *Service) createInEngine(ctx context.Context, d *draft) (string, error) 
 		settle, cancel := settling(ctx)
 		defer cancel()
 		if undoErr := s.removeLeftover(settle, d.spec.Name); undoErr != nil {
-			log.G(ctx).WithError(undoErr).WithField("name", d.spec.Name).Warn("cannot remove container of an interrupted create, the next create of its name will")
+			log.G(ctx).WithError(undoErr).WithField("name", d.spec.Name).
+				Warn("cannot remove container of an interrupted create, the next create of its name will")
 		}
 	}
 	return "", err

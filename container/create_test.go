@@ -53,14 +53,24 @@ func TestCreateRefuses(t *testing.T) {
 		is     func(error) bool
 		text   string
 	}{
-		{"unknown sandbox", func(_ *node, pod *string, _ *runtimeapi.ContainerConfig) { *pod = "feedbeef" }, errdefs.IsNotFound, "feedbeef"},
-		{"no sandbox", func(_ *node, pod *string, _ *runtimeapi.ContainerConfig) { *pod = "" }, errdefs.IsInvalidArgument, "sandbox"},
+		{"unknown sandbox", func(_ *node, pod *string, _ *runtimeapi.ContainerConfig) {
+			*pod = "feedbeef"
+		}, errdefs.IsNotFound, "feedbeef"},
+		{"no sandbox", func(_ *node, pod *string, _ *runtimeapi.ContainerConfig) {
+			*pod = ""
+		}, errdefs.IsInvalidArgument, "sandbox"},
 		{"sandbox not ready", func(n *node, pod *string, _ *runtimeapi.ContainerConfig) {
 			n.cache.UpdatePod(*pod, func(s *state.PodStatus) { s.Stopping = true })
 		}, errdefs.IsFailedPrecondition, "not ready"},
-		{"no image", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) { c.Image = nil }, errdefs.IsInvalidArgument, "config.image.image"},
-		{"missing image", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) { c.Image.Image = "missing:1" }, errdefs.IsNotFound, "pull"},
-		{"no metadata", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) { c.Metadata = nil }, errdefs.IsInvalidArgument, "config.metadata"},
+		{"no image", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) {
+			c.Image = nil
+		}, errdefs.IsInvalidArgument, "config.image.image"},
+		{"missing image", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) {
+			c.Image.Image = "missing:1"
+		}, errdefs.IsNotFound, "pull"},
+		{"no metadata", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) {
+			c.Metadata = nil
+		}, errdefs.IsInvalidArgument, "config.metadata"},
 		{"impossible mount source", func(n *node, _ *string, c *runtimeapi.ContainerConfig) {
 			c.Mounts = []*runtimeapi.Mount{
 				{HostPath: n.dir, ContainerPath: "/a"},
@@ -70,7 +80,9 @@ func TestCreateRefuses(t *testing.T) {
 		{"relative mount source", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) {
 			c.Mounts = []*runtimeapi.Mount{{HostPath: "etc", ContainerPath: "/a"}}
 		}, errdefs.IsInvalidArgument, "config.mounts[0].host_path"},
-		{"log path outside", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) { c.LogPath = "../x.log" }, errdefs.IsInvalidArgument, "config.log_path"},
+		{"log path outside", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) {
+			c.LogPath = "../x.log"
+		}, errdefs.IsInvalidArgument, "config.log_path"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -132,12 +144,14 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 		testutil.Equal(t, n.look(id).Meta.LogPath, test.want, "attempt %d: log path", attempt)
 	}
 	config.Metadata.Attempt = 9
-	if _, err := n.Create(t.Context(), pod, config, stranger); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "sandbox_config.metadata: ") {
+	if _, err := n.Create(t.Context(), pod, config, stranger); !errdefs.IsInvalidArgument(err) ||
+		!strings.HasPrefix(err.Error(), "sandbox_config.metadata: ") {
 		t.Errorf("with another pod's configuration: %v", err)
 	}
 }
 
-// The kubelet asks for a privileged ephemeral container in an ordinary pod by saying so in the pod's configuration, too.
+// The kubelet asks for a privileged ephemeral container in an ordinary pod by saying so in the pod's configuration,
+// too.
 func TestCreatePrivileged(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
@@ -145,7 +159,8 @@ func TestCreatePrivileged(t *testing.T) {
 	testutil.Must(t, err)
 	stored := known.Meta.Config
 	privileged := proto.Clone(stored).(*runtimeapi.PodSandboxConfig)
-	privileged.Linux = &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{Privileged: true}}
+	privileged.Linux = &runtimeapi.LinuxPodSandboxConfig{
+		SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{Privileged: true}}
 	stranger := proto.Clone(privileged).(*runtimeapi.PodSandboxConfig)
 	stranger.Metadata.Uid = "another"
 	ordinary := proto.Clone(privileged).(*runtimeapi.PodSandboxConfig)
@@ -167,10 +182,13 @@ func TestCreatePrivileged(t *testing.T) {
 		n.cache.PutPod(entry)
 		config := n.config("sleep")
 		config.Metadata.Attempt = uint32(i)
-		config.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{Privileged: true}}
+		config.Linux = &runtimeapi.LinuxContainerConfig{
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{Privileged: true}}
 		id, err := n.Create(t.Context(), pod, config, tt.inCreate)
 		if !tt.allowed {
-			if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "privileged") && !strings.HasPrefix(err.Error(), "sandbox_config.metadata: ") {
+			if !errdefs.IsInvalidArgument(err) ||
+				!strings.Contains(err.Error(), "privileged") &&
+					!strings.HasPrefix(err.Error(), "sandbox_config.metadata: ") {
 				t.Errorf("%s: %v", tt.name, err)
 			}
 			continue

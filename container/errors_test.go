@@ -91,10 +91,13 @@ func TestTargetOfThePIDNamespace(t *testing.T) {
 			config.Metadata.Name = "debug"
 			config.Metadata.Attempt = uint32(time.Now().UnixNano())
 			config.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_TARGET, TargetId: tc.target},
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_TARGET,
+					TargetId: tc.target},
 			}}
 			_, err := n.Create(t.Context(), pod, config, nil)
-			if !tc.is(err) || err != nil && !strings.Contains(err.Error(), "config.linux.security_context.namespace_options.target_id: ") {
+			if !tc.is(err) ||
+				err != nil &&
+					!strings.Contains(err.Error(), "config.linux.security_context.namespace_options.target_id: ") {
 				t.Errorf("Create: %v", err)
 			}
 		})

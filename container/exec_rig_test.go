@@ -15,7 +15,8 @@ func TestRigExecSyncWithForgedEvents(t *testing.T) {
 	id := n.create(n.pod(), config)
 	n.start(id)
 	for range 5 {
-		got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"sh", "-c", "exec >&- 2>&-; sleep 0.1; exit 3"}})
+		got, err := n.ExecSync(t.Context(), id,
+			ExecRequest{Command: []string{"sh", "-c", "exec >&- 2>&-; sleep 0.1; exit 3"}})
 		testutil.Assert(t, err == nil && got.ExitCode == 3, "ExecSync: %v, %v", got, err)
 	}
 }

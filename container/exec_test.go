@@ -47,7 +47,8 @@ func TestExecSync(t *testing.T) {
 			continue
 		}
 		if string(got.Stdout) != tt.stdout || string(got.Stderr) != tt.stderr || got.ExitCode != tt.code {
-			t.Errorf("%s: %q, %q, %d; want %q, %q, %d", tt.command, got.Stdout, got.Stderr, got.ExitCode, tt.stdout, tt.stderr, tt.code)
+			t.Errorf("%s: %q, %q, %d; want %q, %q, %d", tt.command, got.Stdout, got.Stderr, got.ExitCode, tt.stdout,
+				tt.stderr, tt.code)
 		}
 		looks := engine.Calls("InspectExec") - before
 		testutil.Assert(t, looks <= 1, "%s: the engine was asked %d times", tt.command, looks)
@@ -69,7 +70,8 @@ func TestExecSyncRefuses(t *testing.T) {
 	}
 	// The cache does not know of the end yet.
 	engine.Inject("CreateExec", dockertest.Fault{Err: errdefs.ErrConflict, Times: 1})
-	if _, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}}); !errdefs.IsFailedPrecondition(err) {
+	if _, err := n.ExecSync(t.Context(), id,
+		ExecRequest{Command: []string{"true"}}); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("container that has just ended: %v", err)
 	}
 	engine.Inject("AttachExec", dockertest.Fault{Times: 1})
@@ -93,7 +95,8 @@ func (e deafEngine) Events(ctx context.Context, opts docker.EventsOptions) error
 
 // What the events do not tell is found out by one look, not by polling.
 func TestExecSyncWithoutTheEvent(t *testing.T) {
-	_, engine := newFakeNode(t, dockertest.Program{Command: "slow", Exits: true, ExitCode: 4, ExitAfter: 50 * time.Millisecond})
+	_, engine := newFakeNode(t,
+		dockertest.Program{Command: "slow", Exits: true, ExitCode: 4, ExitAfter: 50 * time.Millisecond})
 	n := newNode(t, deafEngine{engine}, "busybox", "pause")
 	id := n.running("sleep")
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"slow"}})
@@ -198,7 +201,8 @@ func TestExecSyncLeavesAChildThatWritesForEver(t *testing.T) {
 	for timeout, limit := range map[time.Duration]time.Duration{0: maxLateOutput, 2 * dryOutput: 2 * dryOutput} {
 		t.Run(fmt.Sprint("time-out ", timeout), func(t *testing.T) {
 			t.Parallel()
-			_, engine := newFakeNode(t, dockertest.Program{Command: "daemon", Exits: true, ExitCode: 3, Stdout: "started"})
+			_, engine := newFakeNode(t,
+				dockertest.Program{Command: "daemon", Exits: true, ExitCode: 3, Stdout: "started"})
 			n := newNode(t, daemonEngine{engine, quietOutput / 2}, "busybox", "pause")
 			id := n.running("sleep")
 			ctx, cancel := context.WithTimeout(t.Context(), 2*maxLateOutput)
@@ -352,7 +356,8 @@ func TestFit(t *testing.T) {
 	for _, tt := range tests {
 		stdout, stderr := fit(make([]byte, tt.stdout), make([]byte, tt.stderr))
 		if len(stdout) != tt.wantStdout || len(stderr) != tt.wantStderr {
-			t.Errorf("fit(%d, %d) = %d, %d; want %d, %d", tt.stdout, tt.stderr, len(stdout), len(stderr), tt.wantStdout, tt.wantStderr)
+			t.Errorf("fit(%d, %d) = %d, %d; want %d, %d", tt.stdout, tt.stderr, len(stdout), len(stderr), tt.wantStdout,
+				tt.wantStderr)
 		}
 	}
 }
@@ -388,14 +393,16 @@ func TestProcessesOfAContainer(t *testing.T) {
 	below := filepath.Join(dir, "below")
 	testutil.Must(t, os.Mkdir(below, 0o755))
 	self, parent := os.Getpid(), os.Getppid()
-	for path, text := range map[string]string{dir: fmt.Sprintf("0\n%d\n999999999\n", self), below: fmt.Sprintf("%d\n", parent)} {
+	for path, text := range map[string]string{dir: fmt.Sprintf("0\n%d\n999999999\n", self),
+		below: fmt.Sprintf("%d\n", parent)} {
 		testutil.Must(t, os.WriteFile(filepath.Join(path, "cgroup.procs"), []byte(text), 0o600))
 	}
 	n.opts.Cgroups = cgroupAt(dir)
 	all, err := n.processesOf("c", self)
 	testutil.Assert(t, err == nil && len(all) == 2 && all[0].PID == self && all[1].PID == parent,
 		"got %+v, %v", all, err)
-	for name, cgroups := range map[string]Cgroups{"none": nil, "not found": cgroupAt(""), "empty": cgroupAt(t.TempDir())} {
+	for name, cgroups := range map[string]Cgroups{"none": nil, "not found": cgroupAt(""),
+		"empty": cgroupAt(t.TempDir())} {
 		n.opts.Cgroups = cgroups
 		if all, err := n.processesOf("c", self); err != nil || len(all) < 3 {
 			t.Errorf("%s: got %+v, %v", name, all, err)

@@ -133,7 +133,8 @@ func (s *Service) DrainExited(ctx context.Context, c *state.Container) {
 		}
 	}()
 	if err := s.opts.Logs.Drain(limited, c.ID); err != nil {
-		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("container log of exited container is incomplete, it is completed later")
+		log.G(ctx).WithError(err).WithFields(c.LogFields()).
+			Warn("container log of exited container is incomplete, it is completed later")
 	}
 	select {
 	case <-saved:
@@ -181,7 +182,8 @@ func (s *Service) awaitEnded(ctx context.Context, containers []*state.Container)
 			continue
 		}
 		if err := s.opts.Logs.Drain(ctx, c.ID); err != nil {
-			log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("container log of exited container is incomplete, it is completed later")
+			log.G(ctx).WithError(err).WithFields(c.LogFields()).
+				Warn("container log of exited container is incomplete, it is completed later")
 		}
 	}
 }

@@ -47,7 +47,8 @@ type pendingPath struct {
 }
 
 func newHostPaths() *hostPaths {
-	return &hostPaths{patience: hostPathPatience, ensure: ensureHostPath, mounts: readMountPoints, pending: map[string]*pendingPath{}}
+	return &hostPaths{patience: hostPathPatience, ensure: ensureHostPath, mounts: readMountPoints,
+		pending: map[string]*pendingPath{}}
 }
 
 // requireAll makes sure that all the sources are there; missing ones become empty directories, as with containerd, and
@@ -79,7 +80,8 @@ func (h *hostPaths) require(ctx context.Context, path string, mounts mountPoints
 	case <-ctx.Done():
 		return fmt.Errorf("%s does not answer: %w", path, ctx.Err())
 	case <-timer.C:
-		return fmt.Errorf("%s does not answer for %v, look at the file system it is on: %w", path, h.patience, errdefs.ErrUnavailable)
+		return fmt.Errorf("%s does not answer for %v, look at the file system it is on: %w", path, h.patience,
+			errdefs.ErrUnavailable)
 	}
 }
 
@@ -161,5 +163,6 @@ func danglingLink(link string) error {
 	if _, err := os.Stat(link); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return fmt.Errorf("%s is a link to %s, which is not there, make it or remove the link: %w", link, target, errdefs.ErrInvalidArgument)
+	return fmt.Errorf("%s is a link to %s, which is not there, make it or remove the link: %w", link, target,
+		errdefs.ErrInvalidArgument)
 }

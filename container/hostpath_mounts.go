@@ -76,7 +76,8 @@ func (s *seats) take(mountPoint string, patience time.Duration) error {
 		return nil
 	case <-timer.C:
 		s.leave(mountPoint)
-		return fmt.Errorf("%d other paths on %s do not answer for %v, look at that file system: %w", maxHanging, mountPoint, patience, errdefs.ErrUnavailable)
+		return fmt.Errorf("%d other paths on %s do not answer for %v, look at that file system: %w", maxHanging,
+			mountPoint, patience, errdefs.ErrUnavailable)
 	}
 }
 

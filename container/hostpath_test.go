@@ -22,14 +22,16 @@ import (
 func TestMissingHostPathIsMade(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
-	missing, private, file := filepath.Join(n.dir, "run", "flannel"), filepath.Join(n.dir, "private"), filepath.Join(n.dir, "file")
+	missing, private, file := filepath.Join(n.dir, "run", "flannel"), filepath.Join(n.dir,
+		"private"), filepath.Join(n.dir, "file")
 	noErrors(t, os.Mkdir(private, 0o700), os.WriteFile(file, []byte("as it was"), 0o600))
 	config := n.config("sleep")
 	for i, path := range []string{missing, private, file} {
 		config.Mounts = append(config.Mounts, &runtimeapi.Mount{HostPath: path, ContainerPath: fmt.Sprintf("/m%d", i)})
 	}
 	n.create(pod, config)
-	for path, want := range map[string]os.FileMode{missing: os.ModeDir | 0o755, private: os.ModeDir | 0o700, file: 0o600} {
+	for path, want := range map[string]os.FileMode{missing: os.ModeDir | 0o755, private: os.ModeDir | 0o700,
+		file: 0o600} {
 		info, err := os.Stat(path)
 		testutil.Assert(t, err == nil && info.Mode() == want, "%s: %v, %v; want the mode %v", path, info, err, want)
 	}
@@ -64,7 +66,8 @@ func TestHostPathThatCannotBe(t *testing.T) {
 		config := n.config("sleep")
 		config.Mounts = []*runtimeapi.Mount{{HostPath: path, ContainerPath: "/m"}}
 		_, err := n.Create(t.Context(), pod, config, nil)
-		if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "config.mounts[0].host_path") || !strings.Contains(err.Error(), text) {
+		if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "config.mounts[0].host_path") ||
+			!strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v, want %q", path, err, text)
 		}
 	}
@@ -105,7 +108,8 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	config := n.config("sleep")
-	config.Mounts = []*runtimeapi.Mount{{HostPath: filepath.Join(deadFileSystem(t, n.hostPaths), "export"), ContainerPath: "/m"}}
+	config.Mounts = []*runtimeapi.Mount{
+		{HostPath: filepath.Join(deadFileSystem(t, n.hostPaths), "export"), ContainerPath: "/m"}}
 	n.hostPaths.patience = 50 * time.Millisecond
 	before := threads(t)
 	for range retries {
@@ -116,7 +120,8 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 		}()
 		select {
 		case err := <-failed:
-			if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "config.mounts[0].host_path") || !strings.Contains(err.Error(), "does not answer") {
+			if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "config.mounts[0].host_path") ||
+				!strings.Contains(err.Error(), "does not answer") {
 				t.Fatalf("Create: %v", err)
 			}
 		case <-time.After(longRun):
@@ -191,7 +196,9 @@ func TestManyHostPathsThatHang(t *testing.T) {
 		testutil.Require(t, errdefs.IsUnavailable(err), "require: %v", err)
 	}
 	testutil.Until(t, "all seats are taken", func() bool { return under.Load() == maxHanging })
-	if err := paths.visit(&visitor{seats: &paths.seats, mounts: mounts, patience: paths.patience}, "/hung/late"); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "other paths on /hung do not answer") {
+	if err := paths.visit(&visitor{seats: &paths.seats, mounts: mounts, patience: paths.patience},
+		"/hung/late"); !errdefs.IsUnavailable(err) ||
+		!strings.Contains(err.Error(), "other paths on /hung do not answer") {
 		t.Errorf("one too many: %v", err)
 	}
 	paths.patience = 5 * time.Second

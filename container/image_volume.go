@@ -70,7 +70,10 @@ func (s *Service) addImageVolumes(ctx context.Context, d *draft, in translate.Co
 
 // withImageRefs is a configuration as the checkpoint keeps it, and a status shows it: with the name by digest of each
 // image that is mounted, or its id where it has none (ImageSpec.image_ref).
-func (s *Service) withImageRefs(ctx context.Context, config *runtimeapi.ContainerConfig, volumes []translate.ImageVolume, sources map[int]translate.ImageSource) (json.RawMessage, error) {
+func (s *Service) withImageRefs(
+	ctx context.Context, config *runtimeapi.ContainerConfig, volumes []translate.ImageVolume,
+	sources map[int]translate.ImageSource,
+) (json.RawMessage, error) {
 	filled := proto.CloneOf(config)
 	for _, volume := range volumes {
 		image := filled.GetMounts()[volume.Index].GetImage()
@@ -91,9 +94,12 @@ func engineMounts(features docker.Features, volume translate.ImageVolume, times 
 	return features.Supports(translate.APIImageMount) && volume.SubPath == "" && times == 1
 }
 
-func (s *Service) mountImage(ctx context.Context, volume translate.ImageVolume, id string) (path string, release func(), err error) {
+func (s *Service) mountImage(
+	ctx context.Context, volume translate.ImageVolume, id string,
+) (path string, release func(), err error) {
 	if s.opts.ImageVolumes == nil {
-		return "", nil, fmt.Errorf("%s.image: only all of an image, at one place, by Docker Engine 28 or newer, can be mounted here: %w",
+		return "", nil, fmt.Errorf(
+			"%s.image: only all of an image, at one place, by Docker Engine 28 or newer, can be mounted here: %w",
 			volume.Field, errdefs.ErrNotImplemented)
 	}
 	path, release, err = s.opts.ImageVolumes.Mount(ctx, id, volume.SubPath)
@@ -104,13 +110,16 @@ func (s *Service) mountImage(ctx context.Context, volume translate.ImageVolume, 
 }
 
 // imageIDs finds the ids of the images by the place of their mounts, and how often each occurs.
-func (s *Service) imageIDs(ctx context.Context, volumes []translate.ImageVolume) (sources map[int]translate.ImageSource, times map[string]int, err error) {
+func (s *Service) imageIDs(
+	ctx context.Context, volumes []translate.ImageVolume,
+) (sources map[int]translate.ImageSource, times map[string]int, err error) {
 	sources, times = make(map[int]translate.ImageSource), make(map[string]int)
 	for _, volume := range volumes {
 		id, err := s.opts.Images.Resolve(ctx, volume.Image)
 		switch {
 		case errdefs.IsNotFound(err):
-			return nil, nil, fmt.Errorf("%s.image.image: pull %q before mounting it: %w", volume.Field, volume.Image, err)
+			return nil, nil, fmt.Errorf("%s.image.image: pull %q before mounting it: %w", volume.Field, volume.Image,
+				err)
 		case errdefs.IsInvalidArgument(err):
 			return nil, nil, fmt.Errorf("%s.%w", volume.Field, err)
 		case err != nil:

@@ -39,7 +39,8 @@ func newImageNode(t *testing.T, flavor dockertest.Flavor) (*node, *dockertest.En
 	features.Root = t.TempDir()
 	engine := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{
 		{Names: []string{"busybox"}}, {Names: []string{"pause"}},
-		{Names: []string{"one"}, ID: "sha256:1111" + strings.Repeat("0", 60)}, {Names: []string{"two"}, ID: "sha256:2222" + strings.Repeat("0", 60)},
+		{Names: []string{"one"}, ID: "sha256:1111" + strings.Repeat("0", 60)},
+		{Names: []string{"two"}, ID: "sha256:2222" + strings.Repeat("0", 60)},
 	}})
 	t.Cleanup(engine.Close)
 	n, v := newNode(t, engine, "busybox", "pause"), &volumes{}
@@ -52,7 +53,9 @@ func imageMounts(images ...string) []*runtimeapi.Mount {
 	var mounts []*runtimeapi.Mount
 	for i, image := range images {
 		name, part, _ := strings.Cut(image, ":")
-		mounts = append(mounts, &runtimeapi.Mount{ContainerPath: fmt.Sprint("/", i), Image: &runtimeapi.ImageSpec{Image: name}, ImageSubPath: part})
+		mounts = append(mounts,
+			&runtimeapi.Mount{ContainerPath: fmt.Sprint("/", i), Image: &runtimeapi.ImageSpec{Image: name},
+				ImageSubPath: part})
 	}
 	return mounts
 }
@@ -104,12 +107,14 @@ func TestImagesThatCannotBeMounted(t *testing.T) {
 		text   string
 	}{
 		"a part is missing": {
-			images: []string{"one:x"}, err: fmt.Errorf("no x: %w", errdefs.ErrNotFound), text: "ImageVolumeMountFailed: config.mounts[0].image_sub_path: no x",
-			is: func(err error) bool { return errors.Is(err, crierrors.ErrImageVolumeMountFailed) },
+			images: []string{"one:x"}, err: fmt.Errorf("no x: %w", errdefs.ErrNotFound),
+			text: "ImageVolumeMountFailed: config.mounts[0].image_sub_path: no x",
+			is:   func(err error) bool { return errors.Is(err, crierrors.ErrImageVolumeMountFailed) },
 		},
 		"the disk is full": {
-			images: []string{"one"}, err: errors.New("no space"), text: "ImageVolumeMountFailed: config.mounts[0].image: no space",
-			is: func(err error) bool { return errors.Is(err, crierrors.ErrImageVolumeMountFailed) },
+			images: []string{"one"}, err: errors.New("no space"),
+			text: "ImageVolumeMountFailed: config.mounts[0].image: no space",
+			is:   func(err error) bool { return errors.Is(err, crierrors.ErrImageVolumeMountFailed) },
 		},
 		"the engine is away": {
 			images: []string{"one"}, err: errdefs.ErrUnavailable, text: "config.mounts[0].image: ",
@@ -117,8 +122,9 @@ func TestImagesThatCannotBeMounted(t *testing.T) {
 				return errdefs.IsUnavailable(err) && !errors.Is(err, crierrors.ErrImageVolumeMountFailed)
 			},
 		},
-		"an image is missing": {images: []string{"one", "none"}, is: errdefs.IsNotFound, text: `config.mounts[1].image.image: pull "none"`},
-		"the create fails":    {images: []string{"one", "two"}, fault: "CreateContainer", is: errdefs.IsUnavailable},
+		"an image is missing": {images: []string{"one", "none"}, is: errdefs.IsNotFound,
+			text: `config.mounts[1].image.image: pull "none"`},
+		"the create fails": {images: []string{"one", "two"}, fault: "CreateContainer", is: errdefs.IsUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, engine, v := newImageNode(t, dockertest.Docker20)

@@ -34,8 +34,10 @@ func TestKillWithAndWithoutPidfd(t *testing.T) {
 			if err := s.signalInContainer(leader, elsewhere, unix.SIGHUP); err != nil || !proctable.Lives(leader) {
 				t.Fatalf("a process of another container is hung up, or %v", err)
 			}
-			if err := s.killTree(t.Context(), leader, everywhere); err != nil || proctable.Lives(leader) || proctable.Lives(child) {
-				t.Errorf("killTree: %v; the leader lives: %t, its child: %t", err, proctable.Lives(leader), proctable.Lives(child))
+			if err := s.killTree(t.Context(), leader, everywhere); err != nil || proctable.Lives(leader) ||
+				proctable.Lives(child) {
+				t.Errorf("killTree: %v; the leader lives: %t, its child: %t", err, proctable.Lives(leader),
+					proctable.Lives(child))
 			}
 			leader, _ = startSession(t)
 			testutil.Check(t, s.signalInContainer(leader, everywhere, unix.SIGHUP), "SIGHUP")

@@ -26,7 +26,8 @@ func (s *Service) clearName(ctx context.Context, d *draft) error {
 			return err
 		}
 		if !leftover {
-			return fmt.Errorf("container %s exists with id %s, remove it first or count the attempt up: %w", c.Meta.Name, c.ID, errdefs.ErrAlreadyExists)
+			return fmt.Errorf("container %s exists with id %s, remove it first or count the attempt up: %w",
+				c.Meta.Name, c.ID, errdefs.ErrAlreadyExists)
 		}
 		if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 			return fmt.Errorf("removing the leftover of an unfinished create: %w", err)
@@ -58,15 +59,20 @@ func (s *Service) removeLeftover(ctx context.Context, name string) error {
 		return docker.IgnoreNotFound(err)
 	}
 	if inspect.Config == nil || translate.Identify(name, inspect.Config.Labels) != translate.KindContainer {
-		return fmt.Errorf("the container name %s is taken by a container that is not one of a pod, rename or remove it: %w", name, errdefs.ErrAlreadyExists)
+		return fmt.Errorf(
+			"the container name %s is taken by a container that is not one of a pod, rename or remove it: %w", name,
+			errdefs.ErrAlreadyExists)
 	}
 	if owner := translate.OtherRootDirectory(name, inspect.Config.Labels, s.opts.RootDirectory); owner != "" {
-		return fmt.Errorf("container %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it there or count the attempt up: %w",
+		return fmt.Errorf(
+			"container %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it "+
+				"there or count the attempt up: %w",
 			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
 	}
 	if inspect.State != nil && inspect.State.Running {
 		return fmt.Errorf("container %s runs already with id %s: %w", name, inspect.ID, errdefs.ErrAlreadyExists)
 	}
-	log.G(ctx).WithFields(log.Fields{"name": name, "containerID": inspect.ID}).Info("removing container of an unfinished create")
+	log.G(ctx).WithFields(log.Fields{"name": name, "containerID": inspect.ID}).
+		Info("removing container of an unfinished create")
 	return docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
 }

@@ -74,7 +74,8 @@ func newFakeNode(t *testing.T, programs ...dockertest.Program) (*node, *dockerte
 	features.CgroupVersion = 2 // as newCgroup's
 	engine := dockertest.New(dockertest.Options{
 		Features: features,
-		Images:   []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}}, {Names: []string{"app:1"}, Digests: []string{appDigest}}},
+		Images: []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}},
+			{Names: []string{"app:1"}, Digests: []string{appDigest}}},
 		Programs: programs,
 	})
 	t.Cleanup(engine.Close)
@@ -173,11 +174,13 @@ func (n *node) cleanUp(sandboxID string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for _, c := range n.cache.Snapshot().ContainersOf(sandboxID) {
-		if err := n.engine.RemoveContainer(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsUnavailable(err) {
+		if err := n.engine.RemoveContainer(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) &&
+			!errdefs.IsUnavailable(err) {
 			n.t.Error(err)
 		}
 	}
-	if err := n.engine.RemoveContainer(ctx, sandboxID); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsUnavailable(err) {
+	if err := n.engine.RemoveContainer(ctx, sandboxID); err != nil && !errdefs.IsNotFound(err) &&
+		!errdefs.IsUnavailable(err) {
 		n.t.Error(err)
 	}
 }

@@ -27,7 +27,9 @@ const oomScorePasses = 3
 // setOOMScore sets the oom_score_adj of every process of a running container. The engine sets the first process's at
 // the start, so this is for updates only. Processes that criadapter may not change keep theirs, with a warning: the
 // other limits of a pod's resize matter more.
-func (s *Service) setOOMScore(ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
+func (s *Service) setOOMScore(
+	ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources,
+) (undo func(), err error) {
 	asked, started := wanted.GetOomScoreAdj(), int64(c.Meta.OOMScore)
 	raised := asked < 0 && started == 0 // see translate.OOMScore
 	if asked == c.Status.Resources.GetLinux().GetOomScoreAdj() && (asked == started || raised) {
@@ -66,7 +68,9 @@ func (s *Service) setOOMScore(ctx context.Context, c *state.Container, field str
 
 // oomScorePass changes the processes with another score, whose old ones go into before. denied is why some may not be
 // changed.
-func (s *Service) oomScorePass(c *state.Container, score string, before map[int]string) (changed bool, denied, err error) {
+func (s *Service) oomScorePass(
+	c *state.Container, score string, before map[int]string,
+) (changed bool, denied, err error) {
 	for _, pid := range s.pidsOf(c) {
 		old, err := os.ReadFile(oomScoreFile(pid))
 		if err != nil || strings.TrimSpace(string(old)) == score {

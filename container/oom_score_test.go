@@ -29,7 +29,8 @@ func TestUpdateWhereTheOOMScoreCannotBeLowered(t *testing.T) {
 	n.start(id)
 	osthread.Run(func() { // which has one right less
 		if err = dropSysResource(); err == nil {
-			err = n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib, OomScoreAdj: -900}))
+			err = n.Update(t.Context(),
+				update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib, OomScoreAdj: -900}))
 		}
 	})
 	testutil.Require(t, err == nil, "Update: %v", err)

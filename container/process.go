@@ -41,7 +41,8 @@ func (s *Service) startProcess(ctx context.Context, c *state.Container, command 
 	if err != nil {
 		return nil, err
 	}
-	p.stdout, p.stderr = &outputBuffer{limit: maxOutput, budget: &s.output}, &outputBuffer{limit: maxOutput, budget: &s.output}
+	p.stdout, p.stderr = &outputBuffer{limit: maxOutput, budget: &s.output}, &outputBuffer{limit: maxOutput,
+		budget: &s.output}
 	go p.copy(ctx)
 	return p, nil
 }

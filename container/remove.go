@@ -43,7 +43,8 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 	}
 	// Step 3: the record. If a full disk keeps it, Recover or the removal of the pod drops it.
 	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
-		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removed container keeps its record until the next start or its pod's removal")
+		log.G(ctx).WithError(err).WithFields(c.LogFields()).
+			Warn("removed container keeps its record until the next start or its pod's removal")
 	}
 	s.opts.Cache.RemoveContainer(c.ID)
 	s.runs.forget(c.ID)

@@ -195,11 +195,13 @@ func (n *node) foreign(sandboxID string) (id, logPath string) {
 	features, err := n.engine.Features(n.t.Context())
 	testutil.Must(n.t, err)
 	spec, err := translate.Container(translate.ContainerInput{
-		Config: config, Sandbox: translate.SandboxRef{ID: sandboxID, Config: pod.Meta.Config}, ImageID: n.image, Features: features,
+		Config: config, Sandbox: translate.SandboxRef{ID: sandboxID, Config: pod.Meta.Config}, ImageID: n.image,
+		Features: features,
 	})
 	testutil.Must(n.t, err)
 	spec.Host.LogConfig = container.LogConfig{Type: logs.DriverJSONFile}
-	id, err = n.engine.CreateContainer(n.t.Context(), docker.ContainerSpec{Name: spec.Name, Config: spec.Config, Host: spec.Host})
+	id, err = n.engine.CreateContainer(n.t.Context(),
+		docker.ContainerSpec{Name: spec.Name, Config: spec.Config, Host: spec.Host})
 	testutil.Must(n.t, err)
 	n.engineDir(id)
 	c, err := n.cache.RefreshContainer(n.t.Context(), id)
@@ -243,7 +245,8 @@ func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 				}
 				if restarted {
 					n.restart(cutShort)
-					if again, err := os.ReadFile(logPath); err != nil || string(again) != jsonLine("first")+jsonLine("second") {
+					if again, err := os.ReadFile(logPath); err != nil ||
+						string(again) != jsonLine("first")+jsonLine("second") {
 						t.Errorf("after the start the log holds %q, %v", again, err)
 					}
 				} else {
@@ -252,7 +255,8 @@ func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 				n.rename(logPath, logPath+".old")
 				testutil.Must(t, n.ReopenLog(t.Context(), id))
 				n.writeJSON(id, "third")
-				for path, want := range map[string]string{logPath + ".old": jsonLine("first") + jsonLine("second"), logPath: jsonLine("third")} {
+				for path, want := range map[string]string{logPath + ".old": jsonLine("first") + jsonLine("second"),
+					logPath: jsonLine("third")} {
 					if text, err := os.ReadFile(path); err != nil || string(text) != want {
 						t.Errorf("%s holds %q, %v", path, text, err)
 					}

@@ -25,7 +25,10 @@ const restoreName = "restore"
 // Restore makes a container in a pod that begins, when it is started, where the checkpoint in a directory ended (a part
 // of CRI RestorePod). It is CREATED and has the checkpoint's files; no process runs. It fails with ErrInvalidArgument
 // for a configuration with another process than the checkpoint's.
-func (s *Service) Restore(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig, dir string) (id string, err error) {
+func (s *Service) Restore(
+	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig,
+	dir string,
+) (id string, err error) {
 	if err := s.checkCRIU(ctx); err != nil {
 		return "", err
 	}
@@ -61,11 +64,13 @@ func (s *Service) checkSame(ctx context.Context, kept dump.Container, config *ru
 	user := func(c *runtimeapi.ContainerConfig) *runtimeapi.LinuxContainerSecurityContext {
 		sc := c.GetLinux().GetSecurityContext()
 		return &runtimeapi.LinuxContainerSecurityContext{
-			RunAsUser: sc.GetRunAsUser(), RunAsGroup: sc.GetRunAsGroup(), RunAsUsername: sc.GetRunAsUsername(), SupplementalGroups: sc.GetSupplementalGroups(),
+			RunAsUser: sc.GetRunAsUser(), RunAsGroup: sc.GetRunAsGroup(), RunAsUsername: sc.GetRunAsUsername(),
+			SupplementalGroups: sc.GetSupplementalGroups(),
 		}
 	}
 	process := func(c *runtimeapi.ContainerConfig) *runtimeapi.ContainerConfig {
-		return &runtimeapi.ContainerConfig{Command: c.GetCommand(), Args: c.GetArgs(), WorkingDir: c.GetWorkingDir(), Envs: c.GetEnvs()}
+		return &runtimeapi.ContainerConfig{Command: c.GetCommand(), Args: c.GetArgs(), WorkingDir: c.GetWorkingDir(),
+			Envs: c.GetEnvs()}
 	}
 	switch {
 	case image != kept.Config.ImageRef:
@@ -118,7 +123,9 @@ func (s *Service) deleteFiles(id string, names []string) error {
 		return err
 	}
 	if c.Meta.UpperDir == "" {
-		return fmt.Errorf("the container had deleted files of its image, which cannot be restored with this storage driver: %w", errdefs.ErrFailedPrecondition)
+		return fmt.Errorf(
+			"the container had deleted files of its image, which cannot be restored with this storage driver: %w",
+			errdefs.ErrFailedPrecondition)
 	}
 	layer, err := os.OpenRoot(c.Meta.UpperDir)
 	if err != nil {

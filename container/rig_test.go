@@ -134,7 +134,8 @@ func TestRigUpdate(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu", "cpuset", "memory")
 	n := newRigNode(t)
 	config := n.config("sleep", "1000")
-	config.Linux = &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 32 * mib}}
+	config.Linux = &runtimeapi.LinuxContainerConfig{
+		Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 32 * mib}}
 	id := n.create(n.pod(), config)
 	n.start(id)
 	for _, limit := range []int64{256 * mib, 16 * mib} { // far up and down again
@@ -215,7 +216,8 @@ func TestRigExecSync(t *testing.T) {
 		}
 	}
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"no-such-command"}})
-	if err != nil || got.ExitCode != 126 && got.ExitCode != 127 || !bytes.Contains(got.Stdout, []byte("no-such-command")) {
+	if err != nil || got.ExitCode != 126 && got.ExitCode != 127 ||
+		!bytes.Contains(got.Stdout, []byte("no-such-command")) {
 		t.Errorf("no such command: %+v, %v", got, err)
 	}
 }
@@ -248,7 +250,8 @@ func (n *node) runs(id, command string) bool {
 	testutil.Must(n.t, err)
 	for _, p := range all {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
-		if err == nil && proctable.InContainer(p.PID, id) && strings.Contains(string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))), command) {
+		if err == nil && proctable.InContainer(p.PID, id) &&
+			strings.Contains(string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))), command) {
 			return true
 		}
 	}
@@ -266,7 +269,8 @@ func (m *mountedCgroups) CgroupDir(id string, pid int, controller string) (strin
 	for line := range strings.Lines(string(content)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		path := filepath.Join("/sys/fs/cgroup", parts[1], parts[2])
-		if _, err := os.Stat(path); err == nil && strings.Contains(parts[2], id) && (parts[1] == "" || parts[1] == controller) {
+		if _, err := os.Stat(path); err == nil && strings.Contains(parts[2], id) &&
+			(parts[1] == "" || parts[1] == controller) {
 			m.found.Add(1)
 			return path, parts[1] == "", nil
 		}

@@ -95,16 +95,21 @@ func TestRigCommandsAreConfinedAlike(t *testing.T) {
 		"restricted": func(_ *runtimeapi.ContainerConfig, c *runtimeapi.LinuxContainerSecurityContext) {
 			user(c)
 			c.NoNewPrivs, c.ReadonlyRootfs = true, true
-			c.Capabilities = &runtimeapi.Capability{DropCapabilities: []string{"ALL"}, AddCapabilities: []string{"NET_BIND_SERVICE"}}
+			c.Capabilities = &runtimeapi.Capability{DropCapabilities: []string{"ALL"},
+				AddCapabilities: []string{"NET_BIND_SERVICE"}}
 			c.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 		},
 		"capabilities": func(_ *runtimeapi.ContainerConfig, c *runtimeapi.LinuxContainerSecurityContext) {
-			c.Capabilities = &runtimeapi.Capability{AddCapabilities: []string{"SYS_ADMIN"}, DropCapabilities: []string{"CHOWN"}}
+			c.Capabilities = &runtimeapi.Capability{AddCapabilities: []string{"SYS_ADMIN"},
+				DropCapabilities: []string{"CHOWN"}}
 		},
-		"privileged": func(_ *runtimeapi.ContainerConfig, c *runtimeapi.LinuxContainerSecurityContext) { c.Privileged = true },
+		"privileged": func(_ *runtimeapi.ContainerConfig, c *runtimeapi.LinuxContainerSecurityContext) {
+			c.Privileged = true
+		},
 		"environment": func(config *runtimeapi.ContainerConfig, _ *runtimeapi.LinuxContainerSecurityContext) {
 			config.WorkingDir = "/tmp"
-			config.Envs = []*runtimeapi.KeyValue{{Key: "PATH", Value: []byte("/bin:/usr/bin")}, {Key: "A", Value: []byte("1=2 3")}, {Key: "HOME", Value: []byte("/h")}}
+			config.Envs = []*runtimeapi.KeyValue{{Key: "PATH", Value: []byte("/bin:/usr/bin")},
+				{Key: "A", Value: []byte("1=2 3")}, {Key: "HOME", Value: []byte("/h")}}
 		},
 		"score": func(config *runtimeapi.ContainerConfig, _ *runtimeapi.LinuxContainerSecurityContext) {
 			config.Linux.Resources = &runtimeapi.LinuxContainerResources{OomScoreAdj: 700, MemoryLimitInBytes: 64 * mib}
@@ -113,7 +118,8 @@ func TestRigCommandsAreConfinedAlike(t *testing.T) {
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			config := n.config("sleep", "1000")
-			config.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{}}
+			config.Linux = &runtimeapi.LinuxContainerConfig{
+				SecurityContext: &runtimeapi.LinuxContainerSecurityContext{}}
 			change(config, config.Linux.SecurityContext)
 			id := n.create(n.pod(), config)
 			n.start(id)
@@ -239,7 +245,8 @@ func TestRigMissingProgramIsReportedAlike(t *testing.T) {
 		n.opts.Commands, n.way.seen = n.commands, CommandWay{}
 		// Some engines add the kind of the error: unknown, permission denied.
 		want := string(engine.Stdout)
-		if !strings.HasPrefix(want, strings.TrimSuffix(string(runtime.Stdout), "\r\n")) || string(runtime.Stderr) != string(engine.Stderr) {
+		if !strings.HasPrefix(want, strings.TrimSuffix(string(runtime.Stdout), "\r\n")) ||
+			string(runtime.Stderr) != string(engine.Stderr) {
 			t.Errorf("%s: %q %q, want %q %q", command, runtime.Stdout, runtime.Stderr, want, engine.Stderr)
 		}
 		testutil.Equal(t, runtime.ExitCode, engine.ExitCode, "%s: the exit code", command)
@@ -370,7 +377,8 @@ func TestRigInputEndsAlone(t *testing.T) {
 	code, err := n.Exec(t.Context(), id, []string{"sh", "-c", "cat; echo after; echo wrong >&2; exit 4"}, Streams{
 		Stdin: strings.NewReader(strings.Repeat("x", 200_000)), Stdout: &stdout, Stderr: &stderr,
 	})
-	if err != nil || code != 4 || stderr.String() != "wrong\n" || stdout.String() != strings.Repeat("x", 200_000)+"after\n" {
+	if err != nil || code != 4 || stderr.String() != "wrong\n" ||
+		stdout.String() != strings.Repeat("x", 200_000)+"after\n" {
 		t.Errorf("%d, %v, %d bytes, %q", code, err, stdout.Len(), stderr.String())
 	}
 	if n.CommandWay().ThroughRuntime != 1 {

@@ -96,7 +96,8 @@ type Service struct {
 // New makes the service. Set the cache's exit hook to DrainExited before the
 // cache runs, and call Recover once after its first relist, and then Watch.
 func New(opts Options) *Service {
-	return &Service{opts: opts, hostPaths: newHostPaths(), output: budget{left: outputBudget}, proc: "/proc", pidfdOpen: unix.PidfdOpen}
+	return &Service{opts: opts, hostPaths: newHostPaths(), output: budget{left: outputBudget}, proc: "/proc",
+		pidfdOpen: unix.PidfdOpen}
 }
 
 // lock takes the container's lock and looks the container up under it.

@@ -74,7 +74,8 @@ func (s *Service) settle(ctx context.Context, c *state.Container) error {
 // shows the state before the start, and some limits are not applied.
 func (s *Service) refreshStarted(ctx context.Context, id string) (now *state.Container, err error) {
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
-		if now, err = s.opts.Cache.RefreshContainer(ctx, id); err == nil || errdefs.IsNotFound(err) || pause > maxRefreshPause {
+		if now, err = s.opts.Cache.RefreshContainer(ctx, id); err == nil || errdefs.IsNotFound(err) ||
+			pause > maxRefreshPause {
 			return now, err
 		}
 		select {

@@ -89,7 +89,9 @@ func (s Streams) follow(ctx context.Context, resize func(context.Context, docker
 	}
 }
 
-func (s Streams) applySize(ctx context.Context, size docker.TerminalSize, resize func(context.Context, docker.TerminalSize) error) {
+func (s Streams) applySize(
+	ctx context.Context, size docker.TerminalSize, resize func(context.Context, docker.TerminalSize) error,
+) {
 	var err error
 	for range resizeTries {
 		if err = resize(ctx, size); err == nil || ctx.Err() != nil {

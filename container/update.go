@@ -55,7 +55,9 @@ func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContaine
 }
 
 // applyResources applies limits, all or none. undo restores the limits that the engine has no field for.
-func (s *Service) applyResources(ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
+func (s *Service) applyResources(
+	ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources,
+) (undo func(), err error) {
 	if err := s.updateEngine(ctx, c.ID, wanted); err != nil {
 		return nil, err
 	}
@@ -81,7 +83,9 @@ func (s *Service) updateEngine(ctx context.Context, id string, wanted *runtimeap
 }
 
 // recordResources keeps limits for the next start of criadapter.
-func (s *Service) recordResources(ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources) error {
+func (s *Service) recordResources(
+	ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources,
+) error {
 	config := proto.Clone(c.Meta.Config).(*runtimeapi.ContainerConfig)
 	if config.Linux == nil {
 		config.Linux = &runtimeapi.LinuxContainerConfig{}

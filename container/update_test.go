@@ -44,14 +44,17 @@ func TestUpdate(t *testing.T) {
 				t.Fatalf("Update: %v", err)
 			}
 			want := &runtimeapi.LinuxContainerResources{
-				CpuPeriod: 100_000, CpuQuota: 80_000, CpuShares: 512, MemoryLimitInBytes: 256 * mib, CpusetCpus: "0", OomScoreAdj: 900,
+				CpuPeriod: 100_000, CpuQuota: 80_000, CpuShares: 512, MemoryLimitInBytes: 256 * mib, CpusetCpus: "0",
+				OomScoreAdj: 900,
 			}
 			got := n.look(id).Status.Resources.GetLinux()
 			testutil.Assert(t, proto.Equal(got, want), "the cache has %v, want %v", got, want)
 			inspect, err := engine.InspectContainer(t.Context(), id)
 			testutil.Must(t, err)
-			if h := inspect.HostConfig; h.Memory != 256*mib || h.MemorySwap != 256*mib || h.CPUQuota != 80_000 || h.CpusetCpus != "0" {
-				t.Errorf("the engine has memory %d, swap %d, quota %d, cpus %q", h.Memory, h.MemorySwap, h.CPUQuota, h.CpusetCpus)
+			if h := inspect.HostConfig; h.Memory != 256*mib || h.MemorySwap != 256*mib || h.CPUQuota != 80_000 ||
+				h.CpusetCpus != "0" {
+				t.Errorf("the engine has memory %d, swap %d, quota %d, cpus %q", h.Memory, h.MemorySwap, h.CPUQuota,
+					h.CpusetCpus)
 			}
 			n.restart(func() {})
 			if got := n.look(id).Status.Resources.GetLinux(); !proto.Equal(got, want) {
@@ -67,12 +70,15 @@ type notedEngine struct {
 	limits docker.NoteLimits
 }
 
-func (e *notedEngine) LimitNote(_ context.Context, _ string, limits docker.NoteLimits) (old docker.NoteLimits, err error) {
+func (e *notedEngine) LimitNote(
+	_ context.Context, _ string, limits docker.NoteLimits,
+) (old docker.NoteLimits, err error) {
 	old, e.limits = e.limits, limits
 	return old, nil
 }
 
-// A container that has not started gets its limits by its note, and keeps the old ones when the new ones cannot be kept.
+// A container that has not started gets its limits by its note, and keeps the old ones when the new ones cannot be
+// kept.
 func TestUpdateOfANote(t *testing.T) {
 	plain, inner := newFakeNode(t)
 	plain.shutDown()
@@ -86,7 +92,8 @@ func TestUpdateOfANote(t *testing.T) {
 	}
 	dir := filepath.Join(n.dir, "checkpoint")
 	testutil.Must(t, os.Rename(dir, dir+".away"))
-	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "3"}}))
+	err := n.Update(t.Context(),
+		update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "3"}}))
 	testutil.Assert(t, err != nil, "Update succeeded")
 	testutil.Must(t, os.Rename(dir+".away", dir))
 	testutil.Equal(t, engine.limits.Unified["memory.low"], "2000000", "after a failed update the note")
@@ -96,7 +103,8 @@ func TestUpdateOfANote(t *testing.T) {
 func TestUpdateOfMemoryHigh(t *testing.T) {
 	n, _ := newFakeNode(t)
 	id := n.create(n.pod(), limited(n))
-	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "max"}})); err != nil {
+	if err := n.Update(t.Context(),
+		update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "max"}})); err != nil {
 		t.Errorf("Update: %v", err)
 	}
 }
@@ -105,20 +113,23 @@ func TestUpdateRefuses(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), limited(n))
 	before := n.look(id).Status.Resources
-	if err := n.Update(t.Context(), update(id, nil)); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "linux") {
+	if err := n.Update(t.Context(), update(id, nil)); !errdefs.IsInvalidArgument(err) ||
+		!strings.Contains(err.Error(), "linux") {
 		t.Errorf("without a Linux part: %v", err)
 	}
 	if err := n.Update(t.Context(), nil); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("without a request: %v", err)
 	}
-	if err := n.Update(t.Context(), update("feedbeef", &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsNotFound(err) {
+	if err := n.Update(t.Context(),
+		update("feedbeef", &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsNotFound(err) {
 		t.Errorf("unknown id: %v", err)
 	}
 	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2, CpusetCpus: "x"}))
 	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "linux.cpuset_cpus"),
 		"bad cpuset: %v", err)
 	engine.Inject("UpdateContainer", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("no"), Times: 1})
-	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsInternal(err) {
+	if err := n.Update(t.Context(),
+		update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsInternal(err) {
 		t.Errorf("the engine refuses: %v", err)
 	}
 	got := n.look(id).Status.Resources
@@ -126,7 +137,8 @@ func TestUpdateRefuses(t *testing.T) {
 	n.start(id)
 	testutil.Must(t, engine.Exit(id, 0))
 	n.waitState(id, exited)
-	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsFailedPrecondition(err) {
+	if err := n.Update(t.Context(),
+		update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("ended container: %v", err)
 	}
 }
@@ -157,12 +169,19 @@ func TestMergeResources(t *testing.T) {
 		old, change, want *r
 	}{
 		{"nothing known", nil, &r{CpuShares: 2}, &r{CpuShares: 2}},
-		{"unset fields stay", &r{CpuShares: 2, CpusetCpus: "0"}, &r{CpuQuota: 1000}, &r{CpuShares: 2, CpusetCpus: "0", CpuQuota: 1000}},
-		{"swap keeps its size", &r{MemoryLimitInBytes: 10, MemorySwapLimitInBytes: 15}, &r{MemoryLimitInBytes: 100}, &r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: 105}},
-		{"swap given", &r{MemoryLimitInBytes: 10, MemorySwapLimitInBytes: 15}, &r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: 100}, &r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: 100}},
-		{"unlimited swap", &r{MemoryLimitInBytes: 10, MemorySwapLimitInBytes: -1}, &r{MemoryLimitInBytes: 100}, &r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: -1}},
-		{"lists are replaced", &r{HugepageLimits: pages(1)}, &r{HugepageLimits: pages(2)}, &r{HugepageLimits: pages(2)}},
-		{"maps are replaced", &r{Unified: map[string]string{"a": "1"}}, &r{Unified: map[string]string{"b": "2"}}, &r{Unified: map[string]string{"b": "2"}}},
+		{"unset fields stay", &r{CpuShares: 2, CpusetCpus: "0"}, &r{CpuQuota: 1000},
+			&r{CpuShares: 2, CpusetCpus: "0", CpuQuota: 1000}},
+		{"swap keeps its size", &r{MemoryLimitInBytes: 10, MemorySwapLimitInBytes: 15}, &r{MemoryLimitInBytes: 100},
+			&r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: 105}},
+		{"swap given", &r{MemoryLimitInBytes: 10, MemorySwapLimitInBytes: 15},
+			&r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: 100},
+			&r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: 100}},
+		{"unlimited swap", &r{MemoryLimitInBytes: 10, MemorySwapLimitInBytes: -1}, &r{MemoryLimitInBytes: 100},
+			&r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: -1}},
+		{"lists are replaced", &r{HugepageLimits: pages(1)}, &r{HugepageLimits: pages(2)},
+			&r{HugepageLimits: pages(2)}},
+		{"maps are replaced", &r{Unified: map[string]string{"a": "1"}}, &r{Unified: map[string]string{"b": "2"}},
+			&r{Unified: map[string]string{"b": "2"}}},
 		{"the OOM score", &r{OomScoreAdj: 5}, &r{OomScoreAdj: 7}, &r{OomScoreAdj: 7}},
 		{"no OOM score", &r{OomScoreAdj: 5}, &r{CpuShares: 7}, &r{OomScoreAdj: 5, CpuShares: 7}},
 	}

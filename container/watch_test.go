@@ -49,19 +49,23 @@ func TestContainerStartedByOthers(t *testing.T) {
 			n.watch()
 			config := n.config("sleep")
 			config.LogPath = "c/0.log"
-			config.Linux = &runtimeapi.LinuxContainerConfig{Resources: unified(map[string]string{"memory.high": "1000"})}
+			config.Linux = &runtimeapi.LinuxContainerConfig{
+				Resources: unified(map[string]string{"memory.high": "1000"})}
 			id := n.create(n.pod(), config)
 			n.engineDir(id)
 			n.start(id)
 			logPath := n.look(id).Meta.LogPath
 			for round := range 3 {
 				n.writeLog(id, numbered(round*10+1, round*10+10)...)
-				if err := os.WriteFile(filepath.Join(cgroup.dir, "memory.high"), []byte("max"), 0o644); err != nil { // a new cgroup
+				// a new cgroup
+				if err := os.WriteFile(filepath.Join(cgroup.dir, "memory.high"), []byte("max"), 0o644); err != nil {
 					t.Fatal(err)
 				}
 				before := n.look(id).Status.StartedAt
 				testutil.Must(t, again(n, engine, id))
-				testutil.Until(t, "the next run", func() bool { return n.look(id).Status.Running && n.look(id).Status.StartedAt.After(before) })
+				testutil.Until(t, "the next run", func() bool {
+					return n.look(id).Status.Running && n.look(id).Status.StartedAt.After(before)
+				})
 				testutil.Until(t, "its limit", func() bool {
 					text, err := os.ReadFile(filepath.Join(cgroup.dir, "memory.high"))
 					return err == nil && string(text) == "1000"
@@ -160,7 +164,8 @@ func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 			n, engine := newFakeNode(t)
 			config := n.config("sleep")
 			config.LogPath = "c/0.log"
-			config.Linux = &runtimeapi.LinuxContainerConfig{Resources: unified(map[string]string{"memory.high": "1000"})}
+			config.Linux = &runtimeapi.LinuxContainerConfig{
+				Resources: unified(map[string]string{"memory.high": "1000"})}
 			id := n.create(n.pod(), config)
 			n.engineDir(id)
 			n.start(id)
@@ -177,7 +182,10 @@ func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 			}()
 			testutil.Until(t, "the log's turn", func() bool { return engine.Calls("Features") > asked })
 			cgroup.want("memory.high", "1000")
-			if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "2000"}})); err != nil {
+			if err := n.Update(t.Context(),
+				update(id,
+					&runtimeapi.LinuxContainerResources{
+						Unified: map[string]string{"memory.high": "2000"}})); err != nil {
 				t.Error(err)
 			}
 			cancel()

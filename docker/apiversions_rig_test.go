@@ -42,7 +42,8 @@ func TestConformanceOfAPIVersions(t *testing.T) {
 				"the client speaks %s, %v", got.APIVersion, err)
 			dockertest.Conformance(t, dockertest.Subject{
 				Engine: client, Image: env.Image(rigImage), Pullable: env.Image("test/multi:a"),
-				Absent: env.Image("test/multi:absent"), Prefix: uniquePrefix("api-" + version), Needs: rigenv.RequireControllers,
+				Absent: env.Image("test/multi:absent"), Prefix: uniquePrefix("api-" + version),
+				Needs: rigenv.RequireControllers,
 			})
 		})
 	}

@@ -38,7 +38,8 @@ func (c *Client) AttachContainer(ctx context.Context, id string, opts AttachOpti
 func (c *Client) ContainerLogs(ctx context.Context, id string, opts AttachOptions) (io.ReadCloser, error) {
 	var log io.ReadCloser
 	err := c.long(ctx, "read the log of container", id, func(ctx context.Context, s *session) (err error) {
-		log, err = s.api.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: opts.Stdout, ShowStderr: opts.Stderr})
+		log, err = s.api.ContainerLogs(ctx, id,
+			client.ContainerLogsOptions{ShowStdout: opts.Stdout, ShowStderr: opts.Stderr})
 		return err
 	})
 	return log, err
@@ -47,7 +48,8 @@ func (c *Client) ContainerLogs(ctx context.Context, id string, opts AttachOption
 // ResizeContainer implements Attachments.
 func (c *Client) ResizeContainer(ctx context.Context, id string, size TerminalSize) error {
 	return c.onContainer(ctx, "resize the terminal of container", id, func(ctx context.Context, s *session) error {
-		_, err := s.api.ContainerResize(ctx, id, client.ContainerResizeOptions{Height: uint(size.Height), Width: uint(size.Width)})
+		_, err := s.api.ContainerResize(ctx, id,
+			client.ContainerResizeOptions{Height: uint(size.Height), Width: uint(size.Width)})
 		return err
 	})
 }
@@ -55,7 +57,8 @@ func (c *Client) ResizeContainer(ctx context.Context, id string, size TerminalSi
 // ResizeExec implements Attachments.
 func (c *Client) ResizeExec(ctx context.Context, execID string, size TerminalSize) error {
 	return c.onExec(ctx, "resize the terminal of exec", execID, func(ctx context.Context, s *session) error {
-		_, err := s.api.ExecResize(ctx, execID, client.ExecResizeOptions{Height: uint(size.Height), Width: uint(size.Width)})
+		_, err := s.api.ExecResize(ctx, execID,
+			client.ExecResizeOptions{Height: uint(size.Height), Width: uint(size.Width)})
 		return err
 	})
 }

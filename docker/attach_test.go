@@ -21,8 +21,9 @@ func TestTerminalGetsEveryKeyAtOnce(t *testing.T) {
 	// It says so when it is ready, and then writes each byte it gets.
 	echo := "stty raw -echo; echo ready; exec cat"
 	id, err := client.CreateContainer(ctx, docker.ContainerSpec{
-		Name:   uniquePrefix("keys"),
-		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sh", "-c", "sleep 1; " + echo}, Tty: true, OpenStdin: true},
+		Name: uniquePrefix("keys"),
+		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sh", "-c", "sleep 1; " + echo}, Tty: true,
+			OpenStdin: true},
 	})
 	testutil.Must(t, err)
 	t.Cleanup(func() {

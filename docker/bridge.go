@@ -21,7 +21,9 @@ const (
 func lookAtBridge(ctx context.Context, api *client.Client) (address, fault string, err error) {
 	bridge, err := api.NetworkInspect(ctx, defaultBridge, client.NetworkInspectOptions{})
 	if errdefs.IsNotFound(err) {
-		return "", "the engine has no default bridge (bridge: none in its daemon.json) to put pods on: remove that setting" + useCNI, nil
+		return "",
+			"the engine has no default bridge (bridge: none in its daemon.json) to put pods on: remove that setting" +
+				useCNI, nil
 	}
 	if err != nil {
 		return "", "", err

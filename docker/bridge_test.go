@@ -38,7 +38,8 @@ func TestBridgeDaemonJSON(t *testing.T) {
 				features, err := client.Features(rigContext(t))
 				_ = client.Close()
 				testutil.Must(t, err)
-				if fault := features.BridgeFault; (fault != "") != (bridge && row.fault != "") || bridge && !strings.Contains(fault, row.fault) {
+				if fault := features.BridgeFault; (fault != "") != (bridge && row.fault != "") ||
+					bridge && !strings.Contains(fault, row.fault) {
 					t.Errorf("bridge=%t: the fault is %q, want a sentence with %q", bridge, fault, row.fault)
 				}
 				want := map[bool]string{true: row.address}[bridge]
@@ -58,7 +59,8 @@ func TestReloadedDaemonJSON(t *testing.T) {
 	subscribed, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = client.Events(ctx, docker.EventsOptions{Handle: func(docker.Event) {}, Subscribed: func() { close(subscribed) }})
+		_ = client.Events(ctx,
+			docker.EventsOptions{Handle: func(docker.Event) {}, Subscribed: func() { close(subscribed) }})
 	}()
 	defer func() {
 		cancel()

@@ -27,7 +27,8 @@ func (c *Client) UnpauseContainer(ctx context.Context, id string) error {
 // CreateCheckpoint implements Checkpoints.
 func (c *Client) CreateCheckpoint(ctx context.Context, id, dir, name string) error {
 	return c.long(ctx, "checkpoint container", id, func(ctx context.Context, s *session) error {
-		_, err := s.api.CheckpointCreate(ctx, id, client.CheckpointCreateOptions{CheckpointID: name, CheckpointDir: dir})
+		_, err := s.api.CheckpointCreate(ctx, id,
+			client.CheckpointCreateOptions{CheckpointID: name, CheckpointDir: dir})
 		return err
 	})
 }

@@ -24,9 +24,11 @@ func TestCheckpoints(t *testing.T) {
 		"GET /containers/x/changes":      answer(200, `[{"Path":"/etc","Kind":0},{"Path":"/etc/new","Kind":1},{"Path":"/tmp/old","Kind":2}]`),
 		"PUT /containers/x/archive":      answer(200, ""),
 		"POST /containers/y/checkpoints": answer(404, `{"message":"page not found"}`),
-		"POST /containers/z/checkpoints": answer(500, `{"message":"Cannot checkpoint container z: runc did not terminate successfully: exit status 1: criu failed: type NOTIFY errno 0"}`),
-		"POST /containers/y/pause":       answer(409, `{"message":"Container y is already paused"}`),
-		"POST /containers/y/unpause":     answer(500, `{"message":"Container y is not paused"}`),
+		"POST /containers/z/checkpoints": answer(500,
+			`{"message":"Cannot checkpoint container z: runc did not terminate successfully: exit status 1: criu `+
+				`failed: type NOTIFY errno 0"}`),
+		"POST /containers/y/pause":   answer(409, `{"message":"Container y is already paused"}`),
+		"POST /containers/y/unpause": answer(500, `{"message":"Container y is not paused"}`),
 	} {
 		f.handle(request, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)

@@ -52,7 +52,9 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 // create makes a container and names the engine's own platform. With the containerd image store, a request without a
 // platform makes the engine read the image twice, only to warn of a foreign platform. An image without exactly that
 // platform is not found, and asked for again without it.
-func (s *session) create(ctx context.Context, options client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
+func (s *session) create(
+	ctx context.Context, options client.ContainerCreateOptions,
+) (client.ContainerCreateResult, error) {
 	if !s.features.ContainerdImageStore {
 		return s.api.ContainerCreate(ctx, options)
 	}
@@ -68,7 +70,8 @@ func (s *session) create(ctx context.Context, options client.ContainerCreateOpti
 // logWarnings logs what the engine left out of an accepted request, such as a limit that this kernel does not have.
 func logWarnings(ctx context.Context, call, containerID string, warnings []string) {
 	for _, warning := range warnings {
-		log.G(ctx).WithFields(log.Fields{"call": call, "containerID": containerID, "warning": warning}).Warn("warning of Docker Engine")
+		log.G(ctx).WithFields(log.Fields{"call": call, "containerID": containerID, "warning": warning}).
+			Warn("warning of Docker Engine")
 	}
 }
 

@@ -33,7 +33,8 @@ func TestErrorTexts(t *testing.T) {
 	c := f.dial(0)
 	for want, err := range map[string]error{
 		`start container x: exec: "sh": executable file not found in $PATH`: c.StartContainer(testContext(t), "x"),
-		`pull image r/x: unauthorized: authentication required`:             c.PullImage(testContext(t), "r/x", PullOptions{}),
+		`pull image r/x: unauthorized: authentication required`: c.PullImage(testContext(t), "r/x",
+			PullOptions{}),
 	} {
 		testutil.Assert(t, err != nil && err.Error() == want, "got  %v\nwant %s", err, want)
 	}
@@ -43,7 +44,8 @@ func TestErrorTexts(t *testing.T) {
 // it is asked for once more; other errors are not retried.
 func TestCreateNamesThePlatform(t *testing.T) {
 	store := [][2]string{{"driver-type", "io.containerd.snapshotter.v1"}}
-	const named, missing = "linux/amd64", `{"message":"image with reference x was found but does not provide the specified platform"}`
+	const named, missing = "linux/amd64",
+		`{"message":"image with reference x was found but does not provide the specified platform"}`
 	for name, test := range map[string]struct {
 		status [][2]string
 		native int
@@ -68,7 +70,8 @@ func TestCreateNamesThePlatform(t *testing.T) {
 				}
 				answer(http.StatusCreated, `{"Id":"x"}`)(w, r)
 			})
-			id, err := f.dial(0).CreateContainer(testContext(t), ContainerSpec{Name: "n", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{}})
+			id, err := f.dial(0).CreateContainer(testContext(t),
+				ContainerSpec{Name: "n", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{}})
 			testutil.Assert(t, (err != nil) == test.fails && id == "x" != test.fails && slices.Equal(asked, test.asked),
 				"got %q, %v; asked for %q, want %q", id, err, asked, test.asked)
 		})
@@ -157,12 +160,14 @@ func TestRemoveEndsWithContext(t *testing.T) {
 func TestPathsStayInTheirKind(t *testing.T) {
 	f := newFakeServer(t)
 	reached := func(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusTeapot, "reached") }
-	for _, path := range []string{"DELETE /images/x", "GET /images/x/json", "POST /containers/prune/start", "GET /info/json", "GET /exec/x/json"} {
+	for _, path := range []string{"DELETE /images/x", "GET /images/x/json", "POST /containers/prune/start",
+		"GET /info/json", "GET /exec/x/json"} {
 		f.handle(path, reached)
 	}
 	c := f.dial(0)
 	ctx := testContext(t)
-	for _, id := range []string{"../images/x", "..", ".", "", "a/b", "a b", "a?b", "a%2fb", "ä", "\x00", "../containers/prune"} {
+	for _, id := range []string{"../images/x", "..", ".", "", "a/b", "a b", "a?b", "a%2fb", "ä", "\x00",
+		"../containers/prune"} {
 		wantType(t, "RemoveContainer "+id, c.RemoveContainer(ctx, id), errdefs.ErrNotFound)
 		wantType(t, "StartContainer "+id, c.StartContainer(ctx, id), errdefs.ErrNotFound)
 		wantType(t, "StopContainer "+id, c.StopContainer(ctx, id, 0), errdefs.ErrNotFound)

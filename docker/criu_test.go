@@ -16,12 +16,17 @@ func TestNoCheckpoint(t *testing.T) {
 		environ      string
 		missing      []string
 	}{
-		"all is there":    {true, map[string]os.FileMode{"7/root/opt/bin/criu": 0o755, checkpointSysctl: 0o644}, "HOME=/\x00PATH=/bin:/opt/bin\x00", nil},
-		"no path is said": {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o755, checkpointSysctl: 0o644}, "", nil},
-		"nothing":         {false, nil, "", []string{"experimental", "criu", "CONFIG_CHECKPOINT_RESTORE"}},
-		"criu elsewhere":  {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o755, checkpointSysctl: 0o644}, "PATH=/bin\x00", []string{"criu"}},
-		"no program":      {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o644, checkpointSysctl: 0o644}, "", []string{"criu"}},
-		"an old kernel":   {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o755}, "", []string{"CONFIG_CHECKPOINT_RESTORE"}},
+		"all is there": {true, map[string]os.FileMode{"7/root/opt/bin/criu": 0o755, checkpointSysctl: 0o644},
+			"HOME=/\x00PATH=/bin:/opt/bin\x00", nil},
+		"no path is said": {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o755, checkpointSysctl: 0o644}, "",
+			nil},
+		"nothing": {false, nil, "", []string{"experimental", "criu", "CONFIG_CHECKPOINT_RESTORE"}},
+		"criu elsewhere": {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o755, checkpointSysctl: 0o644},
+			"PATH=/bin\x00", []string{"criu"}},
+		"no program": {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o644, checkpointSysctl: 0o644}, "",
+			[]string{"criu"}},
+		"an old kernel": {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o755}, "",
+			[]string{"CONFIG_CHECKPOINT_RESTORE"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()

@@ -23,8 +23,9 @@ func checkDaemonJSON(f facts, features Features) error {
 	root := filepath.Join(process, "root")
 	if features.CgroupDriver == "systemd" && process != "/proc/self" {
 		if _, err := os.Lstat(filepath.Join(root, "/run/systemd/system")); errors.Is(err, os.ErrNotExist) {
-			return refusal("the engine leaves cgroups to systemd (exec-opts native.cgroupdriver=systemd in daemon.json), " +
-				"which does not run here, so no container starts; use native.cgroupdriver=cgroupfs")
+			return refusal(
+				"the engine leaves cgroups to systemd (exec-opts native.cgroupdriver=systemd in daemon.json), " +
+					"which does not run here, so no container starts; use native.cgroupdriver=cgroupfs")
 		}
 	}
 	if filepath.IsAbs(features.SeccompProfile) {
@@ -93,9 +94,10 @@ func postRaw(ctx context.Context, host, path string, body any) (string, error) {
 		return "", err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socketPath(host))
-	}}
+	transport := &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socketPath(host))
+		}}
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return "", fmt.Errorf("ask for log options: %w", err)

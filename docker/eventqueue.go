@@ -33,7 +33,8 @@ func (q *eventQueue) put(event Event) {
 	case q.err != nil:
 		return
 	case len(q.events) >= maxQueuedEvents:
-		q.err = fmt.Errorf("%w: the events' handler is %d events behind: list again", errdefs.ErrUnavailable, maxQueuedEvents)
+		q.err = fmt.Errorf("%w: the events' handler is %d events behind: list again", errdefs.ErrUnavailable,
+			maxQueuedEvents)
 	default:
 		q.events = append(q.events, event)
 	}

@@ -52,7 +52,9 @@ func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
 // subscribe asks for the stream and waits until the engine has accepted it, no longer than the request timeout. The
 // engine sends the HTTP status a moment before it subscribes the connection. So the request always names a time to
 // replay from, and no event is lost in between.
-func (c *Client) subscribe(ctx context.Context, cancel context.CancelFunc, s *session, since time.Time) (client.EventsResult, error) {
+func (c *Client) subscribe(
+	ctx context.Context, cancel context.CancelFunc, s *session, since time.Time,
+) (client.EventsResult, error) {
 	if since.IsZero() {
 		since = time.Now()
 	}

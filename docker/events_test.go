@@ -111,7 +111,8 @@ func TestEventsRequest(t *testing.T) {
 	// Without a time from which on to replay, what happens between the status
 	// and the subscription would be lost.
 	seconds, err := strconv.ParseFloat(query.Get("since"), 64)
-	if since := time.Unix(0, int64(seconds*1e9)); err != nil || since.Before(before.Add(-time.Second)) || since.After(time.Now().Add(time.Second)) {
+	if since := time.Unix(0, int64(seconds*1e9)); err != nil || since.Before(before.Add(-time.Second)) ||
+		since.After(time.Now().Add(time.Second)) {
 		t.Errorf("since is %q", query.Get("since"))
 	}
 	var filters map[string]map[string]bool
@@ -131,7 +132,9 @@ func TestEventsRefused(t *testing.T) {
 		handler func(*fakeServer) http.HandlerFunc
 		want    error
 	}{
-		"400": {func(*fakeServer) http.HandlerFunc { return answer(400, `{"message":"bad filter"}`) }, errdefs.ErrInvalidArgument},
+		"400": {func(*fakeServer) http.HandlerFunc {
+			return answer(400, `{"message":"bad filter"}`)
+		}, errdefs.ErrInvalidArgument},
 		"500": {func(*fakeServer) http.HandlerFunc { return answer(500, `{"message":"no"}`) }, errdefs.ErrInternal},
 		"hung up": {func(*fakeServer) http.HandlerFunc {
 			return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
@@ -233,7 +236,8 @@ func FuzzNormalise(f *testing.F) {
 			return
 		}
 		testutil.Assert(t, event.Kind != "" && event.ID != "", "no kind or id: %+v", event)
-		if strings.HasPrefix(string(event.Kind), "container") != (message.Type == "container" && message.Action != "exec_die") {
+		if strings.HasPrefix(string(event.Kind),
+			"container") != (message.Type == "container" && message.Action != "exec_die") {
 			t.Errorf("%s %s became %s", message.Type, message.Action, event.Kind)
 		}
 	})

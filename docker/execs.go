@@ -10,17 +10,18 @@ import (
 // fails with ErrConflict.
 func (c *Client) CreateExec(ctx context.Context, containerID string, opts ExecOptions) (string, error) {
 	var created client.ExecCreateResult
-	err := c.onContainer(ctx, "create exec in container", containerID, func(ctx context.Context, s *session) (err error) {
-		created, err = s.api.ExecCreate(ctx, containerID, client.ExecCreateOptions{
-			Cmd:          opts.Command,
-			TTY:          opts.TTY,
-			AttachStdin:  opts.Stdin,
-			AttachStdout: opts.Stdout,
-			AttachStderr: opts.Stderr,
-			DetachKeys:   noDetachKeys,
+	err := c.onContainer(ctx, "create exec in container", containerID,
+		func(ctx context.Context, s *session) (err error) {
+			created, err = s.api.ExecCreate(ctx, containerID, client.ExecCreateOptions{
+				Cmd:          opts.Command,
+				TTY:          opts.TTY,
+				AttachStdin:  opts.Stdin,
+				AttachStdout: opts.Stdout,
+				AttachStderr: opts.Stderr,
+				DetachKeys:   noDetachKeys,
+			})
+			return err
 		})
-		return err
-	})
 	return created.ID, err
 }
 

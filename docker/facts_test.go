@@ -28,7 +28,8 @@ func TestFeatures(t *testing.T) {
 			`{"Driver":"overlay2","DriverStatus":[["Backing Filesystem","extfs"]],"CgroupDriver":"cgroupfs","CgroupVersion":"1",
 			"DockerRootDir":"/var/lib/docker","Runtimes":{"runc":{"path":"runc"},"io.containerd.runc.v2":{"path":"runc"}},
 			"DefaultRuntime":"runc","LiveRestoreEnabled":true,"SwapLimit":true,"SecurityOptions":["name=seccomp,profile=default"]}`,
-			Features{ServerVersion: "20.10.24", APIVersion: "1.41", OS: "linux", Arch: "amd64", CgroupVersion: 1, CgroupDriver: "cgroupfs",
+			Features{ServerVersion: "20.10.24", APIVersion: "1.41", OS: "linux", Arch: "amd64", CgroupVersion: 1,
+				CgroupDriver:  "cgroupfs",
 				StorageDriver: "overlay2", Root: "/var/lib/docker", Runtimes: []string{"io.containerd.runc.v2", "runc"},
 				DefaultRuntime: "runc", LiveRestore: true, Seccomp: true, SwapLimit: true},
 		},
@@ -39,14 +40,18 @@ func TestFeatures(t *testing.T) {
 			"runsc":{"path":"runsc","status":{"org.opencontainers.runtime-spec.features":"{\"mountOptions\":[\"ro\"]}"}},"old":{"path":"old"}},
 			"DefaultRuntime":"runc","CDISpecDirs":["/etc/cdi"],
 			"SecurityOptions":["name=apparmor","name=seccomp,profile=builtin","name=selinux","name=cgroupns","name=userns","name=rootless"]}`,
-			Features{ServerVersion: "29.1.0", APIVersion: "1.52", OS: "linux", Arch: "arm64", CgroupVersion: 2, CgroupDriver: "systemd",
-				StorageDriver: "overlayfs", ContainerdImageStore: true, Root: "/data", Runtimes: []string{"old", "runc", "runsc"}, DefaultRuntime: "runc",
+			Features{ServerVersion: "29.1.0", APIVersion: "1.52", OS: "linux", Arch: "arm64", CgroupVersion: 2,
+				CgroupDriver:  "systemd",
+				StorageDriver: "overlayfs", ContainerdImageStore: true, Root: "/data",
+				Runtimes: []string{"old", "runc", "runsc"}, DefaultRuntime: "runc",
 				SandboxedRuntimes: []string{"runsc"}, RecursiveReadOnly: []string{"runc"}, CDI: true,
 				Seccomp: true, AppArmor: true, SELinux: true, userNSRemap: true, rootless: true},
 		},
 		"28, unconfined": {
-			client.ServerVersionResult{Version: "28.0.0"}, "1.48", `{"SecurityOptions":["name=seccomp,profile=unconfined"]}`,
-			Features{ServerVersion: "28.0.0", APIVersion: "1.48", CgroupVersion: 1, Seccomp: true, SeccompProfile: "unconfined"},
+			client.ServerVersionResult{Version: "28.0.0"}, "1.48",
+			`{"SecurityOptions":["name=seccomp,profile=unconfined"]}`,
+			Features{ServerVersion: "28.0.0", APIVersion: "1.48", CgroupVersion: 1, Seccomp: true,
+				SeccompProfile: "unconfined"},
 		},
 		"says nothing": {client.ServerVersionResult{}, "1.41", `{}`, Features{APIVersion: "1.41", CgroupVersion: 1}},
 	} {
@@ -82,16 +87,22 @@ func TestCanLowerOOMScore(t *testing.T) {
 		files map[string]string
 		want  bool
 	}{
-		"all capabilities":          {map[string]string{"7/comm": "dockerd\n", "7/status": "Name:\tdockerd\n" + all, "7/uid_map": initial}, true},
-		"without CAP_SYS_RESOURCE":  {map[string]string{"7/comm": "dockerd\n", "7/status": without, "7/uid_map": initial}, false},
-		"in a user namespace":       {map[string]string{"7/comm": "dockerd\n", "7/status": all, "7/uid_map": mapped}, false},
-		"nothing to read":           {nil, true},
-		"no uid_map":                {map[string]string{"7/comm": "dockerd\n", "7/status": without}, false},
-		"no such line":              {map[string]string{"7/comm": "dockerd\n", "7/status": "Name:\tx\n"}, true},
-		"not hexadecimal":           {map[string]string{"7/comm": "dockerd\n", "7/status": "CapEff:\tzz\n"}, true},
-		"uid_map of several ranges": {map[string]string{"7/comm": "dockerd\n", "7/status": all, "7/uid_map": "0 0 1\n1 100000 65536\n"}, false},
-		"systemd's socket":          {map[string]string{"7/comm": "systemd\n", "7/status": all, "self/status": without}, false},
-		"a proxy's socket":          {map[string]string{"7/comm": "haproxy\n", "7/status": without, "self/status": all, "self/uid_map": initial}, true},
+		"all capabilities": {
+			map[string]string{"7/comm": "dockerd\n", "7/status": "Name:\tdockerd\n" + all, "7/uid_map": initial}, true},
+		"without CAP_SYS_RESOURCE": {
+			map[string]string{"7/comm": "dockerd\n", "7/status": without, "7/uid_map": initial}, false},
+		"in a user namespace": {map[string]string{"7/comm": "dockerd\n", "7/status": all, "7/uid_map": mapped},
+			false},
+		"nothing to read": {nil, true},
+		"no uid_map":      {map[string]string{"7/comm": "dockerd\n", "7/status": without}, false},
+		"no such line":    {map[string]string{"7/comm": "dockerd\n", "7/status": "Name:\tx\n"}, true},
+		"not hexadecimal": {map[string]string{"7/comm": "dockerd\n", "7/status": "CapEff:\tzz\n"}, true},
+		"uid_map of several ranges": {
+			map[string]string{"7/comm": "dockerd\n", "7/status": all, "7/uid_map": "0 0 1\n1 100000 65536\n"}, false},
+		"systemd's socket": {map[string]string{"7/comm": "systemd\n", "7/status": all, "self/status": without}, false},
+		"a proxy's socket": {
+			map[string]string{"7/comm": "haproxy\n", "7/status": without, "self/status": all, "self/uid_map": initial},
+			true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()

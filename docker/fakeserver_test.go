@@ -46,8 +46,9 @@ func newFakeServer(t *testing.T) *fakeServer {
 		apiVersion: "1.41",
 		version:    system.VersionResponse{Version: "20.10.24", Os: "linux", Arch: "amd64"},
 		info: system.Info{
-			DockerRootDir: t.TempDir(), OperatingSystem: "Debian GNU/Linux 12", KernelVersion: "6.1.0", CgroupVersion: "2",
-			CgroupDriver: "systemd", Driver: "overlay2", DefaultRuntime: "runc",
+			DockerRootDir: t.TempDir(), OperatingSystem: "Debian GNU/Linux 12", KernelVersion: "6.1.0",
+			CgroupVersion: "2",
+			CgroupDriver:  "systemd", Driver: "overlay2", DefaultRuntime: "runc",
 		},
 		handlers: make(map[string]http.HandlerFunc),
 	}

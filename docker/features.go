@@ -9,7 +9,8 @@ type Features struct {
 	ServerVersion string
 	// APIVersion is the negotiated API version, "1.41".
 	APIVersion string
-	// Process is the id of the process behind the engine's socket: dockerd, or who listens there where no dockerd is seen.
+	// Process is the id of the process behind the engine's socket: dockerd, or who listens there where no dockerd is
+	// seen.
 	Process int
 	// OS and Arch are the engine's platform in GOOS and GOARCH terms.
 	OS, Arch string

@@ -20,19 +20,30 @@ type newerField struct {
 // newerFields are all fields of POST /containers/create that came after API
 // 1.41, from the API's version history. It is never written to.
 var newerFields = []newerField{
-	{"HostConfig.ConsoleSize", "1.42", onHost(func(h *container.HostConfig) bool { return h.ConsoleSize != [2]uint{} })},
-	{"HostConfig.Mounts.BindOptions.CreateMountpoint", "1.42", onBind(func(b *mount.BindOptions) bool { return b.CreateMountpoint })},
-	{"HostConfig.Mounts.Type cluster", "1.42", onMount(func(m mount.Mount) bool { return m.Type == mount.TypeCluster })},
+	{"HostConfig.ConsoleSize", "1.42",
+		onHost(func(h *container.HostConfig) bool { return h.ConsoleSize != [2]uint{} })},
+	{"HostConfig.Mounts.BindOptions.CreateMountpoint", "1.42",
+		onBind(func(b *mount.BindOptions) bool { return b.CreateMountpoint })},
+	{"HostConfig.Mounts.Type cluster", "1.42",
+		onMount(func(m mount.Mount) bool { return m.Type == mount.TypeCluster })},
 	{"HostConfig.Annotations", "1.43", onHost(func(h *container.HostConfig) bool { return len(h.Annotations) > 0 })},
-	{"HostConfig.Mounts.BindOptions.ReadOnlyNonRecursive", "1.44", onBind(func(b *mount.BindOptions) bool { return b.ReadOnlyNonRecursive })},
-	{"HostConfig.Mounts.BindOptions.ReadOnlyForceRecursive", "1.44", onBind(func(b *mount.BindOptions) bool { return b.ReadOnlyForceRecursive })},
+	{"HostConfig.Mounts.BindOptions.ReadOnlyNonRecursive", "1.44",
+		onBind(func(b *mount.BindOptions) bool { return b.ReadOnlyNonRecursive })},
+	{"HostConfig.Mounts.BindOptions.ReadOnlyForceRecursive", "1.44",
+		onBind(func(b *mount.BindOptions) bool { return b.ReadOnlyForceRecursive })},
 	{"HostConfig.DeviceRequests of the driver cdi", "1.44", onHost(requestsCDI)},
-	{"Config.Healthcheck.StartInterval", "1.44", onConfig(func(c *container.Config) bool { return c.Healthcheck != nil && c.Healthcheck.StartInterval != 0 })},
-	{"NetworkingConfig.EndpointsConfig with several networks", "1.44", func(s ContainerSpec) bool { return s.Network != nil && len(s.Network.EndpointsConfig) > 1 }},
+	{"Config.Healthcheck.StartInterval", "1.44",
+		onConfig(func(c *container.Config) bool { return c.Healthcheck != nil && c.Healthcheck.StartInterval != 0 })},
+	{"NetworkingConfig.EndpointsConfig with several networks", "1.44", func(s ContainerSpec) bool {
+		return s.Network != nil && len(s.Network.EndpointsConfig) > 1
+	}},
 	{"NetworkingConfig.EndpointsConfig.MacAddress", "1.44", usesMACAddress},
-	{"HostConfig.Mounts.VolumeOptions.Subpath", "1.45", onMount(func(m mount.Mount) bool { return m.VolumeOptions != nil && m.VolumeOptions.Subpath != "" })},
-	{"HostConfig.Mounts.TmpfsOptions.Options", "1.46", onMount(func(m mount.Mount) bool { return m.TmpfsOptions != nil && len(m.TmpfsOptions.Options) > 0 })},
-	{"HostConfig.Mounts.Type image", "1.48", onMount(func(m mount.Mount) bool { return m.Type == mount.TypeImage || m.ImageOptions != nil })},
+	{"HostConfig.Mounts.VolumeOptions.Subpath", "1.45",
+		onMount(func(m mount.Mount) bool { return m.VolumeOptions != nil && m.VolumeOptions.Subpath != "" })},
+	{"HostConfig.Mounts.TmpfsOptions.Options", "1.46",
+		onMount(func(m mount.Mount) bool { return m.TmpfsOptions != nil && len(m.TmpfsOptions.Options) > 0 })},
+	{"HostConfig.Mounts.Type image", "1.48",
+		onMount(func(m mount.Mount) bool { return m.Type == mount.TypeImage || m.ImageOptions != nil })},
 	{"NetworkingConfig.EndpointsConfig.GwPriority", "1.48", usesGatewayPriority},
 	{"HostConfig.Umask", "1.56", onHost(func(h *container.HostConfig) bool { return h.Umask != nil })},
 }
@@ -98,7 +109,8 @@ func usesGatewayPriority(s ContainerSpec) bool {
 // needs. Engine.CreateContainer does so by itself.
 func CheckSpec(spec ContainerSpec, features Features) error {
 	if spec.Note != nil && features.OCIRuntime.Name == "" {
-		return fmt.Errorf("%w: this container needs the runtime criadapter-oci, which the engine does not have", errdefs.ErrNotImplemented)
+		return fmt.Errorf("%w: this container needs the runtime criadapter-oci, which the engine does not have",
+			errdefs.ErrNotImplemented)
 	}
 	var missing []string
 	for _, field := range newerFields {

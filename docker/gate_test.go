@@ -39,8 +39,10 @@ func newerSpecs() map[string]ContainerSpec {
 		"HostConfig.Mounts.BindOptions.ReadOnlyForceRecursive": mountSpec(mount.Mount{
 			Type: mount.TypeBind, ReadOnly: true, BindOptions: &mount.BindOptions{ReadOnlyForceRecursive: true}}),
 		"HostConfig.DeviceRequests of the driver cdi": hostSpec(container.HostConfig{Resources: container.Resources{
-			DeviceRequests: []container.DeviceRequest{{Driver: "nvidia"}, {Driver: "cdi", DeviceIDs: []string{"vendor.com/gpu=0"}}}}}),
-		"Config.Healthcheck.StartInterval": {Config: &container.Config{Healthcheck: &dockerspec.HealthcheckConfig{StartInterval: 1}}},
+			DeviceRequests: []container.DeviceRequest{{Driver: "nvidia"},
+				{Driver: "cdi", DeviceIDs: []string{"vendor.com/gpu=0"}}}}}),
+		"Config.Healthcheck.StartInterval": {
+			Config: &container.Config{Healthcheck: &dockerspec.HealthcheckConfig{StartInterval: 1}}},
 		"NetworkingConfig.EndpointsConfig with several networks": networkSpec(map[string]*network.EndpointSettings{
 			"a": nil, "b": {}}),
 		"NetworkingConfig.EndpointsConfig.MacAddress": networkSpec(map[string]*network.EndpointSettings{
@@ -84,14 +86,17 @@ func TestCheckSpecPlain(t *testing.T) {
 	for name, spec := range map[string]ContainerSpec{
 		"empty": {},
 		"everything old": {
-			Config: &container.Config{Healthcheck: &dockerspec.HealthcheckConfig{Test: []string{"NONE"}}, StopSignal: "SIGTERM"},
+			Config: &container.Config{Healthcheck: &dockerspec.HealthcheckConfig{Test: []string{"NONE"}},
+				StopSignal: "SIGTERM"},
 			Host: &container.HostConfig{
 				CgroupnsMode: "private",
 				Mounts: []mount.Mount{
-					{Type: mount.TypeBind, ReadOnly: true, BindOptions: &mount.BindOptions{Propagation: mount.PropagationRSlave, NonRecursive: true}},
+					{Type: mount.TypeBind, ReadOnly: true,
+						BindOptions: &mount.BindOptions{Propagation: mount.PropagationRSlave, NonRecursive: true}},
 					{Type: mount.TypeTmpfs, TmpfsOptions: &mount.TmpfsOptions{SizeBytes: 1}},
 				},
-				Resources: container.Resources{DeviceRequests: []container.DeviceRequest{{Driver: "nvidia", Count: -1}}},
+				Resources: container.Resources{
+					DeviceRequests: []container.DeviceRequest{{Driver: "nvidia", Count: -1}}},
 			},
 			Network: &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{"bridge": nil}},
 		},
@@ -108,9 +113,10 @@ func TestCheckUpdate(t *testing.T) {
 		resources container.Resources
 		want      error
 	}{
-		"plain":                {"1.41", container.Resources{Memory: 1 << 30}, nil},
-		"devices, old engine":  {"1.54", container.Resources{BlkioDeviceReadBps: devices}, errdefs.ErrNotImplemented},
-		"weights, old engine":  {"1.41", container.Resources{BlkioWeightDevice: []*blkiodev.WeightDevice{{}}}, errdefs.ErrNotImplemented},
+		"plain":               {"1.41", container.Resources{Memory: 1 << 30}, nil},
+		"devices, old engine": {"1.54", container.Resources{BlkioDeviceReadBps: devices}, errdefs.ErrNotImplemented},
+		"weights, old engine": {"1.41", container.Resources{BlkioWeightDevice: []*blkiodev.WeightDevice{{}}},
+			errdefs.ErrNotImplemented},
 		"devices, new engine":  {"1.55", container.Resources{BlkioDeviceReadBps: devices}, nil},
 		"emptied, old engine":  {"1.41", container.Resources{BlkioDeviceReadBps: devices[:0]}, nil},
 		"weight of everything": {"1.41", container.Resources{BlkioWeight: 500}, nil},

@@ -41,12 +41,15 @@ func TestLastAnswerAndTimeout(t *testing.T) {
 	}
 }
 
-// A request of the CRI has a deadline of its own that is never later than the client's: the engine is noted nevertheless,
-// and while the request still waits.
+// A request of the CRI has a deadline of its own that is never later than the client's: the engine is noted
+// nevertheless, and while the request still waits.
 func TestLastTimeoutWithADeadlineOfTheCaller(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *Client) error{
-		"inspect": func(ctx context.Context, c *Client) error { _, err := c.InspectContainer(ctx, "hangs"); return err },
-		"stop":    func(ctx context.Context, c *Client) error { return c.StopContainer(ctx, "hangs", 0) },
+		"inspect": func(ctx context.Context, c *Client) error {
+			_, err := c.InspectContainer(ctx, "hangs")
+			return err
+		},
+		"stop": func(ctx context.Context, c *Client) error { return c.StopContainer(ctx, "hangs", 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeServer(t)

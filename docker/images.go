@@ -24,7 +24,8 @@ func (c *Client) ListImages(ctx context.Context) ([]image.Summary, error) {
 		images = joined(list.Items)
 		for i := range images {
 			img := &images[i]
-			img.RepoTags, img.RepoDigests = tidyNames(img.ID, img.RepoTags, img.RepoDigests, s.features.ContainerdImageStore)
+			img.RepoTags, img.RepoDigests = tidyNames(img.ID, img.RepoTags, img.RepoDigests,
+				s.features.ContainerdImageStore)
 		}
 		return err
 	})

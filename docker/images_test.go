@@ -26,7 +26,8 @@ func TestListImages(t *testing.T) {
 		{"Id":"e","RepoTags":["z:1"],"RepoDigests":["z@sha256:3"]},{"Id":"e","RepoTags":["z:2"],"RepoDigests":["z@sha256:3"]}]`))
 	images, err := f.dial(0).ListImages(testContext(t))
 	testutil.Require(t, err == nil && len(images) == 5, "%v, %v", images, err)
-	for i, want := range [][]string{{"|"}, {"|"}, {"x:1", "|", "x@sha256:1"}, {"|", "y@sha256:2"}, {"z:1", "z:2", "|", "z@sha256:3"}} {
+	for i, want := range [][]string{{"|"}, {"|"}, {"x:1", "|", "x@sha256:1"}, {"|", "y@sha256:2"},
+		{"z:1", "z:2", "|", "z@sha256:3"}} {
 		if got := slices.Concat(images[i].RepoTags, []string{"|"}, images[i].RepoDigests); !slices.Equal(got, want) {
 			t.Errorf("image %s has the names %q", images[i].ID, got)
 		}
@@ -36,8 +37,9 @@ func TestListImages(t *testing.T) {
 // TestTidyNames has names of images as Docker Engine 29 lists them with the containerd image store.
 func TestTidyNames(t *testing.T) {
 	for name, c := range map[string]struct{ tags, digests, want []string }{
-		"pulled by digest":         {[]string{"x@sha256:1"}, []string{"x@sha256:1"}, []string{"|", "x@sha256:1"}},
-		"of two repositories":      {[]string{"x:1", "r.io/y:1", "x:2"}, []string{"x@sha256:1"}, []string{"x:1", "r.io/y:1", "x:2", "|", "x@sha256:1", "r.io/y@sha256:1"}},
+		"pulled by digest": {[]string{"x@sha256:1"}, []string{"x@sha256:1"}, []string{"|", "x@sha256:1"}},
+		"of two repositories": {[]string{"x:1", "r.io/y:1", "x:2"}, []string{"x@sha256:1"},
+			[]string{"x:1", "r.io/y:1", "x:2", "|", "x@sha256:1", "r.io/y@sha256:1"}},
 		"of another platform":      {[]string{"x:1"}, []string{"sha256:1"}, []string{"x:1", "|", "x@sha256:1"}},
 		"dangling":                 {nil, []string{"x@sha256:1"}, []string{"|", "x@sha256:1"}},
 		"with a name that is none": {[]string{"X Y"}, nil, []string{"X Y", "|"}},
@@ -80,37 +82,67 @@ func TestPullProgress(t *testing.T) {
 // TestPullErrors has the answers of Docker Engine 20.10 and later when a registry fails.
 func TestPullErrors(t *testing.T) {
 	inStream := func(message string) http.HandlerFunc {
-		return answer(200, `{"status":"Pulling from x","id":"1"}`+"\n"+`{"errorDetail":{"message":`+message+`},"error":`+message+`}`)
+		return answer(200,
+			`{"status":"Pulling from x","id":"1"}`+"\n"+`{"errorDetail":{"message":`+message+`},"error":`+message+`}`)
 	}
 	refused := func(message string) http.HandlerFunc { return answer(500, `{"message":`+message+`}`) }
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   error
 	}{
-		"no manifest":       {answer(404, `{"message":"manifest for x:1 not found: manifest unknown: Unknown manifest"}`), errdefs.ErrNotFound},
-		"no repository":     {answer(404, `{"message":"repository x not found: name unknown: Unknown name"}`), errdefs.ErrNotFound},
-		"no such platform":  {inStream(`"no matching manifest for linux/amd64 in the manifest list entries"`), errdefs.ErrNotFound},
-		"access denied":     {answer(404, `{"message":"pull access denied for x, repository does not exist or may require 'docker login'"}`), errdefs.ErrNotFound},
-		"no credentials":    {refused(`"Head \"http://r/v2/x/manifests/1\": no basic auth credentials"`), errdefs.ErrUnauthenticated},
-		"wrong password":    {refused(`"unauthorized"`), errdefs.ErrUnauthenticated},
-		"unauthorized":      {refused(`"unauthorized: authentication required"`), errdefs.ErrUnauthenticated},
-		"401":               {refused(`"failed to resolve reference \"r/x:1\": unexpected status from HEAD request to http://r/v2/x/manifests/1: 401 Unauthorized"`), errdefs.ErrUnauthenticated},
-		"denied":            {refused(`"denied: requested access to the resource is denied"`), errdefs.ErrPermissionDenied},
-		"rate limit":        {refused(`"toomanyrequests: You have reached your pull rate limit."`), errdefs.ErrResourceExhausted},
-		"refused":           {refused(`"Get \"http://127.0.0.1:1/v2/\": dial tcp 127.0.0.1:1: connect: connection refused"`), ErrRegistryUnavailable},
-		"no such host":      {refused(`"Get \"https://r/v2/\": dial tcp: lookup r on 10.0.0.1:53: no such host"`), ErrRegistryUnavailable},
-		"no network":        {refused(`"Get \"https://r/v2/\": dial tcp: lookup r on 10.0.0.1:53: dial udp 10.0.0.1:53: connect: network is unreachable"`), ErrRegistryUnavailable},
-		"503":               {refused(`"received unexpected HTTP status: 503 Service Unavailable"`), ErrRegistryUnavailable},
-		"silent":            {refused(`"Get \"https://r/v2/\": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)"`), ErrRegistryUnavailable},
-		"cut in the stream": {inStream(`"read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer"`), ErrRegistryUnavailable},
-		"blob missing":      {inStream(`"error pulling image configuration: download failed after attempts=1: unknown blob"`), errdefs.ErrUnknown},
-		"blob corrupt":      {inStream(`"filesystem layer verification failed for digest sha256:1"`), errdefs.ErrUnknown},
-		"document":          {refused(`"unknown: {\"errors\":[{\"code\":\"MANIFEST_UNKNOWN\",\"message\":\"Unknown manifest\"}]}"`), errdefs.ErrNotFound},
-		"other document":    {refused(`"unknown: {\"errors\":[{\"code\":\"BLOB_UNKNOWN\"}]}"`), errdefs.ErrUnknown},
-		"broken document":   {refused(`"unknown: {\"errors\":["`), errdefs.ErrUnknown},
-		"empty document":    {refused(`"unknown: {\"errors\":[]}"`), errdefs.ErrUnknown},
-		"with a code":       {answer(200, `{"errorDetail":{"code":404,"message":"gone"}}`), errdefs.ErrNotFound},
-		"with code 500":     {answer(200, `{"errorDetail":{"code":500,"message":"unauthorized: x"}}`), errdefs.ErrUnauthenticated},
+		"no manifest": {
+			answer(404, `{"message":"manifest for x:1 not found: manifest unknown: Unknown manifest"}`),
+			errdefs.ErrNotFound},
+		"no repository": {answer(404, `{"message":"repository x not found: name unknown: Unknown name"}`),
+			errdefs.ErrNotFound},
+		"no such platform": {inStream(`"no matching manifest for linux/amd64 in the manifest list entries"`),
+			errdefs.ErrNotFound},
+		"access denied": {
+			answer(404,
+				`{"message":"pull access denied for x, repository does not exist or may require 'docker login'"}`),
+			errdefs.ErrNotFound},
+		"no credentials": {refused(`"Head \"http://r/v2/x/manifests/1\": no basic auth credentials"`),
+			errdefs.ErrUnauthenticated},
+		"wrong password": {refused(`"unauthorized"`), errdefs.ErrUnauthenticated},
+		"unauthorized":   {refused(`"unauthorized: authentication required"`), errdefs.ErrUnauthenticated},
+		"401": {
+			refused(
+				`"failed to resolve reference \"r/x:1\": unexpected status from HEAD request to ` +
+					`http://r/v2/x/manifests/1: 401 Unauthorized"`), errdefs.ErrUnauthenticated},
+		"denied": {refused(`"denied: requested access to the resource is denied"`),
+			errdefs.ErrPermissionDenied},
+		"rate limit": {refused(`"toomanyrequests: You have reached your pull rate limit."`),
+			errdefs.ErrResourceExhausted},
+		"refused": {
+			refused(`"Get \"http://127.0.0.1:1/v2/\": dial tcp 127.0.0.1:1: connect: connection refused"`),
+			ErrRegistryUnavailable},
+		"no such host": {refused(`"Get \"https://r/v2/\": dial tcp: lookup r on 10.0.0.1:53: no such host"`),
+			ErrRegistryUnavailable},
+		"no network": {
+			refused(
+				`"Get \"https://r/v2/\": dial tcp: lookup r on 10.0.0.1:53: dial udp 10.0.0.1:53: connect: ` +
+					`network is unreachable"`), ErrRegistryUnavailable},
+		"503": {refused(`"received unexpected HTTP status: 503 Service Unavailable"`),
+			ErrRegistryUnavailable},
+		"silent": {
+			refused(
+				`"Get \"https://r/v2/\": net/http: request canceled while waiting for connection (Client.Timeout ` +
+					`exceeded while awaiting headers)"`), ErrRegistryUnavailable},
+		"cut in the stream": {inStream(`"read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer"`),
+			ErrRegistryUnavailable},
+		"blob missing": {
+			inStream(`"error pulling image configuration: download failed after attempts=1: unknown blob"`),
+			errdefs.ErrUnknown},
+		"blob corrupt": {inStream(`"filesystem layer verification failed for digest sha256:1"`), errdefs.ErrUnknown},
+		"document": {
+			refused(`"unknown: {\"errors\":[{\"code\":\"MANIFEST_UNKNOWN\",\"message\":\"Unknown manifest\"}]}"`),
+			errdefs.ErrNotFound},
+		"other document":  {refused(`"unknown: {\"errors\":[{\"code\":\"BLOB_UNKNOWN\"}]}"`), errdefs.ErrUnknown},
+		"broken document": {refused(`"unknown: {\"errors\":["`), errdefs.ErrUnknown},
+		"empty document":  {refused(`"unknown: {\"errors\":[]}"`), errdefs.ErrUnknown},
+		"with a code":     {answer(200, `{"errorDetail":{"code":404,"message":"gone"}}`), errdefs.ErrNotFound},
+		"with code 500": {answer(200, `{"errorDetail":{"code":500,"message":"unauthorized: x"}}`),
+			errdefs.ErrUnauthenticated},
 		"cut short": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "999")
 			_, _ = w.Write([]byte(`{"status":"Pulling"}`))
@@ -154,7 +186,8 @@ func TestPullAuth(t *testing.T) {
 		fail(w, http.StatusInternalServerError, "unauthorized")
 	})
 	err := f.dial(0).PullImage(testContext(t), "r.example/x:1", PullOptions{Auth: &Auth{
-		Username: "me", Password: "geheim", IdentityToken: "geheim2", RegistryToken: "geheim3", ServerAddress: "r.example",
+		Username: "me", Password: "geheim", IdentityToken: "geheim2", RegistryToken: "geheim3",
+		ServerAddress: "r.example",
 	}})
 	wantType(t, "PullImage", err, errdefs.ErrUnauthenticated)
 	testutil.Assert(t, !strings.Contains(err.Error(), "geheim") && !strings.Contains(log.String(), "geheim"),
@@ -182,7 +215,8 @@ func TestLoad(t *testing.T) {
 	err := c.LoadImage(testContext(t), strings.NewReader("archive"))
 	testutil.Assert(t, err == nil && got == "archive", "the engine got %q, the caller %v", got, err)
 	f.handle("POST /images/load", answer(200, `{"stream":"Loading"}{"errorDetail":{"message":"unexpected EOF"}}`))
-	if err := c.LoadImage(testContext(t), strings.NewReader("x")); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
+	if err := c.LoadImage(testContext(t), strings.NewReader("x")); err == nil ||
+		!strings.Contains(err.Error(), "unexpected EOF") {
 		t.Errorf("an error in the stream became %v", err)
 	}
 }
@@ -221,7 +255,8 @@ func TestPullQueued(t *testing.T) {
 		want = append(want, step.phase)
 	}
 	var got []PullPhase
-	err := followTransfer(decodeMessages(strings.NewReader(stream.String())), newTransferred(Features{}), func(phase PullPhase) { got = append(got, phase) })
+	err := followTransfer(decodeMessages(strings.NewReader(stream.String())), newTransferred(Features{}),
+		func(phase PullPhase) { got = append(got, phase) })
 	testutil.Assert(t, err == nil && slices.Equal(got, want), "phases: %v, %v, want %v", got, err, want)
 }
 
@@ -238,7 +273,8 @@ func TestPullQueuedSilently(t *testing.T) {
 		{"status":"Extracting","progressDetail":{"current":1,"units":"s"},"id":"b"}
 		{"status":"Pull complete","progressDetail":{"hidecounts":true},"id":"b"}`))
 	var got []PullPhase
-	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(phase PullPhase) { got = append(got, phase) }})
+	err := f.dial(0).PullImage(testContext(t), "x:1",
+		PullOptions{Progress: func(phase PullPhase) { got = append(got, phase) }})
 	want := []PullPhase{PullQueued, PullQueued, PullMoves, PullMoves, PullQueued, PullMoves, PullQueued}
 	testutil.Assert(t, err == nil && slices.Equal(got, want), "phases: %v, %v, want %v", got, err, want)
 }
@@ -276,7 +312,8 @@ func TestPullUnpacksSilently(t *testing.T) {
 			})
 			f.handle("POST /images/create", answer(200, c.stream))
 			var got []PullPhase
-			err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(phase PullPhase) { got = append(got, phase) }})
+			err := f.dial(0).PullImage(testContext(t), "x:1",
+				PullOptions{Progress: func(phase PullPhase) { got = append(got, phase) }})
 			testutil.Assert(t, err == nil && slices.Equal(got, c.want), "phases: %v, %v, want %v", got, err, c.want)
 		})
 	}
@@ -303,7 +340,9 @@ func FuzzTransfer(f *testing.F) {
 	f.Add([]byte(`null null`))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		signs := 0
-		err := followTransfer(decodeMessages(bytes.NewReader(stream)), newTransferred(Features{}), func(PullPhase) { signs++ })
+		err := followTransfer(decodeMessages(bytes.NewReader(stream)), newTransferred(Features{}), func(PullPhase) {
+			signs++
+		})
 		messages := 0
 		for range decodeMessages(bytes.NewReader(stream)) {
 			messages++

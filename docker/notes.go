@@ -38,7 +38,8 @@ func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) er
 	if err == nil {
 		return nil
 	}
-	_, undoErr := s.api.ContainerRemove(context.WithoutCancel(ctx), id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	_, undoErr := s.api.ContainerRemove(context.WithoutCancel(ctx), id,
+		client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	return errors.Join(fmt.Errorf("note for the OCI runtime: %w", err), undoErr)
 }
 
@@ -91,6 +92,7 @@ func (s *session) forgetNote(ctx context.Context, id string) {
 		return
 	}
 	if err := s.notes.Remove(id); err != nil {
-		log.G(ctx).WithError(err).WithField("containerID", id).Warn("cannot remove the container's note for the OCI runtime")
+		log.G(ctx).WithError(err).WithField("containerID", id).
+			Warn("cannot remove the container's note for the OCI runtime")
 	}
 }

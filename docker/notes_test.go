@@ -51,13 +51,17 @@ func TestRuntimeBehindANote(t *testing.T) {
 	})
 	c := p.dialAuto()
 	for runtime, want := range map[string]string{"": "/opt/crun", "crun": "/opt/crun", "runc": "runc"} {
-		id, err := c.CreateContainer(testContext(t), ContainerSpec{Name: "x", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{Runtime: runtime}, Note: &ocinote.Note{}})
+		id, err := c.CreateContainer(testContext(t),
+			ContainerSpec{Name: "x", Config: &container.Config{Image: "x"},
+				Host: &container.HostConfig{Runtime: runtime}, Note: &ocinote.Note{}})
 		testutil.Must(t, err)
 		if note, err := p.notes.Load(id); err != nil || note.Runtime.Path != want {
 			t.Errorf("the runtime %q: %+v, %v", runtime, note.Runtime, err)
 		}
 	}
-	_, err := c.CreateContainer(testContext(t), ContainerSpec{Name: "x", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{Runtime: "kata"}, Note: &ocinote.Note{}})
+	_, err := c.CreateContainer(testContext(t),
+		ContainerSpec{Name: "x", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{Runtime: "kata"},
+			Note: &ocinote.Note{}})
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "kata"),
 		"a runtime without a program: %v", err)
 }

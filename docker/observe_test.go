@@ -28,7 +28,8 @@ func (o *observed) observe(ctx context.Context, call string) (context.Context, f
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.open++
-	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	span := trace.NewSpanContext(
+		trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
 	return trace.ContextWithSpanContext(ctx, span), func(err error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()

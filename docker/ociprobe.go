@@ -75,7 +75,8 @@ func (p probe) tidyNotes(ctx context.Context, notes ocinote.Dir) error {
 
 // tidyProbes removes probe containers whose maker has ended, and those older than probeAge.
 func (p probe) tidyProbes(ctx context.Context) error {
-	list, err := p.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", probeLabel)})
+	list, err := p.api.ContainerList(ctx,
+		client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", probeLabel)})
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,9 @@ func (p probe) isProbe(ctx context.Context, c container.Summary) (bool, error) {
 }
 
 // create creates a container from the built-in sandbox image. It loads the image if the engine lacks it.
-func (p probe) create(ctx context.Context, options client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
+func (p probe) create(
+	ctx context.Context, options client.ContainerCreateOptions,
+) (client.ContainerCreateResult, error) {
 	created, err := p.api.ContainerCreate(ctx, options)
 	if !errdefs.IsNotFound(err) {
 		return created, err
@@ -187,7 +190,9 @@ func checkRecursive(mountinfo string) error {
 		readOnly = append(readOnly, strings.TrimPrefix(place, probeRecursive+"/"))
 	}
 	if !slices.ContainsFunc(readOnly, func(below string) bool { return writable[below] }) {
-		return fmt.Errorf("%s of the node has no writable mount below it, by which recursive read-only mounts are seen to work", probeSubmounts)
+		return fmt.Errorf(
+			"%s of the node has no writable mount below it, by which recursive read-only mounts are seen to work",
+			probeSubmounts)
 	}
 	return nil
 }
@@ -197,10 +202,12 @@ func (p probe) run(ctx context.Context, note ocinote.Note, mounts []mount.Mount,
 	created, err := p.create(ctx, client.ContainerCreateOptions{
 		Name: probeName + rand.Text(),
 		Config: &container.Config{
-			Image: pause.Reference, NetworkDisabled: true, Labels: map[string]string{probeLabel: strconv.Itoa(os.Getpid())},
+			Image: pause.Reference, NetworkDisabled: true,
+			Labels: map[string]string{probeLabel: strconv.Itoa(os.Getpid())},
 		},
 		HostConfig: &container.HostConfig{
-			Runtime: p.runtime.Name, NetworkMode: "none", IpcMode: "none", LogConfig: container.LogConfig{Type: "none"}, Mounts: mounts,
+			Runtime: p.runtime.Name, NetworkMode: "none", IpcMode: "none", LogConfig: container.LogConfig{Type: "none"},
+			Mounts: mounts,
 		},
 	})
 	if err != nil {
@@ -234,11 +241,13 @@ func (p probe) lookForGroup(pid int) error {
 		return err
 	}
 	for line := range strings.Lines(string(status)) {
-		if groups, ok := strings.CutPrefix(line, "Groups:"); ok && slices.Contains(strings.Fields(groups), strconv.Itoa(probeGroup)) {
+		if groups, ok := strings.CutPrefix(line, "Groups:"); ok &&
+			slices.Contains(strings.Fields(groups), strconv.Itoa(probeGroup)) {
 			return nil
 		}
 	}
-	return fmt.Errorf("a container of the runtime %s was started without what its note in %s holds", p.runtime.Name, p.runtime.Notes)
+	return fmt.Errorf("a container of the runtime %s was started without what its note in %s holds", p.runtime.Name,
+		p.runtime.Notes)
 }
 
 func (p probe) remove(ctx context.Context, id string) error {

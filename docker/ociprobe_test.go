@@ -57,7 +57,8 @@ func newProbed(t *testing.T) *probed {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", probedMounts)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Credential: &syscall.Credential{Groups: []uint32{probeGroup}}, Pdeathsig: syscall.SIGKILL, Unshareflags: syscall.CLONE_NEWNS,
+		Credential: &syscall.Credential{Groups: []uint32{probeGroup}}, Pdeathsig: syscall.SIGKILL,
+		Unshareflags: syscall.CLONE_NEWNS,
 	}
 	ready, err := cmd.StdoutPipe()
 	testutil.Must(t, err)
@@ -76,8 +77,9 @@ func newProbed(t *testing.T) *probed {
 	p.notes = ocinote.Dir(notes)
 	p.change(func() {
 		p.info.Runtimes = map[string]system.RuntimeWithStatus{
-			"runc":       {Runtime: system.Runtime{Path: "runc"}},
-			"criadapter": {Runtime: system.Runtime{Path: "/bin/criadapter-oci", Args: []string{"--criadapter-notes", notes}}},
+			"runc": {Runtime: system.Runtime{Path: "runc"}},
+			"criadapter": {
+				Runtime: system.Runtime{Path: "/bin/criadapter-oci", Args: []string{"--criadapter-notes", notes}}},
 		}
 		p.running = nil
 	})
@@ -120,11 +122,13 @@ func TestProofIsCompletedLater(t *testing.T) {
 		s, err := c.session(testContext(t))
 		testutil.Must(t, err)
 		r, proof := s.features.OCIRuntime, c.proof.Load()
-		if r.Name == "" || r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "no memory") || r.RecursiveReadOnly != wantReadOnly {
+		if r.Name == "" || r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "no memory") ||
+			r.RecursiveReadOnly != wantReadOnly {
 			t.Errorf("got %+v", r)
 		}
 		if p.starts.Load() != wantStarts || proof.retry != wantRetry || !s.until.Equal(proof.until) {
-			t.Errorf("%d containers, again after %s at %s, want %d after %s", p.starts.Load(), proof.retry, s.until, wantStarts, wantRetry)
+			t.Errorf("%d containers, again after %s at %s, want %d after %s", p.starts.Load(), proof.retry, s.until,
+				wantStarts, wantRetry)
 		}
 	}
 	look(3, proofRetry, false) // one that fails, one without recursive read-only mounts, one for users
@@ -159,7 +163,8 @@ func TestProofOutlivesTheProgram(t *testing.T) {
 	c := p.dialAuto()
 	upgraded, err := c.Features(testContext(t))
 	r := upgraded.OCIRuntime
-	if err != nil || r.Works() || r.Name != "criadapter" || r.Notes != p.notes || !strings.Contains(r.Fault, "no memory") {
+	if err != nil || r.Works() || r.Name != "criadapter" || r.Notes != p.notes ||
+		!strings.Contains(r.Fault, "no memory") {
 		t.Errorf("after an upgrade of the engine: %+v, %v", r, err)
 	}
 	testutil.Check(t, CheckSpec(ContainerSpec{Note: &ocinote.Note{}}, upgraded), "a container with a note")
@@ -170,7 +175,8 @@ func TestProofOutlivesTheProgram(t *testing.T) {
 	past.until = time.Now()
 	c.proof.Store(&past)
 	c.current.Store(nil)
-	if later, err := c.Features(testContext(t)); err != nil || !later.OCIRuntime.Works() || later.OCIRuntime.Fault != "" {
+	if later, err := c.Features(testContext(t)); err != nil || !later.OCIRuntime.Works() ||
+		later.OCIRuntime.Fault != "" {
 		t.Errorf("after that: %+v, %v", later.OCIRuntime, err)
 	}
 }
@@ -248,7 +254,8 @@ func TestHangingProofDoesNotKeepTheEngineAway(t *testing.T) {
 func TestProofsThatAreNotTaken(t *testing.T) {
 	found := OCIRuntime{Name: "criadapter", Notes: ocinote.Dir(t.TempDir())}
 	for name, text := range map[string]string{
-		"damaged": "{", "of another runtime": `{"of":"other","proven":{"Name":"criadapter"}}`, "of none that works": `{"of":"this","proven":{}}`,
+		"damaged": "{", "of another runtime": `{"of":"other","proven":{"Name":"criadapter"}}`,
+		"of none that works": `{"of":"this","proven":{}}`,
 	} {
 		testutil.Must(t, found.Notes.SaveProof([]byte(text)))
 		p := loadProof("this", found)
@@ -274,12 +281,15 @@ func TestProgramsAreIdentified(t *testing.T) {
 // An image or a pod may have the label of probes: what has not their name and image as well is left alone.
 func TestProbesAloneAreTidied(t *testing.T) {
 	p := newProbed(t)
-	images := map[string]string{"probe": pause.Reference, "labelled": "web:1", "named": "web:1", "pause": pause.Reference}
-	names := map[string]string{"probe": "/" + probeName + "X", "labelled": "/web", "named": "/" + probeName + "Y", "pause": "/k8s_POD_web"}
+	images := map[string]string{"probe": pause.Reference, "labelled": "web:1", "named": "web:1",
+		"pause": pause.Reference}
+	names := map[string]string{"probe": "/" + probeName + "X", "labelled": "/web", "named": "/" + probeName + "Y",
+		"pause": "/k8s_POD_web"}
 	var list []container.Summary
 	removed := make(chan string, len(images))
 	for id, image := range images {
-		list = append(list, container.Summary{ID: id, Names: []string{names[id]}, Labels: map[string]string{probeLabel: "0"}})
+		list = append(list,
+			container.Summary{ID: id, Names: []string{names[id]}, Labels: map[string]string{probeLabel: "0"}})
 		text, err := json.Marshal(map[string]any{"Id": id, "Config": map[string]any{"Image": image}})
 		testutil.Must(t, err)
 		p.handle("GET /containers/"+id+"/json", answer(http.StatusOK, string(text)))
@@ -310,12 +320,16 @@ func TestCheckRecursive(t *testing.T) {
 	writable := line("/mnt/writable", "rw") + line("/mnt/writable/pts", "rw,nosuid") + line("/mnt/writable/ro", "ro")
 	recursive := line("/mnt/recursive", "ro")
 	for name, c := range map[string]struct{ mountinfo, want string }{
-		"works":            {writable + recursive + line("/mnt/recursive/pts", "ro,nosuid") + line("/mnt/recursive/ro", "ro"), ""},
-		"ignored":          {writable + recursive + line("/mnt/recursive/pts", "rw,nosuid") + line("/mnt/recursive/ro", "ro"), "/mnt/recursive/pts is writable"},
-		"not read-only":    {writable + line("/mnt/recursive", "rw") + line("/mnt/recursive/pts", "ro"), "/mnt/recursive is writable"},
-		"nothing to see":   {writable + recursive + line("/mnt/recursive/ro", "ro"), "no writable mount below it"},
-		"no submounts":     {recursive, "no writable mount below it"},
-		"another's prefix": {writable + recursive + line("/mnt/recursive/pts", "ro") + line("/mnt/recursively", "rw"), ""},
+		"works": {writable + recursive + line("/mnt/recursive/pts", "ro,nosuid") +
+			line("/mnt/recursive/ro", "ro"), ""},
+		"ignored": {writable + recursive + line("/mnt/recursive/pts", "rw,nosuid") +
+			line("/mnt/recursive/ro", "ro"), "/mnt/recursive/pts is writable"},
+		"not read-only": {writable + line("/mnt/recursive", "rw") + line("/mnt/recursive/pts", "ro"),
+			"/mnt/recursive is writable"},
+		"nothing to see": {writable + recursive + line("/mnt/recursive/ro", "ro"), "no writable mount below it"},
+		"no submounts":   {recursive, "no writable mount below it"},
+		"another's prefix": {writable + recursive + line("/mnt/recursive/pts", "ro") + line("/mnt/recursively", "rw"),
+			""},
 	} {
 		err := checkRecursive(c.mountinfo)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -343,7 +357,8 @@ func TestNoUserNamespacesWithSELinux(t *testing.T) {
 	p := newProbed(t)
 	p.change(func() { p.info.SecurityOptions = []string{"name=selinux"} })
 	features, err := p.dialAuto().Features(testContext(t))
-	if r := features.OCIRuntime; err != nil || r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "SELinux") || !r.RecursiveReadOnly {
+	if r := features.OCIRuntime; err != nil || r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "SELinux") ||
+		!r.RecursiveReadOnly {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }

@@ -27,7 +27,9 @@ const (
 // directory. It checks that the namespace's root owns the container's root directory and the mount.
 func (p probe) proveUsers(ctx context.Context) error {
 	if p.selinux {
-		return errors.New("the engine confines containers with SELinux, and a root with mapped owners would be without the container's label")
+		return errors.New(
+			"the engine confines containers with SELinux, and a root with mapped owners would be without the " +
+				"container's label")
 	}
 	maps := []userns.Mapping{{HostID: probeUsers, Size: probeUserSize}}
 	child, err := userns.Make(maps, maps, 0)
@@ -37,7 +39,8 @@ func (p probe) proveUsers(ctx context.Context) error {
 	defer child.Close()
 	ids := []ocinote.IDMapping{{HostID: probeUsers, Size: probeUserSize}}
 	note := ocinote.Note{
-		Engine: p.engineID, Namespaces: map[string]string{"user": child.Path("user")}, UIDMappings: ids, GIDMappings: ids,
+		Engine: p.engineID, Namespaces: map[string]string{"user": child.Path("user")}, UIDMappings: ids,
+		GIDMappings:  ids,
 		MappedMounts: []string{probeMount}, DropSysctls: true,
 	}
 	mounts := []mount.Mount{{Type: mount.TypeBind, Source: string(p.runtime.Notes), Target: probeMount, ReadOnly: true}}
@@ -64,7 +67,8 @@ func lookForUsers(pid int) error {
 			return errors.New("the system does not tell the owner of a file")
 		}
 		if owner.Uid != probeUsers || owner.Gid != probeUsers {
-			return fmt.Errorf("%s of a container is of the user %d and the group %d, want %d", path, owner.Uid, owner.Gid, probeUsers)
+			return fmt.Errorf("%s of a container is of the user %d and the group %d, want %d", path, owner.Uid,
+				owner.Gid, probeUsers)
 		}
 	}
 	return nil

@@ -112,7 +112,8 @@ func (s *session) proofKey(f facts) proofKey {
 		program = shimProgram
 	}
 	return proofKey{
-		EngineID: s.engineID, Version: f.version.Version, Kernel: f.info.KernelVersion, Driver: f.info.Driver, Root: f.info.DockerRootDir,
+		EngineID: s.engineID, Version: f.version.Version, Kernel: f.info.KernelVersion, Driver: f.info.Driver,
+		Root:  f.info.DockerRootDir,
 		Found: found, Args: f.info.Runtimes[found.Name].Args, Real: s.real, SELinux: s.features.SELinux,
 		Programs: identifyPrograms(witness("/proc", f.peer), program, s.real.Path),
 	}

@@ -50,7 +50,8 @@ func (r OCIRuntime) Works() bool { return r.Name != "" && r.Fault == "" }
 const ociProgram = "criadapter-oci"
 
 // installRuntime tells an operator how to give an engine the runtime.
-const installRuntime = `install criadapter-oci and, for an engine before 23, add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} ` +
+const installRuntime = `install criadapter-oci and, for an engine before 23, add "runtimes": {"criadapter": ` +
+	`{"path": "/usr/bin/criadapter-oci"}} ` +
 	"to daemon.json (systemctl reload docker), or use --oci-runtime=auto"
 
 // findOCIRuntime returns the engine's OCI runtime and the real runtime behind it. Both are empty if the engine has
@@ -62,7 +63,9 @@ func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, e
 			continue
 		}
 		if name == info.DefaultRuntime {
-			return OCIRuntime{}, ocinote.Runtime{}, fmt.Errorf("the runtime %s is %s and default-runtime of daemon.json: it needs another one behind it", name, ociProgram)
+			return OCIRuntime{}, ocinote.Runtime{}, fmt.Errorf(
+				"the runtime %s is %s and default-runtime of daemon.json: it needs another one behind it", name,
+				ociProgram)
 		}
 		real, err := realRuntime(info.Runtimes, info.DefaultRuntime)
 		return OCIRuntime{Name: name, Notes: notesOf(runtime.Args)}, real, err

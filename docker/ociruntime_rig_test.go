@@ -39,10 +39,12 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 		proven   bool
 		required string
 	}{
-		"works":          {nil, true, ""},
-		"reads no notes": {map[string]any{"criadapter": map[string]any{"path": broken}}, false, "was started without what its note"},
-		"is not there":   {map[string]any{"criadapter": map[string]any{"path": "/nonesuch/criadapter-oci"}}, false, "/nonesuch/criadapter-oci"},
-		"is none":        {map[string]any{}, false, "no runtime whose program is criadapter-oci"},
+		"works": {nil, true, ""},
+		"reads no notes": {map[string]any{"criadapter": map[string]any{"path": broken}}, false,
+			"was started without what its note"},
+		"is not there": {map[string]any{"criadapter": map[string]any{"path": "/nonesuch/criadapter-oci"}}, false,
+			"/nonesuch/criadapter-oci"},
+		"is none": {map[string]any{}, false, "no runtime whose program is criadapter-oci"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := env
@@ -53,14 +55,16 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 			}
 			own, _ := startEngine(t, env, "oci-"+name[:5], config)
 			client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-			if err != nil || features.OCIRuntime.Works() != c.proven || features.OCIRuntime.RecursiveReadOnly != c.proven || features.OCIRuntime.UserNamespaces != c.proven {
+			if err != nil || features.OCIRuntime.Works() != c.proven ||
+				features.OCIRuntime.RecursiveReadOnly != c.proven || features.OCIRuntime.UserNamespaces != c.proven {
 				t.Errorf("auto: %+v, %v", features.OCIRuntime, err)
 			}
 			if _, features, err := dialOCI(t, own, docker.OCIRuntimeOff); err != nil || features.OCIRuntime.Name != "" {
 				t.Errorf("off: %+v, %v", features.OCIRuntime, err)
 			}
 			_, _, err = dialOCI(t, own, docker.OCIRuntimeRequired)
-			if c.required == "" && err != nil || c.required != "" && (err == nil || !strings.Contains(err.Error(), c.required)) {
+			if c.required == "" && err != nil ||
+				c.required != "" && (err == nil || !strings.Contains(err.Error(), c.required)) {
 				t.Errorf("required: %v, want %q", err, c.required)
 			}
 			left, err := client.ListContainers(rigContext(t), nil)
@@ -86,8 +90,9 @@ exec runc "$@"
 	own, _ := startEngine(t, env, "oci-old", map[string]any{
 		"default-runtime": "old",
 		"runtimes": map[string]any{
-			"old":        map[string]any{"path": old},
-			"criadapter": map[string]any{"path": env.OCIRuntime, "runtimeArgs": []string{"--criadapter-notes", filepath.Join(dir, "notes")}},
+			"old": map[string]any{"path": old},
+			"criadapter": map[string]any{"path": env.OCIRuntime,
+				"runtimeArgs": []string{"--criadapter-notes", filepath.Join(dir, "notes")}},
 		},
 	})
 	_, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
@@ -126,7 +131,8 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	events, stop := context.WithCancel(t.Context())
 	subscribed, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- client.Events(events, docker.EventsOptions{Subscribed: func() { close(subscribed) }, Handle: func(docker.Event) {}})
+		ended <- client.Events(events,
+			docker.EventsOptions{Subscribed: func() { close(subscribed) }, Handle: func(docker.Event) {}})
 	}()
 	<-subscribed
 	raw, err := mobyclient.New(mobyclient.WithHost(own.Host()))
@@ -163,7 +169,8 @@ func TestRigUserNamespacesNeedLayers(t *testing.T) {
 	own, _ := startEngine(t, env, "oci-copies", map[string]any{"storage-driver": engine.CopyDriver(env)})
 	_, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
 	testutil.Must(t, err)
-	if r := features.OCIRuntime; r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "only the layers of the kernel's overlay") {
+	if r := features.OCIRuntime; r.UserNamespaces ||
+		!strings.Contains(r.NoUserNamespaces, "only the layers of the kernel's overlay") {
 		t.Errorf("got %+v", r)
 	}
 }

@@ -27,15 +27,21 @@ func TestFindOCIRuntime(t *testing.T) {
 			OCIRuntime{Name: "mine", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "runc"}, "",
 		},
 		"with a directory": {
-			"crun", `{"crun": {"path": "/opt/crun", "runtimeArgs": ["--debug"]}, "c": {"path": "criadapter-oci", "runtimeArgs": ["--criadapter-notes", "/n"]}}`, false,
+			"crun",
+			`{"crun": {"path": "/opt/crun", "runtimeArgs": ["--debug"]}, "c": {"path": "criadapter-oci", ` +
+				`"runtimeArgs": ["--criadapter-notes", "/n"]}}`, false,
 			OCIRuntime{Name: "c", Notes: "/n"}, ocinote.Runtime{Path: "/opt/crun", Args: []string{"--debug"}}, "",
 		},
 		"with a directory in one word": {
-			"runc", `{"runc": {"path": "runc"}, "c": {"path": "criadapter-oci", "runtimeArgs": ["--criadapter-notes=/n"]}}`, false,
+			"runc",
+			`{"runc": {"path": "runc"}, "c": {"path": "criadapter-oci", "runtimeArgs": ["--criadapter-notes=/n"]}}`,
+			false,
 			OCIRuntime{Name: "c", Notes: "/n"}, ocinote.Runtime{Path: "runc"}, "",
 		},
 		"a shim with a program": {
-			"s", `{"s": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "/opt/crun"}}, "c": {"path": "criadapter-oci"}}`, false,
+			"s",
+			`{"s": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "/opt/crun"}}, "c": ` +
+				`{"path": "criadapter-oci"}}`, false,
 			OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "/opt/crun"}, "",
 		},
 		"runc's shim, which is not listed": {
@@ -44,14 +50,17 @@ func TestFindOCIRuntime(t *testing.T) {
 		},
 		"found by containerd": {
 			"runc", `{"runc": {"path": "runc"}, "x": {"runtimeType": "io.containerd.criadapter.v2"}}`, true,
-			OCIRuntime{Name: "io.containerd.criadapter.v2", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "runc"}, "",
+			OCIRuntime{Name: "io.containerd.criadapter.v2", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "runc"},
+			"",
 		},
 		"the default, by its shim": {
 			"io.containerd.criadapter.v2", `{"runc": {"path": "runc"}}`, true,
 			OCIRuntime{Name: "io.containerd.criadapter.v2", Notes: ocinote.DefaultDir}, ocinote.Runtime{}, "no program",
 		},
-		"another shim": {"kata", `{"kata": {"runtimeType": "io.containerd.kata.v2"}, "c": {"path": "criadapter-oci"}}`, false, OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{}, "no program"},
-		"the default":  {"c", `{"c": {"path": "criadapter-oci"}}`, false, OCIRuntime{}, ocinote.Runtime{}, "default-runtime"},
+		"another shim": {"kata", `{"kata": {"runtimeType": "io.containerd.kata.v2"}, "c": {"path": "criadapter-oci"}}`,
+			false, OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{}, "no program"},
+		"the default": {"c", `{"c": {"path": "criadapter-oci"}}`, false, OCIRuntime{}, ocinote.Runtime{},
+			"default-runtime"},
 	} {
 		info := system.Info{DefaultRuntime: c.fallback}
 		testutil.Must(t, json.Unmarshal([]byte(c.runtimes), &info.Runtimes))

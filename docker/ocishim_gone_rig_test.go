@@ -25,7 +25,8 @@ func TestRigShimWithoutTheProgram(t *testing.T) {
 	env := rigenv.Require(t)
 	bin := installShim(t, env)
 	own, err := engine.New(engine.Options{
-		Dir: filepath.Join(env.WorkDir, "docker-shimgone"), Env: env, Path: bin, Config: map[string]any{"runtimes": map[string]any{}},
+		Dir: filepath.Join(env.WorkDir, "docker-shimgone"), Env: env, Path: bin,
+		Config: map[string]any{"runtimes": map[string]any{}},
 	})
 	testutil.Must(t, err)
 	t.Cleanup(func() {

@@ -88,7 +88,8 @@ func TestRigRecursiveMountByTheShim(t *testing.T) {
 	spec, err := translate.Container(translate.ContainerInput{
 		Config: &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: "reader"}, Command: []string{"sleep", "1000"},
-			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: nodeNamespaces()}},
+			Linux: &runtimeapi.LinuxContainerConfig{
+				SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: nodeNamespaces()}},
 			Mounts: []*runtimeapi.Mount{
 				{HostPath: dir, ContainerPath: "/recursive", Readonly: true, RecursiveReadOnly: true},
 				{HostPath: dir, ContainerPath: "/plain", MountOptions: []string{"nodev"}},
@@ -111,7 +112,8 @@ func TestRigRecursiveMountByTheShim(t *testing.T) {
 	t.Cleanup(func() { _ = client.RemoveContainer(rigContext(t), id) })
 	testutil.Must(t, client.StartContainer(rigContext(t), id))
 	const want = "touch: /recursive/below/x: Read-only file system\r\nwritten\r\n"
-	if got := runInside(t, client, id, "touch /recursive/below/x && echo written; touch /plain/below/y && echo written"); got != want {
+	if got := runInside(t, client, id,
+		"touch /recursive/below/x && echo written; touch /plain/below/y && echo written"); got != want {
 		t.Errorf("inside: %q, want %q", got, want)
 	}
 }

@@ -23,7 +23,8 @@ func TestHasShim(t *testing.T) {
 		testutil.WriteFile(t, filepath.Join(process, "environ"), c.environ)
 		place := filepath.Join(process, "root", c.at)
 		testutil.Must(t, os.MkdirAll(place, 0o755))
-		for link, target := range map[string]string{filepath.Join(place, shimProgram): "/not/seen/from/here", filepath.Join(process, "exe"): c.exe} {
+		for link, target := range map[string]string{filepath.Join(place, shimProgram): "/not/seen/from/here",
+			filepath.Join(process, "exe"): c.exe} {
 			testutil.Must(t, os.Symlink(target, link))
 		}
 		testutil.Equal(t, hasShim(process), c.want, "%s", name)

@@ -33,7 +33,8 @@ func TestEngineBehindASocketThatIsPassedOn(t *testing.T) {
 		socket string
 		want   int
 	}{
-		"passed on": {1, socket, 7}, "by a link": {1, link, 7}, "its own": {5, socket, 5}, "of another": {1, socket + "x", 1}, "unseen": {0, socket, 7},
+		"passed on": {1, socket, 7}, "by a link": {1, link, 7}, "its own": {5, socket, 5},
+		"of another": {1, socket + "x", 1}, "unseen": {0, socket, 7},
 	} {
 		testutil.Equal(t, behind(proc, c.peer, c.socket), c.want, "%s", name)
 	}

@@ -12,7 +12,8 @@ import (
 // TestRecursiveReadOnly holds that it takes the engine, the kernel and the runtime, and that silence is a no.
 func TestRecursiveReadOnly(t *testing.T) {
 	runtimes := map[string]system.RuntimeWithStatus{
-		"runc":   {Status: map[string]string{runtimeFeatures: `{"ociVersionMax":"1.2.0","mountOptions":["bind","rro"]}`}},
+		"runc": {
+			Status: map[string]string{runtimeFeatures: `{"ociVersionMax":"1.2.0","mountOptions":["bind","rro"]}`}},
 		"crun":   {Status: map[string]string{runtimeFeatures: `{"mountOptions":["rro"]}`}},
 		"runsc":  {Status: map[string]string{runtimeFeatures: `{"mountOptions":["ro","rbind"]}`}},
 		"kata":   {Status: map[string]string{runtimeFeatures: "?"}},

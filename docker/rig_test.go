@@ -39,7 +39,8 @@ func startEngine(t *testing.T, env rigenv.Env, name string, config map[string]an
 func TestAbsence(t *testing.T) {
 	own, env := startEngine(t, rigenv.Require(t), "absence", map[string]any{"live-restore": true})
 	subject := dockertest.Subject{
-		Engine: dialRig(t, env), Image: env.Image(rigImage), Pullable: env.Image("test/multi:a"), Prefix: uniquePrefix("absence"),
+		Engine: dialRig(t, env), Image: env.Image(rigImage), Pullable: env.Image("test/multi:a"),
+		Prefix: uniquePrefix("absence"),
 	}
 	dockertest.ConformanceAbsence(t, subject, own.Kill, func() {
 		testutil.Must(t, own.Start(rigContext(t)))
@@ -121,11 +122,12 @@ func TestPullCancelled(t *testing.T) {
 	var signs atomic.Int64
 	began := time.AfterFunc(time.Minute, cancel)
 	defer began.Stop()
-	err := c.PullImage(ctx, env.Image(rigenv.PrefixStalled+"/test/big:latest"), docker.PullOptions{Progress: func(docker.PullPhase) {
-		if signs.Add(1) == 1 {
-			began.Reset(500 * time.Millisecond)
-		}
-	}})
+	err := c.PullImage(ctx, env.Image(rigenv.PrefixStalled+"/test/big:latest"),
+		docker.PullOptions{Progress: func(docker.PullPhase) {
+			if signs.Add(1) == 1 {
+				began.Reset(500 * time.Millisecond)
+			}
+		}})
 	if !errors.Is(err, context.Canceled) || signs.Load() == 0 {
 		t.Errorf("after %d signs of life: %v", signs.Load(), err)
 	}
@@ -149,7 +151,8 @@ func TestAnonymousVolumesGo(t *testing.T) {
 	api, err := client.New(client.WithHost(env.DockerHost))
 	testutil.Must(t, err)
 	defer func() { _ = api.Close() }()
-	if _, err := api.VolumeInspect(rigContext(t), seen.Mounts[0].Name, client.VolumeInspectOptions{}); !errdefs.IsNotFound(err) {
+	if _, err := api.VolumeInspect(rigContext(t), seen.Mounts[0].Name,
+		client.VolumeInspectOptions{}); !errdefs.IsNotFound(err) {
 		t.Errorf("the volume is still there: %v", err)
 	}
 }

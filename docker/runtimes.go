@@ -44,7 +44,9 @@ func isSandboxed(name string, runtime system.Runtime) bool {
 // hasSandboxedWord looks at the words of a program's or a shim's name, such as
 // kata-runtime, io.containerd.runsc.v1 and containerd-shim-kata-v2.
 func hasSandboxedWord(program string) bool {
-	words := strings.FieldsFunc(strings.ToLower(path.Base(program)), func(r rune) bool { return r == '-' || r == '.' || r == '_' })
+	words := strings.FieldsFunc(strings.ToLower(path.Base(program)), func(r rune) bool {
+		return r == '-' || r == '.' || r == '_'
+	})
 	return slices.ContainsFunc(words, func(word string) bool {
 		return slices.Contains(sandboxedPrograms, strings.TrimRight(word, "0123456789"))
 	})

@@ -32,11 +32,13 @@ func TestSandboxedRuntimes(t *testing.T) {
 	}`
 	var runtimes map[string]system.RuntimeWithStatus
 	testutil.Must(t, json.Unmarshal([]byte(info), &runtimes))
-	want := []string{"fc", "gvisor", "gvisor-shim", "io.containerd.kata.v2", "kata-bin", "kata-by-runc-shim", "kata-qemu", "kata-shim", "kata2", "runc-by-name", "shim-path"}
+	want := []string{"fc", "gvisor", "gvisor-shim", "io.containerd.kata.v2", "kata-bin", "kata-by-runc-shim",
+		"kata-qemu", "kata-shim", "kata2", "runc-by-name", "shim-path"}
 	got := sandboxedRuntimes(runtimes, "wrapper")
 	testutil.Assert(t, slices.Equal(got, want), "got  %v\nwant %v", got, want)
 	// The default may be a shim that is not listed.
-	for fallback, want := range map[string][]string{"": nil, "runc": nil, "io.containerd.runsc.v1": {"io.containerd.runsc.v1"}} {
+	for fallback, want := range map[string][]string{"": nil, "runc": nil,
+		"io.containerd.runsc.v1": {"io.containerd.runsc.v1"}} {
 		if got := sandboxedRuntimes(nil, fallback); !slices.Equal(got, want) {
 			t.Errorf("the default %q: %v", fallback, got)
 		}

@@ -49,7 +49,9 @@ func TestRefusals(t *testing.T) {
 	}{
 		"19.03": {func(f *fakeServer) { f.apiVersion, f.version.Version = "1.40", "19.03.15" },
 			"Docker Engine 19.03.15 (API 1.40) is too old: 20.10 or later is needed"},
-		"17.06, which the client does not negotiate with": {func(f *fakeServer) { f.apiVersion, f.version.Version = "1.30", "17.06.2" },
+		"17.06, which the client does not negotiate with": {func(f *fakeServer) {
+			f.apiVersion, f.version.Version = "1.30", "17.06.2"
+		},
 			"Docker Engine 17.06.2 (API 1.30) is too old"},
 		"no API version": {func(f *fakeServer) { f.apiVersion = "" }, "not Docker Engine"},
 		"Windows":        {func(f *fakeServer) { f.version.Os = "windows" }, "Docker Engine on Linux"},
@@ -61,9 +63,13 @@ func TestRefusals(t *testing.T) {
 			f.info.SecurityOptions = []string{"name=seccomp,profile=default", "name=rootless"}
 		},
 			"run dockerd as root"},
-		"userns-remap":   {func(f *fakeServer) { f.info.SecurityOptions = []string{"name=userns"} }, "userns-remap"},
-		"root elsewhere": {func(f *fakeServer) { f.info.DockerRootDir = "/no/such/directory" }, "/no/such/directory is not visible"},
-		"root is a file": {func(f *fakeServer) { f.info.DockerRootDir = "/proc/self/status" }, "not visible here as a directory"},
+		"userns-remap": {func(f *fakeServer) { f.info.SecurityOptions = []string{"name=userns"} }, "userns-remap"},
+		"root elsewhere": {func(f *fakeServer) {
+			f.info.DockerRootDir = "/no/such/directory"
+		}, "/no/such/directory is not visible"},
+		"root is a file": {func(f *fakeServer) {
+			f.info.DockerRootDir = "/proc/self/status"
+		}, "not visible here as a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeServer(t)
@@ -209,8 +215,8 @@ func TestOneConnectAtATime(t *testing.T) {
 	testutil.Check(t, c.Ping(testContext(t)), "Ping after an abandoned connect")
 }
 
-// TestNoRequestWaitsForAnotherLook shows that an engine whose OCI runtime did not work is looked at again while requests
-// go on, also when that hangs.
+// TestNoRequestWaitsForAnotherLook shows that an engine whose OCI runtime did not work is looked at again while
+// requests go on, also when that hangs.
 func TestNoRequestWaitsForAnotherLook(t *testing.T) {
 	f := newFakeServer(t)
 	c := f.dial(time.Minute)
@@ -258,7 +264,9 @@ func TestOddAnswers(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = w.Write([]byte(`{"Id":`))
 		}, errdefs.ErrUnavailable},
-		"hung up":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, errdefs.ErrUnavailable},
+		"hung up": {func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		}, errdefs.ErrUnavailable},
 		"not found":      {answer(404, `{"message":"No such container: x"}`), errdefs.ErrNotFound},
 		"conflict":       {answer(409, `{"message":"no"}`), errdefs.ErrConflict},
 		"bad":            {answer(400, `{"message":"no"}`), errdefs.ErrInvalidArgument},

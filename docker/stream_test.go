@@ -49,7 +49,8 @@ func TestAttach(t *testing.T) {
 	_, _ = conn.Write([]byte("\x01\x00\x00\x00\x00\x00\x00\x03out\x02\x00\x00\x00\x00\x00\x00\x03err"))
 	_ = conn.Close()
 	var stdout, stderr bytes.Buffer
-	if err := Demultiplex(&stdout, &stderr, stream); err != nil || stdout.String() != "out" || stderr.String() != "err" {
+	if err := Demultiplex(&stdout, &stderr, stream); err != nil || stdout.String() != "out" ||
+		stderr.String() != "err" {
 		t.Errorf("got %q and %q, %v", stdout.String(), stderr.String(), err)
 	}
 	testutil.Check(t, stream.Close())
@@ -94,8 +95,12 @@ func TestAttachRefused(t *testing.T) {
 		handler func(*fakeServer) http.HandlerFunc
 		want    error
 	}{
-		"404": {func(*fakeServer) http.HandlerFunc { return answer(404, `{"message":"No such exec instance"}`) }, errdefs.ErrNotFound},
-		"409": {func(*fakeServer) http.HandlerFunc { return answer(409, `{"message":"is paused"}`) }, errdefs.ErrConflict},
+		"404": {func(*fakeServer) http.HandlerFunc {
+			return answer(404, `{"message":"No such exec instance"}`)
+		}, errdefs.ErrNotFound},
+		"409": {func(*fakeServer) http.HandlerFunc {
+			return answer(409, `{"message":"is paused"}`)
+		}, errdefs.ErrConflict},
 		"500": {func(*fakeServer) http.HandlerFunc { return answer(500, `{}`) }, errdefs.ErrInternal},
 		"200": {func(*fakeServer) http.HandlerFunc { return answer(200, `{}`) }, errdefs.ErrInternal},
 		"418": {func(*fakeServer) http.HandlerFunc { return answer(418, `{}`) }, errdefs.ErrInternal},
@@ -120,7 +125,8 @@ func TestDemultiplex(t *testing.T) {
 		stdout string
 		fails  bool
 	}{
-		"": {"", false}, out + errs + out: {"oo", false}, out + daemon: {"o", true}, out + bad: {"o", true}, "\x01\x00": {"", false},
+		"": {"", false}, out + errs + out: {"oo", false}, out + daemon: {"o", true}, out + bad: {"o", true},
+		"\x01\x00": {"", false},
 	} {
 		var stdout bytes.Buffer
 		err := Demultiplex(&stdout, nil, bytes.NewReader([]byte(input)))

@@ -35,8 +35,9 @@ func checkKind(f facts, features Features) error {
 	case isPodman(f.version):
 		return podmanRefusal()
 	case f.info.OperatingSystem == "Docker Desktop" || strings.Contains(f.info.KernelVersion, "linuxkit"):
-		return refusal("the engine is Docker Desktop, which runs in a virtual machine of its own, where its processes " +
-			"and files are out of reach; install Docker Engine on the node itself")
+		return refusal(
+			"the engine is Docker Desktop, which runs in a virtual machine of its own, where its processes " +
+				"and files are out of reach; install Docker Engine on the node itself")
 	case features.rootless:
 		return refusal("the engine is rootless: its containers live in a user's namespaces and cannot share the " +
 			"node's network, cgroups and devices; run dockerd as root")

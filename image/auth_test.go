@@ -24,7 +24,8 @@ func TestCredentials(t *testing.T) {
 	}{
 		{name: "none", auth: nil, want: nil},
 		{name: "empty", auth: &runtimeapi.AuthConfig{}, want: nil},
-		{name: "only an address", image: "r.example/a", auth: &runtimeapi.AuthConfig{ServerAddress: "r.example"}, want: nil},
+		{name: "only an address", image: "r.example/a", auth: &runtimeapi.AuthConfig{ServerAddress: "r.example"},
+			want: nil},
 		{
 			name: "user and password",
 			auth: &runtimeapi.AuthConfig{Username: "u", Password: "p"},

@@ -33,7 +33,9 @@ type node struct {
 
 // onNode runs a test on an engine of each flavor, in a synctest bubble: time passes only while every goroutine waits.
 // wrap may be nil.
-func onNode(t *testing.T, opts dockertest.Options, wrap func(docker.Engine) docker.Engine, test func(*testing.T, *node)) {
+func onNode(
+	t *testing.T, opts dockertest.Options, wrap func(docker.Engine) docker.Engine, test func(*testing.T, *node),
+) {
 	t.Helper()
 	for name, flavor := range flavors {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +104,8 @@ func (n *node) tags(t *testing.T) []string {
 // calls is the number of calls that the engine got.
 func (n *node) calls() int {
 	sum := 0
-	for _, call := range []string{"ListImages", "InspectImage", "Features", "Ping", "ListContainers", "InspectContainer"} {
+	for _, call := range []string{"ListImages", "InspectImage", "Features", "Ping", "ListContainers",
+		"InspectContainer"} {
 		sum += n.engine.Calls(call)
 	}
 	return sum
@@ -118,7 +121,8 @@ func TestAnswersComeFromMemory(t *testing.T) {
 				if tags := n.tags(t); !slices.Equal(tags, []string{"a:1", "a:2", "b:latest"}) {
 					t.Errorf("%s: the list has %v", when, tags)
 				}
-				for _, ref := range []string{"a:1", "docker.io/library/a:2", img.GetId(), img.GetId()[:20], img.GetRepoDigests()[0]} {
+				for _, ref := range []string{"a:1", "docker.io/library/a:2", img.GetId(), img.GetId()[:20],
+					img.GetRepoDigests()[0]} {
 					if got := statusOf(t, n.Service, ref); got.GetId() != img.GetId() || got.GetUid().GetValue() != 7 {
 						t.Errorf("%s: %s is %v", when, ref, got)
 					}
@@ -146,8 +150,9 @@ func TestAnswersComeFromMemory(t *testing.T) {
 
 func TestForeignChangesAreVisibleWithinASecond(t *testing.T) {
 	opts := dockertest.Options{
-		Images:   []dockertest.Image{{Names: []string{"a:1"}}, {Names: []string{"b:1"}}},
-		Registry: []dockertest.Image{{Names: []string{"pulled:1"}}, {Names: []string{"a:1"}, ID: idOf("1234"), User: "9"}},
+		Images: []dockertest.Image{{Names: []string{"a:1"}}, {Names: []string{"b:1"}}},
+		Registry: []dockertest.Image{{Names: []string{"pulled:1"}},
+			{Names: []string{"a:1"}, ID: idOf("1234"), User: "9"}},
 	}
 	archive, err := pause.Archive("amd64")
 	testutil.Must(t, err)
@@ -157,7 +162,9 @@ func TestForeignChangesAreVisibleWithinASecond(t *testing.T) {
 	}{
 		"tag": {func(ctx context.Context, e *dockertest.Engine) error { return e.TagImage(ctx, "a:1", "a:2") },
 			[]string{"a:1", "a:2", "b:1"}},
-		"tag of another image": {func(ctx context.Context, e *dockertest.Engine) error { return e.TagImage(ctx, "a:1", "b:1") },
+		"tag of another image": {func(ctx context.Context, e *dockertest.Engine) error {
+			return e.TagImage(ctx, "a:1", "b:1")
+		},
 			[]string{"a:1", "b:1"}},
 		"removal": {func(ctx context.Context, e *dockertest.Engine) error { return e.RemoveImage(ctx, "a:1") },
 			[]string{"b:1"}},
@@ -223,20 +230,21 @@ func TestChangeWithoutEventIsVisibleWithinAMinute(t *testing.T) {
 
 func TestReconnectIsFollowedByARelist(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a:1"}}}
-	onNode(t, dockertest.Options{Images: images, Registry: []dockertest.Image{{Names: []string{"new:1"}}}}, nil, func(t *testing.T, n *node) {
-		n.deaf = true
-		n.engine.Away()
-		time.Sleep(10 * time.Minute)
-		if tags := n.tags(t); !slices.Equal(tags, []string{"a:1"}) {
-			t.Errorf("while the engine is away the list has %v", tags)
-		}
-		n.engine.Back()
-		testutil.Must(t, n.engine.PullImage(t.Context(), "new:1", docker.PullOptions{}))
-		settle()
-		if tags := n.tags(t); !slices.Equal(tags, []string{"a:1", "new:1"}) {
-			t.Errorf("when it is back the list has %v", tags)
-		}
-	})
+	onNode(t, dockertest.Options{Images: images, Registry: []dockertest.Image{{Names: []string{"new:1"}}}}, nil,
+		func(t *testing.T, n *node) {
+			n.deaf = true
+			n.engine.Away()
+			time.Sleep(10 * time.Minute)
+			if tags := n.tags(t); !slices.Equal(tags, []string{"a:1"}) {
+				t.Errorf("while the engine is away the list has %v", tags)
+			}
+			n.engine.Back()
+			testutil.Must(t, n.engine.PullImage(t.Context(), "new:1", docker.PullOptions{}))
+			settle()
+			if tags := n.tags(t); !slices.Equal(tags, []string{"a:1", "new:1"}) {
+				t.Errorf("when it is back the list has %v", tags)
+			}
+		})
 }
 
 // A relist that fails takes no event with it.
@@ -330,7 +338,9 @@ func TestCallersReadTheirOwnWrites(t *testing.T) {
 			}
 			return err
 		}, []string{"moved:1", "old:1", "old:2"}},
-		"removal": {func(ctx context.Context, n *node) error { return n.Remove(ctx, spec("old:2")) }, []string{"moved:1"}},
+		"removal": {func(ctx context.Context, n *node) error {
+			return n.Remove(ctx, spec("old:2"))
+		}, []string{"moved:1"}},
 		"sandbox image": {func(ctx context.Context, n *node) error {
 			_, err := n.EnsureSandboxImage(ctx)
 			return err
@@ -365,7 +375,8 @@ func TestCallersReadTheirOwnWrites(t *testing.T) {
 func TestFirstListKeepsWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := dockertest.New(dockertest.Options{
-			Images: []dockertest.Image{{Names: []string{"a:1"}}, {Names: []string{"b:1"}}}, Registry: []dockertest.Image{{Names: []string{"c:1"}}},
+			Images:   []dockertest.Image{{Names: []string{"a:1"}}, {Names: []string{"b:1"}}},
+			Registry: []dockertest.Image{{Names: []string{"c:1"}}},
 		})
 		defer memory.Close()
 		engine := &staleLists{Engine: memory}
@@ -419,7 +430,8 @@ func TestConcurrentReadersAndWriters(t *testing.T) {
 			group.Go(func() {
 				ref := fmt.Sprintf("r%d:1", i)
 				for range 20 {
-					if id, err := n.Pull(t.Context(), spec(ref), nil); err != nil || statusOf(t, n.Service, ref).GetId() != id {
+					if id, err := n.Pull(t.Context(), spec(ref), nil); err != nil ||
+						statusOf(t, n.Service, ref).GetId() != id {
 						t.Errorf("%s: after the pull it is %v, %v", ref, id, err)
 					}
 					if err := n.Remove(t.Context(), spec(ref)); err != nil || statusOf(t, n.Service, ref) != nil {

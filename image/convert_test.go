@@ -104,7 +104,8 @@ func TestLookupReference(t *testing.T) {
 }
 
 func TestReferencesThatAreNone(t *testing.T) {
-	for _, ref := range []string{"", "Upper", "a b", "../../containers/json", "a/../b", "busybox:", "busybox@sha256:1", "a?b", "a#b", "a%2fb"} {
+	for _, ref := range []string{"", "Upper", "a b", "../../containers/json", "a/../b", "busybox:", "busybox@sha256:1",
+		"a?b", "a#b", "a%2fb"} {
 		spec := &runtimeapi.ImageSpec{Image: ref}
 		_, err := lookupReference(spec)
 		testutil.Assert(t, errdefs.IsInvalidArgument(err), "lookup of %q: %v, want ErrInvalidArgument", ref, err)
@@ -137,7 +138,8 @@ func TestPullReference(t *testing.T) {
 }
 
 func FuzzReferences(f *testing.F) {
-	for _, seed := range []string{"busybox", "a/b:c", "../x", "sha256:00", "a@sha256:1", "A", "x:1@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"} {
+	for _, seed := range []string{"busybox", "a/b:c", "../x", "sha256:00", "a@sha256:1", "A",
+		"x:1@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, ref string) {

@@ -33,7 +33,9 @@ func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, 
 		return nil, err
 	}
 	if _, err := os.Stat(place.mountpoint); err != nil {
-		return nil, fmt.Errorf("the engine's data directory is not visible here, make it so under the same path: %w: %w", err, errdefs.ErrFailedPrecondition)
+		return nil, fmt.Errorf(
+			"the engine's data directory is not visible here, make it so under the same path: %w: %w", err,
+			errdefs.ErrFailedPrecondition)
 	}
 	if measured, ok := s.usage.get(ctx, place); ok {
 		return fsInfo(place.mountpoint, measured), nil

@@ -91,7 +91,8 @@ func (r *rig) api(t *testing.T, path string, query url.Values, body io.Reader) (
 		},
 		DisableKeepAlives: true,
 	}}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://engine"+path+"?"+query.Encode(), body)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://engine"+path+"?"+query.Encode(),
+		body)
 	check(t, err)
 	request.Header.Set("Content-Type", "application/x-tar")
 	response, err := client.Do(request)

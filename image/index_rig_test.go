@@ -76,7 +76,9 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{})
 	check(t, err)
 	list = slices.DeleteFunc(list, func(img *runtimeapi.Image) bool {
-		return !slices.ContainsFunc(img.GetRepoDigests(), func(d string) bool { return strings.HasPrefix(d, repository+"@") })
+		return !slices.ContainsFunc(img.GetRepoDigests(), func(d string) bool {
+			return strings.HasPrefix(d, repository+"@")
+		})
 	})
 	testutil.Require(t, len(list) == 1, "it is listed %d times: %v", len(list), list)
 	for what, got := range map[string]*runtimeapi.Image{"list": list[0], "status": r.status(t, full)} {
@@ -89,7 +91,8 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 		}
 	}
 	container, err := r.engine.CreateContainer(t.Context(), docker.ContainerSpec{
-		Config: &mobycontainer.Config{Image: id, Cmd: []string{"/x"}}, Host: &mobycontainer.HostConfig{NetworkMode: "none"},
+		Config: &mobycontainer.Config{Image: id, Cmd: []string{"/x"}},
+		Host:   &mobycontainer.HostConfig{NetworkMode: "none"},
 	})
 	check(t, err)
 	inspect, err := r.engine.InspectContainer(t.Context(), container)

@@ -54,11 +54,12 @@ func matches(img *runtimeapi.Image, want string) bool {
 		return false
 	}
 	anyOfRepository := reference.IsNameOnly(named)
-	return slices.ContainsFunc(append(slices.Clone(img.GetRepoTags()), img.GetRepoDigests()...), func(name string) bool {
-		if anyOfRepository {
-			have, err := reference.ParseNormalizedNamed(name)
-			return err == nil && have.Name() == named.Name()
-		}
-		return normalName(name) == normalName(want)
-	})
+	return slices.ContainsFunc(append(slices.Clone(img.GetRepoTags()), img.GetRepoDigests()...),
+		func(name string) bool {
+			if anyOfRepository {
+				have, err := reference.ParseNormalizedNamed(name)
+				return err == nil && have.Name() == named.Name()
+			}
+			return normalName(name) == normalName(want)
+		})
 }

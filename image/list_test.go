@@ -71,7 +71,8 @@ func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
 		n := strings.Count(logged.String(), "cannot inspect image")
 		testutil.Assert(t, n == 2, "%d warnings for two images:\n%s", n, &logged)
 		testutil.Must(t, s.images.relistInTurn(ctx))
-		if list, err := s.List(ctx, nil); err != nil || len(list) != 2 || list[0].GetUid() == nil || list[1].GetUid() == nil {
+		if list, err := s.List(ctx, nil); err != nil || len(list) != 2 || list[0].GetUid() == nil ||
+			list[1].GetUid() == nil {
 			t.Errorf("after the engine can inspect them: %v, %v", list, err)
 		}
 	})

@@ -33,7 +33,8 @@ func nodeCredentials(path string, image reference.Named) (*runtimeapi.AuthConfig
 		} `json:"auths"`
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("the node's registry credentials in %s are not the JSON of a Docker configuration: %w", path, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("the node's registry credentials in %s are not the JSON of a Docker configuration: %w",
+			path, errdefs.ErrInvalidArgument)
 	}
 	for _, server := range slices.Sorted(maps.Keys(file.Auths)) {
 		if !parseRegistry(server).serves(image) {

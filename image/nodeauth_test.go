@@ -19,7 +19,8 @@ func TestPrivateSandboxImage(t *testing.T) {
 	const name = "registry.example/pause:3.9"
 	dir := t.TempDir()
 	for file, text := range map[string]string{
-		"right.json": `{"auths": {"other.example": {"auth": "eDp5"}, "https://registry.example:443/v2/": {"auth": "` + encoded("u:p") + `"}}}`,
+		"right.json": `{"auths": {"other.example": {"auth": "eDp5"}, "https://registry.example:443/v2/": {"auth": "` +
+			encoded("u:p") + `"}}}`,
 		"other.json": `{"auths": {"other.example": {"auth": "` + encoded("u:p") + `"}}, "credsStore": "pass"}`,
 		"torn.json":  `{"auths": {"registry.example": {"auth": "$ecret`,
 	} {
@@ -30,7 +31,8 @@ func TestPrivateSandboxImage(t *testing.T) {
 		"other.json":  errdefs.IsUnauthorized,
 		"absent.json": errdefs.IsUnauthorized,
 		"torn.json": func(err error) bool {
-			return errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "torn.json") && !strings.Contains(err.Error(), "ecret")
+			return errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "torn.json") &&
+				!strings.Contains(err.Error(), "ecret")
 		},
 	} {
 		engine := dockertest.New(dockertest.Options{Registry: []dockertest.Image{

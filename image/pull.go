@@ -51,7 +51,8 @@ func (s *Service) checkHandler(ctx context.Context, handler string) error {
 	if _, ok := features.Runtime(handler); ok {
 		return nil
 	}
-	return fmt.Errorf("image.runtime_handler %q is not one of the engine's runtimes %v: %w", handler, features.Runtimes, errdefs.ErrInvalidArgument)
+	return fmt.Errorf("image.runtime_handler %q is not one of the engine's runtimes %v: %w", handler, features.Runtimes,
+		errdefs.ErrInvalidArgument)
 }
 
 // transfer pulls an image and watches its progress.
@@ -75,7 +76,10 @@ func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docke
 	if err != nil {
 		return "", fmt.Errorf("look at the pulled image %q: %w", ref, err)
 	}
-	log.G(ctx).WithFields(log.Fields{"image": ref.String(), "imageID": pulled.id(), "duration": time.Since(start).Round(time.Millisecond)}).
+	log.G(ctx).
+		WithFields(
+			log.Fields{"image": ref.String(), "imageID": pulled.id(),
+				"duration": time.Since(start).Round(time.Millisecond)}).
 		Debug("image pulled")
 	return pulled.id(), nil
 }

@@ -97,7 +97,9 @@ func (p *watchedPull) expire() {
 	case excuse == "":
 		p.cancel(noProgress(p.watch.deadline, "--image-pull-progress-deadline"))
 	case silent >= maxExcused*p.watch.deadline:
-		p.cancel(noProgress(maxExcused*p.watch.deadline, fmt.Sprintf("%s, %d times --image-pull-progress-deadline", excuse, maxExcused)))
+		p.cancel(
+			noProgress(maxExcused*p.watch.deadline,
+				fmt.Sprintf("%s, %d times --image-pull-progress-deadline", excuse, maxExcused)))
 	default:
 		p.extend()
 	}

@@ -100,7 +100,8 @@ func TestQueueIsBounded(t *testing.T) {
 				stop := busy(t, watch)
 				defer stop()
 				pull.progress(docker.PullQueued)
-				checkExpires(t, ctx, time.Hour, "no progress for 1h0m0s (behind other pulls, 60 times --image-pull-progress-deadline)")
+				checkExpires(t, ctx, time.Hour,
+					"no progress for 1h0m0s (behind other pulls, 60 times --image-pull-progress-deadline)")
 			})
 		})
 	}
@@ -126,7 +127,8 @@ func TestSilentUnpackingIsBounded(t *testing.T) {
 		ctx, pull := newPullWatch(time.Minute).begin(t.Context())
 		defer pull.end()
 		pull.progress(docker.PullUnpacks)
-		checkExpires(t, ctx, time.Hour, "no progress for 1h0m0s (while its layers are unpacked, 60 times --image-pull-progress-deadline)")
+		checkExpires(t, ctx, time.Hour,
+			"no progress for 1h0m0s (while its layers are unpacked, 60 times --image-pull-progress-deadline)")
 	})
 }
 

@@ -17,7 +17,8 @@ func lookupReference(spec *runtimeapi.ImageSpec) (string, error) {
 		return "", fmt.Errorf("image.image is required: %w", errdefs.ErrInvalidArgument)
 	}
 	if _, err := reference.ParseAnyReference(ref); err != nil {
-		return "", fmt.Errorf("image.image %q is neither an image's name nor its id: %v: %w", ref, err, errdefs.ErrInvalidArgument)
+		return "", fmt.Errorf("image.image %q is neither an image's name nor its id: %v: %w", ref, err,
+			errdefs.ErrInvalidArgument)
 	}
 	return withoutTagOfDigest(ref), nil
 }
@@ -47,7 +48,8 @@ func pullReference(spec *runtimeapi.ImageSpec) (reference.Named, error) {
 		return nil, fmt.Errorf("image.image is required: %w", errdefs.ErrInvalidArgument)
 	}
 	if _, err := digest.Parse(ref); err == nil {
-		return nil, fmt.Errorf("image.image %q is an image id, which no registry knows; give a name: %w", ref, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("image.image %q is an image id, which no registry knows; give a name: %w", ref,
+			errdefs.ErrInvalidArgument)
 	}
 	named, err := reference.ParseDockerRef(ref)
 	if err != nil {

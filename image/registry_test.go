@@ -51,7 +51,8 @@ func TestRegistryOfCredentials(t *testing.T) {
 }
 
 func FuzzParseRegistry(f *testing.F) {
-	for _, seed := range []string{"", "docker.io", "https://index.docker.io/v1/", "host:5000/v2/", "http://", "://", "[::1]:5000", "[::1", ":443"} {
+	for _, seed := range []string{"", "docker.io", "https://index.docker.io/v1/", "host:5000/v2/", "http://", "://",
+		"[::1]:5000", "[::1", ":443"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, server string) {

@@ -43,7 +43,8 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 		return err
 	}
 	if s.sandbox.is(present) {
-		return fmt.Errorf("image %q is the sandbox image, which every pod needs; it is not removed: %w", ref, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("image %q is the sandbox image, which every pod needs; it is not removed: %w", ref,
+			errdefs.ErrFailedPrecondition)
 	}
 	if err := s.checkUnused(ctx, present.id()); err != nil {
 		return err
@@ -101,7 +102,8 @@ func (s *Service) removeWhole(ctx context.Context, id string) error {
 	}
 	err := s.removeByID(ctx, id, s.engine.ForceRemoveImage)
 	if errdefs.IsConflict(err) {
-		return fmt.Errorf("image %s is in use; remove what uses it first: %v: %w", id, err, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("image %s is in use; remove what uses it first: %v: %w", id, err,
+			errdefs.ErrFailedPrecondition)
 	}
 	return err
 }

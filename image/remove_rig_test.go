@@ -30,7 +30,9 @@ func TestRigInterruptedRemovalIsWholeOrNothing(t *testing.T) {
 		err = service.Remove(t.Context(), spec(id))
 		service.Close()
 		after := r.status(t, id)
-		if after != nil && (len(after.GetRepoTags()) != len(before.GetRepoTags()) || len(after.GetRepoDigests()) != len(before.GetRepoDigests())) {
+		if after != nil &&
+			(len(after.GetRepoTags()) != len(before.GetRepoTags()) ||
+				len(after.GetRepoDigests()) != len(before.GetRepoDigests())) {
 			t.Errorf("%s: before %v, after a removal that ended with %v: %v", what, before, err, after)
 		}
 	}

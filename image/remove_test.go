@@ -49,7 +49,9 @@ var manyNames = dockertest.Image{Names: []string{"a:1", "a:2", "r.example/other:
 
 // removeFrom removes the image manyNames from an engine through a service of the
 // engine that wrap makes of it.
-func removeFrom(ctx context.Context, t *testing.T, engine *dockertest.Engine, wrap func(docker.Engine) docker.Engine) error {
+func removeFrom(
+	ctx context.Context, t *testing.T, engine *dockertest.Engine, wrap func(docker.Engine) docker.Engine,
+) error {
 	t.Helper()
 	service, err := criimage.New(criimage.Options{Engine: wrap(engine)})
 	check(t, err)
@@ -85,7 +87,8 @@ func inspect(t *testing.T, engine *dockertest.Engine) *image.InspectResponse {
 func checkWhole(t *testing.T, engine *dockertest.Engine, before *image.InspectResponse) {
 	t.Helper()
 	after := inspect(t, engine)
-	if after == nil || len(after.RepoTags) != len(before.RepoTags) || len(after.RepoDigests) != len(before.RepoDigests) {
+	if after == nil || len(after.RepoTags) != len(before.RepoTags) ||
+		len(after.RepoDigests) != len(before.RepoDigests) {
 		t.Errorf("before: %+v, after: %+v", before, after)
 	}
 }
@@ -129,9 +132,11 @@ func TestRemovalThatFailsLeavesTheNames(t *testing.T) {
 		fault dockertest.Fault
 		is    func(error) bool
 	}{
-		"in use":   {dockertest.Fault{Err: errdefs.ErrConflict}, errdefs.IsFailedPrecondition},
-		"away":     {dockertest.Fault{}, errdefs.IsUnavailable},
-		"deadline": {dockertest.Fault{Err: context.DeadlineExceeded}, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
+		"in use": {dockertest.Fault{Err: errdefs.ErrConflict}, errdefs.IsFailedPrecondition},
+		"away":   {dockertest.Fault{}, errdefs.IsUnavailable},
+		"deadline": {dockertest.Fault{Err: context.DeadlineExceeded}, func(err error) bool {
+			return errors.Is(err, context.DeadlineExceeded)
+		}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {

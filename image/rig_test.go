@@ -219,7 +219,8 @@ func TestRigPullWithCredentials(t *testing.T) {
 	}
 	for what, auth := range map[string]*runtimeapi.AuthConfig{
 		"user and password": {Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword},
-		"with the address":  {Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword, ServerAddress: r.env.AuthRegistry},
+		"with the address": {Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword,
+			ServerAddress: r.env.AuthRegistry},
 		// base64 of rig:rig-password
 		"auth string": {Auth: "cmlnOnJpZy1wYXNzd29yZA=="},
 	} {
@@ -246,14 +247,16 @@ func TestRigRegistryInTrouble(t *testing.T) {
 		"has no address": "registry.invalid/" + ref,
 	} {
 		_, err := r.Pull(t.Context(), spec(full), nil)
-		if !errors.Is(err, crierrors.ErrRegistryUnavailable) || !strings.HasPrefix(err.Error(), crierrors.ErrRegistryUnavailable.Error()) {
+		if !errors.Is(err, crierrors.ErrRegistryUnavailable) ||
+			!strings.HasPrefix(err.Error(), crierrors.ErrRegistryUnavailable.Error()) {
 			t.Errorf("registry %s: %v, want RegistryUnavailable first", what, err)
 		}
 	}
 	// A broken image is not reported as an unavailable registry.
 	for _, prefix := range []string{rigenv.PrefixCorrupt, rigenv.PrefixNoBlobs} {
 		full := r.env.Image(prefix + "/" + ref)
-		if _, err := r.Pull(t.Context(), spec(full), nil); err == nil || errors.Is(err, crierrors.ErrRegistryUnavailable) {
+		if _, err := r.Pull(t.Context(), spec(full), nil); err == nil ||
+			errors.Is(err, crierrors.ErrRegistryUnavailable) {
 			t.Errorf("%s: %v", prefix, err)
 		}
 		testutil.Assert(t, r.status(t, full) == nil, "%s: the image is there", prefix)

@@ -38,7 +38,8 @@ func newSandboxImage(configured string) (*sandboxImage, error) {
 		}, nil
 	}
 	if _, err := reference.ParseAnyReference(configured); err != nil {
-		return nil, fmt.Errorf("pod-infra-container-image %q is not an image's name: %v: %w", configured, err, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("pod-infra-container-image %q is not an image's name: %v: %w", configured, err,
+			errdefs.ErrInvalidArgument)
 	}
 	return &sandboxImage{reference: configured, name: normalName(configured), preparing: newTurn()}, nil
 }
@@ -148,7 +149,9 @@ func (s *Service) pullSandboxImage(ctx context.Context) (string, error) {
 	}
 	id, err := s.Pull(ctx, spec, auth)
 	if err != nil {
-		return "", fmt.Errorf("the sandbox image is not present (load it by hand, or choose another with --pod-infra-container-image): %w", err)
+		return "", fmt.Errorf(
+			"the sandbox image is not present (load it by hand, or choose another with "+
+				"--pod-infra-container-image): %w", err)
 	}
 	return id, nil
 }

@@ -86,7 +86,9 @@ func TestPulledImageHasOneID(t *testing.T) {
 func TestDigested(t *testing.T) {
 	registry := []dockertest.Image{{Names: []string{"127.0.0.1:5000/app:1"}}}
 	opts := dockertest.Options{Registry: registry, Images: []dockertest.Image{{
-		Names: []string{"two:1"}, Digests: []string{"one@sha256:" + strings.Repeat("1", 64), "127.0.0.1:5000/two@sha256:" + strings.Repeat("1", 64)},
+		Names: []string{"two:1"},
+		Digests: []string{"one@sha256:" + strings.Repeat("1", 64),
+			"127.0.0.1:5000/two@sha256:" + strings.Repeat("1", 64)},
 	}}}
 	eachFlavor(t, opts, func(t *testing.T, engine *dockertest.Engine, s *Service) {
 		id, err := s.Pull(t.Context(), spec("127.0.0.1:5000/app:1"), nil)
@@ -161,10 +163,12 @@ func TestPullWithCredentials(t *testing.T) {
 	eachFlavor(t, dockertest.Options{Registry: registry}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
 		_, err := s.Pull(t.Context(), spec("private"), nil)
 		testutil.Assert(t, errdefs.IsUnauthorized(err), "without credentials: %v", err)
-		if _, err := s.Pull(t.Context(), spec("private"), &runtimeapi.AuthConfig{Auth: encoded("u:p\x00")}); err != nil {
+		if _, err := s.Pull(t.Context(), spec("private"),
+			&runtimeapi.AuthConfig{Auth: encoded("u:p\x00")}); err != nil {
 			t.Errorf("with an auth string: %v", err)
 		}
-		if _, err := s.Pull(t.Context(), spec("private"), &runtimeapi.AuthConfig{Auth: "?"}); !errdefs.IsInvalidArgument(err) {
+		if _, err := s.Pull(t.Context(), spec("private"),
+			&runtimeapi.AuthConfig{Auth: "?"}); !errdefs.IsInvalidArgument(err) {
 			t.Errorf("with nonsense: %v", err)
 		}
 	})
@@ -175,7 +179,8 @@ func TestPullErrorsForTheKubelet(t *testing.T) {
 	eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
 		engine.Inject("PullImage", dockertest.Fault{Err: trouble})
 		_, err := s.Pull(t.Context(), spec("r.example/a"), nil)
-		if !errors.Is(err, crierrors.ErrRegistryUnavailable) || !strings.HasPrefix(err.Error(), "RegistryUnavailable: ") {
+		if !errors.Is(err, crierrors.ErrRegistryUnavailable) ||
+			!strings.HasPrefix(err.Error(), "RegistryUnavailable: ") {
 			t.Errorf("got %v, want the sentinel at the beginning", err)
 		}
 		testutil.Assert(t, strings.Contains(err.Error(), "connection refused"),
@@ -250,10 +255,12 @@ func TestMountedImagesStay(t *testing.T) {
 			return nil
 		}
 		id, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
-			Name: "reader", Config: &mobycontainer.Config{Image: "base:1", Labels: map[string]string{"mounts": "model"}},
+			Name:   "reader",
+			Config: &mobycontainer.Config{Image: "base:1", Labels: map[string]string{"mounts": "model"}},
 		})
 		testutil.Must(t, err)
-		if err := s.Remove(t.Context(), spec("model:1")); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), id) {
+		if err := s.Remove(t.Context(), spec("model:1")); !errdefs.IsFailedPrecondition(err) ||
+			!strings.Contains(err.Error(), id) {
 			t.Errorf("removed with %v, want ErrFailedPrecondition that names the container", err)
 		}
 		tags := statusOf(t, s, "model:1").GetRepoTags()
@@ -381,7 +388,8 @@ func TestFsInfo(t *testing.T) {
 	write(t, 1<<20, root, "overlay2", "layer", "diff", "a")
 	features := dockertest.DefaultFeatures(dockertest.Docker20)
 	features.Root = root
-	engine := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{{Names: []string{"a"}, Size: 7}}})
+	engine := dockertest.New(
+		dockertest.Options{Features: features, Images: []dockertest.Image{{Names: []string{"a"}, Size: 7}}})
 	defer engine.Close()
 	s := newService(t, Options{Engine: engine})
 	info, err := s.FsInfo(t.Context())
@@ -389,7 +397,8 @@ func TestFsInfo(t *testing.T) {
 	images, containers := info.GetImageFilesystems(), info.GetContainerFilesystems()
 	testutil.Require(t, len(images) == 1 && len(containers) == 1, "got %v", info)
 	checkBytes(t, "images", images[0].GetUsedBytes().GetValue(), 1<<20)
-	if images[0].GetInodesUsed().GetValue() != 4 || images[0].GetTimestamp() <= 0 || containers[0].GetUsedBytes() == nil {
+	if images[0].GetInodesUsed().GetValue() != 4 || images[0].GetTimestamp() <= 0 ||
+		containers[0].GetUsedBytes() == nil {
 		t.Errorf("got %v", info)
 	}
 	for _, fs := range []*runtimeapi.FilesystemUsage{images[0], containers[0]} {

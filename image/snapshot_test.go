@@ -67,7 +67,8 @@ func TestNameMovesToTheNewestImage(t *testing.T) {
 	if slices.Sort(changed); !slices.Equal(changed, []string{idOf("1"), idOf("3")}) {
 		t.Errorf("changed: %v", changed)
 	}
-	if old := after.ofID(idOf("1")); !slices.Equal(old.img.GetRepoTags(), []string{"app:1"}) || len(old.img.GetRepoDigests()) != 1 {
+	if old := after.ofID(idOf("1")); !slices.Equal(old.img.GetRepoTags(), []string{"app:1"}) ||
+		len(old.img.GetRepoDigests()) != 1 {
 		t.Errorf("the old image is %v", old.img)
 	}
 	if got := after.lookup("app:2"); got.id() != idOf("3") {

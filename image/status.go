@@ -21,7 +21,9 @@ type StatusOptions struct {
 // image it returns an answer without an image and no error, as the CRI text says.
 //
 // The answer is from memory, see the package comment. Callers share the image and must not change it.
-func (s *Service) Status(ctx context.Context, spec *runtimeapi.ImageSpec, opts StatusOptions) (*runtimeapi.ImageStatusResponse, error) {
+func (s *Service) Status(
+	ctx context.Context, spec *runtimeapi.ImageSpec, opts StatusOptions,
+) (*runtimeapi.ImageStatusResponse, error) {
 	ref, err := lookupReference(spec)
 	if err != nil {
 		return nil, err

@@ -106,7 +106,8 @@ func (m *usageMeter) measure(place storage) {
 	start := time.Now()
 	measured, err := m.walk(m.ctx, place)
 	if err != nil {
-		log.G(m.ctx).WithError(err).WithField("paths", place.layers).Warn("cannot measure disk usage of images, keeping the last measurement")
+		log.G(m.ctx).WithError(err).WithField("paths", place.layers).
+			Warn("cannot measure disk usage of images, keeping the last measurement")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -105,7 +105,8 @@ func TestParentsOfMountedLayers(t *testing.T) {
 	const snapshots = "/c/io.containerd.snapshotter.v1.overlayfs/snapshots"
 	layers := map[string]bool{}
 	addParents(layers, []*mountinfo.Info{
-		{VFSOptions: "rw,lowerdir=" + snapshots + "/3/fs:" + snapshots + "/1/fs,upperdir=" + snapshots + "/7/fs,workdir=" + snapshots + "/7/work"},
+		{VFSOptions: "rw,lowerdir=" + snapshots + "/3/fs:" + snapshots + "/1/fs,upperdir=" + snapshots +
+			"/7/fs,workdir=" + snapshots + "/7/work"},
 		{VFSOptions: "rw,lowerdir=4/fs:2/fs,upperdir=" + snapshots + "/8/fs,workdir=" + snapshots + "/8/work"},
 		{VFSOptions: "rw,lowerdir+=" + snapshots + "/5/fs,upperdir=" + snapshots + "/9/fs"},
 		{VFSOptions: "rw,lowerdir=/elsewhere/6/fs,upperdir=/elsewhere/10/fs"},

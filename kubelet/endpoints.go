@@ -36,7 +36,9 @@ func (r apiRuntime) PodStatus(ctx context.Context, uid types.UID) (*model.PodSta
 
 // listen opens the endpoints. Both endpoints serve readOnly.Reads; the other fields are for the read-only endpoint
 // alone.
-func listen(opts Options, readOnly nodeapi.Options, runtime nodeapi.Runtime, cluster *apiserver.Cluster) (endpoints, error) {
+func listen(
+	opts Options, readOnly nodeapi.Options, runtime nodeapi.Runtime, cluster *apiserver.Cluster,
+) (endpoints, error) {
 	server, err := listenReadOnly(readOnly)
 	api, apiErr := listenNodeAPI(opts, readOnly.Reads, runtime, cluster)
 	return endpoints{readOnly: server, nodeAPI: api}, errors.Join(err, apiErr)
@@ -49,7 +51,9 @@ func listenReadOnly(opts nodeapi.Options) (*nodeapi.Server, error) {
 	return nodeapi.Listen(opts)
 }
 
-func listenNodeAPI(kubelet Options, reads nodeapi.Reads, runtime nodeapi.Runtime, cluster *apiserver.Cluster) (*nodeapi.API, error) {
+func listenNodeAPI(
+	kubelet Options, reads nodeapi.Reads, runtime nodeapi.Runtime, cluster *apiserver.Cluster,
+) (*nodeapi.API, error) {
 	opts := kubelet.API
 	if opts.Port == 0 {
 		return nil, nil

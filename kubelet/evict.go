@@ -28,7 +28,9 @@ func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
 		Monitor: k.monitor, Stats: k.stats.Stats, Events: k.events, PressureChanged: k.cluster.WakeNodeStatus,
 		RemoveDead: k.collectors.RemoveDead, RemoveImages: k.removeImages,
 		Evict: func(pod *v1.Pod, why model.Failure) bool {
-			return k.workers.End(pod.UID, podworkers.Termination{Reason: "evicted: " + why.Message, Grace: new(int64(evictionGrace)), Failure: &why})
+			return k.workers.End(pod.UID,
+				podworkers.Termination{Reason: "evicted: " + why.Message, Grace: new(int64(evictionGrace)),
+					Failure: &why})
 		},
 		Gone: k.gone,
 	})

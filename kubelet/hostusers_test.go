@@ -32,12 +32,15 @@ func TestHostUsers(t *testing.T) {
 	testutil.Must(t, err)
 	h := hostUsers{
 		ids: ids, runtime: cri.New(announcing{apitest.NewFakeRuntimeService()}, nil, "us"),
-		handler: func(_ context.Context, class string) (string, error) { return strings.TrimPrefix(class, "class-"), nil },
+		handler: func(_ context.Context, class string) (string, error) {
+			return strings.TrimPrefix(class, "class-"), nil
+		},
 	}
 	for _, class := range []string{"", "class-old", "class-unknown"} {
 		pod := bound("refused", 0)
 		pod.Spec.RuntimeClassName = &class
-		if _, err := h.first(t.Context(), pod); !errdefs.IsNotImplemented(err) || !strings.Contains(err.Error(), "spec.hostUsers") {
+		if _, err := h.first(t.Context(), pod); !errdefs.IsNotImplemented(err) ||
+			!strings.Contains(err.Error(), "spec.hostUsers") {
 			t.Errorf("%q: %v", class, err)
 		}
 	}

@@ -83,14 +83,16 @@ func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 		}
 	}()
 	runtime, err := cri.Connect(ctx, cri.Options{
-		Endpoint: opts.RuntimeEndpoint, ImageEndpoint: opts.ImageEndpoint, Timeout: opts.RuntimeTimeout, Owner: opts.Owner,
+		Endpoint: opts.RuntimeEndpoint, ImageEndpoint: opts.ImageEndpoint, Timeout: opts.RuntimeTimeout,
+		Owner: opts.Owner,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	images := imagemanager.NewImages(runtime.Images)
 	runtime.Images = images // the node status and image collection refresh its list
-	k := &Kubelet{opts: opts, root: root, runtime: runtime, images: images, state: cri.NewState(runtime), status: status.NewManager()}
+	k := &Kubelet{opts: opts, root: root, runtime: runtime, images: images, state: cri.NewState(runtime),
+		status: status.NewManager()}
 	k.alive, k.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := k.wire(ctx); err != nil {
 		k.end(err)
@@ -122,10 +124,12 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	k.pleg = pleg.New(pleg.Options{Runtime: k.runtime, Cache: cache, Relist: k.opts.Relist, NoEvents: k.opts.NoEvents})
 	k.prober = prober.New(k.alive, prober.Options{
 		Exec: k.runtime, HostIP: k.opts.NodeIPs[0],
-		Unhealthy: probeEvent(recorder, "Unhealthy", "%s probe failed: %s"), Warning: probeEvent(recorder, "ProbeWarning", "%s probe warning: %s"),
+		Unhealthy: probeEvent(recorder, "Unhealthy", "%s probe failed: %s"),
+		Warning:   probeEvent(recorder, "ProbeWarning", "%s probe warning: %s"),
 	})
 	k.monitor = eviction.NewMonitor(eviction.MonitorOptions{
-		Thresholds: k.opts.thresholds, Transition: k.opts.PressureTransition, RootDir: k.opts.RootDir, ImageDir: k.runtime.ImageDirectory(ctx),
+		Thresholds: k.opts.thresholds, Transition: k.opts.PressureTransition, RootDir: k.opts.RootDir,
+		ImageDir: k.runtime.ImageDirectory(ctx),
 	})
 	k.shutdown = nodeshutdown.New(k.opts.ShutdownGrace, k.opts.ShutdownGraceCritical)
 	var err error
@@ -155,7 +159,9 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		NameInUse: k.pleg.NameInUse, Ended: k.cluster.PodFinished,
 	})
 	admitter := admission.NewAdmitter(admission.Options{
-		Node: k.cluster, Active: func() []*v1.Pod { return allocated.AllocatedPods(k.workers.Active()) }, Observed: k.pleg.Has,
+		Node: k.cluster, Active: func() []*v1.Pod {
+			return allocated.AllocatedPods(k.workers.Active())
+		}, Observed: k.pleg.Has,
 		ShutdownErr: k.shutdown.Err, AllowedUnsafeSysctls: k.opts.AllowedUnsafeSysctls,
 		Rejections: rejected, Status: k.status, Events: recorder,
 	})
@@ -165,21 +171,26 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		Volumes: steps.Volumes, Cgroups: steps.Cgroups,
 	})
 	k.collectors = housekeeping.NewCollectors(housekeeping.CollectorsOptions{
-		Runtime: k.runtime, Cache: cache, RuntimeErr: k.runtimeErr, PodConfig: config, Workers: k.workers, PodLogsDir: k.opts.PodLogsDir,
-		Pulled: pulled, GC: k.opts.GC, Logs: k.opts.Logs,
+		Runtime: k.runtime, Cache: cache, RuntimeErr: k.runtimeErr, PodConfig: config, Workers: k.workers,
+		PodLogsDir: k.opts.PodLogsDir,
+		Pulled:     pulled, GC: k.opts.GC, Logs: k.opts.Logs,
 	})
 	k.stats = podstats.New(podstats.Options{
-		Runtime: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner}, PodLogsDir: k.opts.PodLogsDir, OnDisk: k.volumes.OnDisk,
+		Runtime: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner}, PodLogsDir: k.opts.PodLogsDir,
+		OnDisk: k.volumes.OnDisk,
 	})
 	k.eviction = k.newEviction(allocated)
 	k.sources = newPodSources(k.opts, config, objects, k.cluster, recorder)
 	k.loop = &syncLoop{
 		tick: k.opts.SyncTick, housekeeping: k.opts.Housekeeping, hostIPs: k.opts.NodeIPs, runtimeErr: k.runtimeErr,
-		config: config, objects: objects, pleg: k.pleg, prober: k.prober, cache: cache, workers: k.workers, admitter: admitter,
+		config: config, objects: objects, pleg: k.pleg, prober: k.prober, cache: cache, workers: k.workers,
+		admitter: admitter,
 		rejected: rejected, cleaner: k.cleaner, cluster: k.cluster, status: k.status, events: recorder,
 		allocation: allocated, userIDs: ids,
 	}
-	k.endpoints, err = listen(k.opts, nodeapi.Options{Address: k.opts.ReadAddress, Reads: k.reads(), Events: recorder.List}, apiRuntime{k.runtime, cache}, k.cluster)
+	k.endpoints, err = listen(k.opts,
+		nodeapi.Options{Address: k.opts.ReadAddress, Reads: k.reads(), Events: recorder.List},
+		apiRuntime{k.runtime, cache}, k.cluster)
 	return err
 }
 
@@ -191,14 +202,18 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, recorder *events.Record
 		Node: apiserver.NodeOptions{
 			Name: k.opts.NodeName, IPs: k.opts.NodeIPs, Labels: opts.Labels, Taints: opts.Taints, MaxPods: opts.MaxPods,
 			Reserved: opts.Reserved, StatusEvery: opts.StatusEvery, Port: k.opts.API.Port, RootDir: k.opts.RootDir,
-			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, ShutdownErr: k.shutdown.Err, Runtime: k.runtime, State: k.state, PLEGErr: k.pleg.Err,
+			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, ShutdownErr: k.shutdown.Err, Runtime: k.runtime,
+			State: k.state, PLEGErr: k.pleg.Err,
 		},
 		Static: static, Status: k.status, Events: recorder,
 	})
 }
 
 // newSteps makes the parts for the steps of pods: cgroups, volumes, containers.
-func (k *Kubelet) newSteps(ctx context.Context, cache *pleg.Cache, recorder *events.Recorder, pulled *imagemanager.Pulled, allocated *allocation.Manager, users *hostUsers) (podsync.Options, error) {
+func (k *Kubelet) newSteps(
+	ctx context.Context, cache *pleg.Cache, recorder *events.Recorder, pulled *imagemanager.Pulled,
+	allocated *allocation.Manager, users *hostUsers,
+) (podsync.Options, error) {
 	host, err := cgroup.Inspect()
 	if err != nil {
 		return podsync.Options{}, err
@@ -220,21 +235,25 @@ func (k *Kubelet) newSteps(ctx context.Context, cache *pleg.Cache, recorder *eve
 		NodeName: k.opts.NodeName, NodeIPs: k.opts.NodeIPs, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
 		Owner: k.opts.Owner, Volumes: volumes, Objects: k.cluster.Objects(), Services: k.cluster.ServiceEnvironment(),
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
-		FirstUserID: users.first, Cgroups: cgroups, Host: host, Allocatable: inNode, RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
-		SeccompDefault: k.opts.SeccompDefault,
+		FirstUserID: users.first, Cgroups: cgroups, Host: host, Allocatable: inNode,
+		RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
+		SeccompDefault:    k.opts.SeccompDefault,
 		Warn: func(pod *v1.Pod, reason, message string) {
 			recorder.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
 		},
 	})
 	return podsync.Options{
-		Cache: cache, RuntimeErr: k.runtimeErr, NetworkErr: k.state.Network, Volumes: volumes, Cgroups: cgroups, Prober: k.prober, Status: k.status,
+		Cache: cache, RuntimeErr: k.runtimeErr, NetworkErr: k.state.Network, Volumes: volumes, Cgroups: cgroups,
+		Prober: k.prober, Status: k.status,
 		Allocation: allocated,
 		Events:     recorder, RuntimeName: k.runtime.Name, HostIPs: k.opts.NodeIPs,
 		Runtime: kuberuntime.New(kuberuntime.Options{
-			Runtime: k.runtime, Specs: specs, Events: recorder, Allocation: allocated, RuntimeHandler: k.cluster.RuntimeHandler, Backoff: k.opts.CrashBackoff,
+			Runtime: k.runtime, Specs: specs, Events: recorder, Allocation: allocated,
+			RuntimeHandler: k.cluster.RuntimeHandler, Backoff: k.opts.CrashBackoff,
 			Images: imagemanager.New(imagemanager.Options{
-				Service: k.images, Secrets: k.cluster.Objects(), Backoff: k.opts.PullBackoff, Parallel: k.opts.ParallelPulls,
-				Pulled: pulled, Files: credentialFiles(k.opts.RootDir),
+				Service: k.images, Secrets: k.cluster.Objects(), Backoff: k.opts.PullBackoff,
+				Parallel: k.opts.ParallelPulls,
+				Pulled:   pulled, Files: credentialFiles(k.opts.RootDir),
 			}),
 		}),
 	}, nil
@@ -249,9 +268,13 @@ func (k *Kubelet) newPodConfig(admitter *admission.Admitter, recorder *events.Re
 }
 
 // probeEvent records an event of a probe. The message gets the probe's type and why.
-func probeEvent(recorder *events.Recorder, reason, message string) func(pod *v1.Pod, container string, probe prober.Type, why string) {
+func probeEvent(
+	recorder *events.Recorder, reason, message string,
+) func(pod *v1.Pod, container string, probe prober.Type, why string) {
 	return func(pod *v1.Pod, container string, probe prober.Type, why string) {
-		recorder.Record(events.Event{Pod: pod, Container: container, Warning: true, Reason: reason, Message: fmt.Sprintf(message, probe, why)})
+		recorder.Record(
+			events.Event{Pod: pod, Container: container, Warning: true, Reason: reason,
+				Message: fmt.Sprintf(message, probe, why)})
 	}
 }
 
@@ -259,7 +282,8 @@ func probeEvent(recorder *events.Recorder, reason, message string) func(pod *v1.
 func (k *Kubelet) reads() nodeapi.Reads {
 	return nodeapi.Reads{
 		Config: nodeapi.Config{
-			Node: k.opts.NodeName, Owner: k.opts.Owner, RuntimeEndpoint: k.opts.RuntimeEndpoint, Runtime: k.runtime.Name,
+			Node: k.opts.NodeName, Owner: k.opts.Owner, RuntimeEndpoint: k.opts.RuntimeEndpoint,
+			Runtime:   k.runtime.Name,
 			Manifests: k.opts.Manifests, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
 		},
 		Pods: k.Pods, Healthy: k.healthy, RuntimeErr: k.runtimeErr, Evented: k.pleg.Streaming,

@@ -61,14 +61,17 @@ func (k *Kubelet) Events() []v1.Event { return k.events.List() }
 func (k *Kubelet) leaveNothing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	sandboxes, err := k.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: k.opts.Owner}})
+	sandboxes, err := k.runtime.ListPodSandbox(ctx,
+		&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: k.opts.Owner}})
 	for _, sandbox := range sandboxes {
-		err = errors.Join(err, k.runtime.StopPodSandbox(ctx, sandbox.GetId()), k.runtime.RemovePodSandbox(ctx, sandbox.GetId()))
+		err = errors.Join(err, k.runtime.StopPodSandbox(ctx, sandbox.GetId()),
+			k.runtime.RemovePodSandbox(ctx, sandbox.GetId()))
 	}
 	if err != nil {
 		return fmt.Errorf("pods of %s are left in the container runtime: %w", k.opts.Owner, err)
 	}
-	err = errors.Join(k.cgroups.RemoveAll(ctx), kuberuntime.RemoveLogs(k.opts.PodLogsDir, k.opts.Owner), k.volumes.UnmountAll())
+	err = errors.Join(k.cgroups.RemoveAll(ctx), kuberuntime.RemoveLogs(k.opts.PodLogsDir, k.opts.Owner),
+		k.volumes.UnmountAll())
 	if err != nil {
 		return err // the root directory stays, with the owner of the rest
 	}

@@ -28,7 +28,8 @@ func TestAPINeedsClients(t *testing.T) {
 		{"a user", APIOptions{Port: 1, ClientCAFile: "ca", Users: []string{"ann"}}, false, true},
 		{"a group", APIOptions{Port: 1, ClientCAFile: "ca", Groups: []string{"ops"}}, false, true},
 		{"a user without a name", APIOptions{Port: 1, ClientCAFile: "ca", Users: []string{"ann", ""}}, false, false},
-		{"a group without a name", APIOptions{Port: 1, ClientCAFile: "ca", Users: []string{"ann"}, Groups: []string{""}}, true, false},
+		{"a group without a name",
+			APIOptions{Port: 1, ClientCAFile: "ca", Users: []string{"ann"}, Groups: []string{""}}, true, false},
 		{"the cluster says", APIOptions{Port: 1, ClientCAFile: "ca"}, true, true},
 	} {
 		err := c.opts.check(c.cluster)
@@ -59,11 +60,13 @@ func TestEvictionAndShutdown(t *testing.T) {
 	}{
 		{hard: nil, thresholds: eviction.DefaultThresholds()},
 		{hard: []string{}, thresholds: nil},
-		{hard: []string{"memory.available<1Gi"}, thresholds: []string{"memory.available<1Gi"}, grace: time.Minute, critical: time.Second},
+		{hard: []string{"memory.available<1Gi"}, thresholds: []string{"memory.available<1Gi"}, grace: time.Minute,
+			critical: time.Second},
 		{hard: []string{"pid.available<1"}, want: `eviction threshold "pid.available<1"`},
 		{grace: time.Second, critical: time.Minute, want: "is longer than the grace period of all pods"},
 	} {
-		opts := Options{RuntimeEndpoint: "unix:///cri.sock", EvictionHard: c.hard, ShutdownGrace: c.grace, ShutdownGraceCritical: c.critical}
+		opts := Options{RuntimeEndpoint: "unix:///cri.sock", EvictionHard: c.hard, ShutdownGrace: c.grace,
+			ShutdownGraceCritical: c.critical}
 		err := opts.complete()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)

@@ -22,7 +22,8 @@ func TestNetworkNotReadyStopsNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			fake := apitest.NewFakeRuntimeService()
 			fake.FakeStatus = &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
-				{Type: runtimeapi.RuntimeReady, Status: test.runtime}, {Type: runtimeapi.NetworkReady, Status: test.network},
+				{Type: runtimeapi.RuntimeReady, Status: test.runtime},
+				{Type: runtimeapi.NetworkReady, Status: test.network},
 			}}
 			runtime := cri.New(fake, nil, "us")
 			k := &Kubelet{

@@ -27,8 +27,9 @@ func (l *syncLoop) admit(ctx context.Context, pod *v1.Pod) bool {
 	}
 	if !allocation.Same(allocated, pod) {
 		l.allocation.SetPending(pod.UID, &v1.PodCondition{
-			Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonDeferred, ObservedGeneration: pod.Generation,
-			Message: "The node decides about the resize when all of its pods are known.",
+			Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonDeferred,
+			ObservedGeneration: pod.Generation,
+			Message:            "The node decides about the resize when all of its pods are known.",
 		})
 	}
 	return true
@@ -68,7 +69,8 @@ func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
 	if pending := l.admitter.Resize(pod); pending != nil {
 		pending.ObservedGeneration = pod.Generation
 		if old == nil || old.Reason != pending.Reason {
-			l.events.Record(events.Event{Pod: pod, Warning: true, Reason: "Resize" + pending.Reason, Message: pending.Message})
+			l.events.Record(
+				events.Event{Pod: pod, Warning: true, Reason: "Resize" + pending.Reason, Message: pending.Message})
 		}
 		l.allocation.SetPending(pod.UID, pending)
 		return old == nil || *old != *pending
@@ -78,7 +80,9 @@ func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
 		return false
 	}
 	l.allocation.SetPending(pod.UID, nil)
-	l.events.Record(events.Event{Pod: pod, Reason: "ResizeStarted", Message: "The node has room for the resources that the pod asks for"})
+	l.events.Record(
+		events.Event{Pod: pod, Reason: "ResizeStarted",
+			Message: "The node has room for the resources that the pod asks for"})
 	return true
 }
 

@@ -25,7 +25,8 @@ import (
 type fourGi struct{}
 
 func (fourGi) Node() *v1.Node {
-	room := v1.ResourceList{v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourceCPU: resource.MustParse("8"), v1.ResourcePods: resource.MustParse("10")}
+	room := v1.ResourceList{v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourceCPU: resource.MustParse("8"),
+		v1.ResourcePods: resource.MustParse("10")}
 	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here"}, Status: v1.NodeStatus{Allocatable: room}}
 }
 
@@ -61,7 +62,9 @@ func resizeLoop(t *testing.T) (*syncLoop, *countedSteps) {
 	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: counted, Ended: l.cluster.PodFinished})
 	l.admitter = admission.NewAdmitter(admission.Options{
 		Node: fourGi{}, Active: func() []*v1.Pod { return l.allocation.AllocatedPods(l.workers.Active()) },
-		ShutdownErr: func() error { return nil }, Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
+		ShutdownErr: func() error {
+			return nil
+		}, Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
 	})
 	return l, counted
 }
@@ -99,7 +102,8 @@ func TestResizeAfterARestart(t *testing.T) {
 		}
 		why := l.allocation.Pending("a")
 		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonDeferred, "it is pending as %+v", why)
-		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Remove, Source: model.SourceAPI, Pods: []*v1.Pod{second}})
+		l.handleUpdate(t.Context(),
+			podconfig.PodUpdate{Op: podconfig.Remove, Source: model.SourceAPI, Pods: []*v1.Pod{second}})
 		synctest.Wait()
 		l.retryResizes()
 		if got := l.has(first); got != "3Gi" || l.allocation.Pending("a") != nil {
@@ -150,15 +154,17 @@ func TestResizeOrder(t *testing.T) {
 		}},
 		{name: "class before wait", want: []types.UID{"a", "d"}, change: func(uid types.UID, pod *v1.Pod) {
 			if uid == "d" {
-				guaranteed := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse("1536Mi")}
+				guaranteed := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"),
+					v1.ResourceMemory: resource.MustParse("1536Mi")}
 				pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: guaranteed, Limits: guaranteed}
 			}
 		}},
-		{name: "what leaves room before all", stays: true, want: []types.UID{"a", "c", "d"}, change: func(uid types.UID, pod *v1.Pod) {
-			if uid == "c" || uid == "d" {
-				pod.Spec.Containers[0].Resources = memory("256Mi")
-			}
-		}},
+		{name: "what leaves room before all", stays: true, want: []types.UID{"a", "c", "d"},
+			change: func(uid types.UID, pod *v1.Pod) {
+				if uid == "c" || uid == "d" {
+					pod.Spec.Containers[0].Resources = memory("256Mi")
+				}
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -178,7 +184,8 @@ func TestResizeOrder(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				if !c.stays {
-					l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Remove, Source: model.SourceAPI, Pods: []*v1.Pod{blocker}})
+					l.handleUpdate(t.Context(),
+						podconfig.PodUpdate{Op: podconfig.Remove, Source: model.SourceAPI, Pods: []*v1.Pod{blocker}})
 					synctest.Wait()
 				}
 				l.retryResizes()

@@ -24,7 +24,8 @@ func (k *Kubelet) runShutdown(ctx context.Context) error {
 			return left
 		},
 		End: func(pod *v1.Pod, grace int64, why model.Failure) {
-			k.workers.End(pod.UID, podworkers.Termination{Reason: "the node is shutting down", Grace: &grace, Failure: &why})
+			k.workers.End(pod.UID,
+				podworkers.Termination{Reason: "the node is shutting down", Grace: &grace, Failure: &why})
 		},
 		Gone:    k.gone,
 		Changed: k.cluster.WakeNodeStatus,

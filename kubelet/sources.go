@@ -25,7 +25,10 @@ type podSources struct {
 	events  *events.Recorder
 }
 
-func newPodSources(opts Options, config *podconfig.PodConfig, objects *podconfig.Objects, cluster *apiserver.Cluster, recorder *events.Recorder) *podSources {
+func newPodSources(
+	opts Options, config *podconfig.PodConfig, objects *podconfig.Objects, cluster *apiserver.Cluster,
+	recorder *events.Recorder,
+) *podSources {
 	return &podSources{
 		file: podconfig.FileOptions{Dir: opts.Manifests, NodeName: opts.NodeName, Rescan: opts.ManifestRescan},
 		url: podconfig.URLOptions{

@@ -112,7 +112,9 @@ func (l *syncLoop) handleUpdate(ctx context.Context, update podconfig.PodUpdate)
 	if update.Op == podconfig.Add {
 		l.admitter.Sort(update.Pods)
 	}
-	log.G(ctx).WithFields(log.Fields{"source": update.Source, "pods": model.Keys(update.Pods)}).Info("SyncLoop " + string(update.Op)) // as in the kubelet's log
+	// as in the kubelet's log
+	log.G(ctx).WithFields(log.Fields{"source": update.Source, "pods": model.Keys(update.Pods)}).
+		Info("SyncLoop " + string(update.Op))
 	err := l.allocation.Batch(func() {
 		for _, pod := range update.Pods {
 			if update.Source == model.SourceAPI && update.Op != podconfig.Remove {
@@ -139,7 +141,8 @@ func (l *syncLoop) dispatch(ctx context.Context, op podconfig.PodOperation, pod 
 		}
 	case podconfig.Update:
 		if err := manifest.Validate(pod); err != nil {
-			l.events.Record(events.Event{Pod: pod, Warning: true, Reason: admission.ReasonUnsupported, Message: err.Error()})
+			l.events.Record(
+				events.Event{Pod: pod, Warning: true, Reason: admission.ReasonUnsupported, Message: err.Error()})
 		}
 		if err := l.pinResources(pod); err != nil {
 			l.events.Record(events.Event{Pod: pod, Warning: true, Reason: "ResizeError", Message: err.Error()})
@@ -151,7 +154,8 @@ func (l *syncLoop) dispatch(ctx context.Context, op podconfig.PodOperation, pod 
 		l.rejected.Forget(pod.UID)
 		l.workers.Terminate(pod, podworkers.Termination{Reason: "its source no longer names the pod", Gone: true})
 	case podconfig.Delete:
-		l.workers.Terminate(pod, podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})
+		l.workers.Terminate(pod,
+			podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})
 	case podconfig.Reconcile:
 		l.workers.Refresh(pod)
 		// The new status may have the condition of a readiness gate, or a terminal phase, which ends the pod. A held
@@ -183,13 +187,15 @@ func (l *syncLoop) publishPending(pod *v1.Pod) {
 		publish = l.status.Hold // it ran before the restart
 	}
 	publish(pod, status.Generate(status.Input{
-		Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: l.status.Status(pod), HostIPs: l.hostIPs, Now: time.Now(),
+		Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: l.status.Status(pod), HostIPs: l.hostIPs,
+		Now: time.Now(),
 	}))
 }
 
 // handleEvent wakes the worker of a pod that changed in the runtime. A removed container needs no sync.
 func (l *syncLoop) handleEvent(ctx context.Context, event pleg.Event) {
-	log.G(ctx).WithFields(log.Fields{"podUID": event.UID, "reason": event.Kind, "containerID": event.ID}).Debug("SyncLoop (PLEG): event for pod")
+	log.G(ctx).WithFields(log.Fields{"podUID": event.UID, "reason": event.Kind, "containerID": event.ID}).
+		Debug("SyncLoop (PLEG): event for pod")
 	if event.Kind != pleg.Removed {
 		l.workers.Wake(event.UID)
 	}

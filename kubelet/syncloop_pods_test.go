@@ -65,15 +65,18 @@ func testLoop(t *testing.T) *syncLoop {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	testutil.Must(t, os.WriteFile(file, []byte(kubeconfig), 0o600))
 	l := &syncLoop{
-		hostIPs: []string{"192.0.2.1"}, events: events.New("here"), status: status.NewManager(), cache: pleg.NewCache(steps{}),
-		pleg: pleg.New(pleg.Options{}), rejected: admission.NewRejections(), config: podconfig.New(podconfig.Options{}),
+		hostIPs: []string{"192.0.2.1"}, events: events.New("here"), status: status.NewManager(),
+		cache: pleg.NewCache(steps{}),
+		pleg:  pleg.New(pleg.Options{}), rejected: admission.NewRejections(),
+		config: podconfig.New(podconfig.Options{}),
 	}
 	runtime := cri.New(nil, nil, "here")
 	var err error
 	l.cluster, err = apiserver.New(apiserver.Options{
 		Kubeconfig: file, Static: podconfig.NewObjects(), Status: l.status, Events: l.events,
 		Node: apiserver.NodeOptions{
-			Name: "here", IPs: l.hostIPs, MaxPods: 2, Runtime: runtime, State: cri.NewState(runtime), PLEGErr: func() error { return nil },
+			Name: "here", IPs: l.hostIPs, MaxPods: 2, Runtime: runtime, State: cri.NewState(runtime),
+			PLEGErr: func() error { return nil },
 		},
 	})
 	testutil.Must(t, err)
@@ -84,9 +87,12 @@ func testLoop(t *testing.T) *syncLoop {
 		t.Fatal(err)
 	}
 	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}, Ended: l.cluster.PodFinished})
-	l.cleaner = housekeeping.NewCleaner(housekeeping.CleanerOptions{PLEG: l.pleg, Cache: l.cache, Workers: l.workers, Rejections: l.rejected})
+	l.cleaner = housekeeping.NewCleaner(
+		housekeeping.CleanerOptions{PLEG: l.pleg, Cache: l.cache, Workers: l.workers, Rejections: l.rejected})
 	l.admitter = admission.NewAdmitter(admission.Options{
-		Node: l.cluster, Active: l.workers.Active, ShutdownErr: func() error { return nil }, Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
+		Node: l.cluster, Active: l.workers.Active, ShutdownErr: func() error {
+			return nil
+		}, Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
 	})
 	return l
 }
@@ -160,7 +166,8 @@ func TestObjectsOfEndedPods(t *testing.T) {
 		synctest.Wait()
 		changed := ended.DeepCopy()
 		changed.Labels = map[string]string{"seen": "yes"}
-		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{changed}})
+		l.handleUpdate(t.Context(),
+			podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{changed}})
 		synctest.Wait()
 		for pod, want := range map[*v1.Pod]bool{running: true, ended: false} {
 			_, err := l.cluster.Objects().Secret(pod, pod.Name)
@@ -183,7 +190,8 @@ func TestChangedObjectWakesItsUsers(t *testing.T) {
 			synctest.Wait()
 			before := counted.synced.Load()
 			l.wakeUsers(map[volumekinds.Object]bool{
-				{Resource: volumekinds.Secrets, NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}: true,
+				{Resource: volumekinds.Secrets,
+					NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}: true,
 			})
 			synctest.Wait()
 			testutil.Equal(t, counted.synced.Load()-before, want, "the secret %s", name)
@@ -198,8 +206,10 @@ func TestChangeThatIsNotHonoured(t *testing.T) {
 		pod := bound("web", 1)
 		l.add(t.Context(), pod)
 		debugged := pod.DeepCopy()
-		debugged.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger"}}}
-		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{debugged}})
+		debugged.Spec.EphemeralContainers = []v1.EphemeralContainer{
+			{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger"}}}
+		l.handleUpdate(t.Context(),
+			podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{debugged}})
 		synctest.Wait()
 		recorded := l.events.List()
 		if len(recorded) != 1 || recorded[0].Reason != "UnsupportedField" ||
@@ -215,21 +225,25 @@ func TestUnsupportedPodOfAController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)
 		alone, owned := bound("alone", 1), bound("owned", 2)
-		owned.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "rs", UID: "rs", Controller: new(true)}}
+		owned.OwnerReferences = []metav1.OwnerReference{
+			{Kind: "ReplicaSet", Name: "rs", UID: "rs", Controller: new(true)}}
 		for _, pod := range []*v1.Pod{alone, owned} {
-			pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}}}
+			pod.Spec.Volumes = []v1.Volume{
+				{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}}}
 		}
 		l.add(t.Context(), alone, owned)
 		for uid, want := range map[types.UID]v1.PodPhase{"alone": v1.PodFailed, "owned": v1.PodPending} {
 			shown := l.status.Get(uid)
-			if shown == nil || shown.Status.Phase != want || shown.Status.Reason != "UnsupportedField" || l.workers.Has(uid) {
+			if shown == nil || shown.Status.Phase != want || shown.Status.Reason != "UnsupportedField" ||
+				l.workers.Has(uid) {
 				t.Fatalf("%s is shown as %+v", uid, shown)
 			}
 		}
 		shown := l.status.Get("owned")
 		again := l.admitter.Admit(t.Context(), shown)
 		testutil.Assert(t, !again, "a restart would start it")
-		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Delete, Source: model.SourceAPI, Pods: []*v1.Pod{owned}})
+		l.handleUpdate(t.Context(),
+			podconfig.PodUpdate{Op: podconfig.Delete, Source: model.SourceAPI, Pods: []*v1.Pod{owned}})
 		synctest.Wait()
 		testutil.Assert(t, l.cleaner.Finished("owned"), "it does not end")
 	})
@@ -244,7 +258,8 @@ func TestTerminalPhaseOfTheServer(t *testing.T) {
 		synctest.Wait()
 		evicted := pod.DeepCopy()
 		evicted.Status.Phase = v1.PodFailed
-		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{evicted}})
+		l.handleUpdate(t.Context(),
+			podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{evicted}})
 		synctest.Wait()
 		testutil.Equal(t, l.workers.Pods()["web"].State, podworkers.Finished, "the pod")
 	})
@@ -262,7 +277,8 @@ func TestRestoredPodIsLookedAtAgain(t *testing.T) {
 		listed := restored.DeepCopy()
 		listed.ResourceVersion = "7"
 		before := counted.synced.Load()
-		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{listed}})
+		l.handleUpdate(t.Context(),
+			podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{listed}})
 		synctest.Wait()
 		testutil.Equal(t, counted.synced.Load(), before+1, "it was synced %d times, then", before)
 	})
@@ -277,7 +293,8 @@ func TestEditedStaticPodKeepsItsPort(t *testing.T) {
 		old.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
 		edited, other := old.DeepCopy(), old.DeepCopy()
 		edited.UID, other.UID, other.Name = "edited", "other", "other"
-		for _, update := range []podconfig.PodUpdate{{Op: podconfig.Add, Pods: []*v1.Pod{old}}, {Op: podconfig.Remove, Pods: []*v1.Pod{old}},
+		for _, update := range []podconfig.PodUpdate{{Op: podconfig.Add, Pods: []*v1.Pod{old}},
+			{Op: podconfig.Remove, Pods: []*v1.Pod{old}},
 			{Op: podconfig.Add, Pods: []*v1.Pod{edited}}, {Op: podconfig.Add, Pods: []*v1.Pod{other}}} {
 			update.Source = model.SourceFile
 			l.handleUpdate(t.Context(), update)

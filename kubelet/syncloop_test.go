@@ -29,7 +29,9 @@ func TestLoopRestsWhileTheRuntimeIsNotReady(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 19*time.Second)
 		defer cancel()
 		loop := &syncLoop{
-			tick: time.Second, housekeeping: 2 * time.Second, runtimeErr: func() error { return errors.New("it is away") },
+			tick: time.Second, housekeeping: 2 * time.Second, runtimeErr: func() error {
+				return errors.New("it is away")
+			},
 		}
 		loop.run(ctx)
 		took := time.Since(began)

@@ -17,7 +17,9 @@ import (
 // A link that another writer of the log directory makes does not lead the log elsewhere.
 func TestLogStaysInItsDirectory(t *testing.T) {
 	for name, plant := range map[string]func(root, outside string) error{
-		"the container's directory": func(root, outside string) error { return os.Symlink(outside, filepath.Join(root, "c")) },
+		"the container's directory": func(root, outside string) error {
+			return os.Symlink(outside, filepath.Join(root, "c"))
+		},
 		"a relative link": func(root, outside string) error {
 			up, err := filepath.Rel(root, outside)
 			return errors.Join(err, os.Symlink(up, filepath.Join(root, "c")))
@@ -26,7 +28,8 @@ func TestLogStaysInItsDirectory(t *testing.T) {
 			return errors.Join(os.Symlink("d", filepath.Join(root, "c")), os.Symlink(outside, filepath.Join(root, "d")))
 		},
 		"the log itself": func(root, outside string) error {
-			return errors.Join(os.Mkdir(filepath.Join(root, "c"), 0o755), os.Symlink(filepath.Join(outside, "0.log"), filepath.Join(root, "c", "0.log")))
+			return errors.Join(os.Mkdir(filepath.Join(root, "c"), 0o755),
+				os.Symlink(filepath.Join(outside, "0.log"), filepath.Join(root, "c", "0.log")))
 		},
 		"a dangling link": func(root, outside string) error {
 			return os.Symlink(filepath.Join(outside, "not", "there"), filepath.Join(root, "c"))
@@ -80,8 +83,10 @@ func TestLogStaysInItsDirectoryUnderRaces(t *testing.T) {
 	var hostile sync.WaitGroup
 	hostile.Go(func() {
 		for !closed(end) {
-			_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "c"), unix.AT_FDCWD, filepath.Join(root, "evil"), unix.RENAME_EXCHANGE)
-			_ = unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, filepath.Join(root, "evil.log"), unix.RENAME_EXCHANGE)
+			_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "c"), unix.AT_FDCWD, filepath.Join(root, "evil"),
+				unix.RENAME_EXCHANGE)
+			_ = unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, filepath.Join(root, "evil.log"),
+				unix.RENAME_EXCHANGE)
 		}
 	})
 	opened := 0

@@ -80,7 +80,9 @@ func TestRigDroppedFileThatIsHeldIsNoGap(t *testing.T) {
 	const bursts, burst = 4, 60
 	options := map[string]string{"max-size": "7k", "max-file": "3", "compress": "false", "mode": "blocking"}
 	// A burst is one file: 60 records of 117 bytes and more. The last makes the engine drop the first.
-	script := fmt.Sprintf(`sleep 1; i=0; while [ $i -lt %d ]; do i=$((i+1)); printf 'line %%08d %%085d\n' $i 0; [ $((i %% %d)) -ne 0 ] || sleep 0.5; done`,
+	script := fmt.Sprintf(
+		`sleep 1; i=0; while [ $i -lt %d ]; do i=$((i+1)); printf 'line %%08d %%085d\n' $i 0; [ $((i %% %d)) -ne `+
+			`0 ] || sleep 0.5; done`,
 		bursts*burst, burst)
 	c := newRigContainer(t, DriverLocal, options, false, script)
 	disk := smallDisk(t)

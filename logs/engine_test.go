@@ -199,7 +199,8 @@ func (o *testLog) want(lines []string) {
 // paths returns where the engine and the kubelet would have a container's logs.
 func paths(t *testing.T) (enginePath, logPath string) {
 	dir := t.TempDir()
-	return filepath.Join(dir, "containers", "c", "local-logs", "container.log"), filepath.Join(dir, "pods", "p", "c", "0.log")
+	return filepath.Join(dir, "containers", "c", "local-logs", "container.log"), filepath.Join(dir, "pods", "p", "c",
+		"0.log")
 }
 
 // waitLines waits until the CRI log has that many lines.

@@ -26,8 +26,10 @@ func TestAppendCRI(t *testing.T) {
 		{"NUL", entry{at, stdout, []byte("a\x00b"), false}, stamp + " stdout F a\x00b\n"},
 		{"carriage return of a terminal", entry{at, stdout, []byte("a\r"), false}, stamp + " stdout F a\r\n"},
 		{"1 MiB", entry{at, stdout, []byte(long), false}, stamp + " stdout F " + long + "\n"},
-		{"line feed inside", entry{at, stdout, []byte("a\nb"), false}, stamp + " stdout F a\n" + stamp + " stdout F b\n"},
-		{"line feed inside a piece", entry{at, stderr, []byte("a\nb"), true}, stamp + " stderr F a\n" + stamp + " stderr P b\n"},
+		{"line feed inside", entry{at, stdout, []byte("a\nb"), false},
+			stamp + " stdout F a\n" + stamp + " stdout F b\n"},
+		{"line feed inside a piece", entry{at, stderr, []byte("a\nb"), true},
+			stamp + " stderr F a\n" + stamp + " stderr P b\n"},
 		{"nanoseconds", entry{1, stdout, []byte("a"), false}, "1970-01-01T00:00:00.000000001Z stdout F a\n"},
 	}
 	for _, tt := range tests {

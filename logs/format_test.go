@@ -95,7 +95,9 @@ func TestDecodeLocal(t *testing.T) {
 		{"too large", []byte{0xff, 0, 0, 0, 1}, 0, errTorn, entry{}},
 		{"text", []byte("just some text in a file"), 0, errTorn, entry{}},
 		{"not a LogEntry", frame([]byte{0x0a, 0x7f, 0x00}), 0, errTorn, entry{}},
-		{"unknown stream", frame(protowire.AppendString(protowire.AppendTag(nil, fieldSource, protowire.BytesType), "stdlog")), 0, errTorn, entry{}},
+		{"unknown stream",
+			frame(protowire.AppendString(protowire.AppendTag(nil, fieldSource, protowire.BytesType), "stdlog")), 0,
+			errTorn, entry{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { checkDecode(t, localFormat{}, tt.data, tt.n, tt.err, tt.want) })
@@ -138,7 +140,8 @@ func checkDecode(t *testing.T, f format, data []byte, n int, wantErr error, want
 	if n == 0 {
 		return
 	}
-	if e.unixNano != want.unixNano || e.stream != want.stream || e.partial != want.partial || !bytes.Equal(e.line, want.line) {
+	if e.unixNano != want.unixNano || e.stream != want.stream || e.partial != want.partial ||
+		!bytes.Equal(e.line, want.line) {
 		t.Errorf("entry is %+v, want %+v", e, want)
 	}
 }
@@ -218,7 +221,8 @@ func FuzzDecode(f *testing.F) {
 				text := e.appendCRI(nil)
 				last, ok := format.last(bytes.NewReader(data), int64(n))
 				if !ok || !bytes.Equal(last.appendCRI(nil), text) {
-					t.Fatalf("%T: the record of %d bytes reads %q forwards and %q, %t backwards", format, n, text, last.appendCRI(nil), ok)
+					t.Fatalf("%T: the record of %d bytes reads %q forwards and %q, %t backwards", format, n, text,
+						last.appendCRI(nil), ok)
 				}
 			}
 			skip := format.resync(data)

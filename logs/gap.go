@@ -72,7 +72,8 @@ func (g *gap) text() string {
 		text += fmt.Sprintf(", of %.1f seconds, from %s to %s", g.seconds(), stamp(g.since), stamp(g.until))
 	}
 	if bytes, entries := g.missing(); bytes > 0 {
-		text += fmt.Sprintf(", by the rate of what is left about %d entries, %d bytes of the engine's log", entries, bytes)
+		text += fmt.Sprintf(", by the rate of what is left about %d entries, %d bytes of the engine's log", entries,
+			bytes)
 	}
 	return text + ": the engine dropped it before it was read"
 }

@@ -64,7 +64,8 @@ func TestMarkerSaysHowMuchIsMissing(t *testing.T) {
 		"%v lines are missing, %+v were counted", lost, counters)
 	bytes := float64(counters.MissingBytes)
 	testutil.Assert(t, math.Abs(bytes/lost-60) <= 5, "%v bytes were counted for %v lines", bytes, lost)
-	if marker := got[20]; !strings.Contains(marker, " from 2024-05-06T07:08:10.9Z to 2024-05-06T07:0") || !strings.Contains(marker, "entries") {
+	if marker := got[20]; !strings.Contains(marker, " from 2024-05-06T07:08:10.9Z to 2024-05-06T07:0") ||
+		!strings.Contains(marker, "entries") {
 		t.Errorf("the marker says %q", marker)
 	}
 }
@@ -205,7 +206,8 @@ func newLostRotation(t *testing.T) *testLog {
 	o.engine.lines(1, 30)
 	o.wait(30)
 	o.restart()
-	for _, rotated := range []string{".20260101-100000.gz", ".20260101-090000"} { // an older one, and one that cannot be read as it is
+	// an older one, and one that cannot be read as it is
+	for _, rotated := range []string{".20260101-100000.gz", ".20260101-090000"} {
 		testutil.Must(t, os.WriteFile(logPath+rotated, []byte("2024-01-01T00:00:00Z stdout F old\n")[:10], 0o640))
 	}
 	rename(t, logPath, logPath+".20260101-095959")

@@ -53,12 +53,16 @@ func TestGoldenFiles(t *testing.T) {
 	}{
 		{"docker-20.10-local.log", DriverLocal, "2026-11-21T08:59:36.871143192Z", plain},
 		{"docker-20.10-json-file.log", DriverJSONFile, "2026-11-21T08:59:37.274730332Z", goldenLines("\ufffd\ufffd")},
-		{"docker-20.10-local-tty.log", DriverLocal, "2026-11-21T08:59:37.699248533Z", []string{"stdout F out\r", "stdout F err\r", "stdout P partial"}},
-		{"docker-20.10-json-file-tty.log", DriverJSONFile, "2026-11-21T08:59:38.302022763Z", []string{"stdout F out\r", "stdout F err\r", "stdout P partial"}},
+		{"docker-20.10-local-tty.log", DriverLocal, "2026-11-21T08:59:37.699248533Z",
+			[]string{"stdout F out\r", "stdout F err\r", "stdout P partial"}},
+		{"docker-20.10-json-file-tty.log", DriverJSONFile, "2026-11-21T08:59:38.302022763Z",
+			[]string{"stdout F out\r", "stdout F err\r", "stdout P partial"}},
 		{"docker-29-local.log", DriverLocal, "2026-11-21T10:47:49.287280551Z", late},
 		{"docker-29-json-file.log", DriverJSONFile, "2026-11-21T10:47:50.216380055Z", goldenLines("\ufffd\ufffd")},
-		{"docker-29-local-tty.log", DriverLocal, "2026-11-21T10:47:49.8493085Z", []string{"stdout F out\r", "stdout F err\r", "stdout P partial"}},
-		{"docker-29-json-file-tty.log", DriverJSONFile, "2026-11-21T10:47:50.555564313Z", []string{"stdout F out\r", "stdout F err\r", "stdout P partial"}},
+		{"docker-29-local-tty.log", DriverLocal, "2026-11-21T10:47:49.8493085Z",
+			[]string{"stdout F out\r", "stdout F err\r", "stdout P partial"}},
+		{"docker-29-json-file-tty.log", DriverJSONFile, "2026-11-21T10:47:50.555564313Z",
+			[]string{"stdout F out\r", "stdout F err\r", "stdout P partial"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.file, func(t *testing.T) {
@@ -130,7 +134,8 @@ func equalLines(t *testing.T, got, want []string) {
 		case i >= len(want):
 			t.Fatalf("%d lines, want %d; too many: %.100q", len(got), len(want), got[i])
 		case got[i] != want[i]:
-			t.Fatalf("line %d is %.100q (%d bytes), want %.100q (%d bytes)", i, got[i], len(got[i]), want[i], len(want[i]))
+			t.Fatalf("line %d is %.100q (%d bytes), want %.100q (%d bytes)", i, got[i], len(got[i]), want[i],
+				len(want[i]))
 		}
 	}
 }

@@ -33,7 +33,8 @@ func Link(enginePath, logPath string) error {
 	case err != nil:
 		return fmt.Errorf("looking at the log path: %w", err)
 	case info.Mode()&fs.ModeSymlink == 0:
-		return fmt.Errorf("the log path %s is taken by something that is not a link, remove it: %w", logPath, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("the log path %s is taken by something that is not a link, remove it: %w", logPath,
+			errdefs.ErrFailedPrecondition)
 	}
 	return putLink(enginePath, logPath)
 }

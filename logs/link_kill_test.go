@@ -15,7 +15,10 @@ import (
 
 // linkedRecord is a line of the engine's json-file.
 func linkedRecord(number int) string {
-	return string(jsonLine(entry{unixNano: time.Unix(1_700_000_000, int64(number)).UnixNano(), stream: stdout, line: fmt.Append(nil, "line ", number)}))
+	return string(
+		jsonLine(
+			entry{unixNano: time.Unix(1_700_000_000, int64(number)).UnixNano(), stream: stdout,
+				line: fmt.Append(nil, "line ", number)}))
 }
 
 func linkedRecords(first, last int) string {
@@ -66,7 +69,8 @@ func TestReopenLinkThroughKills(t *testing.T) {
 					testutil.Must(t, RestoreLink(enginePath, logPath))
 				}
 				testutil.AppendFile(t, enginePath, linkedRecords(121, 130))
-				if text, err := os.ReadFile(logPath); err != nil || !strings.HasSuffix(string(text), linkedRecords(101, 130)) {
+				if text, err := os.ReadFile(logPath); err != nil ||
+					!strings.HasSuffix(string(text), linkedRecords(101, 130)) {
 					t.Errorf("at the log's path are %d bytes, not what came last: %v", len(text), err)
 				}
 				rename(t, logPath, logPath+".29990101-000000") // the next rotation
@@ -75,7 +79,8 @@ func TestReopenLinkThroughKills(t *testing.T) {
 				got, want := allLinked(t, logPath), linkedRecords(1, 140)
 				testutil.Assert(t, got == want,
 					"%d lines in all files, want 140; the same lines: %t", strings.Count(got, "\n"), got == want)
-				if leftover, err := filepath.Glob(filepath.Join(filepath.Dir(logPath), ".*")); err != nil || len(leftover) != 0 {
+				if leftover, err := filepath.Glob(filepath.Join(filepath.Dir(logPath), ".*")); err != nil ||
+					len(leftover) != 0 {
 					t.Errorf("left over: %v, %v", leftover, err)
 				}
 			})
@@ -97,7 +102,8 @@ func TestRestoreLinkLeavesOthersAlone(t *testing.T) {
 			wantFiles(t, filepath.Dir(logPath), 1)
 		})
 	}
-	if err := RestoreLink("/nonexistent/c-json.log", "/nonexistent/0.log"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := RestoreLink("/nonexistent/c-json.log", "/nonexistent/0.log"); err != nil &&
+		!errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }

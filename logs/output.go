@@ -121,7 +121,8 @@ func (o *output) openAt(path string) error {
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		file.Close()
-		return fmt.Errorf("another process writes the log %s (%w), stop it: %w", path, err, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("another process writes the log %s (%w), stop it: %w", path, err,
+			errdefs.ErrFailedPrecondition)
 	}
 	o.file, o.inode, o.size, o.end = file, inodeOf(info), info.Size(), info.Size()
 	o.searched = false
@@ -129,7 +130,8 @@ func (o *output) openAt(path string) error {
 }
 
 func notPlain(path string) error {
-	return fmt.Errorf("the log path %s is taken by something that is not a plain file, remove it: %w", path, errdefs.ErrFailedPrecondition)
+	return fmt.Errorf("the log path %s is taken by something that is not a plain file, remove it: %w", path,
+		errdefs.ErrFailedPrecondition)
 }
 
 // cut removes the content after a place.

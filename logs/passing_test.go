@@ -13,14 +13,20 @@ func TestPassing(t *testing.T) {
 		entries []int64 // their times
 		passed  []bool
 	}{
-		"nothing":                      {passing{}, []int64{1, 2}, []bool{false, false}},
-		"until the last":               {passing{until: 3}, []int64{1, 2, 3, 3, 2}, []bool{true, true, false, false, false}},
-		"the last was dropped":         {passing{until: 3}, []int64{1, 4, 2}, []bool{true, false, false}},
-		"younger in front":             {passing{until: 3, younger: []int64{5}}, []int64{5, 3, 5}, []bool{true, false, false}},
-		"elsewhere":                    {passing{until: 3, elsewhere: true}, []int64{1, 3, 3, 4, 3}, []bool{true, true, true, false, false}},
-		"elsewhere, out of order":      {passing{until: 3, elsewhere: true}, []int64{1, 3, 2, 4}, []bool{true, true, false, false}},
-		"elsewhere, younger is behind": {passing{until: 3, younger: []int64{5}, elsewhere: true}, []int64{5, 3, 5}, []bool{true, true, false}},
-		"elsewhere, last was dropped":  {passing{until: 3, elsewhere: true}, []int64{2, 4, 2}, []bool{true, false, false}},
+		"nothing": {passing{}, []int64{1, 2}, []bool{false, false}},
+		"until the last": {passing{until: 3}, []int64{1, 2, 3, 3, 2},
+			[]bool{true, true, false, false, false}},
+		"the last was dropped": {passing{until: 3}, []int64{1, 4, 2}, []bool{true, false, false}},
+		"younger in front": {passing{until: 3, younger: []int64{5}}, []int64{5, 3, 5},
+			[]bool{true, false, false}},
+		"elsewhere": {passing{until: 3, elsewhere: true}, []int64{1, 3, 3, 4, 3},
+			[]bool{true, true, true, false, false}},
+		"elsewhere, out of order": {passing{until: 3, elsewhere: true}, []int64{1, 3, 2, 4},
+			[]bool{true, true, false, false}},
+		"elsewhere, younger is behind": {passing{until: 3, younger: []int64{5}, elsewhere: true}, []int64{5, 3, 5},
+			[]bool{true, true, false}},
+		"elsewhere, last was dropped": {passing{until: 3, elsewhere: true}, []int64{2, 4, 2},
+			[]bool{true, false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var passed []bool

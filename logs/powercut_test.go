@@ -25,8 +25,10 @@ func TestPowerCutBetweenLogAndPosition(t *testing.T) {
 	for _, position := range []string{"the beginning", "the first", "the last"} {
 		for _, log := range []float64{0, 0.3, 0.6, 0.9, 1} {
 			for _, engine := range []float64{0.2, 0.5, 0.8, 1} {
-				jitter := func(part float64) float64 { return min(1, part+random.Float64()*0.05) } // in the middle of lines, too
-				name := fmt.Sprintf("position %s, %.0f%% of the log, %.0f%% of the engine's", position, 100*log, 100*engine)
+				// in the middle of lines, too
+				jitter := func(part float64) float64 { return min(1, part+random.Float64()*0.05) }
+				name := fmt.Sprintf("position %s, %.0f%% of the log, %.0f%% of the engine's", position, 100*log,
+					100*engine)
 				t.Run(name, func(t *testing.T) { cutPower(t, position, jitter(log), jitter(engine)) })
 			}
 		}

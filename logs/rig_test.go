@@ -105,7 +105,8 @@ printf 'no newline at the end'`
 func TestRigDrivers(t *testing.T) {
 	for driver, badUTF8 := range map[string]string{DriverLocal: "\xff\x80", DriverJSONFile: "\ufffd\ufffd"} {
 		t.Run(driver, func(t *testing.T) {
-			c := newRigContainer(t, driver, map[string]string{"max-size": "10m", "max-file": "2", "compress": "false"}, false, goldenScript)
+			c := newRigContainer(t, driver, map[string]string{"max-size": "10m", "max-file": "2", "compress": "false"},
+				false, goldenScript)
 			s := newService(t)
 			start(t, s, c.source) // before the engine makes its log
 			c.start()
@@ -118,7 +119,8 @@ func TestRigDrivers(t *testing.T) {
 }
 
 func TestRigTTY(t *testing.T) {
-	c := newRigContainer(t, DriverLocal, map[string]string{"compress": "false"}, true, "echo out; echo err >&2; printf partial")
+	c := newRigContainer(t, DriverLocal, map[string]string{"compress": "false"}, true,
+		"echo out; echo err >&2; printf partial")
 	s := newService(t)
 	start(t, s, c.source)
 	c.start()
@@ -132,9 +134,12 @@ func TestRigTTY(t *testing.T) {
 func TestRigRotationsAndRestarts(t *testing.T) {
 	const lines, rounds = 20_000, 10
 	// Bursts with pauses: a file of the engine holds more than one of them.
-	script := fmt.Sprintf(`i=0; while [ $i -lt %d ]; do seq $((i+1)) $((i+%d)) | sed 's/$/ of some length/'; i=$((i+%d)); sleep 0.2; done`,
+	script := fmt.Sprintf(
+		`i=0; while [ $i -lt %d ]; do seq $((i+1)) $((i+%d)) | sed 's/$/ of some length/'; i=$((i+%d)); sleep `+
+			`0.2; done`,
 		lines, lines/rounds, lines/rounds)
-	c := newRigContainer(t, DriverLocal, map[string]string{"max-size": "200k", "max-file": "3", "compress": "false", "mode": "blocking"}, false, script)
+	c := newRigContainer(t, DriverLocal,
+		map[string]string{"max-size": "200k", "max-file": "3", "compress": "false", "mode": "blocking"}, false, script)
 	saved := &positions{}
 	c.source.Save = saved.save
 	s := newService(t)

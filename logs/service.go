@@ -142,12 +142,14 @@ func (s *Service) add(ctx context.Context, f *follower) error {
 			return err
 		}
 		if !closed(old.drain) {
-			return fmt.Errorf("the output of container %s is already followed: %w", f.source.ContainerID, errdefs.ErrAlreadyExists)
+			return fmt.Errorf("the output of container %s is already followed: %w", f.source.ContainerID,
+				errdefs.ErrAlreadyExists)
 		}
 		select {
 		case <-old.done:
 		case <-ctx.Done():
-			return fmt.Errorf("the output of an earlier run of container %s is not complete yet: %w", f.source.ContainerID, ctx.Err())
+			return fmt.Errorf("the output of an earlier run of container %s is not complete yet: %w",
+				f.source.ContainerID, ctx.Err())
 		}
 	}
 }
@@ -208,7 +210,8 @@ func (s *Service) Drain(ctx context.Context, containerID string) error {
 // it returns nil, the new file exists and the old one is complete. It fails with ErrFailedPrecondition if the container
 // is not followed.
 func (s *Service) Reopen(ctx context.Context, containerID string) error {
-	notFollowed := fmt.Errorf("the output of container %s is not being written, it does not run: %w", containerID, errdefs.ErrFailedPrecondition)
+	notFollowed := fmt.Errorf("the output of container %s is not being written, it does not run: %w", containerID,
+		errdefs.ErrFailedPrecondition)
 	f := s.follower(containerID)
 	if f == nil {
 		return notFollowed

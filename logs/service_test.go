@@ -277,7 +277,8 @@ func TestTornLastRecordWaits(t *testing.T) {
 
 // The engine was killed in the middle of a record and went on behind it.
 func TestTornRecordIsPassedOver(t *testing.T) {
-	for _, where := range []string{"in the middle", "at the beginning", "at the end", "before a rotation", "shortly before a rotation", "zeros"} {
+	for _, where := range []string{"in the middle", "at the beginning", "at the end", "before a rotation",
+		"shortly before a rotation", "zeros"} {
 		t.Run(where, func(t *testing.T) {
 			o := newTestLog(t, 2, 1<<20)
 			torn := localRecord(out(strings.Repeat("x", 500)), false)[:300]

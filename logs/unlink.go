@@ -120,7 +120,8 @@ func positionBefore(enginePath string, history int64) (at checkpoint.LogPosition
 	}
 	defer file.Close() // only read
 	place, last := lineEnd(file, offset)
-	return checkpoint.LogPosition{Inode: g.inode, Born: bornAt(file), Offset: place, Time: last}, behind + offset - place, nil
+	return checkpoint.LogPosition{Inode: g.inode, Born: bornAt(file), Offset: place,
+		Time: last}, behind + offset - place, nil
 }
 
 // placeBefore returns the generation and offset with so many bytes after them, or with all that exist.

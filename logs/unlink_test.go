@@ -81,7 +81,9 @@ func TestUnlinkBoundsTheHistory(t *testing.T) {
 			testutil.Must(t, u.Commit())
 			l.write(t, 3) // before the follower starts
 			s := newService(t)
-			start(t, s, Source{ContainerID: "c", Driver: DriverJSONFile, Path: l.engine, LogPath: l.path, Started: true, Resume: &u.Position})
+			start(t, s,
+				Source{ContainerID: "c", Driver: DriverJSONFile, Path: l.engine, LogPath: l.path, Started: true,
+					Resume: &u.Position})
 			wantLog(t, s, l.path, l.lines(tc.from))
 		})
 	}
@@ -115,7 +117,9 @@ func TestUnlinkOfAContainerWithoutOutput(t *testing.T) {
 	l.write(t, 4)
 	saved := u.Position
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverJSONFile, Path: l.engine, LogPath: l.path, Started: true, Resume: &saved})
+	start(t, s,
+		Source{ContainerID: "c", Driver: DriverJSONFile, Path: l.engine, LogPath: l.path, Started: true,
+			Resume: &saved})
 	wantLog(t, s, l.path, l.lines(0))
 }
 

@@ -94,7 +94,10 @@ func (w *watcher) lack(lacks bool, reason error) {
 	}
 	w.lacking.Add(1)
 	w.logged.Do(func() {
-		w.log.WithError(reason).Warn("no inotify watch left, container logs are polled; raise fs.inotify.max_user_instances and max_user_watches")
+		w.log.WithError(reason).
+			Warn(
+				"no inotify watch left, container logs are polled; raise fs.inotify.max_user_instances and " +
+					"max_user_watches")
 	})
 }
 

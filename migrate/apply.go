@@ -38,7 +38,8 @@ func (n *Node) adopt(ctx context.Context, pod *podPlan) error {
 			log.G(ctx).WithError(err).Warn("cannot continue container log in the CRI format")
 		}
 	}
-	fields := log.Fields{"network": pod.network, "addresses": pod.ips, "containers": pod.containers, "logs": len(prepared)}
+	fields := log.Fields{"network": pod.network, "addresses": pod.ips, "containers": pod.containers,
+		"logs": len(prepared)}
 	if len(pod.notes) > 0 {
 		fields["notes"] = pod.notes
 	}
@@ -69,7 +70,8 @@ func (n *Node) unlink(ctx context.Context, pod *podPlan) []*logs.Unlinked {
 		}
 		u, err := logs.Unlink(l.engine, l.path, history)
 		if err != nil {
-			log.G(ctx).WithError(err).WithField("container", l.container).Warn("container log stays a link to the engine's file")
+			log.G(ctx).WithError(err).WithField("container", l.container).
+				Warn("container log stays a link to the engine's file")
 			continue
 		}
 		kept := pod.record.Containers[l.id]

@@ -82,7 +82,8 @@ func (n *Node) PlanReturn(ctx context.Context) (*Return, error) {
 }
 
 func (n *Node) planReturn(ctx context.Context, record checkpoint.Record, members []string) (*returned, error) {
-	pod := &returned{id: record.SandboxID, name: record.Namespace + "/" + record.Name, record: record, config: &runtimeapi.PodSandboxConfig{}}
+	pod := &returned{id: record.SandboxID, name: record.Namespace + "/" + record.Name, record: record,
+		config: &runtimeapi.PodSandboxConfig{}}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(record.Config, pod.config); err != nil {
 		return nil, fmt.Errorf("the record of pod %s: %w", pod.name, err)
 	}
@@ -142,16 +143,21 @@ func (r *Return) Print(to io.Writer) error {
 				for _, l := range pod.links {
 					names = append(names, l.container)
 				}
-				row(pod.name, pod.id[:min(len(pod.id), 12)], stateName(isRunning(pod.sandbox)), cmp.Or(strings.Join(names, ", "), "-"))
+				row(pod.name, pod.id[:min(len(pod.id), 12)], stateName(isRunning(pod.sandbox)),
+					cmp.Or(strings.Join(names, ", "), "-"))
 			}
 		})
 	}
 	for _, pod := range r.pods {
 		if pod.ours {
-			out.line("%s: criadapter has made it, and a container that cri-dockerd starts in it has no resolv.conf of the pod: delete it when you can\n", pod.name)
+			out.line(
+				"%s: criadapter has made it, and a container that cri-dockerd starts in it has no resolv.conf of "+
+					"the pod: delete it when you can\n", pod.name)
 		}
 		if len(pod.frozen) > 0 {
-			out.line("%s: kubectl logs shows nothing new of %s until it is created anew: the engine keeps its output in a format that cri-dockerd does not read\n",
+			out.line(
+				"%s: kubectl logs shows nothing new of %s until it is created anew: the engine keeps its output "+
+					"in a format that cri-dockerd does not read\n",
 				pod.name, strings.Join(pod.frozen, ", "))
 		}
 	}

@@ -119,7 +119,8 @@ func (c *shimCheckpoint) ports() []*runtimeapi.PortMapping {
 	for _, port := range c.Data.PortMappings {
 		protocol, _ := port.protocol() // validated
 		ports = append(ports, &runtimeapi.PortMapping{
-			Protocol: protocol, ContainerPort: number(port.ContainerPort), HostPort: number(port.HostPort), HostIp: port.HostIP,
+			Protocol: protocol, ContainerPort: number(port.ContainerPort), HostPort: number(port.HostPort),
+			HostIp: port.HostIP,
 		})
 	}
 	return ports

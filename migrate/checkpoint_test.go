@@ -57,7 +57,8 @@ func asDeclared(data shimData) CheckpointData {
 	for _, port := range data.PortMappings {
 		var mapping *PortMapping
 		if port != nil {
-			mapping = &PortMapping{Protocol: (*Protocol)(port.Protocol), ContainerPort: port.ContainerPort, HostPort: port.HostPort, HostIP: port.HostIP}
+			mapping = &PortMapping{Protocol: (*Protocol)(port.Protocol), ContainerPort: port.ContainerPort,
+				HostPort: port.HostPort, HostIP: port.HostIP}
 		}
 		declared.PortMappings = append(declared.PortMappings, mapping)
 	}
@@ -68,7 +69,8 @@ func TestParseCheckpoint(t *testing.T) {
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop"},
 		PortMappings: []*runtimeapi.PortMapping{
-			{Protocol: runtimeapi.Protocol_UDP, ContainerPort: 53, HostPort: 5353, HostIp: "10.0.0.1"}, {ContainerPort: 80},
+			{Protocol: runtimeapi.Protocol_UDP, ContainerPort: 53, HostPort: 5353, HostIp: "10.0.0.1"},
+			{ContainerPort: 80},
 		},
 	}
 	for _, layout := range shimLayouts() {
@@ -148,7 +150,8 @@ func FuzzParseCheckpoint(f *testing.F) {
 		}
 		again, err := parseCheckpoint(marshal(t, newCheckpoint(config, got.Data.HostNetwork)))
 		testutil.Require(t, err == nil, "%s, written again: %v", content, err)
-		if !proto.Equal(&runtimeapi.PodSandboxConfig{PortMappings: again.ports()}, &runtimeapi.PodSandboxConfig{PortMappings: got.ports()}) ||
+		if !proto.Equal(&runtimeapi.PodSandboxConfig{PortMappings: again.ports()},
+			&runtimeapi.PodSandboxConfig{PortMappings: got.ports()}) ||
 			again.Data.HostNetwork != got.Data.HostNetwork {
 			t.Errorf("%s, written again, reads as %+v", content, again)
 		}

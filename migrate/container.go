@@ -64,7 +64,8 @@ func logDirectory(containerName, logPath string) string {
 
 // continued returns the log to continue, nil for none. linked says that it is a link to the engine's file.
 func continued(inspect *container.InspectResponse, linked bool) *logPlan {
-	if !linked || !isRunning(inspect) || inspect.HostConfig == nil || inspect.HostConfig.LogConfig.Type != logs.DriverJSONFile {
+	if !linked || !isRunning(inspect) || inspect.HostConfig == nil ||
+		inspect.HostConfig.LogConfig.Type != logs.DriverJSONFile {
 		return nil
 	}
 	return &logPlan{
@@ -93,7 +94,8 @@ func logNote(inspect *container.InspectResponse) string {
 	}
 	driver := inspect.HostConfig.LogConfig.Type
 	if driver != logs.DriverJSONFile && driver != logs.DriverLocal {
-		return fmt.Sprintf("container %s: the log driver %s writes no file, its log begins when it is next created", containerName(inspect), driver)
+		return fmt.Sprintf("container %s: the log driver %s writes no file, its log begins when it is next created",
+			containerName(inspect), driver)
 	}
 	return ""
 }

@@ -120,7 +120,8 @@ func (n *Node) settled(ctx context.Context, sandboxID string, c container.Summar
 	case errdefs.IsNotFound(err):
 		return false
 	case err != nil: // a newer program's record, or a damaged label
-		log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).Warn("cannot read checkpoint of pod of cri-dockerd")
+		log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).
+			Warn("cannot read checkpoint of pod of cri-dockerd")
 		return true
 	case kind == translate.KindSandbox:
 		return true
@@ -172,7 +173,8 @@ func (n *Node) planPod(ctx context.Context, id string, containers []string) (*po
 	}
 	if s.sandbox == nil && s.record == nil && s.shim == nil {
 		if s.shimErr != nil {
-			log.G(ctx).WithError(s.shimErr).WithField("podSandboxID", id).Warn("passing over damaged checkpoint of cri-dockerd for a pod that is gone")
+			log.G(ctx).WithError(s.shimErr).WithField("podSandboxID", id).
+				Warn("passing over damaged checkpoint of cri-dockerd for a pod that is gone")
 		}
 		return nil, nil
 	}

@@ -42,7 +42,8 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	store, err := checkpoint.Open(t.TempDir())
 	testutil.Must(t, err)
-	f := &fixture{t: t, engine: dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"app:1"}}}})}
+	f := &fixture{t: t,
+		engine: dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"app:1"}}}})}
 	t.Cleanup(func() { f.engine.Close() })
 	f.opts = Options{
 		Engine: f.engine, Store: store, RootDirectories: []string{t.TempDir(), t.TempDir()},
@@ -57,7 +58,8 @@ func (f *fixture) container(name string, labels map[string]string, host *contain
 	f.t.Helper()
 	labels["io.kubernetes.pod.uid"] = "u"
 	id, err := f.engine.CreateContainer(f.t.Context(), docker.ContainerSpec{
-		Name: name, Config: &container.Config{Image: "app:1", Labels: labels, Hostname: "web", OpenStdin: true}, Host: host,
+		Name: name, Config: &container.Config{Image: "app:1", Labels: labels, Hostname: "web", OpenStdin: true},
+		Host: host,
 	})
 	testutil.Must(f.t, err)
 	return id
@@ -112,9 +114,10 @@ func (f *fixture) record(id string) (checkpoint.Record, *runtimeapi.PodSandboxCo
 
 // bound is the engine's configuration of a sandbox with a port of the host.
 func bound() *container.HostConfig {
-	return &container.HostConfig{NetworkMode: "none", Resources: container.Resources{CgroupParent: "/kubepods/podu"}, PortBindings: network.PortMap{
-		network.MustParsePort("80/tcp"): {{HostIP: netip.MustParseAddr("127.0.0.1"), HostPort: "8080"}},
-	}}
+	return &container.HostConfig{NetworkMode: "none", Resources: container.Resources{CgroupParent: "/kubepods/podu"},
+		PortBindings: network.PortMap{
+			network.MustParsePort("80/tcp"): {{HostIP: netip.MustParseAddr("127.0.0.1"), HostPort: "8080"}},
+		}}
 }
 
 func TestAPodOfDockershim(t *testing.T) {
@@ -122,27 +125,32 @@ func TestAPodOfDockershim(t *testing.T) {
 	id := f.sandbox(bound())
 	app := f.member(id)
 	ports := []*runtimeapi.PortMapping{{ContainerPort: 80, HostPort: 8081}}
-	shim := newCheckpoint(&runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop"}, PortMappings: ports}, false)
+	shim := newCheckpoint(
+		&runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop"},
+			PortMappings: ports}, false)
 	shim.Checksum = shimLayout{data: "dockershim", port: "dockershim"}.checksum(shim.Data)
 	f.checkpoint(1, id, shim)
 	plan := f.plan()
-	if len(plan.pods) != 1 || plan.pods[0].name != "shop/web" || plan.pods[0].containers != 1 || plan.pods[0].network != networkCNI {
+	if len(plan.pods) != 1 || plan.pods[0].name != "shop/web" || plan.pods[0].containers != 1 ||
+		plan.pods[0].network != networkCNI {
 		t.Fatalf("got %+v", plan.pods)
 	}
 	_, err := f.opts.Store.Load(t.Context(), id)
 	testutil.Require(t, errdefs.IsNotFound(err), "a plan has recorded the pod: %v", err)
 	f.adopt()
 	record, config := f.record(id)
-	if record.Phase != checkpoint.PhaseReady || record.UID != "u" || record.Attempt != 2 || !strings.HasPrefix(record.NetnsPath, f.opts.netnsDir) {
+	if record.Phase != checkpoint.PhaseReady || record.UID != "u" || record.Attempt != 2 ||
+		!strings.HasPrefix(record.NetnsPath, f.opts.netnsDir) {
 		t.Errorf("recorded %+v", record)
 	}
 	want := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop", Uid: "u", Attempt: 2}, Hostname: "web",
 		LogDirectory: "/var/log/pods/shop_web_u", PortMappings: ports,
 		Labels: map[string]string{"io.kubernetes.pod.uid": "u"}, Annotations: map[string]string{"a": "b"},
-		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/kubepods/podu", SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
-		}},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/kubepods/podu",
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+			}},
 	}
 	testutil.Assert(t, proto.Equal(config, want), "got  %v\nwant %v", config, want)
 	inside := &runtimeapi.ContainerConfig{}
@@ -191,7 +199,8 @@ func TestNetworksOfThePods(t *testing.T) {
 		testutil.Equal(t, f.plan().pods[0].network, tc.want, "%s: planned as", name)
 		f.adopt()
 		record, config := f.record(id)
-		onHost := config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+		onHost := config.GetLinux().GetSecurityContext().GetNamespaceOptions().
+			GetNetwork() == runtimeapi.NamespaceMode_NODE
 		testutil.Assert(t, (record.NetnsPath != "") == tc.pinned && onHost == (tc.want == networkHost),
 			"%s: recorded %+v with %v", name, record, config)
 	}
@@ -258,7 +267,10 @@ func TestManyPodsAtOnce(t *testing.T) {
 func TestAPodOfWhichOnlyTheCheckpointIsLeft(t *testing.T) {
 	f := newFixture(t)
 	id := strings.Repeat("0123456789abcdef", 4)
-	f.checkpoint(0, id, newCheckpoint(&runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "gone", Namespace: "shop"}}, false))
+	f.checkpoint(0, id,
+		newCheckpoint(
+			&runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "gone", Namespace: "shop"}},
+			false))
 	f.checkpoint(0, "not-an-id", newCheckpoint(&runtimeapi.PodSandboxConfig{}, false))
 	f.adopt()
 	record, _ := f.record(id)
@@ -429,8 +441,11 @@ func TestWhatDrivesAnEngine(t *testing.T) {
 }
 
 func TestParseResolvConf(t *testing.T) {
-	got := parseResolvConf("# of the cluster\nnameserver 10.0.0.10\nnameserver fd00::10\nsearch a.svc b\noptions ndots:5 edns0\n\nnameserver\n")
-	if !slices.Equal(got.GetServers(), []string{"10.0.0.10", "fd00::10"}) || !slices.Equal(got.GetSearches(), []string{"a.svc", "b"}) ||
+	got := parseResolvConf(
+		"# of the cluster\nnameserver 10.0.0.10\nnameserver fd00::10\nsearch a.svc b\noptions ndots:5 " +
+			"edns0\n\nnameserver\n")
+	if !slices.Equal(got.GetServers(), []string{"10.0.0.10", "fd00::10"}) ||
+		!slices.Equal(got.GetSearches(), []string{"a.svc", "b"}) ||
 		!slices.Equal(got.GetOptions(), []string{"ndots:5", "edns0"}) {
 		t.Errorf("got %v", got)
 	}

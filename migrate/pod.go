@@ -128,8 +128,9 @@ func (s *seen) newRecord(pod *podPlan, netnsDir string) error {
 	}
 	metadata := config.GetMetadata()
 	pod.record = checkpoint.Record{
-		SandboxID: s.id, Name: metadata.GetName(), Namespace: metadata.GetNamespace(), UID: metadata.GetUid(), Attempt: metadata.GetAttempt(),
-		Phase: checkpoint.PhaseReady, Config: raw,
+		SandboxID: s.id, Name: metadata.GetName(), Namespace: metadata.GetNamespace(), UID: metadata.GetUid(),
+		Attempt: metadata.GetAttempt(),
+		Phase:   checkpoint.PhaseReady, Config: raw,
 	}
 	if s.sandbox != nil {
 		pod.record.CreatedAt, _ = time.Parse(time.RFC3339Nano, s.sandbox.Created) // zero means unknown
@@ -172,7 +173,8 @@ func (s *seen) connect(pod *podPlan) {
 			network.IPs = a.IPs
 		}
 	} else {
-		pod.notes = append(pod.notes, "no entry in a CNI cache, the pod will leave its network by the present configuration")
+		pod.notes = append(pod.notes,
+			"no entry in a CNI cache, the pod will leave its network by the present configuration")
 	}
 	if s.addressErr != nil {
 		pod.notes = append(pod.notes, fmt.Sprintf("its network namespace could not be visited: %v", s.addressErr))
@@ -247,7 +249,8 @@ func (s *seen) lostConfig() *runtimeapi.PodSandboxConfig {
 	}
 	if s.shim.Data.HostNetwork {
 		options := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}
-		config.Linux = &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: options}}
+		config.Linux = &runtimeapi.LinuxPodSandboxConfig{
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: options}}
 	}
 	return config
 }
@@ -290,7 +293,8 @@ func (s *seen) ports() []*runtimeapi.PortMapping {
 			if err != nil || !known {
 				continue // a pod has no port ranges
 			}
-			mapping := &runtimeapi.PortMapping{Protocol: runtimeapi.Protocol(protocol), ContainerPort: int32(port.Num()), HostPort: int32(host)}
+			mapping := &runtimeapi.PortMapping{Protocol: runtimeapi.Protocol(protocol),
+				ContainerPort: int32(port.Num()), HostPort: int32(host)}
 			if binding.HostIP.IsValid() && !binding.HostIP.IsUnspecified() {
 				mapping.HostIp = binding.HostIP.String()
 			}

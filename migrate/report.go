@@ -19,7 +19,8 @@ func (p *Plan) Print(to io.Writer) error {
 		containers, count = containers+pod.containers, count+len(pod.logs)
 	}
 	out := &printer{to: to}
-	out.line("%d pods with %d containers of cri-dockerd are to be taken over, and %d logs continued\n", len(p.pods), containers, count)
+	out.line("%d pods with %d containers of cri-dockerd are to be taken over, and %d logs continued\n", len(p.pods),
+		containers, count)
 	if len(p.pods) > 0 {
 		out.table("POD\tSANDBOX\tSTATE\tNETWORK\tADDRESSES\tCONTAINERS\tLOGS", func(row func(...any)) {
 			for _, pod := range p.pods {
@@ -29,7 +30,9 @@ func (p *Plan) Print(to io.Writer) error {
 		})
 	}
 	if p.crowded() {
-		out.line("free space bounds how much of the logs is converted: %.0f %% of their file system have to stay free; make room, or go on without the rest\n", minFree*100)
+		out.line(
+			"free space bounds how much of the logs is converted: %.0f %% of their file system have to stay "+
+				"free; make room, or go on without the rest\n", minFree*100)
 	}
 	for _, pod := range p.pods {
 		for _, note := range pod.notes {

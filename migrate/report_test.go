@@ -22,7 +22,8 @@ func TestPlanSaysThatFreeSpaceBoundsHistory(t *testing.T) {
 		var out strings.Builder
 		plan := Plan{pods: []*podPlan{{name: "default/web", id: "0123456789abcdef", logs: logs}}}
 		testutil.Must(t, plan.Print(&out))
-		if said := strings.Contains(out.String(), "free space bounds how much of the logs is converted: 20 % of their file system"); said != tc.said {
+		if said := strings.Contains(out.String(),
+			"free space bounds how much of the logs is converted: 20 % of their file system"); said != tc.said {
 			t.Errorf("%s: %s", name, out.String())
 		}
 	}

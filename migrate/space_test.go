@@ -14,8 +14,9 @@ func TestGrant(t *testing.T) {
 		kept  []int64
 		want  []int64
 	}{
-		"as much as there is":        {space{total: 100 * gib, free: 90 * gib}, gib, []int64{5, 10}, []int64{5, 10}},
-		"the limit counts for each":  {space{total: 100 * gib, free: 90 * gib}, 7, []int64{5, 10, 20}, []int64{5, 7, 7}},
+		"as much as there is": {space{total: 100 * gib, free: 90 * gib}, gib, []int64{5, 10}, []int64{5, 10}},
+		"the limit counts for each": {space{total: 100 * gib, free: 90 * gib}, 7, []int64{5, 10, 20},
+			[]int64{5, 7, 7}},
 		"no history is wanted":       {space{total: 100 * gib, free: 90 * gib}, 0, []int64{5, 10}, []int64{0, 0}},
 		"less room than wanted":      {space{total: 100, free: 50}, gib, []int64{40, 20}, []int64{20, 10}},
 		"a disk that is nearly full": {space{total: 100, free: 20}, gib, []int64{40, 20}, []int64{0, 0}},

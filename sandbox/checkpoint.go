@@ -36,9 +36,9 @@ type podOptions struct {
 // podOptionsVersion is what this version writes, and reads.
 const podOptionsVersion = 1
 
-// Checkpoint writes containers of a ready pod into an empty directory, all as of one moment (CRI CheckpointPod). They run
-// on, whatever becomes of it. It fails with ErrFailedPrecondition where the engine cannot checkpoint, saying what is
-// missing. After an error the directory is empty again.
+// Checkpoint writes containers of a ready pod into an empty directory, all as of one moment (CRI CheckpointPod). They
+// run on, whatever becomes of it. It fails with ErrFailedPrecondition where the engine cannot checkpoint, saying what
+// is missing. After an error the directory is empty again.
 func (s *Service) Checkpoint(ctx context.Context, id, dir string, containerIDs []string) (err error) {
 	if err := s.checkCRIU(ctx); err != nil {
 		return err
@@ -51,7 +51,8 @@ func (s *Service) Checkpoint(ctx context.Context, id, dir string, containerIDs [
 		return err
 	}
 	if pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
-		return fmt.Errorf("pod sandbox %s is not ready, it cannot be checkpointed: %w", pod.ID, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("pod sandbox %s is not ready, it cannot be checkpointed: %w", pod.ID,
+			errdefs.ErrFailedPrecondition)
 	}
 	defer func() {
 		if err != nil {
@@ -123,10 +124,13 @@ func removeIn(dir string) error {
 	return err
 }
 
-// Restore makes a pod from a checkpoint, with containers that are CREATED and begin, when they are started, where it ended
-// (CRI RestorePod). It returns the pod's id, and the containers' by name. configs must be of just the containers that the
-// checkpoint has. After an error the pod is removed again.
-func (s *Service) Restore(ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, handler string, configs []*runtimeapi.ContainerConfig) (id string, containers map[string]string, err error) {
+// Restore makes a pod from a checkpoint, with containers that are CREATED and begin, when they are started, where it
+// ended (CRI RestorePod). It returns the pod's id, and the containers' by name. configs must be of just the containers
+// that the checkpoint has. After an error the pod is removed again.
+func (s *Service) Restore(
+	ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, handler string,
+	configs []*runtimeapi.ContainerConfig,
+) (id string, containers map[string]string, err error) {
 	if err := s.checkCRIU(ctx); err != nil {
 		return "", nil, err
 	}
@@ -134,7 +138,9 @@ func (s *Service) Restore(ctx context.Context, dir string, config *runtimeapi.Po
 		return "", nil, err
 	}
 	if translate.PodUsers(config) != nil {
-		return "", nil, fmt.Errorf("config.linux.security_context.namespace_options.userns_options: containers in a user namespace cannot be restored: %w", errdefs.ErrFailedPrecondition)
+		return "", nil, fmt.Errorf(
+			"config.linux.security_context.namespace_options.userns_options: containers in a user namespace "+
+				"cannot be restored: %w", errdefs.ErrFailedPrecondition)
 	}
 	if id, err = s.Run(ctx, config, handler); err != nil {
 		return "", nil, err
@@ -145,7 +151,8 @@ func (s *Service) Restore(ctx context.Context, dir string, config *runtimeapi.Po
 		if containers[name], err = s.opts.Containers.Restore(ctx, id, c, config, filepath.Join(dir, name)); err != nil {
 			settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 			defer cancel()
-			return "", nil, errors.Join(fmt.Errorf("container_configs of %s: %w", name, err), docker.IgnoreNotFound(s.Remove(settle, id)))
+			return "", nil, errors.Join(fmt.Errorf("container_configs of %s: %w", name, err),
+				docker.IgnoreNotFound(s.Remove(settle, id)))
 		}
 	}
 	return id, containers, nil
@@ -165,7 +172,8 @@ func checkNames(dir string, configs []*runtimeapi.ContainerConfig) error {
 		return fmt.Errorf("checkpoint_path: %s is no checkpoint of a pod: %w: %w", dir, err, errdefs.ErrInvalidArgument)
 	}
 	if options.Version != podOptionsVersion {
-		return fmt.Errorf("checkpoint_path: the checkpoint is of version %d, this criadapter reads %d: %w", options.Version, podOptionsVersion, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("checkpoint_path: the checkpoint is of version %d, this criadapter reads %d: %w",
+			options.Version, podOptionsVersion, errdefs.ErrInvalidArgument)
 	}
 	asked := map[string]bool{}
 	for _, c := range configs {
@@ -173,7 +181,8 @@ func checkNames(dir string, configs []*runtimeapi.ContainerConfig) error {
 	}
 	names := slices.Sorted(maps.Keys(asked))
 	if slices.Sort(options.Containers); len(names) != len(configs) || !slices.Equal(names, options.Containers) {
-		return fmt.Errorf("container_configs: the checkpoint has the containers %q, asked for are %q: %w", options.Containers, names, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("container_configs: the checkpoint has the containers %q, asked for are %q: %w",
+			options.Containers, names, errdefs.ErrInvalidArgument)
 	}
 	return nil
 }

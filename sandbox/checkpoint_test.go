@@ -38,7 +38,8 @@ func TestRestorePod(t *testing.T) {
 		if len(containers) != 2 || containers["app"] != id+"/app" || containers["proxy"] != id+"/proxy" {
 			n.Errorf("restored %v in %s", containers, id)
 		}
-		if pod, err := n.cache.Snapshot().Pod(id); err != nil || pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
+		if pod, err := n.cache.Snapshot().Pod(id); err != nil ||
+			pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
 			n.Errorf("the pod is %+v, %v", pod, err)
 		}
 		n.must(n.Remove(n.Context(), id))
@@ -65,7 +66,9 @@ func TestRestorePodRefuses(t *testing.T) {
 			}
 		}
 		mapped := mappedConfig("web", runtimeapi.NamespaceMode_CONTAINER)
-		if _, _, err := n.Restore(n.Context(), dir, mapped, "", containerConfigs("app")); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "userns_options: ") {
+		if _, _, err := n.Restore(n.Context(), dir, mapped, "",
+			containerConfigs("app")); !errdefs.IsFailedPrecondition(err) ||
+			!strings.Contains(err.Error(), "userns_options: ") {
 			n.Errorf("with a user namespace: %v", err)
 		}
 		n.containers.fail(errTest)
@@ -89,7 +92,8 @@ func TestCheckpointPod(t *testing.T) {
 				n.Error(err)
 			}
 		}
-		if err := n.Checkpoint(n.Context(), id, dir, nil); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "output_path: ") {
+		if err := n.Checkpoint(n.Context(), id, dir, nil); !errdefs.IsInvalidArgument(err) ||
+			!strings.HasPrefix(err.Error(), "output_path: ") {
 			n.Errorf("a directory that is not empty: %v", err)
 		}
 		n.containers.fail(errTest)

@@ -27,7 +27,8 @@ func newFiles(t *testing.T, resolvConf, resolved, hosts string) *Files {
 	dir := t.TempDir()
 	f := NewFiles(filepath.Join(dir, "files"))
 	f.node = nodeFiles{filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "resolved"), filepath.Join(dir, "hosts")}
-	for path, content := range map[string]string{f.node.resolvConf: resolvConf, f.node.resolvedResolvConf: resolved, f.node.hosts: hosts} {
+	for path, content := range map[string]string{f.node.resolvConf: resolvConf, f.node.resolvedResolvConf: resolved,
+		f.node.hosts: hosts} {
 		if content == "" {
 			continue
 		}
@@ -90,14 +91,24 @@ func TestFilesOfAPod(t *testing.T) {
 			}), nodeResolv, "", nodeHosts,
 			nil, "options ndots:1\n", ownHosts, "web",
 		},
-		"no DNS: the node's":              {with(func(*runtimeapi.PodSandboxConfig) {}), nodeResolv, "", nodeHosts, nil, nodeResolv, ownHosts, "web"},
-		"an empty DNS: the node's":        {with(func(c *runtimeapi.PodSandboxConfig) { c.DnsConfig = &runtimeapi.DNSConfig{} }), nodeResolv, "", nodeHosts, nil, nodeResolv, ownHosts, "web"},
-		"a stub: what is behind it":       {with(func(*runtimeapi.PodSandboxConfig) {}), stub, behindStub, nodeHosts, nil, behindStub, ownHosts, "web"},
-		"a stub with nothing behind it":   {with(func(*runtimeapi.PodSandboxConfig) {}), stub, "", nodeHosts, nil, stub, ownHosts, "web"},
-		"a node without DNS":              {with(func(*runtimeapi.PodSandboxConfig) {}), "", "", nodeHosts, nil, "", ownHosts, "web"},
-		"host network":                    {onHostNetwork(with(func(*runtimeapi.PodSandboxConfig) {})), stub, behindStub, nodeHosts, nil, stub, nodeHosts, nodeName},
-		"host network with DNS":           {onHostNetwork(with(func(c *runtimeapi.PodSandboxConfig) { c.DnsConfig = full })), stub, behindStub, nodeHosts, nil, fullResolv, nodeHosts, nodeName},
-		"host network without hosts file": {onHostNetwork(with(func(*runtimeapi.PodSandboxConfig) {})), stub, "", "", nil, stub, "", nodeName},
+		"no DNS: the node's": {with(func(*runtimeapi.PodSandboxConfig) {}), nodeResolv, "", nodeHosts, nil,
+			nodeResolv, ownHosts, "web"},
+		"an empty DNS: the node's": {
+			with(func(c *runtimeapi.PodSandboxConfig) { c.DnsConfig = &runtimeapi.DNSConfig{} }), nodeResolv, "",
+			nodeHosts, nil, nodeResolv, ownHosts, "web"},
+		"a stub: what is behind it": {with(func(*runtimeapi.PodSandboxConfig) {}), stub, behindStub, nodeHosts,
+			nil, behindStub, ownHosts, "web"},
+		"a stub with nothing behind it": {with(func(*runtimeapi.PodSandboxConfig) {}), stub, "", nodeHosts, nil, stub,
+			ownHosts, "web"},
+		"a node without DNS": {with(func(*runtimeapi.PodSandboxConfig) {}), "", "", nodeHosts, nil, "",
+			ownHosts, "web"},
+		"host network": {onHostNetwork(with(func(*runtimeapi.PodSandboxConfig) {})), stub,
+			behindStub, nodeHosts, nil, stub, nodeHosts, nodeName},
+		"host network with DNS": {
+			onHostNetwork(with(func(c *runtimeapi.PodSandboxConfig) { c.DnsConfig = full })), stub, behindStub,
+			nodeHosts, nil, fullResolv, nodeHosts, nodeName},
+		"host network without hosts file": {onHostNetwork(with(func(*runtimeapi.PodSandboxConfig) {})), stub, "", "",
+			nil, stub, "", nodeName},
 		"no host name: the pod's name": {
 			with(func(c *runtimeapi.PodSandboxConfig) { c.Hostname = "" }), nodeResolv, "", nodeHosts,
 			[]string{"10.88.0.2"}, nodeResolv, ownHosts + "10.88.0.2\tweb\n", "web",

@@ -535,7 +535,8 @@ func (w *network) Add(ctx context.Context, pod cni.Pod) (*cni.Result, error) {
 		}
 	}
 	given := w.join(pod)
-	return &cni.Result{Config: "net", IPs: []string{fmt.Sprintf("10.88.0.%d", given), fmt.Sprintf("fd00::%d", given)}, Raw: []byte(`{"cniVersion":"1.1.0"}`)}, nil
+	return &cni.Result{Config: "net", IPs: []string{fmt.Sprintf("10.88.0.%d", given), fmt.Sprintf("fd00::%d", given)},
+		Raw: []byte(`{"cniVersion":"1.1.0"}`)}, nil
 }
 
 func (w *network) join(pod cni.Pod) int {
@@ -672,7 +673,9 @@ func (c *containers) CheckpointAll(_ context.Context, _ string, ids []string, di
 	return c.failure()
 }
 
-func (c *containers) Restore(_ context.Context, sandboxID string, config *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig, dir string) (string, error) {
+func (c *containers) Restore(
+	_ context.Context, sandboxID string, config *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig, dir string,
+) (string, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return "", err
 	}

@@ -35,13 +35,17 @@ func (h containerHolder) clearName(ctx context.Context, name string) error {
 		return docker.IgnoreNotFound(err)
 	}
 	if inspect.Config == nil || translate.Identify(name, inspect.Config.Labels) != translate.KindSandbox {
-		return fmt.Errorf("the container name %s is taken by a container that is not a pod sandbox, rename or remove it: %w", name, errdefs.ErrAlreadyExists)
+		return fmt.Errorf(
+			"the container name %s is taken by a container that is not a pod sandbox, rename or remove it: %w", name,
+			errdefs.ErrAlreadyExists)
 	}
 	if _, err := h.opts.Store.Load(ctx, inspect.ID); !errdefs.IsNotFound(err) {
 		return errors.Join(exists(name, inspect.ID), err)
 	}
 	if owner := translate.OtherRootDirectory(name, inspect.Config.Labels, h.opts.RootDirectory); owner != "" {
-		return fmt.Errorf("pod sandbox %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it there or count the attempt up: %w",
+		return fmt.Errorf(
+			"pod sandbox %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it "+
+				"there or count the attempt up: %w",
 			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
 	}
 	return docker.IgnoreNotFound(h.opts.Engine.RemoveContainer(ctx, inspect.ID))

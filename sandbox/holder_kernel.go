@@ -80,7 +80,8 @@ func ignoreMissing(err error) error {
 }
 
 func setOf(record checkpoint.Record) netns.Set {
-	return netns.Set{Network: record.NetnsPath, IPC: record.Namespaces.IPC, UTS: record.Namespaces.UTS, User: record.UserNamespace}
+	return netns.Set{Network: record.NetnsPath, IPC: record.Namespaces.IPC, UTS: record.Namespaces.UTS,
+		User: record.UserNamespace}
 }
 
 // dirOf is the directory of a pod.

@@ -123,8 +123,10 @@ func (n *node) rebootKernel(id string) {
 // After a reboot, or when one of its namespaces was unpinned, a pod is not ready, and gives its address back.
 func TestPodOfTheKernelIsNotReadyAfterAReboot(t *testing.T) {
 	for name, lose := range map[string]func(*node, string){
-		"reboot":       (*node).rebootKernel,
-		"IPC unpinned": func(n *node, id string) { n.must(unix.Unmount(n.pod(id).Status.Namespaces.IPC, unix.MNT_DETACH)) },
+		"reboot": (*node).rebootKernel,
+		"IPC unpinned": func(n *node, id string) {
+			n.must(unix.Unmount(n.pod(id).Status.Namespaces.IPC, unix.MNT_DETACH))
+		},
 		"net unpinned": func(n *node, id string) { n.must(netns.Open(n.pod(id).Status.NetnsPath).Unpin()) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +164,8 @@ func TestPodOfTheKernelWhoseRecordIsLost(t *testing.T) {
 				n.must(n.Recover(n.Context()))
 				n.wantState(id, notReady)
 				metadata := n.pod(id).Meta.Config.GetMetadata()
-				if metadata.GetName() != "web" || metadata.GetUid() != "uid-web" || metadata.GetNamespace() != "default" {
+				if metadata.GetName() != "web" || metadata.GetUid() != "uid-web" ||
+					metadata.GetNamespace() != "default" {
 					n.Errorf("the pod is %v", metadata)
 				}
 				n.must(n.collectOrphans(n.Context()))
@@ -367,7 +370,8 @@ func TestPodOfTheKernelWhoseShmIsUnmounted(t *testing.T) {
 				id := n.run("web")
 				ns := n.pod(id).Status.Namespaces
 				n.must(unix.Unmount(ns.Shm, unix.MNT_DETACH))
-				if alive, err := Alive(checkpoint.Record{NetnsPath: n.pod(id).Status.NetnsPath, Namespaces: ns}); alive || err != nil {
+				if alive, err := Alive(
+					checkpoint.Record{NetnsPath: n.pod(id).Status.NetnsPath, Namespaces: ns}); alive || err != nil {
 					n.Errorf("without its /dev/shm the pod is alive: %v, %v", alive, err)
 				}
 				mess(n, ns.Dir, ns.Shm)

@@ -32,12 +32,15 @@ type inflightRun struct {
 
 // join returns the run of a request: a new one, or the one of the same request sent before. Another request under the
 // name fails with ErrAlreadyExists.
-func (f *inflightRuns) join(name string, config *runtimeapi.PodSandboxConfig, handler string) (run *inflightRun, isNew bool, err error) {
+func (f *inflightRuns) join(
+	name string, config *runtimeapi.PodSandboxConfig, handler string,
+) (run *inflightRun, isNew bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if run, ok := f.byName[name]; ok && !f.stale(run) {
 		if run.handler != handler || !proto.Equal(run.config, config) {
-			return nil, false, fmt.Errorf("pod sandbox %s is being created with another configuration: %w", name, errdefs.ErrAlreadyExists)
+			return nil, false, fmt.Errorf("pod sandbox %s is being created with another configuration: %w", name,
+				errdefs.ErrAlreadyExists)
 		}
 		return run, false, nil
 	}

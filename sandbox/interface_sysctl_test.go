@@ -46,7 +46,8 @@ func TestSysctlOfAnInterface(t *testing.T) {
 				config = podConfig("other")
 				config.Linux.Sysctls = map[string]string{"net.ipv4.conf.eth1.rp_filter": "2"}
 				_, err = n.Run(n.Context(), config, "")
-				if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "config.linux.sysctls: sysctl net.ipv4.conf.eth1.rp_filter") {
+				if !errdefs.IsInvalidArgument(err) ||
+					!strings.Contains(err.Error(), "config.linux.sysctls: sysctl net.ipv4.conf.eth1.rp_filter") {
 					n.Errorf("an interface that CNI does not make: %v", err)
 				}
 				n.wantNothing()

@@ -44,7 +44,8 @@ func (v *mountView) sees(ctx context.Context, engine int, dir string) (bool, err
 		return false, err
 	}
 	if v.seen[dir] = seen; !seen {
-		log.G(ctx).WithField("dir", dir).Warn("the engine does not see what is mounted here: mount the directory with Bidirectional propagation")
+		log.G(ctx).WithField("dir", dir).
+			Warn("the engine does not see what is mounted here: mount the directory with Bidirectional propagation")
 	}
 	return seen, nil
 }
@@ -62,7 +63,8 @@ func sweepProbes(dir string) error {
 		if stat, statErr := os.Lstat(probe); statErr != nil || time.Since(stat.ModTime()) < probeAge {
 			continue
 		}
-		if unmountErr := unix.Unmount(probe, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); unmountErr != nil && !errors.Is(unmountErr, unix.EINVAL) {
+		if unmountErr := unix.Unmount(probe, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); unmountErr != nil &&
+			!errors.Is(unmountErr, unix.EINVAL) {
 			err = errors.Join(err, unmountErr)
 			continue
 		}

@@ -23,7 +23,8 @@ func (s *Service) CollectOrphans(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := s.collectOrphans(ctx); err != nil && ctx.Err() == nil {
-			log.G(ctx).WithError(err).Warn("cannot release all that the network holds for removed pod sandboxes, trying again later")
+			log.G(ctx).WithError(err).
+				Warn("cannot release all that the network holds for removed pod sandboxes, trying again later")
 		}
 		select {
 		case <-tick.C:

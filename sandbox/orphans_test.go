@@ -57,7 +57,8 @@ func TestOrphansGiveTheirAddressesBack(t *testing.T) {
 			n.Error("the orphan still has its address")
 		}
 		for name, id := range map[string]string{
-			"living": living, "stopped": stopped, "unrecorded": unrecorded, "another runtime's": "theirs", "another criadapter's": foreign,
+			"living": living, "stopped": stopped, "unrecorded": unrecorded, "another runtime's": "theirs",
+			"another criadapter's": foreign,
 		} {
 			if !n.isJoined(id) {
 				n.Errorf("the %s pod has lost its address", name)

@@ -71,7 +71,8 @@ func (c podCgroups) remove(ctx context.Context, record checkpoint.Record) {
 	}
 	for _, dir := range c.opts.Cgroups.ParentDirs(record.Cgroup.Driver, record.Cgroup.Parent) {
 		if err := unix.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			log.G(ctx).WithError(err).WithFields(log.Fields{"podSandboxID": record.SandboxID, "directory": dir}).Debug("cannot remove cgroup of pod")
+			log.G(ctx).WithError(err).WithFields(log.Fields{"podSandboxID": record.SandboxID, "directory": dir}).
+				Debug("cannot remove cgroup of pod")
 		}
 	}
 }

@@ -69,7 +69,8 @@ func TestPodsOwnCgroupIsLimited(t *testing.T) {
 
 		// All or nothing: this kernel has no memory.max any more.
 		n.must(os.Remove(filepath.Join(dir, "memory.max")))
-		err = n.UpdateResources(n.Context(), id, nil, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 9 << 20, CpuQuota: 1000})
+		err = n.UpdateResources(n.Context(), id, nil,
+			&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 9 << 20, CpuQuota: 1000})
 		if !errdefs.IsInvalidArgument(err) {
 			n.Errorf("a limit that cannot be written: %v", err)
 		}
@@ -94,7 +95,9 @@ func TestAKubeletsCgroupIsLeftAlone(t *testing.T) {
 		}
 		id, err := n.Run(n.Context(), config, "")
 		n.must(err)
-		n.must(n.UpdateResources(n.Context(), id, &runtimeapi.LinuxContainerResources{}, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 4 << 20}))
+		n.must(
+			n.UpdateResources(n.Context(), id, &runtimeapi.LinuxContainerResources{},
+				&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 4 << 20}))
 		n.wantFile(filepath.Join(dir, "memory.max"), "kubelet's")
 		record, err := n.store.Load(n.Context(), id)
 		n.must(err)

@@ -32,9 +32,11 @@ func apart(t testing.TB) (pid int) {
 func TestUsersThatTheEngineDoesNotSee(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		n.engine.peer = apart(n)
-		for _, pid := range []runtimeapi.NamespaceMode{runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER} {
+		for _, pid := range []runtimeapi.NamespaceMode{runtimeapi.NamespaceMode_POD,
+			runtimeapi.NamespaceMode_CONTAINER} {
 			_, err := n.Run(n.Context(), mappedConfig("web", pid), "")
-			if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "mount "+n.dir+" with Bidirectional") {
+			if !errdefs.IsFailedPrecondition(err) ||
+				!strings.Contains(err.Error(), "mount "+n.dir+" with Bidirectional") {
 				n.Errorf("%s: %v", pid, err)
 			}
 		}
@@ -50,7 +52,8 @@ func TestProbesOfACrashAreSwept(t *testing.T) {
 		t.Skip("needs root to mount")
 	}
 	dir := t.TempDir()
-	mounted, plain, fresh := filepath.Join(dir, ".probe-1"), filepath.Join(dir, ".probe-2"), filepath.Join(dir, ".probe-3")
+	mounted, plain, fresh := filepath.Join(dir, ".probe-1"), filepath.Join(dir, ".probe-2"), filepath.Join(dir,
+		".probe-3")
 	for _, probe := range []string{mounted, plain, fresh} {
 		testutil.Must(t, os.Mkdir(probe, 0o700))
 	}
@@ -65,8 +68,8 @@ func TestProbesOfACrashAreSwept(t *testing.T) {
 	}
 }
 
-// An engine that does not see the pods' namespaces gets sandbox containers, as it cannot join them; the one that is there
-// after it is asked again.
+// An engine that does not see the pods' namespaces gets sandbox containers, as it cannot join them; the one that is
+// there after it is asked again.
 func TestEngineThatDoesNotSeeMountsGetsSandboxContainers(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		n.engine.peer = apart(n)

@@ -282,7 +282,11 @@ func FuzzRecovery(f *testing.F) {
 			case 1:
 				n.must(n.Stop(n.Context(), id))
 			case 2:
-				n.must(n.store.Update(n.Context(), id, func(r *checkpoint.Record) error { r.Phase = checkpoint.PhaseIntent; return nil }))
+				n.must(
+					n.store.Update(n.Context(), id, func(r *checkpoint.Record) error {
+						r.Phase = checkpoint.PhaseIntent
+						return nil
+					}))
 			}
 			n.end()
 			n.lose(old, first)

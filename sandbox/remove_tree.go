@@ -41,7 +41,8 @@ func removeTree(dir string) error {
 		return err
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("%s is mounted in a directory that is to be removed, unmount it: %w", left[0].Mountpoint, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("%s is mounted in a directory that is to be removed, unmount it: %w", left[0].Mountpoint,
+			errdefs.ErrFailedPrecondition)
 	}
 	return os.RemoveAll(dir)
 }

@@ -24,8 +24,9 @@ func TestPodKeepsItsRuntime(t *testing.T) {
 	testutil.Must(t, os.WriteFile(other, []byte("#!/bin/sh\nexec runc \"$@\"\n"), 0o755))
 	env := rigenv.Require(t)
 	runtimes := map[string]any{
-		"other":      map[string]any{"path": other},
-		"criadapter": map[string]any{"path": env.OCIRuntime, "runtimeArgs": []string{"--criadapter-notes", filepath.Join(t.TempDir(), "notes")}},
+		"other": map[string]any{"path": other},
+		"criadapter": map[string]any{"path": env.OCIRuntime,
+			"runtimeArgs": []string{"--criadapter-notes", filepath.Join(t.TempDir(), "notes")}},
 	}
 	env = ownEngine(t, map[string]any{"runtimes": runtimes})
 	r := newRigOn(t, env, "--sandbox-container=needed", "--oci-runtime=required")
@@ -35,7 +36,8 @@ func TestPodKeepsItsRuntime(t *testing.T) {
 	r.must(err)
 	pods := map[string]string{} // ids by handler
 	for _, handler := range []string{"", "runc"} {
-		response, err := r.runtime().RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: r.config("pod"+handler, 0), RuntimeHandler: handler})
+		response, err := r.runtime().RunPodSandbox(t.Context(),
+			&runtimeapi.RunPodSandboxRequest{Config: r.config("pod"+handler, 0), RuntimeHandler: handler})
 		r.must(err)
 		pods[handler] = response.GetPodSandboxId()
 		if _, err := r.engine.InspectContainer(t.Context(), pods[handler]); !errdefs.IsNotFound(err) {

@@ -83,7 +83,8 @@ func (r *rig) must(err error) {
 
 func (r *rig) config(name string, attempt uint32) *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: r.namespace, Uid: "uid-" + name, Attempt: attempt},
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: r.namespace, Uid: "uid-" + name,
+			Attempt: attempt},
 		Hostname:     name,
 		LogDirectory: filepath.Join(r.server.Dir, "logs", name),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
@@ -94,7 +95,8 @@ func (r *rig) config(name string, attempt uint32) *runtimeapi.PodSandboxConfig {
 
 // tryRun is run without a check of the result.
 func (r *rig) tryRun(name string, attempt uint32) (string, error) {
-	response, err := r.runtime().RunPodSandbox(r.Context(), &runtimeapi.RunPodSandboxRequest{Config: r.config(name, attempt)})
+	response, err := r.runtime().RunPodSandbox(r.Context(),
+		&runtimeapi.RunPodSandboxRequest{Config: r.config(name, attempt)})
 	return response.GetPodSandboxId(), err
 }
 

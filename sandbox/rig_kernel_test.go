@@ -62,7 +62,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	stats, err := r.runtime().PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: id})
 	r.must(err)
 	linux := stats.GetStats().GetLinux()
-	if linux.GetNetwork().GetDefaultInterface().GetName() != "eth0" || linux.GetMemory().GetUsageBytes().GetValue() == 0 || len(linux.GetContainers()) != 2 {
+	if linux.GetNetwork().GetDefaultInterface().GetName() != "eth0" ||
+		linux.GetMemory().GetUsageBytes().GetValue() == 0 || len(linux.GetContainers()) != 2 {
 		t.Errorf("the stats are %v", linux)
 	}
 	r.stop(id)
@@ -85,7 +86,8 @@ func (r *rig) start(sandboxID string, pod *runtimeapi.PodSandboxConfig, name str
 		},
 	})
 	r.must(err)
-	_, err = r.runtime().StartContainer(r.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
+	_, err = r.runtime().StartContainer(r.Context(),
+		&runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
 	r.must(err)
 	return created.GetContainerId()
 }
@@ -93,7 +95,8 @@ func (r *rig) start(sandboxID string, pod *runtimeapi.PodSandboxConfig, name str
 // exec is what a command says in a container.
 func (r *rig) exec(id, command string) string {
 	r.Helper()
-	response, err := r.runtime().ExecSync(r.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sh", "-c", command}, Timeout: 60})
+	response, err := r.runtime().ExecSync(r.Context(),
+		&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sh", "-c", command}, Timeout: 60})
 	r.must(err)
 	if response.GetExitCode() != 0 {
 		r.Errorf("%s: exit code %d, %s", command, response.GetExitCode(), response.GetStderr())

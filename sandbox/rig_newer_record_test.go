@@ -38,14 +38,16 @@ func TestServerLeavesThePodOfANewerProgramAlone(t *testing.T) {
 			pods := r.pods()
 			testutil.Assert(t, slices.Equal(pods, []string{id}), "the pods are %v, want %s", pods, id)
 			_, stopErr := r.runtime().StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-			_, removeErr := r.runtime().RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+			_, removeErr := r.runtime().RemovePodSandbox(t.Context(),
+				&runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
 			for call, err := range map[string]error{"StopPodSandbox": stopErr, "RemovePodSandbox": removeErr} {
 				testutil.Assert(t, status.Code(err) == codes.FailedPrecondition && strings.Contains(err.Error(), file),
 					"%s returned %v, want FailedPrecondition that names %s", call, err, file)
 			}
 			other := r.run("other", 0)
 			if got := r.status(other).GetNetwork().GetIp(); got == address || !r.answers(address) {
-				t.Errorf("the other pod has the address %s, the pod left alone had %s and answers: %v", got, address, r.answers(address))
+				t.Errorf("the other pod has the address %s, the pod left alone had %s and answers: %v", got, address,
+					r.answers(address))
 			}
 			left := r.leases()
 			testutil.Assert(t, len(left) == 2 && slices.Contains(left, address),

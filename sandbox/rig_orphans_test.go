@@ -72,7 +72,8 @@ fi`)
 func TestNetworkGC(t *testing.T) {
 	r := newRig(t)
 	called := filepath.Join(r.server.Dir, "gc")
-	r.newSpecification(`if [ "$CNI_COMMAND" = GC ]; then cat > ` + called + `.new; mv ` + called + `.new ` + called + `; fi`)
+	r.newSpecification(`if [ "$CNI_COMMAND" = GC ]; then cat > ` + called + `.new; mv ` + called + `.new ` + called +
+		`; fi`)
 	r.must(r.server.Start(t.Context()))
 	id := r.run("web", 0)
 	r.must(r.server.Stop(t.Context()))

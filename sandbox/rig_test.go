@@ -216,7 +216,9 @@ func TestBridgedSandboxThatWasStartedAgain(t *testing.T) {
 	r.must(err)
 	want := docker.Addresses(inspect)[0]
 	for _, when := range []string{"watched", "after a restart of criadapter"} {
-		testutil.Until(t, "the pod has its address "+want, func() bool { return r.status(id).GetNetwork().GetIp() == want })
+		testutil.Until(t, "the pod has its address "+want, func() bool {
+			return r.status(id).GetNetwork().GetIp() == want
+		})
 		testutil.Assert(t, r.answers(want) && want != first,
 			"%s: %s does not answer, or is %s still", when, want, first)
 		r.must(r.server.Stop(t.Context()))

@@ -33,17 +33,21 @@ func ownUsers() *runtimeapi.UserNamespace {
 func TestPodWithAUserNamespace(t *testing.T) {
 	env := rigenv.Require(t)
 	for name, pid := range map[string]runtimeapi.NamespaceMode{
-		"held by the kernel": runtimeapi.NamespaceMode_CONTAINER, "with processes in common": runtimeapi.NamespaceMode_POD,
+		"held by the kernel":       runtimeapi.NamespaceMode_CONTAINER,
+		"with processes in common": runtimeapi.NamespaceMode_POD,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRigOn(t, env, "--sandbox-container=needed", "--oci-runtime=required")
-			_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(t.Context(), &runtimeapi.PullImageRequest{
-				Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
-			})
+			_, err := runtimeapi.NewImageServiceClient(r.server.Conn).
+				PullImage(t.Context(), &runtimeapi.PullImageRequest{
+					Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
+				})
 			r.must(err)
 			config := r.config("web", 3)
-			config.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{Pid: pid, UsernsOptions: ownUsers()}
-			config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "80", "kernel.shm_rmid_forced": "1"}
+			config.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{Pid: pid,
+				UsernsOptions: ownUsers()}
+			config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "80",
+				"kernel.shm_rmid_forced": "1"}
 			response, err := r.runtime().RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
 			r.must(err)
 			id := response.GetPodSandboxId()
@@ -62,7 +66,8 @@ func TestPodWithAUserNamespace(t *testing.T) {
 			r.remove(id)
 			r.wantNothing([]string{id})
 			mounts, err := os.ReadFile("/proc/self/mountinfo")
-			if err != nil || strings.Contains(string(mounts), "/run/criadapter/users/") || strings.Contains(string(mounts), "/run/criadapter-oci") {
+			if err != nil || strings.Contains(string(mounts), "/run/criadapter/users/") ||
+				strings.Contains(string(mounts), "/run/criadapter-oci") {
 				t.Errorf("mounts are left: %s, %v", mounts, err)
 			}
 		})
@@ -87,12 +92,15 @@ func (r *rig) startMapped(sandboxID string, pod *runtimeapi.PodSandboxConfig, na
 		PodSandboxId: sandboxID, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: name},
 			Image:    &runtimeapi.ImageSpec{Image: rigenv.Require(r.T).Image("test/busybox:latest")},
-			Command:  []string{"sh", "-c", "echo reopened >/dev/stdout; echo too >/dev/stderr; head -c 1000000 /dev/zero >/large; echo $HOSTNAME >>/data/names; sleep 1000"},
-			LogPath:  name + ".log",
+			Command: []string{"sh", "-c",
+				"echo reopened >/dev/stdout; echo too >/dev/stderr; head -c 1000000 /dev/zero >/large; echo " +
+					"$HOSTNAME >>/data/names; sleep 1000"},
+			LogPath: name + ".log",
 			Mounts: []*runtimeapi.Mount{
 				{HostPath: volume, ContainerPath: "/data", UidMappings: users.GetUids(), GidMappings: users.GetGids()},
 				{HostPath: volume, ContainerPath: "/plain", Readonly: true},
-				{HostPath: filepath.Join(volume, "given"), ContainerPath: "/file", Readonly: true, UidMappings: users.GetUids(), GidMappings: users.GetGids()},
+				{HostPath: filepath.Join(volume, "given"), ContainerPath: "/file", Readonly: true,
+					UidMappings: users.GetUids(), GidMappings: users.GetGids()},
 			},
 			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 				NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(),
@@ -100,7 +108,8 @@ func (r *rig) startMapped(sandboxID string, pod *runtimeapi.PodSandboxConfig, na
 		},
 	})
 	r.must(err)
-	_, err = r.runtime().StartContainer(r.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
+	_, err = r.runtime().StartContainer(r.Context(),
+		&runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
 	r.must(err)
 	return created.GetContainerId()
 }
@@ -110,27 +119,34 @@ func (r *rig) startMapped(sandboxID string, pod *runtimeapi.PodSandboxConfig, na
 func (r *rig) lookAtVolumes(env rigenv.Env, sandboxID string, pod *runtimeapi.PodSandboxConfig) {
 	r.Helper()
 	image := &runtimeapi.ImageSpec{Image: env.Image("test/evil:latest")}
-	_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(r.Context(), &runtimeapi.PullImageRequest{Image: image})
+	_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(r.Context(),
+		&runtimeapi.PullImageRequest{Image: image})
 	r.must(err)
 	created, err := r.runtime().CreateContainer(r.Context(), &runtimeapi.CreateContainerRequest{
 		PodSandboxId: sandboxID, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: "volumes"}, Image: image, LogPath: "volumes.log",
 			Command: []string{"sleep", "1000"},
 			Mounts: []*runtimeapi.Mount{{
-				ContainerPath: "/img", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, Readonly: true,
+				ContainerPath: "/img", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
+				Readonly:    true,
 				UidMappings: ownUsers().GetUids(), GidMappings: ownUsers().GetGids(),
 			}, {
-				ContainerPath: "/unasked", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, Readonly: true,
+				ContainerPath: "/unasked", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
+				Readonly: true,
 			}},
 			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-				NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(), RunAsUser: &runtimeapi.Int64Value{},
+				NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(),
+				RunAsUser:        &runtimeapi.Int64Value{},
 			}},
 		},
 	})
 	r.must(err)
-	_, err = r.runtime().StartContainer(r.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
+	_, err = r.runtime().StartContainer(r.Context(),
+		&runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
 	r.must(err)
-	if got := r.exec(created.GetContainerId(), "cd /evil-volume && touch /var/evil/a b && stat -c %u:%g . b /var/evil/a /img /img/bin /unasked/bin | xargs"); got != "0:0 0:0 0:0 0:0 0:0 0:0" {
+	if got := r.exec(created.GetContainerId(),
+		"cd /evil-volume && touch /var/evil/a b && stat -c %u:%g . b /var/evil/a /img /img/bin /unasked/bin | "+
+			"xargs"); got != "0:0 0:0 0:0 0:0 0:0 0:0" {
 		r.Errorf("the volumes of the image and the mounted one are of %q", got)
 	}
 }
@@ -142,17 +158,19 @@ func (r *rig) lookInside(id string, pid runtimeapi.NamespaceMode) {
 		"cat /proc/self/uid_map | xargs": "0 500000 65536",
 		"cat /proc/self/gid_map | xargs": "0 600000 65536",
 		"hostname":                       "web",
-		"stat -c %u:%g / /etc /data /data/given /plain /file /dev/pts | xargs":                    "0:0 0:0 0:0 0:0 65534:65534 0:0 0:0",
-		"touch /data/a /b /dev/shm/c && mkdir /tmp/d && chown 7:8 /b && stat -c %u:%g /b /data/a": "7:8\n0:0",
-		"cat /plain/given 2>&1 | grep -c denied":                                                  "1",
-		"cat /file":                                                                               "given",
-		"echo x >/dev/stdout; echo y >/dev/stderr; cat /dev/null":                                 "x",
-		"cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/shm_rmid_forced":      "80\n1",
-		"cat /proc/sys/net/ipv4/ping_group_range":                                                 "0\t65535",
-		"ls -d /sys/class/net/eth0":                                                               "/sys/class/net/eth0",
-		"ls -d /dev/mqueue && touch /dev/mqueue/q && rm /dev/mqueue/q":                            "/dev/mqueue",
-		"ping -c 1 -W 5 127.0.0.1 | grep -c 'bytes from'":                                         "1",
-		"grep -c . /etc/hosts /etc/resolv.conf >/dev/null; grep -c web /etc/hosts":                "1",
+		"stat -c %u:%g / /etc /data /data/given /plain /file /dev/pts | " +
+			"xargs": "0:0 0:0 0:0 0:0 65534:65534 0:0 0:0",
+		"touch /data/a /b /dev/shm/c && mkdir /tmp/d && chown 7:8 /b && " +
+			"stat -c %u:%g /b /data/a": "7:8\n0:0",
+		"cat /plain/given 2>&1 | grep -c denied": "1",
+		"cat /file":                              "given",
+		"echo x >/dev/stdout; echo y >/dev/stderr; cat /dev/null":                            "x",
+		"cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/shm_rmid_forced": "80\n1",
+		"cat /proc/sys/net/ipv4/ping_group_range":                                            "0\t65535",
+		"ls -d /sys/class/net/eth0":                                                          "/sys/class/net/eth0",
+		"ls -d /dev/mqueue && touch /dev/mqueue/q && rm /dev/mqueue/q":                       "/dev/mqueue",
+		"ping -c 1 -W 5 127.0.0.1 | grep -c 'bytes from'":                                    "1",
+		"grep -c . /etc/hosts /etc/resolv.conf >/dev/null; grep -c web /etc/hosts":           "1",
 	} {
 		if got := r.exec(id, command); got != want {
 			r.Errorf("%s: %q, want %q", command, got, want)
@@ -179,7 +197,8 @@ func (r *rig) lookTogether(one, other string) {
 	if got := r.exec(other, "cat /dev/shm/word; cat /data/names"); got != "told\nweb\nweb" {
 		r.Errorf("the second container reads %q", got)
 	}
-	if log, err := os.ReadFile(filepath.Join(r.server.Dir, "logs", "web", "second.log")); err != nil || !strings.Contains(string(log), "stdout F reopened") || !strings.Contains(string(log), "stderr F too") {
+	if log, err := os.ReadFile(filepath.Join(r.server.Dir, "logs", "web", "second.log")); err != nil ||
+		!strings.Contains(string(log), "stdout F reopened") || !strings.Contains(string(log), "stderr F too") {
 		r.Errorf("the log is %s, %v", log, err)
 	}
 }
@@ -196,7 +215,8 @@ func (r *rig) lookOutside(volume, id string) {
 	proc := fmt.Sprintf("/proc/%d", inspect.State.Pid)
 	text, err := os.ReadFile(proc + "/status")
 	r.must(err)
-	for _, want := range []string{"\nUid:\t500000\t500000\t500000\t500000\n", "\nGid:\t600000\t600000\t600000\t600000\n"} {
+	for _, want := range []string{"\nUid:\t500000\t500000\t500000\t500000\n",
+		"\nGid:\t600000\t600000\t600000\t600000\n"} {
 		if !strings.Contains(string(text), want) {
 			r.Errorf("outside the process is %s, want %q", text, want)
 		}

@@ -38,7 +38,8 @@ func (s *Service) Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, 
 		s.inflight.end(name, run)
 		return run.id, run.err
 	case <-ctx.Done():
-		return "", fmt.Errorf("pod sandbox %s is still being created, repeat the request to get it: %w", name, ctx.Err())
+		return "", fmt.Errorf("pod sandbox %s is still being created, repeat the request to get it: %w", name,
+			ctx.Err())
 	}
 }
 
@@ -56,7 +57,9 @@ func (s *Service) runInflight(ctx context.Context, name string, run *inflightRun
 
 // setUp makes the pod. Meanwhile the pod's name is reserved and the cache does not show the pod. If the roll-back
 // fails, the cache shows the pod before setUp returns.
-func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+func (s *Service) setUp(
+	ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string,
+) (string, error) {
 	release, err := s.opts.Cache.Reserve(name)
 	if err != nil {
 		return "", err
@@ -77,7 +80,9 @@ func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.Pod
 
 // makePod does the set-up and, when it fails, the roll-back. With an error, the pod is nil if no step of the set-up has
 // begun.
-func (s *Service) makePod(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (*pending, error) {
+func (s *Service) makePod(
+	ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string,
+) (*pending, error) {
 	if err := s.refuseExisting(name); err != nil {
 		return nil, err
 	}
@@ -121,7 +126,8 @@ func (s *Service) show(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	if _, err := s.opts.Cache.RefreshPod(ctx, id); docker.IgnoreNotFound(err) != nil {
-		log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot inspect pod sandbox after failed roll-back")
+		log.G(ctx).WithError(err).WithField("podSandboxID", id).
+			Warn("cannot inspect pod sandbox after failed roll-back")
 	}
 }
 
@@ -137,7 +143,9 @@ func (s *Service) refuseExisting(name string) error {
 }
 
 // prepare does everything that can fail without side effects.
-func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (*pending, error) {
+func (s *Service) prepare(
+	ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string,
+) (*pending, error) {
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {
 		return nil, err

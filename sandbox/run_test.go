@@ -22,7 +22,8 @@ func TestRunMakesAReadyPod(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		pod := n.pod(id)
-		if pod.Meta.Name != sandboxName("web") || !proto.Equal(pod.Meta.Config, podConfig("web")) || pod.Meta.HostNetwork {
+		if pod.Meta.Name != sandboxName("web") || !proto.Equal(pod.Meta.Config, podConfig("web")) ||
+			pod.Meta.HostNetwork {
 			n.Errorf("the pod is %+v", pod.Meta)
 		}
 		if want := []string{"10.88.0.1", "fd00::1"}; !slices.Equal(pod.Status.IPs, want) {
@@ -37,14 +38,18 @@ func TestRunMakesAReadyPod(t *testing.T) {
 		}
 		record, err := n.store.Load(t.Context(), id)
 		n.must(err)
-		if record.Phase != checkpoint.PhaseReady || record.NetnsPath != pod.Status.NetnsPath || record.Network.Config != "net" ||
+		if record.Phase != checkpoint.PhaseReady || record.NetnsPath != pod.Status.NetnsPath ||
+			record.Network.Config != "net" ||
 			record.Name != "web" || record.UID != "uid-web" || record.CreatedAt.IsZero() {
 			n.Errorf("the checkpoint is %+v", record)
 		}
 		joined := n.network.joined[id]
-		if joined.Name != "web" || joined.Namespace != "default" || joined.UID != "uid-web" || joined.Annotations["note"] != "of web" ||
-			!slices.Equal(joined.DNS.Servers, []string{"10.0.0.10"}) || !slices.Equal(joined.DNS.Searches, []string{"default.svc"}) ||
-			!slices.Equal(joined.PortMappings, []cni.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}}) {
+		if joined.Name != "web" || joined.Namespace != "default" || joined.UID != "uid-web" ||
+			joined.Annotations["note"] != "of web" ||
+			!slices.Equal(joined.DNS.Servers, []string{"10.0.0.10"}) ||
+			!slices.Equal(joined.DNS.Searches, []string{"default.svc"}) ||
+			!slices.Equal(joined.PortMappings,
+				[]cni.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}}) {
 			n.Errorf("CNI was told %+v", joined)
 		}
 		hosts, err := os.ReadFile(n.files.Of(id).Hosts)
@@ -137,15 +142,23 @@ func TestBadRequestsTouchNothing(t *testing.T) {
 		handler string
 		field   string
 	}{
-		"no configuration":     {nil, "", "config"},
-		"no metadata":          {with(func(c *runtimeapi.PodSandboxConfig) { c.Metadata = nil }), "", "config.metadata"},
-		"no name":              {with(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "" }), "", "config.metadata.name"},
-		"a bad host name":      {with(func(c *runtimeapi.PodSandboxConfig) { c.Hostname = "-x-" }), "", "config.hostname"},
-		"a bad DNS server":     {with(func(c *runtimeapi.PodSandboxConfig) { c.DnsConfig.Servers = []string{"x\ny"} }), "", "config.dns_config"},
-		"a bad port":           {with(func(c *runtimeapi.PodSandboxConfig) { c.PortMappings[0].ContainerPort = 99999 }), "", "config.port_mappings"},
-		"an unknown handler":   {podConfig("web"), "kata", "runtime_handler"},
-		"a relative log path":  {with(func(c *runtimeapi.PodSandboxConfig) { c.LogDirectory = "logs" }), "", "config.log_directory"},
-		"a sysctl of the node": {with(func(c *runtimeapi.PodSandboxConfig) { c.Linux.Sysctls = map[string]string{"vm.swappiness": "1"} }), "", "config.linux.sysctls"},
+		"no configuration": {nil, "", "config"},
+		"no metadata": {with(func(c *runtimeapi.PodSandboxConfig) { c.Metadata = nil }), "",
+			"config.metadata"},
+		"no name": {with(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "" }), "",
+			"config.metadata.name"},
+		"a bad host name": {with(func(c *runtimeapi.PodSandboxConfig) { c.Hostname = "-x-" }), "",
+			"config.hostname"},
+		"a bad DNS server": {with(func(c *runtimeapi.PodSandboxConfig) { c.DnsConfig.Servers = []string{"x\ny"} }),
+			"", "config.dns_config"},
+		"a bad port": {with(func(c *runtimeapi.PodSandboxConfig) { c.PortMappings[0].ContainerPort = 99999 }),
+			"", "config.port_mappings"},
+		"an unknown handler": {podConfig("web"), "kata", "runtime_handler"},
+		"a relative log path": {with(func(c *runtimeapi.PodSandboxConfig) { c.LogDirectory = "logs" }), "",
+			"config.log_directory"},
+		"a sysctl of the node": {
+			with(func(c *runtimeapi.PodSandboxConfig) { c.Linux.Sysctls = map[string]string{"vm.swappiness": "1"} }),
+			"", "config.linux.sysctls"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

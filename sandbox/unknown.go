@@ -41,7 +41,8 @@ func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 	if _, err := s.opts.Engine.InspectContainer(ctx, id); !errdefs.IsNotFound(err) {
 		return err // nil for another criadapter's pod
 	}
-	log.G(ctx).WithField("podSandboxID", id).Warn("pod sandbox is known from the CNI cache or its files alone, removing it")
+	log.G(ctx).WithField("podSandboxID", id).
+		Warn("pod sandbox is known from the CNI cache or its files alone, removing it")
 	return s.releaseHeld(ctx, id, joined)
 }
 

@@ -24,7 +24,8 @@ func mappedConfig(name string, pid runtimeapi.NamespaceMode) *runtimeapi.PodSand
 	options.Pid = pid
 	options.UsernsOptions = &runtimeapi.UserNamespace{
 		Mode: runtimeapi.NamespaceMode_POD,
-		Uids: []*runtimeapi.IDMapping{{HostId: 300000, Length: 1000}}, Gids: []*runtimeapi.IDMapping{{HostId: 400000, Length: 1000}},
+		Uids: []*runtimeapi.IDMapping{{HostId: 300000, Length: 1000}},
+		Gids: []*runtimeapi.IDMapping{{HostId: 400000, Length: 1000}},
 	}
 	return config
 }
@@ -32,7 +33,8 @@ func mappedConfig(name string, pid runtimeapi.NamespaceMode) *runtimeapi.PodSand
 // onEachMapped is onNode for pods with a user namespace that the kernel holds, and that a container does.
 func onEachMapped(t *testing.T, test func(*node, *runtimeapi.PodSandboxConfig)) {
 	t.Helper()
-	for kind, pid := range map[string]runtimeapi.NamespaceMode{"kernel": runtimeapi.NamespaceMode_CONTAINER, "container": runtimeapi.NamespaceMode_POD} {
+	for kind, pid := range map[string]runtimeapi.NamespaceMode{"kernel": runtimeapi.NamespaceMode_CONTAINER,
+		"container": runtimeapi.NamespaceMode_POD} {
 		t.Run(kind, func(t *testing.T) {
 			onNode(t, withKernel, func(n *node) { test(n, mappedConfig("web", pid)) })
 		})
@@ -142,7 +144,9 @@ func TestUserNamespacesWithoutAPodAreSwept(t *testing.T) {
 func TestUsersWithoutTheRuntime(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		_, err := n.Run(n.Context(), mappedConfig("web", runtimeapi.NamespaceMode_CONTAINER), "")
-		if err == nil || !strings.Contains(err.Error(), "namespace_options.userns_options: a user namespace of the pod's own needs") {
+		if err == nil ||
+			!strings.Contains(err.Error(),
+				"namespace_options.userns_options: a user namespace of the pod's own needs") {
 			n.Errorf("got %v", err)
 		}
 		n.wantNothing()

@@ -45,7 +45,8 @@ func TestBadRequestsAtScale(t *testing.T) {
 	t.Logf("seed %d: go test ./server -run BadRequestsAtScale -seed %[1]d", *seed)
 	inMemoryDirs(t)
 	w := newStackWithPod(t)
-	f := &flood{t: t, stack: w, rpcs: map[string]rpc{}, host: t.TempDir(), recorded: recorded(t), codes: map[codes.Code]*atomic.Int64{}}
+	f := &flood{t: t, stack: w, rpcs: map[string]rpc{}, host: t.TempDir(), recorded: recorded(t),
+		codes: map[codes.Code]*atomic.Int64{}}
 	for _, r := range allRPCs(t) {
 		f.rpcs["/"+r.service+"/"+r.name] = r
 		f.names = append(f.names, "/"+r.service+"/"+r.name)
@@ -103,7 +104,8 @@ type flood struct {
 	codes    map[codes.Code]*atomic.Int64
 }
 
-// run sends that many requests, some at a time, and now and then puts the pod and the image back that they have removed.
+// run sends that many requests, some at a time, and now and then puts the pod and the image back that they have
+// removed.
 func (f *flood) run(random *rand.Rand, total int) {
 	const batch, workers = 2000, 50
 	for sent := 0; sent < total && f.failures.Load() < 10 && !f.t.Failed(); sent += batch {
@@ -148,12 +150,15 @@ var ends = regexp.MustCompile("/(Stop|Remove)(PodSandbox|Container|Image)$")
 
 // aim lets most requests mean the pod and the container that are there.
 func (f *flood) aim(message protoreflect.Message, random *rand.Rand) {
-	for name, value := range map[protoreflect.Name]string{"pod_sandbox_id": f.stack.pod, "container_id": f.stack.container} {
-		if field := message.Descriptor().Fields().ByName(name); field != nil && field.Kind() == protoreflect.StringKind && !field.IsList() && random.IntN(8) > 0 {
+	for name, value := range map[protoreflect.Name]string{"pod_sandbox_id": f.stack.pod,
+		"container_id": f.stack.container} {
+		if field := message.Descriptor().Fields().ByName(name); field != nil &&
+			field.Kind() == protoreflect.StringKind && !field.IsList() && random.IntN(8) > 0 {
 			message.Set(field, protoreflect.ValueOfString(value))
 		}
 	}
-	if image := message.Descriptor().Fields().ByName("image"); image != nil && image.Kind() == protoreflect.MessageKind && random.IntN(4) > 0 {
+	if image := message.Descriptor().Fields().ByName("image"); image != nil &&
+		image.Kind() == protoreflect.MessageKind && random.IntN(4) > 0 {
 		message.Set(image, protoreflect.ValueOfMessage((&runtimeapi.ImageSpec{Image: "busybox"}).ProtoReflect()))
 	}
 	if config := message.Descriptor().Fields().ByName("config"); config != nil && message.Has(config) {
@@ -162,7 +167,8 @@ func (f *flood) aim(message protoreflect.Message, random *rand.Rand) {
 }
 
 // hostPaths are the fields that hold paths on the host at which something is made.
-var hostPaths = map[protoreflect.Name]bool{"host_path": true, "log_directory": true, "location": true, "output_path": true, "checkpoint_path": true}
+var hostPaths = map[protoreflect.Name]bool{"host_path": true, "log_directory": true, "location": true,
+	"output_path": true, "checkpoint_path": true}
 
 // confine lets absolute paths on the host begin at a directory of the test.
 func (f *flood) confine(message protoreflect.Message) {
@@ -222,10 +228,12 @@ func (f *flood) tidy() {
 	pods, err := f.stack.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	testutil.Assert(f.t, err == nil, "after bad requests: %v", err)
 	for _, pod := range pods.GetItems() {
-		if _, err := f.stack.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: pod.GetId()}); err != nil {
+		if _, err := f.stack.runtime.StopPodSandbox(ctx,
+			&runtimeapi.StopPodSandboxRequest{PodSandboxId: pod.GetId()}); err != nil {
 			f.t.Errorf("after bad requests: %v", err)
 		}
-		if _, err := f.stack.runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: pod.GetId()}); err != nil {
+		if _, err := f.stack.runtime.RemovePodSandbox(ctx,
+			&runtimeapi.RemovePodSandboxRequest{PodSandboxId: pod.GetId()}); err != nil {
 			f.t.Errorf("after bad requests: %v", err)
 		}
 	}
@@ -238,7 +246,8 @@ func (f *flood) refill() {
 	good := func(err error) {
 		testutil.Assert(f.t, err == nil, "a good request after bad ones: %v", err)
 	}
-	_, err := f.stack.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
+	_, err := f.stack.images.PullImage(ctx,
+		&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
 	good(err)
 	pod, err := f.stack.runtime.RunPodSandbox(ctx, f.stack.podRequest("web"))
 	good(err)
@@ -262,7 +271,8 @@ func change(message protoreflect.Message, random *rand.Rand) {
 	case random.IntN(6) == 0:
 		message.Clear(field)
 	case field.IsMap():
-		message.Mutable(field).Map().Set(protoreflect.ValueOfString(oddText(random)).MapKey(), oddMapValue(field, random))
+		message.Mutable(field).Map().Set(protoreflect.ValueOfString(oddText(random)).MapKey(),
+			oddMapValue(field, random))
 	case field.IsList():
 		changeList(message, field, random)
 	case deeper && random.IntN(8) > 0:
@@ -296,7 +306,8 @@ func oddMapValue(field protoreflect.FieldDescriptor, random *rand.Rand) protoref
 
 // odd is a value that a program may not expect.
 func odd(field protoreflect.FieldDescriptor, random *rand.Rand) protoreflect.Value {
-	number := []int64{0, 1, -1, 2, 1000, math.MaxInt32, math.MinInt32, math.MaxInt64, math.MinInt64, random.Int64()}[random.IntN(10)]
+	number := []int64{0, 1, -1, 2, 1000, math.MaxInt32, math.MinInt32, math.MaxInt64, math.MinInt64,
+		random.Int64()}[random.IntN(10)]
 	switch field.Kind() {
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString(oddText(random))
@@ -320,9 +331,12 @@ func odd(field protoreflect.FieldDescriptor, random *rand.Rand) protoreflect.Val
 }
 
 var oddTexts = []string{
-	"", " ", ".", "..", "/", "//", "../../../etc/passwd", "/proc/self/root", "/dev/zero", "a/../../b", "-", "--help", "a b", "a\nb", "a\x00b", "\u202e", "ö", "😀",
-	"sha256:", "sha256:" + "0", "busybox:latest", "busybox@sha256:1", "UPPER/case", "localhost/", "localhost//dev/zero", "unconfined", "host", "container:x", "0", "-1", "1e9", "99999999999999999999",
-	"10.0.0.1", "::1", "300.0.0.1", "10.0.0.0/33", "k8s_a_b_c_d_0", "io.kubernetes.pod.name", "io.criadapter", "net.ipv4.ip_forward", "kernel.shm_rmid_forced", "memory.max", "true", "null", "{}", "%s%n", "$(id)",
+	"", " ", ".", "..", "/", "//", "../../../etc/passwd", "/proc/self/root", "/dev/zero", "a/../../b", "-", "--help",
+	"a b", "a\nb", "a\x00b", "\u202e", "ö", "😀",
+	"sha256:", "sha256:" + "0", "busybox:latest", "busybox@sha256:1", "UPPER/case", "localhost/", "localhost//dev/zero",
+	"unconfined", "host", "container:x", "0", "-1", "1e9", "99999999999999999999",
+	"10.0.0.1", "::1", "300.0.0.1", "10.0.0.0/33", "k8s_a_b_c_d_0", "io.kubernetes.pod.name", "io.criadapter",
+	"net.ipv4.ip_forward", "kernel.shm_rmid_forced", "memory.max", "true", "null", "{}", "%s%n", "$(id)",
 }
 
 func oddText(random *rand.Rand) string {

@@ -20,8 +20,9 @@ func crowdedNode(containers int) (n *node, podID, id string) {
 		n.cache.PutPod(state.Pod{
 			ID: podID,
 			Meta: state.PodMeta{CreatedAt: time.Unix(int64(i), 1), Config: &runtimeapi.PodSandboxConfig{
-				Metadata:    &runtimeapi.PodSandboxMetadata{Name: podID[:12], Namespace: "default", Uid: podID[:32]},
-				Labels:      map[string]string{"app": "web", "io.kubernetes.pod.name": podID[:12], "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": podID[:32]},
+				Metadata: &runtimeapi.PodSandboxMetadata{Name: podID[:12], Namespace: "default", Uid: podID[:32]},
+				Labels: map[string]string{"app": "web", "io.kubernetes.pod.name": podID[:12],
+					"io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": podID[:32]},
 				Annotations: map[string]string{"kubernetes.io/config.source": "api"},
 			}},
 			Status: state.PodStatus{Running: true, NetworkReady: true, IPs: []string{"10.0.0.2"}},
@@ -30,10 +31,13 @@ func crowdedNode(containers int) (n *node, podID, id string) {
 			id = fmt.Sprintf("%064x", 2*i+j)
 			n.cache.PutContainer(state.Container{
 				ID: id, SandboxID: podID,
-				Meta: state.ContainerMeta{ImageID: "sha256:" + podID, CreatedAt: time.Unix(int64(i), int64(j)), Config: &runtimeapi.ContainerConfig{
+				Meta: state.ContainerMeta{ImageID: "sha256:" +
+					podID, CreatedAt: time.Unix(int64(i), int64(j)), Config: &runtimeapi.ContainerConfig{
 					Metadata: &runtimeapi.ContainerMetadata{Name: fmt.Sprint(j)},
 					Image:    &runtimeapi.ImageSpec{Image: "busybox"},
-					Labels:   map[string]string{"io.kubernetes.container.name": fmt.Sprint(j), "io.kubernetes.pod.name": podID[:12], "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": podID[:32]},
+					Labels: map[string]string{"io.kubernetes.container.name": fmt.Sprint(j),
+						"io.kubernetes.pod.name": podID[:12], "io.kubernetes.pod.namespace": "default",
+						"io.kubernetes.pod.uid": podID[:32]},
 				}},
 				Status: state.ContainerStatus{Running: true},
 			})
@@ -67,7 +71,8 @@ func BenchmarkPodSandboxStatus(b *testing.B) {
 	n, id, _ := crowdedNode(1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := n.PodSandboxStatus(b.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id}); err != nil {
+		if _, err := n.PodSandboxStatus(b.Context(),
+			&runtimeapi.PodSandboxStatusRequest{PodSandboxId: id}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,7 +8,9 @@ import (
 
 // CheckpointContainer writes a running container into an archive (KEP-2008), in the format of checkpointctl. The
 // container keeps running.
-func (s *Server) CheckpointContainer(ctx context.Context, req *runtimeapi.CheckpointContainerRequest) (*runtimeapi.CheckpointContainerResponse, error) {
+func (s *Server) CheckpointContainer(
+	ctx context.Context, req *runtimeapi.CheckpointContainerRequest,
+) (*runtimeapi.CheckpointContainerResponse, error) {
 	timeout, err := seconds("timeout", req.GetTimeout())
 	if err != nil {
 		return nil, err

@@ -8,7 +8,9 @@ import (
 
 // CreateContainer creates a container in a pod. The pod configuration of RunPodSandbox counts. The one in this request
 // may be missing, and only its linux.security_context.privileged is used.
-func (s *Server) CreateContainer(ctx context.Context, req *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+func (s *Server) CreateContainer(
+	ctx context.Context, req *runtimeapi.CreateContainerRequest,
+) (*runtimeapi.CreateContainerResponse, error) {
 	config := req.GetConfig()
 	if err := require(
 		need{"pod_sandbox_id", req.GetPodSandboxId() != ""},

@@ -18,7 +18,9 @@ import (
 //
 // The stream ends with the client, with ResourceExhausted if the client is too slow, and with Unavailable when the
 // server shuts down. After either error the kubelet subscribes and lists again.
-func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
+func (s *Server) GetContainerEvents(
+	_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse],
+) error {
 	if _, err := s.snapshot(stream.Context()); err != nil {
 		return err
 	}
@@ -46,7 +48,10 @@ func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.
 // EndStreams ends the streams of GetContainerEvents when the server shuts down. It may be called once.
 func (s *Server) EndStreams() { close(s.ending) }
 
-func sendEvents(ctx context.Context, events *state.Subscription, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
+func sendEvents(
+	ctx context.Context, events *state.Subscription,
+	stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse],
+) error {
 	for {
 		change, err := events.Next(ctx)
 		if err != nil {

@@ -23,7 +23,8 @@ type eventStream = grpc.ServerStreamingClient[runtimeapi.ContainerEventResponse]
 // subscribe returns a stream that misses nothing any more.
 func subscribe(t *testing.T, conn *grpc.ClientConn) eventStream {
 	t.Helper()
-	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{})
+	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(),
+		&runtimeapi.GetEventsRequest{})
 	wantOK(t, err)
 	_, err = stream.Header()
 	wantOK(t, err)
@@ -68,9 +69,12 @@ func TestEventsOfAPodsLife(t *testing.T) {
 	}{
 		{"CREATED " + w.pod, runtimeapi.PodSandboxState_SANDBOX_READY, nil},
 		{"STARTED " + w.pod, runtimeapi.PodSandboxState_SANDBOX_READY, nil},
-		{"CREATED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY, []runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_CREATED}},
-		{"STARTED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY, []runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_RUNNING}},
-		{"STOPPED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY, []runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_EXITED}},
+		{"CREATED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY,
+			[]runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_CREATED}},
+		{"STARTED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY,
+			[]runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_RUNNING}},
+		{"STOPPED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY,
+			[]runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_EXITED}},
 		{"DELETED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY, nil},
 		{"STOPPED " + w.pod, runtimeapi.PodSandboxState_SANDBOX_NOTREADY, nil},
 		{"DELETED " + w.pod, runtimeapi.PodSandboxState_SANDBOX_NOTREADY, nil},
@@ -168,7 +172,8 @@ func TestEventsWaitForTheFirstSync(t *testing.T) {
 	n.cache.unsynced = true
 	conn := n.dial(t)
 	n.firstSync, n.longestSync = time.Millisecond, time.Millisecond
-	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{})
+	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(),
+		&runtimeapi.GetEventsRequest{})
 	wantOK(t, err)
 	if event, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("received %v, %v", event, err)

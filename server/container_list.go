@@ -14,7 +14,9 @@ import (
 const fullID = 64
 
 // ListContainers returns the containers that match a filter, the newest first.
-func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+func (s *Server) ListContainers(
+	ctx context.Context, req *runtimeapi.ListContainersRequest,
+) (*runtimeapi.ListContainersResponse, error) {
 	list := func(snapshot *state.Snapshot) *runtimeapi.ListContainersResponse {
 		return &runtimeapi.ListContainersResponse{Containers: containerItems(snapshot, req.GetFilter())}
 	}
@@ -22,7 +24,9 @@ func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContain
 }
 
 // StreamContainers is ListContainers as a stream of batches (KEP-5825).
-func (s *Server) StreamContainers(req *runtimeapi.StreamContainersRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]) error {
+func (s *Server) StreamContainers(
+	req *runtimeapi.StreamContainersRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse],
+) error {
 	return streamList(s, stream, func(snapshot *state.Snapshot) []*runtimeapi.Container {
 		return containerItems(snapshot, req.GetFilter())
 	}, func(batch []*runtimeapi.Container) *runtimeapi.StreamContainersResponse {

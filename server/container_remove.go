@@ -8,7 +8,9 @@ import (
 
 // RemoveContainer removes a container, running or not. The CRI text: "This call is idempotent, and must not return an
 // error if the container has already been removed."
-func (s *Server) RemoveContainer(ctx context.Context, req *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+func (s *Server) RemoveContainer(
+	ctx context.Context, req *runtimeapi.RemoveContainerRequest,
+) (*runtimeapi.RemoveContainerResponse, error) {
 	id, err := s.containerID(ctx, req.GetContainerId())
 	if err == nil {
 		err = s.opts.Containers.Remove(ctx, id)

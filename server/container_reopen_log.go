@@ -8,7 +8,9 @@ import (
 
 // ReopenContainerLog continues a running container's log in a new file after the kubelet has renamed the old one. The
 // CRI text: "Once it returns error, new container log file MUST NOT be created."
-func (s *Server) ReopenContainerLog(ctx context.Context, req *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
+func (s *Server) ReopenContainerLog(
+	ctx context.Context, req *runtimeapi.ReopenContainerLogRequest,
+) (*runtimeapi.ReopenContainerLogResponse, error) {
 	id, err := s.containerID(ctx, req.GetContainerId())
 	if err != nil {
 		return nil, err

@@ -7,7 +7,9 @@ import (
 )
 
 // StartContainer starts a created container.
-func (s *Server) StartContainer(ctx context.Context, req *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
+func (s *Server) StartContainer(
+	ctx context.Context, req *runtimeapi.StartContainerRequest,
+) (*runtimeapi.StartContainerResponse, error) {
 	id, err := s.containerID(ctx, req.GetContainerId())
 	if err != nil {
 		return nil, err

@@ -7,7 +7,9 @@ import (
 )
 
 // ContainerStats returns the resource usage of one container.
-func (s *Server) ContainerStats(ctx context.Context, req *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
+func (s *Server) ContainerStats(
+	ctx context.Context, req *runtimeapi.ContainerStatsRequest,
+) (*runtimeapi.ContainerStatsResponse, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err

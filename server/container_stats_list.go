@@ -11,7 +11,9 @@ import (
 )
 
 // ListContainerStats returns the resource usage of the running containers that match a filter, the newest first.
-func (s *Server) ListContainerStats(ctx context.Context, req *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
+func (s *Server) ListContainerStats(
+	ctx context.Context, req *runtimeapi.ListContainerStatsRequest,
+) (*runtimeapi.ListContainerStatsResponse, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -20,7 +22,10 @@ func (s *Server) ListContainerStats(ctx context.Context, req *runtimeapi.ListCon
 }
 
 // StreamContainerStats is ListContainerStats as a stream of batches (KEP-5825).
-func (s *Server) StreamContainerStats(req *runtimeapi.StreamContainerStatsRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamContainerStatsResponse]) error {
+func (s *Server) StreamContainerStats(
+	req *runtimeapi.StreamContainerStatsRequest,
+	stream grpc.ServerStreamingServer[runtimeapi.StreamContainerStatsResponse],
+) error {
 	return streamList(s, stream, func(snapshot *state.Snapshot) []*runtimeapi.ContainerStats {
 		return s.containerStats(stream.Context(), snapshot, req.GetFilter())
 	}, func(batch []*runtimeapi.ContainerStats) *runtimeapi.StreamContainerStatsResponse {

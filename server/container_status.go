@@ -12,7 +12,9 @@ import (
 )
 
 // ContainerStatus returns one container.
-func (s *Server) ContainerStatus(ctx context.Context, req *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+func (s *Server) ContainerStatus(
+	ctx context.Context, req *runtimeapi.ContainerStatusRequest,
+) (*runtimeapi.ContainerStatusResponse, error) {
 	if err := require(need{"container_id", req.GetContainerId() != ""}); err != nil {
 		return nil, err
 	}
@@ -85,7 +87,8 @@ func reason(c *state.Container) string {
 // time as start and end.
 func neverRan(c *state.Container) bool {
 	st := c.Status
-	return st.Error != "" || st.ExitCode != 0 && st.StartedAt.Equal(st.FinishedAt) && st.StartedAt.Equal(c.Meta.CreatedAt)
+	return st.Error != "" ||
+		st.ExitCode != 0 && st.StartedAt.Equal(st.FinishedAt) && st.StartedAt.Equal(c.Meta.CreatedAt)
 }
 
 // stopSignal converts a signal in the engine's spelling: "SIGTERM", "TERM", "15", "SIGRTMIN+3". It returns the

@@ -8,7 +8,9 @@ import (
 
 // StopContainer stops a container, by force after the timeout. The CRI text: "This call is idempotent, and must not
 // return an error if the container has already been stopped." It succeeds for a container that does not exist.
-func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
+func (s *Server) StopContainer(
+	ctx context.Context, req *runtimeapi.StopContainerRequest,
+) (*runtimeapi.StopContainerResponse, error) {
 	grace, err := seconds("timeout", req.GetTimeout())
 	if err != nil {
 		return nil, err

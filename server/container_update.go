@@ -8,7 +8,9 @@ import (
 )
 
 // UpdateContainerResources changes the limits of a container.
-func (s *Server) UpdateContainerResources(ctx context.Context, req *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+func (s *Server) UpdateContainerResources(
+	ctx context.Context, req *runtimeapi.UpdateContainerResourcesRequest,
+) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	if err := require(
 		need{"container_id", req.GetContainerId() != ""},
 		need{"linux", req.GetLinux() != nil},

@@ -37,5 +37,6 @@ func givenUser(c *state.Container) *runtimeapi.ContainerUser {
 	}
 	asked := c.Meta.Config.GetLinux().GetSecurityContext().GetSupplementalGroups()
 	groups := append([]int64{gid}, asked...)
-	return &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: uid, Gid: gid, SupplementalGroups: groups}}
+	return &runtimeapi.ContainerUser{
+		Linux: &runtimeapi.LinuxContainerUser{Uid: uid, Gid: gid, SupplementalGroups: groups}}
 }

@@ -36,7 +36,9 @@ func TestDocumentTellsTheTruthAboutRPCs(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("the table of RPCs in %s is not what the server answers, run: go test ./server -run TestDocument -update", document)
+		t.Fatalf(
+			"the table of RPCs in %s is not what the server answers, run: go test ./server -run TestDocument -update",
+			document)
 	}
 	wantOK(t, os.WriteFile(document, []byte(before+tableBegin+want+tableEnd+after), 0o644))
 }

@@ -83,7 +83,8 @@ func bounded(text string) string {
 // found" and the like stay, because they are the predicate of their sentence.
 func textOf(err error) string {
 	text := err.Error()
-	for _, kind := range []error{errdefs.ErrInvalidArgument, errdefs.ErrFailedPrecondition, errdefs.ErrNotImplemented, errdefs.ErrInternal} {
+	for _, kind := range []error{errdefs.ErrInvalidArgument, errdefs.ErrFailedPrecondition, errdefs.ErrNotImplemented,
+		errdefs.ErrInternal} {
 		text = strings.TrimSuffix(text, ": "+kind.Error())
 	}
 	return text

@@ -41,9 +41,11 @@ func TestToStatus(t *testing.T) {
 		{"untyped", errors.New("?"), codes.Unknown},
 		{"deadline", wrap(context.DeadlineExceeded), codes.DeadlineExceeded},
 		{"cancelled", wrap(context.Canceled), codes.Canceled},
-		{"deadline while the engine was away", errors.Join(errdefs.ErrUnavailable, context.DeadlineExceeded), codes.DeadlineExceeded},
+		{"deadline while the engine was away", errors.Join(errdefs.ErrUnavailable, context.DeadlineExceeded),
+			codes.DeadlineExceeded},
 		{"a status already", wrap(status.Error(codes.ResourceExhausted, "full")), codes.ResourceExhausted},
-		{"a sentinel of another type", fmt.Errorf("%w: x: %w", crierrors.ErrRegistryUnavailable, errdefs.ErrUnavailable), codes.Unknown},
+		{"a sentinel of another type",
+			fmt.Errorf("%w: x: %w", crierrors.ErrRegistryUnavailable, errdefs.ErrUnavailable), codes.Unknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := toStatus(test.err)
@@ -63,7 +65,8 @@ func TestLongTextsAreCut(t *testing.T) {
 		codes.Unknown:          fmt.Errorf("%w: %s", crierrors.ErrRegistryUnavailable, endless),
 	} {
 		got := status.Convert(toStatus(err))
-		if got.Code() != want || len(got.Message()) > maxText+100 || !utf8.ValidString(got.Message()) || !strings.HasSuffix(got.Message(), " bytes more)") {
+		if got.Code() != want || len(got.Message()) > maxText+100 || !utf8.ValidString(got.Message()) ||
+			!strings.HasSuffix(got.Message(), " bytes more)") {
 			t.Errorf("code %v and %d bytes: %.60s", got.Code(), len(got.Message()), got.Message())
 		}
 	}

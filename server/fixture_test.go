@@ -152,7 +152,9 @@ func (i *images) List(context.Context, *runtimeapi.ImageFilter) ([]*runtimeapi.I
 	return list, i.err
 }
 
-func (i *images) Status(_ context.Context, spec *runtimeapi.ImageSpec, _ image.StatusOptions) (*runtimeapi.ImageStatusResponse, error) {
+func (i *images) Status(
+	_ context.Context, spec *runtimeapi.ImageSpec, _ image.StatusOptions,
+) (*runtimeapi.ImageStatusResponse, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.err != nil || !i.present[spec.GetImage()] {
@@ -226,7 +228,9 @@ func (s sandboxes) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-func (s sandboxes) UpdateResources(ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources) error {
+func (s sandboxes) UpdateResources(
+	ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources,
+) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -238,7 +242,9 @@ func (s sandboxes) Checkpoint(ctx context.Context, _, _ string, _ []string) erro
 	return s.enter(ctx)
 }
 
-func (s sandboxes) Restore(ctx context.Context, _ string, config *runtimeapi.PodSandboxConfig, handler string, _ []*runtimeapi.ContainerConfig) (string, map[string]string, error) {
+func (s sandboxes) Restore(
+	ctx context.Context, _ string, config *runtimeapi.PodSandboxConfig, handler string, _ []*runtimeapi.ContainerConfig,
+) (string, map[string]string, error) {
 	id, err := s.Run(ctx, config, handler)
 	return id, nil, err
 }
@@ -252,18 +258,24 @@ func (c containers) CheckpointAll(ctx context.Context, _ string, _ []string, _ s
 	return c.enter(ctx)
 }
 
-func (c containers) Restore(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig, _ string) (string, error) {
+func (c containers) Restore(
+	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig,
+	_ string,
+) (string, error) {
 	return c.Create(ctx, sandboxID, config, podConfig)
 }
 
-func (c containers) Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
+func (c containers) Create(
+	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig,
+) (string, error) {
 	if err := c.enter(ctx); err != nil {
 		return "", err
 	}
 	made := state.Container{
 		ID:        c.nextID(),
 		SandboxID: sandboxID,
-		Meta:      state.ContainerMeta{Config: config, ImageID: "sha256:1", CreatedAt: time.Unix(2, 2), StopSignal: "SIGTERM"},
+		Meta: state.ContainerMeta{Config: config, ImageID: "sha256:1", CreatedAt: time.Unix(2, 2),
+			StopSignal: "SIGTERM"},
 	}
 	c.cache.PutContainer(made)
 	return made.ID, nil
@@ -307,7 +319,9 @@ func (c containers) Update(ctx context.Context, request *runtimeapi.UpdateContai
 	return nil
 }
 
-func (c containers) ExecSync(ctx context.Context, id string, request container.ExecRequest) (*container.ExecResult, error) {
+func (c containers) ExecSync(
+	ctx context.Context, id string, request container.ExecRequest,
+) (*container.ExecResult, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -334,7 +348,9 @@ func (fakeStats) Container(_ context.Context, c *state.Container) *runtimeapi.Co
 	return &runtimeapi.ContainerStats{Attributes: &runtimeapi.ContainerAttributes{Id: c.ID}}
 }
 
-func (f fakeStats) Containers(ctx context.Context, _ *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats {
+func (f fakeStats) Containers(
+	ctx context.Context, _ *state.Snapshot, containers []*state.Container,
+) []*runtimeapi.ContainerStats {
 	var all []*runtimeapi.ContainerStats
 	for _, c := range containers {
 		all = append(all, f.Container(ctx, c))
@@ -346,7 +362,9 @@ func (fakeStats) Pod(_ context.Context, _ *state.Snapshot, pod *state.Pod) *runt
 	return &runtimeapi.PodSandboxStats{Attributes: &runtimeapi.PodSandboxAttributes{Id: pod.ID}}
 }
 
-func (f fakeStats) Pods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod) []*runtimeapi.PodSandboxStats {
+func (f fakeStats) Pods(
+	ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod,
+) []*runtimeapi.PodSandboxStats {
 	var all []*runtimeapi.PodSandboxStats
 	for _, pod := range pods {
 		all = append(all, f.Pod(ctx, snapshot, pod))

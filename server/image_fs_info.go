@@ -7,6 +7,8 @@ import (
 )
 
 // ImageFsInfo returns the usage of the filesystems of images and containers.
-func (s *Server) ImageFsInfo(ctx context.Context, _ *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+func (s *Server) ImageFsInfo(
+	ctx context.Context, _ *runtimeapi.ImageFsInfoRequest,
+) (*runtimeapi.ImageFsInfoResponse, error) {
 	return s.opts.Images.FsInfo(ctx)
 }

@@ -8,7 +8,9 @@ import (
 )
 
 // ListImages returns the images that match a filter.
-func (s *Server) ListImages(ctx context.Context, req *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+func (s *Server) ListImages(
+	ctx context.Context, req *runtimeapi.ListImagesRequest,
+) (*runtimeapi.ListImagesResponse, error) {
 	images, err := s.opts.Images.List(ctx, req.GetFilter())
 	if err != nil {
 		return nil, err
@@ -17,7 +19,9 @@ func (s *Server) ListImages(ctx context.Context, req *runtimeapi.ListImagesReque
 }
 
 // StreamImages is ListImages as a stream of batches (KEP-5825).
-func (s *Server) StreamImages(req *runtimeapi.StreamImagesRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamImagesResponse]) error {
+func (s *Server) StreamImages(
+	req *runtimeapi.StreamImagesRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamImagesResponse],
+) error {
 	images, err := s.opts.Images.List(stream.Context(), req.GetFilter())
 	if err != nil {
 		return err

@@ -7,7 +7,9 @@ import (
 )
 
 // PullImage fetches an image from its registry.
-func (s *Server) PullImage(ctx context.Context, req *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
+func (s *Server) PullImage(
+	ctx context.Context, req *runtimeapi.PullImageRequest,
+) (*runtimeapi.PullImageResponse, error) {
 	if err := requireImage(req.GetImage()); err != nil {
 		return nil, err
 	}

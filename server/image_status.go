@@ -10,7 +10,9 @@ import (
 
 // ImageStatus returns one image. The CRI text: "If the image is not present,
 // returns a response with ImageStatusResponse.Image set to nil."
-func (s *Server) ImageStatus(ctx context.Context, req *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+func (s *Server) ImageStatus(
+	ctx context.Context, req *runtimeapi.ImageStatusRequest,
+) (*runtimeapi.ImageStatusResponse, error) {
 	if err := requireImage(req.GetImage()); err != nil {
 		return nil, err
 	}

@@ -20,7 +20,9 @@ import (
 // unaryInterceptor handles every unary RPC. It bounds the time, refuses fields that no engine supports, recovers from
 // panics, converts the error to a gRPC status and logs it. The handler's context has the request's logger, see
 // requestFields.
-func (s *Server) unaryInterceptor(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+func (s *Server) unaryInterceptor(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (resp any, err error) {
 	call := s.begin(info.FullMethod)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -40,7 +42,9 @@ func (s *Server) unaryInterceptor(ctx context.Context, req any, info *grpc.Unary
 }
 
 // streamInterceptor is unaryInterceptor for RPCs that answer with a stream. Only the client bounds their time.
-func (s *Server) streamInterceptor(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+func (s *Server) streamInterceptor(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) (err error) {
 	call := s.begin(info.FullMethod)
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -48,7 +48,8 @@ func TestPanicBecomesInternal(t *testing.T) {
 	}
 	testutil.Assert(t, strings.Contains(stack, "StopPodSandbox"), "the log has no stack of the panic: %q", stack)
 	n.services.before = nil
-	if _, err := client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID}); err != nil {
+	if _, err := client.StopPodSandbox(t.Context(),
+		&runtimeapi.StopPodSandboxRequest{PodSandboxId: podID}); err != nil {
 		t.Errorf("the server does not go on: %v", err)
 	}
 }
@@ -60,7 +61,8 @@ func TestPanicInAStreamBecomesInternal(t *testing.T) {
 	logged(t)
 	n := newNode()
 	n.opts.Cache = explodingCache{}
-	stream, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StreamContainers(t.Context(), &runtimeapi.StreamContainersRequest{})
+	stream, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StreamContainers(t.Context(),
+		&runtimeapi.StreamContainersRequest{})
 	testutil.Must(t, err)
 	if _, err := stream.Recv(); status.Code(err) != codes.Internal {
 		t.Errorf("got %v, want Internal", err)
@@ -75,7 +77,8 @@ func TestLogHasNamesAndNoSecrets(t *testing.T) {
 	auth := base64.StdEncoding.EncodeToString([]byte("user:$ecret"))
 	if _, err := images.PullImage(t.Context(), &runtimeapi.PullImageRequest{
 		Image: &runtimeapi.ImageSpec{Image: "busybox"},
-		Auth:  &runtimeapi.AuthConfig{Username: "u", Password: "$ecret", Auth: auth, IdentityToken: "$ecret", RegistryToken: "$ecret"},
+		Auth: &runtimeapi.AuthConfig{Username: "u", Password: "$ecret", Auth: auth, IdentityToken: "$ecret",
+			RegistryToken: "$ecret"},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +92,12 @@ func TestLogHasNamesAndNoSecrets(t *testing.T) {
 		},
 	})
 	testutil.Must(t, err)
-	if _, err := runtime.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: []string{"$ecret"}}); err != nil {
+	if _, err := runtime.ExecSync(t.Context(),
+		&runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: []string{"$ecret"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runtime.RemoveContainer(t.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
+	if _, err := runtime.RemoveContainer(t.Context(),
+		&runtimeapi.RemoveContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
 		t.Fatal(err)
 	}
 	lines := map[string]*logrus.Entry{}
@@ -209,7 +214,8 @@ func TestHangingRequestEndsAtTheRequestTimeout(t *testing.T) {
 		<-ctx.Done()
 		return errors.Join(errors.New("the engine hangs"), ctx.Err())
 	}
-	_, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: containerID})
+	_, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StartContainer(t.Context(),
+		&runtimeapi.StartContainerRequest{ContainerId: containerID})
 	testutil.Assert(t, status.Code(err) == codes.DeadlineExceeded, "got %v, want DeadlineExceeded", err)
 }
 
@@ -235,7 +241,9 @@ func BenchmarkInterceptor(b *testing.B) {
 			info := &grpc.UnaryServerInfo{FullMethod: "/runtime.v1.RuntimeService/" + method}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := n.unaryInterceptor(b.Context(), req, info, func(context.Context, any) (any, error) { return nil, nil }); err != nil {
+				if _, err := n.unaryInterceptor(b.Context(), req, info, func(context.Context, any) (any, error) {
+					return nil, nil
+				}); err != nil {
 					b.Fatal(err)
 				}
 			}

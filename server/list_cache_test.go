@@ -18,22 +18,26 @@ func TestCachedListsFollowTheCache(t *testing.T) {
 	for round := range 6 {
 		containers, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
 		wantOK(t, err)
-		pods, err := n.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{}})
+		pods, err := n.ListPodSandbox(t.Context(),
+			&runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{}})
 		wantOK(t, err)
 		got, want := len(containers.GetContainers()), len(n.cache.Snapshot().Containers())
 		testutil.Assert(t, got == want, "round %d: %d containers, want %d", round, got, want)
 		for range 2 {
-			receivedContainers, err := client.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{}})
+			receivedContainers, err := client.ListContainers(t.Context(),
+				&runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{}})
 			wantOK(t, err)
 			receivedPods, err := client.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
 			wantOK(t, err)
 			if !proto.Equal(receivedContainers, containers) || !proto.Equal(receivedPods, pods) {
-				t.Errorf("round %d: received %v and %v, want %v and %v", round, receivedContainers, receivedPods, containers, pods)
+				t.Errorf("round %d: received %v and %v, want %v and %v", round, receivedContainers, receivedPods,
+					containers, pods)
 			}
 		}
-		some, err := client.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
-			LabelSelector: map[string]string{"index": "1"},
-		}})
+		some, err := client.ListContainers(t.Context(),
+			&runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
+				LabelSelector: map[string]string{"index": "1"},
+			}})
 		wantOK(t, err)
 		if got := len(some.GetContainers()); got == 0 || got >= len(containers.GetContainers()) {
 			t.Errorf("round %d: the filter lets %d of %d containers pass", round, got, len(containers.GetContainers()))
@@ -56,7 +60,8 @@ func TestCodecEncodesOtherMessagesItself(t *testing.T) {
 	c := newCodec(&list)
 	kept := &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "kept"}}}
 	list.answer(&state.Snapshot{}, func() proto.Message { return kept })
-	for _, message := range []proto.Message{kept, proto.Clone(kept), &runtimeapi.VersionResponse{Version: "1"}, &runtimeapi.ListContainersResponse{}} {
+	for _, message := range []proto.Message{kept, proto.Clone(kept), &runtimeapi.VersionResponse{Version: "1"},
+		&runtimeapi.ListContainersResponse{}} {
 		encoded, err := c.Marshal(message)
 		wantOK(t, err)
 		decoded := message.ProtoReflect().New().Interface()

@@ -86,17 +86,23 @@ func TestListPodSandboxFilters(t *testing.T) {
 	putPods(n)
 	ready := &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}
 	checkFilters(t, map[string]filterCase[*runtimeapi.PodSandboxFilter]{ // names, newest first
-		"none":                          {nil, []string{"d", "c", "b", "a"}},
-		"empty":                         {&runtimeapi.PodSandboxFilter{}, []string{"d", "c", "b", "a"}},
-		"id":                            {&runtimeapi.PodSandboxFilter{Id: "ab" + strings.Repeat("0", 62)}, []string{"b"}},
-		"prefix":                        {&runtimeapi.PodSandboxFilter{Id: "ac0"}, []string{"c"}},
-		"prefix of all":                 {&runtimeapi.PodSandboxFilter{Id: "a"}, []string{"d", "c", "b", "a"}},
-		"unknown id":                    {&runtimeapi.PodSandboxFilter{Id: "f"}, nil},
-		"state":                         {&runtimeapi.PodSandboxFilter{State: ready}, []string{"c", "a"}},
-		"label":                         {&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"even": "false"}}, []string{"d", "b"}},
-		"labels":                        {&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"even": "true", "name": "a"}}, []string{"a"}},
-		"missing label":                 {&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"odd": ""}}, nil},
-		"all parts":                     {&runtimeapi.PodSandboxFilter{Id: "aa", State: ready, LabelSelector: map[string]string{"name": "a"}}, []string{"a"}},
+		"none":  {nil, []string{"d", "c", "b", "a"}},
+		"empty": {&runtimeapi.PodSandboxFilter{}, []string{"d", "c", "b", "a"}},
+		"id": {&runtimeapi.PodSandboxFilter{Id: "ab" + strings.Repeat("0", 62)},
+			[]string{"b"}},
+		"prefix":        {&runtimeapi.PodSandboxFilter{Id: "ac0"}, []string{"c"}},
+		"prefix of all": {&runtimeapi.PodSandboxFilter{Id: "a"}, []string{"d", "c", "b", "a"}},
+		"unknown id":    {&runtimeapi.PodSandboxFilter{Id: "f"}, nil},
+		"state":         {&runtimeapi.PodSandboxFilter{State: ready}, []string{"c", "a"}},
+		"label": {
+			&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"even": "false"}}, []string{"d", "b"}},
+		"labels": {
+			&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"even": "true", "name": "a"}}, []string{"a"}},
+		"missing label": {&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"odd": ""}},
+			nil},
+		"all parts": {
+			&runtimeapi.PodSandboxFilter{Id: "aa", State: ready, LabelSelector: map[string]string{"name": "a"}},
+			[]string{"a"}},
 		"parts that exclude each other": {&runtimeapi.PodSandboxFilter{Id: "ab", State: ready}, nil},
 	}, func(filter *runtimeapi.PodSandboxFilter) ([]string, error) {
 		answer, err := n.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: filter})
@@ -109,13 +115,17 @@ func TestListContainersFilters(t *testing.T) {
 	putPods(n)
 	running := &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}
 	checkFilters(t, map[string]filterCase[*runtimeapi.ContainerFilter]{ // beginnings of ids, newest first
-		"none":            {nil, []string{"cd1", "cd0", "cc1", "cc0", "cb1", "cb0", "ca1", "ca0"}},
-		"prefix":          {&runtimeapi.ContainerFilter{Id: "cb"}, []string{"cb1", "cb0"}},
-		"pod":             {&runtimeapi.ContainerFilter{PodSandboxId: "ac" + strings.Repeat("0", 62)}, []string{"cc1", "cc0"}},
+		"none":   {nil, []string{"cd1", "cd0", "cc1", "cc0", "cb1", "cb0", "ca1", "ca0"}},
+		"prefix": {&runtimeapi.ContainerFilter{Id: "cb"}, []string{"cb1", "cb0"}},
+		"pod": {&runtimeapi.ContainerFilter{PodSandboxId: "ac" + strings.Repeat("0", 62)},
+			[]string{"cc1", "cc0"}},
 		"prefix of a pod": {&runtimeapi.ContainerFilter{PodSandboxId: "ac"}, []string{"cc1", "cc0"}},
 		"state":           {&runtimeapi.ContainerFilter{State: running}, []string{"cc1", "cc0", "ca1", "ca0"}},
-		"label":           {&runtimeapi.ContainerFilter{LabelSelector: map[string]string{"index": "1"}}, []string{"cd1", "cc1", "cb1", "ca1"}},
-		"all parts":       {&runtimeapi.ContainerFilter{Id: "c", PodSandboxId: "aa", State: running, LabelSelector: map[string]string{"index": "0"}}, []string{"ca0"}},
+		"label": {&runtimeapi.ContainerFilter{LabelSelector: map[string]string{"index": "1"}},
+			[]string{"cd1", "cc1", "cb1", "ca1"}},
+		"all parts": {
+			&runtimeapi.ContainerFilter{Id: "c", PodSandboxId: "aa", State: running,
+				LabelSelector: map[string]string{"index": "0"}}, []string{"ca0"}},
 	}, func(filter *runtimeapi.ContainerFilter) ([]string, error) {
 		answer, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: filter})
 		return each(answer.GetContainers(), func(c *runtimeapi.Container) string { return c.GetId()[:3] }), err
@@ -214,7 +224,8 @@ func TestPieces(t *testing.T) {
 		})
 	}
 	broken := errors.New("the client is gone")
-	err := sendBatches([]*runtimeapi.Image{item(batchSize), item(batchSize), item(batchSize)}, func([]*runtimeapi.Image) error { return broken })
+	err := sendBatches([]*runtimeapi.Image{item(batchSize), item(batchSize), item(batchSize)},
+		func([]*runtimeapi.Image) error { return broken })
 	testutil.Assert(t, errors.Is(err, broken), "got %v, want the error of the stream", err)
 }
 

@@ -8,6 +8,8 @@ import (
 
 // ListMetricDescriptors describes the metrics of ListPodSandboxMetrics. They never change, because the kubelet asks
 // once.
-func (s *Server) ListMetricDescriptors(context.Context, *runtimeapi.ListMetricDescriptorsRequest) (*runtimeapi.ListMetricDescriptorsResponse, error) {
+func (s *Server) ListMetricDescriptors(
+	context.Context, *runtimeapi.ListMetricDescriptorsRequest,
+) (*runtimeapi.ListMetricDescriptorsResponse, error) {
 	return &runtimeapi.ListMetricDescriptorsResponse{Descriptors: s.opts.Stats.MetricDescriptors()}, nil
 }

@@ -40,7 +40,8 @@ func TestRequestsAreObserved(t *testing.T) {
 	_, _ = client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID})
 	mu.Lock()
 	defer mu.Unlock()
-	want := []string{"ListContainers OK", "ContainerStatus NotFound", "StreamPodSandboxes OK", "StopPodSandbox Internal"}
+	want := []string{"ListContainers OK", "ContainerStatus NotFound", "StreamPodSandboxes OK",
+		"StopPodSandbox Internal"}
 	testutil.Assert(t, slices.Equal(over, want), "observed %q, want %q", over, want)
 }
 
@@ -48,11 +49,13 @@ func TestRequestsAreObserved(t *testing.T) {
 func TestPullsArePodsInTheLog(t *testing.T) {
 	n := newNode()
 	fields := n.describe(&runtimeapi.PullImageRequest{
-		Image:         &runtimeapi.ImageSpec{Image: "busybox"},
-		SandboxConfig: &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default"}},
+		Image: &runtimeapi.ImageSpec{Image: "busybox"},
+		SandboxConfig: &runtimeapi.PodSandboxConfig{
+			Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default"}},
 	})
 	testutil.Assert(t, fields["pod"] == "default/web" && fields["image"] == "busybox", "the log says %v", fields)
-	if fields := n.describe(&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}}); fields["pod"] != nil {
+	if fields := n.describe(
+		&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}}); fields["pod"] != nil {
 		t.Errorf("a pull without a pod has one: %v", fields)
 	}
 }
@@ -81,7 +84,8 @@ func TestEachChangeIsOneLine(t *testing.T) {
 		}
 		fields := r.request.Descriptor().Fields()
 		for _, entry := range lines {
-			if fields.ByName("container_id") != nil && (entry.Data["container"] != "main" || entry.Data["pod"] != "default/web") {
+			if fields.ByName("container_id") != nil &&
+				(entry.Data["container"] != "main" || entry.Data["pod"] != "default/web") {
 				t.Errorf("%s: the names are missing in %v", r.name, entry.Data)
 			}
 			if fields.ByName("pod_sandbox_id") != nil && entry.Data["pod"] != "default/web" {

@@ -203,7 +203,8 @@ func fill(message protoreflect.Message, within []protoreflect.FullName) {
 func fillField(message protoreflect.Message, field protoreflect.FieldDescriptor, within []protoreflect.FullName) {
 	switch {
 	case field.IsMap():
-		message.Mutable(field).Map().Set(protoreflect.ValueOfString("key").MapKey(), protoreflect.ValueOfString("value"))
+		message.Mutable(field).Map().Set(protoreflect.ValueOfString("key").MapKey(),
+			protoreflect.ValueOfString("value"))
 	case field.Message() != nil && contains(within, field.Message().FullName()):
 	case field.IsList() && field.Message() == nil:
 		message.Mutable(field).List().Append(scalar(field))
@@ -314,11 +315,12 @@ func TestRequestsWithoutAnID(t *testing.T) {
 		"UpdatePodSandboxResources": {"pod_sandbox_id"},
 		"CheckpointContainer":       {"container_id", "location"},
 		"CheckpointPod":             {"pod_sandbox_id", "output_path", "container_ids"},
-		"RestorePod":                {"checkpoint_path", "config.metadata.name", "config.metadata.namespace", "config.metadata.uid"},
-		"ExecSync":                  {"container_id", "cmd"},
-		"ImageStatus":               {"image.image"},
-		"PullImage":                 {"image.image"},
-		"RemoveImage":               {"image.image"},
+		"RestorePod": {"checkpoint_path", "config.metadata.name", "config.metadata.namespace",
+			"config.metadata.uid"},
+		"ExecSync":    {"container_id", "cmd"},
+		"ImageStatus": {"image.image"},
+		"PullImage":   {"image.image"},
+		"RemoveImage": {"image.image"},
 	}
 	for _, r := range allRPCs(t) {
 		for _, path := range required[r.name] {
@@ -392,7 +394,8 @@ func TestUnknownIDsWhileTheEngineIsAway(t *testing.T) {
 			return err
 		},
 	} {
-		if err := call(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the engine is away") {
+		if err := call(); status.Code(err) != codes.Unavailable ||
+			!strings.Contains(err.Error(), "the engine is away") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -402,7 +405,8 @@ func TestNegativeTimeouts(t *testing.T) {
 	n := nodeWithPod()
 	_, err := n.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: containerID, Timeout: -1})
 	wantInvalid(t, err, "timeout")
-	_, err = n.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: []string{"true"}, Timeout: -1})
+	_, err = n.ExecSync(t.Context(),
+		&runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: []string{"true"}, Timeout: -1})
 	wantInvalid(t, err, "timeout")
 }
 

@@ -10,7 +10,9 @@ import (
 
 // RuntimeConfig returns the cgroup driver for the kubelet. It fails with Unavailable while the engine is away. The
 // kubelet asks once, at its start, and a wrong answer would put every pod into the wrong cgroup.
-func (s *Server) RuntimeConfig(ctx context.Context, _ *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
+func (s *Server) RuntimeConfig(
+	ctx context.Context, _ *runtimeapi.RuntimeConfigRequest,
+) (*runtimeapi.RuntimeConfigResponse, error) {
 	features, err := s.engineFeatures(ctx)
 	if err != nil {
 		return nil, err
@@ -29,6 +31,8 @@ func cgroupDriver(name string) (runtimeapi.CgroupDriver, error) {
 	case "cgroupfs":
 		return runtimeapi.CgroupDriver_CGROUPFS, nil
 	default:
-		return 0, fmt.Errorf(`the engine's cgroup driver is %q, pods need "systemd" or "cgroupfs" (native.cgroupdriver): %w`, name, errdefs.ErrFailedPrecondition)
+		return 0, fmt.Errorf(
+			`the engine's cgroup driver is %q, pods need "systemd" or "cgroupfs" (native.cgroupdriver): %w`, name,
+			errdefs.ErrFailedPrecondition)
 	}
 }

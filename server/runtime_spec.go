@@ -125,7 +125,8 @@ func containerNamespaces(snapshot *state.Snapshot, pod *state.Pod, config *runti
 		namespaces = append(namespaces, specNamespace{Type: "pid"})
 	case runtimeapi.NamespaceMode_TARGET:
 		if target, err := snapshot.Container(options.GetTargetId()); err == nil {
-			namespaces = append(namespaces, specNamespace{Type: "pid", Path: processNamespace(target.Status.PID, "pid")})
+			namespaces = append(namespaces,
+				specNamespace{Type: "pid", Path: processNamespace(target.Status.PID, "pid")})
 		}
 	case runtimeapi.NamespaceMode_POD:
 		if pod != nil {

@@ -74,7 +74,9 @@ func (s *Server) networkCondition(err error, features docker.Features) *runtimea
 		condition.Reason, condition.Message = "EngineBridgeNotSupported", features.BridgeFault
 	case s.cannotJoin(features.DefaultRuntime, features):
 		condition.Reason = "DefaultRuntimeNotSupported"
-		condition.Message = fmt.Sprintf("the engine's default runtime %q cannot be joined to a CNI network: set default-runtime of daemon.json to runc or its kin, or use --network-plugin=bridge", features.DefaultRuntime)
+		condition.Message = fmt.Sprintf(
+			"the engine's default runtime %q cannot be joined to a CNI network: set default-runtime of "+
+				"daemon.json to runc or its kin, or use --network-plugin=bridge", features.DefaultRuntime)
 	default:
 		condition.Status = true
 	}
@@ -100,7 +102,8 @@ func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.Runtime
 		}
 		handlers = append(handlers, &runtimeapi.RuntimeHandler{Name: name, Features: &runtimeapi.RuntimeHandlerFeatures{
 			RecursiveReadOnlyMounts: hasRecursiveReadOnly(runtime, features),
-			UserNamespaces:          features.OCIRuntime.UserNamespaces && runtime == features.DefaultRuntime && s.opts.Network != nil,
+			UserNamespaces: features.OCIRuntime.UserNamespaces && runtime == features.DefaultRuntime &&
+				s.opts.Network != nil,
 		}})
 	}
 	return handlers
@@ -114,7 +117,9 @@ func hasRecursiveReadOnly(runtime string, features docker.Features) bool {
 }
 
 // runtimeInfo is the verbose part, shown by `crictl info`. engine is nil if the engine was never reached.
-func (s *Server) runtimeInfo(ctx context.Context, engine *docker.Features, networkErr error) (map[string]string, error) {
+func (s *Server) runtimeInfo(
+	ctx context.Context, engine *docker.Features, networkErr error,
+) (map[string]string, error) {
 	network := "OK"
 	if networkErr != nil {
 		network = networkErr.Error()
@@ -149,7 +154,9 @@ func (s *Server) runtimeInfo(ctx context.Context, engine *docker.Features, netwo
 func (s *Server) warnings(ctx context.Context, engine *docker.Features) []string {
 	var warnings []string
 	if engine != nil && !engine.NegativeOOMScore {
-		warnings = append(warnings, "the engine lacks CAP_SYS_RESOURCE: negative oom_score_adj values are raised to 0, so under memory pressure the kernel may kill sandboxes and guaranteed pods like any others")
+		warnings = append(warnings,
+			"the engine lacks CAP_SYS_RESOURCE: negative oom_score_adj values are raised to 0, so under memory "+
+				"pressure the kernel may kill sandboxes and guaranteed pods like any others")
 	}
 	if s.opts.Warnings != nil {
 		warnings = append(warnings, s.opts.Warnings(ctx)...)

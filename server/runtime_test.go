@@ -24,17 +24,20 @@ func TestVersion(t *testing.T) {
 	n := newNode()
 	got, err := n.Version(t.Context(), &runtimeapi.VersionRequest{})
 	wantOK(t, err)
-	if got.GetVersion() != "0.1.0" || got.GetRuntimeName() != "docker" || got.GetRuntimeVersion() != "20.10.24" || got.GetRuntimeApiVersion() != "1.41.0" {
+	if got.GetVersion() != "0.1.0" || got.GetRuntimeName() != "docker" || got.GetRuntimeVersion() != "20.10.24" ||
+		got.GetRuntimeApiVersion() != "1.41.0" {
 		t.Errorf("got %v", got)
 	}
 	n.engine.err = errAway
-	if again, err := n.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil || again.GetRuntimeVersion() != "20.10.24" {
+	if again, err := n.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil ||
+		again.GetRuntimeVersion() != "20.10.24" {
 		t.Errorf("while the engine is away: %v, %v", again, err)
 	}
 	// Clients ask for the version when they connect, even before the engine is up for the first time.
 	never := newNode()
 	never.engine.err = errAway
-	if got, err := never.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil || got.GetRuntimeVersion() == "" {
+	if got, err := never.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil ||
+		got.GetRuntimeVersion() == "" {
 		t.Errorf("before the engine was up: %v, %v", got, err)
 	}
 }
@@ -52,18 +55,21 @@ func TestRuntimeConfig(t *testing.T) {
 	}
 	n := newNode()
 	n.engine.features.CgroupDriver = "none"
-	if _, err := n.RuntimeConfig(t.Context(), &runtimeapi.RuntimeConfigRequest{}); status.Code(toStatus(err)) != codes.FailedPrecondition {
+	if _, err := n.RuntimeConfig(t.Context(),
+		&runtimeapi.RuntimeConfigRequest{}); status.Code(toStatus(err)) != codes.FailedPrecondition {
 		t.Errorf("without cgroups: %v, want FailedPrecondition", err)
 	}
 	n.engine.err = errAway
-	if _, err := n.RuntimeConfig(t.Context(), &runtimeapi.RuntimeConfigRequest{}); status.Code(toStatus(err)) != codes.Unavailable {
+	if _, err := n.RuntimeConfig(t.Context(),
+		&runtimeapi.RuntimeConfigRequest{}); status.Code(toStatus(err)) != codes.Unavailable {
 		t.Errorf("without an engine: %v, want Unavailable", err)
 	}
 }
 
 func TestUpdateRuntimeConfig(t *testing.T) {
 	for cidr, valid := range map[string]bool{
-		"": true, "10.1.0.0/16": true, "10.1.0.0/16,fd00::/64": true, "10.1.0.0": false, "10.1.0.0/16,": false, "nonsense": false,
+		"": true, "10.1.0.0/16": true, "10.1.0.0/16,fd00::/64": true, "10.1.0.0": false, "10.1.0.0/16,": false,
+		"nonsense": false,
 	} {
 		n := newNode()
 		_, err := n.UpdateRuntimeConfig(t.Context(), &runtimeapi.UpdateRuntimeConfigRequest{
@@ -133,8 +139,11 @@ func TestBridgeModeNeedsNoNetworkPlugin(t *testing.T) {
 
 // A handler announces recursive read-only mounts if its runtime has them, by its name and as the default.
 func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
-	for _, c := range []struct{ fallback, want string }{{"runc", "map[:true kata:false runc:true]"}, {"kata", "map[:false kata:false runc:true]"}} {
-		features := docker.Features{Runtimes: []string{"kata", "runc"}, DefaultRuntime: c.fallback, RecursiveReadOnly: []string{"runc"}}
+	for _, c := range []struct {
+		fallback, want string
+	}{{"runc", "map[:true kata:false runc:true]"}, {"kata", "map[:false kata:false runc:true]"}} {
+		features := docker.Features{Runtimes: []string{"kata", "runc"}, DefaultRuntime: c.fallback,
+			RecursiveReadOnly: []string{"runc"}}
 		got := map[string]bool{}
 		for _, handler := range new(Server).runtimeHandlers(features) {
 			got[handler.GetName()] = handler.GetFeatures().GetRecursiveReadOnlyMounts()
@@ -146,7 +155,8 @@ func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
 // The features of OCI notes are announced for the handlers behind the runtime that reads them.
 func TestOCIRuntimeIsAnnounced(t *testing.T) {
 	features := docker.Features{
-		Runtimes: []string{"other", "runc"}, DefaultRuntime: "runc", OCIRuntime: docker.OCIRuntime{Name: "criadapter", RecursiveReadOnly: true},
+		Runtimes: []string{"other", "runc"}, DefaultRuntime: "runc",
+		OCIRuntime: docker.OCIRuntime{Name: "criadapter", RecursiveReadOnly: true},
 	}
 	got := map[string]bool{}
 	for _, handler := range new(Server).runtimeHandlers(features) {
@@ -197,7 +207,8 @@ func TestRefusedDefaultRuntimeMakesTheNetworkNotReady(t *testing.T) {
 	n.engine.features.Runtimes, n.engine.features.SandboxedRuntimes = []string{"kata", "runc"}, []string{"kata"}
 	n.engine.features.DefaultRuntime = "kata"
 	got := conditions(t, n)[runtimeapi.NetworkReady]
-	if got.GetStatus() || got.GetReason() != "DefaultRuntimeNotSupported" || !strings.Contains(got.GetMessage(), `"kata"`) {
+	if got.GetStatus() || got.GetReason() != "DefaultRuntimeNotSupported" ||
+		!strings.Contains(got.GetMessage(), `"kata"`) {
 		t.Errorf("with CNI: %v", got)
 	}
 	testutil.Assert(t, conditions(t, n)[runtimeapi.RuntimeReady].GetStatus(), "the engine counts as away")

@@ -13,7 +13,9 @@ import (
 
 // UpdateRuntimeConfig records the node's pod CIDR, which a verbose Status shows. It changes nothing else: the CNI
 // configuration assigns addresses, and the network plugin's installer writes it.
-func (s *Server) UpdateRuntimeConfig(ctx context.Context, req *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
+func (s *Server) UpdateRuntimeConfig(
+	ctx context.Context, req *runtimeapi.UpdateRuntimeConfigRequest,
+) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
 	if err := require(need{"runtime_config", req.GetRuntimeConfig() != nil}); err != nil {
 		return nil, err
 	}
@@ -34,7 +36,8 @@ func checkCIDRs(list string) error {
 	}
 	for _, cidr := range strings.Split(list, ",") {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
-			return fmt.Errorf("runtime_config.network_config.pod_cidr %q: %v: %w", list, err, errdefs.ErrInvalidArgument)
+			return fmt.Errorf("runtime_config.network_config.pod_cidr %q: %v: %w", list, err,
+				errdefs.ErrInvalidArgument)
 		}
 	}
 	return nil

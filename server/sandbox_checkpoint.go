@@ -8,7 +8,9 @@ import (
 
 // CheckpointPod writes a checkpoint of each named container of a pod into a directory. All checkpoints are of the same
 // moment. The containers keep running.
-func (s *Server) CheckpointPod(ctx context.Context, req *runtimeapi.CheckpointPodRequest) (*runtimeapi.CheckpointPodResponse, error) {
+func (s *Server) CheckpointPod(
+	ctx context.Context, req *runtimeapi.CheckpointPodRequest,
+) (*runtimeapi.CheckpointPodResponse, error) {
 	id, err := s.sandboxID(ctx, req.GetPodSandboxId())
 	if err != nil {
 		return nil, err

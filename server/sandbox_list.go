@@ -11,7 +11,9 @@ import (
 )
 
 // ListPodSandbox returns the pods that match a filter, the newest first.
-func (s *Server) ListPodSandbox(ctx context.Context, req *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (s *Server) ListPodSandbox(
+	ctx context.Context, req *runtimeapi.ListPodSandboxRequest,
+) (*runtimeapi.ListPodSandboxResponse, error) {
 	list := func(snapshot *state.Snapshot) *runtimeapi.ListPodSandboxResponse {
 		return &runtimeapi.ListPodSandboxResponse{Items: sandboxItems(snapshot, req.GetFilter())}
 	}
@@ -19,7 +21,9 @@ func (s *Server) ListPodSandbox(ctx context.Context, req *runtimeapi.ListPodSand
 }
 
 // StreamPodSandboxes is ListPodSandbox as a stream of batches (KEP-5825).
-func (s *Server) StreamPodSandboxes(req *runtimeapi.StreamPodSandboxesRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxesResponse]) error {
+func (s *Server) StreamPodSandboxes(
+	req *runtimeapi.StreamPodSandboxesRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxesResponse],
+) error {
 	return streamList(s, stream, func(snapshot *state.Snapshot) []*runtimeapi.PodSandbox {
 		return sandboxItems(snapshot, req.GetFilter())
 	}, func(batch []*runtimeapi.PodSandbox) *runtimeapi.StreamPodSandboxesResponse {

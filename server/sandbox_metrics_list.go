@@ -11,7 +11,9 @@ import (
 
 // ListPodSandboxMetrics returns the metrics of the running pods and their containers. ListMetricDescriptors describes
 // them.
-func (s *Server) ListPodSandboxMetrics(ctx context.Context, _ *runtimeapi.ListPodSandboxMetricsRequest) (*runtimeapi.ListPodSandboxMetricsResponse, error) {
+func (s *Server) ListPodSandboxMetrics(
+	ctx context.Context, _ *runtimeapi.ListPodSandboxMetricsRequest,
+) (*runtimeapi.ListPodSandboxMetricsResponse, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -20,7 +22,10 @@ func (s *Server) ListPodSandboxMetrics(ctx context.Context, _ *runtimeapi.ListPo
 }
 
 // StreamPodSandboxMetrics is ListPodSandboxMetrics as a stream of batches (KEP-5825).
-func (s *Server) StreamPodSandboxMetrics(_ *runtimeapi.StreamPodSandboxMetricsRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxMetricsResponse]) error {
+func (s *Server) StreamPodSandboxMetrics(
+	_ *runtimeapi.StreamPodSandboxMetricsRequest,
+	stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxMetricsResponse],
+) error {
 	return streamList(s, stream, func(snapshot *state.Snapshot) []*runtimeapi.PodSandboxMetrics {
 		return s.opts.Stats.Metrics(stream.Context(), snapshot)
 	}, func(batch []*runtimeapi.PodSandboxMetrics) *runtimeapi.StreamPodSandboxMetricsResponse {

@@ -10,7 +10,9 @@ import (
 
 // PortForward returns a URL for connections to ports of a pod. It fails with ErrFailedPrecondition if the pod is not
 // ready.
-func (s *Server) PortForward(ctx context.Context, req *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+func (s *Server) PortForward(
+	ctx context.Context, req *runtimeapi.PortForwardRequest,
+) (*runtimeapi.PortForwardResponse, error) {
 	if err := require(need{"pod_sandbox_id", req.GetPodSandboxId() != ""}); err != nil {
 		return nil, err
 	}
@@ -25,7 +27,8 @@ func (s *Server) PortForward(ctx context.Context, req *runtimeapi.PortForwardReq
 	if pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
 		return nil, fmt.Errorf("pod sandbox %s is not ready: %w", pod.ID, errdefs.ErrFailedPrecondition)
 	}
-	url, err := s.opts.Streams.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: pod.ID, Port: req.GetPort()})
+	url, err := s.opts.Streams.PortForward(ctx,
+		&runtimeapi.PortForwardRequest{PodSandboxId: pod.ID, Port: req.GetPort()})
 	if err != nil {
 		return nil, err
 	}

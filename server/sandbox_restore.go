@@ -8,7 +8,9 @@ import (
 
 // RestorePod makes a pod from a checkpoint. Its containers are CREATED. Each continues at the checkpoint when it is
 // started.
-func (s *Server) RestorePod(ctx context.Context, req *runtimeapi.RestorePodRequest) (*runtimeapi.RestorePodResponse, error) {
+func (s *Server) RestorePod(
+	ctx context.Context, req *runtimeapi.RestorePodRequest,
+) (*runtimeapi.RestorePodResponse, error) {
 	config := req.GetConfig()
 	metadata := config.GetMetadata()
 	if err := require(
@@ -25,14 +27,16 @@ func (s *Server) RestorePod(ctx context.Context, req *runtimeapi.RestorePodReque
 	if _, err := s.snapshot(ctx); err != nil {
 		return nil, err
 	}
-	id, containers, err := s.opts.Sandboxes.Restore(ctx, req.GetCheckpointPath(), config, req.GetRuntimeHandler(), req.GetContainerConfigs())
+	id, containers, err := s.opts.Sandboxes.Restore(ctx, req.GetCheckpointPath(), config, req.GetRuntimeHandler(),
+		req.GetContainerConfigs())
 	if err != nil {
 		return nil, err
 	}
 	response := &runtimeapi.RestorePodResponse{PodSandboxId: id}
 	for _, c := range req.GetContainerConfigs() {
 		name := c.GetMetadata().GetName()
-		response.RestoredContainers = append(response.RestoredContainers, &runtimeapi.RestoredContainer{Name: name, ContainerId: containers[name]})
+		response.RestoredContainers = append(response.RestoredContainers,
+			&runtimeapi.RestoredContainer{Name: name, ContainerId: containers[name]})
 	}
 	return response, nil
 }

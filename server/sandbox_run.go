@@ -7,7 +7,9 @@ import (
 )
 
 // RunPodSandbox creates and starts a pod's sandbox, and sets up its network.
-func (s *Server) RunPodSandbox(ctx context.Context, req *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
+func (s *Server) RunPodSandbox(
+	ctx context.Context, req *runtimeapi.RunPodSandboxRequest,
+) (*runtimeapi.RunPodSandboxResponse, error) {
 	config := req.GetConfig()
 	metadata := config.GetMetadata()
 	if err := require(

@@ -7,7 +7,9 @@ import (
 )
 
 // PodSandboxStats returns the resource usage of one pod.
-func (s *Server) PodSandboxStats(ctx context.Context, req *runtimeapi.PodSandboxStatsRequest) (*runtimeapi.PodSandboxStatsResponse, error) {
+func (s *Server) PodSandboxStats(
+	ctx context.Context, req *runtimeapi.PodSandboxStatsRequest,
+) (*runtimeapi.PodSandboxStatsResponse, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,9 @@ import (
 )
 
 // ListPodSandboxStats returns the resource usage of the running pods that match a filter, the newest first.
-func (s *Server) ListPodSandboxStats(ctx context.Context, req *runtimeapi.ListPodSandboxStatsRequest) (*runtimeapi.ListPodSandboxStatsResponse, error) {
+func (s *Server) ListPodSandboxStats(
+	ctx context.Context, req *runtimeapi.ListPodSandboxStatsRequest,
+) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -20,7 +22,10 @@ func (s *Server) ListPodSandboxStats(ctx context.Context, req *runtimeapi.ListPo
 }
 
 // StreamPodSandboxStats is ListPodSandboxStats as a stream of batches (KEP-5825).
-func (s *Server) StreamPodSandboxStats(req *runtimeapi.StreamPodSandboxStatsRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxStatsResponse]) error {
+func (s *Server) StreamPodSandboxStats(
+	req *runtimeapi.StreamPodSandboxStatsRequest,
+	stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxStatsResponse],
+) error {
 	return streamList(s, stream, func(snapshot *state.Snapshot) []*runtimeapi.PodSandboxStats {
 		return s.sandboxStats(stream.Context(), snapshot, req.GetFilter())
 	}, func(batch []*runtimeapi.PodSandboxStats) *runtimeapi.StreamPodSandboxStatsResponse {

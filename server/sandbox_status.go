@@ -11,7 +11,9 @@ import (
 )
 
 // PodSandboxStatus returns one pod with its containers, from one snapshot.
-func (s *Server) PodSandboxStatus(ctx context.Context, req *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (s *Server) PodSandboxStatus(
+	ctx context.Context, req *runtimeapi.PodSandboxStatusRequest,
+) (*runtimeapi.PodSandboxStatusResponse, error) {
 	if err := require(need{"pod_sandbox_id", req.GetPodSandboxId() != ""}); err != nil {
 		return nil, err
 	}
@@ -37,12 +39,13 @@ func (s *Server) PodSandboxStatus(ctx context.Context, req *runtimeapi.PodSandbo
 
 func sandboxStatus(pod *state.Pod) *runtimeapi.PodSandboxStatus {
 	return &runtimeapi.PodSandboxStatus{
-		Id:             pod.ID,
-		Metadata:       pod.Meta.Config.GetMetadata(),
-		State:          pod.Status.State(),
-		CreatedAt:      nanoseconds(pod.Meta.CreatedAt),
-		Network:        sandboxNetwork(pod),
-		Linux:          &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: namespaceOptions(pod)}},
+		Id:        pod.ID,
+		Metadata:  pod.Meta.Config.GetMetadata(),
+		State:     pod.Status.State(),
+		CreatedAt: nanoseconds(pod.Meta.CreatedAt),
+		Network:   sandboxNetwork(pod),
+		Linux: &runtimeapi.LinuxPodSandboxStatus{
+			Namespaces: &runtimeapi.Namespace{Options: namespaceOptions(pod)}},
 		Labels:         pod.Meta.Config.GetLabels(),
 		Annotations:    pod.Meta.Config.GetAnnotations(),
 		RuntimeHandler: pod.Meta.RuntimeHandler,

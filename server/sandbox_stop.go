@@ -19,7 +19,9 @@ func (s *Server) sandboxToEnd(ctx context.Context, idOrPrefix string) (string, e
 
 // StopPodSandbox stops a pod's containers and sandbox, and releases its network. The CRI text: "This call is
 // idempotent, and must not return an error if all relevant resources have already been reclaimed."
-func (s *Server) StopPodSandbox(ctx context.Context, req *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+func (s *Server) StopPodSandbox(
+	ctx context.Context, req *runtimeapi.StopPodSandboxRequest,
+) (*runtimeapi.StopPodSandboxResponse, error) {
 	id, err := s.sandboxToEnd(ctx, req.GetPodSandboxId())
 	if err == nil {
 		err = s.opts.Sandboxes.Stop(ctx, id)

@@ -8,7 +8,9 @@ import (
 
 // UpdatePodSandboxResources changes the limits of a pod. The kubelet calls it before it resizes the pod's cgroup itself
 // (KEP-1287, KEP-5419). Any error except Unimplemented stops the kubelet's resize.
-func (s *Server) UpdatePodSandboxResources(ctx context.Context, req *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
+func (s *Server) UpdatePodSandboxResources(
+	ctx context.Context, req *runtimeapi.UpdatePodSandboxResourcesRequest,
+) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	id, err := s.sandboxID(ctx, req.GetPodSandboxId())
 	if err != nil {
 		return nil, err

@@ -52,12 +52,14 @@ type Sandboxes interface {
 	// Checkpoint writes running containers of a pod into an empty directory.
 	Checkpoint(ctx context.Context, id, dir string, containerIDs []string) error
 	// Restore makes a pod from a checkpoint. It returns the pod's id, and its containers' ids by name.
-	Restore(ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, runtimeHandler string, configs []*runtimeapi.ContainerConfig) (id string, containers map[string]string, err error)
+	Restore(ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, runtimeHandler string,
+		configs []*runtimeapi.ContainerConfig) (id string, containers map[string]string, err error)
 }
 
 // Containers manages containers, as *container.Service does. Stop and Remove of an unknown id succeed.
 type Containers interface {
-	Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig) (id string, err error)
+	Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig,
+		podConfig *runtimeapi.PodSandboxConfig) (id string, err error)
 	Start(ctx context.Context, id string) error
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	Remove(ctx context.Context, id string) error
@@ -74,7 +76,8 @@ type Containers interface {
 type Images interface {
 	Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (imageRef string, err error)
 	List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
-	Status(ctx context.Context, spec *runtimeapi.ImageSpec, opts image.StatusOptions) (*runtimeapi.ImageStatusResponse, error)
+	Status(ctx context.Context, spec *runtimeapi.ImageSpec,
+		opts image.StatusOptions) (*runtimeapi.ImageStatusResponse, error)
 	Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error
 	FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
@@ -91,7 +94,8 @@ type Streams interface {
 // out what they cannot read.
 type Stats interface {
 	Container(ctx context.Context, container *state.Container) *runtimeapi.ContainerStats
-	Containers(ctx context.Context, snapshot *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats
+	Containers(ctx context.Context, snapshot *state.Snapshot,
+		containers []*state.Container) []*runtimeapi.ContainerStats
 	Pod(ctx context.Context, snapshot *state.Snapshot, pod *state.Pod) *runtimeapi.PodSandboxStats
 	Pods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod) []*runtimeapi.PodSandboxStats
 	Metrics(ctx context.Context, snapshot *state.Snapshot) []*runtimeapi.PodSandboxMetrics

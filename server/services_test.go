@@ -65,7 +65,8 @@ func newStack(t *testing.T) *stack {
 		Engine: engine, Cache: cache, Store: store, Images: images, Logs: follower, Files: files.Of,
 	})
 	cache.OnExit(containers.DrainExited)
-	pods, err := cni.New(cni.Options{ConfDir: filepath.Join(dir, "net.d"), CacheDir: filepath.Join(dir, "cni"), DelOnly: true})
+	pods, err := cni.New(
+		cni.Options{ConfDir: filepath.Join(dir, "net.d"), CacheDir: filepath.Join(dir, "cni"), DelOnly: true})
 	wantOK(t, err)
 	sandboxes := sandbox.New(sandbox.Options{
 		Engine: engine, Cache: cache, Store: store, Images: images, Containers: containers, Files: files,
@@ -73,7 +74,10 @@ func newStack(t *testing.T) *stack {
 	})
 	t.Cleanup(sandboxes.Close)
 	follow(t, cache)
-	n := &node{Server: New(Options{Cache: cache, Engine: engine, Sandboxes: sandboxes, Containers: containers, Images: images, Stats: fakeStats{}, Streams: sessions{}})}
+	n := &node{
+		Server: New(
+			Options{Cache: cache, Engine: engine, Sandboxes: sandboxes, Containers: containers, Images: images,
+				Stats: fakeStats{}, Streams: sessions{}})}
 	conn := n.dial(t)
 	return &stack{
 		engine: inMemory, conn: conn, logs: filepath.Join(dir, "logs"),
@@ -138,9 +142,10 @@ func (s *stack) podConfig(name string) *runtimeapi.PodSandboxConfig {
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name + "-uid"},
 		Hostname:     name,
 		LogDirectory: filepath.Join(s.logs, name),
-		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10"}, Searches: []string{"cluster.local"}, Options: []string{"ndots:5"}},
-		Labels:       map[string]string{"app": name},
-		Annotations:  map[string]string{"note": name},
+		DnsConfig: &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10"}, Searches: []string{"cluster.local"},
+			Options: []string{"ndots:5"}},
+		Labels:      map[string]string{"app": name},
+		Annotations: map[string]string{"note": name},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent: "/kubepods/pod" + name,
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
@@ -176,7 +181,8 @@ func (s *stack) containerRequest(name string) *runtimeapi.CreateContainerRequest
 					NamespaceOptions: hostNetwork(),
 					RunAsUser:        &runtimeapi.Int64Value{Value: 1000},
 					RunAsGroup:       &runtimeapi.Int64Value{Value: 1000},
-					Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+					Seccomp: &runtimeapi.SecurityProfile{
+						ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 				},
 			},
 		},
@@ -269,15 +275,18 @@ func TestPodsLife(t *testing.T) {
 	ctx := t.Context()
 	pod, err := w.runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: w.pod, Verbose: true})
 	wantOK(t, err)
-	if pod.GetStatus().GetState() != runtimeapi.PodSandboxState_SANDBOX_READY || len(pod.GetContainersStatuses()) != 1 || pod.GetInfo()["info"] == "" {
+	if pod.GetStatus().GetState() != runtimeapi.PodSandboxState_SANDBOX_READY ||
+		len(pod.GetContainersStatuses()) != 1 || pod.GetInfo()["info"] == "" {
 		t.Errorf("got %v", pod)
 	}
 	got, err := w.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: w.container[:12]})
 	wantOK(t, err)
-	img, err := w.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
+	img, err := w.images.ImageStatus(ctx,
+		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
 	wantOK(t, err)
 	st := got.GetStatus()
-	if st.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || st.GetImageId() != img.GetImage().GetId() || st.GetImageRef() != img.GetImage().GetRepoDigests()[0] ||
+	if st.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || st.GetImageId() != img.GetImage().GetId() ||
+		st.GetImageRef() != img.GetImage().GetRepoDigests()[0] ||
 		st.GetLogPath() != filepath.Join(w.logs, "web", "main.log") || st.GetUser().GetLinux().GetUid() != 1000 {
 		t.Errorf("got %v", st)
 	}
@@ -285,7 +294,8 @@ func TestPodsLife(t *testing.T) {
 	wantOK(t, err)
 	got, err = w.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: w.container})
 	wantOK(t, err)
-	if st := got.GetStatus(); st.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED || st.GetReason() != "Error" || st.GetFinishedAt() == 0 {
+	if st := got.GetStatus(); st.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED ||
+		st.GetReason() != "Error" || st.GetFinishedAt() == 0 {
 		t.Errorf("after the stop: %v", st)
 	}
 	for range 2 { // idempotent
@@ -319,10 +329,12 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 	for what, err := range map[string]error{"run": runErr, "create": createErr, "stop": stopErr} {
 		testutil.Assert(t, status.Code(err) == codes.Unavailable, "%s: %v, want Unavailable", what, err)
 	}
-	if list, err := w.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{}); err != nil || len(list.GetContainers()) != 1 {
+	if list, err := w.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{}); err != nil ||
+		len(list.GetContainers()) != 1 {
 		t.Errorf("the list: %v, %v", list, err)
 	}
-	if list, err := w.images.ListImages(ctx, &runtimeapi.ListImagesRequest{}); err != nil || !proto.Equal(list, images) {
+	if list, err := w.images.ListImages(ctx, &runtimeapi.ListImagesRequest{}); err != nil ||
+		!proto.Equal(list, images) {
 		t.Errorf("the list of images: %v, %v, it was %v", list, err, images)
 	}
 	var ready *runtimeapi.RuntimeCondition

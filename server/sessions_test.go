@@ -18,9 +18,11 @@ type session struct {
 // sessions asks for one session of each kind.
 func (n *node) sessions(t *testing.T) []session {
 	t.Helper()
-	exec, execErr := n.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: containerID, Cmd: []string{"sh"}, Stdin: true})
+	exec, execErr := n.Exec(t.Context(),
+		&runtimeapi.ExecRequest{ContainerId: containerID, Cmd: []string{"sh"}, Stdin: true})
 	attach, attachErr := n.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: containerID, Stdout: true})
-	forward, forwardErr := n.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: podID, Port: []int32{80}})
+	forward, forwardErr := n.PortForward(t.Context(),
+		&runtimeapi.PortForwardRequest{PodSandboxId: podID, Port: []int32{80}})
 	return []session{
 		{"exec/" + containerID, exec.GetUrl(), execErr},
 		{"attach/" + containerID, attach.GetUrl(), attachErr},

@@ -24,14 +24,22 @@ func TestRequestsWaitForTheFirstSync(t *testing.T) {
 		answered       bool
 		within         time.Duration
 	}{
-		"the client waits":                    {syncedAfter: 5 * time.Second, deadline: 2 * time.Minute, engineErr: state.ErrStarting, answered: true, within: 5 * time.Second},
-		"the client sets no deadline":         {syncedAfter: 5 * time.Second, engineErr: state.ErrStarting, answered: true, within: 5 * time.Second},
-		"the client waits two seconds":        {syncedAfter: 5 * time.Second, deadline: 2 * time.Second, engineErr: state.ErrStarting, within: 2*time.Second - answerTime},
-		"the client waits less than a second": {syncedAfter: 5 * time.Second, deadline: time.Second / 2, engineErr: state.ErrStarting, within: time.Second / 2},
-		"it takes too long":                   {syncedAfter: time.Hour, deadline: 2 * time.Minute, engineErr: state.ErrStarting, within: firstSync + longestSync},
-		"logs are being completed":            {recoveredAfter: 3 * time.Second, deadline: 2 * time.Minute, answered: true, within: 3 * time.Second},
-		"logs take longer than the client":    {recoveredAfter: 5 * time.Second, deadline: 2 * time.Second, within: 2*time.Second - answerTime},
-		"the engine is away":                  {syncedAfter: time.Hour, deadline: 2 * time.Minute, engineErr: errAway, within: firstSync},
+		"the client waits": {syncedAfter: 5 * time.Second, deadline: 2 * time.Minute,
+			engineErr: state.ErrStarting, answered: true, within: 5 * time.Second},
+		"the client sets no deadline": {syncedAfter: 5 * time.Second, engineErr: state.ErrStarting,
+			answered: true, within: 5 * time.Second},
+		"the client waits two seconds": {syncedAfter: 5 * time.Second, deadline: 2 * time.Second,
+			engineErr: state.ErrStarting, within: 2*time.Second - answerTime},
+		"the client waits less than a second": {syncedAfter: 5 * time.Second, deadline: time.Second / 2,
+			engineErr: state.ErrStarting, within: time.Second / 2},
+		"it takes too long": {syncedAfter: time.Hour, deadline: 2 * time.Minute,
+			engineErr: state.ErrStarting, within: firstSync + longestSync},
+		"logs are being completed": {recoveredAfter: 3 * time.Second, deadline: 2 * time.Minute, answered: true,
+			within: 3 * time.Second},
+		"logs take longer than the client": {recoveredAfter: 5 * time.Second, deadline: 2 * time.Second,
+			within: 2*time.Second - answerTime},
+		"the engine is away": {syncedAfter: time.Hour, deadline: 2 * time.Minute, engineErr: errAway,
+			within: firstSync},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

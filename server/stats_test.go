@@ -30,18 +30,23 @@ func TestListContainerStatsFilters(t *testing.T) {
 	n := newNode()
 	putPods(n)
 	checkFilters(t, map[string]filterCase[*runtimeapi.ContainerStatsFilter]{
-		"none":          {nil, newestContainers},
-		"empty":         {&runtimeapi.ContainerStatsFilter{}, newestContainers},
-		"id":            {&runtimeapi.ContainerStatsFilter{Id: full("cb1")[0]}, full("cb1")},
-		"beginning":     {&runtimeapi.ContainerStatsFilter{Id: "cb"}, full("cb1", "cb0")},
-		"pod":           {&runtimeapi.ContainerStatsFilter{PodSandboxId: "aa"}, full("ca1", "ca0")},
-		"label":         {&runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{"index": "0"}}, full("cd0", "cc0", "cb0", "ca0")},
-		"all of them":   {&runtimeapi.ContainerStatsFilter{Id: "ca", PodSandboxId: "aa", LabelSelector: map[string]string{"index": "1"}}, full("ca1")},
+		"none":      {nil, newestContainers},
+		"empty":     {&runtimeapi.ContainerStatsFilter{}, newestContainers},
+		"id":        {&runtimeapi.ContainerStatsFilter{Id: full("cb1")[0]}, full("cb1")},
+		"beginning": {&runtimeapi.ContainerStatsFilter{Id: "cb"}, full("cb1", "cb0")},
+		"pod":       {&runtimeapi.ContainerStatsFilter{PodSandboxId: "aa"}, full("ca1", "ca0")},
+		"label": {&runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{"index": "0"}},
+			full("cd0", "cc0", "cb0", "ca0")},
+		"all of them": {
+			&runtimeapi.ContainerStatsFilter{Id: "ca", PodSandboxId: "aa",
+				LabelSelector: map[string]string{"index": "1"}}, full("ca1")},
 		"unknown":       {&runtimeapi.ContainerStatsFilter{Id: "ff"}, nil},
 		"unknown label": {&runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{"index": "7"}}, nil},
 	}, func(filter *runtimeapi.ContainerStatsFilter) ([]string, error) {
 		answer, err := n.ListContainerStats(t.Context(), &runtimeapi.ListContainerStatsRequest{Filter: filter})
-		return each(answer.GetStats(), func(s *runtimeapi.ContainerStats) string { return s.GetAttributes().GetId() }), err
+		return each(answer.GetStats(), func(s *runtimeapi.ContainerStats) string {
+			return s.GetAttributes().GetId()
+		}), err
 	})
 }
 
@@ -52,11 +57,14 @@ func TestListPodSandboxStatsFilters(t *testing.T) {
 		"none":      {nil, newestPods},
 		"id":        {&runtimeapi.PodSandboxStatsFilter{Id: full("ab")[0]}, full("ab")},
 		"beginning": {&runtimeapi.PodSandboxStatsFilter{Id: "ab"}, full("ab")},
-		"label":     {&runtimeapi.PodSandboxStatsFilter{LabelSelector: map[string]string{"even": "true"}}, full("ac", "aa")},
-		"both":      {&runtimeapi.PodSandboxStatsFilter{Id: "ab", LabelSelector: map[string]string{"even": "true"}}, nil},
+		"label": {&runtimeapi.PodSandboxStatsFilter{LabelSelector: map[string]string{"even": "true"}},
+			full("ac", "aa")},
+		"both": {&runtimeapi.PodSandboxStatsFilter{Id: "ab", LabelSelector: map[string]string{"even": "true"}}, nil},
 	}, func(filter *runtimeapi.PodSandboxStatsFilter) ([]string, error) {
 		answer, err := n.ListPodSandboxStats(t.Context(), &runtimeapi.ListPodSandboxStatsRequest{Filter: filter})
-		return each(answer.GetStats(), func(s *runtimeapi.PodSandboxStats) string { return s.GetAttributes().GetId() }), err
+		return each(answer.GetStats(), func(s *runtimeapi.PodSandboxStats) string {
+			return s.GetAttributes().GetId()
+		}), err
 	})
 }
 
@@ -70,13 +78,16 @@ func TestStatsOfOne(t *testing.T) {
 	pod, err := n.PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: "ab"})
 	testutil.Assert(t, err == nil && pod.GetStats().GetAttributes().GetId() == full("ab")[0], "got %v, %v", pod, err)
 	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
-	if _, err := client.ContainerStats(t.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: "ff"}); status.Code(err) != codes.NotFound {
+	if _, err := client.ContainerStats(t.Context(),
+		&runtimeapi.ContainerStatsRequest{ContainerId: "ff"}); status.Code(err) != codes.NotFound {
 		t.Errorf("an unknown container: %v", err)
 	}
-	if _, err := client.PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: "ff"}); status.Code(err) != codes.NotFound {
+	if _, err := client.PodSandboxStats(t.Context(),
+		&runtimeapi.PodSandboxStatsRequest{PodSandboxId: "ff"}); status.Code(err) != codes.NotFound {
 		t.Errorf("an unknown pod: %v", err)
 	}
-	if _, err := client.ContainerStats(t.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: "c"}); status.Code(err) != codes.InvalidArgument {
+	if _, err := client.ContainerStats(t.Context(),
+		&runtimeapi.ContainerStatsRequest{ContainerId: "c"}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("an ambiguous id: %v", err)
 	}
 }

@@ -19,7 +19,8 @@ import (
 
 func TestContainerStatus(t *testing.T) {
 	n := newNode()
-	mounts := []*runtimeapi.Mount{{ContainerPath: "/data", HostPath: "/srv", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}}
+	mounts := []*runtimeapi.Mount{
+		{ContainerPath: "/data", HostPath: "/srv", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}}
 	limits := &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20}}
 	n.cache.PutContainer(state.Container{
 		ID:        "c1",
@@ -86,10 +87,15 @@ func TestReason(t *testing.T) {
 		{"unknown", state.ContainerStatus{Unknown: true}, ""},
 		{"completed", state.ContainerStatus{StartedAt: started, FinishedAt: finished}, "Completed"},
 		{"failed", state.ContainerStatus{StartedAt: started, FinishedAt: finished, ExitCode: 1}, "Error"},
-		{"OOM-killed", state.ContainerStatus{StartedAt: started, FinishedAt: finished, ExitCode: 137, OOMKilled: true}, "OOMKilled"},
-		{"succeeded although a child was OOM-killed", state.ContainerStatus{StartedAt: started, FinishedAt: finished, OOMKilled: true}, "Completed"},
-		{"start refused", state.ContainerStatus{StartedAt: started, FinishedAt: finished, ExitCode: 127, Error: "no such file"}, "ContainerCannotRun"},
-		{"start refused without words", state.ContainerStatus{StartedAt: created, FinishedAt: created, ExitCode: 128}, "ContainerCannotRun"},
+		{"OOM-killed", state.ContainerStatus{StartedAt: started, FinishedAt: finished, ExitCode: 137, OOMKilled: true},
+			"OOMKilled"},
+		{"succeeded although a child was OOM-killed",
+			state.ContainerStatus{StartedAt: started, FinishedAt: finished, OOMKilled: true}, "Completed"},
+		{"start refused",
+			state.ContainerStatus{StartedAt: started, FinishedAt: finished, ExitCode: 127, Error: "no such file"},
+			"ContainerCannotRun"},
+		{"start refused without words", state.ContainerStatus{StartedAt: created, FinishedAt: created, ExitCode: 128},
+			"ContainerCannotRun"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := &state.Container{Meta: state.ContainerMeta{CreatedAt: created}, Status: test.status}
@@ -128,7 +134,8 @@ func FuzzStopSignal(f *testing.F) {
 
 func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 	for user, known := range map[string]bool{
-		"1000:1000": true, "0:0": true, "1000": false, "www-data": false, "www-data:33": false, "33:www-data": false, "": false,
+		"1000:1000": true, "0:0": true, "1000": false, "www-data": false, "www-data:33": false, "33:www-data": false,
+		"": false,
 	} {
 		c := &state.Container{Meta: state.ContainerMeta{User: user}}
 		got := containerUser(c)
@@ -142,7 +149,8 @@ func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 }
 
 func TestUserOfAnExitedContainer(t *testing.T) {
-	c := &state.Container{Status: state.ContainerStatus{Identity: &docker.Identity{UID: 1, GID: 2, Groups: []uint32{2, 3}}}}
+	c := &state.Container{
+		Status: state.ContainerStatus{Identity: &docker.Identity{UID: 1, GID: 2, Groups: []uint32{2, 3}}}}
 	got := containerUser(c).GetLinux()
 	if got.GetUid() != 1 || got.GetGid() != 2 || !slices.Equal(got.GetSupplementalGroups(), []int64{2, 3}) {
 		t.Errorf("got %v", got)
@@ -150,7 +158,8 @@ func TestUserOfAnExitedContainer(t *testing.T) {
 }
 
 func TestImageNameWithoutTheUsers(t *testing.T) {
-	c := &state.Container{Meta: state.ContainerMeta{Config: &runtimeapi.ContainerConfig{Image: &runtimeapi.ImageSpec{Image: "busybox"}}}}
+	c := &state.Container{
+		Meta: state.ContainerMeta{Config: &runtimeapi.ContainerConfig{Image: &runtimeapi.ImageSpec{Image: "busybox"}}}}
 	testutil.Equal(t, imageOf(c).GetImage(), "busybox", "imageOf")
 }
 
@@ -169,7 +178,8 @@ func TestPodSandboxStatus(t *testing.T) {
 			Ip:            "10.0.0.2",
 			AdditionalIps: []*runtimeapi.PodIP{{Ip: "fd00::2"}, {Ip: "fd01::2"}},
 		},
-		Linux:  &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{}}},
+		Linux: &runtimeapi.LinuxPodSandboxStatus{
+			Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{}}},
 		Labels: map[string]string{"app": "web"},
 	}
 	testutil.Assert(t, proto.Equal(response.GetStatus(), want), "got  %v\nwant %v", response.GetStatus(), want)
@@ -190,7 +200,8 @@ func TestHostNetworkPodHasNoAddress(t *testing.T) {
 
 // Converted messages share memory with the cache's entries and must not change them.
 func TestStatusDoesNotChangeTheSnapshot(t *testing.T) {
-	asked := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}
+	asked := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE,
+		Pid: runtimeapi.NamespaceMode_CONTAINER}
 	pod := &state.Pod{Meta: state.PodMeta{Config: &runtimeapi.PodSandboxConfig{Linux: &runtimeapi.LinuxPodSandboxConfig{
 		SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: asked},
 	}}}}
@@ -246,7 +257,8 @@ func namespacePath(t *testing.T, info map[string]any, kind string) (path string,
 func TestVerbosePodSandboxStatus(t *testing.T) {
 	n := nodeWithPod()
 	n.cache.UpdatePod(podID, func(st *state.PodStatus) { st.NetnsPath = "/run/netns/cri-1" })
-	response, err := n.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID, Verbose: true})
+	response, err := n.PodSandboxStatus(t.Context(),
+		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID, Verbose: true})
 	wantOK(t, err)
 	info := verbose(t, response.GetInfo())
 	for _, test := range []struct {
@@ -263,7 +275,8 @@ func TestVerbosePodSandboxStatus(t *testing.T) {
 	}
 	path, _ := namespacePath(t, info, "network")
 	testutil.Assert(t, path == "/run/netns/cri-1", "the network namespace is %q", path)
-	if got := fmt.Sprint(at(t, info, "info", "cniResult", "Interfaces", "eth0", "IPConfigs")); got != "[map[IP:10.0.0.2]]" {
+	if got := fmt.Sprint(
+		at(t, info, "info", "cniResult", "Interfaces", "eth0", "IPConfigs")); got != "[map[IP:10.0.0.2]]" {
 		t.Errorf("the addresses are %s", got)
 	}
 }
@@ -271,7 +284,8 @@ func TestVerbosePodSandboxStatus(t *testing.T) {
 func TestVerboseContainerStatus(t *testing.T) {
 	n := nodeWithPod()
 	n.cache.UpdatePod(podID, func(st *state.PodStatus) { st.NetnsPath = "/run/netns/cri-1" })
-	response, err := n.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: true})
+	response, err := n.ContainerStatus(t.Context(),
+		&runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: true})
 	wantOK(t, err)
 	info := verbose(t, response.GetInfo())
 	for _, test := range []struct {
@@ -310,9 +324,10 @@ func TestNamespacesOfContainers(t *testing.T) {
 		{"target", runtimeapi.NamespaceMode_TARGET, true, "/proc/1234/ns/pid"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			config := &runtimeapi.ContainerConfig{Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: test.pid, TargetId: containerID},
-			}}}
+			config := &runtimeapi.ContainerConfig{
+				Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+					NamespaceOptions: &runtimeapi.NamespaceOption{Pid: test.pid, TargetId: containerID},
+				}}}
 			for _, ns := range containerNamespaces(snapshot, pod, config) {
 				if ns.Type != "pid" {
 					continue

@@ -37,9 +37,10 @@ func TestOneRequestThroughTheLog(t *testing.T) {
 	var group sync.WaitGroup
 	for _, name := range []string{"one", "two"} {
 		group.Go(func() {
-			_, err := client.RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{
-				Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
-			}})
+			_, err := client.RunPodSandbox(t.Context(),
+				&runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{
+					Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
+				}})
 			testutil.Assert(t, err != nil, "pod %s runs without a network", name)
 		})
 	}
@@ -107,8 +108,9 @@ func nodeWithBrokenNetwork(t *testing.T) *node {
 	n := newNode()
 	n.opts.Cache, n.opts.Network = pods, network
 	sandboxes := sandbox.New(sandbox.Options{
-		Engine: engine, Cache: pods, Store: store, Network: network, Images: pauseImage{}, Containers: containers{n.services},
-		Files: sandbox.NewFiles(filepath.Join(dir, "files")), NetnsDir: filepath.Join(dir, "netns"),
+		Engine: engine, Cache: pods, Store: store, Network: network, Images: pauseImage{},
+		Containers: containers{n.services},
+		Files:      sandbox.NewFiles(filepath.Join(dir, "files")), NetnsDir: filepath.Join(dir, "netns"),
 	})
 	n.opts.Sandboxes = sandboxes
 	t.Cleanup(sandboxes.Close)
@@ -151,7 +153,8 @@ if [ "$CNI_COMMAND" = ADD ]; then echo '{"cniVersion":"1.0.0","code":100,"msg":"
 		testutil.Must(t, os.WriteFile(path, []byte(content), 0o755))
 	}
 	network, err := cni.New(cni.Options{
-		ConfDir: filepath.Join(dir, "net.d"), BinDirs: []string{filepath.Join(dir, "bin")}, CacheDir: filepath.Join(dir, "cache"),
+		ConfDir: filepath.Join(dir, "net.d"), BinDirs: []string{filepath.Join(dir, "bin")},
+		CacheDir: filepath.Join(dir, "cache"),
 	})
 	testutil.Must(t, err)
 	t.Cleanup(network.Close)

@@ -99,7 +99,9 @@ func (s *Server) runtimeType(ctx context.Context, pod *state.Pod) string {
 	return features.DefaultRuntime
 }
 
-func (s *Server) containerInfo(ctx context.Context, snapshot *state.Snapshot, c *state.Container) (map[string]string, error) {
+func (s *Server) containerInfo(
+	ctx context.Context, snapshot *state.Snapshot, c *state.Container,
+) (map[string]string, error) {
 	config := c.Meta.Config
 	// A container may outlive its pod's entry. Then the pod's details are left out.
 	pod, err := snapshot.Pod(c.SandboxID)

@@ -17,16 +17,20 @@ func TestPodsAreShownOnceTheyAreAdopted(t *testing.T) {
 		id, err := n.engine.CreateContainer(n.Context(), n.sandboxSpec("a"))
 		n.must(err)
 		calls := 0
-		n.cache = New(Options{Engine: n.engine, Records: n.records, Adopt: func(_ context.Context, list []container.Summary) error {
-			calls++
-			if len(list) != 1 || list[0].ID != id || len(n.cache.Snapshot().Pods()) != 0 || n.cache.Err() == nil {
-				t.Errorf("call %d: %v are listed, %v shown, %v", calls, list, n.cache.Snapshot().Pods(), n.cache.Err())
-			}
-			if calls == 1 {
-				return errors.New("the disk is full")
-			}
-			return nil
-		}})
+		n.cache = New(
+			Options{Engine: n.engine, Records: n.records,
+				Adopt: func(_ context.Context, list []container.Summary) error {
+					calls++
+					if len(list) != 1 || list[0].ID != id || len(n.cache.Snapshot().Pods()) != 0 ||
+						n.cache.Err() == nil {
+						t.Errorf("call %d: %v are listed, %v shown, %v", calls, list, n.cache.Snapshot().Pods(),
+							n.cache.Err())
+					}
+					if calls == 1 {
+						return errors.New("the disk is full")
+					}
+					return nil
+				}})
 		n.sync()
 		if len(n.cache.Snapshot().Pods()) != 1 || n.cache.Err() != nil {
 			t.Errorf("%v are shown, %v", n.cache.Snapshot().Pods(), n.cache.Err())

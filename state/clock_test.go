@@ -101,7 +101,9 @@ func FuzzListsWhileTheClockIsSet(f *testing.F) {
 			case 0, 1: // back to front, in seconds
 				c.set += time.Duration(int(step>>3)-16) * 3 * time.Second
 			case 2:
-				cache.PutPod(Pod{ID: "p" + id, Meta: PodMeta{CreatedAt: at}, Status: PodStatus{Running: true, NetworkReady: true, StartedAt: at}})
+				cache.PutPod(
+					Pod{ID: "p" + id, Meta: PodMeta{CreatedAt: at},
+						Status: PodStatus{Running: true, NetworkReady: true, StartedAt: at}})
 				pods["p"+id] = &Pod{}
 			case 3:
 				cache.EndPod("p" + id)
@@ -111,7 +113,9 @@ func FuzzListsWhileTheClockIsSet(f *testing.F) {
 			case 5:
 				cache.UpdateContainer("c"+id, func(s *ContainerStatus) { s.Running, s.StartedAt = true, at })
 			case 6:
-				cache.UpdatePod("p"+id, func(s *PodStatus) { s.Running, s.Stopping, s.finishedAt = !s.Running, false, at })
+				cache.UpdatePod("p"+id, func(s *PodStatus) {
+					s.Running, s.Stopping, s.finishedAt = !s.Running, false, at
+				})
 			case 7:
 				cache.RemovePod("p" + id)
 				cache.RemoveContainer("c" + id)

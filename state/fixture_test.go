@@ -123,7 +123,8 @@ func podConfig(name string) *runtimeapi.PodSandboxConfig {
 
 func (n *node) sandboxSpec(name string) docker.ContainerSpec {
 	n.Helper()
-	spec, err := translate.Sandbox(translate.SandboxInput{Config: podConfig(name), Image: testImage, Features: n.features})
+	spec, err := translate.Sandbox(
+		translate.SandboxInput{Config: podConfig(name), Image: testImage, Features: n.features})
 	n.must(err)
 	return spec
 }

@@ -100,7 +100,8 @@ func TestRefreshShowsWhatTheCallerDid(t *testing.T) {
 		got, err := n.cache.RefreshContainer(n.Context(), id)
 		n.must(err)
 		if got.Status.State() != running || n.container(id) != got {
-			n.Errorf("after the start the refresh returned %v and the snapshot has %v", got.Status, n.container(id).Status)
+			n.Errorf("after the start the refresh returned %v and the snapshot has %v", got.Status,
+				n.container(id).Status)
 		}
 		n.must(n.engine.StopContainer(n.Context(), podID, 0))
 		pod, err := n.cache.RefreshPod(n.Context(), podID)
@@ -248,7 +249,8 @@ func TestRemovedIDsAreForgotten(t *testing.T) {
 		defer m.mu.Unlock()
 		for name, size := range map[string]int{
 			"pods": len(m.Snapshot().Pods()), "containers": len(m.Snapshot().Containers()), "written": len(m.written),
-			"removed": len(m.removed), "asked": len(m.asked), "looks": len(m.looks), "reserved": len(m.reserved), "pending": len(m.refreshes.pending),
+			"removed": len(m.removed), "asked": len(m.asked), "looks": len(m.looks), "reserved": len(m.reserved),
+			"pending": len(m.refreshes.pending),
 		} {
 			if size != 0 {
 				n.Errorf("%d entries are left in %s", size, name)

@@ -34,7 +34,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 		n.wantPod("kernel", podReady)
 		n.wantPod("dead", podNotReady)
 		pod := n.pod("kernel")
-		if pod.Status.PID != 0 || pod.Status.Namespaces == nil || pod.Status.StartedAt.IsZero() || !pod.Status.finishedAt.IsZero() {
+		if pod.Status.PID != 0 || pod.Status.Namespaces == nil || pod.Status.StartedAt.IsZero() ||
+			!pod.Status.finishedAt.IsZero() {
 			n.Errorf("the pod is %+v", pod.Status)
 		}
 		time.Sleep(20 * time.Minute) // several relists

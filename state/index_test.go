@@ -60,7 +60,9 @@ func TestIndexes(t *testing.T) {
 func compareIndexes(t *testing.T, s *Snapshot) {
 	t.Helper()
 	for _, uid := range []string{"", "1", "2", "3", "4"} {
-		if want := only(s.Pods(), func(p *Pod) bool { return podUID(p) == uid }); !slices.Equal(s.PodsLabelled(uid), want) {
+		if want := only(s.Pods(), func(p *Pod) bool {
+			return podUID(p) == uid
+		}); !slices.Equal(s.PodsLabelled(uid), want) {
 			t.Errorf("pods labelled %q: %v, want %v", uid, s.PodsLabelled(uid), want)
 		}
 		want := only(s.Containers(), func(c *Container) bool { return containerUID(c) == uid })
@@ -69,7 +71,9 @@ func compareIndexes(t *testing.T, s *Snapshot) {
 	}
 	for state := range runtimeapi.PodSandboxState_name {
 		state := runtimeapi.PodSandboxState(state)
-		if want := only(s.Pods(), func(p *Pod) bool { return p.Status.State() == state }); !slices.Equal(s.PodsIn(state), want) {
+		if want := only(s.Pods(), func(p *Pod) bool {
+			return p.Status.State() == state
+		}); !slices.Equal(s.PodsIn(state), want) {
 			t.Errorf("pods in %v: %v, want %v", state, s.PodsIn(state), want)
 		}
 	}

@@ -43,7 +43,8 @@ func (c *Cache) record(ctx context.Context, sandboxID string) *checkpoint.Record
 	record, err := c.opts.Records.Load(ctx, sandboxID)
 	if err != nil {
 		if !errdefs.IsNotFound(err) {
-			log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).Warn("cannot read checkpoint of pod sandbox, using labels")
+			log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).
+				Warn("cannot read checkpoint of pod sandbox, using labels")
 		}
 		return nil
 	}
@@ -55,7 +56,9 @@ func NewPod(ctx context.Context, inspect *container.InspectResponse, record chec
 	return *podFromInspect(ctx, inspect, strings.TrimPrefix(inspect.Name, "/"), &record)
 }
 
-func podFromInspect(ctx context.Context, inspect *container.InspectResponse, name string, record *checkpoint.Record) *Pod {
+func podFromInspect(
+	ctx context.Context, inspect *container.InspectResponse, name string, record *checkpoint.Record,
+) *Pod {
 	pod := &Pod{
 		ID: inspect.ID,
 		Meta: PodMeta{
@@ -116,7 +119,9 @@ func fromRecord(ctx context.Context, pod *Pod, record checkpoint.Record) {
 	}
 }
 
-func podConfigFromLabels(ctx context.Context, inspect *container.InspectResponse, name string) *runtimeapi.PodSandboxConfig {
+func podConfigFromLabels(
+	ctx context.Context, inspect *container.InspectResponse, name string,
+) *runtimeapi.PodSandboxConfig {
 	config, err := translate.PodConfig(inspect.Config.Labels, name)
 	if err != nil {
 		log.G(ctx).WithError(err).WithField("podSandboxID", inspect.ID).Warn("cannot read labels of pod sandbox")
@@ -163,14 +168,16 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 			}
 			entry.Meta.ImageRef = cmp.Or(kept.ImageRef, entry.Meta.ImageRef)
 			if kept.User != nil && entry.Status.Identity == nil && !entry.Status.StartedAt.IsZero() {
-				entry.Status.Identity = &docker.Identity{UID: kept.User.UID, GID: kept.User.GID, Groups: kept.User.Groups}
+				entry.Status.Identity = &docker.Identity{UID: kept.User.UID, GID: kept.User.GID,
+					Groups: kept.User.Groups}
 			}
 		}
 	}
 	if entry.Meta.Config.Image == nil {
 		entry.Meta.Config.Image = &runtimeapi.ImageSpec{Image: inspect.Config.Image}
 	}
-	entry.Status.Resources = &runtimeapi.ContainerResources{Linux: resourcesInForce(entry.Meta.Config, inspect.HostConfig)}
+	entry.Status.Resources = &runtimeapi.ContainerResources{
+		Linux: resourcesInForce(entry.Meta.Config, inspect.HostConfig)}
 	return entry
 }
 
@@ -213,7 +220,9 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 }
 
 // resourcesInForce returns the resources that the client asked for, or the engine's resources if they are unknown.
-func resourcesInForce(config *runtimeapi.ContainerConfig, host *container.HostConfig) *runtimeapi.LinuxContainerResources {
+func resourcesInForce(
+	config *runtimeapi.ContainerConfig, host *container.HostConfig,
+) *runtimeapi.LinuxContainerResources {
 	if wanted := config.GetLinux().GetResources(); wanted != nil {
 		return proto.Clone(wanted).(*runtimeapi.LinuxContainerResources)
 	}

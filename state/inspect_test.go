@@ -47,39 +47,49 @@ func TestContainerStatusFromInspect(t *testing.T) {
 			ContainerStatus{}, created,
 		},
 		"running": {
-			container.State{Status: container.StateRunning, Running: true, Pid: 42, StartedAt: stampStarted, FinishedAt: stampZero},
+			container.State{Status: container.StateRunning, Running: true, Pid: 42, StartedAt: stampStarted,
+				FinishedAt: stampZero},
 			ContainerStatus{Running: true, PID: 42, StartedAt: stamp(stampStarted)}, running,
 		},
 		"paused": {
-			container.State{Status: container.StatePaused, Running: true, Paused: true, Pid: 42, StartedAt: stampStarted, FinishedAt: stampZero},
+			container.State{Status: container.StatePaused, Running: true, Paused: true, Pid: 42,
+				StartedAt: stampStarted, FinishedAt: stampZero},
 			ContainerStatus{Running: true, PID: 42, StartedAt: stamp(stampStarted)}, running,
 		},
 		"restarting by a policy of another shim": {
-			container.State{Status: container.StateRestarting, Restarting: true, StartedAt: stampStarted, FinishedAt: stampFinished, ExitCode: 1},
+			container.State{Status: container.StateRestarting, Restarting: true, StartedAt: stampStarted,
+				FinishedAt: stampFinished, ExitCode: 1},
 			ContainerStatus{Running: true, StartedAt: stamp(stampStarted)}, running,
 		},
 		"running again: the last exit is history": {
-			container.State{Status: container.StateRunning, Running: true, Pid: 43, StartedAt: stampStarted, FinishedAt: "2024-05-06T07:08:10Z", ExitCode: 9, OOMKilled: true, Error: "x"},
+			container.State{Status: container.StateRunning, Running: true, Pid: 43, StartedAt: stampStarted,
+				FinishedAt: "2024-05-06T07:08:10Z", ExitCode: 9, OOMKilled: true, Error: "x"},
 			ContainerStatus{Running: true, PID: 43, StartedAt: stamp(stampStarted)}, running,
 		},
 		"exited": {
-			container.State{Status: container.StateExited, StartedAt: stampStarted, FinishedAt: stampFinished, ExitCode: 3},
+			container.State{Status: container.StateExited, StartedAt: stampStarted, FinishedAt: stampFinished,
+				ExitCode: 3},
 			ContainerStatus{StartedAt: stamp(stampStarted), FinishedAt: stamp(stampFinished), ExitCode: 3}, exited,
 		},
 		"killed for its memory": {
-			container.State{Status: container.StateExited, StartedAt: stampStarted, FinishedAt: stampFinished, ExitCode: 137, OOMKilled: true},
-			ContainerStatus{StartedAt: stamp(stampStarted), FinishedAt: stamp(stampFinished), ExitCode: 137, OOMKilled: true}, exited,
+			container.State{Status: container.StateExited, StartedAt: stampStarted, FinishedAt: stampFinished,
+				ExitCode: 137, OOMKilled: true},
+			ContainerStatus{StartedAt: stamp(stampStarted), FinishedAt: stamp(stampFinished), ExitCode: 137,
+				OOMKilled: true}, exited,
 		},
 		"failed start: the engine keeps it created and has no times": {
-			container.State{Status: container.StateCreated, StartedAt: stampZero, FinishedAt: stampZero, ExitCode: 127, Error: "no such command"},
-			ContainerStatus{StartedAt: stamp(stampCreated), FinishedAt: stamp(stampCreated), ExitCode: 127, Error: "no such command"}, exited,
+			container.State{Status: container.StateCreated, StartedAt: stampZero, FinishedAt: stampZero, ExitCode: 127,
+				Error: "no such command"},
+			ContainerStatus{StartedAt: stamp(stampCreated), FinishedAt: stamp(stampCreated), ExitCode: 127,
+				Error: "no such command"}, exited,
 		},
 		"half removed": {
 			container.State{Status: container.StateDead, Dead: true, StartedAt: stampZero, FinishedAt: stampZero},
 			ContainerStatus{Unknown: true}, runtimeapi.ContainerState_CONTAINER_UNKNOWN,
 		},
 		"half removed after it ran": {
-			container.State{Status: container.StateDead, Dead: true, StartedAt: stampStarted, FinishedAt: stampFinished},
+			container.State{Status: container.StateDead, Dead: true, StartedAt: stampStarted,
+				FinishedAt: stampFinished},
 			ContainerStatus{StartedAt: stamp(stampStarted), FinishedAt: stamp(stampFinished)}, exited,
 		},
 		"garbage instead of times": {
@@ -112,7 +122,8 @@ func theirPod(labels map[string]string) *container.InspectResponse {
 		ID: "their-pod", Name: "/k8s_POD_web_default_uid-1_2", Image: "sha256:pause", Created: stampCreated,
 		Config:     &container.Config{Labels: all},
 		HostConfig: &container.HostConfig{NetworkMode: "default", Runtime: "nvidia"},
-		State:      &container.State{Status: container.StateRunning, Running: true, Pid: 7, StartedAt: stampStarted, FinishedAt: stampZero},
+		State: &container.State{Status: container.StateRunning, Running: true, Pid: 7, StartedAt: stampStarted,
+			FinishedAt: stampZero},
 		NetworkSettings: &container.NetworkSettings{Networks: map[string]*network.EndpointSettings{
 			"bridge": {IPAddress: netip.MustParseAddr("172.17.0.5")},
 		}},
@@ -141,7 +152,8 @@ func TestPodOfAnotherShim(t *testing.T) {
 func TestContainerOfAnotherShim(t *testing.T) {
 	m := New(Options{Records: &records{}})
 	inspect := &container.InspectResponse{
-		ID: "their-container", Name: "/k8s_app_web_default_uid-1_0", Image: "sha256:app", Created: stampCreated, LogPath: "/docker/x-json.log",
+		ID: "their-container", Name: "/k8s_app_web_default_uid-1_0", Image: "sha256:app", Created: stampCreated,
+		LogPath: "/docker/x-json.log",
 		Config: &container.Config{Image: "app:1", User: "33", Labels: map[string]string{
 			"io.kubernetes.docker.type":       "container",
 			"io.kubernetes.sandbox.id":        "their-pod",
@@ -152,7 +164,8 @@ func TestContainerOfAnotherShim(t *testing.T) {
 		HostConfig: &container.HostConfig{OomScoreAdj: 5, Resources: container.Resources{
 			CPUShares: 1, CPUPeriod: 2, CPUQuota: 3, Memory: 4, MemorySwap: 6, CpusetCpus: "0", CpusetMems: "1",
 		}},
-		State: &container.State{Status: container.StateRunning, Running: true, StartedAt: stampStarted, FinishedAt: stampZero},
+		State: &container.State{Status: container.StateRunning, Running: true, StartedAt: stampStarted,
+			FinishedAt: stampZero},
 	}
 	c, ok := m.fromInspect(t.Context(), inspect).(*Container)
 	testutil.Require(t, ok, "not taken for a container")
@@ -163,12 +176,15 @@ func TestContainerOfAnotherShim(t *testing.T) {
 		Annotations: map[string]string{"hash": "1"},
 	}
 	testutil.Assert(t, proto.Equal(c.Meta.Config, want), "the configuration is %v, want %v", c.Meta.Config, want)
-	if c.SandboxID != "their-pod" || c.Meta.LogPath != "/var/log/pods/web/app/0.log" || c.Meta.EngineLogPath != "/docker/x-json.log" ||
-		c.Meta.User != "33" || c.Meta.StopSignal != "SIGTERM" || c.Meta.ImageID != "sha256:app" || c.Meta.ImageRef != "sha256:app" {
+	if c.SandboxID != "their-pod" || c.Meta.LogPath != "/var/log/pods/web/app/0.log" ||
+		c.Meta.EngineLogPath != "/docker/x-json.log" ||
+		c.Meta.User != "33" || c.Meta.StopSignal != "SIGTERM" || c.Meta.ImageID != "sha256:app" ||
+		c.Meta.ImageRef != "sha256:app" {
 		t.Errorf("the container is %+v", c)
 	}
 	limits := &runtimeapi.LinuxContainerResources{
-		CpuShares: 1, CpuPeriod: 2, CpuQuota: 3, MemoryLimitInBytes: 4, MemorySwapLimitInBytes: 6, OomScoreAdj: 5, CpusetCpus: "0", CpusetMems: "1",
+		CpuShares: 1, CpuPeriod: 2, CpuQuota: 3, MemoryLimitInBytes: 4, MemorySwapLimitInBytes: 6, OomScoreAdj: 5,
+		CpusetCpus: "0", CpusetMems: "1",
 	}
 	testutil.Assert(t, proto.Equal(c.Status.Resources.Linux, limits),
 		"the resources are %v, want %v", c.Status.Resources.Linux, limits)
@@ -212,9 +228,13 @@ func TestPodOfOurs(t *testing.T) {
 		want   *runtimeapi.PodSandboxConfig
 		state  runtimeapi.PodSandboxState
 	}{
-		"ready":      {podConfig("web"), func(*checkpoint.Record) {}, podConfig("web"), podReady},
-		"cut short":  {podConfig("web"), func(r *checkpoint.Record) { r.Phase, r.Network = checkpoint.PhaseIntent, nil }, podConfig("web"), podNotReady},
-		"stopped":    {podConfig("web"), func(r *checkpoint.Record) { r.Phase = checkpoint.PhaseStopped }, podConfig("web"), podNotReady},
+		"ready": {podConfig("web"), func(*checkpoint.Record) {}, podConfig("web"), podReady},
+		"cut short": {podConfig("web"), func(r *checkpoint.Record) {
+			r.Phase, r.Network = checkpoint.PhaseIntent, nil
+		}, podConfig("web"), podNotReady},
+		"stopped": {podConfig("web"), func(r *checkpoint.Record) {
+			r.Phase = checkpoint.PhaseStopped
+		}, podConfig("web"), podNotReady},
 		"no record":  {podConfig("web"), nil, fromLabels, podNotReady},
 		"no config":  {podConfig("web"), func(r *checkpoint.Record) { r.Config = nil }, fromLabels, podReady},
 		"bad config": {podConfig("web"), func(r *checkpoint.Record) { r.Config = []byte(`[]`) }, fromLabels, podReady},
@@ -227,7 +247,9 @@ func TestPodOfOurs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, dockertest.Options{})
 			defer n.engine.Close()
-			spec, err := translate.Sandbox(translate.SandboxInput{Config: tt.config, Image: testImage, Features: dockertest.DefaultFeatures(dockertest.Docker20)})
+			spec, err := translate.Sandbox(
+				translate.SandboxInput{Config: tt.config, Image: testImage,
+					Features: dockertest.DefaultFeatures(dockertest.Docker20)})
 			n.must(err)
 			id, err := n.engine.CreateContainer(t.Context(), spec)
 			n.must(err)
@@ -258,7 +280,8 @@ func TestImageLabelsMakeNoPodOfOurs(t *testing.T) {
 	}}
 	onNode(t, dockertest.Options{Images: []dockertest.Image{image}}, func(n *node) {
 		n.sync()
-		id, err := n.engine.CreateContainer(n.Context(), docker.ContainerSpec{Name: "ordinary", Config: &container.Config{Image: "evil"}})
+		id, err := n.engine.CreateContainer(n.Context(),
+			docker.ContainerSpec{Name: "ordinary", Config: &container.Config{Image: "evil"}})
 		n.must(err)
 		n.start(id)
 		settle()
@@ -317,7 +340,8 @@ func TestFailedStartIsAnExit(t *testing.T) {
 
 // FuzzParseTime checks that any text gives a time that CRI can express.
 func FuzzParseTime(f *testing.F) {
-	for _, seed := range []string{stampZero, stampStarted, "", "0000-00-00T00:00:00Z", "9999-12-31T23:59:59.999999999Z", "2024-05-06T07:08:10+14:00", "1-1-1"} {
+	for _, seed := range []string{stampZero, stampStarted, "", "0000-00-00T00:00:00Z", "9999-12-31T23:59:59.999999999Z",
+		"2024-05-06T07:08:10+14:00", "1-1-1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -95,13 +95,15 @@ func TestMergePod(t *testing.T) {
 			with(func(s *PodStatus) { s.PID, s.StartedAt, s.NetworkReady = 6, t3, false }),
 		},
 		"started again on the host's network": {
-			PodStatus{StartedAt: t1, finishedAt: t2, NetworkReady: true}, PodStatus{Running: true, PID: 6, StartedAt: t3},
+			PodStatus{StartedAt: t1, finishedAt: t2, NetworkReady: true},
+			PodStatus{Running: true, PID: 6, StartedAt: t3},
 			PodStatus{Running: true, PID: 6, StartedAt: t3, NetworkReady: true},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := mergePod(&Pod{ID: "p", Meta: PodMeta{RuntimeHandler: "h"}, Status: tt.old}, &Pod{ID: "p", Status: tt.seen})
+			got := mergePod(&Pod{ID: "p", Meta: PodMeta{RuntimeHandler: "h"}, Status: tt.old},
+				&Pod{ID: "p", Status: tt.seen})
 			testutil.Assert(t, reflect.DeepEqual(got.Status, tt.want),
 				"the status is %+v, want %+v", got.Status, tt.want)
 			testutil.Assert(t, got.Meta.RuntimeHandler == "h", "what never changes did: %+v", got.Meta)
@@ -117,7 +119,8 @@ func TestPodState(t *testing.T) {
 				if running && network && !stopping {
 					want = podReady
 				}
-				if got := (PodStatus{Running: running, NetworkReady: network, Stopping: stopping}).State(); got != want {
+				if got := (PodStatus{Running: running, NetworkReady: network,
+					Stopping: stopping}).State(); got != want {
 					t.Errorf("running %v, network %v, stopping %v: %v, want %v", running, network, stopping, got, want)
 				}
 			}
@@ -134,7 +137,8 @@ func TestContainerState(t *testing.T) {
 		"running":              {ContainerStatus{Running: true, StartedAt: t0}, running},
 		"ended":                {ContainerStatus{StartedAt: t0, FinishedAt: t1}, exited},
 		"failed start":         {ContainerStatus{FinishedAt: t1, ExitCode: 127}, exited},
-		"dead":                 {ContainerStatus{Unknown: true, Running: true}, runtimeapi.ContainerState_CONTAINER_UNKNOWN},
+		"dead": {ContainerStatus{Unknown: true, Running: true},
+			runtimeapi.ContainerState_CONTAINER_UNKNOWN},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

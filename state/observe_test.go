@@ -32,7 +32,10 @@ func TestRelistedIsTheLastFullComparison(t *testing.T) {
 func TestLagOfEventsIsObserved(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		var lags []time.Duration
-		n.cache = New(Options{Engine: n.engine, Records: n.records, ObserveEvent: func(lag time.Duration) { lags = append(lags, lag) }})
+		n.cache = New(
+			Options{Engine: n.engine, Records: n.records, ObserveEvent: func(lag time.Duration) {
+				lags = append(lags, lag)
+			}})
 		n.sync()
 		n.startContainer("app")
 		settle()

@@ -83,7 +83,8 @@ func (r *refreshes) work(ctx context.Context, id string) {
 		since := r.lastMark(id)
 		err := r.refresh(ctx, id, since)
 		if err != nil && try == 1 && ctx.Err() == nil {
-			log.G(ctx).WithError(err).WithField("containerID", id).Warn("cannot inspect container, trying again; remove it if docker inspect fails, too")
+			log.G(ctx).WithError(err).WithField("containerID", id).
+				Warn("cannot inspect container, trying again; remove it if docker inspect fails, too")
 		}
 		if err != nil && try < refreshTries && pace.Sleep(ctx, backoff.Step()) == nil {
 			continue
@@ -165,7 +166,9 @@ func (c *Cache) inspect(ctx context.Context, id string, through *gate) (merged b
 
 // merge publishes an inspect's answer. It returns false if a write overtook the answer, and fails if ctx ended before
 // the exit hook.
-func (c *Cache) merge(ctx context.Context, inspect *container.InspectResponse, asked question) (merged bool, err error) {
+func (c *Cache) merge(
+	ctx context.Context, inspect *container.InspectResponse, asked question,
+) (merged bool, err error) {
 	switch entry := c.fromInspect(ctx, inspect).(type) {
 	case *Pod:
 		return c.mergeEntry(entry.ID, entry.Meta.Name, asked, func(now *Snapshot) *Snapshot {

@@ -64,7 +64,8 @@ func (c *Cache) follow(ctx context.Context) error {
 	slots := make(chan struct{}, maxRefreshes)
 	stop := c.refreshes.start(ctx, func(ctx context.Context, id string, since uint64) error {
 		needless := func() bool { return c.answeredSince(id, since) }
-		return docker.IgnoreNotFound(c.refresh(ctx, id, &gate{slots: slots, patience: inspectPatience, needless: needless}))
+		return docker.IgnoreNotFound(
+			c.refresh(ctx, id, &gate{slots: slots, patience: inspectPatience, needless: needless}))
 	})
 	defer stop()
 

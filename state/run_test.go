@@ -315,7 +315,8 @@ func TestEventsOfOtherContainersCostNothing(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
 		before := n.engine.Calls("InspectContainer")
-		id, err := n.engine.CreateContainer(n.Context(), docker.ContainerSpec{Name: "theirs", Config: &container.Config{Image: testImage}})
+		id, err := n.engine.CreateContainer(n.Context(),
+			docker.ContainerSpec{Name: "theirs", Config: &container.Config{Image: testImage}})
 		n.must(err)
 		n.start(id)
 		for range 10 {

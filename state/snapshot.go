@@ -36,8 +36,9 @@ const (
 
 var (
 	podKind = kind[Pod]{
-		id:    func(p *Pod) string { return p.ID },
-		views: []func(a, b *Pod) int{podsByAge: newestPodFirst, podsByUID: podUIDThenNewest, podsByState: podStateThenNewest},
+		id: func(p *Pod) string { return p.ID },
+		views: []func(a, b *Pod) int{podsByAge: newestPodFirst, podsByUID: podUIDThenNewest,
+			podsByState: podStateThenNewest},
 	}
 	containerKind = kind[Container]{
 		id: func(c *Container) string { return c.ID },
@@ -87,7 +88,9 @@ func (s *Snapshot) Containers() []*Container { return s.containers.views[contain
 // ContainersOf returns the containers of the sandbox with this full id, the newest first. The caller must not change
 // the slice.
 func (s *Snapshot) ContainersOf(sandboxID string) []*Container {
-	return s.containers.views[containersBySandbox].equal(func(c *Container) int { return cmp.Compare(c.SandboxID, sandboxID) })
+	return s.containers.views[containersBySandbox].equal(func(c *Container) int {
+		return cmp.Compare(c.SandboxID, sandboxID)
+	})
 }
 
 // PodsLabelled returns the pods whose label io.kubernetes.pod.uid is uid, the newest first. The caller must not change
@@ -98,7 +101,9 @@ func (s *Snapshot) PodsLabelled(uid string) []*Pod {
 
 // ContainersLabelled is PodsLabelled for containers.
 func (s *Snapshot) ContainersLabelled(uid string) []*Container {
-	return s.containers.views[containersByUID].equal(func(c *Container) int { return cmp.Compare(containerUID(c), uid) })
+	return s.containers.views[containersByUID].equal(func(c *Container) int {
+		return cmp.Compare(containerUID(c), uid)
+	})
 }
 
 // PodsIn returns the pods in a state, the newest first. The caller must not change the slice.
@@ -108,7 +113,9 @@ func (s *Snapshot) PodsIn(state runtimeapi.PodSandboxState) []*Pod {
 
 // ContainersIn is PodsIn for containers.
 func (s *Snapshot) ContainersIn(state runtimeapi.ContainerState) []*Container {
-	return s.containers.views[containersByState].equal(func(c *Container) int { return cmp.Compare(c.Status.State(), state) })
+	return s.containers.views[containersByState].equal(func(c *Container) int {
+		return cmp.Compare(c.Status.State(), state)
+	})
 }
 
 // pod returns the pod with this full id, nil if there is none.
@@ -133,7 +140,8 @@ func find[T any](byID ordered[T], idOrPrefix string, id func(*T) string, what st
 		return nil, fmt.Errorf("%s %q: %w", what, idOrPrefix, errdefs.ErrNotFound)
 	}
 	if id(rest[0]) != idOrPrefix && len(rest) > 1 && strings.HasPrefix(id(rest[1]), idOrPrefix) {
-		return nil, fmt.Errorf("%s id prefix %q fits more than one, give more of it: %w", what, idOrPrefix, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("%s id prefix %q fits more than one, give more of it: %w", what, idOrPrefix,
+			errdefs.ErrInvalidArgument)
 	}
 	return rest[0], nil
 }

@@ -39,7 +39,8 @@ func (c *Cache) Stalled() error {
 		errs = append(errs, fmt.Errorf("the engine has not been watched for %s", time.Since(*at).Round(time.Second)))
 	}
 	if at := c.progress.event.Load(); at != nil && time.Since(*at) > limit {
-		errs = append(errs, fmt.Errorf("one of the engine's events has been handled for %s", time.Since(*at).Round(time.Second)))
+		errs = append(errs,
+			fmt.Errorf("one of the engine's events has been handled for %s", time.Since(*at).Round(time.Second)))
 	}
 	return errors.Join(errs...)
 }

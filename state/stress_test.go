@@ -192,7 +192,8 @@ func (n *node) difference() string {
 			return err.Error()
 		}
 		want := containerStatus(inspect)
-		if c.Status.Running != want.Running || c.Status.ExitCode != want.ExitCode || !c.Status.FinishedAt.Equal(want.FinishedAt) {
+		if c.Status.Running != want.Running || c.Status.ExitCode != want.ExitCode ||
+			!c.Status.FinishedAt.Equal(want.FinishedAt) {
 			return fmt.Sprintf("container %s is %+v, want %+v", c.ID, c.Status, want)
 		}
 		found++

@@ -85,7 +85,8 @@ func (c *Cache) Subscribe() *Subscription {
 func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	select {
 	case <-s.cutOff:
-		return Change{}, fmt.Errorf("more than %d events are waiting to be read, subscribe again and list: %w", subscriberQueue, errdefs.ErrResourceExhausted)
+		return Change{}, fmt.Errorf("more than %d events are waiting to be read, subscribe again and list: %w",
+			subscriberQueue, errdefs.ErrResourceExhausted)
 	default:
 	}
 	select {

@@ -98,7 +98,8 @@ func TestSubscriberSeesALife(t *testing.T) {
 		change, err := s.Next(n.Context())
 		n.must(err)
 		if change.Type != Started || change.ID != id || change.Time.IsZero() || change.Pod == nil ||
-			change.Pod.Meta.Config.GetMetadata().GetUid() != "uid-web" || len(change.Containers) != 1 || !change.Containers[0].Status.Running {
+			change.Pod.Meta.Config.GetMetadata().GetUid() != "uid-web" || len(change.Containers) != 1 ||
+			!change.Containers[0].Status.Running {
 			n.Errorf("received %+v", change)
 		}
 		n.must(n.engine.Exit(id, 3))

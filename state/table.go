@@ -25,7 +25,9 @@ type kind[T any] struct {
 
 // find returns an id's index in byID, and its entry or nil.
 func (t *table[T]) find(k *kind[T], id string) (int, *T) {
-	i, found := slices.BinarySearchFunc(t.byID, id, func(entry *T, id string) int { return cmp.Compare(k.id(entry), id) })
+	i, found := slices.BinarySearchFunc(t.byID, id, func(entry *T, id string) int {
+		return cmp.Compare(k.id(entry), id)
+	})
 	if !found {
 		return i, nil
 	}

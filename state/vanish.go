@@ -32,7 +32,8 @@ func (c *Cache) vanished(ctx context.Context, id string) {
 		c.forget(id)
 	case errdefs.IsNotFound(err): // a container that is not ours needs no tombstone
 	case !known && err != nil:
-		log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot read checkpoint of pod sandbox without container")
+		log.G(ctx).WithError(err).WithField("podSandboxID", id).
+			Warn("cannot read checkpoint of pod sandbox without container")
 	case !known:
 		c.PutPod(c.orphan(ctx, record))
 	case pod.Status.Namespaces == nil:
@@ -46,7 +47,8 @@ func (c *Cache) vanished(ctx context.Context, id string) {
 // may be unreadable.
 func (c *Cache) lookAlive(ctx context.Context, pod *Pod) {
 	alive, known := c.alive(ctx, checkpoint.Record{
-		SandboxID: pod.ID, NetnsPath: pod.Status.NetnsPath, Namespaces: pod.Status.Namespaces, UserNamespace: pod.Status.UserNamespace,
+		SandboxID: pod.ID, NetnsPath: pod.Status.NetnsPath, Namespaces: pod.Status.Namespaces,
+		UserNamespace: pod.Status.UserNamespace,
 	})
 	switch {
 	case !known, alive && pod.Status.Running:
@@ -108,7 +110,8 @@ func (c *Cache) showLost(ctx context.Context, list []container.Summary) {
 				continue
 			}
 			created := time.Unix(summary.Created, 0)
-			pod := Pod{ID: id, Meta: PodMeta{Name: translate.SandboxName(config.GetMetadata()), Config: config, CreatedAt: created}}
+			pod := Pod{ID: id,
+				Meta: PodMeta{Name: translate.SandboxName(config.GetMetadata()), Config: config, CreatedAt: created}}
 			pod.Status.finishedAt, pod.Status.lost = created, true
 			c.PutPod(pod)
 		}
@@ -132,7 +135,8 @@ func (c *Cache) alive(ctx context.Context, record checkpoint.Record) (alive, kno
 	}
 	alive, err := c.opts.Alive(record)
 	if err != nil {
-		log.G(ctx).WithError(err).WithField("podSandboxID", record.SandboxID).Warn("cannot look at the pod's namespaces, leaving it as it was until the next look")
+		log.G(ctx).WithError(err).WithField("podSandboxID", record.SandboxID).
+			Warn("cannot look at the pod's namespaces, leaving it as it was until the next look")
 	}
 	return alive, err == nil
 }

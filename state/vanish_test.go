@@ -30,7 +30,8 @@ func TestPodWithACheckpointStaysNotReadyWhenItsContainerIsRemoved(t *testing.T) 
 				time.Sleep(20 * time.Minute) // several relists
 				caughtUp()
 				pod := n.pod(podID)
-				if pod.Status.State() != podNotReady || pod.Status.PID != 0 || pod.Status.finishedAt.Before(pod.Status.StartedAt) {
+				if pod.Status.State() != podNotReady || pod.Status.PID != 0 ||
+					pod.Status.finishedAt.Before(pod.Status.StartedAt) {
 					n.Errorf("the pod is %+v", pod.Status)
 				}
 				if !slices.Equal(pod.Status.IPs, []string{"10.88.0.2", "fd00::2"}) || pod.Status.NetnsPath == "" {
@@ -85,8 +86,10 @@ func TestPodsKnownFromTheirCheckpointAloneAreShownAfterAStart(t *testing.T) {
 
 		pod := n.pod("gone")
 		n.wantPod("gone", podNotReady)
-		if pod.Meta.Name != translate.SandboxName(podConfig("web").Metadata) || pod.Meta.Config.GetLabels()["app"] != "web" ||
-			!pod.Meta.CreatedAt.Equal(record.CreatedAt) || pod.Status.NetnsPath != "/run/netns/web" || len(pod.Status.IPs) != 2 {
+		if pod.Meta.Name != translate.SandboxName(podConfig("web").Metadata) ||
+			pod.Meta.Config.GetLabels()["app"] != "web" ||
+			!pod.Meta.CreatedAt.Equal(record.CreatedAt) || pod.Status.NetnsPath != "/run/netns/web" ||
+			len(pod.Status.IPs) != 2 {
 			n.Errorf("the pod is %+v", pod)
 		}
 		n.wantPod("stopped", podNotReady)

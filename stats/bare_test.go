@@ -33,7 +33,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 			testutil.Require(t, len(without) == 1, "there are stats of %d pods", len(without))
 			got := without[0].GetLinux()
 			if got.GetMemory().GetUsageBytes().GetValue() != with.GetMemory().GetUsageBytes().GetValue() ||
-				got.GetCpu().GetUsageCoreNanoSeconds().GetValue() != with.GetCpu().GetUsageCoreNanoSeconds().GetValue() || len(got.GetContainers()) != 1 {
+				got.GetCpu().GetUsageCoreNanoSeconds().GetValue() != with.GetCpu().GetUsageCoreNanoSeconds().
+					GetValue() || len(got.GetContainers()) != 1 {
 				t.Errorf("got %v, want %v", got, with)
 			}
 			metrics := n.Metrics(t.Context(), n.cache.Snapshot())
@@ -77,8 +78,9 @@ func TestInterfacesWithoutAProcess(t *testing.T) {
 	testutil.Assert(t, err == nil && lines == 1 && strings.Contains(string(content), "lo:"),
 		"a new namespace has %q, %v; want the loopback interface alone", content, err)
 	for name, pod := range map[string]state.Pod{
-		"its namespace is gone":    {Status: state.PodStatus{NetnsPath: filepath.Join(dir, "gone")}},
-		"on the node's":            {Meta: state.PodMeta{HostNetwork: true}, Status: state.PodStatus{NetnsPath: set.Network}},
+		"its namespace is gone": {Status: state.PodStatus{NetnsPath: filepath.Join(dir, "gone")}},
+		"on the node's": {Meta: state.PodMeta{HostNetwork: true},
+			Status: state.PodStatus{NetnsPath: set.Network}},
 		"no namespace, no process": {},
 	} {
 		if content, err := n.netDev(t.Context(), &reader{}, &pod); err == nil {

@@ -44,9 +44,15 @@ var blkioFiles = []struct {
 }{
 	{[]string{"blkio.throttle.io_service_bytes_recursive"}, func(o *operationIO) **uint64 { return &o.bytes }},
 	{[]string{"blkio.throttle.io_serviced_recursive"}, func(o *operationIO) **uint64 { return &o.operations }},
-	{[]string{"blkio.bfq.io_merged_recursive", "blkio.io_merged_recursive"}, func(o *operationIO) **uint64 { return &o.merged }},
-	{[]string{"blkio.bfq.io_queued_recursive", "blkio.io_queued_recursive"}, func(o *operationIO) **uint64 { return &o.queued }},
-	{[]string{"blkio.bfq.io_service_time_recursive", "blkio.io_service_time_recursive"}, func(o *operationIO) **uint64 { return &o.serviceTime }},
+	{[]string{"blkio.bfq.io_merged_recursive", "blkio.io_merged_recursive"}, func(o *operationIO) **uint64 {
+		return &o.merged
+	}},
+	{[]string{"blkio.bfq.io_queued_recursive", "blkio.io_queued_recursive"}, func(o *operationIO) **uint64 {
+		return &o.queued
+	}},
+	{[]string{"blkio.bfq.io_service_time_recursive", "blkio.io_service_time_recursive"}, func(o *operationIO) **uint64 {
+		return &o.serviceTime
+	}},
 }
 
 // ioV1 joins the files of cgroup v1 by device.

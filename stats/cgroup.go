@@ -190,7 +190,8 @@ func (c *Collector) locate(r *reader, id string, pid int) (*cgroup, error) {
 	if g := parseCgroups(content, id, c.trees); g != nil {
 		return g, nil
 	}
-	return nil, fmt.Errorf("process %d is in no cgroup of container %s that can be seen here: %w", pid, id, errdefs.ErrNotFound)
+	return nil, fmt.Errorf("process %d is in no cgroup of container %s that can be seen here: %w", pid, id,
+		errdefs.ErrNotFound)
 }
 
 func (c *Collector) procFile(pid int, name string) string {
@@ -205,7 +206,8 @@ func readTrees(proc string) (hierarchies, error) {
 	}
 	trees := findTrees(mounts)
 	if trees.unified.mountpoint == "" && len(trees.v1) == 0 {
-		return hierarchies{}, fmt.Errorf("no cgroups are mounted, mount them at /sys/fs/cgroup: %w", errdefs.ErrFailedPrecondition)
+		return hierarchies{}, fmt.Errorf("no cgroups are mounted, mount them at /sys/fs/cgroup: %w",
+			errdefs.ErrFailedPrecondition)
 	}
 	return trees, nil
 }

@@ -32,7 +32,8 @@ func (c *Collector) CgroupDir(id string, pid int, controller string) (dir string
 		}
 	}
 	if dir == "" {
-		return "", unified, fmt.Errorf("process %d is in no cgroup of container %s with the controller %s: %w", pid, id, controller, errdefs.ErrNotFound)
+		return "", unified, fmt.Errorf("process %d is in no cgroup of container %s with the controller %s: %w", pid, id,
+			controller, errdefs.ErrNotFound)
 	}
 	return dir, unified, nil
 }

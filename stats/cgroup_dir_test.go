@@ -22,8 +22,10 @@ func TestCgroupDir(t *testing.T) {
 		dir     string
 		unified bool
 	}{
-		"version 2":           {onlyV2, "0::/kubepods/docker-0123abc.scope/init\n", "/cg/kubepods/docker-0123abc.scope", true},
-		"version 1":           {withHugetlb, "5:memory:/m/0123abc\n4:name=systemd:/s/0123abc\n3:hugetlb:/h/0123abc\n", "/cg/hugetlb/h/0123abc", false},
+		"version 2": {onlyV2, "0::/kubepods/docker-0123abc.scope/init\n", "/cg/kubepods/docker-0123abc.scope",
+			true},
+		"version 1": {withHugetlb, "5:memory:/m/0123abc\n4:name=systemd:/s/0123abc\n3:hugetlb:/h/0123abc\n",
+			"/cg/hugetlb/h/0123abc", false},
 		"without it":          {onlyV1, "5:memory:/m/0123abc\n", "", false},
 		"another's process":   {onlyV2, "0::/user.slice\n", "", true},
 		"another's elsewhere": {withHugetlb, "5:memory:/m/0123abc\n3:hugetlb:/\n", "", false},

@@ -39,7 +39,8 @@ func TestParseCgroups(t *testing.T) {
 		"v2, cgroupfs driver": {"0::/docker/0123abc\n", onlyV2,
 			&cgroup{v2: true, path: "/docker/0123abc", unified: "/cg/docker/0123abc"}},
 		"v2, systemd driver": {"0::/system.slice/docker-0123abc.scope\n", onlyV2,
-			&cgroup{v2: true, path: "/system.slice/docker-0123abc.scope", unified: "/cg/system.slice/docker-0123abc.scope"}},
+			&cgroup{v2: true, path: "/system.slice/docker-0123abc.scope",
+				unified: "/cg/system.slice/docker-0123abc.scope"}},
 		"systemd inside has moved": {"0::/docker/0123abc/init.scope\n", onlyV2,
 			&cgroup{v2: true, path: "/docker/0123abc", unified: "/cg/docker/0123abc"}},
 		"an engine inside has its own": {"0::/docker/0123abc/docker/ffff\n", onlyV2,
@@ -95,7 +96,8 @@ func TestFindTrees(t *testing.T) {
 // Without a visible cgroup tree there are neither stats nor errors.
 func TestNewWithoutCgroups(t *testing.T) {
 	for name, table := range map[string]string{
-		"no proc": "", "no cgroup is mounted": "20 1 253:0 / / rw - ext4 /dev/vda rw\n", "a broken table": "30 20 - cgroup\n",
+		"no proc": "", "no cgroup is mounted": "20 1 253:0 / / rw - ext4 /dev/vda rw\n",
+		"a broken table": "30 20 - cgroup\n",
 	} {
 		n := newTestNode(t, v2Systemd)
 		if table == "" {

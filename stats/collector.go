@@ -60,7 +60,8 @@ func New(opts Options) (*Collector, error) {
 	}
 	trees, err := readTrees(opts.procDir)
 	if err != nil {
-		log.L.WithField("component", "stats").WithError(err).Warn("cannot read cgroups of the node, there are no stats of containers")
+		log.L.WithField("component", "stats").WithError(err).
+			Warn("cannot read cgroups of the node, there are no stats of containers")
 	}
 	return &Collector{
 		proc:      opts.procDir,

@@ -11,7 +11,9 @@ import (
 
 // Containers returns the stats of the containers that run, in their order. It leaves out a container that ends
 // meanwhile. snapshot must be the one that has the containers. Entries of ids that it lacks are forgotten.
-func (c *Collector) Containers(ctx context.Context, snapshot *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats {
+func (c *Collector) Containers(
+	ctx context.Context, snapshot *state.Snapshot, containers []*state.Container,
+) []*runtimeapi.ContainerStats {
 	c.forget(snapshot)
 	containers = running(containers)
 	targets := make([]target, len(containers))

@@ -32,7 +32,8 @@ func TestContainers(t *testing.T) {
 			rate := float64(got.Cpu.UsageNanoCores.GetValue())
 			testutil.Assert(t, rate >= 0.75e9 && rate <= 0.81e9,
 				"%.0f nano cores since a start ten seconds ago, want 0.8e9", rate)
-			for _, taken := range []int64{got.Cpu.Timestamp, got.Memory.Timestamp, got.Swap.Timestamp, got.Io.Timestamp} {
+			for _, taken := range []int64{got.Cpu.Timestamp, got.Memory.Timestamp, got.Swap.Timestamp,
+				got.Io.Timestamp} {
 				age := time.Since(time.Unix(0, taken))
 				testutil.Assert(t, age >= 0 && age <= time.Second, "taken %v ago", age)
 			}
@@ -82,7 +83,8 @@ func TestStatsThatAreMissing(t *testing.T) {
 			func(s *runtimeapi.ContainerStats) bool { return s.Cpu == nil && s.Memory != nil }},
 		"memory.stat of another kernel": {v2Systemd, nil, func(s *runtimeapi.ContainerStats) bool {
 			m := s.Memory
-			return m.UsageBytes.GetValue() == 10000000 && m.WorkingSetBytes == nil && m.AvailableBytes == nil && m.RssBytes == nil &&
+			return m.UsageBytes.GetValue() == 10000000 && m.WorkingSetBytes == nil && m.AvailableBytes == nil &&
+				m.RssBytes == nil &&
 				m.PageFaults == nil && m.MajorPageFaults == nil
 		}},
 	} {
@@ -118,7 +120,9 @@ func removeEverywhere(t *testing.T, root, name string) {
 // ended container. It leaves out the unknown usage of a running container.
 func TestContainersThatAreGone(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *node){
-		"process before the first sample": func(t *testing.T, n *node) { must(t, os.RemoveAll(filepath.Join(n.proc, "5000002"))) },
+		"process before the first sample": func(t *testing.T, n *node) {
+			must(t, os.RemoveAll(filepath.Join(n.proc, "5000002")))
+		},
 		"cgroup": func(t *testing.T, n *node) {
 			testutil.Require(t, len(n.containers(t)) == 1, "not there before")
 			must(t, os.RemoveAll(n.root))
@@ -143,12 +147,14 @@ func TestContainersThatAreGone(t *testing.T) {
 			testutil.Assert(t, len(list) == 0, "listed: %v", list)
 			got := n.Container(t.Context(), &n.container)
 			if n.container.Status.Running {
-				if got.Attributes.GetId() != "c1" || got.Cpu != nil || got.Memory != nil || got.Swap != nil || got.Io != nil {
+				if got.Attributes.GetId() != "c1" || got.Cpu != nil || got.Memory != nil || got.Swap != nil ||
+					got.Io != nil {
 					t.Errorf("unknown, but %v", got)
 				}
 				return
 			}
-			if got.Attributes.GetId() != "c1" || got.Cpu.Timestamp == 0 || got.Cpu.UsageCoreNanoSeconds.GetValue() != 0 ||
+			if got.Attributes.GetId() != "c1" || got.Cpu.Timestamp == 0 ||
+				got.Cpu.UsageCoreNanoSeconds.GetValue() != 0 ||
 				got.Memory.Timestamp == 0 || got.Memory.UsageBytes.GetValue() != 0 || got.Memory.AvailableBytes != nil {
 				t.Errorf("got %v", got)
 			}

@@ -21,13 +21,17 @@ func TestCPURate(t *testing.T) {
 		"a young container":                {-10 * time.Second, []sample{{0, 5 * second, int64(second / 2)}}},
 		"a container of last week":         {-7 * 24 * time.Hour, []sample{{0, 5 * second, -1}}},
 		"steady calls": {0, []sample{
-			{0, 0, -1}, {10 * time.Second, 10 * second, int64(second)}, {20 * time.Second, 10 * second, 0}, {30 * time.Second, 15 * second, int64(second / 2)},
+			{0, 0, -1}, {10 * time.Second, 10 * second, int64(second)}, {20 * time.Second, 10 * second, 0},
+			{30 * time.Second, 15 * second, int64(second / 2)},
 		}},
 		"two clients in turn do not shorten the window": {0, []sample{
-			{0, 0, -1}, {10 * time.Second, 10 * second, int64(second)}, {10*time.Second + time.Millisecond, 10*second + 1, int64(second) * 10000 / 10001},
+			{0, 0, -1}, {10 * time.Second, 10 * second, int64(second)},
+			{10*time.Second + time.Millisecond, 10*second + 1, int64(second) * 10000 / 10001},
 		}},
-		"a long silence":  {0, []sample{{0, 0, -1}, {2 * maxWindow, second, -1}, {2*maxWindow + time.Second, 2 * second, int64(second)}}},
-		"made anew":       {0, []sample{{0, 5 * second, -1}, {time.Second, second, -1}, {2 * time.Second, 2 * second, int64(second)}}},
+		"a long silence": {0,
+			[]sample{{0, 0, -1}, {2 * maxWindow, second, -1}, {2*maxWindow + time.Second, 2 * second, int64(second)}}},
+		"made anew": {0,
+			[]sample{{0, 5 * second, -1}, {time.Second, second, -1}, {2 * time.Second, 2 * second, int64(second)}}},
 		"the clock jumps": {0, []sample{{0, 0, -1}, {-time.Second, second, -1}, {0, 2 * second, int64(second)}}},
 		"nothing passed":  {0, []sample{{0, 0, -1}, {0, 0, -1}}},
 	} {

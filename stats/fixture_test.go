@@ -56,7 +56,8 @@ var nodes = map[string]struct {
 		container: "7:hugetlb:/kubepods/poda/c1\n6:cpuset:/\n5:blkio:/kubepods/poda/c1\n4:memory:/kubepods/poda/c1\n3:pids:/kubepods/poda/c1\n2:cpuacct:/kubepods/poda/c1\n1:cpu:/kubepods/poda/c1\n0::/kubepods/poda/c1/inner\n",
 		trees: map[string][2]string{
 			"blkio": {"cgroup", "rw,blkio"}, "memory": {"cgroup", "rw,memory"}, "pids": {"cgroup", "rw,pids"},
-			"cpuacct": {"cgroup", "rw,cpuacct"}, "cpu": {"cgroup", "rw,cpu"}, "hugetlb": {"cgroup", "rw,hugetlb"}, "unified": {"cgroup2", "rw"},
+			"cpuacct": {"cgroup", "rw,cpuacct"}, "cpu": {"cgroup", "rw,cpu"}, "hugetlb": {"cgroup", "rw,hugetlb"},
+			"unified": {"cgroup2", "rw"},
 		},
 	},
 	v2Systemd: {
@@ -76,7 +77,8 @@ func newTestNode(t testing.TB, kind string, groups ...string) *node {
 	unpack(t, "proc", n.proc)
 	mountinfo := "20 1 253:0 / / rw - ext4 /dev/vda rw\n"
 	for dir, mount := range what.trees {
-		mountinfo += fmt.Sprintf("30 20 0:30 / %s rw,nosuid shared:9 - %s none %s\n", filepath.Join(n.root, dir), mount[0], mount[1])
+		mountinfo += fmt.Sprintf("30 20 0:30 / %s rw,nosuid shared:9 - %s none %s\n", filepath.Join(n.root, dir),
+			mount[0], mount[1])
 	}
 	n.write(t, "self/mountinfo", mountinfo)
 	n.write(t, strconv.Itoa(sandboxPID)+"/cgroup", what.sandbox)
@@ -98,7 +100,8 @@ func newTestNode(t testing.TB, kind string, groups ...string) *node {
 				Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: what.parent},
 			},
 		},
-		Status: state.PodStatus{Running: true, NetworkReady: true, PID: sandboxPID, StartedAt: time.Now().Add(-10 * time.Second)},
+		Status: state.PodStatus{Running: true, NetworkReady: true, PID: sandboxPID,
+			StartedAt: time.Now().Add(-10 * time.Second)},
 	}
 	n.container = state.Container{
 		ID:        "c1",

@@ -92,7 +92,8 @@ func newMetricSet(groups []string) (metricSet, error) {
 	}
 	for _, group := range groups {
 		if !slices.Contains(known, group) {
-			return metricSet{}, fmt.Errorf("there is no group of metrics %q, only %s: %w", group, strings.Join(known, ", "), errdefs.ErrInvalidArgument)
+			return metricSet{}, fmt.Errorf("there is no group of metrics %q, only %s: %w", group,
+				strings.Join(known, ", "), errdefs.ErrInvalidArgument)
 		}
 	}
 	set := metricSet{

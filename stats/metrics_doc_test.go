@@ -23,7 +23,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| group | metric | type | of | labels of its own | |\n|---|---|---|---|---|---|\n")
 	for _, m := range metricTable() {
-		fmt.Fprintf(&want, "| %s | `%s` | %s | %s | %s | %s |\n", m.group, m.name, strings.ToLower(m.kind.String()), m.of, strings.Join(m.keys, ", "), m.help)
+		fmt.Fprintf(&want, "| %s | `%s` | %s | %s | %s | %s |\n", m.group, m.name, strings.ToLower(m.kind.String()),
+			m.of, strings.Join(m.keys, ", "), m.help)
 	}
 	if *update {
 		must(t, os.WriteFile(path, []byte(string(head)+begin+want.String()+end+string(tail)), 0o644))

@@ -38,7 +38,8 @@ func TestMetrics(t *testing.T) {
 			n.layers.work.Wait()
 			n.layers.mu.Lock() // fixed values instead of this machine's disk
 			n.layers.layers["c1"].last.diskUsage = diskUsage{bytes: 40960, inodes: 4}
-			n.layers.layers["c1"].last.filesystem = filesystem{device{253, 0}, 1 << 40, new(uint64(1 << 20)), new(uint64(1 << 19))}
+			n.layers.layers["c1"].last.filesystem = filesystem{device{253, 0}, 1 << 40, new(uint64(1 << 20)),
+				new(uint64(1 << 19))}
 			n.layers.mu.Unlock()
 
 			n.compareExposition(t, "metrics-"+kind+".txt")
@@ -91,7 +92,8 @@ func (n *node) exposition(t *testing.T) string {
 					labels = append(labels, fmt.Sprintf("%s=%q", key, metric.LabelValues[i]))
 				}
 			}
-			fmt.Fprintf(&text, "%s{%s} %s %s\n", metric.Name, strings.Join(labels, ","), value, strings.ToLower(metric.MetricType.String()))
+			fmt.Fprintf(&text, "%s{%s} %s %s\n", metric.Name, strings.Join(labels, ","), value,
+				strings.ToLower(metric.MetricType.String()))
 		}
 	}
 	for _, pod := range n.metricsOnce(t) {
@@ -145,7 +147,8 @@ func TestMetricGroupsAreNarrowed(t *testing.T) {
 	}
 	descriptors := n.MetricDescriptors()
 	testutil.Assert(t, len(descriptors) == 11, "%d descriptors", len(descriptors))
-	if n.metrics.stats.has(statMemory|statMemoryDetail|statPressure|statProcesses|statIO) || n.metrics.disk || n.metrics.processes {
+	if n.metrics.stats.has(statMemory|statMemoryDetail|statPressure|statProcesses|statIO) || n.metrics.disk ||
+		n.metrics.processes {
 		t.Errorf("reads more than it needs: %+v", n.metrics)
 	}
 }
@@ -153,16 +156,20 @@ func TestMetricGroupsAreNarrowed(t *testing.T) {
 // A metric without its source is left out, and no other metric.
 func TestMetricsThatAreUnknown(t *testing.T) {
 	for file, unknown := range map[string][]string{
-		"pids.max":                             {"container_threads_max"},
-		"cgroup.procs":                         {"container_processes", "container_file_descriptors", "container_sockets"},
+		"pids.max": {"container_threads_max"},
+		"cgroup.procs": {"container_processes", "container_file_descriptors",
+			"container_sockets"},
 		"tasks":                                {"container_tasks_state"},
 		"memory.max_usage_in_bytes":            {"container_memory_max_usage_bytes"},
 		"blkio.throttle.io_serviced_recursive": {"container_fs_reads_total", "container_fs_writes_total"},
-		"blkio.throttle.io_service_bytes_recursive": {"container_fs_reads_bytes_total", "container_fs_writes_bytes_total", "container_fs_sector_reads_total", "container_fs_sector_writes_total", "container_blkio_device_usage_total"},
-		"blkio.bfq.io_queued_recursive":             {"container_fs_io_current"},
-		"blkio.bfq.io_service_time_recursive":       {"container_fs_read_seconds_total", "container_fs_write_seconds_total", "container_fs_io_time_seconds_total"},
-		"hugetlb.2MB.max_usage_in_bytes":            {"container_hugetlb_max_usage_bytes"},
-		"memory.soft_limit_in_bytes":                {"container_spec_memory_reservation_limit_bytes"},
+		"blkio.throttle.io_service_bytes_recursive": {"container_fs_reads_bytes_total",
+			"container_fs_writes_bytes_total", "container_fs_sector_reads_total", "container_fs_sector_writes_total",
+			"container_blkio_device_usage_total"},
+		"blkio.bfq.io_queued_recursive": {"container_fs_io_current"},
+		"blkio.bfq.io_service_time_recursive": {"container_fs_read_seconds_total", "container_fs_write_seconds_total",
+			"container_fs_io_time_seconds_total"},
+		"hugetlb.2MB.max_usage_in_bytes": {"container_hugetlb_max_usage_bytes"},
+		"memory.soft_limit_in_bytes":     {"container_spec_memory_reservation_limit_bytes"},
 	} {
 		t.Run(file, func(t *testing.T) {
 			n := newTestNode(t, v1Cgroupfs)
@@ -182,11 +189,13 @@ func TestMetricsThatAreUnknown(t *testing.T) {
 // Metrics of unknown settings and times are left out.
 func TestMetricsOfAContainerThatIsHardlyKnown(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
-	n.container.Status.Resources, n.container.Status.StartedAt, n.container.Meta.CreatedAt = nil, time.Time{}, time.Time{}
+	n.container.Status.Resources, n.container.Status.StartedAt, n.container.Meta.CreatedAt = nil, time.Time{},
+		time.Time{}
 	n.cache.PutContainer(n.container)
 	names := n.containerMetricNames(t)
 	for _, name := range []string{
-		"container_start_time_seconds", "container_creation_time_seconds", "container_spec_memory_limit_bytes", "container_spec_memory_swap_limit_bytes",
+		"container_start_time_seconds", "container_creation_time_seconds", "container_spec_memory_limit_bytes",
+		"container_spec_memory_swap_limit_bytes",
 	} {
 		testutil.Assert(t, !names[name], "%s is unknown, and sent", name)
 	}
@@ -232,7 +241,8 @@ func TestNoMetrics(t *testing.T) {
 
 func TestUnknownMetricGroup(t *testing.T) {
 	_, err := New(Options{MetricGroups: []string{"cpu", "weather"}})
-	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), `"weather"`) || !strings.Contains(err.Error(), "pressure") {
+	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), `"weather"`) ||
+		!strings.Contains(err.Error(), "pressure") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -41,11 +41,13 @@ func TestParsePressure(t *testing.T) {
 			"some avg10=1.00 avg60=2.50 avg300=3.25 total=4\nfull avg10=0.10 avg60=0.20 avg300=0.30 total=2\n",
 			&pressure{some: stall{4000, 1, 2.5, 3.25}, full: stall{2000, 0.1, 0.2, 0.3}, hasFull: true},
 		},
-		"CPU before Linux 5.13": {"some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n", &pressure{some: stall{total: 7000}}},
-		"new and odd fields":    {"some avg10=NaN avg60=-1 avg900=3 total=1\nmost total=1\n", &pressure{some: stall{total: 1000}}},
-		"too large a total":     {"some total=18446744073709551615\n", &pressure{}},
-		"no line":               {"", nil},
-		"full alone":            {"full total=1\n", nil},
+		"CPU before Linux 5.13": {"some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n",
+			&pressure{some: stall{total: 7000}}},
+		"new and odd fields": {"some avg10=NaN avg60=-1 avg900=3 total=1\nmost total=1\n",
+			&pressure{some: stall{total: 1000}}},
+		"too large a total": {"some total=18446744073709551615\n", &pressure{}},
+		"no line":           {"", nil},
+		"full alone":        {"full total=1\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := parsePressure([]byte(test.content))
@@ -55,7 +57,10 @@ func TestParsePressure(t *testing.T) {
 }
 
 func TestParseIOStat(t *testing.T) {
-	got := parseIOStat([]byte("8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6\n253:1\n9:1 new=1\n(unknown) rbytes=9\n9:9999999999 rbytes=1\n"))
+	got := parseIOStat(
+		[]byte(
+			"8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6\n253:1\n9:1 new=1\n(unknown) " +
+				"rbytes=9\n9:9999999999 rbytes=1\n"))
 	want := []deviceIO{{
 		device: device{8, 0},
 		read:   operationIO{bytes: new(uint64(1)), operations: new(uint64(3))},
@@ -87,9 +92,11 @@ func TestParseNetDev(t *testing.T) {
 		content string
 		want    []netInterface
 	}{
-		"loopback alone":  {head + "    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n", nil},
-		"no space":        {head + "eth0:1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n", []netInterface{{"eth0", traffic{1, 2, 3, 4}, traffic{9, 10, 11, 12}}}},
-		"more columns":    {head + "eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n", []netInterface{{"eth0", traffic{1, 2, 3, 4}, traffic{9, 10, 11, 12}}}},
+		"loopback alone": {head + "    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n", nil},
+		"no space": {head + "eth0:1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n",
+			[]netInterface{{"eth0", traffic{1, 2, 3, 4}, traffic{9, 10, 11, 12}}}},
+		"more columns": {head + "eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n",
+			[]netInterface{{"eth0", traffic{1, 2, 3, 4}, traffic{9, 10, 11, 12}}}},
 		"too few columns": {head + "eth0: 1 2 3\n", nil},
 		"no numbers":      {head + "eth0: a b c d e f g h i j k l m n o p\n", nil},
 		"empty":           {"", nil},
@@ -115,19 +122,24 @@ func TestParseOpenFiles(t *testing.T) {
 
 func TestFindUpper(t *testing.T) {
 	for name, test := range map[string]struct{ content, want, filesystem string }{
-		"an overlay":      {"1 2 0:40 / / rw - overlay overlay rw,lowerdir=/l1:/l2,upperdir=/var/lib/x/fs,workdir=/w\n", "/var/lib/x/fs", "overlay"},
+		"an overlay": {"1 2 0:40 / / rw - overlay overlay rw,lowerdir=/l1:/l2,upperdir=/var/lib/x/fs,workdir=/w\n",
+			"/var/lib/x/fs", "overlay"},
 		"an escaped name": {"1 2 0:40 / / rw - overlay overlay rw,upperdir=/a\\040b/fs\n", "/a b/fs", "overlay"},
 		"a volume":        {"1 2 0:40 / /data rw - overlay overlay rw,upperdir=/v\n", "", ""},
 		"relative":        {"1 2 0:40 / / rw - overlay overlay rw,upperdir=ab/diff\n", "", "overlay"},
 		"read-only":       {"1 2 0:40 / / ro - overlay overlay ro,lowerdir=/l1:/l2\n", "", "overlay"},
-		"fuse-overlayfs":  {"1 2 0:40 / / rw - fuse.fuse-overlayfs fuse-overlayfs rw,user_id=0\n", "", "fuse.fuse-overlayfs"},
-		"vfs":             {"1 2 8:1 /var/lib/docker/vfs/dir/0123 / rw - ext4 /dev/sda1 rw\n", "", "ext4"},
-		"btrfs":           {"1 2 0:40 /var/lib/docker/btrfs/subvolumes/0123 / rw - btrfs /dev/sda1 rw,subvol=/x\n", "", "btrfs"},
-		"zfs":             {"1 2 0:40 / / rw - zfs pool/docker/0123 rw,xattr\n", "", "zfs"},
-		"mounted over":    {"1 2 0:40 / / rw - overlay overlay rw,upperdir=/v\n3 1 0:41 / / rw - zfs pool rw\n", "", "zfs"},
-		"empty":           {"", "", ""},
+		"fuse-overlayfs": {"1 2 0:40 / / rw - fuse.fuse-overlayfs fuse-overlayfs rw,user_id=0\n", "",
+			"fuse.fuse-overlayfs"},
+		"vfs": {"1 2 8:1 /var/lib/docker/vfs/dir/0123 / rw - ext4 /dev/sda1 rw\n", "", "ext4"},
+		"btrfs": {"1 2 0:40 /var/lib/docker/btrfs/subvolumes/0123 / rw - btrfs /dev/sda1 rw,subvol=/x\n", "",
+			"btrfs"},
+		"zfs": {"1 2 0:40 / / rw - zfs pool/docker/0123 rw,xattr\n", "", "zfs"},
+		"mounted over": {"1 2 0:40 / / rw - overlay overlay rw,upperdir=/v\n3 1 0:41 / / rw - zfs pool rw\n", "",
+			"zfs"},
+		"empty": {"", "", ""},
 	} {
-		if got, filesystem := findUpper(parseMounts(t, test.content)); got != test.want || filesystem != test.filesystem {
+		if got, filesystem := findUpper(parseMounts(t, test.content)); got != test.want ||
+			filesystem != test.filesystem {
 			t.Errorf("%s: %q, %q, want %q, %q", name, got, filesystem, test.want, test.filesystem)
 		}
 	}

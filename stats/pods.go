@@ -13,7 +13,9 @@ import (
 
 // Pods returns the stats of the pods with a running sandbox, in their order. It leaves out a pod that ends meanwhile.
 // snapshot must be the one that has the pods. It has their containers.
-func (c *Collector) Pods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod) []*runtimeapi.PodSandboxStats {
+func (c *Collector) Pods(
+	ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod,
+) []*runtimeapi.PodSandboxStats {
 	c.forget(snapshot)
 	podSamples := present(c.samplePods(ctx, snapshot, pods, criStats|statProcesses))
 	c.addInterfaces(ctx, podSamples)
@@ -52,7 +54,9 @@ type podSample struct {
 }
 
 // samplePods reads all running pods and their containers. It waits once at most, because it reads them together.
-func (c *Collector) samplePods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod, want statSet) []podSample {
+func (c *Collector) samplePods(
+	ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod, want statSet,
+) []podSample {
 	var targets []target
 	var podSamples []podSample
 	for _, pod := range pods {
@@ -60,7 +64,8 @@ func (c *Collector) samplePods(ctx context.Context, snapshot *state.Snapshot, po
 			continue
 		}
 		ps := podSample{
-			pod: pod, bare: pod.Status.Namespaces != nil, ofCgroup: hasOwnParent(pod), containers: running(snapshot.ContainersOf(pod.ID)),
+			pod: pod, bare: pod.Status.Namespaces != nil, ofCgroup: hasOwnParent(pod),
+			containers: running(snapshot.ContainersOf(pod.ID)),
 		}
 		targets = append(targets, ps.targets()...)
 		podSamples = append(podSamples, ps)

@@ -68,7 +68,8 @@ func TestPodsWithoutACgroupOfTheirOwn(t *testing.T) {
 func TestPodsNetwork(t *testing.T) {
 	usage := func(name string, rx, rxErrors, tx, txErrors uint64) *runtimeapi.NetworkInterfaceUsage {
 		return &runtimeapi.NetworkInterfaceUsage{
-			Name: name, RxBytes: number(rx), RxErrors: number(rxErrors), TxBytes: number(tx), TxErrors: number(txErrors),
+			Name: name, RxBytes: number(rx), RxErrors: number(rxErrors), TxBytes: number(tx),
+			TxErrors: number(txErrors),
 		}
 	}
 	n := newTestNode(t, v2Systemd)
@@ -80,10 +81,16 @@ func TestPodsNetwork(t *testing.T) {
 		"the other interfaces %v", got.Interfaces)
 
 	for name, change := range map[string]func(){
-		"host network":      func() { n.pod.Meta.HostNetwork = true },
-		"namespace gone":    func() { n.pod.Meta.HostNetwork, n.pod.Status.NetnsPath = false, filepath.Join(n.proc, "gone") },
-		"another namespace": func() { n.pod.Status.NetnsPath = "/proc/self/ns/net" }, // the sandbox is no process of this machine
-		"no file":           func() { n.pod.Status.NetnsPath = ""; must(t, os.RemoveAll(filepath.Join(n.proc, "5000001", "net"))) },
+		"host network": func() { n.pod.Meta.HostNetwork = true },
+		"namespace gone": func() {
+			n.pod.Meta.HostNetwork, n.pod.Status.NetnsPath = false, filepath.Join(n.proc, "gone")
+		},
+		// the sandbox is no process of this machine
+		"another namespace": func() { n.pod.Status.NetnsPath = "/proc/self/ns/net" },
+		"no file": func() {
+			n.pod.Status.NetnsPath = ""
+			must(t, os.RemoveAll(filepath.Join(n.proc, "5000001", "net")))
+		},
 	} {
 		change()
 		n.cache.PutPod(n.pod)
@@ -122,7 +129,8 @@ func TestPodsThatAreGone(t *testing.T) {
 	list := n.pods(t)
 	testutil.Assert(t, len(list) == 0, "without its cgroup: %v", list)
 	unknown := n.Pod(t.Context(), n.cache.Snapshot(), &n.pod)
-	if linux := unknown.Linux; unknown.Attributes.GetId() != "s1" || linux.Cpu != nil || linux.Memory != nil || linux.Process != nil || linux.Io != nil {
+	if linux := unknown.Linux; unknown.Attributes.GetId() != "s1" || linux.Cpu != nil || linux.Memory != nil ||
+		linux.Process != nil || linux.Io != nil {
 		t.Errorf("without its cgroup, asked for: %v", unknown)
 	}
 	n = newTestNode(t, v1Cgroupfs)

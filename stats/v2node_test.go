@@ -35,7 +35,8 @@ type v2Pod struct {
 var v2Pods = []v2Pod{
 	{"burstable", "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1f6c35a2_7d41_4a50_9f0e_6f6d1c1b2a01.slice", "a", "b", 6000001, 6000002, ""},
 	{"besteffort", "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod2e7d46b3_8e52_4b61_8a1f_7a7e2d2c3b02.slice", "c", "d", 6000003, 6000005, "/docker/" + strings.Repeat("e", 64)},
-	{"guaranteed", "/kubepods.slice/kubepods-pod3d8e57c4_9f63_4c72_9b20_8b8f3e3d4c03.slice", "f", "9", 6000006, 6000007, ""},
+	{"guaranteed", "/kubepods.slice/kubepods-pod3d8e57c4_9f63_4c72_9b20_8b8f3e3d4c03.slice", "f", "9", 6000006, 6000007,
+		""},
 }
 
 func (p v2Pod) scope(id string) string {
@@ -63,7 +64,10 @@ func newV2Node(t *testing.T, view cgroupView) *node {
 	if !strings.HasPrefix(view.root, "/..") {
 		shown = filepath.Join(n.root, view.root) // the mount begins at that cgroup
 	}
-	n.write(t, "self/mountinfo", fmt.Sprintf("30 20 0:26 %s %s rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n", view.root, shown))
+	n.write(t, "self/mountinfo",
+		fmt.Sprintf(
+			"30 20 0:26 %s %s rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 "+
+				"rw,nsdelegate,memory_recursiveprot\n", view.root, shown))
 	for _, pod := range v2Pods {
 		n.write(t, strconv.Itoa(pod.sandboxPID)+"/cgroup", "0::"+view.prefix+pod.scope(pod.sandbox)+"\n")
 		n.write(t, strconv.Itoa(pod.containerPID)+"/cgroup", "0::"+view.prefix+pod.scope(pod.container)+pod.below+"\n")
@@ -72,7 +76,8 @@ func newV2Node(t *testing.T, view cgroupView) *node {
 	n.Collector, err = New(Options{procDir: n.proc})
 	must(t, err)
 	n.pageSizes = []string{"2MB", "1GB"}
-	for number, name := range map[device]string{{259, 0}: "/dev/nvme0n1", {253, 0}: "/dev/dm-0", {253, 1}: "/dev/dm-1"} {
+	for number, name := range map[device]string{{259, 0}: "/dev/nvme0n1", {253, 0}: "/dev/dm-0",
+		{253, 1}: "/dev/dm-1"} {
 		n.devices.names[number] = name
 	}
 	t.Cleanup(n.Close)
@@ -83,15 +88,18 @@ func newV2Node(t *testing.T, view cgroupView) *node {
 func (p v2Pod) put(cache *state.Cache) {
 	cache.PutPod(state.Pod{
 		ID: strings.Repeat(p.sandbox, 64),
-		Meta: state.PodMeta{Name: "k8s_POD_" + p.name, ImageID: "sha256:pause", HostNetwork: true, Config: &runtimeapi.PodSandboxConfig{
+		Meta: state.PodMeta{Name: "k8s_POD_" +
+			p.name, ImageID: "sha256:pause", HostNetwork: true, Config: &runtimeapi.PodSandboxConfig{
 			Metadata: &runtimeapi.PodSandboxMetadata{Name: p.name, Namespace: "default", Uid: p.name},
 			Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: p.slice},
 		}},
-		Status: state.PodStatus{Running: true, NetworkReady: true, PID: p.sandboxPID, StartedAt: time.Unix(1700000000, 0)},
+		Status: state.PodStatus{Running: true, NetworkReady: true, PID: p.sandboxPID,
+			StartedAt: time.Unix(1700000000, 0)},
 	})
 	cache.PutContainer(state.Container{
 		ID: strings.Repeat(p.container, 64), SandboxID: strings.Repeat(p.sandbox, 64),
-		Meta: state.ContainerMeta{Name: "k8s_main_" + p.name, CreatedAt: time.Unix(1700000000, 0), Config: &runtimeapi.ContainerConfig{
+		Meta: state.ContainerMeta{Name: "k8s_main_" +
+			p.name, CreatedAt: time.Unix(1700000000, 0), Config: &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
 			Image:    &runtimeapi.ImageSpec{Image: "sha256:app", UserSpecifiedImage: "example.org/app:1"},
 		}},
@@ -122,16 +130,20 @@ func TestStatsOfAV2Node(t *testing.T) {
 		pod, container string
 	}{
 		"burstable": {
-			"cpu 61000000000 memory 268435456 working set 208435456 available 60000000 processes 12 psi 30000000000 7000000000 5000000000 avg10 12.34",
-			"cpu 60900000000 memory 267000000 working set 207000000 available 61435456 swap 1048576 of 66060288 psi 29900000000 6900000000 4900000000 avg10 12.34",
+			"cpu 61000000000 memory 268435456 working set 208435456 available 60000000 processes 12 psi " +
+				"30000000000 7000000000 5000000000 avg10 12.34",
+			"cpu 60900000000 memory 267000000 working set 207000000 available 61435456 swap 1048576 of 66060288 " +
+				"psi 29900000000 6900000000 4900000000 avg10 12.34",
 		},
 		"besteffort": {
 			"cpu 2500000000 memory 50000000 working set 45000000 processes 7",
 			"cpu 2400000000 memory 49000000 working set 44000000",
 		},
 		"guaranteed": {
-			"cpu 7000000000 memory 120000000 working set 110000000 available 963741824 psi 1000000 2000000 3000000 avg10 0",
-			"cpu 6900000000 memory 119000000 working set 109000000 available 964741824 psi 1000000 2000000 3000000 avg10 0",
+			"cpu 7000000000 memory 120000000 working set 110000000 available 963741824 psi 1000000 2000000 " +
+				"3000000 avg10 0",
+			"cpu 6900000000 memory 119000000 working set 109000000 available 964741824 psi 1000000 2000000 " +
+				"3000000 avg10 0",
 		},
 	} {
 		pod := pods[name]
@@ -146,8 +158,12 @@ func TestStatsOfAV2Node(t *testing.T) {
 }
 
 // describe formats the known values in one line.
-func describe(cpu *runtimeapi.CpuUsage, memory *runtimeapi.MemoryUsage, swap *runtimeapi.SwapUsage, processes *runtimeapi.ProcessUsage, io *runtimeapi.IoUsage) string {
-	text := fmt.Sprintf("cpu %d memory %d working set %d", cpu.UsageCoreNanoSeconds.GetValue(), memory.UsageBytes.GetValue(), memory.WorkingSetBytes.GetValue())
+func describe(
+	cpu *runtimeapi.CpuUsage, memory *runtimeapi.MemoryUsage, swap *runtimeapi.SwapUsage,
+	processes *runtimeapi.ProcessUsage, io *runtimeapi.IoUsage,
+) string {
+	text := fmt.Sprintf("cpu %d memory %d working set %d", cpu.UsageCoreNanoSeconds.GetValue(),
+		memory.UsageBytes.GetValue(), memory.WorkingSetBytes.GetValue())
 	if memory.AvailableBytes != nil {
 		text += fmt.Sprintf(" available %d", memory.AvailableBytes.Value)
 	}
@@ -158,7 +174,8 @@ func describe(cpu *runtimeapi.CpuUsage, memory *runtimeapi.MemoryUsage, swap *ru
 		text += fmt.Sprintf(" swap %d of %d", swap.SwapUsageBytes.GetValue(), swap.SwapAvailableBytes.GetValue())
 	}
 	if cpu.Psi != nil || memory.Psi != nil || io.GetPsi() != nil {
-		text += fmt.Sprintf(" psi %d %d %d avg10 %v", cpu.Psi.GetSome().GetTotal(), memory.Psi.GetSome().GetTotal(), io.GetPsi().GetSome().GetTotal(), cpu.Psi.GetSome().GetAvg10())
+		text += fmt.Sprintf(" psi %d %d %d avg10 %v", cpu.Psi.GetSome().GetTotal(), memory.Psi.GetSome().GetTotal(),
+			io.GetPsi().GetSome().GetTotal(), cpu.Psi.GetSome().GetAvg10())
 	}
 	return text
 }
@@ -215,7 +232,8 @@ func TestEnginesPathsFromACgroupNamespace(t *testing.T) {
 			}
 			content, err := os.ReadFile(procs)
 			testutil.Assert(t, err == nil && string(content) == "6000002\n", "%s holds %q, %v", procs, content, err)
-			if content, err := os.ReadFile(filepath.Join(parent, "cpu.max")); err != nil || string(content) != "50000 100000\n" {
+			if content, err := os.ReadFile(filepath.Join(parent, "cpu.max")); err != nil ||
+				string(content) != "50000 100000\n" {
 				t.Errorf("cpu.max in %s: %q, %v", parent, content, err)
 			}
 		})

@@ -62,7 +62,8 @@ type layerMeter struct {
 
 func newLayerMeter(proc string) *layerMeter {
 	ctx, cancel := context.WithCancel(log.WithLogger(context.Background(), log.L.WithField("component", "stats")))
-	return &layerMeter{proc: proc, ctx: ctx, cancel: cancel, walk: countDir, layers: map[string]*layer{}, uncounted: map[string]bool{}}
+	return &layerMeter{proc: proc, ctx: ctx, cancel: cancel, walk: countDir, layers: map[string]*layer{},
+		uncounted: map[string]bool{}}
 }
 
 // close cancels the running counts and waits for them.
@@ -122,7 +123,8 @@ func (m *layerMeter) count() {
 		}
 		usage, err := m.measure(upper)
 		if err != nil && !os.IsNotExist(err) && m.ctx.Err() == nil {
-			log.G(m.ctx).WithError(err).WithField("containerID", id).Warn("cannot measure writable layer, keeping the last count")
+			log.G(m.ctx).WithError(err).WithField("containerID", id).
+				Warn("cannot measure writable layer, keeping the last count")
 		}
 		m.done(id, upper, usage, time.Since(start))
 	}

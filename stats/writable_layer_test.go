@@ -60,7 +60,8 @@ func TestWritableLayer(t *testing.T) {
 	}
 	n.layers.work.Wait()
 	layer := n.containers(t)[0].WritableLayer
-	if layer.GetFsId().GetMountpoint() != root || layer.GetInodesUsed().GetValue() != 4 || layer.GetUsedBytes().GetValue() < 40<<10 {
+	if layer.GetFsId().GetMountpoint() != root || layer.GetInodesUsed().GetValue() != 4 ||
+		layer.GetUsedBytes().GetValue() < 40<<10 {
 		t.Errorf("got %v", layer)
 	}
 	must(t, os.WriteFile(filepath.Join(upper, "more"), make([]byte, 1<<20), 0o644))
@@ -73,7 +74,8 @@ func TestWritableLayer(t *testing.T) {
 	n.layers.mu.Unlock()
 	n.containers(t)
 	n.layers.work.Wait()
-	if again := n.containers(t)[0].WritableLayer; again.GetUsedBytes().GetValue() < 1<<20 || again.GetInodesUsed().GetValue() != 5 {
+	if again := n.containers(t)[0].WritableLayer; again.GetUsedBytes().GetValue() < 1<<20 ||
+		again.GetInodesUsed().GetValue() != 5 {
 		t.Errorf("after a while: %v", again)
 	}
 

@@ -15,8 +15,10 @@ func bindAddress(opts Options) (*net.TCPAddr, error) {
 		return nil, fmt.Errorf("streaming address %q: %w: %w", opts.Address, errdefs.ErrInvalidArgument, err)
 	}
 	if !address.IP.IsLoopback() && opts.CertFile == "" && !opts.AllowPlaintext {
-		return nil, fmt.Errorf("streaming address %q is not a loopback address: exec sessions would cross the network in the clear; "+
-			"give a TLS certificate and key, bind to 127.0.0.1, or allow it explicitly: %w", opts.Address, errdefs.ErrFailedPrecondition)
+		return nil, fmt.Errorf(
+			"streaming address %q is not a loopback address: exec sessions would cross the network in the clear; "+
+				"give a TLS certificate and key, bind to 127.0.0.1, or allow it explicitly: %w", opts.Address,
+			errdefs.ErrFailedPrecondition)
 	}
 	return address, nil
 }

@@ -14,7 +14,8 @@ func tlsConfig(certFile, keyFile string) (*tls.Config, error) {
 		return nil, nil
 	}
 	if certFile == "" || keyFile == "" {
-		return nil, fmt.Errorf("streaming over TLS needs both a certificate and its key: %w", errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("streaming over TLS needs both a certificate and its key: %w",
+			errdefs.ErrInvalidArgument)
 	}
 	load := func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)

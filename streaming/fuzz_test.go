@@ -21,8 +21,17 @@ import (
 // up, and serves the next request.
 func FuzzRequests(f *testing.F) {
 	f.Add([]byte("GET /exec/TOKEN HTTP/1.1\r\nHost: x\r\n\r\n"))
-	f.Add([]byte("POST /exec/TOKEN HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n\x80\x03\x00\x01\x00\x00\x00\x0a\x00\x00\x00\x01"))
-	f.Add([]byte("GET /exec/TOKEN HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n\x82\x85\x00\x00\x00\x00\xff\x00\x01\x02\x03"))
+	f.Add(
+		[]byte(
+			"POST /exec/TOKEN HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: " +
+				"SPDY/3.1\r\nX-Stream-Protocol-Version: " +
+				"v4.channel.k8s.io\r\n\r\n\x80\x03\x00\x01\x00\x00\x00\x0a\x00\x00\x00\x01"))
+	f.Add(
+		[]byte(
+			"GET /exec/TOKEN HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: " +
+				"websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " +
+				"AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: " +
+				"v5.channel.k8s.io\r\n\r\n\x82\x85\x00\x00\x00\x00\xff\x00\x01\x02\x03"))
 	f.Add([]byte("GET /../exec//TOKEN%2f?a=%zz HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"))
 	f.Add([]byte("\x16\x03\x01\x02\x00\x01"))
 	s, err := Listen(Options{
@@ -46,7 +55,8 @@ func FuzzRequests(f *testing.F) {
 		}
 	})
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		rawURL, err := s.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: containerID, Cmd: []string{"c"}, Stdin: true, Stdout: true})
+		rawURL, err := s.Exec(t.Context(),
+			&runtimeapi.ExecRequest{ContainerId: containerID, Cmd: []string{"c"}, Stdin: true, Stdout: true})
 		testutil.Must(t, err)
 		u, err := url.Parse(rawURL)
 		testutil.Must(t, err)

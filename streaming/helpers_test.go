@@ -205,7 +205,8 @@ func openWebSocket(t *testing.T, url string, asked remotecommand.Options) *termi
 			if websocket.Message.Receive(ws, &message) != nil || len(message) == 0 {
 				return
 			}
-			outputs := map[byte]*testutil.Buffer{channelStdout: c.stdout, channelStderr: c.stderr, channelError: c.status}
+			outputs := map[byte]*testutil.Buffer{channelStdout: c.stdout, channelStderr: c.stderr,
+				channelError: c.status}
 			_, _ = outputs[message[0]].Write(message[1:])
 		}
 	}()
@@ -237,7 +238,8 @@ func (c channel) Write(p []byte) (int, error) {
 func (c channel) Close() error { return websocket.Message.Send(c.ws, []byte{255, c.number}) }
 
 func newTerminal(t *testing.T) *terminal {
-	return &terminal{t: t, stdout: &testutil.Buffer{}, stderr: &testutil.Buffer{}, status: &testutil.Buffer{}, ended: make(chan struct{})}
+	return &terminal{t: t, stdout: &testutil.Buffer{}, stderr: &testutil.Buffer{}, status: &testutil.Buffer{},
+		ended: make(chan struct{})}
 }
 
 // finish waits for the end and returns the server's result.

@@ -55,7 +55,8 @@ func TestDataOnAnErrorStreamLeaksNothing(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
 	check := testutil.NoMoreGoroutines(t)
 	c := openRawSPDY(t, forwardURL(t, s), portforward.ProtocolV1Name)
-	headers := []string{portforward.PortHeader, fmt.Sprint(port), portforward.PortForwardRequestIDHeader, "0", portforward.StreamType}
+	headers := []string{portforward.PortHeader, fmt.Sprint(port), portforward.PortForwardRequestIDHeader, "0",
+		portforward.StreamType}
 	c.open(1, append(headers, portforward.StreamTypeError)...)
 	c.open(3, append(headers, portforward.StreamTypeData)...)
 	c.awaitReply()
@@ -70,7 +71,8 @@ func TestLoneStreamWithDataLeaksNothing(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
 	check := testutil.NoMoreGoroutines(t)
 	c := openRawSPDY(t, forwardURL(t, s), portforward.ProtocolV1Name)
-	c.open(1, portforward.PortHeader, "80", portforward.PortForwardRequestIDHeader, "0", portforward.StreamType, portforward.StreamTypeData)
+	c.open(1, portforward.PortHeader, "80", portforward.PortForwardRequestIDHeader, "0", portforward.StreamType,
+		portforward.StreamTypeData)
 	c.awaitReply()
 	_ = c.send(1, []byte("unexpected"))
 	time.Sleep(100 * time.Millisecond)
@@ -83,7 +85,8 @@ func TestStreamsOfASessionAreBounded(t *testing.T) {
 	check := testutil.NoMoreGoroutines(t)
 	c := openRawSPDY(t, forwardURL(t, s), portforward.ProtocolV1Name)
 	for i := range maxForwardStreams + 1 {
-		c.open(spdy.StreamId(2*i+1), portforward.PortHeader, "80", portforward.PortForwardRequestIDHeader, fmt.Sprint(i),
+		c.open(spdy.StreamId(2*i+1), portforward.PortHeader, "80", portforward.PortForwardRequestIDHeader,
+			fmt.Sprint(i),
 			portforward.StreamType, portforward.StreamTypeData)
 	}
 	opened, refused := 0, 0
@@ -120,7 +123,8 @@ func TestSessionWithoutAnErrorStream(t *testing.T) {
 func TestUnreadInputTakesLittleMemory(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	s := serve(t, Options{Runtime: waits(begun)})
-	c := openRawSPDY(t, execURL(t, s, request(remotecommand.Options{Stdin: true, Stdout: true})), remotecommand.StreamProtocolV4Name)
+	c := openRawSPDY(t, execURL(t, s, request(remotecommand.Options{Stdin: true, Stdout: true})),
+		remotecommand.StreamProtocolV4Name)
 	c.open(1, remotecommand.StreamType, remotecommand.StreamTypeError)
 	c.open(3, remotecommand.StreamType, remotecommand.StreamTypeStdin)
 	c.open(5, remotecommand.StreamType, remotecommand.StreamTypeStdout)

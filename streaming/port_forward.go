@@ -38,7 +38,8 @@ func (f forward) serve(current *session, w http.ResponseWriter, r *http.Request)
 	case wsstream.IsWebSocketRequestWithTunnelingProtocol(r):
 		serveTunnel(w, r, to.serveSPDY)
 	case wsstream.IsWebSocketRequest(r):
-		portforward.ServePortForward(w, r, to, f.sandboxID, "", &portforward.V4Options{Ports: f.ports}, f.server.idle, creationTimeout, nil)
+		portforward.ServePortForward(w, r, to, f.sandboxID, "", &portforward.V4Options{Ports: f.ports}, f.server.idle,
+			creationTimeout, nil)
 	default:
 		to.serveSPDY(w, r)
 	}

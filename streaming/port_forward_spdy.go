@@ -53,7 +53,8 @@ type half struct {
 
 func (p *pairs) check(header http.Header) error {
 	if port, err := strconv.ParseUint(header.Get(portforward.PortHeader), 10, 16); err != nil || port == 0 {
-		return fmt.Errorf("the header %s must be a port and is %q", portforward.PortHeader, header.Get(portforward.PortHeader))
+		return fmt.Errorf("the header %s must be a port and is %q", portforward.PortHeader,
+			header.Get(portforward.PortHeader))
 	}
 	switch kind := header.Get(portforward.StreamType); kind {
 	case portforward.StreamTypeData, portforward.StreamTypeError:

@@ -270,7 +270,8 @@ func TestClientOfPortForwardThatLeaves(t *testing.T) {
 }
 
 func TestPodThatIsGone(t *testing.T) {
-	s := serve(t, Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{}, errors.New("it has gone") }}})
+	s := serve(t,
+		Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{}, errors.New("it has gone") }}})
 	_, errs := pair(t, forwardings["spdy"](t, forwardURL(t, s)), 80, 0)
 	message, err := io.ReadAll(errs)
 	testutil.Assert(t, err == nil && strings.Contains(string(message), "it has gone"), "%q, %v", message, err)
@@ -354,7 +355,8 @@ func TestTheHostsLoopbackIsNotReached(t *testing.T) {
 		_ = probe.Close()
 		listen(t, "tcp6", fmt.Sprintf("[::1]:%d", port), say("host"))
 	}
-	s := serve(t, Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{Namespace: ns}, nil }}})
+	s := serve(t,
+		Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{Namespace: ns}, nil }}})
 	conn := forwardings["spdy"](t, forwardURL(t, s))
 	for id := range 20 {
 		_, errs := pair(t, conn, port, id)
@@ -395,7 +397,8 @@ func TestIPv6OfThePod(t *testing.T) {
 	}); err != nil {
 		t.Skipf("no IPv6 here: %v", err)
 	}
-	s := serve(t, Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{Namespace: ns}, nil }}})
+	s := serve(t,
+		Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{Namespace: ns}, nil }}})
 	data, _ := pair(t, forwardings["spdy"](t, forwardURL(t, s)), port, 0)
 	_ = data.Close()
 	if answer, err := io.ReadAll(data); err != nil || string(answer) != "got 0 bytes" {

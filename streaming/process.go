@@ -29,9 +29,10 @@ func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (string,
 	}
 	id, command := req.GetContainerId(), slices.Clone(req.GetCmd())
 	p := process{
-		server:  s,
-		kind:    kindExec,
-		options: remotecommand.Options{Stdin: req.GetStdin(), Stdout: req.GetStdout(), Stderr: req.GetStderr(), TTY: req.GetTty()},
+		server: s,
+		kind:   kindExec,
+		options: remotecommand.Options{Stdin: req.GetStdin(), Stdout: req.GetStdout(), Stderr: req.GetStderr(),
+			TTY: req.GetTty()},
 		connect: func(ctx context.Context, streams Streams) error {
 			code, err := s.runtime.Exec(ctx, id, command, streams)
 			return exitError(code, err)
@@ -52,9 +53,10 @@ func exitError(code int, err error) error {
 func (s *Server) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (string, error) {
 	id := req.GetContainerId()
 	p := process{
-		server:  s,
-		kind:    kindAttach,
-		options: remotecommand.Options{Stdin: req.GetStdin(), Stdout: req.GetStdout(), Stderr: req.GetStderr(), TTY: req.GetTty()},
+		server: s,
+		kind:   kindAttach,
+		options: remotecommand.Options{Stdin: req.GetStdin(), Stdout: req.GetStdout(), Stderr: req.GetStderr(),
+			TTY: req.GetTty()},
 		connect: func(ctx context.Context, streams Streams) error { return s.runtime.Attach(ctx, id, streams) },
 	}
 	return p.url(ctx)
@@ -71,7 +73,8 @@ type process struct {
 func (p process) url(ctx context.Context) (string, error) {
 	switch o := p.options; {
 	case o.TTY && o.Stderr:
-		return "", fmt.Errorf("tty and stderr cannot both be true, a terminal has one output: %w", errdefs.ErrInvalidArgument)
+		return "", fmt.Errorf("tty and stderr cannot both be true, a terminal has one output: %w",
+			errdefs.ErrInvalidArgument)
 	case !o.Stdin && !o.Stdout && !o.Stderr:
 		return "", fmt.Errorf("one of stdin, stdout and stderr must be true: %w", errdefs.ErrInvalidArgument)
 	}

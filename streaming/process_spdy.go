@@ -82,7 +82,8 @@ func (c connector) awaitStreams(ctx context.Context, conn *spdyConn, arrived pro
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-limit.C:
-			return nil, fmt.Errorf("the client has opened %d of %d streams within %s", len(streams), wanted, creationTimeout)
+			return nil, fmt.Errorf("the client has opened %d of %d streams within %s", len(streams), wanted,
+				creationTimeout)
 		}
 	}
 	return streams, nil

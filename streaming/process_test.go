@@ -31,16 +31,17 @@ func request(o remotecommand.Options) *runtimeapi.ExecRequest {
 
 func TestExecKeepsStreamsApart(t *testing.T) {
 	overEach(t, func(t *testing.T, open open) {
-		s := serve(t, Options{Runtime: fakeRuntime{exec: func(_ context.Context, command []string, streams Streams) (int, error) {
-			if streams.TTY || streams.Stdin == nil {
-				return 0, errors.New("other streams than asked for")
-			}
-			// It ends with the client's input, which is a half-close.
-			input, err := io.ReadAll(streams.Stdin)
-			fmt.Fprintf(streams.Stdout, "%v read %s", command, input)
-			fmt.Fprint(streams.Stderr, "to stderr")
-			return 0, err
-		}}})
+		s := serve(t,
+			Options{Runtime: fakeRuntime{exec: func(_ context.Context, command []string, streams Streams) (int, error) {
+				if streams.TTY || streams.Stdin == nil {
+					return 0, errors.New("other streams than asked for")
+				}
+				// It ends with the client's input, which is a half-close.
+				input, err := io.ReadAll(streams.Stdin)
+				fmt.Fprintf(streams.Stdout, "%v read %s", command, input)
+				fmt.Fprint(streams.Stderr, "to stderr")
+				return 0, err
+			}}})
 		asked := remotecommand.Options{Stdin: true, Stdout: true, Stderr: true}
 		req := request(asked)
 		req.Cmd = []string{"a", "b c"}
@@ -55,14 +56,17 @@ func TestExecKeepsStreamsApart(t *testing.T) {
 }
 
 func TestExecWithoutSomeStreams(t *testing.T) {
-	for _, asked := range []remotecommand.Options{{Stdin: true}, {Stdout: true}, {Stderr: true}, {Stdin: true, Stderr: true}} {
+	for _, asked := range []remotecommand.Options{{Stdin: true}, {Stdout: true}, {Stderr: true},
+		{Stdin: true, Stderr: true}} {
 		overEach(t, func(t *testing.T, open open) {
-			s := serve(t, Options{Runtime: fakeRuntime{exec: func(_ context.Context, _ []string, streams Streams) (int, error) {
-				if (streams.Stdin != nil) != asked.Stdin || (streams.Stdout != nil) != asked.Stdout || (streams.Stderr != nil) != asked.Stderr {
-					return 0, fmt.Errorf("%+v", streams)
-				}
-				return 0, nil
-			}}})
+			s := serve(t,
+				Options{Runtime: fakeRuntime{exec: func(_ context.Context, _ []string, streams Streams) (int, error) {
+					if (streams.Stdin != nil) != asked.Stdin || (streams.Stdout != nil) != asked.Stdout ||
+						(streams.Stderr != nil) != asked.Stderr {
+						return 0, fmt.Errorf("%+v", streams)
+					}
+					return 0, nil
+				}}})
 			got := open(t, execURL(t, s, request(asked)), asked).finish()
 			testutil.Assert(t, got.Status == "Success", "%+v: %+v", asked, got)
 		})
@@ -72,7 +76,10 @@ func TestExecWithoutSomeStreams(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	overEach(t, func(t *testing.T, open open) {
 		for _, code := range []int{1, 3, 126, 127, 137, 255} {
-			s := serve(t, Options{Runtime: fakeRuntime{exec: func(context.Context, []string, Streams) (int, error) { return code, nil }}})
+			s := serve(t,
+				Options{Runtime: fakeRuntime{exec: func(context.Context, []string, Streams) (int, error) {
+					return code, nil
+				}}})
 			asked := remotecommand.Options{Stdout: true}
 			got := open(t, execURL(t, s, request(asked)), asked).finish()
 			if got.Status != "Failure" || got.Reason != "NonZeroExitCode" || len(got.Details.Causes) != 1 ||
@@ -94,7 +101,8 @@ func TestErrorsReachTheClient(t *testing.T) {
 		testutil.Must(t, err)
 		for _, url := range []string{execURL(t, s, request(asked)), attachURL} {
 			got := open(t, url, asked).finish()
-			if got.Status != "Failure" || got.Reason != "InternalError" || !bytes.Contains([]byte(got.Message), []byte("no such luck")) {
+			if got.Status != "Failure" || got.Reason != "InternalError" ||
+				!bytes.Contains([]byte(got.Message), []byte("no such luck")) {
 				t.Errorf("%+v", got)
 			}
 		}
@@ -115,7 +123,8 @@ func TestTerminalIsResized(t *testing.T) {
 			_, err := fmt.Fprint(streams.Stdout, "resized")
 			return err
 		}}})
-		url, err := s.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: containerID, Stdin: true, Stdout: true, Tty: true})
+		url, err := s.Attach(t.Context(),
+			&runtimeapi.AttachRequest{ContainerId: containerID, Stdin: true, Stdout: true, Tty: true})
 		testutil.Must(t, err)
 		c := open(t, url, remotecommand.Options{Stdin: true, Stdout: true, TTY: true})
 		fmt.Fprint(c.resize, `{"Width":80,"Height":25}`)
@@ -129,10 +138,11 @@ func TestTerminalIsResized(t *testing.T) {
 
 func TestLargeInputComesBackWhole(t *testing.T) {
 	overEach(t, func(t *testing.T, open open) {
-		s := serve(t, Options{Runtime: fakeRuntime{exec: func(_ context.Context, _ []string, streams Streams) (int, error) {
-			_, err := io.Copy(streams.Stdout, streams.Stdin)
-			return 0, err
-		}}})
+		s := serve(t,
+			Options{Runtime: fakeRuntime{exec: func(_ context.Context, _ []string, streams Streams) (int, error) {
+				_, err := io.Copy(streams.Stdout, streams.Stdin)
+				return 0, err
+			}}})
 		asked := remotecommand.Options{Stdin: true, Stdout: true}
 		c := open(t, execURL(t, s, request(asked)), asked)
 		sent := make([]byte, 10<<20)

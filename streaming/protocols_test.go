@@ -62,7 +62,8 @@ func TestResultInEachSPDYProtocol(t *testing.T) {
 
 // Each WebSocket protocol carries input, output and the result, as bytes or base64.
 func TestResultInEachWebSocketProtocol(t *testing.T) {
-	const words, structured = "command terminated with non-zero exit code: exit code 3", `"reason":"ExitCode","message":"3"`
+	const words, structured = "command terminated with non-zero exit code: exit code " +
+		"3", `"reason":"ExitCode","message":"3"`
 	for protocol, want := range map[string]string{
 		"":                         words,
 		"channel.k8s.io":           words,
@@ -77,7 +78,8 @@ func TestResultInEachWebSocketProtocol(t *testing.T) {
 			if protocol != "" {
 				offered = []string{protocol}
 			}
-			ws, _ := dialWebSocket(t, execURL(t, s, request(remotecommand.Options{Stdin: true, Stdout: true})), offered...)
+			ws, _ := dialWebSocket(t, execURL(t, s, request(remotecommand.Options{Stdin: true, Stdout: true})),
+				offered...)
 			coded := strings.Contains(protocol, "base64")
 			message := []byte("\x00hello")
 			if coded {

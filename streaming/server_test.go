@@ -34,7 +34,8 @@ func TestUnknownTokensAreNotFound(t *testing.T) {
 	testutil.Assert(t, strings.HasPrefix(good, "http://"+s.listener.Addr().String()+"/exec/"), "URL %s", good)
 	attach := strings.Replace(good, "/exec/", "/attach/", 1)
 	base := "http://" + s.listener.Addr().String()
-	for _, url := range []string{base, base + "/", base + "/exec", base + "/exec/", base + "/exec/AAAAAAAAAAAAAAAAAAAAAA", good + "/", good + "A", attach} {
+	for _, url := range []string{base, base + "/", base + "/exec", base + "/exec/",
+		base + "/exec/AAAAAAAAAAAAAAAAAAAAAA", good + "/", good + "A", attach} {
 		testutil.Equal(t, status(t, http.DefaultClient, url), http.StatusNotFound, "%s", url)
 	}
 	// A request without an upgrade is refused, and uses up the token.
@@ -77,7 +78,9 @@ func TestListenRefuses(t *testing.T) {
 		"a key alone":         {Options{Address: "127.0.0.1:0", KeyFile: key}, errdefs.IsInvalidArgument},
 		"a certificate alone": {Options{Address: "127.0.0.1:0", CertFile: cert}, errdefs.IsInvalidArgument},
 		"no such file":        {Options{Address: "127.0.0.1:0", CertFile: cert + "x", KeyFile: key}, os.IsNotExist},
-		"files exchanged":     {Options{Address: "127.0.0.1:0", CertFile: key, KeyFile: cert}, func(err error) bool { return err != nil }},
+		"files exchanged": {Options{Address: "127.0.0.1:0", CertFile: key, KeyFile: cert}, func(err error) bool {
+			return err != nil
+		}},
 	}
 	for name, tt := range tests {
 		s, err := Listen(tt.opts)

@@ -86,13 +86,15 @@ func (s *Server) ended(kind string) {
 func (s *Server) Sessions() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return map[string]int{kindExec: s.open[kindExec], kindAttach: s.open[kindAttach], kindPortForward: s.open[kindPortForward]}
+	return map[string]int{kindExec: s.open[kindExec], kindAttach: s.open[kindAttach],
+		kindPortForward: s.open[kindPortForward]}
 }
 
 // noPanic logs a panic and ends its session only. net/http would swallow it, and another goroutine's panic would end
 // the program.
 func noPanic(ctx context.Context, kind string) {
 	if cause := recover(); cause != nil {
-		log.G(ctx).WithFields(log.Fields{"session": kind, "panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).Error("session panicked")
+		log.G(ctx).WithFields(log.Fields{"session": kind, "panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).
+			Error("session panicked")
 	}
 }

@@ -56,7 +56,8 @@ func upgradeSPDY(w http.ResponseWriter, r *http.Request, protocols []string, lim
 	}
 	wanted := strings.ToLower(r.Header.Get(httpstream.HeaderUpgrade))
 	if !httpstream.IsUpgradeRequest(r) || !strings.Contains(wanted, strings.ToLower(kubespdy.HeaderSpdy31)) {
-		http.Error(w, "the request asks for an upgrade neither to "+kubespdy.HeaderSpdy31+" nor to a WebSocket", http.StatusBadRequest)
+		http.Error(w, "the request asks for an upgrade neither to "+kubespdy.HeaderSpdy31+" nor to a WebSocket",
+			http.StatusBadRequest)
 		return nil, false
 	}
 	w.Header().Add(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
@@ -68,7 +69,8 @@ func upgradeSPDY(w http.ResponseWriter, r *http.Request, protocols []string, lim
 		return nil, false
 	}
 	framed := framedConn{Conn: conn, frames: &frameReader{from: buffered.Reader, next: 1}}
-	upgraded, err := spdystream.NewConnectionWithOptions(framed, true, spdy.WithMaxControlFramePayloadSize(maxControlFrame),
+	upgraded, err := spdystream.NewConnectionWithOptions(framed, true,
+		spdy.WithMaxControlFramePayloadSize(maxControlFrame),
 		spdy.WithMaxHeaderFieldSize(maxHeaderField), spdy.WithMaxHeaderCount(maxStreamHeaders))
 	if err != nil {
 		log.G(r.Context()).WithError(err).Debug("cannot speak SPDY with client")

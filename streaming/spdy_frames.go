@@ -25,7 +25,8 @@ const (
 // frame. spdystream reads that many bytes, whatever length the frame has.
 var (
 	headerSizes = map[spdy.ControlFrameType]int{spdy.TypeSynStream: 10, spdy.TypeSynReply: 4, spdy.TypeHeaders: 4}
-	fixedSizes  = map[spdy.ControlFrameType]int{spdy.TypeRstStream: 8, spdy.TypePing: 4, spdy.TypeGoAway: 8, spdy.TypeWindowUpdate: 8}
+	fixedSizes  = map[spdy.ControlFrameType]int{spdy.TypeRstStream: 8, spdy.TypePing: 4, spdy.TypeGoAway: 8,
+		spdy.TypeWindowUpdate: 8}
 )
 
 // frameReader reads a client's SPDY frames before spdystream, which bounds headers only. It splits a data frame of up

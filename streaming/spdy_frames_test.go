@@ -51,7 +51,8 @@ func TestLargeDataFrameComesInPieces(t *testing.T) {
 		ended = piece.Flags&spdy.DataFlagFin != 0
 	}
 	testutil.Assert(t, bytes.Equal(got, content), "%d of %d bytes, or others", len(got), len(content))
-	if frame, err := from.ReadFrame(); err != nil || frame.(*spdy.DataFrame).StreamId != 3 || frame.(*spdy.DataFrame).Flags != spdy.DataFlagFin {
+	if frame, err := from.ReadFrame(); err != nil || frame.(*spdy.DataFrame).StreamId != 3 ||
+		frame.(*spdy.DataFrame).Flags != spdy.DataFlagFin {
 		t.Errorf("an empty frame: %+v, %v", frame, err)
 	}
 	if frame, err := from.ReadFrame(); err != nil || frame.(*spdy.PingFrame).Id != 1 {
@@ -64,7 +65,8 @@ func TestLargeDataFrameComesInPieces(t *testing.T) {
 
 func TestStreamsOutOfOrderEndTheConnection(t *testing.T) {
 	for name, second := range map[string]spdy.StreamId{"again": 3, "a lower one": 1, "the highest bit": 1<<31 + 5} {
-		from := sent(t, &spdy.SynStreamFrame{StreamId: 3, Headers: http.Header{}}, &spdy.SynStreamFrame{StreamId: second, Headers: http.Header{}})
+		from := sent(t, &spdy.SynStreamFrame{StreamId: 3, Headers: http.Header{}},
+			&spdy.SynStreamFrame{StreamId: second, Headers: http.Header{}})
 		if _, err := from.ReadFrame(); err != nil {
 			t.Fatal(err)
 		}

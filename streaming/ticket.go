@@ -56,9 +56,11 @@ func (t *tickets) issue(ctx context.Context, kind string, serve handler) (string
 	defer t.mu.Unlock()
 	t.expire()
 	if len(t.open) >= maxTickets {
-		return "", fmt.Errorf("%d streaming URLs are unused, try again within %s: %w", maxTickets, ticketLife, errdefs.ErrResourceExhausted)
+		return "", fmt.Errorf("%d streaming URLs are unused, try again within %s: %w", maxTickets, ticketLife,
+			errdefs.ErrResourceExhausted)
 	}
-	t.open[sha256.Sum256([]byte(token))] = ticket{logger: log.G(ctx), kind: kind, serve: serve, expires: t.now().Add(ticketLife)}
+	t.open[sha256.Sum256([]byte(token))] = ticket{logger: log.G(ctx), kind: kind, serve: serve,
+		expires: t.now().Add(ticketLife)}
 	return token, nil
 }
 

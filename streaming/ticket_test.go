@@ -17,7 +17,8 @@ func TestTicketIsForOneUse(t *testing.T) {
 	tickets := newTickets()
 	token, err := tickets.issue(t.Context(), kindExec, serveNothing)
 	testutil.Must(t, err)
-	for _, wrong := range [][2]string{{kindAttach, token}, {kindExec, ""}, {kindExec, token[1:]}, {kindExec, token + "A"}} {
+	for _, wrong := range [][2]string{{kindAttach, token}, {kindExec, ""}, {kindExec, token[1:]},
+		{kindExec, token + "A"}} {
 		if _, ok := tickets.redeem(wrong[0], wrong[1]); ok {
 			t.Errorf("%q is good for %s", wrong[1], wrong[0])
 		}

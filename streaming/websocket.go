@@ -34,7 +34,8 @@ func (c connector) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	types := channelTypes(asked)
 	protocols := map[string]wsstream.ChannelProtocolConfig{protocolV5: {Binary: true, Channels: types}}
 	for _, version := range []string{"", versionV4} {
-		protocols[version+wsstream.ChannelWebSocketProtocol] = wsstream.ChannelProtocolConfig{Binary: true, Channels: types}
+		protocols[version+wsstream.ChannelWebSocketProtocol] = wsstream.ChannelProtocolConfig{Binary: true,
+			Channels: types}
 		protocols[version+wsstream.Base64ChannelWebSocketProtocol] = wsstream.ChannelProtocolConfig{Channels: types}
 	}
 	protocols[""] = protocols[wsstream.ChannelWebSocketProtocol] // for a client that names none
@@ -63,7 +64,8 @@ func (c connector) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 
 func channelTypes(asked remotecommand.Options) []wsstream.ChannelType {
 	types := make([]wsstream.ChannelType, channelCount)
-	for channel, on := range map[int]bool{channelStdout: asked.Stdout, channelStderr: asked.Stderr, channelError: true} {
+	for channel, on := range map[int]bool{channelStdout: asked.Stdout, channelStderr: asked.Stderr,
+		channelError: true} {
 		if on {
 			types[channel] = wsstream.WriteChannel
 		}

@@ -27,7 +27,8 @@ var createVerbs = []string{"create", "run", "restore"}
 
 // passed are the verbs of runc and crun that need no note.
 var passed = []string{
-	"start", "kill", "delete", "state", "ps", "list", "events", "pause", "resume", "update", "checkpoint", "features", "mounts", "spec", "help", "h",
+	"start", "kill", "delete", "state", "ps", "list", "events", "pause", "resume", "update", "checkpoint", "features",
+	"mounts", "spec", "help", "h",
 }
 
 // parseCall reads a runtime's command line. It assumes that an unknown flag has no value. If a flag before the verb has

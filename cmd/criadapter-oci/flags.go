@@ -12,17 +12,20 @@ var valued = map[string]map[string]bool{
 	"checkpoint": names("image-path work-path parent-path status-fd page-server manage-cgroups-mode empty-ns"),
 	"create":     names("bundle b config f console-socket pidfd-socket pid-file preserve-fds"),
 	"events":     names("interval"),
-	"exec": names("console-socket pidfd-socket cwd env e user u additional-gids g process p pid-file process-label apparmor " +
-		"cap c preserve-fds cgroup"),
+	"exec": names(
+		"console-socket pidfd-socket cwd env e user u additional-gids g process p pid-file process-label apparmor " +
+			"cap c preserve-fds cgroup"),
 	"list": names("format f"),
 	"ps":   names("format f"),
 	"restore": names("bundle b console-socket image-path work-path manage-cgroups-mode pid-file empty-ns lsm-profile " +
 		"lsm-mount-context"),
 	"run":  names("bundle b config f console-socket pidfd-socket pid-file preserve-fds"),
 	"spec": names("bundle b file f"),
-	"update": names("resources r blkio-weight cpu-period cpu-quota cpu-burst cpu-share cpu-rt-period cpu-rt-runtime cpuset-cpus " +
-		"cpuset-mems kernel-memory kernel-memory-tcp memory memory-reservation memory-swap cpu-idle pids-limit l3-cache-schema " +
-		"mem-bw-schema"),
+	"update": names(
+		"resources r blkio-weight cpu-period cpu-quota cpu-burst cpu-share cpu-rt-period cpu-rt-runtime cpuset-cpus " +
+			"cpuset-mems kernel-memory kernel-memory-tcp memory memory-reservation memory-swap cpu-idle " +
+			"pids-limit l3-cache-schema " +
+			"mem-bw-schema"),
 }
 
 func names(list string) map[string]bool {

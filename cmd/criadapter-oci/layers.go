@@ -63,8 +63,10 @@ func parseMount(mounts, path string) mounted {
 // rootLayers are the layers of the overlay that is mounted at root.
 func (m mounted) rootLayers(root string) (layers, error) {
 	if m.point != root || m.kind != "overlay" {
-		return layers{}, fmt.Errorf("%s is on %s of the kind %q: only the layers of the kernel's overlay, as the storage drivers overlay2 and overlayfs "+
-			"have them, can get mapped owners", root, m.point, m.kind)
+		return layers{}, fmt.Errorf(
+			"%s is on %s of the kind %q: only the layers of the kernel's overlay, as the storage drivers "+
+				"overlay2 and overlayfs "+
+				"have them, can get mapped owners", root, m.point, m.kind)
 	}
 	l, err := m.layers()
 	if err == nil && l.upper == "" {
@@ -110,7 +112,9 @@ func (m mounted) layers() (layers, error) {
 		return l, nil
 	}
 	if filepath.Dir(upper) != filepath.Dir(work) {
-		return layers{}, fmt.Errorf("the overlay at %s has its writable layer at %s and its work at %s, which is not beside it", m.point, upper, work)
+		return layers{}, fmt.Errorf(
+			"the overlay at %s has its writable layer at %s and its work at %s, which is not beside it", m.point, upper,
+			work)
 	}
 	upper = ocinote.Under(all, unescape(upper))
 	l.home, l.upper = filepath.Dir(upper), filepath.Base(upper)

@@ -19,23 +19,29 @@ func TestLayersOfARoot(t *testing.T) {
 			"22 27 0:21 / /proc rw - proc proc rw\n" + mount +
 				"lowerdir=/lib/docker/overlay2/l/A:/lib/docker/overlay2/l/B,upperdir=/lib/docker/overlay2/x/diff,workdir=/lib/docker/overlay2/x/work,index=off\n",
 			"/lib/docker/overlay2/x/merged",
-			layers{lower: []string{"/lib/docker/overlay2/l/A", "/lib/docker/overlay2/l/B"}, home: "/lib/docker/overlay2/x", upper: "diff"},
+			layers{lower: []string{"/lib/docker/overlay2/l/A", "/lib/docker/overlay2/l/B"},
+				home: "/lib/docker/overlay2/x", upper: "diff"},
 		},
 		"overlay2 with many layers": {
 			mount + "lowerdir=l/A:l/B,upperdir=x/diff,workdir=x/work\n", "/lib/docker/overlay2/x/merged",
-			layers{lower: []string{"/lib/docker/overlay2/l/A", "/lib/docker/overlay2/l/B"}, home: "/lib/docker/overlay2/x", upper: "diff"},
+			layers{lower: []string{"/lib/docker/overlay2/l/A", "/lib/docker/overlay2/l/B"},
+				home: "/lib/docker/overlay2/x", upper: "diff"},
 		},
 		"the overlayfs snapshotter, with many": {
-			"1 2 0:4 / /r/id rw - overlay overlay rw,lowerdir=2/fs:1/fs,upperdir=/c/snapshots/3/fs,workdir=/c/snapshots/3/work,metacopy=on,nouserxattr\n", "/r/id",
-			layers{lower: []string{"/c/snapshots/2/fs", "/c/snapshots/1/fs"}, home: "/c/snapshots/3", upper: "fs", kept: []string{"metacopy=on"}},
+			"1 2 0:4 / /r/id rw - overlay overlay " +
+				"rw,lowerdir=2/fs:1/fs,upperdir=/c/snapshots/3/fs,workdir=/c/snapshots/3/work,metacopy=on,nouserxattr\n", "/r/id",
+			layers{lower: []string{"/c/snapshots/2/fs", "/c/snapshots/1/fs"}, home: "/c/snapshots/3", upper: "fs",
+				kept: []string{"metacopy=on"}},
 		},
 		"one by one, the last mount": {
 			"1 2 0:4 / /r/id rw - ext4 /dev/x rw\n" +
-				"1 2 0:4 / /r/id rw - overlay overlay rw,lowerdir+=/c/2,lowerdir+=/c/1,upperdir=/c/3/fs,workdir=/c/3/work,userxattr\n", "/r/id",
+				"1 2 0:4 / /r/id rw - overlay overlay " +
+				"rw,lowerdir+=/c/2,lowerdir+=/c/1,upperdir=/c/3/fs,workdir=/c/3/work,userxattr\n", "/r/id",
 			layers{lower: []string{"/c/2", "/c/1"}, home: "/c/3", upper: "fs", kept: []string{"userxattr"}},
 		},
 		"blanks, colons and commas": {
-			`1 2 0:4 / /a\040b rw - overlay overlay rw,lowerdir=/c\040d/1\:1:/c\\054/2,upperdir=/c/3\054/fs,workdir=/c/3\054/work` + "\n", "/a b",
+			`1 2 0:4 / /a\040b rw - overlay overlay ` +
+				`rw,lowerdir=/c\040d/1\:1:/c\\054/2,upperdir=/c/3\054/fs,workdir=/c/3\054/work` + "\n", "/a b",
 			layers{lower: []string{"/c d/1:1", `/c\054/2`}, home: "/c/3,", upper: "fs"},
 		},
 	} {
@@ -52,10 +58,12 @@ func TestLayersOfARoot(t *testing.T) {
 
 // A volume may be below the point where its overlay is mounted.
 func TestLayersOfAVolume(t *testing.T) {
-	const mounts = "1 2 0:4 / / rw - ext4 /dev/x rw\n1 2 0:4 /part /img rw - overlay overlay ro,lowerdir=/l/2:/l/1\n1 2 0:4 / /images rw - tmpfs x rw\n"
+	const mounts = "1 2 0:4 / / rw - ext4 /dev/x rw\n1 2 0:4 /part /img rw - overlay overlay " +
+		"ro,lowerdir=/l/2:/l/1\n1 2 0:4 / /images rw - tmpfs x rw\n"
 	m := parseMount(mounts, "/img/etc/conf")
 	l, err := m.layers()
-	if m.point != "/img" || m.root != "/part" || err != nil || !reflect.DeepEqual(l.readable(), []string{"/l/2", "/l/1"}) {
+	if m.point != "/img" || m.root != "/part" || err != nil ||
+		!reflect.DeepEqual(l.readable(), []string{"/l/2", "/l/1"}) {
 		t.Errorf("got %+v, %+v, %v", m, l, err)
 	}
 	got, want := l.readOnly([]string{"0", "1"}), "lowerdir=0:1,index=off"
@@ -70,7 +78,8 @@ func TestLayersOfAVolume(t *testing.T) {
 }
 
 func TestIsBelow(t *testing.T) {
-	for path, want := range map[string]bool{"/d/overlay2/y/merged": true, "/d": false, "/docker/y": false, "/mnt/img": false} {
+	for path, want := range map[string]bool{"/d/overlay2/y/merged": true, "/d": false, "/docker/y": false,
+		"/mnt/img": false} {
 		testutil.Assert(t, isBelow("/d", path) == want && isBelow("/", path), "%s: want %t", path, want)
 	}
 }
@@ -85,7 +94,8 @@ func TestRootsThatCannotBeMapped(t *testing.T) {
 		_, err := parseMount("1 2 0:4 / /r rw - "+options+"\n", "/r").rootLayers("/r")
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%s: %v, want %q", options, err, want)
 	}
-	if _, err := parseMount("1 2 0:4 / / rw - ext4 /dev/x rw\n1 2 0:4 / /r/below rw - overlay overlay rw\n", "/r").rootLayers("/r"); err == nil || !strings.Contains(err.Error(), `is on / of the kind "ext4"`) {
+	if _, err := parseMount("1 2 0:4 / / rw - ext4 /dev/x rw\n1 2 0:4 / /r/below rw - overlay overlay rw\n", "/r").
+		rootLayers("/r"); err == nil || !strings.Contains(err.Error(), `is on / of the kind "ext4"`) {
 		t.Errorf("a directory: %v", err)
 	}
 }

@@ -80,7 +80,8 @@ func TestBecomesTheRealRuntime(t *testing.T) {
 	process := filepath.Join(p.bundle, "process.json")
 	for _, args := range [][]string{
 		{"create", "--bundle", p.bundle, someID}, {"exec", "--process", process, someID},
-		{"delete", "--force", someID}, {"kill", "unknown", "9"}, {"features"}, {"--version"}, {"--log-level", "debug", "state", someID},
+		{"delete", "--force", someID}, {"kill", "unknown", "9"}, {"features"}, {"--version"},
+		{"--log-level", "debug", "state", someID},
 	} {
 		told, code := p.run(args...)
 		want := fmt.Sprintf("--real --log %s %s", p.log, strings.Join(args, " "))
@@ -100,13 +101,15 @@ func TestCgroupsOfSystemd(t *testing.T) {
 	p := newPlace(t)
 	testutil.Must(t, p.notes.Save(someID, ocinote.Note{}))
 	for path, want := range map[string]bool{
-		"kubepods-besteffort-podx.slice:docker:0a": true, ":docker:0a": true, "/kubepods/podx/0a": false, "/a:b/c": false, "": false,
+		"kubepods-besteffort-podx.slice:docker:0a": true, ":docker:0a": true, "/kubepods/podx/0a": false,
+		"/a:b/c": false, "": false,
 	} {
 		p.write(filepath.Join(p.bundle, "config.json"), fmt.Sprintf(`{"linux": {"cgroupsPath": %q}}`, path))
 		told, _ := p.run("create", "--bundle", p.bundle, someID)
 		got := strings.Contains(told, "--systemd-cgroup")
 		testutil.Assert(t, got == want, "%s: %q, want --systemd-cgroup: %t", path, told, want)
-		if told, _ := p.run("--systemd-cgroup", "create", "--bundle", p.bundle, someID); strings.Count(told, "--systemd-cgroup") != 1 {
+		if told, _ := p.run("--systemd-cgroup", "create", "--bundle", p.bundle,
+			someID); strings.Count(told, "--systemd-cgroup") != 1 {
 			t.Errorf("%s: the engine's own flag becomes %q", path, told)
 		}
 	}
@@ -125,13 +128,14 @@ func TestRefuses(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		"no note":             {func() {}, create, "has no note of criadapter"},
-		"a command":           {func() {}, command, "has no note of criadapter"},
-		"no id":               {func() {}, []string{"create", "--bundle", p.bundle, "../x"}, "no container id"},
-		"a damaged note":      {damage(`{"version":1,"sha256":"00"}` + "\n{}"), create, "checksum"},
-		"a note of a sequel":  {damage(`{"version":2}` + "\n{}"), create, "one release"},
-		"no bundle":           {damage(""), []string{"create", "--bundle", "/nonesuch", someID}, "no header"},
-		"an unknown command":  {func() {}, []string{"make", someID}, `"make" is no command of OCI runtimes that this program knows`},
+		"no note":            {func() {}, create, "has no note of criadapter"},
+		"a command":          {func() {}, command, "has no note of criadapter"},
+		"no id":              {func() {}, []string{"create", "--bundle", p.bundle, "../x"}, "no container id"},
+		"a damaged note":     {damage(`{"version":1,"sha256":"00"}` + "\n{}"), create, "checksum"},
+		"a note of a sequel": {damage(`{"version":2}` + "\n{}"), create, "one release"},
+		"no bundle":          {damage(""), []string{"create", "--bundle", "/nonesuch", someID}, "no header"},
+		"an unknown command": {func() {}, []string{"make", someID},
+			`"make" is no command of OCI runtimes that this program knows`},
 		"an unknown option":   {func() {}, append([]string{"--colour", "red"}, create...), `"red" is no command`},
 		"nothing is the note": {damage(""), command, "no header"},
 	} {
@@ -161,7 +165,8 @@ func TestContainerKeepsItsRuntime(t *testing.T) {
 	p.write(own, "#!/bin/sh\necho own \"$@\"\n")
 	testutil.Must(t, os.Chmod(own, 0o755))
 	testutil.Must(t, p.notes.Save(someID, ocinote.Note{Runtime: ocinote.Runtime{Path: own, Args: []string{"--flag"}}}))
-	for _, args := range [][]string{{"kill", someID, "9"}, {"delete", someID}, {"create", "--bundle", p.bundle, someID}} {
+	for _, args := range [][]string{{"kill", someID, "9"}, {"delete", someID},
+		{"create", "--bundle", p.bundle, someID}} {
 		told, code := p.run(args...)
 		testutil.Assert(t, strings.HasPrefix(told, "own --flag --log") && code == 0,
 			"%s: got %q and %d", args, told, code)
@@ -223,7 +228,8 @@ func TestWithoutARuntimeOfRecord(t *testing.T) {
 	self, err := os.Executable()
 	testutil.Must(t, err)
 	ours, real := t.TempDir(), t.TempDir()
-	for name, target := range map[string]string{filepath.Join(ours, "runc"): self, filepath.Join(real, "runc"): runtime.Path} {
+	for name, target := range map[string]string{filepath.Join(ours, "runc"): self,
+		filepath.Join(real, "runc"): runtime.Path} {
 		testutil.Must(t, os.Symlink(target, name))
 	}
 	p.notes = ocinote.Dir(filepath.Join(t.TempDir(), "none"))

@@ -24,7 +24,9 @@ func prepare(c *call) error {
 	case c.verb == "", slices.Contains(passed, c.verb): // without a verb there are flags alone, such as --version
 		return nil
 	default:
-		return fmt.Errorf("%q is no command of OCI runtimes that this program knows, or the value of an option that it does not know; nothing was done", c.verb)
+		return fmt.Errorf(
+			"%q is no command of OCI runtimes that this program knows, or the value of an option that it does "+
+				"not know; nothing was done", c.verb)
 	}
 }
 
@@ -81,8 +83,10 @@ func prepareCommand(c *call) error {
 func (c *call) note() (ocinote.Note, error) {
 	note, err := c.notes.Load(c.container)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("container %.12s has no note of criadapter in %s: it is not of a pod of this criadapter, or of before the machine "+
-			"started; the kubelet makes its pods anew, others should name another runtime", c.container, c.notes)
+		err = fmt.Errorf(
+			"container %.12s has no note of criadapter in %s: it is not of a pod of this criadapter, or of "+
+				"before the machine "+
+				"started; the kubelet makes its pods anew, others should name another runtime", c.container, c.notes)
 	}
 	return note, err
 }

@@ -69,9 +69,11 @@ func newRealEngine(t *testing.T) realEngine {
 func (r realEngine) create() string {
 	r.Helper()
 	id, err := r.client.CreateContainer(r.Context(), docker.ContainerSpec{
-		Config: &container.Config{Image: r.image, User: "1000:1000", Cmd: []string{"sleep", "1000"}, NetworkDisabled: true},
+		Config: &container.Config{Image: r.image, User: "1000:1000", Cmd: []string{"sleep", "1000"},
+			NetworkDisabled: true},
 		Host: &container.HostConfig{
-			Runtime: "criadapter", NetworkMode: "none", IpcMode: "none", GroupAdd: []string{"27"}, CapAdd: []string{"NET_RAW"},
+			Runtime: "criadapter", NetworkMode: "none", IpcMode: "none", GroupAdd: []string{"27"},
+			CapAdd: []string{"NET_RAW"},
 		},
 		Network: &network.NetworkingConfig{},
 	})
@@ -118,8 +120,9 @@ func TestRigNoteReachesTheContainer(t *testing.T) {
 		Namespaces:  map[string]string{"network": namespace},
 		Hostname:    "web-0",
 		DropSysctls: true,
-		Mounts:      []ocinote.Mount{{Destination: "/dev/shm", Type: "bind", Source: shm, Options: []string{"bind", "rw"}}},
-		Process:     ocinote.Process{Groups: &[]uint32{4242}, Ambient: []string{"CAP_NET_RAW"}},
+		Mounts: []ocinote.Mount{
+			{Destination: "/dev/shm", Type: "bind", Source: shm, Options: []string{"bind", "rw"}}},
+		Process: ocinote.Process{Groups: &[]uint32{4242}, Ambient: []string{"CAP_NET_RAW"}},
 	}
 	testutil.Must(t, r.notes.Save(id, note))
 	for range 2 { // the second start edits anew
@@ -160,7 +163,8 @@ func (r realEngine) look(id, netnsPath string) {
 
 func hasField(text, field, want string) bool {
 	for line := range strings.Lines(text) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == field && strings.Join(fields[1:], " ") == want {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == field &&
+			strings.Join(fields[1:], " ") == want {
 			return true
 		}
 	}

@@ -36,7 +36,8 @@ func becomeShim(args []string) error {
 		return err
 	}
 	if stat, err := os.Stat(filepath.Join(dir, "runc")); err != nil || stat.Mode().Perm()&0o111 == 0 {
-		return fmt.Errorf("%s: %w", shimName, errors.Join(err, fmt.Errorf("there has to be a link %s/runc to %s", dir, ociName)))
+		return fmt.Errorf("%s: %w", shimName,
+			errors.Join(err, fmt.Errorf("there has to be a link %s/runc to %s", dir, ociName)))
 	}
 	path := os.Getenv("PATH")
 	// Like containerd, look on PATH and then beside this program.

@@ -30,11 +30,14 @@ func (p place) installed() (shim string) {
 		testutil.Must(p, os.Chmod(program, 0o755))
 	}
 	shim = filepath.Join(bin, shimName)
-	for link, target := range map[string]string{shim: "criadapter-oci", filepath.Join(libexec, "runc"): "../../bin/criadapter-oci"} {
+	for link, target := range map[string]string{shim: "criadapter-oci",
+		filepath.Join(libexec, "runc"): "../../bin/criadapter-oci"} {
 		testutil.Must(p, os.Symlink(target, link))
 	}
 	real := filepath.Join(bin, realShim)
-	p.write(real, "#!/bin/sh\necho \"shim $@\"\nexec runc --criadapter-notes "+string(p.notes)+" --root /run/containerd/runc/moby create --bundle "+p.bundle+" "+someID+"\n")
+	p.write(real,
+		"#!/bin/sh\necho \"shim $@\"\nexec runc --criadapter-notes "+string(p.notes)+
+			" --root /run/containerd/runc/moby create --bundle "+p.bundle+" "+someID+"\n")
 	testutil.Must(p, os.Chmod(real, 0o755))
 	return shim
 }
@@ -54,13 +57,15 @@ func TestShim(t *testing.T) {
 	}
 	// The real runtime of this test is a wrapper that calls runc.
 	wrapper, runc := filepath.Join(t.TempDir(), "wrapper"), filepath.Join(filepath.Dir(shim), "runc")
-	for path, text := range map[string]string{wrapper: "#!/bin/sh\nexec runc \"$@\"\n", runc: "#!/bin/sh\necho --real \"$@\"\nexit 3\n"} {
+	for path, text := range map[string]string{wrapper: "#!/bin/sh\nexec runc \"$@\"\n",
+		runc: "#!/bin/sh\necho --real \"$@\"\nexit 3\n"} {
 		p.write(path, text)
 		testutil.Must(t, os.Chmod(path, 0o755))
 	}
 	testutil.Must(t, p.notes.SaveRuntime(ocinote.Runtime{Path: wrapper}))
 	told, code := run()
-	want := "shim -namespace moby start\n--real --systemd-cgroup --root /run/containerd/runc/moby create --bundle " + p.bundle + " " + someID
+	want := "shim -namespace moby start\n--real --systemd-cgroup --root /run/containerd/runc/moby create --bundle " +
+		p.bundle + " " + someID
 	testutil.Assert(t, told == want && code == 3, "got %q and %d, want %q and 3", told, code, want)
 	got := p.read("config.json")
 	testutil.Assert(t, strings.Contains(got, `"hostname":"web-0"`), "the configuration is %s", got)
@@ -77,11 +82,14 @@ func TestShimHasNoOtherRunc(t *testing.T) {
 	shim := p.installed()
 	other := filepath.Join(t.TempDir(), "runc")
 	p.write(other, "#!/bin/sh\necho another runc\n")
-	p.write(filepath.Join(filepath.Dir(shim), realShim), "#!/bin/sh\n/bin/rm "+filepath.Join(filepath.Dir(shim), runcDir, "runc")+"\nexec runc exec "+someID+"\n")
+	p.write(filepath.Join(filepath.Dir(shim), realShim),
+		"#!/bin/sh\n/bin/rm "+filepath.Join(filepath.Dir(shim), runcDir, "runc")+"\nexec runc exec "+someID+"\n")
 	testutil.Must(t, os.Chmod(other, 0o755))
 	cmd := exec.Command(shim, "start")
-	cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+filepath.Dir(other)+":"+filepath.Dir(shim)+":"+os.Getenv("PATH"))
-	if output, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 127 || strings.Contains(string(output), "another runc") {
+	cmd.Env = append(os.Environ(), asProgram+"=1",
+		"PATH="+filepath.Dir(other)+":"+filepath.Dir(shim)+":"+os.Getenv("PATH"))
+	if output, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 127 ||
+		strings.Contains(string(output), "another runc") {
 		t.Errorf("%d: %s", cmd.ProcessState.ExitCode(), output)
 	}
 }

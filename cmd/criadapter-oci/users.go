@@ -74,7 +74,8 @@ func leaveMounts() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_SLAVE|syscall.MS_REC, ""); err != nil {
 		return fmt.Errorf("keeping mounts from the node: %w", err)
 	}
-	if err := syscall.Mount("criadapter", stageDir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=755"); err != nil {
+	if err := syscall.Mount("criadapter", stageDir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV,
+		"mode=755"); err != nil {
 		return fmt.Errorf("mounting %s: %w", stageDir, err)
 	}
 	return nil
@@ -202,7 +203,9 @@ func (s *stage) mountOverlay(target string, flags uintptr, dirs []string, option
 	if err := syscall.Chdir(stageDir); err != nil {
 		return err
 	}
-	err = userns.ActAs(s.uid, s.gid, func() error { return syscall.Mount("overlay", target, "overlay", flags, options(names)) })
+	err = userns.ActAs(s.uid, s.gid, func() error {
+		return syscall.Mount("overlay", target, "overlay", flags, options(names))
+	})
 	if err != nil {
 		err = fmt.Errorf("an overlay of mapped layers (Linux 5.19 or newer is needed): %w", err)
 	}

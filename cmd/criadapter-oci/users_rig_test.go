@@ -38,7 +38,9 @@ func (r realEngine) createMapped(namespace, volume, user string) string {
 	r.Helper()
 	id, err := r.client.CreateContainer(r.Context(), docker.ContainerSpec{
 		Config: &container.Config{Image: r.image, User: user, NetworkDisabled: true, Cmd: []string{
-			"sh", "-c", "echo reopened >/dev/stdout; touch /made /data/made; mkdir /tmp/d; chown 7:8 /tmp/d; chmod u+s /made; mv /etc/passwd /etc/moved; sleep 1000",
+			"sh", "-c",
+			"echo reopened >/dev/stdout; touch /made /data/made; mkdir /tmp/d; chown 7:8 /tmp/d; chmod u+s " +
+				"/made; mv /etc/passwd /etc/moved; sleep 1000",
 		}},
 		Host: &container.HostConfig{
 			Runtime: "criadapter", NetworkMode: "none", IpcMode: "none",
@@ -62,7 +64,8 @@ func (r realEngine) createMapped(namespace, volume, user string) string {
 // node.
 func TestRigUserNamespace(t *testing.T) {
 	r := newRealEngine(t)
-	child, err := userns.Make([]userns.Mapping{{HostID: someUIDs, Size: mapSize}}, []userns.Mapping{{HostID: someGIDs, Size: mapSize}}, 0)
+	child, err := userns.Make([]userns.Mapping{{HostID: someUIDs, Size: mapSize}},
+		[]userns.Mapping{{HostID: someGIDs, Size: mapSize}}, 0)
 	testutil.Must(t, err)
 	defer child.Close()
 	for _, user := range []string{"", "1000:1000"} {
@@ -99,10 +102,12 @@ func (r realEngine) lookMapped(id string, child *userns.Child, plain bool) {
 		uid, gid = 1000, 1000
 	}
 	status, err := os.ReadFile(proc + "/status")
-	if out := strings.Repeat(fmt.Sprint(someUIDs+uid, " "), 4); err != nil || !hasField(string(status), "Uid:", strings.TrimSpace(out)) {
+	if out := strings.Repeat(fmt.Sprint(someUIDs+uid, " "), 4); err != nil ||
+		!hasField(string(status), "Uid:", strings.TrimSpace(out)) {
 		r.Errorf("the process is not of user %s outside: %s, %v", out, status, err)
 	}
-	files := map[string]string{"/etc": "0:0", "/data/made": fmt.Sprint(uid, ":", gid), "/data": "0:0", "/dev/pts": "0:0"}
+	files := map[string]string{"/etc": "0:0", "/data/made": fmt.Sprint(uid, ":", gid), "/data": "0:0",
+		"/dev/pts": "0:0"}
 	if !plain {
 		files["/made"], files["/tmp/d"], files["/etc/moved"] = "0:0", "7:8", "0:0"
 	}
@@ -111,8 +116,11 @@ func (r realEngine) lookMapped(id string, child *userns.Child, plain bool) {
 			r.Errorf("inside %s is of %q, want %s: %v", path, text, want, err)
 		}
 	}
-	if text, err := r.run(id, "sh", "-c", "id -u; cat /proc/self/uid_map; readlink /proc/self/ns/user; echo streams >/dev/stdout; echo streams >/dev/stderr"); err != nil ||
-		!slices.Equal(strings.Fields(text), []string{fmt.Sprint(uid), "0", fmt.Sprint(someUIDs), fmt.Sprint(mapSize), want, "streams", "streams"}) {
+	if text, err := r.run(id, "sh", "-c",
+		"id -u; cat /proc/self/uid_map; readlink /proc/self/ns/user; echo streams >/dev/stdout; echo streams "+
+			">/dev/stderr"); err != nil ||
+		!slices.Equal(strings.Fields(text),
+			[]string{fmt.Sprint(uid), "0", fmt.Sprint(someUIDs), fmt.Sprint(mapSize), want, "streams", "streams"}) {
 		r.Errorf("a command says %q, %v", text, err)
 	}
 	var stat syscall.Stat_t

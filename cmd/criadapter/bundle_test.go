@@ -48,11 +48,14 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	}
 	write("net.d/10-net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"calico","mtu":1440,"policy":{"k8s_auth_token":"`+planted+`"},"etcd_endpoints":"https://root:`+planted+`@etcd:2379"}]}`)
 	write("net.d/calico-kubeconfig", "users:\n- user:\n    token: "+planted+"\n")
-	log := write("server.log", "msg=one\nproxy http://joe:"+planted+"@proxy:3128\nAuthorization: Bearer "+planted+"\nmsg=\"last line\"\n")
+	log := write("server.log",
+		"msg=one\nproxy http://joe:"+planted+"@proxy:3128\nAuthorization: Bearer "+planted+"\nmsg=\"last line\"\n")
 	socket := filepath.Join(dir, "cri.sock")
 	flags := []string{
-		"--container-runtime-endpoint=unix://" + socket, "--root-directory=" + dir + "/state", "--docker-endpoint=unix://" + dir + "/no-engine.sock",
-		"--cni-conf-dir=" + dir + "/net.d", "--cni-bin-dir=" + dir, "--metrics-bind-addr=unix://" + dir + "/metrics.sock",
+		"--container-runtime-endpoint=unix://" + socket, "--root-directory=" + dir + "/state",
+		"--docker-endpoint=unix://" + dir + "/no-engine.sock",
+		"--cni-conf-dir=" + dir + "/net.d", "--cni-bin-dir=" + dir,
+		"--metrics-bind-addr=unix://" + dir + "/metrics.sock",
 	}
 	startProgram(t, socket, "exec $0 "+strings.Join(flags, " "), nil)
 
@@ -67,8 +70,10 @@ func TestBundleHasNoSecrets(t *testing.T) {
 		testutil.Assert(t, !strings.Contains(content, planted), "%s has a secret: %s", name, content)
 	}
 	for name, want := range map[string]string{
-		"version.txt": "criadapter unknown", "settings.json": `"origin": "flag --root-directory"`, "check.txt": "to mend (fail)",
-		"status.json": `"pid": `, "pods.json": "not collected: ", "metrics.txt": "criadapter_cache_fresh 0", "log.txt": "last line",
+		"version.txt": "criadapter unknown", "settings.json": `"origin": "flag --root-directory"`,
+		"check.txt":   "to mend (fail)",
+		"status.json": `"pid": `, "pods.json": "not collected: ", "metrics.txt": "criadapter_cache_fresh 0",
+		"log.txt":             "last line",
 		"cni/10-net.conflist": `"mtu": 1440`, "cni/calico-kubeconfig": "REDACTED", "node/version.txt": "Linux",
 	} {
 		testutil.Assert(t, strings.Contains(files[name], want), "%s has no %q: %s", name, want, files[name])

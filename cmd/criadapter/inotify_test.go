@@ -13,7 +13,8 @@ import (
 func TestStartsWithoutInotify(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "cri.sock")
-	script := `echo 0 > /proc/sys/user/max_inotify_instances && exec "$0" --container-runtime-endpoint=unix://` + socket + plainFlags(dir) +
+	script := `echo 0 > /proc/sys/user/max_inotify_instances && exec "$0" --container-runtime-endpoint=unix://` +
+		socket + plainFlags(dir) +
 		` --network-plugin=cni --cni-conf-dir=` + dir + ` --cni-bin-dir=` + dir
 	startProgram(t, socket, script, func(cmd *exec.Cmd) { cmd.SysProcAttr = testutil.RootOfUserNamespace() })
 }

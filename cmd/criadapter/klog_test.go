@@ -29,7 +29,8 @@ func TestLibraryLogsAreForDebugging(t *testing.T) {
 	}
 	logrus.SetLevel(logrus.DebugLevel)
 	log.Error(errors.New("broken pipe"), "client gone", "port", 80, "a key without a value")
-	for _, want := range []string{"client gone", "broken pipe", "logger=library", "session=7", "port=80", "level=debug"} {
+	for _, want := range []string{"client gone", "broken pipe", "logger=library", "session=7", "port=80",
+		"level=debug"} {
 		testutil.Assert(t, strings.Contains(out.String(), want), "%q lacks %q", out.String(), want)
 	}
 }

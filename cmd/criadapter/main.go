@@ -34,7 +34,8 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := command.Root(command.Options{Version: version, Serve: serve, Migrate: migration}).ExecuteContext(ctx); err != nil {
+	if err := command.Root(command.Options{Version: version, Serve: serve, Migrate: migration}).
+		ExecuteContext(ctx); err != nil {
 		os.Exit(exitCode(err))
 	}
 }
@@ -63,7 +64,8 @@ func serve(ctx context.Context, settings command.Settings) error {
 		return fmt.Errorf("turning core dumps off: %w", err)
 	}
 	if len(settings.Idle) > 0 {
-		logrus.WithField("flags", strings.Join(settings.Idle, ", ")).Warn("flags of cri-dockerd that have no effect here")
+		logrus.WithField("flags", strings.Join(settings.Idle, ", ")).
+			Warn("flags of cri-dockerd that have no effect here")
 	}
 	hangups, stop := surviveSignals()
 	defer stop()

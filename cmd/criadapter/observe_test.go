@@ -31,7 +31,8 @@ func TestMetricsAreForThisMachineAlone(t *testing.T) {
 		cfg.MetricsBindAddr = address
 		listener, err := listenMetrics(cfg)
 		testutil.Must(t, err)
-		if info, err := os.Stat(socket); strings.HasPrefix(address, "unix") && (err != nil || info.Mode().Perm() != 0o600) {
+		if info, err := os.Stat(socket); strings.HasPrefix(address, "unix") &&
+			(err != nil || info.Mode().Perm() != 0o600) {
 			t.Errorf("the socket is %v, %v", info, err)
 		}
 		testutil.Check(t, listener.Close())

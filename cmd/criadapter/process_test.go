@@ -77,7 +77,8 @@ func (p *program) answers(ctx context.Context) error {
 
 // plainFlags returns the flags of a program without an engine, with its own directory.
 func plainFlags(dir string) string {
-	return fmt.Sprintf(" --root-directory=%s/state --network-plugin=bridge --docker-endpoint=unix://%s/no-engine.sock", dir, dir)
+	return fmt.Sprintf(" --root-directory=%s/state --network-plugin=bridge --docker-endpoint=unix://%s/no-engine.sock",
+		dir, dir)
 }
 
 func TestSurvivesSignals(t *testing.T) {
@@ -121,7 +122,8 @@ func TestCriDockerdsUnit(t *testing.T) {
 
 	var output testutil.Buffer
 	// Flags of cri-dockerd that an operator may have added to the unit.
-	extra := " --hairpin-mode=hairpin-veth --pod-cidr=10.1.0.0/16 --network-plugin-mtu=1400 --ipv6-dual-stack --runtime-cgroups=/x"
+	extra := " --hairpin-mode=hairpin-veth --pod-cidr=10.1.0.0/16 --network-plugin-mtu=1400 --ipv6-dual-stack " +
+		"--runtime-cgroups=/x"
 	script := "LISTEN_PID=$$ exec $0 --container-runtime-endpoint fd://" + plainFlags(dir) + extra
 	p := startProgram(t, socket, script, func(cmd *exec.Cmd) {
 		cmd.ExtraFiles = []*os.File{file}

@@ -48,7 +48,8 @@ func reload(ctx context.Context, settings *command.Settings, services *services)
 		return err
 	}
 	if needed := needsRestart(settings.Config, next); len(needed) > 0 {
-		log.G(ctx).WithField("settings", strings.Join(needed, ", ")).Warn("these settings have changed and count from the next restart on")
+		log.G(ctx).WithField("settings", strings.Join(needed, ", ")).
+			Warn("these settings have changed and count from the next restart on")
 	}
 	settings.Config.LogLevel, settings.Config.LogFormat = next.LogLevel, next.LogFormat
 	return errors.Join(setUpLog(next), tryCertificate(settings.Config), tryCredentials(rootCredentials))

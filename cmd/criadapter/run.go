@@ -57,7 +57,9 @@ func run(ctx context.Context, settings command.Settings, hangups <-chan os.Signa
 }
 
 // serveCRI answers CRI requests and follows the engine until ctx ends.
-func serveCRI(ctx context.Context, cfg config.Config, listener net.Listener, services *services, observers *observers) error {
+func serveCRI(
+	ctx context.Context, cfg config.Config, listener net.Listener, services *services, observers *observers,
+) error {
 	// The engine is followed until the last request is answered.
 	follow, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	following := make(chan struct{})

@@ -87,7 +87,8 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	if err != nil {
 		return nil, err
 	}
-	r.volumes, err = volume.Open(volume.Options{Root: filepath.Join(cfg.RootDirectory, "image-volumes"), Engine: r.engine})
+	r.volumes, err = volume.Open(
+		volume.Options{Root: filepath.Join(cfg.RootDirectory, "image-volumes"), Engine: r.engine})
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +217,9 @@ func (r *services) warnings(ctx context.Context) []string {
 		texts = append(texts, err.Error())
 	}
 	for _, q := range listing.Quarantined {
-		texts = append(texts, fmt.Sprintf("the checkpoint of pod sandbox %s was corrupt and is kept as %s: %v", q.SandboxID, q.Path, q.Reason))
+		texts = append(texts,
+			fmt.Sprintf("the checkpoint of pod sandbox %s was corrupt and is kept as %s: %v", q.SandboxID, q.Path,
+				q.Reason))
 	}
 	return texts
 }

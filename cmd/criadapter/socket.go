@@ -26,7 +26,9 @@ func listen(path string) (net.Listener, error) {
 		}
 	}
 	if path == "" {
-		return nil, errors.New("--container-runtime-endpoint: systemd passed no socket on: start criadapter by its socket unit, or name a unix:// path")
+		return nil, errors.New(
+			"--container-runtime-endpoint: systemd passed no socket on: start criadapter by its socket unit, or " +
+				"name a unix:// path")
 	}
 	return listenUnix("--container-runtime-endpoint", path)
 }

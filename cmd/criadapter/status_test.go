@@ -37,7 +37,8 @@ func TestStatusOfAServer(t *testing.T) {
 		"without a server: code %d\n%s", code, output)
 	p := startProgram(t, filepath.Join(dir, "cri.sock"), "exec $0 "+endpoint+plainFlags(dir), nil)
 	output, code = runCommand(t, "status", endpoint)
-	for _, want := range []string{"criadapter unknown on unix://" + dir, "not ready: EngineUnavailable", "does not follow the engine", "slow calls      none"} {
+	for _, want := range []string{"criadapter unknown on unix://" + dir, "not ready: EngineUnavailable",
+		"does not follow the engine", "slow calls      none"} {
 		testutil.Assert(t, code == 1 && strings.Contains(output, want), "code %d, no %q in:\n%s", code, want, output)
 	}
 	output, code = runCommand(t, "status", endpoint, "-o", "json")
@@ -46,10 +47,12 @@ func TestStatusOfAServer(t *testing.T) {
 	testutil.Require(t, err == nil && code == 1, "code %d, %v:\n%s", code, err, output)
 	testutil.Assert(t, answer.Report != nil && answer.Report.PID == p.Process.Pid && !answer.Report.Started.IsZero(),
 		"got %+v", answer.Report)
-	output, code = runCommand(t, "check", "-o", "json", endpoint, "--docker-endpoint=unix://"+dir+"/no-engine.sock", "--network-plugin=bridge")
+	output, code = runCommand(t, "check", "-o", "json", endpoint, "--docker-endpoint=unix://"+dir+"/no-engine.sock",
+		"--network-plugin=bridge")
 	testutil.Assert(t, code == 1 && strings.Contains(output, "criadapter unknown answers on "+dir),
 		"check: code %d\n%s", code, output)
-	if output, code = runCommand(t, "check", "--log-level=loud"); code != 2 || !strings.Contains(output, "--log-level") {
+	if output, code = runCommand(t, "check", "--log-level=loud"); code != 2 ||
+		!strings.Contains(output, "--log-level") {
 		t.Errorf("check with a bad flag: code %d\n%s", code, output)
 	}
 }
@@ -58,7 +61,8 @@ func TestConfigOfTheProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	testutil.Must(t, os.WriteFile(path, []byte("log-level: debug\ncni-confdir: /x\n"), 0o600))
 	want := path + `:2:1: unknown setting "cni-confdir"; did you mean "cni-conf-dir"?`
-	for _, args := range [][]string{{"config", "validate", path}, {"config", "print", "--config", path}, {"--config", path}} {
+	for _, args := range [][]string{{"config", "validate", path}, {"config", "print", "--config", path},
+		{"--config", path}} {
 		if output, code := runCommand(t, args...); code != 1 || !strings.Contains(output, want) {
 			t.Errorf("%q: code %d\n%s", args, code, output)
 		}

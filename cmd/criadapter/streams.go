@@ -35,7 +35,8 @@ func (r streamRuntime) Network(_ context.Context, sandboxID string) (streaming.N
 	case err != nil:
 		return streaming.Network{}, err
 	case !pod.Status.Running || pod.Status.Stopping:
-		return streaming.Network{}, fmt.Errorf("pod sandbox %s does not run: %w", sandboxID, errdefs.ErrFailedPrecondition)
+		return streaming.Network{}, fmt.Errorf("pod sandbox %s does not run: %w", sandboxID,
+			errdefs.ErrFailedPrecondition)
 	case pod.Meta.HostNetwork:
 		return streaming.Network{Host: true}, nil
 	case pod.Status.NetnsPath != "":
@@ -43,5 +44,6 @@ func (r streamRuntime) Network(_ context.Context, sandboxID string) (streaming.N
 	case pod.Status.PID != 0: // on the engine's bridge there is no pin: a restarted sandbox has another namespace
 		return streaming.Network{Namespace: netns.OfContainer(pod.Status.PID, pod.ID)}, nil
 	}
-	return streaming.Network{}, fmt.Errorf("the network namespace of pod sandbox %s is not known: %w", sandboxID, errdefs.ErrFailedPrecondition)
+	return streaming.Network{}, fmt.Errorf("the network namespace of pod sandbox %s is not known: %w", sandboxID,
+		errdefs.ErrFailedPrecondition)
 }

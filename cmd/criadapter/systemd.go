@@ -48,7 +48,8 @@ func statusLine(services *services) string {
 		return "STATUS=Serving CRI from memory: " + err.Error()
 	}
 	snapshot := services.cache.Snapshot()
-	return fmt.Sprintf("STATUS=Serving CRI, %d pods and %d containers", len(snapshot.Pods()), len(snapshot.Containers()))
+	return fmt.Sprintf("STATUS=Serving CRI, %d pods and %d containers", len(snapshot.Pods()),
+		len(snapshot.Containers()))
 }
 
 // watchdog feeds systemd's watchdog while the program works. A request over its own socket must be answered, and the

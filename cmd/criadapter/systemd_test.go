@@ -83,7 +83,8 @@ func newUnit(t *testing.T, env ...string) *unit {
 
 func (u *unit) start(t *testing.T, flags string, output *testutil.Buffer) *program {
 	t.Helper()
-	script := "export LISTEN_PID=$$ WATCHDOG_PID=$$; exec $0 --container-runtime-endpoint fd://" + plainFlags(u.dir) + flags
+	script := "export LISTEN_PID=$$ WATCHDOG_PID=$$; exec $0 --container-runtime-endpoint fd://" + plainFlags(u.dir) +
+		flags
 	return startProgram(t, filepath.Join(u.dir, "cri.sock"), script, func(cmd *exec.Cmd) {
 		cmd.ExtraFiles = []*os.File{u.listener}
 		cmd.Env = append(cmd.Env, u.env...)
@@ -146,7 +147,8 @@ func TestRestartWithoutAGap(t *testing.T) {
 		testutil.Must(t, <-p.ended)
 		answered := make(chan error, 1)
 		go func() {
-			conn, err := grpc.NewClient("unix://"+filepath.Join(u.dir, "cri.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+			conn, err := grpc.NewClient("unix://"+filepath.Join(u.dir, "cri.sock"),
+				grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
 				answered <- err
 				return

@@ -34,7 +34,9 @@ func execCommand() *cobra.Command {
 				dash = 1
 			}
 			if dash != 1 || len(args) < 2 {
-				return fmt.Errorf("exec: a pod and, after --, a command are required: kubelet-core exec POD -- COMMAND: %w", errdefs.ErrInvalidArgument)
+				return fmt.Errorf(
+					"exec: a pod and, after --, a command are required: kubelet-core exec POD -- COMMAND: %w",
+					errdefs.ErrInvalidArgument)
 			}
 			return opts.run(cmd, flags, args)
 		},
@@ -43,7 +45,8 @@ func execCommand() *cobra.Command {
 	cmd.Flags().SetInterspersed(true)
 	cmd.Flags().BoolVarP(&opts.stdin, "stdin", "i", false, "pass standard input to the container")
 	cmd.Flags().BoolVarP(&opts.tty, "tty", "t", false, "give the command a terminal")
-	cmd.Flags().StringVarP(&opts.container, "container", "c", "", "the `container` (default: the first, or the one that an annotation names)")
+	cmd.Flags().StringVarP(&opts.container, "container", "c", "",
+		"the `container` (default: the first, or the one that an annotation names)")
 	return cmd
 }
 
@@ -75,7 +78,8 @@ func (f *execFlags) run(cmd *cobra.Command, flags readFlags, args []string) (err
 	}
 	connect, cancel := context.WithTimeout(ctx, execTimeout)
 	defer cancel()
-	runtime, err := cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(config.RuntimeEndpoint).WithConnectionTimeout(execTimeout).
+	runtime, err := cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(config.RuntimeEndpoint).
+		WithConnectionTimeout(execTimeout).
 		WithTracerProvider(nil).Build(connect)
 	if err != nil {
 		return fmt.Errorf("runtime %s: %w", config.RuntimeEndpoint, err)

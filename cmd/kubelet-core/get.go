@@ -26,7 +26,8 @@ type readFlags struct {
 
 func (f *readFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.address, "read-address", defaultReadAddress, "the `address` of the kubelet core's read-only endpoint: its own --read-address")
+	flags.StringVar(&f.address, "read-address", defaultReadAddress,
+		"the `address` of the kubelet core's read-only endpoint: its own --read-address")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "the pod's `namespace` (default: any)")
 }
 
@@ -42,7 +43,8 @@ func getCommand() *cobra.Command {
 		// The error must be about the resource, not about flags.
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return fmt.Errorf("get %s: pods are the only resource: kubelet-core get pods: %w", strings.Join(args, " "), errdefs.ErrInvalidArgument)
+			return fmt.Errorf("get %s: pods are the only resource: kubelet-core get pods: %w", strings.Join(args, " "),
+				errdefs.ErrInvalidArgument)
 		},
 	}
 	cmd.AddCommand(getPodsCommand())
@@ -61,7 +63,8 @@ func getPodsCommand() *cobra.Command {
 				if output != "" {
 					return fmt.Errorf("--watch shows tables only, not %s: %w", output, errdefs.ErrInvalidArgument)
 				}
-				return request.client.Watch(cmd.Context(), cmd.OutOrStdout(), client.WatchOptions{Wanted: request.wanted})
+				return request.client.Watch(cmd.Context(), cmd.OutOrStdout(),
+					client.WatchOptions{Wanted: request.wanted})
 			}
 			return request.show(cmd)
 		},
@@ -109,7 +112,8 @@ func (r *podsRequest) show(cmd *cobra.Command) error {
 		}
 	}
 	if r.output != "" {
-		return printObject(cmd.OutOrStdout(), r.output, &v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: chosen})
+		return printObject(cmd.OutOrStdout(), r.output,
+			&v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: chosen})
 	}
 	if len(chosen) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "No pods.")

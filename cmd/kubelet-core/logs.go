@@ -28,8 +28,10 @@ func logsCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVarP(&opts.Follow, "follow", "f", false, "follow the log until the container ends")
-	cmd.Flags().StringVarP(&opts.Container, "container", "c", "", "the `container` (default: the first, or the one that an annotation names)")
-	cmd.Flags().BoolVarP(&opts.Previous, "previous", "p", false, "print the log of the container before its last restart")
+	cmd.Flags().StringVarP(&opts.Container, "container", "c", "",
+		"the `container` (default: the first, or the one that an annotation names)")
+	cmd.Flags().BoolVarP(&opts.Previous, "previous", "p", false,
+		"print the log of the container before its last restart")
 	cmd.Flags().IntVar(&opts.Tail, "tail", -1, "`lines` at the end of the log to show")
 	cmd.Flags().DurationVar(&since, "since", 0, "only show lines newer than a duration, such as 5m")
 	cmd.Flags().BoolVar(&opts.Timestamps, "timestamps", false, "write the timestamp before each line")

@@ -60,7 +60,8 @@ func command() *cobra.Command {
 			klog.SetLogger(logr.Discard())
 		},
 	}
-	root.AddCommand(runCommand(), getCommand(), describeCommand(), logsCommand(), execCommand(), playCommand(), downCommand())
+	root.AddCommand(runCommand(), getCommand(), describeCommand(), logsCommand(), execCommand(), playCommand(),
+		downCommand())
 	return root
 }
 

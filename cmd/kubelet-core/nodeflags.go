@@ -35,17 +35,20 @@ func (f *nodeFlags) add(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.IntVar(&opts.Cluster.MaxPods, "max-pods", 0, "how many pods the node runs (default 110)")
 	flags.StringToStringVar(&f.reserved, "system-reserved", nil,
 		"`resources` that are reserved, such as cpu=200m,memory=500Mi; all pods together are limited to the rest")
-	flags.DurationVar(&opts.Cluster.StatusEvery, "node-status-update-frequency", 0, "how often the node's status is computed (default 10s)")
+	flags.DurationVar(&opts.Cluster.StatusEvery, "node-status-update-frequency", 0,
+		"how often the node's status is computed (default 10s)")
 	flags.StringVar(&opts.API.Address, "address", "", "the `address` of the kubelet's API (default: all)")
 	flags.Int32Var(&opts.API.Port, "port", defaultPort,
 		"the port of the kubelet's API; 0, and the lack of --client-ca-file, mean no API")
-	flags.StringVar(&opts.API.ClientCAFile, "client-ca-file", "", "the `file` with the CA certificates of the API's clients")
+	flags.StringVar(&opts.API.ClientCAFile, "client-ca-file", "",
+		"the `file` with the CA certificates of the API's clients")
 	flags.StringSliceVar(&opts.API.Users, "client-users", nil,
 		"`names` of clients that may use the API: the common names of their certificates; without --client-users "+
 			"and --client-groups, the API server of --kubeconfig decides by SubjectAccessReview")
 	flags.StringSliceVar(&opts.API.Groups, "client-groups", nil,
 		"`groups` of clients that may use the API: the organizations of their certificates")
-	flags.StringVar(&opts.API.CertFile, "tls-cert-file", "", "the API's certificate `file` (default: a self-signed one)")
+	flags.StringVar(&opts.API.CertFile, "tls-cert-file", "",
+		"the API's certificate `file` (default: a self-signed one)")
 	flags.StringVar(&opts.API.KeyFile, "tls-private-key-file", "", "the API's key `file`")
 	flags.StringVar(&opts.API.CertDir, "cert-dir", "", "the `directory` for a self-signed pair (default ROOT-DIR/pki)")
 }
@@ -96,5 +99,6 @@ func parseTaint(text string) (v1.Taint, error) {
 			return taint, nil
 		}
 	}
-	return v1.Taint{}, fmt.Errorf("%q is not key=value:effect with the effect NoSchedule, PreferNoSchedule or NoExecute", text)
+	return v1.Taint{}, fmt.Errorf(
+		"%q is not key=value:effect with the effect NoSchedule, PreferNoSchedule or NoExecute", text)
 }

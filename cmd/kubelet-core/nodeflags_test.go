@@ -24,11 +24,13 @@ func parse(args ...string) (kubelet.Options, error) {
 }
 
 func TestNodeFlags(t *testing.T) {
-	opts, err := parse("--manifest-url-header", "Authorization: Bearer a:b", "--register-with-taints", "a=b:NoSchedule,c:NoExecute",
+	opts, err := parse("--manifest-url-header", "Authorization: Bearer a:b", "--register-with-taints",
+		"a=b:NoSchedule,c:NoExecute",
 		"--system-reserved", "cpu=200m,memory=1Gi", "--node-labels", "zone=x,empty=")
 	testutil.Must(t, err)
 	testutil.Equal(t, opts.ManifestHeader.Get("authorization"), "Bearer a:b", "header")
-	if got := opts.Cluster.Taints; len(got) != 2 || got[0] != (v1.Taint{Key: "a", Value: "b", Effect: "NoSchedule"}) || got[1] != (v1.Taint{Key: "c", Effect: "NoExecute"}) {
+	if got := opts.Cluster.Taints; len(got) != 2 || got[0] != (v1.Taint{Key: "a", Value: "b", Effect: "NoSchedule"}) ||
+		got[1] != (v1.Taint{Key: "c", Effect: "NoExecute"}) {
 		t.Errorf("taints %v", got)
 	}
 	if got := opts.Cluster.Reserved[v1.ResourceCPU]; got.MilliValue() != 200 {
@@ -38,10 +40,12 @@ func TestNodeFlags(t *testing.T) {
 		t.Errorf("labels %v", got)
 	}
 	testutil.Assert(t, opts.API.Port == 0, "port %d without a client CA", opts.API.Port)
-	if opts, err := parse("--client-users", "a,b", "--client-groups", "c"); err != nil || len(opts.API.Users) != 2 || len(opts.API.Groups) != 1 {
+	if opts, err := parse("--client-users", "a,b", "--client-groups", "c"); err != nil || len(opts.API.Users) != 2 ||
+		len(opts.API.Groups) != 1 {
 		t.Errorf("clients %+v, %v", opts.API, err)
 	}
-	if _, err := parse("--manifest-url-header", "Bearer s3cret"); err == nil || strings.Contains(err.Error(), "s3cret") {
+	if _, err := parse("--manifest-url-header", "Bearer s3cret"); err == nil ||
+		strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("error %v has the header's value", err)
 	}
 	if opts, err := parse("--client-ca-file", "ca"); err != nil || opts.API.Port != defaultPort {
@@ -52,7 +56,8 @@ func TestNodeFlags(t *testing.T) {
 func TestNodeFlagsRefused(t *testing.T) {
 	for _, test := range [][]string{
 		{"--manifest-url-header", "novalue"}, {"--manifest-url-header", ":v"}, {"--register-with-taints", "a=b"},
-		{"--register-with-taints", "=b:NoSchedule"}, {"--register-with-taints", "a=b:Sometimes"}, {"--system-reserved", "cpu=much"},
+		{"--register-with-taints", "=b:NoSchedule"}, {"--register-with-taints", "a=b:Sometimes"},
+		{"--system-reserved", "cpu=much"},
 	} {
 		_, err := parse(test...)
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), test[0]),

@@ -30,7 +30,8 @@ func (f *playFlags) add(cmd *cobra.Command) {
 	k := &f.opts.Kubelet
 	flags.StringVar(&f.opts.Name, "name", "",
 		"the `name` of the play (default: the name of the first file, without its extension)")
-	flags.StringVar(&k.RuntimeEndpoint, "container-runtime-endpoint", "unix:///run/criadapter/criadapter.sock", "the CRI `socket`")
+	flags.StringVar(&k.RuntimeEndpoint, "container-runtime-endpoint", "unix:///run/criadapter/criadapter.sock",
+		"the CRI `socket`")
 	flags.StringVar(&k.RootDir, "root-dir", "",
 		"the `directory` of the play, removed at its end (default /var/lib/kubelet-core/play-NAME)")
 	flags.StringVar(&k.PodLogsDir, "pod-logs-dir", "",
@@ -38,8 +39,10 @@ func (f *playFlags) add(cmd *cobra.Command) {
 			"/var/log/kubelet-core/play-NAME)")
 	flags.StringVar(&k.CgroupRoot, "cgroup-root", "",
 		"the parent `cgroup` of the pods' cgroups (default kubelet-core/play-NAME)")
-	flags.StringVar((*string)(&k.CgroupDriver), "cgroup-driver", "", "the cgroup `driver` for a runtime that does not report its own: cgroupfs or systemd")
-	flags.StringVar(&k.ReadAddress, "read-address", "", "the loopback `address` of the read-only endpoint for get, describe, logs and exec (default: none)")
+	flags.StringVar((*string)(&k.CgroupDriver), "cgroup-driver", "",
+		"the cgroup `driver` for a runtime that does not report its own: cgroupfs or systemd")
+	flags.StringVar(&k.ReadAddress, "read-address", "",
+		"the loopback `address` of the read-only endpoint for get, describe, logs and exec (default: none)")
 	flags.BoolVar(&k.BesideKubelet, "beside-kubelet", false,
 		"start although a kubelet seems to run on this machine; a kubelet on the same runtime kills the pods")
 	flags.StringVar(&f.level, "log-level", "error", "log level for stderr: error, warn, info, debug, trace")
@@ -72,12 +75,15 @@ func playCommand() *cobra.Command {
 	var flags playFlags
 	cmd := &cobra.Command{
 		Use: "play FILE...", Short: "Run the pods of some files until Ctrl-C, and leave nothing",
-		Long: "play runs the Pods and Deployments of some files, or of - for standard input, with their ConfigMaps, Secrets\n" +
-			"and Services, as podman kube play does. It stays until Ctrl-C, or kubelet-core down, or until all pods have\n" +
+		Long: "play runs the Pods and Deployments of some files, or of - for standard input, with their " +
+			"ConfigMaps, Secrets\n" +
+			"and Services, as podman kube play does. It stays until Ctrl-C, or kubelet-core down, or until all " +
+			"pods have\n" +
 			"ended. Then it ends the pods in order, and removes everything that it made except images.\n" +
 			"A second Ctrl-C does not wait for that, and prints what is left.",
-		Example: "  kubelet-core play web.yaml --follow\n  kubectl create deployment web --image=nginx --dry-run=client -o yaml | kubelet-core play -",
-		Args:    cobra.MinimumNArgs(1),
+		Example: "  kubelet-core play web.yaml --follow\n  kubectl create deployment web --image=nginx " +
+			"--dry-run=client -o yaml | kubelet-core play -",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			set, err := play.Read(files, cmd.InOrStdin())
 			if err != nil {

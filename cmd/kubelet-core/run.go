@@ -49,7 +49,8 @@ func runCommand() *cobra.Command {
 func addSourceFlags(flags *pflag.FlagSet, opts *kubelet.Options, node *nodeFlags) {
 	flags.StringVar(&opts.Manifests, "manifests", "/etc/kubelet-core/manifests", "the `directory` of pod manifests")
 	node.add(flags, opts)
-	flags.StringVar(&opts.RuntimeEndpoint, "container-runtime-endpoint", "unix:///run/criadapter/criadapter.sock", "the CRI `socket`")
+	flags.StringVar(&opts.RuntimeEndpoint, "container-runtime-endpoint", "unix:///run/criadapter/criadapter.sock",
+		"the CRI `socket`")
 	flags.StringVar(&opts.ImageEndpoint, "image-service-endpoint", "",
 		"the `socket` of the CRI image service (default: the same)")
 	flags.DurationVar(&opts.RuntimeTimeout, "runtime-request-timeout", 0, "the limit of one CRI call (default 2m)")
@@ -58,14 +59,20 @@ func addSourceFlags(flags *pflag.FlagSet, opts *kubelet.Options, node *nodeFlags
 		"this node's `addresses` (default: the addresses of its default route)")
 	flags.StringVar(&opts.Owner, "owner", "",
 		"the `name` in the label of this kubelet's pods; it ignores all others (default: the node's name)")
-	flags.StringVar(&opts.RootDir, "root-dir", "", "the `directory` for volumes, checkpoints and certificates; one process and one owner can use it (default /var/lib/kubelet-core/OWNER)")
-	flags.StringVar(&opts.PodLogsDir, "pod-logs-dir", "", "the `directory` of container logs (default /var/log/kubelet-core/OWNER)")
+	flags.StringVar(&opts.RootDir, "root-dir", "",
+		"the `directory` for volumes, checkpoints and certificates; one process and one owner can use it "+
+			"(default /var/lib/kubelet-core/OWNER)")
+	flags.StringVar(&opts.PodLogsDir, "pod-logs-dir", "",
+		"the `directory` of container logs (default /var/log/kubelet-core/OWNER)")
 	flags.BoolVar(&opts.BesideKubelet, "beside-kubelet", false,
 		"start although a kubelet seems to run on this machine; a kubelet on the same runtime kills the pods")
 	flags.StringVar(&opts.CgroupRoot, "cgroup-root", "",
 		"the parent `cgroup` of the pods' cgroups (default kubelet-core/OWNER)")
-	flags.StringVar((*string)(&opts.CgroupDriver), "cgroup-driver", "", "the cgroup `driver` for a runtime that does not report its own: cgroupfs or systemd (default: cgroups are left to the runtime)")
-	flags.StringVar(&opts.ReadAddress, "read-address", defaultReadAddress, "the loopback `address` of the read-only endpoint; empty for none")
+	flags.StringVar((*string)(&opts.CgroupDriver), "cgroup-driver", "",
+		"the cgroup `driver` for a runtime that does not report its own: cgroupfs or systemd (default: cgroups "+
+			"are left to the runtime)")
+	flags.StringVar(&opts.ReadAddress, "read-address", defaultReadAddress,
+		"the loopback `address` of the read-only endpoint; empty for none")
 }
 
 // addPodFlags adds the flags for DNS, process limits, seccomp and sysctls of pods.
@@ -75,7 +82,8 @@ func addPodFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 		"the cluster's `domain`, for the search list of pods with dnsPolicy ClusterFirst")
 	flags.StringVar(&opts.ResolvConf, "resolv-conf", "",
 		"the resolv.conf `file` for dnsPolicy Default (default /etc/resolv.conf)")
-	flags.Int64Var(&opts.PodPids, "pod-max-pids", 0, "how many `processes` and threads a pod may have (default: no limit)")
+	flags.Int64Var(&opts.PodPids, "pod-max-pids", 0,
+		"how many `processes` and threads a pod may have (default: no limit)")
 	flags.BoolVar(&opts.SeccompDefault, "seccomp-default", false,
 		"use the runtime's seccomp profile for containers without one")
 	flags.StringSliceVar(&opts.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil,
@@ -84,24 +92,33 @@ func addPodFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 
 // addPaceFlags adds the flags for back-offs and periods.
 func addPaceFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
-	flags.DurationVar(&opts.CrashBackoff.First, "crash-backoff", 0, "the back-off before the second restart of a container; it doubles (default 10s)")
+	flags.DurationVar(&opts.CrashBackoff.First, "crash-backoff", 0,
+		"the back-off before the second restart of a container; it doubles (default 10s)")
 	flags.DurationVar(&opts.CrashBackoff.Max, "crash-backoff-max", 0, "the longest such back-off (default 5m)")
-	flags.DurationVar(&opts.PullBackoff.First, "pull-backoff", 0, "the back-off after a failed pull; it doubles (default 10s)")
+	flags.DurationVar(&opts.PullBackoff.First, "pull-backoff", 0,
+		"the back-off after a failed pull; it doubles (default 10s)")
 	flags.DurationVar(&opts.PullBackoff.Max, "pull-backoff-max", 0, "the longest such back-off (default 5m)")
 	flags.IntVar(&opts.ParallelPulls, "parallel-pulls", 0, "how many images are pulled at once (default 1)")
 	flags.DurationVar(&opts.Resync, "sync-frequency", 0, "how often a pod is synced without a change (default 1m)")
-	flags.DurationVar(&opts.Retry, "retry", 0, "the longest back-off after a failed sync; the first is half a second (default 10s)")
-	flags.DurationVar(&opts.SyncTick, "sync-tick", 0, "how often pods that are due for a sync are looked for (default 1s)")
-	flags.DurationVar(&opts.ManifestRescan, "file-check-frequency", 0, "how often the manifests are read without a file event (default 20s)")
-	flags.DurationVar(&opts.Housekeeping, "housekeeping", 0, "how often orphaned pods and directories are cleaned up (default 2s)")
+	flags.DurationVar(&opts.Retry, "retry", 0,
+		"the longest back-off after a failed sync; the first is half a second (default 10s)")
+	flags.DurationVar(&opts.SyncTick, "sync-tick", 0,
+		"how often pods that are due for a sync are looked for (default 1s)")
+	flags.DurationVar(&opts.ManifestRescan, "file-check-frequency", 0,
+		"how often the manifests are read without a file event (default 20s)")
+	flags.DurationVar(&opts.Housekeeping, "housekeeping", 0,
+		"how often orphaned pods and directories are cleaned up (default 2s)")
 	flags.DurationVar(&opts.Relist, "relist", 0, "how often the runtime's pods are listed (default 1s)")
 	flags.BoolVar(&opts.NoEvents, "no-runtime-events", false, "relist only, do not use the runtime's event stream")
 }
 
 // addDiskFlags adds the flags for garbage collection and eviction.
 func addDiskFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
-	flags.DurationVar(&opts.GC.Containers, "container-gc-period", 0, "how often dead containers are collected (default 1m)")
-	flags.IntVar(&opts.GC.HighPercent, "image-gc-high-threshold", 0, "the `percentage` of the disk above which unused images are removed; 100 for never (default 85, without --kubeconfig 100)")
+	flags.DurationVar(&opts.GC.Containers, "container-gc-period", 0,
+		"how often dead containers are collected (default 1m)")
+	flags.IntVar(&opts.GC.HighPercent, "image-gc-high-threshold", 0,
+		"the `percentage` of the disk above which unused images are removed; 100 for never (default 85, without "+
+			"--kubeconfig 100)")
 	flags.BoolVar(&opts.GC.AllImages, "image-gc-all", false,
 		"remove all unused images, not only images that kubelet-core pulled")
 	flags.IntVar(&opts.GC.LowPercent, "image-gc-low-threshold", 0,
@@ -109,8 +126,12 @@ func addDiskFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.DurationVar(&opts.GC.ImageMinAge, "minimum-image-ttl-duration", 0,
 		"the shortest time that an unused image is kept (default 2m)")
 	flags.DurationVar(&opts.GC.Images, "image-gc-period", 0, "how often disk usage by images is checked (default 5m)")
-	flags.StringSliceVar(&opts.EvictionHard, "eviction-hard", nil, "`thresholds` of memory.available, nodefs.available, nodefs.inodesFree, imagefs.available and imagefs.inodesFree below which pods are evicted; empty for none (default "+strings.Join(eviction.DefaultThresholds(), ",")+")")
-	flags.DurationVar(&opts.PressureTransition, "eviction-pressure-transition-period", 0, "how long the node's conditions show pressure after it ended (default 5m)")
+	flags.StringSliceVar(&opts.EvictionHard, "eviction-hard", nil,
+		"`thresholds` of memory.available, nodefs.available, nodefs.inodesFree, imagefs.available and "+
+			"imagefs.inodesFree below which pods are evicted; empty for none (default "+
+			strings.Join(eviction.DefaultThresholds(), ",")+")")
+	flags.DurationVar(&opts.PressureTransition, "eviction-pressure-transition-period", 0,
+		"how long the node's conditions show pressure after it ended (default 5m)")
 }
 
 // addShutdownAndLogFlags adds the flags for the machine's shutdown and the rotation of logs.
@@ -119,7 +140,9 @@ func addShutdownAndLogFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 		"how long logind delays a shutdown of the machine while pods end; 0 does not delay it")
 	flags.DurationVar(&opts.ShutdownGraceCritical, "shutdown-grace-period-critical-pods", 0,
 		"the part of --shutdown-grace-period for critical pods, which end last")
-	flags.Int64Var(&opts.Logs.MaxSize, "container-log-max-size", 0, "the size in `bytes` from which a log is rotated (default 10485760)")
+	flags.Int64Var(&opts.Logs.MaxSize, "container-log-max-size", 0,
+		"the size in `bytes` from which a log is rotated (default 10485760)")
 	flags.IntVar(&opts.Logs.MaxFiles, "container-log-max-files", 0, "how many files of a log are kept (default 5)")
-	flags.DurationVar(&opts.Logs.Check, "container-log-monitor-interval", 0, "how often log sizes are checked (default 10s)")
+	flags.DurationVar(&opts.Logs.Check, "container-log-monitor-interval", 0,
+		"how often log sizes are checked (default 10s)")
 }

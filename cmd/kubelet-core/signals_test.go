@@ -29,7 +29,8 @@ func TestSurvivesSignals(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	testutil.Must(t, err)
 	dir := t.TempDir()
-	cmd := exec.Command(self, "run", "--manifests", dir, "--root-dir", filepath.Join(dir, "root"), "--pod-logs-dir", filepath.Join(dir, "logs"),
+	cmd := exec.Command(self, "run", "--manifests", dir, "--root-dir", filepath.Join(dir, "root"), "--pod-logs-dir",
+		filepath.Join(dir, "logs"),
 		"--container-runtime-endpoint", "unix://"+dir+"/none.sock", "--read-address=")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	cmd.Stdout, cmd.Stderr = writer, writer

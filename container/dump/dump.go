@@ -57,8 +57,8 @@ type Config struct {
 type Container struct {
 	Config  Config
 	Deleted []string
-	// Spec and Status are JSON, of the OCI specification and of the CRI status, and CRI is the configuration as protobuf
-	// JSON.
+	// Spec and Status are JSON, of the OCI specification and of the CRI status, and CRI is the configuration as
+	// protobuf JSON.
 	Spec, Status, CRI json.RawMessage
 }
 
@@ -100,11 +100,13 @@ func Read(dir string) (Container, error) {
 			err = json.Unmarshal(content, into)
 		}
 		if err != nil {
-			return Container{}, fmt.Errorf("%s is no checkpoint of a container: %s: %w: %w", dir, name, err, errdefs.ErrInvalidArgument)
+			return Container{}, fmt.Errorf("%s is no checkpoint of a container: %s: %w: %w", dir, name, err,
+				errdefs.ErrInvalidArgument)
 		}
 	}
 	if info, err := os.Stat(filepath.Join(dir, Processes)); err != nil || !info.IsDir() {
-		return Container{}, fmt.Errorf("%s is no checkpoint of a container: it has no directory %s: %w", dir, Processes, errdefs.ErrInvalidArgument)
+		return Container{}, fmt.Errorf("%s is no checkpoint of a container: it has no directory %s: %w", dir, Processes,
+			errdefs.ErrInvalidArgument)
 	}
 	return c, nil
 }

@@ -14,7 +14,8 @@ import (
 
 func TestWriteAndRead(t *testing.T) {
 	want := Container{
-		Config:  Config{ID: "1", Name: "k8s_a", Image: "busybox", ImageRef: "sha256:1", CreatedTime: time.Unix(5, 0).UTC(), CheckpointedAt: time.Unix(6, 0).UTC()},
+		Config: Config{ID: "1", Name: "k8s_a", Image: "busybox", ImageRef: "sha256:1",
+			CreatedTime: time.Unix(5, 0).UTC(), CheckpointedAt: time.Unix(6, 0).UTC()},
 		Deleted: []string{"/etc/motd"},
 		Spec:    []byte(`{"ociVersion":"1.0.2"}`), Status: []byte(`{"id":"1"}`), CRI: []byte(`{}`),
 	}

@@ -194,7 +194,8 @@ func testFeatures(t *testing.T, s *suite) {
 	features, err := s.Engine.Features(withPatience(t))
 	testutil.Must(t, err)
 	for name, value := range map[string]string{
-		"ServerVersion": features.ServerVersion, "APIVersion": features.APIVersion, "OS": features.OS, "Arch": features.Arch,
+		"ServerVersion": features.ServerVersion, "APIVersion": features.APIVersion, "OS": features.OS,
+		"Arch":         features.Arch,
 		"CgroupDriver": features.CgroupDriver, "StorageDriver": features.StorageDriver, "Root": features.Root,
 		"DefaultRuntime": features.DefaultRuntime, "Runtimes": strings.Join(features.Runtimes, ","),
 	} {
@@ -222,16 +223,17 @@ func testEndedContext(t *testing.T, s *suite) {
 	_, imagesErr := s.Engine.ListImages(ctx)
 	_, inspectErr := s.Engine.InspectContainer(ctx, id)
 	for name, err := range map[string]error{
-		"CreateContainer": createErr, "ListContainers": listErr, "ListImages": imagesErr, "InspectContainer": inspectErr,
-		"Ping":            s.Engine.Ping(ctx),
-		"StartContainer":  s.Engine.StartContainer(ctx, id),
-		"StopContainer":   s.Engine.StopContainer(ctx, id, time.Second),
-		"KillContainer":   s.Engine.KillContainer(ctx, id, "SIGKILL"),
-		"RemoveContainer": s.Engine.RemoveContainer(ctx, id),
-		"PullImage":       s.Engine.PullImage(ctx, s.Pullable, docker.PullOptions{}),
-		"LoadImage":       s.Engine.LoadImage(ctx, strings.NewReader("")),
-		"SaveImage":       s.Engine.SaveImage(ctx, s.Image, io.Discard),
-		"Events":          s.Engine.Events(ctx, docker.EventsOptions{Handle: func(docker.Event) {}}),
+		"CreateContainer": createErr, "ListContainers": listErr, "ListImages": imagesErr,
+		"InspectContainer": inspectErr,
+		"Ping":             s.Engine.Ping(ctx),
+		"StartContainer":   s.Engine.StartContainer(ctx, id),
+		"StopContainer":    s.Engine.StopContainer(ctx, id, time.Second),
+		"KillContainer":    s.Engine.KillContainer(ctx, id, "SIGKILL"),
+		"RemoveContainer":  s.Engine.RemoveContainer(ctx, id),
+		"PullImage":        s.Engine.PullImage(ctx, s.Pullable, docker.PullOptions{}),
+		"LoadImage":        s.Engine.LoadImage(ctx, strings.NewReader("")),
+		"SaveImage":        s.Engine.SaveImage(ctx, s.Image, io.Discard),
+		"Events":           s.Engine.Events(ctx, docker.EventsOptions{Handle: func(docker.Event) {}}),
 	} {
 		wantError(t, name, err, context.Canceled)
 	}

@@ -46,7 +46,9 @@ func ConformanceAbsence(t *testing.T, subject Subject, away, back func()) {
 	if state := s.inspect(t, long).State; !state.Running || state.Pid != pid {
 		t.Errorf("the container that goes on is %+v, its pid was %d", state, pid)
 	}
-	testutil.Until(t, "the engine knows of the exit", func() bool { return s.inspect(t, brief).State.Status == api.StateExited })
+	testutil.Until(t, "the engine knows of the exit", func() bool {
+		return s.inspect(t, brief).State.Status == api.StateExited
+	})
 	w := s.watch(t, began)
 	if err := s.Engine.StopContainer(withPatience(t), long, 0); err != nil {
 		t.Errorf("StopContainer: %v", err)
@@ -71,7 +73,8 @@ func (s *suite) wantUnavailable(t *testing.T, id string) {
 	_, inspectErr := s.Engine.InspectContainer(ctx, id)
 	_, execErr := s.Engine.CreateExec(ctx, id, docker.ExecOptions{Command: []string{"true"}})
 	for call, err := range map[string]error{
-		"Features": featuresErr, "ListContainers": listErr, "CreateContainer": createErr, "InspectContainer": inspectErr, "CreateExec": execErr,
+		"Features": featuresErr, "ListContainers": listErr, "CreateContainer": createErr,
+		"InspectContainer": inspectErr, "CreateExec": execErr,
 		"Ping":          s.Engine.Ping(ctx),
 		"StopContainer": s.Engine.StopContainer(ctx, id, 0),
 		"PullImage":     s.Engine.PullImage(ctx, s.Pullable, docker.PullOptions{}),

@@ -145,5 +145,7 @@ func testResize(t *testing.T, s *suite) {
 	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	// The terminal is there a moment after the start.
-	testutil.Until(t, "the exec is resized", func() bool { return s.Engine.ResizeExec(withPatience(t), execID, size) == nil })
+	testutil.Until(t, "the exec is resized", func() bool {
+		return s.Engine.ResizeExec(withPatience(t), execID, size) == nil
+	})
 }

@@ -150,7 +150,8 @@ func testStopStubborn(t *testing.T, s *suite) {
 	if code := s.inspect(t, id).State.ExitCode; code != 137 {
 		t.Errorf("exit code %d, want 137", code)
 	}
-	wantError(t, "stopping what is not there", s.Engine.StopContainer(withPatience(t), s.name(), time.Second), errdefs.ErrNotFound)
+	wantError(t, "stopping what is not there", s.Engine.StopContainer(withPatience(t), s.name(), time.Second),
+		errdefs.ErrNotFound)
 }
 
 func testStopAbandoned(t *testing.T, s *suite) {
@@ -276,7 +277,8 @@ func testList(t *testing.T, s *suite) {
 		t.Fatalf("got %d containers, %v", len(list), err)
 	}
 	got := list[0]
-	if got.State != api.StateRunning || got.Labels["other"] != "x" || len(got.Names) != 1 || got.Created == 0 || got.ImageID == "" {
+	if got.State != api.StateRunning || got.Labels["other"] != "x" || len(got.Names) != 1 || got.Created == 0 ||
+		got.ImageID == "" {
 		t.Errorf("the list says %+v", got)
 	}
 }

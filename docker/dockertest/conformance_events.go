@@ -76,9 +76,12 @@ func testEventOrder(t *testing.T, s *suite) {
 	testutil.Must(t, s.Engine.StopContainer(withPatience(t), id, 10*time.Second))
 	testutil.Must(t, s.Engine.RemoveContainer(withPatience(t), id))
 	want := []docker.EventKind{
-		docker.ContainerCreated, docker.ContainerStarted, docker.ExecDied, docker.ContainerUpdated, docker.ContainerDied, docker.ContainerRemoved,
+		docker.ContainerCreated, docker.ContainerStarted, docker.ExecDied, docker.ContainerUpdated,
+		docker.ContainerDied, docker.ContainerRemoved,
 	}
-	testutil.Until(t, "the container is removed", func() bool { return slices.Contains(w.kinds(id), docker.ContainerRemoved) })
+	testutil.Until(t, "the container is removed", func() bool {
+		return slices.Contains(w.kinds(id), docker.ContainerRemoved)
+	})
 	if got := w.kinds(id); !slices.Equal(got, want) {
 		t.Fatalf("got events %v, want %v", got, want)
 	}
@@ -124,7 +127,9 @@ func testDiedIsExited(t *testing.T, s *suite) {
 	w := s.watch(t, time.Time{})
 	for range 3 {
 		id := s.start(t, s.shell(failingCommand))
-		testutil.Until(t, "the container dies", func() bool { return slices.Contains(w.kinds(id), docker.ContainerDied) })
+		testutil.Until(t, "the container dies", func() bool {
+			return slices.Contains(w.kinds(id), docker.ContainerDied)
+		})
 		if state := s.inspect(t, id).State; state.Status != api.StateExited || state.ExitCode != 3 {
 			t.Errorf("after its die event the container is %+v", state)
 		}

@@ -15,7 +15,9 @@ import (
 )
 
 // exec runs a command to its end and returns its output and state.
-func (s *suite) exec(t *testing.T, containerID string, opts docker.ExecOptions) (stdout, stderr string, state docker.ExecState) {
+func (s *suite) exec(
+	t *testing.T, containerID string, opts docker.ExecOptions,
+) (stdout, stderr string, state docker.ExecState) {
 	t.Helper()
 	id, err := s.Engine.CreateExec(withPatience(t), containerID, opts)
 	if err != nil {

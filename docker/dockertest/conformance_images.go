@@ -74,13 +74,16 @@ func testImageRefused(t *testing.T, s *suite) {
 	wantError(t, "inspecting nothing", err, errdefs.ErrNotFound)
 	wantError(t, "removing nothing", s.Engine.RemoveImage(withPatience(t), absent), errdefs.ErrNotFound)
 	wantError(t, "naming nothing", s.Engine.TagImage(withPatience(t), absent, absent+":x"), errdefs.ErrNotFound)
-	wantError(t, "a name with a digest", s.Engine.TagImage(withPatience(t), s.Image, absent+"@sha256:"+strings.Repeat("a", 64)), errdefs.ErrInvalidArgument)
+	wantError(t, "a name with a digest",
+		s.Engine.TagImage(withPatience(t), s.Image, absent+"@sha256:"+strings.Repeat("a", 64)),
+		errdefs.ErrInvalidArgument)
 
 	s.tag(t, s.name()+"-a:x")
 	s.tag(t, s.name()+"-b:x")
 	image, err := s.Engine.InspectImage(withPatience(t), s.Image)
 	testutil.Must(t, err)
-	wantError(t, "removing an id with names in two repositories", s.Engine.RemoveImage(withPatience(t), image.ID), errdefs.ErrConflict)
+	wantError(t, "removing an id with names in two repositories", s.Engine.RemoveImage(withPatience(t), image.ID),
+		errdefs.ErrConflict)
 }
 
 // testImageForceRemoved checks that an image is removed at once with all its names, even if a stopped container uses
@@ -98,7 +101,8 @@ func testImageForceRemoved(t *testing.T, s *suite) {
 	image, err := s.Engine.InspectImage(withPatience(t), names[0])
 	testutil.Must(t, err)
 	s.create(t, docker.ContainerSpec{Name: s.name(), Config: &api.Config{Image: names[0]}})
-	wantError(t, "removing an id with three names", s.Engine.RemoveImage(withPatience(t), image.ID), errdefs.ErrConflict)
+	wantError(t, "removing an id with three names", s.Engine.RemoveImage(withPatience(t), image.ID),
+		errdefs.ErrConflict)
 	if err := s.Engine.ForceRemoveImage(withPatience(t), image.ID); err != nil {
 		t.Fatalf("ForceRemoveImage: %v", err)
 	}
@@ -112,9 +116,11 @@ func testImageForceRemoved(t *testing.T, s *suite) {
 	s.start(t, s.shell("exec sleep 1000"))
 	running, err := s.Engine.InspectImage(withPatience(t), s.Image)
 	testutil.Must(t, err)
-	wantError(t, "removing the image of a running container", s.Engine.ForceRemoveImage(withPatience(t), running.ID), errdefs.ErrConflict)
+	wantError(t, "removing the image of a running container", s.Engine.ForceRemoveImage(withPatience(t), running.ID),
+		errdefs.ErrConflict)
 	after, err := s.Engine.InspectImage(withPatience(t), s.Image)
-	if err != nil || !slices.Equal(after.RepoTags, running.RepoTags) || !slices.Equal(after.RepoDigests, running.RepoDigests) {
+	if err != nil || !slices.Equal(after.RepoTags, running.RepoTags) ||
+		!slices.Equal(after.RepoDigests, running.RepoDigests) {
 		t.Errorf("the running container's image was %v, is %v, %v", running, after, err)
 	}
 }
@@ -166,7 +172,8 @@ func testInherit(t *testing.T, s *suite) {
 	if !slices.Contains(got.Config.Env, "FROM=image") || !slices.Contains(got.Config.Env, "OWN=1") {
 		t.Errorf("environment: %v", got.Config.Env)
 	}
-	if got.Config.User != "1234" || got.Config.StopSignal != "SIGINT" || got.Path != "/program" || !slices.Equal(got.Args, []string{"argument"}) {
+	if got.Config.User != "1234" || got.Config.StopSignal != "SIGINT" || got.Path != "/program" ||
+		!slices.Equal(got.Args, []string{"argument"}) {
 		t.Errorf("user %q, stop signal %q, command %q %q", got.Config.User, got.Config.StopSignal, got.Path, got.Args)
 	}
 	wantError(t, "removing an image in use", s.Engine.RemoveImage(withPatience(t), name), errdefs.ErrConflict)
@@ -185,7 +192,8 @@ func testForeignImage(t *testing.T, s *suite) {
 
 func testPull(t *testing.T, s *suite) {
 	signs := 0
-	err := s.Engine.PullImage(withPatience(t), s.Pullable, docker.PullOptions{Progress: func(docker.PullPhase) { signs++ }})
+	err := s.Engine.PullImage(withPatience(t), s.Pullable,
+		docker.PullOptions{Progress: func(docker.PullPhase) { signs++ }})
 	if err != nil {
 		t.Fatalf("PullImage: %v", err)
 	}
@@ -201,7 +209,8 @@ func testPull(t *testing.T, s *suite) {
 	if err := s.Engine.PullImage(withPatience(t), image.RepoDigests[0], docker.PullOptions{}); err != nil {
 		t.Errorf("pulling by digest: %v", err)
 	}
-	wantError(t, "pulling what is not there", s.Engine.PullImage(withPatience(t), s.Absent, docker.PullOptions{}), errdefs.ErrNotFound)
+	wantError(t, "pulling what is not there", s.Engine.PullImage(withPatience(t), s.Absent, docker.PullOptions{}),
+		errdefs.ErrNotFound)
 }
 
 // nativeArch is the architecture of the images that the suite makes.
@@ -223,7 +232,8 @@ func imageArchive(t *testing.T, name, arch string) []byte {
 	testutil.Must(t, err)
 	sum := sha256.Sum256(config)
 	configName := hex.EncodeToString(sum[:]) + ".json"
-	manifest, err := json.Marshal([]map[string]any{{"Config": configName, "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
+	manifest, err := json.Marshal(
+		[]map[string]any{{"Config": configName, "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
 	testutil.Must(t, err)
 	return archive(t, file{configName, config}, file{"layer.tar", layer}, file{"manifest.json", manifest})
 }

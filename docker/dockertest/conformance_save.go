@@ -28,7 +28,8 @@ func testSave(t *testing.T, s *suite) {
 		files, _, err := readArchive(&saved)
 		testutil.Must(t, err)
 		var manifests []struct{ Layers []string }
-		if err := json.Unmarshal(files["manifest.json"], &manifests); err != nil || len(manifests) != 1 || len(manifests[0].Layers) != 1 {
+		if err := json.Unmarshal(files["manifest.json"], &manifests); err != nil || len(manifests) != 1 ||
+			len(manifests[0].Layers) != 1 {
 			t.Fatalf("manifest.json: %s, %v", files["manifest.json"], err)
 		}
 		if want := archive(t, file{"greeting", []byte("hello\n")}); !bytes.Equal(files[manifests[0].Layers[0]], want) {

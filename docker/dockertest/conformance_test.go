@@ -29,11 +29,14 @@ func newSubject(t *testing.T, flavor dockertest.Flavor) (*dockertest.Engine, doc
 }
 
 func TestConformance(t *testing.T) {
-	for name, flavor := range map[string]dockertest.Flavor{"Docker20": dockertest.Docker20, "Docker29": dockertest.Docker29} {
+	for name, flavor := range map[string]dockertest.Flavor{"Docker20": dockertest.Docker20,
+		"Docker29": dockertest.Docker29} {
 		t.Run(name, func(t *testing.T) {
 			engine, subject := newSubject(t, flavor)
 			dockertest.Conformance(t, subject)
-			t.Run("Absence", func(t *testing.T) { dockertest.ConformanceAbsence(t, subject, engine.Crash, engine.Back) })
+			t.Run("Absence", func(t *testing.T) {
+				dockertest.ConformanceAbsence(t, subject, engine.Crash, engine.Back)
+			})
 		})
 	}
 }

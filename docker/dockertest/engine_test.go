@@ -158,7 +158,8 @@ func TestPrograms(t *testing.T) {
 }
 
 func TestSignalPID(t *testing.T) {
-	e := newEngine(t, dockertest.Options{Programs: []dockertest.Program{{Command: "stubborn", Ignores: []string{"SIGTERM"}}}})
+	e := newEngine(t,
+		dockertest.Options{Programs: []dockertest.Program{{Command: "stubborn", Ignores: []string{"SIGTERM"}}}})
 	id := run(t, e, spec("one"))
 	execID, err := e.CreateExec(testContext(t), id, docker.ExecOptions{Command: []string{"stubborn"}})
 	testutil.Must(t, err)
@@ -235,7 +236,8 @@ func TestAwayEndsWhatWaits(t *testing.T) {
 		"Away": (*dockertest.Engine).Away, "Crash": (*dockertest.Engine).Crash, "Close": (*dockertest.Engine).Close,
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEngine(t, dockertest.Options{Programs: []dockertest.Program{{Command: "", Ignores: []string{"SIGTERM"}}}})
+			e := newEngine(t,
+				dockertest.Options{Programs: []dockertest.Program{{Command: "", Ignores: []string{"SIGTERM"}}}})
 			id := run(t, e, spec("one"))
 			execID, err := e.CreateExec(testContext(t), id, docker.ExecOptions{Command: []string{"x"}})
 			testutil.Must(t, err)
@@ -243,7 +245,9 @@ func TestAwayEndsWhatWaits(t *testing.T) {
 			testutil.Must(t, err)
 			stopped, watched, read := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 			go func() { stopped <- e.StopContainer(context.Background(), id, time.Hour) }()
-			go func() { watched <- e.Events(context.Background(), docker.EventsOptions{Handle: func(docker.Event) {}}) }()
+			go func() {
+				watched <- e.Events(context.Background(), docker.EventsOptions{Handle: func(docker.Event) {}})
+			}()
 			go func() {
 				_, err := stream.Read(make([]byte, 1))
 				read <- err
@@ -306,13 +310,16 @@ func TestEventsAreForgotten(t *testing.T) {
 
 func TestRegistry(t *testing.T) {
 	auth := &docker.Auth{Username: "me", Password: "secret"}
-	e := newEngine(t, dockertest.Options{Registry: []dockertest.Image{{Names: []string{"r.example/private:1"}, Auth: auth, Layers: 2}}})
+	e := newEngine(t,
+		dockertest.Options{
+			Registry: []dockertest.Image{{Names: []string{"r.example/private:1"}, Auth: auth, Layers: 2}}})
 	ctx := testContext(t)
 	if err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{}); !errdefs.IsUnauthorized(err) {
 		t.Errorf("without credentials: %v", err)
 	}
 	signs := 0
-	err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{Auth: auth, Progress: func(docker.PullPhase) { signs++ }})
+	err := e.PullImage(ctx, "r.example/private:1",
+		docker.PullOptions{Auth: auth, Progress: func(docker.PullPhase) { signs++ }})
 	testutil.Assert(t, err == nil && signs == 2, "with credentials: %d signs of progress, %v", signs, err)
 	first, err := e.InspectImage(ctx, "r.example/private:1")
 	testutil.Must(t, err)

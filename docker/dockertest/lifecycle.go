@@ -63,7 +63,8 @@ func (e *Engine) checkCreate(c *container) error {
 	}
 	for _, other := range e.containers {
 		if other.name == c.name {
-			return fmt.Errorf("%w: The container name %q is already in use by container %q", errdefs.ErrConflict, c.name, other.id)
+			return fmt.Errorf("%w: The container name %q is already in use by container %q", errdefs.ErrConflict,
+				c.name, other.id)
 		}
 	}
 	if runtime := c.host.Runtime; runtime != "" && !slices.Contains(e.features.Runtimes, runtime) {
@@ -207,7 +208,8 @@ func (e *Engine) exit(c *container, code int) {
 	}
 	// The kernel ends a PID namespace with its first process.
 	for _, other := range e.containers {
-		if owner, ok := strings.CutPrefix(string(other.host.PidMode), "container:"); ok && (owner == c.id || owner == c.name) {
+		if owner, ok := strings.CutPrefix(string(other.host.PidMode), "container:"); ok &&
+			(owner == c.id || owner == c.name) {
 			e.exit(other, killed)
 		}
 	}

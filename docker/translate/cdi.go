@@ -83,8 +83,10 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 		return nil
 	}
 	if in.ReadCDI == nil || !more.offered() {
-		return unsupported(requests[0].field, "this engine (%s) injects no CDI devices: take Docker Engine 28.2 or newer, or 25 with features.cdi of "+
-			"daemon.json, or the OCI runtime criadapter-oci in front of the engine's default one (see docs/oci-runtime.md)", in.Features.ServerVersion)
+		return unsupported(requests[0].field,
+			"this engine (%s) injects no CDI devices: take Docker Engine 28.2 or newer, or 25 with features.cdi of "+
+				"daemon.json, or the OCI runtime criadapter-oci in front of the engine's default one (see "+
+				"docs/oci-runtime.md)", in.Features.ServerVersion)
 	}
 	edits, err := in.ReadCDI(names)
 	if err != nil {
@@ -102,7 +104,9 @@ func (e CDIEdits) set(field string, config *container.Config, host *container.Ho
 	}
 	for _, variable := range e.env {
 		name, _, _ := strings.Cut(variable, "=")
-		config.Env = slices.DeleteFunc(config.Env, func(other string) bool { return strings.HasPrefix(other, name+"=") })
+		config.Env = slices.DeleteFunc(config.Env, func(other string) bool {
+			return strings.HasPrefix(other, name+"=")
+		})
 		config.Env = append(config.Env, variable)
 	}
 	for _, group := range e.groups {

@@ -28,7 +28,8 @@ func readCDI(dirs, devices []string) (CDIEdits, error) {
 	var spec ocispec.Spec
 	unknown, err := cache.InjectDevices(&spec, devices...)
 	if len(unknown) > 0 {
-		return CDIEdits{}, fmt.Errorf("no specification in %s has the CDI device %s%s", strings.Join(dirs, " or "), strings.Join(unknown, ", "), damaged(cache))
+		return CDIEdits{}, fmt.Errorf("no specification in %s has the CDI device %s%s", strings.Join(dirs, " or "),
+			strings.Join(unknown, ", "), damaged(cache))
 	}
 	if err != nil {
 		return CDIEdits{}, fmt.Errorf("CDI device %s: %w", strings.Join(devices, ", "), err)
@@ -52,14 +53,16 @@ func editsOf(spec ocispec.Spec) (CDIEdits, error) {
 		edits.env, edits.groups = spec.Process.Env, spec.Process.User.AdditionalGids
 	}
 	for _, m := range spec.Mounts {
-		edits.mounts = append(edits.mounts, ocinote.Mount{Destination: m.Destination, Type: m.Type, Source: m.Source, Options: m.Options})
+		edits.mounts = append(edits.mounts,
+			ocinote.Mount{Destination: m.Destination, Type: m.Type, Source: m.Source, Options: m.Options})
 	}
 	linux := spec.Linux
 	if linux == nil {
 		return edits, nil
 	}
 	if len(linux.NetDevices) > 0 {
-		return CDIEdits{}, errors.New("the CDI device moves a network device into the container (netDevices), which is a CNI plugin's to do here")
+		return CDIEdits{}, errors.New(
+			"the CDI device moves a network device into the container (netDevices), which is a CNI plugin's to do here")
 	}
 	for _, d := range linux.Devices {
 		edits.devices = append(edits.devices, ocinote.Device{
@@ -81,7 +84,8 @@ func accessOf(d ocispec.LinuxDevice, resources *ocispec.LinuxResources) string {
 		return ""
 	}
 	for _, rule := range resources.Devices {
-		if rule.Type == d.Type && rule.Major != nil && rule.Minor != nil && *rule.Major == d.Major && *rule.Minor == d.Minor {
+		if rule.Type == d.Type && rule.Major != nil && rule.Minor != nil && *rule.Major == d.Major &&
+			*rule.Minor == d.Minor {
 			return rule.Access
 		}
 	}
@@ -104,11 +108,13 @@ func hooksOf(hooks *ocispec.Hooks) map[string][]ocinote.Hook {
 	for when, list := range map[string][]ocispec.Hook{
 		//lint:ignore SA1019 specifications may still have them
 		"prestart":      hooks.Prestart,
-		"createRuntime": hooks.CreateRuntime, "createContainer": hooks.CreateContainer, "startContainer": hooks.StartContainer,
-		"poststart": hooks.Poststart, "poststop": hooks.Poststop,
+		"createRuntime": hooks.CreateRuntime, "createContainer": hooks.CreateContainer,
+		"startContainer": hooks.StartContainer,
+		"poststart":      hooks.Poststart, "poststop": hooks.Poststop,
 	} {
 		for _, hook := range list {
-			out[when] = append(out[when], ocinote.Hook{Path: hook.Path, Args: hook.Args, Env: hook.Env, Timeout: hook.Timeout})
+			out[when] = append(out[when],
+				ocinote.Hook{Path: hook.Path, Args: hook.Args, Env: hook.Env, Timeout: hook.Timeout})
 		}
 	}
 	return out

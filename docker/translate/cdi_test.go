@@ -40,14 +40,18 @@ func TestReadCDI(t *testing.T) {
 	want := CDIEdits{
 		env: []string{"DRIVER=1", "GPU=0"}, groups: []uint32{44}, intelRDT: json.RawMessage(`{"closID":"gpus"}`),
 		devices: []ocinote.Device{
-			{Path: "/dev/gpu0", Type: "c", Major: 1, Minor: 7, Access: "rw", FileMode: new(uint32(0o666)), GID: new(uint32(44))},
+			{Path: "/dev/gpu0", Type: "c", Major: 1, Minor: 7, Access: "rw", FileMode: new(uint32(0o666)),
+				GID: new(uint32(44))},
 			{Path: "/dev/none", Type: "c", Major: 250, Minor: 7, FileMode: new(uint32(0o600))},
 		},
-		mounts: []ocinote.Mount{{Destination: "/lib/gpu", Type: "bind", Source: "/usr/lib/gpu", Options: []string{"ro", "nosuid"}}},
-		hooks:  map[string][]ocinote.Hook{"createContainer": {{Path: "/usr/bin/gpu-hook", Args: []string{"gpu-hook", "ldconfig"}, Timeout: new(3)}}},
+		mounts: []ocinote.Mount{
+			{Destination: "/lib/gpu", Type: "bind", Source: "/usr/lib/gpu", Options: []string{"ro", "nosuid"}}},
+		hooks: map[string][]ocinote.Hook{
+			"createContainer": {{Path: "/usr/bin/gpu-hook", Args: []string{"gpu-hook", "ldconfig"}, Timeout: new(3)}}},
 	}
 	testutil.Assert(t, err == nil && reflect.DeepEqual(got, want), "got %+v, %v, want %+v", got, err, want)
-	if both, err := readCDI(dirs, []string{"vendor.com/gpu=0", "vendor.com/gpu=1"}); err != nil || !slices.Equal(both.env, []string{"DRIVER=1", "GPU=1"}) {
+	if both, err := readCDI(dirs, []string{"vendor.com/gpu=0", "vendor.com/gpu=1"}); err != nil ||
+		!slices.Equal(both.env, []string{"DRIVER=1", "GPU=1"}) {
 		t.Errorf("two devices: %+v, %v", both, err)
 	}
 }
@@ -70,7 +74,8 @@ func TestCDIDevicesThatCannotBe(t *testing.T) {
 		{"name": "lost", "containerEdits": {"deviceNodes": [{"path": "/dev/nonesuch"}]}}]}`)
 	testutil.WriteFile(t, filepath.Join(dir, "broken.json"), `{"cdiVersion": `)
 	for device, want := range map[string]string{
-		"vendor.com/gpu=7":    "has the CDI device vendor.com/gpu=7; " + filepath.Join(dir, "broken.json") + " cannot be used: ",
+		"vendor.com/gpu=7": "has the CDI device vendor.com/gpu=7; " + filepath.Join(dir, "broken.json") +
+			" cannot be used: ",
 		"vendor.com/net=0":    "netDevices",
 		"vendor.com/net=lost": "CDI device vendor.com/net=lost: ",
 	} {
@@ -86,18 +91,23 @@ func TestCDIDevicesInNotes(t *testing.T) {
 	in := noted(containerInput())
 	in.ReadCDI = func(devices []string) (CDIEdits, error) { return readCDI([]string{dir}, devices) }
 	in.Config.Envs = []*runtimeapi.KeyValue{{Key: "GPU", Value: []byte("none")}, {Key: "GPUS", Value: []byte("2")}}
-	in.Config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict}
+	in.Config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{
+		SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict}
 	withCDI("vendor.com/gpu=0")(&in, in.Config)
 	spec := mustContainer(t, in)
 	want := []string{"GPUS=2", "DRIVER=1", "GPU=0"}
 	testutil.Assert(t, slices.Equal(spec.Config.Env, want), "the environment is %q, want %q", spec.Config.Env, want)
 	note := spec.Note
-	if note == nil || len(note.Devices) != 2 || len(note.Mounts) != 1 || len(note.Hooks) != 1 || len(note.IntelRDT) == 0 ||
-		!reflect.DeepEqual(note.Process.Groups, &[]uint32{44}) || !slices.Equal(spec.Host.GroupAdd, []string{"44"}) || spec.Host.DeviceRequests != nil {
+	if note == nil || len(note.Devices) != 2 || len(note.Mounts) != 1 || len(note.Hooks) != 1 ||
+		len(note.IntelRDT) == 0 ||
+		!reflect.DeepEqual(note.Process.Groups, &[]uint32{44}) || !slices.Equal(spec.Host.GroupAdd, []string{"44"}) ||
+		spec.Host.DeviceRequests != nil {
 		t.Errorf("got %+v and %+v", note, spec.Host)
 	}
 	in.Config.CDIDevices = []*runtimeapi.CDIDevice{{Name: "vendor.com/gpu=7"}}
-	if _, err := Container(in); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "config.CDI_devices[0].name: ") || !strings.Contains(err.Error(), "vendor.com/gpu=7") {
+	if _, err := Container(in); !errdefs.IsInvalidArgument(err) ||
+		!strings.HasPrefix(err.Error(), "config.CDI_devices[0].name: ") ||
+		!strings.Contains(err.Error(), "vendor.com/gpu=7") {
 		t.Errorf("an unknown device: %v", err)
 	}
 	in.Features.CDI = true // then it is the engine's to know

@@ -40,7 +40,9 @@ func cgroupParent(field, parent string, f docker.Features) (string, error) {
 	// it all: /a.slice/a-b.slice is a-b.slice.
 	slice := path.Base(parent)
 	if !strings.HasSuffix(slice, sliceSuffix) || slice == sliceSuffix {
-		return "", invalid(field, "%q does not end in the name of a slice: the engine uses the cgroup driver systemd, let the kubelet use it too", parent)
+		return "", invalid(field,
+			"%q does not end in the name of a slice: the engine uses the cgroup driver systemd, let the kubelet "+
+				"use it too", parent)
 	}
 	return slice, nil
 }

@@ -27,13 +27,17 @@ func TestCgroupFiles(t *testing.T) {
 		unified   bool
 		want      []CgroupFile
 	}{
-		"none":      {nil, true, nil},
-		"version 2": {&runtimeapi.LinuxContainerResources{HugepageLimits: hugepages, Unified: unified, MemoryLimitInBytes: 1 << 20}, true, append(limits, keys...)},
-		"no memory": {&runtimeapi.LinuxContainerResources{Unified: unified}, true, append(keys[:2:2], CgroupFile{"memory.swap.max", "0", "unified[memory.swap.max]", true})},
-		"version 1": {&runtimeapi.LinuxContainerResources{HugepageLimits: hugepages[:1], Unified: unified}, false, []CgroupFile{
-			{"hugetlb.2MB.limit_in_bytes", "4194304", "hugepage_limits[0]", true},
-			{"hugetlb.2MB.rsvd.limit_in_bytes", "4194304", "hugepage_limits[0]", true},
-		}},
+		"none": {nil, true, nil},
+		"version 2": {
+			&runtimeapi.LinuxContainerResources{HugepageLimits: hugepages, Unified: unified,
+				MemoryLimitInBytes: 1 << 20}, true, append(limits, keys...)},
+		"no memory": {&runtimeapi.LinuxContainerResources{Unified: unified}, true,
+			append(keys[:2:2], CgroupFile{"memory.swap.max", "0", "unified[memory.swap.max]", true})},
+		"version 1": {&runtimeapi.LinuxContainerResources{HugepageLimits: hugepages[:1], Unified: unified}, false,
+			[]CgroupFile{
+				{"hugetlb.2MB.limit_in_bytes", "4194304", "hugepage_limits[0]", true},
+				{"hugetlb.2MB.rsvd.limit_in_bytes", "4194304", "hugepage_limits[0]", true},
+			}},
 	} {
 		got := CgroupFiles(tc.resources, tc.unified)
 		testutil.Assert(t, reflect.DeepEqual(got, tc.want), "%s: %+v, want %+v", name, got, tc.want)

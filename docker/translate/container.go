@@ -90,7 +90,8 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 		return docker.ContainerSpec{}, err
 	}
 	// An image is the same for all runtimes, but an unknown one is refused.
-	if _, err := runtimeName("config.image.runtime_handler", in.Config.GetImage().GetRuntimeHandler(), in.Features); err != nil {
+	if _, err := runtimeName("config.image.runtime_handler", in.Config.GetImage().GetRuntimeHandler(),
+		in.Features); err != nil {
 		return docker.ContainerSpec{}, err
 	}
 	id := identity{
@@ -116,7 +117,8 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err := process(in.Config, config); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	more := &extra{features: in.Features, runtime: runtime, held: kept || in.Sandbox.held() && runtime == in.Features.DefaultRuntime}
+	more := &extra{features: in.Features, runtime: runtime, held: kept ||
+		in.Sandbox.held() && runtime == in.Features.DefaultRuntime}
 	if err := containerLinux(in, config, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
@@ -202,7 +204,8 @@ func containerLimits(in ContainerInput, host *container.HostConfig) error {
 		return err
 	}
 	limits.OomKillDisable, limits.Ulimits = host.OomKillDisable, host.Ulimits
-	limits.CgroupParent, err = cgroupParent("sandbox_config.linux.cgroup_parent", in.Sandbox.Config.GetLinux().GetCgroupParent(), in.Features)
+	limits.CgroupParent, err = cgroupParent("sandbox_config.linux.cgroup_parent",
+		in.Sandbox.Config.GetLinux().GetCgroupParent(), in.Features)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 func TestContainerNamespaces(t *testing.T) {
-	const node, own, target = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_CONTAINER, runtimeapi.NamespaceMode_TARGET
+	const node, own, target = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_CONTAINER,
+		runtimeapi.NamespaceMode_TARGET
 	const join = "container:" + sandboxID
 	type modes struct {
 		network container.NetworkMode
@@ -27,15 +28,23 @@ func TestContainerNamespaces(t *testing.T) {
 		want     modes
 	}{
 		{"nothing said", nil, nil, modes{join, "", join, join}},
-		{"the kubelet's usual", &runtimeapi.NamespaceOption{Pid: own}, &runtimeapi.NamespaceOption{Pid: own}, modes{join, "", "", join}},
-		{"a debugging container's target", nil, &runtimeapi.NamespaceOption{Pid: target, TargetId: "abc"}, modes{join, "", "container:abc", join}},
+		{"the kubelet's usual", &runtimeapi.NamespaceOption{Pid: own}, &runtimeapi.NamespaceOption{Pid: own},
+			modes{join, "", "", join}},
+		{"a debugging container's target", nil, &runtimeapi.NamespaceOption{Pid: target, TargetId: "abc"},
+			modes{join, "", "container:abc", join}},
 		{"the node's network", &runtimeapi.NamespaceOption{Network: node}, nil, modes{join, "host", join, join}},
-		{"the node's network, said by the container, too", &runtimeapi.NamespaceOption{Network: node}, &runtimeapi.NamespaceOption{Network: node}, modes{join, "host", join, join}},
-		{"the node's PIDs", &runtimeapi.NamespaceOption{Pid: node}, &runtimeapi.NamespaceOption{Pid: node}, modes{join, "", "host", join}},
-		{"the pod's PIDs, which are the node's", &runtimeapi.NamespaceOption{Pid: node}, nil, modes{join, "", "host", join}},
-		{"own PIDs in a pod with the node's", &runtimeapi.NamespaceOption{Pid: node}, &runtimeapi.NamespaceOption{Pid: own}, modes{join, "", "", join}},
-		{"the node's IPC", &runtimeapi.NamespaceOption{Ipc: node}, &runtimeapi.NamespaceOption{Ipc: node}, modes{join, "", join, "host"}},
-		{"the pod's IPC, which is the node's", &runtimeapi.NamespaceOption{Ipc: node}, nil, modes{join, "", join, "host"}},
+		{"the node's network, said by the container, too", &runtimeapi.NamespaceOption{Network: node},
+			&runtimeapi.NamespaceOption{Network: node}, modes{join, "host", join, join}},
+		{"the node's PIDs", &runtimeapi.NamespaceOption{Pid: node}, &runtimeapi.NamespaceOption{Pid: node},
+			modes{join, "", "host", join}},
+		{"the pod's PIDs, which are the node's", &runtimeapi.NamespaceOption{Pid: node}, nil,
+			modes{join, "", "host", join}},
+		{"own PIDs in a pod with the node's", &runtimeapi.NamespaceOption{Pid: node},
+			&runtimeapi.NamespaceOption{Pid: own}, modes{join, "", "", join}},
+		{"the node's IPC", &runtimeapi.NamespaceOption{Ipc: node}, &runtimeapi.NamespaceOption{Ipc: node},
+			modes{join, "", join, "host"}},
+		{"the pod's IPC, which is the node's", &runtimeapi.NamespaceOption{Ipc: node}, nil,
+			modes{join, "", join, "host"}},
 		{"own IPC", nil, &runtimeapi.NamespaceOption{Ipc: own}, modes{join, "", join, "private"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -112,7 +121,8 @@ func TestUser(t *testing.T) {
 		{&runtimeapi.LinuxContainerSecurityContext{RunAsUser: int64Value(0)}, "0"},
 		{&runtimeapi.LinuxContainerSecurityContext{RunAsUser: int64Value(1000), RunAsGroup: int64Value(0)}, "1000:0"},
 		{&runtimeapi.LinuxContainerSecurityContext{RunAsUsername: "www-data"}, "www-data"},
-		{&runtimeapi.LinuxContainerSecurityContext{RunAsUsername: "www-data", RunAsGroup: int64Value(1<<31 - 1)}, "www-data:2147483647"},
+		{&runtimeapi.LinuxContainerSecurityContext{RunAsUsername: "www-data", RunAsGroup: int64Value(1<<31 - 1)},
+			"www-data:2147483647"},
 	} {
 		in := containerInput()
 		in.Config.Linux.SecurityContext = tc.sc
@@ -150,21 +160,37 @@ func TestMounts(t *testing.T) {
 		given    *runtimeapi.Mount
 		want     mount.Mount
 	}{
-		{"plain", oldEngine(), &runtimeapi.Mount{HostPath: "/a//b/", ContainerPath: "/x/"}, bindMount("/a/b", "/x", mount.BindOptions{})},
-		{"relative target", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "x/y"}, bindMount("/a", "/x/y", mount.BindOptions{})},
-		{"a path with a colon", oldEngine(), &runtimeapi.Mount{HostPath: "/a:b", ContainerPath: "/x:y"}, bindMount("/a:b", "/x:y", mount.BindOptions{})},
-		{"from the host", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
+		{"plain", oldEngine(), &runtimeapi.Mount{HostPath: "/a//b/", ContainerPath: "/x/"},
+			bindMount("/a/b", "/x", mount.BindOptions{})},
+		{"relative target", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "x/y"},
+			bindMount("/a", "/x/y", mount.BindOptions{})},
+		{"a path with a colon", oldEngine(), &runtimeapi.Mount{HostPath: "/a:b", ContainerPath: "/x:y"},
+			bindMount("/a:b", "/x:y", mount.BindOptions{})},
+		{"from the host", oldEngine(),
+			&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x",
+				Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
 			bindMount("/a", "/x", mount.BindOptions{Propagation: mount.PropagationRSlave})},
-		{"both ways", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL},
+		{"both ways", oldEngine(),
+			&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x",
+				Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL},
 			bindMount("/a", "/x", mount.BindOptions{Propagation: mount.PropagationRShared})},
-		{"read-only on an engine that makes only the top so", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Readonly: true},
+		{"read-only on an engine that makes only the top so", oldEngine(),
+			&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Readonly: true},
 			readOnly(bindMount("/a", "/x", mount.BindOptions{}))},
-		{"read-only on an engine that goes deeper", newEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Readonly: true},
+		{"read-only on an engine that goes deeper", newEngine(),
+			&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Readonly: true},
 			readOnly(bindMount("/a", "/x", mount.BindOptions{ReadOnlyNonRecursive: true}))},
-		{"recursively read-only", newEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Readonly: true, RecursiveReadOnly: true},
-			readOnly(bindMount("/a", "/x", mount.BindOptions{ReadOnlyForceRecursive: true, Propagation: mount.PropagationRPrivate}))},
-		{"relabelling without SELinux", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true}, bindMount("/a", "/x", mount.BindOptions{})},
-		{"relabelling for a pod without a context", newEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true}, bindMount("/a", "/x", mount.BindOptions{})},
+		{"recursively read-only", newEngine(),
+			&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Readonly: true, RecursiveReadOnly: true},
+			readOnly(
+				bindMount("/a", "/x",
+					mount.BindOptions{ReadOnlyForceRecursive: true, Propagation: mount.PropagationRPrivate}))},
+		{"relabelling without SELinux", oldEngine(),
+			&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true},
+			bindMount("/a", "/x", mount.BindOptions{})},
+		{"relabelling for a pod without a context", newEngine(),
+			&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true},
+			bindMount("/a", "/x", mount.BindOptions{})},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := containerInput()
@@ -186,7 +212,8 @@ func TestRelabelledMounts(t *testing.T) {
 	in.Config.Linux.SecurityContext.SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0:c1,c2"}
 	in.Config.Mounts = []*runtimeapi.Mount{
 		{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true},
-		{HostPath: "/b", ContainerPath: "/y", SelinuxRelabel: true, Readonly: true, Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
+		{HostPath: "/b", ContainerPath: "/y", SelinuxRelabel: true, Readonly: true,
+			Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
 		{HostPath: "/c", ContainerPath: "/z"},
 	}
 	host := mustContainer(t, in).Host
@@ -206,8 +233,11 @@ func TestHostFiles(t *testing.T) {
 		want     []string
 	}{
 		{"none", HostFiles{}, nil, false, nil},
-		{"all", files, nil, false, []string{"/p/resolv.conf /etc/resolv.conf rw", "/p/hosts /etc/hosts rw", "/p/hostname /etc/hostname rw"}},
-		{"one of the container's own", files, own, false, []string{"/kubelet/etc-hosts /etc/hosts rw", "/p/resolv.conf /etc/resolv.conf rw", "/p/hostname /etc/hostname rw"}},
+		{"all", files, nil, false,
+			[]string{"/p/resolv.conf /etc/resolv.conf rw", "/p/hosts /etc/hosts rw", "/p/hostname /etc/hostname rw"}},
+		{"one of the container's own", files, own, false,
+			[]string{"/kubelet/etc-hosts /etc/hosts rw", "/p/resolv.conf /etc/resolv.conf rw",
+				"/p/hostname /etc/hostname rw"}},
 		{"some", HostFiles{Hosts: "/p/hosts"}, nil, false, []string{"/p/hosts /etc/hosts rw"}},
 		{"read-only root", HostFiles{Hosts: "/p/hosts"}, nil, true, []string{"/p/hosts /etc/hosts ro"}},
 	} {
@@ -235,7 +265,8 @@ func TestHostFiles(t *testing.T) {
 
 func TestHostSources(t *testing.T) {
 	config := &runtimeapi.ContainerConfig{Mounts: []*runtimeapi.Mount{
-		{HostPath: "/a", ContainerPath: "/a"}, {Image: &runtimeapi.ImageSpec{Image: "x"}, ContainerPath: "/b"}, nil, {HostPath: "/c", ContainerPath: "/c"},
+		{HostPath: "/a", ContainerPath: "/a"}, {Image: &runtimeapi.ImageSpec{Image: "x"}, ContainerPath: "/b"}, nil,
+		{HostPath: "/c", ContainerPath: "/c"},
 	}}
 	want := []HostSource{{"config.mounts[0].host_path", "/a"}, {"config.mounts[3].host_path", "/c"}}
 	got := HostSources(config)
@@ -252,21 +283,27 @@ func TestDevices(t *testing.T) {
 		&runtimeapi.Device{HostPath: "/dev/snd/", ContainerPath: "/dev/sound", Permissions: "r"})(&in, in.Config)
 	withCDI("vendor.com/gpu=0", "vendor.com/gpu=all")(&in, in.Config)
 	in.Config.Annotations = map[string]string{
-		"cdi.k8s.io/claim_b": "vendor.com/net=eth1", "cdi.k8s.io/claim_a": "vendor.com/gpu=all,vendor.com/gpu=1", "other": "vendor.com/no=1",
+		"cdi.k8s.io/claim_b": "vendor.com/net=eth1", "cdi.k8s.io/claim_a": "vendor.com/gpu=all,vendor.com/gpu=1",
+		"other": "vendor.com/no=1",
 	}
 	host := mustContainer(t, in).Host
-	want := []container.DeviceMapping{{PathOnHost: "/dev/fuse", PathInContainer: "/dev/fuse", CgroupPermissions: "rwm"}, {PathOnHost: "/dev/snd", PathInContainer: "/dev/sound", CgroupPermissions: "r"}}
+	want := []container.DeviceMapping{{PathOnHost: "/dev/fuse", PathInContainer: "/dev/fuse", CgroupPermissions: "rwm"},
+		{PathOnHost: "/dev/snd", PathInContainer: "/dev/sound", CgroupPermissions: "r"}}
 	testutil.Assert(t, slices.Equal(host.Devices, want), "devices %v", host.Devices)
-	if r := host.DeviceRequests; len(r) != 1 || r[0].Driver != "cdi" || !slices.Equal(r[0].DeviceIDs, []string{"vendor.com/gpu=0", "vendor.com/gpu=all", "vendor.com/gpu=1", "vendor.com/net=eth1"}) {
+	if r := host.DeviceRequests; len(r) != 1 || r[0].Driver != "cdi" ||
+		!slices.Equal(r[0].DeviceIDs,
+			[]string{"vendor.com/gpu=0", "vendor.com/gpu=all", "vendor.com/gpu=1", "vendor.com/net=eth1"}) {
 		t.Errorf("CDI devices %+v", r)
 	}
 }
 
 func TestCapabilities(t *testing.T) {
 	in := containerInput()
-	in.Config.Linux.SecurityContext.Capabilities = &runtimeapi.Capability{AddCapabilities: []string{"NET_ADMIN", "CAP_SYS_TIME"}, DropCapabilities: []string{"ALL"}}
+	in.Config.Linux.SecurityContext.Capabilities = &runtimeapi.Capability{
+		AddCapabilities: []string{"NET_ADMIN", "CAP_SYS_TIME"}, DropCapabilities: []string{"ALL"}}
 	host := mustContainer(t, in).Host
-	if !slices.Equal(host.CapAdd, []string{"NET_ADMIN", "CAP_SYS_TIME"}) || !slices.Equal(host.CapDrop, []string{"ALL"}) {
+	if !slices.Equal(host.CapAdd, []string{"NET_ADMIN", "CAP_SYS_TIME"}) ||
+		!slices.Equal(host.CapDrop, []string{"ALL"}) {
 		t.Errorf("add %q, drop %q", host.CapAdd, host.CapDrop)
 	}
 }
@@ -282,7 +319,8 @@ func TestEmptyPathListsMeanNone(t *testing.T) {
 	in.Config.Linux.SecurityContext.MaskedPaths = []string{"/proc/kcore"}
 	in.Config.Linux.SecurityContext.ReadonlyPaths = []string{"/proc/sys"}
 	host = mustContainer(t, in).Host
-	if !slices.Equal(host.MaskedPaths, []string{"/proc/kcore"}) || !slices.Equal(host.ReadonlyPaths, []string{"/proc/sys"}) {
+	if !slices.Equal(host.MaskedPaths, []string{"/proc/kcore"}) ||
+		!slices.Equal(host.ReadonlyPaths, []string{"/proc/sys"}) {
 		t.Errorf("masked %q, read-only %q", host.MaskedPaths, host.ReadonlyPaths)
 	}
 }

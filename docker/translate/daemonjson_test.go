@@ -44,7 +44,8 @@ type daemonJSON struct {
 }
 
 func nonBlocking(driver string) settings {
-	return settings{"log-driver": driver, "log-opts": map[string]string{"mode": "non-blocking", "max-buffer-size": "4m"}}
+	return settings{"log-driver": driver,
+		"log-opts": map[string]string{"mode": "non-blocking", "max-buffer-size": "4m"}}
 }
 
 // daemonJSONs are the settings that reach containers, or may do so on some
@@ -54,11 +55,13 @@ func daemonJSONs(env rigenv.Env, profiles string) []daemonJSON {
 		{name: "local, non-blocking", config: nonBlocking("local"), refused: "max-buffer-size"},
 		{name: "local, non-blocking, symlink", config: nonBlocking("local"), symlink: true},
 		{name: "json-file, non-blocking", config: nonBlocking("json-file")},
-		{name: "json-file, non-blocking, symlink", config: nonBlocking("json-file"), symlink: true, refused: "max-buffer-size"},
-		{name: "json-file with attributes", symlink: true, config: settings{"log-driver": "json-file", "log-opts": map[string]string{
-			"mode": "non-blocking", "max-size": "1k", "max-file": "5", "compress": "true", "tag": "{{.ID}}",
-			"labels": "evil", "labels-regex": ".*", "env": "EVIL", "env-regex": ".*",
-		}}},
+		{name: "json-file, non-blocking, symlink", config: nonBlocking("json-file"), symlink: true,
+			refused: "max-buffer-size"},
+		{name: "json-file with attributes", symlink: true,
+			config: settings{"log-driver": "json-file", "log-opts": map[string]string{
+				"mode": "non-blocking", "max-size": "1k", "max-file": "5", "compress": "true", "tag": "{{.ID}}",
+				"labels": "evil", "labels-regex": ".*", "env": "EVIL", "env-regex": ".*",
+			}}},
 		{name: "local", config: settings{"log-driver": "local", "log-opts": map[string]string{
 			"mode": "non-blocking", "max-size": "1k", "max-file": "2", "compress": "true",
 		}}},
@@ -78,30 +81,40 @@ func daemonJSONs(env rigenv.Env, profiles string) []daemonJSON {
 		{name: "cpu-rt", config: settings{"cpu-rt-period": 1000000, "cpu-rt-runtime": 950000}},
 		{name: "oom-score-adjust", before: "1.44", config: settings{"oom-score-adjust": -500}},
 		{name: "a seccomp profile", config: settings{"seccomp-profile": filepath.Join(profiles, "allow.json")}},
-		{name: "an empty seccomp profile", config: settings{"seccomp-profile": filepath.Join(profiles, "empty.json")}, refused: "seccomp-profile"},
+		{name: "an empty seccomp profile", config: settings{"seccomp-profile": filepath.Join(profiles, "empty.json")},
+			refused: "seccomp-profile"},
 		// Pods are confined all the same, because they ask for it.
-		{name: "seccomp-profile unconfined", since: "1.42", config: settings{"seccomp-profile": "unconfined"}, differs: []string{"asked "}},
-		{name: "systemd", refused: "native.cgroupdriver", config: settings{"exec-opts": []string{"native.cgroupdriver=systemd"}}},
+		{name: "seccomp-profile unconfined", since: "1.42", config: settings{"seccomp-profile": "unconfined"},
+			differs: []string{"asked "}},
+		{name: "systemd", refused: "native.cgroupdriver",
+			config: settings{"exec-opts": []string{"native.cgroupdriver=systemd"}}},
 		{name: "default-runtime", differs: []string{"runtime "}, config: settings{
 			"default-runtime": "other", "runtimes": map[string]any{"other": map[string]any{"path": "runc"}},
 		}},
-		{name: "dns", config: settings{"dns": []string{"192.0.2.1"}, "dns-opts": []string{"ndots:7"}, "dns-search": []string{"evil.example"}}},
+		{name: "dns",
+			config: settings{"dns": []string{"192.0.2.1"}, "dns-opts": []string{"ndots:7"},
+				"dns-search": []string{"evil.example"}}},
 		{name: "network", config: settings{
 			"mtu": 1280, "userland-proxy": false, "ip": "127.0.0.1", "ip-masq": false,
 			"default-address-pools": []any{map[string]any{"base": "10.200.0.0/16", "size": 24}},
 		}},
 		{name: "host-gateway-ip", config: settings{"host-gateway-ip": "192.0.2.7"}},
-		{name: "proxies", since: "1.42", config: settings{"proxies": map[string]string{"http-proxy": "http://192.0.2.9:1", "no-proxy": "*"}}},
+		{name: "proxies", since: "1.42",
+			config: settings{"proxies": map[string]string{"http-proxy": "http://192.0.2.9:1", "no-proxy": "*"}}},
 		{name: "selinux-enabled", config: settings{"selinux-enabled": true}},
 		{name: "live-restore", config: settings{"live-restore": true, "shutdown-timeout": 3}},
-		{name: "labels", config: settings{"labels": []string{"evil=yes"}, "node-generic-resources": []string{"evil=1"}}},
+		{name: "labels",
+			config: settings{"labels": []string{"evil=yes"}, "node-generic-resources": []string{"evil=1"}}},
 		{name: "pulls", config: settings{
 			"max-concurrent-downloads": 1, "max-concurrent-uploads": 1, "max-download-attempts": 1,
 			"insecure-registries": []string{"registry.example"}, "registry-mirrors": []string{"http://127.0.0.1:1"},
 		}},
-		{name: "copied layers", config: settings{"storage-driver": engine.CopyDriver(env)}, differs: []string{"mount / "}},
-		{name: "storage-opts", before: "1.52", config: settings{"storage-opts": []string{"overlay2.override_kernel_check=true"}}},
-		{name: "log-level", config: settings{"log-level": "error", "debug": true, "raw-logs": true, "experimental": true}},
+		{name: "copied layers", config: settings{"storage-driver": engine.CopyDriver(env)},
+			differs: []string{"mount / "}},
+		{name: "storage-opts", before: "1.52",
+			config: settings{"storage-opts": []string{"overlay2.override_kernel_check=true"}}},
+		{name: "log-level",
+			config: settings{"log-level": "error", "debug": true, "raw-logs": true, "experimental": true}},
 		// 29.0 to 29.2 have this as their default.
 		{name: "min-api-version", since: "1.52", config: settings{"min-api-version": "1.44"}},
 		{name: "features", config: settings{"features": map[string]bool{"buildkit": true}}},
@@ -146,7 +159,8 @@ func TestDaemonJSON(t *testing.T) {
 func seccompProfiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"allow.json": `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}`, "empty.json": "{}"} {
+	for name, text := range map[string]string{"allow.json": `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}`,
+		"empty.json": "{}"} {
 		testutil.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return dir
@@ -173,7 +187,8 @@ func (n *node) describePod(symlink bool) string {
 	n.Helper()
 	pod, app := n.pod(), n.app()
 	pod.Metadata.Uid = "the-uid"
-	app.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+	app.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{
+		ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 	sandbox := n.start(n.sandboxSpec(evilImage, pod, n.features))
 	spec, err := translate.Container(translate.ContainerInput{
 		Config: app, Sandbox: translate.SandboxRef{ID: sandbox.ID, Config: pod}, ImageID: n.env.Image(evilImage),
@@ -182,7 +197,8 @@ func (n *node) describePod(symlink bool) string {
 	testutil.Must(n, err)
 	running := n.start(spec)
 	text := describe(n, "sandbox: ", sandbox) + describe(n, "container: ", running)
-	names := strings.NewReplacer(sandbox.ID, "SANDBOX", running.ID, "CONTAINER", sandbox.ID[:12], "SANDBOX", running.ID[:12], "CONTAINER")
+	names := strings.NewReplacer(sandbox.ID, "SANDBOX", running.ID, "CONTAINER", sandbox.ID[:12], "SANDBOX",
+		running.ID[:12], "CONTAINER")
 	return names.Replace(overlayPaths.ReplaceAllString(text, "$1=…"))
 }
 
@@ -208,12 +224,15 @@ func describe(n *node, who string, c *container.InspectResponse) string {
 		}
 		return nil
 	})
-	lines := []string{"asked " + string(asked), "runtime " + runtime, "oom_score_adj " + readProc(n.T, pid, "oom_score_adj")}
-	for _, field := range []string{"NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "Groups", "Uid", "Gid"} {
+	lines := []string{"asked " + string(asked), "runtime " + runtime,
+		"oom_score_adj " + readProc(n.T, pid, "oom_score_adj")}
+	for _, field := range []string{"NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "Groups",
+		"Uid", "Gid"} {
 		lines = append(lines, field+" "+statusField(n.T, pid, field))
 	}
 	for _, kind := range []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"} {
-		lines = append(lines, fmt.Sprintf("own %s namespace: %t", kind, namespace(n.T, pid, kind) != namespace(n.T, os.Getpid(), kind)))
+		lines = append(lines,
+			fmt.Sprintf("own %s namespace: %t", kind, namespace(n.T, pid, kind) != namespace(n.T, os.Getpid(), kind)))
 	}
 	for _, file := range []string{"limits", "cgroup", "environ", "cmdline", "root/etc/resolv.conf", "root/etc/hosts"} {
 		for line := range strings.Lines(readProc(n.T, pid, file)) {

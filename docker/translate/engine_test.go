@@ -41,7 +41,8 @@ func newNode(t *testing.T, env rigenv.Env, host string, images ...string) *node 
 	if n.features, err = client.Features(ctx); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("Docker Engine %s, API %s, cgroup v%d", n.features.ServerVersion, n.features.APIVersion, n.features.CgroupVersion)
+	t.Logf("Docker Engine %s, API %s, cgroup v%d", n.features.ServerVersion, n.features.APIVersion,
+		n.features.CgroupVersion)
 	for _, image := range images {
 		testutil.Must(t, client.PullImage(ctx, env.Image(image), docker.PullOptions{}))
 	}
@@ -153,7 +154,9 @@ func (n *node) sandboxSpec(image string, pod *runtimeapi.PodSandboxConfig, f doc
 	return spec
 }
 
-func (n *node) containerSpec(image, sandboxID string, pod *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) docker.ContainerSpec {
+func (n *node) containerSpec(
+	image, sandboxID string, pod *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig,
+) docker.ContainerSpec {
 	n.Helper()
 	spec, err := translate.Container(translate.ContainerInput{
 		Config: app, Sandbox: translate.SandboxRef{ID: sandboxID, Config: pod}, ImageID: n.env.Image(image),
@@ -184,7 +187,8 @@ func TestNothingLeaksIntoAPod(t *testing.T) {
 			checkProcess(t, c.inspect)
 		})
 	}
-	if running.Config.User != "mallory" || running.Config.StopSignal != "SIGUSR1" || !slices.Contains(running.Config.Env, "EVIL=from-image") {
+	if running.Config.User != "mallory" || running.Config.StopSignal != "SIGUSR1" ||
+		!slices.Contains(running.Config.Env, "EVIL=from-image") {
 		t.Errorf("user, stop signal and environment are the image's to say, got %+v", running.Config)
 	}
 	testutil.Assert(t, sandbox.Config.StopSignal == "SIGTERM", "the sandbox stops on %s", sandbox.Config.StopSignal)
@@ -237,7 +241,10 @@ func checkProcess(t *testing.T, inspect *container.InspectResponse) {
 		"the cgroup namespace is the host's: %v, want %s", isHost, inspect.HostConfig.CgroupnsMode)
 }
 
-func checkMetadata(t *testing.T, sandbox *container.InspectResponse, pod *runtimeapi.PodSandboxConfig, running *container.InspectResponse, app *runtimeapi.ContainerConfig) {
+func checkMetadata(
+	t *testing.T, sandbox *container.InspectResponse, pod *runtimeapi.PodSandboxConfig,
+	running *container.InspectResponse, app *runtimeapi.ContainerConfig,
+) {
 	t.Helper()
 	gotPod, err := translate.PodConfig(sandbox.Config.Labels, sandbox.Name)
 	testutil.Must(t, err)
@@ -245,7 +252,8 @@ func checkMetadata(t *testing.T, sandbox *container.InspectResponse, pod *runtim
 	testutil.Assert(t, got == want, "the pod's labels and annotations are %s, want %s", got, want)
 	gotApp, sandboxID, err := translate.ContainerConfig(running.Config.Labels, running.Name)
 	testutil.Must(t, err)
-	if got, want := fmt.Sprint(gotApp.Labels, gotApp.Annotations), fmt.Sprint(app.Labels, app.Annotations); got != want {
+	if got, want := fmt.Sprint(gotApp.Labels, gotApp.Annotations), fmt.Sprint(app.Labels,
+		app.Annotations); got != want {
 		t.Errorf("the container's labels and annotations are %s, want %s", got, want)
 	}
 	testutil.Assert(t, sandboxID == sandbox.ID, "the container's sandbox is %s, want %s", sandboxID, sandbox.ID)
@@ -274,7 +282,8 @@ func TestDefaultUlimitsDoNotLeak(t *testing.T) {
 	n := evilNode(t, evilImage)
 	inspect := n.start(n.sandboxSpec(evilImage, n.pod(), n.features))
 	limits := readProc(t, inspect.State.Pid, "limits")
-	for title, leaked := range map[string]string{"Max open files": "512", "Max locked memory": "65536", "Max address space": "17179869184"} {
+	for title, leaked := range map[string]string{"Max open files": "512", "Max locked memory": "65536",
+		"Max address space": "17179869184"} {
 		found := false
 		for line := range strings.Lines(limits) {
 			if rest, ok := strings.CutPrefix(line, title); ok {

@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -17,7 +18,8 @@ func ExampleSandbox() {
 		Hostname: "web",
 	}
 	spec, err := translate.Sandbox(translate.SandboxInput{
-		Config: config, Image: "pause", Features: docker.Features{APIVersion: "1.41", CgroupVersion: 2, CgroupDriver: "systemd"},
+		Config: config, Image: "pause",
+		Features: docker.Features{APIVersion: "1.41", CgroupVersion: 2, CgroupDriver: "systemd"},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -36,8 +38,9 @@ func ExampleSandbox() {
 func ExampleContainer_refused() {
 	_, err := translate.Container(translate.ContainerInput{
 		Sandbox: translate.SandboxRef{
-			ID:     "4f6c1ab0e9d24f6c1ab0e9d24f6c1ab0e9d24f6c1ab0e9d24f6c1ab0e9d24f6c",
-			Config: &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "1234"}},
+			ID: "4f6c1ab0e9d24f6c1ab0e9d24f6c1ab0e9d24f6c1ab0e9d24f6c1ab0e9d24f6c",
+			Config: &runtimeapi.PodSandboxConfig{
+				Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "1234"}},
 		},
 		Config: &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: "app"},
@@ -48,9 +51,10 @@ func ExampleContainer_refused() {
 		},
 		ImageID: "sha256:4f6c1ab0e9d2", Features: docker.Features{APIVersion: "1.41"},
 	})
-	fmt.Println(errdefs.IsNotImplemented(err))
-	fmt.Println(err)
+	field, reason, _ := strings.Cut(err.Error(), ": ")
+	fmt.Println(errdefs.IsNotImplemented(err), field)
+	fmt.Println(reason)
 	// Output:
-	// true
-	// config.linux.security_context.supplemental_groups_policy: Strict needs the OCI runtime criadapter-oci in front of the engine's default one (see docs/oci-runtime.md)
+	// true config.linux.security_context.supplemental_groups_policy
+	// Strict needs the OCI runtime criadapter-oci in front of the engine's default one (see docs/oci-runtime.md)
 }

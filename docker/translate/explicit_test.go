@@ -16,18 +16,20 @@ func TestExplicit(t *testing.T) {
 	for name, spec := range map[string]docker.ContainerSpec{"sandbox": sandbox, "container": app} {
 		host := spec.Host
 		for what, ok := range map[string]bool{
-			"health check none":       spec.Config.Healthcheck != nil && len(spec.Config.Healthcheck.Test) == 1 && spec.Config.Healthcheck.Test[0] == "NONE",
-			"init off":                host.Init != nil && !*host.Init,
-			"IPC mode":                host.IpcMode != "",
-			"cgroup namespace":        host.CgroupnsMode != "",
-			"runtime":                 host.Runtime == "runc",
-			"user namespace":          host.UsernsMode == "host",
-			"ulimits":                 len(host.Ulimits) == len(engineLimits()),
-			"size of shared memory":   host.ShmSize == 64<<20,
-			"restart policy":          host.RestartPolicy.Name == "no",
-			"OOM killer on":           host.OomKillDisable != nil && !*host.OomKillDisable,
-			"cgroup parent":           host.CgroupParent != "",
-			"no new privileges":       len(host.SecurityOpt) > 0 && host.SecurityOpt[0] == noNewPrivileges(name == "sandbox"),
+			"health check none": spec.Config.Healthcheck != nil && len(spec.Config.Healthcheck.Test) == 1 &&
+				spec.Config.Healthcheck.Test[0] == "NONE",
+			"init off":              host.Init != nil && !*host.Init,
+			"IPC mode":              host.IpcMode != "",
+			"cgroup namespace":      host.CgroupnsMode != "",
+			"runtime":               host.Runtime == "runc",
+			"user namespace":        host.UsernsMode == "host",
+			"ulimits":               len(host.Ulimits) == len(engineLimits()),
+			"size of shared memory": host.ShmSize == 64<<20,
+			"restart policy":        host.RestartPolicy.Name == "no",
+			"OOM killer on":         host.OomKillDisable != nil && !*host.OomKillDisable,
+			"cgroup parent":         host.CgroupParent != "",
+			"no new privileges": len(host.SecurityOpt) > 0 &&
+				host.SecurityOpt[0] == noNewPrivileges(name == "sandbox"),
 			"networks":                spec.Network != nil && len(spec.Network.EndpointsConfig) == 0,
 			"nothing by itself":       !host.AutoRemove && !host.PublishAllPorts && !host.Privileged,
 			"log driver":              host.LogConfig.Type != "" && host.LogConfig.Config != nil,
@@ -60,9 +62,10 @@ func TestUlimits(t *testing.T) {
 			{Name: "core", Soft: none, Hard: none}, {Name: "memlock", Soft: 8 << 20, Hard: 8 << 20},
 			{Name: "nofile", Soft: 524288, Hard: 524288}, {Name: "nproc", Soft: 96365, Hard: 96365},
 		}},
-		"without it, more than enough": {false, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: 1 << 30}}, []docker.Limit{
-			{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20},
-		}},
+		"without it, more than enough": {false, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: 1 << 30}},
+			[]docker.Limit{
+				{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20},
+			}},
 		"without it, no limit": {false, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: none}}, []docker.Limit{
 			{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20},
 		}},
@@ -89,7 +92,8 @@ func TestSpecsAreIndependent(t *testing.T) {
 	*first.Host.Init, first.Config.Entrypoint[0], first.Config.Labels["a"] = true, "changed", "changed"
 	first.Host.LogConfig.Config["mode"] = "changed"
 	if *second.Host.Init || second.Config.Entrypoint[0] != "a" || second.Config.Labels["a"] != "b" ||
-		second.Host.LogConfig.Config["mode"] == "changed" || in.Config.Command[0] != "a" || in.Config.Labels["a"] != "b" {
+		second.Host.LogConfig.Config["mode"] == "changed" || in.Config.Command[0] != "a" ||
+		in.Config.Labels["a"] != "b" {
 		t.Error("a change of one spec shows elsewhere")
 	}
 }

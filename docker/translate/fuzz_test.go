@@ -48,7 +48,9 @@ func FuzzSandbox(f *testing.F) {
 			t.Skip("no pod")
 		}
 		before := proto.CloneOf(config)
-		spec, err := Sandbox(SandboxInput{Config: config, RuntimeHandler: handler, Image: "pause", Features: pickEngine(newer), PublishPorts: publish})
+		spec, err := Sandbox(
+			SandboxInput{Config: config, RuntimeHandler: handler, Image: "pause", Features: pickEngine(newer),
+				PublishPorts: publish})
 		testutil.Assert(t, proto.Equal(before, config), "the client's request was changed")
 		if err != nil {
 			if c := class(err); c != "invalid" && c != "unsupported" {
@@ -59,14 +61,16 @@ func FuzzSandbox(f *testing.F) {
 		checkSpec(t, spec, KindSandbox)
 		back, err := PodConfig(spec.Config.Labels, spec.Name)
 		testutil.Must(t, err)
-		want := &runtimeapi.PodSandboxConfig{Metadata: config.GetMetadata(), Labels: config.GetLabels(), Annotations: config.GetAnnotations()}
+		want := &runtimeapi.PodSandboxConfig{Metadata: config.GetMetadata(), Labels: config.GetLabels(),
+			Annotations: config.GetAnnotations()}
 		testutil.Assert(t, sameIdentity(back, want), "read back as %v, want %v", back, want)
 	})
 }
 
 func sameIdentity(a, b *runtimeapi.PodSandboxConfig) bool {
 	am, bm := a.GetMetadata(), b.GetMetadata()
-	return am.GetName() == bm.GetName() && am.GetNamespace() == bm.GetNamespace() && am.GetUid() == bm.GetUid() && am.GetAttempt() == bm.GetAttempt() &&
+	return am.GetName() == bm.GetName() && am.GetNamespace() == bm.GetNamespace() && am.GetUid() == bm.GetUid() &&
+		am.GetAttempt() == bm.GetAttempt() &&
 		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
@@ -83,7 +87,8 @@ func FuzzContainer(f *testing.F) {
 		pod := kubeletPod()
 		pod.Linux.CgroupParent = ""
 		spec, err := Container(ContainerInput{
-			Config: config, Sandbox: SandboxRef{ID: sandboxID, Config: pod}, ImageID: "app", Features: pickEngine(newer),
+			Config: config, Sandbox: SandboxRef{ID: sandboxID, Config: pod}, ImageID: "app",
+			Features:    pickEngine(newer),
 			Files:       HostFiles{Hosts: "/p/hosts"},
 			ReadProfile: func(path string) ([]byte, error) { return []byte(path), nil },
 		})
@@ -99,7 +104,8 @@ func FuzzContainer(f *testing.F) {
 		if err != nil || id != sandboxID {
 			t.Fatal(id, err)
 		}
-		if back.GetMetadata().GetName() != config.GetMetadata().GetName() || back.GetMetadata().GetAttempt() != config.GetMetadata().GetAttempt() {
+		if back.GetMetadata().GetName() != config.GetMetadata().GetName() ||
+			back.GetMetadata().GetAttempt() != config.GetMetadata().GetAttempt() {
 			t.Errorf("metadata %v, want %v", back.GetMetadata(), config.GetMetadata())
 		}
 		checkMaps(t, back.GetLabels(), config.GetLabels(), back.GetAnnotations(), config.GetAnnotations())

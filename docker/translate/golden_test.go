@@ -23,7 +23,8 @@ func kubeletPod() *runtimeapi.PodSandboxConfig {
 		Hostname:     "web-0",
 		LogDirectory: "/var/log/pods/shop_web-0_6f1c7a3e-0b0e-4c39-9a44-1d5b1f6a2d10",
 		DnsConfig: &runtimeapi.DNSConfig{
-			Servers: []string{"10.96.0.10"}, Searches: []string{"shop.svc.cluster.local", "cluster.local"}, Options: []string{"ndots:5"},
+			Servers: []string{"10.96.0.10"}, Searches: []string{"shop.svc.cluster.local", "cluster.local"},
+			Options: []string{"ndots:5"},
 		},
 		PortMappings: []*runtimeapi.PortMapping{{ContainerPort: 8080, HostPort: 80}},
 		Labels: map[string]string{
@@ -37,7 +38,8 @@ func kubeletPod() *runtimeapi.PodSandboxConfig {
 			CgroupParent: "/kubepods/burstable/pod6f1c7a3e-0b0e-4c39-9a44-1d5b1f6a2d10",
 			Sysctls:      map[string]string{"net.core.somaxconn": "1024"},
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-				NamespaceOptions:   &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER, UsernsOptions: &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}},
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER,
+					UsernsOptions: &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}},
 				SupplementalGroups: []int64{2000},
 				Seccomp:            &runtimeapi.SecurityProfile{},
 			},
@@ -57,7 +59,8 @@ func kubeletContainer() *runtimeapi.ContainerConfig {
 		Envs:       []*runtimeapi.KeyValue{{Key: "KUBERNETES_SERVICE_HOST", Value: []byte("10.96.0.1")}},
 		Mounts: []*runtimeapi.Mount{
 			{ContainerPath: "/data", HostPath: "/var/lib/kubelet/pods/6f1c7a3e/volumes/data", SelinuxRelabel: true},
-			{ContainerPath: "/var/run/secrets/kubernetes.io/serviceaccount", HostPath: "/var/lib/kubelet/pods/6f1c7a3e/volumes/token", Readonly: true},
+			{ContainerPath: "/var/run/secrets/kubernetes.io/serviceaccount",
+				HostPath: "/var/lib/kubelet/pods/6f1c7a3e/volumes/token", Readonly: true},
 			{ContainerPath: "/etc/hosts", HostPath: "/var/lib/kubelet/pods/6f1c7a3e/etc-hosts"},
 			{ContainerPath: "/dev/termination-log", HostPath: "/var/lib/kubelet/pods/6f1c7a3e/containers/app/1a2b3c4d"},
 		},
@@ -67,17 +70,20 @@ func kubeletContainer() *runtimeapi.ContainerConfig {
 			"io.kubernetes.pod.namespace":  "shop",
 			"io.kubernetes.pod.uid":        "6f1c7a3e-0b0e-4c39-9a44-1d5b1f6a2d10",
 		},
-		Annotations: map[string]string{"io.kubernetes.container.hash": "1f2e3d4c", "io.kubernetes.container.terminationMessagePath": "/dev/termination-log"},
-		LogPath:     "app/1.log",
-		StopSignal:  runtimeapi.Signal_SIGNAL_SIGUSR1,
+		Annotations: map[string]string{"io.kubernetes.container.hash": "1f2e3d4c",
+			"io.kubernetes.container.terminationMessagePath": "/dev/termination-log"},
+		LogPath:    "app/1.log",
+		StopSignal: runtimeapi.Signal_SIGNAL_SIGUSR1,
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources: &runtimeapi.LinuxContainerResources{
 				CpuPeriod: 100000, CpuQuota: 50000, CpuShares: 512, MemoryLimitInBytes: 134217728, OomScoreAdj: 985,
 				HugepageLimits: []*runtimeapi.HugepageLimit{{PageSize: "2MB"}},
 			},
 			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-				Capabilities:       &runtimeapi.Capability{DropCapabilities: []string{"ALL"}, AddCapabilities: []string{"NET_BIND_SERVICE"}},
-				NamespaceOptions:   &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER, UsernsOptions: &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}},
+				Capabilities: &runtimeapi.Capability{DropCapabilities: []string{"ALL"},
+					AddCapabilities: []string{"NET_BIND_SERVICE"}},
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER,
+					UsernsOptions: &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}},
 				RunAsUser:          int64Value(1000),
 				RunAsGroup:         int64Value(3000),
 				ReadonlyRootfs:     true,
@@ -98,7 +104,8 @@ func TestGolden(t *testing.T) {
 			pod.Linux.CgroupParent = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod6f1c7a3e.slice"
 		}
 		t.Run("sandbox-"+name, func(t *testing.T) {
-			compareGolden(t, "sandbox-"+name, mustSandbox(t, SandboxInput{Config: pod, Image: "criadapter/pause:1", Features: features}))
+			compareGolden(t, "sandbox-"+name,
+				mustSandbox(t, SandboxInput{Config: pod, Image: "criadapter/pause:1", Features: features}))
 		})
 		t.Run("container-"+name, func(t *testing.T) {
 			compareGolden(t, "container-"+name, mustContainer(t, ContainerInput{
@@ -106,7 +113,8 @@ func TestGolden(t *testing.T) {
 				Sandbox:  SandboxRef{ID: sandboxID, Config: pod},
 				ImageID:  "sha256:2f5ef26bc5b5",
 				Features: features,
-				Files:    HostFiles{ResolvConf: "/var/lib/criadapter/files/p/resolv.conf", Hosts: "/var/lib/criadapter/files/p/hosts", Hostname: "/var/lib/criadapter/files/p/hostname"},
+				Files: HostFiles{ResolvConf: "/var/lib/criadapter/files/p/resolv.conf",
+					Hosts: "/var/lib/criadapter/files/p/hosts", Hostname: "/var/lib/criadapter/files/p/hostname"},
 			}))
 		})
 	}

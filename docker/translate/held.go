@@ -29,8 +29,8 @@ type KernelPod struct {
 	CgroupParent string
 }
 
-// WithoutContainer returns what a pod's namespaces are made with where it needs no sandbox container, and false for a pod
-// that does: its containers share a PID namespace, which lives as long as its first process; Docker's own bridge
+// WithoutContainer returns what a pod's namespaces are made with where it needs no sandbox container, and false for a
+// pod that does: its containers share a PID namespace, which lives as long as its first process; Docker's own bridge
 // connects containers only; a container without criadapter-oci joins nothing but containers; and with SELinux each
 // container would see /dev/shm with another's label. Of the input, Image is not needed.
 //
@@ -76,7 +76,9 @@ type PodNamespaces struct {
 const shmPath = "/dev/shm"
 
 // joinNetwork lets a container join its pod's network and host name.
-func joinNetwork(field string, sandbox SandboxRef, config *container.Config, host *container.HostConfig, more *extra) error {
+func joinNetwork(
+	field string, sandbox SandboxRef, config *container.Config, host *container.HostConfig, more *extra,
+) error {
 	if sandbox.Namespaces == nil {
 		host.NetworkMode = container.NetworkMode(modeContainer + sandbox.ID)
 		return nil

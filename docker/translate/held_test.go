@@ -17,10 +17,12 @@ import (
 // withoutContainer is a container in a pod that has no sandbox container.
 func withoutContainer() ContainerInput {
 	in := noted(containerInput())
-	in.Sandbox.Namespaces = &PodNamespaces{Network: "/run/netns/p", IPC: "/run/p/ipc", UTS: "/run/p/uts", Shm: "/run/p/shm"}
-	in.Sandbox.Config.Linux = &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
-	}}
+	in.Sandbox.Namespaces = &PodNamespaces{Network: "/run/netns/p", IPC: "/run/p/ipc", UTS: "/run/p/uts",
+		Shm: "/run/p/shm"}
+	in.Sandbox.Config.Linux = &runtimeapi.LinuxPodSandboxConfig{
+		SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		}}
 	in.Config.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 	}}
@@ -70,13 +72,16 @@ func TestContainerJoinsNamespaces(t *testing.T) {
 		},
 		"the node's network": {
 			func(in *ContainerInput) {
-				podOptions(*in).Network, options(*in).Network = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE
+				podOptions(*in).Network, options(*in).
+					Network = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE
 			},
-			&ocinote.Note{Namespaces: map[string]string{"ipc": "/run/p/ipc"}}, modeHost, container.IPCModeNone, "/run/p/shm",
+			&ocinote.Note{Namespaces: map[string]string{"ipc": "/run/p/ipc"}}, modeHost, container.IPCModeNone,
+			"/run/p/shm",
 		},
 		"nothing but the node's": {
 			func(in *ContainerInput) {
-				podOptions(*in).Network, options(*in).Network = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE
+				podOptions(*in).Network, options(*in).
+					Network = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE
 				podOptions(*in).Ipc, options(*in).Ipc = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE
 			}, nil, modeHost, container.IPCModeHost, "",
 		},
@@ -87,8 +92,10 @@ func TestContainerJoinsNamespaces(t *testing.T) {
 			spec, err := Container(in)
 			testutil.Require(t, err == nil && reflect.DeepEqual(spec.Note, tt.want),
 				"the note is %+v, %v", spec.Note, err)
-			if spec.Host.NetworkMode != tt.network || spec.Host.IpcMode != tt.ipc || spec.Config.NetworkDisabled != (tt.network == modeNone) {
-				t.Errorf("network %s, IPC %s, network disabled %v", spec.Host.NetworkMode, spec.Host.IpcMode, spec.Config.NetworkDisabled)
+			if spec.Host.NetworkMode != tt.network || spec.Host.IpcMode != tt.ipc ||
+				spec.Config.NetworkDisabled != (tt.network == modeNone) {
+				t.Errorf("network %s, IPC %s, network disabled %v", spec.Host.NetworkMode, spec.Host.IpcMode,
+					spec.Config.NetworkDisabled)
 			}
 			if tt.network == modeNone && spec.Config.Hostname != hostname {
 				t.Errorf("$HOSTNAME is %q", spec.Config.Hostname)
@@ -100,7 +107,8 @@ func TestContainerJoinsNamespaces(t *testing.T) {
 				}
 			}
 			testutil.Assert(t, shm == tt.shm, "/dev/shm is %q, want %q", shm, tt.shm)
-			if strings.Contains(string(spec.Host.NetworkMode)+string(spec.Host.IpcMode)+string(spec.Host.PidMode), sandboxID) {
+			if strings.Contains(string(spec.Host.NetworkMode)+string(spec.Host.IpcMode)+string(spec.Host.PidMode),
+				sandboxID) {
 				t.Error("it joins a sandbox container")
 			}
 		})
@@ -115,7 +123,8 @@ func TestContainerCannotJoin(t *testing.T) {
 		"without the runtime: %v", err)
 	in = withoutContainer()
 	options(in).Pid = runtimeapi.NamespaceMode_POD
-	if _, err := Container(in); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "namespace_options.pid") {
+	if _, err := Container(in); !errdefs.IsInvalidArgument(err) ||
+		!strings.Contains(err.Error(), "namespace_options.pid") {
 		t.Errorf("a PID namespace that is not there: %v", err)
 	}
 	podOptions(in).Pid = runtimeapi.NamespaceMode_NODE
@@ -195,9 +204,11 @@ func TestRecursiveReadOnlyOfAKeptRuntime(t *testing.T) {
 		in.Features.APIVersion, in.Features.RecursiveReadOnly = docker.APIRecursiveReadOnly, c.listed
 		in.Features.Runtimes, in.Features.DefaultRuntime = []string{"crun", "runc"}, "crun"
 		in.Sandbox.Runtime = c.kept
-		in.Config.Mounts = []*runtimeapi.Mount{{HostPath: "/srv", ContainerPath: "/data", Readonly: true, RecursiveReadOnly: true}}
+		in.Config.Mounts = []*runtimeapi.Mount{
+			{HostPath: "/srv", ContainerPath: "/data", Readonly: true, RecursiveReadOnly: true}}
 		spec, err := Container(in)
-		if errdefs.IsNotImplemented(err) != c.refused || err != nil && !strings.Contains(err.Error(), "the runtime runc here does not") {
+		if errdefs.IsNotImplemented(err) != c.refused ||
+			err != nil && !strings.Contains(err.Error(), "the runtime runc here does not") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err == nil && !reflect.DeepEqual(spec.Note.MountOptions["/data"], []string{"rro"}) {
@@ -217,11 +228,13 @@ func TestWithoutContainer(t *testing.T) {
 		return in
 	}
 	in := able()
-	in.Config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "1024", "kernel.shm_rmid_forced": "1"}
+	in.Config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "1024",
+		"kernel.shm_rmid_forced": "1"}
 	got, ok, err := WithoutContainer(in)
 	want := KernelPod{
 		IPC: true, UTS: true, Hostname: "web-0", CgroupParent: got.CgroupParent, Sysctls: map[string]string{
-			"net.ipv4.ip_unprivileged_port_start": "1024", "net.ipv4.ping_group_range": "0 2147483647", "kernel.shm_rmid_forced": "1",
+			"net.ipv4.ip_unprivileged_port_start": "1024", "net.ipv4.ping_group_range": "0 2147483647",
+			"kernel.shm_rmid_forced": "1",
 		},
 	}
 	testutil.Assert(t, err == nil && ok && reflect.DeepEqual(got, want), "got %+v, %v, %v", got, ok, err)
@@ -234,14 +247,18 @@ func TestWithoutContainer(t *testing.T) {
 		t.Errorf("on the node's: %+v, %v, %v", got, ok, err)
 	}
 	for name, change := range map[string]func(*SandboxInput){
-		"no runtime":                         func(in *SandboxInput) { in.Features.OCIRuntime.Name = "" },
-		"a runtime that is not seen to work": func(in *SandboxInput) { in.Features.OCIRuntime.Fault = "the disk is full" },
+		"no runtime": func(in *SandboxInput) { in.Features.OCIRuntime.Name = "" },
+		"a runtime that is not seen to work": func(in *SandboxInput) {
+			in.Features.OCIRuntime.Fault = "the disk is full"
+		},
 		"a shared PID": func(in *SandboxInput) {
 			in.Config.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_POD
 		},
 		"the engine's bridge": func(in *SandboxInput) { in.PublishPorts = true },
 		"SELinux":             func(in *SandboxInput) { in.Features.SELinux = true },
-		"another handler":     func(in *SandboxInput) { in.RuntimeHandler, in.Features.Runtimes = "crun", []string{"crun", "runc"} },
+		"another handler": func(in *SandboxInput) {
+			in.RuntimeHandler, in.Features.Runtimes = "crun", []string{"crun", "runc"}
+		},
 	} {
 		in := able()
 		change(&in)
@@ -264,7 +281,8 @@ func TestPodOfContainer(t *testing.T) {
 	testutil.Must(t, err)
 	config, id, ok := PodOfContainer(spec.Config.Labels, "/"+spec.Name)
 	want, got := in.Sandbox.Config.GetMetadata(), config.GetMetadata()
-	if !ok || id != in.Sandbox.ID || got.GetName() != want.GetName() || got.GetUid() != want.GetUid() || got.GetAttempt() != want.GetAttempt() ||
+	if !ok || id != in.Sandbox.ID || got.GetName() != want.GetName() || got.GetUid() != want.GetUid() ||
+		got.GetAttempt() != want.GetAttempt() ||
 		!reflect.DeepEqual(config.GetLabels(), map[string]string{"io.kubernetes.pod.uid": "u"}) {
 		t.Errorf("found %v of %s, %v", config, id, ok)
 	}

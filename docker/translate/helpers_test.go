@@ -46,7 +46,8 @@ func newEngine() docker.Features {
 }
 
 func podMetadata() *runtimeapi.PodSandboxMetadata {
-	return &runtimeapi.PodSandboxMetadata{Name: "web-0", Namespace: "shop", Uid: "6f1c7a3e-0b0e-4c39-9a44-1d5b1f6a2d10", Attempt: 2}
+	return &runtimeapi.PodSandboxMetadata{Name: "web-0", Namespace: "shop", Uid: "6f1c7a3e-0b0e-4c39-9a44-1d5b1f6a2d10",
+		Attempt: 2}
 }
 
 // sandboxInput is a pod that is right in every way; a test changes one thing.
@@ -57,7 +58,8 @@ func sandboxInput() SandboxInput {
 			Hostname:     "web-0",
 			LogDirectory: "/var/log/pods/shop_web-0_6f1c7a3e",
 			Linux: &runtimeapi.LinuxPodSandboxConfig{
-				SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
+				SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+					NamespaceOptions: &runtimeapi.NamespaceOption{}},
 			},
 		},
 		Image:    "sha256:pause",
@@ -72,8 +74,9 @@ func containerInput() ContainerInput {
 			Image:    &runtimeapi.ImageSpec{Image: "sha256:app"},
 			LogPath:  "app/1.log",
 			Linux: &runtimeapi.LinuxContainerConfig{
-				Resources:       &runtimeapi.LinuxContainerResources{},
-				SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
+				Resources: &runtimeapi.LinuxContainerResources{},
+				SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+					NamespaceOptions: &runtimeapi.NamespaceOption{}},
 			},
 		},
 		Sandbox:  SandboxRef{ID: sandboxID, Config: sandboxInput().Config},

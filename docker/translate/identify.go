@@ -106,7 +106,9 @@ func PodConfig(labels map[string]string, name string) (*runtimeapi.PodSandboxCon
 // name, as PodConfig does, and returns the full id of its sandbox. The log path
 // is not in it, because it is relative to a directory that the labels do not
 // name: see LogPath.
-func ContainerConfig(labels map[string]string, name string) (config *runtimeapi.ContainerConfig, sandboxID string, err error) {
+func ContainerConfig(
+	labels map[string]string, name string,
+) (config *runtimeapi.ContainerConfig, sandboxID string, err error) {
 	parsed, ok := parseName(name)
 	if !ok || parsed.kind != KindContainer {
 		return nil, "", fmt.Errorf("%q is not the name of a pod's container: %w", name, errdefs.ErrInvalidArgument)
@@ -124,7 +126,9 @@ func ContainerConfig(labels map[string]string, name string) (config *runtimeapi.
 
 // PodOfContainer rebuilds the configuration of a lost pod from the labels and the name of one of its containers. The
 // result has the pod's metadata and the labels by which a kubelet knows it.
-func PodOfContainer(labels map[string]string, name string) (config *runtimeapi.PodSandboxConfig, sandboxID string, ok bool) {
+func PodOfContainer(
+	labels map[string]string, name string,
+) (config *runtimeapi.PodSandboxConfig, sandboxID string, ok bool) {
 	parsed, isName := parseName(name)
 	r, isOurs := readRecord(labels)
 	if Identify(name, labels) != KindContainer || !isName || !isOurs || r.Name != trimName(name) {

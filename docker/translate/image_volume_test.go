@@ -15,7 +15,8 @@ func imageMountsInput() ContainerInput {
 	in.Config.Mounts = []*runtimeapi.Mount{
 		{ContainerPath: "/host", HostPath: "/srv"},
 		{ContainerPath: "/all", Image: &runtimeapi.ImageSpec{Image: "models:1"}},
-		{ContainerPath: "/part", Image: &runtimeapi.ImageSpec{Image: "models:1"}, ImageSubPath: "small", RecursiveReadOnly: true, Readonly: true},
+		{ContainerPath: "/part", Image: &runtimeapi.ImageSpec{Image: "models:1"}, ImageSubPath: "small",
+			RecursiveReadOnly: true, Readonly: true},
 	}
 	in.ImageSources = map[int]ImageSource{1: {ID: "sha256:1"}, 2: {ID: "sha256:1", Path: "/images/1/fs/small"}}
 	return in
@@ -36,10 +37,12 @@ func TestImageVolumesAreReadOnly(t *testing.T) {
 	in.Features.SELinux = false
 	mounts := mustContainer(t, in).Host.Mounts
 	testutil.Require(t, len(mounts) == 3, "mounts: %+v", mounts)
-	if m := mounts[1]; m.Type != mount.TypeImage || m.Source != "sha256:1" || m.Target != "/all" || !m.ReadOnly || m.ImageOptions != nil {
+	if m := mounts[1]; m.Type != mount.TypeImage || m.Source != "sha256:1" || m.Target != "/all" || !m.ReadOnly ||
+		m.ImageOptions != nil {
 		t.Errorf("by the engine: %+v", m)
 	}
-	if m := mounts[2]; m.Type != mount.TypeBind || m.Source != "/images/1/fs/small" || m.Target != "/part" || !m.ReadOnly {
+	if m := mounts[2]; m.Type != mount.TypeBind || m.Source != "/images/1/fs/small" || m.Target != "/part" ||
+		!m.ReadOnly {
 		t.Errorf("from the host: %+v", m)
 	}
 }

@@ -63,7 +63,8 @@ var kinds = []struct {
 	}, func(t *testing.T, r running) { r.differsFromSandbox(t, "ipc") }},
 	{"sysctls and a host name", func(_ *node, pod *runtimeapi.PodSandboxConfig, _ *runtimeapi.ContainerConfig) {
 		pod.Hostname = "web-0"
-		pod.Linux.Sysctls = map[string]string{"net.ipv4.ip_local_port_range": "20000\t30000", "kernel.shm_rmid_forced": "1"}
+		pod.Linux.Sysctls = map[string]string{"net.ipv4.ip_local_port_range": "20000\t30000",
+			"kernel.shm_rmid_forced": "1"}
 	}, func(t *testing.T, r running) {
 		for file, want := range map[string]string{
 			"kernel/hostname": "web-0", "net/ipv4/ip_local_port_range": "20000 30000", "kernel/shm_rmid_forced": "1",
@@ -74,10 +75,12 @@ var kinds = []struct {
 	}},
 	{"user and groups", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		sc := app.Linux.SecurityContext
-		sc.RunAsUser, sc.RunAsGroup, sc.SupplementalGroups = &runtimeapi.Int64Value{Value: 1234}, &runtimeapi.Int64Value{Value: 5678}, []int64{99, 100}
+		sc.RunAsUser, sc.RunAsGroup, sc.SupplementalGroups = &runtimeapi.Int64Value{
+			Value: 1234}, &runtimeapi.Int64Value{Value: 5678}, []int64{99, 100}
 		sc.NoNewPrivs, sc.ReadonlyRootfs = true, true
 	}, func(t *testing.T, r running) {
-		for field, want := range map[string]string{"Uid": "1234 1234 1234 1234", "Gid": "5678 5678 5678 5678", "NoNewPrivs": "1"} {
+		for field, want := range map[string]string{"Uid": "1234 1234 1234 1234", "Gid": "5678 5678 5678 5678",
+			"NoNewPrivs": "1"} {
 			testutil.Equal(t, statusField(t, r.application.State.Pid, field), want, "%s", field)
 		}
 		groups := strings.Fields(statusField(t, r.application.State.Pid, "Groups"))
@@ -87,13 +90,16 @@ var kinds = []struct {
 		app.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{}
 	}, func(t *testing.T, r running) { r.wantStatus(t, "Seccomp", "2") }},
 	{"seccomp unconfined", nothing, func(t *testing.T, r running) { r.wantStatus(t, "Seccomp", "0") }},
-	{"seccomp profile without system calls", func(n *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
-		path := filepath.Join(n.scratch(), "profile.json")
-		testutil.Must(n, os.WriteFile(path, []byte(`{"defaultAction":"SCMP_ACT_LOG"}`), 0o644))
-		app.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: path}
-	}, func(t *testing.T, r running) { r.wantStatus(t, "Seccomp", "2") }},
+	{"seccomp profile without system calls",
+		func(n *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
+			path := filepath.Join(n.scratch(), "profile.json")
+			testutil.Must(n, os.WriteFile(path, []byte(`{"defaultAction":"SCMP_ACT_LOG"}`), 0o644))
+			app.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{
+				ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: path}
+		}, func(t *testing.T, r running) { r.wantStatus(t, "Seccomp", "2") }},
 	{"capabilities", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
-		app.Linux.SecurityContext.Capabilities = &runtimeapi.Capability{DropCapabilities: []string{"ALL"}, AddCapabilities: []string{"NET_BIND_SERVICE"}}
+		app.Linux.SecurityContext.Capabilities = &runtimeapi.Capability{DropCapabilities: []string{"ALL"},
+			AddCapabilities: []string{"NET_BIND_SERVICE"}}
 	}, func(t *testing.T, r running) { r.wantStatus(t, "CapBnd", "0000000000000400") }},
 	{"privileged", func(_ *node, pod *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		pod.Linux.SecurityContext.Privileged, app.Linux.SecurityContext.Privileged = true, true
@@ -118,8 +124,10 @@ var kinds = []struct {
 		file := filepath.Join(dir, "with:colon")
 		testutil.Must(n, os.WriteFile(file, []byte("host"), 0o644))
 		app.Mounts = []*runtimeapi.Mount{
-			{HostPath: dir, ContainerPath: "/a/shared", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL},
-			{HostPath: dir, ContainerPath: "/a/slave", Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER, Readonly: true},
+			{HostPath: dir, ContainerPath: "/a/shared",
+				Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL},
+			{HostPath: dir, ContainerPath: "/a/slave",
+				Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER, Readonly: true},
 			{HostPath: file, ContainerPath: "/dev/termination-log"},
 			{HostPath: file, ContainerPath: "/etc/hosts", Readonly: true},
 			{HostPath: n.features.Root, ContainerPath: "/engine"},
@@ -133,7 +141,8 @@ var kinds = []struct {
 	}},
 	{"limits", func(_ *node, _ *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) {
 		app.Linux.Resources = &runtimeapi.LinuxContainerResources{
-			CpuPeriod: 100000, CpuQuota: 20000, CpuShares: 128, MemoryLimitInBytes: 64 << 20, OomScoreAdj: 985, CpusetCpus: "0",
+			CpuPeriod: 100000, CpuQuota: 20000, CpuShares: 128, MemoryLimitInBytes: 64 << 20, OomScoreAdj: 985,
+			CpusetCpus: "0",
 		}
 	}, func(t *testing.T, r running) {
 		testutil.Equal(t, readProc(t, r.application.State.Pid, "oom_score_adj"), "985", "oom_score_adj")
@@ -160,7 +169,9 @@ var kinds = []struct {
 
 func nothing(*node, *runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig) {}
 
-func setNamespaces(pod *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig, options *runtimeapi.NamespaceOption) {
+func setNamespaces(
+	pod *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig, options *runtimeapi.NamespaceOption,
+) {
 	pod.Linux.SecurityContext.NamespaceOptions = options
 	app.Linux.SecurityContext.NamespaceOptions = options
 }
@@ -192,7 +203,8 @@ func TestTargetPID(t *testing.T) {
 	target := n.start(n.containerSpec(shellImage, sandbox.ID, pod, app))
 
 	app.Metadata.Name = "debugger"
-	app.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_TARGET, TargetId: target.ID}
+	app.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_TARGET,
+		TargetId: target.ID}
 	debugger := n.start(n.containerSpec(shellImage, sandbox.ID, pod, app))
 	testutil.Assert(t, namespace(t, debugger.State.Pid, "pid") == namespace(t, target.State.Pid, "pid"),
 		"the debugger does not see its target's processes")

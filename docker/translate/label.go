@@ -116,7 +116,8 @@ func encodeLabels(id identity, labels, annotations map[string]string) (map[strin
 // name: another label of the engine has it, or it would read as an annotation.
 func isHidden(key string, reserved map[string]string) bool {
 	_, taken := reserved[key]
-	return taken || key == "" || key == LabelRecord || key == LabelRootDirectory || strings.HasPrefix(key, annotationPrefix)
+	return taken || key == "" || key == LabelRecord || key == LabelRootDirectory ||
+		strings.HasPrefix(key, annotationPrefix)
 }
 
 // checkStringMaps refuses labels and annotations of a configuration that JSON would change.
@@ -199,7 +200,8 @@ func readRecord(labels map[string]string) (record, bool) {
 func filterLabels(labels map[string]string) (given, annotations map[string]string) {
 	for key, value := range labels {
 		switch {
-		case key == LabelKind, key == LabelSandboxID, key == LabelLogPath, key == LabelRecord, key == LabelRootDirectory:
+		case key == LabelKind, key == LabelSandboxID, key == LabelLogPath, key == LabelRecord,
+			key == LabelRootDirectory:
 		case key == LabelContainerName && labels[LabelKind] == LabelKindSandbox:
 		case strings.HasPrefix(key, annotationPrefix):
 			if annotations == nil {

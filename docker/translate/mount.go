@@ -49,7 +49,9 @@ func ImageVolumes(config *runtimeapi.ContainerConfig) []ImageVolume {
 	var out []ImageVolume
 	for i, m := range config.GetMounts() {
 		if m.GetImage() != nil {
-			out = append(out, ImageVolume{Index: i, Field: item(mountsField, i), Image: m.GetImage().GetImage(), SubPath: m.GetImageSubPath()})
+			out = append(out,
+				ImageVolume{Index: i, Field: item(mountsField, i), Image: m.GetImage().GetImage(),
+					SubPath: m.GetImageSubPath()})
 		}
 	}
 	return out
@@ -161,7 +163,8 @@ func newImageMount(field string, m *runtimeapi.Mount, source ImageSource, f dock
 		return bind{}, err
 	}
 	if m.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_PRIVATE {
-		return bind{}, invalid(field+".propagation", "%s makes no sense for an image, nothing is mounted below it", m.GetPropagation())
+		return bind{}, invalid(field+".propagation", "%s makes no sense for an image, nothing is mounted below it",
+			m.GetPropagation())
 	}
 	if source.ID == "" {
 		return bind{}, unsupported(field+".image", "image volumes are not offered here")
@@ -199,7 +202,8 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput, more *extra) 
 	}
 	// Without a context of the pod's, the label would be the container's random
 	// one and shut the pod's other containers out.
-	if m.GetSelinuxRelabel() && in.Features.SELinux && in.Config.GetLinux().GetSecurityContext().GetSelinuxOptions() != nil {
+	if m.GetSelinuxRelabel() && in.Features.SELinux &&
+		in.Config.GetLinux().GetSecurityContext().GetSelinuxOptions() != nil {
 		b.relabel = relabelPrivate
 	}
 	if m.GetRecursiveReadOnly() {
@@ -220,7 +224,8 @@ func checkMountSource(field string, m *runtimeapi.Mount) error {
 	case m.GetImage() == nil && m.GetImageSubPath() != "":
 		return invalid(field+".image_sub_path", "goes with an image only")
 	case m.GetImageSubPath() != "" && !filepath.IsLocal(m.GetImageSubPath()):
-		return invalid(field+".image_sub_path", "%q must be a relative path that stays in the image", m.GetImageSubPath())
+		return invalid(field+".image_sub_path", "%q must be a relative path that stays in the image",
+			m.GetImageSubPath())
 	}
 	return nil
 }
@@ -246,13 +251,17 @@ func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra
 		return more.mountOptions(field, b.target, recursiveOption)
 	}
 	if byEngine {
-		return unsupported(b.field+".selinux_relabel", "Docker cannot relabel a mount that must be read-only recursively; the OCI runtime criadapter-oci can")
+		return unsupported(b.field+".selinux_relabel",
+			"Docker cannot relabel a mount that must be read-only recursively; the OCI runtime criadapter-oci can")
 	}
 	if !f.Supports(docker.APIRecursiveReadOnly) {
-		return unsupported(field, "needs Docker Engine 25 or newer (API %s) or the OCI runtime criadapter-oci, this is %s (API %s)",
+		return unsupported(field,
+			"needs Docker Engine 25 or newer (API %s) or the OCI runtime criadapter-oci, this is %s (API %s)",
 			docker.APIRecursiveReadOnly, f.ServerVersion, f.APIVersion)
 	}
-	return unsupported(field, "needs Linux 5.12 and a runtime that lists the mount option rro (runc 1.1), the runtime %s here does not", more.runtime)
+	return unsupported(field,
+		"needs Linux 5.12 and a runtime that lists the mount option rro (runc 1.1), the runtime %s here does not",
+		more.runtime)
 }
 
 // recursiveOption is the OCI runtime's mount option for a mount that is read-only with all that is mounted below it.
@@ -271,8 +280,9 @@ func moveRecursive(host *container.HostConfig, more *extra) error {
 			continue
 		}
 		if !more.features.OCIRuntime.RecursiveReadOnly {
-			return unsupported(mountsField, "%s must be read-only recursively and the container needs the OCI runtime criadapter-oci: "+
-				"a test container has not shown that both work together here (see docs/oci-runtime.md)", m.Target)
+			return unsupported(mountsField,
+				"%s must be read-only recursively and the container needs the OCI runtime criadapter-oci: "+
+					"a test container has not shown that both work together here (see docs/oci-runtime.md)", m.Target)
 		}
 		options.ReadOnlyForceRecursive, options.ReadOnlyNonRecursive = false, true
 		if err := more.mountOptions(mountsField, m.Target, recursiveOption); err != nil {
@@ -303,7 +313,8 @@ func (b bind) addTo(host *container.HostConfig, f docker.Features) error {
 		return b.addBindTo(host)
 	}
 	if b.image != "" {
-		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeImage, Source: b.image, Target: b.target, ReadOnly: true})
+		host.Mounts = append(host.Mounts,
+			mount.Mount{Type: mount.TypeImage, Source: b.image, Target: b.target, ReadOnly: true})
 		return nil
 	}
 	options := &mount.BindOptions{Propagation: b.propagation}

@@ -59,7 +59,8 @@ func TestNames(t *testing.T) {
 // checkParsed reads a name back, also with what the engine and dockershim add.
 func checkParsed(t *testing.T, name string, pod *runtimeapi.PodSandboxMetadata, c *runtimeapi.ContainerMetadata) {
 	t.Helper()
-	want := parsedName{kind: KindSandbox, pod: pod.GetName(), namespace: pod.GetNamespace(), uid: pod.GetUid(), attempt: pod.GetAttempt()}
+	want := parsedName{kind: KindSandbox, pod: pod.GetName(), namespace: pod.GetNamespace(), uid: pod.GetUid(),
+		attempt: pod.GetAttempt()}
 	if c != nil {
 		want.kind, want.container, want.attempt = KindContainer, c.GetName(), c.GetAttempt()
 	}
@@ -78,7 +79,8 @@ func TestNamesOfOthers(t *testing.T) {
 	for _, name := range []string{
 		"", "/", "web", "k8s", "k8s_POD_web_shop_6f1c", "k8s_POD_web_shop_6f1c_", "k8s_POD_web_shop_6f1c_x",
 		"k8s_POD_web_shop_6f1c_-1", "k8s_POD_web_shop_6f1c_4294967296", "k8s__web_shop_6f1c_0", "k8s_POD__shop_6f1c_0",
-		"K8S_POD_web_shop_6f1c_0", "k8s_POD_web_shop_6f1c_0_", "k8s_POD_web_shop_6f1c_0_backup", "k8s_POD_web_shop_6f1c_0_0BADCAFE",
+		"K8S_POD_web_shop_6f1c_0", "k8s_POD_web_shop_6f1c_0_", "k8s_POD_web_shop_6f1c_0_backup",
+		"k8s_POD_web_shop_6f1c_0_0BADCAFE",
 		"k8s_POD_web_shop_6f1c_0_0badcafe_0badcafe", "x_k8s_POD_web_shop_6f1c_0",
 	} {
 		got, ok := parseName(name)
@@ -110,7 +112,8 @@ func FuzzParseName(f *testing.F) {
 		if !ok {
 			return
 		}
-		pod := &runtimeapi.PodSandboxMetadata{Name: parsed.pod, Namespace: parsed.namespace, Uid: parsed.uid, Attempt: parsed.attempt}
+		pod := &runtimeapi.PodSandboxMetadata{Name: parsed.pod, Namespace: parsed.namespace, Uid: parsed.uid,
+			Attempt: parsed.attempt}
 		again := SandboxName(pod)
 		if parsed.kind == KindContainer {
 			again = containerName(pod, &runtimeapi.ContainerMetadata{Name: parsed.container, Attempt: parsed.attempt})

@@ -81,7 +81,9 @@ func sandboxNetwork(field string, in SandboxInput, config *container.Config, hos
 
 // containerNamespaces sets the namespaces of a container. It joins its pod's
 // network, which NODE must be the name of if it is given.
-func containerNamespaces(field string, in ContainerInput, config *container.Config, host *container.HostConfig, more *extra) error {
+func containerNamespaces(
+	field string, in ContainerInput, config *container.Config, host *container.HostConfig, more *extra,
+) error {
 	ns, sandbox := in.Config.GetLinux().GetSecurityContext().GetNamespaceOptions(), in.Sandbox
 	switch mode := ns.GetNetwork(); {
 	case mode == runtimeapi.NamespaceMode_NODE && !sandbox.usesHostNetwork():
@@ -107,7 +109,9 @@ func containerNamespaces(field string, in ContainerInput, config *container.Conf
 	return joinUsers(field+".userns_options", ns.GetUsernsOptions(), sandbox, more)
 }
 
-func containerIPC(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef, host *container.HostConfig, more *extra) error {
+func containerIPC(
+	field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef, host *container.HostConfig, more *extra,
+) error {
 	switch pod := podNamespaces(sandbox.Config); {
 	case ns.GetIpc() == runtimeapi.NamespaceMode_NODE,
 		ns.GetIpc() == runtimeapi.NamespaceMode_POD && pod.GetIpc() == runtimeapi.NamespaceMode_NODE:
@@ -134,7 +138,8 @@ func containerPID(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxR
 		case pod == runtimeapi.NamespaceMode_NODE:
 			host.PidMode = modeHost
 		case sandbox.Namespaces != nil:
-			return invalid(field+".pid", "the pod was made with %s and has no PID namespace to share: give the pod POD, too", pod)
+			return invalid(field+".pid",
+				"the pod was made with %s and has no PID namespace to share: give the pod POD, too", pod)
 		default:
 			host.PidMode = container.PidMode(modeContainer + sandbox.ID)
 		}

@@ -29,9 +29,13 @@ func (e *extra) offered() bool {
 func (e *extra) need(field, what string) (*ocinote.Note, error) {
 	if !e.offered() {
 		if fault := e.features.OCIRuntime.Fault; fault != "" {
-			return nil, unsupported(field, "%s needs the OCI runtime criadapter-oci, which does not work at the moment (see docs/oci-runtime.md): %s", what, fault)
+			return nil, unsupported(field,
+				"%s needs the OCI runtime criadapter-oci, which does not work at the moment (see "+
+					"docs/oci-runtime.md): %s", what, fault)
 		}
-		return nil, unsupported(field, "%s needs the OCI runtime criadapter-oci in front of the engine's default one (see docs/oci-runtime.md)", what)
+		return nil, unsupported(field,
+			"%s needs the OCI runtime criadapter-oci in front of the engine's default one (see docs/oci-runtime.md)",
+			what)
 	}
 	if e.note == nil {
 		e.note = &ocinote.Note{}

@@ -48,7 +48,8 @@ func TestNotes(t *testing.T) {
 		},
 		"mount options": {
 			func(c *runtimeapi.ContainerConfig) {
-				c.Mounts = []*runtimeapi.Mount{{HostPath: "/srv", ContainerPath: "tmp", MountOptions: []string{"noexec", "nosuid"}}}
+				c.Mounts = []*runtimeapi.Mount{
+					{HostPath: "/srv", ContainerPath: "tmp", MountOptions: []string{"noexec", "nosuid"}}}
 			},
 			&ocinote.Note{MountOptions: map[string][]string{"/tmp": {"noexec", "nosuid"}}},
 		},
@@ -106,7 +107,8 @@ func TestWholeProfile(t *testing.T) {
 		newer   bool
 		want    *ocinote.Note
 	}{
-		"whole":           {whole, false, &ocinote.Note{Seccomp: map[string]json.RawMessage{"defaultErrnoRet": []byte("38")}}},
+		"whole": {whole, false,
+			&ocinote.Note{Seccomp: map[string]json.RawMessage{"defaultErrnoRet": []byte("38")}}},
 		"plain":           {`{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[]}`, false, nil},
 		"on newer engine": {whole, true, nil},
 	} {
@@ -117,7 +119,8 @@ func TestWholeProfile(t *testing.T) {
 		in.Features.Seccomp = true
 		in.ReadProfile = func(string) ([]byte, error) { return []byte(c.profile), nil }
 		in.Config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{
-			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "/profile"},
+			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost,
+				LocalhostRef: "/profile"},
 		}
 		got := mustContainer(t, in).Note
 		testutil.Assert(t, reflect.DeepEqual(got, c.want), "%s: got %+v, want %+v", name, got, c.want)
@@ -132,12 +135,14 @@ func TestRelabelledMountWithOptions(t *testing.T) {
 	in.Features.OCIRuntime = docker.OCIRuntime{Name: "criadapter", RecursiveReadOnly: true}
 	in.Config.Linux.SecurityContext.SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0:c1,c2"}
 	in.Config.Mounts = []*runtimeapi.Mount{{
-		HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true, Readonly: true, RecursiveReadOnly: true, MountOptions: []string{"noexec"},
+		HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true, Readonly: true, RecursiveReadOnly: true,
+		MountOptions: []string{"noexec"},
 	}}
 	spec := mustContainer(t, in)
 	want := []string{"/a:/x:ro,Z"}
 	testutil.Assert(t, slices.Equal(spec.Host.Binds, want), "binds %q, want %q", spec.Host.Binds, want)
-	if want := (&ocinote.Note{MountOptions: map[string][]string{"/x": {"rro", "noexec"}}}); !reflect.DeepEqual(spec.Note, want) {
+	if want := (&ocinote.Note{MountOptions: map[string][]string{"/x": {"rro", "noexec"}}}); !reflect.DeepEqual(
+		spec.Note, want) {
 		t.Errorf("got %+v, want %+v", spec.Note, want)
 	}
 }
@@ -150,8 +155,9 @@ func TestRecursiveMountOfNotedContainer(t *testing.T) {
 		later   *runtimeapi.Mount
 		want    *ocinote.Note
 	}{
-		"no note":            {want: nil},
-		"options of its own": {options: []string{"noexec"}, want: &ocinote.Note{MountOptions: map[string][]string{"/x": {"noexec", "rro"}}}},
+		"no note": {want: nil},
+		"options of its own": {options: []string{"noexec"},
+			want: &ocinote.Note{MountOptions: map[string][]string{"/x": {"noexec", "rro"}}}},
 		"a later mount's options": {
 			later: &runtimeapi.Mount{HostPath: "/b", ContainerPath: "/y", MountOptions: []string{"nodev"}},
 			want:  &ocinote.Note{MountOptions: map[string][]string{"/x": {"rro"}, "/y": {"nodev"}}},
@@ -167,7 +173,8 @@ func TestRecursiveMountOfNotedContainer(t *testing.T) {
 			in.Config.Mounts = append(in.Config.Mounts, c.later)
 		}
 		spec := mustContainer(t, in)
-		if options := spec.Host.Mounts[0].BindOptions; options.ReadOnlyForceRecursive != (c.want == nil) || options.ReadOnlyNonRecursive != (c.want != nil) {
+		if options := spec.Host.Mounts[0].BindOptions; options.ReadOnlyForceRecursive != (c.want == nil) ||
+			options.ReadOnlyNonRecursive != (c.want != nil) {
 			t.Errorf("%s: the engine is asked for %+v", name, options)
 		}
 		testutil.Assert(t, reflect.DeepEqual(spec.Note, c.want),
@@ -182,8 +189,10 @@ func TestRecursiveMountOfNotedContainer(t *testing.T) {
 func TestMountOptionsThatAreNone(t *testing.T) {
 	for _, option := range []string{"rw", "ro", "rro", "rshared", "exec", "size=5", ""} {
 		in := noted(containerInput())
-		in.Config.Mounts = []*runtimeapi.Mount{{HostPath: "/a", ContainerPath: "/x", MountOptions: []string{"noexec", option}}}
-		if _, err := Container(in); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "config.mounts[0].mount_options[1]: ") {
+		in.Config.Mounts = []*runtimeapi.Mount{
+			{HostPath: "/a", ContainerPath: "/x", MountOptions: []string{"noexec", option}}}
+		if _, err := Container(in); !errdefs.IsInvalidArgument(err) ||
+			!strings.HasPrefix(err.Error(), "config.mounts[0].mount_options[1]: ") {
 			t.Errorf("%q: %v", option, err)
 		}
 	}
@@ -202,12 +211,18 @@ func TestLimitsInNotes(t *testing.T) {
 		strict bool
 		want   *ocinote.Note
 	}{
-		"none":                   {&runtimeapi.LinuxContainerResources{}, false, nil},
-		"a kubelet's":            {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(0, 0), Unified: map[string]string{"memory.high": "max"}}, false, nil},
-		"huge pages":             {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(4<<20, 0)}, false, &ocinote.Note{HugepageLimits: map[string]uint64{"2MB": 4 << 20, "1GB": 0}}},
-		"of a size without any":  {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(0, 0, 1)}, false, nil},
-		"unified":                {&runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "4096", "memory.high": "max"}}, false, &ocinote.Note{Unified: map[string]string{"memory.low": "4096"}}},
-		"none, and another note": {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(0)}, true, &ocinote.Note{Process: ocinote.Process{Groups: &[]uint32{}}, HugepageLimits: map[string]uint64{"2MB": 0}}},
+		"none": {&runtimeapi.LinuxContainerResources{}, false, nil},
+		"a kubelet's": {
+			&runtimeapi.LinuxContainerResources{HugepageLimits: pages(0, 0),
+				Unified: map[string]string{"memory.high": "max"}}, false, nil},
+		"huge pages": {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(4<<20, 0)}, false,
+			&ocinote.Note{HugepageLimits: map[string]uint64{"2MB": 4 << 20, "1GB": 0}}},
+		"of a size without any": {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(0, 0, 1)}, false, nil},
+		"unified": {
+			&runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "4096", "memory.high": "max"}},
+			false, &ocinote.Note{Unified: map[string]string{"memory.low": "4096"}}},
+		"none, and another note": {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(0)}, true,
+			&ocinote.Note{Process: ocinote.Process{Groups: &[]uint32{}}, HugepageLimits: map[string]uint64{"2MB": 0}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := noted(containerInput())

@@ -43,10 +43,11 @@ func TestNoMarkOfAnOwner(t *testing.T) {
 		name   string
 		labels map[string]string
 	}{
-		"unmarked":     {unmarked.Name, unmarked.Config.Labels},
-		"another shim": {"k8s_POD_p_n_u_0", map[string]string{LabelKind: LabelKindSandbox, LabelContainerName: sandboxPart}},
-		"of an image":  {"k8s_POD_p_n_u_0", marked.Config.Labels},
-		"alone":        {"k8s_POD_p_n_u_0", map[string]string{LabelRootDirectory: "/theirs"}},
+		"unmarked": {unmarked.Name, unmarked.Config.Labels},
+		"another shim": {"k8s_POD_p_n_u_0",
+			map[string]string{LabelKind: LabelKindSandbox, LabelContainerName: sandboxPart}},
+		"of an image": {"k8s_POD_p_n_u_0", marked.Config.Labels},
+		"alone":       {"k8s_POD_p_n_u_0", map[string]string{LabelRootDirectory: "/theirs"}},
 	} {
 		testutil.Equal(t, OtherRootDirectory(tc.name, tc.labels, "/ours"), "", "%s: the property of", name)
 		given, _ := filterLabels(tc.labels)

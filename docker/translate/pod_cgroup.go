@@ -41,7 +41,8 @@ func (l PodLimits) Files(dirs map[string]string) []CgroupFile {
 	var files []CgroupFile
 	add := func(controller, name string, value int64, field string) {
 		if dir, ok := dirs[controller]; ok && value != 0 {
-			files = append(files, CgroupFile{Name: filepath.Join(dir, name), Value: strconv.FormatInt(value, 10), Field: field})
+			files = append(files,
+				CgroupFile{Name: filepath.Join(dir, name), Value: strconv.FormatInt(value, 10), Field: field})
 		}
 	}
 	add("cpu", "cpu.shares", l.shares(), "resources.cpu_shares")

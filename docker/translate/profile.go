@@ -100,7 +100,8 @@ func parseProfile(field, text string) (profile, error) {
 		out.kind = runtimeapi.SecurityProfile_Localhost
 		out.localhost = strings.TrimPrefix(text, profileLocalhost)
 	default:
-		return profile{}, invalid(field, "%q is neither %s, %s nor %sNAME", text, profileRuntimeDefault, profileUnconfined, profileLocalhost)
+		return profile{}, invalid(field, "%q is neither %s, %s nor %sNAME", text, profileRuntimeDefault,
+			profileUnconfined, profileLocalhost)
 	}
 	return out, nil
 }

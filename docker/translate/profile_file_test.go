@@ -24,7 +24,8 @@ func TestReadProfileFile(t *testing.T) {
 		t.Errorf("got %q, %v", content, err)
 	}
 	for path, want := range map[string]string{
-		long: "more than", pipe: "not a plain file", dir: "not a plain file", "/dev/zero": "not a plain file", filepath.Join(dir, "none"): "no such file",
+		long: "more than", pipe: "not a plain file", dir: "not a plain file", "/dev/zero": "not a plain file",
+		filepath.Join(dir, "none"): "no such file",
 	} {
 		if content, err := ReadProfileFile(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %d bytes, %v, want %q", path, len(content), err, want)

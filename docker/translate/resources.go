@@ -69,7 +69,8 @@ func checkResources(field string, r *runtimeapi.LinuxContainerResources) error {
 		return invalid(field+".cpu_period", "%d is outside %d to %d microseconds", p, minCPUPeriod, maxCPUPeriod)
 	}
 	if q := r.GetCpuQuota(); q < unlimited || q > 0 && q < minCPUQuota {
-		return invalid(field+".cpu_quota", "%d is neither %d (no limit) nor at least %d microseconds", q, unlimited, minCPUQuota)
+		return invalid(field+".cpu_quota", "%d is neither %d (no limit) nor at least %d microseconds", q, unlimited,
+			minCPUQuota)
 	}
 	if s := r.GetCpuShares(); s < 0 {
 		return invalid(field+".cpu_shares", "%d is negative", s)

@@ -12,8 +12,10 @@ import (
 
 func TestRuntimeAnnotations(t *testing.T) {
 	annotated := func(in ContainerInput) ContainerInput {
-		in.Sandbox.Config.Annotations = map[string]string{"vendor.com/a": "pod", "vendor.com/b": "pod", "org.systemd.property.X": "1"}
-		in.Config.Annotations = map[string]string{"vendor.com/a": "container", "vendor.com/deep/c": "no", "exact": "yes"}
+		in.Sandbox.Config.Annotations = map[string]string{"vendor.com/a": "pod", "vendor.com/b": "pod",
+			"org.systemd.property.X": "1"}
+		in.Config.Annotations = map[string]string{"vendor.com/a": "container", "vendor.com/deep/c": "no",
+			"exact": "yes"}
 		return in
 	}
 	patterns := []string{"vendor.com/*", "exact"}
@@ -43,7 +45,8 @@ func TestRuntimeAnnotations(t *testing.T) {
 	}
 	in := annotated(containerInput())
 	in.RuntimeAnnotations = patterns
-	if _, err := Container(in); !errdefs.IsNotImplemented(err) || !strings.HasPrefix(err.Error(), "sandbox_config.annotations[vendor.com/a]: ") {
+	if _, err := Container(in); !errdefs.IsNotImplemented(err) ||
+		!strings.HasPrefix(err.Error(), "sandbox_config.annotations[vendor.com/a]: ") {
 		t.Errorf("on an older engine without the runtime: %v", err)
 	}
 }

@@ -89,7 +89,9 @@ func sandboxRuntime(in SandboxInput) (string, error) {
 	runtime, err := runtimeName(field, in.RuntimeHandler, in.Features)
 	if err == nil && !UsesHostNetwork(in.Config) && !in.PublishPorts &&
 		slices.Contains(in.Features.SandboxedRuntimes, runtime) {
-		return "", unsupported(field, "%q takes the interfaces of its network namespace when it boots, and the Docker API cannot start it in one that CNI has made ready", runtime)
+		return "", unsupported(field,
+			"%q takes the interfaces of its network namespace when it boots, and the Docker API cannot start it "+
+				"in one that CNI has made ready", runtime)
 	}
 	return runtime, err
 }
@@ -164,7 +166,8 @@ func sandboxLinux(in SandboxInput, config *container.Config, host *container.Hos
 	if !in.PublishPorts {
 		maps.DeleteFunc(host.Sysctls, func(name, _ string) bool { return isInterfaceSysctl(name) })
 	}
-	if host.CgroupParent, err = cgroupParent("config.linux.cgroup_parent", linux.GetCgroupParent(), in.Features); err != nil {
+	if host.CgroupParent, err = cgroupParent("config.linux.cgroup_parent", linux.GetCgroupParent(),
+		in.Features); err != nil {
 		return err
 	}
 	host.CPUShares = sandboxCPUShares

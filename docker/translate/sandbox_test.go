@@ -16,7 +16,8 @@ import (
 )
 
 func TestSandboxNamespaces(t *testing.T) {
-	const node, pod, own = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER
+	const node, pod, own = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_POD,
+		runtimeapi.NamespaceMode_CONTAINER
 	type modes struct {
 		network  container.NetworkMode
 		disabled bool
@@ -32,22 +33,31 @@ func TestSandboxNamespaces(t *testing.T) {
 		want    modes
 	}{
 		{"nothing said", nil, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
-		{"all the pod's", &runtimeapi.NamespaceOption{Network: pod, Pid: pod, Ipc: pod}, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
-		{"the kubelet's usual", &runtimeapi.NamespaceOption{Pid: own}, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
-		{"IPC per container", &runtimeapi.NamespaceOption{Ipc: own}, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
+		{"all the pod's", &runtimeapi.NamespaceOption{Network: pod, Pid: pod, Ipc: pod}, false,
+			modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
+		{"the kubelet's usual", &runtimeapi.NamespaceOption{Pid: own}, false,
+			modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
+		{"IPC per container", &runtimeapi.NamespaceOption{Ipc: own}, false,
+			modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
 		{"Docker's bridge", nil, true, modes{network: "bridge", hostname: "web-0", ipc: "shareable"}},
-		{"the node's network", &runtimeapi.NamespaceOption{Network: node}, false, modes{network: "host", uts: "host", ipc: "shareable"}},
-		{"the node's network beside Docker's bridge", &runtimeapi.NamespaceOption{Network: node}, true, modes{network: "host", uts: "host", ipc: "shareable"}},
-		{"the node's PIDs", &runtimeapi.NamespaceOption{Pid: node}, false, modes{network: "none", disabled: true, hostname: "web-0", pid: "host", ipc: "shareable"}},
-		{"the node's IPC", &runtimeapi.NamespaceOption{Ipc: node}, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "host"}},
-		{"the node's user namespace", &runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{Mode: node}}, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
+		{"the node's network", &runtimeapi.NamespaceOption{Network: node}, false,
+			modes{network: "host", uts: "host", ipc: "shareable"}},
+		{"the node's network beside Docker's bridge", &runtimeapi.NamespaceOption{Network: node}, true,
+			modes{network: "host", uts: "host", ipc: "shareable"}},
+		{"the node's PIDs", &runtimeapi.NamespaceOption{Pid: node}, false,
+			modes{network: "none", disabled: true, hostname: "web-0", pid: "host", ipc: "shareable"}},
+		{"the node's IPC", &runtimeapi.NamespaceOption{Ipc: node}, false,
+			modes{network: "none", disabled: true, hostname: "web-0", ipc: "host"}},
+		{"the node's user namespace", &runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{Mode: node}},
+			false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := sandboxInput()
 			in.PublishPorts = tc.publish
 			in.Config.Linux.SecurityContext.NamespaceOptions = tc.options
 			spec := mustSandbox(t, in)
-			got := modes{spec.Host.NetworkMode, spec.Config.NetworkDisabled, spec.Config.Hostname, spec.Host.UTSMode, spec.Host.PidMode, spec.Host.IpcMode}
+			got := modes{spec.Host.NetworkMode, spec.Config.NetworkDisabled, spec.Config.Hostname, spec.Host.UTSMode,
+				spec.Host.PidMode, spec.Host.IpcMode}
 			testutil.Assert(t, got == tc.want, "got %+v, want %+v", got, tc.want)
 			testutil.Assert(t, spec.Host.UsernsMode == "host", "the user namespace is %q", spec.Host.UsernsMode)
 		})
@@ -162,11 +172,15 @@ func TestSysctls(t *testing.T) {
 
 func TestInterfaceSysctls(t *testing.T) {
 	for name, want := range map[string]bool{
-		"net.ipv4.conf.eth0.forwarding": true, "net.ipv6.conf.net1/7.accept_ra": true, "net.ipv6.neigh.eth0.ucast_solicit": true,
-		"net.mpls.conf.eth0.input": true, "net.ipv4.conf.all.forwarding": false, "net.ipv4.conf.default.rp_filter": false,
-		"net.ipv6.conf.lo.mtu": false, "net.ipv4.ip_forward": false, "net.core.somaxconn": false, "kernel.sem": false,
+		"net.ipv4.conf.eth0.forwarding": true, "net.ipv6.conf.net1/7.accept_ra": true,
+		"net.ipv6.neigh.eth0.ucast_solicit": true,
+		"net.mpls.conf.eth0.input":          true, "net.ipv4.conf.all.forwarding": false,
+		"net.ipv4.conf.default.rp_filter": false,
+		"net.ipv6.conf.lo.mtu":            false, "net.ipv4.ip_forward": false, "net.core.somaxconn": false,
+		"kernel.sem": false,
 	} {
-		config := &runtimeapi.PodSandboxConfig{Linux: &runtimeapi.LinuxPodSandboxConfig{Sysctls: map[string]string{name: "1"}}}
+		config := &runtimeapi.PodSandboxConfig{
+			Linux: &runtimeapi.LinuxPodSandboxConfig{Sysctls: map[string]string{name: "1"}}}
 		testutil.Equal(t, InterfaceSysctls(config)[name] == "1", want, "%s: of an interface", name)
 	}
 }
@@ -224,7 +238,8 @@ func TestSandboxedRuntime(t *testing.T) {
 		refused  bool
 	}{
 		{"kata", f, false, true}, {"kata", f, true, false}, {"runc", f, false, false}, {"", f, false, false},
-		{"", asDefault, false, true}, {"docker", asDefault, false, true}, {"runc", asDefault, false, false}, {"", asDefault, true, false},
+		{"", asDefault, false, true}, {"docker", asDefault, false, true}, {"runc", asDefault, false, false},
+		{"", asDefault, true, false},
 	} {
 		in := sandboxInput()
 		in.Features, in.RuntimeHandler, in.PublishPorts = tc.features, tc.handler, tc.bridge
@@ -294,14 +309,21 @@ func TestSandboxSecurity(t *testing.T) {
 		want []string
 	}{
 		{"nothing said", &runtimeapi.LinuxSandboxSecurityContext{}, []string{"no-new-privileges=true"}},
-		{"the runtime's default", &runtimeapi.LinuxSandboxSecurityContext{Seccomp: &runtimeapi.SecurityProfile{}, Apparmor: &runtimeapi.SecurityProfile{}}, []string{"no-new-privileges=true"}},
+		{"the runtime's default",
+			&runtimeapi.LinuxSandboxSecurityContext{Seccomp: &runtimeapi.SecurityProfile{},
+				Apparmor: &runtimeapi.SecurityProfile{}}, []string{"no-new-privileges=true"}},
 		{"unconfined", &runtimeapi.LinuxSandboxSecurityContext{
-			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, Apparmor: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
+			Seccomp:  &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
+			Apparmor: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
 		}, []string{"no-new-privileges=true", "seccomp=unconfined", "apparmor=unconfined"}},
 		{"profiles of the node", &runtimeapi.LinuxSandboxSecurityContext{
-			Seccomp: localhost("/p.json"), Apparmor: localhost("p"), SelinuxOptions: &runtimeapi.SELinuxOption{Level: "s0:c1,c2"},
-		}, []string{"no-new-privileges=true", `seccomp={"defaultAction":"SCMP_ACT_ALLOW"}`, "apparmor=p", "label=level:s0:c1,c2"}},
-		{"privileged containers announced", &runtimeapi.LinuxSandboxSecurityContext{Privileged: true}, []string{"no-new-privileges=true"}},
+			Seccomp: localhost("/p.json"), Apparmor: localhost("p"),
+			SelinuxOptions: &runtimeapi.SELinuxOption{Level: "s0:c1,c2"},
+		},
+			[]string{"no-new-privileges=true", `seccomp={"defaultAction":"SCMP_ACT_ALLOW"}`, "apparmor=p",
+				"label=level:s0:c1,c2"}},
+		{"privileged containers announced", &runtimeapi.LinuxSandboxSecurityContext{Privileged: true},
+			[]string{"no-new-privileges=true"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := sandboxInput()

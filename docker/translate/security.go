@@ -58,7 +58,8 @@ func containerSecurity(field string, in ContainerInput, host *container.HostConf
 	sc := in.Config.GetLinux().GetSecurityContext()
 	pod := in.Sandbox.Config.GetLinux()
 	if sc.GetPrivileged() && pod != nil && !pod.GetSecurityContext().GetPrivileged() {
-		return invalid(field+".privileged", "the pod was not created for privileged containers, set privileged in its security context too")
+		return invalid(field+".privileged",
+			"the pod was not created for privileged containers, set privileged in its security context too")
 	}
 	host.Privileged = sc.GetPrivileged()
 	host.ReadonlyRootfs = sc.GetReadonlyRootfs()
@@ -114,9 +115,9 @@ func confinement(field string, in ContainerInput, sc *runtimeapi.LinuxContainerS
 // apparmorProfiles is the file in which the kernel lists the loaded profiles, as "NAME (MODE)".
 const apparmorProfiles = "/sys/kernel/security/apparmor/profiles"
 
-// apparmor returns Docker's security options for a profile. Without a profile
-// Docker's default one applies, where the host has AppArmor. A profile that the kernel has not loaded is refused, since
-// the engine would create the container and fail to start it. Nothing is refused where the kernel's list cannot be read.
+// apparmor returns Docker's security options for a profile. Without a profile Docker's default one applies, where the
+// host has AppArmor. A profile that the kernel has not loaded is refused, since the engine would create the container
+// and fail to start it. Nothing is refused where the kernel's list cannot be read.
 func (p profile) apparmor(read ReadProfile, f docker.Features) ([]string, error) {
 	switch p.kind {
 	case runtimeapi.SecurityProfile_Unconfined:

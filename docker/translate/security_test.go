@@ -37,25 +37,52 @@ func TestSecurityOptions(t *testing.T) {
 		want []string
 	}{
 		{"nothing said", &runtimeapi.LinuxContainerSecurityContext{}, []string{off, unconfined}},
-		{"no new privileges", &runtimeapi.LinuxContainerSecurityContext{NoNewPrivs: true}, []string{"no-new-privileges=true", unconfined}},
-		{"seccomp default", &runtimeapi.LinuxContainerSecurityContext{Seccomp: securityProfile(runtimeapi.SecurityProfile_RuntimeDefault)}, []string{off}},
-		{"seccomp unconfined", &runtimeapi.LinuxContainerSecurityContext{Seccomp: securityProfile(runtimeapi.SecurityProfile_Unconfined)}, []string{off, unconfined}},
-		{"seccomp of the node", &runtimeapi.LinuxContainerSecurityContext{Seccomp: localhost("/p.json")}, []string{off, "seccomp=" + profileCompact}},
-		{"seccomp of the node, older spelling", &runtimeapi.LinuxContainerSecurityContext{Seccomp: localhost("localhost//p.json")}, []string{off, "seccomp=" + profileCompact}},
-		{"older seccomp field, default", &runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "runtime/default"}, []string{off}},
-		{"older seccomp field, dockershim's default", &runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "docker/default"}, []string{off}},
-		{"older seccomp field, unconfined", &runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "unconfined"}, []string{off, unconfined}},
-		{"older seccomp field, of the node", &runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "localhost//p.json"}, []string{off, "seccomp=" + profileCompact}},
-		{"both seccomp fields", &runtimeapi.LinuxContainerSecurityContext{Seccomp: securityProfile(runtimeapi.SecurityProfile_RuntimeDefault), SeccompProfilePath: "unconfined"}, []string{off}},
-		{"AppArmor default", &runtimeapi.LinuxContainerSecurityContext{Apparmor: securityProfile(runtimeapi.SecurityProfile_RuntimeDefault)}, []string{off, unconfined}},
-		{"AppArmor unconfined", &runtimeapi.LinuxContainerSecurityContext{Apparmor: securityProfile(runtimeapi.SecurityProfile_Unconfined)}, []string{off, unconfined, "apparmor=unconfined"}},
-		{"AppArmor of the node", &runtimeapi.LinuxContainerSecurityContext{Apparmor: localhost("k8s-nginx")}, []string{off, unconfined, "apparmor=k8s-nginx"}},
-		{"older AppArmor field", &runtimeapi.LinuxContainerSecurityContext{ApparmorProfile: "localhost/k8s-nginx"}, []string{off, unconfined, "apparmor=k8s-nginx"}},
-		{"both AppArmor fields", &runtimeapi.LinuxContainerSecurityContext{Apparmor: localhost("new"), ApparmorProfile: "localhost/old"}, []string{off, unconfined, "apparmor=new"}},
-		{"SELinux", &runtimeapi.LinuxContainerSecurityContext{SelinuxOptions: &runtimeapi.SELinuxOption{User: "u", Role: "r", Type: "t", Level: "s0:c1,c2"}},
+		{"no new privileges", &runtimeapi.LinuxContainerSecurityContext{NoNewPrivs: true},
+			[]string{"no-new-privileges=true", unconfined}},
+		{"seccomp default",
+			&runtimeapi.LinuxContainerSecurityContext{
+				Seccomp: securityProfile(runtimeapi.SecurityProfile_RuntimeDefault)}, []string{off}},
+		{"seccomp unconfined",
+			&runtimeapi.LinuxContainerSecurityContext{Seccomp: securityProfile(runtimeapi.SecurityProfile_Unconfined)},
+			[]string{off, unconfined}},
+		{"seccomp of the node", &runtimeapi.LinuxContainerSecurityContext{Seccomp: localhost("/p.json")},
+			[]string{off, "seccomp=" + profileCompact}},
+		{"seccomp of the node, older spelling",
+			&runtimeapi.LinuxContainerSecurityContext{Seccomp: localhost("localhost//p.json")},
+			[]string{off, "seccomp=" + profileCompact}},
+		{"older seccomp field, default",
+			&runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "runtime/default"}, []string{off}},
+		{"older seccomp field, dockershim's default",
+			&runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "docker/default"}, []string{off}},
+		{"older seccomp field, unconfined", &runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "unconfined"},
+			[]string{off, unconfined}},
+		{"older seccomp field, of the node",
+			&runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "localhost//p.json"},
+			[]string{off, "seccomp=" + profileCompact}},
+		{"both seccomp fields",
+			&runtimeapi.LinuxContainerSecurityContext{
+				Seccomp: securityProfile(runtimeapi.SecurityProfile_RuntimeDefault), SeccompProfilePath: "unconfined"},
+			[]string{off}},
+		{"AppArmor default",
+			&runtimeapi.LinuxContainerSecurityContext{
+				Apparmor: securityProfile(runtimeapi.SecurityProfile_RuntimeDefault)}, []string{off, unconfined}},
+		{"AppArmor unconfined",
+			&runtimeapi.LinuxContainerSecurityContext{Apparmor: securityProfile(runtimeapi.SecurityProfile_Unconfined)},
+			[]string{off, unconfined, "apparmor=unconfined"}},
+		{"AppArmor of the node", &runtimeapi.LinuxContainerSecurityContext{Apparmor: localhost("k8s-nginx")},
+			[]string{off, unconfined, "apparmor=k8s-nginx"}},
+		{"older AppArmor field", &runtimeapi.LinuxContainerSecurityContext{ApparmorProfile: "localhost/k8s-nginx"},
+			[]string{off, unconfined, "apparmor=k8s-nginx"}},
+		{"both AppArmor fields",
+			&runtimeapi.LinuxContainerSecurityContext{Apparmor: localhost("new"), ApparmorProfile: "localhost/old"},
+			[]string{off, unconfined, "apparmor=new"}},
+		{"SELinux",
+			&runtimeapi.LinuxContainerSecurityContext{
+				SelinuxOptions: &runtimeapi.SELinuxOption{User: "u", Role: "r", Type: "t", Level: "s0:c1,c2"}},
 			[]string{off, unconfined, "label=user:u", "label=role:r", "label=type:t", "label=level:s0:c1,c2"}},
 		{"privileged lifts all", &runtimeapi.LinuxContainerSecurityContext{
-			Privileged: true, Seccomp: localhost("/p.json"), Apparmor: localhost("p"), SelinuxOptions: &runtimeapi.SELinuxOption{Type: "t"},
+			Privileged: true, Seccomp: localhost("/p.json"), Apparmor: localhost("p"),
+			SelinuxOptions: &runtimeapi.SELinuxOption{Type: "t"},
 		}, []string{off, unconfined, "apparmor=unconfined"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -98,7 +125,8 @@ func TestAppArmorProfileIsLoaded(t *testing.T) {
 }
 
 func TestUnconfinedAppArmorWithoutAppArmor(t *testing.T) {
-	for _, kind := range []runtimeapi.SecurityProfile_ProfileType{runtimeapi.SecurityProfile_RuntimeDefault, runtimeapi.SecurityProfile_Unconfined} {
+	for _, kind := range []runtimeapi.SecurityProfile_ProfileType{runtimeapi.SecurityProfile_RuntimeDefault,
+		runtimeapi.SecurityProfile_Unconfined} {
 		in := containerInput()
 		in.Config.Linux.SecurityContext.Apparmor = securityProfile(kind)
 		got := mustContainer(t, in).Host.SecurityOpt
@@ -110,7 +138,8 @@ func TestUnconfinedAppArmorWithoutAppArmor(t *testing.T) {
 // A profile that names no system call is a profile all the same: its default
 // action holds for every call.
 func TestSeccompProfileWithoutSyscalls(t *testing.T) {
-	for _, content := range []string{`{"defaultAction":"SCMP_ACT_ERRNO"}`, `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[]}`} {
+	for _, content := range []string{`{"defaultAction":"SCMP_ACT_ERRNO"}`,
+		`{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[]}`} {
 		in := containerInput()
 		seccompContent(content, nil)(&in, in.Config)
 		got := mustContainer(t, in).Host.SecurityOpt
@@ -140,7 +169,8 @@ func TestDefaultProfileOfAnUnconfinedEngine(t *testing.T) {
 		sandbox, app := sandboxInput(), containerInput()
 		sandbox.Features, app.Features = newEngine(), newEngine()
 		sandbox.Features.SeccompProfile, app.Features.SeccompProfile = profile, profile
-		app.Config.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+		app.Config.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{
+			ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 		for _, spec := range []docker.ContainerSpec{mustSandbox(t, sandbox), mustContainer(t, app)} {
 			if got := slices.Contains(spec.Host.SecurityOpt, "seccomp=builtin"); got != want {
 				t.Errorf("with the profile %q: %q", profile, spec.Host.SecurityOpt)

@@ -26,10 +26,13 @@ func TestStopSignals(t *testing.T) {
 
 func TestParseStopSignal(t *testing.T) {
 	for text, want := range map[string]runtimeapi.Signal{
-		"SIGTERM": runtimeapi.Signal_SIGNAL_SIGTERM, "term": runtimeapi.Signal_SIGNAL_SIGTERM, "15": runtimeapi.Signal_SIGNAL_SIGTERM,
+		"SIGTERM": runtimeapi.Signal_SIGNAL_SIGTERM, "term": runtimeapi.Signal_SIGNAL_SIGTERM,
+		"15":      runtimeapi.Signal_SIGNAL_SIGTERM,
 		"SIGQUIT": runtimeapi.Signal_SIGNAL_SIGQUIT, "3": runtimeapi.Signal_SIGNAL_SIGQUIT,
-		"SIGRTMIN+3": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3, "37": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3, "RTMIN+3": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3,
-		"34": runtimeapi.Signal_SIGNAL_SIGRTMIN, "49": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS15, "50": runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS14,
+		"SIGRTMIN+3": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3, "37": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3,
+		"RTMIN+3": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3,
+		"34":      runtimeapi.Signal_SIGNAL_SIGRTMIN, "49": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS15,
+		"50": runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS14,
 		"63": runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS1, "64": runtimeapi.Signal_SIGNAL_SIGRTMAX,
 		"": 0, "0": 0, "-1": 0, "32": 0, "65": 0, "nonsense": 0, "RUNTIME_DEFAULT": 0,
 	} {

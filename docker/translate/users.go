@@ -35,7 +35,8 @@ func mapping(m *runtimeapi.IDMapping) ocinote.IDMapping {
 func checkPodUsers(field string, in SandboxInput, more *extra) error {
 	ns := podNamespaces(in.Config)
 	options := ns.GetUsernsOptions()
-	if err := checkUserMode(field, options); err != nil || options.GetMode() != runtimeapi.NamespaceMode_POD || options == nil {
+	if err := checkUserMode(field, options); err != nil || options.GetMode() != runtimeapi.NamespaceMode_POD ||
+		options == nil {
 		return err
 	}
 	if err := more.canMap(field, in.PublishPorts); err != nil {
@@ -48,7 +49,9 @@ func checkPodUsers(field string, in SandboxInput, more *extra) error {
 		return err
 	}
 	if kind := nodeNamespace(ns); kind != "" {
-		return invalid(field, "a pod with the node's %s namespace cannot have a user namespace of its own, whose root may do nothing there", kind)
+		return invalid(field,
+			"a pod with the node's %s namespace cannot have a user namespace of its own, whose root may do "+
+				"nothing there", kind)
 	}
 	return nil
 }
@@ -69,7 +72,8 @@ func nodeNamespace(ns *runtimeapi.NamespaceOption) string {
 // checkOwnUsers refuses what a container cannot have in a pod with a user namespace of its own.
 func checkOwnUsers(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef) error {
 	if kind := nodeNamespace(ns); kind != "" && PodUsers(sandbox.Config) != nil {
-		return invalid(field+"."+kind, "the pod has a user namespace of its own, whose root may do nothing in the node's %s namespace", kind)
+		return invalid(field+"."+kind,
+			"the pod has a user namespace of its own, whose root may do nothing in the node's %s namespace", kind)
 	}
 	return nil
 }
@@ -113,7 +117,9 @@ func (e *extra) canMap(field string, bridge bool) error {
 		return unsupported(field, "user namespaces do not work here (see docs/oci-runtime.md): %s", r.NoUserNamespaces)
 	}
 	if bridge {
-		return unsupported(field, "with --network-plugin=bridge the engine makes the pod's network namespace, which its user namespace does not own")
+		return unsupported(field,
+			"with --network-plugin=bridge the engine makes the pod's network namespace, which its user namespace "+
+				"does not own")
 	}
 	return nil
 }
@@ -144,7 +150,9 @@ func joinUsers(field string, options *runtimeapi.UserNamespace, sandbox SandboxR
 
 func (e *extra) joinUsers(field, path string, users Users) error {
 	if path == "" { // without one the runtime would make another
-		return fmt.Errorf("%s: the record of the pod is lost, and with it where its user namespace is: run a new pod sandbox: %w", field, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf(
+			"%s: the record of the pod is lost, and with it where its user namespace is: run a new pod sandbox: %w",
+			field, errdefs.ErrFailedPrecondition)
 	}
 	if err := e.join(field, "user", path); err != nil {
 		return err
@@ -163,7 +171,9 @@ func (u Users) are(uids, gids []*runtimeapi.IDMapping) bool {
 func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInput, more *extra) error {
 	users := PodUsers(in.Sandbox.Config)
 	if users != nil && m.GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL {
-		return invalid(field+".propagation", "a pod with a user namespace of its own cannot pass mounts on to the node: use another than PROPAGATION_BIDIRECTIONAL")
+		return invalid(field+".propagation",
+			"a pod with a user namespace of its own cannot pass mounts on to the node: use another than "+
+				"PROPAGATION_BIDIRECTIONAL")
 	}
 	uids, gids := m.GetUidMappings(), m.GetGidMappings()
 	asks := len(uids) > 0 || len(gids) > 0
@@ -197,9 +207,12 @@ func limitPing(config *runtimeapi.PodSandboxConfig) string {
 
 // InUserNamespace returns the sandbox container of a pod that has users of its own, in a user namespace that is pinned
 // at path: the engine makes the others in it.
-func InUserNamespace(spec docker.ContainerSpec, config *runtimeapi.PodSandboxConfig, users Users, path string, features docker.Features) (docker.ContainerSpec, error) {
+func InUserNamespace(
+	spec docker.ContainerSpec, config *runtimeapi.PodSandboxConfig, users Users, path string, features docker.Features,
+) (docker.ContainerSpec, error) {
 	more := &extra{features: features, runtime: spec.Host.Runtime, note: spec.Note}
-	if err := more.joinUsers("config.linux.security_context.namespace_options.userns_options", path, users); err != nil {
+	if err := more.joinUsers("config.linux.security_context.namespace_options.userns_options", path,
+		users); err != nil {
 		return spec, err
 	}
 	if value := limitPing(config); value != "" {

@@ -19,7 +19,8 @@ func userIDs(first, count uint32) []*runtimeapi.IDMapping {
 }
 
 func ownUsers() *runtimeapi.UserNamespace {
-	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: userIDs(65536, 1000), Gids: userIDs(131072, 1000)}
+	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: userIDs(65536, 1000),
+		Gids: userIDs(131072, 1000)}
 }
 
 // mappingEngine has the runtime, which user namespaces work with.
@@ -50,9 +51,11 @@ func TestPodsWithUserNamespaces(t *testing.T) {
 	in := mappedPod()
 	podNamespaces(in.Config).Pid = runtimeapi.NamespaceMode_CONTAINER
 	in.Config.Linux.Sysctls = map[string]string{"kernel.sem": "1"}
-	users := &Users{UIDs: ocinote.IDMapping{HostID: 65536, Size: 1000}, GIDs: ocinote.IDMapping{HostID: 131072, Size: 1000}}
+	users := &Users{UIDs: ocinote.IDMapping{HostID: 65536, Size: 1000},
+		GIDs: ocinote.IDMapping{HostID: 131072, Size: 1000}}
 	pod, able, err := WithoutContainer(in)
-	want := map[string]string{"net.ipv4.ping_group_range": "0 999", "net.ipv4.ip_unprivileged_port_start": "0", "kernel.sem": "1"}
+	want := map[string]string{"net.ipv4.ping_group_range": "0 999", "net.ipv4.ip_unprivileged_port_start": "0",
+		"kernel.sem": "1"}
 	if err != nil || !able || !reflect.DeepEqual(pod.Users, users) || !reflect.DeepEqual(pod.Sysctls, want) {
 		t.Errorf("without a container: %+v, %t, %v", pod, able, err)
 	}
@@ -82,9 +85,15 @@ func TestUserNamespacesThatPodsCannotHave(t *testing.T) {
 		"two mappings": {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) {
 			ns.UsernsOptions.Uids = append(ns.UsernsOptions.Uids, userIDs(1, 1)...)
 		}, false, field + ".uids: are 2"},
-		"no groups": {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) { ns.UsernsOptions.Gids = nil }, false, field + ".gids: are 0"},
-		"no root":   {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) { ns.UsernsOptions.Gids[0].ContainerId = 1 }, false, field + ".gids[0].container_id"},
-		"nobody":    {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) { ns.UsernsOptions.Uids = userIDs(7, 0) }, false, field + ".uids[0].length"},
+		"no groups": {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) {
+			ns.UsernsOptions.Gids = nil
+		}, false, field + ".gids: are 0"},
+		"no root": {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) {
+			ns.UsernsOptions.Gids[0].ContainerId = 1
+		}, false, field + ".gids[0].container_id"},
+		"nobody": {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) {
+			ns.UsernsOptions.Uids = userIDs(7, 0)
+		}, false, field + ".uids[0].length"},
 		"too many": {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) {
 			ns.UsernsOptions.Uids = userIDs(math.MaxUint32, 1)
 		}, false, field + ".uids[0].length"},
@@ -97,17 +106,23 @@ func TestUserNamespacesThatPodsCannotHave(t *testing.T) {
 		"mappings of the node's": {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) {
 			ns.UsernsOptions.Mode = runtimeapi.NamespaceMode_NODE
 		}, false, field + ": mappings go with"},
-		"no runtime": {func(in *SandboxInput, _ *runtimeapi.NamespaceOption) { in.Features = oldEngine() }, true, field + ": a user namespace of the pod's own needs"},
+		"no runtime": {func(in *SandboxInput, _ *runtimeapi.NamespaceOption) {
+			in.Features = oldEngine()
+		}, true, field + ": a user namespace of the pod's own needs"},
 		"a runtime that cannot": {func(in *SandboxInput, _ *runtimeapi.NamespaceOption) {
-			in.Features.OCIRuntime.UserNamespaces, in.Features.OCIRuntime.NoUserNamespaces = false, "because of the moon"
+			in.Features.OCIRuntime.UserNamespaces, in.Features.OCIRuntime.NoUserNamespaces = false,
+				"because of the moon"
 		}, true, "because of the moon"},
-		"the engine's bridge": {func(in *SandboxInput, _ *runtimeapi.NamespaceOption) { in.PublishPorts = true }, true, field + ": with --network-plugin=bridge"},
+		"the engine's bridge": {func(in *SandboxInput, _ *runtimeapi.NamespaceOption) {
+			in.PublishPorts = true
+		}, true, field + ": with --network-plugin=bridge"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := mappedPod()
 			c.change(&in, podNamespaces(in.Config))
 			_, err := Sandbox(in)
-			if err == nil || errdefs.IsNotImplemented(err) != c.unsupported || errdefs.IsInvalidArgument(err) == c.unsupported || !strings.Contains(err.Error(), c.want) {
+			if err == nil || errdefs.IsNotImplemented(err) != c.unsupported ||
+				errdefs.IsInvalidArgument(err) == c.unsupported || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
@@ -117,15 +132,18 @@ func TestUserNamespacesThatPodsCannotHave(t *testing.T) {
 func TestContainerJoinsItsPodsUsers(t *testing.T) {
 	in := mappedContainer()
 	in.Config.Mounts = []*runtimeapi.Mount{
-		{HostPath: "/srv", ContainerPath: "/mapped", UidMappings: userIDs(65536, 1000), GidMappings: userIDs(131072, 1000)},
+		{HostPath: "/srv", ContainerPath: "/mapped", UidMappings: userIDs(65536, 1000),
+			GidMappings: userIDs(131072, 1000)},
 		{HostPath: "/srv", ContainerPath: "/plain"},
 	}
 	for range 2 {
 		spec, err := Container(in)
 		testutil.Must(t, err)
 		note := spec.Note
-		if note.Namespaces["user"] != "/run/p/user" || !reflect.DeepEqual(note.UIDMappings, []ocinote.IDMapping{{HostID: 65536, Size: 1000}}) ||
-			!reflect.DeepEqual(note.GIDMappings, []ocinote.IDMapping{{HostID: 131072, Size: 1000}}) || !reflect.DeepEqual(note.MappedMounts, []string{"/mapped"}) {
+		if note.Namespaces["user"] != "/run/p/user" ||
+			!reflect.DeepEqual(note.UIDMappings, []ocinote.IDMapping{{HostID: 65536, Size: 1000}}) ||
+			!reflect.DeepEqual(note.GIDMappings, []ocinote.IDMapping{{HostID: 131072, Size: 1000}}) ||
+			!reflect.DeepEqual(note.MappedMounts, []string{"/mapped"}) {
 			t.Errorf("the note is %+v", note)
 		}
 		options(in).UsernsOptions = nil // nothing said is the pod's
@@ -145,7 +163,8 @@ func TestImagesAreMappedInAUserNamespace(t *testing.T) {
 		spec, err := Container(in)
 		testutil.Assert(t, err == nil && reflect.DeepEqual(spec.Note.MappedMounts, []string{"/img"}),
 			"%v: %+v, %v", ids, spec.Note, err)
-		podOptions(in).UsernsOptions, options(in).UsernsOptions, in.Config.Mounts[0].UidMappings, in.Config.Mounts[0].GidMappings = nil, nil, nil, nil
+		podOptions(in).UsernsOptions, options(in).
+			UsernsOptions, in.Config.Mounts[0].UidMappings, in.Config.Mounts[0].GidMappings = nil, nil, nil, nil
 		if spec, err := Container(in); err != nil || len(spec.Note.MappedMounts) > 0 {
 			t.Errorf("the node's users: %+v, %v", spec.Note, err)
 		}
@@ -175,7 +194,8 @@ func TestUsersThatAContainerCannotHave(t *testing.T) {
 		"the record of the pod is lost":     func(in *ContainerInput) { in.Sandbox.UserNamespace = "" },
 		"mounts[0].uidMappings: mounts are": mounted(&runtimeapi.Mount{UidMappings: userIDs(1, 1)}),
 		"mounts[0].gidMappings: mounts are": mounted(&runtimeapi.Mount{GidMappings: userIDs(131072, 1000)}),
-		"mounts[0].propagation":             mounted(&runtimeapi.Mount{Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}),
+		"mounts[0].propagation": mounted(
+			&runtimeapi.Mount{Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}),
 	} {
 		in := mappedContainer()
 		change(&in)

@@ -33,8 +33,10 @@ func readLayers(saved *os.File) ([]io.Reader, error) {
 		return nil, fmt.Errorf("the engine's archive has no usable %s: %w", manifestName, errdefs.ErrDataLoss)
 	}
 	var images []struct{ Layers []string }
-	if err := json.NewDecoder(io.NewSectionReader(saved, manifest.at, manifest.size)).Decode(&images); err != nil || len(images) != 1 {
-		return nil, fmt.Errorf("the engine's archive has %d images in its %s (%v): %w", len(images), manifestName, err, errdefs.ErrDataLoss)
+	if err := json.NewDecoder(io.NewSectionReader(saved, manifest.at, manifest.size)).Decode(&images); err != nil ||
+		len(images) != 1 {
+		return nil, fmt.Errorf("the engine's archive has %d images in its %s (%v): %w", len(images), manifestName, err,
+			errdefs.ErrDataLoss)
 	}
 	var layers []io.Reader
 	for _, name := range images[0].Layers {

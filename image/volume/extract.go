@@ -55,7 +55,9 @@ func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 		return err
 	}
 	named()
-	log.G(ctx).WithFields(log.Fields{"imageID": imageID, "bytes": size, "duration": time.Since(start).Round(time.Millisecond)}).
+	log.G(ctx).
+		WithFields(
+			log.Fields{"imageID": imageID, "bytes": size, "duration": time.Since(start).Round(time.Millisecond)}).
 		Info("image extracted for mounting")
 	return syncFileSystem(s.opts.Root)
 }

@@ -21,22 +21,27 @@ func TestLayersAreStacked(t *testing.T) {
 	f := newFixture(t, 0)
 	id := f.image(
 		[]entry{
-			dir("etc", 0o755), regular("etc/hosts", "of the image"), regular("etc/old", "old"), symlink("run", "/var/run"),
-			dir("var/run", 0o755), dir("cache", 0o755), regular("cache/a", "a"), regular("cache/b", "b"), regular("replaced", "file"),
+			dir("etc", 0o755), regular("etc/hosts", "of the image"), regular("etc/old", "old"),
+			symlink("run", "/var/run"),
+			dir("var/run", 0o755), dir("cache", 0o755), regular("cache/a", "a"), regular("cache/b", "b"),
+			regular("replaced", "file"),
 		},
 		[]entry{
 			regular("etc/.wh.old", ""), regular("cache/.wh..wh..opq", ""), regular("cache/c", "c"),
-			dir("replaced", 0o755), regular("replaced/by", "a directory"), regular("run/pid", "1"), hardlink("etc/hosts2", "etc/hosts"),
+			dir("replaced", 0o755), regular("replaced/by", "a directory"), regular("run/pid", "1"),
+			hardlink("etc/hosts2", "etc/hosts"),
 		},
 	)
 	path, release := f.mount(id, "")
 	defer release()
 	for name, want := range map[string]string{
-		"etc/hosts": "of the image", "etc/hosts2": "of the image", "cache/c": "c", "replaced/by": "a directory", "var/run/pid": "1",
+		"etc/hosts": "of the image", "etc/hosts2": "of the image", "cache/c": "c", "replaced/by": "a directory",
+		"var/run/pid": "1",
 	} {
 		wantContent(t, filepath.Join(path, name), want)
 	}
-	wantGone(t, path+"/etc/old", path+"/cache/a", path+"/cache/b", path+"/etc/.wh.old", path+"/.dockerenv", path+"/proc")
+	wantGone(t, path+"/etc/old", path+"/cache/a", path+"/cache/b", path+"/etc/.wh.old", path+"/.dockerenv",
+		path+"/proc")
 	if info, err := os.Stat(f.opts.Root); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the store is open to others: %v, %v", info.Mode(), err)
 	}
@@ -71,7 +76,8 @@ func TestAttributesAreKept(t *testing.T) {
 		}
 		stat := info.Sys().(*syscall.Stat_t)
 		if info.Mode() != want.mode || stat.Uid != want.uid || stat.Gid != want.gid {
-			t.Errorf("%s: %v of %d:%d, want %v of %d:%d", name, info.Mode(), stat.Uid, stat.Gid, want.mode, want.uid, want.gid)
+			t.Errorf("%s: %v of %d:%d, want %v of %d:%d", name, info.Mode(), stat.Uid, stat.Gid, want.mode, want.uid,
+				want.gid)
 		}
 	}
 	value := make([]byte, 16)
@@ -112,7 +118,8 @@ func TestImagesThatCannotBeExtracted(t *testing.T) {
 	f := newFixture(t, 0)
 	good := regular("good", strings.Repeat("x", 1000))
 	half := pack(t, good)[:700]
-	for name, layer := range map[string][]byte{"no archive": []byte("this is no archive, but it is long enough to be one"), "half": half} {
+	for name, layer := range map[string][]byte{
+		"no archive": []byte("this is no archive, but it is long enough to be one"), "half": half} {
 		archive := archiveOf(t, "bad:"+strings.Fields(name)[0], layer)
 		testutil.Must(t, f.engine.LoadImage(t.Context(), bytes.NewReader(archive)))
 		image, err := f.engine.InspectImage(t.Context(), "bad:"+strings.Fields(name)[0])
@@ -150,14 +157,18 @@ func TestArchives(t *testing.T) {
 		files []entry
 		want  int // layers; 0 for an error
 	}{
-		"links of Docker 20.10":       {[]entry{regular("a/layer.tar", string(layer)), symlink("b/layer.tar", "../a/layer.tar"), layers(`"a/layer.tar","b/layer.tar"`)}, 2},
-		"blobs of Docker 25":          {[]entry{layers(`"blobs/sha256/a"`), regular("blobs/sha256/a", string(layer))}, 1},
-		"blobs of containerd's store": {[]entry{regular("blobs/sha256/a", zipped.String()), layers(`"./blobs/sha256/a"`)}, 1},
-		"a layer is missing":          {[]entry{layers(`"a"`)}, 0},
-		"a link leads out":            {[]entry{symlink("a", "../../etc/passwd"), layers(`"a"`)}, 0},
-		"no manifest":                 {[]entry{regular("a", string(layer))}, 0},
-		"two images":                  {[]entry{regular("manifest.json", `[{},{}]`)}, 0},
-		"no JSON":                     {[]entry{regular("manifest.json", `?`)}, 0},
+		"links of Docker 20.10": {
+			[]entry{regular("a/layer.tar", string(layer)), symlink("b/layer.tar", "../a/layer.tar"),
+				layers(`"a/layer.tar","b/layer.tar"`)}, 2},
+		"blobs of Docker 25": {[]entry{layers(`"blobs/sha256/a"`), regular("blobs/sha256/a", string(layer))},
+			1},
+		"blobs of containerd's store": {
+			[]entry{regular("blobs/sha256/a", zipped.String()), layers(`"./blobs/sha256/a"`)}, 1},
+		"a layer is missing": {[]entry{layers(`"a"`)}, 0},
+		"a link leads out":   {[]entry{symlink("a", "../../etc/passwd"), layers(`"a"`)}, 0},
+		"no manifest":        {[]entry{regular("a", string(layer))}, 0},
+		"two images":         {[]entry{regular("manifest.json", `[{},{}]`)}, 0},
+		"no JSON":            {[]entry{regular("manifest.json", `?`)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, err := os.CreateTemp(t.TempDir(), "")

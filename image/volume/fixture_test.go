@@ -34,7 +34,8 @@ func newFixture(t *testing.T, keep time.Duration) *fixture {
 	}
 	features := dockertest.DefaultFeatures(dockertest.Docker20)
 	features.Root = t.TempDir()
-	engine := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{{Names: []string{"busybox"}}}})
+	engine := dockertest.New(
+		dockertest.Options{Features: features, Images: []dockertest.Image{{Names: []string{"busybox"}}}})
 	t.Cleanup(engine.Close)
 	f := &fixture{t: t, engine: engine}
 	f.open(filepath.Join(t.TempDir(), "image-volumes"), keep)
@@ -103,7 +104,8 @@ func archiveOf(t *testing.T, tag string, layers ...[]byte) []byte {
 		names = append(names, fmt.Sprintf("%d/layer.tar", i))
 		files = append(files, regular(names[i], string(layer)))
 	}
-	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{tag}, "Layers": names}})
+	manifest, err := json.Marshal(
+		[]map[string]any{{"Config": "config.json", "RepoTags": []string{tag}, "Layers": names}})
 	testutil.Must(t, err)
 	return pack(t, append(files, regular("manifest.json", string(manifest)))...)
 }
@@ -137,7 +139,8 @@ func (f *fixture) container(path string) string {
 	id, err := f.engine.CreateContainer(f.t.Context(), docker.ContainerSpec{
 		Name:   fmt.Sprintf("c%d", time.Now().UnixNano()),
 		Config: &container.Config{Image: "busybox"},
-		Host:   &container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeBind, Source: path, Target: "/image", ReadOnly: true}}},
+		Host: &container.HostConfig{
+			Mounts: []mount.Mount{{Type: mount.TypeBind, Source: path, Target: "/image", ReadOnly: true}}},
 	})
 	testutil.Must(f.t, err)
 	return id

@@ -111,14 +111,17 @@ func TestRigFiles(t *testing.T) {
 	defer store.Close()
 	twice := layer(t, tar.Header{Name: "twice"})
 	id := load(t, engine,
-		layer(t, tar.Header{Name: "etc/", Typeflag: tar.TypeDir, Mode: 0o750, Uid: 7}, tar.Header{Name: "etc/hosts"}, tar.Header{Name: "old"},
-			tar.Header{Name: "sh", Mode: 0o6755, Uid: 1001, Gid: 1002}, tar.Header{Name: "hard", Typeflag: tar.TypeLink, Linkname: "sh", Mode: 0o6755, Uid: 1001, Gid: 1002},
+		layer(t, tar.Header{Name: "etc/", Typeflag: tar.TypeDir, Mode: 0o750, Uid: 7}, tar.Header{Name: "etc/hosts"},
+			tar.Header{Name: "old"},
+			tar.Header{Name: "sh", Mode: 0o6755, Uid: 1001, Gid: 1002},
+			tar.Header{Name: "hard", Typeflag: tar.TypeLink, Linkname: "sh", Mode: 0o6755, Uid: 1001, Gid: 1002},
 			tar.Header{Name: "marked", PAXRecords: map[string]string{"SCHILY.xattr.trusted.mark": "it is"}}),
 		twice, layer(t, tar.Header{Name: ".wh.old"}, tar.Header{Name: ".wh.twice"}), twice,
 	)
 	path, release, err := store.Mount(t.Context(), id, "")
 	testutil.Must(t, err)
-	for name, want := range map[string]string{"etc/hosts": "content of etc/hosts", "twice": "content of twice", "hard": "content of sh"} {
+	for name, want := range map[string]string{"etc/hosts": "content of etc/hosts", "twice": "content of twice",
+		"hard": "content of sh"} {
 		if got, err := os.ReadFile(filepath.Join(path, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -134,11 +137,13 @@ func TestRigFiles(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(path, "sh"))
 	testutil.Must(t, err)
-	if stat := info.Sys().(*syscall.Stat_t); info.Mode() != 0o755|fs.ModeSetuid|fs.ModeSetgid || stat.Uid != 1001 || stat.Gid != 1002 || stat.Nlink != 2 {
+	if stat := info.Sys().(*syscall.Stat_t); info.Mode() != 0o755|fs.ModeSetuid|fs.ModeSetgid || stat.Uid != 1001 ||
+		stat.Gid != 1002 || stat.Nlink != 2 {
 		t.Errorf("sh: %v of %d:%d with %d names", info.Mode(), stat.Uid, stat.Gid, stat.Nlink)
 	}
 	value := make([]byte, 16)
-	if n, err := unix.Lgetxattr(filepath.Join(path, "marked"), "trusted.mark", value); err != nil || string(value[:n]) != "it is" {
+	if n, err := unix.Lgetxattr(filepath.Join(path, "marked"), "trusted.mark", value); err != nil ||
+		string(value[:n]) != "it is" {
 		t.Errorf("extended attribute: %q, %v", value[:max(n, 0)], err)
 	}
 
@@ -146,13 +151,16 @@ func TestRigFiles(t *testing.T) {
 	holder, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
 		Name:   fmt.Sprintf("image-volume-%d", time.Now().UnixNano()),
 		Config: &container.Config{Image: id, Cmd: []string{"/sh"}},
-		Host:   &container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeBind, Source: path, Target: "/image", ReadOnly: true}}},
+		Host: &container.HostConfig{
+			Mounts: []mount.Mount{{Type: mount.TypeBind, Source: path, Target: "/image", ReadOnly: true}}},
 	})
 	testutil.Must(t, err)
 	release()
 	listed, err := engine.ListContainers(t.Context(), nil)
 	testutil.Must(t, err)
-	if !slices.ContainsFunc(listed, func(c container.Summary) bool { return c.ID == holder && slices.Contains(store.Mounted(c), id) }) {
+	if !slices.ContainsFunc(listed, func(c container.Summary) bool {
+		return c.ID == holder && slices.Contains(store.Mounted(c), id)
+	}) {
 		t.Error("the engine's list does not show the mount")
 	}
 	time.Sleep(100 * time.Millisecond) // time for a wrong collection to remove the files

@@ -104,7 +104,8 @@ func Open(opts Options) (*Store, error) {
 		}
 	}
 	s := &Store{opts: opts, tidy: make(chan struct{}, 1), dirs: make(map[string]*imageDir)}
-	s.ctx, s.cancel = context.WithCancel(log.WithLogger(context.Background(), log.L.WithField("component", "image/volume")))
+	s.ctx, s.cancel = context.WithCancel(
+		log.WithLogger(context.Background(), log.L.WithField("component", "image/volume")))
 	s.work.Go(s.collectAll)
 	s.Tidy() // containers may have gone since the last Close
 	return s, nil
@@ -174,7 +175,8 @@ func (s *Store) release(name string) {
 	f.holders--
 	s.uses++
 	f.used = s.uses
-	if _, err := os.Lstat(filepath.Join(s.opts.Root, name)); f.holders == 0 && f.making == nil && errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(s.opts.Root, name)); f.holders == 0 && f.making == nil &&
+		errors.Is(err, fs.ErrNotExist) {
 		delete(s.dirs, name)
 	}
 	s.Tidy() // the container may not have been created

@@ -39,7 +39,8 @@ func TestWriteIsWholeOrNot(t *testing.T) {
 }
 
 func TestWriteWhereTheCgroupIsGone(t *testing.T) {
-	undo, err := Write(t.Context(), []File{{Path: filepath.Join(t.TempDir(), "gone", "cpu.max"), Value: "1", Field: "a"}})
+	undo, err := Write(t.Context(),
+		[]File{{Path: filepath.Join(t.TempDir(), "gone", "cpu.max"), Value: "1", Field: "a"}})
 	testutil.Assert(t, err == nil, "got %v", err)
 	undo()
 }

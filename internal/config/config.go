@@ -253,7 +253,8 @@ func checkSocket(flag, endpoint string) error {
 		return nil
 	}
 	if !strings.HasPrefix(endpoint, "unix:///") {
-		return fmt.Errorf("--%s: %q must be unix:// with an absolute path, or fd:// for the socket of a systemd unit", flag, endpoint)
+		return fmt.Errorf("--%s: %q must be unix:// with an absolute path, or fd:// for the socket of a systemd unit",
+			flag, endpoint)
 	}
 	return checkSocketPath(flag, endpoint)
 }
@@ -326,7 +327,8 @@ func checkBind(address string) error {
 
 func checkTLS(c Config) error {
 	if (c.StreamingTLSCertFile == "") != (c.StreamingTLSKeyFile == "") {
-		return errors.New("--streaming-tls-cert-file and --streaming-tls-private-key-file go together: give both or neither")
+		return errors.New(
+			"--streaming-tls-cert-file and --streaming-tls-private-key-file go together: give both or neither")
 	}
 	return nil
 }
@@ -336,7 +338,8 @@ func checkSandboxContainer(mode string) error {
 	case SandboxContainerNeeded, sandboxContainerAlways:
 		return nil
 	default:
-		return fmt.Errorf("--sandbox-container: %q is neither %s nor %s", mode, sandboxContainerAlways, SandboxContainerNeeded)
+		return fmt.Errorf("--sandbox-container: %q is neither %s nor %s", mode, sandboxContainerAlways,
+			SandboxContainerNeeded)
 	}
 }
 
@@ -345,7 +348,8 @@ func checkOCIRuntime(mode string) error {
 	case ociRuntimeAuto, ociRuntimeOff, ociRuntimeRequired:
 		return nil
 	default:
-		return fmt.Errorf("--oci-runtime: %q is neither %s, %s nor %s", mode, ociRuntimeAuto, ociRuntimeOff, ociRuntimeRequired)
+		return fmt.Errorf("--oci-runtime: %q is neither %s, %s nor %s", mode, ociRuntimeAuto, ociRuntimeOff,
+			ociRuntimeRequired)
 	}
 }
 

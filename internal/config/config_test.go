@@ -49,7 +49,8 @@ func TestCriDockerdsRemainingFlags(t *testing.T) {
 	c := Default()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	c.AddFlags(flags)
-	args := []string{"--hairpin-mode", "promiscuous-bridge", "--ipv6-dual-stack", "--network-plugin-mtu=1400", "--pod-cidr", "10.1.0.0/16"}
+	args := []string{"--hairpin-mode", "promiscuous-bridge", "--ipv6-dual-stack", "--network-plugin-mtu=1400",
+		"--pod-cidr", "10.1.0.0/16"}
 	testutil.Must(t, flags.Parse(append(args, "--runtime-cgroups=/system.slice")))
 	_, err := c.Load(flags)
 	testutil.Assert(t, errors.Join(err, c.Validate()) == nil, "%v", err)
@@ -79,7 +80,8 @@ func TestBridge(t *testing.T) {
 			t.Errorf("%q: %t, %v, want %t", name, c.Bridge(), err, want)
 		}
 	}
-	if _, err := load(t, "--network-plugin=kubenet"); err == nil || !strings.Contains(err.Error(), "neither cni nor bridge") {
+	if _, err := load(t, "--network-plugin=kubenet"); err == nil ||
+		!strings.Contains(err.Error(), "neither cni nor bridge") {
 		t.Errorf("kubenet: %v", err)
 	}
 }
@@ -106,21 +108,24 @@ func TestRefusalsNameTheFlag(t *testing.T) {
 		args []string
 		want string
 	}{
-		"tcp endpoint":      {[]string{"--container-runtime-endpoint=tcp://1.2.3.4:5"}, "--container-runtime-endpoint"},
-		"numbered fd":       {[]string{"--container-runtime-endpoint=fd://3"}, "--container-runtime-endpoint"},
-		"relative socket":   {[]string{"--container-runtime-endpoint=unix://run/x"}, "--container-runtime-endpoint"},
-		"streaming key":     {[]string{"--streaming-tls-cert-file=/c"}, "--streaming-tls-private-key-file"},
-		"streaming idle":    {[]string{"--streaming-connection-idle-timeout=0s"}, "--streaming-connection-idle-timeout"},
-		"log format":        {[]string{"--log-format=xml"}, "--log-format"},
-		"metrics port":      {[]string{"--metrics-bind-addr=10250"}, "--metrics-bind-addr"},
-		"metrics scheme":    {[]string{"--metrics-bind-addr=http://127.0.0.1:1"}, "--metrics-bind-addr"},
-		"relative metrics":  {[]string{"--metrics-bind-addr=unix://m.sock"}, "--metrics-bind-addr"},
-		"profiles nowhere":  {[]string{"--metrics-profiling"}, "--metrics-bind-addr"},
-		"collector":         {[]string{"--tracing-endpoint=localhost:4317"}, "http://host:port"},
-		"collector's path":  {[]string{"--tracing-endpoint=http://localhost:4317/v1/traces"}, "http://host:port"},
-		"collector's user":  {[]string{"--tracing-endpoint=https://u:secret@c:4317"}, "no password"},
-		"sampling rate":     {[]string{"--tracing-sampling-rate-per-million=1000001"}, "--tracing-sampling-rate-per-million"},
-		"long socket":       {[]string{"--container-runtime-endpoint=unix:///" + strings.Repeat("x", 120)}, "107 bytes"},
+		"tcp endpoint":    {[]string{"--container-runtime-endpoint=tcp://1.2.3.4:5"}, "--container-runtime-endpoint"},
+		"numbered fd":     {[]string{"--container-runtime-endpoint=fd://3"}, "--container-runtime-endpoint"},
+		"relative socket": {[]string{"--container-runtime-endpoint=unix://run/x"}, "--container-runtime-endpoint"},
+		"streaming key":   {[]string{"--streaming-tls-cert-file=/c"}, "--streaming-tls-private-key-file"},
+		"streaming idle": {[]string{"--streaming-connection-idle-timeout=0s"},
+			"--streaming-connection-idle-timeout"},
+		"log format":       {[]string{"--log-format=xml"}, "--log-format"},
+		"metrics port":     {[]string{"--metrics-bind-addr=10250"}, "--metrics-bind-addr"},
+		"metrics scheme":   {[]string{"--metrics-bind-addr=http://127.0.0.1:1"}, "--metrics-bind-addr"},
+		"relative metrics": {[]string{"--metrics-bind-addr=unix://m.sock"}, "--metrics-bind-addr"},
+		"profiles nowhere": {[]string{"--metrics-profiling"}, "--metrics-bind-addr"},
+		"collector":        {[]string{"--tracing-endpoint=localhost:4317"}, "http://host:port"},
+		"collector's path": {[]string{"--tracing-endpoint=http://localhost:4317/v1/traces"}, "http://host:port"},
+		"collector's user": {[]string{"--tracing-endpoint=https://u:secret@c:4317"}, "no password"},
+		"sampling rate": {[]string{"--tracing-sampling-rate-per-million=1000001"},
+			"--tracing-sampling-rate-per-million"},
+		"long socket": {[]string{"--container-runtime-endpoint=unix:///" + strings.Repeat("x", 120)},
+			"107 bytes"},
 		"engine":            {[]string{"--docker-endpoint=docker"}, "--docker-endpoint"},
 		"root":              {[]string{"--root-directory=here"}, "--root-directory"},
 		"network":           {[]string{"--network-plugin=kubenet"}, "--network-plugin"},

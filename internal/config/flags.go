@@ -17,7 +17,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Endpoint, "container-runtime-endpoint", c.Endpoint,
 		"unix socket to serve CRI on, or fd:// for the socket of a systemd unit; "+
 			"the kubelet's flag of the same name and crictl's --runtime-endpoint must agree")
-	flags.StringVar(&c.DockerEndpoint, "docker-endpoint", c.DockerEndpoint, "unix socket of the local Docker Engine (20.10 or later)")
+	flags.StringVar(&c.DockerEndpoint, "docker-endpoint", c.DockerEndpoint,
+		"unix socket of the local Docker Engine (20.10 or later)")
 	flags.StringVar(&c.RootDirectory, "root-directory", c.RootDirectory,
 		"directory of data that must survive a restart")
 	flags.StringVar(&c.RootDirectory, flagCriDockerdRoot, c.RootDirectory, "the same as --root-directory")
@@ -27,15 +28,18 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"directory of CNI configurations; the first valid one in lexical order is used, changes take effect without "+
 			"a restart")
 	flags.StringVar(&c.CNIBinDir, "cni-bin-dir", c.CNIBinDir, "comma-separated directories of CNI plugins")
-	flags.StringVar(&c.CNICacheDir, "cni-cache-dir", c.CNICacheDir, "directory for CNI results (default: cni below the root directory)")
+	flags.StringVar(&c.CNICacheDir, "cni-cache-dir", c.CNICacheDir,
+		"directory for CNI results (default: cni below the root directory)")
 	flags.BoolVar(&c.CNIGC, "cni-gc", c.CNIGC,
 		"let CNI plugins (version 1.1) remove leases that belong to no pod of this program, at its start and every "+
 			"ten minutes; "+
 			"only if no other program uses the same CNI network")
 	flags.StringVar(&c.Migrate, "migrate", c.Migrate,
 		"take over running pods at the start: cri-dockerd (and dockershim) or none")
-	flags.StringVar(&c.MigrateRootDirectories, "migrate-root-directories", c.MigrateRootDirectories, "comma-separated root directories of cri-dockerd and dockershim, for their checkpoints")
-	flags.StringVar(&c.MigrateCNICacheDirs, "migrate-cni-cache-dirs", c.MigrateCNICacheDirs, "comma-separated --cni-cache-dir of cri-dockerd and dockershim")
+	flags.StringVar(&c.MigrateRootDirectories, "migrate-root-directories", c.MigrateRootDirectories,
+		"comma-separated root directories of cri-dockerd and dockershim, for their checkpoints")
+	flags.StringVar(&c.MigrateCNICacheDirs, "migrate-cni-cache-dirs", c.MigrateCNICacheDirs,
+		"comma-separated --cni-cache-dir of cri-dockerd and dockershim")
 	flags.StringVar(&c.MigrateLogHistory, "migrate-log-history", c.MigrateLogHistory,
 		"bytes of a migrated container's old log that are converted to the CRI format, as a quantity; log "+
 			"collectors read them a second time")
@@ -62,13 +66,18 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.Var(&c.RuntimeRequestTimeout, "runtime-request-timeout",
 		"timeout of a request whose client set no deadline, and of a CNI ADD (half of it for a CNI DEL); pulls, "+
 			"stops and execs have their own")
-	flags.StringVar(&c.StreamingBindAddr, "streaming-bind-addr", c.StreamingBindAddr, "address for exec, attach and port-forward, port 0 for any")
+	flags.StringVar(&c.StreamingBindAddr, "streaming-bind-addr", c.StreamingBindAddr,
+		"address for exec, attach and port-forward, port 0 for any")
 	flags.StringVar(&c.StreamingTLSCertFile, "streaming-tls-cert-file", c.StreamingTLSCertFile,
 		"PEM certificate for exec, attach and port-forward over TLS; read again after a renewal")
-	flags.StringVar(&c.StreamingTLSKeyFile, "streaming-tls-private-key-file", c.StreamingTLSKeyFile, "PEM key of --streaming-tls-cert-file")
-	flags.BoolVar(&c.StreamingAllowPlaintext, "streaming-allow-plaintext", c.StreamingAllowPlaintext, "allow a --streaming-bind-addr other than loopback without TLS")
-	flags.Var(&c.StreamingIdleTimeout, "streaming-connection-idle-timeout", "end an exec, attach or port-forward session without traffic for this long")
-	flags.StringVar(&c.CRIMetrics, "cri-metrics", c.CRIMetrics, "comma-separated groups of container metrics to collect for the kubelet's /metrics/cadvisor, all or none")
+	flags.StringVar(&c.StreamingTLSKeyFile, "streaming-tls-private-key-file", c.StreamingTLSKeyFile,
+		"PEM key of --streaming-tls-cert-file")
+	flags.BoolVar(&c.StreamingAllowPlaintext, "streaming-allow-plaintext", c.StreamingAllowPlaintext,
+		"allow a --streaming-bind-addr other than loopback without TLS")
+	flags.Var(&c.StreamingIdleTimeout, "streaming-connection-idle-timeout",
+		"end an exec, attach or port-forward session without traffic for this long")
+	flags.StringVar(&c.CRIMetrics, "cri-metrics", c.CRIMetrics,
+		"comma-separated groups of container metrics to collect for the kubelet's /metrics/cadvisor, all or none")
 	flags.StringVar(&c.ContainerLogMode, "container-log-mode", c.ContainerLogMode,
 		"log of a new container at the kubelet's path: copy (in the CRI format) or symlink (the engine's own "+
 			"json-file)")
@@ -78,11 +87,15 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 			"while this program is away, and the kubelet does not count it as ephemeral storage")
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "error, warn, info, debug or trace")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
-	flags.StringVar(&c.MetricsBindAddr, "metrics-bind-addr", c.MetricsBindAddr, "host:port on loopback, or unix:// with a path, to serve /metrics, /healthz, /readyz, /statusz and /flagz on (default: not served)")
-	flags.BoolVar(&c.MetricsProfiling, "metrics-profiling", c.MetricsProfiling, "serve Go profiles below /debug/pprof/ on --metrics-bind-addr")
+	flags.StringVar(&c.MetricsBindAddr, "metrics-bind-addr", c.MetricsBindAddr,
+		"host:port on loopback, or unix:// with a path, to serve /metrics, /healthz, /readyz, /statusz and "+
+			"/flagz on (default: not served)")
+	flags.BoolVar(&c.MetricsProfiling, "metrics-profiling", c.MetricsProfiling,
+		"serve Go profiles below /debug/pprof/ on --metrics-bind-addr")
 	flags.StringVar(&c.TracingEndpoint, "tracing-endpoint", c.TracingEndpoint,
 		"OpenTelemetry collector for traces over OTLP gRPC, http://host:port (without TLS) or https://host:port "+
 			"(default: no traces)")
-	flags.IntVar(&c.TracingSamplingRate, "tracing-sampling-rate-per-million", c.TracingSamplingRate, "how many of a million requests without a trace begin one; the kubelet's traces are continued at any rate")
+	flags.IntVar(&c.TracingSamplingRate, "tracing-sampling-rate-per-million", c.TracingSamplingRate,
+		"how many of a million requests without a trace begin one; the kubelet's traces are continued at any rate")
 	addIdleFlags(flags)
 }

@@ -128,7 +128,8 @@ func plainly(err error) error {
 	if !errors.As(err, &mismatch) {
 		return err
 	}
-	want := map[reflect.Kind]string{reflect.String: "a text (in quotes, if it looks like a number or true)", reflect.Bool: "true or false", reflect.Int: "a whole number"}[mismatch.Type.Kind()]
+	want := map[reflect.Kind]string{reflect.String: "a text (in quotes, if it looks like a number or true)",
+		reflect.Bool: "true or false", reflect.Int: "a whole number"}[mismatch.Type.Kind()]
 	return fmt.Errorf("this is of the kind %s, and it must be %s", mismatch.Value, want)
 }
 

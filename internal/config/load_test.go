@@ -81,11 +81,15 @@ func TestEverySettingHasAFlag(t *testing.T) {
 
 func TestFileErrorsHaveAPlace(t *testing.T) {
 	for content, want := range map[string][]string{
-		"log-level: debug\nlog-levle: x\n":           {`:2:1: unknown setting "log-levle"; did you mean "log-level"?`},
-		"a: 1\n  \nLog_Format: json\n":               {`:1:1: unknown setting "a"`, `:3:1: unknown setting "Log_Format"; did you mean "log-format"?`},
-		"{log-level: debug, \"rootdirectory\": /x}":  {`:1:20: unknown setting "rootdirectory"; did you mean "root-directory"?`},
-		"cni-gc: yes please\n":                       {`:1:1: cni-gc: this is of the kind string, and it must be true or false`},
-		"log-level: [a]\n":                           {`:1:1: log-level: this is of the kind array, and it must be a text`},
+		"log-level: debug\nlog-levle: x\n": {`:2:1: unknown setting "log-levle"; did you mean "log-level"?`},
+		"a: 1\n  \nLog_Format: json\n": {`:1:1: unknown setting "a"`,
+			`:3:1: unknown setting "Log_Format"; did you mean "log-format"?`},
+		"{log-level: debug, \"rootdirectory\": /x}": {
+			`:1:20: unknown setting "rootdirectory"; did you mean "root-directory"?`},
+		"cni-gc: yes please\n": {
+			`:1:1: cni-gc: this is of the kind string, and it must be true or false`},
+		"log-level: [a]\n": {
+			`:1:1: log-level: this is of the kind array, and it must be a text`},
 		"\nruntime-request-timeout: 5\n":             {`:2:1: runtime-request-timeout: 5 is not a duration in quotes`},
 		"zzzzzzzzzzzzzzzzzzzzzz: 1\n":                {`criadapter config print shows all settings`},
 		"- a\n":                                      {"a list of settings is expected"},

@@ -45,7 +45,8 @@ func checkMigrate(c Config) error {
 	}
 	quantity, err := resource.ParseQuantity(c.MigrateLogHistory)
 	if err != nil || quantity.Sign() < 0 {
-		errs = append(errs, fmt.Errorf("--migrate-log-history: %q is no size in bytes such as 10M", c.MigrateLogHistory))
+		errs = append(errs,
+			fmt.Errorf("--migrate-log-history: %q is no size in bytes such as 10M", c.MigrateLogHistory))
 	}
 	return errors.Join(errs...)
 }

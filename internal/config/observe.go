@@ -34,7 +34,8 @@ func checkMetrics(c Config) error {
 		return checkSocketPath("metrics-bind-addr", c.MetricsBindAddr)
 	}
 	if _, _, err := net.SplitHostPort(c.MetricsBindAddr); err != nil {
-		return fmt.Errorf("--metrics-bind-addr: %q is neither host:port nor unix:// with an absolute path: %v", c.MetricsBindAddr, err)
+		return fmt.Errorf("--metrics-bind-addr: %q is neither host:port nor unix:// with an absolute path: %v",
+			c.MetricsBindAddr, err)
 	}
 	return nil
 }
@@ -42,13 +43,15 @@ func checkMetrics(c Config) error {
 func checkTracing(c Config) error {
 	const million = 1_000_000
 	if c.TracingSamplingRate < 0 || c.TracingSamplingRate > million {
-		return fmt.Errorf("--tracing-sampling-rate-per-million: %d is not between 0 and %d", c.TracingSamplingRate, million)
+		return fmt.Errorf("--tracing-sampling-rate-per-million: %d is not between 0 and %d", c.TracingSamplingRate,
+			million)
 	}
 	if c.TracingEndpoint == "" {
 		return nil
 	}
 	u, err := url.Parse(c.TracingEndpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" ||
+		u.Path != "" && u.Path != "/" || u.RawQuery != "" {
 		return errors.New("--tracing-endpoint: give the collector as http://host:port or https://host:port")
 	}
 	if u.User != nil { // a verbose Status shows the configuration

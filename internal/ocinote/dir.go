@@ -158,7 +158,9 @@ func decode(text []byte) (Note, error) {
 		return Note{}, fmt.Errorf("the note has no header: %w", err)
 	}
 	if head.Version != version {
-		return Note{}, fmt.Errorf("the note has version %d and this program knows %d: install criadapter and criadapter-oci of one release", head.Version, version)
+		return Note{}, fmt.Errorf(
+			"the note has version %d and this program knows %d: install criadapter and criadapter-oci of one release",
+			head.Version, version)
 	}
 	if sum := sha256.Sum256(body); head.SHA256 != hex.EncodeToString(sum[:]) {
 		return Note{}, errors.New("the note is damaged: its checksum is wrong")

@@ -23,7 +23,8 @@ func TestDir(t *testing.T) {
 	if ids, err := dir.List(); len(ids) > 0 || err != nil {
 		t.Errorf("before: %v, %v", ids, err)
 	}
-	note := Note{Hostname: "a", Process: Process{Groups: &[]uint32{}}, HugepageLimits: map[string]uint64{"1GB": 1 << 62}}
+	note := Note{Hostname: "a", Process: Process{Groups: &[]uint32{}},
+		HugepageLimits: map[string]uint64{"1GB": 1 << 62}}
 	for range 2 {
 		testutil.Must(t, dir.Save(someID, note))
 	}

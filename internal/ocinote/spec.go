@@ -15,7 +15,8 @@ func EditSpec(config []byte, note Note) ([]byte, error) {
 		return nil, fmt.Errorf("OCI configuration: %w", err)
 	}
 	for _, edit := range []func(object, Note) error{
-		editNamespaces, editIdentity, editMounts, editContainerProcess, editResources, editDevices, editHooks, editSeccomp,
+		editNamespaces, editIdentity, editMounts, editContainerProcess, editResources, editDevices, editHooks,
+		editSeccomp,
 	} {
 		if err := edit(spec, note); err != nil {
 			return nil, fmt.Errorf("OCI configuration: %w", err)

@@ -76,7 +76,8 @@ func TestEditSpec(t *testing.T) {
 				"process.capabilities.ambient":     `["CAP_NET_RAW"]`,
 			},
 		},
-		"no groups": {Note{Process: Process{Groups: new([]uint32)}}, map[string]string{"process.user": `{"additionalGids":[1000],"gid":1000,"uid":1000}`}},
+		"no groups": {Note{Process: Process{Groups: new([]uint32)}},
+			map[string]string{"process.user": `{"additionalGids":[1000],"gid":1000,"uid":1000}`}},
 		"limits": {
 			Note{Unified: map[string]string{"memory.high": "1000"}, HugepageLimits: map[string]uint64{"2MB": 4096}},
 			map[string]string{
@@ -87,7 +88,8 @@ func TestEditSpec(t *testing.T) {
 		"annotations": {Note{Annotations: map[string]string{"a": "b"}}, map[string]string{"annotations": `{"a":"b"}`}},
 		"a device": {
 			Note{Devices: []Device{
-				{Path: "/dev/x", Type: "c", Major: 10, Minor: 200, Access: "rw", FileMode: new(uint32(0o660)), UID: new(uint32(0)), GID: new(uint32(5))},
+				{Path: "/dev/x", Type: "c", Major: 10, Minor: 200, Access: "rw", FileMode: new(uint32(0o660)),
+					UID: new(uint32(0)), GID: new(uint32(5))},
 				{Path: "/dev/its", Type: "p"},
 			}},
 			map[string]string{
@@ -97,14 +99,17 @@ func TestEditSpec(t *testing.T) {
 			},
 		},
 		"hooks": {
-			Note{Hooks: map[string][]Hook{"prestart": {{Path: "/bin/a", Args: []string{"a", "b"}, Timeout: new(5)}}, "poststop": {{Path: "/bin/c", Env: []string{"X=y"}}}}},
+			Note{
+				Hooks: map[string][]Hook{"prestart": {{Path: "/bin/a", Args: []string{"a", "b"}, Timeout: new(5)}},
+					"poststop": {{Path: "/bin/c", Env: []string{"X=y"}}}}},
 			map[string]string{"hooks": `{"poststop":[{"env":["X=y"],"path":"/bin/c"}],"prestart":[{"path":"/bin/engine"},{"args":["a","b"],"path":"/bin/a","timeout":5}]}`},
 		},
 		"a profile": {
 			Note{Seccomp: map[string]json.RawMessage{"defaultErrnoRet": []byte("38")}},
 			map[string]string{"linux.seccomp": `{"defaultAction":"SCMP_ACT_ERRNO","defaultErrnoRet":38}`},
 		},
-		"a class of cache": {Note{IntelRDT: []byte(`{"closID":"a"}`)}, map[string]string{"linux.intelRdt": `{"closID":"a"}`}},
+		"a class of cache": {Note{IntelRDT: []byte(`{"closID":"a"}`)},
+			map[string]string{"linux.intelRdt": `{"closID":"a"}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			edited, err := EditSpec([]byte(engineSpec), c.note)
@@ -156,15 +161,19 @@ func TestSpecThatCannotBeEdited(t *testing.T) {
 		note Note
 		want string
 	}{
-		"no JSON":                 {`{`, Note{}, "OCI configuration: unexpected EOF"},
-		"null":                    {`null`, Note{}, "no object"},
-		"more than one":           {`{}{}`, Note{}, "text behind the end"},
-		"no list of namespaces":   {`{"linux": {"namespaces": {}}}`, Note{Namespaces: map[string]string{"ipc": "/x"}}, "namespaces is no list"},
-		"no linux":                {`{"linux": 5}`, Note{}, "linux is no object"},
-		"a mount that is none":    {`{"mounts": ["x"]}`, Note{}, "mounts[0] is no object"},
-		"a mount that is missing": {engineSpec, Note{MountOptions: map[string][]string{"/nonesuch": {"rro"}}}, "none at /nonesuch"},
-		"a profile that is none":  {`{"linux": {}}`, Note{Seccomp: map[string]json.RawMessage{"flags": []byte("[]")}}, "linux.seccomp is missing"},
-		"a capability too many":   {engineSpec, Note{Process: Process{Ambient: []string{"CAP_SYS_ADMIN"}}}, "bounding lacks CAP_SYS_ADMIN"},
+		"no JSON":       {`{`, Note{}, "OCI configuration: unexpected EOF"},
+		"null":          {`null`, Note{}, "no object"},
+		"more than one": {`{}{}`, Note{}, "text behind the end"},
+		"no list of namespaces": {`{"linux": {"namespaces": {}}}`, Note{Namespaces: map[string]string{"ipc": "/x"}},
+			"namespaces is no list"},
+		"no linux":             {`{"linux": 5}`, Note{}, "linux is no object"},
+		"a mount that is none": {`{"mounts": ["x"]}`, Note{}, "mounts[0] is no object"},
+		"a mount that is missing": {engineSpec, Note{MountOptions: map[string][]string{"/nonesuch": {"rro"}}},
+			"none at /nonesuch"},
+		"a profile that is none": {`{"linux": {}}`, Note{Seccomp: map[string]json.RawMessage{"flags": []byte("[]")}},
+			"linux.seccomp is missing"},
+		"a capability too many": {engineSpec, Note{Process: Process{Ambient: []string{"CAP_SYS_ADMIN"}}},
+			"bounding lacks CAP_SYS_ADMIN"},
 	} {
 		_, err := EditSpec([]byte(c.spec), c.note)
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), c.want), "%s: %v, want %q", name, err, c.want)
@@ -172,7 +181,8 @@ func TestSpecThatCannotBeEdited(t *testing.T) {
 }
 
 func TestEditProcess(t *testing.T) {
-	edited, err := EditProcess([]byte(`{"user": {"uid": 1, "gid": 9, "additionalGids": [1, 2]}, "args": ["id"], "terminal": true}`),
+	edited, err := EditProcess(
+		[]byte(`{"user": {"uid": 1, "gid": 9, "additionalGids": [1, 2]}, "args": ["id"], "terminal": true}`),
 		Note{Process: Process{Groups: &[]uint32{9, 8}}, Hostname: "only the container's"})
 	want := `{"args":["id"],"terminal":true,"user":{"additionalGids":[9,8],"gid":9,"uid":1}}`
 	testutil.Assert(t, err == nil && string(edited) == want, "got %s, %v, want %s", edited, err, want)

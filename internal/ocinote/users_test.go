@@ -49,7 +49,8 @@ func TestFiles(t *testing.T) {
 	moved, err := MoveFiles([]byte(mappedSpec), Files{Root: "/r", Mounts: map[string]string{"/data": "/m/0"}})
 	testutil.Must(t, err)
 	again, err := FilesOf(moved, "/b", note)
-	if want := (Files{Root: "/r", Mounts: map[string]string{"/data": "/m/0", "/loose": "/b/srv"}, ReadOnly: readOnly}); err != nil || !reflect.DeepEqual(again, want) {
+	if want := (Files{Root: "/r", Mounts: map[string]string{"/data": "/m/0", "/loose": "/b/srv"},
+		ReadOnly: readOnly}); err != nil || !reflect.DeepEqual(again, want) {
 		t.Errorf("moved: %+v, %v, want %+v", again, err, want)
 	}
 	testutil.Assert(t, strings.Contains(string(moved), `"readonly":true`),
@@ -72,7 +73,8 @@ func TestFilesThatCannotBeMapped(t *testing.T) {
 		_, err := FilesOf([]byte(c.spec), "/b", c.note)
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%v, want %q", err, want)
 	}
-	if _, err := MoveFiles([]byte(mappedSpec), Files{Root: "/r", Mounts: map[string]string{"/nonesuch": "/x"}}); err == nil {
+	if _, err := MoveFiles([]byte(mappedSpec),
+		Files{Root: "/r", Mounts: map[string]string{"/nonesuch": "/x"}}); err == nil {
 		t.Error("a mount that is missing has a source")
 	}
 }

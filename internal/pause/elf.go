@@ -41,7 +41,9 @@ func assemble(arch string) (*assembler, error) {
 	case "arm64":
 		machine, code = elf.EM_AARCH64, emitARM64
 	default:
-		return nil, fmt.Errorf("there is no built-in sandbox image for the architecture %q: name an image to pull with --pod-infra-container-image: %w",
+		return nil, fmt.Errorf(
+			"there is no built-in sandbox image for the architecture %q: name an image to pull with "+
+				"--pod-infra-container-image: %w",
 			arch, errdefs.ErrNotImplemented)
 	}
 	// Data and code first, to know the entry point and the size for the headers.

@@ -68,7 +68,8 @@ func TestELFIsWellFormed(t *testing.T) {
 			testutil.Assert(t, len(content) <= 512, "the file has %d bytes, a few hundred are enough", len(content))
 			f, err := elf.NewFile(bytes.NewReader(content))
 			testutil.Must(t, err)
-			if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Type != elf.ET_EXEC || f.Machine != machine || len(f.Sections) != 0 {
+			if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Type != elf.ET_EXEC ||
+				f.Machine != machine || len(f.Sections) != 0 {
 				t.Errorf("the header is %+v with %d sections", f.FileHeader, len(f.Sections))
 			}
 			testutil.Require(t, len(f.Progs) == 2, "%d program headers, want 2", len(f.Progs))
@@ -100,7 +101,8 @@ func TestOtherArchitecturesAreRefused(t *testing.T) {
 		_, archiveErr := Archive(arch)
 		_, configErr := ConfigDigest(arch)
 		_, manifestErr := ManifestDigest(arch)
-		for call, err := range map[string]error{"ELF": elfErr, "Archive": archiveErr, "ConfigDigest": configErr, "ManifestDigest": manifestErr} {
+		for call, err := range map[string]error{"ELF": elfErr, "Archive": archiveErr, "ConfigDigest": configErr,
+			"ManifestDigest": manifestErr} {
 			if !errdefs.IsNotImplemented(err) || !strings.Contains(err.Error(), "--pod-infra-container-image") {
 				t.Errorf("%s(%q) returned %v, want NotImplemented that names the flag to use", call, arch, err)
 			}

@@ -189,10 +189,14 @@ func TestProcess1ReapsOrphans(t *testing.T) {
 			testutil.Until(t, "the orphan is adopted", func() bool { return parentOf(alive) == init.Process.Pid })
 			testutil.Must(t, unix.Kill(alive, unix.SIGKILL))
 			if tt.reaps {
-				testutil.Until(t, "both orphans are reaped", func() bool { return state(zombie) == "" && state(alive) == "" })
+				testutil.Until(t, "both orphans are reaped", func() bool {
+					return state(zombie) == "" && state(alive) == ""
+				})
 				return
 			}
-			testutil.Until(t, "both orphans stay zombies", func() bool { return state(zombie) == "Z" && state(alive) == "Z" })
+			testutil.Until(t, "both orphans stay zombies", func() bool {
+				return state(zombie) == "Z" && state(alive) == "Z"
+			})
 		})
 	}
 }

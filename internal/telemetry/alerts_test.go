@@ -43,7 +43,8 @@ func TestAlertsNameExistingMetrics(t *testing.T) {
 	labels := labelsOf(parse(t, strings.NewReader(body)))
 	seen := map[string]bool{}
 	for _, a := range readAlerts(t) {
-		if a.Alert == "" || seen[a.Alert] || a.Annotations["summary"] == "" || a.Annotations["description"] == "" || a.Labels["severity"] == "" {
+		if a.Alert == "" || seen[a.Alert] || a.Annotations["summary"] == "" || a.Annotations["description"] == "" ||
+			a.Labels["severity"] == "" {
 			t.Errorf("%q has no name of its own, or lacks severity, summary or description", a.Alert)
 		}
 		seen[a.Alert] = true
@@ -100,7 +101,8 @@ func metricsTable(t *testing.T) string {
 		for _, label := range family.GetMetric()[0].GetLabel() {
 			labels = append(labels, label.GetName())
 		}
-		table.WriteString("| `" + name + "` | " + strings.ToLower(family.GetType().String()) + " | " + strings.Join(labels, ", ") + " | " + family.GetHelp() + " |\n")
+		table.WriteString("| `" + name + "` | " + strings.ToLower(family.GetType().String()) + " | " +
+			strings.Join(labels, ", ") + " | " + family.GetHelp() + " |\n")
 	}
 	return table.String()
 }
@@ -111,7 +113,8 @@ func alertsTable(t *testing.T) string {
 	var table strings.Builder
 	table.WriteString("| alert | severity | what it means, and where to look |\n|---|---|---|\n")
 	for _, a := range readAlerts(t) {
-		table.WriteString("| `" + a.Alert + "` | " + a.Labels["severity"] + " | " + a.Annotations["description"] + " |\n")
+		table.WriteString("| `" + a.Alert + "` | " + a.Labels["severity"] + " | " + a.Annotations["description"] +
+			" |\n")
 	}
 	return table.String()
 }

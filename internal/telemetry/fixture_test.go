@@ -107,7 +107,8 @@ func value(family *dto.MetricFamily, labels ...string) (float64, bool) {
 			all = all && has[labels[i]] == labels[i+1]
 		}
 		if all {
-			return metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount()), true
+			return metric.GetCounter().GetValue() + metric.GetGauge().GetValue() +
+				float64(metric.GetHistogram().GetSampleCount()), true
 		}
 	}
 	return 0, false

@@ -72,7 +72,8 @@ func record(w http.ResponseWriter, r *http.Request, usual time.Duration, start f
 	if text := r.FormValue("seconds"); text != "" {
 		seconds, err := strconv.ParseFloat(text, 64)
 		if err != nil || seconds <= 0 || seconds > maxRecording.Seconds() {
-			http.Error(w, fmt.Sprintf("seconds: %q is no number of seconds up to %v", text, maxRecording), http.StatusBadRequest)
+			http.Error(w, fmt.Sprintf("seconds: %q is no number of seconds up to %v", text, maxRecording),
+				http.StatusBadRequest)
 			return
 		}
 		length = time.Duration(seconds * float64(time.Second))

@@ -24,7 +24,8 @@ func TestSlowCallsAreRemembered(t *testing.T) {
 		m.RPC(fmt.Sprint(i), codes.OK, slowRequest)
 	}
 	slow := m.Happened().Slow
-	if len(slow) != maxSlow || slow[0].Call != fmt.Sprint(2*maxSlow-1) || slow[0].Kind != "CRI" || slow[0].Took != slowRequest {
+	if len(slow) != maxSlow || slow[0].Call != fmt.Sprint(2*maxSlow-1) || slow[0].Kind != "CRI" ||
+		slow[0].Took != slowRequest {
 		t.Errorf("%d calls, the newest is %+v", len(slow), slow[0])
 	}
 }

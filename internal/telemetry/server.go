@@ -37,8 +37,8 @@ type ServerOptions struct {
 	Profiles bool
 }
 
-// Server answers /metrics, /healthz (200 while the process answers), /readyz (200, or 503 with the reason), /statusz and
-// /flagz.
+// Server answers /metrics, /healthz (200 while the process answers), /readyz (200, or 503 with the reason), /statusz
+// and /flagz.
 type Server struct {
 	listener net.Listener
 	http     *http.Server
@@ -89,7 +89,8 @@ type serveErrors struct{}
 
 // Write implements io.Writer.
 func (serveErrors) Write(p []byte) (int, error) {
-	log.L.WithFields(log.Fields{"component": "telemetry", "error": strings.TrimSpace(string(p))}).Warn("cannot serve metrics request")
+	log.L.WithFields(log.Fields{"component": "telemetry", "error": strings.TrimSpace(string(p))}).
+		Warn("cannot serve metrics request")
 	return len(p), nil
 }
 

@@ -69,7 +69,8 @@ func TestProfilesThatCannotBe(t *testing.T) {
 func TestCloseWithoutServe(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.Must(t, err)
-	s := NewServer(ServerOptions{Listener: listener, Metrics: NewMetrics(MetricsOptions{}), Ready: func() error { return nil }})
+	s := NewServer(
+		ServerOptions{Listener: listener, Metrics: NewMetrics(MetricsOptions{}), Ready: func() error { return nil }})
 	testutil.Must(t, s.Close(t.Context()))
 	again, err := net.Listen("tcp", listener.Addr().String())
 	testutil.Require(t, err == nil, "the port is still taken: %v", err)

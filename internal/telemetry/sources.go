@@ -76,7 +76,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (w *watched) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{w.fresh, w.age, w.pods, w.containers, w.streams, w.gaps, w.lostBytes, w.lostEntries, w.damage, w.unwatched, w.ociRuntime} {
+	for _, d := range []*prometheus.Desc{w.fresh, w.age, w.pods, w.containers, w.streams, w.gaps, w.lostBytes,
+		w.lostEntries, w.damage, w.unwatched, w.ociRuntime} {
 		descriptions <- d
 	}
 }
@@ -94,7 +95,8 @@ func (w *watched) Collect(metrics chan<- prometheus.Metric) {
 	if !cache.Relisted.IsZero() {
 		gauge(w.age, time.Since(cache.Relisted).Seconds())
 	}
-	for d, counts := range map[*prometheus.Desc]map[string]int{w.pods: cache.Pods, w.containers: cache.Containers, w.streams: w.sources.Streams()} {
+	for d, counts := range map[*prometheus.Desc]map[string]int{w.pods: cache.Pods, w.containers: cache.Containers,
+		w.streams: w.sources.Streams()} {
 		for label, count := range counts {
 			gauge(d, float64(count), label)
 		}

@@ -58,7 +58,9 @@ func serveGRPC(t *testing.T, register func(*grpc.Server), opts ...grpc.ServerOpt
 }
 
 // Export implements collector.TraceServiceServer.
-func (c *collected) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (c *collected) Export(
+	_ context.Context, request *collector.ExportTraceServiceRequest,
+) (*collector.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, resource := range request.GetResourceSpans() {
@@ -104,7 +106,8 @@ func (v versions) Version(ctx context.Context, _ *runtimeapi.VersionRequest) (*r
 func ask(t *testing.T, tracing *Tracing, ctx context.Context) {
 	t.Helper()
 	address, server := serveGRPC(t, func(server *grpc.Server) {
-		runtimeapi.RegisterRuntimeServiceServer(server, versions{metrics: NewMetrics(MetricsOptions{Tracer: tracing.Tracer()})})
+		runtimeapi.RegisterRuntimeServiceServer(server,
+			versions{metrics: NewMetrics(MetricsOptions{Tracer: tracing.Tracer()})})
 	}, tracing.ServerOption())
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	testutil.Must(t, err)
@@ -132,7 +135,8 @@ func TestKubeletsTraceIsContinued(t *testing.T) {
 	ask(t, tracing, ctx)
 	testutil.Must(t, tracing.Close(t.Context()))
 	spans := c.named()
-	rpc, call, inner, cni := spans["Version"], spans["docker list containers"], spans["docker connect"], spans["CNI ADD"]
+	rpc, call, inner, cni := spans["Version"], spans["docker list containers"], spans["docker connect"],
+		spans["CNI ADD"]
 	testutil.Require(t, rpc != nil && call != nil && inner != nil && cni != nil, "spans are missing: %v", spans)
 	above := parent.SpanID()
 	for _, link := range []struct {
@@ -146,7 +150,8 @@ func TestKubeletsTraceIsContinued(t *testing.T) {
 		{"the CNI operation", cni, rpc.GetSpanId()},
 	} {
 		id := parent.TraceID()
-		if string(link.span.GetTraceId()) != string(id[:]) || string(link.span.GetParentSpanId()) != string(link.parent) {
+		if string(link.span.GetTraceId()) != string(id[:]) ||
+			string(link.span.GetParentSpanId()) != string(link.parent) {
 			t.Errorf("%s is not where it belongs: %v", link.name, link.span)
 		}
 	}
@@ -185,7 +190,8 @@ func TestCollectorAway(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never answers
 	testutil.Must(t, err)
 	defer taken.Close()
-	tracing, err := NewTracing(t.Context(), TracingOptions{Endpoint: "http://" + taken.Addr().String(), SamplesPerMillion: perMillion})
+	tracing, err := NewTracing(t.Context(),
+		TracingOptions{Endpoint: "http://" + taken.Addr().String(), SamplesPerMillion: perMillion})
 	testutil.Must(t, err)
 	m := NewMetrics(MetricsOptions{Tracer: tracing.Tracer()})
 	begun := time.Now()

@@ -20,7 +20,8 @@ const component = "criadapter"
 const (
 	pageGroup   = "config.k8s.io"
 	pageVersion = "v1beta1"
-	pageWarning = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only."
+	pageWarning = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility " +
+		"guarantees and is for debugging purposes only."
 )
 
 // page is the common beginning of the JSON answers.
@@ -53,10 +54,12 @@ func statusz(version string, started time.Time, paths []string) http.HandlerFunc
 	return func(w http.ResponseWriter, r *http.Request) {
 		up := time.Since(started)
 		answer := statusPage{
-			page: newPage("Statusz"), StartTime: started.UTC().Truncate(time.Second), UptimeSeconds: int64(up.Seconds()),
-			GoVersion: runtime.Version(), BinaryVersion: version, Paths: paths,
+			page: newPage("Statusz"), StartTime: started.UTC().Truncate(time.Second),
+			UptimeSeconds: int64(up.Seconds()),
+			GoVersion:     runtime.Version(), BinaryVersion: version, Paths: paths,
 		}
-		text := fmt.Sprintf("Started: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\n\nPaths: %s\n",
+		text := fmt.Sprintf(
+			"Started: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\n\nPaths: %s\n",
 			started.Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60,
 			answer.GoVersion, answer.BinaryVersion, strings.Join(paths, " "))
 		answerPage(w, r, "Statusz", text, answer)
@@ -85,7 +88,8 @@ func answerPage(w http.ResponseWriter, r *http.Request, kind, text string, struc
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(structured) // the client is gone
 	default:
-		want := fmt.Sprintf("only text/plain and application/json;g=%s;v=%s;as=%s are served here", pageGroup, pageVersion, kind)
+		want := fmt.Sprintf("only text/plain and application/json;g=%s;v=%s;as=%s are served here", pageGroup,
+			pageVersion, kind)
 		http.Error(w, want, http.StatusNotAcceptable)
 	}
 }

@@ -64,13 +64,15 @@ func raiseCapabilities() error {
 		pid     int32
 	}{version: capabilityVersion}
 	var have capabilities
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have)), 0); errno != 0 {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)),
+		uintptr(unsafe.Pointer(&have)), 0); errno != 0 {
 		return errno
 	}
 	for i := range have {
 		have[i].effective = have[i].permitted
 	}
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have)), 0); errno != 0 {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)),
+		uintptr(unsafe.Pointer(&have)), 0); errno != 0 {
 		return errno
 	}
 	return nil

@@ -42,7 +42,8 @@ func Open(path string) (Namespace, error) {
 	kind, _, errno := syscall.Syscall(syscall.SYS_IOCTL, file.Fd(), getNSType, 0)
 	if errno != 0 || kind != syscall.CLONE_NEWUSER {
 		_ = file.Close()
-		return Namespace{}, fmt.Errorf("%s is no user namespace here: who has pinned it has mounts of its own, or the pod is gone", path)
+		return Namespace{}, fmt.Errorf(
+			"%s is no user namespace here: who has pinned it has mounts of its own, or the pod is gone", path)
 	}
 	return Namespace{file}, nil
 }
@@ -77,7 +78,8 @@ func (n Namespace) Clone(source, target string, recursive bool) error {
 		return &os.PathError{Op: "map the owners of", Path: source, Err: err}
 	}
 	var empty byte
-	if _, _, errno := syscall.Syscall6(sysMoveMount, tree, uintptr(unsafe.Pointer(&empty)), uintptr(here), uintptr(unsafe.Pointer(to)), moveMountFEmpty, 0); errno != 0 {
+	if _, _, errno := syscall.Syscall6(sysMoveMount, tree, uintptr(unsafe.Pointer(&empty)), uintptr(here),
+		uintptr(unsafe.Pointer(to)), moveMountFEmpty, 0); errno != 0 {
 		return &os.PathError{Op: "move_mount", Path: target, Err: errno}
 	}
 	return nil
@@ -86,12 +88,15 @@ func (n Namespace) Clone(source, target string, recursive bool) error {
 func (n Namespace) mapTree(tree uintptr) error {
 	var empty byte
 	attr := mountAttr{set: mountAttrIDMap, namespace: uint64(n.file.Fd())}
-	_, _, errno := syscall.Syscall6(sysMountSetattr, tree, uintptr(unsafe.Pointer(&empty)), atEmptyPath, uintptr(unsafe.Pointer(&attr)), mountAttrVersion, 0)
+	_, _, errno := syscall.Syscall6(sysMountSetattr, tree, uintptr(unsafe.Pointer(&empty)), atEmptyPath,
+		uintptr(unsafe.Pointer(&attr)), mountAttrVersion, 0)
 	switch {
 	case errno == 0:
 		return nil
 	case errors.Is(errno, syscall.EINVAL):
-		return fmt.Errorf("%w: the kernel cannot do so for this file system (tmpfs since Linux 6.3), or they are mapped already", errno)
+		return fmt.Errorf(
+			"%w: the kernel cannot do so for this file system (tmpfs since Linux 6.3), or they are mapped already",
+			errno)
 	case errors.Is(errno, syscall.ENOSYS):
 		return fmt.Errorf("%w: Linux 5.12 or newer is needed", errno)
 	}

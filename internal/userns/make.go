@@ -39,7 +39,8 @@ const ptraceScope = "/proc/sys/kernel/yama/ptrace_scope"
 
 // explain names the sysctl if it forbids tracing, which stops the child.
 func explain(err error, scope string) error {
-	if text, readErr := os.ReadFile(scope); readErr != nil || !errors.Is(err, syscall.EPERM) || strings.TrimSpace(string(text)) != "3" {
+	if text, readErr := os.ReadFile(scope); readErr != nil || !errors.Is(err, syscall.EPERM) ||
+		strings.TrimSpace(string(text)) != "3" {
 		return err
 	}
 	return fmt.Errorf("the sysctl kernel.yama.ptrace_scope is 3, it must be at most 2: %w", err)

@@ -80,7 +80,8 @@ func TestClone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "roots"), nil, 0o600); err == nil {
 		t.Error("a user that is not mapped makes a file: the thread did not become root again")
 	}
-	if err := ns.Clone("/proc/sys", dir, false); err == nil || !strings.Contains(err.Error(), "map the owners of /proc/sys") {
+	if err := ns.Clone("/proc/sys", dir, false); err == nil ||
+		!strings.Contains(err.Error(), "map the owners of /proc/sys") {
 		t.Errorf("/proc is mapped: %v", err)
 	}
 	for _, path := range []string{filepath.Join(source, "nonesuch"), "a\x00b"} {
@@ -94,8 +95,10 @@ func TestForbiddenTracing(t *testing.T) {
 	scope := filepath.Join(t.TempDir(), "ptrace_scope")
 	for text, want := range map[string]bool{"3\n": true, "2\n": false} {
 		testutil.Must(t, os.WriteFile(scope, []byte(text), 0o644))
-		for err, can := range map[error]bool{&os.PathError{Op: "fork/exec", Err: syscall.EPERM}: true, syscall.ENOSPC: false} {
-			if got := explain(err, scope); !errors.Is(got, err) || strings.Contains(got.Error(), "ptrace_scope") != (want && can) {
+		for err, can := range map[error]bool{&os.PathError{Op: "fork/exec", Err: syscall.EPERM}: true,
+			syscall.ENOSPC: false} {
+			if got := explain(err, scope); !errors.Is(got, err) ||
+				strings.Contains(got.Error(), "ptrace_scope") != (want && can) {
 				t.Errorf("%s: %v becomes %v", text, err, got)
 			}
 		}

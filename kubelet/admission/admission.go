@@ -67,7 +67,8 @@ func check(in input) *Rejection {
 	in.Pod = in.Pod.DeepCopy()
 	manifest.SetDefaults(in.Pod)
 	for _, check := range []func(*input) *Rejection{
-		checkPressure, checkSystem, checkSysctls, checkSupported, checkResources, checkAffinity, checkPorts, checkTaints,
+		checkPressure, checkSystem, checkSysctls, checkSupported, checkResources, checkAffinity, checkPorts,
+		checkTaints,
 	} {
 		if rejection := check(&in); rejection != nil {
 			return rejection

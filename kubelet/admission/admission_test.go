@@ -60,75 +60,132 @@ func TestCheck(t *testing.T) {
 		admitted bool
 	}{
 		{name: "fits"},
-		{name: "cpu", pod: [2]string{resources, "{cpu: 1001m}"}, reason: "OutOfcpu", message: "cpu, requested: 1001, used: 1000, capacity: 2000"},
+		{name: "cpu", pod: [2]string{resources, "{cpu: 1001m}"}, reason: "OutOfcpu",
+			message: "cpu, requested: 1001, used: 1000, capacity: 2000"},
 		{name: "cpu to the last", pod: [2]string{resources, "{cpu: 1}"}},
-		{name: "memory", pod: [2]string{resources, "{memory: 4Gi}"}, reason: "OutOfmemory", message: "requested: 4294967296, used: 1073741824, capacity: 4294967296"},
-		{name: "ephemeral storage", pod: [2]string{resources, "{ephemeral-storage: 5Gi}"}, reason: "OutOfephemeral-storage", message: "ephemeral-storage"},
+		{name: "memory", pod: [2]string{resources, "{memory: 4Gi}"}, reason: "OutOfmemory",
+			message: "requested: 4294967296, used: 1073741824, capacity: 4294967296"},
+		{name: "ephemeral storage", pod: [2]string{resources, "{ephemeral-storage: 5Gi}"},
+			reason: "OutOfephemeral-storage", message: "ephemeral-storage"},
 		{name: "cpu before memory", pod: [2]string{resources, "{memory: 9Gi, cpu: 9}"}, reason: "OutOfcpu"},
-		{name: "huge pages", pod: [2]string{resources, "{hugepages-2Mi: 6Mi}"}, reason: "OutOfhugepages-2Mi", message: "hugepages-2Mi"},
-		{name: "huge pages of a size that the node has not", pod: [2]string{resources, "{hugepages-1Gi: 1Gi}"}, reason: "OutOfhugepages-1Gi"},
-		{name: "nothing asked for on a full node", pod: [2]string{resources, "{}"}, node: [2]string{`cpu: "2"`, `cpu: "0"`}},
-		{name: "pods", node: [2]string{`pods: "3"`, `pods: "1"`}, reason: "OutOfpods", message: "pods, requested: 1, used: 1, capacity: 1"},
-		{name: "init container", pod: [2]string{"containers:", "initContainers: [{name: i, image: x, resources: {requests: {cpu: 3}}}]\n  containers:"}, reason: "OutOfcpu"},
-		{name: "limit alone", pod: [2]string{"{requests: " + resources + "}", "{limits: {cpu: 3}}"}, reason: "OutOfcpu"},
+		{name: "huge pages", pod: [2]string{resources, "{hugepages-2Mi: 6Mi}"}, reason: "OutOfhugepages-2Mi",
+			message: "hugepages-2Mi"},
+		{name: "huge pages of a size that the node has not", pod: [2]string{resources, "{hugepages-1Gi: 1Gi}"},
+			reason: "OutOfhugepages-1Gi"},
+		{name: "nothing asked for on a full node", pod: [2]string{resources, "{}"},
+			node: [2]string{`cpu: "2"`, `cpu: "0"`}},
+		{name: "pods", node: [2]string{`pods: "3"`, `pods: "1"`}, reason: "OutOfpods",
+			message: "pods, requested: 1, used: 1, capacity: 1"},
+		{name: "init container",
+			pod: [2]string{"containers:",
+				"initContainers: [{name: i, image: x, resources: {requests: {cpu: 3}}}]\n  containers:"},
+			reason: "OutOfcpu"},
+		{name: "limit alone", pod: [2]string{"{requests: " + resources + "}", "{limits: {cpu: 3}}"},
+			reason: "OutOfcpu"},
 
-		{name: "nodeSelector", pod: [2]string{"nodeName: here", "nodeSelector: {disk: slow}"}, reason: "NodeAffinity", message: "node affinity/selector"},
+		{name: "nodeSelector", pod: [2]string{"nodeName: here", "nodeSelector: {disk: slow}"}, reason: "NodeAffinity",
+			message: "node affinity/selector"},
 		{name: "nodeSelector that matches", pod: [2]string{"nodeName: here", "nodeSelector: {disk: fast}"}},
-		{name: "nodeSelector of a pod that runs", pod: [2]string{"nodeName: here", "nodeSelector: {disk: slow}"}, admitted: true},
-		{name: "affinity", pod: [2]string{"nodeName: here", affinity(`{key: disk, operator: NotIn, values: [fast]}`)}, reason: "NodeAffinity"},
-		{name: "affinity that matches", pod: [2]string{"nodeName: here", affinity(`{key: size, operator: Gt, values: ["6"]}`)}},
-		{name: "affinity that is wrong", pod: [2]string{"nodeName: here", affinity(`{key: size, operator: Gt, values: [much]}`)}, reason: "UnexpectedAdmissionError", message: "much"},
-		{name: "affinity to another node", pod: [2]string{"nodeName: here", `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [there]}]}]}}}`}, reason: "NodeAffinity"},
-		{name: "another node", pod: [2]string{"nodeName: here", "nodeName: there"}, reason: "NodeName", message: "spec.nodeName"},
+		{name: "nodeSelector of a pod that runs", pod: [2]string{"nodeName: here", "nodeSelector: {disk: slow}"},
+			admitted: true},
+		{name: "affinity", pod: [2]string{"nodeName: here", affinity(`{key: disk, operator: NotIn, values: [fast]}`)},
+			reason: "NodeAffinity"},
+		{name: "affinity that matches",
+			pod: [2]string{"nodeName: here", affinity(`{key: size, operator: Gt, values: ["6"]}`)}},
+		{name: "affinity that is wrong",
+			pod:    [2]string{"nodeName: here", affinity(`{key: size, operator: Gt, values: [much]}`)},
+			reason: "UnexpectedAdmissionError", message: "much"},
+		{name: "affinity to another node",
+			pod: [2]string{"nodeName: here",
+				`affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: ` +
+					`[{matchFields: [{key: metadata.name, operator: In, values: [there]}]}]}}}`},
+			reason: "NodeAffinity"},
+		{name: "another node", pod: [2]string{"nodeName: here", "nodeName: there"}, reason: "NodeName",
+			message: "spec.nodeName"},
 
-		{name: "port", pod: ports("{hostPort: 81, containerPort: 1}"), reason: "NodePorts", message: "TCP/:81 is pod ns/other's"},
-		{name: "port at one address", pod: ports("{hostPort: 81, containerPort: 1, hostIP: 192.0.2.9}"), reason: "NodePorts"},
-		{name: "port at all addresses", pod: ports("{hostPort: 80, containerPort: 1, hostIP: 0.0.0.0}"), reason: "NodePorts"},
+		{name: "port", pod: ports("{hostPort: 81, containerPort: 1}"), reason: "NodePorts",
+			message: "TCP/:81 is pod ns/other's"},
+		{name: "port at one address", pod: ports("{hostPort: 81, containerPort: 1, hostIP: 192.0.2.9}"),
+			reason: "NodePorts"},
+		{name: "port at all addresses", pod: ports("{hostPort: 80, containerPort: 1, hostIP: 0.0.0.0}"),
+			reason: "NodePorts"},
 		{name: "port at another address", pod: ports("{hostPort: 80, containerPort: 1, hostIP: 192.0.2.9}")},
 		{name: "port of another protocol", pod: ports("{hostPort: 81, containerPort: 1, protocol: UDP}")},
-		{name: "port of the host's network", pod: [2]string{"nodeName: here\n  containers: [{", "hostNetwork: true\n  containers: [{ports: [{containerPort: 81}], "}, reason: "NodePorts"},
+		{name: "port of the host's network",
+			pod: [2]string{"nodeName: here\n  containers: [{",
+				"hostNetwork: true\n  containers: [{ports: [{containerPort: 81}], "}, reason: "NodePorts"},
 		{name: "no host port", pod: ports("{containerPort: 81}")},
 
-		{name: "label of another system", pod: [2]string{"uid: pod", "uid: pod, labels: {kubernetes.io/os: windows}"}, reason: "PodOSSelectorNodeLabelDoesNotMatch"},
-		{name: "another system", pod: [2]string{"nodeName: here", "os: {name: windows}"}, reason: "PodOSNotSupported", message: "spec.os.name"},
-		{name: "groups", pod: [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"}, reason: "SupplementalGroupsPolicyNotSupported", message: "spec.securityContext.supplementalGroupsPolicy"},
-		{name: "groups on a node that can", pod: [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"}, node: [2]string{"status:", "status:\n  features: {supplementalGroupsPolicy: true}"}},
+		{name: "label of another system", pod: [2]string{"uid: pod", "uid: pod, labels: {kubernetes.io/os: windows}"},
+			reason: "PodOSSelectorNodeLabelDoesNotMatch"},
+		{name: "another system", pod: [2]string{"nodeName: here", "os: {name: windows}"}, reason: "PodOSNotSupported",
+			message: "spec.os.name"},
+		{name: "groups", pod: [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"},
+			reason: "SupplementalGroupsPolicyNotSupported", message: "spec.securityContext.supplementalGroupsPolicy"},
+		{name: "groups on a node that can",
+			pod:  [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"},
+			node: [2]string{"status:", "status:\n  features: {supplementalGroupsPolicy: true}"}},
 
 		{name: "safe sysctl", pod: sysctls("{name: net.ipv4.tcp_syncookies, value: '1'}")},
-		{name: "unsafe sysctl", pod: sysctls("{name: kernel.msgmax, value: '1'}"), reason: "SysctlForbidden", message: `forbidden sysctl: "kernel.msgmax" not allowlisted`},
-		{name: "unsafe sysctl of a pod that runs", pod: sysctls("{name: kernel.msgmax, value: '1'}"), admitted: true, reason: "SysctlForbidden"},
-		{name: "unsafe sysctl after a safe one", pod: sysctls("{name: net.ipv4.tcp_syncookies, value: '1'}, {name: net/core/somaxconn, value: '1'}"), reason: "SysctlForbidden", message: "net.core.somaxconn"},
-		{name: "unsafe sysctl that is allowed", pod: sysctls("{name: kernel.sem, value: '1'}, {name: net/ipv4/conf/eth0.1/mtu, value: '1'}")},
-		{name: "sysctl of the node", pod: [2]string{"nodeName: here", "hostNetwork: true\n  securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: '1'}]}"}, reason: "SysctlForbidden", message: "not allowed with host Net enabled"},
+		{name: "unsafe sysctl", pod: sysctls("{name: kernel.msgmax, value: '1'}"), reason: "SysctlForbidden",
+			message: `forbidden sysctl: "kernel.msgmax" not allowlisted`},
+		{name: "unsafe sysctl of a pod that runs", pod: sysctls("{name: kernel.msgmax, value: '1'}"), admitted: true,
+			reason: "SysctlForbidden"},
+		{name: "unsafe sysctl after a safe one",
+			pod:    sysctls("{name: net.ipv4.tcp_syncookies, value: '1'}, {name: net/core/somaxconn, value: '1'}"),
+			reason: "SysctlForbidden", message: "net.core.somaxconn"},
+		{name: "unsafe sysctl that is allowed",
+			pod: sysctls("{name: kernel.sem, value: '1'}, {name: net/ipv4/conf/eth0.1/mtu, value: '1'}")},
+		{name: "sysctl of the node",
+			pod: [2]string{"nodeName: here",
+				"hostNetwork: true\n  securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: '1'}]}"},
+			reason: "SysctlForbidden", message: "not allowed with host Net enabled"},
 
 		{name: "taint", node: taint("NoExecute"), reason: "TaintToleration", message: "k=v:NoExecute"},
 		{name: "taint of the scheduler", node: taint("NoSchedule")},
 		{name: "taint on a pod that runs", node: taint("NoExecute"), admitted: true},
-		{name: "taint that is tolerated", node: taint("NoExecute"), pod: [2]string{"nodeName: here", "tolerations: [{key: k, operator: Exists}]"}},
+		{name: "taint that is tolerated", node: taint("NoExecute"),
+			pod: [2]string{"nodeName: here", "tolerations: [{key: k, operator: Exists}]"}},
 		{name: "taint on a static pod", node: taint("NoExecute"), pod: static},
 
-		{name: "volume type", pod: [2]string{"nodeName: here", "volumes: [{name: v, nfs: {server: s, path: /}}]"}, reason: "UnsupportedField", message: "spec.volumes[0].nfs"},
-		{name: "volume of a static pod", pod: [2]string{"uid: pod}\nspec:", "uid: pod, annotations: {kubernetes.io/config.source: file}}\nspec:\n  volumes: [{name: v, iscsi: {iqn: i}}]"}, reason: "UnsupportedField", message: "spec.volumes[0].iscsi"},
-		{name: "user namespace", pod: [2]string{"nodeName: here", "hostUsers: false\n  hostIPC: true"}, reason: "UnsupportedField", message: "spec.hostUsers"},
+		{name: "volume type", pod: [2]string{"nodeName: here", "volumes: [{name: v, nfs: {server: s, path: /}}]"},
+			reason: "UnsupportedField", message: "spec.volumes[0].nfs"},
+		{name: "volume of a static pod",
+			pod: [2]string{"uid: pod}\nspec:",
+				"uid: pod, annotations: {kubernetes.io/config.source: file}}\nspec:\n  volumes: [{name: v, " +
+					"iscsi: {iqn: i}}]"}, reason: "UnsupportedField", message: "spec.volumes[0].iscsi"},
+		{name: "user namespace", pod: [2]string{"nodeName: here", "hostUsers: false\n  hostIPC: true"},
+			reason: "UnsupportedField", message: "spec.hostUsers"},
 
-		{name: "unsupported field of a pod that runs", admitted: true, pod: [2]string{"nodeName: here", "hostUsers: false\n  hostIPC: true"}},
-		{name: "ephemeral container", pod: [2]string{"nodeName: here", "ephemeralContainers: [{name: debugger, image: x, imagePullPolicy: Never, terminationMessagePolicy: File}]"}},
+		{name: "unsupported field of a pod that runs", admitted: true,
+			pod: [2]string{"nodeName: here", "hostUsers: false\n  hostIPC: true"}},
+		{name: "ephemeral container",
+			pod: [2]string{"nodeName: here",
+				"ephemeralContainers: [{name: debugger, image: x, imagePullPolicy: Never, " +
+					"terminationMessagePolicy: File}]"}},
 
 		{name: "disk pressure on a pod that runs", node: pressure("DiskPressure"), admitted: true},
 		{name: "disk pressure", node: pressure("DiskPressure"), reason: "Evicted", message: "[DiskPressure]"},
 		{name: "disk pressure on a static pod", node: pressure("DiskPressure"), pod: static},
-		{name: "disk pressure on a critical pod", node: pressure("DiskPressure"), pod: [2]string{"nodeName: here", "priority: 2000000000"}},
-		{name: "disk pressure on a pod of high priority", node: pressure("DiskPressure"), pod: [2]string{"nodeName: here", "priority: 1999999999"}, reason: "Evicted"},
+		{name: "disk pressure on a critical pod", node: pressure("DiskPressure"),
+			pod: [2]string{"nodeName: here", "priority: 2000000000"}},
+		{name: "disk pressure on a pod of high priority", node: pressure("DiskPressure"),
+			pod: [2]string{"nodeName: here", "priority: 1999999999"}, reason: "Evicted"},
 		{name: "memory pressure on a pod that asked for memory", node: pressure("MemoryPressure")},
-		{name: "memory pressure", node: pressure("MemoryPressure"), pod: [2]string{resources, "{}"}, reason: "Evicted", message: "[MemoryPressure]"},
+		{name: "memory pressure", node: pressure("MemoryPressure"), pod: [2]string{resources, "{}"}, reason: "Evicted",
+			message: "[MemoryPressure]"},
 		{name: "memory pressure that is tolerated", node: pressure("MemoryPressure"),
-			pod: [2]string{"nodeName: here\n  containers: [{name: c, image: image, resources: {requests: " + resources + "}}]", "tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists}]\n  containers: [{name: c, image: image}]"}},
+			pod: [2]string{"nodeName: here\n  containers: [{name: c, image: image, resources: {requests: " + resources +
+				"}}]",
+				"tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists}]\n  containers: " +
+					"[{name: c, image: image}]"}},
 		{name: "no room for a static pod", node: [2]string{`pods: "3"`, `pods: "1"`}, pod: static, reason: "OutOfpods"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			in := input{
-				Node: read[v1.Node](t, replace(t, theNode, test.node)), Pod: read[v1.Pod](t, replace(t, thePod, test.pod)),
+				Node:    read[v1.Node](t, replace(t, theNode, test.node)),
+				Pod:     read[v1.Pod](t, replace(t, thePod, test.pod)),
 				Running: []*v1.Pod{read[v1.Pod](t, theOther)}, Admitted: test.admitted,
 				AllowedSysctls: []string{"kernel.sem", "net.ipv4.conf.*"},
 			}
@@ -158,7 +215,8 @@ func sysctls(list string) [2]string {
 }
 
 func affinity(expression string) string {
-	return "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [" + expression + "]}]}}}"
+	return "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: " +
+		"[{matchExpressions: [" + expression + "]}]}}}"
 }
 
 func taint(effect string) [2]string {
@@ -183,7 +241,8 @@ func replace(t *testing.T, text string, change [2]string) string {
 
 // TestOthers: the pod itself and ended pods use no resources.
 func TestOthers(t *testing.T) {
-	in := input{Node: read[v1.Node](t, strings.Replace(theNode, `pods: "3"`, `pods: "1"`, 1)), Pod: read[v1.Pod](t, thePod)}
+	in := input{Node: read[v1.Node](t, strings.Replace(theNode, `pods: "3"`, `pods: "1"`, 1)),
+		Pod: read[v1.Pod](t, thePod)}
 	ended := read[v1.Pod](t, theOther)
 	ended.Status.Phase = v1.PodFailed
 	in.Running = []*v1.Pod{in.Pod, ended}
@@ -199,7 +258,8 @@ func TestNoNode(t *testing.T) {
 // TestExtendedResources: an extended resource counts only if the node has it.
 func TestExtendedResources(t *testing.T) {
 	for name, want := range map[string]string{"example.com/card": "OutOfexample.com/card", "example.com/licence": ""} {
-		in := input{Node: read[v1.Node](t, theNode), Pod: read[v1.Pod](t, strings.Replace(thePod, "cpu: 500m", name+": 2", 1))}
+		in := input{Node: read[v1.Node](t, theNode),
+			Pod: read[v1.Pod](t, strings.Replace(thePod, "cpu: 500m", name+": 2", 1))}
 		in.Supported = func(*v1.Pod) error { return nil }
 		reason := ""
 		if got := check(in); got != nil {

@@ -14,17 +14,21 @@ import (
 // checkSystem compares the pod with the node's operating system and the runtime's features.
 func checkSystem(in *input) *Rejection {
 	if os, ok := in.Pod.Labels[v1.LabelOSStable]; ok && os != runtime.GOOS {
-		return &Rejection{reasonOSLabel, fmt.Sprintf("The pod's label %s is %s and this node's %s.", v1.LabelOSStable, os, runtime.GOOS)}
+		return &Rejection{reasonOSLabel,
+			fmt.Sprintf("The pod's label %s is %s and this node's %s.", v1.LabelOSStable, os, runtime.GOOS)}
 	}
 	if os := in.Pod.Spec.OS; os != nil && string(os.Name) != runtime.GOOS {
-		return &Rejection{reasonOS, fmt.Sprintf("The pod's spec.os.name is %s and this node's system %s.", os.Name, runtime.GOOS)}
+		return &Rejection{reasonOS,
+			fmt.Sprintf("The pod's spec.os.name is %s and this node's system %s.", os.Name, runtime.GOOS)}
 	}
 	security, features := in.Pod.Spec.SecurityContext, in.Node.Status.Features
-	if security == nil || security.SupplementalGroupsPolicy == nil || *security.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
+	if security == nil || security.SupplementalGroupsPolicy == nil ||
+		*security.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
 		return nil
 	}
 	if features == nil || features.SupplementalGroupsPolicy == nil || !*features.SupplementalGroupsPolicy {
-		return &Rejection{reasonSupplementalGroups, "spec.securityContext.supplementalGroupsPolicy Strict is not supported by this node's runtime."}
+		return &Rejection{reasonSupplementalGroups,
+			"spec.securityContext.supplementalGroupsPolicy Strict is not supported by this node's runtime."}
 	}
 	return nil
 }

@@ -22,7 +22,8 @@ func checkPorts(in *input) *Rejection {
 		for _, taken := range hostPorts(other) {
 			for _, port := range wanted {
 				if collide(port, taken) {
-					return predicate(reasonNodePorts, "node(s) didn't have free ports for the requested pod ports: %s/%s:%d is pod %s/%s's",
+					return predicate(reasonNodePorts,
+						"node(s) didn't have free ports for the requested pod ports: %s/%s:%d is pod %s/%s's",
 						protocol(port), port.HostIP, port.HostPort, other.Namespace, other.Name)
 				}
 			}

@@ -72,6 +72,7 @@ func amount(name v1.ResourceName, quantity resource.Quantity) int64 {
 }
 
 func outOf(name v1.ResourceName, requested, used, capacity int64) *Rejection {
-	return &Rejection{prefixOutOf + string(name), fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
+	return &Rejection{prefixOutOf +
+		string(name), fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
 		name, requested, used, capacity)}
 }

@@ -17,12 +17,15 @@ import (
 func TestShutdownRefusesPods(t *testing.T) {
 	statuses, rejected := status.NewManager(), NewRejections()
 	a := NewAdmitter(Options{
-		ShutdownErr: func() error { return errors.New("node is shutting down") }, Rejections: rejected, Status: statuses, Events: events.New("here"),
+		ShutdownErr: func() error {
+			return errors.New("node is shutting down")
+		}, Rejections: rejected, Status: statuses, Events: events.New("here"),
 	})
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.Priority = new(int32(2_000_000_000))
 	testutil.Assert(t, !a.Admit(t.Context(), pod) && rejected.Has(pod.UID), "a pod was admitted")
-	if got := statuses.Status(pod); got.Phase != v1.PodFailed || got.Reason != "NodeShutdown" || got.Message != "Pod was rejected: Pod was rejected as the node is shutting down." {
+	if got := statuses.Status(pod); got.Phase != v1.PodFailed || got.Reason != "NodeShutdown" ||
+		got.Message != "Pod was rejected: Pod was rejected as the node is shutting down." {
 		t.Errorf("%s %s: %s", got.Phase, got.Reason, got.Message)
 	}
 	pod.Status.Phase = v1.PodSucceeded

@@ -11,7 +11,8 @@ import (
 // safeSysctls affect only their own pod, so every pod may set them.
 func safeSysctls() []string {
 	return []string{
-		"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
+		"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies",
+		"net.ipv4.ping_group_range",
 		"net.ipv4.ip_unprivileged_port_start", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time",
 		"net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
 		"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
@@ -31,8 +32,10 @@ func checkSysctls(in *input) *Rejection {
 			return &Rejection{reasonSysctl, fmt.Sprintf("forbidden sysctl: %q not allowlisted", name)}
 		}
 		namespace, _, _ := sysctl.GetNamespace(name)
-		if namespace == sysctl.NetNamespace && in.Pod.Spec.HostNetwork || namespace == sysctl.IPCNamespace && in.Pod.Spec.HostIPC {
-			return &Rejection{reasonSysctl, fmt.Sprintf("forbidden sysctl: %q not allowed with host %s enabled", name, namespace)}
+		if namespace == sysctl.NetNamespace && in.Pod.Spec.HostNetwork ||
+			namespace == sysctl.IPCNamespace && in.Pod.Spec.HostIPC {
+			return &Rejection{reasonSysctl,
+				fmt.Sprintf("forbidden sysctl: %q not allowed with host %s enabled", name, namespace)}
 		}
 	}
 	return nil

@@ -18,7 +18,8 @@ func actual(wanted v1.ResourceRequirements, now *model.ActualLimits) v1.Resource
 		request = wanted.Limits[v1.ResourceCPU]
 	}
 	if now.CPUShares > 0 && now.CPUShares != cgroup.Shares(request.MilliValue()) {
-		replace(&out.Requests, v1.ResourceCPU, resource.NewMilliQuantity(cgroup.MilliOfShares(now.CPUShares), resource.DecimalSI))
+		replace(&out.Requests, v1.ResourceCPU,
+			resource.NewMilliQuantity(cgroup.MilliOfShares(now.CPUShares), resource.DecimalSI))
 	}
 	quota := cgroup.Quota(wanted.Limits.Cpu().MilliValue())
 	if has := cgroup.QuotaPer(now.CPUQuota, now.CPUPeriod); has != quota {

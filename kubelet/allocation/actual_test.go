@@ -44,11 +44,16 @@ func TestActual(t *testing.T) {
 		now              limits
 		want             string
 	}{
-		{"as wanted, rounded", amounts("333m", "10Mi"), amounts("1", "64Mi"), limits{CPUShares: 340, CPUQuota: 100_000, CPUPeriod: 100_000, Memory: 64 << 20}, "333m 10Mi 1 64Mi"},
-		{"another period", nil, amounts("500m", ""), limits{CPUShares: 512, CPUQuota: 10_000, CPUPeriod: 20_000}, "- - 500m -"},
-		{"all others", amounts("1", "10Mi"), amounts("2", "64Mi"), limits{CPUShares: 512, CPUQuota: 50_000, CPUPeriod: 100_000, Memory: 32 << 20}, "500m 10Mi 500m 32Mi"},
-		{"guaranteed stays so", amounts("1", "64Mi"), amounts("1", "64Mi"), limits{CPUShares: 1024, CPUQuota: 100_000, CPUPeriod: 100_000, Memory: 32 << 20}, "1 32Mi 1 32Mi"},
-		{"not limited yet", amounts("1", "10Mi"), amounts("2", "64Mi"), limits{CPUShares: 2, CPUQuota: -1, CPUPeriod: 100_000, Memory: cgroup.Unlimited}, "- 10Mi - -"},
+		{"as wanted, rounded", amounts("333m", "10Mi"), amounts("1", "64Mi"),
+			limits{CPUShares: 340, CPUQuota: 100_000, CPUPeriod: 100_000, Memory: 64 << 20}, "333m 10Mi 1 64Mi"},
+		{"another period", nil, amounts("500m", ""), limits{CPUShares: 512, CPUQuota: 10_000, CPUPeriod: 20_000},
+			"- - 500m -"},
+		{"all others", amounts("1", "10Mi"), amounts("2", "64Mi"),
+			limits{CPUShares: 512, CPUQuota: 50_000, CPUPeriod: 100_000, Memory: 32 << 20}, "500m 10Mi 500m 32Mi"},
+		{"guaranteed stays so", amounts("1", "64Mi"), amounts("1", "64Mi"),
+			limits{CPUShares: 1024, CPUQuota: 100_000, CPUPeriod: 100_000, Memory: 32 << 20}, "1 32Mi 1 32Mi"},
+		{"not limited yet", amounts("1", "10Mi"), amounts("2", "64Mi"),
+			limits{CPUShares: 2, CPUQuota: -1, CPUPeriod: 100_000, Memory: cgroup.Unlimited}, "- 10Mi - -"},
 		{"limited until now", nil, nil, limits{CPUShares: 102, CPUQuota: 10_000, Memory: 1 << 20}, "100m - 100m 1Mi"},
 		{"shares not shown", amounts("1", ""), nil, limits{}, "1 - - -"},
 	} {

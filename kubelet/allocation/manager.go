@@ -192,7 +192,9 @@ func (m *Manager) AllPending() []types.UID {
 // Actuated returns the resources that the runtime has confirmed for a container: from SetActuated, or from its
 // creation. A container that an earlier version created has neither. Then its actual limits count, and amounts that the
 // runtime does not report come from spec. Known is false if there are no actual limits either.
-func (m *Manager) Actuated(uid types.UID, spec *v1.Container, container *model.ContainerStatus) (resources v1.ResourceRequirements, known bool) {
+func (m *Manager) Actuated(
+	uid types.UID, spec *v1.Container, container *model.ContainerStatus,
+) (resources v1.ResourceRequirements, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if pod := m.pods[uid]; pod != nil {
@@ -211,7 +213,9 @@ func (m *Manager) Actuated(uid types.UID, spec *v1.Container, container *model.C
 }
 
 // SetActuated records that the runtime has applied resources to a container, and writes the checkpoint.
-func (m *Manager) SetActuated(uid types.UID, container *model.ContainerStatus, resources v1.ResourceRequirements) error {
+func (m *Manager) SetActuated(
+	uid types.UID, container *model.ContainerStatus, resources v1.ResourceRequirements,
+) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	pod := m.record(uid)

@@ -42,7 +42,9 @@ func TestAllocationsSurvive(t *testing.T) {
 		now, known := m.Actuated(before.UID, &before.Spec.Containers[0], container)
 		testutil.Assert(t, known && now.Limits.Memory().String() == "64Mi", "it has %v, %v", now, known)
 		made := desired.Spec.Containers[0].Resources
-		if now, known := m.Actuated(before.UID, &before.Spec.Containers[0], &model.ContainerStatus{ID: "2", Name: "a", Resources: &made}); !known || now.Limits.Memory().String() != "128Mi" {
+		if now, known := m.Actuated(before.UID, &before.Spec.Containers[0],
+			&model.ContainerStatus{ID: "2", Name: "a", Resources: &made}); !known ||
+			now.Limits.Memory().String() != "128Mi" {
 			t.Errorf("another container has %v, %v", now, known)
 		}
 		if m, err = Open(path); err != nil {
@@ -103,7 +105,8 @@ func TestCorruptCheckpoint(t *testing.T) {
 // TestMeanwhile: the pod's cgroup has room for the old and the new limits during a resize.
 func TestMeanwhile(t *testing.T) {
 	for _, c := range []struct{ allocated, actuated, want string }{
-		{"64Mi", "32Mi", "64Mi"}, {"32Mi", "64Mi", "64Mi"}, {"64Mi", "", "0"}, {"", "64Mi", "0"}, {"64Mi", "64Mi", "64Mi"},
+		{"64Mi", "32Mi", "64Mi"}, {"32Mi", "64Mi", "64Mi"}, {"64Mi", "", "0"}, {"", "64Mi", "0"},
+		{"64Mi", "64Mi", "64Mi"},
 	} {
 		pod := withLimit(c.allocated)
 		now := withLimit(c.actuated).Spec.Containers[0].Resources
@@ -120,7 +123,8 @@ func TestMeanwhile(t *testing.T) {
 // TestMeanwhileKeepsTheClass: the QoS class of a guaranteed pod stays, because it is part of the cgroup's name.
 func TestMeanwhileKeepsTheClass(t *testing.T) {
 	of := func(memory string) *v1.Pod {
-		amounts := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse(memory)}
+		amounts := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"),
+			v1.ResourceMemory: resource.MustParse(memory)}
 		pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 		pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: amounts.DeepCopy(), Limits: amounts}
 		return pod

@@ -10,7 +10,8 @@ import (
 func Same(a, b *v1.Pod) bool {
 	same := true
 	model.EachContainer(&a.Spec, func(c *v1.Container, _ model.Kind) {
-		if other, _ := model.FindContainer(&b.Spec, c.Name); other != nil && len(model.ChangedResources(c.Resources, other.Resources)) > 0 {
+		if other, _ := model.FindContainer(&b.Spec, c.Name); other != nil &&
+			len(model.ChangedResources(c.Resources, other.Resources)) > 0 {
 			same = false
 		}
 	})

@@ -25,13 +25,15 @@ import (
 
 func TestConversions(t *testing.T) {
 	for _, c := range []struct{ milli, shares, quota, weight int64 }{
-		{0, 2, 0, 1}, {1, 2, 1000, 1}, {5, 5, 1000, 1}, {100, 102, 10_000, 4}, {1000, 1024, 100_000, 39}, {1 << 40, 262144, 1 << 40 * 100, 10000},
+		{0, 2, 0, 1}, {1, 2, 1000, 1}, {5, 5, 1000, 1}, {100, 102, 10_000, 4}, {1000, 1024, 100_000, 39},
+		{1 << 40, 262144, 1 << 40 * 100, 10000},
 	} {
 		s, q, w := Shares(c.milli), Quota(c.milli), weight(Shares(c.milli))
 		testutil.Assert(t, s == c.shares && q == c.quota && w == c.weight,
 			"%d: %d shares, quota %d, weight %d; want %d, %d, %d", c.milli, s, q, w, c.shares, c.quota, c.weight)
 	}
-	for bytes, want := range map[int64]string{2 << 20: "2MB", 1 << 30: "1GB", 64 << 10: "64KB", 512: "512B", 1 << 40: "1024GB"} {
+	for bytes, want := range map[int64]string{2 << 20: "2MB", 1 << 30: "1GB", 64 << 10: "64KB", 512: "512B",
+		1 << 40: "1024GB"} {
 		testutil.Equal(t, PageSize(bytes), want, "%d", bytes)
 	}
 	got := quotaPerSecond(Quota(1001))
@@ -244,7 +246,8 @@ func TestUnknownDriverLeavesCgroupsToTheRuntime(t *testing.T) {
 	m := New(context.Background(), Options{Driver: "none"})
 	parent, err := m.Ensure(context.Background(), podOf("x", "cpu=1", ""))
 	uids, listErr := m.Pods()
-	if err := errors.Join(err, listErr, m.Remove(context.Background(), "x")); err != nil || parent != "" || uids != nil {
+	if err := errors.Join(err, listErr, m.Remove(context.Background(), "x")); err != nil || parent != "" ||
+		uids != nil {
 		t.Errorf("got %q, %v, %v", parent, uids, err)
 	}
 }
@@ -254,7 +257,8 @@ func TestUnifiedFiles(t *testing.T) {
 	root := t.TempDir()
 	for path, content := range map[string]string{
 		"cgroup.controllers": "cpu memory pids\n", "cgroup.subtree_control": "memory\n",
-		"a/cgroup.controllers": "cpu\n", "a/cgroup.subtree_control": "", "a/cpu.weight": "", "a/cpu.max": "", "a/memory.max": "",
+		"a/cgroup.controllers": "cpu\n", "a/cgroup.subtree_control": "", "a/cpu.weight": "", "a/cpu.max": "",
+		"a/memory.max": "",
 	} {
 		testutil.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755))
 		testutil.Must(t, os.WriteFile(filepath.Join(root, path), []byte(content), 0o644))
@@ -270,7 +274,8 @@ func TestUnifiedFiles(t *testing.T) {
 		}
 	}
 	wantFiles(map[string]string{
-		"cgroup.subtree_control": "+pids", "a/cgroup.subtree_control": "+cpu", "a/cpu.weight": "39", "a/cpu.max": "50000 100000", "a/memory.max": "4096",
+		"cgroup.subtree_control": "+pids", "a/cgroup.subtree_control": "+cpu", "a/cpu.weight": "39",
+		"a/cpu.max": "50000 100000", "a/memory.max": "4096",
 	})
 	testutil.Must(t, f.ensure(context.Background(), name{"a"}, limits{quota: noLimit, memory: noLimit, pids: noLimit}))
 	wantFiles(map[string]string{"a/cpu.weight": "39", "a/cpu.max": "max 100000", "a/memory.max": "max"})

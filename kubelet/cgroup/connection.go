@@ -9,7 +9,8 @@ import (
 
 // units is a part of systemd's D-Bus interface. *systemd.Conn implements it.
 type units interface {
-	StartTransientUnitContext(ctx context.Context, name, mode string, properties []systemd.Property, done chan<- string) (int, error)
+	StartTransientUnitContext(ctx context.Context, name, mode string, properties []systemd.Property,
+		done chan<- string) (int, error)
 	SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...systemd.Property) error
 	StopUnitContext(ctx context.Context, name, mode string, done chan<- string) (int, error)
 	Connected() bool

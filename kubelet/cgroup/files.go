@@ -110,7 +110,8 @@ func controls(hierarchy, file string) bool {
 // v1Values are the limits by file of cgroup v1. They include unset limits, so that the cgroup exists in all these
 // hierarchies.
 func v1Values(l limits) map[string]int64 {
-	return map[string]int64{"cpu.shares": l.shares, "cpu.cfs_quota_us": l.quota, "memory.limit_in_bytes": l.memory, "pids.max": l.pids}
+	return map[string]int64{"cpu.shares": l.shares, "cpu.cfs_quota_us": l.quota, "memory.limit_in_bytes": l.memory,
+		"pids.max": l.pids}
 }
 
 func (f *files) ensureUnified(n name, l limits) error {
@@ -215,7 +216,8 @@ func (f *files) prune(_ context.Context, n name) error {
 	var errs []error
 	for _, hierarchy := range f.hierarchies {
 		err := unix.Rmdir(filepath.Join(hierarchy, n.cgroupfs()))
-		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOTEMPTY) {
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EBUSY) &&
+			!errors.Is(err, unix.ENOTEMPTY) {
 			errs = append(errs, fmt.Errorf("remove the cgroup %s: %w", n.cgroupfs(), err))
 		}
 	}

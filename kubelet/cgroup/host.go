@@ -36,7 +36,8 @@ func Inspect() (Host, error) {
 	if err != nil {
 		return Host{}, err
 	}
-	host := Host{Unified: unified(defaultMount), Memory: memory, CPUs: runtime.NumCPU(), HugepageSizes: hugepageSizes("/sys/kernel/mm/hugepages")}
+	host := Host{Unified: unified(defaultMount), Memory: memory, CPUs: runtime.NumCPU(),
+		HugepageSizes: hugepageSizes("/sys/kernel/mm/hugepages")}
 	host.Swap = swapLimited(host.Unified)
 	return host, nil
 }

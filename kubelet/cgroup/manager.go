@@ -89,7 +89,9 @@ type Manager struct {
 // New makes the cgroups of the QoS classes. If it cannot write cgroups, it logs that and returns a manager that does
 // nothing, so that pods run all the same.
 func New(ctx context.Context, opts Options) *Manager {
-	m := &Manager{opts: opts, top: name(strings.FieldsFunc(path.Join(opts.Root, "kubepods"), func(r rune) bool { return r == '/' })), requests: map[types.UID]int64{}, written: map[string]limits{}}
+	m := &Manager{opts: opts,
+		top:      name(strings.FieldsFunc(path.Join(opts.Root, "kubepods"), func(r rune) bool { return r == '/' })),
+		requests: map[types.UID]int64{}, written: map[string]limits{}}
 	tree, err := newTree(ctx, opts.Driver)
 	if err == nil {
 		m.tree = tree
@@ -111,7 +113,8 @@ func newTree(ctx context.Context, driver Driver) (tree, error) {
 	case Systemd:
 		return newSlices(ctx, defaultMount)
 	default:
-		return nil, fmt.Errorf("the runtime's cgroup driver %q is not known here: %w", driver, errdefs.ErrNotImplemented)
+		return nil, fmt.Errorf("the runtime's cgroup driver %q is not known here: %w", driver,
+			errdefs.ErrNotImplemented)
 	}
 }
 

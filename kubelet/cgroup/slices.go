@@ -49,7 +49,8 @@ func (s *sliceTree) ensure(ctx context.Context, n name, l limits) error {
 	wanted := properties(l)
 	first := append([]systemd.Property{
 		systemd.PropDescription("Pods of a kubelet: " + n.cgroupfs()),
-		property("DefaultDependencies", false), property("CPUAccounting", true), property("MemoryAccounting", true), property("TasksAccounting", true),
+		property("DefaultDependencies", false), property("CPUAccounting", true), property("MemoryAccounting", true),
+		property("TasksAccounting", true),
 	}, wanted...)
 	done := make(chan string, 1)
 	_, err = conn.StartTransientUnitContext(ctx, n.slice(), "replace", first, done)

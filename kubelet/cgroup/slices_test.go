@@ -41,7 +41,9 @@ func (u *fakeUnits) set(unit string, properties []systemd.Property) {
 	}
 }
 
-func (u *fakeUnits) StartTransientUnitContext(_ context.Context, unit, _ string, properties []systemd.Property, done chan<- string) (int, error) {
+func (u *fakeUnits) StartTransientUnitContext(
+	_ context.Context, unit, _ string, properties []systemd.Property, done chan<- string,
+) (int, error) {
 	u.calls++
 	if u.units[unit] != nil {
 		return 0, dbus.Error{Name: "org.freedesktop.systemd1.UnitExists"}
@@ -52,7 +54,9 @@ func (u *fakeUnits) StartTransientUnitContext(_ context.Context, unit, _ string,
 	return 1, os.MkdirAll(u.dir(unit), 0o755)
 }
 
-func (u *fakeUnits) SetUnitPropertiesContext(_ context.Context, unit string, runtime bool, properties ...systemd.Property) error {
+func (u *fakeUnits) SetUnitPropertiesContext(
+	_ context.Context, unit string, runtime bool, properties ...systemd.Property,
+) error {
 	u.calls++
 	if !runtime {
 		return fmt.Errorf("%s would outlive the next boot", unit)
@@ -76,12 +80,13 @@ func sliceManager(t *testing.T) (*Manager, *fakeUnits) {
 	t.Helper()
 	fake := &fakeUnits{root: t.TempDir(), units: map[string]map[string]string{}, result: "done"}
 	m := New(context.Background(), Options{Root: "me"})
-	m.tree = &sliceTree{files: &files{unified: true, hierarchies: []string{fake.root}}, systemd: &connection{dial: func(context.Context) (units, error) {
-		fake.open++
-		fake.dials++
-		fake.lost = false
-		return fake, nil
-	}}}
+	m.tree = &sliceTree{files: &files{unified: true, hierarchies: []string{fake.root}},
+		systemd: &connection{dial: func(context.Context) (units, error) {
+			fake.open++
+			fake.dials++
+			fake.lost = false
+			return fake, nil
+		}}}
 	t.Cleanup(func() {
 		m.Close()
 		testutil.Assert(t, fake.open == 0, "%d connections were left open", fake.open)
@@ -130,7 +135,8 @@ func TestOneConnection(t *testing.T) {
 	fake.lost = true
 	ensure(t, m, podOf("b", "", "cpu=1 memory=2Gi"))
 	if fake.dials != 2 || fake.open != 1 || fake.calls != calls+2 {
-		t.Errorf("after the connection broke and a limit changed: %d connections, %d open, %d calls", fake.dials, fake.open, fake.calls-calls)
+		t.Errorf("after the connection broke and a limit changed: %d connections, %d open, %d calls", fake.dials,
+			fake.open, fake.calls-calls)
 	}
 	testutil.Must(t, os.RemoveAll(fake.dir("me-kubepods-podb.slice")))
 	delete(fake.units, "me-kubepods-podb.slice")

@@ -13,7 +13,8 @@ import (
 
 func sandboxStatus(s *runtimeapi.PodSandboxStatus) model.SandboxStatus {
 	out := model.SandboxStatus{
-		ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(), Ready: s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
+		ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(),
+		Ready:     s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
 		CreatedAt: at(s.GetCreatedAt()), Annotations: s.GetAnnotations(),
 		HostNetwork: s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
 	}
@@ -31,7 +32,8 @@ func containerStatus(ctx context.Context, sandboxID string, s *runtimeapi.Contai
 		ID: s.GetId(), SandboxID: sandboxID, Name: s.GetMetadata().GetName(), Attempt: s.GetMetadata().GetAttempt(),
 		State: containerState(s.GetState()), CreatedAt: at(s.GetCreatedAt()), StartedAt: at(s.GetStartedAt()),
 		FinishedAt: at(s.GetFinishedAt()), ExitCode: s.GetExitCode(), Reason: s.GetReason(), Message: s.GetMessage(),
-		Image: imageName(s), ImageID: s.GetImageId(), ImageRef: s.GetImageRef(), Hash: s.GetAnnotations()[model.AnnotationHash],
+		Image: imageName(s), ImageID: s.GetImageId(), ImageRef: s.GetImageRef(),
+		Hash:    s.GetAnnotations()[model.AnnotationHash],
 		LogPath: s.GetLogPath(), Annotations: s.GetAnnotations(),
 	}
 	if text := out.Annotations[model.AnnotationResources]; text != "" {
@@ -42,7 +44,8 @@ func containerStatus(ctx context.Context, sandboxID string, s *runtimeapi.Contai
 	}
 	if linux := s.GetResources().GetLinux(); linux != nil {
 		out.Actual = &model.ActualLimits{
-			CPUShares: linux.GetCpuShares(), CPUQuota: linux.GetCpuQuota(), CPUPeriod: linux.GetCpuPeriod(), Memory: linux.GetMemoryLimitInBytes(),
+			CPUShares: linux.GetCpuShares(), CPUQuota: linux.GetCpuQuota(), CPUPeriod: linux.GetCpuPeriod(),
+			Memory: linux.GetMemoryLimitInBytes(),
 		}
 	}
 	if out.State == model.StateExited {

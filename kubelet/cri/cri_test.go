@@ -30,11 +30,14 @@ func TestTerminationMessage(t *testing.T) {
 	status := func(code int32, policy, message string) *runtimeapi.ContainerStatus {
 		return &runtimeapi.ContainerStatus{
 			State: runtimeapi.ContainerState_CONTAINER_EXITED, ExitCode: code, LogPath: log, Message: "the runtime's",
-			Annotations: map[string]string{model.AnnotationTerminationMessagePath: "/dev/log", model.AnnotationTerminationMessagePolicy: policy},
-			Mounts:      []*runtimeapi.Mount{{ContainerPath: "/other", HostPath: log}, {ContainerPath: "/dev/log", HostPath: message}},
+			Annotations: map[string]string{model.AnnotationTerminationMessagePath: "/dev/log",
+				model.AnnotationTerminationMessagePolicy: policy},
+			Mounts: []*runtimeapi.Mount{{ContainerPath: "/other", HostPath: log},
+				{ContainerPath: "/dev/log", HostPath: message}},
 		}
 	}
-	left, empty, long := write("left", "it left this"), write("empty", ""), write("long", strings.Repeat("x", maxMessage)+"end")
+	left, empty, long := write("left", "it left this"), write("empty", ""), write("long",
+		strings.Repeat("x", maxMessage)+"end")
 	for _, test := range []struct {
 		name   string
 		status *runtimeapi.ContainerStatus
@@ -69,7 +72,8 @@ func TestLogEnd(t *testing.T) {
 		{"nothing", "", ""},
 		{"an unfinished line", stamp + "F one\n" + stamp + "P DONE\n", "one\nDONE"},
 		{"pieces of a line", stamp + "P o\n" + stamp + "P n\n" + stamp + "F e\n", "one\n"},
-		{"Docker's format", `{"log":"two words\n","stream":"stderr","time":"2026-01-01T00:00:00Z"}` + "\n", "two words\n"},
+		{"Docker's format", `{"log":"two words\n","stream":"stderr","time":"2026-01-01T00:00:00Z"}` + "\n",
+			"two words\n"},
 		{"no log", "\n\n   \n", ""},
 		{"many lines", strings.Repeat(stamp+"F x\n", maxLogLines+1), strings.Repeat("x\n", maxLogLines)},
 		{"long lines", strings.Repeat(stamp+"F "+long+"\n", 3), long[:maxLogBytes/2-2] + "\n" + long + "\n"},
@@ -85,7 +89,9 @@ type vanishing struct {
 	*apitest.FakeRuntimeService
 }
 
-func (v vanishing) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+func (v vanishing) ContainerStatus(
+	ctx context.Context, id string, verbose bool,
+) (*runtimeapi.ContainerStatusResponse, error) {
 	if strings.Contains(id, "vanished") {
 		return nil, status.Error(codes.NotFound, "gone")
 	}
@@ -131,7 +137,8 @@ func TestPodStatus(t *testing.T) {
 		"%v, %v", pods, err)
 	seen, err := r.PodStatus(t.Context(), "a")
 	if err != nil || len(seen.Sandboxes) != 2 || seen.Sandboxes[0].Attempt != 1 || len(seen.Containers) != 2 ||
-		seen.Containers[0].Attempt != 1 || seen.Containers[0].Image != "name" || seen.Name != "pod" || len(seen.IPs()) == 0 {
+		seen.Containers[0].Attempt != 1 || seen.Containers[0].Image != "name" || seen.Name != "pod" ||
+		len(seen.IPs()) == 0 {
 		t.Errorf("%+v, %v", seen, err)
 	}
 	if none, err := r.PodStatus(t.Context(), "c"); err != nil || len(none.Sandboxes)+len(none.Containers) != 0 {

@@ -79,22 +79,25 @@ func (r *Runtime) Attempts(ctx context.Context) (map[types.UID]*model.PodStatus,
 	get := func(labels map[string]string) *model.PodStatus {
 		uid := types.UID(labels[model.LabelPodUID])
 		if pods[uid] == nil {
-			pods[uid] = &model.PodStatus{UID: uid, Name: labels[model.LabelPodName], Namespace: labels[model.LabelPodNamespace]}
+			pods[uid] = &model.PodStatus{UID: uid, Name: labels[model.LabelPodName],
+				Namespace: labels[model.LabelPodNamespace]}
 		}
 		return pods[uid]
 	}
 	for _, s := range sandboxes {
 		pod := get(s.GetLabels())
 		pod.Sandboxes = append(pod.Sandboxes, model.SandboxStatus{
-			ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(), Ready: s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
+			ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(),
+			Ready:     s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
 			CreatedAt: at(s.GetCreatedAt()),
 		})
 	}
 	for _, c := range containers {
 		pod := get(c.GetLabels())
 		pod.Containers = append(pod.Containers, model.ContainerStatus{
-			ID: c.GetId(), SandboxID: c.GetPodSandboxId(), Name: c.GetMetadata().GetName(), Attempt: c.GetMetadata().GetAttempt(),
-			State: containerState(c.GetState()), CreatedAt: at(c.GetCreatedAt()),
+			ID: c.GetId(), SandboxID: c.GetPodSandboxId(), Name: c.GetMetadata().GetName(),
+			Attempt: c.GetMetadata().GetAttempt(),
+			State:   containerState(c.GetState()), CreatedAt: at(c.GetCreatedAt()),
 		})
 	}
 	for _, pod := range pods {

@@ -43,11 +43,12 @@ func TestRuntimeState(t *testing.T) {
 		err              error
 		runtime, network string
 	}{
-		"ready":            {answer: conditions("", "")},
-		"no network":       {answer: conditions("", "NoPlugin"), network: "NetworkReady is false: NoPlugin"},
-		"no engine":        {answer: conditions("EngineAway", ""), runtime: "RuntimeReady is false: EngineAway"},
-		"no answer":        {err: errors.New("refused"), runtime: "refused", network: "refused"},
-		"nothing about it": {answer: &runtimeapi.StatusResponse{}, runtime: "does not report RuntimeReady", network: "does not report NetworkReady"},
+		"ready":      {answer: conditions("", "")},
+		"no network": {answer: conditions("", "NoPlugin"), network: "NetworkReady is false: NoPlugin"},
+		"no engine":  {answer: conditions("EngineAway", ""), runtime: "RuntimeReady is false: EngineAway"},
+		"no answer":  {err: errors.New("refused"), runtime: "refused", network: "refused"},
+		"nothing about it": {answer: &runtimeapi.StatusResponse{}, runtime: "does not report RuntimeReady",
+			network: "does not report NetworkReady"},
 		"nothing is ready": {answer: conditions("EngineAway", "NoPlugin"), runtime: "EngineAway", network: "NoPlugin"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +61,8 @@ func TestRuntimeState(t *testing.T) {
 				got  error
 				want string
 			}{{s.Runtime(), test.runtime}, {s.Network(), test.network}} {
-				if (part.got == nil) != (part.want == "") || part.got != nil && !strings.Contains(part.got.Error(), part.want) {
+				if (part.got == nil) != (part.want == "") ||
+					part.got != nil && !strings.Contains(part.got.Error(), part.want) {
 					t.Errorf("got %v, want %q", part.got, part.want)
 				}
 			}

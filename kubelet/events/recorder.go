@@ -85,11 +85,13 @@ func (r *Recorder) Record(e Event) {
 	r.serial++
 	event := v1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%s.%x.%x", object.Name, now.UnixNano(), r.serial), Namespace: object.Namespace, CreationTimestamp: now,
+			Name: fmt.Sprintf("%s.%x.%x", object.Name, now.UnixNano(), r.serial), Namespace: object.Namespace,
+			CreationTimestamp: now,
 		},
 		InvolvedObject: object, Reason: e.Reason, Message: e.Message, Type: kind, Count: 1,
 		FirstTimestamp: now, LastTimestamp: now,
-		Source: v1.EventSource{Component: "kubelet", Host: r.node}, ReportingController: "kubelet", ReportingInstance: r.node,
+		Source: v1.EventSource{Component: "kubelet", Host: r.node}, ReportingController: "kubelet",
+		ReportingInstance: r.node,
 	}
 	repeated := r.repeat(object, e, now)
 	if !repeated {
@@ -146,7 +148,8 @@ func (r *Recorder) object(e Event) v1.ObjectReference {
 		return v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.node, UID: types.UID(r.node)}
 	}
 	ref := v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID, ResourceVersion: e.Pod.ResourceVersion,
+		Kind: "Pod", APIVersion: "v1", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
+		ResourceVersion: e.Pod.ResourceVersion,
 	}
 	if e.Container == "" {
 		return ref

@@ -11,7 +11,8 @@ import (
 
 func TestRecorder(t *testing.T) {
 	r := New("node")
-	pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{{Name: "i"}}, Containers: []v1.Container{{Name: "c"}}}}
+	pod := &v1.Pod{
+		Spec: v1.PodSpec{InitContainers: []v1.Container{{Name: "i"}}, Containers: []v1.Container{{Name: "c"}}}}
 	pod.Name, pod.Namespace, pod.UID = "pod", "ns", "u"
 	r.Record(Event{Pod: pod, Container: "c", Reason: "Started", Message: "m"})
 	r.Record(Event{Pod: pod, Container: "i", Warning: true, Reason: "Failed", Message: "m"})
@@ -20,7 +21,8 @@ func TestRecorder(t *testing.T) {
 	list := r.List()
 	testutil.Require(t, len(list) == 3, "%d events", len(list))
 	failed, node, started := list[0], list[1], list[2]
-	if started.Count != 2 || started.Type != v1.EventTypeNormal || started.InvolvedObject.FieldPath != "spec.containers{c}" || started.InvolvedObject.UID != "u" {
+	if started.Count != 2 || started.Type != v1.EventTypeNormal ||
+		started.InvolvedObject.FieldPath != "spec.containers{c}" || started.InvolvedObject.UID != "u" {
 		t.Errorf("repeated: %+v", started)
 	}
 	if failed.Type != v1.EventTypeWarning || failed.InvolvedObject.FieldPath != "spec.initContainers{i}" {

@@ -15,7 +15,8 @@ import (
 func limited(pod *v1.Pod, limits ...string) *v1.Pod {
 	for i, limit := range limits {
 		if limit != "" {
-			pod.Spec.Containers[i].Resources.Limits = v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse(limit)}
+			pod.Spec.Containers[i].Resources.Limits = v1.ResourceList{
+				v1.ResourceEphemeralStorage: resource.MustParse(limit)}
 		}
 	}
 	return pod
@@ -36,8 +37,9 @@ func TestOverLimit(t *testing.T) {
 	two := func() *v1.Pod { return modeltest.Pod(v1.RestartPolicyAlways, "app:a app:b") }
 	uses := func(layer, logs, volume int64) podstats.Pod {
 		return podstats.Pod{
-			Containers: map[string]podstats.Container{"a": {WritableLayer: podstats.Disk{Bytes: layer}, Logs: podstats.Disk{Bytes: logs}}},
-			Volumes:    map[string]podstats.Disk{"v": {Bytes: volume}},
+			Containers: map[string]podstats.Container{
+				"a": {WritableLayer: podstats.Disk{Bytes: layer}, Logs: podstats.Disk{Bytes: logs}}},
+			Volumes: map[string]podstats.Disk{"v": {Bytes: volume}},
 		}
 	}
 	tests := []struct {
@@ -49,18 +51,25 @@ func TestOverLimit(t *testing.T) {
 		{"no limits", withEmptyDir(two(), "v", ""), uses(9*mi, 9*mi, 9*mi), ""},
 		{"nothing is known", limited(withEmptyDir(two(), "v", "1Mi"), "1Mi"), podstats.Pod{}, ""},
 		{"volume at its limit", withEmptyDir(two(), "v", "1Mi"), uses(0, 0, mi), ""},
-		{"volume over it", withEmptyDir(two(), "v", "1Mi"), uses(0, 0, mi+1), `Usage of EmptyDir volume "v" exceeds the limit "1Mi".`},
+		{"volume over it", withEmptyDir(two(), "v", "1Mi"), uses(0, 0, mi+1),
+			`Usage of EmptyDir volume "v" exceeds the limit "1Mi".`},
 		{"volume with a limit of 0", withEmptyDir(two(), "v", "0"), uses(0, 0, mi), ""},
 		{"other volume", withEmptyDir(two(), "w", "1Mi"), uses(0, 0, 9*mi), ""},
 		{"pod at its limit", limited(withEmptyDir(two(), "v", ""), "1Mi", "2Mi"), uses(mi, 0, 2*mi), ""},
-		{"pod over it", limited(withEmptyDir(two(), "v", ""), "1Mi", "2Mi"), uses(mi, 0, 2*mi+1), "Pod ephemeral local storage usage exceeds the total limit of containers 3Mi."},
-		{"one container has no limit", limited(withEmptyDir(two(), "v", ""), "", "1Mi"), uses(mi, 0, 1), "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi."},
-		{"volume before pod", limited(withEmptyDir(two(), "v", "1500k"), "1Mi"), uses(9*mi, 9*mi, 9*mi), `Usage of EmptyDir volume "v" exceeds the limit "1500k".`},
+		{"pod over it", limited(withEmptyDir(two(), "v", ""), "1Mi", "2Mi"), uses(mi, 0, 2*mi+1),
+			"Pod ephemeral local storage usage exceeds the total limit of containers 3Mi."},
+		{"one container has no limit", limited(withEmptyDir(two(), "v", ""), "", "1Mi"), uses(mi, 0, 1),
+			"Pod ephemeral local storage usage exceeds the total limit of containers 1Mi."},
+		{"volume before pod", limited(withEmptyDir(two(), "v", "1500k"), "1Mi"), uses(9*mi, 9*mi, 9*mi),
+			`Usage of EmptyDir volume "v" exceeds the limit "1500k".`},
 		{"container at its limit", limited(two(), "2Mi", "2Mi"), uses(mi, mi, 0), ""},
-		{"container over it by its layer", limited(two(), "2Mi", "2Mi"), uses(2*mi+1, 0, 0), `Container a exceeded its local ephemeral storage limit "2Mi".`},
-		{"container over it by its logs", limited(two(), "2Mi", "2Mi"), uses(mi, mi+1, 0), `Container a exceeded its local ephemeral storage limit "2Mi".`},
+		{"container over it by its layer", limited(two(), "2Mi", "2Mi"), uses(2*mi+1, 0, 0),
+			`Container a exceeded its local ephemeral storage limit "2Mi".`},
+		{"container over it by its logs", limited(two(), "2Mi", "2Mi"), uses(mi, mi+1, 0),
+			`Container a exceeded its local ephemeral storage limit "2Mi".`},
 		{"container is not charged for volumes", limited(two(), "2Mi", "2Mi"), uses(mi, 0, 2*mi), ""},
-		{"pod before container", limited(two(), "2Mi", "2Mi"), uses(4*mi, 1, 0), "Pod ephemeral local storage usage exceeds the total limit of containers 4Mi."},
+		{"pod before container", limited(two(), "2Mi", "2Mi"), uses(4*mi, 1, 0),
+			"Pod ephemeral local storage usage exceeds the total limit of containers 4Mi."},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

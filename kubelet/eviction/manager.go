@@ -103,9 +103,12 @@ func (m *Manager) look() shortage {
 }
 
 // relieve reclaims the scarce resource: dead containers and unused images first, then a pod.
-func (m *Manager) relieve(ctx context.Context, found shortage, pods []*v1.Pod, stats map[types.UID]podstats.Pod) []*v1.Pod {
+func (m *Manager) relieve(
+	ctx context.Context, found shortage, pods []*v1.Pod, stats map[types.UID]podstats.Pod,
+) []*v1.Pod {
 	low := found.met[0]
-	m.opts.Events.RecordNode(true, "EvictionThresholdMet", fmt.Sprintf("Attempting to reclaim %s", low.signal.resource()))
+	m.opts.Events.RecordNode(true, "EvictionThresholdMet",
+		fmt.Sprintf("Attempting to reclaim %s", low.signal.resource()))
 	dedicated := m.opts.Monitor.machine.dedicatedImageDisk()
 	if m.reclaim(ctx, low.signal, dedicated) {
 		if again := m.look(); len(again.met) == 0 {
@@ -122,7 +125,8 @@ func (m *Manager) relieve(ctx context.Context, found shortage, pods []*v1.Pod, s
 			return []*v1.Pod{pod}
 		}
 	}
-	log.G(ctx).WithField("resource", low.signal.resource()).Warn("no pod can be evicted though the node is short of a resource")
+	log.G(ctx).WithField("resource", low.signal.resource()).
+		Warn("no pod can be evicted though the node is short of a resource")
 	return nil
 }
 
@@ -144,7 +148,8 @@ func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bo
 func (m *Manager) evict(ctx context.Context, pod *v1.Pod, why model.Failure) (evicted bool) {
 	if model.IsCritical(pod) {
 		if !m.spared[pod.UID] {
-			log.G(ctx).WithFields(log.Fields{"pod": model.Key(pod), "podUID": pod.UID, "message": why.Message}).Warn("a critical pod is not evicted")
+			log.G(ctx).WithFields(log.Fields{"pod": model.Key(pod), "podUID": pod.UID, "message": why.Message}).
+				Warn("a critical pod is not evicted")
 		}
 		m.spared[pod.UID] = true
 		return false

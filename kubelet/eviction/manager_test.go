@@ -39,7 +39,8 @@ func (n *node) options(t *testing.T) Options {
 	t.Helper()
 	n.events = events.New("here")
 	if n.monitor == nil {
-		n.monitor = newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)}, machineOf(t, plenty, roomy))
+		n.monitor = newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)},
+			machineOf(t, plenty, roomy))
 	}
 	reclaim := func(what string) func(context.Context) error {
 		return func(context.Context) error {
@@ -83,7 +84,8 @@ func TestLimitsInForce(t *testing.T) {
 	critical.Spec.Priority = new(int32(2_000_000_000))
 	n := &node{
 		pods: []*v1.Pod{named("big"), named("small"), static, critical, named("ended"), named("huge")},
-		err:  errors.New("the runtime is down"), over: map[types.UID]bool{"ended": true}, stats: map[types.UID]podstats.Pod{},
+		err:  errors.New("the runtime is down"), over: map[types.UID]bool{"ended": true},
+		stats: map[types.UID]podstats.Pod{},
 	}
 	for _, pod := range n.pods {
 		n.stats[pod.UID] = podstats.Pod{Volumes: map[string]podstats.Disk{"v": {Bytes: 2 << 20}}}
@@ -95,7 +97,8 @@ func TestLimitsInForce(t *testing.T) {
 	want := []string{"big: " + message, "huge: " + message}
 	testutil.Assert(t, slices.Equal(n.evicted, want), "evicted %q, want %q", n.evicted, want)
 	list := n.events.List()
-	if len(list) != 2 || list[0].InvolvedObject.Name != "big" || list[0].Reason != "Evicted" || list[0].Type != v1.EventTypeWarning {
+	if len(list) != 2 || list[0].InvolvedObject.Name != "big" || list[0].Reason != "Evicted" ||
+		list[0].Type != v1.EventTypeWarning {
 		t.Errorf("events %+v", list)
 	}
 	testutil.Assert(t, len(m.spared) == 2, "spared %v", m.spared)
@@ -124,7 +127,8 @@ func TestMemoryPressure(t *testing.T) {
 		monitor: newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)}, machineOf(t, little, roomy)),
 	}
 	for _, pod := range n.pods {
-		n.stats[pod.UID] = podstats.Pod{Memory: new(int64(500 << 20)), Containers: map[string]podstats.Container{"a": {Memory: new(int64(500 << 20))}}}
+		n.stats[pod.UID] = podstats.Pod{Memory: new(int64(500 << 20)),
+			Containers: map[string]podstats.Container{"a": {Memory: new(int64(500 << 20))}}}
 	}
 	opts := n.options(t)
 	evict := opts.Evict
@@ -136,12 +140,15 @@ func TestMemoryPressure(t *testing.T) {
 		got := n.evictedBy()
 		testutil.Assert(t, slices.Equal(got, want), "after turn %d: %q, want %q", turn, got, want)
 	}
-	if !why.Disruption || why.Reason != "Evicted" || !strings.HasPrefix(why.Message, "The node was low on resource: memory. Threshold quantity: 100Mi, available: 100000") {
+	if !why.Disruption || why.Reason != "Evicted" ||
+		!strings.HasPrefix(why.Message,
+			"The node was low on resource: memory. Threshold quantity: 100Mi, available: 100000") {
 		t.Errorf("%+v", why)
 	}
 	testutil.Assert(t, len(n.reclaimed) == 0, "%q were removed for memory", n.reclaimed)
 	if !slices.ContainsFunc(n.events.List(), func(e v1.Event) bool {
-		return e.Reason == "EvictionThresholdMet" && e.InvolvedObject.Kind == "Node" && e.Message == "Attempting to reclaim memory"
+		return e.Reason == "EvictionThresholdMet" && e.InvolvedObject.Kind == "Node" &&
+			e.Message == "Attempting to reclaim memory"
 	}) {
 		t.Errorf("events %+v", n.events.List())
 	}
@@ -154,9 +161,11 @@ func TestDiskPressure(t *testing.T) {
 		n := &node{
 			pods: []*v1.Pod{candidate("small", 0, ""), candidate("large", 0, "")},
 			stats: map[types.UID]podstats.Pod{
-				"small": {Volumes: map[string]podstats.Disk{"v": {Bytes: 1}}}, "large": {Volumes: map[string]podstats.Disk{"v": {Bytes: 2}}},
+				"small": {Volumes: map[string]podstats.Disk{"v": {Bytes: 1}}},
+				"large": {Volumes: map[string]podstats.Disk{"v": {Bytes: 2}}},
 			},
-			monitor: newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)}, machineOf(t, plenty, full)),
+			monitor: newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)},
+				machineOf(t, plenty, full)),
 		}
 		if enough {
 			n.afterwards = func() { n.monitor.machine = machineOf(t, plenty, roomy) }
@@ -179,8 +188,10 @@ func TestReclaim(t *testing.T) {
 		dedicated bool
 		want      bool
 	}{
-		{memoryAvailable, false, false}, {nodefsAvailable, false, true}, {nodefsInodesFree, false, true}, {nodefsAvailable, true, false},
-		{nodefsInodesFree, true, false}, {imagefsAvailable, true, true}, {imagefsAvailable, false, true}, {imagefsInodesFree, true, true},
+		{memoryAvailable, false, false}, {nodefsAvailable, false, true}, {nodefsInodesFree, false, true},
+		{nodefsAvailable, true, false},
+		{nodefsInodesFree, true, false}, {imagefsAvailable, true, true}, {imagefsAvailable, false, true},
+		{imagefsInodesFree, true, true},
 	} {
 		n := &node{}
 		got := New(n.options(t)).reclaim(t.Context(), test.low, test.dedicated)

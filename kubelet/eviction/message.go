@@ -23,7 +23,9 @@ func lowMessage(t threshold, seen observation, pod *v1.Pod, stats podstats.Pod) 
 		of, ok := stats.Containers[c.Name]
 		used := containerUsage(name, of)
 		if request := c.Resources.Requests[name]; ok && used != nil && used.Cmp(request) > 0 {
-			parts = append(parts, fmt.Sprintf("Container %s was using %s, request is %s, has larger consumption of %s.", c.Name, used, request.String(), name))
+			parts = append(parts,
+				fmt.Sprintf("Container %s was using %s, request is %s, has larger consumption of %s.", c.Name, used,
+					request.String(), name))
 		}
 	})
 	return strings.Join(parts, " ")

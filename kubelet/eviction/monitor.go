@@ -34,12 +34,14 @@ type Monitor struct {
 // NewMonitor makes a monitor, and looks at the machine once.
 func NewMonitor(opts MonitorOptions) *Monitor {
 	opts.ImageDir = cmp.Or(opts.ImageDir, opts.RootDir)
-	return newMonitor(opts, machine{rootDir: opts.RootDir, imageDir: opts.ImageDir, meminfo: "/proc/meminfo", statfs: unix.Statfs})
+	return newMonitor(opts,
+		machine{rootDir: opts.RootDir, imageDir: opts.ImageDir, meminfo: "/proc/meminfo", statfs: unix.Statfs})
 }
 
 func newMonitor(opts MonitorOptions, m machine) *Monitor {
 	opts.Transition = cmp.Or(opts.Transition, 5*time.Minute)
-	monitor := &Monitor{opts: opts, machine: m, lastShort: map[v1.NodeConditionType]time.Time{}, shown: map[v1.NodeConditionType]bool{}}
+	monitor := &Monitor{opts: opts, machine: m, lastShort: map[v1.NodeConditionType]time.Time{},
+		shown: map[v1.NodeConditionType]bool{}}
 	monitor.look()
 	return monitor
 }

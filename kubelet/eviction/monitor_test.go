@@ -23,14 +23,16 @@ func machineOf(t *testing.T, meminfo string, disks map[string]disk) machine {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "meminfo")
 	testutil.Must(t, os.WriteFile(path, []byte(meminfo), 0o600))
-	return machine{rootDir: "/root", imageDir: "/images", meminfo: path, statfs: func(path string, stat *unix.Statfs_t) error {
-		of, ok := disks[path]
-		if !ok {
-			return unix.ENOENT
-		}
-		*stat = unix.Statfs_t{Frsize: 1024, Blocks: 1000, Bfree: 1000, Bavail: 10 * of.space, Files: of.files, Ffree: of.files * of.inodes / 100}
-		return nil
-	}}
+	return machine{rootDir: "/root", imageDir: "/images", meminfo: path,
+		statfs: func(path string, stat *unix.Statfs_t) error {
+			of, ok := disks[path]
+			if !ok {
+				return unix.ENOENT
+			}
+			*stat = unix.Statfs_t{Frsize: 1024, Blocks: 1000, Bfree: 1000, Bavail: 10 * of.space, Files: of.files,
+				Ffree: of.files * of.inodes / 100}
+			return nil
+		}}
 }
 
 const (
@@ -56,20 +58,29 @@ func TestLook(t *testing.T) {
 	}{
 		{name: "plenty", meminfo: plenty, disks: roomy},
 		{name: "memory", meminfo: little, disks: roomy, met: []signal{memoryAvailable}},
-		{name: "at the thresholds", meminfo: "MemTotal: 1000000 kB\nMemFree: 102400 kB\n", disks: map[string]disk{"/root": {10, 5, 1000}, "/images": {15, 5, 1000}}},
+		{name: "at the thresholds", meminfo: "MemTotal: 1000000 kB\nMemFree: 102400 kB\n",
+			disks: map[string]disk{"/root": {10, 5, 1000}, "/images": {15, 5, 1000}}},
 		{name: "pods' disk", meminfo: plenty, disks: with("/root", disk{9, 50, 1000}), met: []signal{nodefsAvailable}},
-		{name: "pods' inodes", meminfo: plenty, disks: with("/root", disk{50, 4, 1000}), met: []signal{nodefsInodesFree}},
+		{name: "pods' inodes", meminfo: plenty, disks: with("/root", disk{50, 4, 1000}),
+			met: []signal{nodefsInodesFree}},
 		{name: "no number of inodes", meminfo: plenty, disks: with("/root", disk{50, 0, 0})},
-		{name: "images' disk", meminfo: plenty, disks: with("/images", disk{14, 50, 1000}), met: []signal{imagefsAvailable}},
-		{name: "images' inodes", meminfo: plenty, disks: with("/images", disk{50, 4, 1000}), met: []signal{imagefsInodesFree}},
-		{name: "all, memory first", meminfo: little, disks: map[string]disk{"/root": {1, 1, 1000}, "/images": {1, 1, 1000}}, met: signals},
-		{name: "memory unknown", meminfo: "MemFree: 1 kB\n", disks: roomy, unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
-		{name: "memory unreadable", meminfo: "MemTotal: x kB\n", disks: roomy, unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
-		{name: "disk unknown", meminfo: little, disks: map[string]disk{"/root": {9, 50, 1000}}, met: []signal{memoryAvailable, nodefsAvailable}, unknown: []v1.NodeConditionType{v1.NodeDiskPressure}},
+		{name: "images' disk", meminfo: plenty, disks: with("/images", disk{14, 50, 1000}),
+			met: []signal{imagefsAvailable}},
+		{name: "images' inodes", meminfo: plenty, disks: with("/images", disk{50, 4, 1000}),
+			met: []signal{imagefsInodesFree}},
+		{name: "all, memory first", meminfo: little,
+			disks: map[string]disk{"/root": {1, 1, 1000}, "/images": {1, 1, 1000}}, met: signals},
+		{name: "memory unknown", meminfo: "MemFree: 1 kB\n", disks: roomy,
+			unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
+		{name: "memory unreadable", meminfo: "MemTotal: x kB\n", disks: roomy,
+			unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
+		{name: "disk unknown", meminfo: little, disks: map[string]disk{"/root": {9, 50, 1000}},
+			met: []signal{memoryAvailable, nodefsAvailable}, unknown: []v1.NodeConditionType{v1.NodeDiskPressure}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)}, machineOf(t, test.meminfo, test.disks))
+			m := newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)},
+				machineOf(t, test.meminfo, test.disks))
 			found := m.look()
 			var met []signal
 			pressed := map[v1.NodeConditionType]bool{}
@@ -99,8 +110,10 @@ func TestTransition(t *testing.T) {
 			want    bool
 			changes int
 		}{
-			{0, false, false, 0}, {time.Minute, true, true, 1}, {2 * time.Minute, true, true, 1}, {3 * time.Minute, false, true, 1},
-			{7*time.Minute - time.Second, false, true, 1}, {7 * time.Minute, false, false, 2}, {8 * time.Minute, false, false, 2},
+			{0, false, false, 0}, {time.Minute, true, true, 1}, {2 * time.Minute, true, true, 1},
+			{3 * time.Minute, false, true, 1},
+			{7*time.Minute - time.Second, false, true, 1}, {7 * time.Minute, false, false, 2},
+			{8 * time.Minute, false, false, 2},
 		} {
 			time.Sleep(time.Until(began.Add(step.at)))
 			text := plenty

@@ -33,7 +33,8 @@ func (m machine) observe() (map[signal]observation, error) {
 		seen[memoryAvailable] = memory
 	}
 	return seen, errors.Join(memoryErr,
-		m.disk(seen, m.rootDir, nodefsAvailable, nodefsInodesFree), m.disk(seen, m.imageDir, imagefsAvailable, imagefsInodesFree))
+		m.disk(seen, m.rootDir, nodefsAvailable, nodefsInodesFree),
+		m.disk(seen, m.imageDir, imagefsAvailable, imagefsInodesFree))
 }
 
 func (m machine) disk(seen map[signal]observation, dir string, space, inodes signal) error {

@@ -66,7 +66,8 @@ type Thresholds struct{ list []threshold }
 
 // DefaultThresholds are the kubelet's.
 func DefaultThresholds() []string {
-	return []string{"memory.available<100Mi", "nodefs.available<10%", "nodefs.inodesFree<5%", "imagefs.available<15%", "imagefs.inodesFree<5%"}
+	return []string{"memory.available<100Mi", "nodefs.available<10%", "nodefs.inodesFree<5%", "imagefs.available<15%",
+		"imagefs.inodesFree<5%"}
 }
 
 // ParseThresholds parses thresholds such as memory.available<100Mi and nodefs.available<10%, as in --eviction-hard. The
@@ -87,7 +88,9 @@ func ParseThresholds(texts []string) (Thresholds, error) {
 			parsed.list = append(parsed.list, found)
 		}
 	}
-	slices.SortFunc(parsed.list, func(a, b threshold) int { return slices.Index(signals, a.signal) - slices.Index(signals, b.signal) })
+	slices.SortFunc(parsed.list, func(a, b threshold) int {
+		return slices.Index(signals, a.signal) - slices.Index(signals, b.signal)
+	})
 	return parsed, nil
 }
 

@@ -26,14 +26,17 @@ func TestParseThresholds(t *testing.T) {
 		err   string
 	}{
 		{texts: nil},
-		{texts: []string{"imagefs.available<12.5%", "memory.available<1Gi"}, want: []threshold{{signal: memoryAvailable, amount: 1 << 30}, {signal: imagefsAvailable, part: 0.125}}},
+		{texts: []string{"imagefs.available<12.5%", "memory.available<1Gi"},
+			want: []threshold{{signal: memoryAvailable, amount: 1 << 30}, {signal: imagefsAvailable, part: 0.125}}},
 		{texts: []string{"memory.available<0%", "nodefs.available<100%"}},
-		{texts: []string{"nodefs.available<10%", "nodefs.available<1G"}, want: []threshold{{signal: nodefsAvailable, amount: 1e9}}},
+		{texts: []string{"nodefs.available<10%", "nodefs.available<1G"},
+			want: []threshold{{signal: nodefsAvailable, amount: 1e9}}},
 		{texts: []string{"nodefs.available<10%", "nodefs.available<0%"}},
 		{texts: []string{"nodefs.inodesFree<1k"}, want: []threshold{{signal: nodefsInodesFree, amount: 1000}}},
 		{texts: []string{"memory.available"}, err: `"memory.available" is not of the form signal<value`},
 		{texts: []string{"memory.available>1Gi"}, err: "is not of the form signal<value"},
-		{texts: []string{"pid.available<5%"}, err: `the signal "pid.available" is none of [memory.available nodefs.available`},
+		{texts: []string{"pid.available<5%"},
+			err: `the signal "pid.available" is none of [memory.available nodefs.available`},
 		{texts: []string{"memory.available<0"}, err: `"0" is not above zero`},
 		{texts: []string{"memory.available<-1Gi"}, err: `"-1Gi" is not above zero`},
 		{texts: []string{"memory.available<much"}, err: `"much" is neither a quantity nor a percentage`},
@@ -58,12 +61,14 @@ func TestParseThresholds(t *testing.T) {
 func TestDefaultThresholds(t *testing.T) {
 	defaults := parsed(t, DefaultThresholds()...)
 	want := []threshold{
-		{signal: memoryAvailable, amount: 100 << 20}, {signal: nodefsAvailable, part: 0.1}, {signal: nodefsInodesFree, part: 0.05},
+		{signal: memoryAvailable, amount: 100 << 20}, {signal: nodefsAvailable, part: 0.1},
+		{signal: nodefsInodesFree, part: 0.05},
 		{signal: imagefsAvailable, part: 0.15}, {signal: imagefsInodesFree, part: 0.05},
 	}
 	testutil.Assert(t, slices.Equal(defaults.list, want), "%+v", defaults.list)
 	kept := defaults.kept(v1.ResourceList{
-		v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
+		v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"),
+		v1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
 	})
 	if kept.Memory().String() != "100Mi" || kept.StorageEphemeral().String() != "10Gi" || len(kept) != 2 {
 		t.Errorf("kept are %v", kept)

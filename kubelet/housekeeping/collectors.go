@@ -94,7 +94,8 @@ func (c *Collectors) removable() *imagemanager.Pulled {
 
 // Run collects garbage and rotates logs until ctx ends, and returns nil then.
 func (c *Collectors) Run(ctx context.Context) error {
-	logs := &kuberuntime.Rotator{Runtime: c.opts.Runtime, Pods: c.opts.Cache.All, MaxSize: c.opts.Logs.MaxSize, MaxFiles: c.opts.Logs.MaxFiles}
+	logs := &kuberuntime.Rotator{Runtime: c.opts.Runtime, Pods: c.opts.Cache.All, MaxSize: c.opts.Logs.MaxSize,
+		MaxFiles: c.opts.Logs.MaxFiles}
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	loops.Go(func() {

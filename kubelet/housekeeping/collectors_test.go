@@ -31,14 +31,16 @@ func (s sources) HasPod(uid types.UID) bool { return s.listed && uid == "a" }
 // crashed adds a pod whose container ended three times.
 func crashed(t *testing.T, r *apitest.FakeRuntimeService) {
 	t.Helper()
-	labels := map[string]string{model.LabelPodUID: "a", model.LabelPodName: "a", model.LabelPodNamespace: "default", model.LabelOwner: "us"}
+	labels := map[string]string{model.LabelPodUID: "a", model.LabelPodName: "a", model.LabelPodNamespace: "default",
+		model.LabelOwner: "us"}
 	sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "a", Namespace: "default", Uid: "a"}, Labels: labels,
 	}, "")
 	testutil.Must(t, err)
 	for attempt := range uint32(3) {
 		id, err := r.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "c", Attempt: attempt}, Image: &runtimeapi.ImageSpec{Image: "i"}, Labels: labels,
+			Metadata: &runtimeapi.ContainerMetadata{Name: "c", Attempt: attempt},
+			Image:    &runtimeapi.ImageSpec{Image: "i"}, Labels: labels,
 		}, nil)
 		testutil.Must(t, err)
 		testutil.Must(t, r.StopContainer(t.Context(), id, 0))
@@ -78,7 +80,9 @@ func TestRemoveDead(t *testing.T) {
 				synctest.Wait()
 				runtimeErr := down
 				c := NewCollectors(CollectorsOptions{
-					Runtime: runtime, Cache: pleg.NewCache(runtime), RuntimeErr: func() error { return runtimeErr }, PodConfig: sources{seen: true, listed: true},
+					Runtime: runtime, Cache: pleg.NewCache(runtime), RuntimeErr: func() error {
+						return runtimeErr
+					}, PodConfig: sources{seen: true, listed: true},
 					PodLogsDir: t.TempDir(), Workers: workers,
 				})
 				if err := errors.Join(c.RemoveDead(ctx), c.RemoveImages(ctx)); !errors.Is(err, down) {
@@ -105,7 +109,9 @@ func TestSilentSource(t *testing.T) {
 				crashed(t, fake)
 				runtime := cri.New(fake, apitest.NewFakeImageService(), "us")
 				c := NewCollectors(CollectorsOptions{
-					Runtime: runtime, Cache: pleg.NewCache(runtime), RuntimeErr: func() error { return nil }, PodConfig: listed, PodLogsDir: t.TempDir(),
+					Runtime: runtime, Cache: pleg.NewCache(runtime), RuntimeErr: func() error {
+						return nil
+					}, PodConfig: listed, PodLogsDir: t.TempDir(),
 					Workers: podworkers.New(t.Context(), podworkers.Options{PodSyncer: nothing{}}),
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -117,7 +123,8 @@ func TestSilentSource(t *testing.T) {
 				if listed.seen && !listed.listed {
 					want = 0
 				}
-				if len(left.Containers) != want || len(left.Sandboxes) != want || want == 1 && left.Containers[0].Attempt != 2 {
+				if len(left.Containers) != want || len(left.Sandboxes) != want ||
+					want == 1 && left.Containers[0].Attempt != 2 {
 					t.Errorf("left %+v", left)
 				}
 			})

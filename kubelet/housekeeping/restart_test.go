@@ -68,9 +68,11 @@ func restart(ctx context.Context, t *testing.T, running, directories []types.UID
 	go generator.Run(ctx)
 	synctest.Wait() // the first list is made
 	r.Cleaner = NewCleaner(CleanerOptions{
-		PodConfig: r.config, PLEG: generator, Cache: cache, Workers: podworkers.New(ctx, podworkers.Options{PodSyncer: r.killer}),
+		PodConfig: r.config, PLEG: generator, Cache: cache,
+		Workers:    podworkers.New(ctx, podworkers.Options{PodSyncer: r.killer}),
 		Rejections: admission.NewRejections(), Status: status.NewManager(),
-		Volumes: volumemanager.New(volumemanager.Options{RootDir: r.rootDir}), Cgroups: cgroup.New(ctx, cgroup.Options{}),
+		Volumes: volumemanager.New(volumemanager.Options{RootDir: r.rootDir}),
+		Cgroups: cgroup.New(ctx, cgroup.Options{}),
 	})
 	return r
 }
@@ -81,7 +83,8 @@ func (r *restarted) sandbox(t *testing.T, uid types.UID, attempt uint32) string 
 	name := string(uid)
 	id, err := r.runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name, Attempt: attempt},
-		Labels:   map[string]string{model.LabelPodUID: name, model.LabelPodName: name, model.LabelPodNamespace: "default", model.LabelOwner: "us"},
+		Labels: map[string]string{model.LabelPodUID: name, model.LabelPodName: name,
+			model.LabelPodNamespace: "default", model.LabelOwner: "us"},
 	}, "")
 	testutil.Must(t, err)
 	return id

@@ -43,7 +43,8 @@ func Client(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
 		Transport: &http.Transport{
-			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it asks a pod of this node, by its address
+			TLSClientConfig: &tls.Config{
+				InsecureSkipVerify: true}, //nolint:gosec // it asks a pod of this node, by its address
 			DisableKeepAlives: true, DisableCompression: true,
 			DialContext: Dialer().DialContext,
 		},
@@ -61,7 +62,9 @@ func Client(timeout time.Duration) *http.Client {
 
 // Request makes the request of an action: to the action's host, or else to the pod's address ip. A Host header sets the
 // request's host. The path may lack its slash.
-func Request(ctx context.Context, get *v1.HTTPGetAction, container *v1.Container, ip, userAgent string) (*http.Request, error) {
+func Request(
+	ctx context.Context, get *v1.HTTPGetAction, container *v1.Container, ip, userAgent string,
+) (*http.Request, error) {
 	port, err := model.ResolvePort(get.Port, container)
 	if err != nil {
 		return nil, err

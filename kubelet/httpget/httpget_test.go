@@ -33,7 +33,8 @@ func TestDialerLingers(t *testing.T) {
 // TestHeaders: the request does not ask for a compressed answer or a kept connection.
 func TestHeaders(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, r.Header.Get("Accept-Encoding")+"|"+r.Header.Get("Accept")+"|"+r.UserAgent()+"|"+r.Header.Get("Connection"))
+		io.WriteString(w,
+			r.Header.Get("Accept-Encoding")+"|"+r.Header.Get("Accept")+"|"+r.UserAgent()+"|"+r.Header.Get("Connection"))
 	}))
 	defer server.Close()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
@@ -57,7 +58,8 @@ func TestPath(t *testing.T) {
 		{"/%zz", "http://10.0.0.1:80/%25zz"},
 		{"a:b", "http://10.0.0.1:80/a:b"},
 	} {
-		request, err := Request(t.Context(), &v1.HTTPGetAction{Path: c.path, Port: intstr.FromInt32(80)}, &v1.Container{}, "10.0.0.1", "test")
+		request, err := Request(t.Context(), &v1.HTTPGetAction{Path: c.path, Port: intstr.FromInt32(80)},
+			&v1.Container{}, "10.0.0.1", "test")
 		if err != nil {
 			t.Errorf("%s: %v", c.path, err)
 		} else if got := request.URL.String(); got != c.want {

@@ -41,7 +41,8 @@ func (p *Puller) credentials(r Request) ([]*runtimeapi.AuthConfig, error) {
 	for _, path := range p.opts.Files {
 		logins, err := parseFile(path)
 		if err != nil {
-			r.Record("FailedToReadImagePullCredentials", fmt.Sprintf("Unable to read the credentials in %s, pulling without them: %v", path, err))
+			r.Record("FailedToReadImagePullCredentials",
+				fmt.Sprintf("Unable to read the credentials in %s, pulling without them: %v", path, err))
 		}
 		found = append(found, lookup(logins, named)...)
 	}
@@ -57,7 +58,8 @@ func (p *Puller) ofSecrets(r Request, named reference.Named) ([]*runtimeapi.Auth
 	for _, ref := range r.Pod.Spec.ImagePullSecrets {
 		secret, err := p.opts.Secrets.Secret(r.Pod, ref.Name)
 		if err != nil {
-			r.Record("FailedToRetrieveImagePullSecret", fmt.Sprintf("Unable to retrieve image pull secret %q, pulling without it: %v", ref.Name, err))
+			r.Record("FailedToRetrieveImagePullSecret",
+				fmt.Sprintf("Unable to retrieve image pull secret %q, pulling without it: %v", ref.Name, err))
 			continue
 		}
 		logins, err := parseSecret(secret)
@@ -93,7 +95,8 @@ func parseFile(path string) ([]login, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseSecret(&v1.Secret{Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: text}})
+	return parseSecret(
+		&v1.Secret{Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: text}})
 }
 
 // parseSecret reads the logins of a secret in one of Docker's two formats, the most specific first. Errors do not quote
@@ -114,10 +117,12 @@ func parseSecret(secret *v1.Secret) ([]login, error) {
 		key = v1.DockerConfigKey
 		err = json.Unmarshal(secret.Data[key], &entries)
 	default:
-		return nil, fmt.Errorf("type: %q is neither %s nor %s: %w", secret.Type, v1.SecretTypeDockerConfigJson, v1.SecretTypeDockercfg, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("type: %q is neither %s nor %s: %w", secret.Type, v1.SecretTypeDockerConfigJson,
+			v1.SecretTypeDockercfg, errdefs.ErrInvalidArgument)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("data[%s]: it is not a Docker configuration in JSON: %w", key, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("data[%s]: it is not a Docker configuration in JSON: %w", key,
+			errdefs.ErrInvalidArgument)
 	}
 	var logins []login
 	// In descending order a longer path comes before its prefix.

@@ -24,7 +24,9 @@ type guarded struct {
 	tried []string
 }
 
-func (g *guarded) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
+func (g *guarded) PullImage(
+	ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, pod *runtimeapi.PodSandboxConfig,
+) (string, error) {
 	g.tried = append(g.tried, auth.GetUsername()+":"+auth.GetPassword())
 	if auth.GetUsername() != g.user {
 		return "", errors.New("access denied")
@@ -43,7 +45,8 @@ func (s secrets) Secret(_ *v1.Pod, name string) (*v1.Secret, error) {
 }
 
 func configJSON(auths string) *v1.Secret {
-	return &v1.Secret{Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(`{"auths":` + auths + `}`)}}
+	return &v1.Secret{Type: v1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(`{"auths":` + auths + `}`)}}
 }
 
 // users is a configuration with one user per registry: u0, u1 and so on.
@@ -91,7 +94,9 @@ func TestPullTriesCredentialsInOrder(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte("old:secret:word"))
 	known := secrets{
 		"new": configJSON(`{"example.org":{"username":"new","password":"pw"}}`),
-		"old": {Type: v1.SecretTypeDockercfg, Data: map[string][]byte{v1.DockerConfigKey: []byte(`{"https://example.org/v1/":{"auth":"` + encoded + `"}}`)}},
+		"old": {Type: v1.SecretTypeDockercfg,
+			Data: map[string][]byte{
+				v1.DockerConfigKey: []byte(`{"https://example.org/v1/":{"auth":"` + encoded + `"}}`)}},
 	}
 	var recorded []string
 	pull := func(user string) ([]string, error) {
@@ -110,17 +115,19 @@ func TestPullTriesCredentialsInOrder(t *testing.T) {
 		"recorded %v", recorded)
 	tried, err = pull("other")
 	var reason *model.ReasonError
-	if !errors.As(err, &reason) || reason.Reason != model.ReasonErrImagePull || len(tried) != 2 || !strings.Contains(err.Error(), "access denied") {
+	if !errors.As(err, &reason) || reason.Reason != model.ReasonErrImagePull || len(tried) != 2 ||
+		!strings.Contains(err.Error(), "access denied") {
 		t.Errorf("tried %v, %v", tried, err)
 	}
 }
 
 func TestSecretsThatCannotBeRead(t *testing.T) {
 	for name, secret := range map[string]*v1.Secret{
-		"type":                           {Type: v1.SecretTypeOpaque},
-		"data[.dockercfg]":               {Type: v1.SecretTypeDockercfg},
-		`"example.org": auth`:            configJSON(`{"example.org":{"auth":"s3cr3t!"}}`),
-		`base64 form of "user`:           configJSON(`{"example.org":{"auth":"` + base64.StdEncoding.EncodeToString([]byte("s3cr3t")) + `"}}`),
+		"type":                {Type: v1.SecretTypeOpaque},
+		"data[.dockercfg]":    {Type: v1.SecretTypeDockercfg},
+		`"example.org": auth`: configJSON(`{"example.org":{"auth":"s3cr3t!"}}`),
+		`base64 form of "user`: configJSON(`{"example.org":{"auth":"` +
+			base64.StdEncoding.EncodeToString([]byte("s3cr3t")) + `"}}`),
 		"no such: it is not the address": configJSON(`{"no such: host":{"username":"u","password":"s3cr3t"}}`),
 	} {
 		r := request("example.org/image", v1.PullAlways)

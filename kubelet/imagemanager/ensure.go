@@ -79,7 +79,8 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 	}
 	key := string(r.Pod.UID) + "_" + name
 	if wait := p.backoff.Remaining(key, p.backoff.Failed(key)); wait > 0 {
-		err := &model.ReasonError{Reason: model.ReasonImagePullBackOff, Err: fmt.Errorf("back-off pulling image %q", name)}
+		err := &model.ReasonError{Reason: model.ReasonImagePullBackOff,
+			Err: fmt.Errorf("back-off pulling image %q", name)}
 		r.Record("BackOff", err.Err.Error())
 		return nil, wait, err
 	}
@@ -96,7 +97,8 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 
 // status returns an image by name or id, nil if it is missing. written is the image's name in the pod.
 func (p *Puller) status(ctx context.Context, name, written string) (*runtimeapi.Image, error) {
-	answer, err := p.opts.Service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: written}, false)
+	answer, err := p.opts.Service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: written},
+		false)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +140,8 @@ func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*r
 				Warn("a pulled image could not be recorded, and is never collected")
 		}
 	}
-	r.Record("Pulled", fmt.Sprintf("Successfully pulled image %q in %v", name, time.Since(began).Round(time.Millisecond)))
+	r.Record("Pulled",
+		fmt.Sprintf("Successfully pulled image %q in %v", name, time.Since(began).Round(time.Millisecond)))
 	return image, nil
 }
 
@@ -161,7 +164,9 @@ func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]
 }
 
 // transfer pulls the image, with each of the credentials until one works.
-func (p *Puller) transfer(ctx context.Context, r Request, credentials []*runtimeapi.AuthConfig) (ref string, err error) {
+func (p *Puller) transfer(
+	ctx context.Context, r Request, credentials []*runtimeapi.AuthConfig,
+) (ref string, err error) {
 	spec := &runtimeapi.ImageSpec{Image: r.Image, UserSpecifiedImage: r.Image}
 	if len(credentials) == 0 {
 		return p.opts.Service.PullImage(ctx, spec, nil, r.Sandbox)
@@ -183,7 +188,8 @@ func (p *Puller) transfer(ctx context.Context, r Request, credentials []*runtime
 func pullError(err error) error {
 	for _, reason := range []string{"RegistryUnavailable", "SignatureValidationFailed"} {
 		if strings.HasPrefix(err.Error(), reason) {
-			return &model.ReasonError{Reason: reason, Err: errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), reason), ": "))}
+			return &model.ReasonError{Reason: reason,
+				Err: errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), reason), ": "))}
 		}
 	}
 	return &model.ReasonError{Reason: model.ReasonErrImagePull, Err: err}

@@ -158,7 +158,8 @@ func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 func (c *Collector) used(ctx context.Context, containers []*runtimeapi.Container) (map[string]bool, error) {
 	used, mounted := map[string]bool{}, map[string][]string{}
 	for _, container := range containers {
-		used[container.GetImageId()], used[container.GetImageRef()], used[container.GetImage().GetImage()] = true, true, true
+		used[container.GetImageId()], used[container.GetImageRef()], used[container.GetImage().
+			GetImage()] = true, true, true
 		id := container.GetId()
 		images, known := c.mounted[id]
 		if !known {

@@ -30,7 +30,9 @@ type service struct {
 	lists    int
 }
 
-func (s *service) ImageStatus(_ context.Context, spec *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
+func (s *service) ImageStatus(
+	_ context.Context, spec *runtimeapi.ImageSpec, _ bool,
+) (*runtimeapi.ImageStatusResponse, error) {
 	for _, image := range s.present {
 		if image.GetId() == spec.GetImage() || slices.Contains(image.GetRepoTags(), spec.GetImage()) {
 			return &runtimeapi.ImageStatusResponse{Image: image}, nil
@@ -39,7 +41,9 @@ func (s *service) ImageStatus(_ context.Context, spec *runtimeapi.ImageSpec, _ b
 	return &runtimeapi.ImageStatusResponse{}, nil
 }
 
-func (s *service) PullImage(_ context.Context, spec *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
+func (s *service) PullImage(
+	_ context.Context, spec *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig, _ *runtimeapi.PodSandboxConfig,
+) (string, error) {
 	s.pulls = append(s.pulls, spec.GetImage())
 	if err := s.pullable[spec.GetImage()]; err != nil {
 		return "", err
@@ -60,7 +64,9 @@ func (s *service) RemoveImage(_ context.Context, spec *runtimeapi.ImageSpec) err
 }
 
 func (s *service) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
-	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/images"}}}}, nil
+	return &runtimeapi.ImageFsInfoResponse{
+		ImageFilesystems: []*runtimeapi.FilesystemUsage{
+			{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/images"}}}}, nil
 }
 
 func TestPullPolicies(t *testing.T) {
@@ -104,7 +110,8 @@ func request(image string, policy v1.PullPolicy) Request {
 
 func TestPullBackoffAndReasons(t *testing.T) {
 	s := &service{pullable: map[string]error{
-		"bad": errors.New("no such thing"), "busy": errors.New("RegistryUnavailable: try later"), "fake": errors.New("SignatureValidationFailed: who are you"),
+		"bad": errors.New("no such thing"), "busy": errors.New("RegistryUnavailable: try later"),
+		"fake": errors.New("SignatureValidationFailed: who are you"),
 	}}
 	p := New(Options{Service: NewImages(s), Backoff: backoff.Options{First: time.Hour}})
 	reasonOf := func(image string) (string, time.Duration) {
@@ -115,7 +122,8 @@ func TestPullBackoffAndReasons(t *testing.T) {
 			"%s says its reason twice: %v", image, reason.Err)
 		return reason.Reason, again
 	}
-	for image, want := range map[string]string{"bad": model.ReasonErrImagePull, "busy": "RegistryUnavailable", "fake": "SignatureValidationFailed"} {
+	for image, want := range map[string]string{"bad": model.ReasonErrImagePull, "busy": "RegistryUnavailable",
+		"fake": "SignatureValidationFailed"} {
 		if got, again := reasonOf(image); got != want || again <= 0 {
 			t.Errorf("%s: %s, again %v", image, got, again)
 		}
@@ -157,7 +165,9 @@ type counted struct {
 	asked int
 }
 
-func (c *counted) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+func (c *counted) ContainerStatus(
+	ctx context.Context, id string, verbose bool,
+) (*runtimeapi.ContainerStatusResponse, error) {
 	c.asked++
 	return c.containers.ContainerStatus(ctx, id, verbose)
 }
@@ -173,7 +183,8 @@ func onFullDisk(s *service, used Containers) CollectorOptions {
 // TestMountedImagesAreAskedOnce: a container's mounts never change, so its status is asked for once.
 func TestMountedImagesAreAskedOnce(t *testing.T) {
 	s := &service{present: []*runtimeapi.Image{{Id: "mounted", Size: 10}}}
-	used := &counted{containers: containers{{Id: "c", ImageId: "other", Annotations: map[string]string{"volume": "mounted"}}}}
+	used := &counted{
+		containers: containers{{Id: "c", ImageId: "other", Annotations: map[string]string{"volume": "mounted"}}}}
 	c := NewCollector(onFullDisk(s, used))
 	for range 3 {
 		err := c.Collect(t.Context())
@@ -194,8 +205,11 @@ func TestImagesOfVolumesStay(t *testing.T) {
 
 // TestRemoveUnused removes all unused images but the ones that are too young.
 func TestRemoveUnused(t *testing.T) {
-	s := &service{present: []*runtimeapi.Image{{Id: "used", Size: 100}, {Id: "a", Size: 10}, {Id: "b", Size: 10}, {Id: "pinned", Pinned: true}}}
-	c := NewCollector(CollectorOptions{Images: s, Containers: containers{{ImageId: "used"}}, HighPercent: 100, MinAge: time.Minute})
+	s := &service{
+		present: []*runtimeapi.Image{{Id: "used", Size: 100}, {Id: "a", Size: 10}, {Id: "b", Size: 10},
+			{Id: "pinned", Pinned: true}}}
+	c := NewCollector(
+		CollectorOptions{Images: s, Containers: containers{{ImageId: "used"}}, HighPercent: 100, MinAge: time.Minute})
 	now := time.Unix(1000, 0)
 	c.now = func() time.Time { return now }
 	err := c.RemoveUnused(t.Context())
@@ -208,7 +222,8 @@ func TestRemoveUnused(t *testing.T) {
 
 func TestCollect(t *testing.T) {
 	s := &service{present: []*runtimeapi.Image{
-		{Id: "used", Size: 100, RepoTags: []string{"tag"}}, {Id: "old", Size: 10}, {Id: "newer", Size: 10}, {Id: "pinned", Size: 10, Pinned: true},
+		{Id: "used", Size: 100, RepoTags: []string{"tag"}}, {Id: "old", Size: 10}, {Id: "newer", Size: 10},
+		{Id: "pinned", Size: 10, Pinned: true},
 	}}
 	used := containers{{ImageRef: "tag"}, {ImageId: "newer"}}
 	free := uint64(50)

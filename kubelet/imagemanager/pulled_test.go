@@ -17,7 +17,8 @@ import (
 // TestOthersImagesStay: only images that this node pulled are removed, even after a restart.
 func TestOthersImagesStay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pulled.json")
-	s := &service{present: []*runtimeapi.Image{{Id: "built", Size: 50}, {Id: "id-again", RepoTags: []string{"again"}, Size: 50}}}
+	s := &service{
+		present: []*runtimeapi.Image{{Id: "built", Size: 50}, {Id: "id-again", RepoTags: []string{"again"}, Size: 50}}}
 	open := func() *Pulled {
 		t.Helper()
 		p, err := OpenPulled(path)

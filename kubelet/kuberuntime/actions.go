@@ -64,7 +64,8 @@ type podActions struct {
 }
 
 func (a *podActions) nothing() bool {
-	return !a.KillSandbox && !a.CreateSandbox && a.RestartAll == nil && len(a.Kill) == 0 && len(a.Resize) == 0 && len(a.Start) == 0
+	return !a.KillSandbox && !a.CreateSandbox && a.RestartAll == nil && len(a.Kill) == 0 && len(a.Resize) == 0 &&
+		len(a.Start) == 0
 }
 
 // actuated is allocation.Manager.Actuated.
@@ -148,9 +149,11 @@ func (c *computation) newSandbox() {
 
 // mayRestart says whether any app container may start a second time.
 func (c *computation) mayRestart() bool {
-	return c.pod.Spec.RestartPolicy != v1.RestartPolicyNever || slices.ContainsFunc(c.pod.Spec.Containers, func(spec v1.Container) bool {
-		return len(spec.RestartPolicyRules) > 0 || model.RestartPolicyOf(&c.pod.Spec, &spec) != v1.ContainerRestartPolicyNever
-	})
+	return c.pod.Spec.RestartPolicy != v1.RestartPolicyNever ||
+		slices.ContainsFunc(c.pod.Spec.Containers, func(spec v1.Container) bool {
+			return len(spec.RestartPolicyRules) > 0 ||
+				model.RestartPolicyOf(&c.pod.Spec, &spec) != v1.ContainerRestartPolicyNever
+		})
 }
 
 // inSandbox decides about the containers of a usable sandbox.
@@ -226,7 +229,9 @@ func (c *computation) appContainer(spec *v1.Container, initialized bool) bool {
 
 // mustGo returns the reason why a running container must be killed, or "" if it stays. Again says that it is started
 // again after that.
-func (c *computation) mustGo(spec *v1.Container, kind model.Kind, observed *model.ContainerStatus) (why string, again bool) {
+func (c *computation) mustGo(
+	spec *v1.Container, kind model.Kind, observed *model.ContainerStatus,
+) (why string, again bool) {
 	switch {
 	case observed.Hash != model.ContainerHash(spec):
 		return "its definition changed", true

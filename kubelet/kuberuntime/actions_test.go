@@ -26,7 +26,8 @@ func statusOf(words string) *model.PodStatus {
 		name, state, container := strings.Cut(word, "=")
 		if !container {
 			status.Sandboxes = slices.Insert(status.Sandboxes, 0, model.SandboxStatus{
-				ID: fmt.Sprintf("s%d", len(status.Sandboxes)), Attempt: uint32(len(status.Sandboxes)), Ready: name == "sandbox",
+				ID: fmt.Sprintf("s%d", len(status.Sandboxes)), Attempt: uint32(len(status.Sandboxes)),
+				Ready:     name == "sandbox",
 				CreatedAt: created, IPs: []string{"10.0.0.1"},
 			})
 			continue
@@ -106,9 +107,11 @@ func TestComputeActions(t *testing.T) {
 		{"sandbox died, container runs", always, "app:a", "dead-sandbox a=running", "kill-sandbox sandbox#1 start:a#1"},
 		{"sandbox died, never", never, "app:a", "dead-sandbox a=exited:137", "kill-sandbox"},
 		{"sandbox died, on failure, all over", onFailure, "app:a", "dead-sandbox a=exited:0", "kill-sandbox"},
-		{"sandbox died before any container, never", never, "app:a", "dead-sandbox", "kill-sandbox sandbox#1 start:a#0"},
+		{"sandbox died before any container, never", never, "app:a", "dead-sandbox",
+			"kill-sandbox sandbox#1 start:a#0"},
 		{"two ready sandboxes", always, "app:a", "sandbox sandbox a=running", "kill-sandbox sandbox#2 start:a#1"},
-		{"sandbox died with init containers", always, "init:i app:a", "dead-sandbox i=exited:0 a=exited:0", "kill-sandbox sandbox#1 start:i#1"},
+		{"sandbox died with init containers", always, "init:i app:a", "dead-sandbox i=exited:0 a=exited:0",
+			"kill-sandbox sandbox#1 start:i#1"},
 
 		{"new with init containers", always, "init:i init:j app:a", "", "sandbox#0 start:i#0"},
 		{"first init runs", always, "init:i init:j app:a", "sandbox i=running", ""},
@@ -123,12 +126,14 @@ func TestComputeActions(t *testing.T) {
 
 		{"new sidecar", always, "side:s app:a", "", "sandbox#0 start:s#0"},
 		{"sidecar runs", always, "side:s app:a", "sandbox s=running", "start:a#0"},
-		{"sidecar between init containers", always, "init:i side:s init:j app:a", "sandbox i=exited:0 s=running", "start:j#0"},
+		{"sidecar between init containers", always, "init:i side:s init:j app:a", "sandbox i=exited:0 s=running",
+			"start:j#0"},
 		{"sidecar died while init runs", always, "side:s init:j app:a", "sandbox s=exited:1 j=running", "start:s#1"},
 		{"sidecar died beside the app", always, "side:s app:a", "sandbox s=exited:0 a=running", "start:s#1"},
 		{"sidecar died, never", never, "side:s app:a", "sandbox s=exited:0 a=running", "start:s#1"},
 		{"apps over, sidecar runs", never, "side:s app:a", "sandbox s=running a=exited:0", "kill-sandbox"},
-		{"init failed for good beside a sidecar", never, "side:s init:j app:a", "sandbox s=running j=exited:2", "kill-sandbox"},
+		{"init failed for good beside a sidecar", never, "side:s init:j app:a", "sandbox s=running j=exited:2",
+			"kill-sandbox"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -51,7 +51,9 @@ func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerSt
 
 // preStop starts the hook and waits for its end, at most for the grace period. A longer hook goes on until the caller,
 // with the container stopped, calls end. A failure is only recorded as an event.
-func (m *Manager) preStop(ctx context.Context, pod *v1.Pod, k containerKill, hook *v1.LifecycleHandler, grace time.Duration) (end func()) {
+func (m *Manager) preStop(
+	ctx context.Context, pod *v1.Pod, k containerKill, hook *v1.LifecycleHandler, grace time.Duration,
+) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	result := make(chan error, 1)
 	go func() { result <- m.runHook(ctx, m.preStopTarget(ctx, k, hook), hook) }()

@@ -17,7 +17,9 @@ import (
 
 // imageVolumes pulls the images that the container mounts as volumes, and returns them by volume. Policies, back-off
 // and credentials work as for container images. Again is the rest of a pull's back-off, if that is the error.
-func (m *Manager) imageVolumes(ctx context.Context, in inSandbox, spec *v1.Container) (map[string]*runtimeapi.ImageSpec, time.Duration, error) {
+func (m *Manager) imageVolumes(
+	ctx context.Context, in inSandbox, spec *v1.Container,
+) (map[string]*runtimeapi.ImageSpec, time.Duration, error) {
 	present := map[string]*runtimeapi.ImageSpec{}
 	for i := range in.pod.Spec.Volumes {
 		volume := &in.pod.Spec.Volumes[i]
@@ -26,7 +28,8 @@ func (m *Manager) imageVolumes(ctx context.Context, in inSandbox, spec *v1.Conta
 			continue
 		}
 		image, again, err := m.opts.Images.Ensure(ctx, imagemanager.Request{
-			Pod: in.pod, Image: volume.Image.Reference, Policy: volume.Image.PullPolicy, Sandbox: in.config, Record: m.recordImage(in, spec.Name),
+			Pod: in.pod, Image: volume.Image.Reference, Policy: volume.Image.PullPolicy, Sandbox: in.config,
+			Record: m.recordImage(in, spec.Name),
 		})
 		if err != nil {
 			return nil, again, err

@@ -23,7 +23,9 @@ type noting struct {
 	inputs []podspec.ContainerInput
 }
 
-func (n *noting) Container(ctx context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, func(), error) {
+func (n *noting) Container(
+	ctx context.Context, in podspec.ContainerInput,
+) (*runtimeapi.ContainerConfig, func(), error) {
 	n.inputs = append(n.inputs, in)
 	return n.specs.Container(ctx, in)
 }
@@ -32,8 +34,10 @@ func (n *noting) Container(ctx context.Context, in podspec.ContainerInput) (*run
 func withImages(volumes map[string]v1.ImageVolumeSource) *v1.Pod {
 	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a", "app:b"))
 	for name, source := range volumes {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{Image: &source}})
-		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: name, MountPath: "/" + name})
+		pod.Spec.Volumes = append(pod.Spec.Volumes,
+			v1.Volume{Name: name, VolumeSource: v1.VolumeSource{Image: &source}})
+		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts,
+			v1.VolumeMount{Name: name, MountPath: "/" + name})
 	}
 	return pod
 }
@@ -43,14 +47,16 @@ func TestImageVolumesArePulledFirst(t *testing.T) {
 	seen := &noting{specs: specs{b.dir}}
 	b.opts.Specs = seen
 	pod := withImages(map[string]v1.ImageVolumeSource{
-		"here": {Reference: "image", PullPolicy: v1.PullNever}, "fetched": {Reference: "models:1", PullPolicy: v1.PullIfNotPresent},
+		"here":    {Reference: "image", PullPolicy: v1.PullNever},
+		"fetched": {Reference: "models:1", PullPolicy: v1.PullIfNotPresent},
 	})
 	b.sync(pod, Probes{})
 	if b.running(pod) != "a b" || len(seen.inputs) != 2 {
 		t.Fatalf("running %q of %d", b.running(pod), len(seen.inputs))
 	}
 	volumes := seen.inputs[0].ImageVolumes
-	if len(volumes) != 2 || volumes["fetched"].GetUserSpecifiedImage() != "models:1" || volumes["fetched"].GetImage() == "" || volumes["here"].GetImage() == "" {
+	if len(volumes) != 2 || volumes["fetched"].GetUserSpecifiedImage() != "models:1" ||
+		volumes["fetched"].GetImage() == "" || volumes["here"].GetImage() == "" {
 		t.Errorf("volumes of the container that mounts them: %v", volumes)
 	}
 	others := seen.inputs[1].ImageVolumes
@@ -70,8 +76,9 @@ func TestImageVolumesThatFail(t *testing.T) {
 		policy v1.PullPolicy
 		create error
 	}{
-		model.ReasonErrImageNeverPull:    {policy: v1.PullNever},
-		"ImageVolumeMountFailed":         {policy: v1.PullAlways, create: status.Error(codes.Unknown, "ImageVolumeMountFailed: no such part")},
+		model.ReasonErrImageNeverPull: {policy: v1.PullNever},
+		"ImageVolumeMountFailed": {policy: v1.PullAlways,
+			create: status.Error(codes.Unknown, "ImageVolumeMountFailed: no such part")},
 		model.ReasonCreateContainerError: {policy: v1.PullAlways, create: errors.New("no: ImageVolumeMountFailed")},
 	} {
 		t.Run(want, func(t *testing.T) {
@@ -82,7 +89,8 @@ func TestImageVolumesThatFail(t *testing.T) {
 				b.fake.InjectError("CreateContainer", c.create)
 			}
 			result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
-			if err == nil || result.Waiting["a"] == nil || result.Waiting["a"].Reason != want || strings.HasPrefix(result.Waiting["a"].Err.Error(), want) {
+			if err == nil || result.Waiting["a"] == nil || result.Waiting["a"].Reason != want ||
+				strings.HasPrefix(result.Waiting["a"].Err.Error(), want) {
 				t.Errorf("%v, %+v", err, result.Waiting["a"])
 			}
 		})

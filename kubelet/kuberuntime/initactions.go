@@ -91,7 +91,8 @@ func (c *computation) initFailedForGood() bool {
 	for i := range c.pod.Spec.InitContainers {
 		spec := &c.pod.Spec.InitContainers[i]
 		observed := c.status.Container(spec.Name)
-		if !model.IsSidecar(spec) && c.inThisSandbox(observed) && observed.State == model.StateExited && observed.ExitCode != 0 &&
+		if !model.IsSidecar(spec) && c.inThisSandbox(observed) && observed.State == model.StateExited &&
+			observed.ExitCode != 0 &&
 			!restarts(c.pod, model.Init, spec, observed) {
 			return true
 		}

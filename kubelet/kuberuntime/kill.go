@@ -125,7 +125,8 @@ func containerGrace(pod *v1.Pod, k containerKill, override *int64) int64 {
 		return *k.ProbeGrace
 	}
 	if k.Spec == nil && pod.Spec.TerminationGracePeriodSeconds == nil {
-		if seconds, err := strconv.ParseInt(k.Container.Annotations[model.AnnotationPodTerminationGrace], 10, 64); err == nil {
+		if seconds, err := strconv.ParseInt(k.Container.Annotations[model.AnnotationPodTerminationGrace], 10,
+			64); err == nil {
 			return seconds
 		}
 	}

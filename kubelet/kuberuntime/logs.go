@@ -93,7 +93,8 @@ func (r *Rotator) tidy(path string) error {
 	var errs []error
 	var rotated []string
 	for _, file := range all {
-		if strings.HasSuffix(file, temporary) || slices.Contains(all, file+compressed) && !strings.HasSuffix(file, compressed) {
+		if strings.HasSuffix(file, temporary) ||
+			slices.Contains(all, file+compressed) && !strings.HasSuffix(file, compressed) {
 			errs = append(errs, os.Remove(file))
 			continue
 		}

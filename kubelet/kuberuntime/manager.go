@@ -113,11 +113,15 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 }
 
 func (m *Manager) failSandbox(pod *v1.Pod, err error) error {
-	m.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedCreatePodSandBox", Message: fmt.Sprintf("Failed to create pod sandbox: %v", err)})
+	m.opts.Events.Record(
+		events.Event{Pod: pod, Warning: true, Reason: "FailedCreatePodSandBox",
+			Message: fmt.Sprintf("Failed to create pod sandbox: %v", err)})
 	return fmt.Errorf("sandbox: %w", err)
 }
 
-func (m *Manager) runSandbox(ctx context.Context, pod *v1.Pod, config *runtimeapi.PodSandboxConfig) (id string, ips []string, err error) {
+func (m *Manager) runSandbox(
+	ctx context.Context, pod *v1.Pod, config *runtimeapi.PodSandboxConfig,
+) (id string, ips []string, err error) {
 	if err := markLogs(config.GetLogDirectory(), m.opts.Runtime.Owner()); err != nil {
 		return "", nil, err
 	}
@@ -219,6 +223,7 @@ func (m *Manager) Forget(pod *v1.Pod) {
 
 func (m *Manager) record(pod *v1.Pod, container string, warning bool) func(reason, message string) {
 	return func(reason, message string) {
-		m.opts.Events.Record(events.Event{Pod: pod, Container: container, Warning: warning, Reason: reason, Message: message})
+		m.opts.Events.Record(
+			events.Event{Pod: pod, Container: container, Warning: warning, Reason: reason, Message: message})
 	}
 }

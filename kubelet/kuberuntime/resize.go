@@ -38,7 +38,8 @@ func (c *computation) resize(spec *v1.Container, observed *model.ContainerStatus
 		return
 	}
 	c.actions.Resized = c.actions.Resized || known
-	c.actions.Resize = append(c.actions.Resize, containerResize{Container: *observed, Spec: spec, Now: now, Known: known})
+	c.actions.Resize = append(c.actions.Resize,
+		containerResize{Container: *observed, Spec: spec, Now: now, Known: known})
 }
 
 // resizeSandbox announces the pod's new resources to the runtime before any container is resized (KEP-1287). Runtimes
@@ -97,7 +98,8 @@ func (m *Manager) resizeOne(ctx context.Context, pod *v1.Pod, resize containerRe
 		}
 	}
 	resources := m.opts.Specs.Resources(pod, resize.Spec, resize.Now)
-	if err := m.opts.Runtime.UpdateContainerResources(ctx, resize.Container.ID, &runtimeapi.ContainerResources{Linux: resources}); err != nil {
+	if err := m.opts.Runtime.UpdateContainerResources(ctx, resize.Container.ID,
+		&runtimeapi.ContainerResources{Linux: resources}); err != nil {
 		return errors.New(message(err))
 	}
 	return m.opts.Allocation.SetActuated(pod.UID, &resize.Container, resize.Spec.Resources)

@@ -77,7 +77,8 @@ func TestResize(t *testing.T) {
 	}
 	pod.Spec.Containers[0].Resources = memory("50Mi")
 	b.sync(pod, Probes{})
-	if now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container); !known || now.Limits.Memory().String() != "50Mi" || updates() != 3 {
+	if now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container); !known ||
+		now.Limits.Memory().String() != "50Mi" || updates() != 3 {
 		t.Errorf("it has %v after %d updates", now, updates())
 	}
 }
@@ -145,7 +146,8 @@ func TestResizeTellsTheSandbox(t *testing.T) {
 			if failed := result.ResizeErr != nil; failed != test.failed || (err != nil) != failed {
 				t.Errorf("%v, %v", result.ResizeErr, err)
 			}
-			if failed := result.ResizeErr; failed != nil && !strings.Contains(failed.Error(), "no room in the machine") {
+			if failed := result.ResizeErr; failed != nil &&
+				!strings.Contains(failed.Error(), "no room in the machine") {
 				t.Error(failed)
 			}
 			var calls []string

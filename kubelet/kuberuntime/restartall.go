@@ -20,7 +20,9 @@ import (
 // is in back-off, restartAll does nothing and returns nil.
 //
 // The runtime has all the state (KEP-5532): source is removed last, so that an interrupted restart is repeated.
-func (m *Manager) restartAll(ctx context.Context, pod *v1.Pod, status *model.PodStatus, source containerStart, result *Result) (*model.PodStatus, error) {
+func (m *Manager) restartAll(
+	ctx context.Context, pod *v1.Pod, status *model.PodStatus, source containerStart, result *Result,
+) (*model.PodStatus, error) {
 	if m.backsOff(pod, source, result) {
 		return nil, nil
 	}

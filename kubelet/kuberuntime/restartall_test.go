@@ -22,8 +22,9 @@ func allOn42() *v1.Pod {
 	a := &pod.Spec.Containers[0]
 	a.RestartPolicy = new(v1.ContainerRestartPolicyNever)
 	a.RestartPolicyRules = []v1.ContainerRestartRule{{
-		Action:    v1.ContainerRestartRuleActionRestartAllContainers,
-		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+		Action: v1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn,
+			Values: []int32{42}},
 	}}
 	return pod
 }
@@ -51,7 +52,8 @@ func TestRestartAll(t *testing.T) {
 			b.exit(pod, "a", 42)
 			if pause > 0 {
 				result := b.sync(pod, Probes{})
-				if reason := result.Waiting["a"]; reason == nil || reason.Reason != model.ReasonCrashLoopBackOff || result.Again != pause || b.running(pod) != "c" {
+				if reason := result.Waiting["a"]; reason == nil || reason.Reason != model.ReasonCrashLoopBackOff ||
+					result.Again != pause || b.running(pod) != "c" {
 					t.Errorf("%+v while %s runs, want a pause of %v", result, b.running(pod), pause)
 				}
 				time.Sleep(pause)
@@ -93,7 +95,8 @@ func TestAttemptAfterLogs(t *testing.T) {
 	got, err := attemptAfterLogs(dir)
 	testutil.Assert(t, err == nil && got == 0, "without logs: %d, %v", got, err)
 	testutil.Must(t, os.Mkdir(dir, 0o755))
-	for _, name := range []string{"8.log", "9.log", "9.log.20060102-150405.gz", "10.log", "10.log.20060102-150405", "notes"} {
+	for _, name := range []string{"8.log", "9.log", "9.log.20060102-150405.gz", "10.log", "10.log.20060102-150405",
+		"notes"} {
 		testutil.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	if got, err := attemptAfterLogs(dir); err != nil || got != 11 {

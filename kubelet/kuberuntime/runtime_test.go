@@ -54,7 +54,9 @@ type fake struct {
 }
 
 func newFake() *fake {
-	return &fake{FakeRuntimeService: apitest.NewFakeRuntimeService(), stops: func(string) time.Duration { return 0 }, began: time.Now()}
+	return &fake{FakeRuntimeService: apitest.NewFakeRuntimeService(), stops: func(string) time.Duration {
+		return 0
+	}, began: time.Now()}
 }
 
 func (f *fake) note(format string, args ...any) {
@@ -78,7 +80,9 @@ func (f *fake) StopContainer(ctx context.Context, id string, timeout int64) erro
 	return f.FakeRuntimeService.StopContainer(ctx, id, timeout)
 }
 
-func (f *fake) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+func (f *fake) ContainerStatus(
+	ctx context.Context, id string, verbose bool,
+) (*runtimeapi.ContainerStatusResponse, error) {
 	answer, err := f.FakeRuntimeService.ContainerStatus(ctx, id, verbose)
 	if err == nil && f.limits != nil {
 		answer.Status.Resources = &runtimeapi.ContainerResources{Linux: f.limits}
@@ -86,7 +90,9 @@ func (f *fake) ContainerStatus(ctx context.Context, id string, verbose bool) (*r
 	return answer, err
 }
 
-func (f *fake) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (f *fake) PodSandboxStatus(
+	ctx context.Context, id string, verbose bool,
+) (*runtimeapi.PodSandboxStatusResponse, error) {
 	answer, err := f.FakeRuntimeService.PodSandboxStatus(ctx, id, verbose)
 	if err == nil && f.ip != "" {
 		answer.Status.Network.Ip = f.ip
@@ -110,7 +116,9 @@ func (f *fake) RemovePodSandbox(ctx context.Context, id string) error {
 	return f.FakeRuntimeService.RemovePodSandbox(ctx, id)
 }
 
-func (f *fake) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
+func (f *fake) ExecSync(
+	ctx context.Context, id string, cmd []string, timeout time.Duration,
+) (stdout, stderr []byte, err error) {
 	f.note("exec %s %v", name(id), cmd)
 	if cmd[0] == "forever" {
 		if timeout > 0 {
@@ -140,7 +148,8 @@ type specs struct{ dir string }
 
 func (s specs) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
 	return &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt},
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID),
+			Attempt: attempt},
 		LogDirectory: model.PodLogDirectory(s.dir, pod), Labels: s.labels(pod, ""),
 	}, nil
 }
@@ -191,7 +200,8 @@ func newBench(t *testing.T) *bench {
 	testutil.Must(t, err)
 	b.Manager = New(Options{
 		Allocation: allocated,
-		Runtime:    b.runtime, Specs: specs{b.dir}, Events: b.events, Images: imagemanager.New(imagemanager.Options{Service: imagemanager.NewImages(imageService)}),
+		Runtime:    b.runtime, Specs: specs{b.dir}, Events: b.events,
+		Images: imagemanager.New(imagemanager.Options{Service: imagemanager.NewImages(imageService)}),
 	})
 	return b
 }
@@ -266,7 +276,8 @@ func TestSyncCrashBackoff(t *testing.T) {
 			if pause == 0 {
 				continue
 			}
-			if reason := result.Waiting["a"]; reason == nil || reason.Reason != model.ReasonCrashLoopBackOff || result.Again != pause || b.running(pod) != "" {
+			if reason := result.Waiting["a"]; reason == nil || reason.Reason != model.ReasonCrashLoopBackOff ||
+				result.Again != pause || b.running(pod) != "" {
 				t.Errorf("after a crash: %+v, want a pause of %v", result, pause)
 			}
 			time.Sleep(pause)
@@ -309,14 +320,16 @@ func TestSyncReasons(t *testing.T) {
 	pod.Spec.Containers[1].Image = "other"
 	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
 	testutil.Assert(t, err != nil, "no error")
-	if result.Waiting["config"].Reason != model.ReasonCreateConfigError || result.Waiting["image"].Reason != model.ReasonErrImageNeverPull ||
+	if result.Waiting["config"].Reason != model.ReasonCreateConfigError ||
+		result.Waiting["image"].Reason != model.ReasonErrImageNeverPull ||
 		result.Waiting["good"] != nil || b.running(pod) != "good" {
 		t.Errorf("%+v, running %s", result.Waiting, b.running(pod))
 	}
 	b.fake.InjectError("StartContainer", errors.New("no such program"))
 	pod = pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:start"))
 	pod.UID, pod.Name = "other", "other"
-	if result, _ = b.SyncPod(t.Context(), pod, b.status(pod), Probes{}); result.Waiting["start"].Reason != model.ReasonRunContainerError {
+	if result, _ = b.SyncPod(t.Context(), pod, b.status(pod),
+		Probes{}); result.Waiting["start"].Reason != model.ReasonRunContainerError {
 		t.Errorf("%+v", result.Waiting)
 	}
 }
@@ -453,7 +466,8 @@ func TestPostStartFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
-		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"fail"}}}}
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{
+			PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"fail"}}}}
 		result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
 		if err == nil || result.Waiting["a"].Reason != model.ReasonPostStartHookError || b.running(pod) != "" {
 			t.Errorf("%v, %+v, running %q", err, result.Waiting, b.running(pod))
@@ -525,16 +539,20 @@ func TestHTTPHook(t *testing.T) {
 		{"path without slash", plain, v1.HTTPGetAction{Path: "bye"}, "/bye"},
 		{"no path", plain, v1.HTTPGetAction{}, "/"},
 		{"a host header", plain, v1.HTTPGetAction{Path: "/bye", HTTPHeaders: header("host", "shop")}, "/bye of shop"},
-		{"no proxy", plain, v1.HTTPGetAction{Path: "/bye", Host: "0.0.0.0"}, "/bye"}, // not a loopback address, which has none
-		{"any certificate", secure, v1.HTTPGetAction{Path: "/bye", Scheme: "HTTPS", HTTPHeaders: header("Authorization", "s3")}, "/bye s3"},
-		{"HTTPS of a plain server", plain, v1.HTTPGetAction{Path: "/bye", Scheme: "HTTPS", HTTPHeaders: header("Authorization", "s3")}, "/bye"},
+		// not a loopback address, which has none
+		{"no proxy", plain, v1.HTTPGetAction{Path: "/bye", Host: "0.0.0.0"}, "/bye"},
+		{"any certificate", secure,
+			v1.HTTPGetAction{Path: "/bye", Scheme: "HTTPS", HTTPHeaders: header("Authorization", "s3")}, "/bye s3"},
+		{"HTTPS of a plain server", plain,
+			v1.HTTPGetAction{Path: "/bye", Scheme: "HTTPS", HTTPHeaders: header("Authorization", "s3")}, "/bye"},
 		{"a closed port", closed, v1.HTTPGetAction{Path: "/bye"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			host, port, err := net.SplitHostPort(c.server.Listener.Addr().String())
 			testutil.Must(t, err)
 			asked, c.get.Port = "", intstr.Parse(port)
-			if err := httpHook(t.Context(), hookTarget{ip: host}, &c.get); (err == nil) != (c.want != "") || asked != c.want {
+			if err := httpHook(t.Context(), hookTarget{ip: host}, &c.get); (err == nil) != (c.want != "") ||
+				asked != c.want {
 				t.Errorf("%v, asked %q, want %q", err, asked, c.want)
 			}
 		})
@@ -546,7 +564,8 @@ func TestHTTPHook(t *testing.T) {
 func TestCollect(t *testing.T) {
 	b := newBench(t)
 	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir, Keep: 1}
-	pod, gone := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a")), pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+	pod, gone := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a")), pulled(
+		modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
 	gone.UID, gone.Name = "gone", "gone"
 	for _, p := range []*v1.Pod{pod, gone} {
 		for range 2 {
@@ -570,7 +589,8 @@ func TestCollect(t *testing.T) {
 	if left := b.status(gone); len(left.Containers)+len(left.Sandboxes) != 0 {
 		t.Errorf("left of the pod that is gone: %+v", left)
 	}
-	for path, want := range map[string]bool{theirs: true, model.PodLogDirectory(b.dir, pod): true, model.PodLogDirectory(b.dir, gone): false} {
+	for path, want := range map[string]bool{theirs: true, model.PodLogDirectory(b.dir, pod): true,
+		model.PodLogDirectory(b.dir, gone): false} {
 		_, err := os.Stat(path)
 		testutil.Assert(t, (err == nil) == want, "%s: %v, want it there: %v", path, err, want)
 	}
@@ -607,7 +627,9 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 	testutil.Must(t, os.WriteFile(observed.Containers[0].LogPath, []byte("short"), 0o600))
 	before := len(b.fake.GetCalls())
 	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir, Keep: 1}
-	r := &Rotator{Runtime: b.runtime, Pods: func() []*model.PodStatus { return []*model.PodStatus{observed} }, MaxSize: 10, MaxFiles: 2}
+	r := &Rotator{Runtime: b.runtime, Pods: func() []*model.PodStatus {
+		return []*model.PodStatus{observed}
+	}, MaxSize: 10, MaxFiles: 2}
 	testutil.Must(t, errors.Join(c.Collect(t.Context(), func(types.UID) bool { return true }), r.Rotate(t.Context())))
 	got, want := b.fake.GetCalls()[before:], []string{"ListPodSandbox", "ListContainers"}
 	testutil.Assert(t, slices.Equal(got, want), "calls %q, want %q", got, want)
@@ -616,7 +638,8 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 func TestTidyLogs(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "0.log")
 	for name, text := range map[string]string{
-		"": "now", ".20260101-000000.gz": "1", ".20260102-000000": "2", ".20260102-000000.gz": "compressed already", ".20260103-000000": "3",
+		"": "now", ".20260101-000000.gz": "1", ".20260102-000000": "2", ".20260102-000000.gz": "compressed already",
+		".20260103-000000": "3",
 		".20260104-000000": "4", ".20260105-000000.tmp": "half",
 	} {
 		testutil.Must(t, os.WriteFile(log+name, []byte(text), 0o644))

@@ -19,7 +19,8 @@ import (
 func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart) (again time.Duration, err error) {
 	name := start.Spec.Name
 	image, again, err := m.opts.Images.Ensure(ctx, imagemanager.Request{
-		Pod: in.pod, Image: start.Spec.Image, Policy: start.Spec.ImagePullPolicy, Sandbox: in.config, Record: m.recordImage(in, name),
+		Pod: in.pod, Image: start.Spec.Image, Policy: start.Spec.ImagePullPolicy, Sandbox: in.config,
+		Record: m.recordImage(in, name),
 	})
 	if err != nil {
 		return again, err
@@ -47,7 +48,8 @@ func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart)
 	}
 	if err := m.opts.Runtime.StartContainer(ctx, id); err != nil {
 		m.record(in.pod, name, true)("Failed", "Error: "+message(err))
-		return 0, &model.ReasonError{Reason: model.ReasonRunContainerError, Err: fmt.Errorf("start container %s: %s", name, message(err))}
+		return 0, &model.ReasonError{Reason: model.ReasonRunContainerError,
+			Err: fmt.Errorf("start container %s: %s", name, message(err))}
 	}
 	m.record(in.pod, name, false)("Started", "Container started")
 	return 0, m.postStart(ctx, in, start, id)
@@ -60,7 +62,8 @@ func (in *inSandbox) target(name string) (string, error) {
 		if c := &in.pod.Spec.EphemeralContainers[i]; c.Name == name && c.TargetContainerName != "" {
 			target := in.status.Container(c.TargetContainerName)
 			if target == nil || target.State != model.StateRunning {
-				return "", &model.ReasonError{Reason: model.ReasonCreateConfigError, Err: fmt.Errorf("its target container %s does not run", c.TargetContainerName)}
+				return "", &model.ReasonError{Reason: model.ReasonCreateConfigError,
+					Err: fmt.Errorf("its target container %s does not run", c.TargetContainerName)}
 			}
 			return target.ID, nil
 		}
@@ -75,7 +78,9 @@ func (m *Manager) recordImage(in inSandbox, name string) func(reason, message st
 }
 
 // create creates the container. Collector removes it if it cannot be used.
-func (m *Manager) create(ctx context.Context, in inSandbox, start containerStart, input podspec.ContainerInput) (string, error) {
+func (m *Manager) create(
+	ctx context.Context, in inSandbox, start containerStart, input podspec.ContainerInput,
+) (string, error) {
 	fail := func(reason string, err error) error {
 		m.record(in.pod, start.Spec.Name, true)("Failed", "Error: "+message(err))
 		return &model.ReasonError{Reason: reason, Err: fmt.Errorf("%s", message(err))}
@@ -86,7 +91,8 @@ func (m *Manager) create(ctx context.Context, in inSandbox, start containerStart
 	}
 	defer undo()
 	if config.GetLogPath() != "" {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(in.config.GetLogDirectory(), config.GetLogPath())), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(in.config.GetLogDirectory(), config.GetLogPath())),
+			0o755); err != nil {
 			return "", fail(model.ReasonCreateConfigError, err)
 		}
 	}

@@ -25,7 +25,8 @@ spec:
 		return
 	}
 	pod := documents.Pods[0]
-	origin := manifest.Origin{Source: model.SourceFile, Location: "/etc/pods/web.yaml", NodeName: "node1", Seen: time.Now()}
+	origin := manifest.Origin{Source: model.SourceFile, Location: "/etc/pods/web.yaml", NodeName: "node1",
+		Seen: time.Now()}
 	if err := manifest.Static(pod, origin); err != nil {
 		fmt.Println(err)
 		return

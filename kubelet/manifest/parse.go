@@ -89,7 +89,8 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 	case "Secret":
 		return false, Decode(raw, &d.Secrets)
 	default:
-		return false, fmt.Errorf("kind: %q is none of Pod, PodList, ConfigMap, Secret: %w", meta.Kind, errdefs.ErrInvalidArgument)
+		return false, fmt.Errorf("kind: %q is none of Pod, PodList, ConfigMap, Secret: %w", meta.Kind,
+			errdefs.ErrInvalidArgument)
 	}
 }
 

@@ -35,10 +35,12 @@ func TestParse(t *testing.T) {
 		{"list", `{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`, 2, ""},
 		{"empty", "", 0, "no document"},
 		{"comments alone", "# a\n---\n# b\n", 0, "no document"},
-		{"unknown field", strings.Replace(minimal, "image:", "imagge: x, image:", 1), 0, `document 1: unknown field "spec.containers[0].imagge"`},
+		{"unknown field", strings.Replace(minimal, "image:", "imagge: x, image:", 1), 0,
+			`document 1: unknown field "spec.containers[0].imagge"`},
 		{"wrong case", strings.Replace(minimal, "image:", "Image:", 1), 0, `unknown field "spec.containers[0].Image"`},
 		{"twice", strings.Replace(minimal, "image: image", "image: a, image: b", 1), 0, "already"},
-		{"wrong type", strings.Replace(minimal, "containers: [{name: c, image: image}]", "containers: 7", 1), 0, "containers"},
+		{"wrong type", strings.Replace(minimal, "containers: [{name: c, image: image}]", "containers: 7", 1), 0,
+			"containers"},
 		{"other kind", "apiVersion: v1\nkind: Service\n", 0, "kind"},
 		{"other version", "apiVersion: apps/v1\nkind: Pod\n", 0, "apiVersion"},
 		{"not yaml", "a: [", 0, "document 1"},
@@ -52,7 +54,8 @@ func TestParse(t *testing.T) {
 			switch {
 			case test.want == "" && err != nil:
 				t.Error(err)
-			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || !errdefs.IsInvalidArgument(err)):
+			case test.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.want) || !errdefs.IsInvalidArgument(err)):
 				t.Errorf("error %v, want an ErrInvalidArgument with %q", err, test.want)
 			}
 		})
@@ -60,7 +63,10 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseObjects(t *testing.T) {
-	docs, err := Parse([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: b}\n"))
+	docs, err := Parse(
+		[]byte(
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n---\napiVersion: v1\nkind: " +
+				"Secret\nmetadata: {name: s}\nstringData: {a: b}\n"))
 	if err != nil || len(docs.ConfigMaps) != 1 || len(docs.Secrets) != 1 || docs.ConfigMaps[0].Data["a"] != "b" {
 		t.Errorf("%+v, %v", docs, err)
 	}
@@ -71,11 +77,15 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(minimal))
 	f.Add([]byte("---\n---\n{}"))
 	f.Add([]byte(`{"apiVersion":"v1","kind":"PodList","items":[{}]}`))
-	f.Add([]byte("apiVersion: v1\nkind: Pod\nspec: {containers: [{ports: [{containerPort: 1}], livenessProbe: {httpGet: {port: x}}}]}"))
+	f.Add(
+		[]byte(
+			"apiVersion: v1\nkind: Pod\nspec: {containers: [{ports: [{containerPort: 1}], livenessProbe: " +
+				"{httpGet: {port: x}}}]}"))
 	f.Add([]byte("apiVersion: v1\nkind: Pod\nspec: {volumes: [{name: a, hostPath: {path: /}}], initContainers: [{}]}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		docs, err := Parse(text)
-		if err == nil && len(docs.Pods)+len(docs.ConfigMaps)+len(docs.Secrets) == 0 && !strings.Contains(string(text), "PodList") {
+		if err == nil && len(docs.Pods)+len(docs.ConfigMaps)+len(docs.Secrets) == 0 &&
+			!strings.Contains(string(text), "PodList") {
 			t.Error("nothing found, and no error")
 		}
 		for _, pod := range docs.Pods {
@@ -106,7 +116,8 @@ func TestStatic(t *testing.T) {
 		return pod
 	}
 	first := made(minimal, origin)
-	if first.Name != "pod-node-1" || len(first.UID) != 32 || first.Spec.NodeName != "Node-1" || !model.IsStatic(first) ||
+	if first.Name != "pod-node-1" || len(first.UID) != 32 || first.Spec.NodeName != "Node-1" ||
+		!model.IsStatic(first) ||
 		first.Annotations[model.AnnotationConfigHash] != string(first.UID) {
 		t.Errorf("made %+v", first)
 	}
@@ -124,7 +135,8 @@ func TestStatic(t *testing.T) {
 	}
 	fixed := made(strings.Replace(minimal, "name: pod", "name: pod, uid: mine", 1), origin)
 	testutil.Assert(t, fixed.UID == "mine", "UID %s", fixed.UID)
-	claimed := made(strings.Replace(minimal, "name: pod", "name: pod, annotations: {kubernetes.io/config.mirror: x}", 1), origin)
+	claimed := made(
+		strings.Replace(minimal, "name: pod", "name: pod, annotations: {kubernetes.io/config.mirror: x}", 1), origin)
 	testutil.Assert(t, !model.IsMirror(claimed), "a manifest makes a mirror pod")
 	err := Static(&v1.Pod{}, origin)
 	testutil.Assert(t, err != nil, "a pod without a name is taken")
@@ -152,17 +164,18 @@ spec:
 	SetDefaults(pod)
 	c := pod.Spec.Containers[0]
 	for what, ok := range map[string]bool{
-		"namespace":         pod.Namespace == "default",
-		"restart policy":    pod.Spec.RestartPolicy == v1.RestartPolicyAlways,
-		"grace":             *pod.Spec.TerminationGracePeriodSeconds == 30,
-		"dns":               pod.Spec.DNSPolicy == v1.DNSClusterFirst,
-		"no tag":            c.ImagePullPolicy == v1.PullAlways,
-		"tag":               pod.Spec.Containers[1].ImagePullPolicy == v1.PullIfNotPresent,
-		"digest":            pod.Spec.Containers[2].ImagePullPolicy == v1.PullIfNotPresent,
-		"protocol":          c.Ports[0].Protocol == v1.ProtocolTCP,
-		"host port":         c.Ports[0].HostPort == 80,
-		"requests":          c.Resources.Requests.Cpu().Value() == 1,
-		"probe":             c.LivenessProbe.PeriodSeconds == 10 && c.LivenessProbe.TimeoutSeconds == 1 && c.LivenessProbe.FailureThreshold == 3,
+		"namespace":      pod.Namespace == "default",
+		"restart policy": pod.Spec.RestartPolicy == v1.RestartPolicyAlways,
+		"grace":          *pod.Spec.TerminationGracePeriodSeconds == 30,
+		"dns":            pod.Spec.DNSPolicy == v1.DNSClusterFirst,
+		"no tag":         c.ImagePullPolicy == v1.PullAlways,
+		"tag":            pod.Spec.Containers[1].ImagePullPolicy == v1.PullIfNotPresent,
+		"digest":         pod.Spec.Containers[2].ImagePullPolicy == v1.PullIfNotPresent,
+		"protocol":       c.Ports[0].Protocol == v1.ProtocolTCP,
+		"host port":      c.Ports[0].HostPort == 80,
+		"requests":       c.Resources.Requests.Cpu().Value() == 1,
+		"probe": c.LivenessProbe.PeriodSeconds == 10 && c.LivenessProbe.TimeoutSeconds == 1 &&
+			c.LivenessProbe.FailureThreshold == 3,
 		"probe path":        c.LivenessProbe.HTTPGet.Path == "/" && c.LivenessProbe.HTTPGet.Scheme == v1.URISchemeHTTP,
 		"hook":              c.Lifecycle.PreStop.HTTPGet.Scheme == v1.URISchemeHTTP,
 		"config map's mode": *pod.Spec.Volumes[0].ConfigMap.DefaultMode == 0o644,

@@ -23,7 +23,9 @@ func Validate(pod *v1.Pod) error {
 	errs = append(errs, validateVolumes(pod, spec.Child("volumes"))...)
 	errs = append(errs, validateContainers(&pod.Spec, spec)...)
 	if model.IsStatic(pod) && len(pod.Spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(spec.Child("ephemeralContainers"), "only a pod of an API server that runs already can get them"))
+		errs = append(errs,
+			field.Forbidden(spec.Child("ephemeralContainers"),
+				"only a pod of an API server that runs already can get them"))
 	}
 	if len(errs) == 0 {
 		return nil
@@ -43,7 +45,8 @@ func validateMetadata(pod *v1.Pod) field.ErrorList {
 		errs = append(errs, check(meta.Child("labels").Key(key), value, validation.IsValidLabelValue)...)
 	}
 	for key := range pod.Annotations {
-		errs = append(errs, check(meta.Child("annotations").Key(key), strings.ToLower(key), validation.IsQualifiedName)...)
+		errs = append(errs,
+			check(meta.Child("annotations").Key(key), strings.ToLower(key), validation.IsQualifiedName)...)
 	}
 	return errs
 }
@@ -61,13 +64,18 @@ func check(path *field.Path, value string, validator func(string) []string) fiel
 }
 
 func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
-	errs := fieldcheck.OneOf(path.Child("restartPolicy"), spec.RestartPolicy, v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
-	errs = append(errs, fieldcheck.OneOf(path.Child("dnsPolicy"), spec.DNSPolicy, v1.DNSClusterFirst, v1.DNSClusterFirstWithHostNet, v1.DNSDefault, v1.DNSNone)...)
+	errs := fieldcheck.OneOf(path.Child("restartPolicy"), spec.RestartPolicy, v1.RestartPolicyAlways,
+		v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
+	errs = append(errs,
+		fieldcheck.OneOf(path.Child("dnsPolicy"), spec.DNSPolicy, v1.DNSClusterFirst, v1.DNSClusterFirstWithHostNet,
+			v1.DNSDefault, v1.DNSNone)...)
 	if spec.DNSPolicy == v1.DNSNone && (spec.DNSConfig == nil || len(spec.DNSConfig.Nameservers) == 0) {
-		errs = append(errs, field.Required(path.Child("dnsConfig", "nameservers"), "dnsPolicy None leaves no other server"))
+		errs = append(errs,
+			field.Required(path.Child("dnsConfig", "nameservers"), "dnsPolicy None leaves no other server"))
 	}
 	if spec.TerminationGracePeriodSeconds != nil {
-		errs = append(errs, fieldcheck.AtLeast(path.Child("terminationGracePeriodSeconds"), *spec.TerminationGracePeriodSeconds, 0)...)
+		errs = append(errs,
+			fieldcheck.AtLeast(path.Child("terminationGracePeriodSeconds"), *spec.TerminationGracePeriodSeconds, 0)...)
 	}
 	if spec.ActiveDeadlineSeconds != nil {
 		errs = append(errs, fieldcheck.AtLeast(path.Child("activeDeadlineSeconds"), *spec.ActiveDeadlineSeconds, 1)...)
@@ -82,10 +90,14 @@ func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, fieldcheck.OneOf(path.Child("os", "name"), spec.OS.Name, v1.Linux)...)
 	}
 	if spec.HostUsers != nil && !*spec.HostUsers && (spec.HostNetwork || spec.HostPID || spec.HostIPC) {
-		errs = append(errs, field.Forbidden(path.Child("hostUsers"), "a user namespace of its own goes with namespaces of its own: not with hostNetwork, hostPID or hostIPC"))
+		errs = append(errs,
+			field.Forbidden(path.Child("hostUsers"),
+				"a user namespace of its own goes with namespaces of its own: not with hostNetwork, hostPID or "+
+					"hostIPC"))
 	}
 	if spec.HostPID && spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
-		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), true, "hostPID shares the host's already"))
+		errs = append(errs,
+			field.Invalid(path.Child("shareProcessNamespace"), true, "hostPID shares the host's already"))
 	}
 	return errs
 }

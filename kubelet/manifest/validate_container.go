@@ -38,8 +38,12 @@ func (c *containerCheck) check(container *v1.Container, kind model.Kind, at *fie
 	if container.Image != strings.TrimSpace(container.Image) {
 		c.add(field.Invalid(at.Child("image"), container.Image, "it begins or ends with a space"))
 	}
-	c.add(fieldcheck.OneOf(at.Child("imagePullPolicy"), container.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
-	c.add(fieldcheck.OneOf(at.Child("terminationMessagePolicy"), container.TerminationMessagePolicy, v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
+	c.add(
+		fieldcheck.OneOf(at.Child("imagePullPolicy"), container.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent,
+			v1.PullNever)...)
+	c.add(
+		fieldcheck.OneOf(at.Child("terminationMessagePolicy"), container.TerminationMessagePolicy,
+			v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
 	c.ports(container, at.Child("ports"))
 	c.env(container, at)
 	c.mounts(container, at.Child("volumeMounts"))
@@ -82,7 +86,8 @@ func (c *containerCheck) ports(container *v1.Container, at *field.Path) {
 		}
 		c.add(fieldcheck.OneOf(at.Child("protocol"), port.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)...)
 		if port.Name != "" {
-			c.add(check(at.Child("name"), port.Name, func(s string) []string { return validation.IsValidPortName(s) })...)
+			c.add(
+				check(at.Child("name"), port.Name, func(s string) []string { return validation.IsValidPortName(s) })...)
 			if names[port.Name] {
 				c.add(field.Duplicate(at.Child("name"), port.Name))
 			}
@@ -119,7 +124,8 @@ func (c *containerCheck) env(container *v1.Container, at *field.Path) {
 		})
 	}
 	for i, from := range container.EnvFrom {
-		c.exactlyOne(at.Child("envFrom").Index(i), map[string]bool{"configMapRef": from.ConfigMapRef != nil, "secretRef": from.SecretRef != nil})
+		c.exactlyOne(at.Child("envFrom").Index(i),
+			map[string]bool{"configMapRef": from.ConfigMapRef != nil, "secretRef": from.SecretRef != nil})
 	}
 }
 
@@ -177,13 +183,17 @@ func (c *containerCheck) hasVolume(name string) bool {
 }
 
 func (c *containerCheck) resources(container *v1.Container, at *field.Path) {
-	for kind, list := range map[string]v1.ResourceList{"limits": container.Resources.Limits, "requests": container.Resources.Requests} {
+	for kind, list := range map[string]v1.ResourceList{"limits": container.Resources.Limits,
+		"requests": container.Resources.Requests} {
 		for name, quantity := range list {
 			at := at.Child(kind).Key(string(name))
 			switch {
 			case name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage &&
 				!strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
-				c.add(field.NotSupported(at, name, []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourceHugePagesPrefix + "*"}))
+				c.add(
+					field.NotSupported(at, name,
+						[]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage,
+							v1.ResourceHugePagesPrefix + "*"}))
 			case quantity.Sign() < 0:
 				c.add(field.Invalid(at, quantity.String(), "it must not be negative"))
 			}
@@ -191,21 +201,26 @@ func (c *containerCheck) resources(container *v1.Container, at *field.Path) {
 	}
 	for name, request := range container.Resources.Requests {
 		if limit, ok := container.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
-			c.add(field.Invalid(at.Child("requests").Key(string(name)), request.String(), "it is more than the limit, "+limit.String()))
+			c.add(
+				field.Invalid(at.Child("requests").Key(string(name)), request.String(),
+					"it is more than the limit, "+limit.String()))
 		}
 	}
 }
 
 func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *field.Path) {
 	probes := map[string]*v1.Probe{
-		"livenessProbe": container.LivenessProbe, "readinessProbe": container.ReadinessProbe, "startupProbe": container.StartupProbe,
+		"livenessProbe": container.LivenessProbe, "readinessProbe": container.ReadinessProbe,
+		"startupProbe": container.StartupProbe,
 	}
 	for name, probe := range probes {
 		if probe == nil {
 			continue
 		}
 		if kind == model.Init {
-			c.add(field.Forbidden(at.Child(name), "an init container runs to its end; one with restartPolicy Always may be probed"))
+			c.add(
+				field.Forbidden(at.Child(name),
+					"an init container runs to its end; one with restartPolicy Always may be probed"))
 		}
 		c.probe(container, name, probe, at.Child(name))
 	}
@@ -213,13 +228,17 @@ func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *fi
 		return
 	}
 	if kind == model.Init {
-		c.add(field.Forbidden(at.Child("lifecycle"), "an init container has no hooks; one with restartPolicy Always may have them"))
+		c.add(
+			field.Forbidden(at.Child("lifecycle"),
+				"an init container has no hooks; one with restartPolicy Always may have them"))
 	}
-	for name, hook := range map[string]*v1.LifecycleHandler{"postStart": container.Lifecycle.PostStart, "preStop": container.Lifecycle.PreStop} {
+	for name, hook := range map[string]*v1.LifecycleHandler{"postStart": container.Lifecycle.PostStart,
+		"preStop": container.Lifecycle.PreStop} {
 		if hook == nil {
 			continue
 		}
-		c.exactlyOne(at.Child("lifecycle", name), map[string]bool{"exec": hook.Exec != nil, "httpGet": hook.HTTPGet != nil, "sleep": hook.Sleep != nil})
+		c.exactlyOne(at.Child("lifecycle", name),
+			map[string]bool{"exec": hook.Exec != nil, "httpGet": hook.HTTPGet != nil, "sleep": hook.Sleep != nil})
 		if hook.HTTPGet != nil {
 			c.port(container, hook.HTTPGet.Port, at.Child("lifecycle", name, "httpGet", "port"))
 		}
@@ -228,7 +247,8 @@ func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *fi
 
 func (c *containerCheck) probe(container *v1.Container, name string, probe *v1.Probe, at *field.Path) {
 	c.exactlyOne(at, map[string]bool{
-		"exec": probe.Exec != nil, "httpGet": probe.HTTPGet != nil, "tcpSocket": probe.TCPSocket != nil, "grpc": probe.GRPC != nil,
+		"exec": probe.Exec != nil, "httpGet": probe.HTTPGet != nil, "tcpSocket": probe.TCPSocket != nil,
+		"grpc": probe.GRPC != nil,
 	})
 	c.add(fieldcheck.AtLeast(at.Child("initialDelaySeconds"), probe.InitialDelaySeconds, 0)...)
 	for field, value := range map[string]int32{
@@ -248,7 +268,9 @@ func (c *containerCheck) probe(container *v1.Container, name string, probe *v1.P
 	}
 	if probe.HTTPGet != nil {
 		c.port(container, probe.HTTPGet.Port, at.Child("httpGet", "port"))
-		c.add(fieldcheck.OneOf(at.Child("httpGet", "scheme"), probe.HTTPGet.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)...)
+		c.add(
+			fieldcheck.OneOf(at.Child("httpGet", "scheme"), probe.HTTPGet.Scheme, v1.URISchemeHTTP,
+				v1.URISchemeHTTPS)...)
 	}
 	if probe.TCPSocket != nil {
 		c.port(container, probe.TCPSocket.Port, at.Child("tcpSocket", "port"))
@@ -268,7 +290,8 @@ func (c *containerCheck) security(security *v1.SecurityContext, at *field.Path) 
 	if security == nil {
 		return
 	}
-	if security.Privileged != nil && *security.Privileged && security.AllowPrivilegeEscalation != nil && !*security.AllowPrivilegeEscalation {
+	if security.Privileged != nil && *security.Privileged && security.AllowPrivilegeEscalation != nil &&
+		!*security.AllowPrivilegeEscalation {
 		c.add(field.Invalid(at.Child("allowPrivilegeEscalation"), false, "a privileged container can escalate"))
 	}
 	if security.WindowsOptions != nil {

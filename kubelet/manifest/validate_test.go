@@ -70,8 +70,11 @@ func TestSizeLimitOnDisk(t *testing.T) {
 	ofServer := strings.Replace(full, "emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {sizeLimit: 1Mi}", 1)
 	err := validated(t, ofServer)
 	testutil.Assert(t, err == nil && ofServer != full, "a pod of an API server: %v", err)
-	static := strings.NewReplacer("{example.org/note: anything at all}", "{kubernetes.io/config.source: file}", "serviceAccountToken: {path: token, audience: a, expirationSeconds: 3607}", "secret: {name: s}").Replace(ofServer)
-	if err := validated(t, static); err == nil || !strings.Contains(err.Error(), "spec.volumes[0].emptyDir.sizeLimit: Forbidden") {
+	static := strings.NewReplacer("{example.org/note: anything at all}", "{kubernetes.io/config.source: file}",
+		"serviceAccountToken: {path: token, audience: a, expirationSeconds: 3607}",
+		"secret: {name: s}").Replace(ofServer)
+	if err := validated(t, static); err == nil ||
+		!strings.Contains(err.Error(), "spec.volumes[0].emptyDir.sizeLimit: Forbidden") {
 		t.Errorf("a static pod: %v", err)
 	}
 }
@@ -87,11 +90,13 @@ func TestValidateBad(t *testing.T) {
 		{"nameservers: [192.0.2.1]", "nameservers: []", "spec.dnsConfig.nameservers"},
 		{"hostname: host", "hostname: a.b", "spec.hostname"},
 		{"hostname: host", "hostUsers: false\n  hostPID: true", "spec.hostUsers"},
-		{"hostname: host", "ephemeralContainers: [{name: e, image: x, targetContainerName: none}]", "spec.ephemeralContainers[0].targetContainerName"},
+		{"hostname: host", "ephemeralContainers: [{name: e, image: x, targetContainerName: none}]",
+			"spec.ephemeralContainers[0].targetContainerName"},
 		{"hostname: host", "hostUsers: false\n  hostNetwork: true", "spec.hostUsers"},
 		{"hostname: host", "os: {name: windows}", "spec.os.name"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "nfs: {server: s, path: /}", "spec.volumes[0].nfs"},
-		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "persistentVolumeClaim: {claimName: c}", "spec.volumes[0].persistentVolumeClaim"},
+		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "persistentVolumeClaim: {claimName: c}",
+			"spec.volumes[0].persistentVolumeClaim"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {medium: Fast}", "spec.volumes[0].emptyDir.medium"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {}, secret: {secretName: s}", "spec.volumes[0]"},
 		{"path: /tmp,", "path: /tmp/../etc,", "spec.volumes[1].hostPath.path"},
@@ -101,10 +106,14 @@ func TestValidateBad(t *testing.T) {
 		{"reference: models:1", "reference: models:1, pullPolicy: Sometimes", "spec.volumes[5].image.pullPolicy"},
 		{"path: token,", "path: ../token,", "spec.volumes[4].projected.sources[0].serviceAccountToken.path"},
 		{"path: token,", "", "spec.volumes[4].projected.sources[0].serviceAccountToken.path"},
-		{"expirationSeconds: 3607", "expirationSeconds: 599", "spec.volumes[4].projected.sources[0].serviceAccountToken.expirationSeconds"},
-		{"serviceAccountToken: {path", "clusterTrustBundle: {name: b, path: x}, serviceAccountToken: {path", "spec.volumes[4].projected.sources[0].clusterTrustBundle"},
-		{"serviceAccountToken: {path", "podCertificate: {signerName: s}, serviceAccountToken: {path", "spec.volumes[4].projected.sources[0].podCertificate"},
-		{"{example.org/note: anything at all}", "{kubernetes.io/config.source: file}", "spec.volumes[4].projected.sources[0].serviceAccountToken"},
+		{"expirationSeconds: 3607", "expirationSeconds: 599",
+			"spec.volumes[4].projected.sources[0].serviceAccountToken.expirationSeconds"},
+		{"serviceAccountToken: {path", "clusterTrustBundle: {name: b, path: x}, serviceAccountToken: {path",
+			"spec.volumes[4].projected.sources[0].clusterTrustBundle"},
+		{"serviceAccountToken: {path", "podCertificate: {signerName: s}, serviceAccountToken: {path",
+			"spec.volumes[4].projected.sources[0].podCertificate"},
+		{"{example.org/note: anything at all}", "{kubernetes.io/config.source: file}",
+			"spec.volumes[4].projected.sources[0].serviceAccountToken"},
 		{"name: b, hostPath", "name: a, hostPath", "spec.volumes[1].name"},
 		{"- name: c\n    image: x", "- name: c", "spec.containers[0].image"},
 		{"- name: c\n", "- name: i\n", "spec.containers[0].name"},
@@ -115,19 +124,28 @@ func TestValidateBad(t *testing.T) {
 		{"mountPath: /b,", "mountPath: /a/,", "spec.containers[0].volumeMounts[1].mountPath"},
 		{"subPath: x/y", "subPath: ../y", "spec.containers[0].volumeMounts[0].subPath"},
 		{"requests: {cpu: 500m", "requests: {cpu: 2", "spec.containers[0].resources.requests[cpu]"},
-		{"limits: {cpu: 1,", "limits: {cpu: 1, nvidia.com/gpu: 1,", "spec.containers[0].resources.limits[nvidia.com/gpu]"},
+		{"limits: {cpu: 1,", "limits: {cpu: 1, nvidia.com/gpu: 1,",
+			"spec.containers[0].resources.limits[nvidia.com/gpu]"},
 		{"httpGet: {port: web,", "httpGet: {port: nosuch,", "spec.containers[0].livenessProbe.httpGet.port"},
-		{"terminationGracePeriodSeconds: 3", "successThreshold: 2", "spec.containers[0].livenessProbe.successThreshold"},
+		{"terminationGracePeriodSeconds: 3", "successThreshold: 2",
+			"spec.containers[0].livenessProbe.successThreshold"},
 		{"grpc: {port: 9, service: s}", "grpc: {port: 9}, tcpSocket: {port: 9}", "spec.containers[0].readinessProbe"},
-		{"preStop: {sleep: {seconds: 1}}", "preStop: {tcpSocket: {port: 1}}", "spec.containers[0].lifecycle.preStop.tcpSocket"},
+		{"preStop: {sleep: {seconds: 1}}", "preStop: {tcpSocket: {port: 1}}",
+			"spec.containers[0].lifecycle.preStop.tcpSocket"},
 		{"restartPolicy: Always,", "restartPolicy: Maybe,", "spec.initContainers[1].restartPolicy"},
-		{"{name: i, image: x,", "{name: i, image: x, livenessProbe: {exec: {command: [x]}},", "spec.initContainers[0].livenessProbe"},
-		{"privileged: false", "privileged: true, allowPrivilegeEscalation: false", "spec.containers[0].securityContext.allowPrivilegeEscalation"},
+		{"{name: i, image: x,", "{name: i, image: x, livenessProbe: {exec: {command: [x]}},",
+			"spec.initContainers[0].livenessProbe"},
+		{"privileged: false", "privileged: true, allowPrivilegeEscalation: false",
+			"spec.containers[0].securityContext.allowPrivilegeEscalation"},
 		{"    tty: true", "    volumeDevices: [{name: a, devicePath: /dev/x}]", "spec.containers[0].volumeDevices"},
 		{"    tty: true", "    restartPolicy: Maybe", "spec.containers[0].restartPolicy"},
-		{"    tty: true", "    restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]", "spec.containers[0].restartPolicy"},
-		{"    tty: true", "    restartPolicy: Never\n    restartPolicyRules: [{action: RestartNode, exitCodes: {operator: In}}]", "spec.containers[0].restartPolicyRules[0].action"},
-		{"    tty: true", "    restartPolicy: Never\n    restartPolicyRules: [{action: Restart}]", "spec.containers[0].restartPolicyRules[0].exitCodes"},
+		{"    tty: true", "    restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]",
+			"spec.containers[0].restartPolicy"},
+		{"    tty: true",
+			"    restartPolicy: Never\n    restartPolicyRules: [{action: RestartNode, exitCodes: {operator: In}}]",
+			"spec.containers[0].restartPolicyRules[0].action"},
+		{"    tty: true", "    restartPolicy: Never\n    restartPolicyRules: [{action: Restart}]",
+			"spec.containers[0].restartPolicyRules[0].exitCodes"},
 	}
 	for _, test := range tests {
 		t.Run(test.want+" "+test.new, func(t *testing.T) {

@@ -36,7 +36,8 @@ func IsCritical(pod *v1.Pod) bool { return IsStatic(pod) || IsMirror(pod) || Has
 // priority class counts.
 func HasCriticalPriority(pod *v1.Pod) bool {
 	if pod.Spec.Priority == nil {
-		return pod.Spec.PriorityClassName == "system-node-critical" || pod.Spec.PriorityClassName == "system-cluster-critical"
+		return pod.Spec.PriorityClassName == "system-node-critical" ||
+			pod.Spec.PriorityClassName == "system-cluster-critical"
 	}
 	return *pod.Spec.Priority >= criticalPriority
 }

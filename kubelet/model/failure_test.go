@@ -14,7 +14,8 @@ func TestHasCriticalPriority(t *testing.T) {
 		priority *int32
 		want     bool
 	}{
-		{"", nil, false}, {"high", nil, false}, {"system-node-critical", nil, true}, {"system-cluster-critical", nil, true},
+		{"", nil, false}, {"high", nil, false}, {"system-node-critical", nil, true},
+		{"system-cluster-critical", nil, true},
 		{"high", new(int32(2_000_001_000)), true}, {"system-node-critical", new(int32(7)), false},
 	} {
 		pod := &v1.Pod{Spec: v1.PodSpec{PriorityClassName: test.class, Priority: test.priority}}

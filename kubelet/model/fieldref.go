@@ -30,7 +30,8 @@ func PodField(pod *v1.Pod, path string) (string, error) {
 	case "metadata.annotations":
 		return quotedLines(pod.Annotations), nil
 	default:
-		return "", fmt.Errorf("fieldPath %q is not one that can be given to a container: %w", path, errdefs.ErrInvalidArgument)
+		return "", fmt.Errorf("fieldPath %q is not one that can be given to a container: %w", path,
+			errdefs.ErrInvalidArgument)
 	}
 }
 
@@ -46,7 +47,8 @@ func podKey(pod *v1.Pod, field, key string) (string, error) {
 		return "", fmt.Errorf("fieldPath: %s has no keys: %w", field, errdefs.ErrInvalidArgument)
 	}
 	if len(problems) > 0 {
-		return "", fmt.Errorf("fieldPath: %s['%s']: %s: %w", field, key, strings.Join(problems, "; "), errdefs.ErrInvalidArgument)
+		return "", fmt.Errorf("fieldPath: %s['%s']: %s: %w", field, key, strings.Join(problems, "; "),
+			errdefs.ErrInvalidArgument)
 	}
 	return values[key], nil
 }

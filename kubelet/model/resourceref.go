@@ -43,7 +43,8 @@ func divided(name v1.ResourceName, amount resource.Quantity, ref *v1.ResourceFie
 	switch {
 	case name == v1.ResourceCPU:
 		return roundUp(amount.MilliValue(), divisor.MilliValue()), nil
-	case name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage, strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
+	case name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage,
+		strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
 		return roundUp(amount.Value(), divisor.Value()), nil
 	default:
 		return "", badResource(ref)
@@ -55,5 +56,6 @@ func roundUp(amount, divisor int64) string {
 }
 
 func badResource(ref *v1.ResourceFieldSelector) error {
-	return fmt.Errorf("resource: %q is not limits or requests of cpu, memory, ephemeral-storage or hugepages: %w", ref.Resource, errdefs.ErrInvalidArgument)
+	return fmt.Errorf("resource: %q is not limits or requests of cpu, memory, ephemeral-storage or hugepages: %w",
+		ref.Resource, errdefs.ErrInvalidArgument)
 }

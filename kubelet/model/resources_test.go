@@ -49,15 +49,22 @@ func TestPodResources(t *testing.T) {
 		requests, limits string
 	}{
 		{"nothing", v1.PodSpec{Containers: []v1.Container{{}}}, "", ""},
-		{"sum", v1.PodSpec{Containers: []v1.Container{limited("cpu=1", "cpu=2 memory=1Gi"), limited("cpu=500m memory=1Gi", "memory=1Gi")}},
+		{"sum",
+			v1.PodSpec{
+				Containers: []v1.Container{limited("cpu=1", "cpu=2 memory=1Gi"),
+					limited("cpu=500m memory=1Gi", "memory=1Gi")}},
 			"cpu=1500m memory=1Gi", "memory=2Gi"},
 		{"an init container needs more", v1.PodSpec{
-			InitContainers: []v1.Container{limited("cpu=3", "cpu=4"), limited("cpu=2", "cpu=2")}, Containers: []v1.Container{limited("cpu=1", "cpu=1")}},
+			InitContainers: []v1.Container{limited("cpu=3", "cpu=4"), limited("cpu=2", "cpu=2")},
+			Containers:     []v1.Container{limited("cpu=1", "cpu=1")}},
 			"cpu=3", "cpu=4"},
 		{"sidecars run beside all that comes after", v1.PodSpec{
-			InitContainers: []v1.Container{limited("cpu=3", ""), sidecar(limited("cpu=2", "")), limited("cpu=2", "")}, Containers: []v1.Container{limited("cpu=1", "")}},
+			InitContainers: []v1.Container{limited("cpu=3", ""), sidecar(limited("cpu=2", "")), limited("cpu=2", "")},
+			Containers:     []v1.Container{limited("cpu=1", "")}},
 			"cpu=4", ""},
-		{"overhead", v1.PodSpec{Overhead: amounts("cpu=1 memory=1Gi"), Containers: []v1.Container{limited("cpu=1", "memory=1Gi")}},
+		{"overhead",
+			v1.PodSpec{Overhead: amounts("cpu=1 memory=1Gi"),
+				Containers: []v1.Container{limited("cpu=1", "memory=1Gi")}},
 			"cpu=2 memory=1Gi", "memory=2Gi"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,16 +104,19 @@ func TestQOS(t *testing.T) {
 
 func TestPodField(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: "web", Namespace: "shop", UID: "u", Labels: map[string]string{"b": "2", "a": "x\"y"}, Annotations: map[string]string{"Example.com/A[b]": "v"},
+		Name: "web", Namespace: "shop", UID: "u", Labels: map[string]string{"b": "2", "a": "x\"y"},
+		Annotations: map[string]string{"Example.com/A[b]": "v"},
 	}}
 	for path, want := range map[string]string{
-		"metadata.name": "web", "metadata.namespace": "shop", "metadata.uid": "u", "metadata.labels": "a=\"x\\\"y\"\nb=\"2\"",
+		"metadata.name": "web", "metadata.namespace": "shop", "metadata.uid": "u",
+		"metadata.labels":      "a=\"x\\\"y\"\nb=\"2\"",
 		"metadata.labels['a']": "x\"y", "metadata.labels['none']": "", "metadata.annotations": `Example.com/A[b]="v"`,
 	} {
 		got, err := PodField(pod, path)
 		testutil.Assert(t, err == nil && got == want, "%s: got %q, %v; want %q", path, got, err, want)
 	}
-	for _, path := range []string{"", "metadata", "spec.nodeName", "status.podIP", "metadata.labels[a]", "metadata.labels['-']", "metadata.name['x']", "['x']"} {
+	for _, path := range []string{"", "metadata", "spec.nodeName", "status.podIP", "metadata.labels[a]",
+		"metadata.labels['-']", "metadata.name['x']", "['x']"} {
 		if got, err := PodField(pod, path); err == nil {
 			t.Errorf("%s: got %q, want an error", path, got)
 		}
@@ -129,7 +139,8 @@ func TestResourceField(t *testing.T) {
 	node := amounts("cpu=8 memory=16Gi")
 	for _, c := range []struct{ name, divisor, want string }{
 		{"limits.cpu", "", "2"}, {"limits.cpu", "1m", "1500"}, {"requests.cpu", "", "1"}, {"requests.cpu", "1m", "250"},
-		{"limits.memory", "1Gi", "16"}, {"requests.memory", "1Ki", "1"}, {"limits.ephemeral-storage", "1Mi", "1024"}, {"requests.ephemeral-storage", "", "0"},
+		{"limits.memory", "1Gi", "16"}, {"requests.memory", "1Ki", "1"}, {"limits.ephemeral-storage", "1Mi", "1024"},
+		{"requests.ephemeral-storage", "", "0"},
 	} {
 		ref := &v1.ResourceFieldSelector{Resource: c.name}
 		if c.divisor != "" {
@@ -144,7 +155,8 @@ func TestResourceField(t *testing.T) {
 			t.Errorf("%q: got %s, want an error", name, got)
 		}
 	}
-	if _, err := ResourceField(&container, &v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("-1")}, node); err == nil {
+	if _, err := ResourceField(&container,
+		&v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("-1")}, node); err == nil {
 		t.Error("a negative divisor was taken")
 	}
 }

@@ -35,7 +35,8 @@ func RestartsAfter(spec *v1.PodSpec, c *v1.Container, exitCode int32) bool {
 func ruleFor(c *v1.Container, exitCode int32) *v1.ContainerRestartRule {
 	for i := range c.RestartPolicyRules {
 		rule := &c.RestartPolicyRules[i]
-		if on := rule.ExitCodes; on != nil && slices.Contains(on.Values, exitCode) == (on.Operator == v1.ContainerRestartRuleOnExitCodesOpIn) {
+		if on := rule.ExitCodes; on != nil &&
+			slices.Contains(on.Values, exitCode) == (on.Operator == v1.ContainerRestartRuleOnExitCodesOpIn) {
 			return rule
 		}
 	}
@@ -54,7 +55,8 @@ func RestartSource(spec *v1.PodSpec, status *PodStatus) (source *ContainerStatus
 		if source != nil || last == nil || last.State != StateExited || last.SandboxID != sandbox.ID {
 			return
 		}
-		if rule := ruleFor(container, last.ExitCode); rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers {
+		if rule := ruleFor(container, last.ExitCode); rule != nil &&
+			rule.Action == v1.ContainerRestartRuleActionRestartAllContainers {
 			source, c = last, container
 		}
 	})

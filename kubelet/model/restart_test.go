@@ -10,7 +10,8 @@ import (
 
 func TestRestartsAfter(t *testing.T) {
 	rule := func(operator v1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) v1.ContainerRestartRule {
-		return v1.ContainerRestartRule{Action: v1.ContainerRestartRuleActionRestart, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: operator, Values: codes}}
+		return v1.ContainerRestartRule{Action: v1.ContainerRestartRuleActionRestart,
+			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: operator, Values: codes}}
 	}
 	for _, c := range []struct {
 		pod   v1.RestartPolicy
@@ -28,7 +29,8 @@ func TestRestartsAfter(t *testing.T) {
 		{v1.RestartPolicyNever, v1.ContainerRestartPolicyNever, []v1.ContainerRestartRule{rule("In", 1, 42)}, 42, true},
 		{v1.RestartPolicyNever, v1.ContainerRestartPolicyNever, []v1.ContainerRestartRule{rule("In", 1, 42)}, 2, false},
 		{v1.RestartPolicyNever, v1.ContainerRestartPolicyNever, []v1.ContainerRestartRule{rule("NotIn", 3)}, 3, false},
-		{v1.RestartPolicyNever, v1.ContainerRestartPolicyNever, []v1.ContainerRestartRule{rule("NotIn", 3), rule("In", 3)}, 3, true},
+		{v1.RestartPolicyNever, v1.ContainerRestartPolicyNever,
+			[]v1.ContainerRestartRule{rule("NotIn", 3), rule("In", 3)}, 3, true},
 	} {
 		container := v1.Container{RestartPolicyRules: c.rules}
 		if c.own != "" {

@@ -22,7 +22,8 @@ type Runtime interface {
 	Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error)
 	Attach(ctx context.Context, request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error)
 	PortForward(ctx context.Context, request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error)
-	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
+	ExecSync(ctx context.Context, containerID string, cmd []string,
+		timeout time.Duration) (stdout, stderr []byte, err error)
 }
 
 // APIOptions configure the kubelet's API. Address, Reads, Runtime, NodeName and ClientCAFile are required, and either

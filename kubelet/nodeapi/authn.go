@@ -22,7 +22,8 @@ type Reviewer interface {
 	// suggest when to retry (SuggestsClientDelay of k8s.io/apimachinery/pkg/api/errors).
 	Token(ctx context.Context, token string) (user authenticationv1.UserInfo, valid bool, err error)
 	// Access reports whether a user has the right in question, and why.
-	Access(ctx context.Context, question authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error)
+	Access(ctx context.Context,
+		question authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error)
 }
 
 // authenticator authenticates clients by certificate, or by token if it has a reviewer.
@@ -86,7 +87,8 @@ func (a *authenticator) byCertificate(r *http.Request) (authenticationv1.UserInf
 		between.AddCert(certificate)
 	}
 	_, err := own.Verify(x509.VerifyOptions{
-		Roots: a.authorities.get(r.Context()), Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: a.authorities.get(r.Context()), Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {
 		return authenticationv1.UserInfo{}, fmt.Errorf("the client certificate is not valid here: %w", err)

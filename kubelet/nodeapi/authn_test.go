@@ -15,14 +15,19 @@ import (
 
 // paths has all paths of the API with their methods.
 var paths = []struct{ method, path string }{
-	{"GET", "/healthz"}, {"GET", "/pods"}, {"GET", "/pods/"}, {"GET", "/runningpods/"}, {"GET", "/configz"}, {"GET", "/stats/summary"}, {"GET", "/metrics"},
-	{"GET", "/metrics/cadvisor"}, {"GET", "/metrics/resource"}, {"GET", "/metrics/probes"}, {"GET", "/containerLogs/ns/pod/c"},
-	{"POST", "/exec/ns/pod/c"}, {"GET", "/exec/ns/pod/u/c"}, {"POST", "/attach/ns/pod/c"}, {"POST", "/portForward/ns/pod"},
+	{"GET", "/healthz"}, {"GET", "/pods"}, {"GET", "/pods/"}, {"GET", "/runningpods/"}, {"GET", "/configz"},
+	{"GET", "/stats/summary"}, {"GET", "/metrics"},
+	{"GET", "/metrics/cadvisor"}, {"GET", "/metrics/resource"}, {"GET", "/metrics/probes"},
+	{"GET", "/containerLogs/ns/pod/c"},
+	{"POST", "/exec/ns/pod/c"}, {"GET", "/exec/ns/pod/u/c"}, {"POST", "/attach/ns/pod/c"},
+	{"POST", "/portForward/ns/pod"},
 	{"POST", "/portForward/ns/pod/u"}, {"POST", "/run/ns/pod/c"}, {"POST", "/run/ns/pod/u/c"}, {"GET", "/nothing"},
 }
 
 func TestWhoIsLetIn(t *testing.T) {
-	a := startAPI(t, &runtime{}, func(o *APIOptions) { o.Users, o.Groups = []string{"kube-apiserver"}, []string{"monitoring"} })
+	a := startAPI(t, &runtime{}, func(o *APIOptions) {
+		o.Users, o.Groups = []string{"kube-apiserver"}, []string{"monitoring"}
+	})
 	strangers := newAuthority(t, "strangers")
 	for _, c := range []struct {
 		name string
@@ -33,12 +38,20 @@ func TestWhoIsLetIn(t *testing.T) {
 	}{
 		{"no certificate", nil, "", nil, http.StatusUnauthorized},
 		{"a stranger's", strangers, "kube-apiserver", nil, http.StatusUnauthorized},
-		{"too old", a.authority, "kube-apiserver", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) }, http.StatusUnauthorized},
-		{"of a server", a.authority, "kube-apiserver", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }, http.StatusUnauthorized},
-		{"without a common name", a.authority, "", func(c *x509.Certificate) { c.Subject.Organization = []string{"monitoring"} }, http.StatusUnauthorized},
+		{"too old", a.authority, "kube-apiserver", func(c *x509.Certificate) {
+			c.NotAfter = time.Now().Add(-time.Second)
+		}, http.StatusUnauthorized},
+		{"of a server", a.authority, "kube-apiserver", func(c *x509.Certificate) {
+			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		}, http.StatusUnauthorized},
+		{"without a common name", a.authority, "", func(c *x509.Certificate) {
+			c.Subject.Organization = []string{"monitoring"}
+		}, http.StatusUnauthorized},
 		{"somebody else", a.authority, "somebody", nil, http.StatusForbidden},
 		{"by name", a.authority, "kube-apiserver", nil, 0},
-		{"by group", a.authority, "prometheus", func(c *x509.Certificate) { c.Subject.Organization = []string{"other", "monitoring"} }, 0},
+		{"by group", a.authority, "prometheus", func(c *x509.Certificate) {
+			c.Subject.Organization = []string{"other", "monitoring"}
+		}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var certificate, key []byte
@@ -80,7 +93,8 @@ func TestWhoIsLetIn(t *testing.T) {
 
 func TestOldTLSIsRefused(t *testing.T) {
 	a := startAPI(t, &runtime{}, nil)
-	conn, err := tls.Dial("tcp", a.Address(), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
+	conn, err := tls.Dial("tcp", a.Address(),
+		&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
 	if err == nil {
 		conn.Close()
 		t.Error("TLS 1.1 is served")
@@ -106,7 +120,8 @@ func TestListenTLSRefuses(t *testing.T) {
 		"no IP":                      func(o *APIOptions) { o.IPs = []string{"localhost"} },
 		"no address":                 func(o *APIOptions) { o.Address = "nonsense" },
 	} {
-		opts := APIOptions{Address: "127.0.0.1:0", CertDir: t.TempDir(), NodeName: "node", ClientCAFile: good.file, Runtime: &runtime{}}
+		opts := APIOptions{Address: "127.0.0.1:0", CertDir: t.TempDir(), NodeName: "node", ClientCAFile: good.file,
+			Runtime: &runtime{}}
 		edit(&opts)
 		if s, err := ListenTLS(opts); err == nil {
 			s.listener.Close()

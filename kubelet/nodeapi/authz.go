@@ -40,12 +40,14 @@ func filter(known *authenticator, allowed *authorizer, next http.Handler) http.H
 				return
 			}
 			log.G(r.Context()).WithError(err).WithFields(fields).Warn("client cannot be authorized")
-			http.Error(w, fmt.Sprintf("Authorization error (user=%s): %v", user.Username, err), http.StatusInternalServerError)
+			http.Error(w, fmt.Sprintf("Authorization error (user=%s): %v", user.Username, err),
+				http.StatusInternalServerError)
 			return
 		}
 		if !ok {
 			log.G(r.Context()).WithFields(fields).Warn("client is not allowed")
-			http.Error(w, fmt.Sprintf("Forbidden (user=%s, groups=%q): %s", user.Username, user.Groups, reason), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("Forbidden (user=%s, groups=%q): %s", user.Username, user.Groups, reason),
+				http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -75,7 +77,9 @@ func overloaded(w http.ResponseWriter, err error) bool {
 }
 
 // allows reports whether the user may make the request, and why not.
-func (a *authorizer) allows(ctx context.Context, user authenticationv1.UserInfo, r *http.Request) (ok bool, reason string, err error) {
+func (a *authorizer) allows(
+	ctx context.Context, user authenticationv1.UserInfo, r *http.Request,
+) (ok bool, reason string, err error) {
 	if len(a.users)+len(a.groups) > 0 || a.reviewer == nil {
 		named := slices.Contains(a.users, user.Username) ||
 			slices.ContainsFunc(user.Groups, func(group string) bool { return slices.Contains(a.groups, group) })
@@ -95,7 +99,9 @@ func (a *authorizer) allows(ctx context.Context, user authenticationv1.UserInfo,
 	return false, why, nil
 }
 
-func (a *authorizer) review(user authenticationv1.UserInfo, verb, subresource string) authorizationv1.SubjectAccessReviewSpec {
+func (a *authorizer) review(
+	user authenticationv1.UserInfo, verb, subresource string,
+) authorizationv1.SubjectAccessReviewSpec {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)

@@ -54,7 +54,8 @@ func TestReviewed(t *testing.T) {
 		"ann":            {"get pods"},
 	}}
 	a := startAPI(t, &runtime{}, func(o *APIOptions) { o.Users, o.Reviewer = nil, r })
-	reader, scraper := a.clientWith(a.authority.issue("reader", nil)), a.clientWith(a.authority.issue("prometheus", nil))
+	reader, scraper := a.clientWith(a.authority.issue("reader", nil)), a.clientWith(
+		a.authority.issue("prometheus", nil))
 	nobody := a.clientWith(nil, nil)
 	bearer := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
 	for _, c := range []struct {
@@ -86,21 +87,25 @@ func TestReviewed(t *testing.T) {
 		}
 	}
 	r.err = errors.New("no API server")
-	if code, body := a.get("/pods"); code != http.StatusInternalServerError || !strings.Contains(body, "no API server") {
+	if code, body := a.get("/pods"); code != http.StatusInternalServerError ||
+		!strings.Contains(body, "no API server") {
 		t.Errorf("while the server is away: %d %s", code, body)
 	}
 	hook := logtest.NewGlobal()
 	defer logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
-	if code, body := a.do(nobody, "GET", "/pods", bearer("good")...); code != http.StatusUnauthorized || body != "Unauthorized\n" {
+	if code, body := a.do(nobody, "GET", "/pods", bearer("good")...); code != http.StatusUnauthorized ||
+		body != "Unauthorized\n" {
 		t.Errorf("a token while the server is away: %d %q", code, body)
 	}
 	entry := hook.LastEntry()
-	if entry == nil || entry.Level != logrus.WarnLevel || !strings.Contains(fmt.Sprint(entry.Data[logrus.ErrorKey]), "no API server") {
+	if entry == nil || entry.Level != logrus.WarnLevel ||
+		!strings.Contains(fmt.Sprint(entry.Data[logrus.ErrorKey]), "no API server") {
 		t.Errorf("log of it: %+v", entry)
 	}
 	r.err = apierrors.NewTooManyRequests("busy", 7)
 	for name, client := range map[string]*http.Client{"token": nobody, "certificate": a.client} {
-		if code, body := a.do(client, "GET", "/pods", bearer("good")...); code != http.StatusServiceUnavailable || strings.Contains(body, "busy") {
+		if code, body := a.do(client, "GET", "/pods", bearer("good")...); code != http.StatusServiceUnavailable ||
+			strings.Contains(body, "busy") {
 			t.Errorf("%s while too many are reviewed: %d %q", name, code, body)
 		}
 	}

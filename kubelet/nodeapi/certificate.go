@@ -26,7 +26,8 @@ func servingCertificates(opts APIOptions) (certificates, error) {
 		}
 		return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.get(hello.Context()), nil }, nil
 	case opts.CertDir == "":
-		return nil, errors.New("serving over TLS needs a certificate and its key, or a directory to keep self-signed ones in")
+		return nil, errors.New(
+			"serving over TLS needs a certificate and its key, or a directory to keep self-signed ones in")
 	}
 	signed := &selfSigned{dir: opts.CertDir, name: opts.NodeName, ips: opts.IPs, now: time.Now}
 	if _, err := signed.get(context.Background()); err != nil { // making a certificate is quick

@@ -64,7 +64,8 @@ func (s *API) containerLogs(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 	case !sent && errors.Is(err, fs.ErrNotExist):
-		writeError(w, notFound("container %q in pod %q has no log (any more)", r.PathValue("container"), r.PathValue("pod")))
+		writeError(w,
+			notFound("container %q in pod %q has no log (any more)", r.PathValue("container"), r.PathValue("pod")))
 	case !sent:
 		writeError(w, err)
 	default:
@@ -98,9 +99,11 @@ func (s *API) logOptions(r *http.Request, query logQuery) (podlogs.Options, erro
 	}
 	container := status.ContainerByID(model.RuntimeID(id))
 	if container == nil || container.LogPath == "" {
-		return podlogs.Options{}, badRequest("unable to retrieve container logs for %s: the runtime does not have it any more", id)
+		return podlogs.Options{}, badRequest(
+			"unable to retrieve container logs for %s: the runtime does not have it any more", id)
 	}
-	opts := podlogs.Options{Path: container.LogPath, Tail: -1, Limit: -1, Since: query.since, Timestamps: query.timestamps}
+	opts := podlogs.Options{Path: container.LogPath, Tail: -1, Limit: -1, Since: query.since,
+		Timestamps: query.timestamps}
 	if query.tail != nil {
 		opts.Tail = *query.tail
 	}
@@ -166,7 +169,8 @@ func logContainer(pod *v1.Pod, name string, previous bool) (string, error) {
 
 // parseLogQuery reads and validates the options.
 func parseLogQuery(query url.Values, now time.Time) (parsed logQuery, err error) {
-	for name, field := range map[string]*bool{"follow": &parsed.follow, "previous": &parsed.previous, "timestamps": &parsed.timestamps} {
+	for name, field := range map[string]*bool{"follow": &parsed.follow, "previous": &parsed.previous,
+		"timestamps": &parsed.timestamps} {
 		if *field, err = boolean(query, name); err != nil {
 			return parsed, err
 		}

@@ -52,10 +52,12 @@ func TestContainerLogs(t *testing.T) {
 
 		{"nobody/c", 404, "pod \"nobody\" does not exist\n"},
 		{"pod/nothing", 404, "container \"nothing\" not found in pod \"pod\"\n"},
-		{"pod/pulling", 400, "container \"pulling\" in pod \"pod\" is waiting to start: trying and failing to pull image\n"},
+		{"pod/pulling", 400,
+			"container \"pulling\" in pod \"pod\" is waiting to start: trying and failing to pull image\n"},
 		{"pod/new", 400, "container \"new\" in pod \"pod\" is not available\n"},
 		{"pod/ended?previous=true", 400, "previous terminated container \"ended\" in pod \"pod\" not found\n"},
-		{"pod/removed", 400, "unable to retrieve container logs for docker://r1: the runtime does not have it any more\n"},
+		{"pod/removed", 400,
+			"unable to retrieve container logs for docker://r1: the runtime does not have it any more\n"},
 		{"pod/lost", 400, "container \"lost\" in pod \"pod\" is terminated\n"},
 		{"gone/c", 400, "unable to retrieve container logs for docker://c1: the runtime does not have it any more\n"},
 		{"pod/c?follow=perhaps", 400, "follow: \"perhaps\" is neither true nor false\n"},
@@ -63,7 +65,8 @@ func TestContainerLogs(t *testing.T) {
 		{"pod/c?tailLines=-1", 422, "tailLines: must be at least 0, is -1\n"},
 		{"pod/c?limitBytes=0", 422, "limitBytes: must be at least 1, is 0\n"},
 		{"pod/c?sinceSeconds=0", 422, "sinceSeconds: must be at least 1, is 0\n"},
-		{"pod/c?sinceSeconds=1&sinceTime=" + stamp, 422, "sinceTime: at most one of `sinceTime` or `sinceSeconds` may be specified\n"},
+		{"pod/c?sinceSeconds=1&sinceTime=" + stamp, 422,
+			"sinceTime: at most one of `sinceTime` or `sinceSeconds` may be specified\n"},
 		{"pod/c?sinceTime=yesterday", 400, "sinceTime: \"yesterday\" is no time as 2006-01-02T15:04:05Z\n"},
 		{"pod/c?stream=Both", 422, "stream: \"Both\" is none of All, Stdout and Stderr\n"},
 		{"pod/c?stream=Stdout&tailLines=1", 422, "tailLines: cannot be set together with stream Stdout\n"},
@@ -76,11 +79,13 @@ func TestContainerLogs(t *testing.T) {
 		t.Errorf("another namespace: %d", code)
 	}
 	r.log += "x"
-	if code, body := a.get("/containerLogs/ns/pod/c"); code != http.StatusNotFound || !strings.Contains(body, "no log") {
+	if code, body := a.get("/containerLogs/ns/pod/c"); code != http.StatusNotFound ||
+		!strings.Contains(body, "no log") {
 		t.Errorf("no file: %d %s", code, body)
 	}
 	r.failing = status.Error(codes.Unavailable, "away")
-	if code, body := a.get("/containerLogs/ns/pod/c"); code != http.StatusServiceUnavailable || !strings.Contains(body, "away") {
+	if code, body := a.get("/containerLogs/ns/pod/c"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "away") {
 		t.Errorf("the runtime is away: %d %s", code, body)
 	}
 }
@@ -100,10 +105,13 @@ func TestLogComesBeforeItsEnd(t *testing.T) {
 
 func TestWaitingToStart(t *testing.T) {
 	for want, state := range map[string]v1.ContainerState{
-		"is waiting to start - no logs yet":                     {},
-		"is waiting to start: ContainerCreating":                {Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
-		"is waiting to start: image can't be pulled":            {Waiting: &v1.ContainerStateWaiting{Reason: "ErrImagePull"}},
-		"is waiting to start: trying and failing to pull image": {Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+		"is waiting to start - no logs yet": {},
+		"is waiting to start: ContainerCreating": {
+			Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+		"is waiting to start: image can't be pulled": {
+			Waiting: &v1.ContainerStateWaiting{Reason: "ErrImagePull"}},
+		"is waiting to start: trying and failing to pull image": {
+			Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 		"is terminated": {Terminated: &v1.ContainerStateTerminated{}},
 	} {
 		pod := &v1.Pod{Status: v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{Name: "c", State: state}}}}
@@ -129,7 +137,8 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 		o.Reads.Pods = func() []*v1.Pod {
 			pods := somePods()
 			if ended.Load() {
-				pods[1].Status.ContainerStatuses[0].State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "docker://c1"}}
+				pods[1].Status.ContainerStatuses[0].State = v1.ContainerState{
+					Terminated: &v1.ContainerStateTerminated{ContainerID: "docker://c1"}}
 			}
 			return pods
 		}
@@ -164,7 +173,8 @@ func TestFollowersThatLeave(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	follow := func() {
 		t.Helper()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+a.Address()+"/containerLogs/ns/pod/c?follow=1", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			"https://"+a.Address()+"/containerLogs/ns/pod/c?follow=1", nil)
 		testutil.Must(t, err)
 		answer, err := a.client.Do(request)
 		testutil.Must(t, err)
@@ -223,7 +233,8 @@ func TestRunningPods(t *testing.T) {
 	a := startAPI(t, &runtime{}, nil)
 	code, body := a.get("/runningpods/")
 	for _, part := range []string{`"kind":"PodList"`, `"uid":"u"`, `{"name":"c","image":"i"`, `"uid":"other"`} {
-		if code != http.StatusOK || !strings.Contains(body, part) || strings.Count(body, `"metadata":{"name":"pod"`) != 1 {
+		if code != http.StatusOK || !strings.Contains(body, part) ||
+			strings.Count(body, `"metadata":{"name":"pod"`) != 1 {
 			t.Errorf("%d %s lacks %s", code, body, part)
 		}
 	}

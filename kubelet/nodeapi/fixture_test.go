@@ -53,8 +53,9 @@ func newAuthority(t testing.TB, name string) *authority {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	testutil.Must(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	testutil.Must(t, err)
@@ -76,8 +77,10 @@ func (a *authority) issue(name string, edit func(*x509.Certificate)) (certificat
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	testutil.Must(a.t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name, Organization: []string{"system:masters"}},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: name, Organization: []string{"system:masters"}},
+		NotBefore:    time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	if edit != nil {
 		edit(template)
@@ -86,7 +89,8 @@ func (a *authority) issue(name string, edit func(*x509.Certificate)) (certificat
 	testutil.Must(a.t, err)
 	encoded, err := x509.MarshalPKCS8PrivateKey(private)
 	testutil.Must(a.t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(
+		&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
 
 // runtime has a running container "c" in pod ns/pod. A streaming URL is the result of give, or url if give is nil.
@@ -101,15 +105,18 @@ type runtime struct {
 }
 
 func (r *runtime) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
-	return []*runtimeapi.Container{{Id: "c1", Image: &runtimeapi.ImageSpec{UserSpecifiedImage: "i"}, Labels: labels("c")}}, r.failing
+	return []*runtimeapi.Container{
+		{Id: "c1", Image: &runtimeapi.ImageSpec{UserSpecifiedImage: "i"}, Labels: labels("c")}}, r.failing
 }
 
 func (r *runtime) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
-	return []*runtimeapi.PodSandbox{{Id: "s1", Labels: labels("")}, {Id: "s2", Labels: map[string]string{model.LabelPodUID: "other"}}}, r.failing
+	return []*runtimeapi.PodSandbox{{Id: "s1", Labels: labels("")},
+		{Id: "s2", Labels: map[string]string{model.LabelPodUID: "other"}}}, r.failing
 }
 
 func labels(container string) map[string]string {
-	return map[string]string{model.LabelPodNamespace: "ns", model.LabelPodName: "pod", model.LabelPodUID: "u", model.LabelContainerName: container}
+	return map[string]string{model.LabelPodNamespace: "ns", model.LabelPodName: "pod", model.LabelPodUID: "u",
+		model.LabelContainerName: container}
 }
 
 func (r *runtime) PodStatus(_ context.Context, uid types.UID) (*model.PodStatus, error) {
@@ -119,8 +126,10 @@ func (r *runtime) PodStatus(_ context.Context, uid types.UID) (*model.PodStatus,
 	return &model.PodStatus{
 		Sandboxes: []model.SandboxStatus{{ID: "s1", Ready: true}},
 		Containers: []model.ContainerStatus{
-			{ID: "c1", Name: "c", State: model.StateRunning, LogPath: r.log}, {ID: "c0", Name: "c", State: model.StateExited, LogPath: r.log + ".before"},
-			{ID: "t1", Name: "terminal", State: model.StateRunning}, {ID: "e1", Name: "ended", State: model.StateExited},
+			{ID: "c1", Name: "c", State: model.StateRunning, LogPath: r.log},
+			{ID: "c0", Name: "c", State: model.StateExited, LogPath: r.log + ".before"},
+			{ID: "t1", Name: "terminal", State: model.StateRunning},
+			{ID: "e1", Name: "ended", State: model.StateExited},
 		},
 	}, nil
 }
@@ -135,7 +144,9 @@ func (r *runtime) Attach(_ context.Context, request *runtimeapi.AttachRequest) (
 	return &runtimeapi.AttachResponse{Url: url}, err
 }
 
-func (r *runtime) PortForward(_ context.Context, request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+func (r *runtime) PortForward(
+	_ context.Context, request *runtimeapi.PortForwardRequest,
+) (*runtimeapi.PortForwardResponse, error) {
 	url, err := r.stream(request)
 	return &runtimeapi.PortForwardResponse{Url: url}, err
 }
@@ -149,7 +160,9 @@ func (r *runtime) stream(request any) (string, error) {
 	return r.url, r.failing
 }
 
-func (r *runtime) ExecSync(ctx context.Context, _ string, cmd []string, _ time.Duration) (stdout, stderr []byte, err error) {
+func (r *runtime) ExecSync(
+	ctx context.Context, _ string, cmd []string, _ time.Duration,
+) (stdout, stderr []byte, err error) {
 	return r.execSync(ctx, cmd)
 }
 
@@ -158,11 +171,16 @@ func somePods() []*v1.Pod {
 	pod := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{
 		{
 			Name: "c", ContainerID: "docker://c1", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
-			LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "docker://c0"}},
+			LastTerminationState: v1.ContainerState{
+				Terminated: &v1.ContainerStateTerminated{ContainerID: "docker://c0"}},
 		},
-		{Name: "pulling", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: model.ReasonImagePullBackOff}}},
-		{Name: "ended", ContainerID: "docker://e1", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Error", ContainerID: "docker://e1"}}},
-		{Name: "removed", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "docker://r1"}}},
+		{Name: "pulling",
+			State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: model.ReasonImagePullBackOff}}},
+		{Name: "ended", ContainerID: "docker://e1",
+			State: v1.ContainerState{
+				Terminated: &v1.ContainerStateTerminated{Reason: "Error", ContainerID: "docker://e1"}}},
+		{Name: "removed",
+			State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "docker://r1"}}},
 		{Name: "lost", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}},
 	}}}
 	pod.Namespace, pod.Name, pod.UID = "ns", "pod", "u"
@@ -195,10 +213,12 @@ func startAPI(t testing.TB, r *runtime, edit func(*APIOptions)) *api {
 	}
 	a := &api{t: t, authority: newAuthority(t, "clients")}
 	opts := APIOptions{
-		Address: "127.0.0.1:0", CertDir: filepath.Join(t.TempDir(), "pki"), NodeName: "node", IPs: []string{"127.0.0.1"},
+		Address: "127.0.0.1:0", CertDir: filepath.Join(t.TempDir(), "pki"), NodeName: "node",
+		IPs:          []string{"127.0.0.1"},
 		ClientCAFile: a.authority.file, Users: []string{"kube-apiserver"}, Runtime: r,
 		Reads: Reads{
-			Config: Config{Node: "node"}, Pods: somePods, Healthy: healthy, RuntimeErr: healthy, Stats: r, Evented: func() bool { return true },
+			Config: Config{Node: "node"}, Pods: somePods, Healthy: healthy, RuntimeErr: healthy, Stats: r,
+			Evented: func() bool { return true },
 		},
 	}
 	if edit != nil {

@@ -28,11 +28,14 @@ func (s *reads) metrics(w http.ResponseWriter, _ *http.Request) {
 	for _, pod := range pods {
 		for _, container := range model.Statuses(pod) {
 			restarts.sample(float64(container.RestartCount), time.Time{},
-				label{"namespace", pod.Namespace}, label{"pod", pod.Name}, label{"pod_uid", string(pod.UID)}, label{"container", container.Name})
+				label{"namespace", pod.Namespace}, label{"pod", pod.Name}, label{"pod_uid", string(pod.UID)},
+				label{"container", container.Name})
 		}
 	}
-	out.single("kubelet_runtime_healthy", gauge, "1 when the runtime answers and is ready.", number(s.RuntimeErr() == nil))
-	out.single("kubelet_evented_pleg", gauge, "1 while the runtime streams its events, 0 while its pods are listed.", number(s.Evented()))
+	out.single("kubelet_runtime_healthy", gauge, "1 when the runtime answers and is ready.",
+		number(s.RuntimeErr() == nil))
+	out.single("kubelet_evented_pleg", gauge, "1 while the runtime streams its events, 0 while its pods are listed.",
+		number(s.Evented()))
 	s.sentEvents(&out)
 	s.startTime(&out)
 	out.write(w)
@@ -43,7 +46,8 @@ func (s *reads) sentEvents(out *exposition) {
 	if s.SentEvents == nil {
 		return
 	}
-	events := out.family("kubelet_events_total", counter, "Number of events for the API server by outcome: sent, suppressed, dropped or refused.")
+	events := out.family("kubelet_events_total", counter,
+		"Number of events for the API server by outcome: sent, suppressed, dropped or refused.")
 	outcomes := s.SentEvents()
 	for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {
 		events.sample(float64(outcomes[outcome]), time.Time{}, label{"outcome", outcome})
@@ -51,17 +55,21 @@ func (s *reads) sentEvents(out *exposition) {
 }
 
 func (s *reads) startTime(out *exposition) {
-	out.single("process_start_time_seconds", gauge, "When the endpoint was opened, in seconds since 1970.", float64(s.started.Unix()))
+	out.single("process_start_time_seconds", gauge, "When the endpoint was opened, in seconds since 1970.",
+		float64(s.started.Unix()))
 }
 
 // probes writes the results of probes, under the kubelet's names.
 func (s *reads) probes(w http.ResponseWriter, _ *http.Request) {
 	var out exposition
-	results := out.family("prober_probe_total", counter, "Cumulative number of a liveness, readiness or startup probe for a container by result.")
+	results := out.family("prober_probe_total", counter,
+		"Cumulative number of a liveness, readiness or startup probe for a container by result.")
 	if s.Probes != nil {
 		for _, c := range s.Probes() {
-			results.sample(float64(c.Count), time.Time{}, label{"container", c.Container}, label{"namespace", c.Namespace},
-				label{"pod", c.Pod}, label{"pod_uid", string(c.PodUID)}, label{"probe_type", c.Probe}, label{"result", c.Result})
+			results.sample(float64(c.Count), time.Time{}, label{"container", c.Container},
+				label{"namespace", c.Namespace},
+				label{"pod", c.Pod}, label{"pod_uid", string(c.PodUID)}, label{"probe_type", c.Probe},
+				label{"result", c.Result})
 		}
 	}
 	s.startTime(&out)

@@ -29,12 +29,13 @@ type usage struct {
 // resourceMetrics has the metrics by the ends of their names. The names are the kubelet's, because metrics-server reads
 // them.
 var resourceMetrics = []resourceMetric{
-	{"cpu_usage_seconds_total", counter, "Cumulative cpu time consumed, in core-seconds.", func(u usage) (float64, time.Time, bool) {
-		if u.cpu == nil || u.cpu.UsageCoreNanoSeconds == nil {
-			return 0, time.Time{}, false
-		}
-		return float64(*u.cpu.UsageCoreNanoSeconds) / float64(time.Second), u.cpu.Time.Time, true
-	}},
+	{"cpu_usage_seconds_total", counter, "Cumulative cpu time consumed, in core-seconds.",
+		func(u usage) (float64, time.Time, bool) {
+			if u.cpu == nil || u.cpu.UsageCoreNanoSeconds == nil {
+				return 0, time.Time{}, false
+			}
+			return float64(*u.cpu.UsageCoreNanoSeconds) / float64(time.Second), u.cpu.Time.Time, true
+		}},
 	{"memory_working_set_bytes", gauge, "Current working set, in bytes.", func(u usage) (float64, time.Time, bool) {
 		if u.memory == nil || u.memory.WorkingSetBytes == nil {
 			return 0, time.Time{}, false
@@ -63,7 +64,8 @@ func (s *reads) resource(w http.ResponseWriter, r *http.Request) {
 		writeResources(&out, summary)
 	}
 	for _, name := range []string{"scrape_error", "resource_scrape_error"} {
-		out.single(name, gauge, "1 if there was an error while getting container metrics, 0 otherwise.", number(err != nil))
+		out.single(name, gauge, "1 if there was an error while getting container metrics, 0 otherwise.",
+			number(err != nil))
 	}
 	out.write(w)
 }
@@ -74,7 +76,8 @@ func writeResources(out *exposition, summary *statsapi.Summary) {
 	})
 	writeResource(out, "pod", func(each func(usage, ...label)) {
 		for _, pod := range summary.Pods {
-			each(usage{cpu: pod.CPU, memory: pod.Memory}, label{"namespace", pod.PodRef.Namespace}, label{"pod", pod.PodRef.Name})
+			each(usage{cpu: pod.CPU, memory: pod.Memory}, label{"namespace", pod.PodRef.Namespace},
+				label{"pod", pod.PodRef.Name})
 		}
 	})
 	writeResource(out, "container", func(each func(usage, ...label)) {

@@ -41,7 +41,8 @@ func (f *family) sample(value float64, at time.Time, labels ...label) {
 		metric.Gauge = &dto.Gauge{Value: &value}
 	}
 	for _, l := range labels {
-		metric.Label = append(metric.Label, &dto.LabelPair{Name: &l.name, Value: new(strings.ToValidUTF8(l.value, "\uFFFD"))})
+		metric.Label = append(metric.Label,
+			&dto.LabelPair{Name: &l.name, Value: new(strings.ToValidUTF8(l.value, "\uFFFD"))})
 	}
 	if !at.IsZero() {
 		metric.TimestampMs = new(at.UnixMilli())

@@ -56,7 +56,8 @@ func (n *nodeStats) stats(ctx context.Context, name string) statsapi.NodeStats {
 	} else {
 		out.StartTime = metav1.NewTime(booted)
 		used := uint64(now.used)
-		out.CPU = &statsapi.CPUStats{Time: metav1.NewTime(now.at), UsageCoreNanoSeconds: &used, UsageNanoCores: n.rate(now)}
+		out.CPU = &statsapi.CPUStats{Time: metav1.NewTime(now.at), UsageCoreNanoSeconds: &used,
+			UsageNanoCores: n.rate(now)}
 	}
 	if out.Memory, out.Swap, err = n.memory(); err != nil {
 		log.G(ctx).WithError(err).Warn("cannot read the node's memory usage")

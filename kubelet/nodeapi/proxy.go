@@ -52,7 +52,9 @@ func proxy(w http.ResponseWriter, r *http.Request, address string) error {
 }
 
 // upgrade sends the request to address and reads the head of the response. from has the rest.
-func upgrade(r *http.Request, address string) (backend net.Conn, response *http.Response, from *bufio.Reader, err error) {
+func upgrade(
+	r *http.Request, address string,
+) (backend net.Conn, response *http.Response, from *bufio.Reader, err error) {
 	location, err := url.Parse(address)
 	if err != nil {
 		return nil, nil, nil, err
@@ -92,7 +94,8 @@ func dial(ctx context.Context, location *url.URL) (net.Conn, error) {
 	case "http":
 		return new(net.Dialer).DialContext(ctx, "tcp", host)
 	case "https":
-		return (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", host)
+		return (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}).DialContext(
+			ctx, "tcp", host)
 	default:
 		return nil, fmt.Errorf("it is named by a URL of scheme %q", location.Scheme)
 	}

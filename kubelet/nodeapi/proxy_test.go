@@ -42,7 +42,8 @@ func backend(t *testing.T, serve func(net.Conn)) (url string) {
 				return
 			}
 			// The client's authorization must not reach the runtime.
-			if request, err := http.ReadRequest(bufio.NewReader(conn)); err == nil && request.Header.Get("Authorization") == "" {
+			if request, err := http.ReadRequest(bufio.NewReader(conn)); err == nil &&
+				request.Header.Get("Authorization") == "" {
 				serve(conn)
 			}
 			conn.Close()
@@ -64,7 +65,9 @@ func (a *api) session() (*tls.Conn, *bufio.Reader, int) {
 	conn, err := tls.Dial("tcp", a.Address(), pair)
 	testutil.Must(a.t, err)
 	a.t.Cleanup(func() { conn.Close() })
-	fmt.Fprintf(conn, "POST /exec/ns/pod/c?command=x&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: words\r\nAuthorization: secret\r\nContent-Length: 0\r\n\r\n")
+	fmt.Fprintf(conn,
+		"POST /exec/ns/pod/c?command=x&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: "+
+			"words\r\nAuthorization: secret\r\nContent-Length: 0\r\n\r\n")
 	testutil.Must(a.t, conn.SetReadDeadline(time.Now().Add(patience)))
 	in := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(in, nil)
@@ -78,23 +81,28 @@ func TestStreamingServersThatMisbehave(t *testing.T) {
 		code         int
 		text         string
 	}{
-		{"no upgrade", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", http.StatusBadGateway, "it answers 200 OK to an upgrade"},
+		{"no upgrade", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", http.StatusBadGateway,
+			"it answers 200 OK to an upgrade"},
 		{"a refusal", "HTTP/1.1 404 Not Found\r\nContent-Length: 8\r\n\r\nunknown\n", http.StatusNotFound, "unknown\n"},
-		{"an endless refusal", "HTTP/1.1 500 Broken\r\n\r\n" + strings.Repeat("x", 2*maxErrorBody), http.StatusInternalServerError, strings.Repeat("x", maxErrorBody)},
+		{"an endless refusal", "HTTP/1.1 500 Broken\r\n\r\n" + strings.Repeat("x", 2*maxErrorBody),
+			http.StatusInternalServerError, strings.Repeat("x", maxErrorBody)},
 		{"nonsense", "what?\r\n\r\n", http.StatusBadGateway, "malformed"},
 		{"nothing", "", http.StatusBadGateway, "EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &runtime{url: backend(t, func(conn net.Conn) { _, _ = io.WriteString(conn, c.answer) })} // the client may leave before the end
+			// the client may leave before the end
+			r := &runtime{url: backend(t, func(conn net.Conn) { _, _ = io.WriteString(conn, c.answer) })}
 			a := startAPI(t, r, nil)
-			code, body := a.do(a.client, http.MethodPost, "/exec/ns/pod/c?command=x&output=1", "Connection", "Upgrade", "Upgrade", "words")
+			code, body := a.do(a.client, http.MethodPost, "/exec/ns/pod/c?command=x&output=1", "Connection", "Upgrade",
+				"Upgrade", "words")
 			testutil.Assert(t, code == c.code && strings.Contains(body, c.text) && len(body) <= maxErrorBody,
 				"%d %.100q, want %d %.100q", code, body, c.code, c.text)
 		})
 	}
 	for _, url := range []string{"ftp://127.0.0.1/x", "nonsense", "http://127.0.0.1:1/x", "http://[::/x"} {
 		a := startAPI(t, &runtime{url: url}, nil)
-		if code, body := a.do(a.client, http.MethodPost, "/exec/ns/pod/c?command=x&output=1", "Connection", "Upgrade", "Upgrade", "words"); code != http.StatusBadGateway {
+		if code, body := a.do(a.client, http.MethodPost, "/exec/ns/pod/c?command=x&output=1", "Connection", "Upgrade",
+			"Upgrade", "words"); code != http.StatusBadGateway {
 			t.Errorf("%s: %d %s", url, code, body)
 		}
 	}
@@ -112,7 +120,8 @@ func TestServerThatHangs(t *testing.T) {
 	before := a.before()
 	conn, err := tls.Dial("tcp", a.Address(), a.client.Transport.(*http.Transport).TLSClientConfig)
 	testutil.Must(t, err)
-	fmt.Fprintf(conn, "POST /exec/ns/pod/c?command=x&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n")
+	fmt.Fprintf(conn,
+		"POST /exec/ns/pod/c?command=x&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n")
 	<-hung
 	conn.Close()
 	select {
@@ -159,7 +168,8 @@ func TestEachSideHangsUp(t *testing.T) {
 
 	conn, in, code := a.session()
 	early := make([]byte, 5)
-	if _, err := io.ReadFull(in, early); code != http.StatusSwitchingProtocols || err != nil || string(early) != "early" {
+	if _, err := io.ReadFull(in, early); code != http.StatusSwitchingProtocols || err != nil ||
+		string(early) != "early" {
 		t.Fatalf("%d %q, %v", code, early, err)
 	}
 	fmt.Fprint(conn, "hello\n")

@@ -24,13 +24,15 @@ func (s *API) runningPods(w http.ResponseWriter, r *http.Request) {
 
 func (s *API) listRunning(ctx context.Context) ([]*v1.Pod, error) {
 	sandboxes, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{
-		LabelSelector: s.Selector, State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+		LabelSelector: s.Selector,
+		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
 	})
 	if err != nil {
 		return nil, err
 	}
 	containers, err := s.runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{
-		LabelSelector: s.Selector, State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		LabelSelector: s.Selector,
+		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
 	})
 	if err != nil {
 		return nil, err
@@ -42,7 +44,8 @@ func (s *API) listRunning(ctx context.Context) ([]*v1.Pod, error) {
 		pod := byUID[uid]
 		if pod == nil {
 			pod = &v1.Pod{}
-			pod.Namespace, pod.Name, pod.UID = labels[model.LabelPodNamespace], labels[model.LabelPodName], types.UID(uid)
+			pod.Namespace, pod.Name, pod.UID = labels[model.LabelPodNamespace], labels[model.LabelPodName], types.UID(
+				uid)
 			byUID[uid] = pod
 			pods = append(pods, pod)
 		}

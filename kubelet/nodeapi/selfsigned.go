@@ -117,7 +117,8 @@ func (s *selfSigned) renew(ctx context.Context) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	log.G(ctx).WithFields(log.Fields{"directory": s.dir, "notAfter": pair.Leaf.NotAfter}).Info("made a self-signed serving certificate")
+	log.G(ctx).WithFields(log.Fields{"directory": s.dir, "notAfter": pair.Leaf.NotAfter}).
+		Info("made a self-signed serving certificate")
 	return &pair, nil
 }
 

@@ -34,6 +34,8 @@ func TestLogLinesNameTheRequest(t *testing.T) {
 	response.Body.Close()
 	stop()
 	testutil.Must(t, <-ended)
-	got, want := strings.TrimSpace(lines.String()), `level=warning msg="cannot get stats" component=nodeapi error="no runtime" method=GET uri=/metrics/resource`
+	got, want := strings.TrimSpace(
+		lines.String()),
+		`level=warning msg="cannot get stats" component=nodeapi error="no runtime" method=GET uri=/metrics/resource`
 	testutil.Assert(t, got == want, "got  %s\nwant %s", got, want)
 }

@@ -34,7 +34,8 @@ func Listen(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("read address: %w", err)
 	}
 	if !loopback(host) {
-		return nil, fmt.Errorf("read address %s: only loopback addresses are served, because clients are not authenticated", opts.Address)
+		return nil, fmt.Errorf(
+			"read address %s: only loopback addresses are served, because clients are not authenticated", opts.Address)
 	}
 	listener, err := net.Listen("tcp", opts.Address)
 	if err != nil {
@@ -45,7 +46,8 @@ func Listen(opts Options) (*Server, error) {
 	reads.listed = hideValues
 	reads.routes(mux)
 	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, r, v1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: opts.Events()})
+		writeJSON(w, r,
+			v1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: opts.Events()})
 	})
 	return &Server{listener: listener, handler: onlyLoopbackNames(mux)}, nil
 }
@@ -62,7 +64,8 @@ func loopback(host string) bool {
 func onlyLoopbackNames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := (&url.URL{Host: r.Host}).Hostname(); !loopback(host) {
-			http.Error(w, fmt.Sprintf("host %q is not served: ask for localhost or a loopback address", host), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("host %q is not served: ask for localhost or a loopback address", host),
+				http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -37,13 +37,19 @@ func readOnly(t *testing.T, opts Options) func(path string) (int, string) {
 // TestOnlyLoopbackNames refuses requests for other hosts. A web page can point its own name at 127.0.0.1, and a browser
 // would let it read the pods.
 func TestOnlyLoopbackNames(t *testing.T) {
-	s, err := Listen(Options{Address: "127.0.0.1:0", Reads: Reads{Pods: func() []*v1.Pod { return nil }}, Events: func() []v1.Event { return nil }})
+	s, err := Listen(
+		Options{Address: "127.0.0.1:0", Reads: Reads{Pods: func() []*v1.Pod { return nil }}, Events: func() []v1.Event {
+			return nil
+		}})
 	testutil.Must(t, err)
 	defer s.listener.Close()
 	for host, want := range map[string]int{
-		"127.0.0.1:10348": http.StatusOK, "127.0.0.1": http.StatusOK, "localhost:10348": http.StatusOK, "LocalHost": http.StatusOK,
-		"[::1]:10348": http.StatusOK, "[::1]": http.StatusOK, "evil.example:10348": http.StatusForbidden, "evil.example": http.StatusForbidden,
-		"localhost.evil.example:10348": http.StatusForbidden, "192.0.2.1:10348": http.StatusForbidden, "": http.StatusForbidden,
+		"127.0.0.1:10348": http.StatusOK, "127.0.0.1": http.StatusOK, "localhost:10348": http.StatusOK,
+		"LocalHost":   http.StatusOK,
+		"[::1]:10348": http.StatusOK, "[::1]": http.StatusOK, "evil.example:10348": http.StatusForbidden,
+		"evil.example":                 http.StatusForbidden,
+		"localhost.evil.example:10348": http.StatusForbidden, "192.0.2.1:10348": http.StatusForbidden,
+		"": http.StatusForbidden,
 	} {
 		for _, path := range []string{"/pods", "/events", "/nothing"} {
 			request := httptest.NewRequest(http.MethodGet, path, nil)
@@ -67,7 +73,9 @@ func TestReads(t *testing.T) {
 	read := readOnly(t, Options{
 		Reads: Reads{
 			Config: Config{Node: "node", RootDir: t.TempDir()}, Pods: func() []*v1.Pod { return []*v1.Pod{pod} },
-			Healthy: func() error { return unhealthy }, RuntimeErr: func() error { return away }, Stats: stats, Evented: func() bool { return true },
+			Healthy: func() error { return unhealthy }, RuntimeErr: func() error {
+				return away
+			}, Stats: stats, Evented: func() bool { return true },
 			SentEvents: func() map[string]int64 { return map[string]int64{"sent": 7, "dropped": 2} },
 		},
 		Events: func() []v1.Event { return []v1.Event{{Reason: "Happened"}} },
@@ -77,7 +85,8 @@ func TestReads(t *testing.T) {
 		"/events":  {`"kind":"EventList"`, `"reason":"Happened"`},
 		"/healthz": {"ok"},
 		"/configz": {`"node":"node"`},
-		"/metrics": {"kubelet_running_pods 1\n", "kubelet_runtime_healthy 1\n", `kubelet_pods{phase="Running"} 1`, `{namespace="ns",pod="pod",pod_uid="u",container="c"} 3`, "kubelet_evented_pleg 1",
+		"/metrics": {"kubelet_running_pods 1\n", "kubelet_runtime_healthy 1\n", `kubelet_pods{phase="Running"} 1`,
+			`{namespace="ns",pod="pod",pod_uid="u",container="c"} 3`, "kubelet_evented_pleg 1",
 			`kubelet_events_total{outcome="dropped"} 2`, `kubelet_events_total{outcome="sent"} 7`},
 	} {
 		code, body := read(path)
@@ -97,8 +106,10 @@ func TestReads(t *testing.T) {
 	if code, body := read("/healthz"); code != http.StatusInternalServerError || !strings.Contains(body, "away") {
 		t.Errorf("unhealthy: %d %s", code, body)
 	}
-	for path, want := range map[string]int{"/stats/summary": http.StatusBadGateway, "/metrics/cadvisor": http.StatusBadGateway, "/metrics/resource": http.StatusOK} {
-		if code, body := read(path); code != want || code == http.StatusOK && !strings.HasSuffix(body, "\nresource_scrape_error 1\n") {
+	for path, want := range map[string]int{"/stats/summary": http.StatusBadGateway,
+		"/metrics/cadvisor": http.StatusBadGateway, "/metrics/resource": http.StatusOK} {
+		if code, body := read(path); code != want ||
+			code == http.StatusOK && !strings.HasSuffix(body, "\nresource_scrape_error 1\n") {
 			t.Errorf("%s without figures: %d\n%s", path, code, body)
 		}
 	}
@@ -116,7 +127,8 @@ func TestReadOnlyHidesValues(t *testing.T) {
 	hook := &v1.LifecycleHandler{HTTPGet: get}
 	c := v1.Container{
 		Name: "c", Env: []v1.EnvVar{{Name: "PASSWORD", Value: secret}, {Name: "EMPTY"}},
-		LivenessProbe: probe, ReadinessProbe: probe, StartupProbe: probe, Lifecycle: &v1.Lifecycle{PostStart: hook, PreStop: hook},
+		LivenessProbe: probe, ReadinessProbe: probe, StartupProbe: probe,
+		Lifecycle: &v1.Lifecycle{PostStart: hook, PreStop: hook},
 	}
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		Containers: []v1.Container{c}, InitContainers: []v1.Container{c},

@@ -33,32 +33,39 @@ func (f *figures) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) 
 	return []*runtimeapi.PodSandbox{{Id: "new"}}, f.err
 }
 
-func (f *figures) ListPodSandboxStats(context.Context, *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
+func (f *figures) ListPodSandboxStats(
+	context.Context, *runtimeapi.PodSandboxStatsFilter,
+) ([]*runtimeapi.PodSandboxStats, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
 	pod := func(attempt uint32, linux *runtimeapi.LinuxPodSandboxStats) *runtimeapi.PodSandboxStats {
 		return &runtimeapi.PodSandboxStats{
-			Attributes: &runtimeapi.PodSandboxAttributes{Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "ns", Uid: "u", Attempt: attempt}},
-			Linux:      linux,
+			Attributes: &runtimeapi.PodSandboxAttributes{
+				Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "ns", Uid: "u", Attempt: attempt}},
+			Linux: linux,
 		}
 	}
 	container := func(attempt uint32, memory uint64) *runtimeapi.ContainerStats {
 		return &runtimeapi.ContainerStats{
 			Attributes: &runtimeapi.ContainerAttributes{
-				Metadata: &runtimeapi.ContainerMetadata{Name: "c", Attempt: attempt}, Labels: map[string]string{kubeletmodel.LabelContainerName: "c"},
+				Metadata: &runtimeapi.ContainerMetadata{Name: "c", Attempt: attempt},
+				Labels:   map[string]string{kubeletmodel.LabelContainerName: "c"},
 			},
-			Cpu: &runtimeapi.CpuUsage{Timestamp: 5e9, UsageCoreNanoSeconds: number64(2_500_000_000), UsageNanoCores: number64(250_000_000),
-				Psi: &runtimeapi.PsiStats{Full: &runtimeapi.PsiData{Total: 1, Avg10: 2, Avg60: 3, Avg300: 4}, Some: &runtimeapi.PsiData{Total: 5}}},
+			Cpu: &runtimeapi.CpuUsage{Timestamp: 5e9, UsageCoreNanoSeconds: number64(2_500_000_000),
+				UsageNanoCores: number64(250_000_000),
+				Psi: &runtimeapi.PsiStats{Full: &runtimeapi.PsiData{Total: 1, Avg10: 2, Avg60: 3, Avg300: 4},
+					Some: &runtimeapi.PsiData{Total: 5}}},
 			Memory:        &runtimeapi.MemoryUsage{Timestamp: 5e9, WorkingSetBytes: number64(memory)},
 			WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: number64(8)},
 		}
 	}
 	return []*runtimeapi.PodSandboxStats{
 		pod(1, &runtimeapi.LinuxPodSandboxStats{
-			Cpu:        &runtimeapi.CpuUsage{Timestamp: 5e9, UsageCoreNanoSeconds: number64(3_000_000_000)},
-			Memory:     &runtimeapi.MemoryUsage{Timestamp: 5e9, WorkingSetBytes: number64(50)},
-			Network:    &runtimeapi.NetworkUsage{DefaultInterface: &runtimeapi.NetworkInterfaceUsage{Name: "eth0", RxBytes: number64(7)}},
+			Cpu:    &runtimeapi.CpuUsage{Timestamp: 5e9, UsageCoreNanoSeconds: number64(3_000_000_000)},
+			Memory: &runtimeapi.MemoryUsage{Timestamp: 5e9, WorkingSetBytes: number64(50)},
+			Network: &runtimeapi.NetworkUsage{
+				DefaultInterface: &runtimeapi.NetworkInterfaceUsage{Name: "eth0", RxBytes: number64(7)}},
 			Containers: []*runtimeapi.ContainerStats{container(0, 1), container(2, 42), container(1, 2)},
 		}),
 		pod(0, nil),
@@ -67,7 +74,8 @@ func (f *figures) ListPodSandboxStats(context.Context, *runtimeapi.PodSandboxSta
 
 func (f *figures) ListMetricDescriptors(context.Context) ([]*runtimeapi.MetricDescriptor, error) {
 	return []*runtimeapi.MetricDescriptor{
-		{Name: "container_oom_events_total", Help: "Count of\nout of memory events.", LabelKeys: []string{"container", "image"}},
+		{Name: "container_oom_events_total", Help: "Count of\nout of memory events.",
+			LabelKeys: []string{"container", "image"}},
 		{Name: "container_never", Help: "Nothing.", LabelKeys: []string{"container"}},
 	}, f.err
 }
@@ -75,36 +83,44 @@ func (f *figures) ListMetricDescriptors(context.Context) ([]*runtimeapi.MetricDe
 func (f *figures) ListPodSandboxMetrics(context.Context) ([]*runtimeapi.PodSandboxMetrics, error) {
 	metric := func(value uint64, labels ...string) *runtimeapi.Metric {
 		return &runtimeapi.Metric{
-			Name: "container_oom_events_total", MetricType: runtimeapi.MetricType_COUNTER, LabelValues: labels, Value: number64(value), Timestamp: 1_500_000_000,
+			Name: "container_oom_events_total", MetricType: runtimeapi.MetricType_COUNTER, LabelValues: labels,
+			Value: number64(value), Timestamp: 1_500_000_000,
 		}
 	}
 	return []*runtimeapi.PodSandboxMetrics{
 		{PodSandboxId: "another's", Metrics: []*runtimeapi.Metric{metric(9, "POD", "")}},
 		{
 			PodSandboxId: "new", Metrics: []*runtimeapi.Metric{metric(0, "POD", ""), metric(1, "too few")},
-			ContainerMetrics: []*runtimeapi.ContainerMetrics{{Metrics: []*runtimeapi.Metric{metric(3, "c", "a\"b\\c\nd")}}},
+			ContainerMetrics: []*runtimeapi.ContainerMetrics{
+				{Metrics: []*runtimeapi.Metric{metric(3, "c", "a\"b\\c\nd")}}},
 		},
 	}, f.err
 }
 
 func (f *figures) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{
-		{Timestamp: 1, FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/"}, UsedBytes: number64(1234), InodesUsed: number64(5)},
+		{Timestamp: 1, FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/"}, UsedBytes: number64(1234),
+			InodesUsed: number64(5)},
 	}}, f.err
 }
 
 // figuresReader reads an endpoint that shows figures.
 func figuresReader(t *testing.T, stats *figures) func(path string) (int, string) {
 	started := metav1.NewTime(time.Unix(1000, 0))
-	pod := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodRunning, StartTime: &started, ContainerStatuses: []v1.ContainerStatus{
-		{Name: "c", State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Unix(2000, 0))}}},
-	}}}
+	pod := &v1.Pod{
+		Status: v1.PodStatus{Phase: v1.PodRunning, StartTime: &started, ContainerStatuses: []v1.ContainerStatus{
+			{Name: "c",
+				State: v1.ContainerState{
+					Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Unix(2000, 0))}}},
+		}}}
 	pod.Name, pod.Namespace, pod.UID = "pod", "ns", "u"
 	return readOnly(t, Options{Reads: Reads{
 		Config: Config{Node: "node", RootDir: t.TempDir()}, Pods: func() []*v1.Pod { return []*v1.Pod{pod} },
 		Healthy: healthy, RuntimeErr: healthy, Stats: stats, Evented: func() bool { return false },
 		Probes: func() []kubeletmodel.ProbeCount {
-			return []kubeletmodel.ProbeCount{{Namespace: "ns", Pod: "pod", PodUID: "u", Container: "c", Probe: "Liveness", Result: "failed", Count: 4}}
+			return []kubeletmodel.ProbeCount{
+				{Namespace: "ns", Pod: "pod", PodUID: "u", Container: "c", Probe: "Liveness", Result: "failed",
+					Count: 4}}
 		},
 	}})
 }
@@ -124,21 +140,26 @@ func TestSummary(t *testing.T) {
 	pod, c := summary.Pods[0], summary.Pods[0].Containers[0]
 	testutil.Assert(t, pod.PodRef.UID == "u" && *pod.Network.RxBytes == 7 && pod.StartTime.Unix() == 1000,
 		"pod %+v", pod)
-	if c.Name != "c" || *c.Memory.WorkingSetBytes != 42 || *c.CPU.UsageNanoCores != 250_000_000 || c.StartTime.Unix() != 2000 || *c.Rootfs.UsedBytes != 8 ||
-		*c.CPU.PSI != (statsapi.PSIStats{Full: statsapi.PSIData{Total: 1, Avg10: 2, Avg60: 3, Avg300: 4}, Some: statsapi.PSIData{Total: 5}}) || c.Memory.PSI != nil || c.IO != nil {
+	if c.Name != "c" || *c.Memory.WorkingSetBytes != 42 || *c.CPU.UsageNanoCores != 250_000_000 ||
+		c.StartTime.Unix() != 2000 || *c.Rootfs.UsedBytes != 8 ||
+		*c.CPU.PSI != (statsapi.PSIStats{Full: statsapi.PSIData{Total: 1, Avg10: 2, Avg60: 3, Avg300: 4},
+			Some: statsapi.PSIData{Total: 5}}) || c.Memory.PSI != nil || c.IO != nil {
 		t.Errorf("container %+v", c)
 	}
 	node := summary.Node
-	if node.NodeName != "node" || *node.CPU.UsageCoreNanoSeconds == 0 || *node.Memory.WorkingSetBytes == 0 || *node.Memory.AvailableBytes == 0 ||
+	if node.NodeName != "node" || *node.CPU.UsageCoreNanoSeconds == 0 || *node.Memory.WorkingSetBytes == 0 ||
+		*node.Memory.AvailableBytes == 0 ||
 		*node.Memory.WorkingSetBytes > *node.Memory.UsageBytes || node.StartTime.Unix() == 0 {
 		t.Errorf("node %+v, memory %+v", node, node.Memory)
 	}
 	fs := node.Fs
 	testutil.Assert(t, *fs.CapacityBytes >= *fs.AvailableBytes && *fs.CapacityBytes != 0, "file system %+v", fs)
-	if fs := node.Runtime.ImageFs; *fs.UsedBytes != 1234 || *fs.InodesUsed != 5 || *fs.CapacityBytes == 0 || node.Runtime.ContainerFs != nil {
+	if fs := node.Runtime.ImageFs; *fs.UsedBytes != 1234 || *fs.InodesUsed != 5 || *fs.CapacityBytes == 0 ||
+		node.Runtime.ContainerFs != nil {
 		t.Errorf("images %+v", fs)
 	}
-	if alone := decode("/stats/summary?only_cpu_and_memory=true"); alone.Node.Fs != nil || alone.Pods[0].Network != nil || alone.Pods[0].Containers[0].Rootfs != nil ||
+	if alone := decode("/stats/summary?only_cpu_and_memory=true"); alone.Node.Fs != nil ||
+		alone.Pods[0].Network != nil || alone.Pods[0].Containers[0].Rootfs != nil ||
 		alone.Node.Memory == nil || *alone.Pods[0].Containers[0].CPU.UsageCoreNanoSeconds != 2_500_000_000 {
 		t.Errorf("processors and memory alone: %+v", alone)
 	}
@@ -160,8 +181,10 @@ func TestResourceMetrics(t *testing.T) {
 	code, body := figuresReader(t, &figures{})("/metrics/resource")
 	read := families(t, body)
 	for _, name := range []string{
-		"node_cpu_usage_seconds_total", "node_memory_working_set_bytes", "pod_cpu_usage_seconds_total", "pod_memory_working_set_bytes",
-		"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_start_time_seconds", "scrape_error", "resource_scrape_error",
+		"node_cpu_usage_seconds_total", "node_memory_working_set_bytes", "pod_cpu_usage_seconds_total",
+		"pod_memory_working_set_bytes",
+		"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_start_time_seconds",
+		"scrape_error", "resource_scrape_error",
 	} {
 		if code != http.StatusOK || samples(read[name]) != 1 {
 			t.Errorf("%d, %d of %s", code, samples(read[name]), name)
@@ -183,19 +206,23 @@ func TestRuntimeMetrics(t *testing.T) {
 	read := figuresReader(t, stats)
 	_, body := read("/metrics/cadvisor")
 	found := families(t, body)
-	if len(found) != 1 || samples(found["container_oom_events_total"]) != 2 || found["container_oom_events_total"].GetType() != dto.MetricType_COUNTER {
+	if len(found) != 1 || samples(found["container_oom_events_total"]) != 2 ||
+		found["container_oom_events_total"].GetType() != dto.MetricType_COUNTER {
 		t.Fatalf("%v from\n%s", found, body)
 	}
 	last := found["container_oom_events_total"].GetMetric()[1]
-	if last.GetCounter().GetValue() != 3 || last.GetTimestampMs() != 1500 || last.GetLabel()[1].GetValue() != "a\"b\\c\nd" {
+	if last.GetCounter().GetValue() != 3 || last.GetTimestampMs() != 1500 ||
+		last.GetLabel()[1].GetValue() != "a\"b\\c\nd" {
 		t.Errorf("%v", last)
 	}
 	_, body = read("/metrics/probes")
-	if probes := families(t, body)["prober_probe_total"]; samples(probes) != 1 || probes.GetMetric()[0].GetCounter().GetValue() != 4 || len(probes.GetMetric()[0].GetLabel()) != 6 {
+	if probes := families(t, body)["prober_probe_total"]; samples(probes) != 1 ||
+		probes.GetMetric()[0].GetCounter().GetValue() != 4 || len(probes.GetMetric()[0].GetLabel()) != 6 {
 		t.Errorf("probes\n%s", body)
 	}
 	stats.err = status.Error(codes.Unimplemented, "no metrics here")
-	if code, body := read("/metrics/cadvisor"); code != http.StatusNotFound || !strings.Contains(body, "no metrics here") {
+	if code, body := read("/metrics/cadvisor"); code != http.StatusNotFound ||
+		!strings.Contains(body, "no metrics here") {
 		t.Errorf("a runtime without: %d %s", code, body)
 	}
 }
@@ -209,14 +236,18 @@ func TestNodeFigures(t *testing.T) {
 	empty := newNodeStats(proc).stats(t.Context(), "n")
 	testutil.Assert(t, empty.CPU == nil && empty.Memory == nil && empty.NodeName == "n", "without files: %+v", empty)
 	write("stat", "cpu  100 20 30 4000 500 6 7 8 90 10\ncpu0 1 1 1 1 1 1 1 1 1 1\nbtime 1700000000\n")
-	write("meminfo", "MemTotal: 1000 kB\nMemFree: 300 kB\nInactive(file): 200 kB\nAnonPages: 100 kB\nSwapTotal: 50 kB\nSwapFree: 40 kB\nHugePages_Total: 0\n")
+	write("meminfo",
+		"MemTotal: 1000 kB\nMemFree: 300 kB\nInactive(file): 200 kB\nAnonPages: 100 kB\nSwapTotal: 50 "+
+			"kB\nSwapFree: 40 kB\nHugePages_Total: 0\n")
 	write("vmstat", "pgfault 12\npgmajfault 3\n")
 	n := newNodeStats(proc)
 	stats := n.stats(t.Context(), "n")
-	if *stats.CPU.UsageCoreNanoSeconds != uint64(1630*time.Millisecond) || stats.CPU.UsageNanoCores != nil || stats.StartTime.Unix() != 1700000000 {
+	if *stats.CPU.UsageCoreNanoSeconds != uint64(1630*time.Millisecond) || stats.CPU.UsageNanoCores != nil ||
+		stats.StartTime.Unix() != 1700000000 {
 		t.Errorf("processors %+v", stats.CPU)
 	}
-	if m := stats.Memory; *m.UsageBytes != 700<<10 || *m.WorkingSetBytes != 500<<10 || *m.AvailableBytes != 500<<10 || *m.RSSBytes != 100<<10 || *m.PageFaults != 12 || *m.MajorPageFaults != 3 {
+	if m := stats.Memory; *m.UsageBytes != 700<<10 || *m.WorkingSetBytes != 500<<10 || *m.AvailableBytes != 500<<10 ||
+		*m.RSSBytes != 100<<10 || *m.PageFaults != 12 || *m.MajorPageFaults != 3 {
 		t.Errorf("memory %+v", m)
 	}
 	testutil.Assert(t, *stats.Swap.SwapUsageBytes == 10<<10 && *stats.Swap.SwapAvailableBytes == 40<<10,
@@ -231,7 +262,8 @@ func TestNodeFigures(t *testing.T) {
 		// From now on the value covers between ten and twenty seconds.
 		{22 * time.Second, 6 * time.Second, 0}, {27 * time.Second, 21 * time.Second, 1_000_000_000},
 	} {
-		got := n.rate(reading{at: start.Add(step.after), used: uint64ToDuration(*stats.CPU.UsageCoreNanoSeconds) + step.used})
+		got := n.rate(
+			reading{at: start.Add(step.after), used: uint64ToDuration(*stats.CPU.UsageCoreNanoSeconds) + step.used})
 		testutil.Assert(t, got != nil && *got == step.want, "after %v: %v, want %d", step.after, got, step.want)
 	}
 	write("meminfo", "MemTotal: many kB\n")

@@ -22,7 +22,8 @@ func parseStreams(query url.Values) (wanted streams, err error) {
 		field       *bool
 		name, other string
 	}{
-		{&wanted.stdin, "input", "stdin"}, {&wanted.stdout, "output", "stdout"}, {&wanted.stderr, "error", "stderr"}, {&wanted.tty, "tty", "tty"},
+		{&wanted.stdin, "input", "stdin"}, {&wanted.stdout, "output", "stdout"}, {&wanted.stderr, "error", "stderr"},
+		{&wanted.tty, "tty", "tty"},
 	} {
 		if *flag.field, err = anyBoolean(query, flag.name, flag.other); err != nil {
 			return streams{}, err
@@ -51,7 +52,8 @@ func (s *API) exec(w http.ResponseWriter, r *http.Request) {
 			return "", err
 		}
 		answer, err := s.runtime.Exec(r.Context(), &runtimeapi.ExecRequest{
-			ContainerId: id, Cmd: query["command"], Stdin: wanted.stdin, Stdout: wanted.stdout, Stderr: wanted.stderr, Tty: wanted.tty,
+			ContainerId: id, Cmd: query["command"], Stdin: wanted.stdin, Stdout: wanted.stdout, Stderr: wanted.stderr,
+			Tty: wanted.tty,
 		})
 		return answer.GetUrl(), err
 	})
@@ -70,7 +72,8 @@ func (s *API) attach(w http.ResponseWriter, r *http.Request) {
 		}
 		spec, _ := model.FindContainer(&pod.Spec, r.PathValue("container"))
 		answer, err := s.runtime.Attach(r.Context(), &runtimeapi.AttachRequest{
-			ContainerId: id, Stdin: wanted.stdin, Stdout: wanted.stdout, Stderr: wanted.stderr && !spec.TTY, Tty: spec.TTY,
+			ContainerId: id, Stdin: wanted.stdin, Stdout: wanted.stdout, Stderr: wanted.stderr && !spec.TTY,
+			Tty: spec.TTY,
 		})
 		return answer.GetUrl(), err
 	})

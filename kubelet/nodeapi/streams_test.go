@@ -30,7 +30,10 @@ import (
 // commands are the commands of the fake containers, behind the streaming server that other runtimes use.
 type commands struct{}
 
-func (commands) Exec(_ context.Context, id string, cmd []string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan serverremote.TerminalSize) error {
+func (commands) Exec(
+	_ context.Context, id string, cmd []string, in io.Reader, out, errOut io.WriteCloser, tty bool,
+	resize <-chan serverremote.TerminalSize,
+) error {
 	switch cmd[0] {
 	case "cat":
 		_, err := io.Copy(out, in)
@@ -52,7 +55,10 @@ func (commands) Exec(_ context.Context, id string, cmd []string, in io.Reader, o
 	return fmt.Errorf("no command %q", cmd)
 }
 
-func (c commands) Attach(ctx context.Context, id string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan serverremote.TerminalSize) error {
+func (c commands) Attach(
+	ctx context.Context, id string, in io.Reader, out, errOut io.WriteCloser, tty bool,
+	resize <-chan serverremote.TerminalSize,
+) error {
 	return c.Exec(ctx, id, []string{"cat"}, in, out, errOut, tty, resize)
 }
 
@@ -72,7 +78,8 @@ func (commands) PortForward(_ context.Context, id string, port int32, stream io.
 func streamingRuntime(t *testing.T, encrypted bool) *runtime {
 	t.Helper()
 	var handler http.Handler
-	backend := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
+	backend := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	if encrypted {
 		backend.StartTLS()
 	} else {
@@ -108,7 +115,8 @@ var executors = map[string]func(*rest.Config, *url.URL) (remotecommand.Executor,
 		return remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
 	},
 	"WebSocket": func(config *rest.Config, u *url.URL) (remotecommand.Executor, error) {
-		return remotecommand.NewWebSocketExecutorForProtocols(config, http.MethodGet, u.String(), serverremote.StreamProtocolV4Name)
+		return remotecommand.NewWebSocketExecutorForProtocols(config, http.MethodGet, u.String(),
+			serverremote.StreamProtocolV4Name)
 	},
 }
 
@@ -140,7 +148,8 @@ func TestExec(t *testing.T) {
 		a := startAPI(t, streamingRuntime(t, encrypted), nil)
 		for way := range executors {
 			t.Run(fmt.Sprintf("%s, TLS %v", way, encrypted), func(t *testing.T) {
-				stdout, stderr, err := a.command(way, "/exec/ns/pod/c?command=fail&output=1&error=1", remotecommand.StreamOptions{})
+				stdout, stderr, err := a.command(way, "/exec/ns/pod/c?command=fail&output=1&error=1",
+					remotecommand.StreamOptions{})
 				var exit utilexec.ExitError
 				if stdout != "to stdout" || stderr != "to stderr" || !errors.As(err, &exit) || exit.ExitStatus() != 7 {
 					t.Errorf("fail: %q, %q, %v", stdout, stderr, err)
@@ -148,15 +157,21 @@ func TestExec(t *testing.T) {
 				size := make(sizes, 1)
 				size <- &remotecommand.TerminalSize{Width: 132, Height: 43}
 				defer close(size)
-				stdout, _, err = a.command(way, "/exec/ns/pod/u/c?command=size&stdin=true&stdout=true&tty=true", remotecommand.StreamOptions{
-					Stdin: bytes.NewReader(nil), Tty: true, TerminalSizeQueue: size,
-				})
+				stdout, _, err = a.command(way, "/exec/ns/pod/u/c?command=size&stdin=true&stdout=true&tty=true",
+					remotecommand.StreamOptions{
+						Stdin: bytes.NewReader(nil), Tty: true, TerminalSizeQueue: size,
+					})
 				testutil.Assert(t, stdout == "132x43 true" && err == nil, "size: %q, %v", stdout, err)
-				if stdout, _, err = a.command(way, "/exec/ns/pod/c?command=lots&output=1&error=1", remotecommand.StreamOptions{}); len(stdout) != 1024*1000 || err != nil {
+				if stdout, _, err = a.command(way, "/exec/ns/pod/c?command=lots&output=1&error=1",
+					remotecommand.StreamOptions{}); len(stdout) != 1024*1000 || err != nil {
 					t.Errorf("lots: %d bytes, %v", len(stdout), err)
 				}
-				_, _, err = a.command(way, "/exec/ns/pod/pulling?command=x&output=1&error=1", remotecommand.StreamOptions{})
-				if way == "SPDY" && (err == nil || !strings.Contains(err.Error(), `container not found ("pulling"): it does not run (ImagePullBackOff)`)) {
+				_, _, err = a.command(way, "/exec/ns/pod/pulling?command=x&output=1&error=1",
+					remotecommand.StreamOptions{})
+				if way == "SPDY" &&
+					(err == nil ||
+						!strings.Contains(err.Error(),
+							`container not found ("pulling"): it does not run (ImagePullBackOff)`)) {
 					t.Errorf("a container that does not run: %v", err)
 				}
 			})
@@ -164,7 +179,8 @@ func TestExec(t *testing.T) {
 		// Only the end of the input passes over SPDY, as from an API server.
 		input := strings.Repeat("some input\n", 50_000)
 		for _, path := range []string{"/exec/ns/pod/c?command=cat&", "/attach/ns/pod/c?"} {
-			stdout, _, err := a.command("SPDY", path+"input=1&output=1&error=1", remotecommand.StreamOptions{Stdin: strings.NewReader(input)})
+			stdout, _, err := a.command("SPDY", path+"input=1&output=1&error=1",
+				remotecommand.StreamOptions{Stdin: strings.NewReader(input)})
 			testutil.Assert(t, stdout == input && err == nil, "%s: %d bytes, %v", path, len(stdout), err)
 		}
 	}
@@ -177,7 +193,8 @@ func TestPortForward(t *testing.T) {
 	u, err := url.Parse(a.config.Host + "/portForward/ns/pod")
 	testutil.Must(t, err)
 	stop, ready := make(chan struct{}), make(chan struct{})
-	forwarder, err := portforward.New(spdytransport.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u),
+	forwarder, err := portforward.New(
+		spdytransport.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u),
 		[]string{":8080", ":9090"}, stop, ready, io.Discard, io.Discard)
 	testutil.Must(t, err)
 	ended := make(chan error, 1)
@@ -210,14 +227,19 @@ func TestWhatTheRuntimeIsAsked(t *testing.T) {
 		asked  any
 	}{
 		{"/exec/ns/pod/c?command=a&command=b+c&input=1&output=1&error=1", upgrade,
-			&runtimeapi.ExecRequest{ContainerId: "c1", Cmd: []string{"a", "b c"}, Stdin: true, Stdout: true, Stderr: true}},
+			&runtimeapi.ExecRequest{ContainerId: "c1", Cmd: []string{"a", "b c"}, Stdin: true, Stdout: true,
+				Stderr: true}},
 		{"/exec/ns/pod/c?command=a&stdin=true&stdout=true&stderr=true&tty=true", websocket,
 			&runtimeapi.ExecRequest{ContainerId: "c1", Cmd: []string{"a"}, Stdin: true, Stdout: true, Tty: true}},
-		{"/exec/ns/pod/c?command=a&input=0&output=1&tty=0", upgrade, &runtimeapi.ExecRequest{ContainerId: "c1", Cmd: []string{"a"}, Stdout: true}},
-		{"/attach/ns/pod/u/c?output=1&error=1", upgrade, &runtimeapi.AttachRequest{ContainerId: "c1", Stdout: true, Stderr: true}},
-		{"/attach/ns/pod/terminal?input=1&output=1&error=1", upgrade, &runtimeapi.AttachRequest{ContainerId: "t1", Stdin: true, Stdout: true, Tty: true}},
+		{"/exec/ns/pod/c?command=a&input=0&output=1&tty=0", upgrade,
+			&runtimeapi.ExecRequest{ContainerId: "c1", Cmd: []string{"a"}, Stdout: true}},
+		{"/attach/ns/pod/u/c?output=1&error=1", upgrade,
+			&runtimeapi.AttachRequest{ContainerId: "c1", Stdout: true, Stderr: true}},
+		{"/attach/ns/pod/terminal?input=1&output=1&error=1", upgrade,
+			&runtimeapi.AttachRequest{ContainerId: "t1", Stdin: true, Stdout: true, Tty: true}},
 		{"/portForward/ns/pod", upgrade, &runtimeapi.PortForwardRequest{PodSandboxId: "s1"}},
-		{"/portForward/ns/pod/u?port=80,81&ports=82", websocket, &runtimeapi.PortForwardRequest{PodSandboxId: "s1", Port: []int32{80, 81, 82}}},
+		{"/portForward/ns/pod/u?port=80,81&ports=82", websocket,
+			&runtimeapi.PortForwardRequest{PodSandboxId: "s1", Port: []int32{80, 81, 82}}},
 		{"/portForward/ns/pod?ports=80", tunnel, &runtimeapi.PortForwardRequest{PodSandboxId: "s1"}},
 	} {
 		code, body := a.do(a.client, http.MethodGet, c.path, c.header...)
@@ -246,16 +268,19 @@ func TestWhatTheRuntimeIsAsked(t *testing.T) {
 		{"/portForward/ns/pod?port=0", websocket, 400, `"0" is no port`},
 		{"/portForward/ns/pod?port=65536", websocket, 400, `"65536" is no port`},
 	} {
-		if code, body := a.do(a.client, http.MethodPost, c.path, c.header...); code != c.code || !strings.Contains(body, c.text) {
+		if code, body := a.do(a.client, http.MethodPost, c.path, c.header...); code != c.code ||
+			!strings.Contains(body, c.text) {
 			t.Errorf("%s: %d %s, want %d %s", c.path, code, body, c.code, c.text)
 		}
 	}
 	if len(r.asked) != 0 {
 		t.Errorf("the runtime was asked %v", <-r.asked)
 	}
-	for code, want := range map[codes.Code]int{codes.ResourceExhausted: 429, codes.NotFound: 404, codes.Unimplemented: 501, codes.Unknown: 500} {
+	for code, want := range map[codes.Code]int{codes.ResourceExhausted: 429, codes.NotFound: 404,
+		codes.Unimplemented: 501, codes.Unknown: 500} {
 		r.give = func(any) (string, error) { return "", status.Error(code, "words") }
-		if got, body := a.do(a.client, http.MethodPost, "/portForward/ns/pod", upgrade...); got != want || !strings.Contains(body, "words") {
+		if got, body := a.do(a.client, http.MethodPost, "/portForward/ns/pod", upgrade...); got != want ||
+			!strings.Contains(body, "words") {
 			t.Errorf("%v: %d %s, want %d", code, got, body, want)
 		}
 	}
@@ -279,7 +304,8 @@ func TestSessionsLeaveNothing(t *testing.T) {
 		ctx := ctx
 		context.AfterFunc(ctx, func() { feed.Close(); out.Close() })
 		go func() {
-			ended <- executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: took, Stderr: io.Discard})
+			ended <- executor.StreamWithContext(ctx,
+				remotecommand.StreamOptions{Stdin: in, Stdout: took, Stderr: io.Discard})
 		}()
 		if _, err := feed.Write([]byte("here\n")); err != nil {
 			t.Fatal(err)

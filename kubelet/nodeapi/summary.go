@@ -51,7 +51,8 @@ func (s *reads) summarize(ctx context.Context, cpuAndMemory bool) (*statsapi.Sum
 		out.Pods = append(out.Pods, made)
 	}
 	slices.SortFunc(out.Pods, func(a, b statsapi.PodStats) int {
-		return cmp.Or(cmp.Compare(a.PodRef.Namespace, b.PodRef.Namespace), cmp.Compare(a.PodRef.Name, b.PodRef.Name), cmp.Compare(a.PodRef.UID, b.PodRef.UID))
+		return cmp.Or(cmp.Compare(a.PodRef.Namespace, b.PodRef.Namespace), cmp.Compare(a.PodRef.Name, b.PodRef.Name),
+			cmp.Compare(a.PodRef.UID, b.PodRef.UID))
 	})
 	return out, nil
 }
@@ -61,7 +62,8 @@ func newest(stats []*runtimeapi.PodSandboxStats) map[string]*runtimeapi.PodSandb
 	pods := map[string]*runtimeapi.PodSandboxStats{}
 	for _, pod := range stats {
 		meta := pod.GetAttributes().GetMetadata()
-		if other := pods[meta.GetUid()]; other == nil || other.GetAttributes().GetMetadata().GetAttempt() < meta.GetAttempt() {
+		if other := pods[meta.GetUid()]; other == nil ||
+			other.GetAttributes().GetMetadata().GetAttempt() < meta.GetAttempt() {
 			pods[meta.GetUid()] = pod
 		}
 	}

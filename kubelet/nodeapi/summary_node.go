@@ -24,7 +24,8 @@ func (s *reads) runtimeStats(ctx context.Context) *statsapi.RuntimeStats {
 		log.G(ctx).WithError(err).Debug("runtime has no file system stats")
 		return nil
 	}
-	return &statsapi.RuntimeStats{ImageFs: usedOn(ctx, info.GetImageFilesystems()), ContainerFs: usedOn(ctx, info.GetContainerFilesystems())}
+	return &statsapi.RuntimeStats{ImageFs: usedOn(ctx, info.GetImageFilesystems()),
+		ContainerFs: usedOn(ctx, info.GetContainerFilesystems())}
 }
 
 // usedOn returns the first file system with the runtime's use of it.

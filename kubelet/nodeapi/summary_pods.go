@@ -45,7 +45,9 @@ func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) statsapi.PodStats 
 			if attempt < other {
 				continue
 			}
-			out.Containers = slices.DeleteFunc(out.Containers, func(c statsapi.ContainerStats) bool { return c.Name == made.Name })
+			out.Containers = slices.DeleteFunc(out.Containers, func(c statsapi.ContainerStats) bool {
+				return c.Name == made.Name
+			})
 		}
 		attempts[made.Name] = attempt
 		if known != nil {
@@ -59,15 +61,18 @@ func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) statsapi.PodStats 
 }
 
 func containerStats(c *runtimeapi.ContainerStats) statsapi.ContainerStats {
-	out := statsapi.ContainerStats{Name: c.GetAttributes().GetLabels()[model.LabelContainerName], CPU: cpuStats(c.GetCpu()), Memory: memoryStats(c.GetMemory()), IO: ioStats(c.GetIo())}
+	out := statsapi.ContainerStats{Name: c.GetAttributes().GetLabels()[model.LabelContainerName],
+		CPU: cpuStats(c.GetCpu()), Memory: memoryStats(c.GetMemory()), IO: ioStats(c.GetIo())}
 	if out.Name == "" {
 		out.Name = c.GetAttributes().GetMetadata().GetName()
 	}
 	if layer := c.GetWritableLayer(); layer != nil {
-		out.Rootfs = &statsapi.FsStats{Time: at(layer.GetTimestamp()), UsedBytes: value(layer.GetUsedBytes()), InodesUsed: value(layer.GetInodesUsed())}
+		out.Rootfs = &statsapi.FsStats{Time: at(layer.GetTimestamp()), UsedBytes: value(layer.GetUsedBytes()),
+			InodesUsed: value(layer.GetInodesUsed())}
 	}
 	if swap := c.GetSwap(); swap != nil {
-		out.Swap = &statsapi.SwapStats{Time: at(swap.GetTimestamp()), SwapAvailableBytes: value(swap.GetSwapAvailableBytes()), SwapUsageBytes: value(swap.GetSwapUsageBytes())}
+		out.Swap = &statsapi.SwapStats{Time: at(swap.GetTimestamp()),
+			SwapAvailableBytes: value(swap.GetSwapAvailableBytes()), SwapUsageBytes: value(swap.GetSwapUsageBytes())}
 	}
 	return out
 }
@@ -76,7 +81,8 @@ func cpuStats(cpu *runtimeapi.CpuUsage) *statsapi.CPUStats {
 	if cpu == nil {
 		return nil
 	}
-	return &statsapi.CPUStats{Time: at(cpu.GetTimestamp()), UsageNanoCores: value(cpu.GetUsageNanoCores()), UsageCoreNanoSeconds: value(cpu.GetUsageCoreNanoSeconds()), PSI: psiStats(cpu.GetPsi())}
+	return &statsapi.CPUStats{Time: at(cpu.GetTimestamp()), UsageNanoCores: value(cpu.GetUsageNanoCores()),
+		UsageCoreNanoSeconds: value(cpu.GetUsageCoreNanoSeconds()), PSI: psiStats(cpu.GetPsi())}
 }
 
 func memoryStats(m *runtimeapi.MemoryUsage) *statsapi.MemoryStats {

@@ -16,7 +16,8 @@ func (s *API) pod(r *http.Request) (*v1.Pod, error) {
 	namespace, name, uid := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("uid")
 	var found *v1.Pod
 	for _, pod := range s.Pods() {
-		if pod.Namespace != namespace || pod.Name != name || uid != "" && string(pod.UID) != uid && !model.IsStatic(pod) {
+		if pod.Namespace != namespace || pod.Name != name ||
+			uid != "" && string(pod.UID) != uid && !model.IsStatic(pod) {
 			continue
 		}
 		if found == nil || found.Status.Phase != v1.PodRunning {
@@ -45,7 +46,8 @@ func (s *API) container(r *http.Request) (pod *v1.Pod, id string, err error) {
 	if container := status.Container(name); container != nil && container.State == model.StateRunning {
 		return pod, container.ID, nil
 	}
-	return nil, "", notFound("container not found (%q): it does not run%s", name, stateReason(model.FindStatus(pod, name)))
+	return nil, "", notFound("container not found (%q): it does not run%s", name,
+		stateReason(model.FindStatus(pod, name)))
 }
 
 // sandbox returns the runtime's id of the pod's sandbox. It must be ready.

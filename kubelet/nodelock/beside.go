@@ -11,7 +11,8 @@ import (
 
 // kubeletSockets are the kubelet's sockets for device plugins and the pod-resources API. They move only with its root
 // directory.
-var kubeletSockets = []string{"/var/lib/kubelet/pod-resources/kubelet.sock", "/var/lib/kubelet/device-plugins/kubelet.sock"}
+var kubeletSockets = []string{"/var/lib/kubelet/pod-resources/kubelet.sock",
+	"/var/lib/kubelet/device-plugins/kubelet.sock"}
 
 const (
 	kubeletPort = "10250"

@@ -25,7 +25,8 @@ func TestRootHasOneProcessAndOneOwner(t *testing.T) {
 		}
 	}
 	testutil.Must(t, root.Release())
-	if _, err := LockRoot(dir, "bob"); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "--owner ann") {
+	if _, err := LockRoot(dir, "bob"); !errdefs.IsFailedPrecondition(err) ||
+		!strings.Contains(err.Error(), "--owner ann") {
 		t.Errorf("another owner: %v", err)
 	}
 	again, err := LockRoot(dir, "ann")

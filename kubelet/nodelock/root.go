@@ -58,7 +58,8 @@ func CheckOwner(dir, owner string) error {
 		return err
 	}
 	if before := strings.TrimSpace(string(noted)); before != owner {
-		return fmt.Errorf("the root directory %s is for the pods of owner %q, not of %q: give --owner %s, or another --root-dir: %w",
+		return fmt.Errorf(
+			"the root directory %s is for the pods of owner %q, not of %q: give --owner %s, or another --root-dir: %w",
 			dir, before, owner, before, errdefs.ErrFailedPrecondition)
 	}
 	return nil
@@ -80,7 +81,9 @@ func LockRoot(dir, owner string) (_ *Root, err error) {
 		}
 	}()
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("the root directory %s is in use by another kubelet core: give this one a --root-dir or an --owner of its own: %w",
+		return nil, fmt.Errorf(
+			"the root directory %s is in use by another kubelet core: give this one a --root-dir or an --owner "+
+				"of its own: %w",
 			dir, ErrInUse)
 	} else if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", file.Name(), err)

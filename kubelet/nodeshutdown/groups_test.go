@@ -31,11 +31,14 @@ func TestGroups(t *testing.T) {
 		want            string
 	}{
 		{"no pods", nil, 30 * time.Second, 10 * time.Second, ""},
-		{"both", []*v1.Pod{pod("a", critical, 60), pod("b", 0, 60), pod("c", critical+1000, 5), pod("d", critical-1, 5)}, 30 * time.Second, 10 * time.Second,
+		{"both",
+			[]*v1.Pod{pod("a", critical, 60), pod("b", 0, 60), pod("c", critical+1000, 5), pod("d", critical-1, 5)},
+			30 * time.Second, 10 * time.Second,
 			"20s: b=20 d=5; 10s: a=10 c=5"},
 		{"no critical ones", []*v1.Pod{pod("b", 0, 60)}, 30 * time.Second, 10 * time.Second, "20s: b=20"},
 		{"critical ones alone", []*v1.Pod{pod("a", critical, -1)}, 30 * time.Second, 10 * time.Second, "10s: a=10"},
-		{"nothing for critical ones", []*v1.Pod{pod("a", critical, 60), pod("b", 0, 0)}, 30 * time.Second, 0, "30s: b=0; 0s: a=0"},
+		{"nothing for critical ones", []*v1.Pod{pod("a", critical, 60), pod("b", 0, 0)}, 30 * time.Second, 0,
+			"30s: b=0; 0s: a=0"},
 	}
 	for _, test := range tests {
 		var got []string
@@ -58,7 +61,8 @@ func TestPeriods(t *testing.T) {
 		{0, 0, ""}, {30 * time.Second, 10 * time.Second, ""}, {30 * time.Second, 30 * time.Second, ""},
 		{10 * time.Second, 20 * time.Second, "is longer than the grace period of all pods"},
 		{0, time.Second, "is longer than the grace period of all pods"},
-		{time.Millisecond, 0, "shutdown grace period 1ms is neither"}, {time.Minute, time.Millisecond, "critical pods 1ms is neither"}, {-time.Second, 0, "neither 0"},
+		{time.Millisecond, 0, "shutdown grace period 1ms is neither"},
+		{time.Minute, time.Millisecond, "critical pods 1ms is neither"}, {-time.Second, 0, "neither 0"},
 	} {
 		err := CheckPeriods(test.grace, test.critical)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {

@@ -36,7 +36,8 @@ func connect(ctx context.Context, bus func(...dbus.ConnOption) (*dbus.Conn, erro
 	// The library queues signals in order.
 	l := &logind{conn: conn, signals: make(chan *dbus.Signal, 4)}
 	conn.Signal(l.signals)
-	err = conn.AddMatchSignalContext(ctx, dbus.WithMatchObjectPath(logindPath), dbus.WithMatchInterface(logindManager), dbus.WithMatchMember(prepareForMember))
+	err = conn.AddMatchSignalContext(ctx, dbus.WithMatchObjectPath(logindPath), dbus.WithMatchInterface(logindManager),
+		dbus.WithMatchMember(prepareForMember))
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("subscribe to logind: %w", err)
@@ -85,12 +86,14 @@ func (l *logind) raiseDelay(ctx context.Context, dir string, delay time.Duration
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("# Made by kubelet-core for its --shutdown-grace-period.\n[Login]\nInhibitDelayMaxSec=%d\n", int64((delay+time.Second-1)/time.Second))
+	text := fmt.Sprintf("# Made by kubelet-core for its --shutdown-grace-period.\n[Login]\nInhibitDelayMaxSec=%d\n",
+		int64((delay+time.Second-1)/time.Second))
 	if err := renameio.WriteFile(filepath.Join(dir, "99-kubelet-core.conf"), []byte(text), 0o644); err != nil {
 		return err
 	}
 	// logind reads its configuration again on SIGHUP, which systemd sends to the unit.
-	call := l.conn.Object(systemdName, systemdPath).CallWithContext(ctx, systemdName+".Manager.KillUnit", 0, "systemd-logind.service", "all", int32(syscall.SIGHUP))
+	call := l.conn.Object(systemdName, systemdPath).CallWithContext(ctx, systemdName+".Manager.KillUnit", 0,
+		"systemd-logind.service", "all", int32(syscall.SIGHUP))
 	if call.Err != nil {
 		return fmt.Errorf("reload logind: %w", call.Err)
 	}

@@ -18,7 +18,8 @@ import (
 
 // failure is the reason for ending pods, in the kubelet's words.
 var failure = model.Failure{
-	Reason: model.ReasonTerminated, Message: "Pod was terminated in response to imminent node shutdown.", Disruption: true,
+	Reason: model.ReasonTerminated, Message: "Pod was terminated in response to imminent node shutdown.",
+	Disruption: true,
 }
 
 const (
@@ -193,7 +194,8 @@ func (m *Manager) ensureDelay(ctx context.Context, conn *logind) error {
 		return err
 	}
 	if err := conn.raiseDelay(ctx, m.dir, m.grace); err != nil {
-		log.G(ctx).WithError(err).Warn("logind's delay of shutdowns cannot be raised: set InhibitDelayMaxSec in logind.conf")
+		log.G(ctx).WithError(err).
+			Warn("logind's delay of shutdowns cannot be raised: set InhibitDelayMaxSec in logind.conf")
 		return nil
 	}
 	for deadline := time.Now().Add(reload); ; {

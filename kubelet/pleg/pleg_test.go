@@ -52,7 +52,8 @@ func TestCompare(t *testing.T) {
 		{"died and removed", with(run), nil, []Kind{Died, Removed}},
 		{"unknown", with(run), with(unknown), []Kind{Changed}},
 		{"sandbox started", nil, sandbox(runtimeapi.PodSandboxState_SANDBOX_READY), []Kind{Started}},
-		{"sandbox died", sandbox(runtimeapi.PodSandboxState_SANDBOX_READY), sandbox(runtimeapi.PodSandboxState_SANDBOX_NOTREADY), []Kind{Died}},
+		{"sandbox died", sandbox(runtimeapi.PodSandboxState_SANDBOX_READY),
+			sandbox(runtimeapi.PodSandboxState_SANDBOX_NOTREADY), []Kind{Died}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -85,7 +86,8 @@ func unimplemented(context.Context, chan *runtimeapi.ContainerEventResponse) err
 // pod adds a sandbox and a container.
 func (r *runtime) pod(t *testing.T, uid, owner string) (container string) {
 	t.Helper()
-	labels := map[string]string{model.LabelPodUID: uid, model.LabelPodName: uid, model.LabelPodNamespace: "default", model.LabelOwner: owner}
+	labels := map[string]string{model.LabelPodUID: uid, model.LabelPodName: uid, model.LabelPodNamespace: "default",
+		model.LabelOwner: owner}
 	sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: uid, Namespace: "default", Uid: uid}, Labels: labels,
 	}, "")
@@ -222,7 +224,8 @@ func event(uid, sandbox, id string, kind runtimeapi.ContainerEventType) *runtime
 	return &runtimeapi.ContainerEventResponse{
 		ContainerId: id, ContainerEventType: kind,
 		PodSandboxStatus: &runtimeapi.PodSandboxStatus{
-			Id: sandbox, Metadata: &runtimeapi.PodSandboxMetadata{Uid: uid}, Labels: map[string]string{model.LabelOwner: "us"},
+			Id: sandbox, Metadata: &runtimeapi.PodSandboxMetadata{Uid: uid},
+			Labels: map[string]string{model.LabelOwner: "us"},
 		},
 	}
 }
@@ -379,7 +382,8 @@ func TestLateStatusIsAskedForAgain(t *testing.T) {
 		_, err := c.PodStatus(t.Context(), "a")
 		testutil.Assert(t, err == nil && asked == want, "asked %d times, want %d: %v", asked, want, err)
 		if want == 1 {
-			c.note("a", listed(runtimeapi.ContainerState_CONTAINER_RUNNING), listed(runtimeapi.ContainerState_CONTAINER_EXITED))
+			c.note("a", listed(runtimeapi.ContainerState_CONTAINER_RUNNING),
+				listed(runtimeapi.ContainerState_CONTAINER_EXITED))
 		}
 	}
 }

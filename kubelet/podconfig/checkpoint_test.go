@@ -47,14 +47,16 @@ func TestCheckpoint(t *testing.T) {
 	testutil.Require(t, err == nil && len(restored) == 4, "restored %v, %v", restored, err)
 	i := slices.IndexFunc(restored, func(p *v1.Pod) bool { return p.UID == "8" })
 	testutil.Assert(t, i >= 0 && restored[i].Status.Phase == v1.PodSucceeded, "a pod that ended would start again")
-	if got := drain(again); got != "api:DELETE:9 api:ADD:8 file:ADD:1 file:ADD:2" && got != "file:ADD:1 file:ADD:2 api:DELETE:9 api:ADD:8" {
+	if got := drain(again); got != "api:DELETE:9 api:ADD:8 file:ADD:1 file:ADD:2" &&
+		got != "file:ADD:1 file:ADD:2 api:DELETE:9 api:ADD:8" {
 		t.Errorf("restored: %q", got)
 	}
 	testutil.Assert(t, !again.SeenAllSources(), "ready, though no source has been seen")
 	if got := set(t, again, model.SourceFile, pod("2", "two", "x")); got != "file:REMOVE:1" {
 		t.Errorf("the directory's own pods: %q", got)
 	}
-	if got := set(t, again, model.SourceAPI, apiPod("10", "ended")); got != "api:REMOVE:9 api:REMOVE:8 api:ADD:10 api:RECONCILE:2" {
+	if got := set(t, again, model.SourceAPI,
+		apiPod("10", "ended")); got != "api:REMOVE:9 api:REMOVE:8 api:ADD:10 api:RECONCILE:2" {
 		t.Errorf("the server's own word: %q", got)
 	}
 	if set(t, again, model.SourceHTTP); !again.SeenAllSources() {
@@ -106,7 +108,9 @@ func TestCheckpointProblem(t *testing.T) {
 	testutil.Must(t, os.WriteFile(blocked, nil, 0o600))
 	var problems []error
 	m := New(Options{
-		Checkpoint: &Checkpoint{Path: filepath.Join(blocked, "pods.json")}, Problem: func(_ string, err error) { problems = append(problems, err) },
+		Checkpoint: &Checkpoint{Path: filepath.Join(blocked, "pods.json")}, Problem: func(_ string, err error) {
+			problems = append(problems, err)
+		},
 	})
 	write := func(pods ...*v1.Pod) {
 		set(t, m, "a", pods...)

@@ -147,7 +147,8 @@ func (f *FileSource) list() ([]string, error) {
 	}
 	var paths []string
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
+		if strings.HasPrefix(entry.Name(), ".") ||
+			!slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
 			continue
 		}
 		path := filepath.Join(f.opts.Dir, entry.Name())
@@ -167,7 +168,8 @@ func (f *FileSource) read(ctx context.Context, path string) {
 	}
 	content, err := readManifest(path)
 	if err == nil {
-		err = known.read(content, manifest.Origin{Source: model.SourceFile, Location: path, NodeName: f.opts.NodeName, Seen: time.Now()})
+		err = known.read(content,
+			manifest.Origin{Source: model.SourceFile, Location: path, NodeName: f.opts.NodeName, Seen: time.Now()})
 	}
 	known.report(ctx, f.opts.Problem, path, err)
 }

@@ -24,7 +24,8 @@ import (
 )
 
 func podText(name, image string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image)
+	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n",
+		name, image)
 }
 
 // in returns a pod of a namespace, for reading objects.
@@ -121,12 +122,16 @@ func TestFileRestored(t *testing.T) {
 
 func TestFileObjects(t *testing.T) {
 	f := newFiles(t)
-	f.write("o.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: other}\nstringData: {a: b}\ndata: {c: ZA==}\n")
+	f.write("o.yaml",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n---\napiVersion: v1\nkind: "+
+			"Secret\nmetadata: {name: s, namespace: other}\nstringData: {a: b}\ndata: {c: ZA==}\n")
 	f.images()
 	select {
 	case changed := <-f.objects.Changed():
-		m := volumekinds.Object{Resource: volumekinds.ConfigMaps, NamespacedName: types.NamespacedName{Namespace: "default", Name: "m"}}
-		s := volumekinds.Object{Resource: volumekinds.Secrets, NamespacedName: types.NamespacedName{Namespace: "other", Name: "s"}}
+		m := volumekinds.Object{Resource: volumekinds.ConfigMaps,
+			NamespacedName: types.NamespacedName{Namespace: "default", Name: "m"}}
+		s := volumekinds.Object{Resource: volumekinds.Secrets,
+			NamespacedName: types.NamespacedName{Namespace: "other", Name: "s"}}
 		testutil.Assert(t, len(changed) == 2 && changed[m] && changed[s], "changed %v", changed)
 	default:
 		t.Error("no change is signalled")
@@ -134,7 +139,8 @@ func TestFileObjects(t *testing.T) {
 	if m, err := f.objects.ConfigMap(in("default"), "m"); err != nil || m.Data["a"] != "b" {
 		t.Errorf("%v, %v", m, err)
 	}
-	if s, err := f.objects.Secret(in("other"), "s"); err != nil || string(s.Data["a"]) != "b" || string(s.Data["c"]) != "d" {
+	if s, err := f.objects.Secret(in("other"), "s"); err != nil || string(s.Data["a"]) != "b" ||
+		string(s.Data["c"]) != "d" {
 		t.Errorf("%v, %v", s, err)
 	}
 	_, err := f.objects.Secret(in("default"), "s")
@@ -185,7 +191,9 @@ func TestFileWatches(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	testutil.Must(t, os.Mkdir(dir, 0o755))
 	config := New(Options{Sources: []string{model.SourceFile}})
-	runFile(t, NewFileSource(FileOptions{Dir: dir, Rescan: time.Hour, settle: 10 * time.Millisecond}, config, NewObjects(), nil))
+	runFile(t,
+		NewFileSource(FileOptions{Dir: dir, Rescan: time.Hour, settle: 10 * time.Millisecond}, config, NewObjects(),
+			nil))
 	path := filepath.Join(dir, "a.yaml")
 	testutil.Must(t, os.WriteFile(path, []byte(podText("a", "1")), 0o644))
 	ops := []PodOperation{nextOp(t, config)}
@@ -201,7 +209,9 @@ func TestFileIsReadWithoutNotices(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "manifests")
 	config := New(Options{Sources: []string{model.SourceFile}})
-	runFile(t, NewFileSource(FileOptions{Dir: dir, Rescan: 20 * time.Millisecond, settle: time.Millisecond}, config, NewObjects(), nil))
+	runFile(t,
+		NewFileSource(FileOptions{Dir: dir, Rescan: 20 * time.Millisecond, settle: time.Millisecond}, config,
+			NewObjects(), nil))
 	for _, step := range []struct {
 		name string
 		want []PodOperation
@@ -209,7 +219,8 @@ func TestFileIsReadWithoutNotices(t *testing.T) {
 		next := filepath.Join(parent, step.name)
 		testutil.Must(t, os.Mkdir(next, 0o755))
 		testutil.Must(t, os.WriteFile(filepath.Join(next, step.name+".yaml"), []byte(podText(step.name, "1")), 0o644))
-		if err := os.Rename(dir, filepath.Join(parent, "before-"+step.name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Rename(dir, filepath.Join(parent, "before-"+step.name)); err != nil &&
+			!errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
 		testutil.Must(t, os.Rename(next, dir))
@@ -231,7 +242,9 @@ func TestFileWithoutInotify(t *testing.T) {
 	testutil.LimitInotify(t, "instances", 0)
 	dir := t.TempDir()
 	config := New(Options{Sources: []string{model.SourceFile}})
-	runFile(t, NewFileSource(FileOptions{Dir: dir, Rescan: 20 * time.Millisecond, settle: time.Millisecond}, config, NewObjects(), nil))
+	runFile(t,
+		NewFileSource(FileOptions{Dir: dir, Rescan: 20 * time.Millisecond, settle: time.Millisecond}, config,
+			NewObjects(), nil))
 	testutil.Must(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(podText("a", "1")), 0o644))
 	testutil.Equal(t, nextOp(t, config), Add, "received")
 }

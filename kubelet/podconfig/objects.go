@@ -45,7 +45,9 @@ func (o *Objects) replace(configMaps []*v1.ConfigMap, secrets []*v1.Secret) {
 }
 
 // addChanges adds the changed objects of one resource.
-func addChanges[T any](changes *volumekinds.Changes, of volumekinds.Resource, before, after map[types.NamespacedName]T) {
+func addChanges[T any](
+	changes *volumekinds.Changes, of volumekinds.Resource, before, after map[types.NamespacedName]T,
+) {
 	for name, old := range before {
 		if now, ok := after[name]; !ok || !equality.Semantic.DeepEqual(old, now) {
 			changes.Add(volumekinds.Object{Resource: of, NamespacedName: name})

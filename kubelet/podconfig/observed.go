@@ -27,7 +27,8 @@ type observed struct {
 }
 
 func newObserved() *observed {
-	return &observed{sources: map[string]map[types.UID]bool{}, completed: map[string]bool{}, mirrors: map[string]*v1.Pod{}}
+	return &observed{sources: map[string]map[types.UID]bool{}, completed: map[string]bool{},
+		mirrors: map[string]*v1.Pod{}}
 }
 
 // begin adds the pods of a source before the updates are sent: the reader of an update calls hasPod at once.

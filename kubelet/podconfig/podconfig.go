@@ -211,7 +211,8 @@ func (c *PodConfig) refused(ctx context.Context, refusal Refusal) {
 		return
 	}
 	pod := refusal.Pod
-	log.G(ctx).WithError(refusal.Err).WithFields(log.Fields{"pod": pod.Namespace + "/" + pod.Name, "podUID": pod.UID}).Error("pod refused")
+	log.G(ctx).WithError(refusal.Err).WithFields(log.Fields{"pod": pod.Namespace + "/" + pod.Name, "podUID": pod.UID}).
+		Error("pod refused")
 }
 
 func (c *PodConfig) reportCheckpoint(ctx context.Context, err error) {

@@ -21,9 +21,10 @@ import (
 // pod returns a static pod of a manifest.
 func pod(uid, name, manifest string) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default", Annotations: map[string]string{
-			model.AnnotationConfigSource: model.SourceFile, model.AnnotationManifest: manifest,
-		}},
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default",
+			Annotations: map[string]string{
+				model.AnnotationConfigSource: model.SourceFile, model.AnnotationManifest: manifest,
+			}},
 		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "image"}}},
 	}
 }
@@ -70,21 +71,29 @@ func TestPodConfig(t *testing.T) {
 	}{
 		{"added", "a", []*v1.Pod{one, two}, "a:ADD:1 a:ADD:2"},
 		{"nothing new", "a", []*v1.Pod{two, one}, ""},
-		{"seen again", "a", []*v1.Pod{edited(one, func(p *v1.Pod) { p.Annotations[model.AnnotationConfigSeen] = "later" }), two}, ""},
+		{"seen again", "a",
+			[]*v1.Pod{edited(one, func(p *v1.Pod) { p.Annotations[model.AnnotationConfigSeen] = "later" }), two}, ""},
 		{"another source", "b", []*v1.Pod{pod("3", "three", "")}, "b:ADD:3"},
 		{"changed", "a", []*v1.Pod{image, two}, "a:UPDATE:1"},
-		{"labelled", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }), two}, "a:UPDATE:1"},
+		{"labelled", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }), two},
+			"a:UPDATE:1"},
 		{"annotated", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Annotations["a"] = "b" }), two}, "a:UPDATE:1"},
 		{"resized", "a", []*v1.Pod{resized, two}, "a:UPDATE:1"},
 		{"back", "a", []*v1.Pod{image, two}, "a:UPDATE:1"},
-		{"written again as it was", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.ResourceVersion = "7" }), two}, ""},
-		{"another status", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" }), two}, "a:RECONCILE:1"},
+		{"written again as it was", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.ResourceVersion = "7" }), two},
+			""},
+		{"another status", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" }), two},
+			"a:RECONCILE:1"},
 		{"removed", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" })}, "a:REMOVE:2"},
 		{"deleted", "a", []*v1.Pod{deleted}, "a:DELETE:1"},
 		{"deleted still", "a", []*v1.Pod{deleted}, ""},
-		{"deleted, another status", "a", []*v1.Pod{edited(deleted, func(p *v1.Pod) { p.Status.Message = "y" })}, "a:RECONCILE:1"},
-		{"deleted sooner", "a", []*v1.Pod{edited(deleted, func(p *v1.Pod) { p.DeletionGracePeriodSeconds = new(int64) })}, "a:DELETE:1"},
-		{"deleted before it was known", "b", []*v1.Pod{pod("3", "three", ""), edited(deleted, func(p *v1.Pod) { p.UID, p.Name = "9", "nine" })}, "b:DELETE:9"},
+		{"deleted, another status", "a", []*v1.Pod{edited(deleted, func(p *v1.Pod) { p.Status.Message = "y" })},
+			"a:RECONCILE:1"},
+		{"deleted sooner", "a",
+			[]*v1.Pod{edited(deleted, func(p *v1.Pod) { p.DeletionGracePeriodSeconds = new(int64) })}, "a:DELETE:1"},
+		{"deleted before it was known", "b",
+			[]*v1.Pod{pod("3", "three", ""), edited(deleted, func(p *v1.Pod) { p.UID, p.Name = "9", "nine" })},
+			"b:DELETE:9"},
 		{"replaced under its name", "b", []*v1.Pod{pod("4", "three", "")}, "b:REMOVE:9 b:REMOVE:3 b:ADD:4"},
 		{"all gone", "a", nil, "a:REMOVE:1"},
 	}
@@ -117,9 +126,11 @@ func TestPodConfigNames(t *testing.T) {
 		refused []string
 	}{
 		{"first", "a", []*v1.Pod{pod("1", "twin", "m")}, "a:ADD:1", nil},
-		{"an earlier file with its name", "a", []*v1.Pod{pod("2", "twin", "b"), pod("1", "twin", "m")}, "", []string{"2"}},
+		{"an earlier file with its name", "a", []*v1.Pod{pod("2", "twin", "b"), pod("1", "twin", "m")}, "",
+			[]string{"2"}},
 		{"another source with its name", "z", []*v1.Pod{pod("3", "twin", "u")}, "", []string{"3"}},
-		{"edited in its place", "a", []*v1.Pod{pod("2", "twin", "b"), pod("4", "twin", "m")}, "a:REMOVE:1 a:ADD:4", nil},
+		{"edited in its place", "a", []*v1.Pod{pod("2", "twin", "b"), pod("4", "twin", "m")}, "a:REMOVE:1 a:ADD:4",
+			nil},
 		{"let go of", "a", []*v1.Pod{pod("2", "twin", "b")}, "a:REMOVE:4 a:ADD:2", []string{"3"}},
 		{"gone, so that the other source's is taken", "a", nil, "a:REMOVE:2 z:ADD:3", nil},
 		{"set again", "z", []*v1.Pod{pod("3", "twin", "u")}, "", nil},

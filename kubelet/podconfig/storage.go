@@ -20,7 +20,8 @@ type podStorage struct {
 }
 
 func newPodStorage() podStorage {
-	return podStorage{listed: map[string][]*v1.Pod{}, accepted: map[string]map[types.UID]*v1.Pod{}, refused: map[string]map[types.UID]string{}}
+	return podStorage{listed: map[string][]*v1.Pod{}, accepted: map[string]map[types.UID]*v1.Pod{},
+		refused: map[string]map[types.UID]string{}}
 }
 
 // pods returns all accepted pods.
@@ -71,12 +72,14 @@ func (s *podStorage) choose(source string) (map[types.UID]*v1.Pod, []Refusal) {
 		holder := names[name]
 		switch {
 		case holder != nil && place(holder) != place(pod):
-			refused = append(refused, Refusal{pod, fmt.Errorf("metadata.name: %s is the name of a pod from %s", pod.Name, place(holder))})
+			refused = append(refused,
+				Refusal{pod, fmt.Errorf("metadata.name: %s is the name of a pod from %s", pod.Name, place(holder))})
 		case taken[name]:
 			err := fmt.Errorf("metadata.name: %s is twice in %s", pod.Name, place(pod))
 			refused = append(refused, Refusal{pod, err})
 		case uids[pod.UID] != nil:
-			refused = append(refused, Refusal{pod, fmt.Errorf("metadata.uid: %s is the UID of %s, too", pod.UID, uids[pod.UID].Name)})
+			refused = append(refused,
+				Refusal{pod, fmt.Errorf("metadata.uid: %s is the UID of %s, too", pod.UID, uids[pod.UID].Name)})
 		default:
 			accepted[pod.UID], uids[pod.UID], taken[name], names[name] = pod, pod, true, pod
 		}

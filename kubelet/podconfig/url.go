@@ -85,7 +85,8 @@ func (u *URLSource) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := u.poll(ctx); err != nil && ctx.Err() == nil {
-			log.G(ctx).WithError(err).WithField("source", model.SourceHTTP).Error("pods of the manifest URL cannot be set")
+			log.G(ctx).WithError(err).WithField("source", model.SourceHTTP).
+				Error("pods of the manifest URL cannot be set")
 		}
 		select {
 		case <-ctx.Done():
@@ -112,11 +113,13 @@ func (u *URLSource) poll(ctx context.Context) error {
 		err = errors.New("the answer is empty: no pod of this URL is to run")
 		u.known = document{reported: u.known.reported, err: err}
 	default:
-		err = u.known.read(content, manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: u.opts.NodeName, Seen: time.Now()})
+		err = u.known.read(content,
+			manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: u.opts.NodeName, Seen: time.Now()})
 	}
 	u.etag = etag
 	if len(u.known.configMaps)+len(u.known.secrets) > 0 {
-		err = errors.Join(err, errors.New("a URL names pods only: put config maps and secrets into the manifest directory"))
+		err = errors.Join(err,
+			errors.New("a URL names pods only: put config maps and secrets into the manifest directory"))
 	}
 	u.known.report(ctx, u.opts.Problem, u.where(), err)
 	return u.config.Set(ctx, model.SourceHTTP, u.known.pods)

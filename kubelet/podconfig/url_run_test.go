@@ -27,9 +27,10 @@ const fresh = "apiVersion: v1\nkind: Pod\nmetadata: {name: fresh}\nspec: {contai
 // fromURL returns a static pod of a URL as a checkpoint has it.
 func fromURL(uid, name, url string) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default", Annotations: map[string]string{
-			model.AnnotationConfigSource: model.SourceHTTP, model.AnnotationManifest: url,
-		}},
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default",
+			Annotations: map[string]string{
+				model.AnnotationConfigSource: model.SourceHTTP, model.AnnotationManifest: url,
+			}},
 		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "image"}}},
 	}
 }
@@ -56,7 +57,10 @@ func TestURLRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := podconfigtest.NewErrors()
-	r := podconfigtest.Run(t, config, podconfig.NewURLSource(podconfig.URLOptions{URL: server.URL, NodeName: "n", Every: 200 * time.Millisecond, Problem: found.Add}, config).Run)
+	r := podconfigtest.Run(t, config,
+		podconfig.NewURLSource(
+			podconfig.URLOptions{URL: server.URL, NodeName: "n", Every: 200 * time.Millisecond, Problem: found.Add},
+			config).Run)
 	r.Want("restored", "ADD:2 ADD:1")
 	if err := found.Await(t); err == nil || config.SeenAllSources() {
 		t.Errorf("problem %v, ready %v", err, config.SeenAllSources())
@@ -71,7 +75,8 @@ func TestURLRuns(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); !config.SeenAllSources() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if problems := found.All(); len(problems) != 3 || problems[1] == nil || problems[2] != nil || !config.SeenAllSources() {
+	if problems := found.All(); len(problems) != 3 || problems[1] == nil || problems[2] != nil ||
+		!config.SeenAllSources() {
 		t.Errorf("reported %v, ready %v", problems, config.SeenAllSources())
 	}
 }

@@ -27,7 +27,8 @@ type site struct {
 
 func newSite(t *testing.T, opts URLOptions) *site {
 	s := &site{t: t}
-	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.answer.Load())(w, r) }))
+	s.server = httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.answer.Load())(w, r) }))
 	t.Cleanup(s.server.Close)
 	opts.URL, opts.NodeName = s.server.URL+"/pods", "n"
 	opts.Problem = func(_ string, err error) { s.problems = append(s.problems, err) }
@@ -70,7 +71,8 @@ func TestURLAnswers(t *testing.T) {
 	s.want("a list", text(podList), map[string]string{"a": "1", "b": "1"}, 0)
 	s.want("documents", text(podText("a", "1")+"---\n"+podText("d", "1")), map[string]string{"a": "1", "d": "1"}, 0)
 	for _, pod := range s.config.storage.accepted[model.SourceHTTP] {
-		if pod.Annotations[model.AnnotationConfigSource] != model.SourceHTTP || len(pod.UID) != 32 || !model.IsStatic(pod) || pod.Spec.RestartPolicy == "" {
+		if pod.Annotations[model.AnnotationConfigSource] != model.SourceHTTP || len(pod.UID) != 32 ||
+			!model.IsStatic(pod) || pod.Spec.RestartPolicy == "" {
 			t.Errorf("pod %+v", pod)
 		}
 	}
@@ -104,7 +106,8 @@ func TestURLKeepsWhatWas(t *testing.T) {
 		s.want(name, bad[name], both, 1)
 		s.want(name+" again", bad[name], both, 0)
 	}
-	s.want("one of two wrong", text(podText("a", "2")+"---\n"+strings.Replace(podText("b", "2"), "image", "imagge", 1)), map[string]string{"a": "2", "b": "1"}, 1)
+	s.want("one of two wrong", text(podText("a", "2")+"---\n"+strings.Replace(podText("b", "2"), "image", "imagge", 1)),
+		map[string]string{"a": "2", "b": "1"}, 1)
 	s.want("right", text(podText("a", "3")), map[string]string{"a": "3"}, 1)
 	testutil.Assert(t, s.problems[0] == nil, "problem %v, want its end", s.problems[0])
 }

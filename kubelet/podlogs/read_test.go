@@ -49,10 +49,12 @@ func (o *output) has(t *testing.T, want string) {
 }
 
 func TestRead(t *testing.T) {
-	content := "2026-05-01T11:00:00Z stdout F old\n" + stamp + " stdout P be\n" + stamp + " stderr F error\n" + stamp + " stdout F gun\n" +
+	content := "2026-05-01T11:00:00Z stdout F old\n" + stamp + " stdout P be\n" + stamp + " stderr F error\n" + stamp +
+		" stdout F gun\n" +
 		"nonsense\n" + stamp + " stdout F:tag a b  c\n" + stamp + " stdout F not written to its e"
 	docker := `{"log":"one\n","stream":"stdout","time":"2026-05-01T12:00:00.1Z"}` + "\n" +
-		`{"log":"be","stream":"stderr","time":"2026-05-01T12:00:00.2Z"}` + "\n" + `{"log":"gun\n","stream":"stderr","time":"2026-05-01T12:00:00.3Z"}` + "\n"
+		`{"log":"be","stream":"stderr","time":"2026-05-01T12:00:00.2Z"}` + "\n" +
+		`{"log":"gun\n","stream":"stderr","time":"2026-05-01T12:00:00.3Z"}` + "\n"
 	since := time.Date(2026, 5, 1, 11, 30, 0, 0, time.UTC)
 	for _, c := range []struct {
 		name, content  string
@@ -79,7 +81,8 @@ func TestRead(t *testing.T) {
 			c.opts.Malformed = func(error) error { strange++; return nil }
 			testutil.Must(t, Read(t.Context(), c.opts))
 			if stdout.String() != c.stdout || stderr.String() != c.stderr || strange != c.strange {
-				t.Errorf("%q, %q, %d strange; want %q, %q, %d", stdout.String(), stderr.String(), strange, c.stdout, c.stderr, c.strange)
+				t.Errorf("%q, %q, %d strange; want %q, %q, %d", stdout.String(), stderr.String(), strange, c.stdout,
+					c.stderr, c.strange)
 			}
 			stdout.Reset()
 			c.opts.Stderr = nil
@@ -92,7 +95,10 @@ func TestRead(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	broken := errors.New("broken")
-	if err := Read(t.Context(), Options{Path: logged(t, content), Tail: -1, Limit: -1, Malformed: func(error) error { return broken }}); !errors.Is(err, broken) {
+	if err := Read(t.Context(),
+		Options{Path: logged(t, content), Tail: -1, Limit: -1, Malformed: func(error) error {
+			return broken
+		}}); !errors.Is(err, broken) {
 		t.Errorf("a writer that fails: %v", err)
 	}
 }
@@ -119,14 +125,15 @@ func following(t *testing.T, path string) (out *output, noMore func(), ended <-c
 	out = &output{}
 	over, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- Read(t.Context(), Options{Path: path, Tail: -1, Limit: -1, Stdout: out, Stderr: out, Running: func(context.Context) bool {
-			select {
-			case <-over:
-				return false
-			default:
-				return true
-			}
-		}})
+		done <- Read(t.Context(),
+			Options{Path: path, Tail: -1, Limit: -1, Stdout: out, Stderr: out, Running: func(context.Context) bool {
+				select {
+				case <-over:
+					return false
+				default:
+					return true
+				}
+			}})
 	}()
 	return out, func() { close(over) }, done
 }
@@ -200,7 +207,8 @@ func TestFollowLatency(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"", stamp + " stdout F text", stamp + " stderr P ", stamp + " stdout F:a:b x y", "x y z w", stamp + " stdin F x",
+	for _, seed := range []string{"", stamp + " stdout F text", stamp + " stderr P ", stamp + " stdout F:a:b x y",
+		"x y z w", stamp + " stdin F x",
 		stamp + " stdout", `{"log":"x\n","stream":"stdout","time":"` + stamp + `"}`, `{"stream":1}`, "{"} {
 		f.Add([]byte(seed))
 	}

@@ -39,7 +39,8 @@ func watch(ctx context.Context, path string) *changes {
 	}
 	for _, directory := range directories {
 		if err := watcher.Add(directory); err != nil {
-			log.G(ctx).WithError(err).WithField("directory", directory).Debug("polling the log, its directory cannot be watched")
+			log.G(ctx).WithError(err).WithField("directory", directory).
+				Debug("polling the log, its directory cannot be watched")
 			_ = watcher.Close() // the error does not matter, because nothing is watched
 			return c
 		}

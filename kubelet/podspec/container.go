@@ -17,7 +17,9 @@ import (
 // Container returns the configuration of one container. Its files on disk (hosts file, termination message, subPaths)
 // exist when it returns. The error becomes the container's CreateContainerConfigError, so it names the field, config
 // map, key or path. Undo, never nil, releases resources that are needed only until the container is started.
-func (g *Generator) Container(ctx context.Context, in ContainerInput) (config *runtimeapi.ContainerConfig, undo func(), err error) {
+func (g *Generator) Container(
+	ctx context.Context, in ContainerInput,
+) (config *runtimeapi.ContainerConfig, undo func(), err error) {
 	// Files on disk stay until the pod is gone: a restarted container mounts them.
 	undo = func() {}
 	if err := ctx.Err(); err != nil {
@@ -115,7 +117,8 @@ func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
 	name := strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(string(*c.Lifecycle.StopSignal))
 	number, ok := runtimeapi.Signal_value["SIGNAL_"+name]
 	if !ok {
-		return 0, fmt.Errorf("lifecycle.stopSignal: %q is no signal: %w", *c.Lifecycle.StopSignal, errdefs.ErrInvalidArgument)
+		return 0, fmt.Errorf("lifecycle.stopSignal: %q is no signal: %w", *c.Lifecycle.StopSignal,
+			errdefs.ErrInvalidArgument)
 	}
 	return runtimeapi.Signal(number), nil
 }

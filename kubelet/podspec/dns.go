@@ -66,7 +66,10 @@ func (g *Generator) policyDNS(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
 		}, nil
 	}
 	if cluster {
-		g.opts.Warn(pod, "MissingClusterDNS", fmt.Sprintf("There is no name server of the cluster (--cluster-dns) for dnsPolicy %s: the pod gets the machine's, as with Default.", policy))
+		g.opts.Warn(pod, "MissingClusterDNS",
+			fmt.Sprintf(
+				"There is no name server of the cluster (--cluster-dns) for dnsPolicy %s: the pod gets the "+
+					"machine's, as with Default.", policy))
 	}
 	return host, nil
 }
@@ -94,7 +97,8 @@ func distinct(values []string) []string {
 func (g *Generator) limit(pod *v1.Pod, dns *runtimeapi.DNSConfig) {
 	if len(dns.Servers) > maxServers {
 		dns.Servers = dns.Servers[:maxServers]
-		g.opts.Warn(pod, "DNSConfigForming", "Some nameservers were left out; those used are: "+strings.Join(dns.Servers, " "))
+		g.opts.Warn(pod, "DNSConfigForming",
+			"Some nameservers were left out; those used are: "+strings.Join(dns.Servers, " "))
 	}
 	kept, size := []string{}, 0
 	for _, domain := range dns.Searches {
@@ -108,7 +112,8 @@ func (g *Generator) limit(pod *v1.Pod, dns *runtimeapi.DNSConfig) {
 		kept = append(kept, domain)
 	}
 	if len(kept) < len(dns.Searches) {
-		g.opts.Warn(pod, "DNSConfigForming", "Some search domains were left out; those used are: "+strings.Join(kept, " "))
+		g.opts.Warn(pod, "DNSConfigForming",
+			"Some search domains were left out; those used are: "+strings.Join(kept, " "))
 		dns.Searches = kept
 	}
 }

@@ -35,9 +35,12 @@ func TestDNSPolicies(t *testing.T) {
 		{"cluster in the host's network", cluster, v1.DNSClusterFirst, true, nil, host},
 		{"cluster with the host's network", cluster, v1.DNSClusterFirstWithHostNet, true, nil, inCluster},
 		{"cluster without one", nil, v1.DNSClusterFirst, false, nil, host},
-		{"none", cluster, v1.DNSNone, false, &v1.PodDNSConfig{Nameservers: []string{"192.0.2.7"}, Options: []v1.PodDNSConfigOption{{Name: "rotate"}}}, "[192.0.2.7] [] [rotate]"},
+		{"none", cluster, v1.DNSNone, false,
+			&v1.PodDNSConfig{Nameservers: []string{"192.0.2.7"}, Options: []v1.PodDNSConfigOption{{Name: "rotate"}}},
+			"[192.0.2.7] [] [rotate]"},
 		{"more", cluster, v1.DNSDefault, false, &v1.PodDNSConfig{
-			Nameservers: []string{"192.0.2.1", "192.0.2.2"}, Searches: []string{"a.b"}, Options: []v1.PodDNSConfigOption{{Name: "timeout", Value: pointer("9")}, {Name: "rotate"}}},
+			Nameservers: []string{"192.0.2.1", "192.0.2.2"}, Searches: []string{"a.b"},
+			Options: []v1.PodDNSConfigOption{{Name: "timeout", Value: pointer("9")}, {Name: "rotate"}}},
 			"[192.0.2.1 192.0.2.2] [example.org a.b] [timeout:9 rotate]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -79,13 +82,16 @@ func TestMissingClusterDNS(t *testing.T) {
 func TestDNSLimits(t *testing.T) {
 	var told int
 	g := testGenerator(t, func(o *Options) { o.Warn = func(*v1.Pod, string, string) { told++ } })
-	config := &v1.PodDNSConfig{Nameservers: []string{"1.1.1.1", "2.2.2.2", "3.3.3.3", "4.4.4.4"}, Searches: []string{strings.Repeat("x", 254)}}
+	config := &v1.PodDNSConfig{Nameservers: []string{"1.1.1.1", "2.2.2.2", "3.3.3.3", "4.4.4.4"},
+		Searches: []string{strings.Repeat("x", 254)}}
 	for i := range 40 {
 		config.Searches = append(config.Searches, fmt.Sprintf("d%d.test", i))
 	}
 	dns, err := g.dns(testPod(func(p *v1.Pod) { p.Spec.DNSPolicy, p.Spec.DNSConfig = v1.DNSNone, config }))
-	if err != nil || len(dns.GetServers()) != 3 || len(dns.GetSearches()) != 32 || dns.GetSearches()[0] != "d0.test" || told != 2 {
-		t.Errorf("%d servers, %d searches from %q, told %d times, %v", len(dns.GetServers()), len(dns.GetSearches()), dns.GetSearches()[:1], told, err)
+	if err != nil || len(dns.GetServers()) != 3 || len(dns.GetSearches()) != 32 || dns.GetSearches()[0] != "d0.test" ||
+		told != 2 {
+		t.Errorf("%d servers, %d searches from %q, told %d times, %v", len(dns.GetServers()), len(dns.GetSearches()),
+			dns.GetSearches()[:1], told, err)
 	}
 	config.Searches = nil
 	for i := range 20 {
@@ -98,13 +104,15 @@ func TestDNSLimits(t *testing.T) {
 }
 
 func TestParseResolvConf(t *testing.T) {
-	const text = "# c\nnameserver 1.1.1.1\n; d\nnameserver\nnameserver 2.2.2.2 # e\nsearch old\nsearch a. . b\noptions ndots:1 rotate\noptions ndots:2\nsortlist x\n"
+	const text = "# c\nnameserver 1.1.1.1\n; d\nnameserver\nnameserver 2.2.2.2 # e\nsearch old\nsearch a. . " +
+		"b\noptions ndots:1 rotate\noptions ndots:2\nsortlist x\n"
 	got, want := dnsText(parseResolvConf(text)), "[1.1.1.1 2.2.2.2] [a b] [ndots:2 rotate]"
 	testutil.Assert(t, got == want, "got %s, want %s", got, want)
 }
 
 func FuzzParseResolvConf(f *testing.F) {
-	for _, seed := range []string{"", "nameserver 1.1.1.1", "search a b.\noptions ndots:5 ndots:6", "options", "search .", "\x00 \n\n"} {
+	for _, seed := range []string{"", "nameserver 1.1.1.1", "search a b.\noptions ndots:5 ndots:6", "options",
+		"search .", "\x00 \n\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

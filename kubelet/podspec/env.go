@@ -98,7 +98,8 @@ func (g *Generator) setAll(env *environment, pod *v1.Pod, from *v1.EnvFromSource
 	}
 	if len(skipped) > 0 {
 		g.opts.Warn(pod, "InvalidEnvironmentVariableNames",
-			fmt.Sprintf("Keys of %s were left out because they are no names of variables: %s", what, strings.Join(skipped, ", ")))
+			fmt.Sprintf("Keys of %s were left out because they are no names of variables: %s", what,
+				strings.Join(skipped, ", ")))
 	}
 	return nil
 }
@@ -150,21 +151,29 @@ func (g *Generator) valueFrom(in ContainerInput, from *v1.EnvVarSource) (value s
 		container := in.Container
 		if name := from.ResourceFieldRef.ContainerName; name != "" {
 			if container, _ = model.FindContainer(&in.Pod.Spec, name); container == nil {
-				return "", false, fmt.Errorf("resourceFieldRef.containerName: the pod has no container %q: %w", name, errdefs.ErrInvalidArgument)
+				return "", false, fmt.Errorf("resourceFieldRef.containerName: the pod has no container %q: %w", name,
+					errdefs.ErrInvalidArgument)
 			}
 		}
 		value, err = model.ResourceField(container, from.ResourceFieldRef, g.opts.Allocatable())
 		return value, err == nil, err
 	case from.ConfigMapKeyRef != nil:
 		ref := from.ConfigMapKeyRef
-		data, what, err := g.allKeys(in.Pod, &v1.EnvFromSource{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: ref.LocalObjectReference, Optional: ref.Optional}})
+		data, what, err := g.allKeys(in.Pod,
+			&v1.EnvFromSource{
+				ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: ref.LocalObjectReference,
+					Optional: ref.Optional}})
 		return pick(data, key{object: what, name: ref.Key, optional: ref.Optional}, err)
 	case from.SecretKeyRef != nil:
 		ref := from.SecretKeyRef
-		data, what, err := g.allKeys(in.Pod, &v1.EnvFromSource{SecretRef: &v1.SecretEnvSource{LocalObjectReference: ref.LocalObjectReference, Optional: ref.Optional}})
+		data, what, err := g.allKeys(in.Pod,
+			&v1.EnvFromSource{
+				SecretRef: &v1.SecretEnvSource{LocalObjectReference: ref.LocalObjectReference, Optional: ref.Optional}})
 		return pick(data, key{object: what, name: ref.Key, optional: ref.Optional}, err)
 	default:
-		return "", false, fmt.Errorf("valueFrom: one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef is required: %w", errdefs.ErrInvalidArgument)
+		return "", false, fmt.Errorf(
+			"valueFrom: one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef is required: %w",
+			errdefs.ErrInvalidArgument)
 	}
 }
 

@@ -29,13 +29,15 @@ func (g *Generator) hostName(pod *v1.Pod) (hostName, error) {
 	name := hostName{short: shorten(pod.Name)}
 	if spec.Hostname != "" {
 		if problems := validation.IsDNS1123Label(spec.Hostname); len(problems) > 0 {
-			return hostName{}, fmt.Errorf("spec.hostname: %s: %w", strings.Join(problems, "; "), errdefs.ErrInvalidArgument)
+			return hostName{}, fmt.Errorf("spec.hostname: %s: %w", strings.Join(problems, "; "),
+				errdefs.ErrInvalidArgument)
 		}
 		name.short = spec.Hostname
 	}
 	if spec.Subdomain != "" {
 		if problems := validation.IsDNS1123Label(spec.Subdomain); len(problems) > 0 {
-			return hostName{}, fmt.Errorf("spec.subdomain: %s: %w", strings.Join(problems, "; "), errdefs.ErrInvalidArgument)
+			return hostName{}, fmt.Errorf("spec.subdomain: %s: %w", strings.Join(problems, "; "),
+				errdefs.ErrInvalidArgument)
 		}
 		name.domain = strings.TrimSuffix(spec.Subdomain+"."+pod.Namespace+".svc."+g.opts.ClusterDomain, ".")
 	}
@@ -43,7 +45,8 @@ func (g *Generator) hostName(pod *v1.Pod) (hostName, error) {
 	if isTrue(spec.SetHostnameAsFQDN) && name.domain != "" {
 		name.kernel = name.short + "." + name.domain
 		if len(name.kernel) > maxKernelName {
-			return hostName{}, fmt.Errorf("spec.setHostnameAsFQDN: %s is longer than %d bytes: %w", name.kernel, maxKernelName, errdefs.ErrInvalidArgument)
+			return hostName{}, fmt.Errorf("spec.setHostnameAsFQDN: %s is longer than %d bytes: %w", name.kernel,
+				maxKernelName, errdefs.ErrInvalidArgument)
 		}
 	}
 	return name, nil
@@ -55,7 +58,8 @@ func overridden(override string) (hostName, error) {
 		problems = append(problems, validation.MaxLenError(maxKernelName))
 	}
 	if len(problems) > 0 {
-		return hostName{}, fmt.Errorf("spec.hostnameOverride: %s: %w", strings.Join(problems, "; "), errdefs.ErrInvalidArgument)
+		return hostName{}, fmt.Errorf("spec.hostnameOverride: %s: %w", strings.Join(problems, "; "),
+			errdefs.ErrInvalidArgument)
 	}
 	return hostName{short: override, kernel: override}, nil
 }

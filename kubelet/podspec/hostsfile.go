@@ -54,8 +54,9 @@ func (g *Generator) hosts(pod *v1.Pod, ips []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		text.WriteString("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n" +
-			"fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n")
+		text.WriteString(
+			"# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n" +
+				"fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n")
 		for _, ip := range ips {
 			if name.domain != "" {
 				fmt.Fprintf(&text, "%s\t%s.%s\t%s\n", ip, name.short, name.domain, name.short)

@@ -68,7 +68,8 @@ func (g *Generator) volumeMount(in ContainerInput, index int, env *environment) 
 	}
 	mount := &runtimeapi.Mount{
 		ContainerPath: target(wanted), HostPath: path, Readonly: wanted.ReadOnly || found.ReadOnly,
-		SelinuxRelabel: found.Managed && selinuxEnabled(), Propagation: propagation, MountOptions: wanted.BindMountOptions,
+		SelinuxRelabel: found.Managed && selinuxEnabled(), Propagation: propagation,
+		MountOptions: wanted.BindMountOptions,
 	}
 	mount.RecursiveReadOnly, err = g.recursiveReadOnly(wanted)
 	return mount, err
@@ -85,12 +86,14 @@ func imageMount(in ContainerInput, wanted *v1.VolumeMount, part string) (*runtim
 		return nil, fmt.Errorf("subPath: %q does not stay in the image: %w", part, errdefs.ErrInvalidArgument)
 	}
 	if mode := wanted.MountPropagation; mode != nil && *mode != v1.MountPropagationNone {
-		return nil, fmt.Errorf("mountPropagation: nothing is mounted below an image, so only %s makes sense, not %q: %w",
+		return nil, fmt.Errorf(
+			"mountPropagation: nothing is mounted below an image, so only %s makes sense, not %q: %w",
 			v1.MountPropagationNone, *mode, errdefs.ErrInvalidArgument)
 	}
 	return &runtimeapi.Mount{
-		ContainerPath: target(wanted), Image: image, ImageSubPath: part, Readonly: true, SelinuxRelabel: selinuxEnabled(),
-		MountOptions: wanted.BindMountOptions,
+		ContainerPath: target(wanted), Image: image, ImageSubPath: part, Readonly: true,
+		SelinuxRelabel: selinuxEnabled(),
+		MountOptions:   wanted.BindMountOptions,
 	}, nil
 }
 
@@ -149,11 +152,14 @@ func (g *Generator) recursiveReadOnly(mount *v1.VolumeMount) (bool, error) {
 		return g.opts.RecursiveReadOnly, nil
 	case v1.RecursiveReadOnlyEnabled:
 		if !g.opts.RecursiveReadOnly {
-			return false, fmt.Errorf("recursiveReadOnly: the container runtime cannot do it; IfPossible does without: %w", errdefs.ErrNotImplemented)
+			return false, fmt.Errorf(
+				"recursiveReadOnly: the container runtime cannot do it; IfPossible does without: %w",
+				errdefs.ErrNotImplemented)
 		}
 		return true, nil
 	default:
-		return false, fmt.Errorf("recursiveReadOnly: %q is no mode: %w", *mount.RecursiveReadOnly, errdefs.ErrInvalidArgument)
+		return false, fmt.Errorf("recursiveReadOnly: %q is no mode: %w", *mount.RecursiveReadOnly,
+			errdefs.ErrInvalidArgument)
 	}
 }
 

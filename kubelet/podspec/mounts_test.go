@@ -22,13 +22,19 @@ func TestVolumeMounts(t *testing.T) {
 	pod := testPod(func(pod *v1.Pod) {
 		pod.Spec.Volumes = []v1.Volume{
 			{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}}},
-			{Name: "conf", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}, Items: []v1.KeyToPath{{Key: "color", Path: "color"}}}}},
+			{Name: "conf",
+				VolumeSource: v1.VolumeSource{
+					ConfigMap: &v1.ConfigMapVolumeSource{
+						LocalObjectReference: v1.LocalObjectReference{Name: "settings"},
+						Items:                []v1.KeyToPath{{Key: "color", Path: "color"}}}}},
 		}
 		c := &pod.Spec.Containers[0]
 		c.TerminationMessagePath = "/dev/termination-log"
 		c.Env = []v1.EnvVar{{Name: "NAME", Value: "web"}}
 		c.VolumeMounts = []v1.VolumeMount{
-			{Name: "host", MountPath: "rel", ReadOnly: true, MountPropagation: pointer(v1.MountPropagationHostToContainer), RecursiveReadOnly: pointer(v1.RecursiveReadOnlyEnabled)},
+			{Name: "host", MountPath: "rel", ReadOnly: true,
+				MountPropagation:  pointer(v1.MountPropagationHostToContainer),
+				RecursiveReadOnly: pointer(v1.RecursiveReadOnlyEnabled)},
 			{Name: "conf", MountPath: "/conf"},
 			{Name: "host", MountPath: "/one", SubPathExpr: "$(NAME).conf"},
 		}
@@ -39,7 +45,8 @@ func TestVolumeMounts(t *testing.T) {
 	})
 	config := mustContainer(t, g, input(pod))
 	host := mountAt(t, config, "/rel")
-	if host.GetHostPath() != dir || !host.GetReadonly() || !host.GetRecursiveReadOnly() || host.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER {
+	if host.GetHostPath() != dir || !host.GetReadonly() || !host.GetRecursiveReadOnly() ||
+		host.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER {
 		t.Errorf("host: %v", host)
 	}
 	conf := mountAt(t, config, "/conf")
@@ -60,10 +67,12 @@ func TestVolumeMounts(t *testing.T) {
 
 func TestImageMounts(t *testing.T) {
 	pod := testPod(func(pod *v1.Pod) {
-		pod.Spec.Volumes = []v1.Volume{{Name: "model", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "models:1"}}}}
+		pod.Spec.Volumes = []v1.Volume{
+			{Name: "model", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "models:1"}}}}
 		c := &pod.Spec.Containers[0]
 		c.Env = []v1.EnvVar{{Name: "SIZE", Value: "small"}}
-		c.VolumeMounts = []v1.VolumeMount{{Name: "model", MountPath: "all"}, {Name: "model", MountPath: "/one", SubPathExpr: "sizes/$(SIZE)"}}
+		c.VolumeMounts = []v1.VolumeMount{{Name: "model", MountPath: "all"},
+			{Name: "model", MountPath: "/one", SubPathExpr: "sizes/$(SIZE)"}}
 	})
 	g := testGenerator(t, nil)
 	testutil.Must(t, g.opts.Volumes.Mount(context.Background(), pod))
@@ -72,7 +81,8 @@ func TestImageMounts(t *testing.T) {
 	config := mustContainer(t, g, in)
 	for target, part := range map[string]string{"/all": "", "/one": "sizes/small"} {
 		m := mountAt(t, config, target)
-		if m.GetImage().GetImage() != "sha256:abc" || m.GetImageSubPath() != part || m.GetHostPath() != "" || !m.GetReadonly() {
+		if m.GetImage().GetImage() != "sha256:abc" || m.GetImageSubPath() != part || m.GetHostPath() != "" ||
+			!m.GetReadonly() {
 			t.Errorf("%s: %v", target, m)
 		}
 	}
@@ -96,12 +106,15 @@ func TestBadMounts(t *testing.T) {
 	for want, mount := range map[string]v1.VolumeMount{
 		`no volume "none"`:   {Name: "none", MountPath: "/x"},
 		`no variable "WHAT"`: {Name: "host", MountPath: "/x", SubPathExpr: "$(WHAT)"},
-		"mountPropagation":   {Name: "host", MountPath: "/x", MountPropagation: pointer(v1.MountPropagationMode("Sideways"))},
-		"recursiveReadOnly":  {Name: "host", MountPath: "/x", RecursiveReadOnly: pointer(v1.RecursiveReadOnlyMode("Perhaps"))},
-		"does not stay in":   {Name: "host", MountPath: "/x", SubPath: "../.."},
+		"mountPropagation": {Name: "host", MountPath: "/x",
+			MountPropagation: pointer(v1.MountPropagationMode("Sideways"))},
+		"recursiveReadOnly": {Name: "host", MountPath: "/x",
+			RecursiveReadOnly: pointer(v1.RecursiveReadOnlyMode("Perhaps"))},
+		"does not stay in": {Name: "host", MountPath: "/x", SubPath: "../.."},
 	} {
 		pod := testPod(func(pod *v1.Pod) {
-			pod.Spec.Volumes = []v1.Volume{{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/tmp"}}}}
+			pod.Spec.Volumes = []v1.Volume{
+				{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/tmp"}}}}
 			pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{mount}
 		})
 		_, undo, err := testGenerator(t, nil).Container(context.Background(), input(pod))

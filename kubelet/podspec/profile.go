@@ -27,7 +27,9 @@ func (g *Generator) seccomp(pod *v1.PodSecurityContext, own *v1.SecurityContext)
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
 	case v1.SeccompProfileTypeLocalhost:
 		if profile.LocalhostProfile == nil || !filepath.IsLocal(*profile.LocalhostProfile) {
-			return nil, fmt.Errorf("seccompProfile.localhostProfile: a path below the kubelet's directory of profiles is required: %w", errdefs.ErrInvalidArgument)
+			return nil, fmt.Errorf(
+				"seccompProfile.localhostProfile: a path below the kubelet's directory of profiles is required: %w",
+				errdefs.ErrInvalidArgument)
 		}
 		return &runtimeapi.SecurityProfile{
 			ProfileType:  runtimeapi.SecurityProfile_Localhost,
@@ -43,7 +45,8 @@ func (g *Generator) seccomp(pod *v1.PodSecurityContext, own *v1.SecurityContext)
 func appArmor(in ContainerInput) (*runtimeapi.SecurityProfile, error) {
 	profile := either(containerSecurity(in.Container).AppArmorProfile, podSecurity(in.Pod).AppArmorProfile)
 	if profile == nil {
-		profile = annotatedAppArmor(in.Pod.Annotations[v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+in.Container.Name])
+		profile = annotatedAppArmor(
+			in.Pod.Annotations[v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+in.Container.Name])
 	}
 	if profile == nil {
 		return nil, nil
@@ -55,9 +58,11 @@ func appArmor(in ContainerInput) (*runtimeapi.SecurityProfile, error) {
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
 	case v1.AppArmorProfileTypeLocalhost:
 		if profile.LocalhostProfile == nil || *profile.LocalhostProfile == "" {
-			return nil, fmt.Errorf("appArmorProfile.localhostProfile: it is required for the type Localhost: %w", errdefs.ErrInvalidArgument)
+			return nil, fmt.Errorf("appArmorProfile.localhostProfile: it is required for the type Localhost: %w",
+				errdefs.ErrInvalidArgument)
 		}
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: *profile.LocalhostProfile}, nil
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost,
+			LocalhostRef: *profile.LocalhostProfile}, nil
 	default:
 		return nil, fmt.Errorf("appArmorProfile.type: %q is no type: %w", profile.Type, errdefs.ErrInvalidArgument)
 	}

@@ -30,7 +30,9 @@ func (g *Generator) resources(in ContainerInput) *runtimeapi.LinuxContainerResou
 
 // Resources returns the limits of a running container for CRI's UpdateContainerResources. A lifted limit has an
 // explicit value, since 0 means no change.
-func (g *Generator) Resources(pod *v1.Pod, container *v1.Container, before v1.ResourceRequirements) *runtimeapi.LinuxContainerResources {
+func (g *Generator) Resources(
+	pod *v1.Pod, container *v1.Container, before v1.ResourceRequirements,
+) *runtimeapi.LinuxContainerResources {
 	out := g.resources(ContainerInput{Pod: pod, Container: container})
 	if !before.Limits.Cpu().IsZero() && out.CpuQuota == 0 {
 		out.CpuQuota = -1

@@ -29,19 +29,23 @@ func TestResources(t *testing.T) {
 		want             string // shares quota memory swap oom unified
 	}{
 		{"none", nil, nil, cgroup.Host{Memory: 1 << 30}, "2 0 0 0 1000 map[]"},
-		{"guaranteed", amounts("2", "1Gi"), amounts("2", "1Gi"), cgroup.Host{Memory: 4 << 30}, "2048 200000 1073741824 0 -997 map[]"},
+		{"guaranteed", amounts("2", "1Gi"), amounts("2", "1Gi"), cgroup.Host{Memory: 4 << 30},
+			"2048 200000 1073741824 0 -997 map[]"},
 		{"limit is the request", nil, amounts("100m", ""), cgroup.Host{Memory: 4 << 30}, "102 10000 0 0 999 map[]"},
 		{"burstable", amounts("", "1Gi"), nil, cgroup.Host{Memory: 4 << 30}, "2 0 0 0 750 map[]"},
 		{"wants more than there is", amounts("", "1Pi"), nil, cgroup.Host{Memory: 4 << 30}, "2 0 0 0 3 map[]"},
-		{"v1 with swap", nil, amounts("", "1Gi"), cgroup.Host{Memory: 4 << 30, Swap: true}, "2 0 1073741824 1073741824 999 map[]"},
-		{"v2 with swap", nil, amounts("", "1Gi"), cgroup.Host{Memory: 4 << 30, Swap: true, Unified: true}, "2 0 1073741824 0 999 map[memory.oom.group:1 memory.swap.max:0]"},
+		{"v1 with swap", nil, amounts("", "1Gi"), cgroup.Host{Memory: 4 << 30, Swap: true},
+			"2 0 1073741824 1073741824 999 map[]"},
+		{"v2 with swap", nil, amounts("", "1Gi"), cgroup.Host{Memory: 4 << 30, Swap: true, Unified: true},
+			"2 0 1073741824 0 999 map[memory.oom.group:1 memory.swap.max:0]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pod := testPod(func(p *v1.Pod) {
 				p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: c.requests, Limits: c.limits}
 			})
 			r := testGenerator(t, func(o *Options) { o.Host = c.host }).resources(input(pod))
-			got := fmt.Sprint(r.GetCpuShares(), r.GetCpuQuota(), r.GetMemoryLimitInBytes(), r.GetMemorySwapLimitInBytes(), r.GetOomScoreAdj(), r.GetUnified())
+			got := fmt.Sprint(r.GetCpuShares(), r.GetCpuQuota(), r.GetMemoryLimitInBytes(),
+				r.GetMemorySwapLimitInBytes(), r.GetOomScoreAdj(), r.GetUnified())
 			testutil.Assert(t, got == c.want, "got %s, want %s", got, c.want)
 		})
 	}
@@ -59,7 +63,8 @@ func TestLiftedLimits(t *testing.T) {
 	}{
 		{"both", before, nil, cgroup.Host{}, fmt.Sprint(-1, cgroup.Unlimited, 0)},
 		{"processors", before, amounts("", "2Gi"), cgroup.Host{}, fmt.Sprint(-1, 2<<30, 0)},
-		{"memory, with swap", before, amounts("2", ""), cgroup.Host{Swap: true}, fmt.Sprint(200_000, cgroup.Unlimited, cgroup.Unlimited)},
+		{"memory, with swap", before, amounts("2", ""), cgroup.Host{Swap: true},
+			fmt.Sprint(200_000, cgroup.Unlimited, cgroup.Unlimited)},
 		{"none that was", v1.ResourceRequirements{}, nil, cgroup.Host{Swap: true}, "0 0 0"},
 	} {
 		pod := testPod(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = c.limits })
@@ -86,7 +91,8 @@ func TestSidecarIsKilledLast(t *testing.T) {
 func TestHugepages(t *testing.T) {
 	g := testGenerator(t, func(o *Options) { o.Host.HugepageSizes = []int64{2 << 20, 1 << 30} })
 	got := g.hugepages(v1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")})
-	if len(got) != 2 || got[0].GetPageSize() != "2MB" || got[0].GetLimit() != 4<<20 || got[1].GetPageSize() != "1GB" || got[1].GetLimit() != 0 {
+	if len(got) != 2 || got[0].GetPageSize() != "2MB" || got[0].GetLimit() != 4<<20 || got[1].GetPageSize() != "1GB" ||
+		got[1].GetLimit() != 0 {
 		t.Errorf("got %v", got)
 	}
 }

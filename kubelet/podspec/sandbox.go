@@ -23,7 +23,8 @@ func (g *Generator) Sandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (*
 		return nil, err
 	}
 	config := &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt},
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID),
+			Attempt: attempt},
 		LogDirectory: model.PodLogDirectory(g.opts.PodLogsDir, pod),
 		DnsConfig:    dns,
 		PortMappings: portMappings(pod),
@@ -65,7 +66,8 @@ func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 		}
 		for _, port := range c.Ports {
 			mappings = append(mappings, &runtimeapi.PortMapping{
-				Protocol: protocol(port.Protocol), ContainerPort: port.ContainerPort, HostPort: port.HostPort, HostIp: port.HostIP,
+				Protocol: protocol(port.Protocol), ContainerPort: port.ContainerPort, HostPort: port.HostPort,
+				HostIp: port.HostIP,
 			})
 		}
 	})
@@ -123,7 +125,8 @@ func privileged(pod *v1.Pod) bool {
 // namespaces returns the namespaces that the pod's containers share with each other and with the host.
 func namespaces(spec *v1.PodSpec) *runtimeapi.NamespaceOption {
 	options := &runtimeapi.NamespaceOption{
-		Network: runtimeapi.NamespaceMode_POD, Ipc: runtimeapi.NamespaceMode_POD, Pid: runtimeapi.NamespaceMode_CONTAINER,
+		Network: runtimeapi.NamespaceMode_POD, Ipc: runtimeapi.NamespaceMode_POD,
+		Pid: runtimeapi.NamespaceMode_CONTAINER,
 	}
 	if spec.HostNetwork {
 		options.Network = runtimeapi.NamespaceMode_NODE

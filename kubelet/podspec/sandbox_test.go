@@ -24,32 +24,41 @@ func mustSandbox(t *testing.T, g *Generator, pod *v1.Pod) *runtimeapi.PodSandbox
 
 func TestSandbox(t *testing.T) {
 	pod := testPod(func(pod *v1.Pod) {
-		pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: pointer(int64(1)), FSGroup: pointer(int64(3)), Sysctls: []v1.Sysctl{{Name: "net/ipv4/tcp_syncookies", Value: "0"}}}
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: pointer(int64(1)), FSGroup: pointer(int64(3)),
+			Sysctls: []v1.Sysctl{{Name: "net/ipv4/tcp_syncookies", Value: "0"}}}
 		pod.Spec.InitContainers = []v1.Container{{Name: "init", Ports: []v1.ContainerPort{{ContainerPort: 1}}},
-			{Name: "side", RestartPolicy: pointer(v1.ContainerRestartPolicyAlways), Ports: []v1.ContainerPort{{ContainerPort: 2, Protocol: v1.ProtocolUDP}}}}
-		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1", Protocol: v1.ProtocolTCP}}
+			{Name: "side", RestartPolicy: pointer(v1.ContainerRestartPolicyAlways),
+				Ports: []v1.ContainerPort{{ContainerPort: 2, Protocol: v1.ProtocolUDP}}}}
+		pod.Spec.Containers[0].Ports = []v1.ContainerPort{
+			{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1", Protocol: v1.ProtocolTCP}}
 		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: pointer(true)}
-		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("64Mi")}
+		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{"cpu": resource.MustParse("500m"),
+			"memory": resource.MustParse("64Mi")}
 	})
 	config := mustSandbox(t, testGenerator(t, nil), pod)
-	if m := config.GetMetadata(); m.GetName() != "web" || m.GetNamespace() != "shop" || m.GetUid() != "uid-1" || m.GetAttempt() != 2 {
+	if m := config.GetMetadata(); m.GetName() != "web" || m.GetNamespace() != "shop" || m.GetUid() != "uid-1" ||
+		m.GetAttempt() != 2 {
 		t.Errorf("metadata %v", m)
 	}
-	if config.GetLogDirectory() != "/var/log/pods/shop_web_uid-1" || config.GetLabels()["app"] != "web" || config.GetLabels()[model.LabelOwner] != "me" || config.GetAnnotations()["note"] != "n" {
-		t.Errorf("logs %s, labels %v, annotations %v", config.GetLogDirectory(), config.GetLabels(), config.GetAnnotations())
+	if config.GetLogDirectory() != "/var/log/pods/shop_web_uid-1" || config.GetLabels()["app"] != "web" ||
+		config.GetLabels()[model.LabelOwner] != "me" || config.GetAnnotations()["note"] != "n" {
+		t.Errorf("logs %s, labels %v, annotations %v", config.GetLogDirectory(), config.GetLabels(),
+			config.GetAnnotations())
 	}
 	var ports []string
 	for _, p := range config.GetPortMappings() {
 		ports = append(ports, p.String())
 	}
-	if len(ports) != 2 || config.GetPortMappings()[1].GetHostPort() != 8080 || config.GetPortMappings()[0].GetProtocol() != runtimeapi.Protocol_UDP {
+	if len(ports) != 2 || config.GetPortMappings()[1].GetHostPort() != 8080 ||
+		config.GetPortMappings()[0].GetProtocol() != runtimeapi.Protocol_UDP {
 		t.Errorf("ports %v; want the ports of the sidecar and of the app container", ports)
 	}
 	linux := config.GetLinux()
 	testutil.Assert(t, maps.Equal(linux.GetSysctls(), map[string]string{"net.ipv4.tcp_syncookies": "0"}),
 		"sysctls %v", linux.GetSysctls())
 	security := linux.GetSecurityContext()
-	if !security.GetPrivileged() || security.GetRunAsUser().GetValue() != 1 || security.GetSeccomp().GetProfileType() != runtimeapi.SecurityProfile_RuntimeDefault {
+	if !security.GetPrivileged() || security.GetRunAsUser().GetValue() != 1 ||
+		security.GetSeccomp().GetProfileType() != runtimeapi.SecurityProfile_RuntimeDefault {
 		t.Errorf("security %v", security)
 	}
 	r := linux.GetResources()
@@ -59,7 +68,8 @@ func TestSandbox(t *testing.T) {
 // A sysctl may have sysctl(8)'s slashes, and the runtime gets dots.
 func TestSysctls(t *testing.T) {
 	pod := testPod(func(pod *v1.Pod) {
-		pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: "net/ipv4/conf/eth0.1/mtu", Value: "1"}, {Name: "kernel.sem", Value: "2"}}}
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{
+			Sysctls: []v1.Sysctl{{Name: "net/ipv4/conf/eth0.1/mtu", Value: "1"}, {Name: "kernel.sem", Value: "2"}}}
 	})
 	want := map[string]string{"net.ipv4.conf.eth0/1.mtu": "1", "kernel.sem": "2"}
 	got := mustSandbox(t, testGenerator(t, nil), pod).GetLinux().GetSysctls()
@@ -67,7 +77,8 @@ func TestSysctls(t *testing.T) {
 }
 
 func TestNamespaces(t *testing.T) {
-	const pod, container, node = runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER, runtimeapi.NamespaceMode_NODE
+	const pod, container, node = runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER,
+		runtimeapi.NamespaceMode_NODE
 	for _, c := range []struct {
 		name              string
 		spec              v1.PodSpec
@@ -92,13 +103,21 @@ func TestHostName(t *testing.T) {
 		bad    string
 	}{
 		{"pod's name", nil, hostName{short: "web", kernel: "web"}, ""},
-		{"long name", func(p *v1.Pod) { p.Name = long }, hostName{short: strings.Repeat("a", 62), kernel: strings.Repeat("a", 62)}, ""},
+		{"long name", func(p *v1.Pod) {
+			p.Name = long
+		}, hostName{short: strings.Repeat("a", 62), kernel: strings.Repeat("a", 62)}, ""},
 		{"own name", func(p *v1.Pod) { p.Spec.Hostname = "x" }, hostName{short: "x", kernel: "x"}, ""},
-		{"subdomain", func(p *v1.Pod) { p.Spec.Subdomain = "sub" }, hostName{short: "web", domain: "sub.shop.svc.cluster.local", kernel: "web"}, ""},
+		{"subdomain", func(p *v1.Pod) {
+			p.Spec.Subdomain = "sub"
+		}, hostName{short: "web", domain: "sub.shop.svc.cluster.local", kernel: "web"}, ""},
 		{"fully qualified", func(p *v1.Pod) { p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "sub", pointer(true) },
 			hostName{short: "web", domain: "sub.shop.svc.cluster.local", kernel: "web.sub.shop.svc.cluster.local"}, ""},
-		{"too long", func(p *v1.Pod) { p.Name, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = long, "sub", pointer(true) }, hostName{}, "setHostnameAsFQDN"},
-		{"override", func(p *v1.Pod) { p.Spec.HostnameOverride, p.Spec.Subdomain = pointer("a.b.c"), "sub" }, hostName{short: "a.b.c", kernel: "a.b.c"}, ""},
+		{"too long", func(p *v1.Pod) {
+			p.Name, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = long, "sub", pointer(true)
+		}, hostName{}, "setHostnameAsFQDN"},
+		{"override", func(p *v1.Pod) {
+			p.Spec.HostnameOverride, p.Spec.Subdomain = pointer("a.b.c"), "sub"
+		}, hostName{short: "a.b.c", kernel: "a.b.c"}, ""},
 		{"bad override", func(p *v1.Pod) { p.Spec.HostnameOverride = pointer("A_b") }, hostName{}, "hostnameOverride"},
 		{"bad name", func(p *v1.Pod) { p.Spec.Hostname = "a.b" }, hostName{}, "spec.hostname"},
 		{"bad subdomain", func(p *v1.Pod) { p.Spec.Subdomain = "-" }, hostName{}, "spec.subdomain"},
@@ -111,7 +130,8 @@ func TestHostName(t *testing.T) {
 			}
 		})
 	}
-	if got := mustSandbox(t, testGenerator(t, nil), testPod(func(p *v1.Pod) { p.Spec.HostNetwork = true })).GetHostname(); got != "" {
+	if got := mustSandbox(t, testGenerator(t, nil),
+		testPod(func(p *v1.Pod) { p.Spec.HostNetwork = true })).GetHostname(); got != "" {
 		t.Errorf("a pod in the host's network is called %q, want the host's name", got)
 	}
 }
@@ -125,7 +145,8 @@ func TestHostsFile(t *testing.T) {
 	mount := mountAt(t, mustContainer(t, g, input(pod)), "/etc/hosts")
 	content, err := os.ReadFile(mount.GetHostPath())
 	testutil.Must(t, err)
-	for _, want := range []string{"127.0.0.1\tlocalhost\n", "10.1.0.5\tweb.sub.shop.svc\tweb\n", "fd00::5\tweb.sub.shop.svc\tweb\n", "192.0.2.99\ta\tb\n"} {
+	for _, want := range []string{"127.0.0.1\tlocalhost\n", "10.1.0.5\tweb.sub.shop.svc\tweb\n",
+		"fd00::5\tweb.sub.shop.svc\tweb\n", "192.0.2.99\ta\tb\n"} {
 		testutil.Assert(t, strings.Contains(string(content), want), "no line %q in\n%s", want, content)
 	}
 	before, err := os.Stat(mount.GetHostPath())
@@ -137,7 +158,8 @@ func TestHostsFile(t *testing.T) {
 	testutil.Assert(t, err == nil && os.SameFile(before, after),
 		"containers that run have the old file mounted: it must be written in place (%v)", err)
 	own := testPod(func(p *v1.Pod) {
-		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/tmp/own"}}}}
+		p.Spec.Volumes = []v1.Volume{
+			{Name: "v", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/tmp/own"}}}}
 		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}}
 	})
 	config := mustContainer(t, g, input(own))

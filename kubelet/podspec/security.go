@@ -93,7 +93,8 @@ func procPaths(mount *v1.ProcMountType) (masked, readOnly []string) {
 		return []string{}, []string{}
 	}
 	masked = []string{
-		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+		"/proc/timer_list",
 		"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
 	}
 	// Like interrupts, throttling counters reveal the load of other containers.

@@ -23,25 +23,33 @@ func securityOf(t *testing.T, change func(*v1.Pod)) *runtimeapi.LinuxContainerSe
 func TestContainerSettingsComeBeforeThePods(t *testing.T) {
 	got := securityOf(t, func(pod *v1.Pod) {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{
-			RunAsUser: pointer(int64(1)), RunAsGroup: pointer(int64(2)), FSGroup: pointer(int64(3)), SupplementalGroups: []int64{4},
-			SupplementalGroupsPolicy: pointer(v1.SupplementalGroupsPolicyStrict), SELinuxOptions: &v1.SELinuxOptions{Level: "pod"},
-			SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
+			RunAsUser: pointer(int64(1)), RunAsGroup: pointer(int64(2)), FSGroup: pointer(int64(3)),
+			SupplementalGroups:       []int64{4},
+			SupplementalGroupsPolicy: pointer(v1.SupplementalGroupsPolicyStrict),
+			SELinuxOptions:           &v1.SELinuxOptions{Level: "pod"},
+			SeccompProfile:           &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
 		}
 		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{
-			RunAsUser: pointer(int64(5)), SELinuxOptions: &v1.SELinuxOptions{Level: "own"}, ReadOnlyRootFilesystem: pointer(true),
-			AllowPrivilegeEscalation: pointer(false), Capabilities: &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}, Drop: []v1.Capability{"ALL"}},
+			RunAsUser: pointer(int64(5)), SELinuxOptions: &v1.SELinuxOptions{Level: "own"},
+			ReadOnlyRootFilesystem:   pointer(true),
+			AllowPrivilegeEscalation: pointer(false),
+			Capabilities:             &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}, Drop: []v1.Capability{"ALL"}},
 		}
 	})
-	if got.GetRunAsUser().GetValue() != 5 || got.GetRunAsGroup().GetValue() != 2 || got.GetSelinuxOptions().GetLevel() != "own" {
+	if got.GetRunAsUser().GetValue() != 5 || got.GetRunAsGroup().GetValue() != 2 ||
+		got.GetSelinuxOptions().GetLevel() != "own" {
 		t.Errorf("user %v, group %v, selinux %v", got.GetRunAsUser(), got.GetRunAsGroup(), got.GetSelinuxOptions())
 	}
-	if !slices.Equal(got.GetSupplementalGroups(), []int64{3, 4}) || got.GetSupplementalGroupsPolicy() != runtimeapi.SupplementalGroupsPolicy_Strict {
+	if !slices.Equal(got.GetSupplementalGroups(), []int64{3, 4}) ||
+		got.GetSupplementalGroupsPolicy() != runtimeapi.SupplementalGroupsPolicy_Strict {
 		t.Errorf("groups %v %v", got.GetSupplementalGroups(), got.GetSupplementalGroupsPolicy())
 	}
 	if !got.GetReadonlyRootfs() || !got.GetNoNewPrivs() || got.GetPrivileged() {
-		t.Errorf("read-only %t, no new privileges %t, privileged %t", got.GetReadonlyRootfs(), got.GetNoNewPrivs(), got.GetPrivileged())
+		t.Errorf("read-only %t, no new privileges %t, privileged %t", got.GetReadonlyRootfs(), got.GetNoNewPrivs(),
+			got.GetPrivileged())
 	}
-	if c := got.GetCapabilities(); !slices.Equal(c.GetAddCapabilities(), []string{"NET_ADMIN"}) || !slices.Equal(c.GetDropCapabilities(), []string{"ALL"}) {
+	if c := got.GetCapabilities(); !slices.Equal(c.GetAddCapabilities(), []string{"NET_ADMIN"}) ||
+		!slices.Equal(c.GetDropCapabilities(), []string{"ALL"}) {
 		t.Errorf("capabilities %v", c)
 	}
 	testutil.Assert(t, got.GetSeccomp().GetProfileType() == runtimeapi.SecurityProfile_RuntimeDefault,
@@ -59,10 +67,17 @@ func TestSeccomp(t *testing.T) {
 	}{
 		{name: "none", want: runtimeapi.SecurityProfile_Unconfined},
 		{name: "none, with the option", byOption: true, want: runtimeapi.SecurityProfile_RuntimeDefault},
-		{name: "unconfined, with the option", byOption: true, profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined}, want: runtimeapi.SecurityProfile_Unconfined},
-		{name: "localhost", profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: pointer("a/b.json")}, want: runtimeapi.SecurityProfile_Localhost, file: "/seccomp/a/b.json"},
-		{name: "localhost without a file", profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost}, bad: true},
-		{name: "localhost elsewhere", profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: pointer("../x")}, bad: true},
+		{name: "unconfined, with the option", byOption: true,
+			profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined},
+			want:    runtimeapi.SecurityProfile_Unconfined},
+		{name: "localhost",
+			profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: pointer("a/b.json")},
+			want:    runtimeapi.SecurityProfile_Localhost, file: "/seccomp/a/b.json"},
+		{name: "localhost without a file", profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost},
+			bad: true},
+		{name: "localhost elsewhere",
+			profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: pointer("../x")},
+			bad:     true},
 		{name: "nonsense", profile: &v1.SeccompProfile{Type: "Nonsense"}, bad: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,13 +105,16 @@ func TestAppArmor(t *testing.T) {
 		{"none", "", nil, ""},
 		{"default", "", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}, "runtime/default"},
 		{"unconfined", "", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}, "unconfined"},
-		{"localhost", "", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: pointer("mine")}, "localhost/mine"},
+		{"localhost", "", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: pointer("mine")},
+			"localhost/mine"},
 		{"annotation", "localhost/old", nil, "localhost/old"},
-		{"field before annotation", "unconfined", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}, "runtime/default"},
+		{"field before annotation", "unconfined", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault},
+			"runtime/default"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := securityOf(t, func(pod *v1.Pod) {
-				pod.Annotations = map[string]string{v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + "main": c.annotation}
+				pod.Annotations = map[string]string{v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix +
+					"main": c.annotation}
 				pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{AppArmorProfile: c.profile}
 			})
 			//lint:ignore SA1019 runtimes from before the field apparmor read this one
@@ -109,13 +127,15 @@ func TestAppArmor(t *testing.T) {
 
 func TestProcMount(t *testing.T) {
 	usual := securityOf(t, nil)
-	if !slices.Contains(usual.GetMaskedPaths(), "/proc/kcore") || !slices.Contains(usual.GetReadonlyPaths(), "/proc/sys") {
+	if !slices.Contains(usual.GetMaskedPaths(), "/proc/kcore") ||
+		!slices.Contains(usual.GetReadonlyPaths(), "/proc/sys") {
 		t.Errorf("masked %v, read-only %v", usual.GetMaskedPaths(), usual.GetReadonlyPaths())
 	}
 	unmasked := securityOf(t, func(pod *v1.Pod) {
 		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{ProcMount: pointer(v1.UnmaskedProcMount)}
 	})
-	if unmasked.MaskedPaths == nil || unmasked.ReadonlyPaths == nil || len(unmasked.MaskedPaths)+len(unmasked.ReadonlyPaths) > 0 {
+	if unmasked.MaskedPaths == nil || unmasked.ReadonlyPaths == nil ||
+		len(unmasked.MaskedPaths)+len(unmasked.ReadonlyPaths) > 0 {
 		t.Errorf("masked %v, read-only %v; want two empty lists", unmasked.MaskedPaths, unmasked.ReadonlyPaths)
 	}
 }
@@ -137,7 +157,8 @@ func TestUser(t *testing.T) {
 		{name: "root although not", runAsUser: pointer(int64(0)), nonRoot: true, bad: "runAsUser 0"},
 		{name: "image's root although not", nonRoot: true, image: numeric(0), bad: "image will run as root"},
 		{name: "no user although not root", nonRoot: true, bad: "image will run as root"},
-		{name: "a name says nothing", nonRoot: true, image: &runtimeapi.Image{Username: "www"}, bad: "non-numeric user (www)"},
+		{name: "a name says nothing", nonRoot: true, image: &runtimeapi.Image{Username: "www"},
+			bad: "non-numeric user (www)"},
 		{name: "a number does", nonRoot: true, image: numeric(7), want: user{id: pointer(int64(7))}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,7 +172,8 @@ func TestUser(t *testing.T) {
 					"got %v, want an error with %q", err, c.bad)
 				return
 			}
-			if err != nil || got.name != c.want.name || (got.id == nil) != (c.want.id == nil) || got.id != nil && *got.id != *c.want.id {
+			if err != nil || got.name != c.want.name || (got.id == nil) != (c.want.id == nil) ||
+				got.id != nil && *got.id != *c.want.id {
 				t.Errorf("got %v, %v; want %v", got, err, c.want)
 			}
 		})

@@ -27,10 +27,13 @@ func effectiveUser(in ContainerInput) (user, error) {
 	case !nonRoot:
 		return image, nil
 	case image.name != "":
-		return user{}, fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s): set runAsUser, because nothing says that it is not root: %w",
+		return user{}, fmt.Errorf(
+			"container has runAsNonRoot and image has non-numeric user (%s): set runAsUser, because nothing says "+
+				"that it is not root: %w",
 			image.name, errdefs.ErrInvalidArgument)
 	case *image.id == 0:
-		return user{}, fmt.Errorf("container has runAsNonRoot and image will run as root: set runAsUser: %w", errdefs.ErrInvalidArgument)
+		return user{}, fmt.Errorf("container has runAsNonRoot and image will run as root: set runAsUser: %w",
+			errdefs.ErrInvalidArgument)
 	default:
 		return image, nil
 	}

@@ -13,7 +13,8 @@ import (
 
 // mapped reports whether the mappings cover the 65536 ids from first.
 func mapped(list []*runtimeapi.IDMapping, first uint32) bool {
-	return len(list) == 1 && list[0].GetHostId() == first && list[0].GetContainerId() == 0 && list[0].GetLength() == 65536
+	return len(list) == 1 && list[0].GetHostId() == first && list[0].GetContainerId() == 0 &&
+		list[0].GetLength() == 65536
 }
 
 // TestUserNamespace: sandbox, containers and mounts have the same user namespace. A pod without a request has none.
@@ -36,7 +37,8 @@ func TestUserNamespace(t *testing.T) {
 			"container": config.GetLinux().GetSecurityContext().GetNamespaceOptions(),
 		} {
 			users := options.GetUsernsOptions()
-			if has := mapped(users.GetUids(), 131072) && mapped(users.GetGids(), 131072) && users.GetMode() == runtimeapi.NamespaceMode_POD; has != own || !own && users != nil {
+			if has := mapped(users.GetUids(), 131072) && mapped(users.GetGids(), 131072) &&
+				users.GetMode() == runtimeapi.NamespaceMode_POD; has != own || !own && users != nil {
 				t.Errorf("%s with hostUsers %v: %v", what, !own, users)
 			}
 		}
@@ -48,7 +50,8 @@ func TestUserNamespace(t *testing.T) {
 		}
 	}
 	pod := testPod(func(p *v1.Pod) { p.Spec.HostUsers = new(false) })
-	if _, err := testGenerator(t, func(*Options) {}).Sandbox(t.Context(), pod, 0); err == nil || !strings.Contains(err.Error(), "spec.hostUsers") {
+	if _, err := testGenerator(t, func(*Options) {}).Sandbox(t.Context(), pod, 0); err == nil ||
+		!strings.Contains(err.Error(), "spec.hostUsers") {
 		t.Errorf("without ids: %v", err)
 	}
 }

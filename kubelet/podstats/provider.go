@@ -23,7 +23,8 @@ const (
 
 // Runtime is the part of CRI that stats come from.
 type Runtime interface {
-	ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
+	ListPodSandboxStats(ctx context.Context,
+		filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
 }
 
 // Options configure a Provider. All are required.
@@ -88,7 +89,8 @@ func (p *Provider) Stats(ctx context.Context, pods []*v1.Pod) (map[types.UID]Pod
 func (p *Provider) addRuntime(ctx context.Context, stats map[types.UID]Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
-	list, err := p.opts.Runtime.ListPodSandboxStats(ctx, &runtimeapi.PodSandboxStatsFilter{LabelSelector: p.opts.Selector})
+	list, err := p.opts.Runtime.ListPodSandboxStats(ctx,
+		&runtimeapi.PodSandboxStatsFilter{LabelSelector: p.opts.Selector})
 	if err != nil {
 		return fmt.Errorf("the runtime's pod stats: %w", err)
 	}
@@ -117,7 +119,8 @@ func addContainer(containers map[string]Container, stats *runtimeapi.ContainerSt
 	}
 	known.attempt, known.Memory = attempt, workingSet(stats.GetMemory())
 	known.WritableLayer = Disk{
-		Bytes: int64(stats.GetWritableLayer().GetUsedBytes().GetValue()), Inodes: int64(stats.GetWritableLayer().GetInodesUsed().GetValue()),
+		Bytes:  int64(stats.GetWritableLayer().GetUsedBytes().GetValue()),
+		Inodes: int64(stats.GetWritableLayer().GetInodesUsed().GetValue()),
 	}
 	containers[name] = known
 }

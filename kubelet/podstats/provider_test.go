@@ -22,7 +22,9 @@ type runtime struct {
 	err   error
 }
 
-func (r runtime) ListPodSandboxStats(_ context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
+func (r runtime) ListPodSandboxStats(
+	_ context.Context, filter *runtimeapi.PodSandboxStatsFilter,
+) ([]*runtimeapi.PodSandboxStats, error) {
 	if filter.GetLabelSelector()[model.LabelOwner] != "us" {
 		return nil, errors.New("pods of others")
 	}
@@ -34,13 +36,15 @@ func number(n uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{V
 func sandbox(uid string, memory uint64, containers ...*runtimeapi.ContainerStats) *runtimeapi.PodSandboxStats {
 	return &runtimeapi.PodSandboxStats{
 		Attributes: &runtimeapi.PodSandboxAttributes{Metadata: &runtimeapi.PodSandboxMetadata{Uid: uid}},
-		Linux:      &runtimeapi.LinuxPodSandboxStats{Memory: &runtimeapi.MemoryUsage{WorkingSetBytes: number(memory)}, Containers: containers},
+		Linux: &runtimeapi.LinuxPodSandboxStats{Memory: &runtimeapi.MemoryUsage{WorkingSetBytes: number(memory)},
+			Containers: containers},
 	}
 }
 
 func containerOf(name string, attempt uint32, memory, layer uint64) *runtimeapi.ContainerStats {
 	return &runtimeapi.ContainerStats{
-		Attributes:    &runtimeapi.ContainerAttributes{Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt}},
+		Attributes: &runtimeapi.ContainerAttributes{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt}},
 		Memory:        &runtimeapi.MemoryUsage{WorkingSetBytes: number(memory)},
 		WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: number(layer), InodesUsed: number(3)},
 	}
@@ -71,7 +75,8 @@ func TestStats(t *testing.T) {
 	of := stats["uid"]
 	testutil.Assert(t, *of.Memory == 550 && len(of.Containers) == 2, "%+v", of)
 	a, b := of.Containers["a"], of.Containers["b"]
-	if *a.Memory != 200 || a.WritableLayer != (Disk{1000, 3}) || *b.Memory != 300 || b.WritableLayer != (Disk{2000, 3}) || b.Logs != (Disk{}) {
+	if *a.Memory != 200 || a.WritableLayer != (Disk{1000, 3}) || *b.Memory != 300 ||
+		b.WritableLayer != (Disk{2000, 3}) || b.Logs != (Disk{}) {
 		t.Errorf("a %+v, b %+v", a, b)
 	}
 	between(t, "logs", a.Logs.Bytes, 2<<20)

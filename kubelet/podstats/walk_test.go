@@ -41,7 +41,8 @@ func TestMeasure(t *testing.T) {
 	write(t, filepath.Join(outside, "big"), 4<<20)
 	write(t, filepath.Join(dir, "a"), 1<<20)
 	write(t, filepath.Join(dir, "below", "deeper", "b"), 1<<20)
-	for link, target := range map[string]string{"file": filepath.Join(outside, "big"), "directory": outside, "loop": dir} {
+	for link, target := range map[string]string{"file": filepath.Join(outside, "big"), "directory": outside,
+		"loop": dir} {
 		testutil.Must(t, os.Symlink(target, filepath.Join(dir, link)))
 	}
 	for i := range 3 {

@@ -28,7 +28,9 @@ type eventedFake struct {
 	unknown bool
 }
 
-func (f *eventedFake) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+func (f *eventedFake) ContainerStatus(
+	ctx context.Context, id string, verbose bool,
+) (*runtimeapi.ContainerStatusResponse, error) {
 	answer, err := f.FakeRuntimeService.ContainerStatus(ctx, id, verbose)
 	if err == nil && f.unknown {
 		answer.Status.State = runtimeapi.ContainerState_CONTAINER_UNKNOWN
@@ -59,7 +61,8 @@ func (f *eventedFake) stream(sandbox, id string, kinds ...runtimeapi.ContainerEv
 	for _, kind := range kinds {
 		f.events <- &runtimeapi.ContainerEventResponse{
 			ContainerId: id, ContainerEventType: kind,
-			PodSandboxStatus: &runtimeapi.PodSandboxStatus{Id: sandbox, Metadata: known.Metadata, State: known.State, Labels: known.Labels},
+			PodSandboxStatus: &runtimeapi.PodSandboxStatus{Id: sandbox, Metadata: known.Metadata, State: known.State,
+				Labels: known.Labels},
 		}
 	}
 }
@@ -73,7 +76,9 @@ func (f *eventedFake) sandboxOf(container string) string {
 	return ""
 }
 
-func (f *eventedFake) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+func (f *eventedFake) RunPodSandbox(
+	ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string,
+) (string, error) {
 	id, err := f.FakeRuntimeService.RunPodSandbox(ctx, config, handler)
 	f.stream(id, id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT,
 		runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
@@ -86,7 +91,9 @@ func (f *eventedFake) StopPodSandbox(ctx context.Context, id string) error {
 	return err
 }
 
-func (f *eventedFake) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
+func (f *eventedFake) CreateContainer(
+	ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig,
+) (string, error) {
 	id, err := f.FakeRuntimeService.CreateContainer(ctx, sandbox, config, pod)
 	f.stream(sandbox, id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	return id, err
@@ -184,7 +191,8 @@ func TestCRICallsOfAPod(t *testing.T) {
 			idle: "ListContainers:600 ListPodSandbox:600",
 			restart: "ContainerStatus:3 CreateContainer:1 ListContainers:12 ListPodSandbox:12 PodSandboxStatus:2 " +
 				"StartContainer:1 StopContainer:1",
-			end:  "ContainerStatus:2 ListContainers:11 ListPodSandbox:11 PodSandboxStatus:1 StopContainer:1 StopPodSandbox:1",
+			end: "ContainerStatus:2 ListContainers:11 ListPodSandbox:11 PodSandboxStatus:1 StopContainer:1 " +
+				"StopPodSandbox:1",
 			over: "ListContainers:600 ListPodSandbox:600",
 		},
 		{
@@ -195,7 +203,8 @@ func TestCRICallsOfAPod(t *testing.T) {
 			idle: "ListContainers:2 ListPodSandbox:2",
 			restart: "ContainerStatus:3 CreateContainer:1 ListContainers:2 ListPodSandbox:2 PodSandboxStatus:2 " +
 				"StartContainer:1 StopContainer:1",
-			end:  "ContainerStatus:2 ListContainers:1 ListPodSandbox:1 PodSandboxStatus:1 StopContainer:1 StopPodSandbox:1",
+			end: "ContainerStatus:2 ListContainers:1 ListPodSandbox:1 PodSandboxStatus:1 StopContainer:1 " +
+				"StopPodSandbox:1",
 			over: "ListContainers:2 ListPodSandbox:2",
 		},
 	} {

@@ -84,7 +84,9 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again ti
 }
 
 // syncContainers makes the cgroup and the volumes, calls the runtime manager, and publishes the result.
-func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *model.PodStatus) (again time.Duration, err error) {
+func (s *Syncer) syncContainers(
+	ctx context.Context, pod *v1.Pod, observed *model.PodStatus,
+) (again time.Duration, err error) {
 	during := allocation.Meanwhile(pod, s.actuated(pod, observed))
 	if err := s.ensureCgroup(ctx, during); err != nil {
 		return 0, err
@@ -95,7 +97,8 @@ func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *mode
 		return 0, mountErr
 	}
 	probed := s.opts.Prober.Results(pod, observed)
-	result, err := s.opts.Runtime.SyncPod(ctx, pod, observed, kuberuntime.Probes{LivenessFailed: probed.LivenessFailed, Started: probed.Started})
+	result, err := s.opts.Runtime.SyncPod(ctx, pod, observed,
+		kuberuntime.Probes{LivenessFailed: probed.LivenessFailed, Started: probed.Started})
 	if during != pod && err == nil {
 		// The containers have their new limits, so the pod's cgroup follows. After an error some containers may still
 		// have their old limits, so the cgroup keeps room for them.
@@ -125,7 +128,8 @@ func (s *Syncer) actuated(pod *v1.Pod, observed *model.PodStatus) func(*v1.Conta
 
 func (s *Syncer) ensureCgroup(ctx context.Context, pod *v1.Pod) error {
 	if _, err := s.opts.Cgroups.Ensure(ctx, pod); err != nil {
-		s.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedToCreatePodCgroup", Message: err.Error()})
+		s.opts.Events.Record(
+			events.Event{Pod: pod, Warning: true, Reason: "FailedToCreatePodCgroup", Message: err.Error()})
 		return err
 	}
 	return nil
@@ -151,7 +155,8 @@ func timeLeft(pod *v1.Pod, published v1.PodStatus) (left time.Duration, limited 
 
 // exceed sets the reason of a pod that ran too long. The pod becomes Failed when its containers have ended.
 func (s *Syncer) exceed(pod *v1.Pod, published v1.PodStatus) {
-	published.Reason, published.Message = model.ReasonDeadlineExceeded, "Pod was active on the node longer than the specified deadline"
+	published.Reason, published.Message = model.ReasonDeadlineExceeded, "Pod was active on the node longer than "+
+		"the specified deadline"
 	s.opts.Status.Set(pod, published)
 	s.opts.Events.Record(events.Event{Pod: pod, Reason: published.Reason, Message: published.Message})
 }

@@ -37,13 +37,15 @@ import (
 type specs struct{}
 
 func labels(pod *v1.Pod) map[string]string {
-	return map[string]string{model.LabelPodUID: string(pod.UID), model.LabelPodName: pod.Name, model.LabelPodNamespace: pod.Namespace, model.LabelOwner: "us"}
+	return map[string]string{model.LabelPodUID: string(pod.UID), model.LabelPodName: pod.Name,
+		model.LabelPodNamespace: pod.Namespace, model.LabelOwner: "us"}
 }
 
 func (specs) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
 	return &runtimeapi.PodSandboxConfig{
-		Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt},
-		Labels:   labels(pod),
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID),
+			Attempt: attempt},
+		Labels: labels(pod),
 	}, nil
 }
 
@@ -51,7 +53,8 @@ func (specs) Container(_ context.Context, in podspec.ContainerInput) (*runtimeap
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
 		Image:    &runtimeapi.ImageSpec{Image: in.ImageID}, Labels: labels(in.Pod),
-		Annotations: map[string]string{model.AnnotationHash: model.ContainerHash(in.Container), model.AnnotationResources: "{}"},
+		Annotations: map[string]string{model.AnnotationHash: model.ContainerHash(in.Container),
+			model.AnnotationResources: "{}"},
 	}, func() {}, nil
 }
 
@@ -89,11 +92,14 @@ func newBench(t *testing.T, options ...cgroup.Options) *bench {
 	testutil.Must(t, err)
 	b.Syncer = New(Options{
 		Allocation: allocated,
-		Cache:      pleg.NewCache(b.runtime), RuntimeErr: func() error { return nil }, NetworkErr: func() error { return b.network },
+		Cache:      pleg.NewCache(b.runtime), RuntimeErr: func() error { return nil }, NetworkErr: func() error {
+			return b.network
+		},
 		Volumes: volumemanager.New(volumemanager.Options{RootDir: t.TempDir()}), Cgroups: b.cgroups,
 		Prober: probes, Status: status.NewManager(), Events: b.events,
 		Runtime: kuberuntime.New(kuberuntime.Options{
-			Runtime: b.runtime, Specs: specs{}, Allocation: allocated, Events: b.events, Images: imagemanager.New(imagemanager.Options{Service: imagemanager.NewImages(images)}),
+			Runtime: b.runtime, Specs: specs{}, Allocation: allocated, Events: b.events,
+			Images: imagemanager.New(imagemanager.Options{Service: imagemanager.NewImages(images)}),
 		}),
 	})
 	return b
@@ -130,11 +136,13 @@ func TestNetworkNotReady(t *testing.T) {
 	_, _, err := b.SyncPod(t.Context(), old)
 	testutil.Require(t, err == nil && b.running(t, old), "while the network is ready: %v", err)
 	b.network = errors.New("no CNI configuration")
-	if _, _, err := b.SyncPod(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "network is not ready: no CNI configuration") {
+	if _, _, err := b.SyncPod(t.Context(), pod); err == nil ||
+		!strings.Contains(err.Error(), "network is not ready: no CNI configuration") {
 		t.Errorf("error %v", err)
 	}
 	testutil.Assert(t, !b.running(t, pod), "a pod of the pod network runs without one")
-	if _, _, err := b.SyncPod(t.Context(), old); err == nil || !strings.Contains(err.Error(), "network is not ready") || !b.running(t, old) {
+	if _, _, err := b.SyncPod(t.Context(), old); err == nil || !strings.Contains(err.Error(), "network is not ready") ||
+		!b.running(t, old) {
 		t.Errorf("a pod that runs already: %v", err)
 	}
 	shown := b.opts.Status.Status(pod)
@@ -184,7 +192,8 @@ func TestRestoredReadinessIsHeld(t *testing.T) {
 			for range 2 {
 				b.sync(t, pod)
 			}
-			if shown := b.opts.Status.Get(pod.UID); !b.opts.Status.Held(pod.UID) || shown.Status.ContainerStatuses[0].Ready {
+			if shown := b.opts.Status.Get(pod.UID); !b.opts.Status.Held(pod.UID) ||
+				shown.Status.ContainerStatuses[0].Ready {
 				t.Fatalf("held %v: %+v", b.opts.Status.Held(pod.UID), shown)
 			}
 			if probed {
@@ -196,7 +205,8 @@ func TestRestoredReadinessIsHeld(t *testing.T) {
 				pod = server
 			}
 			b.sync(t, pod)
-			if shown := b.opts.Status.Get(pod.UID); b.opts.Status.Held(pod.UID) || !shown.Status.ContainerStatuses[0].Ready {
+			if shown := b.opts.Status.Get(pod.UID); b.opts.Status.Held(pod.UID) ||
+				!shown.Status.ContainerStatuses[0].Ready {
 				t.Errorf("probed %v: held %v, %+v", probed, b.opts.Status.Held(pod.UID), shown.Status.ContainerStatuses)
 			}
 			b.opts.Prober.Forget(pod.UID)
@@ -308,7 +318,8 @@ func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 		testutil.Must(t, b.cgroups.RemoveAll(context.Background()))
 	})
 	container := &pod.Spec.Containers[0]
-	container.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+	container.ResizePolicy = []v1.ContainerResizePolicy{
+		{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
 	limit := func(memory string) {
 		container.Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}
 	}
@@ -335,7 +346,8 @@ func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 // memoryLimit reads a cgroup's memory limit, of cgroup v1 or v2.
 func memoryLimit(t *testing.T, parent string) string {
 	t.Helper()
-	for _, path := range []string{filepath.Join("/sys/fs/cgroup", parent, "memory.max"), filepath.Join("/sys/fs/cgroup/memory", parent, "memory.limit_in_bytes")} {
+	for _, path := range []string{filepath.Join("/sys/fs/cgroup", parent, "memory.max"),
+		filepath.Join("/sys/fs/cgroup/memory", parent, "memory.limit_in_bytes")} {
 		if text, err := os.ReadFile(path); err == nil {
 			return strings.TrimSpace(string(text))
 		}

@@ -96,7 +96,8 @@ func (k *worker) begin() (ctx context.Context, pod *v1.Pod, state State, t Termi
 	defer k.all.mu.Unlock()
 	delete(k.all.due, k.pod.UID)
 	switch {
-	case k.termination != nil && k.state == "", k.termination != nil && k.state == Waiting, k.termination != nil && k.state == Syncing:
+	case k.termination != nil && k.state == "", k.termination != nil && k.state == Waiting,
+		k.termination != nil && k.state == Syncing:
 		k.state = Terminating
 	case k.state == "" || k.state == Waiting:
 		k.state = Waiting

@@ -231,7 +231,8 @@ func (w *Workers) Pods() map[types.UID]Pod {
 	defer w.mu.Unlock()
 	pods := make(map[types.UID]Pod, len(w.pods))
 	for uid, known := range w.pods {
-		pods[uid] = Pod{Pod: known.pod, State: known.stateNow(), gone: known.termination != nil && known.termination.Gone}
+		pods[uid] = Pod{Pod: known.pod, State: known.stateNow(),
+			gone: known.termination != nil && known.termination.Gone}
 	}
 	return pods
 }
@@ -298,7 +299,8 @@ func (w *Workers) Holders() []*v1.Pod {
 func (w *Workers) nameFree(known *worker) bool {
 	name := model.FullName(known.pod)
 	for uid, other := range w.pods {
-		if uid != known.pod.UID && other.state != Finished && other.state != Waiting && other.state != "" && model.FullName(other.pod) == name {
+		if uid != known.pod.UID && other.state != Finished && other.state != Waiting && other.state != "" &&
+			model.FullName(other.pod) == name {
 			return false
 		}
 	}

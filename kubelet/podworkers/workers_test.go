@@ -85,7 +85,9 @@ func (s *steps) holdTermination() chan struct{} {
 }
 
 func pod(uid, name, version string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default", Labels: map[string]string{"v": version}}}
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default",
+			Labels: map[string]string{"v": version}}}
 }
 
 // inBubble runs a test with workers in fake time. Tick lets time pass and wakes due pods, as the sync loop does.

@@ -53,6 +53,7 @@ func (m *Manager) count(w *worker, why string, err error) {
 		m.counts[pod.UID] = counts
 	}
 	counts[model.ProbeCount{
-		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: w.target.container.Name, Probe: string(w.key.probe), Result: result,
+		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: w.target.container.Name,
+		Probe: string(w.key.probe), Result: result,
 	}]++
 }

@@ -33,7 +33,8 @@ type Options struct {
 
 // Exec runs a command in a container.
 type Exec interface {
-	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
+	ExecSync(ctx context.Context, containerID string, cmd []string,
+		timeout time.Duration) (stdout, stderr []byte, err error)
 }
 
 // Manager runs the probes of all pods. It is safe for concurrent use.
@@ -59,7 +60,8 @@ type key struct {
 // New makes a manager. Its probes end with ctx; Wait waits for that.
 func New(ctx context.Context, opts Options) *Manager {
 	return &Manager{
-		opts: opts, ctx: ctx, began: time.Now(), changed: make(chan types.UID, 64), workers: map[key]*worker{}, passed: map[key]bool{},
+		opts: opts, ctx: ctx, began: time.Now(), changed: make(chan types.UID, 64), workers: map[key]*worker{},
+		passed: map[key]bool{},
 		counts: map[types.UID]map[model.ProbeCount]uint64{},
 	}
 }
@@ -89,7 +91,9 @@ func (m *Manager) Update(pod *v1.Pod, observed *model.PodStatus, ending bool) {
 			}
 			wanted[k] = true
 			if m.workers[k] == nil {
-				m.start(k, target{pod: pod, container: c, probe: spec, id: status.ID, started: status.StartedAt, ip: m.address(pod, observed)})
+				m.start(k,
+					target{pod: pod, container: c, probe: spec, id: status.ID, started: status.StartedAt,
+						ip: m.address(pod, observed)})
 			}
 		}
 	})

@@ -36,7 +36,9 @@ type execs struct {
 	calls   map[string]int
 }
 
-func (e *execs) ExecSync(_ context.Context, _ string, cmd []string, _ time.Duration) (stdout, stderr []byte, err error) {
+func (e *execs) ExecSync(
+	_ context.Context, _ string, cmd []string, _ time.Duration,
+) (stdout, stderr []byte, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.calls[cmd[0]]++
@@ -69,18 +71,25 @@ func execProbe(cmd string, edit func(*v1.Probe)) *v1.Probe {
 }
 
 // inBubble runs a manager in fake time, with a pod of one running container.
-func inBubble(t *testing.T, c v1.Container, test func(m *Manager, e *execs, results func() string, update func(id string, ending bool))) {
+func inBubble(
+	t *testing.T, c v1.Container,
+	test func(m *Manager, e *execs, results func() string, update func(id string, ending bool)),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
-		m := New(ctx, Options{Exec: e, Unhealthy: func(*v1.Pod, string, Type, string) {}, Warning: func(*v1.Pod, string, Type, string) {}, HostIP: "127.0.0.1"})
+		m := New(ctx,
+			Options{Exec: e, Unhealthy: func(*v1.Pod, string, Type, string) {},
+				Warning: func(*v1.Pod, string, Type, string) {}, HostIP: "127.0.0.1"})
 		c.Name = "c"
 		pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{c}}}
 		pod.UID = "u"
 		var seen *model.PodStatus
 		update := func(id string, ending bool) {
-			seen = &model.PodStatus{Containers: []model.ContainerStatus{{ID: id, Name: "c", State: model.StateRunning, StartedAt: time.Now()}}}
+			seen = &model.PodStatus{
+				Containers: []model.ContainerStatus{
+					{ID: id, Name: "c", State: model.StateRunning, StartedAt: time.Now()}}}
 			m.Update(pod, seen, ending)
 		}
 		go drain(ctx, m)
@@ -181,7 +190,8 @@ func TestProbeThatCannotBeMade(t *testing.T) {
 }
 
 func TestStartupHoldsTheOthers(t *testing.T) {
-	c := v1.Container{StartupProbe: execProbe("start", nil), LivenessProbe: execProbe("live", nil), ReadinessProbe: execProbe("ready", nil)}
+	c := v1.Container{StartupProbe: execProbe("start", nil), LivenessProbe: execProbe("live", nil),
+		ReadinessProbe: execProbe("ready", nil)}
 	inBubble(t, c, func(_ *Manager, e *execs, results func() string, update func(string, bool)) {
 		e.set("start", errFailed)
 		update("1", false)
@@ -260,14 +270,19 @@ func targetOf(t *testing.T, address string, probe v1.ProbeHandler) target {
 func TestHTTP(t *testing.T) {
 	handler := http.NewServeMux()
 	handler.HandleFunc("/ok", func(http.ResponseWriter, *http.Request) {})
-	handler.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no luck", http.StatusTeapot) })
-	handler.HandleFunc("/here", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/bad", http.StatusFound) })
+	handler.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no luck", http.StatusTeapot)
+	})
+	handler.HandleFunc("/here", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/bad", http.StatusFound)
+	})
 	handler.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://example.invalid/", http.StatusFound)
 	})
 	handler.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	handler.HandleFunc("/headers", func(w http.ResponseWriter, r *http.Request) {
-		if r.Host != "example.org" || r.Header.Get("X") != "y" || !strings.HasPrefix(r.UserAgent(), "kube-probe/") || r.URL.RawQuery != "a=b" {
+		if r.Host != "example.org" || r.Header.Get("X") != "y" || !strings.HasPrefix(r.UserAgent(), "kube-probe/") ||
+			r.URL.RawQuery != "a=b" {
 			http.Error(w, fmt.Sprint(r.Host, r.Header, r.URL), http.StatusBadRequest)
 		}
 	})
@@ -287,7 +302,8 @@ func TestHTTP(t *testing.T) {
 		{secure, "/ok", v1.URISchemeHTTPS, "", ""},
 		{plain, "/bad", v1.URISchemeHTTP, "418: no luck", ""},
 		{plain, "/here", v1.URISchemeHTTP, "418", ""},
-		{plain, "/away", v1.URISchemeHTTP, "", `redirects, Response body: <a href="http://example.invalid/">Found</a>.`},
+		{plain, "/away", v1.URISchemeHTTP, "",
+			`redirects, Response body: <a href="http://example.invalid/">Found</a>.`},
 		{plain, "/slow", v1.URISchemeHTTP, "exceeded", ""},
 		{plain, "/headers?a=b", v1.URISchemeHTTP, "", ""},
 		{plain, "/ok", v1.URISchemeHTTPS, "HTTP response to HTTPS client", ""},
@@ -317,9 +333,10 @@ func TestRedirectElsewhereWarns(t *testing.T) {
 			warnings = append(warnings, container+" "+string(probe)+" "+why)
 		},
 	})
-	w := &worker{manager: m, key: key{"id", liveness}, target: targetOf(t, server.Listener.Addr().String(), v1.ProbeHandler{
-		HTTPGet: &v1.HTTPGetAction{Path: "/", Port: intstr.FromString("web")},
-	})}
+	w := &worker{manager: m, key: key{"id", liveness},
+		target: targetOf(t, server.Listener.Addr().String(), v1.ProbeHandler{
+			HTTPGet: &v1.HTTPGetAction{Path: "/", Port: intstr.FromString("web")},
+		})}
 	w.target.pod, w.target.container.Name, w.target.probe.FailureThreshold = &v1.Pod{}, "c", 1
 	for range 2 {
 		testutil.Assert(t, !w.once(t.Context()), "the probe is over")
@@ -332,7 +349,8 @@ func TestRedirectElsewhereWarns(t *testing.T) {
 func TestTCP(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.Must(t, err)
-	target := targetOf(t, listener.Addr().String(), v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("web")}})
+	target := targetOf(t, listener.Addr().String(),
+		v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("web")}})
 	m := &Manager{}
 	if got, err := m.probe(t.Context(), target); got.failure != "" || err != nil {
 		t.Errorf("open: %q, %v", got.failure, err)
@@ -378,7 +396,8 @@ func TestProbesBeginSpread(t *testing.T) {
 		const pods = 200
 		for i := range pods {
 			for cmd, started := range map[string]time.Time{"old": before, "new": time.Now()} {
-				pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", LivenessProbe: execProbe(cmd, nil)}}}}
+				pod := &v1.Pod{
+					Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", LivenessProbe: execProbe(cmd, nil)}}}}
 				pod.UID = types.UID(fmt.Sprint(cmd, i))
 				m.Update(pod, &model.PodStatus{Containers: []model.ContainerStatus{
 					{ID: string(pod.UID), Name: "c", State: model.StateRunning, StartedAt: started},
@@ -442,7 +461,8 @@ func TestNoProxy(t *testing.T) {
 		"http": {HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(int32(port(web.Listener)))}},
 		"tcp":  {TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(int32(port(web.Listener)))}},
 	} {
-		got, err := (&Manager{}).probe(t.Context(), target{ip: "0.0.0.0", probe: &v1.Probe{ProbeHandler: handler, TimeoutSeconds: 5}})
+		got, err := (&Manager{}).probe(t.Context(),
+			target{ip: "0.0.0.0", probe: &v1.Probe{ProbeHandler: handler, TimeoutSeconds: 5}})
 		if reached := got.failure == "" || strings.Contains(got.failure, "404"); err != nil || !reached {
 			t.Errorf("%s: %q, %v", name, got.failure, err)
 		}
@@ -452,27 +472,30 @@ func TestNoProxy(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	inBubble(t, v1.Container{LivenessProbe: execProbe("live", nil)}, func(m *Manager, e *execs, _ func() string, update func(string, bool)) {
-		times := func() string {
-			synctest.Wait()
-			var text []string
-			for _, c := range m.Counts() {
-				text = append(text, fmt.Sprintf("%s %s %s %s: %d", c.PodUID, c.Container, c.Probe, c.Result, c.Count))
+	inBubble(t, v1.Container{LivenessProbe: execProbe("live", nil)},
+		func(m *Manager, e *execs, _ func() string, update func(string, bool)) {
+			times := func() string {
+				synctest.Wait()
+				var text []string
+				for _, c := range m.Counts() {
+					text = append(text,
+						fmt.Sprintf("%s %s %s %s: %d", c.PodUID, c.Container, c.Probe, c.Result, c.Count))
+				}
+				return strings.Join(text, ", ")
 			}
-			return strings.Join(text, ", ")
-		}
-		update("1", false)
-		time.Sleep(15 * time.Second)
-		e.set("live", errFailed)
-		time.Sleep(10 * time.Second)
-		e.set("live", errors.New("the runtime is away"))
-		time.Sleep(10 * time.Second)
-		want(t, "first run", times(), "u c Liveness failed: 1, u c Liveness successful: 2, u c Liveness unknown: 1")
-		e.set("live", nil)
-		update("2", false)
-		time.Sleep(5 * time.Second)
-		want(t, "the container was restarted", times(), "u c Liveness failed: 1, u c Liveness successful: 3, u c Liveness unknown: 1")
-		m.Forget("u")
-		want(t, "forgotten", times(), "")
-	})
+			update("1", false)
+			time.Sleep(15 * time.Second)
+			e.set("live", errFailed)
+			time.Sleep(10 * time.Second)
+			e.set("live", errors.New("the runtime is away"))
+			time.Sleep(10 * time.Second)
+			want(t, "first run", times(), "u c Liveness failed: 1, u c Liveness successful: 2, u c Liveness unknown: 1")
+			e.set("live", nil)
+			update("2", false)
+			time.Sleep(5 * time.Second)
+			want(t, "the container was restarted", times(),
+				"u c Liveness failed: 1, u c Liveness successful: 3, u c Liveness unknown: 1")
+			m.Forget("u")
+			want(t, "forgotten", times(), "")
+		})
 }

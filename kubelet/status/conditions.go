@@ -98,8 +98,10 @@ func condition(kind v1.PodConditionType, yes bool, reason, message string) v1.Po
 
 // restartingCondition says whether all containers are about to restart because one of them ended (KEP-5532).
 func restartingCondition(in Input, status *v1.PodStatus) v1.PodCondition {
-	if source, _ := model.RestartSource(&in.Pod.Spec, in.Runtime); source != nil && !in.Ending && !model.Terminal(status.Phase) {
-		return condition(v1.AllContainersRestarting, true, "RestartAllContainersStarted", fmt.Sprintf("container %s exited with %d", source.Name, source.ExitCode))
+	if source, _ := model.RestartSource(&in.Pod.Spec, in.Runtime); source != nil && !in.Ending &&
+		!model.Terminal(status.Phase) {
+		return condition(v1.AllContainersRestarting, true, "RestartAllContainersStarted",
+			fmt.Sprintf("container %s exited with %d", source.Name, source.ExitCode))
 	}
 	return condition(v1.AllContainersRestarting, false, "", "")
 }

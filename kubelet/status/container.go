@@ -10,7 +10,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-func (in Input) container(c *v1.Container, kind model.Kind, old *v1.ContainerStatus, initialized bool) v1.ContainerStatus {
+func (in Input) container(
+	c *v1.Container, kind model.Kind, old *v1.ContainerStatus, initialized bool,
+) v1.ContainerStatus {
 	observed := in.Runtime.Container(c.Name)
 	if observed == nil {
 		return in.unseen(c, kind, old, initialized)
@@ -41,7 +43,8 @@ func (in Input) container(c *v1.Container, kind model.Kind, old *v1.ContainerSta
 			out.Ready = false
 		}
 	default:
-		out.State.Waiting = cmp.Or(in.waiting(c.Name, old), &v1.ContainerStateWaiting{Reason: model.ReasonContainerCreating})
+		out.State.Waiting = cmp.Or(in.waiting(c.Name, old),
+			&v1.ContainerStateWaiting{Reason: model.ReasonContainerCreating})
 	}
 	return out
 }
@@ -49,19 +52,22 @@ func (in Input) container(c *v1.Container, kind model.Kind, old *v1.ContainerSta
 // unseen is the status of a container that the runtime does not list: it is not created yet, or already removed.
 func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus, initialized bool) v1.ContainerStatus {
 	out := v1.ContainerStatus{Name: c.Name, Image: c.Image, Started: new(bool)}
-	if old != nil && (old.State.Terminated != nil || old.State.Running != nil) && (in.Ending || model.Terminal(in.Old.Phase) || kind == model.Init && initialized) {
+	if old != nil && (old.State.Terminated != nil || old.State.Running != nil) &&
+		(in.Ending || model.Terminal(in.Old.Phase) || kind == model.Init && initialized) {
 		out = *old.DeepCopy()
 		out.Started = new(bool)
 		if out.State.Terminated == nil {
 			out.State = lost()
-			out.State.Terminated.ContainerID, out.State.Terminated.StartedAt = old.ContainerID, old.State.Running.StartedAt
+			out.State.Terminated.ContainerID, out.State.Terminated.StartedAt = old.ContainerID,
+				old.State.Running.StartedAt
 			out.State.Terminated.FinishedAt = stamp(in.Now)
 		}
 		return out
 	}
 	if kind == model.Init && initialized {
 		out.Ready = true
-		out.State.Terminated = &v1.ContainerStateTerminated{Reason: "Completed", Message: "Unable to get the exact state: its remains were removed"}
+		out.State.Terminated = &v1.ContainerStateTerminated{Reason: "Completed",
+			Message: "Unable to get the exact state: its remains were removed"}
 		return out
 	}
 	if old != nil {
@@ -81,7 +87,8 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 // lost is the state of a container whose end was not observed before its pod ended. It counts as failed.
 func lost() v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
-		ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated",
+		ExitCode: 137, Reason: "ContainerStatusUnknown",
+		Message: "The container could not be located when the pod was terminated",
 	}}
 }
 
@@ -105,7 +112,8 @@ func (in Input) lastTermination(observed *model.ContainerStatus, old *v1.Contain
 func (in Input) terminated(observed *model.ContainerStatus) *v1.ContainerStateTerminated {
 	return &v1.ContainerStateTerminated{
 		ExitCode: observed.ExitCode, Reason: observed.Reason, Message: observed.Message,
-		StartedAt: stamp(observed.StartedAt), FinishedAt: stamp(observed.FinishedAt), ContainerID: in.RuntimeName + "://" + observed.ID,
+		StartedAt: stamp(observed.StartedAt), FinishedAt: stamp(observed.FinishedAt),
+		ContainerID: in.RuntimeName + "://" + observed.ID,
 	}
 }
 

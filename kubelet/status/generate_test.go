@@ -18,7 +18,9 @@ var now = time.Unix(10_000, 0)
 
 // seenOf makes a pod's status in the runtime from words, oldest first: "a=running", "a=exited:3", "a=created".
 func seenOf(words string) *model.PodStatus {
-	seen := &model.PodStatus{Sandboxes: []model.SandboxStatus{{ID: "s", Ready: true, IPs: []string{"10.0.0.1", "fd00::1"}, CreatedAt: now.Add(-time.Hour)}}}
+	seen := &model.PodStatus{
+		Sandboxes: []model.SandboxStatus{
+			{ID: "s", Ready: true, IPs: []string{"10.0.0.1", "fd00::1"}, CreatedAt: now.Add(-time.Hour)}}}
 	attempts := map[string]uint32{}
 	for i, word := range strings.Fields(words) {
 		name, state, _ := strings.Cut(word, "=")
@@ -39,7 +41,8 @@ func seenOf(words string) *model.PodStatus {
 
 // inputOf lets all running containers pass their probes.
 func inputOf(pod *v1.Pod, seen *model.PodStatus) Input {
-	in := Input{Pod: pod, Runtime: seen, RuntimeName: "docker", Ready: map[string]bool{}, Started: map[string]bool{}, HostIPs: []string{"192.0.2.1"}, Now: now}
+	in := Input{Pod: pod, Runtime: seen, RuntimeName: "docker", Ready: map[string]bool{}, Started: map[string]bool{},
+		HostIPs: []string{"192.0.2.1"}, Now: now}
 	for _, c := range seen.Containers {
 		if c.State == model.StateRunning {
 			in.Ready[c.ID], in.Started[c.ID] = true, true
@@ -49,7 +52,8 @@ func inputOf(pod *v1.Pod, seen *model.PodStatus) Input {
 }
 
 func TestContainerStates(t *testing.T) {
-	in := inputOf(modeltest.Pod(v1.RestartPolicyAlways, "app:a app:b app:c app:d"), seenOf("a=exited:3 a=running b=exited:7 d=created"))
+	in := inputOf(modeltest.Pod(v1.RestartPolicyAlways, "app:a app:b app:c app:d"),
+		seenOf("a=exited:3 a=running b=exited:7 d=created"))
 	in.Waiting = map[string]*model.ReasonError{
 		"b": {Reason: model.ReasonCrashLoopBackOff, Err: errors.New("back-off")},
 		"c": {Reason: model.ReasonErrImagePull, Err: errors.New("no such image")},
@@ -57,14 +61,17 @@ func TestContainerStates(t *testing.T) {
 	}
 	status := Generate(in).ContainerStatuses
 	a, b, c, d := status[0], status[1], status[2], status[3]
-	if a.State.Running == nil || !a.Ready || !*a.Started || a.RestartCount != 1 || a.ContainerID != "docker://a-1" || a.ImageID != "ref" ||
+	if a.State.Running == nil || !a.Ready || !*a.Started || a.RestartCount != 1 || a.ContainerID != "docker://a-1" ||
+		a.ImageID != "ref" ||
 		a.LastTerminationState.Terminated == nil || a.LastTerminationState.Terminated.ExitCode != 3 {
 		t.Errorf("running: %+v", a)
 	}
-	if b.State.Waiting == nil || b.State.Waiting.Reason != model.ReasonCrashLoopBackOff || b.LastTerminationState.Terminated.ExitCode != 7 {
+	if b.State.Waiting == nil || b.State.Waiting.Reason != model.ReasonCrashLoopBackOff ||
+		b.LastTerminationState.Terminated.ExitCode != 7 {
 		t.Errorf("in back-off: %+v", b)
 	}
-	if c.State.Waiting == nil || c.State.Waiting.Reason != model.ReasonErrImagePull || c.State.Waiting.Message != "no such image" {
+	if c.State.Waiting == nil || c.State.Waiting.Reason != model.ReasonErrImagePull ||
+		c.State.Waiting.Message != "no such image" {
 		t.Errorf("without an image: %+v", c)
 	}
 	testutil.Assert(t, d.State.Waiting != nil && d.State.Waiting.Reason == model.ReasonRunContainerError,
@@ -80,7 +87,9 @@ func TestContainerStates(t *testing.T) {
 func TestReasonsBeforeASync(t *testing.T) {
 	in := inputOf(modeltest.Pod(v1.RestartPolicyAlways, "app:a app:b app:c"), seenOf("a=exited:7"))
 	in.Old.ContainerStatuses = []v1.ContainerStatus{
-		{Name: "a", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: model.ReasonCrashLoopBackOff, Message: "back-off"}}},
+		{Name: "a",
+			State: v1.ContainerState{
+				Waiting: &v1.ContainerStateWaiting{Reason: model.ReasonCrashLoopBackOff, Message: "back-off"}}},
 		{Name: "b", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: model.ReasonErrImagePull}}},
 		{Name: "c", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: model.ReasonPodInitializing}}},
 	}
@@ -92,7 +101,8 @@ func TestReasonsBeforeASync(t *testing.T) {
 		}
 		return all
 	}
-	if got := reasons(); got != [3]string{model.ReasonCrashLoopBackOff, model.ReasonErrImagePull, model.ReasonContainerCreating} {
+	if got := reasons(); got != [3]string{model.ReasonCrashLoopBackOff, model.ReasonErrImagePull,
+		model.ReasonContainerCreating} {
 		t.Errorf("reasons before a sync: %v", got)
 	}
 	in.Waiting = map[string]*model.ReasonError{}
@@ -123,7 +133,8 @@ func TestAddressesAndTimes(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	in := inputOf(pod, seenOf("a=running"))
 	status := Generate(in)
-	if status.PodIP != "10.0.0.1" || len(status.PodIPs) != 2 || status.HostIP != "192.0.2.1" || !status.StartTime.Time.Equal(now.Add(-time.Hour)) {
+	if status.PodIP != "10.0.0.1" || len(status.PodIPs) != 2 || status.HostIP != "192.0.2.1" ||
+		!status.StartTime.Time.Equal(now.Add(-time.Hour)) {
 		t.Errorf("status %+v", status)
 	}
 	in.Old, in.Now = status, now.Add(time.Minute)
@@ -132,7 +143,8 @@ func TestAddressesAndTimes(t *testing.T) {
 	}
 	in.Ready = nil
 	later := Generate(in)
-	if ready := findCondition(later.Conditions, v1.PodReady); !ready.LastTransitionTime.Time.Equal(in.Now) || ready.Reason != "ContainersNotReady" ||
+	if ready := findCondition(later.Conditions, v1.PodReady); !ready.LastTransitionTime.Time.Equal(in.Now) ||
+		ready.Reason != "ContainersNotReady" ||
 		!strings.Contains(ready.Message, "[a]") {
 		t.Errorf("unready: %+v", ready)
 	}
@@ -149,7 +161,8 @@ func TestReadinessGates(t *testing.T) {
 	ready := findCondition(Generate(in).Conditions, v1.PodReady)
 	testutil.Assert(t, ready.Status == v1.ConditionFalse && ready.Reason == "ReadinessGatesNotReady",
 		"gate closed: %+v", ready)
-	pod.Status.Conditions = []v1.PodCondition{{Type: "example.org/gate", Status: v1.ConditionTrue}, {Type: v1.PodReady, Status: v1.ConditionFalse}}
+	pod.Status.Conditions = []v1.PodCondition{{Type: "example.org/gate", Status: v1.ConditionTrue},
+		{Type: v1.PodReady, Status: v1.ConditionFalse}}
 	status := Generate(in)
 	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionTrue {
 		t.Errorf("gate open: %+v", ready)
@@ -157,7 +170,8 @@ func TestReadinessGates(t *testing.T) {
 	testutil.Assert(t, findCondition(status.Conditions, "example.org/gate") != nil, "the gate's condition is lost")
 	in.Old, pod.Status.Conditions = status, nil
 	status = Generate(in)
-	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionFalse || findCondition(status.Conditions, "example.org/gate") != nil {
+	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionFalse ||
+		findCondition(status.Conditions, "example.org/gate") != nil {
 		t.Errorf("gate taken away: %+v", status.Conditions)
 	}
 }
@@ -192,8 +206,9 @@ func TestStore(t *testing.T) {
 func TestRestartAllContainersKeepsThePodRunning(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyNever, "init:i app:a app:b")
 	pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{
-		Action:    v1.ContainerRestartRuleActionRestartAllContainers,
-		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+		Action: v1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn,
+			Values: []int32{42}},
 	}}
 	var last v1.PodStatus
 	for _, step := range []struct {
@@ -201,7 +216,8 @@ func TestRestartAllContainersKeepsThePodRunning(t *testing.T) {
 		restarting v1.ConditionStatus
 	}{
 		{"i=exited:0 a=running b=running", v1.ConditionFalse}, {"i=exited:0 a=exited:42 b=running", v1.ConditionTrue},
-		{"", v1.ConditionFalse}, {"i=running", v1.ConditionFalse}, {"i=exited:0 a=exited:1 b=running", v1.ConditionFalse},
+		{"", v1.ConditionFalse}, {"i=running", v1.ConditionFalse},
+		{"i=exited:0 a=exited:1 b=running", v1.ConditionFalse},
 	} {
 		in := inputOf(pod, seenOf(step.seen))
 		for i := range in.Runtime.Containers {
@@ -215,10 +231,12 @@ func TestRestartAllContainersKeepsThePodRunning(t *testing.T) {
 		if found := findCondition(last.Conditions, v1.PodInitialized); found.Status != v1.ConditionTrue {
 			t.Errorf("%q: %+v", step.seen, found)
 		}
-		if found := findCondition(last.Conditions, v1.AllContainersRestarting); found == nil || found.Status != step.restarting {
+		if found := findCondition(last.Conditions, v1.AllContainersRestarting); found == nil ||
+			found.Status != step.restarting {
 			t.Errorf("%q: %+v", step.seen, found)
 		}
-		if before := last.ContainerStatuses[0].LastTerminationState.Terminated; step.seen == "" && (before == nil || before.ExitCode != 42) {
+		if before := last.ContainerStatuses[0].LastTerminationState.Terminated; step.seen == "" &&
+			(before == nil || before.ExitCode != 42) {
 			t.Errorf("the last state is %+v", before)
 		}
 	}

@@ -106,7 +106,8 @@ func (in Input) staysTrue(kind v1.PodConditionType) bool {
 func initFailed(spec *v1.PodSpec, status *v1.PodStatus) bool {
 	for i := range spec.InitContainers {
 		state := status.InitContainerStatuses[i].State.Terminated
-		if !model.IsSidecar(&spec.InitContainers[i]) && state != nil && state.ExitCode != 0 && !model.RestartsAfter(spec, &spec.InitContainers[i], state.ExitCode) {
+		if !model.IsSidecar(&spec.InitContainers[i]) && state != nil && state.ExitCode != 0 &&
+			!model.RestartsAfter(spec, &spec.InitContainers[i], state.ExitCode) {
 			return true
 		}
 	}
@@ -143,7 +144,8 @@ func initializedByStatus(spec *v1.PodSpec, status *v1.PodStatus) bool {
 	for i := range spec.InitContainers {
 		state := &status.InitContainerStatuses[i]
 		if model.IsSidecar(&spec.InitContainers[i]) {
-			if state.State.Running == nil && state.State.Terminated == nil && state.LastTerminationState.Terminated == nil {
+			if state.State.Running == nil && state.State.Terminated == nil &&
+				state.LastTerminationState.Terminated == nil {
 				return false
 			}
 			continue

@@ -45,7 +45,9 @@ func Open(path string) (*Manager, error) {
 		err = m.check()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ids of pods' user namespaces: %s: %w; remove the file when no pod with hostUsers: false is left", path, err)
+		return nil, fmt.Errorf(
+			"ids of pods' user namespaces: %s: %w; remove the file when no pod with hostUsers: false is left", path,
+			err)
 	}
 	return m, nil
 }
@@ -96,7 +98,8 @@ func (m *Manager) Allocate(uid types.UID) (uint32, error) {
 		}
 		return id, nil
 	}
-	return 0, fmt.Errorf("all %d ranges of ids for user namespaces are in use: %w", ranges, errdefs.ErrResourceExhausted)
+	return 0, fmt.Errorf("all %d ranges of ids for user namespaces are in use: %w", ranges,
+		errdefs.ErrResourceExhausted)
 }
 
 // Keep drops the ranges of pods that do not exist.

@@ -46,7 +46,8 @@ func (in Input) field(item *v1.DownwardAPIVolumeFile) (string, error) {
 	case item.ResourceFieldRef != nil:
 		container, _ := model.FindContainer(&in.Pod.Spec, item.ResourceFieldRef.ContainerName)
 		if container == nil {
-			return "", fmt.Errorf("resourceFieldRef.containerName: the pod has no container %q: %w", item.ResourceFieldRef.ContainerName, errdefs.ErrInvalidArgument)
+			return "", fmt.Errorf("resourceFieldRef.containerName: the pod has no container %q: %w",
+				item.ResourceFieldRef.ContainerName, errdefs.ErrInvalidArgument)
 		}
 		return model.ResourceField(container, item.ResourceFieldRef, in.Allocatable)
 	default:

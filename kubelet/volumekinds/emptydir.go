@@ -21,7 +21,9 @@ var emptyDir = Kind{
 		of := source.EmptyDir
 		errs := fieldcheck.OneOf(at.Child("medium"), of.Medium, v1.StorageMediumDefault, v1.StorageMediumMemory)
 		if of.SizeLimit != nil && of.Medium != v1.StorageMediumMemory && model.IsStatic(pod) {
-			errs = append(errs, field.Forbidden(at.Child("sizeLimit"), "only a limit in memory can be kept: a static pod is never evicted"))
+			errs = append(errs,
+				field.Forbidden(at.Child("sizeLimit"),
+					"only a limit in memory can be kept: a static pod is never evicted"))
 		}
 		return errs
 	},

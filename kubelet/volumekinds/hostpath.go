@@ -21,8 +21,10 @@ var hostPath = Kind{
 	validate: func(_ *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 		errs := fieldcheck.Required(at.Child("path"), source.HostPath.Path)
 		errs = append(errs, fieldcheck.NoBacksteps(at.Child("path"), source.HostPath.Path)...)
-		return append(errs, fieldcheck.OneOf(at.Child("type"), *source.HostPath.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate,
-			v1.HostPathDirectory, v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)...)
+		return append(errs, fieldcheck.OneOf(at.Child("type"), *source.HostPath.Type, v1.HostPathUnset,
+			v1.HostPathDirectoryOrCreate,
+			v1.HostPathDirectory, v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev,
+			v1.HostPathBlockDev)...)
 	},
 	Mount: func(_ Host, _ string, _ *v1.Pod, source *v1.VolumeSource) error {
 		return checkHostPath(source.HostPath)

@@ -18,7 +18,9 @@ var image = Kind{
 	},
 	validate: func(_ *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 		errs := fieldcheck.Required(at.Child("reference"), source.Image.Reference)
-		return append(errs, fieldcheck.OneOf(at.Child("pullPolicy"), source.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
+		return append(errs,
+			fieldcheck.OneOf(at.Child("pullPolicy"), source.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent,
+				v1.PullNever)...)
 	},
 	Mount:    func(Host, string, *v1.Pod, *v1.VolumeSource) error { return nil },
 	describe: func(source *v1.VolumeSource) string { return "image " + source.Image.Reference },

@@ -56,7 +56,8 @@ func Kinds() []Kind {
 
 // refused are the unsupported sources: cluster storage, which needs plugins, and content from controllers of a cluster.
 var refused = []string{
-	"awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "ephemeral", "fc", "flexVolume", "flocker",
+	"awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "ephemeral", "fc", "flexVolume",
+	"flocker",
 	"gcePersistentDisk", "gitRepo", "glusterfs", "iscsi", "nfs", "persistentVolumeClaim", "photonPersistentDisk",
 	"portworxVolume", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
 }

@@ -140,10 +140,13 @@ func TestReferences(t *testing.T) {
 		source v1.VolumeSource
 		want   []reference
 	}{
-		"nothing":    {v1.VolumeSource{}, nil},
-		"host path":  {v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/"}}, nil},
-		"config map": {v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}}, []reference{{ConfigMaps, "a"}}},
-		"secret":     {v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "b"}}, []reference{{Secrets, "b"}}},
+		"nothing":   {v1.VolumeSource{}, nil},
+		"host path": {v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/"}}, nil},
+		"config map": {
+			v1.VolumeSource{
+				ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}},
+			[]reference{{ConfigMaps, "a"}}},
+		"secret": {v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "b"}}, []reference{{Secrets, "b"}}},
 		"projected": {v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 			{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "c"}}},
 			{DownwardAPI: &v1.DownwardAPIProjection{}},
@@ -166,18 +169,24 @@ func TestDescribe(t *testing.T) {
 		{v1.VolumeSource{}, "empty"},
 		{v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}, "empty, in memory"},
 		{v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/srv"}}, "the host's /srv"},
-		{v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}}, "config map a"},
+		{
+			v1.VolumeSource{
+				ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}},
+			"config map a"},
 		{v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "b"}}, "secret b"},
 		{v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{}}, "fields of the pod"},
-		{v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: make([]v1.VolumeProjection, 2)}}, "projected from 2 sources"},
-		{v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "registry.example/tools:1"}}, "image registry.example/tools:1"},
+		{v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: make([]v1.VolumeProjection, 2)}},
+			"projected from 2 sources"},
+		{v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "registry.example/tools:1"}},
+			"image registry.example/tools:1"},
 	}
 	for _, test := range tests {
 		if got := Describe(&test.source); got != test.want {
 			t.Errorf("%v is described as %q, want %q", fields(&test.source), got, test.want)
 		}
 	}
-	if got, err := Of(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}); err == nil || !strings.HasPrefix(Describe(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}), "rbd: ") {
+	if got, err := Of(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}); err == nil ||
+		!strings.HasPrefix(Describe(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}), "rbd: ") {
 		t.Errorf("a volume that is refused is %v", got)
 	}
 }

@@ -18,7 +18,9 @@ func TestObjectsOf(t *testing.T) {
 		ImagePullSecrets: []v1.LocalObjectReference{local("pull"), local("")},
 		Volumes: []v1.Volume{
 			{VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
-			{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: local("volume")}}},
+			{
+				VolumeSource: v1.VolumeSource{
+					ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: local("volume")}}},
 			{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "volume"}}},
 			{VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 				{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: local("kube-root-ca.crt")}},
@@ -26,12 +28,15 @@ func TestObjectsOf(t *testing.T) {
 				{ServiceAccountToken: &v1.ServiceAccountTokenProjection{}},
 			}}}},
 		},
-		InitContainers: []v1.Container{{EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("init")}}}}},
+		InitContainers: []v1.Container{
+			{EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("init")}}}}},
 		Containers: []v1.Container{{
 			EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("env")}}},
 			Env: []v1.EnvVar{
 				{Value: "plain"},
-				{ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("key")}}},
+				{
+					ValueFrom: &v1.EnvVarSource{
+						ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("key")}}},
 				{ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("key")}}},
 				{ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{}}},
 			},
@@ -44,7 +49,8 @@ func TestObjectsOf(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		`configmap "shop/init"`, `configmap "shop/key"`, `configmap "shop/kube-root-ca.crt"`, `configmap "shop/volume"`,
-		`secret "shop/env"`, `secret "shop/key"`, `secret "shop/projected"`, `secret "shop/pull"`, `secret "shop/volume"`,
+		`secret "shop/env"`, `secret "shop/key"`, `secret "shop/projected"`, `secret "shop/pull"`,
+		`secret "shop/volume"`,
 	}
 	testutil.Assert(t, slices.Equal(got, want), "found %q, want %q", got, want)
 }

@@ -19,7 +19,8 @@ import (
 var projected = Kind{
 	Field: "projected",
 	Honoured: []string{
-		"defaultMode", "sources[].configMap.**", "sources[].secret.**", "sources[].downwardAPI.**", "sources[].serviceAccountToken.**",
+		"defaultMode", "sources[].configMap.**", "sources[].secret.**", "sources[].downwardAPI.**",
+		"sources[].serviceAccountToken.**",
 	},
 	Directory: "projected",
 	InMemory:  true,
@@ -67,7 +68,8 @@ const (
 func validateTokens(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range source.Projected.Sources {
-		token, at := source.Projected.Sources[i].ServiceAccountToken, at.Child("sources").Index(i).Child("serviceAccountToken")
+		token, at := source.Projected.Sources[i].ServiceAccountToken, at.Child("sources").Index(i).
+			Child("serviceAccountToken")
 		if token == nil {
 			continue
 		}
@@ -78,7 +80,8 @@ func validateTokens(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.
 		errs = append(errs, fieldcheck.Required(at.Child("path"), token.Path)...)
 		errs = append(errs, fieldcheck.NoBacksteps(at.Child("path"), token.Path)...)
 		if token.ExpirationSeconds != nil {
-			errs = append(errs, fieldcheck.AtLeast(at.Child("expirationSeconds"), *token.ExpirationSeconds, minTokenLife)...)
+			errs = append(errs,
+				fieldcheck.AtLeast(at.Child("expirationSeconds"), *token.ExpirationSeconds, minTokenLife)...)
 		}
 	}
 	return errs
@@ -87,26 +90,34 @@ func validateTokens(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.
 func (in Input) projection(ctx context.Context, source *v1.VolumeProjection, otherwise fs.FileMode) (Files, error) {
 	switch {
 	case source.ConfigMap != nil:
-		return in.configMap(source.ConfigMap.Name, keys{items: source.ConfigMap.Items, mode: otherwise, optional: source.ConfigMap.Optional})
+		return in.configMap(source.ConfigMap.Name,
+			keys{items: source.ConfigMap.Items, mode: otherwise, optional: source.ConfigMap.Optional})
 	case source.Secret != nil:
-		return in.secret(source.Secret.Name, keys{items: source.Secret.Items, mode: otherwise, optional: source.Secret.Optional})
+		return in.secret(source.Secret.Name,
+			keys{items: source.Secret.Items, mode: otherwise, optional: source.Secret.Optional})
 	case source.DownwardAPI != nil:
 		return in.fields(source.DownwardAPI.Items, otherwise)
 	case source.ServiceAccountToken != nil:
 		return in.token(ctx, source.ServiceAccountToken, otherwise)
 	case source.ClusterTrustBundle != nil:
-		return nil, fmt.Errorf("clusterTrustBundle: the kubelet core does not read trust bundles: %w", errdefs.ErrNotImplemented)
+		return nil, fmt.Errorf("clusterTrustBundle: the kubelet core does not read trust bundles: %w",
+			errdefs.ErrNotImplemented)
 	case source.PodCertificate != nil:
-		return nil, fmt.Errorf("podCertificate: the kubelet core does not request certificates: %w", errdefs.ErrNotImplemented)
+		return nil, fmt.Errorf("podCertificate: the kubelet core does not request certificates: %w",
+			errdefs.ErrNotImplemented)
 	default:
-		return nil, fmt.Errorf("one of configMap, secret, downwardAPI and serviceAccountToken is required: %w", errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("one of configMap, secret, downwardAPI and serviceAccountToken is required: %w",
+			errdefs.ErrInvalidArgument)
 	}
 }
 
 // token makes a file of a service account token. If the pod sets its user or group, no other user can read it.
-func (in Input) token(ctx context.Context, source *v1.ServiceAccountTokenProjection, otherwise fs.FileMode) (Files, error) {
+func (in Input) token(
+	ctx context.Context, source *v1.ServiceAccountTokenProjection, otherwise fs.FileMode,
+) (Files, error) {
 	if in.Tokens == nil {
-		return nil, fmt.Errorf("serviceAccountToken: tokens come from an API server, and there is none: %w", errdefs.ErrNotImplemented)
+		return nil, fmt.Errorf("serviceAccountToken: tokens come from an API server, and there is none: %w",
+			errdefs.ErrNotImplemented)
 	}
 	token, err := in.Tokens.Token(ctx, in.Pod, source)
 	if err != nil {

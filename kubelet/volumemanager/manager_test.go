@@ -40,8 +40,9 @@ func needRoot(t *testing.T) {
 
 func podWith(volumes ...v1.Volume) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "uid-1", Labels: map[string]string{"app": "web"}},
-		Spec:       v1.PodSpec{Volumes: volumes},
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "uid-1",
+			Labels: map[string]string{"app": "web"}},
+		Spec: v1.PodSpec{Volumes: volumes},
 	}
 }
 
@@ -123,7 +124,8 @@ func TestStaleContent(t *testing.T) {
 	path := mustMount(t, m, pod)
 	delete(o.ConfigMaps, "shop/conf")
 	var stale *StaleError
-	if err := m.Mount(t.Context(), pod); !errors.As(err, &stale) || !errors.Is(err, errdefs.ErrNotFound) || !strings.Contains(err.Error(), `volume "conf"`) {
+	if err := m.Mount(t.Context(), pod); !errors.As(err, &stale) || !errors.Is(err, errdefs.ErrNotFound) ||
+		!strings.Contains(err.Error(), `volume "conf"`) {
 		t.Errorf("got %v", err)
 	}
 	wantFile(t, filepath.Join(path, "key"), "old")
@@ -137,7 +139,9 @@ func TestStaleContent(t *testing.T) {
 
 func TestConfigMapItems(t *testing.T) {
 	mode := int32(0o400)
-	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1", "b": "2"}}}})
+	m := testManager(t,
+		modeltest.Objects{
+			ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1", "b": "2"}}}})
 	pod := podWith(configMapVolume("settings", false, v1.KeyToPath{Key: "a", Path: "etc/deep/a.conf", Mode: &mode}))
 	path := mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "etc/deep/a.conf"), "1")
@@ -170,7 +174,8 @@ func TestWhatIsMissing(t *testing.T) {
 }
 
 func TestPathsThatLeaveTheVolume(t *testing.T) {
-	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1"}}}})
+	m := testManager(t,
+		modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1"}}}})
 	for _, bad := range []string{"../a", "/a", "x/../../a", "..a", "."} {
 		pod := podWith(configMapVolume("settings", false, v1.KeyToPath{Key: "a", Path: bad}))
 		err := m.Mount(context.Background(), pod)
@@ -187,9 +192,12 @@ func TestPathsThatLeaveTheVolume(t *testing.T) {
 func TestSecretIsInMemoryAndOwnedByTheGroup(t *testing.T) {
 	needRoot(t)
 	group := int64(4242)
-	m := testManager(t, modeltest.Objects{Secrets: map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"k": []byte("s3")}}}})
+	m := testManager(t,
+		modeltest.Objects{Secrets: map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"k": []byte("s3")}}}})
 	mode := int32(0o600)
-	pod := podWith(v1.Volume{Name: "sec", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "key", DefaultMode: &mode}}})
+	pod := podWith(
+		v1.Volume{Name: "sec",
+			VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "key", DefaultMode: &mode}}})
 	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
 	path := mustMount(t, m, pod)
 	wantTmpfs(t, path)
@@ -249,14 +257,16 @@ func TestOnDisk(t *testing.T) {
 	pod := podWith(
 		v1.Volume{Name: "plain"},
 		v1.Volume{Name: "disk", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
-		v1.Volume{Name: "memory", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}},
+		v1.Volume{Name: "memory",
+			VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}},
 		v1.Volume{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/etc"}}},
 		v1.Volume{Name: "secret", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}},
 		v1.Volume{Name: "image", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "i"}}},
 		configMapVolume("map", false),
 	)
 	base := "/root/pods/" + string(pod.UID) + "/volumes/kubernetes.io~"
-	want := map[string]string{"plain": base + "empty-dir/plain", "disk": base + "empty-dir/disk", "conf": base + "configmap/conf"}
+	want := map[string]string{"plain": base + "empty-dir/plain", "disk": base + "empty-dir/disk",
+		"conf": base + "configmap/conf"}
 	got := m.OnDisk(pod)
 	testutil.Assert(t, maps.Equal(got, want), "%v, want %v", got, want)
 }
@@ -267,16 +277,23 @@ func TestProjectedJoinsItsSources(t *testing.T) {
 		ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "map"}}},
 		Secrets:    map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"k": []byte("secret")}}},
 	})
-	pod := podWith(v1.Volume{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
-		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}}},
-		{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "key"}}},
-		{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{
-			{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
-			{Path: "cpu", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.cpu", Divisor: resource.MustParse("1m")}},
-			{Path: "memory", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.memory", Divisor: resource.MustParse("1Mi")}},
-		}}},
-	}}}})
-	pod.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1500m")}}}}
+	pod := podWith(
+		v1.Volume{Name: "all",
+			VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+				{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}}},
+				{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "key"}}},
+				{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{
+					{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
+					{Path: "cpu",
+						ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.cpu",
+							Divisor: resource.MustParse("1m")}},
+					{Path: "memory",
+						ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.memory",
+							Divisor: resource.MustParse("1Mi")}},
+				}}},
+			}}}})
+	pod.Spec.Containers = []v1.Container{
+		{Name: "c", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1500m")}}}}
 	m.opts.Allocatable = func() v1.ResourceList { return v1.ResourceList{v1.ResourceMemory: resource.MustParse("7Gi")} }
 	path := mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "a"), "map")

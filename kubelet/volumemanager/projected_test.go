@@ -35,21 +35,26 @@ func (t *tokens) Forget(uid types.UID) { t.forgotten = append(t.forgotten, uid) 
 // accessVolume is the volume that the API server adds to every pod.
 func accessVolume() v1.Volume {
 	life := int64(3607)
-	return v1.Volume{Name: "kube-api-access-x2x4z", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
-		{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &life}},
-		{ConfigMap: &v1.ConfigMapProjection{
-			LocalObjectReference: v1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []v1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
-		}},
-		{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{
-			{Path: "namespace", FieldRef: &v1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
-		}}},
-	}}}}
+	return v1.Volume{Name: "kube-api-access-x2x4z",
+		VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &life}},
+			{ConfigMap: &v1.ConfigMapProjection{
+				LocalObjectReference: v1.LocalObjectReference{Name: "kube-root-ca.crt"},
+				Items:                []v1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+			{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{
+				{Path: "namespace",
+					FieldRef: &v1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
+			}}},
+		}}}}
 }
 
 func tokenManager(t *testing.T) (*Manager, *tokens) {
 	t.Helper()
 	needRoot(t)
-	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/kube-root-ca.crt": {Data: map[string]string{"ca.crt": "PEM"}}}})
+	m := testManager(t,
+		modeltest.Objects{
+			ConfigMaps: map[string]*v1.ConfigMap{"shop/kube-root-ca.crt": {Data: map[string]string{"ca.crt": "PEM"}}}})
 	issuer := &tokens{token: "first"}
 	m.opts.Tokens = issuer
 	return m, issuer
@@ -97,13 +102,16 @@ func TestTokenIsReadByThePodsUser(t *testing.T) {
 		mode       fs.FileMode
 		uid, gid   uint32
 	}{
-		"no user is set":           {v1.PodSecurityContext{}, []v1.Container{{}}, 0o644, 0, 0},
-		"the pod's user":           {v1.PodSecurityContext{RunAsUser: &user}, []v1.Container{{}}, 0o600, 1001, 0},
-		"the containers' user":     {v1.PodSecurityContext{RunAsUser: &other}, []v1.Container{as(&user), as(&user)}, 0o600, 1001, 0},
-		"users differ":             {v1.PodSecurityContext{RunAsUser: &user}, []v1.Container{{}, as(&other)}, 0o644, 0, 0},
+		"no user is set": {v1.PodSecurityContext{}, []v1.Container{{}}, 0o644, 0, 0},
+		"the pod's user": {v1.PodSecurityContext{RunAsUser: &user}, []v1.Container{{}}, 0o600, 1001, 0},
+		"the containers' user": {v1.PodSecurityContext{RunAsUser: &other}, []v1.Container{as(&user), as(&user)},
+			0o600, 1001, 0},
+		"users differ": {v1.PodSecurityContext{RunAsUser: &user}, []v1.Container{{}, as(&other)}, 0o644, 0,
+			0},
 		"a container does not say": {v1.PodSecurityContext{}, []v1.Container{as(&user), {}}, 0o644, 0, 0},
 		"a group":                  {v1.PodSecurityContext{FSGroup: &group}, []v1.Container{{}}, 0o640, 0, 4242},
-		"a user and a group":       {v1.PodSecurityContext{RunAsUser: &user, FSGroup: &group}, []v1.Container{{}}, 0o640, 1001, 4242},
+		"a user and a group": {v1.PodSecurityContext{RunAsUser: &user, FSGroup: &group}, []v1.Container{{}},
+			0o640, 1001, 4242},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := tokenManager(t)
@@ -113,7 +121,8 @@ func TestTokenIsReadByThePodsUser(t *testing.T) {
 			testutil.Must(t, err)
 			stat := info.Sys().(*syscall.Stat_t)
 			if info.Mode().Perm() != c.mode || stat.Uid != c.uid || stat.Gid != c.gid {
-				t.Errorf("mode %v of %d:%d, want %v of %d:%d", info.Mode().Perm(), stat.Uid, stat.Gid, c.mode, c.uid, c.gid)
+				t.Errorf("mode %v of %d:%d, want %v of %d:%d", info.Mode().Perm(), stat.Uid, stat.Gid, c.mode, c.uid,
+					c.gid)
 			}
 		})
 	}
@@ -126,7 +135,10 @@ func TestSourcesThatAreRefused(t *testing.T) {
 		"serviceAccountToken": {ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}},
 	} {
 		m := testManager(t, modeltest.Objects{}) // without Tokens
-		pod := podWith(v1.Volume{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{source}}}})
+		pod := podWith(
+			v1.Volume{Name: "all",
+				VolumeSource: v1.VolumeSource{
+					Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{source}}}})
 		err := m.Mount(context.Background(), pod)
 		testutil.Assert(t, errdefs.IsNotImplemented(err) && strings.Contains(err.Error(), name),
 			"%s: got %v", name, err)
@@ -136,10 +148,12 @@ func TestSourcesThatAreRefused(t *testing.T) {
 func TestFieldsFollowThePod(t *testing.T) {
 	needRoot(t)
 	m := testManager(t, modeltest.Objects{})
-	pod := podWith(v1.Volume{Name: "info", VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{
-		{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
-		{Path: "note", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.annotations['note']"}},
-	}}}})
+	pod := podWith(
+		v1.Volume{Name: "info",
+			VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{
+				{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
+				{Path: "note", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.annotations['note']"}},
+			}}}})
 	path := mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "note"), "")
 	pod.Labels["tier"], pod.Annotations = "front", map[string]string{"note": "read me"}

@@ -33,10 +33,12 @@ func (m *Manager) SubPath(req SubPathRequest) (string, error) {
 		return "", err
 	}
 	if source.Image != nil {
-		return "", fmt.Errorf("volume %q is an image, whose parts the runtime mounts: %w", req.Volume, errdefs.ErrInvalidArgument)
+		return "", fmt.Errorf("volume %q is an image, whose parts the runtime mounts: %w", req.Volume,
+			errdefs.ErrInvalidArgument)
 	}
 	if !filepath.IsLocal(req.Path) {
-		return "", fmt.Errorf("subPath: %q does not stay in volume %q: %w", req.Path, req.Volume, errdefs.ErrInvalidArgument)
+		return "", fmt.Errorf("subPath: %q does not stay in volume %q: %w", req.Path, req.Volume,
+			errdefs.ErrInvalidArgument)
 	}
 	if err := element("container name", req.Container); err != nil {
 		return "", err

@@ -35,7 +35,8 @@ func TestSubPathStaysInTheVolumeUnderRaces(t *testing.T) {
 			case <-end:
 				return
 			default:
-				_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(volume, "way"), unix.AT_FDCWD, filepath.Join(volume, "evil"), unix.RENAME_EXCHANGE)
+				_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(volume, "way"), unix.AT_FDCWD,
+					filepath.Join(volume, "evil"), unix.RENAME_EXCHANGE)
 			}
 		}
 	})

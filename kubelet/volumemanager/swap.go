@@ -69,7 +69,8 @@ func checkName(name string) error {
 		return fmt.Errorf("path %q does not stay in the volume: %w", name, errdefs.ErrInvalidArgument)
 	}
 	if strings.HasPrefix(name, reserved) {
-		return fmt.Errorf("path %q: a name in a volume must not begin with %q: %w", name, reserved, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("path %q: a name in a volume must not begin with %q: %w", name, reserved,
+			errdefs.ErrInvalidArgument)
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ func (r release) compile(ctx context.Context, architecture, dir string) (build, 
 		return b, err
 	}
 	args := []string{"build", "VERSION=" + r.name, "OUT=" + dir + "/", "BUILDFLAGS=-buildvcs=false"}
-	_, err := output(ctx, r.source, []string{"GOARCH=" + architecture, "GOOS=linux", "GOFLAGS=", "GOAMD64=v1"}, "make", append([]string{"--no-print-directory"}, args...)...)
+	_, err := output(ctx, r.source, []string{"GOARCH=" + architecture, "GOOS=linux", "GOFLAGS=", "GOAMD64=v1"}, "make",
+		append([]string{"--no-print-directory"}, args...)...)
 	return b, err
 }
 
@@ -57,7 +58,8 @@ func (b build) modules() ([]module, error) {
 		add(program, standardLibrary, strings.TrimPrefix(info.GoVersion, "go"))
 		for _, dep := range info.Deps {
 			if dep.Replace != nil {
-				return nil, fmt.Errorf("%s is replaced by %s: its licence and its version are not known", dep.Path, dep.Replace.Path)
+				return nil, fmt.Errorf("%s is replaced by %s: its licence and its version are not known", dep.Path,
+					dep.Replace.Path)
 			}
 			add(program, dep.Path, dep.Version)
 		}

@@ -18,7 +18,9 @@ var license = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice|patents)`)
 // error, because it must not be distributed.
 func (r release) licenses(ctx context.Context, modules []module) (file, error) {
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "criadapter is licensed under Apache-2.0, see LICENSE. Its programs are linked with these modules, each under its own terms.\n")
+	fmt.Fprintf(&text,
+		"criadapter is licensed under Apache-2.0, see LICENSE. Its programs are linked with these modules, each "+
+			"under its own terms.\n")
 	dirs, err := r.moduleDirs(ctx, modules)
 	if err != nil {
 		return file{}, err
@@ -32,7 +34,8 @@ func (r release) licenses(ctx context.Context, modules []module) (file, error) {
 			return file{}, fmt.Errorf("%s %s has no licence", module.path, module.version)
 		}
 		for _, t := range terms {
-			fmt.Fprintf(&text, "\n%s\n%s %s, %s\n\n%s", strings.Repeat("=", 80), module.path, module.version, t.path, t.content)
+			fmt.Fprintf(&text, "\n%s\n%s %s, %s\n\n%s", strings.Repeat("=", 80), module.path, module.version, t.path,
+				t.content)
 		}
 	}
 	return file{path: "usr/share/doc/criadapter/THIRD_PARTY_LICENSES", mode: 0o644, content: text.Bytes()}, nil

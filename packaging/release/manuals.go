@@ -10,7 +10,8 @@ import (
 
 // manuals makes the completions and man pages from the command line's definitions.
 func (r release) manuals(ctx context.Context, dir string) ([]file, error) {
-	_, err := output(ctx, r.source, nil, "go", "run", "./cmd/criadapter/command/gen", "-to", dir, "-version", r.name, "-date", r.time.Format(time.DateOnly))
+	_, err := output(ctx, r.source, nil, "go", "run", "./cmd/criadapter/command/gen", "-to", dir, "-version", r.name,
+		"-date", r.time.Format(time.DateOnly))
 	if err != nil {
 		return nil, err
 	}

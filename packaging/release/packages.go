@@ -17,7 +17,8 @@ func (r release) packages(ctx context.Context, architecture, stage string) error
 	for _, name := range []string{"criadapter", "cri-docker"} {
 		for _, format := range []string{"deb", "rpm", "apk"} {
 			config := filepath.Join("packaging", name, "nfpm.yaml")
-			_, err := output(ctx, r.source, append(environ, "VERSION="+versionFor(format, r.version)), "go", "tool", "-modfile=packaging/tools/go.mod", "nfpm",
+			_, err := output(ctx, r.source, append(environ, "VERSION="+versionFor(format, r.version)), "go", "tool",
+				"-modfile=packaging/tools/go.mod", "nfpm",
 				"package", "--config", config, "--packager", format, "--target", r.out)
 			if err != nil {
 				return err

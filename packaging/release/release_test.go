@@ -62,8 +62,9 @@ func TestLayout(t *testing.T) {
 	stage := t.TempDir()
 	testutil.Must(t, stageFiles(stage, files, commitTime))
 	for path, mode := range map[string]fs.FileMode{
-		"usr/bin/criadapter": 0o755, "usr/bin": 0o755, "etc/criadapter/config.yaml": 0o644, "cri-docker/usr/bin/cri-dockerd": 0o755,
-		"etc/init.d/criadapter": 0o755, "usr/lib/systemd/system/criadapter.socket": 0o644,
+		"usr/bin/criadapter": 0o755, "usr/bin": 0o755, "etc/criadapter/config.yaml": 0o644,
+		"cri-docker/usr/bin/cri-dockerd": 0o755,
+		"etc/init.d/criadapter":          0o755, "usr/lib/systemd/system/criadapter.socket": 0o644,
 	} {
 		info, err := os.Stat(filepath.Join(stage, path))
 		testutil.Assert(t, err == nil && info.Mode().Perm() == mode && info.ModTime().Equal(commitTime),
@@ -127,8 +128,10 @@ func TestSBOMAndImage(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(r.out, "criadapter_1.2.3_linux_amd64.spdx.json"))
 		testutil.Must(t, err)
 		var d document
-		if err := json.Unmarshal(text, &d); err != nil || len(d.Packages) != len(modules)+len(programs()) || len(d.Relationships) < len(d.Packages) {
-			t.Errorf("%d packages and %d relationships of %d modules, %v", len(d.Packages), len(d.Relationships), len(modules), err)
+		if err := json.Unmarshal(text, &d); err != nil || len(d.Packages) != len(modules)+len(programs()) ||
+			len(d.Relationships) < len(d.Packages) {
+			t.Errorf("%d packages and %d relationships of %d modules, %v", len(d.Packages), len(d.Relationships),
+				len(modules), err)
 		}
 	}
 	testutil.Assert(t, sums[0] == sums[1] && strings.Count(sums[0], "\n") == 3,
@@ -205,8 +208,8 @@ func TestUpgradesRestartBothNames(t *testing.T) {
 	}
 }
 
-// TestConfigurationShowsTheDefaults takes the comment signs off the installed configuration: it is valid, and it is what
-// holds without it.
+// TestConfigurationShowsTheDefaults takes the comment signs off the installed configuration: it is valid, and it is
+// what holds without it.
 func TestConfigurationShowsTheDefaults(t *testing.T) {
 	text, err := os.ReadFile("../criadapter/config.yaml")
 	testutil.Must(t, err)

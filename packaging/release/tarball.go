@@ -36,7 +36,8 @@ func writeTar(to io.Writer, below string, files []file, at time.Time) error {
 		if err := makeDirectories(packed, path.Dir(name), made, at); err != nil {
 			return err
 		}
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(f.mode), Size: int64(len(f.content)), ModTime: at, Format: tar.FormatPAX}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(f.mode), Size: int64(len(f.content)),
+			ModTime: at, Format: tar.FormatPAX}
 		if f.link != "" {
 			header.Typeflag, header.Linkname, header.Mode = tar.TypeSymlink, f.link, 0o777
 		}
@@ -59,5 +60,6 @@ func makeDirectories(packed *tar.Writer, dir string, made map[string]bool, at ti
 	if err := makeDirectories(packed, path.Dir(dir), made, at); err != nil {
 		return err
 	}
-	return packed.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at, Format: tar.FormatPAX})
+	return packed.WriteHeader(
+		&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at, Format: tar.FormatPAX})
 }

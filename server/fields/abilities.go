@@ -74,9 +74,11 @@ const (
 	needsSeccomp  = "an engine with seccomp"
 	needsAppArmor = "an engine on a node with AppArmor"
 	needsSELinux  = "an engine with `selinux-enabled`"
-	needsCDI      = "an engine with CDI: Docker Engine 28.2, or 25 (API 1.44) with `features.cdi` of daemon.json; or the " +
+	needsCDI      = "an engine with CDI: Docker Engine 28.2, or 25 (API 1.44) with `features.cdi` of " +
+		"daemon.json; or the " +
 		"runtime `criadapter-oci`"
-	needsRRO = "API 1.44 (Docker Engine 25) or the runtime `criadapter-oci`, on Linux 5.12 with a runtime that has the " +
+	needsRRO = "API 1.44 (Docker Engine 25) or the runtime `criadapter-oci`, on Linux 5.12 with a runtime that " +
+		"has the " +
 		"mount option `rro` (runc 1.1)"
 	needsOCI     = "the runtime `criadapter-oci` ([docs/oci-runtime.md](oci-runtime.md))"
 	needsCgroup2 = "a node with cgroup v2"

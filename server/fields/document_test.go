@@ -16,7 +16,8 @@ var update = flag.Bool("update", false, "write the table of fields into docs/fie
 // markdown is the table as it stands in docs/fields.md.
 func markdown() string {
 	var text strings.Builder
-	text.WriteString("| field | | what becomes of it | refused | engine that does or accepts it |\n|---|---|---|---|---|\n")
+	text.WriteString(
+		"| field | | what becomes of it | refused | engine that does or accepts it |\n|---|---|---|---|---|\n")
 	for _, row := range table() {
 		names := make([]string, len(row.fields))
 		for i, field := range row.fields {

@@ -87,7 +87,8 @@ func (c refusal) check(t *testing.T, row row, kind translate.Kind, send func(*re
 		t.Errorf("a newer engine refuses it by an error that is %s: %v", class(err), err)
 	}
 	if err == nil && translate.Identify(spec.Name, spec.Config.Labels) != kind {
-		t.Errorf("on a newer engine %s is identified as %v", spec.Name, translate.Identify(spec.Name, spec.Config.Labels))
+		t.Errorf("on a newer engine %s is identified as %v", spec.Name,
+			translate.Identify(spec.Name, spec.Config.Labels))
 	}
 	for i, now := range r.configs() {
 		if !proto.Equal(before[i], now) {
@@ -171,7 +172,10 @@ func TestNothingElseIsRefused(t *testing.T) {
 		}
 		for _, row := range table() {
 			mayBe := row.is == refused || row.refuses != ""
-			if mayBe && slices.ContainsFunc(row.fields, func(known string) bool { return strings.HasSuffix(known, "."+refusedField(err)) }) {
+			if mayBe &&
+				slices.ContainsFunc(row.fields, func(known string) bool {
+					return strings.HasSuffix(known, "."+refusedField(err))
+				}) {
 				return
 			}
 		}

@@ -17,7 +17,8 @@ func rules() []rule {
 	return []rule{
 		{
 			fields: of("ImageSpec", "annotations"), ignored: true,
-			why: "They are for runtimes that choose among architectures, and a kubelet sends the pod's with each pull; " +
+			why: "They are for runtimes that choose among architectures, and a kubelet sends the pod's with each " +
+				"pull; " +
 				"the engine pulls what is for its own. A container's come back unchanged.",
 		},
 		{

@@ -32,7 +32,8 @@ func newRequest(features docker.Features) *request {
 			Metadata:     &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop", Uid: "6f1c7a3e"},
 			LogDirectory: "/var/log/pods/web",
 			Linux: &runtimeapi.LinuxPodSandboxConfig{
-				SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
+				SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+					NamespaceOptions: &runtimeapi.NamespaceOption{}},
 			},
 		},
 		container: &runtimeapi.ContainerConfig{

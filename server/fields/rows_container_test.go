@@ -79,8 +79,9 @@ func containerRows() []row {
 			fields: of("ContainerConfig", "annotations"),
 			says: "They come back unchanged. Keys that begin with `cdi.k8s.io/` name CDI devices, beside " +
 				"CDI_devices. The OCI runtime gets the keys that --runtime-annotations names, and the pod's.",
-			refuses: "`cdi.k8s.io/…` where neither the engine nor `criadapter-oci` injects CDI devices, and the container would lack them",
-			seen:    []string{"docker/translate.TestNothingLeaksIntoAPod"},
+			refuses: "`cdi.k8s.io/…` where neither the engine nor `criadapter-oci` injects CDI devices, and " +
+				"the container would lack them",
+			seen: []string{"docker/translate.TestNothingLeaksIntoAPod"},
 			uses: []use{
 				{"ContainerConfig.annotations", func(r *request) {
 					r.container.Annotations = map[string]string{"cdi.k8s.io/a_b": "vendor.com/gpu=0"}
@@ -114,7 +115,8 @@ func containerRows() []row {
 		{
 			fields: of("ContainerConfig", "stdin", "stdin_once", "tty"),
 			says:   "The process has an open input, which ends with the first client that attached, and a terminal.",
-			seen:   []string{"test/e2e.TestAttachAgain", "test/e2e.TestAttachStdinOnce", "test/e2e.TestAttachOnTerminal", kindsTest + "/a terminal"},
+			seen: []string{"test/e2e.TestAttachAgain", "test/e2e.TestAttachStdinOnce",
+				"test/e2e.TestAttachOnTerminal", kindsTest + "/a terminal"},
 		},
 		{
 			fields: of("ContainerConfig", "stop_signal"),
@@ -127,8 +129,9 @@ func containerRows() []row {
 		},
 		{
 			fields: of("Device", "container_path", "host_path", "permissions"),
-			says:   "The device, or each one below a directory, is made in the container, and its cgroup allows what permissions name.",
-			seen:   []string{appFields + "/devices", kindsTest + "/devices"},
+			says: "The device, or each one below a directory, is made in the container, and its cgroup allows " +
+				"what permissions name.",
+			seen: []string{appFields + "/devices", kindsTest + "/devices"},
 			containers: []refusal{
 				{"relative device in the container", invalid, "config.devices[0].container_path",
 					devicesOf(&runtimeapi.Device{HostPath: "/dev/null", ContainerPath: "null", Permissions: "r"})},
@@ -137,16 +140,20 @@ func containerRows() []row {
 				{"device without permissions", invalid, "config.devices[0].permissions",
 					devicesOf(&runtimeapi.Device{HostPath: "/dev/null", ContainerPath: "/dev/null"})},
 				{"device with unknown permissions", invalid, "config.devices[0].permissions",
-					devicesOf(&runtimeapi.Device{HostPath: "/dev/null", ContainerPath: "/dev/null", Permissions: "rx"})},
+					devicesOf(
+						&runtimeapi.Device{HostPath: "/dev/null", ContainerPath: "/dev/null", Permissions: "rx"})},
 			},
 		},
 		{
-			fields:  of("CDIDevice", "name"),
-			says:    "The engine applies the device's specification where it can; otherwise criadapter does, by what it finds in /etc/cdi and /var/run/cdi.",
+			fields: of("CDIDevice", "name"),
+			says: "The engine applies the device's specification where it can; otherwise criadapter does, by " +
+				"what it finds in /etc/cdi and /var/run/cdi.",
 			refuses: "any, where neither does: the engine would not start the container, or ignore the device",
 			seen:    []string{"test/e2e.TestCDIDevices"},
 			uses: []use{
-				{"CDIDevice.name", func(r *request) { r.container.CDIDevices = []*runtimeapi.CDIDevice{{Name: "vendor.com/gpu=0"}} }},
+				{"CDIDevice.name", func(r *request) {
+					r.container.CDIDevices = []*runtimeapi.CDIDevice{{Name: "vendor.com/gpu=0"}}
+				}},
 			},
 			containers: []refusal{
 				{"CDI device on an old engine", unsupported, "config.CDI_devices[0].name", withCDI("vendor.com/gpu=0")},
@@ -170,8 +177,9 @@ func mountRows() []row {
 	return []row{
 		{
 			fields: of("Mount", "container_path", "host_path"),
-			says:   "A path of the host is mounted with all that is mounted below it; a missing one is made as a directory.",
-			seen:   []string{appFields + "/paths", "container.TestRigMountSourceThatCannotBe"},
+			says: "A path of the host is mounted with all that is mounted below it; a missing one is made as a " +
+				"directory.",
+			seen: []string{appFields + "/paths", "container.TestRigMountSourceThatCannotBe"},
 			containers: []refusal{
 				{"no container path", invalid, "config.mounts[0].container_path",
 					mountsOf(&runtimeapi.Mount{HostPath: "/a"})},
@@ -179,7 +187,8 @@ func mountRows() []row {
 					mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a/.."})},
 				{"mounted twice", invalid, "config.mounts[1].container_path",
 					mountsOf(
-						&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x"}, &runtimeapi.Mount{HostPath: "/b", ContainerPath: "x/"})},
+						&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x"},
+						&runtimeapi.Mount{HostPath: "/b", ContainerPath: "x/"})},
 				{"image volume on the root", invalid, "config.mounts[0].container_path",
 					mountsOf(&runtimeapi.Mount{ContainerPath: "/", Image: &runtimeapi.ImageSpec{Image: "x"}})},
 				{"relative host path", invalid, "config.mounts[0].host_path",
@@ -210,15 +219,18 @@ func mountRows() []row {
 					mountsOf(&runtimeapi.Mount{
 						HostPath: "/a", ContainerPath: "/a", Readonly: true, RecursiveReadOnly: true,
 					})},
-				{"recursive read-only on a runtime without", unsupported, "config.mounts[0].recursive_read_only", func(r *request) {
-					r.features, r.handler = confined(), "kata"
-					r.container.Mounts = []*runtimeapi.Mount{{HostPath: "/a", ContainerPath: "/a", Readonly: true, RecursiveReadOnly: true}}
-				}},
+				{"recursive read-only on a runtime without", unsupported, "config.mounts[0].recursive_read_only",
+					func(r *request) {
+						r.features, r.handler = confined(), "kata"
+						r.container.Mounts = []*runtimeapi.Mount{
+							{HostPath: "/a", ContainerPath: "/a", Readonly: true, RecursiveReadOnly: true}}
+					}},
 				{"recursive read-only of a writable mount", invalid, "config.mounts[0].recursive_read_only",
 					mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", RecursiveReadOnly: true})},
 				{"recursive read-only with propagation", invalid, "config.mounts[0].recursive_read_only",
 					mountsOf(&runtimeapi.Mount{
-						HostPath: "/a", ContainerPath: "/a", Readonly: true, RecursiveReadOnly: true, Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
+						HostPath: "/a", ContainerPath: "/a", Readonly: true, RecursiveReadOnly: true,
+						Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
 					})},
 			},
 		},
@@ -230,14 +242,18 @@ func mountRows() []row {
 				{"unknown propagation", invalid, "config.mounts[0].propagation",
 					mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", Propagation: 7})},
 				{"image volume with propagation", invalid, "config.mounts[0].propagation",
-					mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}, Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL})},
+					mountsOf(
+						&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"},
+							Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL})},
 			},
 		},
 		{
-			fields:  of("Mount", "selinux_relabel"),
-			says:    "The files get the pod's label, where the container has SELinux options; without SELinux there are no labels.",
-			refuses: "a path with a colon, and without `criadapter-oci` together with `recursive_read_only`: the Docker API relabels only what is given as `source:target`",
-			unseen:  "no SELinux in the rig's kernel; docker/translate.TestRelabelledMounts shows what the engine gets",
+			fields: of("Mount", "selinux_relabel"),
+			says: "The files get the pod's label, where the container has SELinux options; without SELinux " +
+				"there are no labels.",
+			refuses: "a path with a colon, and without `criadapter-oci` together with `recursive_read_only`: the " +
+				"Docker API relabels only what is given as `source:target`",
+			unseen: "no SELinux in the rig's kernel; docker/translate.TestRelabelledMounts shows what the engine gets",
 			uses: []use{
 				{"Mount.selinux_relabel", func(r *request) { relabel(r, "/a:b", false) }},
 				{"Mount.selinux_relabel", func(r *request) {
@@ -249,45 +265,62 @@ func mountRows() []row {
 				{"relabelling a path with a colon", unsupported, "config.mounts[0].selinux_relabel", func(r *request) {
 					r.features = confined()
 					r.security().SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0"}
-					r.container.Mounts = []*runtimeapi.Mount{{HostPath: "/a:b", ContainerPath: "/a", SelinuxRelabel: true}}
+					r.container.Mounts = []*runtimeapi.Mount{
+						{HostPath: "/a:b", ContainerPath: "/a", SelinuxRelabel: true}}
 				}},
-				{"relabelling a recursively read-only mount", unsupported, "config.mounts[0].selinux_relabel", func(r *request) {
-					r.features = confined()
-					r.security().SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0"}
-					r.container.Mounts = []*runtimeapi.Mount{{HostPath: "/a", ContainerPath: "/a", SelinuxRelabel: true, Readonly: true, RecursiveReadOnly: true}}
-				}},
+				{"relabelling a recursively read-only mount", unsupported, "config.mounts[0].selinux_relabel",
+					func(r *request) {
+						r.features = confined()
+						r.security().SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0"}
+						r.container.Mounts = []*runtimeapi.Mount{
+							{HostPath: "/a", ContainerPath: "/a", SelinuxRelabel: true, Readonly: true,
+								RecursiveReadOnly: true}}
+					}},
 			},
 		},
 		{
 			fields: of("Mount", "image", "image_sub_path"),
-			says:   "An image, or a part of it, is mounted read-only; engines before 28 (API 1.48) mount its extracted files.",
-			seen:   []string{"test/e2e.TestImageVolumes"},
+			says: "An image, or a part of it, is mounted read-only; engines before 28 (API 1.48) mount its " +
+				"extracted files.",
+			seen: []string{"test/e2e.TestImageVolumes"},
 			containers: []refusal{
 				{"image volume", unsupported, "config.mounts[0].image",
 					mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}})},
 				{"image volume with a host path", invalid, "config.mounts[0].image",
-					mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}})},
+					mountsOf(
+						&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a",
+							Image: &runtimeapi.ImageSpec{Image: "x"}})},
 				{"part above the image", invalid, "config.mounts[0].image_sub_path",
-					mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}, ImageSubPath: "a/../../b"})},
+					mountsOf(
+						&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"},
+							ImageSubPath: "a/../../b"})},
 				{"absolute part of an image", invalid, "config.mounts[0].image_sub_path",
-					mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}, ImageSubPath: "/etc"})},
+					mountsOf(
+						&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"},
+							ImageSubPath: "/etc"})},
 				{"image directory without an image", invalid, "config.mounts[0].image_sub_path",
 					mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", ImageSubPath: "x"})},
 			},
 		},
 		{
-			fields:  of("Mount", "uidMappings", "gidMappings"),
-			says:    "The files have the owners inside of the pod's user namespace that they have on the node outside of it (idmapped mounts).",
+			fields: of("Mount", "uidMappings", "gidMappings"),
+			says: "The files have the owners inside of the pod's user namespace that they have on the node " +
+				"outside of it (idmapped mounts).",
 			refuses: "mappings that differ from the pod's user namespace, which maps the files",
 			seen:    []string{usersTest},
 			uses: []use{
-				{"Mount.uidMappings", func(r *request) { r.container.Mounts[0].UidMappings = ownUsers().GetUsernsOptions().GetUids() }},
-				{"Mount.gidMappings", func(r *request) { r.container.Mounts[0].GidMappings = ownUsers().GetUsernsOptions().GetUids() }},
+				{"Mount.uidMappings", func(r *request) {
+					r.container.Mounts[0].UidMappings = ownUsers().GetUsernsOptions().GetUids()
+				}},
+				{"Mount.gidMappings", func(r *request) {
+					r.container.Mounts[0].GidMappings = ownUsers().GetUsernsOptions().GetUids()
+				}},
 			},
 		},
 		{
-			fields:  of("Mount", "mount_options"),
-			says:    "nodev, noexec, nosuid, noatime, nodiratime, relatime and strictatime hold for the topmost mount, others are refused; Status announces them.",
+			fields: of("Mount", "mount_options"),
+			says: "nodev, noexec, nosuid, noatime, nodiratime, relatime and strictatime hold for the topmost " +
+				"mount, others are refused; Status announces them.",
 			refuses: "any, without that runtime: the Docker API has no options of bind mounts",
 			seen:    []string{noteFields + "/mount options"},
 			uses: []use{

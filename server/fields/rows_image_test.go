@@ -25,21 +25,25 @@ func imageRows() []row {
 		},
 		{
 			fields: of("ImageSpec", "runtime_handler"),
-			says:   "A pull, a container and a mount refuse one that the engine does not have; images are the same for all of them.",
+			says: "A pull, a container and a mount refuse one that the engine does not have; images are the " +
+				"same for all of them.",
 			unseen: "all that it does is to be refused, which the cases of this row show",
 			containers: []refusal{
 				{"unknown runtime for the image", invalid, "config.image.runtime_handler", func(r *request) {
 					r.container.Image = &runtimeapi.ImageSpec{Image: "x", RuntimeHandler: "kata"}
 				}},
 				{"unknown runtime for an image volume", invalid, "config.mounts[0].image.runtime_handler",
-					mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x", RuntimeHandler: "kata"}})},
+					mountsOf(
+						&runtimeapi.Mount{ContainerPath: "/a",
+							Image: &runtimeapi.ImageSpec{Image: "x", RuntimeHandler: "kata"}})},
 			},
 		},
 		{
 			fields: of("ImageSpec", "image_ref"),
 			by:     "container",
-			says:   "A container's status shows with each mounted image its name by digest, or its id; what a client sends there is not read.",
-			seen:   []string{"test/e2e.TestImageVolumes"},
+			says: "A container's status shows with each mounted image its name by digest, or its id; what a " +
+				"client sends there is not read.",
+			seen: []string{"test/e2e.TestImageVolumes"},
 		},
 		{
 			fields: of("PullImageRequest", "image", "auth"),
@@ -47,9 +51,11 @@ func imageRows() []row {
 		},
 		{
 			fields: of("AuthConfig", "username", "password", "auth", "identity_token", "registry_token"),
-			says:   "They are handed to the engine for this pull and kept nowhere; auth is the base64 form of user and password.",
-			seen:   []string{"image.TestRigPullWithCredentials"},
-			unseen: "the registry of the rig takes a user and a password: image's tests of credentials show that the engine gets the rest",
+			says: "They are handed to the engine for this pull and kept nowhere; auth is the base64 form of " +
+				"user and password.",
+			seen: []string{"image.TestRigPullWithCredentials"},
+			unseen: "the registry of the rig takes a user and a password: image's tests of credentials show that " +
+				"the engine gets the rest",
 		},
 		{
 			fields: of("AuthConfig", "server_address"),
@@ -62,9 +68,10 @@ func imageRows() []row {
 			seen:   []string{"test/e2e.TestCrictlImages"},
 		},
 		{
-			fields: append(append(of("ListImagesRequest", "filter"), of("StreamImagesRequest", "filter")...), of("ImageFilter", "image")...),
-			says:   "Only the image with that name or id is listed.",
-			seen:   []string{"test/e2e.TestCrictlImages"},
+			fields: append(append(of("ListImagesRequest", "filter"), of("StreamImagesRequest", "filter")...),
+				of("ImageFilter", "image")...),
+			says: "Only the image with that name or id is listed.",
+			seen: []string{"test/e2e.TestCrictlImages"},
 		},
 	}
 }

@@ -11,8 +11,9 @@ func podRows() []row {
 	return []row{
 		{
 			fields: of("PodSandboxMetadata", "name", "uid", "namespace", "attempt"),
-			says:   "They name the sandbox container, as dockershim did, where there is one, and a second pod of the same metadata is refused.",
-			seen:   []string{"test/e2e.TestCrictlPod", kindsTest + "/difficult names"},
+			says: "They name the sandbox container, as dockershim did, where there is one, and a second pod of " +
+				"the same metadata is refused.",
+			seen: []string{"test/e2e.TestCrictlPod", kindsTest + "/difficult names"},
 		},
 		{
 			fields: of("PodSandboxConfig", "metadata", "linux", "dns_config", "port_mappings"),
@@ -64,8 +65,9 @@ func podRows() []row {
 		},
 		{
 			fields: of("PodSandboxConfig", "labels", "annotations"),
-			says:   "They are kept as labels of the sandbox container, or in the record of a pod without, and come back unchanged.",
-			seen:   []string{"test/e2e.TestCrictlPod", "docker/translate.TestNothingLeaksIntoAPod"},
+			says: "They are kept as labels of the sandbox container, or in the record of a pod without, and " +
+				"come back unchanged.",
+			seen: []string{"test/e2e.TestCrictlPod", "docker/translate.TestNothingLeaksIntoAPod"},
 		},
 		{
 			fields: of("DNSConfig", "servers", "searches", "options"),
@@ -86,8 +88,9 @@ func podRows() []row {
 		{
 			fields: of("PortMapping", "protocol", "container_port", "host_port", "host_ip"),
 			by:     "cni",
-			says:   "Host ports are published by a CNI plugin with the capability `portMappings`, or by the engine with --network-plugin=bridge.",
-			seen:   []string{podFields + "/both IP families and host ports", "test/e2e.TestSystemBridgeNetwork"},
+			says: "Host ports are published by a CNI plugin with the capability `portMappings`, or by the " +
+				"engine with --network-plugin=bridge.",
+			seen: []string{podFields + "/both IP families and host ports", "test/e2e.TestSystemBridgeNetwork"},
 			pods: []refusal{
 				{"unknown protocol", invalid, "config.port_mappings[0].protocol",
 					ports(&runtimeapi.PortMapping{ContainerPort: 80, Protocol: 3})},
@@ -107,8 +110,9 @@ func podRows() []row {
 		},
 		{
 			fields: of("LinuxPodSandboxConfig", "cgroup_parent"),
-			says:   "The cgroups of the sandbox and of the containers are made below it, as a slice where the engine's driver is systemd.",
-			seen:   []string{podFields + "/the pod's cgroup"},
+			says: "The cgroups of the sandbox and of the containers are made below it, as a slice where the " +
+				"engine's driver is systemd.",
+			seen: []string{podFields + "/the pod's cgroup"},
 			pods: []refusal{
 				{"cgroup parent that climbs", invalid, "config.linux.cgroup_parent",
 					func(r *request) { r.pod.Linux.CgroupParent = "/kubepods/../.." }},
@@ -126,8 +130,10 @@ func podRows() []row {
 		},
 		{
 			fields: of("LinuxPodSandboxConfig", "sysctls"),
-			says:   "Sysctls of the pod's network and IPC namespaces are set in the sandbox, and sysctls of an interface (net.ipv4.conf.eth0) after CNI ADD. Others, and sysctls of a namespace of the node, are invalid.",
-			seen:   []string{openFields, kindsTest + "/sysctls and a host name"},
+			says: "Sysctls of the pod's network and IPC namespaces are set in the sandbox, and sysctls of an " +
+				"interface (net.ipv4.conf.eth0) after CNI ADD. Others, and sysctls of a namespace of the node, " +
+				"are invalid.",
+			seen: []string{openFields, kindsTest + "/sysctls and a host name"},
 			pods: []refusal{
 				{"sysctl of the node", invalid, "config.linux.sysctls", sysctl("vm.overcommit_memory", "1")},
 				{"kernel sysctl that is not of the IPC namespace", invalid, "config.linux.sysctls",
@@ -158,8 +164,10 @@ func podRows() []row {
 		},
 		{
 			fields: of("NamespaceOption", "network", "pid", "ipc"),
-			says:   "The sandbox gets or leaves out the namespace, and containers join it, the node's, another container's or their own; a container's network is its pod's.",
-			seen:   []string{kindsTest + "/nothing special", kindsTest + "/own PIDs", kindsTest + "/the node's namespaces", kindsTest + "/own IPC"},
+			says: "The sandbox gets or leaves out the namespace, and containers join it, the node's, another " +
+				"container's or their own; a container's network is its pod's.",
+			seen: []string{kindsTest + "/nothing special", kindsTest + "/own PIDs",
+				kindsTest + "/the node's namespaces", kindsTest + "/own IPC"},
 			pods: []refusal{
 				{"network per container", invalid, "config.linux.security_context.namespace_options.network",
 					podNS(&runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_CONTAINER})},
@@ -171,7 +179,8 @@ func podRows() []row {
 					podNS(&runtimeapi.NamespaceOption{Ipc: runtimeapi.NamespaceMode_TARGET})},
 			},
 			containers: []refusal{
-				{"the node's network in a pod that has its own", invalid, "config.linux.security_context.namespace_options.network",
+				{"the node's network in a pod that has its own", invalid,
+					"config.linux.security_context.namespace_options.network",
 					containerNS(&runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE})},
 				{"network per container", invalid, "config.linux.security_context.namespace_options.network",
 					containerNS(&runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_CONTAINER})},
@@ -185,12 +194,14 @@ func podRows() []row {
 		},
 		{
 			fields: of("NamespaceOption", "target_id"),
-			says:   "With the PID mode TARGET a container joins that running container of its pod; with another mode, or in a sandbox, it is invalid.",
-			seen:   []string{"docker/translate.TestTargetPID"},
+			says: "With the PID mode TARGET a container joins that running container of its pod; with another " +
+				"mode, or in a sandbox, it is invalid.",
+			seen: []string{"docker/translate.TestTargetPID"},
 			pods: []refusal{
-				{"a target of its namespaces", invalid, "config.linux.security_context.namespace_options.target_id", func(r *request) {
-					r.podSecurity().NamespaceOptions = &runtimeapi.NamespaceOption{TargetId: "abc"}
-				}},
+				{"a target of its namespaces", invalid, "config.linux.security_context.namespace_options.target_id",
+					func(r *request) {
+						r.podSecurity().NamespaceOptions = &runtimeapi.NamespaceOption{TargetId: "abc"}
+					}},
 			},
 			containers: []refusal{
 				{"a target without the mode", invalid, "config.linux.security_context.namespace_options.target_id",
@@ -202,10 +213,13 @@ func podRows() []row {
 			},
 		},
 		{
-			fields:  of("NamespaceOption", "userns_options"),
-			says:    "With POD the pod has a user namespace of its own, which its other namespaces belong to: its root is another user on the node.",
-			refuses: "mode `POD`, without that runtime, where Status does not announce it, with `--network-plugin=bridge`, or beside a namespace of the node: the Docker API has no user namespace per pod",
-			seen:    []string{usersTest},
+			fields: of("NamespaceOption", "userns_options"),
+			says: "With POD the pod has a user namespace of its own, which its other namespaces belong to: " +
+				"its root is another user on the node.",
+			refuses: "mode `POD`, without that runtime, where Status does not announce it, with " +
+				"`--network-plugin=bridge`, or beside a namespace of the node: the Docker API has no user " +
+				"namespace per pod",
+			seen: []string{usersTest},
 			uses: []use{
 				{"NamespaceOption.userns_options", func(r *request) {
 					r.podSecurity().NamespaceOptions = ownUsers()
@@ -215,15 +229,18 @@ func podRows() []row {
 				}},
 			},
 			pods: []refusal{
-				{"user namespace of the pod", unsupported, "config.linux.security_context.namespace_options.userns_options",
+				{"user namespace of the pod", unsupported,
+					"config.linux.security_context.namespace_options.userns_options",
 					podNS(&runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{}})},
-				{"mappings of the node's user namespace", invalid, "config.linux.security_context.namespace_options.userns_options",
+				{"mappings of the node's user namespace", invalid,
+					"config.linux.security_context.namespace_options.userns_options",
 					podNS(&runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{
 						Mode: runtimeapi.NamespaceMode_NODE, Uids: []*runtimeapi.IDMapping{{Length: 1}},
 					}})},
 			},
 			containers: []refusal{
-				{"user namespace of the pod", unsupported, "config.linux.security_context.namespace_options.userns_options",
+				{"user namespace of the pod", unsupported,
+					"config.linux.security_context.namespace_options.userns_options",
 					containerNS(&runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{}})},
 			},
 		},
@@ -232,17 +249,24 @@ func podRows() []row {
 			says:   "It is what the row of userns_options is about.",
 			seen:   []string{usersTest},
 			pods: []refusal{
-				{"user namespace per container", invalid, "config.linux.security_context.namespace_options.userns_options.mode",
-					podNS(&runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_CONTAINER}})},
-				{"user namespace of a target", invalid, "config.linux.security_context.namespace_options.userns_options.mode",
-					podNS(&runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_TARGET}})},
+				{"user namespace per container", invalid,
+					"config.linux.security_context.namespace_options.userns_options.mode",
+					podNS(
+						&runtimeapi.NamespaceOption{
+							UsernsOptions: &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_CONTAINER}})},
+				{"user namespace of a target", invalid,
+					"config.linux.security_context.namespace_options.userns_options.mode",
+					podNS(
+						&runtimeapi.NamespaceOption{
+							UsernsOptions: &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_TARGET}})},
 			},
 		},
 		{
-			fields: append(of("UserNamespace", "uids", "gids"), of("IDMapping", "host_id", "container_id", "length")...),
-			by:     "sandbox",
-			says:   "The one mapping of users and the one of groups, which begin with 0; they go with the mode POD.",
-			seen:   []string{usersTest},
+			fields: append(of("UserNamespace", "uids", "gids"),
+				of("IDMapping", "host_id", "container_id", "length")...),
+			by:   "sandbox",
+			says: "The one mapping of users and the one of groups, which begin with 0; they go with the mode POD.",
+			seen: []string{usersTest},
 		},
 	}
 }

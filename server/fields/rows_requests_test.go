@@ -15,7 +15,8 @@ func requestRows() []row {
 			seen:   []string{"test/e2e.TestCrictlVersionAndInfo"},
 		},
 		{
-			fields: slices.Concat(of("UpdateRuntimeConfigRequest", "runtime_config"), of("RuntimeConfig", "network_config"), of("NetworkConfig", "pod_cidr")),
+			fields: slices.Concat(of("UpdateRuntimeConfigRequest", "runtime_config"),
+				of("RuntimeConfig", "network_config"), of("NetworkConfig", "pod_cidr")),
 			says:   "The CIDR is checked and shown by a verbose Status; addresses come from the CNI configuration.",
 			unseen: "it changes nothing on the node; server's tests show it in a verbose Status",
 		},
@@ -32,10 +33,11 @@ func podRequestRows() []row {
 			},
 		},
 		{
-			fields:  of("RunPodSandboxRequest", "runtime_handler"),
-			says:    "It is the name of one of the engine's runtimes; an unknown one is invalid.",
-			refuses: "a runtime that takes its interfaces when it boots, in a pod of a CNI network: the Docker API cannot start it in one made ready before",
-			seen:    []string{"sandbox.TestRuntimeThatTakesItsInterfacesAtBootIsRefused"},
+			fields: of("RunPodSandboxRequest", "runtime_handler"),
+			says:   "It is the name of one of the engine's runtimes; an unknown one is invalid.",
+			refuses: "a runtime that takes its interfaces when it boots, in a pod of a CNI network: the Docker " +
+				"API cannot start it in one made ready before",
+			seen: []string{"sandbox.TestRuntimeThatTakesItsInterfacesAtBootIsRefused"},
 			uses: []use{
 				{"RunPodSandboxRequest.runtime_handler", func(r *request) {
 					r.handler = "kata"
@@ -50,7 +52,8 @@ func podRequestRows() []row {
 			},
 		},
 		{
-			fields: slices.Concat(of("StopPodSandboxRequest", "pod_sandbox_id"), of("RemovePodSandboxRequest", "pod_sandbox_id"),
+			fields: slices.Concat(of("StopPodSandboxRequest", "pod_sandbox_id"),
+				of("RemovePodSandboxRequest", "pod_sandbox_id"),
 				of("PodSandboxStatusRequest", "pod_sandbox_id"), of("PodSandboxStatsRequest", "pod_sandbox_id")),
 			says: "It is the sandbox's id or its beginning.",
 			seen: []string{"test/e2e.TestCrictlPod", "test/e2e.TestStatsOfAPodsOwnCgroup"},
@@ -62,8 +65,9 @@ func podRequestRows() []row {
 		},
 		{
 			fields: of("UpdatePodSandboxResourcesRequest", "pod_sandbox_id", "overhead", "resources"),
-			says:   "They are kept and shown by a verbose PodSandboxStatus, and limit a pod's cgroup that was made with the pod; a kubelet writes its own.",
-			seen:   []string{podFields + "/the pod's cgroup"},
+			says: "They are kept and shown by a verbose PodSandboxStatus, and limit a pod's cgroup that was " +
+				"made with the pod; a kubelet writes its own.",
+			seen: []string{podFields + "/the pod's cgroup"},
 		},
 		{
 			fields: of("PortForwardRequest", "pod_sandbox_id", "port"),
@@ -110,18 +114,22 @@ func containerRequestRows() []row {
 				{"no pod metadata", invalid, "sandbox_config.metadata", func(r *request) {
 					r.pod = &runtimeapi.PodSandboxConfig{}
 				}},
-				{"pod with another driver's cgroup parent", invalid, "sandbox_config.linux.cgroup_parent", func(r *request) {
-					r.features, r.pod.Linux.CgroupParent = confined(), "/kubepods"
-				}},
+				{"pod with another driver's cgroup parent", invalid, "sandbox_config.linux.cgroup_parent",
+					func(r *request) {
+						r.features, r.pod.Linux.CgroupParent = confined(), "/kubepods"
+					}},
 			},
 		},
 		{
-			fields: slices.Concat(of("StartContainerRequest", "container_id"), of("RemoveContainerRequest", "container_id"),
+			fields: slices.Concat(of("StartContainerRequest", "container_id"),
+				of("RemoveContainerRequest", "container_id"),
 				of("StopContainerRequest", "container_id"), of("ContainerStatusRequest", "container_id"),
 				of("ContainerStatsRequest", "container_id"), of("ReopenContainerLogRequest", "container_id"),
 				of("UpdateContainerResourcesRequest", "container_id")),
 			says: "It is the container's id or its beginning.",
-			seen: []string{"test/e2e.TestCrictlContainer", appFields + "/stop signal", "container.TestRigStopKillsAfterTheGracePeriod", "test/e2e.TestStatsAreTrue", "container.TestRigUpdate", "container.TestRigUpdateOfTheOOMScore", "test/kubelet.TestLogRotationLosesNothing"},
+			seen: []string{"test/e2e.TestCrictlContainer", appFields + "/stop signal",
+				"container.TestRigStopKillsAfterTheGracePeriod", "test/e2e.TestStatsAreTrue", "container.TestRigUpdate",
+				"container.TestRigUpdateOfTheOOMScore", "test/kubelet.TestLogRotationLosesNothing"},
 		},
 		{
 			fields: of("StopContainerRequest", "timeout"),
@@ -147,12 +155,14 @@ func containerRequestRows() []row {
 			fields: append(of("ExecRequest", "container_id", "cmd", "tty", "stdin", "stdout", "stderr"),
 				of("AttachRequest", "container_id", "tty", "stdin", "stdout", "stderr")...),
 			says: "The answer is a URL at which these streams of the command, or of the container, are.",
-			seen: []string{"test/e2e.TestExecStreams", "test/e2e.TestExecOnTerminal", "test/e2e.TestAttachAgain", "test/e2e.TestAttachOnTerminal"},
+			seen: []string{"test/e2e.TestExecStreams", "test/e2e.TestExecOnTerminal", "test/e2e.TestAttachAgain",
+				"test/e2e.TestAttachOnTerminal"},
 		},
 		{
 			fields: slices.Concat(of("ListContainersRequest", "filter"), of("StreamContainersRequest", "filter"),
 				of("ListContainerStatsRequest", "filter"), of("StreamContainerStatsRequest", "filter"),
-				of("ContainerFilter", "id", "state", "pod_sandbox_id", "label_selector"), of("ContainerStateValue", "state"),
+				of("ContainerFilter", "id", "state", "pod_sandbox_id", "label_selector"),
+				of("ContainerStateValue", "state"),
 				of("ContainerStatsFilter", "id", "pod_sandbox_id", "label_selector")),
 			says:   "All parts of a filter must hold; an id may be the beginning of one.",
 			unseen: "lists are answered from memory: server's tests of lists show each part of a filter",
@@ -165,18 +175,24 @@ func checkpointRows() []row {
 	return []row{
 		{
 			fields: of("CheckpointContainerRequest", "container_id", "location", "timeout"),
-			says:   "The container's processes, its changed files and its descriptions are written to a tar archive; it runs on. Without what it needs the call fails and says what is missing.",
-			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in memory, the tests of docker recorded answers",
+			says: "The container's processes, its changed files and its descriptions are written to a tar " +
+				"archive; it runs on. Without what it needs the call fails and says what is missing.",
+			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in " +
+				"memory, the tests of docker recorded answers",
 		},
 		{
 			fields: of("CheckpointPodRequest", "pod_sandbox_id", "output_path", "container_ids"),
-			says:   "All containers are paused, written to the directory and resumed. Without what it needs the call fails and says what is missing.",
-			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in memory, the tests of docker recorded answers",
+			says: "All containers are paused, written to the directory and resumed. Without what it needs the " +
+				"call fails and says what is missing.",
+			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in " +
+				"memory, the tests of docker recorded answers",
 		},
 		{
 			fields: of("RestorePodRequest", "checkpoint_path", "config", "runtime_handler", "container_configs"),
-			says:   "A pod is made with containers that begin, when they are started, where the checkpoint ended. Without what it needs the call fails and says what is missing.",
-			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in memory, the tests of docker recorded answers",
+			says: "A pod is made with containers that begin, when they are started, where the checkpoint " +
+				"ended. Without what it needs the call fails and says what is missing.",
+			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in " +
+				"memory, the tests of docker recorded answers",
 		},
 	}
 }

@@ -13,9 +13,10 @@ func resourceRows() []row {
 			says:   leads,
 		},
 		{
-			fields: of(resources, "cpu_period", "cpu_quota", "cpu_shares", "memory_limit_in_bytes", "cpuset_cpus", "cpuset_mems"),
-			says:   "They are the container's limits in the engine.",
-			seen:   []string{appFields + "/limits", "container.TestRigUpdate"},
+			fields: of(resources, "cpu_period", "cpu_quota", "cpu_shares", "memory_limit_in_bytes", "cpuset_cpus",
+				"cpuset_mems"),
+			says: "They are the container's limits in the engine.",
+			seen: []string{appFields + "/limits", "container.TestRigUpdate"},
 			pods: []refusal{
 				{"resources that are none", invalid, "config.linux.resources.cpu_period", func(r *request) {
 					r.pod.Linux.Resources = &runtimeapi.LinuxContainerResources{CpuPeriod: 1}
@@ -47,21 +48,26 @@ func resourceRows() []row {
 		},
 		{
 			fields: of(resources, "memory_swap_limit_in_bytes"),
-			says:   "It counts memory and swap together and goes with memory_limit_in_bytes; without it a container with a memory limit gets no swap. On a node without swap accounting it has no effect.",
-			seen:   []string{appFields + "/limits", openFields},
+			says: "It counts memory and swap together and goes with memory_limit_in_bytes; without it a " +
+				"container with a memory limit gets no swap. On a node without swap accounting it has no effect.",
+			seen: []string{appFields + "/limits", openFields},
 			containers: []refusal{
 				{"swap without memory", invalid, "config.linux.resources.memory_swap_limit_in_bytes",
 					limits(&runtimeapi.LinuxContainerResources{MemorySwapLimitInBytes: 1 << 20})},
 				{"less swap than memory", invalid, "config.linux.resources.memory_swap_limit_in_bytes",
-					limits(&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 2 << 20, MemorySwapLimitInBytes: 1 << 20})},
+					limits(
+						&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 2 << 20,
+							MemorySwapLimitInBytes: 1 << 20})},
 				{"negative swap", invalid, "config.linux.resources.memory_swap_limit_in_bytes",
 					limits(&runtimeapi.LinuxContainerResources{MemorySwapLimitInBytes: -2})},
 			},
 		},
 		{
 			fields: of(resources, "oom_score_adj"),
-			says:   "It is set at the create, and at an update for every process of the container; an engine without CAP_SYS_RESOURCE raises negative values to 0, and criadapter without it lowers none at an update, with a warning in its log.",
-			seen:   []string{appFields + "/limits", "container.TestRigUpdateOfTheOOMScore"},
+			says: "It is set at the create, and at an update for every process of the container; an engine " +
+				"without CAP_SYS_RESOURCE raises negative values to 0, and criadapter without it lowers none at " +
+				"an update, with a warning in its log.",
+			seen: []string{appFields + "/limits", "container.TestRigUpdateOfTheOOMScore"},
 			containers: []refusal{
 				{"low OOM score", invalid, "config.linux.resources.oom_score_adj",
 					limits(&runtimeapi.LinuxContainerResources{OomScoreAdj: -1001})},
@@ -72,18 +78,22 @@ func resourceRows() []row {
 		{
 			fields: append(of(resources, "hugepage_limits"), of("HugepageLimit", "page_size", "limit")...),
 			by:     "container",
-			says:   "They are the container's from its start on with `criadapter-oci`, and written to its cgroup right after the start without it; they have no effect without the controller hugetlb.",
-			seen:   []string{appFields + "/limits", noteFields + "/limits from the start on"},
+			says: "They are the container's from its start on with `criadapter-oci`, and written to its cgroup " +
+				"right after the start without it; they have no effect without the controller hugetlb.",
+			seen: []string{appFields + "/limits", noteFields + "/limits from the start on"},
 			containers: []refusal{
 				{"huge page size that is a path", invalid, "config.linux.resources.hugepage_limits[0].page_size",
-					limits(&runtimeapi.LinuxContainerResources{HugepageLimits: []*runtimeapi.HugepageLimit{{PageSize: "2MB/"}}})},
+					limits(
+						&runtimeapi.LinuxContainerResources{
+							HugepageLimits: []*runtimeapi.HugepageLimit{{PageSize: "2MB/"}}})},
 				{"no huge page size", invalid, "config.linux.resources.hugepage_limits[0].page_size",
 					limits(&runtimeapi.LinuxContainerResources{HugepageLimits: []*runtimeapi.HugepageLimit{nil}})},
 			},
 		},
 		{
-			fields:  of(resources, "unified"),
-			says:    "They are the container's from its start on with `criadapter-oci`, and written to its cgroup right after the start without it.",
+			fields: of(resources, "unified"),
+			says: "They are the container's from its start on with `criadapter-oci`, and written to its " +
+				"cgroup right after the start without it.",
 			refuses: "on cgroup v1 all but `memory.swap.max`, which the engine limits, and keys whose value is `max`",
 			seen:    []string{noteFields + "/limits from the start on", noteFields + "/unified keys on cgroup v1"},
 			uses: []use{
@@ -93,7 +103,9 @@ func resourceRows() []row {
 			},
 			containers: []refusal{
 				{"swap that is no number", invalid, "config.linux.resources.unified",
-					limits(&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20, Unified: map[string]string{"memory.swap.max": "lots"}})},
+					limits(
+						&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20,
+							Unified: map[string]string{"memory.swap.max": "lots"}})},
 				{"unified key that is a path", invalid, "config.linux.resources.unified",
 					limits(&runtimeapi.LinuxContainerResources{Unified: map[string]string{"../memory.max": "0"}})},
 			},

@@ -19,8 +19,9 @@ func userRows() []row {
 	const pod, container = "LinuxSandboxSecurityContext", "LinuxContainerSecurityContext"
 	return []row{
 		{
-			fields: append(of(pod, "namespace_options", "selinux_options"), of(container, "namespace_options", "selinux_options", "capabilities")...),
-			says:   leads,
+			fields: append(of(pod, "namespace_options", "selinux_options"),
+				of(container, "namespace_options", "selinux_options", "capabilities")...),
+			says: leads,
 		},
 		{
 			fields: append(of(pod, "run_as_user", "run_as_group"), of("Int64Value", "value")...),
@@ -58,7 +59,8 @@ func userRows() []row {
 				{"group without user", invalid, "config.linux.security_context.run_as_group",
 					containerSC(&runtimeapi.LinuxContainerSecurityContext{RunAsGroup: number(1)})},
 				{"negative group", invalid, "config.linux.security_context.run_as_group",
-					containerSC(&runtimeapi.LinuxContainerSecurityContext{RunAsUser: number(1), RunAsGroup: number(-1)})},
+					containerSC(
+						&runtimeapi.LinuxContainerSecurityContext{RunAsUser: number(1), RunAsGroup: number(-1)})},
 			},
 		},
 		{
@@ -71,8 +73,9 @@ func userRows() []row {
 			},
 		},
 		{
-			fields:  append(of(pod, "supplemental_groups_policy"), of(container, "supplemental_groups_policy")...),
-			says:    "Merge is how the engine does it; Strict leaves out the groups of the image, and Status announces it.",
+			fields: append(of(pod, "supplemental_groups_policy"), of(container, "supplemental_groups_policy")...),
+			says: "Merge is how the engine does it; Strict leaves out the groups of the image, and Status " +
+				"announces it.",
 			refuses: "`Strict`, without that runtime: the engine adds the groups of the image",
 			seen:    []string{noteFields + "/strict groups", noteFields + "/ambient capabilities"},
 			uses: []use{
@@ -85,11 +88,15 @@ func userRows() []row {
 			},
 			pods: []refusal{
 				{"strict groups", unsupported, "config.linux.security_context.supplemental_groups_policy",
-					podSC(&runtimeapi.LinuxSandboxSecurityContext{SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict})},
+					podSC(
+						&runtimeapi.LinuxSandboxSecurityContext{
+							SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict})},
 			},
 			containers: []refusal{
 				{"strict groups", unsupported, "config.linux.security_context.supplemental_groups_policy",
-					containerSC(&runtimeapi.LinuxContainerSecurityContext{SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict})},
+					containerSC(
+						&runtimeapi.LinuxContainerSecurityContext{
+							SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict})},
 				{"unknown groups policy", invalid, "config.linux.security_context.supplemental_groups_policy",
 					containerSC(&runtimeapi.LinuxContainerSecurityContext{SupplementalGroupsPolicy: 9})},
 			},
@@ -121,9 +128,13 @@ func confinementRows() []row {
 			seen:   []string{appFields + "/process", openFields, kindsTest + "/capabilities"},
 			containers: []refusal{
 				{"empty capability to add", invalid, "config.linux.security_context.capabilities.add_capabilities[0]",
-					containerSC(&runtimeapi.LinuxContainerSecurityContext{Capabilities: &runtimeapi.Capability{AddCapabilities: []string{""}}})},
+					containerSC(
+						&runtimeapi.LinuxContainerSecurityContext{
+							Capabilities: &runtimeapi.Capability{AddCapabilities: []string{""}}})},
 				{"odd capability to drop", invalid, "config.linux.security_context.capabilities.drop_capabilities[1]",
-					containerSC(&runtimeapi.LinuxContainerSecurityContext{Capabilities: &runtimeapi.Capability{DropCapabilities: []string{"ALL", "a b"}}})},
+					containerSC(
+						&runtimeapi.LinuxContainerSecurityContext{
+							Capabilities: &runtimeapi.Capability{DropCapabilities: []string{"ALL", "a b"}}})},
 			},
 		},
 		{
@@ -143,11 +154,15 @@ func confinementRows() []row {
 			unseen: "no SELinux in the rig's kernel; docker/translate's golden files show what the engine gets",
 			pods: []refusal{
 				{"SELinux level with a space", invalid, "config.linux.security_context.selinux_options.level",
-					podSC(&runtimeapi.LinuxSandboxSecurityContext{SelinuxOptions: &runtimeapi.SELinuxOption{Level: "s0 c1"}})},
+					podSC(
+						&runtimeapi.LinuxSandboxSecurityContext{
+							SelinuxOptions: &runtimeapi.SELinuxOption{Level: "s0 c1"}})},
 			},
 			containers: []refusal{
 				{"SELinux user with a line break", invalid, "config.linux.security_context.selinux_options.user",
-					containerSC(&runtimeapi.LinuxContainerSecurityContext{SelinuxOptions: &runtimeapi.SELinuxOption{User: "a\nb"}})},
+					containerSC(
+						&runtimeapi.LinuxContainerSecurityContext{
+							SelinuxOptions: &runtimeapi.SELinuxOption{User: "a\nb"}})},
 			},
 		},
 		{
@@ -163,7 +178,8 @@ func confinementRows() []row {
 		{
 			fields: of(container, "masked_paths", "readonly_paths"),
 			says:   "The lists are complete: an empty one means none.",
-			seen:   []string{appFields + "/paths", openFields, kindsTest + "/masked paths", kindsTest + "/no masked paths"},
+			seen: []string{appFields + "/paths", openFields, kindsTest + "/masked paths",
+				kindsTest + "/no masked paths"},
 			containers: []refusal{
 				{"relative masked path", invalid, "config.linux.security_context.masked_paths[0]",
 					containerSC(&runtimeapi.LinuxContainerSecurityContext{MaskedPaths: []string{"proc"}})},
@@ -172,17 +188,26 @@ func confinementRows() []row {
 			},
 		},
 		{
-			fields:  slices.Concat(of(pod, "seccomp", "seccomp_profile_path"), of(container, "seccomp", "seccomp_profile_path")),
-			says:    "RuntimeDefault is the engine's profile, Localhost a file of the node; a container without any is unconfined, a sandbox has the default. The newer field wins. Docker Engine 20.10 leaves out a profile's flags, defaultErrnoRet and listenerPath; `criadapter-oci` puts back the last two.",
+			fields: slices.Concat(of(pod, "seccomp", "seccomp_profile_path"),
+				of(container, "seccomp", "seccomp_profile_path")),
+			says: "RuntimeDefault is the engine's profile, Localhost a file of the node; a container without " +
+				"any is unconfined, a sandbox has the default. The newer field wins. Docker Engine 20.10 leaves " +
+				"out a profile's flags, defaultErrnoRet and listenerPath; `criadapter-oci` puts back the last two.",
 			refuses: "`Localhost` on an engine without seccomp, where the container would run unconfined",
-			seen:    []string{appFields + "/process", openFields, kindsTest + "/seccomp default", kindsTest + "/seccomp profile without system calls"},
-			unseen: "the sandbox's program only waits: docker/translate's golden files show what the engine gets; its tests " +
+			seen: []string{appFields + "/process", openFields, kindsTest + "/seccomp default",
+				kindsTest + "/seccomp profile without system calls"},
+			unseen: "the sandbox's program only waits: docker/translate's golden files show what the engine " +
+				"gets; its tests " +
 				"of profiles show that the older fields are read like the newer ones",
 			uses: []use{
 				{"LinuxSandboxSecurityContext.seccomp", func(r *request) { r.podSecurity().Seccomp = localhost() }},
-				{"LinuxSandboxSecurityContext.seccomp_profile_path", func(r *request) { r.podSecurity().SeccompProfilePath = "localhost//p" }},
+				{"LinuxSandboxSecurityContext.seccomp_profile_path", func(r *request) {
+					r.podSecurity().SeccompProfilePath = "localhost//p"
+				}},
 				{"LinuxContainerSecurityContext.seccomp", func(r *request) { r.security().Seccomp = localhost() }},
-				{"LinuxContainerSecurityContext.seccomp_profile_path", func(r *request) { r.security().SeccompProfilePath = "localhost//p" }},
+				{"LinuxContainerSecurityContext.seccomp_profile_path", func(r *request) {
+					r.security().SeccompProfilePath = "localhost//p"
+				}},
 			},
 			pods: []refusal{
 				{"seccomp profile without a reader", unsupported, "config.linux.security_context.seccomp",
@@ -193,9 +218,10 @@ func confinementRows() []row {
 					containerSC(&runtimeapi.LinuxContainerSecurityContext{Seccomp: localhostAt("p.json")})},
 				{"seccomp profile without a reader", unsupported, "config.linux.security_context.seccomp",
 					containerSC(&runtimeapi.LinuxContainerSecurityContext{Seccomp: localhostAt("/p.json")})},
-				{"seccomp profile without seccomp", unsupported, "config.linux.security_context.seccomp", func(r *request) {
-					r.features.Seccomp, r.security().Seccomp = false, localhostAt("/p.json")
-				}},
+				{"seccomp profile without seccomp", unsupported, "config.linux.security_context.seccomp",
+					func(r *request) {
+						r.features.Seccomp, r.security().Seccomp = false, localhostAt("/p.json")
+					}},
 				{"seccomp profile that cannot be read", invalid, "config.linux.security_context.seccomp",
 					seccompContent("", errors.New("no such file"))},
 				{"seccomp profile that is no JSON", invalid, "config.linux.security_context.seccomp",
@@ -212,14 +238,18 @@ func confinementRows() []row {
 		{
 			fields: append(of(pod, "apparmor"), of(container, "apparmor", "apparmor_profile")...),
 			says:   "RuntimeDefault is the engine's profile, Localhost one that is loaded. The newer field wins.",
-			refuses: "`Localhost` on an engine without AppArmor, where the container would run unconfined; a profile that is " +
+			refuses: "`Localhost` on an engine without AppArmor, where the container would run unconfined; a " +
+				"profile that is " +
 				"not loaded",
-			unseen: "no AppArmor in the rig's kernel: `make vm SET=critest` tries it; docker/translate's tests of profiles " +
+			unseen: "no AppArmor in the rig's kernel: `make vm SET=critest` tries it; docker/translate's tests " +
+				"of profiles " +
 				"show that the older field is read like the newer one",
 			uses: []use{
 				{"LinuxSandboxSecurityContext.apparmor", func(r *request) { r.podSecurity().Apparmor = localhost() }},
 				{"LinuxContainerSecurityContext.apparmor", func(r *request) { r.security().Apparmor = localhost() }},
-				{"LinuxContainerSecurityContext.apparmor_profile", func(r *request) { r.security().ApparmorProfile = "localhost/p" }},
+				{"LinuxContainerSecurityContext.apparmor_profile", func(r *request) {
+					r.security().ApparmorProfile = "localhost/p"
+				}},
 			},
 			pods: []refusal{
 				{"AppArmor profile without AppArmor", unsupported, "config.linux.security_context.apparmor",
@@ -227,14 +257,18 @@ func confinementRows() []row {
 			},
 			containers: []refusal{
 				{"AppArmor profile without AppArmor", unsupported, "config.linux.security_context.apparmor",
-					containerSC(&runtimeapi.LinuxContainerSecurityContext{Apparmor: localhostAt("p"), ApparmorProfile: "unconfined"})},
-				{"AppArmor profile with a line break", invalid, "config.linux.security_context.apparmor", func(r *request) {
-					r.features, r.security().Apparmor = confined(), localhostAt("a\nb")
-				}},
-				{"AppArmor profile that is not loaded", invalid, "config.linux.security_context.apparmor", func(r *request) {
-					r.features, r.security().Apparmor = confined(), localhostAt("p")
-					r.read = func(string) ([]byte, error) { return []byte("pp (enforce)\n"), nil }
-				}},
+					containerSC(
+						&runtimeapi.LinuxContainerSecurityContext{Apparmor: localhostAt("p"),
+							ApparmorProfile: "unconfined"})},
+				{"AppArmor profile with a line break", invalid, "config.linux.security_context.apparmor",
+					func(r *request) {
+						r.features, r.security().Apparmor = confined(), localhostAt("a\nb")
+					}},
+				{"AppArmor profile that is not loaded", invalid, "config.linux.security_context.apparmor",
+					func(r *request) {
+						r.features, r.security().Apparmor = confined(), localhostAt("p")
+						r.read = func(string) ([]byte, error) { return []byte("pp (enforce)\n"), nil }
+					}},
 				{"older AppArmor field without AppArmor", unsupported, "config.linux.security_context.apparmor_profile",
 					containerSC(&runtimeapi.LinuxContainerSecurityContext{ApparmorProfile: "localhost/p"})},
 				{"odd value in the older AppArmor field", invalid, "config.linux.security_context.apparmor_profile",
@@ -247,11 +281,16 @@ func confinementRows() []row {
 			unseen: "the fields that lead to them are seen",
 			containers: []refusal{
 				{"unknown AppArmor profile type", invalid, "config.linux.security_context.apparmor.profile_type",
-					containerSC(&runtimeapi.LinuxContainerSecurityContext{Apparmor: &runtimeapi.SecurityProfile{ProfileType: 9}})},
+					containerSC(
+						&runtimeapi.LinuxContainerSecurityContext{
+							Apparmor: &runtimeapi.SecurityProfile{ProfileType: 9}})},
 				{"AppArmor profile without a name", invalid, "config.linux.security_context.apparmor.localhost_ref",
 					containerSC(&runtimeapi.LinuxContainerSecurityContext{Apparmor: localhostAt("")})},
-				{"AppArmor profile name where none goes", invalid, "config.linux.security_context.apparmor.localhost_ref",
-					containerSC(&runtimeapi.LinuxContainerSecurityContext{Apparmor: &runtimeapi.SecurityProfile{LocalhostRef: "p"}})},
+				{"AppArmor profile name where none goes", invalid,
+					"config.linux.security_context.apparmor.localhost_ref",
+					containerSC(
+						&runtimeapi.LinuxContainerSecurityContext{
+							Apparmor: &runtimeapi.SecurityProfile{LocalhostRef: "p"}})},
 			},
 		},
 	}

@@ -120,10 +120,13 @@ func TestCheck(t *testing.T) {
 
 // TestCheckNamesThePath looks deep into a request.
 func TestCheckNamesThePath(t *testing.T) {
-	request := &runtimeapi.RestorePodRequest{ContainerConfigs: []*runtimeapi.ContainerConfig{{LogPath: "a"}, {Windows: &runtimeapi.WindowsContainerConfig{}}}}
+	request := &runtimeapi.RestorePodRequest{
+		ContainerConfigs: []*runtimeapi.ContainerConfig{{LogPath: "a"},
+			{Windows: &runtimeapi.WindowsContainerConfig{}}}}
 	err := Check(request)
 	testutil.Assert(t, err != nil && strings.HasPrefix(err.Error(), "container_configs[1].windows: "), "got %v", err)
-	pull := &runtimeapi.PullImageRequest{SandboxConfig: &runtimeapi.PodSandboxConfig{Windows: &runtimeapi.WindowsPodSandboxConfig{}}}
+	pull := &runtimeapi.PullImageRequest{
+		SandboxConfig: &runtimeapi.PodSandboxConfig{Windows: &runtimeapi.WindowsPodSandboxConfig{}}}
 	testutil.Check(t, Check(pull), "below a field that does nothing")
 	var none proto.Message
 	testutil.Check(t, Check(none), "no request")

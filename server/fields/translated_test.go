@@ -38,8 +38,9 @@ func TestEveryFieldIsTranslated(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		if row, _ := rowOf(name); row.is == implemented && row.by == "" && !changes[name] {
-			t.Errorf("%s: no value of %s changes what goes to the engine: translate it in docker/translate (container.go, "+
-				"sandbox.go), or say in by which package does the work", row.file, name)
+			t.Errorf(
+				"%s: no value of %s changes what goes to the engine: translate it in docker/translate (container.go, "+
+					"sandbox.go), or say in by which package does the work", row.file, name)
 		}
 	}
 }

@@ -32,7 +32,8 @@ func parseQuery(r *http.Request) (query, error) {
 }
 
 func (q query) matches(resource string, object runtime.Object) bool {
-	return resource == q.resource && (q.namespace == "" || accessor(object).GetNamespace() == q.namespace) && q.selector.Matches(fieldsOf(object))
+	return resource == q.resource && (q.namespace == "" || accessor(object).GetNamespace() == q.namespace) &&
+		q.selector.Matches(fieldsOf(object))
 }
 
 // ServeHTTP implements http.Handler. A GET without an object's name is a list or a watch. All other requests are for
@@ -96,7 +97,8 @@ func (s *Server) list(w http.ResponseWriter, q query) {
 		}
 	}
 	answer, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": kindOf(q.resource) + "List", "items": items, "metadata": metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)},
+		"apiVersion": "v1", "kind": kindOf(q.resource) + "List", "items": items,
+		"metadata": metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)},
 	})
 	after := s.afterGet
 	s.afterGet = nil
@@ -151,7 +153,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q query) {
 func (s *Server) since(version int, q query) []change {
 	var found []change
 	for _, c := range s.changes {
-		if c.version > version && (c.kind == watch.Bookmark && c.resource == q.resource || q.matches(c.resource, c.object)) {
+		if c.version > version &&
+			(c.kind == watch.Bookmark && c.resource == q.resource || q.matches(c.resource, c.object)) {
 			found = append(found, c)
 		}
 	}

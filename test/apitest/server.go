@@ -54,7 +54,8 @@ type change struct {
 
 // New makes a server without objects that does not listen.
 func New() *Server {
-	return &Server{objects: map[string]runtime.Object{}, moved: make(chan struct{}), broken: make(chan struct{}), version: 1}
+	return &Server{objects: map[string]runtime.Object{}, moved: make(chan struct{}), broken: make(chan struct{}),
+		version: 1}
 }
 
 // Start makes a server that listens until the test ends.
@@ -138,7 +139,8 @@ func (s *Server) drop(resource, namespace, name string) {
 func (s *Server) record(kind watch.EventType, object runtime.Object) {
 	s.version++
 	accessor(object).SetResourceVersion(strconv.Itoa(s.version))
-	s.changes = append(s.changes, change{version: s.version, kind: kind, resource: resourceOf(object).name, object: object})
+	s.changes = append(s.changes,
+		change{version: s.version, kind: kind, resource: resourceOf(object).name, object: object})
 	s.wake()
 }
 
@@ -150,7 +152,8 @@ func (s *Server) Bookmark() {
 	for _, known := range resources {
 		object := known.blank.DeepCopyObject()
 		accessor(object).SetResourceVersion(strconv.Itoa(s.version))
-		s.changes = append(s.changes, change{version: s.version, kind: watch.Bookmark, resource: resourceOf(object).name, object: object})
+		s.changes = append(s.changes,
+			change{version: s.version, kind: watch.Bookmark, resource: resourceOf(object).name, object: object})
 	}
 	s.wake()
 }
@@ -218,7 +221,8 @@ type resource struct {
 
 var resources = []resource{
 	{"pods", "Pod", &v1.Pod{}}, {"configmaps", "ConfigMap", &v1.ConfigMap{}}, {"secrets", "Secret", &v1.Secret{}},
-	{"services", "Service", &v1.Service{}}, {"runtimeclasses", "RuntimeClass", &node.RuntimeClass{}}, {"events", "Event", &v1.Event{}}, {"nodes", "Node", &v1.Node{}}, {"leases", "Lease", &coordination.Lease{}},
+	{"services", "Service", &v1.Service{}}, {"runtimeclasses", "RuntimeClass", &node.RuntimeClass{}},
+	{"events", "Event", &v1.Event{}}, {"nodes", "Node", &v1.Node{}}, {"leases", "Lease", &coordination.Lease{}},
 }
 
 func resourceOf(object runtime.Object) resource {

@@ -116,7 +116,9 @@ func (s *Server) patch(r request, object metav1.Object, body []byte) (any, error
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if after.GetUID() != object.GetUID() {
-		return nil, apierrors.NewConflict(r.group(), r.name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", after.GetUID(), object.GetUID()))
+		return nil, apierrors.NewConflict(r.group(), r.name,
+			fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", after.GetUID(),
+				object.GetUID()))
 	}
 	after = keepOthers(r.subresource, object, after)
 	s.keep(r.resource, after)
@@ -168,7 +170,8 @@ func (s *Server) remove(r request, object metav1.Object, body []byte) (any, erro
 		}
 	}
 	if p := opts.Preconditions; p != nil && p.UID != nil && *p.UID != object.GetUID() {
-		return nil, apierrors.NewConflict(r.group(), r.name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", *p.UID, object.GetUID()))
+		return nil, apierrors.NewConflict(r.group(), r.name,
+			fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", *p.UID, object.GetUID()))
 	}
 	pod, ok := object.(*v1.Pod)
 	grace := int64(v1.DefaultTerminationGracePeriodSeconds)

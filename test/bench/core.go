@@ -48,7 +48,8 @@ func (s *criServer) startCore(ctx context.Context, name string, noEvents bool) (
 	c.Kubelet, err = kubelet.New(ctx, kubelet.Options{
 		RuntimeEndpoint: s.endpoint, NodeName: name, NodeIPs: []string{"127.0.0.1"}, Manifests: c.manifests,
 		RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"),
-		CgroupRoot: strings.TrimPrefix(s.bench.cgroup, "/") + "/core/" + s.name + "/" + name, CgroupDriver: cgroup.Cgroupfs,
+		CgroupRoot:   strings.TrimPrefix(s.bench.cgroup, "/") + "/core/" + s.name + "/" + name,
+		CgroupDriver: cgroup.Cgroupfs,
 		CrashBackoff: backoff.Options{First: time.Millisecond, Max: time.Millisecond},
 		NoEvents:     noEvents, GC: housekeeping.GCOptions{Containers: time.Second, HighPercent: 100},
 	})

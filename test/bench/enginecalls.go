@@ -24,7 +24,9 @@ func (c *engineCalls) print(w io.Writer) {
 	if c == nil {
 		return
 	}
-	fmt.Fprintf(w, "A start with %d pods of two containers took %d engine calls, and all were listed %.2f s after the engine had listed them; %d relists and statuses took %d %v, as many ListContainerStats %d %v.\n\n",
+	fmt.Fprintf(w,
+		"A start with %d pods of two containers took %d engine calls, and all were listed %.2f s after the "+
+			"engine had listed them; %d relists and statuses took %d %v, as many ListContainerStats %d %v.\n\n",
 		allPods, c.Start, c.Ready, relistsCounted, sum(c.Relist), c.Relist, sum(c.Stats), c.Stats)
 }
 
@@ -50,7 +52,8 @@ func (b *bench) measureEngineCalls(ctx context.Context) (err error) {
 	b.result.Calls = calls
 	b.result.add("ready-seconds-after-the-engines-list", calls.Ready, 1)
 	for range relistsCounted {
-		if err := errors.Join(s.relist(ctx, allPods), b.crowd.podStatus(ctx), b.crowd.containerStatus(ctx)); err != nil {
+		if err := errors.Join(s.relist(ctx, allPods), b.crowd.podStatus(ctx),
+			b.crowd.containerStatus(ctx)); err != nil {
 			return err
 		}
 	}

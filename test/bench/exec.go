@@ -73,10 +73,14 @@ func (b *bench) measureExecsAtOnce(ctx context.Context, crowds []*crowd) error {
 	var execs []func(ctx context.Context, i int) error
 	for _, c := range crowds {
 		names = append(names, c.name)
-		execs = append(execs, func(ctx context.Context, i int) error { return c.execTrue(ctx, c.pods[i].containers[0]) })
+		execs = append(execs, func(ctx context.Context, i int) error {
+			return c.execTrue(ctx, c.pods[i].containers[0])
+		})
 	}
 	names = append(names, raw.name)
-	execs = append(execs, func(ctx context.Context, i int) error { return raw.exec(ctx, b.crowd.pods[i].containers[0]) })
+	execs = append(execs, func(ctx context.Context, i int) error {
+		return raw.exec(ctx, b.crowd.pods[i].containers[0])
+	})
 	t := &b.result.Exec
 	err = turns(1+b.plan.execs/2, len(execs), func(round, i int) error {
 		took := make(samples, execsAtOnce)

@@ -20,14 +20,17 @@ func (b *bench) measureImages(ctx context.Context) error {
 	}
 	for _, q := range []question{
 		{rowImages, b.plan.statuses, (*crowd).listImages},
-		{rowImageStatus, b.plan.statuses, func(c *crowd, ctx context.Context) error { return c.imageStatus(ctx, b.image) }},
+		{rowImageStatus, b.plan.statuses, func(c *crowd, ctx context.Context) error {
+			return c.imageStatus(ctx, b.image)
+		}},
 		{rowPullPresent, b.plan.stats, func(c *crowd, ctx context.Context) error { return c.pull(ctx, b.image) }},
 	} {
 		if err := b.ask(ctx, &b.result.Images, crowds, q); err != nil {
 			return err
 		}
 	}
-	b.result.compare(&b.result.Images, nameCriadapter, goal{"list-images-to-containerd", rowImages, nameContainerd, 1.0})
+	b.result.compare(&b.result.Images, nameCriadapter,
+		goal{"list-images-to-containerd", rowImages, nameContainerd, 1.0})
 	return nil
 }
 

@@ -41,7 +41,8 @@ func (b *bench) measureInProcess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.result.add("list-10000-to-1000-in-process", b.result.InProcess.ratio(rowInProcess, fmt.Sprint(largeList), fmt.Sprint(smallList)), 12)
+	b.result.add("list-10000-to-1000-in-process",
+		b.result.InProcess.ratio(rowInProcess, fmt.Sprint(largeList), fmt.Sprint(smallList)), 12)
 	return nil
 }
 

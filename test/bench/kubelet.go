@@ -41,7 +41,8 @@ func (b *bench) measureKubelet(ctx context.Context) error {
 	t := &b.result.Kubelet
 	b.result.compare(t, nameWithOCI, goal{"oci-kubelet-40-pods-ready-to-containerd", rowDirectory, nameContainerd, 1})
 	b.result.compare(t, nameCriadapter, goal{"kubelet-40-pods-ready-to-containerd", rowDirectory, nameContainerd, 1.25})
-	evented, polled := t.cells[rowEvented][nameCriadapter].quantile(0.5), t.cells[rowPolled][nameCriadapter].quantile(0.5)
+	evented, polled := t.cells[rowEvented][nameCriadapter].quantile(0.5), t.cells[rowPolled][nameCriadapter].quantile(
+		0.5)
 	b.result.add("kubelet-restart-polled-to-list-period", float64(polled)/float64(listPeriod), 1)
 	b.result.add("kubelet-restart-evented-to-polled", float64(evented)/float64(polled), 0.75)
 	return nil

@@ -89,7 +89,8 @@ func (s *criServer) relist(ctx context.Context, pods int) error {
 		return err
 	}
 	if len(sandboxes.GetItems()) != pods || len(containers.GetContainers()) != 2*pods {
-		return fmt.Errorf("%d pods and %d containers are listed, want %d and %d", len(sandboxes.GetItems()), len(containers.GetContainers()), pods, 2*pods)
+		return fmt.Errorf("%d pods and %d containers are listed, want %d and %d", len(sandboxes.GetItems()),
+			len(containers.GetContainers()), pods, 2*pods)
 	}
 	return nil
 }

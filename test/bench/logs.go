@@ -43,7 +43,8 @@ func (b *bench) measureLogs(ctx context.Context) error {
 	err := turns(1+b.plan.logs, len(servers), func(round, i int) error {
 		took, server, engine, err := servers[i].writeLog(ctx)
 		if round > 0 { // the first is to warm up
-			wall[i], serverCPU[i], allCPU[i] = append(wall[i], took), append(serverCPU[i], server), append(allCPU[i], server+engine)
+			wall[i], serverCPU[i], allCPU[i] = append(wall[i], took), append(serverCPU[i], server), append(allCPU[i],
+				server+engine)
 		}
 		return err
 	})
@@ -100,7 +101,8 @@ func (s *criServer) writeLog(ctx context.Context) (wall, server, engine time.Dur
 	config := containerConfig("writer", s.imageRef)
 	config.Command = []string{"cat", "/lines"}
 	config.Mounts = []*runtimeapi.Mount{{HostPath: s.bench.lines(), ContainerPath: "/lines", Readonly: true}}
-	created, err := s.runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
+	created, err := s.runtime.CreateContainer(ctx,
+		&runtimeapi.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
 	if err != nil {
 		return 0, 0, 0, err
 	}

@@ -58,5 +58,6 @@ func rerunInRig(ctx context.Context, opts options) error {
 		}
 	}
 	return program.Again(ctx, nil,
-		fmt.Sprintf("-quick=%t", opts.quick), "-json", opts.jsonFile, "-parts", opts.parts, "-cri-dockerd", opts.criDockerd)
+		fmt.Sprintf("-quick=%t", opts.quick), "-json", opts.jsonFile, "-parts", opts.parts, "-cri-dockerd",
+		opts.criDockerd)
 }

@@ -55,10 +55,12 @@ type plan struct {
 
 func planFor(opts options) plan {
 	if opts.quick {
-		return plan{cycles: 5, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, directories: 1, deaths: 2, nodePods: 20,
+		return plan{cycles: 5, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, directories: 1,
+			deaths: 2, nodePods: 20,
 			restPods: 20, rest: 20 * time.Second, logLines: 200_000, slow: time.Second}
 	}
-	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5, directories: 3, deaths: 10, nodePods: allPods,
+	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5,
+		directories: 3, deaths: 10, nodePods: allPods,
 		restPods: 100, rest: time.Minute, logLines: 1_000_000, slow: 30 * time.Second}
 }
 

@@ -110,10 +110,13 @@ func (n *nodes) print(w io.Writer) {
 	if n == nil {
 		return
 	}
-	fmt.Fprintf(w, "A node with %d pods of one container\tMiB per pod\tserver and engine MiB\tshims and containers MiB\tprocesses of pods\t\n", n.Pods)
+	fmt.Fprintf(w,
+		"A node with %d pods of one container\tMiB per pod\tserver and engine MiB\tshims and containers "+
+			"MiB\tprocesses of pods\t\n", n.Pods)
 	for _, name := range slices.Sorted(maps.Keys(n.Servers)) {
 		m := n.Servers[name]
-		fmt.Fprintf(w, "%s\t%.2f\t%.1f\t%.1f\t%d\t\n", name, float64(m.all())/1024/float64(n.Pods), float64(m.Daemons)/1024, float64(m.Pods)/1024, m.Processes)
+		fmt.Fprintf(w, "%s\t%.2f\t%.1f\t%.1f\t%d\t\n", name, float64(m.all())/1024/float64(n.Pods),
+			float64(m.Daemons)/1024, float64(m.Pods)/1024, m.Processes)
 	}
 	fmt.Fprintln(w)
 }

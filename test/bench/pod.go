@@ -134,7 +134,8 @@ func (s *criServer) startContainer(
 		return err
 	}
 	return tell.timed(callStart, func() error {
-		_, err := s.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: p.containers[len(p.containers)-1]})
+		_, err := s.runtime.StartContainer(ctx,
+			&runtimeapi.StartContainerRequest{ContainerId: p.containers[len(p.containers)-1]})
 		return err
 	}, sums...)
 }

@@ -31,9 +31,10 @@ func TestProxyCountsAndPassesOn(t *testing.T) {
 	defer server.Close()
 	p, err := startProxy(front, engine)
 	testutil.Must(t, err)
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", front)
-	}}}
+	client := &http.Client{
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", front)
+		}}}
 	defer client.CloseIdleConnections()
 	for _, path := range []string{"/events", "/info", "/info"} {
 		response, err := client.Get("http://engine" + path)

@@ -93,9 +93,10 @@ func (r *raw) cycle(ctx context.Context, name string, tell clock) (err error) {
 // run is create, start, inspect and CNI ADD.
 func (r *raw) run(ctx context.Context, p *rawPod, name string) error {
 	created, err := r.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
-		Name:       name,
-		Config:     &container.Config{Image: pause.Reference, NetworkDisabled: r.best},
-		HostConfig: &container.HostConfig{NetworkMode: "none", IpcMode: "shareable", Resources: container.Resources{CgroupParent: r.bench.cgroup}},
+		Name:   name,
+		Config: &container.Config{Image: pause.Reference, NetworkDisabled: r.best},
+		HostConfig: &container.HostConfig{NetworkMode: "none", IpcMode: "shareable",
+			Resources: container.Resources{CgroupParent: r.bench.cgroup}},
 	})
 	if err != nil {
 		return err
@@ -154,7 +155,8 @@ func (r *raw) inspect(ctx context.Context, id string) error {
 }
 
 func (r *raw) exec(ctx context.Context, id string) error {
-	created, err := r.engine.ExecCreate(ctx, id, client.ExecCreateOptions{AttachStdout: true, AttachStderr: true, Cmd: []string{"true"}})
+	created, err := r.engine.ExecCreate(ctx, id,
+		client.ExecCreateOptions{AttachStdout: true, AttachStderr: true, Cmd: []string{"true"}})
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,8 @@ func (t table) MarshalJSON() ([]byte, error) {
 	for row, columns := range t.cells {
 		rows[row] = map[string]cell{}
 		for column, s := range columns {
-			rows[row][column] = cell{len(s), milliseconds(s.quantile(0.5)), milliseconds(s.quantile(0.9)), milliseconds(s.quantile(0.99))}
+			rows[row][column] = cell{len(s), milliseconds(s.quantile(0.5)), milliseconds(s.quantile(0.9)),
+				milliseconds(s.quantile(0.99))}
 		}
 	}
 	return json.Marshal(rows)

@@ -30,7 +30,8 @@ func (b *bench) startCriadapter(ctx context.Context) (*criServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &criServer{name: nameCriadapter, endpoint: b.adapter.Endpoint, bench: b, kill: b.killOnEngine, stop: b.adapter.Close}
+	s := &criServer{name: nameCriadapter, endpoint: b.adapter.Endpoint, bench: b, kill: b.killOnEngine,
+		stop: b.adapter.Close}
 	if err := b.adapter.Start(ctx); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
@@ -116,7 +117,8 @@ func (b *bench) startContainerd(ctx context.Context) (*criServer, error) {
 	if err := c.Start(ctx); err != nil {
 		return nil, err
 	}
-	s := &criServer{name: nameContainerd, endpoint: c.Endpoint(), bench: b, state: dir, processes: []int{c.PID()}, stop: c.Close}
+	s := &criServer{name: nameContainerd, endpoint: c.Endpoint(), bench: b, state: dir, processes: []int{c.PID()},
+		stop: c.Close}
 	s.kill = func(_ context.Context, id string) error { return c.KillContainer(id) }
 	if err := s.connect(ctx, c.Ended()); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))

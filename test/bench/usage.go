@@ -61,10 +61,12 @@ func printUsage(w io.Writer, all map[string]usage) {
 	if len(all) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "With %d pods\tRSS MiB\tRssAnon MiB\tCPU ms server\tCPU ms engine\t (%d relists)\n", allPods, relistsCounted)
+	fmt.Fprintf(w, "With %d pods\tRSS MiB\tRssAnon MiB\tCPU ms server\tCPU ms engine\t (%d relists)\n", allPods,
+		relistsCounted)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		used := all[name]
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, float64(used.Server.RSS)/1024, float64(used.Server.RSSAnon)/1024,
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, float64(used.Server.RSS)/1024,
+			float64(used.Server.RSSAnon)/1024,
 			milliseconds(used.ServerCPU), milliseconds(used.EngineCPU))
 	}
 	fmt.Fprintln(w)

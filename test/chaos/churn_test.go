@@ -55,7 +55,8 @@ func TestChurn(t *testing.T) {
 	pods := <-churned
 	third := len(samples) / 3
 	first, last := mean(samples[:third]), mean(samples[len(samples)-third:])
-	fmt.Printf("churn: %d pods in %v, answers that were errors:%s\n| what | first third | last third |\n|---|---|---|\n",
+	fmt.Printf(
+		"churn: %d pods in %v, answers that were errors:%s\n| what | first third | last third |\n|---|---|---|\n",
 		pods, time.Since(began).Round(time.Second), countsOf(c.codes))
 	for _, use := range uses {
 		a, b := first[use.name], last[use.name]

@@ -161,7 +161,9 @@ func (c *churned) judge() {
 	c.all("STUCK", func(k *kubelet) error { return inTime(func() error { return k.bring(c.t.Context()) }) })
 	c.all("LOST", func(k *kubelet) error {
 		sandboxes, err := k.sandboxes(c.t.Context())
-		if err == nil && (len(sandboxes) != 1 || sandboxes[0].GetId() != k.toldPod || sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY) {
+		if err == nil &&
+			(len(sandboxes) != 1 || sandboxes[0].GetId() != k.toldPod ||
+				sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY) {
 			err = fmt.Errorf("the answer had %s, there are %v", k.toldPod, sandboxes)
 		}
 		return err
@@ -243,7 +245,9 @@ func TestEngineDies(t *testing.T) {
 			hurt := make(chan int)
 			go func() { hurt <- c.hurt(ctx, eng) }()
 			pods := c.churn(ctx)
-			fmt.Printf("engine: %d pods came up, dockerd and its containerd were killed %d times each, and dockerd was stopped as often; answers:%s\n", pods, <-hurt, countsOf(c.codes))
+			fmt.Printf(
+				"engine: %d pods came up, dockerd and its containerd were killed %d times each, and dockerd was "+
+					"stopped as often; answers:%s\n", pods, <-hurt, countsOf(c.codes))
 			c.judge()
 		})
 	}

@@ -18,7 +18,10 @@ func takeInventory(t *testing.T, env rigenv.Env, server *adapter.Server) invento
 }
 
 // awaitInventory waits for an inventory and returns the differences that stay.
-func awaitInventory(t *testing.T, env rigenv.Env, server *adapter.Server, wanted inventory.Inventory, others func(kind, name string) bool) string {
+func awaitInventory(
+	t *testing.T, env rigenv.Env, server *adapter.Server, wanted inventory.Inventory,
+	others func(kind, name string) bool,
+) string {
 	t.Helper()
 	left, err := inventory.Node{Env: env, Server: server}.Await(t.Context(), 10*time.Second, wanted, others)
 	testutil.Must(t, err)

@@ -62,8 +62,9 @@ func newKubelet(server *adapter.Server, env rigenv.Env, base string, port int32)
 		// It ends at once when it is asked to.
 		Command: []string{"sh", "-c", "trap 'exit 0' TERM; echo started; sleep 100000 & wait"},
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       &runtimeapi.LinuxContainerResources{CpuShares: 100, OomScoreAdj: 100},
-			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: k.pod.GetLinux().GetSecurityContext().GetNamespaceOptions()},
+			Resources: &runtimeapi.LinuxContainerResources{CpuShares: 100, OomScoreAdj: 100},
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: k.pod.GetLinux().GetSecurityContext().GetNamespaceOptions()},
 		},
 	}}
 	return k
@@ -91,7 +92,8 @@ func (k *kubelet) sandboxes(ctx context.Context) ([]*runtimeapi.PodSandbox, erro
 
 // in lists a container of the pod, or all for an empty name, the newest first.
 func (k *kubelet) in(ctx context.Context, sandboxID, name string) ([]*runtimeapi.Container, error) {
-	answer, err := k.runtime().ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: sandboxID}})
+	answer, err := k.runtime().ListContainers(ctx,
+		&runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: sandboxID}})
 	var own []*runtimeapi.Container
 	for _, c := range answer.GetContainers() {
 		if name == "" || c.GetMetadata().GetName() == name {
@@ -143,7 +145,8 @@ func (k *kubelet) replace(ctx context.Context, sandboxes []*runtimeapi.PodSandbo
 	attempt := uint32(0)
 	for _, old := range sandboxes {
 		attempt = max(attempt, old.GetMetadata().GetAttempt()+1)
-		if _, err := k.runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: old.GetId()}); err != nil {
+		if _, err := k.runtime().StopPodSandbox(ctx,
+			&runtimeapi.StopPodSandboxRequest{PodSandboxId: old.GetId()}); err != nil {
 			return err
 		}
 	}
@@ -166,7 +169,8 @@ func (k *kubelet) syncContainer(ctx context.Context, wanted *runtimeapi.Containe
 	}
 	if len(there) > 0 && there[0].GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
 		for _, old := range there[1:] {
-			if _, err := k.runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: old.GetId()}); err != nil {
+			if _, err := k.runtime().RemoveContainer(ctx,
+				&runtimeapi.RemoveContainerRequest{ContainerId: old.GetId()}); err != nil {
 				return false, err
 			}
 		}
@@ -198,7 +202,8 @@ func (k *kubelet) create(ctx context.Context, wanted *runtimeapi.ContainerConfig
 	config := proto.CloneOf(wanted)
 	config.Metadata.Attempt = attempt
 	config.LogPath = fmt.Sprintf("%s/%d.log", config.GetMetadata().GetName(), attempt)
-	answer, err := k.runtime().CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: k.toldPod, Config: config, SandboxConfig: k.pod})
+	answer, err := k.runtime().CreateContainer(ctx,
+		&runtimeapi.CreateContainerRequest{PodSandboxId: k.toldPod, Config: config, SandboxConfig: k.pod})
 	k.toldContainer = answer.GetContainerId()
 	return err
 }
@@ -246,12 +251,14 @@ func (k *kubelet) works(ctx context.Context) error {
 	if len(k.containers) == 0 {
 		return nil
 	}
-	ran, err := k.runtime().ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: k.toldContainer, Cmd: []string{"cat", "/etc/hosts"}, Timeout: 30})
+	ran, err := k.runtime().ExecSync(ctx,
+		&runtimeapi.ExecSyncRequest{ContainerId: k.toldContainer, Cmd: []string{"cat", "/etc/hosts"}, Timeout: 30})
 	if err != nil {
 		return err
 	}
 	if ran.GetExitCode() != 0 && k.heals {
-		_, err := k.runtime().StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: k.toldContainer, Timeout: 5})
+		_, err := k.runtime().StopContainer(ctx,
+			&runtimeapi.StopContainerRequest{ContainerId: k.toldContainer, Timeout: 5})
 		return errors.Join(fmt.Errorf("a command in the container failed: %s", ran.GetStderr()), err)
 	}
 	if !strings.Contains(string(ran.GetStdout()), ip) {
@@ -323,10 +330,12 @@ func (k *kubelet) killContainers(ctx context.Context, sandboxID string) error {
 		return err
 	}
 	for _, c := range containers {
-		if _, err := k.runtime().StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: c.GetId(), Timeout: 5}); err != nil {
+		if _, err := k.runtime().StopContainer(ctx,
+			&runtimeapi.StopContainerRequest{ContainerId: c.GetId(), Timeout: 5}); err != nil {
 			return err
 		}
-		if _, err := k.runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.GetId()}); err != nil {
+		if _, err := k.runtime().RemoveContainer(ctx,
+			&runtimeapi.RemoveContainerRequest{ContainerId: c.GetId()}); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,8 @@ func TestLogDiskIsFull(t *testing.T) {
 		}
 		return nil
 	})
-	if got := count(t, lines, w.logPath); got.Read >= lines || got.Repeated != 0 || len(got.Gaps) != 0 { // whole lines only
+	// whole lines only
+	if got := count(t, lines, w.logPath); got.Read >= lines || got.Repeated != 0 || len(got.Gaps) != 0 {
 		t.Errorf("on the full disk: %v", got)
 	}
 	w.server.Kill()
@@ -78,7 +79,8 @@ func TestExitOnAFullLogDisk(t *testing.T) {
 	began = time.Now()
 	err = server.Runtime.RemoveContainer(t.Context(), w.id)
 	removal := time.Since(began)
-	fmt.Printf("logs: on a full disk the exit is seen after %v, the removal takes %v\n", exit.Round(time.Millisecond), removal.Round(time.Millisecond))
+	fmt.Printf("logs: on a full disk the exit is seen after %v, the removal takes %v\n", exit.Round(time.Millisecond),
+		removal.Round(time.Millisecond))
 	testutil.Assert(t, err == nil && exit <= most && removal <= most,
 		"the exit was seen after %v, the removal took %v: %v", exit, removal, err)
 	listed, err := server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{Id: w.id})

@@ -27,7 +27,8 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	env := rigenv.Require(t)
 	eng := newEngine(t, &env, true)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
-		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done; await end; lines %d %d`,
+		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done; await end; `+
+			`lines %d %d`,
 		bursts*burst, burst, burst, bursts*burst+1, bursts*burst+10))
 	for range kills {
 		time.Sleep(400 * time.Millisecond)
@@ -43,7 +44,8 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	whole, torn := untorn(ours, theirs)
 	got, err := numbered.CountLines(bursts*burst+10, whole)
 	testutil.Must(t, err)
-	fmt.Printf("logs: dockerd killed %d times: %v, %d torn; docker logs has %d lines, %d of them are not in the CRI log\n",
+	fmt.Printf(
+		"logs: dockerd killed %d times: %v, %d torn; docker logs has %d lines, %d of them are not in the CRI log\n",
 		kills, got, torn, len(theirs), missing)
 	if missing != 0 || got.Repeated != 0 || len(got.Marks) != 0 || got.Read+torn < len(theirs) || torn > kills {
 		t.Errorf("%v, %d torn; the numbers jump from %v", got, torn, got.Gaps)

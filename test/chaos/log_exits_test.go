@@ -34,7 +34,8 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 	first.signal("end")
 	took := awaitExits(t, server, containers, began)
 	fmt.Printf("logs: of %d exits on a full disk the first is seen after %v, half after %v, the last after %v\n",
-		containers, took[0].Round(time.Millisecond), took[containers/2].Round(time.Millisecond), took[containers-1].Round(time.Millisecond))
+		containers, took[0].Round(time.Millisecond), took[containers/2].Round(time.Millisecond),
+		took[containers-1].Round(time.Millisecond))
 	last := took[containers-1]
 	testutil.Assert(t, last <= inTurn/2, "the last exit was seen after %v, and in turn they take %v", last, inTurn)
 	testutil.Must(t, unix.Mount("", disk, "", unix.MS_REMOUNT, "size=64m"))

@@ -27,7 +27,8 @@ func TestKilledUnderTheCap(t *testing.T) {
 	env := rigenv.Require(t)
 	newEngine(t, &env, true)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
-		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done`, bursts*burst, burst, burst))
+		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done`, bursts*burst,
+		burst, burst))
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	pause := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
 	rotations := 0
@@ -89,7 +90,8 @@ func TestKilledBeyondTheCap(t *testing.T) {
 	newEngine(t, &env, true)
 	metrics := newMetrics(t, env)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{metrics.Flag()}}), fmt.Sprintf(
-		`i=0; for round in 1 2; do lines $((i + 1)) $((i + 1000)); await $round; lines $((i + 1001)) $((i + %d)); touch /control/done$round; i=$((i + %d)); done; await end`,
+		`i=0; for round in 1 2; do lines $((i + 1)) $((i + 1000)); await $round; lines $((i + 1001)) $((i + `+
+			`%d)); touch /control/done$round; i=$((i + %d)); done; await end`,
 		burst, burst))
 	counted := 0
 	for round := 1; round <= rounds; round++ {
@@ -121,7 +123,9 @@ func TestKilledBeyondTheCap(t *testing.T) {
 			estimate += n
 		}
 	}
-	fmt.Printf("logs: criadapter killed %d times beyond the engine's cap: %v, the markers say about %d, the metric %d\n", rounds, got, estimate, counted)
+	fmt.Printf(
+		"logs: criadapter killed %d times beyond the engine's cap: %v, the markers say about %d, the metric %d\n",
+		rounds, got, estimate, counted)
 	testutil.Assert(t, got.Lost != 0 && got.Repeated == 0 && len(got.Marks) == rounds && len(got.Gaps) == rounds,
 		"%v; the numbers jump from %v", got, got.Gaps)
 	testutil.Assert(t, counted == estimate,

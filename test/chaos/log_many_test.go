@@ -23,7 +23,8 @@ func TestKilledWithManyContainers(t *testing.T) {
 		time.Sleep(time.Second)
 		began := time.Now()
 		first.restart()
-		fmt.Printf("logs: criadapter answers %v after its start with %d containers\n", time.Since(began).Round(time.Millisecond), containers)
+		fmt.Printf("logs: criadapter answers %v after its start with %d containers\n",
+			time.Since(began).Round(time.Millisecond), containers)
 		time.Sleep(500 * time.Millisecond)
 	}
 	first.signal("end")
@@ -42,4 +43,5 @@ func TestKilledWithManyContainers(t *testing.T) {
 }
 
 // manyScript writes a line each second, and a last one when it is signalled to end.
-const manyScript = `i=0; say() { i=$((i + 1)); printf 'line %08d %085d\n' $i 0; }; until [ -e /control/end ]; do say; sleep 1; done; say`
+const manyScript = `i=0; say() { i=$((i + 1)); printf 'line %08d %085d\n' $i 0; }; until [ -e /control/end ]; do ` +
+	`say; sleep 1; done; say`

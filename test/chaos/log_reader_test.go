@@ -23,7 +23,8 @@ func TestReaderOfAKilledLog(t *testing.T) {
 	env := rigenv.Require(t)
 	newEngine(t, &env, true)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
-		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.1; done`, bursts*burst, burst, burst))
+		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.1; done`, bursts*burst,
+		burst, burst))
 	reader := newCollector(t, w.logPath)
 	for range kills {
 		time.Sleep(500 * time.Millisecond)
@@ -35,7 +36,9 @@ func TestReaderOfAKilledLog(t *testing.T) {
 	text := reader.end()
 	got := count(t, bursts*burst, w.logPath)
 	read := strings.Count(text, "\n")
-	fmt.Printf("logs: criadapter killed %d times under a reader: %v, the reader has %d lines, the log shrank %d times, at most to %d bytes\n",
+	fmt.Printf(
+		"logs: criadapter killed %d times under a reader: %v, the reader has %d lines, the log shrank %d times, "+
+			"at most to %d bytes\n",
 		kills, got, read, reader.shrunk, reader.least)
 	testutil.Assert(t, reader.shrunk == 0 && read == bursts*burst && got.Lost == 0 && got.Repeated == 0,
 		"the reader has %d lines of %d, the log shrank %d times", read, bursts*burst, reader.shrunk)

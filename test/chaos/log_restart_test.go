@@ -17,10 +17,12 @@ func TestContainerStartedByOthers(t *testing.T) {
 	newEngine(t, &env, true)
 	// Each run goes on where the last one ended.
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
-		`n=$(cat /control/n 2>/dev/null || echo 0); echo $((n + %d)) > /control/n; lines $((n + 1)) $((n + %d)); await end$((n + %d))`, burst, burst, burst))
+		`n=$(cat /control/n 2>/dev/null || echo 0); echo $((n + %d)) > /control/n; lines $((n + 1)) $((n + %d)); `+
+			`await end$((n + %d))`, burst, burst, burst))
 	docker := func(args ...string) {
 		t.Helper()
-		output, err := exec.CommandContext(t.Context(), "docker", append([]string{"--host", env.DockerHost}, args...)...).CombinedOutput()
+		output, err := exec.CommandContext(t.Context(), "docker",
+			append([]string{"--host", env.DockerHost}, args...)...).CombinedOutput()
 		testutil.Require(t, err == nil, "docker %v: %v\n%s", args, err, output)
 	}
 	w.awaitLine(burst)

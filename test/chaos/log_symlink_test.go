@@ -21,7 +21,8 @@ func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
 	newEngine(t, &env, true)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--container-log-mode=symlink"}})
 	w := newWriter(t, env, server, fmt.Sprintf(
-		`for i in 0 1 2; do await $i; lines $((i * %d + 1)) $((i * %d + %d)); touch /control/done$i; done; await end`, burst, burst, burst))
+		`for i in 0 1 2; do await $i; lines $((i * %d + 1)) $((i * %d + %d)); touch /control/done$i; done; await end`,
+		burst, burst, burst))
 	for i := range rounds {
 		w.server.Kill()
 		w.signal(fmt.Sprint(i))
@@ -75,7 +76,8 @@ func TestLinkedLogKilledInARotation(t *testing.T) {
 	newEngine(t, &env, true)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--container-log-mode=symlink"}})
 	w := newWriter(t, env, server, fmt.Sprintf(
-		`for i in 0 1 2; do await $i; lines $((i * %d + 1)) $((i * %d + %d)); touch /control/done$i; done; await end`, burst, burst, burst))
+		`for i in 0 1 2; do await $i; lines $((i * %d + 1)) $((i * %d + %d)); touch /control/done$i; done; await end`,
+		burst, burst, burst))
 	awaitLines := func(want int) {
 		t.Helper()
 		testutil.Eventually(t, func() error {

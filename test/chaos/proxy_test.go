@@ -37,7 +37,8 @@ func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 	dir, err := os.MkdirTemp(env.WorkDir, "p") // short, for the socket in it
 	testutil.Must(t, err)
 	f := &faultyEngine{
-		socket: strings.TrimPrefix(env.DockerHost, "unix://"), random: rand.New(rand.NewPCG(seed, 0)), made: map[string]int{},
+		socket: strings.TrimPrefix(env.DockerHost, "unix://"), random: rand.New(rand.NewPCG(seed, 0)),
+		made: map[string]int{},
 		calm: make(chan struct{}),
 	}
 	close(f.calm)
@@ -56,7 +57,9 @@ func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:     log.New(io.Discard, "", 0), // it logs each answer that is cut
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, proxy) })}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.serve(w, r, proxy)
+	})}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
 		_ = server.Close()
@@ -136,7 +139,8 @@ func (f *faultyEngine) answered(response *http.Response) error {
 		_ = response.Body.Close()
 		response.StatusCode, response.Status = http.StatusInternalServerError, "500 Internal Server Error"
 		response.Header = http.Header{"Content-Type": {"application/json"}}
-		response.Body, response.ContentLength = io.NopCloser(strings.NewReader(`{"message":"something went wrong"}`)), -1
+		response.Body, response.ContentLength = io.NopCloser(
+			strings.NewReader(`{"message":"something went wrong"}`)), -1
 	}
 	return nil
 }

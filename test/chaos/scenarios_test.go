@@ -24,7 +24,8 @@ func (k *kubelet) lost(ctx context.Context, s scenario, was told) error {
 		return err
 	}
 	if was.pod != "" && s.ends != "pod" {
-		if len(sandboxes) == 0 || sandboxes[0].GetId() != was.pod || sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
+		if len(sandboxes) == 0 || sandboxes[0].GetId() != was.pod ||
+			sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
 			return fmt.Errorf("pod %s is not READY: %v", was.pod, sandboxes)
 		}
 	}
@@ -71,16 +72,23 @@ func create(ctx context.Context, w *walk) error {
 func podScenarios() []scenario {
 	return []scenario{
 		{name: "RunPodSandbox", prepare: nothing, act: run},
-		{name: "RunPodSandbox without the sandbox image", kind: "container", only: []string{"engine: load"}, prepare: withoutSandboxImage, act: run},
-		{name: "UpdatePodSandboxResources", prepare: running, act: updatePod, again: func(w *walk) error { return updatePod(w.Context(), w) }},
-		{name: "StopPodSandbox", prepare: running, gone: true, ends: "pod", act: func(ctx context.Context, w *walk) error {
-			_, err := w.kubelet.runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: w.kubelet.toldPod})
-			return err
+		{name: "RunPodSandbox without the sandbox image", kind: "container", only: []string{"engine: load"},
+			prepare: withoutSandboxImage, act: run},
+		{name: "UpdatePodSandboxResources", prepare: running, act: updatePod, again: func(w *walk) error {
+			return updatePod(w.Context(), w)
 		}},
-		{name: "RemovePodSandbox", prepare: running, gone: true, ends: "pod", act: func(ctx context.Context, w *walk) error {
-			_, err := w.kubelet.runtime().RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: w.kubelet.toldPod})
-			return err
-		}},
+		{name: "StopPodSandbox", prepare: running, gone: true, ends: "pod",
+			act: func(ctx context.Context, w *walk) error {
+				_, err := w.kubelet.runtime().StopPodSandbox(ctx,
+					&runtimeapi.StopPodSandboxRequest{PodSandboxId: w.kubelet.toldPod})
+				return err
+			}},
+		{name: "RemovePodSandbox", prepare: running, gone: true, ends: "pod",
+			act: func(ctx context.Context, w *walk) error {
+				_, err := w.kubelet.runtime().RemovePodSandbox(ctx,
+					&runtimeapi.RemovePodSandboxRequest{PodSandboxId: w.kubelet.toldPod})
+				return err
+			}},
 	}
 }
 
@@ -101,17 +109,25 @@ func updatePod(ctx context.Context, w *walk) error {
 func containerScenarios() []scenario {
 	return []scenario{
 		{name: "CreateContainer", prepare: sandboxAlone, act: create},
-		{name: "CreateContainer with an image volume", only: []string{"image volume", "engine: save"}, odd: true, prepare: withImageVolume, act: create},
-		{name: "StartContainer", prepare: created, act: func(ctx context.Context, w *walk) error { return w.kubelet.start(ctx) }},
+		{name: "CreateContainer with an image volume", only: []string{"image volume", "engine: save"}, odd: true,
+			prepare: withImageVolume, act: create},
+		{name: "StartContainer", prepare: created, act: func(ctx context.Context, w *walk) error {
+			return w.kubelet.start(ctx)
+		}},
 		{name: "StopContainer", prepare: running, ends: "container", act: func(ctx context.Context, w *walk) error {
-			_, err := w.kubelet.runtime().StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: w.kubelet.toldContainer, Timeout: 5})
+			_, err := w.kubelet.runtime().StopContainer(ctx,
+				&runtimeapi.StopContainerRequest{ContainerId: w.kubelet.toldContainer, Timeout: 5})
 			return err
 		}},
 		{name: "RemoveContainer", prepare: running, ends: "container", act: remove},
-		{name: "RemoveContainer with an old image volume", only: []string{"image volume"}, prepare: withOldImageVolume, ends: "container", act: removeAndTidy},
-		{name: "UpdateContainerResources", prepare: running, act: update, again: func(w *walk) error { return update(w.Context(), w) }},
+		{name: "RemoveContainer with an old image volume", only: []string{"image volume"}, prepare: withOldImageVolume,
+			ends: "container", act: removeAndTidy},
+		{name: "UpdateContainerResources", prepare: running, act: update, again: func(w *walk) error {
+			return update(w.Context(), w)
+		}},
 		{name: "ReopenContainerLog", odd: true, prepare: running, act: reopen, again: unreopen},
-		{name: "ReopenContainerLog of a linked log", kind: "container", only: []string{"log link"}, odd: true, prepare: linked, act: reopen, again: relinked},
+		{name: "ReopenContainerLog of a linked log", kind: "container", only: []string{"log link"}, odd: true,
+			prepare: linked, act: reopen, again: relinked},
 	}
 }
 
@@ -138,7 +154,8 @@ func withOldImageVolume(w *walk) error {
 }
 
 func remove(ctx context.Context, w *walk) error {
-	_, err := w.kubelet.runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: w.kubelet.toldContainer})
+	_, err := w.kubelet.runtime().RemoveContainer(ctx,
+		&runtimeapi.RemoveContainerRequest{ContainerId: w.kubelet.toldContainer})
 	return err
 }
 
@@ -148,7 +165,8 @@ func removeAndTidy(ctx context.Context, w *walk) error {
 		return err
 	}
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if left, err := os.ReadDir(filepath.Join(w.server.RootDir, "image-volumes")); err != nil || len(left) == 0 || w.server.PID() == 0 {
+		if left, err := os.ReadDir(filepath.Join(w.server.RootDir, "image-volumes")); err != nil || len(left) == 0 ||
+			w.server.PID() == 0 {
 			return err
 		}
 	}
@@ -174,7 +192,8 @@ func reopen(ctx context.Context, w *walk) error {
 	if err := os.Rename(path, to); err != nil {
 		return err
 	}
-	_, err := w.kubelet.runtime().ReopenContainerLog(ctx, &runtimeapi.ReopenContainerLogRequest{ContainerId: w.kubelet.toldContainer})
+	_, err := w.kubelet.runtime().ReopenContainerLog(ctx,
+		&runtimeapi.ReopenContainerLogRequest{ContainerId: w.kubelet.toldContainer})
 	return err
 }
 
@@ -201,8 +220,12 @@ func relinked(w *walk) error {
 
 func imageScenarios() []scenario {
 	return []scenario{
-		{name: "PullImage", prepare: withoutImage, act: pullOther, gone: true, again: func(w *walk) error { return pullOther(w.Context(), w) }},
-		{name: "RemoveImage", prepare: func(w *walk) error { return pullOther(w.Context(), w) }, act: removeOther, gone: true,
+		{name: "PullImage", prepare: withoutImage, act: pullOther, gone: true, again: func(w *walk) error {
+			return pullOther(w.Context(), w)
+		}},
+		{name: "RemoveImage", prepare: func(w *walk) error {
+			return pullOther(w.Context(), w)
+		}, act: removeOther, gone: true,
 			again: func(w *walk) error { return errors.Join(removeOther(w.Context(), w), w.wantNoImage()) }},
 	}
 }
@@ -212,7 +235,8 @@ func (w *walk) otherImage() string { return w.env.Image("test/multi:b") }
 func pullOther(ctx context.Context, w *walk) error { return w.kubelet.pull(ctx, w.otherImage()) }
 
 func removeOther(ctx context.Context, w *walk) error {
-	_, err := w.kubelet.images().RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: w.otherImage()}})
+	_, err := w.kubelet.images().RemoveImage(ctx,
+		&runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: w.otherImage()}})
 	return err
 }
 
@@ -220,7 +244,8 @@ func withoutImage(w *walk) error { return errors.Join(removeOther(w.Context(), w
 
 // wantNoImage looks whether the engine itself has the other image.
 func (w *walk) wantNoImage() error {
-	err := exec.CommandContext(w.Context(), "docker", "--host", w.env.DockerHost, "image", "inspect", w.otherImage()).Run()
+	err := exec.CommandContext(w.Context(), "docker", "--host", w.env.DockerHost, "image", "inspect",
+		w.otherImage()).Run()
 	if err == nil {
 		return errors.New("the image is still there")
 	}

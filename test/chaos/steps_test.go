@@ -52,7 +52,8 @@ func sourceSteps(t *testing.T) []string {
 func withSteps(t *testing.T, env rigenv.Env) rigenv.Env {
 	t.Helper()
 	env.Criadapter = filepath.Join(t.TempDir(), "criadapter")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "grpcnotrace steps", "-o", env.Criadapter, "./cmd/criadapter")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "grpcnotrace steps", "-o",
+		env.Criadapter, "./cmd/criadapter")
 	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	output, err := build.CombinedOutput()
 	testutil.Require(t, err == nil, "building the program with the tag steps: %v\n%s", err, output)
@@ -145,7 +146,8 @@ func TestStepsAreInTheTable(t *testing.T) {
 	var documented []string
 	for line := range strings.Lines(table) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) == 2 && strings.TrimSpace(cells[1]) != "" && !strings.HasPrefix(cells[0], "-") && strings.TrimSpace(cells[0]) != "step" {
+		if len(cells) == 2 && strings.TrimSpace(cells[1]) != "" && !strings.HasPrefix(cells[0], "-") &&
+			strings.TrimSpace(cells[0]) != "step" {
 			documented = append(documented, strings.TrimSpace(cells[0]))
 		}
 	}

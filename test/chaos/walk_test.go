@@ -60,7 +60,8 @@ type walk struct {
 type counts struct{ points, before, after, leaked, lost, stuck int }
 
 func (c counts) String() string {
-	return fmt.Sprintf("%d points, %d killed before, %d killed after, %d leaked, %d lost, %d stuck", c.points, c.before, c.after, c.leaked, c.lost, c.stuck)
+	return fmt.Sprintf("%d points, %d killed before, %d killed after, %d leaked, %d lost, %d stuck", c.points, c.before,
+		c.after, c.leaked, c.lost, c.stuck)
 }
 
 // sandboxKinds are the flags of servers whose pods have, and do not have, a sandbox container.
@@ -110,8 +111,11 @@ func (c *counts) add(more counts) {
 
 func newWalk(t *testing.T, env rigenv.Env, kind string, walked, killed map[string][]string) *walk {
 	t.Helper()
-	w := &walk{T: t, env: env, kind: kind, control: control(t.TempDir()), image: env.Image("test/busybox:latest"), walked: walked, killed: killed}
-	w.server = adapter.ForTest(t, adapter.Options{Env: env, Flags: sandboxKinds[kind], Environ: []string{"CRIADAPTER_STEPS=" + string(w.control)}})
+	w := &walk{T: t, env: env, kind: kind, control: control(t.TempDir()), image: env.Image("test/busybox:latest"),
+		walked: walked, killed: killed}
+	w.server = adapter.ForTest(t,
+		adapter.Options{Env: env, Flags: sandboxKinds[kind],
+			Environ: []string{"CRIADAPTER_STEPS=" + string(w.control)}})
 	w.kubelet = newKubelet(w.server, env, "walker", 18080)
 	testutil.Must(w, w.kubelet.pull(t.Context(), w.image))
 	// The first pod makes what stays for the next ones: a bridge, directories, the sandbox image.
@@ -146,7 +150,8 @@ func (w *walk) scenario(s scenario) {
 	}
 	at := len(s.name) // not the same points of all
 	for _, p := range points {
-		if len(s.only) > 0 && !slices.ContainsFunc(s.only, func(start string) bool { return strings.HasPrefix(p.step, start) }) {
+		if len(s.only) > 0 &&
+			!slices.ContainsFunc(s.only, func(start string) bool { return strings.HasPrefix(p.step, start) }) {
 			continue
 		}
 		note(w.walked, p, s.name)
@@ -217,7 +222,8 @@ func (w *walk) point(s scenario, p point) {
 		verdict += fmt.Sprintf("\n%v", err)
 		w.rescue()
 	}
-	fmt.Printf("walk: %s %s, killed %s: %s after %v\n", w.kind, s.name, p, verdict, time.Since(began).Round(time.Millisecond))
+	fmt.Printf("walk: %s %s, killed %s: %s after %v\n", w.kind, s.name, p, verdict,
+		time.Since(began).Round(time.Millisecond))
 	if verdict != "well" {
 		w.Errorf("%s, killed %s: %s", s.name, p, verdict)
 	}

@@ -115,7 +115,8 @@ func badURL(s *scene) {
 		}
 	}))
 	s.Cleanup(server.Close)
-	core := s.newLoneCore("--manifest-url", server.URL, "--manifest-url-header", "X-Word:sesame", "--http-check-frequency", "1s")
+	core := s.newLoneCore("--manifest-url", server.URL, "--manifest-url-header", "X-Word:sesame",
+		"--http-check-frequency", "1s")
 	s.writeManifest(filepath.Join(core.manifests, "twin.yaml"), s.staticTwin())
 	core.start()
 	s.eventually("the directory's pod runs beside a URL that hangs", func() error { return core.runs("twin") })

@@ -79,7 +79,8 @@ func (w *world) start(t *testing.T, number uint8) {
 	began := time.Now()
 	dir, err := os.MkdirTemp(w.env.WorkDir, "plane")
 	testutil.Must(t, err)
-	if w.plane, err = controlplane.Start(t.Context(), controlplane.Options{Programs: w.programs, Dir: dir, Number: number}); err != nil {
+	if w.plane, err = controlplane.Start(t.Context(),
+		controlplane.Options{Programs: w.programs, Dir: dir, Number: number}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -44,7 +44,8 @@ func fullDisk(s *scene) {
     volumeMounts: [{name: scratch, mountPath: /scratch}]
 `)
 	s.until("hungry", func(pod *v1.Pod) error {
-		if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" || !strings.Contains(pod.Status.Message, "ephemeral-storage") {
+		if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" ||
+			!strings.Contains(pod.Status.Message, "ephemeral-storage") {
 			return fmt.Errorf("%s %s: %s", pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
 		}
 		return nil

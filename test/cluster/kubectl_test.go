@@ -119,7 +119,8 @@ func (s *scene) event(object, reason string) v1.Event {
 	s.Helper()
 	var found v1.Event
 	s.eventually(fmt.Sprintf("event %s of %s", reason, object), func() error {
-		list, err := s.core.Events(s.namespace).List(s.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + object})
+		list, err := s.core.Events(s.namespace).List(s.Context(),
+			metav1.ListOptions{FieldSelector: "involvedObject.name=" + object})
 		if err != nil {
 			return err
 		}

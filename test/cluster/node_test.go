@@ -51,7 +51,8 @@ func newNode(t *testing.T, w *world) *node {
 	t.Helper()
 	n := &node{world: w, server: adapter.ForTest(t, adapter.Options{Env: w.env}), name: "node-" + string(w.kind)}
 	dir := n.server.Dir
-	n.manifests, n.root, n.logs = filepath.Join(dir, "manifests"), filepath.Join(dir, "kubelet"), filepath.Join(dir, "logs")
+	n.manifests, n.root, n.logs = filepath.Join(dir, "manifests"), filepath.Join(dir, "kubelet"), filepath.Join(dir,
+		"logs")
 	n.cgroup = filepath.Join(w.env.Cgroup(), n.name)
 	n.configFile = filepath.Join(dir, "kubelet.yaml")
 	for _, path := range []string{n.manifests, n.root, n.logs, filepath.Join(dir, "volumeplugins")} {
@@ -103,7 +104,8 @@ func (n *node) coreArgs() []string {
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--cgroup-root", n.cgroup,
 		"--address", n.world.plane.Address, "--client-ca-file", n.world.plane.Authority.CAFile,
 		"--tls-cert-file", n.serving.CertFile, "--tls-private-key-file", n.serving.KeyFile,
-		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--beside-kubelet", "--image-gc-high-threshold", "100", "--log-level", "debug",
+		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--beside-kubelet", "--image-gc-high-threshold",
+		"100", "--log-level", "debug",
 	}
 }
 

@@ -64,7 +64,8 @@ spec:
 func (s *scene) sees(want string, files ...string) {
 	s.Helper()
 	s.eventually(strings.Join(files, " "), func() error {
-		output := s.kubectl("exec", "reader", "--", "sh", "-c", "for f in "+strings.Join(files, " ")+"; do cat $f; echo; done")
+		output := s.kubectl("exec", "reader", "--", "sh", "-c",
+			"for f in "+strings.Join(files, " ")+"; do cat $f; echo; done")
 		if got := strings.Join(strings.Fields(output), " "); got != want {
 			return fmt.Errorf("they have %q, want %q", got, want)
 		}

@@ -30,7 +30,8 @@ func apiServerAway(s *scene) {
 	testutil.Must(s, err)
 	s.plane.KillAPIServer()
 	_, id, _ := strings.Cut(mortal.ContainerID, "://")
-	if _, _, err := s.node.server.Runtime.ExecSync(s.Context(), id, []string{"touch", "/tmp/end"}, patience); err != nil {
+	if _, _, err := s.node.server.Runtime.ExecSync(s.Context(), id, []string{"touch", "/tmp/end"},
+		patience); err != nil {
 		s.Fatal(err)
 	}
 	for end := time.Now().Add(outage); time.Now().Before(end); time.Sleep(time.Second) {
@@ -46,7 +47,8 @@ func apiServerAway(s *scene) {
 			return err
 		}
 		last := status.LastTerminationState.Terminated
-		if status.RestartCount != 1 || !status.Ready || status.State.Running == nil || last == nil || last.ExitCode != 5 {
+		if status.RestartCount != 1 || !status.Ready || status.State.Running == nil || last == nil ||
+			last.ExitCode != 5 {
 			return fmt.Errorf("%+v", status)
 		}
 		if back := status.State.Running.StartedAt; !back.Time.Before(returned) {

@@ -71,7 +71,8 @@ func (s *scene) endedByShutdown(name string) time.Time {
 			return err
 		}
 		state := status.State.Terminated
-		if state == nil || state.ExitCode != 0 || pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed {
+		if state == nil || state.ExitCode != 0 ||
+			pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed {
 			return fmt.Errorf("%s %s, %+v", pod.Status.Phase, pod.Status.Reason, status.State)
 		}
 		disrupted := func(c v1.PodCondition) bool {

@@ -30,7 +30,8 @@ spec:
 	if first.Annotations[v1.MirrorPodAnnotationKey] == "" {
 		s.Errorf("annotations %v", first.Annotations)
 	}
-	if len(first.OwnerReferences) != 1 || first.OwnerReferences[0].Kind != "Node" || first.OwnerReferences[0].Name != s.node.name {
+	if len(first.OwnerReferences) != 1 || first.OwnerReferences[0].Kind != "Node" ||
+		first.OwnerReferences[0].Name != s.node.name {
 		s.Errorf("owners %v", first.OwnerReferences)
 	}
 	if got := s.kubectl("logs", name); got != "static" {

@@ -52,7 +52,8 @@ spec:
 	if got := s.kubectl("logs", "--since=1h", "--limit-bytes=6", "counter"); got != "line 1" {
 		s.Errorf("six bytes are %q", got)
 	}
-	if stamp, line, _ := strings.Cut(s.kubectl("logs", "--timestamps", "--tail=1", "counter"), " "); line != "last" || !strings.HasPrefix(stamp, "20") {
+	if stamp, line, _ := strings.Cut(s.kubectl("logs", "--timestamps", "--tail=1", "counter"), " "); line != "last" ||
+		!strings.HasPrefix(stamp, "20") {
 		s.Errorf("with a time stamp: %q %q", stamp, line)
 	}
 	s.ready("pod/shell")
@@ -83,7 +84,8 @@ func execAndCopy(s *scene) {
 		s.Errorf("stdout %q, stderr %q", stdout.String(), stderr.String())
 	}
 	much := strings.Repeat("0123456789abcdef", 1<<16)
-	if got, err := s.run(s.Context(), strings.NewReader(much), "exec", "-i", "shell", "-c", "main", "--", "cat"); err != nil || got != much {
+	if got, err := s.run(s.Context(), strings.NewReader(much), "exec", "-i", "shell", "-c", "main", "--",
+		"cat"); err != nil || got != much {
 		s.Errorf("%d bytes came back as %d, %v", len(much), len(got), err)
 	}
 	from, to := filepath.Join(s.plane.Dir, s.namespace+".from"), filepath.Join(s.plane.Dir, s.namespace+".to")
@@ -140,7 +142,8 @@ func (s *scene) runShortCommand(number int, withInput bool) error {
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	line, code := fmt.Sprintf("line %d", number), number%3
-	args := []string{"run", fmt.Sprintf("short-%d", number), "--image=" + s.env.Image("test/busybox:latest"), "--restart=Never", "--attach"}
+	args := []string{"run", fmt.Sprintf("short-%d", number), "--image=" + s.env.Image("test/busybox:latest"),
+		"--restart=Never", "--attach"}
 	var input *os.File
 	if withInput {
 		ours, theirs, err := os.Pipe()
@@ -167,7 +170,8 @@ func (s *scene) runShortCommand(number int, withInput bool) error {
 		return fmt.Errorf("%s: %w, want exit code %d; stderr %q", line, err, code, stderr.String())
 	case !strings.Contains(stdout.String(), line+"\n"):
 		return fmt.Errorf("%s: stdout %q, stderr %q", line, stdout.String(), stderr.String())
-	case s.world.kind == realKubelet && strings.Contains(stderr.String(), "Internal error") && !strings.Contains(stderr.String(), tooLate):
+	case s.world.kind == realKubelet && strings.Contains(stderr.String(), "Internal error") &&
+		!strings.Contains(stderr.String(), tooLate):
 		return fmt.Errorf("%s: stdout %q, stderr %q", line, stdout.String(), stderr.String())
 	}
 	return nil
@@ -177,7 +181,8 @@ func (s *scene) runShortCommand(number int, withInput bool) error {
 func debugPrivileged(s *scene) {
 	s.apply(shellPod)
 	s.ready("pod/shell")
-	s.kubectl("debug", "shell", "--profile=sysadmin", "--image="+s.env.Image("test/busybox:latest"), "--container=debugger",
+	s.kubectl("debug", "shell", "--profile=sysadmin", "--image="+s.env.Image("test/busybox:latest"),
+		"--container=debugger",
 		"--", "sh", "-c", "grep CapEff /proc/self/status; sleep 3600")
 	const sysAdmin = 21 // CAP_SYS_ADMIN
 	s.eventually("the debugger's capabilities", func() error {
@@ -270,7 +275,8 @@ func figures(s *scene) {
 	metrics := s.kubectl("get", "--raw", base+"metrics/resource")
 	for _, name := range []string{"container_memory_working_set_bytes", "container_cpu_usage_seconds_total"} {
 		for _, container := range []string{"main", "other"} {
-			if want := name + `{container="` + container + `",namespace="` + s.namespace + `",pod="shell"}`; !strings.Contains(metrics, want) {
+			if want := name + `{container="` + container + `",namespace="` + s.namespace +
+				`",pod="shell"}`; !strings.Contains(metrics, want) {
 				s.Errorf("metrics/resource lacks %s", want)
 			}
 		}

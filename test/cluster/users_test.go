@@ -46,15 +46,19 @@ spec:
 		}
 		return nil
 	})
-	got := s.kubectl("exec", "own-users", "--", "sh", "-c", "id -u; echo mine > /data/file; stat -c %u /data/file; cat /proc/self/uid_map | xargs")
+	got := s.kubectl("exec", "own-users", "--", "sh", "-c",
+		"id -u; echo mine > /data/file; stat -c %u /data/file; cat /proc/self/uid_map | xargs")
 	lines := strings.Fields(got)
-	if len(lines) != 5 || lines[0] != "0" || lines[1] != "0" || lines[2] != "0" || lines[3] == "0" || lines[4] != "65536" {
+	if len(lines) != 5 || lines[0] != "0" || lines[1] != "0" || lines[2] != "0" || lines[3] == "0" ||
+		lines[4] != "65536" {
 		s.Fatalf("inside it is %q", got)
 	}
 	if outside := s.owner(pod); outside != lines[3] {
 		s.Errorf("outside its process is user %s, want %s", outside, lines[3])
 	}
-	s.fileOfRoot(filepath.Join(s.node.root, "pods", string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data", "file"), "mine\n")
+	s.fileOfRoot(
+		filepath.Join(s.node.root, "pods", string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data", "file"),
+		"mine\n")
 }
 
 // announcesUserNamespaces checks that the node object has the feature for the runtime's own handler.

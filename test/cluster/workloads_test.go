@@ -40,10 +40,13 @@ spec:
 func nodeRegisters(s *scene) {
 	node, err := s.nodeObject(s.Context())
 	testutil.Must(s, err)
-	if ip := node.Status.Addresses; !slices.ContainsFunc(ip, func(a v1.NodeAddress) bool { return a.Type == v1.NodeInternalIP && a.Address != "" }) {
+	if ip := node.Status.Addresses; !slices.ContainsFunc(ip, func(a v1.NodeAddress) bool {
+		return a.Type == v1.NodeInternalIP && a.Address != ""
+	}) {
 		s.Errorf("addresses %v lack an InternalIP", ip)
 	}
-	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods, v1.ResourceEphemeralStorage} {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods,
+		v1.ResourceEphemeralStorage} {
 		capacity, allocatable := node.Status.Capacity[name], node.Status.Allocatable[name]
 		if capacity.IsZero() || allocatable.IsZero() || allocatable.Cmp(capacity) > 0 {
 			s.Errorf("%s: capacity %v, allocatable %v", name, capacity.String(), allocatable.String())
@@ -85,7 +88,8 @@ func deployment(s *scene) {
 		if pod.Spec.NodeName != s.node.name {
 			s.Errorf("%s is on %q", pod.Name, pod.Spec.NodeName)
 		}
-		if text, err := httpGet(s.Context(), pod.Status.PodIP+":8080"); err != nil || text != "hello from "+pod.Name+"\n" {
+		if text, err := httpGet(s.Context(), pod.Status.PodIP+":8080"); err != nil ||
+			text != "hello from "+pod.Name+"\n" {
 			s.Errorf("%s answers %q, %v", pod.Name, text, err)
 		}
 	}

@@ -35,7 +35,9 @@ type cluster struct {
 }
 
 // startCluster starts the cluster that the options name. Its node can pull from registry, a host:port of 127.0.0.1.
-func (o options) startCluster(ctx context.Context, env rigenv.Env, programs build.Programs, chosen set, dir, registry string) (cluster, error) {
+func (o options) startCluster(
+	ctx context.Context, env rigenv.Env, programs build.Programs, chosen set, dir, registry string,
+) (cluster, error) {
 	if o.node == machineNode {
 		return startEmulated(ctx, emulated.Options{
 			Env: env, Programs: programs, ReportDir: dir, KubeletConfig: chosen.kubelet,
@@ -70,8 +72,10 @@ func startEmulated(ctx context.Context, opts emulated.Options, registry string) 
 		calls: func(context.Context) (map[string]int, error) { return nil, nil },
 		expected: func(ctx context.Context, all report.Expected) (report.Expected, error) {
 			features, machine, err := node.Features(ctx, c.Machine)
-			fmt.Printf("the node has Docker Engine %s, API %s, %s, cgroup v%d, driver %s, AppArmor %t\n", features.ServerVersion,
-				features.APIVersion, features.StorageDriver, features.CgroupVersion, features.CgroupDriver, features.AppArmor)
+			fmt.Printf("the node has Docker Engine %s, API %s, %s, cgroup v%d, driver %s, AppArmor %t\n",
+				features.ServerVersion,
+				features.APIVersion, features.StorageDriver, features.CgroupVersion, features.CgroupDriver,
+				features.AppArmor)
 			return all.On(features, machine), err
 		},
 	}, nil

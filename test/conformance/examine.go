@@ -92,7 +92,8 @@ func specImages(ctx context.Context, programs build.Programs) (map[string]v1.Ima
 func (o options) runName(env rigenv.Env, chosen set) string {
 	name := chosen.name
 	for _, part := range []struct{ is, usual string }{
-		{env.Engine, "installed"}, {env.Mode, ""}, {o.server, single.Criadapter}, {"kubelet-" + o.kubelet, "kubelet-" + build.Release}, {o.node, single.Kubelet},
+		{env.Engine, "installed"}, {env.Mode, ""}, {o.server, single.Criadapter},
+		{"kubelet-" + o.kubelet, "kubelet-" + build.Release}, {o.node, single.Kubelet},
 	} {
 		if part.is != part.usual {
 			name += "-" + filepath.Base(part.is)

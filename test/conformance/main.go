@@ -41,7 +41,8 @@ func main() {
 	flag.StringVar(&opts.set, "set", setFast, "the `name` of the specs to run: "+strings.Join(setNames(), ", "))
 	flag.StringVar(&opts.focus, "focus", "",
 		"run only the specs whose names match this `pattern`, from the suite of the set")
-	flag.StringVar(&opts.server, "server", single.Criadapter, "the CRI `server` to examine: "+strings.Join(single.Servers(), ", "))
+	flag.StringVar(&opts.server, "server", single.Criadapter,
+		"the CRI `server` to examine: "+strings.Join(single.Servers(), ", "))
 	flag.StringVar(&opts.kubelet, "kubelet", build.Release, "the minor `release` of the kubelet, "+
 		strings.Join(build.Releases(), ", ")+"; all other programs are of "+build.Version)
 	flag.StringVar(&opts.node, "node", single.Kubelet,
@@ -113,7 +114,8 @@ func (o options) chosen() (set, error) {
 		err = fmt.Errorf("-set %s tests a setting of the real kubelet: leave out -node %s", o.set, o.node)
 	}
 	if err == nil && chosen.node && o.node == machineNode {
-		err = fmt.Errorf("-set %s asks the CRI server itself, which -node %s has on the machine: leave it out", o.set, o.node)
+		err = fmt.Errorf("-set %s asks the CRI server itself, which -node %s has on the machine: leave it out", o.set,
+			o.node)
 	}
 	return chosen, err
 }

@@ -54,7 +54,8 @@ func (p *progress) add(piece []byte, now time.Time) {
 		return
 	}
 	p.last = now
-	fmt.Fprintf(p.out, "%s: %d of the specs ended, %d failed; %s run\n", now.Sub(p.began).Round(time.Second), p.ended, p.failed, p.willRun)
+	fmt.Fprintf(p.out, "%s: %d of the specs ended, %d failed; %s run\n", now.Sub(p.began).Round(time.Second), p.ended,
+		p.failed, p.willRun)
 }
 
 // countDots counts the dots, each of which has several bytes.

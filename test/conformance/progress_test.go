@@ -14,7 +14,8 @@ func TestProgress(t *testing.T) {
 	var out strings.Builder
 	began := time.Now()
 	p := &progress{out: &out, began: began, last: began}
-	const printed = "Will run 5 of 7563 specs\nRunning in parallel across 6 processes\nSS•SS•S\n------\n• [FAILED] [5.012 seconds]\n" +
+	const printed = "Will run 5 of 7563 specs\nRunning in parallel across 6 processes\nSS•SS•S\n------\n• " +
+		"[FAILED] [5.012 seconds]\n" +
 		"[sig-node] Pods should start [It]\n/source.go:12\n------\n"
 	for i := range len(printed) {
 		p.add([]byte(printed[i:i+1]), began.Add(time.Second))

@@ -15,9 +15,11 @@ import (
 // A left-out spec counts only if the set has it. No other spec counts unless it ran.
 func TestChosenSpecs(t *testing.T) {
 	f := finished{
-		set: set{focus: `\[NodeConformance\]`, skip: `\[Serial\]`}, leftOut: []string{"a [NodeConformance]", "b [NodeConformance] [Serial]", "c"},
+		set:     set{focus: `\[NodeConformance\]`, skip: `\[Serial\]`},
+		leftOut: []string{"a [NodeConformance]", "b [NodeConformance] [Serial]", "c"},
 		specs: []report.Spec{
-			{Name: "a [NodeConformance]", Outcome: report.Skipped}, {Name: "b [NodeConformance] [Serial]", Outcome: report.Skipped},
+			{Name: "a [NodeConformance]", Outcome: report.Skipped},
+			{Name: "b [NodeConformance] [Serial]", Outcome: report.Skipped},
 			{Name: "c", Outcome: report.Skipped}, {Name: "d [NodeConformance]", Outcome: report.Passed, Ran: true},
 			{Name: "e [NodeConformance]", Outcome: report.Skipped, Ran: true},
 		},
@@ -27,7 +29,8 @@ func TestChosenSpecs(t *testing.T) {
 	for _, spec := range specs {
 		got[spec.Name] = spec.Outcome
 	}
-	want := map[string]report.Outcome{"a [NodeConformance]": report.LeftOut, "d [NodeConformance]": report.Passed, "e [NodeConformance]": report.Skipped}
+	want := map[string]report.Outcome{"a [NodeConformance]": report.LeftOut, "d [NodeConformance]": report.Passed,
+		"e [NodeConformance]": report.Skipped}
 	testutil.Assert(t, maps.Equal(got, want), "chosen: %v, want %v", got, want)
 	if want := []string{"b [NodeConformance] [Serial]", "c"}; !slices.Equal(slices.Sorted(maps.Keys(others)), want) {
 		t.Errorf("others: %v, want %v", others, want)
@@ -49,7 +52,8 @@ func TestRunNames(t *testing.T) {
 // An unknown kubelet is refused, and so is a release of the kubelet core.
 func TestCheckNode(t *testing.T) {
 	for _, wrong := range []options{
-		{kubelet: "1.2", node: single.Kubelet}, {kubelet: build.Release, node: "cow"}, {kubelet: "1.34", node: single.KubeletCore},
+		{kubelet: "1.2", node: single.Kubelet}, {kubelet: build.Release, node: "cow"},
+		{kubelet: "1.34", node: single.KubeletCore},
 	} {
 		err := wrong.checkNode()
 		testutil.Assert(t, err != nil, "%+v is taken", wrong)

@@ -27,7 +27,8 @@ type set struct {
 
 // has says whether the set has a spec of that name.
 func (s set) has(name string) bool {
-	return regexp.MustCompile(s.focus).MatchString(name) && (s.skip == "" || !regexp.MustCompile(s.skip).MatchString(name))
+	return regexp.MustCompile(s.focus).MatchString(name) &&
+		(s.skip == "" || !regexp.MustCompile(s.skip).MatchString(name))
 }
 
 // suite is the program with the set's specs.
@@ -54,7 +55,8 @@ func sets() []set {
 	const disturbing = `|\[Serial\]|\[Slow\]|\[Disruptive\]`
 	const quick, waiting = quickSpecs + `.*\[NodeConformance\]`, never + disturbing + `|Restartable Init`
 	return []set{
-		{name: setFast, what: "those [NodeConformance] specs that say most about a runtime and do not wait long", focus: quick, skip: waiting},
+		{name: setFast, what: "those [NodeConformance] specs that say most about a runtime and do not wait long",
+			focus: quick, skip: waiting},
 		{name: "evented-pleg", what: "the fast ones with a kubelet that goes by CRI's events (KEP-3386)",
 			focus: quick, skip: waiting, kubelet: "featureGates: {EventedPLEG: true}\n"},
 		{name: "stats-from-cri", what: "the fast ones with a kubelet that has all figures from CRI (KEP-2371)",
@@ -62,29 +64,38 @@ func sets() []set {
 		{name: "node-conformance", what: "all [NodeConformance] specs that may run beside each other",
 			focus: `\[NodeConformance\]`, skip: never + disturbing},
 		{name: "serial", what: "the specs of [NodeConformance], pod-level resources and resizes that must run alone",
-			focus: `\[NodeConformance\].*\[Serial\]|\[Serial\].*\[NodeConformance\]|\[sig-node\] (Pod Level Resources \[Serial\]|\[Serial\] Pod InPlace Resize)`,
-			skip:  never, alone: true},
+			focus: `\[NodeConformance\].*\[Serial\]|\[Serial\].*\[NodeConformance\]|\[sig-node\] (Pod Level ` +
+				`Resources \[Serial\]|\[Serial\] Pod InPlace Resize)`,
+			skip: never, alone: true},
 		{name: "slow", what: "sig-node's [Conformance] and [NodeConformance] specs that wait for minutes",
-			focus: `\[sig-node\].*(\[Slow\].*Conformance\]|Conformance\].*\[Slow\])`, skip: never + `|\[Serial\]|\[Disruptive\]`},
+			focus: `\[sig-node\].*(\[Slow\].*Conformance\]|Conformance\].*\[Slow\])`,
+			skip:  never + `|\[Serial\]|\[Disruptive\]`},
 		{name: "conformance", what: "sig-node's [Conformance] specs that are no [NodeConformance] ones",
 			focus: `\[sig-node\].*\[Conformance\]`, skip: never + disturbing + `|\[NodeConformance\]`},
 		{name: "features", what: "sig-node's specs of single features",
-			focus: `\[sig-node\].*(Resize|Sidecar|Ephemeral Containers|ImageVolume|UserNamespaces|SupplementalGroupsPolicy|Restart|FileKeyRef|RuntimeClass|PodLevelResources|Pods Extended|kubelet Clean up)`,
-			skip:  never + disturbing + `|\[NodeConformance\]`},
+			focus: `\[sig-node\].*(Resize|Sidecar|Ephemeral Containers|ImageVolume|UserNamespaces|` +
+				`SupplementalGroupsPolicy|Restart|FileKeyRef|RuntimeClass|PodLevelResources|` +
+				`Pods Extended|kubelet Clean up)`,
+			skip: never + disturbing + `|\[NodeConformance\]`},
 		{name: "sidecars", what: "how sidecars and preStop hooks end, from the suite of a single node", node: true,
-			focus: `Containers Lifecycle .*(sidecar|[Pp]re[Ss]top|restartable init containers have)`, skip: never + disturbing},
+			focus: `Containers Lifecycle .*(sidecar|[Pp]re[Ss]top|restartable init containers have)`,
+			skip:  never + disturbing},
 		{name: "cli", what: "kubectl's specs that one node is enough for",
-			focus: `\[sig-cli\] Kubectl (client Simple pod|Port forwarding|logs|exec|debug|client Kubectl (run|cp|describe|label))`, skip: never + disturbing},
+			focus: `\[sig-cli\] Kubectl (client Simple pod|Port forwarding|logs|exec|debug|client Kubectl ` +
+				`(run|cp|describe|label))`, skip: never + disturbing},
 		{name: "storage", what: "volumes of the node itself",
 			focus: `\[sig-storage\] (EmptyDir|HostPath|Subpath Atomic|Projected|ConfigMap|Secrets|Downward API|` +
-				`In-tree Volumes \[Driver: (hostPath|hostPathSymlink|emptydir)\] \[Testpattern: Inline-volume \(default fs\)\] (subPath|volumes))`,
+				`In-tree Volumes \[Driver: (hostPath|hostPathSymlink|emptydir)\] \[Testpattern: Inline-volume ` +
+				`\(default fs\)\] (subPath|volumes))`,
 			skip: never + disturbing + `|\[NodeConformance\]`},
 	}
 }
 
 // quickSpecs matches the specs of the fast set. Of specs that differ only in a mode, it matches one.
-const quickSpecs = `(Container Lifecycle Hook|Container Runtime blackbox|Containers should|Ephemeral Containers|InitContainer|` +
-	`Kubelet when scheduling|KubeletManagedEtcHosts|\] Pods should (be|get|support remote|support retrieving)|PrivilegedPod|` +
+const quickSpecs = `(Container Lifecycle Hook|Container Runtime blackbox|Containers should|Ephemeral ` +
+	`Containers|InitContainer|` +
+	`Kubelet when scheduling|KubeletManagedEtcHosts|\] Pods should (be|get|support remote|support ` +
+	`retrieving)|PrivilegedPod|` +
 	`Security Context|Sysctls|communication: http|should support \((non-root|root),0644|HostPath|Projected combined|` +
 	`consumable from pods in volume with mappings \[)`
 

@@ -34,17 +34,20 @@ func TestSuiteOfANode(t *testing.T) {
 	for _, chosen := range sets() {
 		s := suite{
 			programs: build.Programs{Specs: "specs"}, set: chosen, dir: "/dir",
-			cluster: cluster{plane: &controlplane.ControlPlane{URL: "https://plane", Token: "t0ken", Admin: "admin.kubeconfig"}},
+			cluster: cluster{
+				plane: &controlplane.ControlPlane{URL: "https://plane", Token: "t0ken", Admin: "admin.kubeconfig"}},
 		}
 		args := strings.Join(s.args("report.json"), " ")
 		_, own, _ := strings.Cut(args, " specs -- ")
 		node := chosen.suite() == build.NodeSuite
-		if node != chosen.node || node != strings.Contains(own, "--start-services=false") || node != strings.Contains(own, "--bearer-token=t0ken") ||
+		if node != chosen.node || node != strings.Contains(own, "--start-services=false") ||
+			node != strings.Contains(own, "--bearer-token=t0ken") ||
 			node == strings.Contains(own, "--kubeconfig=admin.kubeconfig") || own == "" {
 			t.Errorf("%s: %s", chosen.name, args)
 		}
 	}
-	const spec = "[sig-node] [NodeConformance] Containers Lifecycle when A pod with restartable init containers is terminating " +
+	const spec = "[sig-node] [NodeConformance] Containers Lifecycle when A pod with restartable init containers " +
+		"is terminating " +
 		"should call sidecar container PreStop hook simultaneously"
 	if s, err := setNamed("sidecars"); err != nil || !s.has(spec) {
 		t.Errorf("%+v, %v has no %q", s, err, spec)

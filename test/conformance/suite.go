@@ -75,7 +75,8 @@ func (s suite) args(reportName string) []string {
 	args := []string{
 		// A second attempt, since a busy machine can exceed a one-second timeout. A real fault fails again.
 		"--flake-attempts=2",
-		"--procs=" + strconv.Itoa(parallel), "--focus=" + s.set.focus, "--no-color", "--seed=1", "--timeout=" + s.timeout.String(),
+		"--procs=" + strconv.Itoa(parallel), "--focus=" + s.set.focus, "--no-color", "--seed=1",
+		"--timeout=" + s.timeout.String(),
 		"--output-dir=" + s.dir, "--json-report=" + reportName,
 	}
 	if s.set.skip != "" {
@@ -101,5 +102,6 @@ func (s suite) args(reportName string) []string {
 // repositories replaces the public registries by the rig's registry. Two stay: one does not exist, and the other needs
 // an account.
 func (s suite) repositories() string {
-	return fmt.Sprintf("promoterE2eRegistry: %[1]s/%[2]s\ngcRegistry: %[1]s\ngcEtcdRegistry: %[1]s\n", s.registry, filepath.Clean(images.SpecsPrefix))
+	return fmt.Sprintf("promoterE2eRegistry: %[1]s/%[2]s\ngcRegistry: %[1]s\ngcEtcdRegistry: %[1]s\n", s.registry,
+		filepath.Clean(images.SpecsPrefix))
 }

@@ -44,7 +44,8 @@ func main() {
 	var opts options
 	flag.StringVar(&opts.endpoint, "endpoint", "",
 		"test the CRI server at this `address` (unix:///…) instead of starting criadapter")
-	flag.StringVar(&opts.expected, "expected", "test/critest/expected.yaml", "the `file` with the specs that are expected not to pass; empty: all must pass")
+	flag.StringVar(&opts.expected, "expected", "test/critest/expected.yaml",
+		"the `file` with the specs that are expected not to pass; empty: all must pass")
 	flag.StringVar(&opts.reportDir, "report", "build/critest", "the `directory` for the log and Ginkgo's reports")
 	flag.BoolVar(&opts.buildOnly, "build", false, "only build crictl and critest, and print their paths")
 	flag.BoolVar(&opts.cached, "cached", false, "exit without a run if critest is not built yet")
@@ -139,7 +140,8 @@ func examine(ctx context.Context, env rigenv.Env, critest string, opts options) 
 		return err
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
-	results, err := runSuite(ctx, suite{program: critest, endpoint: server.endpoint, registry: env.Registry, reportDir: reportDir})
+	results, err := runSuite(ctx,
+		suite{program: critest, endpoint: server.endpoint, registry: env.Registry, reportDir: reportDir})
 	if err != nil {
 		return err
 	}

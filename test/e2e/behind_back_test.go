@@ -118,9 +118,12 @@ func (n *tamperedNode) steps() []tampering {
 		{"a stopped container is started again", func() { n.docker("start", c[2]) }},
 		{"a container is paused", func() { n.docker("pause", c[3]) }},
 		{"a paused container goes on", func() { n.docker("unpause", c[3]) }},
-		{"a container that is no pod's is run", func() { n.docker("run", "--detach", "--network", "none", n.image(), "sleep", "1000000") }},
+		{"a container that is no pod's is run", func() {
+			n.docker("run", "--detach", "--network", "none", n.image(), "sleep", "1000000")
+		}},
 		{"a container of a pod is created", func() {
-			n.docker("create", "--name", sibling, "--network", "container:"+n.pods[1], "--label", "io.kubernetes.docker.type=container",
+			n.docker("create", "--name", sibling, "--network", "container:"+n.pods[1], "--label",
+				"io.kubernetes.docker.type=container",
 				"--label", "io.kubernetes.sandbox.id="+n.pods[1], "--label", "io.kubernetes.container.name=sibling",
 				n.image(), "sh", "-c", "exit 7")
 		}},
@@ -181,7 +184,8 @@ func (n *tamperedNode) inspectAll(ids ...string) []seen {
 func (n *tamperedNode) compare(after string) {
 	n.t.Helper()
 	testutil.Eventually(n.t, func() error {
-		ids := strings.Fields(n.docker("ps", "--all", "--quiet", "--no-trunc", "--filter", "label=io.kubernetes.docker.type"))
+		ids := strings.Fields(
+			n.docker("ps", "--all", "--quiet", "--no-trunc", "--filter", "label=io.kubernetes.docker.type"))
 		var sandboxes, containers []seen
 		for _, one := range n.inspectAll(ids...) {
 			if one.Config.Labels["io.kubernetes.docker.type"] == "podsandbox" {
@@ -225,7 +229,8 @@ func (n *tamperedNode) compareContainers(want []seen) error {
 		}
 		state, code := response.GetStatus().GetState(), response.GetStatus().GetExitCode()
 		if state != states[one.State.Status] || listed[i].GetState() != state || code != one.State.ExitCode {
-			return fmt.Errorf("container %s is %v with code %d, listed as %v; the engine says %+v", one.ID, state, code, listed[i].GetState(), one.State)
+			return fmt.Errorf("container %s is %v with code %d, listed as %v; the engine says %+v", one.ID, state, code,
+				listed[i].GetState(), one.State)
 		}
 	}
 	return nil
@@ -255,7 +260,8 @@ func (n *tamperedNode) comparePods(sandboxes []seen) error {
 			return err
 		}
 		if pod.GetState() != want || response.GetStatus().GetState() != want {
-			return fmt.Errorf("pod %s is listed as %v, with status %v, want %v", pod.GetId(), pod.GetState(), response.GetStatus().GetState(), want)
+			return fmt.Errorf("pod %s is listed as %v, with status %v, want %v", pod.GetId(), pod.GetState(),
+				response.GetStatus().GetState(), want)
 		}
 	}
 	return nil

@@ -74,7 +74,8 @@ func watch(t *testing.T, server *adapter.Server) *watcher {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	t.Cleanup(leave)
-	stream, err := runtimeapi.NewRuntimeServiceClient(server.Conn).GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
+	stream, err := runtimeapi.NewRuntimeServiceClient(server.Conn).GetContainerEvents(ctx,
+		&runtimeapi.GetEventsRequest{})
 	testutil.Must(t, err)
 	_, err = stream.Header() // from here on it misses nothing
 	testutil.Must(t, err)
@@ -95,7 +96,8 @@ func (w *watcher) expect(kind, id, pod string, containers ...string) *runtimeapi
 	gotKind := strings.TrimSuffix(trim(event.GetContainerEventType().String()), "_EVENT")
 	gotPod := trim(event.GetPodSandboxStatus().GetState().String())
 	if gotKind != kind || event.GetContainerId() != id || gotPod != pod || !slices.Equal(states, containers) {
-		w.t.Fatalf("%s of %s with a pod %s and containers %v; want %s of %s, %s, %v", gotKind, event.GetContainerId(), gotPod, states, kind, id, pod, containers)
+		w.t.Fatalf("%s of %s with a pod %s and containers %v; want %s of %s, %s, %v", gotKind, event.GetContainerId(),
+			gotPod, states, kind, id, pod, containers)
 	}
 	return event
 }

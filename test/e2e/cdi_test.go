@@ -41,7 +41,9 @@ func TestCDIDevices(t *testing.T) {
 	n.pod = runSandbox(t, n.server, n.config)
 	testutil.Must(n, os.MkdirAll(n.dir, 0o777))
 	n.writeCDI()
-	config := noted("devices", &runtimeapi.LinuxContainerSecurityContext{RunAsUser: &runtimeapi.Int64Value{Value: 1234}, RunAsGroup: &runtimeapi.Int64Value{Value: 5678}})
+	config := noted("devices",
+		&runtimeapi.LinuxContainerSecurityContext{RunAsUser: &runtimeapi.Int64Value{Value: 1234},
+			RunAsGroup: &runtimeapi.Int64Value{Value: 5678}})
 	config.CDIDevices = []*runtimeapi.CDIDevice{{Name: cdiKind + "=full"}}
 	config.Annotations = map[string]string{"cdi.k8s.io/claim": cdiKind + "=more"}
 	id, pid := n.run(config)
@@ -53,7 +55,8 @@ func TestCDIDevices(t *testing.T) {
 	}
 	same(t, "a write to the device inside", n.sh(id, "echo x >/dev/cdi"), "sh: write error: No space left on device")
 	same(t, "its owner", n.sh(id, "stat -c '%u %g' /dev/cdi"), "1234 5678")
-	if info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/cdi", pid)); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/cdi", pid)); err != nil ||
+		info.Mode()&os.ModeCharDevice == 0 {
 		t.Errorf("from outside the device is %v, %v", info, err)
 	}
 	line := n.mountAt(pid, "/cdi")

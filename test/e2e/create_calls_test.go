@@ -16,13 +16,14 @@ import (
 // versionPrefix is what the paths of the engine's API begin with.
 var versionPrefix = regexp.MustCompile(`/v1\.[0-9]+/`)
 
-// A container as a kubelet asks for it, with the image's id, costs the engine two calls: one makes it, one shows it. A look at
-// the image would cost as much as half a container where images are in containerd.
+// A container as a kubelet asks for it, with the image's id, costs the engine two calls: one makes it, one shows it. A
+// look at the image would cost as much as half a container where images are in containerd.
 func TestCreateContainerAsksTheEngineTwice(t *testing.T) {
 	env := rigenv.Require(t)
 	counter := countCalls(t, env)
 	w := newWorkerWith(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=unix://" + counter.path}})
-	image, err := w.server.Images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, false)
+	image, err := w.server.Images.ImageStatus(t.Context(),
+		&runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, false)
 	testutil.Must(t, err)
 	counter.awaitSilence(t)
 	id, err := w.server.Runtime.CreateContainer(t.Context(), w.pod, &runtimeapi.ContainerConfig{

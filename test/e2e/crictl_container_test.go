@@ -170,7 +170,8 @@ func answers(t *testing.T, c *crictl, p pod) {
 	var status podStatus
 	c.read(&status, "inspectp", "-o", "json", p.id)
 	testutil.Eventually(t, func() error {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+status.Status.Network.IP+":8080/", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+status.Status.Network.IP+":8080/", nil)
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,8 @@ func TestCrictlPod(t *testing.T) {
 	same(t, "number of labels", len(got.Labels), 1)
 	same(t, "annotation", got.Annotations["e2e.example/note"], "kept as it is")
 	same(t, "number of annotations", len(got.Annotations), 1)
-	if address, err := netip.ParseAddr(got.Network.IP); err != nil || !netip.MustParsePrefix(c.server.Subnet).Contains(address) {
+	if address, err := netip.ParseAddr(got.Network.IP); err != nil ||
+		!netip.MustParsePrefix(c.server.Subnet).Contains(address) {
 		t.Errorf("address %q is not in %s: %v", got.Network.IP, c.server.Subnet, err)
 	}
 	testutil.Assert(t, len(status.Info) != 0, "inspectp has no verbose info")

@@ -13,7 +13,8 @@ import (
 func TestCrictlStats(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
-	id := c.container(p, "busy", "test/busybox:latest", "sh", "-c", "echo something >/written; while :; do sleep 0.01; done")
+	id := c.container(p, "busy", "test/busybox:latest", "sh", "-c",
+		"echo something >/written; while :; do sleep 0.01; done")
 
 	testutil.Eventually(t, func() error {
 		header, row := table(c, id[:13], "stats", "-s", "1")

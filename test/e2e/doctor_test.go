@@ -21,7 +21,8 @@ import (
 // command runs a command of the server's program with the server's settings and decodes what it prints.
 func command[T any](t *testing.T, env rigenv.Env, s *adapter.Server, name string) (answer T) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), env.Criadapter, append([]string{name, "-o", "json"}, settings(env, s)...)...)
+	cmd := exec.CommandContext(t.Context(), env.Criadapter,
+		append([]string{name, "-o", "json"}, settings(env, s)...)...)
 	output, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) {
@@ -36,7 +37,8 @@ func command[T any](t *testing.T, env rigenv.Env, s *adapter.Server, name string
 // settings are the settings of a server, as flags.
 func settings(env rigenv.Env, s *adapter.Server) []string {
 	return []string{
-		"--container-runtime-endpoint=" + s.Endpoint, "--docker-endpoint=" + env.DockerHost, "--root-directory=" + s.RootDir,
+		"--container-runtime-endpoint=" + s.Endpoint, "--docker-endpoint=" + env.DockerHost,
+		"--root-directory=" + s.RootDir,
 		"--cni-conf-dir=" + s.CNIConfDir, "--cni-bin-dir=" + env.CNIBinDir, "--cni-cache-dir=" + s.CNICacheDir,
 	}
 }
@@ -49,10 +51,11 @@ func TestDoctor(t *testing.T) {
 	const planted = "hunter2hunter2"
 	name := rigenv.Unique("doctor")
 	id, err := s.Runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name},
-		Annotations:  map[string]string{"example.com/password": planted},
-		Labels:       map[string]string{"note": planted},
-		PortMappings: []*runtimeapi.PortMapping{{Protocol: runtimeapi.Protocol_TCP, ContainerPort: 80, HostPort: 18080}},
+		Metadata:    &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name},
+		Annotations: map[string]string{"example.com/password": planted},
+		Labels:      map[string]string{"note": planted},
+		PortMappings: []*runtimeapi.PortMapping{
+			{Protocol: runtimeapi.Protocol_TCP, ContainerPort: 80, HostPort: 18080}},
 		// With a sandbox container that can be removed: the pod shares its PID namespace.
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
@@ -61,7 +64,8 @@ func TestDoctor(t *testing.T) {
 	testutil.Must(t, err)
 	left := func() (names []string) {
 		for _, f := range command[doctor.Report](t, env, s, "check").Findings {
-			if slices.ContainsFunc(f.Things, func(thing string) bool { return strings.Contains(thing, id[:32]) }) || f.Check == "addresses" && len(f.Things) > 0 {
+			if slices.ContainsFunc(f.Things, func(thing string) bool { return strings.Contains(thing, id[:32]) }) ||
+				f.Check == "addresses" && len(f.Things) > 0 {
 				names = append(names, f.Check)
 			}
 		}
@@ -69,7 +73,9 @@ func TestDoctor(t *testing.T) {
 	}
 	report := command[doctor.Report](t, env, s, "check")
 	for _, f := range report.Findings {
-		healthy := slices.Contains([]string{"engine", "CNI configuration", "plugin bridge", "plugin host-local", "plugin portmap", "CRI socket", "rights"}, f.Check)
+		healthy := slices.Contains(
+			[]string{"engine", "CNI configuration", "plugin bridge", "plugin host-local", "plugin portmap",
+				"CRI socket", "rights"}, f.Check)
 		// A machine without it lacks what the rig lacks for itself.
 		lacks := f.Check == "rights" && !env.NegativeOOM && strings.Contains(f.Text, "CAP_SYS_RESOURCE")
 		if healthy && f.Status != "ok" && !lacks {
@@ -79,11 +85,13 @@ func TestDoctor(t *testing.T) {
 	got := left()
 	testutil.Assert(t, len(got) <= 0, "a running pod is left behind: %q", got)
 	answer := command[status.Answer](t, env, s, "status")
-	if !answer.Ready() || answer.Report == nil || answer.Report.Pods["ready"] != 1 || answer.Report.LastEvent.IsZero() || answer.Engine == nil {
+	if !answer.Ready() || answer.Report == nil || answer.Report.Pods["ready"] != 1 ||
+		answer.Report.LastEvent.IsZero() || answer.Engine == nil {
 		t.Errorf("got %+v, %+v", answer, answer.Report)
 	}
 	archive := filepath.Join(s.Dir, "bug.tar.gz")
-	collect := exec.CommandContext(t.Context(), env.Criadapter, append([]string{"debug", "bundle", "--file=" + archive, "--log-file=" + s.LogPath}, settings(env, s)...)...)
+	collect := exec.CommandContext(t.Context(), env.Criadapter,
+		append([]string{"debug", "bundle", "--file=" + archive, "--log-file=" + s.LogPath}, settings(env, s)...)...)
 	if output, err := collect.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
@@ -93,10 +101,12 @@ func TestDoctor(t *testing.T) {
 	}
 
 	s.Kill()
-	if output, err := exec.CommandContext(t.Context(), "docker", "-H", env.DockerHost, "rm", "-f", id).CombinedOutput(); err != nil {
+	if output, err := exec.CommandContext(t.Context(), "docker", "-H", env.DockerHost, "rm", "-f",
+		id).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
-	if got, want := left(), []string{"network namespaces", "CNI attachments", "records", "addresses", "host ports"}; !slices.Equal(got, want) {
+	if got, want := left(), []string{"network namespaces", "CNI attachments", "records", "addresses",
+		"host ports"}; !slices.Equal(got, want) {
 		t.Errorf("left behind: %q, want %q", got, want)
 	}
 	testutil.Must(t, s.Start(t.Context()))

@@ -24,7 +24,9 @@ func TestExecSyncAnswers(t *testing.T) {
 	c.run("stop", "--timeout", "0", stopped)
 	client := runtimeapi.NewRuntimeServiceClient(c.server.Conn)
 	sync := func(id string, seconds int64, command ...string) (*runtimeapi.ExecSyncResponse, error) {
-		return client.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: seconds}, grpc.MaxCallRecvMsgSize(16<<20))
+		return client.ExecSync(t.Context(),
+			&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: seconds},
+			grpc.MaxCallRecvMsgSize(16<<20))
 	}
 	for what, test := range map[string]struct {
 		id      string
@@ -51,7 +53,8 @@ func TestExecSyncAnswers(t *testing.T) {
 	} {
 		answer, err := sync(id, 10, command)
 		testutil.Must(t, err)
-		if code := answer.GetExitCode(); code != want.code && code != 126 || !strings.Contains(string(answer.GetStdout()), want.text) {
+		if code := answer.GetExitCode(); code != want.code && code != 126 ||
+			!strings.Contains(string(answer.GetStdout()), want.text) {
 			t.Errorf("%s: exit code %d, %q, want %d and %q", command, code, answer.GetStdout(), want.code, want.text)
 		}
 	}
@@ -63,7 +66,9 @@ func TestExecSyncAnswers(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(500*time.Millisecond, cancel)
-	if _, err := client.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sleep", "5001"}}); status.Code(err) != codes.Canceled {
+	if _, err := client.ExecSync(ctx,
+		&runtimeapi.ExecSyncRequest{ContainerId: id,
+			Cmd: []string{"sleep", "5001"}}); status.Code(err) != codes.Canceled {
 		t.Errorf("a call that its client gave up: %v", err)
 	}
 	testutil.Eventually(t, func() error {

@@ -53,7 +53,8 @@ func (n *fieldsNode) wholeProfile(t *testing.T) {
 		Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: profile},
 	}))
 	t.Run("a whole seccomp profile", func(t *testing.T) {
-		same(t, "its system call inside", n.sh(id, "mkdir /new"), "mkdir: can't create directory '/new': Operation not permitted")
+		same(t, "its system call inside", n.sh(id, "mkdir /new"),
+			"mkdir: can't create directory '/new': Operation not permitted")
 		var spec struct {
 			Linux struct{ Seccomp struct{ DefaultErrnoRet int } }
 		}
@@ -75,7 +76,8 @@ func (n *fieldsNode) bundle(id string, pid int, spec any) {
 func noted(name string, security *runtimeapi.LinuxContainerSecurityContext) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: name}, Command: []string{"sleep", "1000000"},
-		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: security, Resources: &runtimeapi.LinuxContainerResources{}},
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: security,
+			Resources: &runtimeapi.LinuxContainerResources{}},
 	}
 }
 
@@ -83,7 +85,9 @@ func (n *fieldsNode) strictGroups(t *testing.T) {
 	plain := n.image
 	defer func() { n.image = plain }()
 	var err error // in this image, the user has one more group
-	n.image, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: rigenv.Require(t).Image("k8s-staging-cri-tools/test-image-predefined-group:latest")}, nil, nil)
+	n.image, err = n.server.Images.PullImage(t.Context(),
+		&runtimeapi.ImageSpec{
+			Image: rigenv.Require(t).Image("k8s-staging-cri-tools/test-image-predefined-group:latest")}, nil, nil)
 	testutil.Must(n, err)
 	merged, _ := n.run(noted("merged", &runtimeapi.LinuxContainerSecurityContext{SupplementalGroups: []int64{77}}))
 	id, pid := n.run(noted("strict", &runtimeapi.LinuxContainerSecurityContext{
@@ -96,7 +100,8 @@ func (n *fieldsNode) strictGroups(t *testing.T) {
 		status, err := n.server.Runtime.ContainerStatus(t.Context(), id, false)
 		testutil.Must(n, err)
 		user := status.GetStatus().GetUser().GetLinux()
-		if user.GetUid() != 1000 || user.GetGid() != 1000 || !slices.Equal(user.GetSupplementalGroups(), []int64{1000, 77}) {
+		if user.GetUid() != 1000 || user.GetGid() != 1000 ||
+			!slices.Equal(user.GetSupplementalGroups(), []int64{1000, 77}) {
 			t.Errorf("ContainerStatus shows the user %v", user)
 		}
 	})
@@ -105,8 +110,9 @@ func (n *fieldsNode) strictGroups(t *testing.T) {
 func (n *fieldsNode) ambientCapabilities(t *testing.T) {
 	const netRaw = "0000000000002000"
 	id, pid := n.run(noted("ambient", &runtimeapi.LinuxContainerSecurityContext{
-		RunAsUser:    &runtimeapi.Int64Value{Value: 1234},
-		Capabilities: &runtimeapi.Capability{AddAmbientCapabilities: []string{"NET_RAW"}, DropCapabilities: []string{"ALL"}},
+		RunAsUser: &runtimeapi.Int64Value{Value: 1234},
+		Capabilities: &runtimeapi.Capability{AddAmbientCapabilities: []string{"NET_RAW"},
+			DropCapabilities: []string{"ALL"}},
 	}))
 	t.Run("ambient capabilities", func(t *testing.T) {
 		for _, set := range []string{"CapAmb", "CapEff", "CapPrm", "CapBnd"} {
@@ -122,13 +128,16 @@ func (n *fieldsNode) mountsWithOptions(t *testing.T) {
 		{HostPath: n.dir, ContainerPath: "/plain"},
 		{HostPath: n.dir, ContainerPath: "/options", MountOptions: []string{"noexec", "nosuid", "nodev", "noatime"}},
 		{HostPath: n.dir, ContainerPath: "/readonly", Readonly: true},
-		{HostPath: n.dir, ContainerPath: "/recursive", Readonly: true, RecursiveReadOnly: true, MountOptions: []string{"noexec"}},
+		{HostPath: n.dir, ContainerPath: "/recursive", Readonly: true, RecursiveReadOnly: true,
+			MountOptions: []string{"noexec"}},
 	}
 	id, pid := n.run(config)
 	t.Run("mount options", func(t *testing.T) {
 		same(t, "a program of a plain mount", n.sh(id, "/plain/script"), "ran")
-		same(t, "a program of a mount with noexec", n.sh(id, "/options/script"), "sh: /options/script: Permission denied")
-		same(t, "a program of a recursive one", n.sh(id, "/recursive/script"), "sh: /recursive/script: Permission denied")
+		same(t, "a program of a mount with noexec", n.sh(id, "/options/script"),
+			"sh: /options/script: Permission denied")
+		same(t, "a program of a recursive one", n.sh(id, "/recursive/script"),
+			"sh: /recursive/script: Permission denied")
 		line := n.mountAt(pid, "/options")
 		testutil.Assert(t, strings.Contains(line, " rw,nosuid,nodev,noexec,noatime "),
 			"from outside the mount is %q", line)
@@ -138,7 +147,8 @@ func (n *fieldsNode) mountsWithOptions(t *testing.T) {
 	})
 	t.Run("recursive read-only", func(t *testing.T) {
 		same(t, "a file below a read-only mount", n.sh(id, "touch /readonly/below/x && echo written"), "written")
-		same(t, "one below a recursive one", n.sh(id, "touch /recursive/below/y && echo written"), "touch: /recursive/below/y: Read-only file system")
+		same(t, "one below a recursive one", n.sh(id, "touch /recursive/below/y && echo written"),
+			"touch: /recursive/below/y: Read-only file system")
 		line := n.mountAt(pid, "/recursive/below")
 		testutil.Assert(t, strings.Contains(line, " ro,"), "from outside the mount below is %q", line)
 	})
@@ -156,14 +166,16 @@ func (n *fieldsNode) mountsWithOptions(t *testing.T) {
 func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
 	const key = "hugetlb.1GB.max"
 	config := noted("limits", nil)
-	config.Command = []string{"sh", "-c", "cat /sys/fs/cgroup/hugetlb.2MB.max /sys/fs/cgroup/" + key + "; exec sleep 1000000"}
+	config.Command = []string{"sh", "-c",
+		"cat /sys/fs/cgroup/hugetlb.2MB.max /sys/fs/cgroup/" + key + "; exec sleep 1000000"}
 	config.Linux.Resources.HugepageLimits = []*runtimeapi.HugepageLimit{{PageSize: "2MB", Limit: 4 << 20}}
 	config.Linux.Resources.Unified = map[string]string{key: "1073741824"}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
 		t.Run("unified keys on cgroup v1", func(t *testing.T) {
 			config.Image = &runtimeapi.ImageSpec{Image: n.image}
 			_, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
-			if err == nil || !strings.Contains(err.Error(), "config.linux.resources.unified: "+key+" is a file of cgroup v2") {
+			if err == nil ||
+				!strings.Contains(err.Error(), "config.linux.resources.unified: "+key+" is a file of cgroup v2") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -177,7 +189,8 @@ func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
 		}
 		testutil.Eventually(t, func() error {
 			log, err := os.ReadFile(filepath.Join(n.config.LogDirectory, "limits.log"))
-			if text := string(log); !strings.Contains(text, " F 4194304\n") || !strings.Contains(text, " F 1073741824\n") {
+			if text := string(log); !strings.Contains(text, " F 4194304\n") ||
+				!strings.Contains(text, " F 1073741824\n") {
 				return fmt.Errorf("the log holds %q, %v", log, err)
 			}
 			return nil

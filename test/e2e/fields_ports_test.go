@@ -26,8 +26,10 @@ func (n *fieldsNode) wantForwarded(ports []int32, ip4, ip6 string) {
 		for i, protocol := range []string{"tcp", "udp", "sctp"} {
 			found := false
 			for rule := range strings.Lines(string(rules)) {
-				found = found || strings.Contains(rule, "-p "+protocol+" ") && strings.Contains(rule, "--dport "+strconv.Itoa(int(ports[i]))+" ") &&
-					strings.Contains(rule, "--to-destination "+ip+":"+strconv.Itoa(7000+i))
+				found = found ||
+					strings.Contains(rule, "-p "+protocol+" ") &&
+						strings.Contains(rule, "--dport "+strconv.Itoa(int(ports[i]))+" ") &&
+						strings.Contains(rule, "--to-destination "+ip+":"+strconv.Itoa(7000+i))
 			}
 			if !found {
 				n.Errorf("%s: no rule leads from %s port %d to %s:\n%s", program, protocol, ports[i], ip, rules)

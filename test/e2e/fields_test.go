@@ -39,7 +39,8 @@ func newFieldsNode(t *testing.T, flags ...string) *fieldsNode {
 	n.dualStack()
 	testutil.Must(n, n.server.Start(t.Context()))
 	var err error
-	n.image, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, nil, nil)
+	n.image, err = n.server.Images.PullImage(t.Context(),
+		&runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, nil, nil)
 	testutil.Must(n, err)
 	n.dir = filepath.Join(n.server.Dir, "host")
 	name := rigenv.Unique(t.Name())
@@ -47,11 +48,13 @@ func newFieldsNode(t *testing.T, flags ...string) *fieldsNode {
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name + "-uid"},
 		Hostname:     "truth",
 		LogDirectory: filepath.Join(n.server.Dir, "logs"),
-		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10", "fd00::10"}, Searches: []string{"a.local", "b.local"}, Options: []string{"ndots:3", "edns0"}},
+		DnsConfig: &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10", "fd00::10"},
+			Searches: []string{"a.local", "b.local"}, Options: []string{"ndots:3", "edns0"}},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent:    filepath.Join("/", env.Cgroup(), name),
-			Overhead:        &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20, CpuShares: 100},
-			Resources:       &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 192 << 20, CpuShares: 412, CpuPeriod: 100_000, CpuQuota: 80_000},
+			CgroupParent: filepath.Join("/", env.Cgroup(), name),
+			Overhead:     &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20, CpuShares: 100},
+			Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 192 << 20, CpuShares: 412,
+				CpuPeriod: 100_000, CpuQuota: 80_000},
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{},
 			Sysctls:         map[string]string{"kernel.shm_rmid_forced": "1"},
 		},
@@ -115,7 +118,8 @@ func (n *fieldsNode) cgroupFile(pid int, up, controller, v1, v2 string) (string,
 			continue
 		}
 		// Cgroup v2 beside cgroup v1 limits nothing, whatever controllers are enabled in it.
-		if value, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", parts[1], parts[2], up, name)); err == nil && name != "" {
+		if value, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", parts[1], parts[2], up, name)); err == nil &&
+			name != "" {
 			return strings.TrimSpace(string(value)), true
 		}
 	}
@@ -138,7 +142,8 @@ func TestFieldsOfPods(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newFieldsNode(t)
 	ports := n.hostPorts(3)
-	for i, protocol := range []runtimeapi.Protocol{runtimeapi.Protocol_TCP, runtimeapi.Protocol_UDP, runtimeapi.Protocol_SCTP} {
+	for i, protocol := range []runtimeapi.Protocol{runtimeapi.Protocol_TCP, runtimeapi.Protocol_UDP,
+		runtimeapi.Protocol_SCTP} {
 		n.config.PortMappings = append(n.config.PortMappings, &runtimeapi.PortMapping{
 			Protocol: protocol, ContainerPort: 7000 + int32(i), HostPort: ports[i],
 		})
@@ -154,14 +159,18 @@ func TestFieldsOfPods(t *testing.T) {
 			"nameserver 10.0.0.10 nameserver fd00::10 search a.local b.local options ndots:3 edns0")
 	})
 	t.Run("the pod's cgroup", func(t *testing.T) {
-		n.wantCgroup(pid, "..", "memory", "memory.limit_in_bytes", strconv.Itoa(256<<20), "memory.max", strconv.Itoa(256<<20))
+		n.wantCgroup(pid, "..", "memory", "memory.limit_in_bytes", strconv.Itoa(256<<20), "memory.max",
+			strconv.Itoa(256<<20))
 		n.wantCgroup(pid, "..", "cpu", "cpu.shares", "512", "cpu.weight", "20")
 		n.wantCgroup(pid, "..", "cpu", "cpu.cfs_quota_us", "80000", "cpu.max", "80000 100000")
-		_, err := runtimeapi.NewRuntimeServiceClient(n.server.Conn).UpdatePodSandboxResources(t.Context(), &runtimeapi.UpdatePodSandboxResourcesRequest{
-			PodSandboxId: n.pod, Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 << 20, CpuShares: 924},
-		})
+		_, err := runtimeapi.NewRuntimeServiceClient(n.server.Conn).
+			UpdatePodSandboxResources(t.Context(), &runtimeapi.UpdatePodSandboxResourcesRequest{
+				PodSandboxId: n.pod,
+				Resources:    &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 << 20, CpuShares: 924},
+			})
 		testutil.Must(n, err)
-		n.wantCgroup(pid, "..", "memory", "memory.limit_in_bytes", strconv.Itoa(320<<20), "memory.max", strconv.Itoa(320<<20))
+		n.wantCgroup(pid, "..", "memory", "memory.limit_in_bytes", strconv.Itoa(320<<20), "memory.max",
+			strconv.Itoa(320<<20))
 		n.wantCgroup(pid, "..", "cpu", "cpu.shares", "1024", "cpu.weight", "39")
 		status, err := n.server.Runtime.PodSandboxStatus(t.Context(), n.pod, true)
 		testutil.Must(n, err)
@@ -173,7 +182,8 @@ func TestFieldsOfPods(t *testing.T) {
 		status, err := n.server.Runtime.PodSandboxStatus(t.Context(), n.pod, false)
 		testutil.Must(n, err)
 		network := status.GetStatus().GetNetwork()
-		if !strings.HasPrefix(network.GetIp(), "10.88.") || len(network.GetAdditionalIps()) != 1 || !strings.HasPrefix(network.GetAdditionalIps()[0].GetIp(), "fd00:88:16:") {
+		if !strings.HasPrefix(network.GetIp(), "10.88.") || len(network.GetAdditionalIps()) != 1 ||
+			!strings.HasPrefix(network.GetAdditionalIps()[0].GetIp(), "fd00:88:16:") {
 			t.Fatalf("the addresses are %v", network)
 		}
 		inside := n.sh(id, "ip addr show eth0")
@@ -198,7 +208,8 @@ func TestFieldsOfContainers(t *testing.T) {
 		Command:    []string{"sh", "-c"},
 		Args:       []string{`echo "$FIRST $PWD"; trap 'echo usr1; exit 3' USR1; while :; do sleep 0.05; done`},
 		WorkingDir: "/var/tmp",
-		Envs:       []*runtimeapi.KeyValue{{Key: "FIRST", Value: []byte("a=b\tc")}, {Key: "PATH", Value: []byte("/bin:/usr/bin")}},
+		Envs: []*runtimeapi.KeyValue{{Key: "FIRST", Value: []byte("a=b\tc")},
+			{Key: "PATH", Value: []byte("/bin:/usr/bin")}},
 		Mounts: []*runtimeapi.Mount{
 			{HostPath: n.dir, ContainerPath: "/private"},
 			{HostPath: n.dir, ContainerPath: "/readonly", Readonly: true},
@@ -219,8 +230,10 @@ func TestFieldsOfContainers(t *testing.T) {
 				RunAsUsername:    "www-data", SupplementalGroups: []int64{77},
 				ReadonlyRootfs: true, NoNewPrivs: true,
 				MaskedPaths: []string{"/proc/meminfo"}, ReadonlyPaths: []string{"/proc/sys"},
-				Capabilities: &runtimeapi.Capability{AddCapabilities: []string{"NET_ADMIN"}, DropCapabilities: []string{"CHOWN"}},
-				Seccomp:      &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: profile},
+				Capabilities: &runtimeapi.Capability{AddCapabilities: []string{"NET_ADMIN"},
+					DropCapabilities: []string{"CHOWN"}},
+				Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost,
+					LocalhostRef: profile},
 			},
 		},
 	})
@@ -234,9 +247,11 @@ func TestFieldsOfContainers(t *testing.T) {
 		})
 		same(t, "user and groups", n.sh(id, "id -u; id -g; id -G"), "33 33 33 77")
 		same(t, "no_new_privs", n.procStatus(pid, "NoNewPrivs"), "1")
-		same(t, "readonly_rootfs", n.sh(id, "touch /var/tmp/x && echo written"), "touch: /var/tmp/x: Read-only file system")
+		same(t, "readonly_rootfs", n.sh(id, "touch /var/tmp/x && echo written"),
+			"touch: /var/tmp/x: Read-only file system")
 		same(t, "seccomp", n.procStatus(pid, "Seccomp"), "2")
-		same(t, "the profile's system call", n.sh(id, "mkdir /private/new && echo made"), "mkdir: can't create directory '/private/new': Operation not permitted")
+		same(t, "the profile's system call", n.sh(id, "mkdir /private/new && echo made"),
+			"mkdir: can't create directory '/private/new': Operation not permitted")
 		bounding, err := strconv.ParseUint(n.procStatus(pid, "CapBnd"), 16, 64)
 		testutil.Must(n, err)
 		const chown, netAdmin = 0, 12
@@ -249,21 +264,24 @@ func TestFieldsOfContainers(t *testing.T) {
 		if line := n.mountAt(pid, "/readonly"); !strings.Contains(line, " ro,") {
 			t.Errorf("the read-only mount is %q", line)
 		}
-		if line := n.mountAt(pid, "/private"); strings.Contains(line, "shared:") || strings.Contains(line, "master:") || !strings.Contains(line, " rw,") {
+		if line := n.mountAt(pid, "/private"); strings.Contains(line, "shared:") || strings.Contains(line, "master:") ||
+			!strings.Contains(line, " rw,") {
 			t.Errorf("the private mount is %q", line)
 		}
 	})
 	t.Run("limits", func(t *testing.T) {
 		rigenv.RequireControllers(t, "cpu", "cpuset", "memory")
 		n.wantCgroup(pid, "", "memory", "memory.limit_in_bytes", fmt.Sprint(64*mib), "memory.max", fmt.Sprint(64*mib))
-		n.wantCgroup(pid, "", "memory", "memory.memsw.limit_in_bytes", fmt.Sprint(96*mib), "memory.swap.max", fmt.Sprint(32*mib))
+		n.wantCgroup(pid, "", "memory", "memory.memsw.limit_in_bytes", fmt.Sprint(96*mib), "memory.swap.max",
+			fmt.Sprint(32*mib))
 		n.wantCgroup(pid, "", "cpu", "cpu.cfs_quota_us", "20000", "cpu.max", "20000 50000")
 		n.wantCgroup(pid, "", "cpu", "cpu.cfs_period_us", "50000", "cpu.max", "20000 50000")
 		n.wantCgroup(pid, "", "cpu", "cpu.shares", "512", "cpu.weight", "20")
 		n.wantCgroup(pid, "", "cpuset", "cpuset.cpus", "0", "cpuset.cpus", "0")
 		n.wantCgroup(pid, "", "cpuset", "cpuset.mems", "0", "cpuset.mems", "0")
 		// A kernel without the controller hugetlb has no such limit.
-		if got, ok := n.cgroupFile(pid, "", "hugetlb", "hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"); ok && got != "4194304" {
+		if got, ok := n.cgroupFile(pid, "", "hugetlb", "hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"); ok &&
+			got != "4194304" {
 			t.Errorf("huge pages are limited to %s", got)
 		}
 		score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
@@ -304,13 +322,15 @@ func (n *fieldsNode) open(t *testing.T) {
 	})
 	_, privileged := n.run(&runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "privileged"}, Command: []string{"sleep", "1000000"},
-		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{Privileged: true}},
+		Linux: &runtimeapi.LinuxContainerConfig{
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{Privileged: true}},
 	})
 	t.Run("nothing confines it", func(t *testing.T) {
 		same(t, "seccomp", n.procStatus(pid, "Seccomp"), "0")
 		same(t, "no_new_privs", n.procStatus(pid, "NoNewPrivs"), "0")
 		same(t, "the capabilities of ALL", n.procStatus(pid, "CapBnd"), n.procStatus(privileged, "CapBnd"))
-		same(t, "user and group", n.procStatus(pid, "Uid")+" "+n.procStatus(pid, "Gid"), "1234 1234 1234 1234 5678 5678 5678 5678")
+		same(t, "user and group", n.procStatus(pid, "Uid")+" "+n.procStatus(pid, "Gid"),
+			"1234 1234 1234 1234 5678 5678 5678 5678")
 		testutil.Equal(t, n.mountAt(pid, "/proc/sys")+n.mountAt(pid, "/proc/kcore"), "", "with empty lists there")
 		same(t, "a sysctl of the pod", n.sh(id, "cat /proc/sys/kernel/shm_rmid_forced"), "1")
 	})

@@ -123,7 +123,8 @@ func (c *crictl) runPod() pod {
 		// The test's own context is over; what is already gone is fine.
 		for _, command := range []string{"stopp", "rmp"} {
 			output, err := exec.Command(c.program, "--config", c.config, command, p.id).CombinedOutput()
-			if err != nil && !bytes.Contains(output, []byte("NotFound")) && !bytes.Contains(output, []byte("not found")) {
+			if err != nil && !bytes.Contains(output, []byte("NotFound")) &&
+				!bytes.Contains(output, []byte("not found")) {
 				c.t.Errorf("crictl %s: %v\n%s", command, err, output)
 			}
 		}

@@ -23,7 +23,9 @@ func TestEngineHangs(t *testing.T) {
 	testutil.Must(n.t, syscall.Kill(dockerd, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(dockerd, syscall.SIGCONT) }() // harmless the second time
 	begin := time.Now()
-	testutil.EventuallyWithin(t, 15*time.Second, "RuntimeReady turns false", func() error { return n.runtimeReady(false) })
+	testutil.EventuallyWithin(t, 15*time.Second, "RuntimeReady turns false", func() error {
+		return n.runtimeReady(false)
+	})
 	t.Logf("the hanging engine was seen after %v", time.Since(begin).Round(time.Millisecond))
 
 	begin = time.Now()
@@ -40,7 +42,8 @@ func TestEngineHangs(t *testing.T) {
 	testutil.Assert(t, took <= 10*time.Second, "the answers took %v", took)
 
 	testutil.Must(n.t, syscall.Kill(dockerd, syscall.SIGCONT))
-	if output, err := exec.CommandContext(t.Context(), "docker", "-H", n.engine.Host(), "ps").CombinedOutput(); err != nil {
+	if output, err := exec.CommandContext(t.Context(), "docker", "-H", n.engine.Host(),
+		"ps").CombinedOutput(); err != nil {
 		t.Fatalf("the engine does not go on: %v\n%s", err, output)
 	}
 	begin = time.Now()

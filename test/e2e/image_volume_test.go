@@ -52,7 +52,8 @@ func (n *imageNode) pull(ref string) (id string) {
 }
 
 func (n *imageNode) mount(target, subPath string) *runtimeapi.Mount {
-	return &runtimeapi.Mount{ContainerPath: target, Image: &runtimeapi.ImageSpec{Image: n.mounted}, ImageSubPath: subPath}
+	return &runtimeapi.Mount{ContainerPath: target, Image: &runtimeapi.ImageSpec{Image: n.mounted},
+		ImageSubPath: subPath}
 }
 
 func (n *imageNode) create(mounts ...*runtimeapi.Mount) (string, error) {
@@ -99,7 +100,9 @@ func (n *imageNode) files() string {
 func TestImageVolumes(t *testing.T) {
 	n := newImageNode(t)
 	id := n.start(n.mount("/all", ""), n.mount("/deep/part", "bin"), n.mount("/file", "multi"))
-	if got := n.shell(id, "cat /all/multi /file; test -x /all/bin/sh && ls -l /deep/part/sh | cut -c1"); got != "multi\nmulti\n-\n" && got != "multi\nmulti\nl\n" {
+	if got := n.shell(id,
+		"cat /all/multi /file; test -x /all/bin/sh && ls -l /deep/part/sh | cut -c1"); got != "multi\nmulti\n-\n" &&
+		got != "multi\nmulti\nl\n" {
 		t.Errorf("the container sees %q", got)
 	}
 	for _, script := range []string{"touch /all/new", "echo x > /file", "rm /all/multi", "mount -o remount,rw /all"} {
@@ -113,7 +116,8 @@ func TestImageVolumes(t *testing.T) {
 			t.Errorf("the image at %s has the reference %q, want its name by digest", mount.GetContainerPath(), ref)
 		}
 	}
-	if len(mounts) != 3 || mounts[1].GetImage().GetImage() != n.mounted || mounts[1].GetImageSubPath() != "bin" || mounts[1].GetHostPath() != "" {
+	if len(mounts) != 3 || mounts[1].GetImage().GetImage() != n.mounted || mounts[1].GetImageSubPath() != "bin" ||
+		mounts[1].GetHostPath() != "" {
 		t.Errorf("mounts in the status: %v", mounts)
 	}
 
@@ -155,13 +159,16 @@ func TestImageVolumesThatFail(t *testing.T) {
 		code  codes.Code
 		text  string
 	}{
-		"no such part": {n.mount("/a", "no/such"), codes.Unknown, "ImageVolumeMountFailed: config.mounts[0].image_sub_path: "},
+		"no such part": {n.mount("/a", "no/such"), codes.Unknown,
+			"ImageVolumeMountFailed: config.mounts[0].image_sub_path: "},
 		"no such image": {
-			&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "sha256:" + strings.Repeat("0", 64)}},
+			&runtimeapi.Mount{ContainerPath: "/a",
+				Image: &runtimeapi.ImageSpec{Image: "sha256:" + strings.Repeat("0", 64)}},
 			codes.NotFound, "config.mounts[0].image.image: pull ",
 		},
 		"a part above": {n.mount("/a", "../etc"), codes.InvalidArgument, "config.mounts[0].image_sub_path: "},
-		"no name":      {&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{}}, codes.InvalidArgument, "config.mounts[0].image.image: "},
+		"no name": {&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{}}, codes.InvalidArgument,
+			"config.mounts[0].image.image: "},
 	} {
 		_, err := n.create(test.mount)
 		wantCode(t, name, err, test.code)

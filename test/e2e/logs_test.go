@@ -18,7 +18,8 @@ import (
 func TestCrictlLogsFollow(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
-	id := c.stdinContainer(p, "talks", nil, "sh", "-c", `echo to stderr >&2; while read line; do echo "got $line"; [ "$line" = end ] && exit 3; done`)
+	id := c.stdinContainer(p, "talks", nil, "sh", "-c",
+		`echo to stderr >&2; while read line; do echo "got $line"; [ "$line" = end ] && exit 3; done`)
 	log := filepath.Join(p.logDir, "talks.log")
 	input := c.background("attach", "-i", id)
 	follower := c.onTerminal("logs", "-f", id)

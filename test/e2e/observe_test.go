@@ -40,9 +40,10 @@ func newEndpoint(t *testing.T) *endpoint {
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	e := &endpoint{t: t, socket: filepath.Join(dir, "metrics.sock")}
-	e.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", e.socket)
-	}}}
+	e.client = &http.Client{
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", e.socket)
+		}}}
 	t.Cleanup(e.client.CloseIdleConnections)
 	return e
 }
@@ -85,7 +86,8 @@ func (e *endpoint) scrape() map[string]float64 {
 	series := map[string]float64{}
 	for name, family := range families {
 		for _, m := range family.GetMetric() {
-			series[name+labels(m)] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			series[name+labels(m)] = m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	return series
@@ -128,7 +130,9 @@ func collect(t *testing.T) *collected {
 }
 
 // Export implements collector.TraceServiceServer.
-func (c *collected) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (c *collected) Export(
+	_ context.Context, request *collector.ExportTraceServiceRequest,
+) (*collector.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, resource := range request.GetResourceSpans() {
@@ -177,7 +181,8 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 		status, err)
 	before := e.scrape()
 	// Without the rig's front, which asks for a kubelet's namespaces. The pod gets a sandbox container, counted below.
-	c.config = c.write("crictl.yaml", map[string]any{"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60})
+	c.config = c.write("crictl.yaml",
+		map[string]any{"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60})
 	p := c.runPod()
 	id := c.container(p, "main", "test/busybox:latest", "sh", "-c", "echo a line of output; sleep 1000")
 	r := c.try("inspect", "no-such-container")
@@ -215,13 +220,15 @@ func moved(before, after map[string]float64) error {
 			return fmt.Errorf("%s went up by %v, want %v", series, got, want)
 		}
 	}
-	for _, series := range []string{"criadapter_event_lag_seconds", "criadapter_log_lag_seconds", "criadapter_log_written_bytes_total"} {
+	for _, series := range []string{"criadapter_event_lag_seconds", "criadapter_log_lag_seconds",
+		"criadapter_log_written_bytes_total"} {
 		if after[series] <= before[series] {
 			return fmt.Errorf("%s stays at %v", series, after[series])
 		}
 	}
 	for _, series := range []string{
-		`criadapter_cache_fresh`, `criadapter_pods{state="ready"}`, `criadapter_containers{state="running"}`, `go_goroutines`, `process_open_fds`,
+		`criadapter_cache_fresh`, `criadapter_pods{state="ready"}`, `criadapter_containers{state="running"}`,
+		`go_goroutines`, `process_open_fds`,
 	} {
 		if after[series] < 1 {
 			return fmt.Errorf("%s is %v", series, after[series])
@@ -287,7 +294,9 @@ func (c *crictl) checkLog(p pod) {
 func TestNotReadyWithoutAnEngine(t *testing.T) {
 	e := newEndpoint(t)
 	missing := filepath.Join(filepath.Dir(e.socket), "docker.sock")
-	server := adapter.NewForTest(t, adapter.Options{Env: rigenv.Require(t), Flags: []string{e.flag(), "--metrics-profiling", "--docker-endpoint=unix://" + missing}})
+	server := adapter.NewForTest(t,
+		adapter.Options{Env: rigenv.Require(t),
+			Flags: []string{e.flag(), "--metrics-profiling", "--docker-endpoint=unix://" + missing}})
 	testutil.Must(t, server.Launch())
 	testutil.Eventually(t, func() error {
 		status, body, err := e.get("/readyz")
@@ -296,7 +305,8 @@ func TestNotReadyWithoutAnEngine(t *testing.T) {
 		}
 		return nil
 	})
-	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusOK, "/debug/pprof/goroutine?debug=1": http.StatusOK} {
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusOK,
+		"/debug/pprof/goroutine?debug=1": http.StatusOK} {
 		if status, _, err := e.get(path); status != want || err != nil {
 			t.Errorf("%s: %d %v, want %d", path, status, err, want)
 		}

@@ -132,7 +132,8 @@ func TestPortForwardOnTheHostsNetwork(t *testing.T) {
 	c := newCrictl(t)
 	config := c.write("host-pod.json", map[string]any{
 		"metadata": map[string]any{"name": "host", "namespace": "e2e", "uid": c.server.Dir},
-		"linux":    map[string]any{"security_context": map[string]any{"namespace_options": map[string]any{"network": 2}}},
+		"linux": map[string]any{
+			"security_context": map[string]any{"namespace_options": map[string]any{"network": 2}}},
 	})
 	id := c.run("runp", config)
 	t.Cleanup(func() { c.cleanUp(id) })

@@ -26,8 +26,11 @@ func TestStatsTellThePressure(t *testing.T) {
 	took := time.Since(began)
 	now, podNow := w.stats(), w.podStats()
 	for what, waited := range map[string]time.Duration{
-		"container": time.Duration(now.GetCpu().GetPsi().GetSome().GetTotal() - before.GetCpu().GetPsi().GetSome().GetTotal()),
-		"pod":       time.Duration(podNow.GetLinux().GetCpu().GetPsi().GetSome().GetTotal() - podBefore.GetLinux().GetCpu().GetPsi().GetSome().GetTotal()),
+		"container": time.Duration(
+			now.GetCpu().GetPsi().GetSome().GetTotal() - before.GetCpu().GetPsi().GetSome().GetTotal()),
+		"pod": time.Duration(
+			podNow.GetLinux().GetCpu().GetPsi().GetSome().GetTotal() - podBefore.GetLinux().GetCpu().GetPsi().GetSome().
+				GetTotal()),
 	} {
 		testutil.Assert(t, waited >= took/2 && waited <= took+time.Second,
 			"processes of the %s waited for %v of %v", what, waited, took)

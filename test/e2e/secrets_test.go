@@ -28,12 +28,14 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	env := rigenv.Require(t)
 	e, traces := newEndpoint(t), collect(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{
-		e.flag(), "--log-level=trace", "--tracing-endpoint=http://" + traces.address, "--tracing-sampling-rate-per-million=1000000",
+		e.flag(), "--log-level=trace", "--tracing-endpoint=http://" + traces.address,
+		"--tracing-sampling-rate-per-million=1000000",
 	}})
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + account))
 	for _, auth := range []*runtimeapi.AuthConfig{{Username: "user", Password: account}, {Auth: encoded}} {
 		private := &runtimeapi.ImageSpec{Image: env.AuthRegistry + "/test/crictl-account:latest"}
-		if _, err := server.Images.PullImage(t.Context(), private, auth, nil); err == nil || strings.Contains(err.Error(), account) {
+		if _, err := server.Images.PullImage(t.Context(), private, auth, nil); err == nil ||
+			strings.Contains(err.Error(), account) {
 			t.Errorf("a pull with a wrong password: %v", err)
 		}
 	}
@@ -60,13 +62,16 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	}
 	works := create("works", "sh", "-c", "sleep 1000 # "+secret)
 	testutil.Must(t, server.Runtime.StartContainer(t.Context(), works))
-	stdout, _, err := server.Runtime.ExecSync(t.Context(), works, []string{"sh", "-c", "echo $WORD " + secret}, time.Minute)
+	stdout, _, err := server.Runtime.ExecSync(t.Context(), works, []string{"sh", "-c", "echo $WORD " + secret},
+		time.Minute)
 	testutil.Must(t, err)
 	same(t, "output", string(stdout), secret+" "+secret+"\n")
-	if _, _, err := server.Runtime.ExecSync(t.Context(), works, []string{"sh", "-c", "sleep 1000 # " + secret}, time.Second); err == nil {
+	if _, _, err := server.Runtime.ExecSync(t.Context(), works, []string{"sh", "-c", "sleep 1000 # " + secret},
+		time.Second); err == nil {
 		t.Error("a command that takes too long is no error")
 	}
-	answer, err := server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: works, Cmd: []string{"echo", secret}, Stdout: true})
+	answer, err := server.Runtime.Exec(t.Context(),
+		&runtimeapi.ExecRequest{ContainerId: works, Cmd: []string{"echo", secret}, Stdout: true})
 	testutil.Must(t, err)
 	recorded := noneInFiles(t, server.RootDir, account, encoded)
 	testutil.Assert(t, strings.Contains(recorded, secret),
@@ -82,7 +87,8 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	for where, text := range map[string]string{"the log": string(log), "the metrics": metrics, "the traces": spans} {
 		testutil.Assert(t, strings.Contains(text, "ExecSync"),
 			"%s tell of no ExecSync, so that nothing is proved", where)
-		for what, hidden := range map[string]string{"the secret": secret, "the account": account, "the encoded account": encoded, "a session's token": path.Base(answer.GetUrl())} {
+		for what, hidden := range map[string]string{"the secret": secret, "the account": account,
+			"the encoded account": encoded, "a session's token": path.Base(answer.GetUrl())} {
 			if at := strings.Index(text, hidden); at >= 0 {
 				t.Errorf("%s: %s is there: …%s…", where, what, text[max(0, at-200):min(len(text), at+100)])
 			}
@@ -103,7 +109,8 @@ func noneInFiles(t *testing.T, root string, hidden ...string) string {
 		for _, text := range hidden {
 			testutil.Assert(t, !bytes.Contains(content, []byte(text)), "%s has %s", path, text)
 		}
-		if info, infoErr := entry.Info(); infoErr == nil && strings.HasPrefix(path, filepath.Join(root, "pods")) && info.Mode().Perm() != 0o600 {
+		if info, infoErr := entry.Info(); infoErr == nil && strings.HasPrefix(path, filepath.Join(root, "pods")) &&
+			info.Mode().Perm() != 0o600 {
 			t.Errorf("the record %s is %v", path, info.Mode())
 		}
 		all.Write(content)

@@ -87,7 +87,8 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 	// The client that this test uses wants to see the engine when it connects, so both are up once before.
 	dockerd := engine.ForTest(t, engine.Options{Env: env})
 	e := newEndpoint(t)
-	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=" + dockerd.Host(), e.flag()}})
+	server := adapter.ForTest(t,
+		adapter.Options{Env: env, Flags: []string{"--docker-endpoint=" + dockerd.Host(), e.flag()}})
 	testutil.Must(t, errors.Join(server.Stop(t.Context()), dockerd.Terminate(t.Context()), server.Launch()))
 	testutil.Eventually(t, func() error {
 		_, err := server.Runtime.Version(t.Context(), "")

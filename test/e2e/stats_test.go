@@ -50,7 +50,8 @@ func TestStatsAreTrue(t *testing.T) {
 	before = w.stats()
 	w.do("dd if=/dev/zero of=/written bs=1M count=50 conv=fsync 2>/dev/null")
 	w.until(func(now *runtimeapi.ContainerStats) error {
-		return grown("writable layer", now.GetWritableLayer().GetUsedBytes(), before.GetWritableLayer().GetUsedBytes(), 50*mebibyte)
+		return grown("writable layer", now.GetWritableLayer().GetUsedBytes(), before.GetWritableLayer().GetUsedBytes(),
+			50*mebibyte)
 	})
 
 	w.coldFile("big", 300*mebibyte)
@@ -99,7 +100,8 @@ func TestStatsOfAPodsOwnCgroup(t *testing.T) {
 	if len(linux.GetContainers()) != 1 || linux.GetContainers()[0].GetAttributes().GetId() != w.container {
 		t.Fatalf("containers: %v", linux.GetContainers())
 	}
-	if pod, one := linux.GetMemory().GetRssBytes().GetValue(), container.GetMemory().GetRssBytes().GetValue(); pod <= one {
+	if pod, one := linux.GetMemory().GetRssBytes().GetValue(), container.GetMemory().GetRssBytes().
+		GetValue(); pod <= one {
 		t.Errorf("the pod's rss %d is not more than its container's %d: the sandbox is missing", pod, one)
 	}
 	got := linux.GetProcess().GetProcessCount().GetValue()
@@ -115,7 +117,8 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 	list, err := runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{Id: w.container})
 	testutil.Assert(t, err == nil && len(list) == 0, "the list has an ended container: %v, %v", list, err)
 	ended := w.stats()
-	if ended.Cpu.Timestamp == 0 || ended.Cpu.UsageCoreNanoSeconds.GetValue() != 0 || ended.Memory.UsageBytes.GetValue() != 0 {
+	if ended.Cpu.Timestamp == 0 || ended.Cpu.UsageCoreNanoSeconds.GetValue() != 0 ||
+		ended.Memory.UsageBytes.GetValue() != 0 {
 		t.Errorf("an ended container uses %v, %v", ended.Cpu, ended.Memory)
 	}
 	testutil.Must(t, runtime.StopPodSandbox(t.Context(), w.pod))
@@ -141,7 +144,8 @@ func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 	w.leaveCgroup()
 	w.do("true")
 	got := w.stats()
-	if got.GetAttributes().GetId() != w.container || got.Cpu != nil || got.Memory != nil || got.Swap != nil || got.Io != nil {
+	if got.GetAttributes().GetId() != w.container || got.Cpu != nil || got.Memory != nil || got.Swap != nil ||
+		got.Io != nil {
 		t.Errorf("unknown, but %v", got)
 	}
 	list, err := w.server.Runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{Id: w.container})
@@ -223,8 +227,10 @@ func TestMetricsAreAsDescribed(t *testing.T) {
 		return nil
 	})
 	for _, name := range []string{
-		"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_network_transmit_bytes_total",
-		"container_processes", "container_start_time_seconds", "container_last_seen", "container_spec_memory_limit_bytes",
+		"container_cpu_usage_seconds_total", "container_memory_working_set_bytes",
+		"container_network_transmit_bytes_total",
+		"container_processes", "container_start_time_seconds", "container_last_seen",
+		"container_spec_memory_limit_bytes",
 		"container_file_descriptors", "container_oom_events_total", "container_threads_max",
 		"container_tasks_state", "container_memory_active_anon_bytes", "container_memory_inactive_anon_bytes",
 		"container_memory_anon_thp_bytes", "container_spec_memory_reservation_limit_bytes",
@@ -292,7 +298,8 @@ func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.Name
 		Command: []string{"sh", "-c",
 			`exec 3<>/shared/orders; while read -r order <&3; do eval "$order"; echo done >/shared/replies; done`},
 		Mounts: []*runtimeapi.Mount{{HostPath: w.shared, ContainerPath: "/shared"}},
-		Linux:  &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 30}},
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 30}},
 	}, w.config)
 	testutil.Must(t, err)
 	testutil.Must(t, server.Runtime.StartContainer(t.Context(), w.container))

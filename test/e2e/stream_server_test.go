@@ -28,7 +28,8 @@ func TestStreamingRefusesOtherAddressesInTheClear(t *testing.T) {
 	if log := server.LogTail(); server.ExitError() == nil || !strings.Contains(log, "is not a loopback address") {
 		t.Errorf("it ended with %v and said %q", server.ExitError(), log)
 	}
-	adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--streaming-bind-addr=0.0.0.0:0", "--streaming-allow-plaintext"}})
+	adapter.ForTest(t,
+		adapter.Options{Env: env, Flags: []string{"--streaming-bind-addr=0.0.0.0:0", "--streaming-allow-plaintext"}})
 }
 
 func TestStreamingOverTLS(t *testing.T) {
@@ -37,11 +38,14 @@ func TestStreamingOverTLS(t *testing.T) {
 	testutil.Must(t, err)
 	cert, key := testutil.Certificate(t, t.TempDir(), "localhost")
 	c := &crictl{t: t, env: env, program: program, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{
-		"--streaming-bind-addr=0.0.0.0:0", "--streaming-tls-cert-file=" + cert, "--streaming-tls-private-key-file=" + key,
+		"--streaming-bind-addr=0.0.0.0:0", "--streaming-tls-cert-file=" + cert,
+		"--streaming-tls-private-key-file=" + key,
 	}})}
-	c.config = c.write("crictl.yaml", map[string]any{"runtime-endpoint": c.endpoint(), "image-endpoint": c.endpoint(), "timeout": 60})
+	c.config = c.write("crictl.yaml",
+		map[string]any{"runtime-endpoint": c.endpoint(), "image-endpoint": c.endpoint(), "timeout": 60})
 	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
-	response, err := c.server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
+	response, err := c.server.Runtime.Exec(t.Context(),
+		&runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
 	testutil.Assert(t, err == nil && strings.HasPrefix(response.GetUrl(), "https://127.0.0.1:"),
 		"URL %q, %v", response.GetUrl(), err)
 	overTransports(t, func(t *testing.T, transport string) {
@@ -73,7 +77,8 @@ func TestStreamingIdleTimeout(t *testing.T) {
 func TestStreamingURLIsForOneUse(t *testing.T) {
 	c := newCrictl(t)
 	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
-	response, err := c.server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
+	response, err := c.server.Runtime.Exec(t.Context(),
+		&runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
 	testutil.Must(t, err)
 	for _, want := range []int{http.StatusBadRequest, http.StatusNotFound} { // the first is no upgrade
 		answer, err := http.Get(response.GetUrl())

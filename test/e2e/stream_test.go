@@ -45,14 +45,16 @@ func TestExecStreams(t *testing.T) {
 	overTransports(t, func(t *testing.T, transport string) {
 		c := c.on(t)
 		r := c.try("exec", transport, id, "sh", "-c", "echo to stdout; echo to stderr >&2; exit 3")
-		if r.stdout != "to stdout\n" || !strings.HasPrefix(r.stderr, "to stderr\n") || !strings.Contains(r.stderr, "exit code 3") || r.code == 0 {
+		if r.stdout != "to stdout\n" || !strings.HasPrefix(r.stderr, "to stderr\n") ||
+			!strings.Contains(r.stderr, "exit code 3") || r.code == 0 {
 			t.Errorf("streams and exit code: %+v", r)
 		}
 		if r = c.try("exec", transport, id, "true"); r != (result{}) {
 			t.Errorf("true: %+v", r)
 		}
 		r = c.try("exec", transport, id, "no-such-program")
-		if !strings.Contains(r.stdout+r.stderr, "executable file not found") || !regexp.MustCompile("exit code 12[67]").MatchString(r.stderr) {
+		if !strings.Contains(r.stdout+r.stderr, "executable file not found") ||
+			!regexp.MustCompile("exit code 12[67]").MatchString(r.stderr) {
 			t.Errorf("a command that does not exist: %+v", r)
 		}
 		r = c.try("exec", transport, id, "/etc")
@@ -145,7 +147,8 @@ func TestAttachStdinOnce(t *testing.T) {
 		s.expect("got two\n")
 		_ = s.input.Close()
 		s.wait()
-		if s.stdout.String() != "got one\ngot two\nend of input\n" || !strings.HasPrefix(s.stderr.String(), "error one\nerror two\n") {
+		if s.stdout.String() != "got one\ngot two\nend of input\n" ||
+			!strings.HasPrefix(s.stderr.String(), "error one\nerror two\n") {
 			t.Errorf("stdout %q, stderr %q", s.stdout, s.stderr)
 		}
 		testutil.Eventually(t, func() error {
@@ -285,7 +288,8 @@ func killClients(t *testing.T, known int, flags ...string) {
 			toEngine, others := openFiles(t, c.server.PID())
 			// Some connections to the engine are kept for later.
 			if now := processes(); now > processesBefore || others > othersBefore || toEngine > toEngineBefore+10 {
-				return fmt.Errorf("%d processes of %d, %d connections to the engine of %d, %d other files of %d:\n%s", now, processesBefore,
+				return fmt.Errorf("%d processes of %d, %d connections to the engine of %d, %d other files of %d:\n%s",
+					now, processesBefore,
 					toEngine, toEngineBefore, others, othersBefore, c.run("exec", "-s", id, "ps"))
 			}
 			if now, execs := goroutines(), c.execs(id); now > goroutinesBefore+2*10 || execs > 0 {
@@ -299,7 +303,8 @@ func killClients(t *testing.T, known int, flags ...string) {
 // execs counts the commands in a container that the engine knows.
 func (c *crictl) execs(id string) int {
 	c.t.Helper()
-	output, err := exec.CommandContext(c.t.Context(), "docker", "--host", c.env.DockerHost, "inspect", "--format", "{{len .ExecIDs}}", id).CombinedOutput()
+	output, err := exec.CommandContext(c.t.Context(), "docker", "--host", c.env.DockerHost, "inspect", "--format",
+		"{{len .ExecIDs}}", id).CombinedOutput()
 	testutil.Require(c.t, err == nil, "%v: %s", err, output)
 	count, err := strconv.Atoi(strings.TrimSpace(string(output)))
 	testutil.Must(c.t, err)

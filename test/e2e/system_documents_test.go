@@ -39,6 +39,7 @@ func TestSystemDocuments(t *testing.T) {
 // readersEnviron is the environment without the variables of the rig and of continuous integration.
 func readersEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "CI=") || strings.HasPrefix(variable, "CRIADAPTER_") || strings.HasPrefix(variable, "MAKE")
+		return strings.HasPrefix(variable, "CI=") || strings.HasPrefix(variable, "CRIADAPTER_") ||
+			strings.HasPrefix(variable, "MAKE")
 	})
 }

@@ -36,7 +36,8 @@ func TestSystemMakeRun(t *testing.T) {
 	output, err := run.CombinedOutput()
 	testutil.Require(t, err == nil, "%v\n%s", err, output)
 	for _, want := range []string{
-		"SANDBOX_READY  address 10.", "CONTAINER_RUNNING  hello", "answers: hello from hello", "Z stdout F hello stdout 1", "is removed",
+		"SANDBOX_READY  address 10.", "CONTAINER_RUNNING  hello", "answers: hello from hello",
+		"Z stdout F hello stdout 1", "is removed",
 	} {
 		testutil.Assert(t, strings.Contains(string(output), want), "the output lacks %q", want)
 	}
@@ -110,7 +111,8 @@ func TestSystemBridgeNetwork(t *testing.T) {
 	testutil.Must(t, err)
 	ip := status.GetStatus().GetNetwork().GetIp()
 	// Nothing listens in the sandbox: its network stack refuses.
-	if _, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second); !errors.Is(err,
+		syscall.ECONNREFUSED) {
 		t.Errorf("address %q: %v, want it to refuse the connection", ip, err)
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(config.GetPortMappings()[0].GetHostPort())))

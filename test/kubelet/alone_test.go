@@ -15,7 +15,8 @@ import (
 func (n *node) refused(want string, flags ...string) {
 	n.t.Helper()
 	args := append([]string{
-		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override", n.name,
+		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override",
+		n.name,
 		"--node-ip", "127.0.0.1", "--pod-logs-dir", n.logs, "--cgroup-root", n.cgroup(),
 	}, flags...)
 	_, stderr, code := n.person("", args...)

@@ -53,10 +53,13 @@ func serveAPI(t *testing.T, n *node) *kubeletAPI {
 		testutil.Check(t, runtime.Close(context.Background()))
 	})
 	api, err := nodeapi.ListenTLS(nodeapi.APIOptions{
-		Address: "127.0.0.1:0", CertDir: pki, NodeName: n.name, IPs: []string{"127.0.0.1"}, ClientCAFile: authority.CAFile, Runtime: runtime,
+		Address: "127.0.0.1:0", CertDir: pki, NodeName: n.name, IPs: []string{"127.0.0.1"},
+		ClientCAFile: authority.CAFile, Runtime: runtime,
 		Users: []string{"kube-apiserver-kubelet-client"},
 		Reads: nodeapi.Reads{
-			Config: nodeapi.Config{Node: n.name, RootDir: n.root}, Pods: n.podList, Healthy: func() error { return nil },
+			Config: nodeapi.Config{Node: n.name, RootDir: n.root}, Pods: n.podList, Healthy: func() error {
+				return nil
+			},
 			Stats: runtime, Selector: map[string]string{model.LabelOwner: n.name}, Evented: func() bool { return true },
 		},
 	})
@@ -69,7 +72,8 @@ func serveAPI(t *testing.T, n *node) *kubeletAPI {
 		testutil.Check(t, <-ended)
 	})
 	config := &rest.Config{Host: "https://" + api.Address(), TLSClientConfig: rest.TLSClientConfig{
-		CertFile: client.CertFile, KeyFile: client.KeyFile, CAFile: filepath.Join(pki, "kubelet.crt"), ServerName: n.name,
+		CertFile: client.CertFile, KeyFile: client.KeyFile, CAFile: filepath.Join(pki, "kubelet.crt"),
+		ServerName: n.name,
 	}}
 	asks, err := rest.HTTPClientFor(config)
 	testutil.Must(t, err)
@@ -148,9 +152,12 @@ func TestAPICommands(t *testing.T) {
 	n.write("web.yaml", apiPod)
 	pod := n.ready("web")
 	a.commands(pod, overSPDY)
-	body, code := a.ask(http.MethodPost, fmt.Sprintf("/run/%s/%s/main?cmd=", pod.Namespace, pod.Name)+url.QueryEscape("echo a word"))
+	body, code := a.ask(http.MethodPost,
+		fmt.Sprintf("/run/%s/%s/main?cmd=", pod.Namespace, pod.Name)+url.QueryEscape("echo a word"))
 	testutil.Assert(t, body == "a word\n" && code == http.StatusOK, "run: %d %q", code, body)
-	if body, code := a.ask(http.MethodPost, fmt.Sprintf("/run/%s/%s/main?cmd=false", pod.Namespace, pod.Name)); !strings.Contains(body, "exited with 1") || code != http.StatusInternalServerError {
+	if body, code := a.ask(http.MethodPost,
+		fmt.Sprintf("/run/%s/%s/main?cmd=false", pod.Namespace, pod.Name)); !strings.Contains(body, "exited with 1") ||
+		code != http.StatusInternalServerError {
 		t.Errorf("run: %d %q", code, body)
 	}
 }
@@ -169,22 +176,26 @@ func (a *kubeletAPI) commands(pod *v1.Pod, over protocol) {
 	a.t.Helper()
 	exec := fmt.Sprintf("/exec/%s/%s/main?", pod.Namespace, pod.Name)
 	shell := func(script string) string { return exec + "command=sh&command=-c&command=" + url.QueryEscape(script) }
-	stdout, stderr, err := a.run(over, shell("echo out; echo err >&2; exit 3")+"&output=1&error=1", remotecommand.StreamOptions{})
+	stdout, stderr, err := a.run(over, shell("echo out; echo err >&2; exit 3")+"&output=1&error=1",
+		remotecommand.StreamOptions{})
 	var exit utilexec.ExitError
 	testutil.Assert(a.t, stdout == "out\n" && stderr == "err\n" && errors.As(err, &exit) && exit.ExitStatus() == 3,
 		"exit: %q, %q, %v", stdout, stderr, err)
 	much := strings.Repeat("0123456789abcde\n", 1<<16)
-	if stdout, _, err = a.run(over, exec+"command=cat&input=1&output=1&error=1", remotecommand.StreamOptions{Stdin: strings.NewReader(much)}); stdout != much || err != nil {
+	if stdout, _, err = a.run(over, exec+"command=cat&input=1&output=1&error=1",
+		remotecommand.StreamOptions{Stdin: strings.NewReader(much)}); stdout != much || err != nil {
 		a.t.Errorf("%d bytes came back as %d: %v", len(much), len(stdout), err)
 	}
 	sizes := make(size, 1)
 	sizes <- &remotecommand.TerminalSize{Width: 123, Height: 45}
 	defer close(sizes)
-	stdout, _, err = a.run(over, shell("until stty size | grep '45 123'; do sleep 0.1; done")+"&input=1&output=1&tty=1", remotecommand.StreamOptions{
+	stdout, _, err = a.run(over, shell("until stty size | grep '45 123'; do sleep 0.1; done")+
+		"&input=1&output=1&tty=1", remotecommand.StreamOptions{
 		Stdin: &silent{ctx: a.t.Context()}, Tty: true, TerminalSizeQueue: sizes,
 	})
 	testutil.Assert(a.t, strings.Contains(stdout, "45 123") && err == nil, "size: %q, %v", stdout, err)
-	if _, _, err := a.run(over, exec+"command=/no/such/program&output=1&error=1", remotecommand.StreamOptions{}); err == nil {
+	if _, _, err := a.run(over, exec+"command=/no/such/program&output=1&error=1",
+		remotecommand.StreamOptions{}); err == nil {
 		a.t.Error("a program that is not there was run")
 	}
 	attached(a.t, "a client", func() (remotecommand.Executor, error) {
@@ -193,7 +204,9 @@ func (a *kubeletAPI) commands(pod *v1.Pod, over protocol) {
 }
 
 // run runs one command to its end.
-func (a *kubeletAPI) run(over protocol, path string, opts remotecommand.StreamOptions) (stdout, stderr string, err error) {
+func (a *kubeletAPI) run(
+	over protocol, path string, opts remotecommand.StreamOptions,
+) (stdout, stderr string, err error) {
 	a.t.Helper()
 	var out, errOut bytes.Buffer
 	opts.Stdout = &out
@@ -266,7 +279,9 @@ func portForwardPath(pod *v1.Pod) string {
 }
 
 // forwarded asks the pod's HTTP service some times through one session.
-func forwarded(t *testing.T, forward func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error)) {
+func forwarded(
+	t *testing.T, forward func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error),
+) {
 	t.Helper()
 	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	forwarder, err := forward(stop, ready)
@@ -328,7 +343,8 @@ func TestAPILogsAndFigures(t *testing.T) {
 	}
 	n.restarted("web", "main", 1)
 	eventually(t, "the previous log", func() error {
-		if body, code := a.ask(http.MethodGet, logs+"?previous=true&stream=Stdout"); body != "out\nbye\n" || code != http.StatusOK {
+		if body, code := a.ask(http.MethodGet, logs+"?previous=true&stream=Stdout"); body != "out\nbye\n" ||
+			code != http.StatusOK {
 			return fmt.Errorf("%d %q", code, body)
 		}
 		return nil
@@ -340,7 +356,8 @@ func TestAPILogsAndFigures(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &summary); err != nil || code != http.StatusOK {
 			return fmt.Errorf("%d %q, %v", code, body, err)
 		}
-		if len(summary.Pods) != 1 || len(summary.Pods[0].Containers) != 3 || summary.Pods[0].Containers[0].Memory == nil || summary.Node.Runtime == nil {
+		if len(summary.Pods) != 1 || len(summary.Pods[0].Containers) != 3 ||
+			summary.Pods[0].Containers[0].Memory == nil || summary.Node.Runtime == nil {
 			return errors.New(body)
 		}
 		return nil
@@ -348,7 +365,8 @@ func TestAPILogsAndFigures(t *testing.T) {
 	eventually(t, "what kubectl top shows", func() error {
 		body, code := a.ask(http.MethodGet, "/metrics/resource")
 		for _, part := range []string{
-			"node_cpu_usage_seconds_total ", "node_memory_working_set_bytes ", `pod_memory_working_set_bytes{namespace="default",pod="` + pod.Name + `"} `,
+			"node_cpu_usage_seconds_total ", "node_memory_working_set_bytes ",
+			`pod_memory_working_set_bytes{namespace="default",pod="` + pod.Name + `"} `,
 			`container_cpu_usage_seconds_total{container="hello",namespace="default",pod="` + pod.Name + `"} `,
 			`container_start_time_seconds{container="main",`, "resource_scrape_error 0",
 		} {
@@ -358,7 +376,8 @@ func TestAPILogsAndFigures(t *testing.T) {
 		}
 		return nil
 	})
-	if body, code := a.ask(http.MethodGet, "/runningpods/"); code != http.StatusOK || !strings.Contains(body, `"uid":"`+string(pod.UID)) {
+	if body, code := a.ask(http.MethodGet, "/runningpods/"); code != http.StatusOK ||
+		!strings.Contains(body, `"uid":"`+string(pod.UID)) {
 		t.Errorf("running pods: %d %s", code, body)
 	}
 }

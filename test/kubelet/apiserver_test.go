@@ -37,7 +37,9 @@ func prepareClusterNode(t *testing.T, flags ...string) *clusterNode {
 	n := prepareNode(t, flags...)
 	c := &clusterNode{node: n, api: apitest.Start(t)}
 	kubeconfig := filepath.Join(n.dir, "kubeconfig")
-	text := fmt.Sprintf("clusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", c.api.URL())
+	text := fmt.Sprintf(
+		"clusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: "+
+			"c}}]\ncurrent-context: c\n", c.api.URL())
 	testutil.Must(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
 	n.flags = append(n.flags, "--kubeconfig", kubeconfig)
 	return c
@@ -85,14 +87,17 @@ func (c *clusterNode) shows(pod *v1.Pod, what string, check func(*v1.Pod) error)
 
 func (c *clusterNode) showsReady(pod *v1.Pod) *v1.Pod {
 	c.t.Helper()
-	return c.shows(pod, "pod "+pod.Name+" is ready", func(now *v1.Pod) error { return wantReady(now, v1.ConditionTrue) })
+	return c.shows(pod, "pod "+pod.Name+" is ready", func(now *v1.Pod) error {
+		return wantReady(now, v1.ConditionTrue)
+	})
 }
 
 // end has a pod deleted and waits until the server has forgotten it.
 func (c *clusterNode) end(pod *v1.Pod) {
 	c.t.Helper()
 	c.change(pod, func(now *v1.Pod) {
-		now.DeletionTimestamp, now.DeletionGracePeriodSeconds = &metav1.Time{Time: metav1.Now().Rfc3339Copy().Time}, new(int64(1))
+		now.DeletionTimestamp, now.DeletionGracePeriodSeconds = &metav1.Time{
+			Time: metav1.Now().Rfc3339Copy().Time}, new(int64(1))
 	})
 	eventually(c.t, "pod "+pod.Name+" is gone", func() error {
 		if c.api.Object(pod) != nil {

@@ -20,14 +20,18 @@ func TestBrokenManifests(t *testing.T) {
 	n := newNode(t)
 	n.write("good.yaml", simple("good", "sleep 1000"))
 	broken := map[string]struct{ text, want string }{
-		"syntax.yaml":   {"apiVersion: v1\nkind: Pod\nmetadata: {name: a", "syntax.yaml"},
-		"unknown.yaml":  {strings.Replace(simple("unknown", "true"), "image:", "imagge: x, image:", 1), `unknown field "spec.containers[0].imagge"`},
-		"noimage.yaml":  {strings.Replace(simple("noimage", "true"), "image: SHELL,", "", 1), "spec.containers[0].image"},
-		"kind.yaml":     {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "apiVersion"},
-		"refused.yaml":  {simple("refused", "true", "hostUsers: false", "hostPID: true"), "spec.hostUsers"},
-		"notpod.json":   {`{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 7}}`, "containers"},
-		"policy.yaml":   {simple("policy", "true", "restartPolicy: Sometimes"), "spec.restartPolicy"},
-		"twoports.yaml": {strings.Replace(simple("twoports", "true"), "image:", "ports: [{containerPort: 99999}], image:", 1), "spec.containers[0].ports[0].containerPort"},
+		"syntax.yaml": {"apiVersion: v1\nkind: Pod\nmetadata: {name: a", "syntax.yaml"},
+		"unknown.yaml": {strings.Replace(simple("unknown", "true"), "image:", "imagge: x, image:", 1),
+			`unknown field "spec.containers[0].imagge"`},
+		"noimage.yaml": {strings.Replace(simple("noimage", "true"), "image: SHELL,", "", 1),
+			"spec.containers[0].image"},
+		"kind.yaml":    {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "apiVersion"},
+		"refused.yaml": {simple("refused", "true", "hostUsers: false", "hostPID: true"), "spec.hostUsers"},
+		"notpod.json":  {`{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 7}}`, "containers"},
+		"policy.yaml":  {simple("policy", "true", "restartPolicy: Sometimes"), "spec.restartPolicy"},
+		"twoports.yaml": {
+			strings.Replace(simple("twoports", "true"), "image:", "ports: [{containerPort: 99999}], image:", 1),
+			"spec.containers[0].ports[0].containerPort"},
 	}
 	for name, c := range broken {
 		n.write(name, c.text)
@@ -54,7 +58,8 @@ func TestBrokenManifests(t *testing.T) {
 // TestSeveralDocuments takes the good ones of a file with a bad one, in YAML and JSON.
 func TestSeveralDocuments(t *testing.T) {
 	n := newNode(t)
-	n.write("many.yaml", simple("a", "sleep 1000")+"---\nkind: Nonsense\n---\n# nothing\n---\n"+simple("b", "sleep 1000"))
+	n.write("many.yaml",
+		simple("a", "sleep 1000")+"---\nkind: Nonsense\n---\n# nothing\n---\n"+simple("b", "sleep 1000"))
 	n.write("one.json", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}, "spec": {"terminationGracePeriodSeconds": 1,
 		"containers": [{"name": "main", "image": "SHELL", "command": ["sleep", "1000"]}]}}`)
 	for _, name := range []string{"a", "b", "c"} {
@@ -104,7 +109,9 @@ func TestHalfWrittenManifest(t *testing.T) {
 	testutil.Must(t, err)
 	defer file.Close()
 	cut := len(text) - 40
-	stays(t, "the emptied manifest takes nothing away", time.Second, func() error { return n.unchanged(before, "main") })
+	stays(t, "the emptied manifest takes nothing away", time.Second, func() error {
+		return n.unchanged(before, "main")
+	})
 	if _, err := file.WriteString(text[:cut]); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +136,9 @@ func TestImageTrouble(t *testing.T) {
 	n := newNode(t)
 	missing := strings.Replace(simple("missing", "sleep 1000"), "SHELL", n.env.Image("test/nonesuch:1"), 1)
 	n.write("missing.yaml", missing)
-	n.write("never.yaml", strings.NewReplacer("SHELL", n.env.Image("test/nonesuch:1"), "IfNotPresent", "Never").Replace(simple("never", "sleep 1000")))
+	n.write("never.yaml",
+		strings.NewReplacer("SHELL", n.env.Image("test/nonesuch:1"), "IfNotPresent", "Never").
+			Replace(simple("never", "sleep 1000")))
 	n.write("command.yaml", strings.Replace(simple("command", "x"), "[sh, -c", "[/no/such/program", 1))
 	n.until("missing", wantWaiting("main", "", model.ReasonErrImagePull))
 	n.until("missing", wantWaiting("main", "", model.ReasonImagePullBackOff))

@@ -31,12 +31,14 @@ spec:
 	testutil.Assert(t, pod.Namespace == "default" && pod.Spec.NodeName == n.name && len(pod.UID) == 32,
 		"the pod is %s/%s on %q with UID %q", pod.Namespace, pod.Name, pod.Spec.NodeName, pod.UID)
 	for key, want := range map[string]string{
-		model.AnnotationConfigSource: "file", model.AnnotationConfigHash: string(pod.UID), model.AnnotationManifest: n.manifests + "/web.yaml",
+		model.AnnotationConfigSource: "file", model.AnnotationConfigHash: string(pod.UID),
+		model.AnnotationManifest: n.manifests + "/web.yaml",
 	} {
 		testutil.Equal(t, pod.Annotations[key], want, "annotation %s", key)
 	}
 	web := status(pod, "web")
-	if pod.Status.Phase != v1.PodRunning || pod.Status.PodIP == "" || web.State.Running == nil || web.RestartCount != 0 ||
+	if pod.Status.Phase != v1.PodRunning || pod.Status.PodIP == "" || web.State.Running == nil ||
+		web.RestartCount != 0 ||
 		!strings.HasPrefix(web.ContainerID, n.server.Name()+"://") {
 		t.Errorf("status %+v", pod.Status)
 	}
@@ -73,7 +75,8 @@ func TestStatsSummary(t *testing.T) {
 			if stats.PodRef.UID != string(pod.UID) || len(stats.Containers) != 1 {
 				continue
 			}
-			if c := stats.Containers[0]; c.Name == "main" && c.Memory != nil && c.Memory.WorkingSetBytes != nil && *c.Memory.WorkingSetBytes > 0 {
+			if c := stats.Containers[0]; c.Name == "main" && c.Memory != nil && c.Memory.WorkingSetBytes != nil &&
+				*c.Memory.WorkingSetBytes > 0 {
 				return nil
 			}
 		}
@@ -98,7 +101,8 @@ func TestRestartPolicies(t *testing.T) {
 	for _, c := range []struct {
 		name, policy string
 		code         int
-	}{{"never-ok", "Never", 0}, {"never-bad", "Never", 3}, {"onfailure-ok", "OnFailure", 0}, {"onfailure-bad", "OnFailure", 3}, {"always-ok", "Always", 0}} {
+	}{{"never-ok", "Never", 0}, {"never-bad", "Never", 3}, {"onfailure-ok", "OnFailure", 0},
+		{"onfailure-bad", "OnFailure", 3}, {"always-ok", "Always", 0}} {
 		n.write(c.name+".yaml", simple(c.name, fmt.Sprintf("exit %d", c.code), "restartPolicy: "+c.policy))
 	}
 	n.until("never-ok", wantPhase(v1.PodSucceeded))

@@ -100,17 +100,21 @@ func TestGetAndDescribe(t *testing.T) {
 	watch.has(t, "2/2     Running")
 	stdout, stderr, code := n.person("", "get", "pods")
 	fields := strings.Fields(stdout)
-	if code != 0 || len(fields) != 14 || strings.Join(fields[7:12], " ") != "default "+pod.Name+" 2/2 Running 0" || fields[13] != pod.Status.PodIP {
+	if code != 0 || len(fields) != 14 || strings.Join(fields[7:12], " ") != "default "+pod.Name+" 2/2 Running 0" ||
+		fields[13] != pod.Status.PodIP {
 		t.Errorf("%d\n%s%s", code, stdout, stderr)
 	}
-	if stdout, _, _ := n.person("", "get", "pods", "web", "-o", "yaml"); !strings.Contains(stdout, "kind: PodList") || !strings.Contains(stdout, "podIP: "+pod.Status.PodIP) {
+	if stdout, _, _ := n.person("", "get", "pods", "web", "-o", "yaml"); !strings.Contains(stdout, "kind: PodList") ||
+		!strings.Contains(stdout, "podIP: "+pod.Status.PodIP) {
 		t.Errorf("yaml:\n%s", stdout)
 	}
 	stdout, stderr, code = n.person("", "describe", "pod", "web")
 	testutil.Assert(t, code == 0, "describe: %d, %s", code, stderr)
 	for _, want := range []string{
-		"Name:               " + pod.Name, "Manifest:           " + n.manifests + "/web.yaml", "app=chat", "QoS Class:          BestEffort", "WHO=(hidden)", "/scratch from work",
-		"Reason:       Completed", "State:          Running", "Liveness:       exec [true]", "Normal", "Started", "Container started",
+		"Name:               " + pod.Name, "Manifest:           " + n.manifests + "/web.yaml", "app=chat",
+		"QoS Class:          BestEffort", "WHO=(hidden)", "/scratch from work",
+		"Reason:       Completed", "State:          Running", "Liveness:       exec [true]", "Normal", "Started",
+		"Container started",
 	} {
 		testutil.Assert(t, strings.Contains(stdout, want), "no %q in\n%s", want, stdout)
 	}
@@ -141,12 +145,14 @@ func TestClearErrors(t *testing.T) {
 		{[]string{"get", "cake"}, "cake"},
 	} {
 		_, stderr, code := n.person("", c.args...)
-		if code == 0 || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "rpc error") || strings.Count(stderr, "\n") > 2 {
+		if code == 0 || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "rpc error") ||
+			strings.Count(stderr, "\n") > 2 {
 			t.Errorf("%v: exit code %d, %q; want a short message with %q", c.args, code, stderr, c.want)
 		}
 	}
 	n.stop()
-	if _, stderr, code := n.person("", "get", "pods"); code != 1 || !strings.Contains(stderr, "no kubelet core answers at "+n.address) {
+	if _, stderr, code := n.person("", "get", "pods"); code != 1 ||
+		!strings.Contains(stderr, "no kubelet core answers at "+n.address) {
 		t.Errorf("without a kubelet: %d, %s", code, stderr)
 	}
 }
@@ -158,7 +164,8 @@ func TestLogs(t *testing.T) {
 	n.ready("web")
 	eventually(t, "both streams", func() error {
 		stdout, stderr, code := n.person("", "logs", "web")
-		if code != 0 || stdout != "out\n" || !strings.HasSuffix(stderr, "err\n") || !strings.Contains(stderr, "Defaulted container \"main\" out of: init (init), main, other") {
+		if code != 0 || stdout != "out\n" || !strings.HasSuffix(stderr, "err\n") ||
+			!strings.Contains(stderr, "Defaulted container \"main\" out of: init (init), main, other") {
 			return fmt.Errorf("%d: %q and %q", code, stdout, stderr)
 		}
 		return nil
@@ -167,7 +174,8 @@ func TestLogs(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"web", "-c", "init"}, "init was here\n"}, {[]string{"web", "other"}, "other\n"}, {[]string{"web", "-c", "other", "--tail", "0"}, ""},
+		{[]string{"web", "-c", "init"}, "init was here\n"}, {[]string{"web", "other"}, "other\n"},
+		{[]string{"web", "-c", "other", "--tail", "0"}, ""},
 		{[]string{"web", "-c", "other", "--since", "1h"}, "other\n"},
 	} {
 		if stdout, stderr, code := n.person("", append([]string{"logs"}, c.args...)...); code != 0 || stdout != c.want {
@@ -188,7 +196,8 @@ func TestLogs(t *testing.T) {
 	got := follower.String()
 	testutil.Assert(t, strings.HasSuffix(got, "unfinishedbye\n"), "the end of the log was not followed: %q", got)
 	n.restarted("web", "main", 1)
-	if stdout, stderr, code := n.person("", "logs", "web", "-c", "main", "-p"); code != 0 || !strings.Contains(stdout, "bye\n") {
+	if stdout, stderr, code := n.person("", "logs", "web", "-c", "main", "-p"); code != 0 ||
+		!strings.Contains(stdout, "bye\n") {
 		t.Errorf("the previous log: %d, %q, %s", code, stdout, stderr)
 	}
 }
@@ -198,16 +207,20 @@ func TestExec(t *testing.T) {
 	n := newNode(t)
 	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
 	n.ready("web")
-	stdout, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "sh", "-c", "echo $WHO; echo oops >&2; exit 42")
+	stdout, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "sh", "-c",
+		"echo $WHO; echo oops >&2; exit 42")
 	testutil.Assert(t, stdout == "world\n" && stderr == "oops\n" && code == 42, "%q, %q, %d", stdout, stderr, code)
-	if stdout, stderr, code := n.person("a\nb\n", "exec", "-i", "web", "-c", "main", "--", "wc", "-l"); strings.TrimSpace(stdout) != "2" || code != 0 {
+	if stdout, stderr, code := n.person("a\nb\n", "exec", "-i", "web", "-c", "main", "--", "wc",
+		"-l"); strings.TrimSpace(stdout) != "2" || code != 0 {
 		t.Errorf("%q, %q, %d", stdout, stderr, code)
 	}
-	if stdout, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "/none"); code == 0 || !strings.Contains(stdout+stderr, "/none") {
+	if stdout, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "/none"); code == 0 ||
+		!strings.Contains(stdout+stderr, "/none") {
 		t.Errorf("a command that does not exist: %q, %q, %d", stdout, stderr, code)
 	}
 	large := strings.Repeat("0123456789abcdef", 64<<10)
-	if stdout, stderr, code := n.person(large, "exec", "-i", "web", "-c", "main", "--", "cat"); stdout != large || code != 0 {
+	if stdout, stderr, code := n.person(large, "exec", "-i", "web", "-c", "main", "--", "cat"); stdout != large ||
+		code != 0 {
 		t.Errorf("%d bytes of %d came back, %q, %d", len(stdout), len(large), stderr, code)
 	}
 }

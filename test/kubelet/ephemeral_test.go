@@ -29,8 +29,10 @@ spec:
 		n.change(pod, func(now *v1.Pod) {
 			now.Spec.EphemeralContainers = append(now.Spec.EphemeralContainers, v1.EphemeralContainer{
 				EphemeralContainerCommon: v1.EphemeralContainerCommon{
-					Name: name, Image: n.env.Image(shell), ImagePullPolicy: v1.PullIfNotPresent, Command: []string{"sh", "-c", script},
-					TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+					Name: name, Image: n.env.Image(shell), ImagePullPolicy: v1.PullIfNotPresent,
+					Command:                  []string{"sh", "-c", script},
+					TerminationMessagePath:   "/dev/termination-log",
+					TerminationMessagePolicy: v1.TerminationMessageReadFile,
 				},
 				TargetContainerName: "main",
 			})
@@ -51,7 +53,8 @@ spec:
 		"it saw neither its target's processes nor the pod:\n%s", text)
 	debugger("stays", "sleep 1000")
 	n.shows(pod, "the second runs", func(now *v1.Pod) error {
-		if len(now.Status.EphemeralContainerStatuses) != 2 || now.Status.EphemeralContainerStatuses[1].State.Running == nil {
+		if len(now.Status.EphemeralContainerStatuses) != 2 ||
+			now.Status.EphemeralContainerStatuses[1].State.Running == nil {
 			return fmt.Errorf("ephemeral containers %+v", now.Status.EphemeralContainerStatuses)
 		}
 		return wantReady(now, v1.ConditionTrue)
@@ -60,7 +63,8 @@ spec:
 	n.start()
 	stays(t, "nothing is started again", 3*time.Second, func() error {
 		now := n.api.Object(pod).(*v1.Pod)
-		if id(now, "main") != id(before, "main") || status(now, "main").RestartCount != 0 || now.Status.EphemeralContainerStatuses[0].RestartCount != 0 {
+		if id(now, "main") != id(before, "main") || status(now, "main").RestartCount != 0 ||
+			now.Status.EphemeralContainerStatuses[0].RestartCount != 0 {
 			return fmt.Errorf("restarted: %+v", now.Status)
 		}
 		return ended(now)
@@ -89,7 +93,8 @@ func TestContainerRestartRules(t *testing.T) {
     restartPolicyRules: [{action: Restart, exitCodes: {operator: NotIn, values: [3]}}]
 `)
 	pod := n.until("pod", wantPhase(v1.PodFailed))
-	if again, once := status(pod, "again"), status(pod, "once"); again.RestartCount != 1 || again.State.Terminated.ExitCode != 0 ||
+	if again, once := status(pod, "again"), status(pod, "once"); again.RestartCount != 1 ||
+		again.State.Terminated.ExitCode != 0 ||
 		once.RestartCount != 0 || once.State.Terminated.ExitCode != 3 {
 		t.Errorf("statuses %s", states(pod))
 	}
@@ -141,7 +146,8 @@ func TestRestartAllContainers(t *testing.T) {
 	testutil.Assert(t, len(found) == 1, "sandboxes %v, want the one that there was", found)
 	before := status(pod, "asks").LastTerminationState.Terminated
 	testutil.Assert(t, before != nil && before.ExitCode == 42, "it ended before as %+v", before)
-	if found := conditionOf(pod, v1.AllContainersRestarting); found == nil || found.Status != v1.ConditionFalse || pod.Status.Phase != v1.PodRunning {
+	if found := conditionOf(pod, v1.AllContainersRestarting); found == nil || found.Status != v1.ConditionFalse ||
+		pod.Status.Phase != v1.PodRunning {
 		t.Errorf("phase %s, condition %+v", pod.Status.Phase, found)
 	}
 }

@@ -52,8 +52,10 @@ func (c *clusterNode) evicts(pod *v1.Pod, message string) *v1.Pod {
 // evicted wants a pod to have failed, as one that the kubelet evicted, with a message that begins so.
 func evicted(message string) func(*v1.Pod) error {
 	return func(pod *v1.Pod) error {
-		if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" || !strings.HasPrefix(pod.Status.Message, message) {
-			return fmt.Errorf("%s %s: %s, want Evicted: %s", pod.Status.Phase, pod.Status.Reason, pod.Status.Message, message)
+		if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" ||
+			!strings.HasPrefix(pod.Status.Message, message) {
+			return fmt.Errorf("%s %s: %s, want Evicted: %s", pod.Status.Phase, pod.Status.Reason, pod.Status.Message,
+				message)
 		}
 		if state := status(pod, "main").State; state.Terminated == nil {
 			return fmt.Errorf("its container is %+v", state)
@@ -70,10 +72,14 @@ func TestLocalStorageLimits(t *testing.T) {
 	limit := func(amount string) string { return fmt.Sprintf("limits: {ephemeral-storage: %s}", amount) }
 	modest := n.bindHungry("modest", fmt.Sprintf(write8Mi, "/scratch/x"), "sizeLimit: 64Mi", limit("256Mi"))
 	over := map[*v1.Pod]string{
-		n.bindHungry("volume", fmt.Sprintf(write8Mi, "/scratch/x"), "sizeLimit: 4Mi", ""):                                      `Usage of EmptyDir volume "scratch" exceeds the limit "4Mi".`,
-		n.bindHungry("layer", fmt.Sprintf(write8Mi, "/x"), "", limit("4Mi")):                                                   `Pod ephemeral local storage usage exceeds the total limit of containers 4Mi.`,
-		n.bindHungry("log", "for i in $(seq 8); do head -c 1048576 /dev/zero | tr '\\\\0' 'x' | fold; done", "", limit("4Mi")): `Pod ephemeral local storage usage exceeds the total limit of containers 4Mi.`,
-		n.bindHungry("together", fmt.Sprintf(write8Mi, "/scratch/x")+"; "+fmt.Sprintf(write8Mi, "/x"), "", limit("12Mi")):      `Pod ephemeral local storage usage exceeds the total limit of containers 12Mi.`,
+		n.bindHungry("volume", fmt.Sprintf(write8Mi, "/scratch/x"), "sizeLimit: 4Mi",
+			""): `Usage of EmptyDir volume "scratch" exceeds the limit "4Mi".`,
+		n.bindHungry("layer", fmt.Sprintf(write8Mi, "/x"), "",
+			limit("4Mi")): `Pod ephemeral local storage usage exceeds the total limit of containers 4Mi.`,
+		n.bindHungry("log", "for i in $(seq 8); do head -c 1048576 /dev/zero | tr '\\\\0' 'x' | fold; done", "",
+			limit("4Mi")): `Pod ephemeral local storage usage exceeds the total limit of containers 4Mi.`,
+		n.bindHungry("together", fmt.Sprintf(write8Mi, "/scratch/x")+"; "+fmt.Sprintf(write8Mi, "/x"), "",
+			limit("12Mi")): `Pod ephemeral local storage usage exceeds the total limit of containers 12Mi.`,
 	}
 	for pod, message := range over {
 		n.evicts(pod, message)
@@ -119,8 +125,8 @@ func (c *clusterNode) hasCondition(kind v1.NodeConditionType, status v1.Conditio
 	})
 }
 
-// TestMemoryPressure makes the node short of memory by a threshold that no machine holds: pods are evicted one after the
-// other, those without requests first, a critical one never, and pods without requests are refused.
+// TestMemoryPressure makes the node short of memory by a threshold that no machine holds: pods are evicted one after
+// the other, those without requests first, a critical one never, and pods without requests are refused.
 func TestMemoryPressure(t *testing.T) {
 	n := newClusterNode(t)
 	const text = `
@@ -134,7 +140,8 @@ spec:
 		return n.bind(strings.NewReplacer("NAME", name, "PRIORITY", priority, "RESOURCES", resources).Replace(text))
 	}
 	const modestly = "requests: {memory: 64Mi}"
-	critical, modest, greedy := pod("critical", "2000000000", ""), pod("modest", "0", modestly), pod("greedy", "1000", "")
+	critical, modest, greedy := pod("critical", "2000000000", ""), pod("modest", "0", modestly), pod("greedy", "1000",
+		"")
 	for _, each := range []*v1.Pod{critical, modest, greedy} {
 		n.showsReady(each)
 	}
@@ -146,7 +153,8 @@ spec:
 	n.hasCondition(v1.NodeDiskPressure, v1.ConditionFalse, "KubeletHasNoDiskPressure")
 	const low = "The node was low on resource: memory. Threshold quantity: "
 	first := n.evicts(greedy, low)
-	if message := first.Status.Message; !strings.Contains(message, "Container main was using ") || !strings.HasSuffix(message, ", request is 0, has larger consumption of memory.") {
+	if message := first.Status.Message; !strings.Contains(message, "Container main was using ") ||
+		!strings.HasSuffix(message, ", request is 0, has larger consumption of memory.") {
 		t.Errorf("message %q", message)
 	}
 	target := conditionOf(first, v1.DisruptionTarget)
@@ -160,7 +168,8 @@ spec:
 	testutil.Assert(t, event.Message == "Attempting to reclaim memory", "event %q", event.Message)
 	refused := pod("refused", "0", "")
 	n.shows(refused, "a pod without requests is refused", func(now *v1.Pod) error {
-		if now.Status.Phase != v1.PodFailed || now.Status.Reason != "Evicted" || !strings.Contains(now.Status.Message, "The node had condition: [MemoryPressure].") {
+		if now.Status.Phase != v1.PodFailed || now.Status.Reason != "Evicted" ||
+			!strings.Contains(now.Status.Message, "The node had condition: [MemoryPressure].") {
 			return fmt.Errorf("%s %s: %s", now.Status.Phase, now.Status.Reason, now.Status.Message)
 		}
 		return nil
@@ -169,10 +178,11 @@ spec:
 	testutil.Assert(t, restarts == 0, "the critical pod was restarted %d times", restarts)
 }
 
-// TestDiskPressure fills a small disk with a pod's volume: that pod is evicted, the other one stays, pods are refused, and
-// when the disk has room again they are not any more.
+// TestDiskPressure fills a small disk with a pod's volume: that pod is evicted, the other one stays, pods are refused,
+// and when the disk has room again they are not any more.
 func TestDiskPressure(t *testing.T) {
-	n := prepareClusterNode(t, "--eviction-hard", "nodefs.available<50%", "--eviction-pressure-transition-period", "15s")
+	n := prepareClusterNode(t, "--eviction-hard", "nodefs.available<50%", "--eviction-pressure-transition-period",
+		"15s")
 	testutil.Must(t, os.Mkdir(n.root, 0o755))
 	testutil.Must(t, unix.Mount("tmpfs", n.root, "tmpfs", 0, "size=64m"))
 	n.start()

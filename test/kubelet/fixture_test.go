@@ -108,9 +108,11 @@ func prepareNode(t *testing.T, flags ...string) *node {
 		t: t, env: env, server: server, program: program, flags: flags, dir: server.Directory(),
 		name: rigenv.Unique(strings.TrimPrefix(t.Name(), "Test")),
 	}
-	n.manifests, n.logs, n.root = filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "logs"), filepath.Join(n.dir, "kubelet")
+	n.manifests, n.logs, n.root = filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "logs"), filepath.Join(n.dir,
+		"kubelet")
 	n.output = filepath.Join(n.dir, "kubelet.log")
-	n.cri, err = cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(server.Endpoint()).WithConnectionTimeout(patience).Build(t.Context())
+	n.cri, err = cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(server.Endpoint()).WithConnectionTimeout(patience).
+		Build(t.Context())
 	testutil.Must(t, err)
 	for _, dir := range []string{n.manifests, n.scratch()} {
 		testutil.Must(t, os.Mkdir(dir, 0o755))
@@ -132,12 +134,15 @@ func (n *node) start() {
 		testutil.Must(n.t, err)
 	}
 	args := append([]string{
-		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override", n.name,
+		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override",
+		n.name,
 		// The rig removes the cgroups below its own.
 		"--cgroup-root", n.cgroup(), "--cgroup-driver", "cgroupfs",
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--read-address", "127.0.0.1:0", "--node-ip", "127.0.0.1",
-		"--crash-backoff", "1s", "--crash-backoff-max", "4s", "--pull-backoff", "1s", "--retry", "1s", "--sync-tick", "100ms",
-		"--housekeeping", "500ms", "--container-gc-period", "2s", "--image-gc-high-threshold", "100", "--log-level", "debug",
+		"--crash-backoff", "1s", "--crash-backoff-max", "4s", "--pull-backoff", "1s", "--retry", "1s", "--sync-tick",
+		"100ms",
+		"--housekeeping", "500ms", "--container-gc-period", "2s", "--image-gc-high-threshold", "100", "--log-level",
+		"debug",
 		// The machine's memory must decide no test but those in eviction_test.go.
 		"--eviction-hard", "memory.available<0%",
 	}, n.flags...)
@@ -225,7 +230,8 @@ func (n *node) writePod(name, spec string) {
 }
 
 func (n *node) expand(text string) string {
-	return strings.NewReplacer("SHELL", n.env.Image(shell), "HELLO", n.env.Image("test/hello:latest"), "SCRATCH", n.scratch()).Replace(text)
+	return strings.NewReplacer("SHELL", n.env.Image(shell), "HELLO", n.env.Image("test/hello:latest"), "SCRATCH",
+		n.scratch()).Replace(text)
 }
 
 // scratch is a directory for hostPath volumes.
@@ -378,7 +384,8 @@ func (n *node) eventOf(pod, reason string) v1.Event {
 // log is the text of a container's attempt, without the columns of the CRI format.
 func (n *node) log(pod *v1.Pod, container string, attempt uint32) string {
 	n.t.Helper()
-	raw, err := os.ReadFile(filepath.Join(model.PodLogDirectory(n.logs, pod), model.ContainerLogPath(container, attempt)))
+	raw, err := os.ReadFile(
+		filepath.Join(model.PodLogDirectory(n.logs, pod), model.ContainerLogPath(container, attempt)))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		n.t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func TestGRPCProbes(t *testing.T) {
     readinessProbe: {grpc: {port: PORT, service: ready}, periodSeconds: 1}
     livenessProbe: {grpc: {port: PORT, service: alive}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 `, "PORT", fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)))
-	if event := n.event("pod", "Unhealthy"); !strings.Contains(event.Message, "Readiness probe failed") || !strings.Contains(event.Message, "NOT_SERVING") {
+	if event := n.event("pod", "Unhealthy"); !strings.Contains(event.Message, "Readiness probe failed") ||
+		!strings.Contains(event.Message, "NOT_SERVING") {
 		t.Errorf("the event says %q", event.Message)
 	}
 	state.SetServingStatus("ready", grpc_health_v1.HealthCheckResponse_SERVING)

@@ -20,7 +20,8 @@ func TestPullPolicies(t *testing.T) {
 	n := newNode(t)
 	n.write("first.yaml", simple("first", "sleep 1000"))
 	n.ready("first")
-	for policy, want := range map[string]string{"Always": "Successfully pulled image", "IfNotPresent": "already present", "Never": "already present"} {
+	for policy, want := range map[string]string{"Always": "Successfully pulled image",
+		"IfNotPresent": "already present", "Never": "already present"} {
 		name := strings.ToLower(policy)
 		n.write(name+".yaml", strings.Replace(simple(name, "sleep 1000"), "IfNotPresent", policy, 1))
 		n.ready(name)
@@ -64,7 +65,8 @@ func TestImagesAreCollected(t *testing.T) {
 		return size, size / 20, nil
 	}
 	collector := imagemanager.NewCollector(imagemanager.CollectorOptions{
-		Images: some{runtime.Images, []string{used, unused}}, Containers: runtime, HighPercent: 90, LowPercent: 80, Disk: full,
+		Images: some{runtime.Images, []string{used, unused}}, Containers: runtime, HighPercent: 90, LowPercent: 80,
+		Disk: full,
 	})
 	if err := collector.Collect(t.Context()); err == nil || !strings.Contains(err.Error(), "are needed") {
 		t.Errorf("one small image does not empty a disk, but the collector says %v", err)

@@ -123,7 +123,9 @@ func TestSidecarPreStop(t *testing.T) {
 // TestStubbornContainer is killed when its grace period is over.
 func TestStubbornContainer(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", strings.Replace(simple("pod", "trap '' TERM; while :; do sleep 0.1; done"), "PeriodSeconds: 1", "PeriodSeconds: 2", 1))
+	n.write("pod.yaml",
+		strings.Replace(simple("pod", "trap '' TERM; while :; do sleep 0.1; done"), "PeriodSeconds: 1",
+			"PeriodSeconds: 2", 1))
 	n.ready("pod")
 	began := time.Now()
 	n.remove("pod.yaml")
@@ -183,10 +185,14 @@ func TestHooks(t *testing.T) {
 // TestRollingEdit edits a manifest. The old pod ends before the new one starts.
 func TestRollingEdit(t *testing.T) {
 	n := newNode(t)
-	command := "trap 'sleep 1; echo %[1]s ends >> /scratch/order; exit 0' TERM; echo %[1]s starts >> /scratch/order; while :; do sleep 0.1; done"
+	command := "trap 'sleep 1; echo %[1]s ends >> /scratch/order; exit 0' TERM; echo %[1]s starts >> " +
+		"/scratch/order; while :; do sleep 0.1; done"
 	manifest := func(version string) string {
-		text := strings.Replace(simple("pod", fmt.Sprintf(command, version)), "PeriodSeconds: 1", "PeriodSeconds: 10", 1)
-		return strings.Replace(text, "containers:\n  - {", "volumes: [{name: work, hostPath: {path: SCRATCH}}]\n  containers:\n  - {volumeMounts: [{name: work, mountPath: /scratch}], ", 1)
+		text := strings.Replace(simple("pod", fmt.Sprintf(command, version)), "PeriodSeconds: 1", "PeriodSeconds: 10",
+			1)
+		return strings.Replace(text, "containers:\n  - {",
+			"volumes: [{name: work, hostPath: {path: SCRATCH}}]\n  containers:\n  - {volumeMounts: [{name: work, "+
+				"mountPath: /scratch}], ", 1)
 	}
 	n.write("pod.yaml", manifest("v1"))
 	first := n.ready("pod")
@@ -288,7 +294,8 @@ func TestOldSandboxesAreCollected(t *testing.T) {
 // TestLogRotation rotates the log of a container that writes much. It compresses old logs and keeps a limited number of
 // them.
 func TestLogRotation(t *testing.T) {
-	n := newNode(t, "--container-log-max-size", "20000", "--container-log-max-files", "4", "--container-log-monitor-interval", "500ms")
+	n := newNode(t, "--container-log-max-size", "20000", "--container-log-max-files", "4",
+		"--container-log-monitor-interval", "500ms")
 	n.write("pod.yaml", simple("pod", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.005; done"))
 	pod := n.ready("pod")
 	log := filepath.Join(model.PodLogDirectory(n.logs, pod), model.ContainerLogPath("main", 0))

@@ -45,7 +45,8 @@ func TestNodeLimits(t *testing.T) {
 	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &total); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := n.cgroupFile("", "memory.limit_in_bytes", "memory.max"); err != nil || got != fmt.Sprint((total-1<<20)<<10) {
+	if got, err := n.cgroupFile("", "memory.limit_in_bytes", "memory.max"); err != nil ||
+		got != fmt.Sprint((total-1<<20)<<10) {
 		t.Errorf("all pods may have %s bytes of %d kB, %v", got, total, err)
 	}
 }
@@ -54,11 +55,13 @@ func TestNodeLimits(t *testing.T) {
 func TestCredentialFile(t *testing.T) {
 	n := newNode(t)
 	testutil.Require(t, n.env.AuthRegistry != "", "the rig has no registry that asks for credentials")
-	private := strings.NewReplacer("SHELL", n.env.AuthRegistry+"/test/busybox:latest", "IfNotPresent", "Always").Replace(simple("pod", "sleep 1000"))
+	private := strings.NewReplacer("SHELL", n.env.AuthRegistry+"/test/busybox:latest", "IfNotPresent", "Always").
+		Replace(simple("pod", "sleep 1000"))
 	n.write("pod.yaml", private)
 	n.until("pod", wantWaiting("main", "", model.ReasonErrImagePull, model.ReasonImagePullBackOff))
 	auth := base64.StdEncoding.EncodeToString([]byte(rigenv.RegistryUser + ":" + rigenv.RegistryPassword))
-	config := fmt.Sprintf(`{"auths": {%q: {"auth": %q}, "elsewhere.example": {}}, "credsStore": "x"}`, n.env.AuthRegistry, auth)
+	config := fmt.Sprintf(`{"auths": {%q: {"auth": %q}, "elsewhere.example": {}}, "credsStore": "x"}`,
+		n.env.AuthRegistry, auth)
 	testutil.Must(t, os.WriteFile(filepath.Join(n.root, "config.json"), []byte(config), 0o600))
 	n.ready("pod")
 }
@@ -84,9 +87,11 @@ func TestUserNamespace(t *testing.T) {
 	testutil.Must(t, err)
 	const command = "echo mine > /data/file; stat -c owner-%u /data/file; cat /proc/self/uid_map; sleep 1000"
 	text := simple("pod", command, "hostUsers: false", "volumes: [{name: data, emptyDir: {}}]")
-	n.write("pod.yaml", strings.Replace(text, "image: SHELL,", "image: SHELL, volumeMounts: [{name: data, mountPath: /data}],", 1))
+	n.write("pod.yaml",
+		strings.Replace(text, "image: SHELL,", "image: SHELL, volumeMounts: [{name: data, mountPath: /data}],", 1))
 	if !announced {
-		if event := n.event("pod", "FailedCreatePodSandBox"); !strings.Contains(event.Message, "spec.hostUsers: the container runtime does not announce user namespaces") {
+		if event := n.event("pod", "FailedCreatePodSandBox"); !strings.Contains(event.Message,
+			"spec.hostUsers: the container runtime does not announce user namespaces") {
 			t.Errorf("event %q", event.Message)
 		}
 		return

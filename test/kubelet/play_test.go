@@ -23,7 +23,8 @@ import (
 // playArgs are the arguments of play or down on the node's runtime, in its directories.
 func (n *node) playArgs(command string, args ...string) []string {
 	return append([]string{
-		command, "--name", n.name, "--container-runtime-endpoint", n.server.Endpoint(), "--root-dir", n.root, "--pod-logs-dir", n.logs,
+		command, "--name", n.name, "--container-runtime-endpoint", n.server.Endpoint(), "--root-dir", n.root,
+		"--pod-logs-dir", n.logs,
 		"--cgroup-root", n.cgroup(), "--cgroup-driver", "cgroupfs", "--log-level", "info",
 	}, args...)
 }
@@ -57,10 +58,12 @@ func (n *node) down() {
 // nothingLeft checks that nothing is left of the node's play.
 func (n *node) nothingLeft() {
 	n.t.Helper()
-	sandboxes, err := n.cri.ListPodSandbox(n.t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
+	sandboxes, err := n.cri.ListPodSandbox(n.t.Context(),
+		&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
 	testutil.Assert(n.t, err == nil && len(sandboxes) <= 0, "sandboxes: %v, %v", sandboxes, err)
 	own := n.cgroup()
-	for _, pattern := range []string{filepath.Join("/sys/fs/cgroup", own), filepath.Join("/sys/fs/cgroup", "*", own)} { // of version 2 and 1
+	// of version 2 and 1
+	for _, pattern := range []string{filepath.Join("/sys/fs/cgroup", own), filepath.Join("/sys/fs/cgroup", "*", own)} {
 		if cgroups, err := filepath.Glob(pattern); err != nil || len(cgroups) > 0 {
 			n.t.Errorf("cgroups: %v, %v", cgroups, err)
 		}
@@ -206,7 +209,8 @@ func TestPlaySecondInterrupt(t *testing.T) {
 	}
 	endsWith(t, ended, 1)
 	out.has(t, "`kubelet-core down --name "+n.name+"`")
-	sandboxes, err := n.cri.ListPodSandbox(t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
+	sandboxes, err := n.cri.ListPodSandbox(t.Context(),
+		&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
 	testutil.Assert(t, err == nil && len(sandboxes) == 1, "sandboxes: %v, %v", sandboxes, err)
 	testutil.Must(t, os.WriteFile(filepath.Join(n.scratch(), "go"), nil, 0o644))
 	n.down()
@@ -216,7 +220,8 @@ func TestPlaySecondInterrupt(t *testing.T) {
 // TestPlayDown ends a play from elsewhere, and what one has left that was killed.
 func TestPlayDown(t *testing.T) {
 	n := prepareNode(t)
-	pod := strings.Replace(simple("pod", "trap 'echo bye; exit' TERM; while :; do sleep 0.1; done"), "terminationGracePeriodSeconds: 1", "terminationGracePeriodSeconds: 30", 1)
+	pod := strings.Replace(simple("pod", "trap 'echo bye; exit' TERM; while :; do sleep 0.1; done"),
+		"terminationGracePeriodSeconds: 1", "terminationGracePeriodSeconds: 30", 1)
 	out, _, ended := n.play(pod, "--follow")
 	out.has(t, "pod | Ready")
 	n.down()

@@ -57,7 +57,8 @@ spec:
 	n.logHas(pod, "main", 0, "args ")
 	log := "\n" + n.log(pod, "main", 0)
 	for _, want := range []string{
-		"color=dark red", "size=xl", "KEY_token=t0p", "GREETING=hello xl", "POD=" + pod.Name, "APP=env", "NODE=" + n.name, "IP=" + pod.Status.PodIP,
+		"color=dark red", "size=xl", "KEY_token=t0p", "GREETING=hello xl", "POD=" + pod.Name, "APP=env",
+		"NODE=" + n.name, "IP=" + pod.Status.PodIP,
 		"HOST=127.0.0.1", "LIMIT=64", "TOKEN=t0p", "args hello xl $(GREETING) $(NONE)",
 	} {
 		testutil.Assert(t, strings.Contains(log, "\n"+want+"\n"), "no line %q in%s", want, log)
@@ -164,7 +165,8 @@ func TestNamesAndDNS(t *testing.T) {
 		pod  *v1.Pod
 		want []string
 	}{
-		{cluster, []string{"me\n", cluster.Status.PodIP + "\tme.sub.default.svc.cluster.test\tme\n", "192.0.2.99\talias\tother\n", "nameserver 192.0.2.53\nnameserver 192.0.2.54\n",
+		{cluster, []string{"me\n", cluster.Status.PodIP + "\tme.sub.default.svc.cluster.test\tme\n",
+			"192.0.2.99\talias\tother\n", "nameserver 192.0.2.53\nnameserver 192.0.2.54\n",
 			"search default.svc.cluster.test svc.cluster.test cluster.test", "ndots:5 timeout:7"}},
 		{none, []string{none.Name + "\n", "search a.test\n", "nameserver 192.0.2.55\n"}},
 		{n.ready("host"), []string{host + "\n", "# Kubernetes-managed hosts file (host network).\n"}},
@@ -197,7 +199,8 @@ func TestResources(t *testing.T) {
 	testutil.Assert(t, strings.Contains(log, "oom 9"),
 		"the score for the kernel's killer is not a burstable container's:\n%s", log)
 	own := "/kubepods/burstable/pod" + string(pod.UID)
-	for file, want := range map[string]string{"memory.limit_in_bytes memory.max": "50331648", "cpu.shares cpu.weight": "204 8"} {
+	for file, want := range map[string]string{"memory.limit_in_bytes memory.max": "50331648",
+		"cpu.shares cpu.weight": "204 8"} {
 		got := n.podCgroup(own, strings.Fields(file))
 		testutil.Assert(t, strings.Contains(" "+want+" ", " "+got+" "),
 			"%s of the pod's cgroup is %q, want one of %q", file, got, want)

@@ -28,7 +28,8 @@ func TestLivenessProbe(t *testing.T) {
 `)
 	pod := n.restarted("pod", "main", 1)
 	unhealthy := n.event("pod", "Unhealthy")
-	if !strings.Contains(unhealthy.Message, "Liveness probe failed") || unhealthy.InvolvedObject.FieldPath != "spec.containers{main}" {
+	if !strings.Contains(unhealthy.Message, "Liveness probe failed") ||
+		unhealthy.InvolvedObject.FieldPath != "spec.containers{main}" {
 		t.Errorf("event %+v", unhealthy)
 	}
 	got := status(pod, "other").RestartCount
@@ -66,7 +67,8 @@ func TestStartupProbe(t *testing.T) {
 	n := newNode(t)
 	manifest := strings.TrimRight(simple("NAME", "sleep SECONDS; touch /tmp/up; sleep 1000"), "}\n") +
 		", startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 5}" +
-		", livenessProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}}\n"
+		", livenessProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 30, " +
+		"failureThreshold: 1}}\n"
 	n.write("slow.yaml", strings.NewReplacer("NAME", "slow", "SECONDS", "2").Replace(manifest))
 	n.write("never.yaml", strings.NewReplacer("NAME", "never", "SECONDS", "1000").Replace(manifest))
 	slow := n.ready("slow")
@@ -157,7 +159,9 @@ spec:
 	})
 	n.kill()
 	n.start()
-	stays(t, "in service", 6*time.Second, func() error { return wantReady(n.api.Object(pod).(*v1.Pod), v1.ConditionTrue) })
+	stays(t, "in service", 6*time.Second, func() error {
+		return wantReady(n.api.Object(pod).(*v1.Pod), v1.ConditionTrue)
+	})
 	n.kill()
 	n.exec(before, "main", "rm", "/tmp/ready")
 	n.start()

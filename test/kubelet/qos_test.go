@@ -27,8 +27,10 @@ func TestQOSClasses(t *testing.T) {
 		scores []string
 	}{
 		// An engine that may not make a score negative makes it 0.
-		{"guaranteed", "{limits: {memory: 32Mi, cpu: 500m}}", "/kubepods/pod", v1.PodQOSGuaranteed, []string{"512", "20"}, []string{"-997", "0"}},
-		{"burstable", "{requests: {cpu: 250m}}", "/kubepods/burstable/pod", v1.PodQOSBurstable, []string{"256", "10"}, []string{"999", "1000"}},
+		{"guaranteed", "{limits: {memory: 32Mi, cpu: 500m}}", "/kubepods/pod", v1.PodQOSGuaranteed,
+			[]string{"512", "20"}, []string{"-997", "0"}},
+		{"burstable", "{requests: {cpu: 250m}}", "/kubepods/burstable/pod", v1.PodQOSBurstable, []string{"256", "10"},
+			[]string{"999", "1000"}},
 		{"besteffort", "{}", "/kubepods/besteffort/pod", v1.PodQOSBestEffort, []string{"2", "1"}, []string{"1000"}},
 	} {
 		n.writePod(c.name, strings.ReplaceAll(spec, "RESOURCES", c.resources))
@@ -38,7 +40,8 @@ func TestQOSClasses(t *testing.T) {
 		testutil.Assert(t, slices.Contains(c.shares, got),
 			"%s: the pod's cgroup %s has the shares %s, want one of %v", c.name, c.parent, got, c.shares)
 		n.logHas(pod, "main", 0, "oom ")
-		if got := strings.TrimSpace(strings.TrimPrefix(n.log(pod, "main", 0), "oom ")); !slices.Contains(c.scores, got) {
+		if got := strings.TrimSpace(strings.TrimPrefix(n.log(pod, "main", 0), "oom ")); !slices.Contains(c.scores,
+			got) {
 			t.Errorf("%s: the score is %s, want one of %v", c.name, got, c.scores)
 		}
 	}

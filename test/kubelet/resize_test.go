@@ -35,14 +35,16 @@ spec:
 // memoryLimit reads a container's memory limit from its cgroup, of either version.
 func (n *node) memoryLimit(pod *v1.Pod, container string) string {
 	n.t.Helper()
-	return n.exec(pod, container, "sh", "-c", "cat /sys/fs/cgroup/memory.max || cat /sys/fs/cgroup/memory/memory.limit_in_bytes")
+	return n.exec(pod, container, "sh", "-c",
+		"cat /sys/fs/cgroup/memory.max || cat /sys/fs/cgroup/memory/memory.limit_in_bytes")
 }
 
 // podMemoryLimit reads the memory limit of the pod's cgroup.
 func (n *node) podMemoryLimit(pod *v1.Pod) string {
 	n.t.Helper()
 	for _, hierarchy := range []struct{ dir, file string }{{"", "memory.max"}, {"memory", "memory.limit_in_bytes"}} {
-		path := filepath.Join("/sys/fs/cgroup", hierarchy.dir, n.cgroup(), "kubepods", "burstable", "pod"+string(pod.UID), hierarchy.file)
+		path := filepath.Join("/sys/fs/cgroup", hierarchy.dir, n.cgroup(), "kubepods", "burstable",
+			"pod"+string(pod.UID), hierarchy.file)
 		if text, err := os.ReadFile(path); err == nil {
 			return strings.TrimSpace(string(text))
 		}
@@ -54,7 +56,8 @@ func (n *node) podMemoryLimit(pod *v1.Pod) string {
 func setMemory(pod *v1.Pod, container, amount string) {
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == container {
-			c.Resources.Requests[v1.ResourceMemory], c.Resources.Limits[v1.ResourceMemory] = resource.MustParse(amount), resource.MustParse(amount)
+			c.Resources.Requests[v1.ResourceMemory], c.Resources.Limits[v1.ResourceMemory] = resource.MustParse(
+				amount), resource.MustParse(amount)
 		}
 	}
 }
@@ -68,7 +71,8 @@ func hasMemory(container, amount string) func(*v1.Pod) error {
 			}
 		}
 		now := status(pod, container)
-		if now.Resources == nil || now.Resources.Limits.Memory().String() != amount || now.AllocatedResources.Memory().String() != amount {
+		if now.Resources == nil || now.Resources.Limits.Memory().String() != amount ||
+			now.AllocatedResources.Memory().String() != amount {
 			return fmt.Errorf("%s has %v of %v", container, now.Resources, now.AllocatedResources)
 		}
 		return wantReady(pod, v1.ConditionTrue)
@@ -83,7 +87,8 @@ func TestResize(t *testing.T) {
 	pod := n.bind(strings.Replace(resized, "NAME", "resized", 1))
 	before := n.showsReady(pod)
 	for _, step := range []struct{ container, amount, limit, podLimit string }{
-		{"stays", "64Mi", "67108864", "100663296"}, {"stays", "40Mi", "41943040", "75497472"}, {"restarts", "64Mi", "67108864", "109051904"},
+		{"stays", "64Mi", "67108864", "100663296"}, {"stays", "40Mi", "41943040", "75497472"},
+		{"restarts", "64Mi", "67108864", "109051904"},
 	} {
 		n.change(pod, func(now *v1.Pod) { setMemory(now, step.container, step.amount) })
 		now := n.shows(pod, step.container+" has "+step.amount, hasMemory(step.container, step.amount))
@@ -97,7 +102,8 @@ func TestResize(t *testing.T) {
 		"the container that restarts was not")
 	n.change(pod, func(now *v1.Pod) { setMemory(now, "stays", "4Ki") })
 	n.shows(pod, "less than is in use", func(now *v1.Pod) error {
-		if found := conditionOf(now, v1.PodResizeInProgress); found == nil || found.Reason != v1.PodReasonError || !strings.Contains(found.Message, "in use") {
+		if found := conditionOf(now, v1.PodResizeInProgress); found == nil || found.Reason != v1.PodReasonError ||
+			!strings.Contains(found.Message, "in use") {
 			return fmt.Errorf("condition %v", found)
 		}
 		return nil
@@ -145,7 +151,9 @@ func TestResizeThatDoesNotFit(t *testing.T) {
 		most = node.Status.Allocatable.Memory().Value()
 		return nil
 	})
-	other := n.bind(strings.Replace(strings.ReplaceAll(resized, "memory: 32Mi", fmt.Sprint("memory: ", most/3)), "NAME", "other", 1))
+	other := n.bind(
+		strings.Replace(strings.ReplaceAll(resized, "memory: 32Mi", fmt.Sprint("memory: ", most/3)), "NAME", "other",
+			1))
 	pod := n.bind(strings.Replace(resized, "NAME", "resized", 1))
 	n.showsReady(other)
 	before := n.showsReady(pod)
@@ -170,7 +178,8 @@ func TestResizeThatDoesNotFit(t *testing.T) {
 	got := n.memoryLimit(before, "stays")
 	testutil.Assert(t, got == "33554432", "it has %s bytes meanwhile", got)
 	n.end(other)
-	now := n.shows(pod, "the other pod left room", hasMemory("stays", resource.NewQuantity(most/2, resource.DecimalSI).String()))
+	now := n.shows(pod, "the other pod left room",
+		hasMemory("stays", resource.NewQuantity(most/2, resource.DecimalSI).String()))
 	testutil.Assert(t, id(now, "stays") == id(before, "stays"), "the container was restarted")
 	n.end(pod)
 }

@@ -19,7 +19,8 @@ func (n *node) unchanged(before *v1.Pod, container string) error {
 	if err != nil {
 		return err
 	}
-	if id(pod, container) != id(before, container) || status(pod, container).RestartCount != status(before, container).RestartCount {
+	if id(pod, container) != id(before, container) ||
+		status(pod, container).RestartCount != status(before, container).RestartCount {
 		return fmt.Errorf("the container was replaced:\n%s\n%s", states(before), states(pod))
 	}
 	return wantReady(pod, v1.ConditionTrue)
@@ -93,7 +94,8 @@ func TestRuntimeAway(t *testing.T) {
 	n.write("late.yaml", simple("late", "sleep 1000"))
 	n.killContainers(id(before, "dies"))
 	eventually(t, "the kubelet notices", func() error {
-		if metrics, err := n.get("/metrics"); err != nil || !strings.Contains(string(metrics), "kubelet_runtime_healthy 0\n") {
+		if metrics, err := n.get("/metrics"); err != nil ||
+			!strings.Contains(string(metrics), "kubelet_runtime_healthy 0\n") {
 			return fmt.Errorf("the metrics do not say that the runtime is away (%v):\n%s", err, metrics)
 		}
 		return nil

@@ -22,7 +22,9 @@ func TestLogRotationLosesNothing(t *testing.T) {
 	const lines, maxSize = 800, 2000
 	n := newNode(t, "--container-log-max-size", strconv.Itoa(maxSize), "--container-log-max-files", "100",
 		"--container-log-monitor-interval", "200ms")
-	n.write("pod.yaml", simple("pod", fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; sleep 0.005; done; sleep 1000", lines)))
+	n.write("pod.yaml",
+		simple("pod",
+			fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; sleep 0.005; done; sleep 1000", lines)))
 	pod := n.ready("pod")
 	path := filepath.Join(model.PodLogDirectory(n.logs, pod), model.ContainerLogPath("main", 0))
 	n.logHasLast(path, fmt.Sprintf(" line %d\n", lines))

@@ -14,8 +14,9 @@ import (
 	"github.com/criadapter/criadapter/test/login1"
 )
 
-// TestNodeShutdown ends pods when logind says that the machine goes down, critical ones last, and lets the shutdown go on
-// after that; the node is not ready meanwhile, and takes no pods until the shutdown is given up. The bus is a real one.
+// TestNodeShutdown ends pods when logind says that the machine goes down, critical ones last, and lets the shutdown go
+// on after that; the node is not ready meanwhile, and takes no pods until the shutdown is given up. The bus is a real
+// one.
 func TestNodeShutdown(t *testing.T) {
 	n := prepareClusterNode(t, "--shutdown-grace-period", "10m", "--shutdown-grace-period-critical-pods", "5m")
 	machine := login1.Start(t, time.Hour)
@@ -46,7 +47,8 @@ spec:
 	n.hasCondition(v1.NodeReady, v1.ConditionFalse, "KubeletNotReady")
 	refused := pod("refused", "2000000000")
 	n.shows(refused, "a pod is refused while the node goes down", func(now *v1.Pod) error {
-		if now.Status.Phase != v1.PodFailed || now.Status.Reason != "NodeShutdown" || !strings.Contains(now.Status.Message, "Pod was rejected as the node is shutting down.") {
+		if now.Status.Phase != v1.PodFailed || now.Status.Reason != "NodeShutdown" ||
+			!strings.Contains(now.Status.Message, "Pod was rejected as the node is shutting down.") {
 			return fmt.Errorf("%s %s: %s", now.Status.Phase, now.Status.Reason, now.Status.Message)
 		}
 		return nil

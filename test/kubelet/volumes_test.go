@@ -194,7 +194,8 @@ func TestMissingConfigMap(t *testing.T) {
   containers:
   - {name: main, image: SHELL, command: [sh, -c, "echo got $LATE; sleep 1000"], env: [{name: LATE, valueFrom: {configMapKeyRef: {name: late, key: text}}}]}
 `)
-	if event := n.event("mounts", "FailedMount"); !strings.Contains(event.Message, `volume "late"`) || !strings.Contains(event.Message, "default/late") {
+	if event := n.event("mounts", "FailedMount"); !strings.Contains(event.Message, `volume "late"`) ||
+		!strings.Contains(event.Message, "default/late") {
 		t.Errorf("the event says %q", event.Message)
 	}
 	n.until("environment", wantWaiting("main", "default/late", model.ReasonCreateConfigError))

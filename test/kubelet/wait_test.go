@@ -83,7 +83,8 @@ func wantWaiting(container, text string, reasons ...string) func(*v1.Pod) error 
 
 // states returns the statuses of a pod's containers, for messages.
 func states(pod *v1.Pod) string {
-	text, err := json.Marshal(append(append([]v1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...))
+	text, err := json.Marshal(
+		append(append([]v1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...))
 	if err != nil {
 		return err.Error()
 	}

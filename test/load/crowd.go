@@ -50,7 +50,8 @@ func newCrowd(ctx context.Context, pods, patient corev1.PodInterface) (*crowd, e
 	if err != nil {
 		return nil, err
 	}
-	c := &crowd{pods: pods, watch: watching, ended: make(chan struct{}), seen: make(map[string]*seen), changed: make(chan struct{}, 1)}
+	c := &crowd{pods: pods, watch: watching, ended: make(chan struct{}), seen: make(map[string]*seen),
+		changed: make(chan struct{}, 1)}
 	go func() {
 		defer close(c.ended)
 		for event := range watching.ResultChan() {
@@ -102,7 +103,8 @@ func (c *crowd) create(ctx context.Context, n int, spec v1.PodSpec) error {
 		c.made++
 		c.mu.Unlock()
 		group.Go(func() error {
-			pod, err := c.pods.Create(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+			pod, err := c.pods.Create(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec},
+				metav1.CreateOptions{})
 			if err == nil {
 				c.see(pod, false, time.Now()) // its event may come later
 			}
@@ -199,7 +201,8 @@ func (t tally) is(want int) error {
 	if t.ready == want && t.waiting == 0 && t.going == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d pods are Ready, %d are not yet, and %d are still to go: want %d Ready", t.ready, t.waiting, t.going, want)
+	return fmt.Errorf("%d pods are Ready, %d are not yet, and %d are still to go: want %d Ready", t.ready, t.waiting,
+		t.going, want)
 }
 
 // await calls check after every change, and in the period look, until it returns nil. It waits for patience at most.
@@ -229,13 +232,17 @@ func (c *crowd) await(ctx context.Context, patience time.Duration, check func(ta
 
 // upTimes returns how long pods took from their creation to Ready, for the pods made since the last forget.
 func (c *crowd) upTimes() times {
-	return c.times(func(s *seen) (time.Time, time.Time) { return s.created, s.ready }, func(s *seen) bool { return !s.old && !s.ready.IsZero() })
+	return c.times(func(s *seen) (time.Time, time.Time) { return s.created, s.ready }, func(s *seen) bool {
+		return !s.old && !s.ready.IsZero()
+	})
 }
 
 // goneTimes returns how long pods took from their deletion until they were gone, for the pods that went since the last
 // forget.
 func (c *crowd) goneTimes() times {
-	return c.times(func(s *seen) (time.Time, time.Time) { return s.deleted, s.gone }, func(s *seen) bool { return !s.deleted.IsZero() && !s.gone.IsZero() })
+	return c.times(func(s *seen) (time.Time, time.Time) { return s.deleted, s.gone }, func(s *seen) bool {
+		return !s.deleted.IsZero() && !s.gone.IsZero()
+	})
 }
 
 // times measures the pods for which counts is true, between the times returned by of.

@@ -16,7 +16,8 @@ import (
 func stamped(name string, created, ready time.Time) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(created)}}
 	if !ready.IsZero() {
-		pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(ready)}}
+		pod.Status.Conditions = []v1.PodCondition{
+			{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(ready)}}
 	}
 	return pod
 }
@@ -83,7 +84,8 @@ func TestAwait(t *testing.T) {
 		t.Errorf("when the run ends: %v", err)
 	}
 	close(c.ended)
-	if err := c.await(t.Context(), time.Minute, never); err == nil || !strings.Contains(err.Error(), "ended the watch") {
+	if err := c.await(t.Context(), time.Minute, never); err == nil ||
+		!strings.Contains(err.Error(), "ended the watch") {
 		t.Errorf("when the watch ends: %v", err)
 	}
 	testutil.Check(t, c.await(t.Context(), time.Minute, func(tally) error { return nil }))

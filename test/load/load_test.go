@@ -19,10 +19,12 @@ func TestOptions(t *testing.T) {
 		t.Errorf("by default: %+v, %v", o, err)
 	}
 	o, err = read("-quick", "-churned", "7s", "-servers", "criadapter,containerd")
-	if err != nil || o.rest != 20*time.Second || o.probed != 30*time.Second || o.churned != 7*time.Second || !slices.Equal(o.servers, []string{"criadapter", "containerd"}) {
+	if err != nil || o.rest != 20*time.Second || o.probed != 30*time.Second || o.churned != 7*time.Second ||
+		!slices.Equal(o.servers, []string{"criadapter", "containerd"}) {
 		t.Errorf("quick: %+v, %v", o, err)
 	}
-	for _, args := range [][]string{{"-pods", "111"}, {"-pods", "0"}, {"-churn", "0"}, {"-rest", "0s"}, {"-servers", "crio"}, {"more"}, {"-unknown"}} {
+	for _, args := range [][]string{{"-pods", "111"}, {"-pods", "0"}, {"-churn", "0"}, {"-rest", "0s"},
+		{"-servers", "crio"}, {"more"}, {"-unknown"}} {
 		if _, err := read(args...); err == nil {
 			t.Errorf("%q is no error", args)
 		}
@@ -49,7 +51,8 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestFilesOfEngines(t *testing.T) {
-	for name, want := range map[string]string{engine.Installed: "result.json", "29-containerd": "result-29-containerd.json", "/opt/dockerd": "result-dockerd.json"} {
+	for name, want := range map[string]string{engine.Installed: "result.json",
+		"29-containerd": "result-29-containerd.json", "/opt/dockerd": "result-dockerd.json"} {
 		testutil.Equal(t, forEngine("result", name, ".json"), want, "%s", name)
 	}
 }
@@ -69,7 +72,8 @@ func TestParseUsage(t *testing.T) {
 
 // CPU times are differences, and never negative.
 func TestCPUSince(t *testing.T) {
-	got := cpuTimes{partServer: 3 * time.Second, partShims: time.Second}.since(cpuTimes{partServer: time.Second, partShims: 2 * time.Second})
+	got := cpuTimes{partServer: 3 * time.Second,
+		partShims: time.Second}.since(cpuTimes{partServer: time.Second, partShims: 2 * time.Second})
 	testutil.Assert(t, got[partServer] == 2 && got[partShims] == 0 && len(got) == 2, "%v", got)
 }
 

@@ -44,7 +44,8 @@ func run(ctx context.Context, opts options) error {
 			return err
 		}
 		if len(missing) > 0 {
-			fmt.Printf("load skipped: %s not cached, run make engines and make load once\n", strings.Join(missing, ", "))
+			fmt.Printf("load skipped: %s not cached, run make engines and make load once\n",
+				strings.Join(missing, ", "))
 			return nil
 		}
 	}
@@ -102,8 +103,11 @@ func measureAll(ctx context.Context, env rigenv.Env, opts options) error {
 	var failed []error
 	for _, name := range opts.servers {
 		fmt.Printf("%s: %d pods …\n", name, opts.pods)
-		on := single.Options{Env: env, Programs: programs, Server: name, ReportDir: filepath.Join(report, forEngine(name, env.Engine, ""))}
-		one, err := measure(ctx, on, opts, func(phase string, m measured) { fmt.Printf("%s: %s: %s\n", name, phase, m) })
+		on := single.Options{Env: env, Programs: programs, Server: name,
+			ReportDir: filepath.Join(report, forEngine(name, env.Engine, ""))}
+		one, err := measure(ctx, on, opts, func(phase string, m measured) {
+			fmt.Printf("%s: %s: %s\n", name, phase, m)
+		})
 		if ctx.Err() != nil {
 			return errors.Join(append(failed, err)...)
 		}
@@ -117,7 +121,9 @@ func measureAll(ctx context.Context, env rigenv.Env, opts options) error {
 			}
 		}
 		if unfinished := one.unfinished(); name == single.Criadapter && len(unfinished) > 0 {
-			failed = append(failed, fmt.Errorf("%s did not finish %s; its logs are in %s", name, strings.Join(unfinished, ", "), on.ReportDir))
+			failed = append(failed,
+				fmt.Errorf("%s did not finish %s; its logs are in %s", name, strings.Join(unfinished, ", "),
+					on.ReportDir))
 		}
 	}
 	return errors.Join(failed...)

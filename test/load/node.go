@@ -37,7 +37,8 @@ func measure(ctx context.Context, on single.Options, opts options, tell func(str
 		return f, err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	n := node{Cluster: cluster, opts: opts, plain: plainPod(on.Env.Image("test/hello:latest")), probed: probedPod(on.Env.Image("test/busybox:latest"), opts.probePlan())}
+	n := node{Cluster: cluster, opts: opts, plain: plainPod(on.Env.Image("test/hello:latest")),
+		probed: probedPod(on.Env.Image("test/busybox:latest"), opts.probePlan())}
 	if err := n.prepare(ctx, on); err != nil {
 		return f, err
 	}
@@ -84,7 +85,8 @@ func (n *node) prepare(ctx context.Context, on single.Options) error {
 
 // runtime is the runtime's name and version in the node's status.
 func (n *node) runtime(ctx context.Context) (string, error) {
-	version, err := n.Plane.Kubectl(ctx, "get", "nodes", "-o", "jsonpath={.items[0].status.nodeInfo.containerRuntimeVersion}")
+	version, err := n.Plane.Kubectl(ctx, "get", "nodes", "-o",
+		"jsonpath={.items[0].status.nodeInfo.containerRuntimeVersion}")
 	name, number, _ := strings.Cut(version, "://")
 	return name + " " + number, err
 }
@@ -109,6 +111,7 @@ func plainPod(image string) v1.PodSpec {
 	grace := int64(1)
 	return v1.PodSpec{
 		TerminationGracePeriodSeconds: &grace,
-		Containers:                    []v1.Container{{Name: "main", Image: image, ImagePullPolicy: v1.PullIfNotPresent}},
+		Containers: []v1.Container{
+			{Name: "main", Image: image, ImagePullPolicy: v1.PullIfNotPresent}},
 	}
 }

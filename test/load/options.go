@@ -66,8 +66,10 @@ func readFlags(args []string, help io.Writer) (o options, err error) {
 	flags.DurationVar(&o.churned, "churned", 5*time.Minute, "how long pods are replaced")
 	flags.IntVar(&o.probes, "probes", 1000, "how many probes a minute the kubelet is to make")
 	flags.DurationVar(&o.probed, "probed", time.Minute, "how long probes are counted")
-	short := flags.Bool("quick", false, "20 s of rest, 30 s of probes, a minute of churn, where no flag names another time")
-	servers := flags.String("servers", strings.Join(single.Servers(), ","), "measure only these, a comma-separated `list`")
+	short := flags.Bool("quick", false,
+		"20 s of rest, 30 s of probes, a minute of churn, where no flag names another time")
+	servers := flags.String("servers", strings.Join(single.Servers(), ","),
+		"measure only these, a comma-separated `list`")
 	flags.StringVar(&o.report, "report", "build/load", "the `directory` for logs and the result")
 	flags.BoolVar(&o.cached, "cached", false, "do nothing where the programs would have to be built first")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -106,7 +108,8 @@ func (o options) check() error {
 	}
 	for _, name := range o.servers {
 		if !slices.Contains(single.Servers(), name) {
-			return fmt.Errorf("-servers: no server is named %q, want some of %s", name, strings.Join(single.Servers(), ", "))
+			return fmt.Errorf("-servers: no server is named %q, want some of %s", name,
+				strings.Join(single.Servers(), ", "))
 		}
 	}
 	return nil

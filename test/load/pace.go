@@ -58,7 +58,8 @@ func (c *crowd) replace(ctx context.Context, patience time.Duration, spec v1.Pod
 		if failed != nil {
 			return nil // no more waiting
 		}
-		return fmt.Errorf("%d pods are due to be replaced, %d are Ready, %d are not yet, and %d are still to go", due, t.ready, t.waiting, t.going)
+		return fmt.Errorf("%d pods are due to be replaced, %d are Ready, %d are not yet, and %d are still to go", due,
+			t.ready, t.waiting, t.going)
 	})
 	if failed != nil {
 		return failed

@@ -92,7 +92,8 @@ func (m measured) String() string {
 		fmt.Fprintf(&out, "; %.2f replaced a second", m.Reached)
 	}
 	if m.Probes != nil {
-		fmt.Fprintf(&out, "; %.0f probes a minute, %.0f ms each, %d failed", m.Probes.PerMinute, m.Probes.Mean*1000, m.Probes.Failed)
+		fmt.Fprintf(&out, "; %.0f probes a minute, %.0f ms each, %d failed", m.Probes.PerMinute, m.Probes.Mean*1000,
+			m.Probes.Failed)
 	}
 	fmt.Fprintf(&out, "; CPU s%s; memory MiB%s; %d shims", byPart(m.CPU), byPart(m.Memory), m.Shims)
 	return out.String()

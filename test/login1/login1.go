@@ -96,7 +96,8 @@ func (s *Service) export(delay time.Duration) {
 	testutil.Must(s.t, s.conn.Export(manager{s}, login1Path, login1+".Manager"))
 	testutil.Must(s.t, s.conn.Export(units{s}, systemd1Path, systemd1+".Manager"))
 	for _, name := range []string{login1, systemd1} {
-		if reply, err := s.conn.RequestName(name, dbus.NameFlagDoNotQueue); err != nil || reply != dbus.RequestNameReplyPrimaryOwner {
+		if reply, err := s.conn.RequestName(name, dbus.NameFlagDoNotQueue); err != nil ||
+			reply != dbus.RequestNameReplyPrimaryOwner {
 			s.t.Fatalf("%s: %v, %v", name, reply, err)
 		}
 	}

@@ -31,7 +31,8 @@ func (s *suite) build(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := commandWith(ctx, "", []string{"CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(share, "runc"), "./test/rig/ociwrap"); err != nil {
+	if _, err := commandWith(ctx, "", []string{"CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(share, "runc"),
+		"./test/rig/ociwrap"); err != nil {
 		return err
 	}
 	if err := debian.FillShare(ctx, share); err != nil {

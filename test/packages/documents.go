@@ -91,7 +91,8 @@ func (s *suite) follow(ctx context.Context, g guide, script string) error {
 // prepareReader makes what the documents assume: sudo, crictl and the directory of a release. Instead of a registry,
 // the engine gets the image that the manifests name.
 func (s *suite) prepareReader(ctx context.Context) error {
-	files := "criadapter_" + newVersion + "_" + architecture + ".deb criadapter-cri-docker_" + newVersion + "_" + architecture + ".deb SHA256SUMS"
+	files := "criadapter_" + newVersion + "_" + architecture + ".deb criadapter-cri-docker_" + newVersion + "_" +
+		architecture + ".deb SHA256SUMS"
 	_, err := s.machine.Shell(ctx, `
 		printf '#!/bin/sh\nexec "$@"\n' > /usr/local/bin/sudo
 		chmod 755 /usr/local/bin/sudo

@@ -55,6 +55,7 @@ func (s *suite) image(ctx context.Context) error {
 		ip route get $address | grep cni0
 		for try in $(seq 60); do grep -q . /var/log/pods/image/hello.log && break; sleep 1; done
 		grep -q . /var/log/pods/image/hello.log`)
-	_, undo := s.machine.Shell(ctx, crictl+`rmp --force --all; docker rm --force criadapter; docker rmi criadapter:`+newVersion)
+	_, undo := s.machine.Shell(ctx,
+		crictl+`rmp --force --all; docker rm --force criadapter; docker rmi criadapter:`+newVersion)
 	return errors.Join(err, undo, s.untouched(ctx))
 }

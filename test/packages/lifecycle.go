@@ -34,7 +34,9 @@ func (s *suite) serves(ctx context.Context, socket, version string) error {
 				test "$pid" = 0 || readlink /proc/$pid/exe
 				test "$pid" = 0 || /proc/$pid/exe --version
 			done`)
-		if out += "\n"; err == nil && !(strings.Contains(out, "\n/usr/bin/criadapter\n") && strings.Contains(out, "\ncriadapter version v"+version+"\n")) {
+		if out += "\n"; err == nil &&
+			!(strings.Contains(out, "\n/usr/bin/criadapter\n") &&
+				strings.Contains(out, "\ncriadapter version v"+version+"\n")) {
 			err = fmt.Errorf("criadapter %s does not serve:\n%s", version, out)
 		}
 		return err
@@ -185,7 +187,8 @@ func (s *suite) kubeadm(ctx context.Context) error {
 		"--network-plugin=",
 		"--network-plugin=cni",
 		"--container-runtime-endpoint unix:///var/run/cri-dockerd.sock --network-plugin=cni",
-		"--network-plugin=cni --cni-bin-dir=/opt/cni/bin --cni-cache-dir=/var/lib/cni/cache --cni-conf-dir=/etc/cni/net.d --pod-infra-container-image=" + debian.PodImage,
+		"--network-plugin=cni --cni-bin-dir=/opt/cni/bin --cni-cache-dir=/var/lib/cni/cache " +
+			"--cni-conf-dir=/etc/cni/net.d --pod-infra-container-image=" + debian.PodImage,
 	} {
 		if err := s.standalone(ctx, line); err != nil {
 			return fmt.Errorf("cri-dockerd %s: %w", line, err)

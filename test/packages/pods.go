@@ -36,7 +36,8 @@ func (s *suite) containers(ctx context.Context) (map[string]containerState, erro
 			continue // not an id, but output of the shell
 		}
 		text, err := s.machine.Run(ctx, "docker", "inspect", "--format",
-			`{"Name":{{json .Name}},"StartedAt":{{json .State.StartedAt}},"PID":{{.State.Pid}},"Running":{{.State.Running}}}`, id)
+			`{"Name":{{json .Name}},"StartedAt":{{json `+
+				`.State.StartedAt}},"PID":{{.State.Pid}},"Running":{{.State.Running}}}`, id)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +94,9 @@ func (s *suite) ready(ctx context.Context, pods ...string) error {
 	for _, pod := range pods {
 		ok := slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
 			fields := strings.Fields(line)
-			return slices.ContainsFunc(fields, func(f string) bool { return f == pod || strings.HasPrefix(f, pod+"-") }) && slices.Contains(fields, "1/1") && slices.Contains(fields, "0")
+			return slices.ContainsFunc(fields, func(f string) bool {
+				return f == pod || strings.HasPrefix(f, pod+"-")
+			}) && slices.Contains(fields, "1/1") && slices.Contains(fields, "0")
 		})
 		if !ok {
 			errs = append(errs, fmt.Errorf("pod %s is not ready:\n%s", pod, text))
@@ -117,7 +120,8 @@ func (s *suite) asking(ctx context.Context, socket string) (stop func() (int, er
 		var errs []error
 		for ctx.Err() == nil {
 			asked++
-			if out, err := s.machine.Run(ctx, "/mnt/crictl", "--timeout", "60s", "--runtime-endpoint", "unix://"+socket, "version"); err != nil && ctx.Err() == nil {
+			if out, err := s.machine.Run(ctx, "/mnt/crictl", "--timeout", "60s", "--runtime-endpoint", "unix://"+socket,
+				"version"); err != nil && ctx.Err() == nil {
 				errs = append(errs, fmt.Errorf("%s: %w", out, err))
 			}
 		}

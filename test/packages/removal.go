@@ -33,7 +33,8 @@ func (s *suite) removalWaits(ctx context.Context) error {
 		return err
 	}
 	out, err := s.machine.Run(ctx, "dpkg", "--remove", "criadapter")
-	const sentence = "containers of pods use /usr/bin/criadapter-oci, which the engine calls to end them: drain the node, and remove its pods (crictl rmp -af)"
+	const sentence = "containers of pods use /usr/bin/criadapter-oci, which the engine calls to end them: drain " +
+		"the node, and remove its pods (crictl rmp -af)"
 	if err == nil || !strings.Contains(out, sentence) {
 		return errors.Join(errors.New("the removal was not refused as it should: "+out), err)
 	}

@@ -81,7 +81,8 @@ func (c *churn) change(ctx context.Context) error {
 	case dice < 11:
 		return c.runJob(ctx, "failing", short, 7)
 	case dice < 13:
-		return c.runJob(ctx, writingJob, numbered.Function+fmt.Sprintf("lines 1 %d; sleep 0.2; lines %d %d", jobLines/2, jobLines/2+1, jobLines), 0)
+		return c.runJob(ctx, writingJob,
+			numbered.Function+fmt.Sprintf("lines 1 %d; sleep 0.2; lines %d %d", jobLines/2, jobLines/2+1, jobLines), 0)
 	case dice < 17:
 		return c.remove(ctx, pods.Items, nil)
 	case dice < 18:
@@ -101,7 +102,8 @@ func (c *churn) remove(ctx context.Context, pods []v1.Pod, grace *int64) error {
 		return nil
 	}
 	pod := pods[c.random.IntN(len(pods))]
-	return gone(c.client.CoreV1().Pods(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: grace}))
+	return gone(
+		c.client.CoreV1().Pods(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: grace}))
 }
 
 // tidy deletes Jobs and pods that ended longer than keptFor ago.
@@ -111,7 +113,8 @@ func (c *churn) tidy(ctx context.Context, pods []v1.Pod) error {
 		over := pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 		owner := metav1.GetControllerOf(&pod)
 		if over && (owner == nil || owner.Kind != "Job") && pod.CreationTimestamp.Time.Before(old) {
-			if err := gone(c.client.CoreV1().Pods(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})); err != nil {
+			if err := gone(
+				c.client.CoreV1().Pods(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})); err != nil {
 				return err
 			}
 		}
@@ -123,7 +126,9 @@ func (c *churn) tidy(ctx context.Context, pods []v1.Pod) error {
 	background := metav1.DeletePropagationBackground
 	for _, job := range jobs {
 		if jobEnd(job) != "" && job.CreationTimestamp.Time.Before(old) {
-			if err := gone(c.client.BatchV1().Jobs(namespace).Delete(ctx, job.Name, metav1.DeleteOptions{PropagationPolicy: &background})); err != nil {
+			if err := gone(
+				c.client.BatchV1().Jobs(namespace).Delete(ctx, job.Name,
+					metav1.DeleteOptions{PropagationPolicy: &background})); err != nil {
 				return err
 			}
 		}

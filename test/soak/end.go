@@ -27,7 +27,8 @@ const (
 // ofPods are the kinds of an inventory that are empty on a node without pods. ofPodsBelow are kinds with nothing but
 // directories then.
 var (
-	ofPods      = []string{"container", "log file", "pin", "directory of a pod", "note", "pod's directory", "container log", "link to a log"}
+	ofPods = []string{"container", "log file", "pin", "directory of a pod", "note", "pod's directory",
+		"container log", "link to a log"}
 	ofPodsBelow = []string{"leased address", "CNI cache"}
 )
 
@@ -118,7 +119,9 @@ func (s *soaking) leftByEngine() func(kind, name string) bool {
 }
 
 // tellLeftByEngine says what is left by the engine alone.
-func (s *soaking) tellLeftByEngine(ctx context.Context, empty inventory.Inventory, others func(kind, name string) bool) error {
+func (s *soaking) tellLeftByEngine(
+	ctx context.Context, empty inventory.Inventory, others func(kind, name string) bool,
+) error {
 	now, err := s.stock.Take(ctx)
 	if err != nil {
 		return err

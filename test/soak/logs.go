@@ -72,7 +72,8 @@ func (l *logs) one(
 ) (history.Difference, bool) {
 	now := time.Now() // taken before the look, so that an engine that ends meanwhile counts next time, too
 	d := history.Difference{Rule: "its log is not what it wrote", Pod: p.Name, Container: told.Name, API: told.String()}
-	files, err := numbered.Rotated(filepath.Join(l.pods, namespace+"_"+p.Name+"_"+p.UID, told.Name, strconv.Itoa(told.Restarts)+".log"))
+	files, err := numbered.Rotated(
+		filepath.Join(l.pods, namespace+"_"+p.Name+"_"+p.UID, told.Name, strconv.Itoa(told.Restarts)+".log"))
 	if err != nil {
 		d.Engine = err.Error()
 		return d, true

@@ -84,5 +84,6 @@ func buildAndEnter(ctx context.Context, opts options) error {
 		return err
 	}
 	environ := func(string) (string, error) { return programs.Environ() }
-	return machine.AgainInRig(ctx, environ, "-hours", fmt.Sprint(opts.hours), "-seed", strconv.FormatUint(opts.seed, 10), "-report", report)
+	return machine.AgainInRig(ctx, environ, "-hours", fmt.Sprint(opts.hours), "-seed",
+		strconv.FormatUint(opts.seed, 10), "-report", report)
 }

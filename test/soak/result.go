@@ -74,7 +74,8 @@ func count(b *both) (c counts) {
 // progress is the line that is printed each minute.
 func progress(b *both, faults int) string {
 	c := count(b)
-	return fmt.Sprintf("so far %d faults, %d pods, %d containers of which %d run, %d restarts", faults, c.pods, c.containers, c.running, c.restarts)
+	return fmt.Sprintf("so far %d faults, %d pods, %d containers of which %d run, %d restarts", faults, c.pods,
+		c.containers, c.running, c.restarts)
 }
 
 // print prints the table.
@@ -100,7 +101,8 @@ func (r *result) print(to io.Writer, b *both) {
 	row("differences", len(verdict.Differences))
 	row("left over", r.left)
 	row("left by engine starts that were interrupted", r.leftByEngine)
-	for _, name := range []string{footprint.ResidentMemory, footprint.Goroutines, footprint.Descriptors, footprint.Threads, footprint.StateOnDisk} {
+	for _, name := range []string{footprint.ResidentMemory, footprint.Goroutines, footprint.Descriptors,
+		footprint.Threads, footprint.StateOnDisk} {
 		row("criadapter: "+name+", first and last checkpoint", fmt.Sprintf("%.0f, %.0f", r.first[name], r.last[name]))
 	}
 }

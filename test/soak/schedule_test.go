@@ -40,7 +40,8 @@ func TestScheduleIsWhole(t *testing.T) {
 		}
 	}
 	for i, f := range faults {
-		if f.Number != i+1 || f.Calm < calmLeast*time.Second || f.Calm > calmMost*time.Second || f.Lasts < lastsLeast*time.Second || f.Lasts > lastsMost*time.Second {
+		if f.Number != i+1 || f.Calm < calmLeast*time.Second || f.Calm > calmMost*time.Second ||
+			f.Lasts < lastsLeast*time.Second || f.Lasts > lastsMost*time.Second {
 			t.Errorf("entry %d is %+v", i, f)
 		}
 	}

@@ -68,7 +68,8 @@ func soak(ctx context.Context, env rigenv.Env, opts options) (err error) {
 	left, err := s.end(ctx, empty)
 	s.result.print(os.Stdout, s.both)
 	if err := errors.Join(failed, left, err); err != nil {
-		return fmt.Errorf("%w\nSEED=%d repeats the schedule; the logs of all programs are in %s", err, s.opts.seed, s.opts.report)
+		return fmt.Errorf("%w\nSEED=%d repeats the schedule; the logs of all programs are in %s", err, s.opts.seed,
+			s.opts.report)
 	}
 	return nil
 }
@@ -108,8 +109,9 @@ func (s *soaking) startCluster(ctx context.Context) error {
 		return err
 	}
 	c, err := single.Start(ctx, single.Options{
-		Env: s.env, Programs: programs, Server: single.Criadapter, ReportDir: s.opts.report, KubeletConfig: kubeletConfig,
-		Flags: []string{"--cni-bin-dir=" + s.victims.plugins.Dir}, Disk: diskSize,
+		Env: s.env, Programs: programs, Server: single.Criadapter, ReportDir: s.opts.report,
+		KubeletConfig: kubeletConfig,
+		Flags:         []string{"--cni-bin-dir=" + s.victims.plugins.Dir}, Disk: diskSize,
 	})
 	if err != nil {
 		return err
@@ -118,7 +120,8 @@ func (s *soaking) startCluster(ctx context.Context) error {
 	s.victims.cluster = c
 	s.metrics = c.Server.Metrics
 	s.stock = inventory.Node{Env: s.env, Server: c.Server.Adapter, Cgroup: c.Cgroup(), Dirs: map[string]string{
-		"pod's directory": filepath.Join(c.KubeletRoot, "pods"), "container log": c.PodLogs, "link to a log": "/var/log/containers",
+		"pod's directory": filepath.Join(c.KubeletRoot, "pods"), "container log": c.PodLogs,
+		"link to a log": "/var/log/containers",
 	}}
 	return nil
 }
@@ -196,7 +199,8 @@ func (s *soaking) fault(ctx context.Context, f fault, changing *churn) error {
 	}
 	verdict := s.both.whole()
 	say("fault %d: healed after %v, quiet %v later; %d containers compared, %d differences",
-		f.Number, to.Sub(from).Round(time.Second), time.Since(to).Round(time.Second), verdict.Compared, len(verdict.Differences))
+		f.Number, to.Sub(from).Round(time.Second), time.Since(to).Round(time.Second), verdict.Compared,
+		len(verdict.Differences))
 	return nil
 }
 

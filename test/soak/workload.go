@@ -81,7 +81,8 @@ func (w *workload) begin(ctx context.Context, dir string) error {
 		return err
 	}
 	var manifest strings.Builder
-	if err := text.Execute(&manifest, map[string]string{"Shell": w.shell, "Service": w.service, "Writer": writerScript}); err != nil {
+	if err := text.Execute(&manifest,
+		map[string]string{"Shell": w.shell, "Service": w.service, "Writer": writerScript}); err != nil {
 		return err
 	}
 	path := filepath.Join(dir, "workload.yaml")
@@ -108,7 +109,8 @@ func (w *workload) name(kind string) string {
 func (w *workload) task(script string, exitCode int) v1.PodTemplateSpec {
 	grace := int64(1)
 	return v1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{history.ExitCodeAnnotation: strconv.Itoa(exitCode)}},
+		ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{history.ExitCodeAnnotation: strconv.Itoa(exitCode)}},
 		Spec: v1.PodSpec{
 			RestartPolicy: v1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
 			Containers: []v1.Container{{
@@ -123,7 +125,8 @@ func (w *workload) task(script string, exitCode int) v1.PodTemplateSpec {
 func (w *workload) runPod(ctx context.Context, script string, exitCode int) error {
 	template := w.task(script, exitCode)
 	template.Name = w.name("short")
-	_, err := w.client.CoreV1().Pods(namespace).Create(ctx, &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().Pods(namespace).Create(ctx,
+		&v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, metav1.CreateOptions{})
 	return err
 }
 
@@ -134,8 +137,9 @@ func (w *workload) runJob(ctx context.Context, kind, script string, exitCode int
 		retries = 0
 	}
 	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: w.name(kind), Annotations: map[string]string{history.ExitCodeAnnotation: strconv.Itoa(exitCode)}},
-		Spec:       batchv1.JobSpec{BackoffLimit: &retries, Template: w.task(script, exitCode)},
+		ObjectMeta: metav1.ObjectMeta{Name: w.name(kind),
+			Annotations: map[string]string{history.ExitCodeAnnotation: strconv.Itoa(exitCode)}},
+		Spec: batchv1.JobSpec{BackoffLimit: &retries, Template: w.task(script, exitCode)},
 	}
 	_, err := w.client.BatchV1().Jobs(namespace).Create(ctx, job, metav1.CreateOptions{})
 	return err
@@ -183,7 +187,8 @@ func (w *workload) settled(ctx context.Context) error {
 
 func deploymentSettled(d appsv1.Deployment) error {
 	want, have := *d.Spec.Replicas, d.Status
-	if have.ObservedGeneration < d.Generation || have.UpdatedReplicas != want || have.ReadyReplicas != want || have.Replicas != want {
+	if have.ObservedGeneration < d.Generation || have.UpdatedReplicas != want || have.ReadyReplicas != want ||
+		have.Replicas != want {
 		return fmt.Errorf("deployment %s: want %d pods, %d are of the newest template, %d are ready, %d exist",
 			d.Name, want, have.UpdatedReplicas, have.ReadyReplicas, have.Replicas)
 	}

@@ -37,7 +37,9 @@ func boot(t *testing.T) *machine {
 	units, err := filepath.Abs("../../contrib/systemd")
 	testutil.Must(t, err)
 	// The shell enters the cgroups first, because a new cgroup namespace has its maker's cgroup as root.
-	cmd := exec.Command("sh", "-ec", `for dir in $0; do echo $$ > "$dir/cgroup.procs"; done; exec unshare --cgroup --pid --fork --kill-child --mount --uts --ipc --net bash "$@"`,
+	cmd := exec.Command("sh", "-ec",
+		`for dir in $0; do echo $$ > "$dir/cgroup.procs"; done; exec unshare --cgroup --pid --fork --kill-child `+
+			`--mount --uts --ipc --net bash "$@"`,
 		strings.Join(cgroups, " "), "testdata/boot.sh", dir, env.Criadapter, units)
 	var output testutil.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -66,7 +68,8 @@ func (m *machine) find(parent int) error {
 	if err != nil {
 		return fmt.Errorf("the children are %q", children)
 	}
-	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || strings.TrimSpace(string(name)) != "systemd" {
+	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil ||
+		strings.TrimSpace(string(name)) != "systemd" {
 		return fmt.Errorf("%s runs still: %w", strings.TrimSpace(string(name)), err)
 	}
 	m.pid, m.root = pid, fmt.Sprintf("/proc/%d/root", pid)
@@ -123,7 +126,8 @@ func (m *machine) run(args ...string) (string, int) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"-t", strconv.Itoa(m.pid), "-m", "-p", "-u", "-i", "-n", "-r", "-w", "--"}, args...)...)
+	cmd := exec.CommandContext(ctx, "nsenter",
+		append([]string{"-t", strconv.Itoa(m.pid), "-m", "-p", "-u", "-i", "-n", "-r", "-w", "--"}, args...)...)
 	output, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -22,7 +22,8 @@ func TestUnits(t *testing.T) {
 	testutil.Assert(t, strings.HasPrefix(text, "Serving CRI from memory: connect to Docker Engine"),
 		"without an engine its status is %q", text)
 	for property, want := range map[string]string{
-		"KillMode": "process", "OOMScoreAdjust": "-999", "LimitNOFILE": "1048576", "Delegate": "yes", "WatchdogUSec": "1min", "Type": "notify",
+		"KillMode": "process", "OOMScoreAdjust": "-999", "LimitNOFILE": "1048576", "Delegate": "yes",
+		"WatchdogUSec": "1min", "Type": "notify",
 	} {
 		testutil.Equal(t, m.show(property), want, "%s", property)
 	}
@@ -61,7 +62,9 @@ func (m *machine) reload() {
 // restartWithoutAGap lets clients ask while the service restarts. Each must get an answer.
 func (m *machine) restartWithoutAGap() {
 	m.t.Helper()
-	script := `systemctl restart criadapter.service & for i in 1 2 3 4 5 6 7 8 9 10; do criadapter status --timeout 1m >/dev/null 2>&1; echo $?; done; wait`
+	script :=
+		`systemctl restart criadapter.service & for i in 1 2 3 4 5 6 7 8 9 10; do criadapter status --timeout 1m ` +
+			`>/dev/null 2>&1; echo $?; done; wait`
 	pid := m.show("MainPID")
 	output := m.must("sh", "-c", script)
 	want := strings.TrimSpace(strings.Repeat("1\n", 10))
@@ -82,7 +85,8 @@ func (m *machine) hang() {
 	m.t.Helper()
 	dropIn := filepath.Join(m.root, "etc/systemd/system/criadapter.service.d")
 	testutil.Must(m.t, os.MkdirAll(dropIn, 0o755))
-	if err := os.WriteFile(filepath.Join(dropIn, "test.conf"), []byte("[Service]\nWatchdogSec=5\nTimeoutAbortSec=1\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dropIn, "test.conf"), []byte("[Service]\nWatchdogSec=5\nTimeoutAbortSec=1\n"),
+		0o644); err != nil {
 		m.t.Fatal(err)
 	}
 	m.must("systemctl", "daemon-reload")

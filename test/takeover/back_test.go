@@ -36,7 +36,8 @@ func TestThereAndBack(t *testing.T) {
 	n := newNode(t)
 	n.onCRIDockerd()
 	before := n.bringUp()
-	if output, err := n.migrate("--from=cri-dockerd", "--apply"); err == nil || !strings.Contains(output, "cri-dockerd runs on this engine") {
+	if output, err := n.migrate("--from=cri-dockerd", "--apply"); err == nil ||
+		!strings.Contains(output, "cri-dockerd runs on this engine") {
 		t.Errorf("beside a running cri-dockerd: %v\n%s", err, output)
 	}
 	n.stopKubelet()
@@ -54,7 +55,8 @@ func TestThereAndBack(t *testing.T) {
 	n.handBackByCommand(with)
 	n.onCRIDockerd()
 	n.same(with)
-	t.Logf("%d pods and %d containers before, the same under cri-dockerd again, 0 restarts, 0 addresses changed", len(with.pods), len(with.containers))
+	t.Logf("%d pods and %d containers before, the same under cri-dockerd again, 0 restarts, 0 addresses changed",
+		len(with.pods), len(with.containers))
 	for _, log := range [][2]string{{"web", "app"}, {"history", "app"}, {"node", "app"}, {"pids", "app"}} {
 		path := n.logPath(log[0], log[1], 0)
 		if target, err := os.Readlink(path); err != nil || !strings.HasPrefix(target, n.env.DockerRoot) {
@@ -71,7 +73,8 @@ func TestThereAndBack(t *testing.T) {
 func (n *node) migrate(args ...string) (string, error) {
 	n.t.Helper()
 	args = slices.Concat([]string{
-		"migrate", "--docker-endpoint=" + n.env.DockerHost, "--root-directory=" + n.adapter.RootDir, "--cni-cache-dir=" + n.adapter.CNICacheDir,
+		"migrate", "--docker-endpoint=" + n.env.DockerHost, "--root-directory=" + n.adapter.RootDir,
+		"--cni-cache-dir=" + n.adapter.CNICacheDir,
 	}, n.migrateFlags(), args)
 	output, err := exec.CommandContext(n.t.Context(), n.env.Criadapter, args...).CombinedOutput()
 	return string(output), err
@@ -81,7 +84,8 @@ func (n *node) migrate(args ...string) (string, error) {
 func (n *node) takeOverByCommand(before view) {
 	n.t.Helper()
 	plan, err := n.migrate("--from=cri-dockerd")
-	if err != nil || !strings.Contains(plan, fmt.Sprintf("%d pods with %d containers", len(before.pods), len(before.containers))) {
+	if err != nil ||
+		!strings.Contains(plan, fmt.Sprintf("%d pods with %d containers", len(before.pods), len(before.containers))) {
 		n.t.Fatalf("%v\n%s", err, plan)
 	}
 	n.t.Logf("the plan:\n%s", plan)
@@ -104,7 +108,8 @@ func (n *node) takeOverByCommand(before view) {
 func (n *node) handBackByCommand(now view) {
 	n.t.Helper()
 	plan, err := n.migrate("--to=cri-dockerd")
-	if err != nil || !strings.Contains(plan, fmt.Sprintf("%d pods are", len(now.pods))) || !strings.Contains(plan, "shop/late-node: kubectl logs shows nothing new of app") ||
+	if err != nil || !strings.Contains(plan, fmt.Sprintf("%d pods are", len(now.pods))) ||
+		!strings.Contains(plan, "shop/late-node: kubectl logs shows nothing new of app") ||
 		strings.Count(plan, "no resolv.conf of the pod") != 1 {
 		n.t.Fatalf("%v\n%s", err, plan)
 	}

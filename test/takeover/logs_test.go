@@ -20,7 +20,8 @@ import (
 
 // logPath is the path of a container's log in the kubelet's directory of logs.
 func (n *node) logPath(pod, container string, attempt int) string {
-	matches, err := filepath.Glob(filepath.Join(n.logs(), "shop_"+pod+"-node_*", container, strconv.Itoa(attempt)+".log"))
+	matches, err := filepath.Glob(
+		filepath.Join(n.logs(), "shop_"+pod+"-node_*", container, strconv.Itoa(attempt)+".log"))
 	testutil.Require(n.t, err == nil && len(matches) == 1,
 		"the logs of %s/%s are %v, %v; want one", pod, container, matches, err)
 	return matches[0]
@@ -151,7 +152,8 @@ func collect(ctx context.Context, path string, wait time.Duration, r *reader) er
 			return err
 		}
 		if err == nil && info.Sys().(*syscall.Stat_t).Ino != inode {
-			for until := time.Now().Add(wait); file != nil && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+			for until := time.Now().Add(wait); file != nil &&
+				time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 				if err := drain(); err != nil {
 					return err
 				}

@@ -139,7 +139,8 @@ func (n *node) connect(socket string) {
 	n.t.Helper()
 	testutil.EventuallyWithin(n.t, patience, "the CRI server is ready", func() error {
 		var err error
-		if n.cri, err = cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(socket).WithConnectionTimeout(patience).Build(n.t.Context()); err != nil {
+		if n.cri, err = cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(socket).WithConnectionTimeout(patience).
+			Build(n.t.Context()); err != nil {
 			return err
 		}
 		status, err := n.cri.Status(n.t.Context(), false)
@@ -191,7 +192,8 @@ func (n *node) coreArgs(socket string) []string {
 	return []string{
 		"run", "--manifests", n.manifests(), "--container-runtime-endpoint", socket, "--hostname-override", "node",
 		"--cgroup-root", filepath.Join(n.env.Cgroup(), "pods"), "--cgroup-driver", "cgroupfs",
-		"--root-dir", n.path("kubelet"), "--pod-logs-dir", n.logs(), "--read-address", "127.0.0.1:0", "--node-ip", "127.0.0.1",
+		"--root-dir", n.path("kubelet"), "--pod-logs-dir", n.logs(), "--read-address", "127.0.0.1:0", "--node-ip",
+		"127.0.0.1",
 		"--crash-backoff", "1s", "--retry", "1s", "--housekeeping", "500ms", "--container-gc-period", "2s",
 		"--image-gc-high-threshold", "100", "--log-level", "debug",
 	}
@@ -228,7 +230,8 @@ func (n *node) write(name, text string) {
 	n.t.Helper()
 	text = strings.NewReplacer("SHELL", n.env.Image(shell), "HOST", n.path("host")).Replace(text)
 	fresh := n.path(name + ".new")
-	if err := errors.Join(os.WriteFile(fresh, []byte(text), 0o644), os.Rename(fresh, filepath.Join(n.manifests(), name+".yaml"))); err != nil {
+	if err := errors.Join(os.WriteFile(fresh, []byte(text), 0o644),
+		os.Rename(fresh, filepath.Join(n.manifests(), name+".yaml"))); err != nil {
 		n.t.Fatal(err)
 	}
 }

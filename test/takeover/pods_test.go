@@ -133,8 +133,10 @@ func (n *node) look() (view, error) {
 		name := baseName(s.GetMetadata().GetName())
 		names[s.GetId()] = name
 		p := seenPod{
-			id: s.GetId(), state: s.GetState().String(), created: status.GetStatus().GetCreatedAt(), attempt: s.GetMetadata().GetAttempt(),
-			host: status.GetStatus().GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
+			id: s.GetId(), state: s.GetState().String(), created: status.GetStatus().GetCreatedAt(),
+			attempt: s.GetMetadata().GetAttempt(),
+			host: status.GetStatus().GetLinux().GetNamespaces().GetOptions().
+				GetNetwork() == runtimeapi.NamespaceMode_NODE,
 		}
 		if ip := status.GetStatus().GetNetwork().GetIp(); ip != "" {
 			p.ips = append(p.ips, ip)
@@ -154,7 +156,8 @@ func (n *node) look() (view, error) {
 			return v, err
 		}
 		s := status.GetStatus()
-		v.containers[fmt.Sprintf("%s/%s#%d", names[c.GetPodSandboxId()], c.GetMetadata().GetName(), c.GetMetadata().GetAttempt())] = seenContainer{
+		v.containers[fmt.Sprintf("%s/%s#%d", names[c.GetPodSandboxId()], c.GetMetadata().GetName(),
+			c.GetMetadata().GetAttempt())] = seenContainer{
 			id: c.GetId(), state: s.GetState().String(), attempt: c.GetMetadata().GetAttempt(),
 			// cri-dockerd shows Go's zero time for a running container.
 			started: s.GetStartedAt(), finished: max(0, s.GetFinishedAt()),
@@ -189,7 +192,8 @@ func (n *node) bringUp() view {
 		if v, err = n.look(); err != nil {
 			return err
 		}
-		if v.count(runtimeapi.ContainerState_CONTAINER_RUNNING) != running || v.count(runtimeapi.ContainerState_CONTAINER_EXITED) != ended {
+		if v.count(runtimeapi.ContainerState_CONTAINER_RUNNING) != running ||
+			v.count(runtimeapi.ContainerState_CONTAINER_EXITED) != ended {
 			return fmt.Errorf("got %s", v)
 		}
 		if last := n.lastLine(n.logPath("history", "app", 0)); last < history {

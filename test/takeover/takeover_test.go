@@ -30,9 +30,11 @@ func TestTakeOver(t *testing.T) {
 	written := n.lastLine(n.logPath("history", "app", 0))
 	n.onCriadapter()
 	n.same(before)
-	t.Logf("%d pods and %d containers before, the same after, 0 restarts, 0 addresses changed", len(before.pods), len(before.containers))
+	t.Logf("%d pods and %d containers before, the same after, 0 restarts, 0 addresses changed", len(before.pods),
+		len(before.containers))
 
-	for _, log := range [][2]string{{"web", "app"}, {"history", "app"}, {"node", "app"}, {"done", "good"}, {"pids", "app"}} {
+	for _, log := range [][2]string{{"web", "app"}, {"history", "app"}, {"node", "app"}, {"done", "good"},
+		{"pids", "app"}} {
 		path := n.logPath(log[0], log[1], 0)
 		n.wantContiguous(path, 0, n.lastLine(path)+20)
 	}
@@ -78,7 +80,9 @@ func (n *node) wantReadBy(c *collectors, written int) {
 			return nil
 		})
 		lines, twice, missing := r.sum()
-		n.t.Logf("a collector that reads a replaced log for %v more: %d lines, %d of them twice, %d missing; %d lines were there before", wait, lines, twice, missing, written+1)
+		n.t.Logf(
+			"a collector that reads a replaced log for %v more: %d lines, %d of them twice, %d missing; %d lines "+
+				"were there before", wait, lines, twice, missing, written+1)
 		testutil.Assert(n.t, missing == 0 && twice > written,
 			"a collector has missed %d lines and read %d twice, of %d", missing, twice, written+1)
 	}
@@ -108,7 +112,9 @@ func (n *node) works(before view) {
 			n.t.Errorf("pod %s has the figures of interface %q", pod.GetAttributes().GetMetadata().GetName(), rx)
 		}
 	}
-	url, err := n.cri.Attach(n.t.Context(), &runtimeapi.AttachRequest{ContainerId: before.containers["web/side#0"].id, Stdin: true, Tty: true, Stdout: true})
+	url, err := n.cri.Attach(n.t.Context(),
+		&runtimeapi.AttachRequest{ContainerId: before.containers["web/side#0"].id, Stdin: true, Tty: true,
+			Stdout: true})
 	testutil.Assert(n.t, err == nil && url.GetUrl() != "", "attach: %v, %v", url, err)
 	for name, pod := range before.pods {
 		alive := netns.Open(netns.PodPin("", pod.id)).Alive()
@@ -131,7 +137,8 @@ func (n *node) restarts(before view) {
 			return err
 		}
 		next := now.containers["web/app#1"]
-		if now.pods["web#0"].id != before.pods["web#0"].id || next.state != runtimeapi.ContainerState_CONTAINER_RUNNING.String() {
+		if now.pods["web#0"].id != before.pods["web#0"].id ||
+			next.state != runtimeapi.ContainerState_CONTAINER_RUNNING.String() {
 			return fmt.Errorf("got %s", now)
 		}
 		for command, want := range map[string]string{"/etc/resolv.conf": resolvConf, "/data/made": "made\n"} {
@@ -152,7 +159,8 @@ func (n *node) restarts(before view) {
 func (n *node) rotates(before view) {
 	n.t.Helper()
 	path := n.logPath("pids", "app", 0)
-	if err := errors.Join(os.Rename(path, path+".20260101-000000"), n.cri.ReopenContainerLog(n.t.Context(), before.containers["pids/app#0"].id)); err != nil {
+	if err := errors.Join(os.Rename(path, path+".20260101-000000"),
+		n.cri.ReopenContainerLog(n.t.Context(), before.containers["pids/app#0"].id)); err != nil {
 		n.t.Fatal(err)
 	}
 	last := n.lastLine(path + ".20260101-000000")
@@ -188,7 +196,8 @@ func (n *node) removeAllPods(left func() error) {
 			return fmt.Errorf("%d containers run", count)
 		}
 		for _, pod := range now.pods {
-			if err := errors.Join(n.cri.StopPodSandbox(n.t.Context(), pod.id), n.cri.RemovePodSandbox(n.t.Context(), pod.id)); err != nil {
+			if err := errors.Join(n.cri.StopPodSandbox(n.t.Context(), pod.id),
+				n.cri.RemovePodSandbox(n.t.Context(), pod.id)); err != nil {
 				return err
 			}
 		}
@@ -204,7 +213,8 @@ func (n *node) leftInKernel(ids map[string]bool) error {
 	for _, c := range list.Items {
 		errs = append(errs, fmt.Errorf("container %s", c.Names))
 	}
-	if rules := n.rules(); strings.Contains(rules, "18080") || strings.Contains(rules, "18053") || strings.Contains(rules, "18081") {
+	if rules := n.rules(); strings.Contains(rules, "18080") || strings.Contains(rules, "18053") ||
+		strings.Contains(rules, "18081") {
 		errs = append(errs, fmt.Errorf("rules:\n%s", rules))
 	}
 	for id := range ids {
@@ -226,7 +236,8 @@ func (n *node) leftOnDisk() error {
 	for _, dir := range []string{
 		filepath.Join(n.criDockerd().Root(), "sandbox"), filepath.Join(n.criDockerd().CNICache(), "results"),
 		filepath.Join(n.adapter.RootDir, "pods"),
-		filepath.Join(n.adapter.CNICacheDir, "results"), filepath.Join(n.adapter.CNICacheDir, "pending"), filepath.Join(n.adapter.RootDir, "files"),
+		filepath.Join(n.adapter.CNICacheDir, "results"), filepath.Join(n.adapter.CNICacheDir, "pending"),
+		filepath.Join(n.adapter.RootDir, "files"),
 	} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -57,7 +57,8 @@ func Write(ctx context.Context, to io.Writer, directory string, opts Options, te
 			content = append(content, fmt.Sprintf("not collected: %v\n", err)...)
 		}
 		content = redact(end(content))
-		header := &tar.Header{Name: path.Join(directory, p.name), Mode: 0o600, Size: int64(len(content)), ModTime: time.Now(), Format: tar.FormatPAX}
+		header := &tar.Header{Name: path.Join(directory, p.name), Mode: 0o600, Size: int64(len(content)),
+			ModTime: time.Now(), Format: tar.FormatPAX}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}
@@ -90,13 +91,18 @@ func (o Options) parts() []part {
 		{"metrics.txt", o.metrics},
 		{"log.txt", o.log},
 	}
-	for _, file := range []string{"/proc/version", "/proc/meminfo", "/proc/loadavg", "/proc/cpuinfo", "/etc/os-release"} {
-		parts = append(parts, part{"node/" + filepath.Base(file) + ".txt", func(context.Context) ([]byte, error) { return os.ReadFile(file) }})
+	for _, file := range []string{"/proc/version", "/proc/meminfo", "/proc/loadavg", "/proc/cpuinfo",
+		"/etc/os-release"} {
+		parts = append(parts,
+			part{"node/" + filepath.Base(file) + ".txt", func(context.Context) ([]byte, error) {
+				return os.ReadFile(file)
+			}})
 	}
 	if o.Config.NetworkPlugin == config.NetworkCNI {
 		files, _ := filepath.Glob(filepath.Join(o.Config.CNIConfDir, "*")) // its only error is a bad pattern
 		for _, file := range files {
-			parts = append(parts, part{"cni/" + filepath.Base(file), func(context.Context) ([]byte, error) { return redactedFile(file) }})
+			parts = append(parts,
+				part{"cni/" + filepath.Base(file), func(context.Context) ([]byte, error) { return redactedFile(file) }})
 		}
 	}
 	return parts

@@ -12,7 +12,8 @@ const hidden = "REDACTED"
 var secrets = []*regexp.Regexp{
 	// https://user:password@host
 	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+(@)`),
-	// Authorization: Bearer x, "password": "x", token=x, --registry-secret x; the value may be quoted, also within JSON.
+	// Authorization: Bearer x, "password": "x", token=x, --registry-secret x; the value may be quoted, also within
+	// JSON.
 	regexp.MustCompile(`(?i)((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}`),
 	regexp.MustCompile(`(?i)([\w.-]*(?:password|passwd|passphrase|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|authorization)[\w.-]*\\?["']?\s*[:=]\s*\\?["']?)[^\s"'\\,;}&]+`),
 	regexp.MustCompile(`(?i)(--?[\w-]*(?:password|secret|token|key)[\w-]*[ =])[^\s-][^\s]*`),

@@ -57,14 +57,16 @@ func (o Options) pods(ctx context.Context) ([]byte, error) {
 	}
 	for _, p := range pods.GetItems() {
 		all.Pods = append(all.Pods, thing{
-			ID: p.GetId(), Name: p.GetMetadata().GetNamespace() + "/" + p.GetMetadata().GetName(), Attempt: p.GetMetadata().GetAttempt(),
-			State: p.GetState().String(), Created: time.Unix(0, p.GetCreatedAt()), Handler: p.GetRuntimeHandler(),
+			ID: p.GetId(), Name: p.GetMetadata().GetNamespace() + "/" + p.GetMetadata().GetName(),
+			Attempt: p.GetMetadata().GetAttempt(),
+			State:   p.GetState().String(), Created: time.Unix(0, p.GetCreatedAt()), Handler: p.GetRuntimeHandler(),
 		})
 	}
 	for _, c := range containers.GetContainers() {
 		all.Containers = append(all.Containers, thing{
-			ID: c.GetId(), Pod: c.GetPodSandboxId(), Name: c.GetMetadata().GetName(), Attempt: c.GetMetadata().GetAttempt(),
-			State: c.GetState().String(), Created: time.Unix(0, c.GetCreatedAt()), Image: c.GetImage().GetImage(),
+			ID: c.GetId(), Pod: c.GetPodSandboxId(), Name: c.GetMetadata().GetName(),
+			Attempt: c.GetMetadata().GetAttempt(),
+			State:   c.GetState().String(), Created: time.Unix(0, c.GetCreatedAt()), Image: c.GetImage().GetImage(),
 		})
 	}
 	return encode(all)
@@ -77,12 +79,13 @@ func (o Options) metrics(ctx context.Context) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if path := o.Config.MetricsSocket(); path != "" {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
-		}
-		return new(net.Dialer).DialContext(ctx, "tcp", o.Config.MetricsBindAddr)
-	}}
+	transport := &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if path := o.Config.MetricsSocket(); path != "" {
+				return new(net.Dialer).DialContext(ctx, "unix", path)
+			}
+			return new(net.Dialer).DialContext(ctx, "tcp", o.Config.MetricsBindAddr)
+		}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://criadapter/metrics", nil)
 	if err != nil {
 		return nil, err
@@ -110,7 +113,8 @@ func (o Options) log(ctx context.Context) ([]byte, error) {
 func journal(ctx context.Context, unit string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	output, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "--output=short-iso-precise", "--lines=20000", "--unit="+unit).Output()
+	output, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "--output=short-iso-precise",
+		"--lines=20000", "--unit="+unit).Output()
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -118,7 +122,8 @@ func journal(ctx context.Context, unit string) ([]byte, error) {
 	case err != nil:
 		err = fmt.Errorf("journalctl: %w; name the log's file with --log-file", err)
 	case len(output) == 0:
-		err = fmt.Errorf("the journal has nothing of the unit %s: name another with --unit, or the log's file with --log-file", unit)
+		err = fmt.Errorf(
+			"the journal has nothing of the unit %s: name another with --unit, or the log's file with --log-file", unit)
 	}
 	return output, err
 }

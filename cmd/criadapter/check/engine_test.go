@@ -60,10 +60,11 @@ func TestEngine(t *testing.T) {
 		status         outcome
 		text           string
 	}{
-		"on a bridge":                  {config.NetworkBridge, `{}`, "engine", statusOK, "20.10.24"},
-		"on a bridge that keeps apart": {config.NetworkBridge, `{"com.docker.network.bridge.enable_icc":"false"}`, "network", statusFail, "icc: false"},
-		"on no bridge":                 {config.NetworkBridge, "", "network", statusFail, "bridge: none"},
-		"by CNI, without a bridge":     {config.NetworkCNI, "", "engine", statusOK, "20.10.24"},
+		"on a bridge": {config.NetworkBridge, `{}`, "engine", statusOK, "20.10.24"},
+		"on a bridge that keeps apart": {config.NetworkBridge, `{"com.docker.network.bridge.enable_icc":"false"}`,
+			"network", statusFail, "icc: false"},
+		"on no bridge":             {config.NetworkBridge, "", "network", statusFail, "bridge: none"},
+		"by CNI, without a bridge": {config.NetworkCNI, "", "engine", statusOK, "20.10.24"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, _ := emptyNode(t)
@@ -77,7 +78,8 @@ func TestEngine(t *testing.T) {
 			testutil.Assert(t, f.Status == c.status && strings.Contains(f.Text, c.text),
 				"%+v, want %s with %q", f, c.status, c.text)
 			if c.status == statusOK {
-				if f := find(t, report, "OCI runtime"); f.Status != statusOK || !strings.Contains(f.Text, "notes in /srv/notes") {
+				if f := find(t, report, "OCI runtime"); f.Status != statusOK ||
+					!strings.Contains(f.Text, "notes in /srv/notes") {
 					t.Errorf("got %+v", f)
 				}
 			}

@@ -102,7 +102,9 @@ func readNetwork(ctx context.Context, cfg config.Config) networkFacts {
 
 // openNetwork reads the configuration once and does not watch it.
 func openNetwork(cfg config.Config) (*cni.Network, error) {
-	return cni.New(cni.Options{ConfDir: cfg.CNIConfDir, BinDirs: cfg.BinDirs(), CacheDir: cfg.CacheDir(), DelOnly: true, Timeout: pluginTime})
+	return cni.New(
+		cni.Options{ConfDir: cfg.CNIConfDir, BinDirs: cfg.BinDirs(), CacheDir: cfg.CacheDir(), DelOnly: true,
+			Timeout: pluginTime})
 }
 
 func socketAt(path string) socketFacts {
@@ -151,7 +153,8 @@ func whoAnswers(ctx context.Context, path string) (string, error) {
 func otherRuntimes(ctx context.Context, own string) []runtimeFacts {
 	var found []runtimeFacts
 	for _, path := range []string{
-		"/run/cri-dockerd.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock",
+		"/run/cri-dockerd.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock",
+		"/run/k3s/containerd/containerd.sock",
 		"/run/dockershim.sock", "/run/criadapter/criadapter.sock",
 	} {
 		if path == own || socketAt(path).Mode == 0 {

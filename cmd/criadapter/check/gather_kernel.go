@@ -31,15 +31,16 @@ func readKernel(root string) kernelFacts {
 		MaxUserNamespaces: number("proc/sys/user/max_user_namespaces"),
 		AppArmor:          text("sys/module/apparmor/parameters/enabled") == "Y",
 		SELinux:           text("sys/fs/selinux/enforce") != "",
-		Seccomp:           text("proc/sys/kernel/seccomp/actions_avail") != "" || strings.Contains(text("proc/self/status"), "Seccomp:"),
-		PSI:               text("proc/pressure/cpu") != "",
-		SwapOn:            strings.Count(text("proc/swaps"), "\n") > 0,
-		IPForward:         text("proc/sys/net/ipv4/ip_forward") == "1",
-		BridgeCall:        text("proc/sys/net/bridge/bridge-nf-call-iptables"),
-		InotifyInstances:  number("proc/sys/fs/inotify/max_user_instances"),
-		InotifyWatches:    number("proc/sys/fs/inotify/max_user_watches"),
-		PIDMax:            number("proc/sys/kernel/pid_max"),
-		FileMax:           number("proc/sys/fs/file-max"),
+		Seccomp: text("proc/sys/kernel/seccomp/actions_avail") != "" ||
+			strings.Contains(text("proc/self/status"), "Seccomp:"),
+		PSI:              text("proc/pressure/cpu") != "",
+		SwapOn:           strings.Count(text("proc/swaps"), "\n") > 0,
+		IPForward:        text("proc/sys/net/ipv4/ip_forward") == "1",
+		BridgeCall:       text("proc/sys/net/bridge/bridge-nf-call-iptables"),
+		InotifyInstances: number("proc/sys/fs/inotify/max_user_instances"),
+		InotifyWatches:   number("proc/sys/fs/inotify/max_user_watches"),
+		PIDMax:           number("proc/sys/kernel/pid_max"),
+		FileMax:          number("proc/sys/fs/file-max"),
 	}
 	// The kernel can restore processes if a process can choose the next process id.
 	k.CRIU = text("proc/sys/kernel/ns_last_pid") != "" && installed(root, "criu")
@@ -71,7 +72,8 @@ func missingCapabilities() []string {
 		name string
 		bit  int
 	}{
-		{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN}, {"CAP_NET_ADMIN", unix.CAP_NET_ADMIN}, {"CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE},
+		{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN}, {"CAP_NET_ADMIN", unix.CAP_NET_ADMIN},
+		{"CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE},
 		{"CAP_DAC_OVERRIDE", unix.CAP_DAC_OVERRIDE}, {"CAP_CHOWN", unix.CAP_CHOWN}, {"CAP_FOWNER", unix.CAP_FOWNER},
 		{sysResource, unix.CAP_SYS_RESOURCE},
 	} {
@@ -114,7 +116,8 @@ func (k *kubeletFacts) parse(raw []byte) error {
 	if err := yaml.Unmarshal(raw, &config); err != nil {
 		return err
 	}
-	k.CgroupDriver, k.RuntimeEndpoint, k.PodLogsDirectory = config.CgroupDriver, config.RuntimeEndpoint, config.PodLogsDirectory
+	k.CgroupDriver, k.RuntimeEndpoint, k.PodLogsDirectory = config.CgroupDriver, config.RuntimeEndpoint,
+		config.PodLogsDirectory
 	k.FailSwapOn = config.FailSwapOn == nil || *config.FailSwapOn
 	k.FailCgroupV1 = config.FailCgroupV1
 	k.LimitedSwap = config.MemorySwap.SwapBehavior == "LimitedSwap"

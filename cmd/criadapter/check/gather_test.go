@@ -92,14 +92,17 @@ func TestPlugins(t *testing.T) {
 func TestReadKernel(t *testing.T) {
 	root := t.TempDir()
 	for path, content := range map[string]string{
-		"proc/sys/kernel/osrelease": "5.10.0\n", "proc/sys/user/max_user_namespaces": "100\n", "sys/module/apparmor/parameters/enabled": "Y\n",
-		"proc/swaps": "Filename\tType\n/dev/sda2 partition\n", "proc/sys/net/ipv4/ip_forward": "1\n", "proc/pressure/cpu": "some avg10=0\n",
+		"proc/sys/kernel/osrelease": "5.10.0\n", "proc/sys/user/max_user_namespaces": "100\n",
+		"sys/module/apparmor/parameters/enabled": "Y\n",
+		"proc/swaps":                             "Filename\tType\n/dev/sda2 partition\n",
+		"proc/sys/net/ipv4/ip_forward":           "1\n", "proc/pressure/cpu": "some avg10=0\n",
 		"proc/self/status": "Name:\tx\nSeccomp:\t0\n", "proc/sys/fs/inotify/max_user_instances": "128\n",
 	} {
 		write(t, filepath.Join(root, path), content, 0o644)
 	}
 	want := kernelFacts{
-		Release: "5.10.0", MaxUserNamespaces: 100, AppArmor: true, SwapOn: true, IPForward: true, PSI: true, Seccomp: true, InotifyInstances: 128,
+		Release: "5.10.0", MaxUserNamespaces: 100, AppArmor: true, SwapOn: true, IPForward: true, PSI: true,
+		Seccomp: true, InotifyInstances: 128,
 	}
 	got := readKernel(root)
 	testutil.Assert(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
@@ -110,7 +113,9 @@ func TestReadKernel(t *testing.T) {
 
 func TestReadKubelet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	write(t, path, "cgroupDriver: systemd\nfailSwapOn: false\nmemorySwap:\n  swapBehavior: LimitedSwap\npodLogsDir: /logs\n", 0o644)
+	write(t, path,
+		"cgroupDriver: systemd\nfailSwapOn: false\nmemorySwap:\n  swapBehavior: LimitedSwap\npodLogsDir: /logs\n",
+		0o644)
 	want := kubeletFacts{File: path, CgroupDriver: "systemd", LimitedSwap: true, PodLogsDirectory: "/logs"}
 	testutil.Equal(t, readKubelet(path), want, "readKubelet")
 	write(t, path, "", 0o644)
@@ -130,7 +135,8 @@ func TestLeftovers(t *testing.T) {
 	for path, content := range map[string]string{
 		"netns/criadapter-" + alive[:32]: "", "netns/criadapter-" + dead[:32]: "", "netns/someone-elses": "",
 		"root/pods/" + alive + ".json": "", "root/pods/" + dead + ".json": "", "root/pods/quarantine/x.json": "",
-		"leases/net/10.0.0.2": alive + "\r\neth0", "leases/net/10.0.0.3": dead + "\r\neth0", "leases/net/fd00::3": dead + "\r\neth0",
+		"leases/net/10.0.0.2": alive + "\r\neth0", "leases/net/10.0.0.3": dead + "\r\neth0",
+		"leases/net/fd00::3":            dead + "\r\neth0",
 		"leases/net/last_reserved_ip.0": "10.0.0.3", "leases/net/lock": "", "leases/other/10.0.0.4": dead,
 		"net.conf": `{"name":"net","type":"bridge","ipam":{"type":"host-local","dataDir":"` + dir + `/leases"}}`,
 	} {
@@ -140,7 +146,8 @@ func TestLeftovers(t *testing.T) {
 		"pins":       {stalePins(dir+"/netns", gone), []string{dir + "/netns/criadapter-" + dead[:32]}},
 		"records":    {staleRecords(dir+"/root", gone), []string{dead}},
 		"quarantine": {quarantined(dir + "/root"), []string{dir + "/root/pods/quarantine/x.json"}},
-		"leases":     {staleLeases(dir+"/net.conf", "net", gone), []string{dir + "/leases/net/10.0.0.3", dir + "/leases/net/fd00::3"}},
+		"leases": {staleLeases(dir+"/net.conf", "net", gone),
+			[]string{dir + "/leases/net/10.0.0.3", dir + "/leases/net/fd00::3"}},
 	} {
 		testutil.Assert(t, slices.Equal(test.got, test.want), "%s: got %q, want %q", name, test.got, test.want)
 	}

@@ -44,37 +44,46 @@ func judgeNode(f facts) Report {
 
 func judgeEngine(j *judge, f facts) {
 	if f.EngineErr != nil {
-		j.fail("engine", "start it (systemctl status docker), or name its socket with --docker-endpoint", "%v", f.EngineErr)
+		j.fail("engine", "start it (systemctl status docker), or name its socket with --docker-endpoint", "%v",
+			f.EngineErr)
 		return
 	}
 	e := f.Engine
-	j.ok("engine", "Docker Engine %s, API %s, on this machine at %s", e.ServerVersion, e.APIVersion, f.Config.DockerEndpoint)
+	j.ok("engine", "Docker Engine %s, API %s, on this machine at %s", e.ServerVersion, e.APIVersion,
+		f.Config.DockerEndpoint)
 	store := "image store of the engine"
 	if e.ContainerdImageStore {
 		store = "image store of containerd"
 	}
 	switch e.StorageDriver {
 	case "vfs":
-		j.warn("image store", `set "storage-driver": "overlay2" in daemon.json; images have to be pulled again`, "%s, driver vfs: each container is a full copy of its image", store)
+		j.warn("image store", `set "storage-driver": "overlay2" in daemon.json; images have to be pulled again`,
+			"%s, driver vfs: each container is a full copy of its image", store)
 	case "devicemapper", "aufs", "overlay":
-		j.warn("image store", `move to "storage-driver": "overlay2" before the engine's next major version`, "%s, driver %s, which newer engines do not have any more", store, e.StorageDriver)
+		j.warn("image store", `move to "storage-driver": "overlay2" before the engine's next major version`,
+			"%s, driver %s, which newer engines do not have any more", store, e.StorageDriver)
 	default:
 		j.ok("image store", "%s, driver %s, below %s", store, e.StorageDriver, e.Root)
 	}
 	if e.LiveRestore {
 		j.ok("live restore", "on: pods survive a restart of the engine")
 	} else {
-		j.warn("live restore", `set "live-restore": true in daemon.json and reload the engine (systemctl reload docker)`, "off: every pod ends when the engine restarts")
+		j.warn("live restore",
+			`set "live-restore": true in daemon.json and reload the engine (systemctl reload docker)`,
+			"off: every pod ends when the engine restarts")
 	}
 	if e.NegativeOOMScore {
 		j.ok("OOM scores", "containers can get negative ones")
 	} else {
-		j.warn("OOM scores", "run dockerd with CAP_SYS_RESOURCE", "the engine lacks CAP_SYS_RESOURCE: negative ones become 0, so the kernel may kill guaranteed pods like any others")
+		j.warn("OOM scores", "run dockerd with CAP_SYS_RESOURCE",
+			"the engine lacks CAP_SYS_RESOURCE: negative ones become 0, so the kernel may kill guaranteed pods "+
+				"like any others")
 	}
 	j.ok("runtimes", "%s; the default is %s", strings.Join(e.Runtimes, ", "), e.DefaultRuntime)
 	judgeOCIRuntime(j, f)
 	if f.Config.NetworkPlugin == config.NetworkCNI && slices.Contains(e.SandboxedRuntimes, e.DefaultRuntime) {
-		j.fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`, "%s boots a machine of its own, which cannot be joined to a CNI network", e.DefaultRuntime)
+		j.fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`,
+			"%s boots a machine of its own, which cannot be joined to a CNI network", e.DefaultRuntime)
 	}
 }
 
@@ -86,11 +95,15 @@ func judgeOCIRuntime(j *judge, f facts) {
 	case mode == docker.OCIRuntimeOff:
 		j.ok(name, "criadapter-oci is not used (--oci-runtime=off)")
 	case f.OCIRuntimeErr != nil && mode == docker.OCIRuntimeRequired:
-		j.fail(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=auto", "%v", f.OCIRuntimeErr)
+		j.fail(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=auto", "%v",
+			f.OCIRuntimeErr)
 	case f.OCIRuntimeErr != nil:
-		j.warn(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=off", "going on without it: %v", f.OCIRuntimeErr)
+		j.warn(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=off",
+			"going on without it: %v", f.OCIRuntimeErr)
 	case found.Name == "" && mode == docker.OCIRuntimeRequired:
-		do := `add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} to daemon.json (systemctl reload docker), or use --oci-runtime=auto`
+		do :=
+			`add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} to daemon.json (systemctl ` +
+				`reload docker), or use --oci-runtime=auto`
 		j.fail(name, do, "the engine has no runtime whose program is criadapter-oci, and --oci-runtime=required")
 	case found.Name == "":
 		j.ok(name, "no criadapter-oci: what Docker's API cannot say is refused")
@@ -114,11 +127,14 @@ func judgeKubelet(j *judge, f facts) {
 	}
 	j.ok("kubelet's config", "%s", k.File)
 	if k.RuntimeEndpoint != "" && k.RuntimeEndpoint != f.Config.Endpoint && f.Config.SocketPath() != "" {
-		j.warn("kubelet's runtime", "set containerRuntimeEndpoint: "+f.Config.Endpoint+" there, and restart the kubelet", "it uses %s", k.RuntimeEndpoint)
+		j.warn("kubelet's runtime",
+			"set containerRuntimeEndpoint: "+f.Config.Endpoint+" there, and restart the kubelet", "it uses %s",
+			k.RuntimeEndpoint)
 	}
 	switch {
 	case f.Kernel.SwapOn && k.FailSwapOn:
-		j.fail("swap", "turn it off (swapoff -a, and /etc/fstab), or set failSwapOn: false there", "swap is on, and the kubelet does not start with it")
+		j.fail("swap", "turn it off (swapoff -a, and /etc/fstab), or set failSwapOn: false there",
+			"swap is on, and the kubelet does not start with it")
 	case f.Kernel.SwapOn && k.LimitedSwap && f.EngineErr == nil && !f.Engine.SwapLimit:
 		j.warn("swap", "boot with swapaccount=1", "the kernel does not account swap, so LimitedSwap cannot limit it")
 	}
@@ -127,21 +143,24 @@ func judgeKubelet(j *judge, f facts) {
 func judgeCgroups(j *judge, f facts) {
 	switch k := f.Kubelet; {
 	case f.Engine.CgroupVersion == 1 && k.File != "" && k.FailCgroupV1:
-		j.fail("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in "+k.File, "1, with which this kubelet does not start")
+		j.fail("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in "+k.File,
+			"1, with which this kubelet does not start")
 	case f.Engine.CgroupVersion == 1:
 		j.warn("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1", "1, which Kubernetes is giving up")
 	default:
 		j.ok("cgroup version", "%d", f.Engine.CgroupVersion)
 	}
-	// Kubelets take the driver from RuntimeConfig, by default since 1.31 and always since 1.34 (KEP-4033). The driver in
-	// the kubelet's file has no effect then.
+	// Kubelets take the driver from RuntimeConfig, by default since 1.31 and always since 1.34 (KEP-4033). The driver
+	// in the kubelet's file has no effect then.
 	switch driver := f.Kubelet.CgroupDriver; {
 	case driver == "" || f.Kubelet.Err != nil:
 		j.ok("cgroup driver", "%s, which kubelets from 1.31 ask criadapter for", f.Engine.CgroupDriver)
 	case driver != f.Engine.CgroupDriver:
-		do := fmt.Sprintf("set cgroupDriver: %s in %s and restart the kubelet, if it is older than 1.34", f.Engine.CgroupDriver, f.Kubelet.File)
-		j.warn("cgroup driver", do, "the engine's is %s and the kubelet's file says %s: kubelets from 1.34 take the engine's, "+
-			"with older ones pods may not start, or their limits not hold", f.Engine.CgroupDriver, driver)
+		do := fmt.Sprintf("set cgroupDriver: %s in %s and restart the kubelet, if it is older than 1.34",
+			f.Engine.CgroupDriver, f.Kubelet.File)
+		j.warn("cgroup driver", do,
+			"the engine's is %s and the kubelet's file says %s: kubelets from 1.34 take the engine's, "+
+				"with older ones pods may not start, or their limits not hold", f.Engine.CgroupDriver, driver)
 	default:
 		j.ok("cgroup driver", "%s, the kubelet's as well", driver)
 	}
@@ -161,7 +180,9 @@ func judgeNetwork(j *judge, f facts) {
 		j.warn("skipped file", "correct it, or remove it", "%s: %s", skipped.File, skipped.Reason)
 	}
 	if n.Config.Name == "" {
-		j.fail("CNI configuration", "Flannel, Calico or Cilium bring one when the node is in a cluster; without, --network-plugin=bridge needs none", "%s", words(n.Err))
+		j.fail("CNI configuration",
+			"Flannel, Calico or Cilium bring one when the node is in a cluster; without, --network-plugin=bridge "+
+				"needs none", "%s", words(n.Err))
 		return
 	}
 	j.ok("CNI configuration", "network %s in %s, CNI %s", n.Config.Name, n.Config.File, n.Config.CNIVersion)
@@ -171,9 +192,12 @@ func judgeNetwork(j *judge, f facts) {
 		case p.Path == "":
 			j.fail(name, "install the CNI plugins there", "%s", words(p.Err))
 		case p.Err != nil:
-			j.fail(name, "make it executable (chmod +x "+p.Path+"), or install it again for this machine", "%s does not run: %v", p.Path, p.Err)
+			j.fail(name, "make it executable (chmod +x "+p.Path+"), or install it again for this machine",
+				"%s does not run: %v", p.Path, p.Err)
 		case !slices.Contains(p.Versions, n.Config.CNIVersion):
-			j.fail(name, "install a newer one, or lower cniVersion in "+n.Config.File, "%s supports CNI %s, the configuration has cniVersion %s", p.Path, strings.Join(p.Versions, ", "), n.Config.CNIVersion)
+			j.fail(name, "install a newer one, or lower cniVersion in "+n.Config.File,
+				"%s supports CNI %s, the configuration has cniVersion %s", p.Path, strings.Join(p.Versions, ", "),
+				n.Config.CNIVersion)
 		default:
 			j.ok(name, "%s, CNI up to %s", p.Path, p.Versions[len(p.Versions)-1])
 		}
@@ -182,12 +206,14 @@ func judgeNetwork(j *judge, f facts) {
 		j.fail("network status", "look at the log of the network plugin's own pods", "%s", words(n.Err))
 	}
 	if !f.Kernel.IPForward {
-		j.fail("IP forwarding", "sysctl -w net.ipv4.ip_forward=1, and in /etc/sysctl.d for good", "net.ipv4.ip_forward is 0: pods reach no other machine")
+		j.fail("IP forwarding", "sysctl -w net.ipv4.ip_forward=1, and in /etc/sysctl.d for good",
+			"net.ipv4.ip_forward is 0: pods reach no other machine")
 	} else {
 		j.ok("IP forwarding", "on")
 	}
 	if f.Kernel.BridgeCall == "0" {
-		j.warn("bridged traffic", "sysctl -w net.bridge.bridge-nf-call-iptables=1", "net.bridge.bridge-nf-call-iptables is 0: services may not reach pods of the same node")
+		j.warn("bridged traffic", "sysctl -w net.bridge.bridge-nf-call-iptables=1",
+			"net.bridge.bridge-nf-call-iptables is 0: services may not reach pods of the same node")
 	}
 }
 

@@ -16,7 +16,8 @@ func judgeSockets(j *judge, f facts) {
 	const rights = "run criadapter as root, in a container with --privileged"
 	switch {
 	case slices.Equal(f.Missing, []string{sysResource}):
-		j.warn("rights", rights, "this process lacks %s: a resize in place leaves a pod's oom_score_adj as it was", sysResource)
+		j.warn("rights", rights, "this process lacks %s: a resize in place leaves a pod's oom_score_adj as it was",
+			sysResource)
 	case len(f.Missing) > 0:
 		j.fail("rights", rights, "this process lacks %s", strings.Join(f.Missing, ", "))
 	default:
@@ -26,26 +27,31 @@ func judgeSockets(j *judge, f facts) {
 	case cri.Path == "":
 		j.ok("CRI socket", "passed on by systemd")
 	case cri.Err != nil:
-		j.fail("CRI socket", "remove what is there, or choose another --container-runtime-endpoint", "%s: %v", cri.Path, cri.Err)
+		j.fail("CRI socket", "remove what is there, or choose another --container-runtime-endpoint", "%s: %v", cri.Path,
+			cri.Err)
 	case cri.AskErr != nil:
 		j.warn("CRI socket", "check again when the node is less busy, and look at the log of what listens there",
 			"%s answers on %s, but does not name itself: %v", cri.Answers, cri.Path, cri.AskErr)
 	case cri.Answers != "" && !strings.HasPrefix(cri.Answers, "criadapter "):
-		j.fail("CRI socket", "stop it, or choose another --container-runtime-endpoint", "%s answers on %s", cri.Answers, cri.Path)
+		j.fail("CRI socket", "stop it, or choose another --container-runtime-endpoint", "%s answers on %s", cri.Answers,
+			cri.Path)
 	case cri.Answers != "" && cri.Mode&0o077 != 0:
-		j.warn("CRI socket", "chmod 0600 "+cri.Path+": who reaches it is root on this node", "%s answers on %s, whose mode is %#o", cri.Answers, cri.Path, cri.Mode)
+		j.warn("CRI socket", "chmod 0600 "+cri.Path+": who reaches it is root on this node",
+			"%s answers on %s, whose mode is %#o", cri.Answers, cri.Path, cri.Mode)
 	case cri.Answers != "":
 		j.ok("CRI socket", "%s answers on %s", cri.Answers, cri.Path)
 	default:
 		j.ok("CRI socket", "%s is free: criadapter does not run", cri.Path)
 	}
 	if s := f.EngineSocket; s.Mode&socketMode != 0 {
-		j.warn("engine's socket", "chmod 0660 "+s.Path+": who reaches it is root on this node", "%s has mode %#o", s.Path, s.Mode)
+		j.warn("engine's socket", "chmod 0660 "+s.Path+": who reaches it is root on this node", "%s has mode %#o",
+			s.Path, s.Mode)
 	}
 	for _, other := range f.Others {
 		do := "stop it (systemctl disable --now), unless it is meant to serve another kubelet"
 		if strings.HasPrefix(other.Name, "docker ") { // cri-dockerd's name
-			do = "stop it: both would manage the same containers; criadapter migrate shows what of its pods can be taken over"
+			do = "stop it: both would manage the same containers; criadapter migrate shows what of its pods can " +
+				"be taken over"
 		}
 		j.warn("other runtime", do, "%s answers on %s", other.Name, other.Endpoint)
 	}
@@ -74,9 +80,11 @@ func judgeDisks(j *judge, f facts) {
 		case free < lowDisk:
 			j.warn(name, "make room before the kubelet evicts pods (imagefs.available<15%)", "%s", text)
 		case d.Inodes > 0 && percent(d.FreeInodes, d.Inodes) < lowInodes:
-			j.fail(name, "remove what has many small files: unused images, old builds", "%s: %d of %d inodes free", d.Path, d.FreeInodes, d.Inodes)
+			j.fail(name, "remove what has many small files: unused images, old builds", "%s: %d of %d inodes free",
+				d.Path, d.FreeInodes, d.Inodes)
 		case d.Memory:
-			j.warn(name, "put it on a disk: what criadapter knows of running pods is lost when the machine restarts", "%s is in memory", d.Path)
+			j.warn(name, "put it on a disk: what criadapter knows of running pods is lost when the machine restarts",
+				"%s is in memory", d.Path)
 		default:
 			j.ok(name, "%s", text)
 		}
@@ -127,7 +135,8 @@ func judgeKernel(j *judge, f facts) {
 	if k.Seccomp && (f.Engine.Seccomp || f.EngineErr != nil) {
 		j.ok("seccomp", "yes")
 	} else {
-		j.warn("seccomp", "take a kernel with CONFIG_SECCOMP_FILTER and an engine built with seccomp", "no: containers may use all system calls")
+		j.warn("seccomp", "take a kernel with CONFIG_SECCOMP_FILTER and an engine built with seccomp",
+			"no: containers may use all system calls")
 	}
 	switch {
 	case k.AppArmor:
@@ -162,8 +171,10 @@ func judgeLimits(j *judge, f facts) {
 		value, least   int64
 		whatHappensNow string
 	}{
-		{"inotify instances", "fs.inotify.max_user_instances", f.Kernel.InotifyInstances, 128, "logs and configurations are looked at periodically instead of at once"},
-		{"inotify watches", "fs.inotify.max_user_watches", f.Kernel.InotifyWatches, 8192, "logs are looked at periodically instead of at once"},
+		{"inotify instances", "fs.inotify.max_user_instances", f.Kernel.InotifyInstances, 128,
+			"logs and configurations are looked at periodically instead of at once"},
+		{"inotify watches", "fs.inotify.max_user_watches", f.Kernel.InotifyWatches, 8192,
+			"logs are looked at periodically instead of at once"},
 		{"processes", "kernel.pid_max", f.Kernel.PIDMax, 32768, "a busy node cannot start processes any more"},
 		{"open files", "fs.file-max", f.Kernel.FileMax, 65536, "a busy node cannot open files any more"},
 	} {
@@ -179,7 +190,8 @@ func judgeLimits(j *judge, f facts) {
 	}
 	for _, limit := range f.Engine.Limits {
 		if limit.Name == "nofile" && limit.Hard != docker.Unlimited && limit.Hard < 65536 {
-			j.warn("containers' files", "set LimitNOFILE=1048576 in the engine's unit, and restart it", "a container may open %d files at most", limit.Hard)
+			j.warn("containers' files", "set LimitNOFILE=1048576 in the engine's unit, and restart it",
+				"a container may open %d files at most", limit.Hard)
 		}
 	}
 }
@@ -189,17 +201,23 @@ func judgeLeftovers(j *judge, f facts) {
 	if l.Unknown != nil {
 		j.warn("pods", "mend what is wrong with the engine, and check again", "not looked for: %v", l.Unknown)
 	} else {
-		const waits = "start criadapter: it shows these pods to the kubelet, which removes them, and gives the rest back every ten minutes"
-		list(j, "network namespaces", "umount and remove them, once no criadapter of another root directory knows them", l.Pins, "pinned for pods that are gone")
+		const waits = "start criadapter: it shows these pods to the kubelet, which removes them, and gives the " +
+			"rest back every ten minutes"
+		list(j, "network namespaces", "umount and remove them, once no criadapter of another root directory knows them",
+			l.Pins, "pinned for pods that are gone")
 		list(j, "CNI attachments", waits, l.Attachments, "kept for pods that are gone")
 		list(j, "records", waits, l.Records, "of pods that are gone")
-		list(j, "addresses", "remove the files, if no other runtime on this node uses the network", l.Leases, "leased to pods that are gone")
-		list(j, "host ports", "restart criadapter, or delete these rules (iptables-save -t nat | grep ID)", l.Rules, "forwarded to pods that are gone")
+		list(j, "addresses", "remove the files, if no other runtime on this node uses the network", l.Leases,
+			"leased to pods that are gone")
+		list(j, "host ports", "restart criadapter, or delete these rules (iptables-save -t nat | grep ID)", l.Rules,
+			"forwarded to pods that are gone")
 	}
 	if l.RulesErr != nil {
-		j.warn("host ports", "install iptables, which portmap needs as well", "the rules cannot be read: %v", l.RulesErr)
+		j.warn("host ports", "install iptables, which portmap needs as well", "the rules cannot be read: %v",
+			l.RulesErr)
 	}
-	list(j, "quarantine", "look at them, then remove them: their pods were recreated or are stopped by the kubelet", l.Quarantined, "records that were corrupt")
+	list(j, "quarantine", "look at them, then remove them: their pods were recreated or are stopped by the kubelet",
+		l.Quarantined, "records that were corrupt")
 }
 
 // list is a warning about things that should not exist.

@@ -26,13 +26,18 @@ func good() facts {
 		return diskFacts{Use: use, Path: path, Free: 60 * gb, Total: 100 * gb, FreeInodes: 6e6, Inodes: 7e6}
 	}
 	return facts{
-		Config:  config.Default(),
-		Kubelet: kubeletFacts{File: "/var/lib/kubelet/config.yaml", CgroupDriver: "systemd", RuntimeEndpoint: config.Default().Endpoint, FailSwapOn: true, FailCgroupV1: true},
+		Config: config.Default(),
+		Kubelet: kubeletFacts{File: "/var/lib/kubelet/config.yaml", CgroupDriver: "systemd",
+			RuntimeEndpoint: config.Default().Endpoint, FailSwapOn: true, FailCgroupV1: true},
 		Engine: docker.Features{
-			ServerVersion: "29.1.0", APIVersion: "1.52", CgroupVersion: 2, CgroupDriver: "systemd", StorageDriver: "overlayfs",
-			ContainerdImageStore: true, Root: "/var/lib/docker", Runtimes: []string{"io.containerd.runc.v2", "runc"}, DefaultRuntime: "runc",
-			RecursiveReadOnly: []string{"io.containerd.runc.v2", "runc"}, LiveRestore: true, Seccomp: true, AppArmor: true,
-			SwapLimit: true, NegativeOOMScore: true, Limits: []docker.Limit{{Name: "nofile", Soft: 1024, Hard: docker.Unlimited}},
+			ServerVersion: "29.1.0", APIVersion: "1.52", CgroupVersion: 2, CgroupDriver: "systemd",
+			StorageDriver:        "overlayfs",
+			ContainerdImageStore: true, Root: "/var/lib/docker", Runtimes: []string{"io.containerd.runc.v2", "runc"},
+			DefaultRuntime:    "runc",
+			RecursiveReadOnly: []string{"io.containerd.runc.v2", "runc"}, LiveRestore: true, Seccomp: true,
+			AppArmor:  true,
+			SwapLimit: true, NegativeOOMScore: true,
+			Limits: []docker.Limit{{Name: "nofile", Soft: 1024, Hard: docker.Unlimited}},
 		},
 		Network: networkFacts{
 			Config:  cni.Config{Name: "cbr0", File: "/etc/cni/net.d/10-flannel.conflist", CNIVersion: "1.0.0"},
@@ -40,9 +45,11 @@ func good() facts {
 		},
 		CRI:          socketFacts{Path: "/run/criadapter/criadapter.sock", Mode: 0o600, Answers: "criadapter v0.2.0"},
 		EngineSocket: socketFacts{Path: "/var/run/docker.sock", Mode: 0o660},
-		Disks:        []diskFacts{disk("root directory", "/var/lib/criadapter"), disk("images", "/var/lib/docker"), disk("pod logs", "/var/log/pods")},
+		Disks: []diskFacts{disk("root directory", "/var/lib/criadapter"), disk("images", "/var/lib/docker"),
+			disk("pod logs", "/var/log/pods")},
 		Kernel: kernelFacts{
-			Release: "6.1.0-13-amd64", MaxUserNamespaces: 95000, AppArmor: true, Seccomp: true, PSI: true, CRIU: true, IPForward: true,
+			Release: "6.1.0-13-amd64", MaxUserNamespaces: 95000, AppArmor: true, Seccomp: true, PSI: true, CRIU: true,
+			IPForward:  true,
 			BridgeCall: "1", InotifyInstances: 8192, InotifyWatches: 524288, PIDMax: 4194304, FileMax: 1 << 40,
 		},
 	}
@@ -52,7 +59,9 @@ func good() facts {
 var nodes = map[string]func(f *facts){
 	"good": func(*facts) {},
 	"engine-away": func(f *facts) {
-		f.EngineErr = errors.New("connect to Docker Engine at unix:///var/run/docker.sock: dial unix /var/run/docker.sock: connect: no such file or directory: unavailable")
+		f.EngineErr = errors.New(
+			"connect to Docker Engine at unix:///var/run/docker.sock: dial unix /var/run/docker.sock: connect: " +
+				"no such file or directory: unavailable")
 		f.Engine = docker.Features{}
 		f.Left.Unknown = f.EngineErr
 		f.EngineSocket.Mode = 0
@@ -68,11 +77,14 @@ var nodes = map[string]func(f *facts){
 		f.Engine.LiveRestore = false
 	},
 	"unusable-oci-runtime": func(f *facts) {
-		f.OCIRuntimeErr = errors.New("the runtime criadapter is criadapter-oci and default-runtime of daemon.json: it needs another one behind it")
+		f.OCIRuntimeErr = errors.New(
+			"the runtime criadapter is criadapter-oci and default-runtime of daemon.json: it needs another one " +
+				"behind it")
 	},
 	"required-oci-runtime": func(f *facts) { f.Config.OCIRuntime = "required" },
 	"old-store": func(f *facts) {
-		f.Engine.StorageDriver, f.Engine.ContainerdImageStore, f.Engine.LiveRestore, f.Engine.NegativeOOMScore = "vfs", false, false, false
+		f.Engine.StorageDriver, f.Engine.ContainerdImageStore, f.Engine.LiveRestore, f.Engine.NegativeOOMScore = "vfs",
+			false, false, false
 		f.Engine.Limits[0].Hard = 4096
 	},
 	"wrong-cgroup-driver": func(f *facts) {
@@ -81,26 +93,32 @@ var nodes = map[string]func(f *facts){
 		f.Kernel.SwapOn = true
 	},
 	"broken-kubelet-config": func(f *facts) {
-		f.Kubelet = kubeletFacts{File: "/etc/kubelet.yaml", Err: errors.New("error converting YAML to JSON: yaml: line 3: found character that cannot start any token")}
+		f.Kubelet = kubeletFacts{File: "/etc/kubelet.yaml",
+			Err: errors.New("error converting YAML to JSON: yaml: line 3: found character that cannot start any token")}
 	},
 	"no-network": func(f *facts) {
-		f.Network = networkFacts{Err: errors.New("no CNI configuration in /etc/cni/net.d yet: install a network plugin: unavailable")}
+		f.Network = networkFacts{
+			Err: errors.New("no CNI configuration in /etc/cni/net.d yet: install a network plugin: unavailable")}
 		f.Kernel.IPForward = false
 	},
 	"bad-plugins": func(f *facts) {
-		f.Network.Config.Skipped = []cni.SkippedFile{{File: "/etc/cni/net.d/05-old.conf", Reason: "unexpected end of JSON input"}}
-		f.Network.Plugins[0] = cni.Plugin{Type: "bridge", Err: errors.New(`CNI plugin "bridge" is not in /opt/cni/bin: install it there: unavailable`)}
+		f.Network.Config.Skipped = []cni.SkippedFile{
+			{File: "/etc/cni/net.d/05-old.conf", Reason: "unexpected end of JSON input"}}
+		f.Network.Plugins[0] = cni.Plugin{Type: "bridge",
+			Err: errors.New(`CNI plugin "bridge" is not in /opt/cni/bin: install it there: unavailable`)}
 		f.Network.Plugins[1].Err = errors.New("fork/exec /opt/cni/bin/host-local: permission denied")
 		f.Network.Plugins[2].Versions = []string{"0.3.1", "0.4.0"}
 		f.Kernel.BridgeCall = "0"
 	},
 	"plugin-not-ready": func(f *facts) {
-		f.Network.Err = errors.New(`network "cbr0": plugin "bridge" is not ready: the agent does not answer: unavailable`)
+		f.Network.Err = errors.New(
+			`network "cbr0": plugin "bridge" is not ready: the agent does not answer: unavailable`)
 	},
 	"other-runtimes": func(f *facts) {
 		f.CRI.Answers = "docker 20.10.24"
 		f.EngineSocket.Mode = 0o666
-		f.Others = []runtimeFacts{{Name: "docker 20.10.24", Endpoint: "unix:///run/cri-dockerd.sock"}, {Name: "containerd v1.7.2", Endpoint: "unix:///run/containerd/containerd.sock"}}
+		f.Others = []runtimeFacts{{Name: "docker 20.10.24", Endpoint: "unix:///run/cri-dockerd.sock"},
+			{Name: "containerd v1.7.2", Endpoint: "unix:///run/containerd/containerd.sock"}}
 	},
 	"full-disks": func(f *facts) {
 		f.Disks[0].Memory = true
@@ -114,7 +132,8 @@ var nodes = map[string]func(f *facts){
 	},
 	"no-sys-resource": func(f *facts) { f.Missing = []string{"CAP_SYS_RESOURCE"} },
 	"small-kernel": func(f *facts) {
-		f.Kernel = kernelFacts{Release: "4.4.0-generic", IPForward: true, InotifyInstances: 16, InotifyWatches: 4096, PIDMax: 4096}
+		f.Kernel = kernelFacts{Release: "4.4.0-generic", IPForward: true, InotifyInstances: 16, InotifyWatches: 4096,
+			PIDMax: 4096}
 		f.Engine.Seccomp, f.Engine.SwapLimit, f.Engine.RecursiveReadOnly = false, false, nil
 	},
 	"left-behind": func(f *facts) {

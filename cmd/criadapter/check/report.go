@@ -51,7 +51,8 @@ func (r Report) WriteText(to io.Writer) error {
 			fmt.Fprintf(&text, "  %-4s  %-20s  -> %s\n", "", "", f.Do)
 		}
 	}
-	fmt.Fprintf(&text, "\n%d ok, %d to look at (warn), %d to mend (fail)\n", len(r.Findings)-r.Warnings-r.Failures, r.Warnings, r.Failures)
+	fmt.Fprintf(&text, "\n%d ok, %d to look at (warn), %d to mend (fail)\n", len(r.Findings)-r.Warnings-r.Failures,
+		r.Warnings, r.Failures)
 	_, err := io.WriteString(to, text.String())
 	return err
 }
@@ -63,14 +64,17 @@ type judge struct {
 }
 
 func (j *judge) ok(check, format string, args ...any) {
-	j.findings = append(j.findings, Finding{Group: j.group, Check: check, Status: statusOK, Text: fmt.Sprintf(format, args...)})
+	j.findings = append(j.findings,
+		Finding{Group: j.group, Check: check, Status: statusOK, Text: fmt.Sprintf(format, args...)})
 }
 
 // warn and fail take the remedy before the finding.
 func (j *judge) warn(check, do, format string, args ...any) {
-	j.findings = append(j.findings, Finding{Group: j.group, Check: check, Status: statusWarn, Do: do, Text: fmt.Sprintf(format, args...)})
+	j.findings = append(j.findings,
+		Finding{Group: j.group, Check: check, Status: statusWarn, Do: do, Text: fmt.Sprintf(format, args...)})
 }
 
 func (j *judge) fail(check, do, format string, args ...any) {
-	j.findings = append(j.findings, Finding{Group: j.group, Check: check, Status: statusFail, Do: do, Text: fmt.Sprintf(format, args...)})
+	j.findings = append(j.findings,
+		Finding{Group: j.group, Check: check, Status: statusFail, Do: do, Text: fmt.Sprintf(format, args...)})
 }

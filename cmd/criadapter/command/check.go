@@ -45,7 +45,8 @@ The exit code is 0 without a failure, 1 with one, and 2 if the node could not be
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&kubelet, "kubelet-config", "", "the kubelet's configuration `file` (default: /var/lib/kubelet/config.yaml if it exists)")
+	cmd.Flags().StringVar(&kubelet, "kubelet-config", "",
+		"the kubelet's configuration `file` (default: /var/lib/kubelet/config.yaml if it exists)")
 	addOutput(cmd, &output, formText, formJSON)
 	addServerFlags(cmd, &cfg, "docker-endpoint")
 	return cmd

@@ -53,8 +53,10 @@ hides what looks like a password, a token or a key. Look into it before you send
 	}
 	cmd.Flags().StringVar(&file, "file", "", "the `file` to write (default: criadapter-HOST-TIME.tar.gz here)")
 	cmd.Flags().StringVar(&collect.Unit, "unit", "criadapter", "the systemd `unit` whose log is taken")
-	cmd.Flags().StringVar(&collect.LogFile, "log-file", "", "the `file` that the server logs to, instead of a unit's log")
-	cmd.Flags().StringVar(&collect.KubeletConfig, "kubelet-config", "", "the kubelet's configuration `file`, for the check")
+	cmd.Flags().StringVar(&collect.LogFile, "log-file", "",
+		"the `file` that the server logs to, instead of a unit's log")
+	cmd.Flags().StringVar(&collect.KubeletConfig, "kubelet-config", "",
+		"the kubelet's configuration `file`, for the check")
 	addServerFlags(cmd, &cfg, "container-runtime-endpoint")
 	return cmd
 }
@@ -81,7 +83,8 @@ func writeBundle(cmd *cobra.Command, file string, collect bundle.Options) (err e
 			cmd.Printf("%s\n", name)
 		}
 	}
-	if err := bundle.Write(cmd.Context(), to, strings.TrimSuffix(filepath.Base(file), ".tar.gz"), collect, tell); err != nil {
+	if err := bundle.Write(cmd.Context(), to, strings.TrimSuffix(filepath.Base(file), ".tar.gz"), collect,
+		tell); err != nil {
 		return err
 	}
 	cmd.Printf("\nwritten to %s; look into it before you send it\n", file)

@@ -52,7 +52,8 @@ func commandTable(root *cobra.Command) string {
 						flags = append(flags, "`--"+f.Name+"` "+cell(f.Usage))
 					}
 				})
-				fmt.Fprintf(&table, "| `%s` | %s | %s |\n", sub.CommandPath(), cell(sub.Short), strings.Join(flags, "; "))
+				fmt.Fprintf(&table, "| `%s` | %s | %s |\n", sub.CommandPath(), cell(sub.Short),
+					strings.Join(flags, "; "))
 			}
 			add(sub)
 		}

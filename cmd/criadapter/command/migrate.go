@@ -39,7 +39,8 @@ cri-dockerd. It takes the server's flags as well (criadapter --help).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from+to != config.MigrateCRIDockerd {
-				return fmt.Errorf("give either --from %s or --to %s", config.MigrateCRIDockerd, config.MigrateCRIDockerd)
+				return fmt.Errorf("give either --from %s or --to %s", config.MigrateCRIDockerd,
+					config.MigrateCRIDockerd)
 			}
 			if _, err := load(cmd, &cfg); err != nil {
 				return err

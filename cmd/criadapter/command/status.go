@@ -67,7 +67,9 @@ func ask(cmd *cobra.Command, cfg *config.Config, timeout time.Duration) (status.
 	case err == nil:
 		return answer, nil
 	case missing(path):
-		return answer, fmt.Errorf("there is no socket at %s: start criadapter (systemctl start criadapter), or name its socket with --container-runtime-endpoint", path)
+		return answer, fmt.Errorf(
+			"there is no socket at %s: start criadapter (systemctl start criadapter), or name its socket with "+
+				"--container-runtime-endpoint", path)
 	default:
 		return answer, fmt.Errorf("asking the server on %s: %w", path, err)
 	}

@@ -15,7 +15,8 @@ func versionCommand(opts Options) *cobra.Command {
 		Example: "  criadapter version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "criadapter %s %s %s/%s\n", opts.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "criadapter %s %s %s/%s\n", opts.Version, runtime.Version(),
+				runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -73,7 +73,8 @@ func Ask(ctx context.Context, endpoint string) (Answer, error) {
 		answer.Conditions[condition.GetType()] = fault
 	}
 	for _, handler := range response.GetRuntimeHandlers() {
-		answer.Handlers = append(answer.Handlers, Handler{Name: handler.GetName(), RecursiveReadOnly: handler.GetFeatures().GetRecursiveReadOnlyMounts()})
+		answer.Handlers = append(answer.Handlers,
+			Handler{Name: handler.GetName(), RecursiveReadOnly: handler.GetFeatures().GetRecursiveReadOnlyMounts()})
 	}
 	return answer, answer.decode(response.GetInfo())
 }

@@ -27,9 +27,11 @@ func (a Answer) WriteText(to io.Writer, now time.Time) error {
 	line("runtime", "%s", ready(a.Conditions[runtimeapi.RuntimeReady]))
 	line("network", "%s", ready(a.Conditions[runtimeapi.NetworkReady]))
 	if e := a.Engine; e != nil {
-		line("engine", "Docker Engine %s, API %s, %s, cgroup v%d by %s", e.ServerVersion, e.APIVersion, e.StorageDriver, e.CgroupVersion, e.CgroupDriver)
+		line("engine", "Docker Engine %s, API %s, %s, cgroup v%d by %s", e.ServerVersion, e.APIVersion, e.StorageDriver,
+			e.CgroupVersion, e.CgroupDriver)
 		line("engine has", "%s", words(map[string]bool{
-			"live restore": e.LiveRestore, "seccomp": e.Seccomp, "AppArmor": e.AppArmor, "SELinux": e.SELinux, "swap limits": e.SwapLimit,
+			"live restore": e.LiveRestore, "seccomp": e.Seccomp, "AppArmor": e.AppArmor, "SELinux": e.SELinux,
+			"swap limits":         e.SwapLimit,
 			"negative OOM scores": e.NegativeOOMScore, "containerd's image store": e.ContainerdImageStore,
 		}))
 	}
@@ -73,7 +75,8 @@ func (r *Report) write(line func(name, format string, args ...any), now time.Tim
 	if r.LastEvent.IsZero() {
 		line("events", "none yet")
 	} else {
-		line("events", "the last one came %s ago, %s late", span(now.Sub(r.LastEvent)), r.EventLag.Round(10*time.Microsecond))
+		line("events", "the last one came %s ago, %s late", span(now.Sub(r.LastEvent)),
+			r.EventLag.Round(10*time.Microsecond))
 	}
 	line("pods", "%s", counts(r.Pods))
 	line("containers", "%s", counts(r.Containers))
@@ -91,7 +94,8 @@ func (r *Report) write(line func(name, format string, args ...any), now time.Tim
 		line("slow calls", "none")
 	}
 	for _, call := range r.Slow {
-		line("slow call", "%s %s, %s, %s ago", call.Kind, call.Call, call.Took.Round(time.Millisecond), span(now.Sub(call.Ended)))
+		line("slow call", "%s %s, %s, %s ago", call.Kind, call.Call, call.Took.Round(time.Millisecond),
+			span(now.Sub(call.Ended)))
 	}
 	if len(r.Quarantined) == 0 {
 		line("quarantine", "empty")

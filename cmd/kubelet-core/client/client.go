@@ -69,7 +69,9 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("no kubelet core answers at %s; is `kubelet-core run` running, with this --read-address? %w: %w", c.address, err, errdefs.ErrUnavailable)
+		return fmt.Errorf(
+			"no kubelet core answers at %s; is `kubelet-core run` running, with this --read-address? %w: %w", c.address,
+			err, errdefs.ErrUnavailable)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))

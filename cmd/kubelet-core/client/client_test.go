@@ -39,7 +39,8 @@ func (f *fakeKubelet) change(do func(*fakeKubelet)) {
 func (f *fakeKubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	answers := map[string]any{"/pods": v1.PodList{Items: f.pods}, "/events": v1.EventList{Items: f.events}, "/configz": f.config}
+	answers := map[string]any{"/pods": v1.PodList{Items: f.pods}, "/events": v1.EventList{Items: f.events},
+		"/configz": f.config}
 	answer, ok := answers[r.URL.Path]
 	if !ok || f.away {
 		http.Error(w, "not here", http.StatusNotFound)
@@ -59,10 +60,12 @@ func newFake(t *testing.T, pods ...v1.Pod) (*Client, *fakeKubelet) {
 // running is a pod with one running container.
 func running(namespace, name string) v1.Pod {
 	return v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-node1", UID: types.UID("uid-" + namespace + name)},
-		Spec:       v1.PodSpec{NodeName: "Node1", Containers: []v1.Container{{Name: "main"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-node1",
+			UID: types.UID("uid-" + namespace + name)},
+		Spec: v1.PodSpec{NodeName: "Node1", Containers: []v1.Container{{Name: "main"}}},
 		Status: v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1", ContainerStatuses: []v1.ContainerStatus{
-			{Name: "main", Ready: true, ContainerID: "docker://abc", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}},
+			{Name: "main", Ready: true, ContainerID: "docker://abc",
+				State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}},
 	}
 }
 
@@ -73,8 +76,10 @@ func TestFind(t *testing.T) {
 		want string
 		err  error
 	}{
-		{Ref{Name: "db"}, "a/db-node1", nil}, {Ref{Name: "pod/db-node1"}, "a/db-node1", nil}, {Ref{Name: "web", Namespace: "b"}, "b/web-node1", nil},
-		{Ref{Name: "web"}, "", errdefs.ErrInvalidArgument}, {Ref{Name: "d"}, "", errdefs.ErrNotFound}, {Ref{Name: "db", Namespace: "b"}, "", errdefs.ErrNotFound},
+		{Ref{Name: "db"}, "a/db-node1", nil}, {Ref{Name: "pod/db-node1"}, "a/db-node1", nil},
+		{Ref{Name: "web", Namespace: "b"}, "b/web-node1", nil},
+		{Ref{Name: "web"}, "", errdefs.ErrInvalidArgument}, {Ref{Name: "d"}, "", errdefs.ErrNotFound},
+		{Ref{Name: "db", Namespace: "b"}, "", errdefs.ErrNotFound},
 	} {
 		pod, err := asked.Find(t.Context(), c.ref)
 		if !errors.Is(err, c.err) || err == nil && pod.Namespace+"/"+pod.Name != c.want {
@@ -90,7 +95,8 @@ func TestNoKubeletAnswers(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "is that a kubelet core?"),
 		"another server: %v", err)
 	server.Close()
-	if _, err := New(address).Pods(t.Context()); !errors.Is(err, errdefs.ErrUnavailable) || !strings.Contains(err.Error(), address) {
+	if _, err := New(address).Pods(t.Context()); !errors.Is(err, errdefs.ErrUnavailable) ||
+		!strings.Contains(err.Error(), address) {
 		t.Errorf("no server: %v, want ErrUnavailable with the address", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,7 +111,8 @@ func TestContainerChoice(t *testing.T) {
 	pod := running("a", "web")
 	pod.Spec.InitContainers = []v1.Container{{Name: "init"}, {Name: "side", RestartPolicy: &always}}
 	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "other"})
-	if name, others, err := Container(&pod, ""); name != "main" || strings.Join(others, " ") != "init (init) side (init) main other" || err != nil {
+	if name, others, err := Container(&pod, ""); name != "main" ||
+		strings.Join(others, " ") != "init (init) side (init) main other" || err != nil {
 		t.Errorf("%s, %v, %v", name, others, err)
 	}
 	if name, others, err := Container(&pod, "side"); name != "side" || others != nil || err != nil {
@@ -156,11 +163,16 @@ func TestSummarize(t *testing.T) {
 			s.RestartCount, s.LastTerminationState = 4, terminated(1, "Error")
 			p.Status.ContainerStatuses = []v1.ContainerStatus{s}
 		}, "0/1 CrashLoopBackOff 4"},
-		{"completed", func(p *v1.Pod) { p.Status.ContainerStatuses = []v1.ContainerStatus{status(terminated(0, "Completed"))} }, "0/1 Completed 0"},
-		{"no reason", func(p *v1.Pod) { p.Status.ContainerStatuses = []v1.ContainerStatus{status(terminated(5, ""))} }, "0/1 ExitCode:5 0"},
+		{"completed", func(p *v1.Pod) {
+			p.Status.ContainerStatuses = []v1.ContainerStatus{status(terminated(0, "Completed"))}
+		}, "0/1 Completed 0"},
+		{"no reason", func(p *v1.Pod) {
+			p.Status.ContainerStatuses = []v1.ContainerStatus{status(terminated(5, ""))}
+		}, "0/1 ExitCode:5 0"},
 		{"one of two completed", func(p *v1.Pod) {
 			p.Spec.Containers = append([]v1.Container{{Name: "job"}}, p.Spec.Containers...)
-			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, v1.ContainerStatus{Name: "job", State: terminated(0, "Completed")})
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
+				v1.ContainerStatus{Name: "job", State: terminated(0, "Completed")})
 			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
 		}, "1/2 Running 0"},
 		{"first init container", func(p *v1.Pod) {
@@ -170,7 +182,8 @@ func TestSummarize(t *testing.T) {
 		}, "0/1 Init:0/2 0"},
 		{"second init container", func(p *v1.Pod) {
 			p.Spec.InitContainers = []v1.Container{{Name: "init"}, {Name: "next"}}
-			p.Status.InitContainerStatuses = []v1.ContainerStatus{initStatus(terminated(0, "Completed")), {Name: "next", State: waiting("PodInitializing")}}
+			p.Status.InitContainerStatuses = []v1.ContainerStatus{initStatus(terminated(0, "Completed")),
+				{Name: "next", State: waiting("PodInitializing")}}
 		}, "1/1 Init:1/2 0"},
 		{"failing init container", func(p *v1.Pod) {
 			p.Spec.InitContainers = []v1.Container{{Name: "init"}}
@@ -209,7 +222,8 @@ func TestTable(t *testing.T) {
 	web, db := running("b", "web"), running("a", "database")
 	web.CreationTimestamp = metav1.Time{Time: now.Add(-90 * time.Minute)}
 	web.Status.ContainerStatuses[0].RestartCount = 2
-	web.Status.ContainerStatuses[0].LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Time{Time: now.Add(-10 * time.Second)}}}
+	web.Status.ContainerStatuses[0].LastTerminationState = v1.ContainerState{
+		Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Time{Time: now.Add(-10 * time.Second)}}}
 	db.Annotations = map[string]string{model.AnnotationConfigSeen: now.Add(-26 * time.Hour).Format(time.RFC3339Nano)}
 	db.Status.PodIP = ""
 	var out strings.Builder
@@ -263,18 +277,27 @@ func TestDescription(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	pod := running("a", "web")
 	pod.UID = "u1"
-	pod.Annotations = map[string]string{model.AnnotationManifest: "/m/web.yaml", model.AnnotationConfigHash: "hidden", "note": "shown"}
-	pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", Value: "1"}, {Name: "S", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "key"}, Key: "token"}}}}
-	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "key"}}}}
+	pod.Annotations = map[string]string{model.AnnotationManifest: "/m/web.yaml", model.AnnotationConfigHash: "hidden",
+		"note": "shown"}
+	pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", Value: "1"},
+		{Name: "S",
+			ValueFrom: &v1.EnvVarSource{
+				SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "key"},
+					Key: "token"}}}}
+	pod.Spec.Volumes = []v1.Volume{
+		{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "key"}}}}
 	event := func(uid, reason string, count int32) v1.Event {
-		return v1.Event{InvolvedObject: v1.ObjectReference{UID: "u1"}, Type: "Warning", Reason: reason, Message: uid, Count: count,
-			FirstTimestamp: metav1.Time{Time: now.Add(-time.Hour)}, LastTimestamp: metav1.Time{Time: now.Add(-time.Minute)}}
+		return v1.Event{InvolvedObject: v1.ObjectReference{UID: "u1"}, Type: "Warning", Reason: reason, Message: uid,
+			Count:          count,
+			FirstTimestamp: metav1.Time{Time: now.Add(-time.Hour)},
+			LastTimestamp:  metav1.Time{Time: now.Add(-time.Minute)}}
 	}
 	other := event("other", "NotOurs", 1)
 	other.InvolvedObject.UID = "u2"
 	var out strings.Builder
 	testutil.Must(t, WriteDescription(&out, &pod, []v1.Event{event("one", "Unhealthy", 3), other}, now))
-	for _, want := range []string{"Manifest:           /m/web.yaml\n", "note=shown", "A=1\n", "S=<key token of secret key>", "v:                secret key", "60s (x3 over 60m)"} {
+	for _, want := range []string{"Manifest:           /m/web.yaml\n", "note=shown", "A=1\n",
+		"S=<key token of secret key>", "v:                secret key", "60s (x3 over 60m)"} {
 		testutil.Assert(t, strings.Contains(out.String(), want), "no %q in\n%s", want, out.String())
 	}
 	for _, hidden := range []string{"hidden", "NotOurs"} {

@@ -181,8 +181,10 @@ func (d *description) probe(label string, probe *v1.Probe) {
 	if probe == nil {
 		return
 	}
-	d.line(2, label, fmt.Sprintf("%s delay=%ds timeout=%ds period=%ds #success=%d #failure=%d", handler(&probe.ProbeHandler),
-		probe.InitialDelaySeconds, probe.TimeoutSeconds, probe.PeriodSeconds, probe.SuccessThreshold, probe.FailureThreshold))
+	d.line(2, label, fmt.Sprintf("%s delay=%ds timeout=%ds period=%ds #success=%d #failure=%d",
+		handler(&probe.ProbeHandler),
+		probe.InitialDelaySeconds, probe.TimeoutSeconds, probe.PeriodSeconds, probe.SuccessThreshold,
+		probe.FailureThreshold))
 }
 
 func handler(h *v1.ProbeHandler) string {
@@ -190,7 +192,8 @@ func handler(h *v1.ProbeHandler) string {
 	case h.Exec != nil:
 		return "exec " + fmt.Sprint(h.Exec.Command)
 	case h.HTTPGet != nil:
-		return fmt.Sprintf("http-get %s://%s:%s%s", strings.ToLower(string(h.HTTPGet.Scheme)), h.HTTPGet.Host, h.HTTPGet.Port.String(), h.HTTPGet.Path)
+		return fmt.Sprintf("http-get %s://%s:%s%s", strings.ToLower(string(h.HTTPGet.Scheme)), h.HTTPGet.Host,
+			h.HTTPGet.Port.String(), h.HTTPGet.Path)
 	case h.TCPSocket != nil:
 		return fmt.Sprintf("tcp-socket %s:%s", h.TCPSocket.Host, h.TCPSocket.Port.String())
 	case h.GRPC != nil:
@@ -255,7 +258,9 @@ func (d *description) conditions(pod *v1.Pod) {
 	var table columns
 	rows := [][]string{{"  Type", "Status", "Reason", "Message"}}
 	for _, condition := range pod.Status.Conditions {
-		rows = append(rows, []string{"  " + string(condition.Type), string(condition.Status), orNone(condition.Reason), condition.Message})
+		rows = append(rows,
+			[]string{"  " + string(condition.Type), string(condition.Status), orNone(condition.Reason),
+				condition.Message})
 	}
 	if d.err == nil {
 		d.err = table.write(d.out, rows...)

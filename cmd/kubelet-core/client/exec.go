@@ -68,11 +68,13 @@ func RunningContainer(pod *v1.Pod, name string) (string, error) {
 		if reason == "" {
 			reason = "not started"
 		}
-		return "", fmt.Errorf("container %s of pod %s does not run (%s): %w", name, pod.Name, reason, errdefs.ErrFailedPrecondition)
+		return "", fmt.Errorf("container %s of pod %s does not run (%s): %w", name, pod.Name, reason,
+			errdefs.ErrFailedPrecondition)
 	}
 	id := model.RuntimeID(status.ContainerID)
 	if id == "" {
-		return "", fmt.Errorf("container %s of pod %s: %q is no container id: %w", name, pod.Name, status.ContainerID, errdefs.ErrInternal)
+		return "", fmt.Errorf("container %s of pod %s: %q is no container id: %w", name, pod.Name, status.ContainerID,
+			errdefs.ErrInternal)
 	}
 	return id, nil
 }
@@ -81,7 +83,8 @@ func RunningContainer(pod *v1.Pod, name string) (string, error) {
 // more from Stdin than the command does. A read that blocks when the command ends goes on in its goroutine.
 func Exec(ctx context.Context, runtime Runtime, container string, opts ExecOptions) error {
 	response, err := runtime.Exec(ctx, &runtimeapi.ExecRequest{
-		ContainerId: container, Cmd: opts.Command, Tty: opts.TTY, Stdin: opts.Stdin != nil, Stdout: opts.Stdout != nil, Stderr: opts.Stderr != nil && !opts.TTY,
+		ContainerId: container, Cmd: opts.Command, Tty: opts.TTY, Stdin: opts.Stdin != nil, Stdout: opts.Stdout != nil,
+		Stderr: opts.Stderr != nil && !opts.TTY,
 	})
 	if err != nil {
 		return fmt.Errorf("exec: %w", err)
@@ -123,7 +126,8 @@ func dial(ctx context.Context, address string) (httpstream.Connection, error) {
 		return nil, err
 	}
 	if got := response.Header.Get(httpstream.HeaderProtocolVersion); got != remoteCommand {
-		return nil, errors.Join(fmt.Errorf("the runtime's streaming server uses protocol %q, not %q", got, remoteCommand), conn.Close())
+		return nil, errors.Join(
+			fmt.Errorf("the runtime's streaming server uses protocol %q, not %q", got, remoteCommand), conn.Close())
 	}
 	return conn, nil
 }

@@ -26,15 +26,20 @@ import (
 type fakeRuntime struct {
 	streaming.Runtime // what else it could do is not asked for
 	server            streaming.Server
-	run               func(ctx context.Context, in io.Reader, out, errOut io.Writer, sizes <-chan remotecommand.TerminalSize) error
-	asked             *runtimeapi.ExecRequest
+	run               func(ctx context.Context, in io.Reader, out, errOut io.Writer,
+		sizes <-chan remotecommand.TerminalSize) error
+	asked *runtimeapi.ExecRequest
 }
 
 // started is the CRI side of a runtime that runs the command so.
-func started(t *testing.T, run func(ctx context.Context, in io.Reader, out, errOut io.Writer, sizes <-chan remotecommand.TerminalSize) error) cri {
+func started(
+	t *testing.T,
+	run func(ctx context.Context, in io.Reader, out, errOut io.Writer, sizes <-chan remotecommand.TerminalSize) error,
+) cri {
 	t.Helper()
 	fake := &fakeRuntime{run: run}
-	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fake.server.ServeHTTP(w, r) }))
+	web := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fake.server.ServeHTTP(w, r) }))
 	address, err := url.Parse("http://" + web.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +54,10 @@ func started(t *testing.T, run func(ctx context.Context, in io.Reader, out, errO
 	return cri{fake}
 }
 
-func (f *fakeRuntime) Exec(ctx context.Context, _ string, _ []string, in io.Reader, out, errOut io.WriteCloser, _ bool, sizes <-chan remotecommand.TerminalSize) error {
+func (f *fakeRuntime) Exec(
+	ctx context.Context, _ string, _ []string, in io.Reader, out, errOut io.WriteCloser, _ bool,
+	sizes <-chan remotecommand.TerminalSize,
+) error {
 	return f.run(ctx, in, out, errOut, sizes)
 }
 
@@ -62,47 +70,54 @@ func (c cri) Exec(_ context.Context, request *runtimeapi.ExecRequest) (*runtimea
 }
 
 func TestExec(t *testing.T) {
-	runtime := started(t, func(_ context.Context, in io.Reader, out, errOut io.Writer, _ <-chan remotecommand.TerminalSize) error {
-		text, err := io.ReadAll(in)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "got %s", text)
-		fmt.Fprint(errOut, "and an error")
-		return exec.CodeExitError{Err: errors.New("exit"), Code: 7}
-	})
+	runtime := started(t,
+		func(_ context.Context, in io.Reader, out, errOut io.Writer, _ <-chan remotecommand.TerminalSize) error {
+			text, err := io.ReadAll(in)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "got %s", text)
+			fmt.Fprint(errOut, "and an error")
+			return exec.CodeExitError{Err: errors.New("exit"), Code: 7}
+		})
 	var stdout, stderr bytes.Buffer
-	err := Exec(t.Context(), runtime, "abc", ExecOptions{Command: []string{"x", "y"}, Stdin: strings.NewReader("input"), Stdout: &stdout, Stderr: &stderr})
+	err := Exec(t.Context(), runtime, "abc",
+		ExecOptions{Command: []string{"x", "y"}, Stdin: strings.NewReader("input"), Stdout: &stdout, Stderr: &stderr})
 	var exit *ExitError
 	if !errors.As(err, &exit) || exit.Code != 7 || stdout.String() != "got input" || stderr.String() != "and an error" {
 		t.Errorf("%v, %q, %q", err, stdout.String(), stderr.String())
 	}
-	if r := runtime.asked; r.GetContainerId() != "abc" || strings.Join(r.GetCmd(), " ") != "x y" || !r.GetStdin() || !r.GetStdout() || !r.GetStderr() || r.GetTty() {
+	if r := runtime.asked; r.GetContainerId() != "abc" || strings.Join(r.GetCmd(), " ") != "x y" || !r.GetStdin() ||
+		!r.GetStdout() || !r.GetStderr() || r.GetTty() {
 		t.Errorf("asked for %v", r)
 	}
 }
 
 func TestExecWithTerminal(t *testing.T) {
-	runtime := started(t, func(_ context.Context, _ io.Reader, out, errOut io.Writer, sizes <-chan remotecommand.TerminalSize) error {
-		if errOut != nil {
-			return errors.New("a terminal has one output")
-		}
-		size := <-sizes
-		_, err := fmt.Fprintf(out, "%dx%d", size.Width, size.Height)
-		return err
-	})
+	runtime := started(t,
+		func(_ context.Context, _ io.Reader, out, errOut io.Writer, sizes <-chan remotecommand.TerminalSize) error {
+			if errOut != nil {
+				return errors.New("a terminal has one output")
+			}
+			size := <-sizes
+			_, err := fmt.Fprintf(out, "%dx%d", size.Width, size.Height)
+			return err
+		})
 	sizes := make(chan Size, 1)
 	sizes <- Size{Width: 120, Height: 40}
 	var stdout, stderr bytes.Buffer
-	if err := Exec(t.Context(), runtime, "abc", ExecOptions{Command: []string{"sh"}, TTY: true, Stdout: &stdout, Stderr: &stderr, Sizes: sizes}); err != nil || stdout.String() != "120x40" {
+	if err := Exec(t.Context(), runtime, "abc",
+		ExecOptions{Command: []string{"sh"}, TTY: true, Stdout: &stdout, Stderr: &stderr, Sizes: sizes}); err != nil ||
+		stdout.String() != "120x40" {
 		t.Errorf("%v, %q", err, stdout.String())
 	}
 }
 
 func TestExecFails(t *testing.T) {
-	runtime := started(t, func(context.Context, io.Reader, io.Writer, io.Writer, <-chan remotecommand.TerminalSize) error {
-		return errors.New("no such program")
-	})
+	runtime := started(t,
+		func(context.Context, io.Reader, io.Writer, io.Writer, <-chan remotecommand.TerminalSize) error {
+			return errors.New("no such program")
+		})
 	var out, errOut bytes.Buffer
 	err := Exec(t.Context(), runtime, "abc", ExecOptions{Command: []string{"x"}, Stdout: &out, Stderr: &errOut})
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no such program"), "got %v", err)
@@ -110,11 +125,12 @@ func TestExecFails(t *testing.T) {
 
 func TestExecIsGivenUp(t *testing.T) {
 	begun := make(chan struct{})
-	runtime := started(t, func(ctx context.Context, _ io.Reader, _, _ io.Writer, _ <-chan remotecommand.TerminalSize) error {
-		close(begun)
-		<-ctx.Done()
-		return ctx.Err()
-	})
+	runtime := started(t,
+		func(ctx context.Context, _ io.Reader, _, _ io.Writer, _ <-chan remotecommand.TerminalSize) error {
+			close(begun)
+			<-ctx.Done()
+			return ctx.Err()
+		})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -154,7 +170,8 @@ func TestRunningContainer(t *testing.T) {
 	id, err := RunningContainer(&pod, "main")
 	testutil.Assert(t, id == "abc" && err == nil, "%q, %v", id, err)
 	pod.Status.ContainerStatuses[0].State = waiting("ImagePullBackOff")
-	if _, err := RunningContainer(&pod, "main"); !errors.Is(err, errdefs.ErrFailedPrecondition) || !strings.Contains(err.Error(), "ImagePullBackOff") {
+	if _, err := RunningContainer(&pod, "main"); !errors.Is(err, errdefs.ErrFailedPrecondition) ||
+		!strings.Contains(err.Error(), "ImagePullBackOff") {
 		t.Errorf("waiting: %v", err)
 	}
 	pod.Status.ContainerStatuses[0].State, pod.Status.ContainerStatuses[0].ContainerID = runs(), "nonsense"

@@ -52,12 +52,14 @@ func Select(pods []v1.Pod, ref Ref) (*v1.Pod, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return nil, fmt.Errorf("%d pods are called %q in different namespaces; name one with --namespace: %w", len(found), name, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("%d pods are called %q in different namespaces; name one with --namespace: %w",
+			len(found), name, errdefs.ErrInvalidArgument)
 	case len(names) == 0:
 		return nil, fmt.Errorf("pod %q: there are no pods%s: %w", name, inNamespace(ref), errdefs.ErrNotFound)
 	default:
 		slices.Sort(names)
-		return nil, fmt.Errorf("pod %q: not found%s; there are: %s: %w", name, inNamespace(ref), strings.Join(names, ", "), errdefs.ErrNotFound)
+		return nil, fmt.Errorf("pod %q: not found%s; there are: %s: %w", name, inNamespace(ref),
+			strings.Join(names, ", "), errdefs.ErrNotFound)
 	}
 }
 
@@ -102,7 +104,8 @@ func Container(pod *v1.Pod, requested string) (name string, others []string, err
 	})
 	if requested != "" {
 		if found, _ := model.FindContainer(&pod.Spec, requested); found == nil {
-			return "", nil, fmt.Errorf("pod %s has no container %q; it has: %s: %w", pod.Name, requested, strings.Join(names, ", "), errdefs.ErrNotFound)
+			return "", nil, fmt.Errorf("pod %s has no container %q; it has: %s: %w", pod.Name, requested,
+				strings.Join(names, ", "), errdefs.ErrNotFound)
 		}
 		return requested, nil, nil
 	}

@@ -58,7 +58,8 @@ func (c *Client) Logs(ctx context.Context, ref Ref, opts LogOptions) error {
 	}
 	path := filepath.Join(model.PodLogDirectory(config.PodLogsDir, pod), model.ContainerLogPath(name, attempt))
 	read := podlogs.Options{
-		Path: path, Tail: int64(opts.Tail), Since: opts.Since, Timestamps: opts.Timestamps, Limit: -1, Stdout: opts.Stdout, Stderr: opts.Stderr,
+		Path: path, Tail: int64(opts.Tail), Since: opts.Since, Timestamps: opts.Timestamps, Limit: -1,
+		Stdout: opts.Stdout, Stderr: opts.Stderr,
 		Malformed: func(malformed error) error {
 			_, err := fmt.Fprintf(opts.Stderr, "kubelet-core: %v\n", malformed)
 			return err
@@ -69,7 +70,8 @@ func (c *Client) Logs(ctx context.Context, ref Ref, opts LogOptions) error {
 	}
 	err = podlogs.Read(ctx, read)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("container %s of pod %s has no log (any more) at %s: %w", name, pod.Name, path, errdefs.ErrNotFound)
+		return fmt.Errorf("container %s of pod %s has no log (any more) at %s: %w", name, pod.Name, path,
+			errdefs.ErrNotFound)
 	}
 	return err
 }
@@ -79,7 +81,8 @@ func logAttempt(pod *v1.Pod, name string, previous bool) (uint32, error) {
 	status := containerStatus(pod, name)
 	switch current := uint32(status.RestartCount); {
 	case previous && current == 0:
-		return 0, fmt.Errorf("container %s of pod %s was not restarted: it has no previous log: %w", name, pod.Name, errdefs.ErrNotFound)
+		return 0, fmt.Errorf("container %s of pod %s was not restarted: it has no previous log: %w", name, pod.Name,
+			errdefs.ErrNotFound)
 	case previous:
 		return current - 1, nil
 	case status.ContainerID == "" && status.LastTerminationState.Terminated == nil:
@@ -90,7 +93,8 @@ func logAttempt(pod *v1.Pod, name string, previous bool) (uint32, error) {
 				reason += ": " + status.State.Waiting.Message
 			}
 		}
-		return 0, fmt.Errorf("container %s of pod %s is waiting to start (%s): %w", name, pod.Name, reason, errdefs.ErrFailedPrecondition)
+		return 0, fmt.Errorf("container %s of pod %s is waiting to start (%s): %w", name, pod.Name, reason,
+			errdefs.ErrFailedPrecondition)
 	default:
 		return current, nil
 	}

@@ -33,7 +33,8 @@ func logged(t *testing.T, content string) (*Client, *fakeKubelet, string) {
 }
 
 func TestLogs(t *testing.T) {
-	content := "2026-05-01T11:00:00Z stdout F old\n" + stamp + " stdout P be\n" + stamp + " stderr F error\n" + stamp + " stdout F gun\n" + stamp + " stdout F \n" +
+	content := "2026-05-01T11:00:00Z stdout F old\n" + stamp + " stdout P be\n" + stamp + " stderr F error\n" + stamp +
+		" stdout F gun\n" + stamp + " stdout F \n" +
 		stamp + " stdout F:tag a b  c\n" + stamp + " stdout F not written to its e"
 	since := time.Date(2026, 5, 1, 11, 30, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -43,7 +44,8 @@ func TestLogs(t *testing.T) {
 	}{
 		{"all", LogOptions{Tail: -1}, "old\nbegun\n\na b  c\n", "error\n"},
 		{"since", LogOptions{Tail: -1, Since: since}, "begun\n\na b  c\n", "error\n"},
-		{"time", LogOptions{Tail: -1, Since: since, Timestamps: true}, stamp + " begun\n" + stamp + " \n" + stamp + " a b  c\n", stamp + " error\n"},
+		{"time", LogOptions{Tail: -1, Since: since, Timestamps: true},
+			stamp + " begun\n" + stamp + " \n" + stamp + " a b  c\n", stamp + " error\n"},
 		{"no lines", LogOptions{Tail: 0}, "", ""},
 		{"more lines than there are", LogOptions{Tail: 100}, "old\nbegun\n\na b  c\n", "error\n"},
 		{"three lines, the last of which is not complete", LogOptions{Tail: 3}, "\na b  c\n", ""},
@@ -123,7 +125,8 @@ func TestWhichLog(t *testing.T) {
 	fake.change(func(f *fakeKubelet) {
 		f.pods[0].Status.ContainerStatuses[0] = v1.ContainerStatus{Name: "main", State: waiting("ImagePullBackOff")}
 	})
-	if _, err := read(LogOptions{}); !errors.Is(err, errdefs.ErrFailedPrecondition) || !strings.Contains(err.Error(), "ImagePullBackOff") {
+	if _, err := read(LogOptions{}); !errors.Is(err, errdefs.ErrFailedPrecondition) ||
+		!strings.Contains(err.Error(), "ImagePullBackOff") {
 		t.Errorf("waiting: %v", err)
 	}
 	if _, err := read(LogOptions{Previous: true}); !errors.Is(err, errdefs.ErrNotFound) {

@@ -27,7 +27,8 @@ type summary struct {
 
 // summarize makes the summary of a pod, with kubectl's reasons.
 func summarize(pod *v1.Pod) summary {
-	s := summary{namespace: pod.Namespace, name: pod.Name, status: string(pod.Status.Phase), created: created(pod), ip: pod.Status.PodIP}
+	s := summary{namespace: pod.Namespace, name: pod.Name, status: string(pod.Status.Phase), created: created(pod),
+		ip: pod.Status.PodIP}
 	if pod.Status.Reason != "" {
 		s.status = pod.Status.Reason
 	}

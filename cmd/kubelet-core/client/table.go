@@ -36,7 +36,8 @@ func rows(pods []v1.Pod, now time.Time) [][]string {
 }
 
 func row(s summary, now time.Time) []string {
-	return []string{s.namespace, s.name, fmt.Sprintf("%d/%d", s.ready, s.total), s.status, restarts(s, now), age(now, s.created), orNone(s.ip)}
+	return []string{s.namespace, s.name, fmt.Sprintf("%d/%d", s.ready, s.total), s.status, restarts(s, now),
+		age(now, s.created), orNone(s.ip)}
 }
 
 func restarts(s summary, now time.Time) string {

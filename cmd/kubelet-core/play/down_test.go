@@ -18,7 +18,8 @@ import (
 // that process to end, and waits until the context ends.
 func TestDownOfAnotherOwner(t *testing.T) {
 	dir := t.TempDir()
-	opts := Options{Name: "web", Kubelet: kubelet.Options{RuntimeEndpoint: "unix:///nowhere.sock", RootDir: dir, BesideKubelet: true}}
+	opts := Options{Name: "web",
+		Kubelet: kubelet.Options{RuntimeEndpoint: "unix:///nowhere.sock", RootDir: dir, BesideKubelet: true}}
 	file := filepath.Join(dir, "manifests", "mine.yaml")
 	write := func() {
 		t.Helper()

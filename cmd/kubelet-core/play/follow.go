@@ -53,7 +53,8 @@ func (f *follower) read(ctx context.Context, pod *v1.Pod, a attempt) {
 	lines := f.terminal.lines(podName(pod) + "/" + a.container)
 	defer lines.end()
 	opts := podlogs.Options{
-		Path: filepath.Join(model.PodLogDirectory(f.logs, pod), model.ContainerLogPath(a.container, uint32(a.restarts))),
+		Path: filepath.Join(model.PodLogDirectory(f.logs, pod),
+			model.ContainerLogPath(a.container, uint32(a.restarts))),
 		Tail: -1, Limit: -1, Stdout: lines, Stderr: lines, Running: func(context.Context) bool { return f.writes(a) },
 	}
 	for deadline := time.Now().Add(logWait); ; {

@@ -55,7 +55,8 @@ func (o *Options) manifests() string { return filepath.Join(o.root(), "manifests
 // kubelet makes the kubelet core of a play. It leaves nothing behind when it ends.
 func (o *Options) kubelet(ctx context.Context) (*kubelet.Kubelet, error) {
 	opts := o.Kubelet
-	opts.Owner, opts.RootDir, opts.PodLogsDir, opts.Manifests, opts.LeaveNothing = o.owner(), o.root(), o.logs(), o.manifests(), true
+	opts.Owner, opts.RootDir, opts.PodLogsDir, opts.Manifests, opts.LeaveNothing = o.owner(), o.root(), o.logs(),
+		o.manifests(), true
 	return kubelet.New(ctx, opts)
 }
 
@@ -157,7 +158,9 @@ func (o *Options) left(pods []*v1.Pod) error {
 	if len(pods) > 0 {
 		what = fmt.Sprintf("it leaves the pods %s in the container runtime", strings.Join(model.Keys(pods), ", "))
 	}
-	return fmt.Errorf("the play ended at once: %s, and %s and %s; `kubelet-core down --name %s`, with the flags of this play, removes all of it",
+	return fmt.Errorf(
+		"the play ended at once: %s, and %s and %s; `kubelet-core down --name %s`, with the flags of this play, "+
+			"removes all of it",
 		what, o.root(), o.logs(), o.Name)
 }
 

@@ -66,7 +66,8 @@ func stateOf(pod *v1.Pod) string {
 		return "Ready, address " + pod.Status.PodIP
 	}
 	for _, c := range model.Statuses(pod) {
-		if waits := c.State.Waiting; waits != nil && waits.Reason != model.ReasonContainerCreating && waits.Reason != model.ReasonPodInitializing {
+		if waits := c.State.Waiting; waits != nil && waits.Reason != model.ReasonContainerCreating &&
+			waits.Reason != model.ReasonPodInitializing {
 			return fmt.Sprintf("%s: %s", c.Name, waits.Reason)
 		}
 	}

@@ -107,7 +107,9 @@ func (s *Set) object(raw []byte) error {
 	case "v1 List":
 		return s.list(raw)
 	default:
-		return fmt.Errorf("apiVersion and kind: %q is none of v1 Pod, ConfigMap, Secret, Service, List and apps/v1 Deployment: %w", kind, errdefs.ErrInvalidArgument)
+		return fmt.Errorf(
+			"apiVersion and kind: %q is none of v1 Pod, ConfigMap, Secret, Service, List and apps/v1 Deployment: %w",
+			kind, errdefs.ErrInvalidArgument)
 	}
 }
 
@@ -133,7 +135,8 @@ func (s *Set) deployment(raw []byte) error {
 	}
 	d := read[0]
 	if policy := d.Spec.Template.Spec.RestartPolicy; policy != "" && policy != v1.RestartPolicyAlways {
-		return fmt.Errorf("spec.template.spec.restartPolicy: pods of a deployment have Always, not %s: %w", policy, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("spec.template.spec.restartPolicy: pods of a deployment have Always, not %s: %w", policy,
+			errdefs.ErrInvalidArgument)
 	}
 	replicas := int32(1)
 	if d.Spec.Replicas != nil {
@@ -177,7 +180,8 @@ func (s *Set) complete() error {
 	}
 	for _, pod := range s.pods {
 		static := pod.DeepCopy() // the pod as the kubelet core will read it
-		if err := errors.Join(manifest.Static(static, manifest.Origin{Source: model.SourceFile}), manifest.Validate(static)); err != nil {
+		if err := errors.Join(manifest.Static(static, manifest.Origin{Source: model.SourceFile}),
+			manifest.Validate(static)); err != nil {
 			errs = append(errs, fmt.Errorf("pod %s: %w", pod.Name, err))
 		}
 	}

@@ -28,32 +28,39 @@ func service(kind, spec string) string {
 
 // TestRead makes pods of deployments, and gives the first pod of a service its host ports.
 func TestRead(t *testing.T) {
-	set, err := Read([]string{"-"}, strings.NewReader(deployment+service("NodePort", "selector: {app: web}, ports: [{port: 80, targetPort: http, nodePort: 30080}]")+
-		"---\n# nothing\n---\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}]\n"))
+	set, err := Read([]string{"-"},
+		strings.NewReader(deployment+
+			service("NodePort", "selector: {app: web}, ports: [{port: 80, targetPort: http, nodePort: 30080}]")+
+			"---\n# nothing\n---\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap, "+
+			"metadata: {name: m}}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(set.pods) != 2 || len(set.configMaps) != 1 || set.pods[0].Name != "web-1" || set.pods[1].Name != "web-2" || set.pods[0].Spec.Hostname != "web-1" {
+	if len(set.pods) != 2 || len(set.configMaps) != 1 || set.pods[0].Name != "web-1" || set.pods[1].Name != "web-2" ||
+		set.pods[0].Spec.Hostname != "web-1" {
 		t.Errorf("pods %v", set.pods)
 	}
 	first, second := set.pods[0].Spec.Containers[0].Ports, set.pods[1].Spec.Containers[0].Ports
 	testutil.Assert(t, len(first) == 1 && first[0].HostPort == 30080 && second[0].HostPort == 0,
 		"ports %v and %v", first, second)
-	if notes := strings.Join(set.notes, "\n"); !strings.Contains(notes, "port 30080 of this machine leads to web-1") || !strings.Contains(notes, "the other 1") {
+	if notes := strings.Join(set.notes, "\n"); !strings.Contains(notes, "port 30080 of this machine leads to web-1") ||
+		!strings.Contains(notes, "the other 1") {
 		t.Errorf("notes %s", notes)
 	}
 }
 
 // TestReadRefuses checks that errors name the document and the field.
 func TestReadRefuses(t *testing.T) {
-	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\nspec: {containers: [{name: c, image: i}]}\n"
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\nspec: {containers: [{name: " +
+		"c, image: i}]}\n"
 	for text, want := range map[string]string{
 		"": "no Pod",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n": "no Pod",
 		pod + "---\napiVersion: batch/v1\nkind: CronJob\n":       "document 2: apiVersion and kind",
 		pod + "---\n" + pod: "two of that name",
-		strings.Replace(pod, "image: i", "imagge: i", 1):                                         "imagge",
-		strings.Replace(pod, "image: i", "image: ''", 1):                                         "spec.containers[0].image",
+		strings.Replace(pod, "image: i", "imagge: i", 1): "imagge",
+		strings.Replace(pod, "image: i", "image: ''",
+			1): "spec.containers[0].image",
 		strings.Replace(deployment, "spec: {cont", "spec: {restartPolicy: Never, cont", 1):       "restartPolicy",
 		pod + service("ExternalName", "externalName: x"):                                         "spec.selector",
 		pod + service("ClusterIP", "selector: {app: other}, ports: [{port: 1}]"):                 "selects none",
@@ -83,8 +90,10 @@ func TestHostsLines(t *testing.T) {
 			Status:     v1.PodStatus{PodIP: ip, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: ready}}},
 		}
 	}
-	services := []*v1.Service{{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}}
-	got := hostsLines(services, []*v1.Pod{pod("10.0.0.1", v1.ConditionFalse), pod("10.0.0.2", v1.ConditionTrue), pod("", v1.ConditionTrue)})
+	services := []*v1.Service{
+		{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}}
+	got := hostsLines(services,
+		[]*v1.Pod{pod("10.0.0.1", v1.ConditionFalse), pod("10.0.0.2", v1.ConditionTrue), pod("", v1.ConditionTrue)})
 	want := "10.0.0.2\tweb\tweb.default\tweb.default.svc"
 	testutil.Assert(t, len(got) == 1 && got[0] == want, "%q, want %q", got, want)
 }

@@ -31,7 +31,8 @@ func (s *Set) publish(service *v1.Service) error {
 		host := hostPort(service, port)
 		if host == 0 {
 			if target != port.Port {
-				s.note("service %s: clients use the port %d of its pods, not %d: there is no proxy", service.Name, target, port.Port)
+				s.note("service %s: clients use the port %d of its pods, not %d: there is no proxy", service.Name,
+					target, port.Port)
 			}
 			continue
 		}
@@ -85,13 +86,15 @@ func targetPort(pod *v1.Pod, port v1.ServicePort) (*v1.Container, int32, error) 
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		for _, known := range c.Ports {
-			if target.Type == intstr.String && known.Name == target.StrVal || target.Type == intstr.Int && known.ContainerPort == target.IntVal {
+			if target.Type == intstr.String && known.Name == target.StrVal ||
+				target.Type == intstr.Int && known.ContainerPort == target.IntVal {
 				return c, known.ContainerPort, nil
 			}
 		}
 	}
 	if target.Type == intstr.String {
-		return nil, 0, fmt.Errorf("no port of pod %s has the name %q: %w", pod.Name, target.StrVal, errdefs.ErrInvalidArgument)
+		return nil, 0, fmt.Errorf("no port of pod %s has the name %q: %w", pod.Name, target.StrVal,
+			errdefs.ErrInvalidArgument)
 	}
 	return &pod.Spec.Containers[0], target.IntVal, nil
 }

@@ -46,8 +46,10 @@ func inBubble(t *testing.T, test func(b *bench)) {
 func static(name, hash string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: "ns", UID: types.UID(hash), ResourceVersion: "7", Labels: map[string]string{"l": "v"},
-			Annotations: map[string]string{model.AnnotationConfigSource: model.SourceFile, model.AnnotationConfigHash: hash},
+			Name: name, Namespace: "ns", UID: types.UID(hash), ResourceVersion: "7",
+			Labels: map[string]string{"l": "v"},
+			Annotations: map[string]string{model.AnnotationConfigSource: model.SourceFile,
+				model.AnnotationConfigHash: hash},
 		},
 		Spec:   v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "c", Image: "i"}}},
 		Status: v1.PodStatus{Phase: v1.PodRunning},
@@ -97,8 +99,10 @@ func TestLifeOfAMirror(t *testing.T) {
 		b.want(pod)
 		mirror := b.wantMirror("1")
 		owner := mirror.OwnerReferences[0]
-		if mirror.UID == pod.UID || mirror.Labels["l"] != "v" || mirror.Spec.NodeName != "node" || mirror.Status.Phase != v1.PodPending ||
-			owner.Kind != "Node" || owner.Name != "node" || owner.UID != "n" || !*owner.Controller || mirror.Spec.Tolerations[0] != staysOnNode {
+		if mirror.UID == pod.UID || mirror.Labels["l"] != "v" || mirror.Spec.NodeName != "node" ||
+			mirror.Status.Phase != v1.PodPending ||
+			owner.Kind != "Node" || owner.Name != "node" || owner.UID != "n" || !*owner.Controller ||
+			mirror.Spec.Tolerations[0] != staysOnNode {
 			t.Errorf("mirror %+v", mirror)
 		}
 		testutil.Assert(t, !model.IsMirror(pod) && pod.Spec.Tolerations == nil, "the static pod was changed")
@@ -227,7 +231,8 @@ func TestNameOfAnotherPod(t *testing.T) {
 func TestNodeIsNotRegisteredYet(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		registered := b.node.Load()
-		for _, node := range []*v1.Node{nil, {}, {ObjectMeta: metav1.ObjectMeta{UID: "n", DeletionTimestamp: &metav1.Time{}}}} {
+		for _, node := range []*v1.Node{nil, {},
+			{ObjectMeta: metav1.ObjectMeta{UID: "n", DeletionTimestamp: &metav1.Time{}}}} {
 			b.node.Store(node)
 			err := b.mirrors.ensure(b.Context(), static("a", "1"), nil)
 			testutil.Assert(t, errdefs.IsFailedPrecondition(err), "%+v: %v", node, err)

@@ -47,7 +47,8 @@ func (m *Manager) ensure(ctx context.Context, static, current *v1.Pod) error {
 func (m *Manager) clear(ctx context.Context, static, current *v1.Pod) (done bool, err error) {
 	switch {
 	case !model.IsMirror(current):
-		return false, fmt.Errorf("metadata.name: the API server has a pod %s/%s that is no mirror: %w", static.Namespace, static.Name, errdefs.ErrFailedPrecondition)
+		return false, fmt.Errorf("metadata.name: the API server has a pod %s/%s that is no mirror: %w",
+			static.Namespace, static.Name, errdefs.ErrFailedPrecondition)
 	case isMirrorOf(current, static) && current.DeletionTimestamp == nil:
 		return true, nil
 	default:
@@ -82,12 +83,15 @@ func (m *Manager) create(ctx context.Context, static *v1.Pod) error {
 // the mirror pod is collected with the node.
 func newMirrorPod(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 	if node == nil || node.UID == "" || node.DeletionTimestamp != nil {
-		return nil, fmt.Errorf("mirror pod %s/%s: this node is not registered: %w", static.Namespace, static.Name, errdefs.ErrFailedPrecondition)
+		return nil, fmt.Errorf("mirror pod %s/%s: this node is not registered: %w", static.Namespace, static.Name,
+			errdefs.ErrFailedPrecondition)
 	}
 	mirror := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: static.Name, Namespace: static.Namespace, Labels: maps.Clone(static.Labels), Annotations: maps.Clone(static.Annotations),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}},
+			Name: static.Name, Namespace: static.Namespace, Labels: maps.Clone(static.Labels),
+			Annotations: maps.Clone(static.Annotations),
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}},
 		},
 		Spec: *static.Spec.DeepCopy(),
 	}

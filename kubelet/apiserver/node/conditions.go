@@ -43,7 +43,8 @@ func (r *Reporter) pressures(now time.Time) []nodeCondition {
 		short, err := r.short(p.kind, now)
 		switch {
 		case err != nil:
-			conditions = append(conditions, nodeCondition{p.kind, v1.ConditionUnknown, "KubeletCannotMeasure", err.Error()})
+			conditions = append(conditions,
+				nodeCondition{p.kind, v1.ConditionUnknown, "KubeletCannotMeasure", err.Error()})
 		case short:
 			conditions = append(conditions, nodeCondition{p.kind, v1.ConditionTrue, p.shortReason, p.shortMessage})
 		default:

@@ -35,7 +35,8 @@ func blankLease() *coordination.Lease {
 
 // calm has the files of a machine without shortages.
 var calm = map[string]string{
-	"proc/meminfo":                   "MemTotal:        8388608 kB\nMemFree:           10000 kB\nMemAvailable:    4194304 kB\nSwapTotal:             0 kB\nHugePages_Total:       2\n",
+	"proc/meminfo": "MemTotal:        8388608 kB\nMemFree:           10000 kB\nMemAvailable:   " +
+		" 4194304 kB\nSwapTotal:             0 kB\nHugePages_Total:       2\n",
 	"proc/loadavg":                   "0.10 0.20 0.30 1/100 4242\n",
 	"proc/sys/kernel/pid_max":        "32768\n",
 	"proc/sys/kernel/threads-max":    "60000\n",
@@ -67,7 +68,8 @@ func fakeMachine(t *testing.T, different map[string]string) machine {
 func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter, func()) {
 	t.Helper()
 	core := s.Core()
-	opts.Clients, opts.Name = &connect.Clients{Core: core, Coordination: s.Coordination(), Watch: core, Server: "http://server"}, "here"
+	opts.Clients, opts.Name = &connect.Clients{Core: core, Coordination: s.Coordination(), Watch: core,
+		Server: "http://server"}, "here"
 	if opts.IPs == nil {
 		opts.IPs = []string{"192.0.2.1"}
 	}

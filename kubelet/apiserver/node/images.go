@@ -51,7 +51,9 @@ type imageList struct {
 }
 
 // get calls ask if the cached list is old. If ask fails, the cached images stay, since they still exist.
-func (l *imageList) get(ctx context.Context, ask func(context.Context) ([]v1.ContainerImage, error)) []v1.ContainerImage {
+func (l *imageList) get(
+	ctx context.Context, ask func(context.Context) ([]v1.ContainerImage, error),
+) []v1.ContainerImage {
 	if ask == nil || !l.asked.IsZero() && time.Since(l.asked) < imagesEvery {
 		return l.last
 	}
@@ -73,7 +75,8 @@ func RuntimeFeatures(status *runtimeapi.StatusResponse) ([]v1.NodeRuntimeHandler
 	for _, handler := range status.GetRuntimeHandlers() {
 		readOnly, users := handler.GetFeatures().GetRecursiveReadOnlyMounts(), handler.GetFeatures().GetUserNamespaces()
 		handlers = append(handlers, v1.NodeRuntimeHandler{
-			Name: handler.GetName(), Features: &v1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &readOnly, UserNamespaces: &users},
+			Name:     handler.GetName(),
+			Features: &v1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &readOnly, UserNamespaces: &users},
 		})
 	}
 	slices.SortFunc(handlers, func(a, b v1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })

@@ -25,7 +25,8 @@ type lease struct {
 
 func newLease(r *Reporter) *lease {
 	return &lease{
-		leases: r.opts.Clients.Coordination.Leases(v1.NamespaceNodeLease), node: r.Node, gone: r.gone.Load, seconds: r.opts.leaseSeconds,
+		leases: r.opts.Clients.Coordination.Leases(v1.NamespaceNodeLease), node: r.Node, gone: r.gone.Load,
+		seconds: r.opts.leaseSeconds,
 	}
 }
 
@@ -37,7 +38,8 @@ func (l *lease) period() time.Duration { return time.Duration(l.seconds) * time.
 func (l *lease) renew(ctx context.Context) error {
 	var err error
 	for range 3 {
-		if err = l.tryRenew(ctx); !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
+		if err = l.tryRenew(ctx); !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) &&
+			!apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		l.last = nil

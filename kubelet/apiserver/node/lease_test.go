@@ -17,7 +17,8 @@ func TestLease(t *testing.T) {
 		first := currentLease(s)
 		testutil.Require(t, first != nil, "there is no lease")
 		owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "here", UID: currentNode(s).UID}
-		if *first.Spec.HolderIdentity != "here" || *first.Spec.LeaseDurationSeconds != 40 || first.Namespace != "kube-node-lease" ||
+		if *first.Spec.HolderIdentity != "here" || *first.Spec.LeaseDurationSeconds != 40 ||
+			first.Namespace != "kube-node-lease" ||
 			len(first.OwnerReferences) != 1 || first.OwnerReferences[0] != owner {
 			t.Errorf("lease %+v", first)
 		}
@@ -37,7 +38,8 @@ func TestLease(t *testing.T) {
 		theirs.Annotations, theirs.OwnerReferences = map[string]string{"a": "b"}, nil
 		s.Set(theirs)
 		time.Sleep(10 * time.Second)
-		if currentLease(s).Annotations["a"] != "b" || len(currentLease(s).OwnerReferences) != 1 || time.Since(currentLease(s).Spec.RenewTime.Time) > 10*time.Second {
+		if currentLease(s).Annotations["a"] != "b" || len(currentLease(s).OwnerReferences) != 1 ||
+			time.Since(currentLease(s).Spec.RenewTime.Time) > 10*time.Second {
 			t.Errorf("a lease that another changed became %+v", currentLease(s))
 		}
 	})

@@ -136,7 +136,8 @@ func (m machine) hugepages() (v1.ResourceList, error) {
 			return nil, err
 		}
 		size := resource.NewQuantity(kilobytes<<10, resource.BinarySI)
-		list[v1.ResourceName(v1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(pages*kilobytes<<10, resource.BinarySI)
+		list[v1.ResourceName(v1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(pages*kilobytes<<10,
+			resource.BinarySI)
 	}
 	return list, nil
 }
@@ -149,7 +150,8 @@ func (m machine) info() v1.NodeSystemInfo {
 		systemUUID = machineID
 	}
 	return v1.NodeSystemInfo{
-		MachineID: machineID, SystemUUID: strings.TrimRight(systemUUID, "\x00"), BootID: m.first("proc/sys/kernel/random/boot_id"),
+		MachineID: machineID, SystemUUID: strings.TrimRight(systemUUID, "\x00"),
+		BootID:        m.first("proc/sys/kernel/random/boot_id"),
 		KernelVersion: m.first("proc/sys/kernel/osrelease"), OSImage: m.osImage(),
 		OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 	}

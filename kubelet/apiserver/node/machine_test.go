@@ -37,19 +37,28 @@ func TestPressure(t *testing.T) {
 		want      string // status and reason
 	}{
 		{name: "nobody knows", kind: v1.NodeMemoryPressure, want: "False KubeletHasSufficientMemory"},
-		{name: "memory", opts: short(v1.NodeMemoryPressure), kind: v1.NodeMemoryPressure, want: "True KubeletHasInsufficientMemory"},
-		{name: "memory while the disk is short", opts: short(v1.NodeDiskPressure), kind: v1.NodeMemoryPressure, want: "False KubeletHasSufficientMemory"},
+		{name: "memory", opts: short(v1.NodeMemoryPressure), kind: v1.NodeMemoryPressure,
+			want: "True KubeletHasInsufficientMemory"},
+		{name: "memory while the disk is short", opts: short(v1.NodeDiskPressure), kind: v1.NodeMemoryPressure,
+			want: "False KubeletHasSufficientMemory"},
 		{name: "memory unknown", opts: unknown, kind: v1.NodeMemoryPressure, want: "Unknown KubeletCannotMeasure"},
-		{name: "memory without capacity", different: map[string]string{"proc/meminfo": ""}, kind: v1.NodeReady, want: "False KubeletNotReady"},
+		{name: "memory without capacity", different: map[string]string{"proc/meminfo": ""}, kind: v1.NodeReady,
+			want: "False KubeletNotReady"},
 
-		{name: "disk", opts: short(v1.NodeDiskPressure), kind: v1.NodeDiskPressure, want: "True KubeletHasDiskPressure"},
-		{name: "disk while memory is short", opts: short(v1.NodeMemoryPressure), kind: v1.NodeDiskPressure, want: "False KubeletHasNoDiskPressure"},
+		{name: "disk", opts: short(v1.NodeDiskPressure), kind: v1.NodeDiskPressure,
+			want: "True KubeletHasDiskPressure"},
+		{name: "disk while memory is short", opts: short(v1.NodeMemoryPressure), kind: v1.NodeDiskPressure,
+			want: "False KubeletHasNoDiskPressure"},
 		{name: "disk unknown", opts: unknown, kind: v1.NodeDiskPressure, want: "Unknown KubeletCannotMeasure"},
 
-		{name: "tasks", different: map[string]string{"proc/loadavg": "0 0 0 1/31200 1\n"}, kind: v1.NodePIDPressure, want: "True KubeletHasInsufficientPID"},
-		{name: "tasks enough", different: map[string]string{"proc/loadavg": "0 0 0 1/31000 1\n"}, kind: v1.NodePIDPressure, want: "False KubeletHasSufficientPID"},
-		{name: "threads", different: map[string]string{"proc/sys/kernel/threads-max": "100\n"}, kind: v1.NodePIDPressure, want: "True KubeletHasInsufficientPID"},
-		{name: "tasks unknown", different: map[string]string{"proc/loadavg": "nothing\n"}, kind: v1.NodePIDPressure, want: "Unknown KubeletCannotMeasure"},
+		{name: "tasks", different: map[string]string{"proc/loadavg": "0 0 0 1/31200 1\n"}, kind: v1.NodePIDPressure,
+			want: "True KubeletHasInsufficientPID"},
+		{name: "tasks enough", different: map[string]string{"proc/loadavg": "0 0 0 1/31000 1\n"},
+			kind: v1.NodePIDPressure, want: "False KubeletHasSufficientPID"},
+		{name: "threads", different: map[string]string{"proc/sys/kernel/threads-max": "100\n"},
+			kind: v1.NodePIDPressure, want: "True KubeletHasInsufficientPID"},
+		{name: "tasks unknown", different: map[string]string{"proc/loadavg": "nothing\n"}, kind: v1.NodePIDPressure,
+			want: "Unknown KubeletCannotMeasure"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -81,14 +90,17 @@ func TestPressureLasts(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	runtime, network := errors.New("runtime is down"), errors.New("no network")
-	r := newTest(t, Options{RuntimeErr: func() error { return runtime }, NetworkErr: func() error { return network }}, nil)
+	r := newTest(t, Options{RuntimeErr: func() error { return runtime }, NetworkErr: func() error { return network }},
+		nil)
 	got := r.readiness(errors.New("no memory"))
-	want := "container runtime not ready: runtime is down; container runtime network not ready: no network; missing node capacity: no memory"
+	want := "container runtime not ready: runtime is down; container runtime network not ready: no network; " +
+		"missing node capacity: no memory"
 	testutil.Assert(t, got.status == v1.ConditionFalse && got.reason == "KubeletNotReady" && got.message == want,
 		"%+v", got)
 	runtime, network = nil, nil
 	r.opts.ShutdownErr = func() error { return errors.New("node is shutting down") }
-	if got := r.readiness(nil); got.status != v1.ConditionFalse || got.reason != "KubeletNotReady" || got.message != "node is shutting down" {
+	if got := r.readiness(nil); got.status != v1.ConditionFalse || got.reason != "KubeletNotReady" ||
+		got.message != "node is shutting down" {
 		t.Errorf("%+v", got)
 	}
 	r.opts.ShutdownErr = nil
@@ -100,8 +112,9 @@ func TestReadiness(t *testing.T) {
 func TestCapacity(t *testing.T) {
 	kept := Options{Kept: func(capacity v1.ResourceList) v1.ResourceList {
 		return v1.ResourceList{
-			v1.ResourceMemory:           resource.MustParse("100Mi"),
-			v1.ResourceEphemeralStorage: *resource.NewQuantity(capacity.StorageEphemeral().Value()/10, resource.BinarySI),
+			v1.ResourceMemory: resource.MustParse("100Mi"),
+			v1.ResourceEphemeralStorage: *resource.NewQuantity(capacity.StorageEphemeral().Value()/10,
+				resource.BinarySI),
 		}
 	}}
 	tests := []struct {
@@ -111,7 +124,8 @@ func TestCapacity(t *testing.T) {
 		capacity, remaining string
 	}{
 		{"memory: threshold and huge pages", kept, v1.ResourceMemory, "8Gi", "8088Mi"},
-		{"memory reserved", Options{Reserved: list("memory", "1Gi"), Kept: kept.Kept}, v1.ResourceMemory, "8Gi", "7064Mi"},
+		{"memory reserved", Options{Reserved: list("memory", "1Gi"), Kept: kept.Kept}, v1.ResourceMemory, "8Gi",
+			"7064Mi"},
 		{"memory reserved beyond", Options{Reserved: list("memory", "9Gi")}, v1.ResourceMemory, "8Gi", "0"},
 		{"disk", kept, v1.ResourceEphemeralStorage, "100Gi", "90Gi"},
 		{"pods", Options{}, v1.ResourcePods, "110", "110"},
@@ -125,7 +139,8 @@ func TestCapacity(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			status := newTest(t, test.opts, nil).Node().Status
 			for what, pair := range map[string][2]any{
-				"capacity": {status.Capacity[test.of], test.capacity}, "allocatable": {status.Allocatable[test.of], test.remaining},
+				"capacity":    {status.Capacity[test.of], test.capacity},
+				"allocatable": {status.Allocatable[test.of], test.remaining},
 			} {
 				got, want := pair[0].(resource.Quantity), resource.MustParse(pair[1].(string))
 				if got.Cmp(want) != 0 {
@@ -143,10 +158,12 @@ func list(name v1.ResourceName, amount string) v1.ResourceList {
 func TestInfo(t *testing.T) {
 	r := newTest(t, Options{}, map[string]string{
 		"etc/machine-id": "", "var/lib/dbus/machine-id": "bus\n", "sys/class/dmi/id/product_uuid": "UUID\n",
-		"etc/os-release": "", "usr/lib/os-release": "PRETTY_NAME='Quoted'\n", "proc/meminfo": "MemTotal: 4 kB\nMemAvailable: 3 kB\nSwapTotal: 2 kB\n",
+		"etc/os-release": "", "usr/lib/os-release": "PRETTY_NAME='Quoted'\n",
+		"proc/meminfo": "MemTotal: 4 kB\nMemAvailable: 3 kB\nSwapTotal: 2 kB\n",
 	})
 	info := r.Node().Status.NodeInfo
-	if info.MachineID != "bus" || info.SystemUUID != "UUID" || info.OSImage != "Quoted" || info.ContainerRuntimeVersion != "Unknown" ||
+	if info.MachineID != "bus" || info.SystemUUID != "UUID" || info.OSImage != "Quoted" ||
+		info.ContainerRuntimeVersion != "Unknown" ||
 		info.Swap == nil || *info.Swap.Capacity != 2048 {
 		t.Errorf("%+v", info)
 	}
@@ -157,7 +174,8 @@ func TestThisMachine(t *testing.T) {
 	r, err := New(Options{Name: "here", IPs: []string{"192.0.2.1"}})
 	testutil.Must(t, err)
 	status := r.Node().Status
-	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourcePods} {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage,
+		v1.ResourcePods} {
 		have, left := status.Capacity[name], status.Allocatable[name]
 		if have.Sign() <= 0 || left.Sign() <= 0 || left.Cmp(have) > 0 {
 			t.Errorf("%s: capacity %s, allocatable %s", name, have.String(), left.String())
@@ -169,7 +187,8 @@ func TestThisMachine(t *testing.T) {
 		c := condition(r.Node(), kind)
 		testutil.Assert(t, c.Status != v1.ConditionUnknown && c.Status != "", "%s: %+v", kind, c)
 	}
-	if info := status.NodeInfo; info.BootID == "" || info.KernelVersion == "" || info.OSImage == "" || info.OperatingSystem != "linux" {
+	if info := status.NodeInfo; info.BootID == "" || info.KernelVersion == "" || info.OSImage == "" ||
+		info.OperatingSystem != "linux" {
 		t.Errorf("info %+v", info)
 	}
 }
@@ -191,7 +210,9 @@ func TestVersion(t *testing.T) {
 func TestImages(t *testing.T) {
 	var images []*runtimeapi.Image
 	for i := range 60 {
-		images = append(images, &runtimeapi.Image{RepoTags: []string{strings.Repeat("x", i+1)}, RepoDigests: []string{"d"}, Size: uint64(i / 2)})
+		images = append(images,
+			&runtimeapi.Image{RepoTags: []string{strings.Repeat("x", i+1)}, RepoDigests: []string{"d"},
+				Size: uint64(i / 2)})
 	}
 	images = append(images, &runtimeapi.Image{Size: 1000}, // an image without a name cannot be requested
 		&runtimeapi.Image{Size: 999, RepoTags: []string{"4", "5", "6"}, RepoDigests: []string{"1", "2", "3"}})
@@ -212,7 +233,8 @@ func TestRuntimeFeatures(t *testing.T) {
 		Features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true},
 	})
 	if len(handlers) != 2 || handlers[0].Name != "" || *handlers[0].Features.RecursiveReadOnlyMounts ||
-		!*handlers[1].Features.RecursiveReadOnlyMounts || *handlers[1].Features.UserNamespaces || !*features.SupplementalGroupsPolicy {
+		!*handlers[1].Features.RecursiveReadOnlyMounts || *handlers[1].Features.UserNamespaces ||
+		!*features.SupplementalGroupsPolicy {
 		t.Errorf("%v %v", handlers, features)
 	}
 	if handlers, features := RuntimeFeatures(nil); handlers != nil || features != nil {

@@ -100,7 +100,8 @@ func (o *Options) validate() error {
 	var errs []error
 	bad := func(field, value string, messages ...string) {
 		if len(messages) > 0 {
-			errs = append(errs, fmt.Errorf("%s: %q: %s: %w", field, value, strings.Join(messages, "; "), errdefs.ErrInvalidArgument))
+			errs = append(errs,
+				fmt.Errorf("%s: %q: %s: %w", field, value, strings.Join(messages, "; "), errdefs.ErrInvalidArgument))
 		}
 	}
 	bad("name", o.Name, validation.IsDNS1123Subdomain(o.Name)...)
@@ -122,7 +123,8 @@ func (o *Options) validate() error {
 		switch taint.Effect {
 		case v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute:
 		default:
-			bad("taints["+taint.Key+"].effect", string(taint.Effect), "it is none of NoSchedule, PreferNoSchedule, NoExecute")
+			bad("taints["+taint.Key+"].effect", string(taint.Effect),
+				"it is none of NoSchedule, PreferNoSchedule, NoExecute")
 		}
 	}
 	for name, amount := range o.Reserved {

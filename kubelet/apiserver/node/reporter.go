@@ -42,7 +42,8 @@ func newReporter(opts Options, m machine) (*Reporter, error) {
 		return nil, fmt.Errorf("node: %w", err)
 	}
 	r := &Reporter{
-		opts: opts, machine: m, wake: make(chan struct{}, 1), registered: make(chan struct{}), turn: make(chan struct{}, 1),
+		opts: opts, machine: m, wake: make(chan struct{}, 1), registered: make(chan struct{}),
+		turn: make(chan struct{}, 1),
 	}
 	if opts.Clients != nil {
 		r.nodes = opts.Clients.Core.Nodes()

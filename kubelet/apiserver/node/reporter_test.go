@@ -25,7 +25,8 @@ func TestRegister(t *testing.T) {
 		s := apitest.New()
 		var events []string
 		r, end := start(t, s, m, Options{
-			Labels: map[string]string{"disk": "fast"}, Taints: []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}}, Port: 10250, version: "v1.2.3-core",
+			Labels: map[string]string{"disk": "fast"}, Taints: []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}},
+			Port: 10250, version: "v1.2.3-core",
 			RuntimeVersion: func() string { return "docker://20.10" }, IPs: []string{"192.0.2.1", "2001:db8::1"},
 			Images: func(context.Context) ([]v1.ContainerImage, error) {
 				return []v1.ContainerImage{{Names: []string{"i"}, SizeBytes: 7}}, nil
@@ -38,18 +39,23 @@ func TestRegister(t *testing.T) {
 		<-r.Registered()
 		end()
 		node := currentNode(s)
-		if node.Labels["disk"] != "fast" || node.Labels[v1.LabelHostname] != "here" || node.Labels[v1.LabelOSStable] != "linux" || node.Labels[v1.LabelArchStable] == "" {
+		if node.Labels["disk"] != "fast" || node.Labels[v1.LabelHostname] != "here" ||
+			node.Labels[v1.LabelOSStable] != "linux" || node.Labels[v1.LabelArchStable] == "" {
 			t.Errorf("labels %v", node.Labels)
 		}
 		testutil.Assert(t, len(node.Spec.Taints) == 1 && node.Spec.Taints[0].Key == "k", "taints %v", node.Spec.Taints)
-		if ready := condition(node, v1.NodeReady); ready.Status != v1.ConditionTrue || ready.Reason != "KubeletReady" || ready.LastTransitionTime.IsZero() {
+		if ready := condition(node, v1.NodeReady); ready.Status != v1.ConditionTrue || ready.Reason != "KubeletReady" ||
+			ready.LastTransitionTime.IsZero() {
 			t.Errorf("ready %+v", ready)
 		}
-		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"}, {Type: "InternalIP", Address: "2001:db8::1"}, {Type: "Hostname", Address: "here"}}
+		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"},
+			{Type: "InternalIP", Address: "2001:db8::1"}, {Type: "Hostname", Address: "here"}}
 		testutil.Assert(t, slices.Equal(node.Status.Addresses, want), "addresses %v", node.Status.Addresses)
 		info := node.Status.NodeInfo
-		if info.ContainerRuntimeVersion != "docker://20.10" || info.OSImage != "Test Linux 1" || info.KernelVersion != "6.1.0-test" ||
-			info.MachineID != "machine" || info.SystemUUID != "machine" || info.BootID != "boot" || info.KubeletVersion != "v1.2.3-core" {
+		if info.ContainerRuntimeVersion != "docker://20.10" || info.OSImage != "Test Linux 1" ||
+			info.KernelVersion != "6.1.0-test" ||
+			info.MachineID != "machine" || info.SystemUUID != "machine" || info.BootID != "boot" ||
+			info.KubeletVersion != "v1.2.3-core" {
 			t.Errorf("info %+v", info)
 		}
 		testutil.Assert(t, node.Status.DaemonEndpoints.KubeletEndpoint.Port == 10250 && len(node.Status.Images) == 1,
@@ -69,19 +75,25 @@ func TestAdopt(t *testing.T) {
 		s := apitest.New()
 		s.Set(&v1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "here", UID: "old", Annotations: map[string]string{"a": "b"},
-				Labels: map[string]string{v1.LabelArchStable: "vax", v1.LabelOSStable: "linux", "theirs": "yes", "disk": "theirs"}},
-			Spec: v1.NodeSpec{PodCIDR: "10.0.0.0/24", Taints: []v1.Taint{{Key: "theirs", Effect: v1.TaintEffectNoExecute}}},
+				Labels: map[string]string{v1.LabelArchStable: "vax", v1.LabelOSStable: "linux", "theirs": "yes",
+					"disk": "theirs"}},
+			Spec: v1.NodeSpec{PodCIDR: "10.0.0.0/24",
+				Taints: []v1.Taint{{Key: "theirs", Effect: v1.TaintEffectNoExecute}}},
 			Status: v1.NodeStatus{
 				Capacity: v1.ResourceList{
-					"example.com/card": resource.MustParse("3"), v1.ResourceCPU: resource.MustParse("1000"), "hugepages-16Mi": resource.MustParse("16Mi"),
+					"example.com/card": resource.MustParse("3"), v1.ResourceCPU: resource.MustParse("1000"),
+					"hugepages-16Mi": resource.MustParse("16Mi"),
 				},
 				Conditions: []v1.NodeCondition{
-					{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionFalse, Reason: "theirs", LastHeartbeatTime: yesterday, LastTransitionTime: yesterday},
-					{Type: v1.NodeReady, Status: v1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: yesterday},
+					{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionFalse, Reason: "theirs",
+						LastHeartbeatTime: yesterday, LastTransitionTime: yesterday},
+					{Type: v1.NodeReady, Status: v1.ConditionUnknown, Reason: "NodeStatusUnknown",
+						LastTransitionTime: yesterday},
 					{Type: v1.NodePIDPressure, Status: v1.ConditionFalse, LastTransitionTime: yesterday},
 				},
-				Addresses: []v1.NodeAddress{{Type: v1.NodeExternalIP, Address: "198.51.100.1"}, {Type: v1.NodeInternalIP, Address: "192.0.2.200"}},
-				NodeInfo:  v1.NodeSystemInfo{BootID: "earlier"},
+				Addresses: []v1.NodeAddress{{Type: v1.NodeExternalIP, Address: "198.51.100.1"},
+					{Type: v1.NodeInternalIP, Address: "192.0.2.200"}},
+				NodeInfo: v1.NodeSystemInfo{BootID: "earlier"},
 			},
 		})
 		var events []string
@@ -92,7 +104,8 @@ func TestAdopt(t *testing.T) {
 		<-r.Registered()
 		end()
 		node := currentNode(s)
-		if node.UID != "old" || node.Annotations["a"] != "b" || node.Labels["theirs"] != "yes" || node.Labels["disk"] != "theirs" ||
+		if node.UID != "old" || node.Annotations["a"] != "b" || node.Labels["theirs"] != "yes" ||
+			node.Labels["disk"] != "theirs" ||
 			node.Spec.PodCIDR == "" || node.Spec.Taints[0].Key != "theirs" {
 			t.Errorf("what others set is changed: %+v", node)
 		}
@@ -107,7 +120,8 @@ func TestAdopt(t *testing.T) {
 		pids := condition(node, v1.NodePIDPressure)
 		testutil.Assert(t, pids.LastTransitionTime.Equal(&yesterday) && !pids.LastHeartbeatTime.IsZero(),
 			"a condition that did not change has %+v", pids)
-		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"}, {Type: "InternalIP", Address: "2001:db8::1"},
+		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"},
+			{Type: "InternalIP", Address: "2001:db8::1"},
 			{Type: "Hostname", Address: "here"}, {Type: "ExternalIP", Address: "198.51.100.1"}}
 		testutil.Assert(t, slices.Equal(node.Status.Addresses, want), "addresses %v", node.Status.Addresses)
 		capacity := node.Status.Capacity
@@ -119,7 +133,8 @@ func TestAdopt(t *testing.T) {
 		if cards := node.Status.Allocatable["example.com/card"]; cards.Value() != 3 {
 			t.Errorf("allocatable %v", node.Status.Allocatable)
 		}
-		if !slices.Contains(events, "Rebooted") || !slices.Contains(events, "NodeReady") || slices.Contains(events, "NodeHasSufficientPID") {
+		if !slices.Contains(events, "Rebooted") || !slices.Contains(events, "NodeReady") ||
+			slices.Contains(events, "NodeHasSufficientPID") {
 			t.Errorf("events %v", events)
 		}
 	})
@@ -167,7 +182,8 @@ func TestStatusOnlyWhenChanged(t *testing.T) {
 		r.Wake()
 		synctest.Wait()
 		ready := condition(r.Node(), v1.NodeReady)
-		if ready.Status != v1.ConditionFalse || ready.Reason != "KubeletNotReady" || !strings.Contains(ready.Message, "network not ready: cni config") {
+		if ready.Status != v1.ConditionFalse || ready.Reason != "KubeletNotReady" ||
+			!strings.Contains(ready.Message, "network not ready: cni config") {
 			t.Errorf("ready %+v", ready)
 		}
 		patches := s.Requests("PATCH", "/nodes/here/status")
@@ -181,12 +197,14 @@ func TestStatusOnlyWhenChanged(t *testing.T) {
 			t.Errorf("%d patches after five minutes, want the heartbeat, too", n)
 		}
 		after := condition(currentNode(s), v1.NodeReady)
-		if !after.LastTransitionTime.Equal(&ready.LastTransitionTime) || !after.LastHeartbeatTime.After(ready.LastHeartbeatTime.Time) {
+		if !after.LastTransitionTime.Equal(&ready.LastTransitionTime) ||
+			!after.LastHeartbeatTime.After(ready.LastHeartbeatTime.Time) {
 			t.Errorf("after the heartbeat: %+v, before: %+v", after, ready)
 		}
 		broken.Store(false)
 		time.Sleep(11 * time.Second)
-		if ready := condition(currentNode(s), v1.NodeReady); ready.Status != v1.ConditionTrue || !ready.LastTransitionTime.After(after.LastTransitionTime.Time) {
+		if ready := condition(currentNode(s), v1.NodeReady); ready.Status != v1.ConditionTrue ||
+			!ready.LastTransitionTime.After(after.LastTransitionTime.Time) {
 			t.Errorf("ready again: %+v", ready)
 		}
 	})
@@ -255,7 +273,8 @@ func TestServerAway(t *testing.T) {
 		testutil.Assert(t, err != nil, "the node was fetched from a server that is away")
 		s.SetAway(false)
 		time.Sleep(lastPause)
-		if got := condition(currentNode(s), v1.NodeMemoryPressure); got.Status != v1.ConditionTrue || got.Reason != "KubeletHasInsufficientMemory" {
+		if got := condition(currentNode(s), v1.NodeMemoryPressure); got.Status != v1.ConditionTrue ||
+			got.Reason != "KubeletHasInsufficientMemory" {
 			t.Errorf("the server's node has %+v", got)
 		}
 	})
@@ -290,7 +309,8 @@ func TestDeleted(t *testing.T) {
 		// Another registration, by a second process or by hand, is adopted with its UID.
 		s.Set(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", UID: "second"}})
 		time.Sleep(30 * time.Second)
-		if !r.Exists() || r.Node().UID != "second" || condition(currentNode(s), v1.NodeReady).Status != v1.ConditionTrue {
+		if !r.Exists() || r.Node().UID != "second" ||
+			condition(currentNode(s), v1.NodeReady).Status != v1.ConditionTrue {
 			t.Errorf("the second node is %+v", currentNode(s))
 		}
 		if currentLease(s) == nil || currentLease(s).OwnerReferences[0].UID != "second" {

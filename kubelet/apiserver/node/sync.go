@@ -27,7 +27,8 @@ func (r *Reporter) initial() *v1.Node {
 var identity = []string{v1.LabelHostname, v1.LabelOSStable, v1.LabelArchStable}
 
 func (r *Reporter) labels() map[string]string {
-	labels := map[string]string{v1.LabelHostname: r.opts.Name, v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH}
+	labels := map[string]string{v1.LabelHostname: r.opts.Name, v1.LabelOSStable: runtime.GOOS,
+		v1.LabelArchStable: runtime.GOARCH}
 	maps.Copy(labels, r.opts.Labels)
 	return labels
 }
@@ -136,7 +137,8 @@ func (r *Reporter) announce(before, after *v1.Node) {
 			old[condition.Type] = condition.Status
 		}
 		if id := before.Status.NodeInfo.BootID; id != "" && id != after.Status.NodeInfo.BootID {
-			r.opts.Event(true, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s", r.opts.Name, after.Status.NodeInfo.BootID))
+			r.opts.Event(true, "Rebooted",
+				fmt.Sprintf("Node %s has been rebooted, boot id: %s", r.opts.Name, after.Status.NodeInfo.BootID))
 		}
 	}
 	for _, condition := range after.Status.Conditions {
@@ -152,8 +154,9 @@ func (r *Reporter) announce(before, after *v1.Node) {
 
 // eventReasons has the kubelet's event reasons for changed conditions.
 var eventReasons = map[v1.NodeConditionType]map[v1.ConditionStatus]string{
-	v1.NodeReady:          {v1.ConditionTrue: "NodeReady", v1.ConditionFalse: "NodeNotReady"},
-	v1.NodeMemoryPressure: {v1.ConditionTrue: "NodeHasInsufficientMemory", v1.ConditionFalse: "NodeHasSufficientMemory"},
-	v1.NodeDiskPressure:   {v1.ConditionTrue: "NodeHasDiskPressure", v1.ConditionFalse: "NodeHasNoDiskPressure"},
-	v1.NodePIDPressure:    {v1.ConditionTrue: "NodeHasInsufficientPID", v1.ConditionFalse: "NodeHasSufficientPID"},
+	v1.NodeReady: {v1.ConditionTrue: "NodeReady", v1.ConditionFalse: "NodeNotReady"},
+	v1.NodeMemoryPressure: {v1.ConditionTrue: "NodeHasInsufficientMemory",
+		v1.ConditionFalse: "NodeHasSufficientMemory"},
+	v1.NodeDiskPressure: {v1.ConditionTrue: "NodeHasDiskPressure", v1.ConditionFalse: "NodeHasNoDiskPressure"},
+	v1.NodePIDPressure:  {v1.ConditionTrue: "NodeHasInsufficientPID", v1.ConditionFalse: "NodeHasSufficientPID"},
 }

@@ -85,7 +85,8 @@ func (i *item) get() (object, error) {
 }
 
 func (o object) equal(other object) bool {
-	return equality.Semantic.DeepEqual(o.configMap, other.configMap) && equality.Semantic.DeepEqual(o.secret, other.secret)
+	return equality.Semantic.DeepEqual(o.configMap, other.configMap) &&
+		equality.Semantic.DeepEqual(o.secret, other.secret)
 }
 
 // immutable reports whether the object will never change.

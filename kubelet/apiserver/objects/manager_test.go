@@ -23,7 +23,9 @@ import (
 
 // run runs a Manager on an API server in memory until the test ends.
 func run(t *testing.T, api *apitest.Server) *Manager {
-	s := New(Options{Core: api.Client(t), patience: 5 * time.Second, retry: reflector.Retry{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}})
+	s := New(
+		Options{Core: api.Client(t), patience: 5 * time.Second,
+			retry: reflector.Retry{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}})
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
@@ -53,7 +55,8 @@ func podWith(uid string, configMaps, secrets []string) *v1.Pod {
 	}
 	c := v1.Container{Name: "c"}
 	for _, name := range secrets {
-		c.EnvFrom = append(c.EnvFrom, v1.EnvFromSource{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}})
+		c.EnvFrom = append(c.EnvFrom,
+			v1.EnvFromSource{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}})
 	}
 	pod.Spec.Containers = []v1.Container{c}
 	return pod
@@ -189,7 +192,9 @@ func TestServerAway(t *testing.T) {
 	eventually(t, s, "red", func() bool { return color(s, one) == "red" })
 	api.Fail(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no relationship found","code":403}`)
+		fmt.Fprint(w,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no `+
+				`relationship found","code":403}`)
 	})
 	s.RegisterPod(two)
 	deadline := time.Now().Add(10 * time.Second)

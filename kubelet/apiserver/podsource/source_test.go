@@ -57,8 +57,9 @@ func edited(p *v1.Pod, edit func(*v1.Pod)) *v1.Pod {
 // bound returns a pod as the API server has it.
 func bound(uid, name, node string) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "shop", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
-		Spec:       v1.PodSpec{NodeName: node, Containers: []v1.Container{{Name: "c", Image: "image"}}},
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "shop",
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
+		Spec: v1.PodSpec{NodeName: node, Containers: []v1.Container{{Name: "c", Image: "image"}}},
 	}
 }
 
@@ -99,7 +100,8 @@ func TestPodsAreMarked(t *testing.T) {
 	config := podconfig.New(podconfig.Options{})
 	r := run(t, server.Client(t), config)
 	first := r.Next().Pods[0]
-	if model.IsStatic(first) || first.Spec.RestartPolicy != v1.RestartPolicyAlways || first.ManagedFields != nil || first.ResourceVersion == "" {
+	if model.IsStatic(first) || first.Spec.RestartPolicy != v1.RestartPolicyAlways || first.ManagedFields != nil ||
+		first.ResourceVersion == "" {
 		t.Errorf("pod %+v", first)
 	}
 	server.Set(edited(claimed, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }))
@@ -188,10 +190,14 @@ func TestFails(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"forbidden":    {status(http.StatusForbidden, metav1.StatusReasonForbidden), "does not let the kubeconfig's user ask"},
-		"unauthorized": {status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized), "does not know the kubeconfig's user"},
-		"failing":      {status(http.StatusInternalServerError, metav1.StatusReasonInternalError), "no"},
-		"garbage":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>hello") }, "cannot be reached or understood"},
+		"forbidden": {status(http.StatusForbidden, metav1.StatusReasonForbidden),
+			"does not let the kubeconfig's user ask"},
+		"unauthorized": {status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized),
+			"does not know the kubeconfig's user"},
+		"failing": {status(http.StatusInternalServerError, metav1.StatusReasonInternalError), "no"},
+		"garbage": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html>hello")
+		}, "cannot be reached or understood"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := apitest.Start(t)
@@ -224,15 +230,17 @@ func TestAway(t *testing.T) {
 	server := apitest.Start(t)
 	server.Set(bound("1", "one", "n"))
 	var dials atomic.Int32
-	client := apitest.ClientFor(t, &rest.Config{Host: server.URL(), Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-		if n := dials.Add(1); n <= 5 {
-			return nil, fmt.Errorf("dial %d: %w", n, syscall.ECONNREFUSED)
-		}
-		return new(net.Dialer).DialContext(ctx, network, address)
-	}})
+	client := apitest.ClientFor(t,
+		&rest.Config{Host: server.URL(), Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if n := dials.Add(1); n <= 5 {
+				return nil, fmt.Errorf("dial %d: %w", n, syscall.ECONNREFUSED)
+			}
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}})
 	config := podconfig.New(podconfig.Options{Sources: []string{model.SourceAPI}})
 	r := run(t, client, config)
-	if err := r.errors.Await(t); err == nil || !strings.Contains(err.Error(), "cannot be reached") || config.SeenAllSources() {
+	if err := r.errors.Await(t); err == nil || !strings.Contains(err.Error(), "cannot be reached") ||
+		config.SeenAllSources() {
 		t.Errorf("problem %v, ready %v", err, config.SeenAllSources())
 	}
 	r.Want("when it is there", "ADD:1")
@@ -278,9 +286,11 @@ func (w writer) Write(text []byte) (int, error) {
 // TestPodCannotPassAsStatic: annotations of a server's pod about its origin are ignored.
 func TestPodCannotPassAsStatic(t *testing.T) {
 	var refused []string
-	config := podconfig.New(podconfig.Options{Refused: func(r podconfig.Refusal) { refused = append(refused, r.Err.Error()) }})
+	config := podconfig.New(
+		podconfig.Options{Refused: func(r podconfig.Refusal) { refused = append(refused, r.Err.Error()) }})
 	static, claim := bound("1", "one", ""), bound("2", "one", "n")
-	static.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile, model.AnnotationManifest: "x"}
+	static.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile,
+		model.AnnotationManifest: "x"}
 	claim.Annotations = static.Annotations
 	testutil.Must(t, config.Set(t.Context(), model.SourceFile, []*v1.Pod{static}))
 	server := apitest.Start(t)

@@ -48,9 +48,11 @@ func explain(err error) (kind string, explained error) {
 	var hostname x509.HostnameError
 	switch {
 	case errors.As(err, &hostname):
-		return "certificate", fmt.Errorf("the server's certificate is for another name than the kubeconfig's address: %w", err)
+		return "certificate", fmt.Errorf(
+			"the server's certificate is for another name than the kubeconfig's address: %w", err)
 	case errors.As(err, &certificate):
-		return "certificate", fmt.Errorf("the server's certificate is not valid under the kubeconfig's certificate-authority: %w", err)
+		return "certificate", fmt.Errorf(
+			"the server's certificate is not valid under the kubeconfig's certificate-authority: %w", err)
 	}
 	switch reason := apierrors.ReasonForError(err); reason {
 	case metav1.StatusReasonUnknown:

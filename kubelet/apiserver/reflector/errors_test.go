@@ -42,7 +42,10 @@ func TestErrorReporter(t *testing.T) {
 		{"certificate", unknown, "not valid under the kubeconfig's certificate-authority"},
 		{"certificate again", unknown, ""},
 		{"user unknown", apierrors.NewUnauthorized("who"), "does not know the kubeconfig's user"},
-		{"certificate once more", get(&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "a"}}), "for another name"},
+		{"certificate once more",
+			get(
+				&tls.CertificateVerificationError{
+					Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "a"}}), "for another name"},
 		{"forbidden", apierrors.NewForbidden(pods, "", errors.New("no")), "does not let the kubeconfig's user ask"},
 		{"working again", nil, "<nil>"},
 		{"still", nil, ""},
@@ -86,7 +89,8 @@ func TestSilentServer(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*listTimeout)
 		defer cancel()
 		var reported []error
-		Run(ctx, silent{}, Options[*v1.Pod]{Store: nothing{t}, Problem: func(err error) { reported = append(reported, err) }})
+		Run(ctx, silent{},
+			Options[*v1.Pod]{Store: nothing{t}, Problem: func(err error) { reported = append(reported, err) }})
 		testutil.Assert(t, len(reported) == 1 && strings.Contains(reported[0].Error(), "no answer in"),
 			"reported %v", reported)
 	})
@@ -94,7 +98,8 @@ func TestSilentServer(t *testing.T) {
 
 // TestRetry: the default pauses are the kubelet's.
 func TestRetry(t *testing.T) {
-	if b := (Retry{}).backoff(); b.Duration.Milliseconds() != 800 || b.Cap.Seconds() != 30 || b.Factor != 2 || b.Jitter != 1 || b.Steps < 6 {
+	if b := (Retry{}).backoff(); b.Duration.Milliseconds() != 800 || b.Cap.Seconds() != 30 || b.Factor != 2 ||
+		b.Jitter != 1 || b.Steps < 6 {
 		t.Errorf("pauses %+v", b)
 	}
 }

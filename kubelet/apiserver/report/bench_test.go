@@ -53,7 +53,8 @@ func (b *statusBench) pod(name string) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"},
 		Spec:       v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "c", Image: "i"}}},
 		Status: v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{
-			{Type: v1.PodScheduled, Status: v1.ConditionTrue, Reason: "scheduler", LastTransitionTime: metav1.Unix(1000, 0)},
+			{Type: v1.PodScheduled, Status: v1.ConditionTrue, Reason: "scheduler",
+				LastTransitionTime: metav1.Unix(1000, 0)},
 		}},
 	})
 }
@@ -96,7 +97,9 @@ func (b *statusBench) set(pod *v1.Pod, phase v1.PodPhase, change ...func(*v1.Pod
 			{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now())},
 			{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now())},
 		},
-		ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now())}}}},
+		ContainerStatuses: []v1.ContainerStatus{
+			{Name: "c",
+				State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now())}}}},
 	}
 	for _, change := range change {
 		change(&s)

@@ -81,7 +81,8 @@ func (s *EventSink) Record(event v1.Event) {
 
 // Counts returns the outcomes so far.
 func (s *EventSink) Counts() EventCounts {
-	return EventCounts{Sent: s.sent.Load(), Suppressed: s.suppressed.Load(), Dropped: s.dropped.Load(), Refused: s.refused.Load()}
+	return EventCounts{Sent: s.sent.Load(), Suppressed: s.suppressed.Load(), Dropped: s.dropped.Load(),
+		Refused: s.refused.Load()}
 }
 
 // Run sends events until ctx ends. Then it sends waiting events for at most EventOptions.flush, and returns nil. It is
@@ -183,7 +184,8 @@ func (s *EventSink) write(ctx context.Context, next *record.EventCorrelateResult
 func (s *EventSink) put(ctx context.Context, next *record.EventCorrelateResult) (*v1.Event, error) {
 	events := s.opts.Events.Events(next.Event.Namespace)
 	if next.Event.Count > 1 {
-		stored, err := events.Patch(ctx, next.Event.Name, types.StrategicMergePatchType, next.Patch, metav1.PatchOptions{})
+		stored, err := events.Patch(ctx, next.Event.Name, types.StrategicMergePatchType, next.Patch,
+			metav1.PatchOptions{})
 		if !apierrors.IsNotFound(err) {
 			return stored, wrapped("patch", next.Event, err)
 		}
@@ -210,6 +212,7 @@ func wrapped(what string, event *v1.Event, err error) error {
 // temporary reports whether a retry may succeed: the API server did not answer, or asked for a retry.
 func temporary(err error) bool {
 	var status apierrors.APIStatus
-	return !errors.As(err, &status) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
+	return !errors.As(err, &status) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
 }

@@ -78,7 +78,8 @@ func TestEventsAreCountedWhereTheyAre(t *testing.T) {
 		if node.Namespace != "default" || node.InvolvedObject.UID != "node" || node.InvolvedObject.Namespace != "" {
 			t.Errorf("of the node: %+v", node)
 		}
-		if pulled.Count != 3 || pulled.LastTimestamp.Sub(pulled.FirstTimestamp.Time) != 2*time.Second || pulled.InvolvedObject.UID != "u" ||
+		if pulled.Count != 3 || pulled.LastTimestamp.Sub(pulled.FirstTimestamp.Time) != 2*time.Second ||
+			pulled.InvolvedObject.UID != "u" ||
 			pulled.Source.Component != "kubelet" {
 			t.Errorf("repeated: %+v", pulled)
 		}
@@ -125,7 +126,8 @@ func TestSimilarEventsAreCombined(t *testing.T) {
 		synctest.Wait()
 		list := b.server.Events()
 		last := list[len(list)-1]
-		if len(list) != 10 || last.Count != 5 || !strings.HasSuffix(last.Message, "message 13") || !strings.HasPrefix(last.Message, "(combined") {
+		if len(list) != 10 || last.Count != 5 || !strings.HasSuffix(last.Message, "message 13") ||
+			!strings.HasPrefix(last.Message, "(combined") {
 			t.Errorf("%d events, the last %d times %q", len(list), last.Count, last.Message)
 		}
 	})
@@ -167,7 +169,8 @@ func TestAnswersToEvents(t *testing.T) {
 		err  error
 		want EventCounts
 	}{
-		{"refused", apierrors.NewForbidden(group, "e", errors.New("the namespace is being terminated")), EventCounts{Refused: 1}},
+		{"refused", apierrors.NewForbidden(group, "e", errors.New("the namespace is being terminated")),
+			EventCounts{Refused: 1}},
 		{"taken before", apierrors.NewAlreadyExists(group, "e"), EventCounts{Sent: 1}},
 		{"not able to", apierrors.NewInternalError(errors.New("no leader")), EventCounts{Sent: 1}},
 		{"overloaded", apierrors.NewServiceUnavailable("later"), EventCounts{Sent: 1}},

@@ -100,8 +100,10 @@ func normalised(pod *v1.Pod, s *v1.PodStatus) *v1.PodStatus {
 		truncate(&out.Conditions[i].LastProbeTime)
 		truncate(&out.Conditions[i].LastTransitionTime)
 	}
-	limit := maxMessages / max(1, len(pod.Spec.InitContainers)+len(pod.Spec.Containers)+len(pod.Spec.EphemeralContainers))
-	for _, list := range [][]v1.ContainerStatus{out.InitContainerStatuses, out.ContainerStatuses, out.EphemeralContainerStatuses} {
+	limit := maxMessages / max(1,
+		len(pod.Spec.InitContainers)+len(pod.Spec.Containers)+len(pod.Spec.EphemeralContainers))
+	for _, list := range [][]v1.ContainerStatus{out.InitContainerStatuses, out.ContainerStatuses,
+		out.EphemeralContainerStatuses} {
 		for i := range list {
 			for _, state := range []*v1.ContainerState{&list[i].State, &list[i].LastTerminationState} {
 				if state.Running != nil {
@@ -110,7 +112,8 @@ func normalised(pod *v1.Pod, s *v1.PodStatus) *v1.PodStatus {
 				if end := state.Terminated; end != nil {
 					truncate(&end.StartedAt)
 					truncate(&end.FinishedAt)
-					end.Message = strings.ToValidUTF8(end.Message[:min(limit, len(end.Message))], "") // the cut may be within a character
+					// the cut may be within a character
+					end.Message = strings.ToValidUTF8(end.Message[:min(limit, len(end.Message))], "")
 				}
 			}
 		}

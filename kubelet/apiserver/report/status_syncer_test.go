@@ -93,13 +93,15 @@ func TestConditionsOfOthersStay(t *testing.T) {
 		a := b.pod("a")
 		b.set(a, v1.PodRunning)
 		b.server.Edit("ns", "a", func(pod *v1.Pod) {
-			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: "example.org/gate", Status: v1.ConditionTrue})
+			pod.Status.Conditions = append(pod.Status.Conditions,
+				v1.PodCondition{Type: "example.org/gate", Status: v1.ConditionTrue})
 			pod.Status.NominatedNodeName = "other"
 			pod.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "claim"}}
 		})
 		b.set(a, v1.PodRunning, func(s *v1.PodStatus) { s.PodIP = "10.0.0.2" })
 		got := b.server.Pod("ns", "a").Status
-		if find(got.Conditions, "example.org/gate") == nil || got.NominatedNodeName != "other" || len(got.ResourceClaimStatuses) != 1 {
+		if find(got.Conditions, "example.org/gate") == nil || got.NominatedNodeName != "other" ||
+			len(got.ResourceClaimStatuses) != 1 {
 			t.Errorf("status %+v", got)
 		}
 		scheduled := find(got.Conditions, v1.PodScheduled)
@@ -114,7 +116,8 @@ func TestConditionAddedMeanwhile(t *testing.T) {
 		a := b.pod("a")
 		stale := b.server.Pod("ns", "a")
 		b.server.Edit("ns", "a", func(pod *v1.Pod) {
-			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: "example.org/gate", Status: v1.ConditionTrue})
+			pod.Status.Conditions = append(pod.Status.Conditions,
+				v1.PodCondition{Type: "example.org/gate", Status: v1.ConditionTrue})
 		})
 		a.Status = v1.PodStatus{Phase: v1.PodRunning}
 		if _, err := b.statuses.patch(b.Context(), stale, merged(stale, a)); err != nil {
@@ -331,7 +334,8 @@ func TestStaticPodIsShownByItsMirror(t *testing.T) {
 		synctest.Wait()
 		b.wantCalls(getA, patchA)
 		got := b.server.Pod("ns", "a").Status
-		if got.Phase != v1.PodRunning || got.PodIP != "10.0.0.2" || got.ObservedGeneration != 4 || find(got.Conditions, v1.PodReady).ObservedGeneration != 4 {
+		if got.Phase != v1.PodRunning || got.PodIP != "10.0.0.2" || got.ObservedGeneration != 4 ||
+			find(got.Conditions, v1.PodReady).ObservedGeneration != 4 {
 			t.Errorf("status %+v", got)
 		}
 		b.sawMirrors("a")
@@ -374,7 +378,8 @@ func TestWhatIsNoMirror(t *testing.T) {
 
 // TestDisruptionTarget: other components set this condition, too. The kubelet's own is sent and replaces theirs.
 func TestDisruptionTarget(t *testing.T) {
-	ours := v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: "low"}
+	ours := v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue,
+		Reason: v1.PodReasonTerminationByKubelet, Message: "low"}
 	theirs := v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
 	for _, test := range []struct{ server, ours, want []v1.PodCondition }{
 		{nil, []v1.PodCondition{ours}, []v1.PodCondition{ours}},
@@ -404,10 +409,12 @@ func TestMergedStatus(t *testing.T) {
 			StartTime: &metav1.Time{Time: at(7).Time},
 			Conditions: []v1.PodCondition{
 				{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: at(20), ObservedGeneration: 3},
-				{Type: v1.ContainersReady, Status: v1.ConditionFalse, LastTransitionTime: metav1.NewTime(at(30).Add(time.Millisecond))},
+				{Type: v1.ContainersReady, Status: v1.ConditionFalse,
+					LastTransitionTime: metav1.NewTime(at(30).Add(time.Millisecond))},
 				{Type: "example.org/gone", Status: v1.ConditionTrue},
 			},
-			ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Message: "x" + long}}}},
+			ContainerStatuses: []v1.ContainerStatus{
+				{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Message: "x" + long}}}},
 		},
 	}
 	got := merged(shown, pod)

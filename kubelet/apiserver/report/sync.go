@@ -33,7 +33,9 @@ func (s *StatusSyncer) work(ctx context.Context, queue workqueue.TypedRateLimiti
 
 // syncPod reports one pod's status. A failure is retried later. The second failure in a row is logged as a warning. A
 // first failure is usual for a new pod: the API server's authorizer may not know yet that the pod runs on this node.
-func (s *StatusSyncer) syncPod(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID], uid types.UID) {
+func (s *StatusSyncer) syncPod(
+	ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID], uid types.UID,
+) {
 	err := s.report(ctx, uid)
 	if err == nil {
 		queue.Forget(uid)
@@ -119,7 +121,8 @@ func (s *StatusSyncer) patch(ctx context.Context, shown *v1.Pod, wanted v1.PodSt
 	if err != nil {
 		return nil, err
 	}
-	return s.opts.Pods.Pods(shown.Namespace).Patch(ctx, shown.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return s.opts.Pods.Pods(shown.Namespace).Patch(ctx, shown.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{}, "status")
 }
 
 // remove deletes a finished pod on the API server. It succeeds if the pod is gone or another pod has its name.

@@ -57,14 +57,17 @@ type right struct {
 func New(tokens authentication.TokenReviewsGetter, access authorization.SubjectAccessReviewsGetter) *Reviewer {
 	return &Reviewer{
 		tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews(),
-		users: cache.NewLRUExpireCache(cached), invalid: cache.NewLRUExpireCache(cached), rights: cache.NewLRUExpireCache(cached),
+		users: cache.NewLRUExpireCache(cached), invalid: cache.NewLRUExpireCache(cached),
+		rights:       cache.NewLRUExpireCache(cached),
 		tokenReviews: make(chan struct{}, concurrent), accessReviews: make(chan struct{}, concurrent),
 	}
 }
 
 // bounded makes a review within the timeout. If too many reviews are running, the error suggests when to retry
 // (SuggestsClientDelay of k8s.io/apimachinery/pkg/api/errors).
-func bounded[T any](ctx context.Context, reviews chan struct{}, create func(context.Context) (T, error)) (answer T, err error) {
+func bounded[T any](
+	ctx context.Context, reviews chan struct{}, create func(context.Context) (T, error),
+) (answer T, err error) {
 	select {
 	case reviews <- struct{}{}:
 		defer func() { <-reviews }()
@@ -102,7 +105,9 @@ func (r *Reviewer) Token(ctx context.Context, token string) (user authentication
 }
 
 // Access reports whether the user has the right in question, and why. Its errors are like Token's.
-func (r *Reviewer) Access(ctx context.Context, question authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error) {
+func (r *Reviewer) Access(
+	ctx context.Context, question authorizationv1.SubjectAccessReviewSpec,
+) (allowed bool, reason string, err error) {
 	key, err := json.Marshal(question)
 	if err != nil {
 		return false, "", err
@@ -110,9 +115,10 @@ func (r *Reviewer) Access(ctx context.Context, question authorizationv1.SubjectA
 	if known, ok := r.rights.Get(string(key)); ok {
 		return known.(right).allowed, known.(right).reason, nil
 	}
-	answer, err := bounded(ctx, r.accessReviews, func(ctx context.Context) (*authorizationv1.SubjectAccessReview, error) {
-		return r.access.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: question}, metav1.CreateOptions{})
-	})
+	answer, err := bounded(ctx, r.accessReviews,
+		func(ctx context.Context) (*authorizationv1.SubjectAccessReview, error) {
+			return r.access.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: question}, metav1.CreateOptions{})
+		})
 	if err != nil {
 		return false, "", fmt.Errorf("subject access review: %w", err)
 	}

@@ -117,7 +117,8 @@ func TestToken(t *testing.T) {
 
 // question asks whether the user has a right.
 func question(user, verb string) authorizationv1.SubjectAccessReviewSpec {
-	return authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb}}
+	return authorizationv1.SubjectAccessReviewSpec{User: user,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb}}
 }
 
 // TestRateLimit: the wait for the client's own rate limit is bounded, too.

@@ -18,7 +18,8 @@ import (
 const masterNamespace, masterName = v1.NamespaceDefault, "kubernetes"
 
 // errUnknown is the error before the first list.
-var errUnknown = errors.New("the API server has not listed its services yet: a container that starts now would lack their variables")
+var errUnknown = errors.New(
+	"the API server has not listed its services yet: a container that starts now would lack their variables")
 
 // List has the API server's services. It is safe for concurrent use.
 type List struct {

@@ -69,9 +69,12 @@ func New(opts Options) *Manager {
 // returns the cached token only while it is valid and the API server issues no new one. The error is an
 // errdefs.ErrInvalidArgument for a static pod, which the API server does not have. Errors of the API server are
 // wrapped.
-func (m *Manager) Token(ctx context.Context, pod *v1.Pod, projection *v1.ServiceAccountTokenProjection) (string, error) {
+func (m *Manager) Token(
+	ctx context.Context, pod *v1.Pod, projection *v1.ServiceAccountTokenProjection,
+) (string, error) {
 	if model.IsStatic(pod) {
-		return "", fmt.Errorf("serviceAccountToken: a static pod has no service account: %w", errdefs.ErrInvalidArgument)
+		return "", fmt.Errorf("serviceAccountToken: a static pod has no service account: %w",
+			errdefs.ErrInvalidArgument)
 	}
 	wanted := request{account: pod.Spec.ServiceAccountName, audience: projection.Audience, life: defaultLife}
 	if wanted.account == "" {
@@ -91,7 +94,8 @@ func (m *Manager) Token(ctx context.Context, pod *v1.Pod, projection *v1.Service
 		return fresh.token, nil
 	}
 	if ok && now.Before(kept.until) {
-		log.G(ctx).WithError(err).WithFields(log.Fields{"pod": pod.Namespace + "/" + pod.Name, "podUID": pod.UID, "until": kept.until}).
+		log.G(ctx).WithError(err).
+			WithFields(log.Fields{"pod": pod.Namespace + "/" + pod.Name, "podUID": pod.UID, "until": kept.until}).
 			Warn("service account token not renewed, the old one stays in use")
 		return kept.token, nil
 	}
@@ -118,12 +122,14 @@ func (m *Manager) keep(uid types.UID, wanted request, fresh issued) {
 func (m *Manager) issue(ctx context.Context, pod *v1.Pod, wanted request) (issued, error) {
 	ask := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &wanted.life,
-		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name,
+			UID: pod.UID},
 	}}
 	if wanted.audience != "" { // empty means the API server's own
 		ask.Spec.Audiences = []string{wanted.audience}
 	}
-	answer, err := m.opts.ServiceAccounts.ServiceAccounts(pod.Namespace).CreateToken(ctx, wanted.account, ask, metav1.CreateOptions{})
+	answer, err := m.opts.ServiceAccounts.ServiceAccounts(pod.Namespace).CreateToken(ctx, wanted.account, ask,
+		metav1.CreateOptions{})
 	if err != nil {
 		return issued{}, fmt.Errorf("request a token of service account %q: %w", pod.Namespace+"/"+wanted.account, err)
 	}

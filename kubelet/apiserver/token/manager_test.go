@@ -81,7 +81,8 @@ func newFixture(t *testing.T) *fixture {
 		Host: listening.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 	})
 	testutil.Must(t, err)
-	f := &fixture{Manager: New(Options{ServiceAccounts: client}), server: server, begun: time.Now().Truncate(time.Second)}
+	f := &fixture{Manager: New(Options{ServiceAccounts: client}), server: server,
+		begun: time.Now().Truncate(time.Second)}
 	f.at(0, 0)
 	return f
 }
@@ -120,7 +121,8 @@ func TestTokenIsBoundToItsPod(t *testing.T) {
 	first := f.server.asked[0].Spec
 	testutil.Assert(t, len(first.Audiences) == 1 && first.Audiences[0] == "vault" && *first.ExpirationSeconds == 600,
 		"asked for %+v", first)
-	if ref := first.BoundObjectRef; ref == nil || ref.Kind != "Pod" || ref.APIVersion != "v1" || ref.Name != "web" || ref.UID != "uid-1" {
+	if ref := first.BoundObjectRef; ref == nil || ref.Kind != "Pod" || ref.APIVersion != "v1" || ref.Name != "web" ||
+		ref.UID != "uid-1" {
 		t.Errorf("bound to %+v", ref)
 	}
 	second := f.server.asked[1].Spec
@@ -132,7 +134,8 @@ func TestTokenDefaults(t *testing.T) {
 	p := pod()
 	p.Spec.ServiceAccountName = ""
 	f.want(t, p, &v1.ServiceAccountTokenProjection{Path: "token"}, "token-1")
-	if *f.server.asked[0].Spec.ExpirationSeconds != 3600 || !strings.HasSuffix(f.server.paths[0], "/serviceaccounts/default/token") {
+	if *f.server.asked[0].Spec.ExpirationSeconds != 3600 ||
+		!strings.HasSuffix(f.server.paths[0], "/serviceaccounts/default/token") {
 		t.Errorf("asked %s for %+v", f.server.paths[0], f.server.asked[0].Spec)
 	}
 }

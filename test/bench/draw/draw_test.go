@@ -59,18 +59,21 @@ func TestMeasurementOfAnEngine(t *testing.T) {
 	testutil.WriteFile(t, front, "front\n<!-- figures -->\n<!-- /figures -->\n")
 	testutil.Must(t, run(from))
 	text, _ := os.ReadFile(document)
-	if got := string(text); strings.Contains(got, "old") || !strings.Contains(got, "Nothing was measured yet: `make bench ENGINE=29-containerd`") {
+	if got := string(text); strings.Contains(got, "old") ||
+		!strings.Contains(got, "Nothing was measured yet: `make bench ENGINE=29-containerd`") {
 		t.Errorf("without a measurement:\n%s", got)
 	}
 	testutil.WriteFile(t, filepath.Join(from, "result-29-containerd.json"), whole)
 	testutil.Must(t, run(from))
 	text, _ = os.ReadFile(document)
 	_, second, _ := strings.Cut(string(text), "29-containerd -->")
-	if !strings.Contains(second, "Measured: criadapter on docker 29.8.0, containerd on containerd 2.4.2.") || !strings.Contains(second, "| pod up | 100 |") || strings.Contains(second, "![") {
+	if !strings.Contains(second, "Measured: criadapter on docker 29.8.0, containerd on containerd 2.4.2.") ||
+		!strings.Contains(second, "| pod up | 100 |") || strings.Contains(second, "![") {
 		t.Errorf("with a measurement:\n%s", second)
 	}
 	text, _ = os.ReadFile(front)
-	if got := string(text); strings.Count(got, "| **docker 29.8.0 and containerd 2.4.2** |") != 2 || strings.Count(got, "| pod up | 100 | – | 120 |") != 2 {
+	if got := string(text); strings.Count(got, "| **docker 29.8.0 and containerd 2.4.2** |") != 2 ||
+		strings.Count(got, "| pod up | 100 | – | 120 |") != 2 {
 		t.Errorf("the front page lacks an engine:\n%s", got)
 	}
 	testutil.WriteFile(t, filepath.Join(from, "result-29-containerd.json"), `{"lives": {}}`)
@@ -84,7 +87,8 @@ func TestOnlyWhatWasMeasuredIsShown(t *testing.T) {
 		Pods  int
 		Table map[string]row
 	}{Pods: 5, Table: map[string]row{"relist": {"criadapter": {N: 3, P50: 0.5}, "containerd": {N: 3, P50: 2}}}})
-	if text := r.tables(true); !strings.Contains(text, "| pod up | 100 | – |") || !strings.Contains(text, "| 5: relist | 0.5 | 2 |") {
+	if text := r.tables(true); !strings.Contains(text, "| pod up | 100 | – |") ||
+		!strings.Contains(text, "| 5: relist | 0.5 | 2 |") {
 		t.Errorf("tables:\n%s", text)
 	}
 	svg := r.figures()["calls.svg"]
@@ -109,7 +113,8 @@ func TestMemoryOfANode(t *testing.T) {
 		"nodes": {"pods": 2, "servers": {"criadapter": {"daemonsKiB": 4096, "podsKiB": 1024}}}}`), &r); err != nil {
 		t.Fatal(err)
 	}
-	if text := r.tables(true); !strings.Contains(text, "| memory of everything with 2 pods of one container, MiB per pod | 2.5 |\n") {
+	if text := r.tables(true); !strings.Contains(text,
+		"| memory of everything with 2 pods of one container, MiB per pod | 2.5 |\n") {
 		t.Errorf("tables:\n%s", text)
 	}
 	svg := r.figures()["memory.svg"]

@@ -12,8 +12,10 @@ const (
 	beginCalls      = "<!-- calls -->\n"
 	beginCore       = "<!-- core -->\n"
 	kubeletCore     = "kubelet-core"
-	nothingYetCalls = "Nothing was run yet: `make conformance FAST=1` with each `KUBELET` and then `make figures` write the table here.\n"
-	nothingYetCore  = "Nothing was run yet: `make conformance NODE=kubelet-core` and then `make figures` write the table here.\n"
+	nothingYetCalls = "Nothing was run yet: `make conformance FAST=1` with each `KUBELET` and then `make " +
+		"figures` write the table here.\n"
+	nothingYetCore = "Nothing was run yet: `make conformance NODE=kubelet-core` and then `make figures` write " +
+		"the table here.\n"
 )
 
 // kubeletName is the version of a real kubelet, or the name of the kubelet core, which sorts after all versions.
@@ -23,7 +25,8 @@ func (r specsResult) kubeletName() string { return strings.TrimPrefix(r.Kubelet,
 // set that differ only in the kubelet.
 func callsTable(results []specsResult) string {
 	runs := slices.DeleteFunc(slices.Clone(results), func(r specsResult) bool {
-		return r.Set != "fast" || r.Server != "criadapter" || r.Engine != "installed" || r.Mode != "" || len(r.Calls) == 0
+		return r.Set != "fast" || r.Server != "criadapter" || r.Engine != "installed" || r.Mode != "" ||
+			len(r.Calls) == 0
 	})
 	if len(runs) == 0 {
 		return nothingYetCalls
@@ -69,7 +72,8 @@ func coreTable(results []specsResult) string {
 	}
 	var sets, causes strings.Builder
 	for _, r := range runs {
-		fmt.Fprintf(&sets, "| `%s`: %s | %d | %d | %d | %d |\n", r.Set, r.What, r.Passed, r.Failed, r.Skipped, r.LeftOut)
+		fmt.Fprintf(&sets, "| `%s`: %s | %d | %d | %d | %d |\n", r.Set, r.What, r.Passed, r.Failed, r.Skipped,
+			r.LeftOut)
 		for _, cause := range r.Causes {
 			fmt.Fprintf(&causes, "| `%s` | %d | %s | %s |\n", r.Set, cause.Specs, cause.Outcome, cause.Cause)
 		}

@@ -108,7 +108,8 @@ func keepLoad(from string) error {
 // drawLoad puts the tables of full nodes into the report. svg is empty without a measurement.
 func drawLoad(text []byte) (_ []byte, svg string, err error) {
 	for _, s := range sections() {
-		content := fmt.Sprintf("Nothing was measured yet: `make load%s` and then `make figures` write the table here.\n", s.variable())
+		content := fmt.Sprintf(
+			"Nothing was measured yet: `make load%s` and then `make figures` write the table here.\n", s.variable())
 		loaded, err := readJSON[loadResult](s.loadFile())
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, "", err
@@ -178,23 +179,32 @@ func (r loadResult) rows() []loadRow {
 		{"**restarts**: all are replaced after, s", "restarts", seconds},
 		{"one is Ready after, s, p50 / p99", "restarts", ready},
 		{"one is gone after, s, p50 / p99", "restarts", gone},
-		{fmt.Sprintf("**churn** for %.0f s: pods replaced a second, of %d asked for", r.Churned, r.Churn), "churn", func(p phase) string { return fmt.Sprintf("%.2f", p.Reached) }},
+		{fmt.Sprintf("**churn** for %.0f s: pods replaced a second, of %d asked for", r.Churned, r.Churn), "churn",
+			func(p phase) string { return fmt.Sprintf("%.2f", p.Reached) }},
 		{"one is Ready after, s, p50 / p99", "churn", ready},
 		{"one is gone after, s, p50 / p99", "churn", gone},
 		{"**gone**: all are gone after, s", "gone", seconds},
 		{"one is gone after, s, p50 / p99", "gone", gone},
-		{fmt.Sprintf("**probes** for %.0f s: a minute, of %.0f asked for", r.Probed, r.Probes), "probes", func(p phase) string { return fmt.Sprintf("%.0f", p.Probes.PerMinute) }},
+		{fmt.Sprintf("**probes** for %.0f s: a minute, of %.0f asked for", r.Probed, r.Probes), "probes",
+			func(p phase) string { return fmt.Sprintf("%.0f", p.Probes.PerMinute) }},
 		{"one takes, ms, mean", "probes", func(p phase) string { return fmt.Sprintf("%.0f", 1000*p.Probes.Mean) }},
 		{"failed", "probes", func(p phase) string { return fmt.Sprintf("%d", p.Probes.Failed) }},
 	}
 	long := map[string]string{"rest": fmt.Sprintf("%.0f s at rest", r.Rest)}
 	for _, name := range loadPhases() {
-		rows = append(rows, loadRow{costName("**CPU**, s", name, long, cpuParts()), name, func(p phase) string { return costs(p.CPU, cpuParts(), "%.1f") }})
+		rows = append(rows,
+			loadRow{costName("**CPU**, s", name, long, cpuParts()), name, func(p phase) string {
+				return costs(p.CPU, cpuParts(), "%.1f")
+			}})
 	}
 	for _, name := range loadPhases() {
-		rows = append(rows, loadRow{costName("**memory** after it, MiB", name, nil, memoryParts()), name, func(p phase) string { return costs(p.Memory, memoryParts(), "%.0f") }})
+		rows = append(rows,
+			loadRow{costName("**memory** after it, MiB", name, nil, memoryParts()), name, func(p phase) string {
+				return costs(p.Memory, memoryParts(), "%.0f")
+			}})
 	}
-	return append(rows, loadRow{"**shims** at rest", "rest", func(p phase) string { return fmt.Sprintf("%d", p.Shims) }})
+	return append(rows,
+		loadRow{"**shims** at rest", "rest", func(p phase) string { return fmt.Sprintf("%d", p.Shims) }})
 }
 
 // costName is the name of a phase's row of costs. The first of these rows says what the numbers are.
@@ -242,7 +252,8 @@ func (r loadResult) unfinished() string {
 	for _, s := range r.Servers {
 		for _, name := range loadPhases() {
 			if p := s.Phases[name]; p.Unfinished != "" {
-				fmt.Fprintf(&out, "- %s did not finish `%s`: %s\n", s.Server, name, strings.Join(strings.Fields(p.Unfinished), " "))
+				fmt.Fprintf(&out, "- %s did not finish `%s`: %s\n", s.Server, name,
+					strings.Join(strings.Fields(p.Unfinished), " "))
 			}
 		}
 	}
@@ -298,6 +309,7 @@ func (r loadResult) picture() string {
 		}
 		groups = append(groups, g)
 	}
-	title := fmt.Sprintf("A node of %d pods; CPU and memory of server, engine and shims; each figure has its own scale", r.Pods)
+	title := fmt.Sprintf("A node of %d pods; CPU and memory of server, engine and shims; each figure has its own scale",
+		r.Pods)
 	return bars(r.colours(), title, groups)
 }

@@ -55,11 +55,17 @@ func TestLoadIsDrawn(t *testing.T) {
 	text, _ = os.ReadFile(loadDocument)
 	first, second, _ := strings.Cut(string(text), sections()[1].loadBegin())
 	for _, want := range []string{
-		"3 pods of one container, kubelet v1, engine `installed`:", "|  | criadapter | containerd |", "| runs pods on | docker 1 | containerd 2 |",
-		"| **up**: all are Ready after, s | 5.0 | 6.0 |", "| one is Ready after, s, p50 / p99 | 2.0 / 4.0 | 0.0 / 0.0 |",
-		"| **churn** for 60 s: pods replaced a second, of 5 asked for | 4.50 | not finished |", "| **probes** for 30 s: a minute, of 180 asked for | 180 | not finished |",
-		"| one takes, ms, mean | 42 |", "| **CPU**, s of server / engine / shims / kubelet / pods: up | 1.0 / 2.0 / 3.0 / 4.0 / 5.0 | 1.0 / – / – / – / – |",
-		"| 30 s at rest | 0.5 / 1.0 / 0.5 / 9.0 / 9.0 | not finished |", "| rest | 32 / 100 / 20 / 99 | not finished |", "| **shims** at rest | 3 | not finished |",
+		"3 pods of one container, kubelet v1, engine `installed`:", "|  | criadapter | containerd |",
+		"| runs pods on | docker 1 | containerd 2 |",
+		"| **up**: all are Ready after, s | 5.0 | 6.0 |",
+		"| one is Ready after, s, p50 / p99 | 2.0 / 4.0 | 0.0 / 0.0 |",
+		"| **churn** for 60 s: pods replaced a second, of 5 asked for | 4.50 | not finished |",
+		"| **probes** for 30 s: a minute, of 180 asked for | 180 | not finished |",
+		"| one takes, ms, mean | 42 |",
+		"| **CPU**, s of server / engine / shims / kubelet / pods: up | 1.0 / 2.0 / 3.0 / 4.0 / 5.0 | 1.0 / – " +
+			"/ – / – / – |",
+		"| 30 s at rest | 0.5 / 1.0 / 0.5 / 9.0 / 9.0 | not finished |", "| rest | 32 / 100 / 20 / 99 | not finished |",
+		"| **shims** at rest | 3 | not finished |",
 		"- containerd did not finish `churn`: after 8m0s 3 pods are not\n", "](../figures/load.svg)",
 	} {
 		testutil.Assert(t, strings.Contains(first, want), "no %q in:\n%s", want, first)
@@ -72,7 +78,8 @@ func TestLoadIsDrawn(t *testing.T) {
 		t.Errorf("the picture: %v\n%s", err, svg)
 	}
 	// CPU at rest 2 s in half a minute, 54 s of CPU for 270 pods, and no churn of one that did not finish.
-	for want, times := range map[string]int{">4</text>": 1, ">200</text>": 1, ">4.5</text>": 1, ">152</text>": 1, ">6</text>": 1, ">9</text>": 0} {
+	for want, times := range map[string]int{">4</text>": 1, ">200</text>": 1, ">4.5</text>": 1, ">152</text>": 1,
+		">6</text>": 1, ">9</text>": 0} {
 		if got := strings.Count(svg, want); got != times {
 			t.Errorf("%d of %s, want %d in:\n%s", got, want, times, svg)
 		}

@@ -56,7 +56,8 @@ func (s section) begin() string {
 const end = "<!-- /figures -->"
 
 func main() {
-	from := flag.String("from", "", "the `directory` of new measurements, which are kept; empty: draw the last ones again")
+	from := flag.String("from", "",
+		"the `directory` of new measurements, which are kept; empty: draw the last ones again")
 	conformance := flag.String("conformance", "", "the `directory` of new results of make conformance, which are kept")
 	load := flag.String("load", "", "the `directory` of new results of make load, which are kept")
 	flag.Parse()
@@ -164,7 +165,9 @@ func (s section) pictures(r *result) map[string]string {
 
 // write puts the tables of a measurement into the document.
 func (s section) write(text []byte, r *result) ([]byte, error) {
-	content := fmt.Sprintf("Nothing was measured yet: `make bench ENGINE=%[1]s` and then `make figures` write the tables here.\n", s.engine)
+	content := fmt.Sprintf(
+		"Nothing was measured yet: `make bench ENGINE=%[1]s` and then `make figures` write the tables here.\n",
+		s.engine)
 	if r != nil {
 		content = r.tables(s.drawn)
 	}

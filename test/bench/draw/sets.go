@@ -106,7 +106,9 @@ func setsOf(results []specsResult) []specsResult {
 		}
 	}
 	all := func(r specsResult) int { return r.Passed + r.Failed + r.Skipped }
-	slices.SortFunc(sets, func(a, b specsResult) int { return cmp.Or(-cmp.Compare(all(a), all(b)), cmp.Compare(a.Set, b.Set)) })
+	slices.SortFunc(sets, func(a, b specsResult) int {
+		return cmp.Or(-cmp.Compare(all(a), all(b)), cmp.Compare(a.Set, b.Set))
+	})
 	return sets
 }
 
@@ -128,7 +130,9 @@ func causesTable(results []specsResult, columns []column) string {
 	if len(reasons) == 0 {
 		return ""
 	}
-	slices.SortFunc(reasons, func(a, b reason) int { return cmp.Or(cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.cause, b.cause)) })
+	slices.SortFunc(reasons, func(a, b reason) int {
+		return cmp.Or(cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.cause, b.cause))
+	})
 	var out strings.Builder
 	fmt.Fprint(&out, "\nCauses why specs do not pass, each with its count in the set where it is most frequent:\n\n")
 	header(&out, "cause", columns)

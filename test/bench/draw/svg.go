@@ -23,9 +23,11 @@ func (r *result) figures() map[string]string {
 	}
 	title, memory := r.memory()
 	return map[string]string{
-		"calls.svg":  bars(r.servers(), "Median time of each call of a pod's life, ms; each call has its own scale", groups),
+		"calls.svg": bars(r.servers(), "Median time of each call of a pod's life, ms; each call has its own scale",
+			groups),
 		"memory.svg": bars(r.servers(), title, memory),
-		"relist.svg": r.lines("Median time of a relist (ListPodSandbox and ListContainers) by pods of two containers, ms", "relist"),
+		"relist.svg": r.lines(
+			"Median time of a relist (ListPodSandbox and ListContainers) by pods of two containers, ms", "relist"),
 	}
 }
 
@@ -60,11 +62,17 @@ func medians(cells row) map[string]float64 {
 // frame writes a picture of a height: a title, a legend and the content.
 func frame(servers []server, title string, height float64, content string) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", width, height)
-	fmt.Fprintf(&out, "<title>%[1]s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"12\" y=\"20\" font-weight=\"bold\">%[1]s</text>\n", title)
+	fmt.Fprintf(&out,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" "+
+			"font-size=\"12\">\n", width, height)
+	fmt.Fprintf(&out,
+		"<title>%[1]s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"12\" y=\"20\" "+
+			"font-weight=\"bold\">%[1]s</text>\n", title)
 	for i, s := range servers {
 		x := 12 + float64(i)*125
-		fmt.Fprintf(&out, "<rect x=\"%.0f\" y=\"30\" width=\"12\" height=\"12\" fill=\"%s\"/><text x=\"%.0f\" y=\"41\">%s</text>\n", x, s.colour, x+17, s.name)
+		fmt.Fprintf(&out,
+			"<rect x=\"%.0f\" y=\"30\" width=\"12\" height=\"12\" fill=\"%s\"/><text x=\"%.0f\" y=\"41\">%s</text>\n",
+			x, s.colour, x+17, s.name)
 	}
 	return out.String() + content + "</svg>\n"
 }
@@ -78,11 +86,14 @@ func bars(servers []server, title string, groups []group) string {
 		for _, s := range servers {
 			most = max(most, g.values[s.name])
 		}
-		fmt.Fprintf(&out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">%s</text>\n", left-10, y+barHeight*1.5+4, g.name)
+		fmt.Fprintf(&out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">%s</text>\n", left-10, y+barHeight*1.5+4,
+			g.name)
 		for _, s := range servers {
 			if value, ok := g.values[s.name]; ok {
 				length := value / most * (width - left - right)
-				fmt.Fprintf(&out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\"/><text x=\"%.1f\" y=\"%.0f\">%s</text>\n",
+				fmt.Fprintf(&out,
+					"<rect x=\"%.0f\" y=\"%.0f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\"/><text x=\"%.1f\" "+
+						"y=\"%.0f\">%s</text>\n",
 					left, y, length, barHeight-2, s.colour, left+length+5, y+barHeight-3, short(value))
 			}
 			y += barHeight
@@ -108,11 +119,13 @@ func (r *result) lines(title, question string) string {
 	var out strings.Builder
 	for decade := low; decade <= high; decade++ {
 		at := y(math.Pow(10, decade))
-		fmt.Fprintf(&out, "<path d=\"M%.0f %.1fH%.0f\" stroke=\"#ddd\"/><text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
+		fmt.Fprintf(&out,
+			"<path d=\"M%.0f %.1fH%.0f\" stroke=\"#ddd\"/><text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
 			left, at, width-right, left-8, at+4, math.Pow(10, decade))
 	}
 	for _, list := range r.Lists {
-		fmt.Fprintf(&out, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\">%d</text>\n", x(list.Pods), bottom+18, list.Pods)
+		fmt.Fprintf(&out, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\">%d</text>\n", x(list.Pods), bottom+18,
+			list.Pods)
 	}
 	for i, s := range r.servers() {
 		beside := []float64{15, -5}[min(i, 1)] // criadapter's figures below its line, others' above
@@ -120,11 +133,13 @@ func (r *result) lines(title, question string) string {
 		for _, list := range r.Lists {
 			if cell, ok := list.Table[question][s.name]; ok {
 				points = append(points, fmt.Sprintf("%.1f,%.1f", x(list.Pods), y(cell.P50)))
-				fmt.Fprintf(&out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/><text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+				fmt.Fprintf(&out,
+					"<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/><text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
 					x(list.Pods), y(cell.P50), s.colour, x(list.Pods)+7, y(cell.P50)+beside, short(cell.P50))
 			}
 		}
-		fmt.Fprintf(&out, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", strings.Join(points, " "), s.colour)
+		fmt.Fprintf(&out, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n",
+			strings.Join(points, " "), s.colour)
 	}
 	return frame(r.servers(), title, bottom+32, out.String())
 }

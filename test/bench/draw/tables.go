@@ -50,7 +50,8 @@ func (r *result) tables(drawn bool) string {
 	}
 	r.versions(&out)
 	picture("time of each call", "calls.svg")
-	fmt.Fprintf(&out, "One pod with one container, median of %d, in milliseconds:\n\n", r.Lives["pod up"]["criadapter"].N)
+	fmt.Fprintf(&out, "One pod with one container, median of %d, in milliseconds:\n\n",
+		r.Lives["pod up"]["criadapter"].N)
 	r.header(&out, "call")
 	for _, call := range calls() {
 		r.cells(&out, call, r.Lives[call])
@@ -60,7 +61,8 @@ func (r *result) tables(drawn bool) string {
 	fmt.Fprint(&out, "With pods of two containers, median in milliseconds:\n\n")
 	r.header(&out, "pods: question")
 	for _, list := range r.Lists {
-		for _, question := range []string{"relist", "PodSandboxStatus", "ContainerStatus", "ListContainerStats", "ListImages"} {
+		for _, question := range []string{"relist", "PodSandboxStatus", "ContainerStatus", "ListContainerStats",
+			"ListImages"} {
 			r.cells(&out, fmt.Sprintf("%d: %s", list.Pods, question), list.Table[question])
 		}
 	}

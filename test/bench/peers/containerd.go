@@ -118,7 +118,8 @@ func (c *Containerd) importSandboxImage(ctx context.Context) error {
 	if err := os.WriteFile(path, archive, 0o644); err != nil {
 		return err
 	}
-	output, err := exec.CommandContext(ctx, "ctr", "--address", c.path("c.sock"), "--namespace", "k8s.io", "images", "import", path).CombinedOutput()
+	output, err := exec.CommandContext(ctx, "ctr", "--address", c.path("c.sock"), "--namespace", "k8s.io", "images",
+		"import", path).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ctr images import: %w\n%s", err, output)
 	}

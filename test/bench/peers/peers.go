@@ -35,7 +35,8 @@ func CRIDockerd(ctx context.Context) (string, error) {
 func HasCRIDockerd() (bool, error) { return cache.Has(criDockerdKey()) }
 
 func criDockerdKey() string {
-	return cache.Key("cri-dockerd", criDockerdModule+"@"+criDockerdVersion, runtime.GOOS, runtime.GOARCH, runtime.Version(), "static", "stripped")
+	return cache.Key("cri-dockerd", criDockerdModule+"@"+criDockerdVersion, runtime.GOOS, runtime.GOARCH,
+		runtime.Version(), "static", "stripped")
 }
 
 func buildCRIDockerd(ctx context.Context, dir string) error {
@@ -54,7 +55,8 @@ func buildCRIDockerd(ctx context.Context, dir string) error {
 		return fmt.Errorf("copy %s: %w", criDockerdModule, err)
 	}
 	version := "-X " + criDockerdModule + "/cmd/version.Version=" + strings.TrimPrefix(criDockerdVersion, "v")
-	_, err = goTool(ctx, work, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w "+version, "-o", filepath.Join(dir, "cri-dockerd"), ".")
+	_, err = goTool(ctx, work, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w "+version, "-o",
+		filepath.Join(dir, "cri-dockerd"), ".")
 	return err
 }
 

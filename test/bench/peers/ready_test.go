@@ -20,7 +20,8 @@ func TestReady(t *testing.T) {
 		"not a condition of CRI": {[]*runtimeapi.RuntimeCondition{
 			runtime, network, condition("ContainerdHasNoDeprecationWarnings", false),
 		}, ""},
-		"one is false":            {[]*runtimeapi.RuntimeCondition{runtime, condition("NetworkReady", false)}, "NetworkReady is false: : so it is"},
+		"one is false": {[]*runtimeapi.RuntimeCondition{runtime, condition("NetworkReady", false)},
+			"NetworkReady is false: : so it is"},
 		"one is not there":        {[]*runtimeapi.RuntimeCondition{network}, "no condition RuntimeReady"},
 		"a server before it says": {nil, "no condition"},
 	} {

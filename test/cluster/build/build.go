@@ -57,7 +57,9 @@ type program struct {
 // programs returns the programs in the order of their builds. The longest build is the last one.
 func programs() []program {
 	list := []program{
-		{name: "etcd", tools: "etcd", pkg: etcd, linkerFlags: "-s -w", path: func(p *Programs) *string { return &p.Etcd }},
+		{name: "etcd", tools: "etcd", pkg: etcd, linkerFlags: "-s -w", path: func(p *Programs) *string {
+			return &p.Etcd
+		}},
 		{name: "kube-apiserver", path: func(p *Programs) *string { return &p.APIServer }},
 		{name: "kube-controller-manager", path: func(p *Programs) *string { return &p.ControllerManager }},
 		{name: "kube-scheduler", path: func(p *Programs) *string { return &p.Scheduler }},
@@ -155,7 +157,8 @@ func (p program) key(root string) (string, error) {
 		return "", fmt.Errorf("%w; run this in criadapter's source tree", err)
 	}
 	sum := sha256.Sum256(append(content, p.linkerFlags...))
-	return cache.Key("cluster", p.name, runtime.GOOS, runtime.GOARCH, runtime.Version(), "static", hex.EncodeToString(sum[:6])), nil
+	return cache.Key("cluster", p.name, runtime.GOOS, runtime.GOARCH, runtime.Version(), "static",
+		hex.EncodeToString(sum[:6])), nil
 }
 
 func (p program) toolsDir(root string) string {
@@ -168,7 +171,8 @@ func (p program) build(ctx context.Context, root, dir string) error {
 	if p.isTest {
 		args = []string{"test", "-c", "-vet=off"} // vet would check a lot of foreign code
 	}
-	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags, "-o", filepath.Join(dir, p.name), p.pkg)
+	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags, "-o", filepath.Join(dir, p.name),
+		p.pkg)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = p.toolsDir(root)
 	_, err := output(cmd)

@@ -62,7 +62,9 @@ func TestKubeletsOfReleases(t *testing.T) {
 			if wanted := one.name == kubelet && release != Release; other != wanted {
 				t.Errorf("%s: %s is made in %s", release, one.name, list[i].tools)
 			}
-			if other && (!strings.Contains(list[i].linkerFlags, "gitVersion="+version+" ") || !strings.Contains(toolsFile(t, list[i].tools), "\ntool "+one.pkg+"\n")) {
+			if other &&
+				(!strings.Contains(list[i].linkerFlags, "gitVersion="+version+" ") ||
+					!strings.Contains(toolsFile(t, list[i].tools), "\ntool "+one.pkg+"\n")) {
 				t.Errorf("%s: made as %+v", release, list[i])
 			}
 		}
@@ -78,7 +80,8 @@ func TestProgramsAreTools(t *testing.T) {
 		if one.isTest {
 			continue // tools.go beside go.mod names its package
 		}
-		if want := "tool " + one.pkg; !strings.Contains(toolsFile(t, one.tools), want+"\n") && !strings.Contains(toolsFile(t, one.tools), "\t"+one.pkg+"\n") {
+		if want := "tool " + one.pkg; !strings.Contains(toolsFile(t, one.tools), want+"\n") &&
+			!strings.Contains(toolsFile(t, one.tools), "\t"+one.pkg+"\n") {
 			t.Errorf("test/cluster/tools/%s/go.mod has no %q", one.tools, want)
 		}
 	}
@@ -113,20 +116,23 @@ func TestStamps(t *testing.T) {
 }
 
 func TestEnvironRoundTrip(t *testing.T) {
-	want := Programs{Etcd: "/a", APIServer: "/b", ControllerManager: "/c", Scheduler: "/d", Kubectl: "/e", Kubelet: "/f", KubeletCore: "/g"}
+	want := Programs{Etcd: "/a", APIServer: "/b", ControllerManager: "/c", Scheduler: "/d", Kubectl: "/e",
+		Kubelet: "/f", KubeletCore: "/g"}
 	pair, err := want.Environ()
 	testutil.Must(t, err)
 	_, value, _ := strings.Cut(pair, "=")
 	got, err := FromEnviron(func(string) string { return value })
 	testutil.Assert(t, err == nil && got == want, "got %+v, %v", got, err)
 	for name, value := range map[string]string{
-		"nothing": "", "no JSON": "{", "no kubelet": strings.Replace(value, `"/f"`, `""`, 1), "no kubelet-core": strings.Replace(value, `"/g"`, `""`, 1),
+		"nothing": "", "no JSON": "{", "no kubelet": strings.Replace(value, `"/f"`, `""`, 1),
+		"no kubelet-core": strings.Replace(value, `"/g"`, `""`, 1),
 	} {
 		if got, err := FromEnviron(func(string) string { return value }); err == nil {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
-	if got, err := WithSpecsFromEnviron(func(string) string { return value }); err == nil || !strings.Contains(err.Error(), "ginkgo") {
+	if got, err := WithSpecsFromEnviron(func(string) string { return value }); err == nil ||
+		!strings.Contains(err.Error(), "ginkgo") {
 		t.Errorf("without the specs' programs: %+v, %v", got, err)
 	}
 }

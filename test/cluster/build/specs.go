@@ -18,8 +18,9 @@ const (
 
 // program returns the program of the suite.
 func (s Suite) program() program {
-	p := program{name: string(s), pkg: kubernetes + "/test/e2e", tools: "e2e", linkerFlags: "-s -w " + stamps(Version), isTest: true,
-		path: func(p *Programs) *string { return &p.Specs }}
+	p := program{name: string(s), pkg: kubernetes + "/test/e2e", tools: "e2e", linkerFlags: "-s -w " + stamps(Version),
+		isTest: true,
+		path:   func(p *Programs) *string { return &p.Specs }}
 	if s == NodeSuite {
 		p.pkg, p.tools = kubernetes+"/test/e2e_node", "e2e-node"
 	}

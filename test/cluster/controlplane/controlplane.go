@@ -100,7 +100,8 @@ func (c *ControlPlane) makeCertificates() (err error) {
 	if c.Authority, err = NewAuthority(c.Dir, "ca"); err != nil {
 		return err
 	}
-	if c.serving, err = c.Authority.Server("control-plane", c.Address, "127.0.0.1", "kubernetes.default.svc"); err != nil {
+	if c.serving, err = c.Authority.Server("control-plane", c.Address, "127.0.0.1",
+		"kubernetes.default.svc"); err != nil {
 		return err
 	}
 	// The node asks the API server whether this client may do what it requests.

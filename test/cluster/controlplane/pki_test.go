@@ -29,13 +29,15 @@ func TestCertificatesServeTheirPurposeOnly(t *testing.T) {
 		opts x509.VerifyOptions
 		ok   bool
 	}{
-		"client":            {client, x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true},
+		"client": {client,
+			x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true},
 		"server by name":    {server, x509.VerifyOptions{Roots: roots, DNSName: "a.example"}, true},
 		"server by address": {server, x509.VerifyOptions{Roots: roots, DNSName: "192.0.2.1"}, true},
 		"another name":      {server, x509.VerifyOptions{Roots: roots, DNSName: "b.example"}, false},
 		"client as server":  {client, x509.VerifyOptions{Roots: roots}, false},
-		"server as client":  {server, x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, false},
-		"other authority":   {server, x509.VerifyOptions{Roots: x509.NewCertPool()}, false},
+		"server as client": {server,
+			x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, false},
+		"other authority": {server, x509.VerifyOptions{Roots: x509.NewCertPool()}, false},
 	} {
 		pair, err := tls.LoadX509KeyPair(test.pair.CertFile, test.pair.KeyFile)
 		testutil.Must(t, err)
@@ -45,7 +47,8 @@ func TestCertificatesServeTheirPurposeOnly(t *testing.T) {
 	}
 	leaf, err := tls.LoadX509KeyPair(client.CertFile, client.KeyFile)
 	testutil.Must(t, err)
-	if subject := leaf.Leaf.Subject; subject.CommonName != "system:node:a" || len(subject.Organization) != 1 || subject.Organization[0] != "system:nodes" {
+	if subject := leaf.Leaf.Subject; subject.CommonName != "system:node:a" || len(subject.Organization) != 1 ||
+		subject.Organization[0] != "system:nodes" {
 		t.Errorf("subject %v", subject)
 	}
 }
@@ -63,7 +66,8 @@ func TestKubeconfigHoldsTheCertificates(t *testing.T) {
 	if config.Host != "https://192.0.2.1:6443" || config.CAFile != "" || config.CertFile != "" || config.KeyFile != "" {
 		t.Errorf("%v", config)
 	}
-	for file, held := range map[string][]byte{authority.CAFile: config.CAData, user.CertFile: config.CertData, user.KeyFile: config.KeyData} {
+	for file, held := range map[string][]byte{authority.CAFile: config.CAData, user.CertFile: config.CertData,
+		user.KeyFile: config.KeyData} {
 		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(held, want) {
 			t.Errorf("%s is not in the kubeconfig, %v", filepath.Base(file), err)
 		}

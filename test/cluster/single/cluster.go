@@ -129,7 +129,8 @@ func (c *Cluster) MakeNamespace(ctx context.Context, name string) error {
 		return err
 	}
 	for _, object := range []string{"serviceaccount/default", "configmap/kube-root-ca.crt"} {
-		if _, err := c.Plane.Kubectl(ctx, "wait", "--namespace", name, "--for=create", object, "--timeout=60s"); err != nil {
+		if _, err := c.Plane.Kubectl(ctx, "wait", "--namespace", name, "--for=create", object,
+			"--timeout=60s"); err != nil {
 			return err
 		}
 	}

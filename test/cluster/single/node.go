@@ -59,7 +59,8 @@ func (c *Cluster) startNode(ctx context.Context) error {
 }
 
 func (c *Cluster) newNode() (n node, err error) {
-	for name, path := range map[string]*string{"kubelet": &n.root, "manifests": &n.manifests, "logs": &n.logs, "volumeplugins": &n.plugins} {
+	for name, path := range map[string]*string{"kubelet": &n.root, "manifests": &n.manifests, "logs": &n.logs,
+		"volumeplugins": &n.plugins} {
 		if *path, err = c.path(name); err != nil {
 			return n, err
 		}
@@ -79,8 +80,10 @@ func (c *Cluster) startKubelet(n node) error {
 	}
 	c.undo = append(c.undo, uncover)
 	config := realkubelet.Config{
-		Endpoint: c.Server.Endpoint, Manifests: n.manifests, PodLogs: n.logs, VolumePlugins: n.plugins, Cgroup: c.Cgroup(),
-		Address: c.Plane.Address, Serving: n.serving, CAFile: c.Plane.Authority.CAFile, Resync: resync, More: c.opts.KubeletConfig,
+		Endpoint: c.Server.Endpoint, Manifests: n.manifests, PodLogs: n.logs, VolumePlugins: n.plugins,
+		Cgroup:  c.Cgroup(),
+		Address: c.Plane.Address, Serving: n.serving, CAFile: c.Plane.Authority.CAFile, Resync: resync,
+		More: c.opts.KubeletConfig,
 	}
 	configFile := filepath.Join(c.dir, "kubelet.yaml")
 	if err := errors.Join(config.Write(configFile), realkubelet.MakeCgroups(c.Cgroup())); err != nil {

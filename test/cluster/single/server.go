@@ -74,7 +74,8 @@ func startCriadapter(ctx context.Context, opts Options, dir string) (Server, err
 	}
 	stop := func(ctx context.Context) error {
 		text, err := os.ReadFile(a.LogPath)
-		return errors.Join(err, os.WriteFile(filepath.Join(dir, "criadapter.log"), text, 0o644), a.Stop(ctx), unmount(), a.Close(ctx))
+		return errors.Join(err, os.WriteFile(filepath.Join(dir, "criadapter.log"), text, 0o644), a.Stop(ctx), unmount(),
+			a.Close(ctx))
 	}
 	if err := a.Start(ctx); err != nil {
 		return Server{}, errors.Join(err, stop(context.WithoutCancel(ctx)))
@@ -120,7 +121,8 @@ func startCRIDockerd(ctx context.Context, env rigenv.Env, dir string) (Server, e
 
 // removePods removes every pod.
 func (s Server) removePods(ctx context.Context) error {
-	pods, err := cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(s.Endpoint).WithConnectionTimeout(connectTimeout).Build(ctx)
+	pods, err := cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(s.Endpoint).WithConnectionTimeout(connectTimeout).
+		Build(ctx)
 	if err != nil {
 		return err
 	}

@@ -183,7 +183,8 @@ func requiredVersion(ctx context.Context, dir string) (string, error) {
 
 // key names the cache entry of one program.
 func (t tools) key(program string, more ...string) string {
-	parts := []string{program, module + "@" + t.version, runtime.GOOS, runtime.GOARCH, runtime.Version(), "trimpath", t.sum}
+	parts := []string{program, module + "@" + t.version, runtime.GOOS, runtime.GOARCH, runtime.Version(), "trimpath",
+		t.sum}
 	return cache.Key(append(parts, more...)...)
 }
 

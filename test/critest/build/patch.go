@@ -45,9 +45,11 @@ func registryPatch(registry Registry) (patch, error) {
 	second := fmt.Sprintf("localhost:%d", registry.Port)
 	const publishedDigest = "test-image-digest@sha256:9700f9a2f5bf2c45f2f605a0bd3bce7cf37420ec9d3ed50ac2758413308766bf"
 	return patch{
-		{"pkg/framework/test_context.go", `DefaultRegistryPrefix = "registry.k8s.io"`, `DefaultRegistryPrefix = "` + first + `"`},
+		{"pkg/framework/test_context.go", `DefaultRegistryPrefix = "registry.k8s.io"`,
+			`DefaultRegistryPrefix = "` + first + `"`},
 		{"pkg/validate/consts.go", `"gcr.io/k8s-staging-cri-tools/"`, `"` + first + `/k8s-staging-cri-tools/"`},
-		{"pkg/validate/consts.go", `registry + "` + publishedDigest + `"`, `registry + "test-image-digest@` + registry.Digest + `"`},
+		{"pkg/validate/consts.go", `registry + "` + publishedDigest + `"`,
+			`registry + "test-image-digest@` + registry.Digest + `"`},
 		{"pkg/validate/consts.go", `"registry.k8s.io/pause:3.9"`, `"` + first + `/pause:3.9"`},
 		{"pkg/validate/consts.go", `"k8s.gcr.io/pause:3.9"`, `"` + second + `/pause:3.9"`},
 		{"pkg/benchmark/image.go", `"public.ecr.aws/docker/library/"`, `"` + first + `/docker/library/"`},
@@ -77,7 +79,8 @@ func (p patch) apply(dir string) (diff string, err error) {
 		changed := string(content)
 		for _, r := range p[start:end] {
 			if n := strings.Count(changed, r.old); n != 1 {
-				return "", fmt.Errorf("%s has %s %d times instead of once: adapt the patch to this version", r.path, r.old, n)
+				return "", fmt.Errorf("%s has %s %d times instead of once: adapt the patch to this version", r.path,
+					r.old, n)
 			}
 			changed = strings.Replace(changed, r.old, r.new, 1)
 		}

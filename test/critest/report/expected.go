@@ -124,10 +124,12 @@ func ParseExpected(text []byte) (Expected, error) {
 			return nil, fmt.Errorf("expected specs: group %d has no cause", i+1)
 		}
 		if !slices.Contains([]Outcome{Failed, Skipped, LeftOut}, group.Outcome) {
-			return nil, fmt.Errorf("expected specs: %q: outcome %q is neither failed nor skipped nor left out", group.Cause, group.Outcome)
+			return nil, fmt.Errorf("expected specs: %q: outcome %q is neither failed nor skipped nor left out",
+				group.Cause, group.Outcome)
 		}
 		if group.CgroupVersion < 0 || group.CgroupVersion > 2 {
-			return nil, fmt.Errorf("expected specs: %q: cgroupVersion %d is neither 1 nor 2", group.Cause, group.CgroupVersion)
+			return nil, fmt.Errorf("expected specs: %q: cgroupVersion %d is neither 1 nor 2", group.Cause,
+				group.CgroupVersion)
 		}
 		if group.Kubelet != "" {
 			if _, _, err := parseRange(group.Kubelet); err != nil {

@@ -37,13 +37,14 @@ func TestParseGinkgo(t *testing.T) {
 func TestParseGinkgoRefuses(t *testing.T) {
 	const spec = `{"LeafNodeType":"It","LeafNodeText":"a","State":"passed"}`
 	for name, text := range map[string]string{
-		"nothing":        ``,
-		"cut off":        `[{"SpecReports":[`,
-		"no suite":       `[]`,
-		"two suites":     `[{"SpecReports":[` + spec + `]},{"SpecReports":[` + spec + `]}]`,
-		"no specs":       `[{"SpecReports":[]}]`,
-		"two of a name":  `[{"SpecReports":[` + spec + `,` + spec + `]}]`,
-		"set-up failed":  `[{"SpecReports":[` + spec + `,{"LeafNodeType":"SynchronizedBeforeSuite","State":"failed"}]}]`,
+		"nothing":       ``,
+		"cut off":       `[{"SpecReports":[`,
+		"no suite":      `[]`,
+		"two suites":    `[{"SpecReports":[` + spec + `]},{"SpecReports":[` + spec + `]}]`,
+		"no specs":      `[{"SpecReports":[]}]`,
+		"two of a name": `[{"SpecReports":[` + spec + `,` + spec + `]}]`,
+		"set-up failed": `[{"SpecReports":[` + spec +
+			`,{"LeafNodeType":"SynchronizedBeforeSuite","State":"failed"}]}]`,
 		"clean-up crash": `[{"SpecReports":[` + spec + `,{"LeafNodeType":"AfterSuite","State":"panicked"}]}]`,
 	} {
 		specs, err := ParseGinkgo(strings.NewReader(text))
@@ -153,32 +154,41 @@ func FuzzParseGinkgo(f *testing.F) {
 }
 
 func TestExpectedOnAnEngine(t *testing.T) {
-	expected, err := ParseExpected([]byte("- {cause: a, outcome: skipped, specs: [x]}\n- {cause: b, outcome: skipped, belowAPI: \"1.44\", specs: [y]}\n" +
-		"- {cause: m, outcome: failed, withoutController: memory, specs: [z]}\n" +
-		"- {cause: o, outcome: failed, withoutCapability: CAP_SYS_RESOURCE, specs: [w]}\n" +
-		"- {cause: v, outcome: skipped, cgroupVersion: 1, specs: [v]}\n" +
-		"- {cause: l, outcome: skipped, withoutAppArmor: true, specs: [l]}\n" +
-		"- {cause: d, outcome: failed, withoutDummy: true, specs: [d]}\n"))
+	expected, err := ParseExpected(
+		[]byte(
+			"- {cause: a, outcome: skipped, specs: [x]}\n- {cause: b, outcome: skipped, belowAPI: \"1.44\", " +
+				"specs: [y]}\n" +
+				"- {cause: m, outcome: failed, withoutController: memory, specs: [z]}\n" +
+				"- {cause: o, outcome: failed, withoutCapability: CAP_SYS_RESOURCE, specs: [w]}\n" +
+				"- {cause: v, outcome: skipped, cgroupVersion: 1, specs: [v]}\n" +
+				"- {cause: l, outcome: skipped, withoutAppArmor: true, specs: [l]}\n" +
+				"- {cause: d, outcome: failed, withoutDummy: true, specs: [d]}\n"))
 	testutil.Must(t, err)
 	for api, want := range map[string]int{"1.41": 2, "1.43": 2, "1.44": 1, "1.100": 1} {
-		got := expected.On(docker.Features{APIVersion: api, AppArmor: true}, Machine{[]string{"cpu", "memory"}, []string{"CAP_SYS_RESOURCE"}, true})
+		got := expected.On(docker.Features{APIVersion: api, AppArmor: true},
+			Machine{[]string{"cpu", "memory"}, []string{"CAP_SYS_RESOURCE"}, true})
 		testutil.Assert(t, len(got) == want && got[0].Cause == "a", "API %s: %+v", api, got)
 	}
 	testutil.Assert(t, len(expected) == 7 && expected[1].Cause == "b", "the list itself is now %+v", expected)
-	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 1, AppArmor: true}, Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}, true}); len(got) != 2 || got[1].Cause != "v" {
+	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 1, AppArmor: true},
+		Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}, true}); len(got) != 2 || got[1].Cause != "v" {
 		t.Errorf("with cgroup v1: %v", got)
 	}
-	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 2}, Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}, true}); len(got) != 2 || got[1].Cause != "l" {
+	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 2},
+		Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}, true}); len(got) != 2 || got[1].Cause != "l" {
 		t.Errorf("without AppArmor: %v", got)
 	}
-	if got := expected.On(docker.Features{APIVersion: "1.44", AppArmor: true}, Machine{Controllers: []string{"cpu"}}); len(got) != 4 || got[1].Cause != "m" || got[2].Cause != "o" || got[3].Cause != "d" {
+	if got := expected.On(docker.Features{APIVersion: "1.44", AppArmor: true},
+		Machine{Controllers: []string{"cpu"}}); len(got) != 4 || got[1].Cause != "m" || got[2].Cause != "o" ||
+		got[3].Cause != "d" {
 		t.Errorf("without a memory controller, capabilities and dummy devices: %v", got)
 	}
 }
 
 // Specs that do not run are not expected. A group without specs is dropped.
 func TestExpectedWithout(t *testing.T) {
-	all := Expected{{Cause: "c", Outcome: Failed, Specs: []string{"a", "b"}}, {Cause: "d", Outcome: Skipped, Specs: []string{"e"}}}
+	all := Expected{{Cause: "c", Outcome: Failed, Specs: []string{"a", "b"}},
+		{Cause: "d", Outcome: Skipped, Specs: []string{"e"}}}
 	want := Expected{{Cause: "c", Outcome: Failed, Specs: []string{"b"}}}
 	got := all.Without(map[string]bool{"a": true, "e": true})
 	testutil.Assert(t, reflect.DeepEqual(got, want), "got %+v, want %+v", got, want)
@@ -199,11 +209,15 @@ func TestParseGinkgoTellsWhatRan(t *testing.T) {
 
 // A group with a range of releases applies only to kubelets of these releases, and to no other kind of kubelet.
 func TestExpectedWithAKubelet(t *testing.T) {
-	expected, err := ParseExpected([]byte("- {cause: all, outcome: failed, specs: [x]}\n- {cause: old, outcome: failed, kubelet: <1.36, specs: [y]}\n" +
-		"- {cause: new, outcome: skipped, kubelet: '>=1.100', specs: [z]}\n"))
+	expected, err := ParseExpected(
+		[]byte(
+			"- {cause: all, outcome: failed, specs: [x]}\n- {cause: old, outcome: failed, kubelet: <1.36, specs: " +
+				"[y]}\n" +
+				"- {cause: new, outcome: skipped, kubelet: '>=1.100', specs: [z]}\n"))
 	testutil.Must(t, err)
 	for release, want := range map[string][]string{
-		"1.9": {"all", "old"}, "1.35": {"all", "old"}, "1.36": {"all"}, "1.99": {"all"}, "1.100": {"all", "new"}, "": {"all"},
+		"1.9": {"all", "old"}, "1.35": {"all", "old"}, "1.36": {"all"}, "1.99": {"all"}, "1.100": {"all", "new"},
+		"": {"all"},
 	} {
 		var got []string
 		for _, group := range expected.WithKubelet(release) {
@@ -220,7 +234,8 @@ func TestJudgeLeavesOut(t *testing.T) {
 	got, want := expected.LeftOut(), []string{"b", "gone"}
 	testutil.Assert(t, reflect.DeepEqual(got, want), "left out %q, want %q", got, want)
 	v := Judge("conformance", []Spec{{Name: "a", Outcome: Passed}, {Name: "b", Outcome: LeftOut}}, expected)
-	if want := "  1 left out: no such thing\nconformance: 1 passed, 0 failed, 0 skipped, 1 left out\n"; v.String() != want {
+	if want := "  1 left out: no such thing\nconformance: 1 passed, 0 failed, 0 skipped, 1 left " +
+		"out\n"; v.String() != want {
 		t.Errorf("got %q, want %q", v, want)
 	}
 	testutil.Assert(t, len(v.Stale) == 1 && v.Stale[0].Name == "gone" && len(v.Unexplained) == 0 && v.Total() == 2,

@@ -78,7 +78,8 @@ func ParseGinkgo(r io.Reader) ([]Spec, error) {
 		}
 		seen[name] = true
 		specs = append(specs, Spec{
-			Name: name, Outcome: outcome, Message: s.Failure.Message, Ran: s.NumAttempts > 0, Again: s.NumAttempts > 1, Took: s.RunTime,
+			Name: name, Outcome: outcome, Message: s.Failure.Message, Ran: s.NumAttempts > 0, Again: s.NumAttempts > 1,
+			Took: s.RunTime,
 		})
 	}
 	if len(specs) == 0 {

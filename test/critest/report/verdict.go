@@ -85,7 +85,8 @@ func (v Verdict) Total() int { return v.Passed + v.Failed + v.Skipped + v.LeftOu
 func (v Verdict) Err(total int) error {
 	var wrong []string
 	for _, spec := range v.Unexplained {
-		wrong = append(wrong, fmt.Sprintf("not expected: %s: %s\n    %s", spec.Outcome, spec.Name, firstLine(spec.Message)))
+		wrong = append(wrong,
+			fmt.Sprintf("not expected: %s: %s\n    %s", spec.Outcome, spec.Name, firstLine(spec.Message)))
 	}
 	for _, entry := range v.Stale {
 		became := string(entry.Got)

@@ -35,15 +35,21 @@ func TestJudge(t *testing.T) {
 		fails bool
 		want  []string
 	}{
-		"listed":                {good, output, listed, true, false, []string{"TestBad", "it is bad there", "containerd: 1 of 4 pass", "criadapter: 4 of 4 pass"}},
-		"not listed":            {good, output, "[]", false, true, []string{"TestBad on containerd: fail", "TestCrash on containerd: fail", "TestSkip on containerd: skip"}},
-		"another outcome":       {good, output, strings.Replace(listed, "skip", "fail", 1), false, true, []string{"TestSkip on containerd: skip"}},
-		"on the reference":      {output, good, listed, false, true, []string{"TestBad on criadapter: fail"}},
-		"no difference":         {good, good, listed, false, false, []string{"listed, but no difference: TestBad on containerd"}},
-		"no difference, strict": {good, good, listed, true, true, []string{"listed, but no difference: TestBad on containerd"}},
-		"no such test":          {good, good, strings.Replace(listed, "TestSkip", "TestGone", 1), true, true, []string{"listed, but there is no such test: TestGone"}},
-		"ran on one only":       {good, "", "[]", false, true, []string{"TestGood on containerd: –"}},
-		"nothing ran":           {"", "", "[]", false, true, []string{"no test ran"}},
+		"listed": {good, output, listed, true, false,
+			[]string{"TestBad", "it is bad there", "containerd: 1 of 4 pass", "criadapter: 4 of 4 pass"}},
+		"not listed": {good, output, "[]", false, true,
+			[]string{"TestBad on containerd: fail", "TestCrash on containerd: fail", "TestSkip on containerd: skip"}},
+		"another outcome": {good, output, strings.Replace(listed, "skip", "fail", 1), false, true,
+			[]string{"TestSkip on containerd: skip"}},
+		"on the reference": {output, good, listed, false, true, []string{"TestBad on criadapter: fail"}},
+		"no difference": {good, good, listed, false, false,
+			[]string{"listed, but no difference: TestBad on containerd"}},
+		"no difference, strict": {good, good, listed, true, true,
+			[]string{"listed, but no difference: TestBad on containerd"}},
+		"no such test": {good, good, strings.Replace(listed, "TestSkip", "TestGone", 1), true, true,
+			[]string{"listed, but there is no such test: TestGone"}},
+		"ran on one only": {good, "", "[]", false, true, []string{"TestGood on containerd: –"}},
+		"nothing ran":     {"", "", "[]", false, true, []string{"no test ran"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			differences, err := parseList([]byte(c.list))

@@ -37,7 +37,8 @@ func TestDashboardIsDrawn(t *testing.T) {
 }
 
 func TestAnswersThatAreNone(t *testing.T) {
-	for _, text := range []string{"", "{}", `[{"values":[["1","2"]]}]`, `[{"values":[[1,2]]}]`, `[{"values":[[1,"x"]]}]`} {
+	for _, text := range []string{"", "{}", `[{"values":[["1","2"]]}]`, `[{"values":[[1,2]]}]`,
+		`[{"values":[[1,"x"]]}]`} {
 		series, err := Answer([]byte(text), "")
 		testutil.Assert(t, err != nil, "%s: %+v", text, series)
 	}
@@ -48,7 +49,8 @@ func TestWritten(t *testing.T) {
 		value float64
 		unit  string
 	}{
-		"0": {0, "s"}, "250 µs": {0.00025, "s"}, "12 ms": {0.012, "s"}, "1.5 s": {1.5, "s"}, "2 MiB": {2 << 20, "bytes"},
+		"0": {0, "s"}, "250 µs": {0.00025, "s"}, "12 ms": {0.012, "s"}, "1.5 s": {1.5, "s"},
+		"2 MiB":     {2 << 20, "bytes"},
 		"1.5 KiB/s": {1536, "Bps"}, "3/s": {3, "reqps"}, "7": {7, "none"}, "12 B": {12, "bytes"},
 	} {
 		testutil.Equal(t, written(value.value, value.unit), want, "%v %s", value.value, value.unit)

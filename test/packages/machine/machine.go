@@ -66,7 +66,8 @@ func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
 	// The shell enters the cgroups first, so that they become the root of the new cgroup namespace.
 	m.cmd = exec.Command("sh", "-ec", join.String()+
 		`exec unshare --pid --fork --kill-child --mount --net --ipc --uts --cgroup sh -c "$BOOT"`)
-	m.cmd.Env = append(os.Environ(), "BOOT="+bootScript, "ROOT="+filepath.Join(opts.Root, "root"), "DIR="+opts.Dir, "SHARE="+opts.Share,
+	m.cmd.Env = append(os.Environ(), "BOOT="+bootScript, "ROOT="+filepath.Join(opts.Root, "root"), "DIR="+opts.Dir,
+		"SHARE="+opts.Share,
 		"CONTROLLERS="+strings.Join(controllers, " "))
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
@@ -103,7 +104,8 @@ func (m *Machine) waitBooted(ctx context.Context) error {
 // Run runs a program on the machine and returns its output without surrounding space; an error has the output, too.
 func (m *Machine) Run(ctx context.Context, args ...string) (string, error) {
 	enter := []string{"-t", strconv.Itoa(m.pid), "-m", "-p", "-n", "-i", "-u", "-C", "-r", "-w", "--",
-		"env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
+		"env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+		"LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
 	out, err := exec.CommandContext(ctx, "nsenter", append(enter, args...)...).CombinedOutput()
 	text := strings.TrimSpace(string(out))
 	if err != nil {
@@ -120,7 +122,8 @@ func (m *Machine) Shell(ctx context.Context, lines string) (string, error) {
 
 // Journal returns the end of the machine's log, for the text of an error.
 func (m *Machine) Journal(ctx context.Context) string {
-	text, err := m.Run(ctx, "journalctl", "--no-pager", "-n", "60", "-u", "cri*", "-u", "kubelet*", "-u", "standalone", "-u", "docker")
+	text, err := m.Run(ctx, "journalctl", "--no-pager", "-n", "60", "-u", "cri*", "-u", "kubelet*", "-u", "standalone",
+		"-u", "docker")
 	if err != nil {
 		return err.Error()
 	}

@@ -177,7 +177,9 @@ func (a *API) merge(t Reported) {
 	}
 	if before := a.told[t.ID]; before != nil {
 		if before.Ended && (t.Running || t.ExitCode != before.ExitCode) {
-			a.odd = append(a.odd, Difference{Rule: EndTakenBack, Pod: a.pods[t.PodUID].Name, Container: t.Name, API: before.String() + ", then " + t.String()})
+			a.odd = append(a.odd,
+				Difference{Rule: EndTakenBack, Pod: a.pods[t.PodUID].Name, Container: t.Name,
+					API: before.String() + ", then " + t.String()})
 		}
 		if t.Restarts < 0 {
 			t.Restarts = before.Restarts

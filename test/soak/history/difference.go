@@ -51,7 +51,8 @@ func (d Difference) String() string {
 	if d.Container != "" {
 		name += "/" + d.Container
 	}
-	return fmt.Sprintf("%s: %s; engine: %s; API server: %s", name, d.Rule, cmp.Or(d.Engine, "nothing"), cmp.Or(d.API, "nothing"))
+	return fmt.Sprintf("%s: %s; engine: %s; API server: %s", name, d.Rule, cmp.Or(d.Engine, "nothing"),
+		cmp.Or(d.API, "nothing"))
 }
 
 // String describes the container as the engine sees it.
@@ -65,7 +66,8 @@ func (c Container) String() string {
 	case c.Ended.IsZero():
 		text += ", started " + c.Started.Format(time.TimeOnly) + ", was removed"
 	default:
-		text += fmt.Sprintf(", started %s, ended with %d at %s", c.Started.Format(time.TimeOnly), c.ExitCode, c.Ended.Format(time.TimeOnly))
+		text += fmt.Sprintf(", started %s, ended with %d at %s", c.Started.Format(time.TimeOnly), c.ExitCode,
+			c.Ended.Format(time.TimeOnly))
 	}
 	return text
 }
@@ -84,6 +86,7 @@ func disturbed(faults []Window, from, to time.Time) bool {
 // Sorted orders differences by rule, pod and container.
 func Sorted(all []Difference) []Difference {
 	return slices.SortedFunc(slices.Values(all), func(a, b Difference) int {
-		return cmp.Or(strings.Compare(a.Rule, b.Rule), strings.Compare(a.Pod, b.Pod), strings.Compare(a.Container, b.Container))
+		return cmp.Or(strings.Compare(a.Rule, b.Rule), strings.Compare(a.Pod, b.Pod),
+			strings.Compare(a.Container, b.Container))
 	})
 }

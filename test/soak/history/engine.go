@@ -46,7 +46,8 @@ const (
 func (e *Engine) See(id, name string, labels map[string]string, created time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, known := e.containers[id]; known || labels[labelUID] == "" || !strings.HasPrefix(strings.TrimPrefix(name, "/"), namePrefix) {
+	if _, known := e.containers[id]; known || labels[labelUID] == "" ||
+		!strings.HasPrefix(strings.TrimPrefix(name, "/"), namePrefix) {
 		return
 	}
 	attempt := 0

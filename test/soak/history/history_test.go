@@ -32,7 +32,8 @@ const (
 )
 
 func newWorld() *world {
-	return &world{pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u1"}, Status: v1.PodStatus{Phase: v1.PodRunning}}}
+	return &world{
+		pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u1"}, Status: v1.PodStatus{Phase: v1.PodRunning}}}
 }
 
 // create makes a container of the pod in the engine and starts it.
@@ -323,7 +324,9 @@ func jobRunsTwice(w *world, deleted int) {
 	yes := true
 	owners := []metav1.OwnerReference{{Kind: "Job", Name: "job", Controller: &yes}}
 	for i, id := range []string{first, second} {
-		w.pod = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "job-" + string(rune('a'+i)), UID: types.UID("j" + id), OwnerReferences: owners}}
+		w.pod = &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "job-" + string(rune('a'+i)), UID: types.UID("j" + id),
+				OwnerReferences: owners}}
 		w.ends("0")
 		w.create(id, 0, 10+60*i)
 		w.engine.End(id, at(21+60*i), 0)
@@ -349,7 +352,8 @@ func TestDifferenceString(t *testing.T) {
 	w.engine.End(first, at(3), 137)
 	w.tellEnded(first, 0, 0, 4)
 	all := Whole(&w.engine, &w.api, nil).Differences
-	const want = "web/main: the exit codes differ; engine: 111111111111 attempt 0, started 03:00:01, ended with 137 at 03:00:03; " +
+	const want = "web/main: the exit codes differ; engine: 111111111111 attempt 0, started 03:00:01, ended with " +
+		"137 at 03:00:03; " +
 		"API server: 111111111111 ended with 0 (Error), restart count 0"
 	testutil.Assert(t, len(all) == 1 && all[0].String() == want, "%v, want %s", all, want)
 }

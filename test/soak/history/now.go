@@ -22,7 +22,8 @@ func Now(engine *Engine, api *API) (differences []Difference) {
 	for _, c := range containers {
 		if c.Running {
 			if rule, says := c.belongs(pods); rule != "" {
-				differences = append(differences, Difference{Rule: rule, Pod: c.Pod, Container: c.Name, Engine: c.String(), API: says})
+				differences = append(differences,
+					Difference{Rule: rule, Pod: c.Pod, Container: c.Name, Engine: c.String(), API: says})
 			}
 		}
 	}
@@ -38,10 +39,12 @@ func (p Pod) differs(containers map[string]Container) (differences []Difference)
 			says = c.String()
 		}
 		if told.Running && !c.Running {
-			differences = append(differences, Difference{Rule: NotRunning, Pod: p.Name, Container: name, Engine: says, API: told.String()})
+			differences = append(differences,
+				Difference{Rule: NotRunning, Pod: p.Name, Container: name, Engine: says, API: told.String()})
 		}
 		if p.Ready && !told.Running && !(told.Ended && told.ExitCode == 0) { // an init container has ended
-			differences = append(differences, Difference{Rule: ReadyWithout, Pod: p.Name, Container: name, Engine: says, API: told.String()})
+			differences = append(differences,
+				Difference{Rule: ReadyWithout, Pod: p.Name, Container: name, Engine: says, API: told.String()})
 		}
 	}
 	return differences

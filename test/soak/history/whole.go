@@ -96,7 +96,8 @@ func (s *sides) unreported(c Container) string {
 	}
 	for _, later := range s.containers {
 		_, told := s.told[later.ID]
-		if told && later.PodUID == c.PodUID && later.Name == c.Name && later.Attempt > c.Attempt && s.soonOrDisturbed(c.Started, later.Started) {
+		if told && later.PodUID == c.PodUID && later.Name == c.Name && later.Attempt > c.Attempt &&
+			s.soonOrDisturbed(c.Started, later.Started) {
 			return ReplacedBefore
 		}
 	}

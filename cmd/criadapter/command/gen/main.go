@@ -2,8 +2,8 @@
 //
 //	go run ./cmd/criadapter/command/gen -to build/share -version v1.0.0 -date 2026-01-31
 //
-// It writes man/man1, bash-completion/completions, zsh/site-functions and fish/vendor_completions.d, as below /usr/share.
-// It is a separate program, so that the generator of man pages is no part of the server.
+// It writes man/man1, bash-completion/completions, zsh/site-functions and fish/vendor_completions.d, as below
+// /usr/share. It is a separate program, so that the generator of man pages is no part of the server.
 package main
 
 import (
@@ -42,7 +42,8 @@ func generate(to, version, date string) error {
 	root := command.Root(command.Options{Version: version})
 	root.DisableAutoGenTag = true
 	root.InitDefaultCompletionCmd()
-	return writeAll(root, to, &doc.GenManHeader{Section: "1", Date: &day, Source: "criadapter " + version, Manual: "criadapter"})
+	return writeAll(root, to,
+		&doc.GenManHeader{Section: "1", Date: &day, Source: "criadapter " + version, Manual: "criadapter"})
 }
 
 func writeAll(root *cobra.Command, to string, header *doc.GenManHeader) error {
@@ -54,9 +55,13 @@ func writeAll(root *cobra.Command, to string, header *doc.GenManHeader) error {
 		return fmt.Errorf("man pages: %w", err)
 	}
 	for path, write := range map[string]func(string) error{
-		"bash-completion/completions/criadapter":    func(file string) error { return root.GenBashCompletionFileV2(file, true) },
-		"zsh/site-functions/_criadapter":            root.GenZshCompletionFile,
-		"fish/vendor_completions.d/criadapter.fish": func(file string) error { return root.GenFishCompletionFile(file, true) },
+		"bash-completion/completions/criadapter": func(file string) error {
+			return root.GenBashCompletionFileV2(file, true)
+		},
+		"zsh/site-functions/_criadapter": root.GenZshCompletionFile,
+		"fish/vendor_completions.d/criadapter.fish": func(file string) error {
+			return root.GenFishCompletionFile(file, true)
+		},
 	} {
 		file := filepath.Join(to, filepath.FromSlash(path))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
