@@ -86,7 +86,7 @@ func (p *prose) check(patterns []pattern, sentences bool) []finding {
 	text := mask(p.text)
 	for _, pattern := range patterns {
 		for _, at := range pattern.find(text) {
-			found = append(found, finding{line: p.line(at[0]), kind: words,
+			found = append(found, finding{line: p.line(at[0]),
 				says: fmt.Sprintf("%q: %s", text[at[0]:at[1]], pattern.advice)})
 		}
 	}
@@ -96,7 +96,7 @@ func (p *prose) check(patterns []pattern, sentences bool) []finding {
 	for start := 0; start < len(text); {
 		stop := sentenceEnd(text, start)
 		if n := count(text[start:stop]); n > longest {
-			found = append(found, finding{line: p.line(start), kind: words,
+			found = append(found, finding{line: p.line(start),
 				says: fmt.Sprintf("a sentence of %d words, at most %d: %s", n, longest, beginning(p.text[start:stop]))})
 		}
 		start = stop

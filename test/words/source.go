@@ -139,7 +139,7 @@ func checkWidth(content []byte) []finding {
 		n := i + 1
 		if width := widthOf(line) - unbreakable[n]; width > columns && !inRaw[n] {
 			says := fmt.Sprintf("%d columns, at most %d", width, columns)
-			found = append(found, finding{line: n, kind: wide, says: says})
+			found = append(found, finding{line: n, says: says})
 		}
 	}
 	return found

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -139,42 +138,34 @@ func git(t *testing.T, root string, args ...string) {
 	testutil.Require(t, err == nil, "git %v: %v\n%s", args, err, output)
 }
 
-// TestList checks that findings of listed folders pass, that a clean folder in the list fails, and that -update deletes
-// it.
-func TestList(t *testing.T) {
+// TestTree checks all folders, or one.
+func TestTree(t *testing.T) {
 	root := tree(t, map[string]string{
 		"bad/a.go": "// Package bad is told.\npackage bad\n", "good/a.go": "package good\n", "README.md": "Nobody.\n",
 		"docs/a.md": "Fine.\n", "bad/testdata/a.go": "nobody", "CHANGELOG.md": "Nobody.\n",
-		listName: "bad width words\ngone words\ngood words\n",
 	})
-	says := func(o options) (string, error) {
+	says := func(folders ...string) (string, error) {
 		var out bytes.Buffer
-		o.root = root
-		err := run(t.Context(), &out, o)
+		err := run(t.Context(), &out, options{root: root, folders: folders})
 		return out.String(), err
 	}
-	text, err := says(options{})
-	wanted := []string{"README.md:1:", `"good words" is clean`, `"bad width" is clean`, `"gone words" is clean`}
-	for _, part := range wanted {
-		testutil.Assert(t, err != nil && strings.Contains(text, part), "got %v and\n%s\nwant %s", err, text, part)
-	}
-	testutil.Assert(t, !strings.Contains(text, "bad/a.go"), "a listed folder has findings:\n%s", text)
-	text, err = says(options{folders: []string{"./bad/"}})
+	text, err := says()
+	lines := strings.Split(text, "\n")
+	testutil.Assert(t, err != nil && len(lines) == 4 && strings.HasPrefix(lines[0], "README.md:1:") &&
+		strings.HasPrefix(lines[1], "bad/a.go:1:"), "got %v and\n%s", err, text)
+	text, err = says("./bad/")
 	testutil.Assert(t, err != nil && strings.HasPrefix(text, "bad/a.go:1:") && !strings.Contains(text, "README"),
 		"one folder: %v, %s", err, text)
-	if text, err := says(options{folders: []string{"./good"}}); err != nil || text != "" {
+	if text, err := says("./good"); err != nil || text != "" {
 		t.Errorf("a clean folder: %v, %s", err, text)
 	}
-	if _, err := says(options{folders: []string{"./missing"}}); err == nil {
+	if _, err := says("./missing"); err == nil {
 		t.Error("a folder that does not exist is clean")
 	}
 	testutil.WriteFile(t, filepath.Join(root, "README.md"), "Fine.\n")
-	text, err = says(options{update: true})
-	left, readErr := os.ReadFile(filepath.Join(root, listName))
-	testutil.Assert(t, err == nil && readErr == nil && string(left) == "bad words\n",
-		"got %v, %v, %q and\n%s", err, readErr, left, text)
-	if text, err := says(options{}); err != nil {
-		t.Errorf("after the update: %v\n%s", err, text)
+	testutil.WriteFile(t, filepath.Join(root, "bad", "a.go"), "package bad\n")
+	if text, err := says(); err != nil {
+		t.Errorf("the tree is clean now: %v\n%s", err, text)
 	}
 }
 
