@@ -113,6 +113,8 @@ func (n *node) writeNetwork() error {
 				},
 			},
 			map[string]any{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}},
+			// Docker drops forwarded packets unless a rule accepts them.
+			map[string]any{"type": "firewall"},
 		},
 	}, "", "  ")
 	if err != nil {

@@ -26,10 +26,10 @@ var (
 // version is the one that plugins.mod requires.
 const version = "github.com/containernetworking/plugins@v1.9.1"
 
-// Build returns a directory with the plugins bridge, host-local, loopback and portmap. It builds them (about half a
-// minute) when the cache has none; that needs the Go module proxy unless the module cache holds the modules.
+// Build returns a directory with the plugins bridge, firewall, host-local, loopback and portmap. It builds them (about
+// half a minute) when the cache has none; that needs the Go module proxy unless the module cache holds the modules.
 func Build(ctx context.Context) (string, error) {
-	key := cache.Key("cni-plugins", version, runtime.GOOS, runtime.GOARCH, "static,stripped")
+	key := cache.Key("cni-plugins", version, runtime.GOOS, runtime.GOARCH, "static,stripped,firewall")
 	return cache.Fill(ctx, key, build)
 }
 

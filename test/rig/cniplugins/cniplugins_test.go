@@ -14,8 +14,8 @@ func TestBuild(t *testing.T) {
 	dir, err := Build(t.Context())
 	testutil.Must(t, err)
 	entries, err := os.ReadDir(dir)
-	testutil.Assert(t, err == nil && len(entries) == 4, "built %v, %v; want four plugins", entries, err)
-	for _, name := range []string{"bridge", "host-local", "loopback", "portmap"} {
+	testutil.Assert(t, err == nil && len(entries) == 5, "built %v, %v; want five plugins", entries, err)
+	for _, name := range []string{"bridge", "firewall", "host-local", "loopback", "portmap"} {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name))
 		cmd.Env = []string{"CNI_COMMAND=VERSION"}
 		cmd.Stdin = strings.NewReader(`{"cniVersion":"1.0.0"}`)

@@ -14,11 +14,13 @@ import (
 // version is the release that is installed.
 const version = "1.0.0"
 
-// podNetwork is a pod network that maps ports.
+// podNetwork is a pod network that maps ports. Docker drops forwarded packets, also between pods of one bridge. The
+// plugin firewall adds rules that accept them.
 const podNetwork = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [
 	{"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {"type": "host-local",
 		"ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
-	{"type": "portmap", "capabilities": {"portMappings": true}}]}`
+	{"type": "portmap", "capabilities": {"portMappings": true}},
+	{"type": "firewall"}]}`
 
 // Start starts a machine with a share of FillShare and installs the deb. Close must be called unless there is an error.
 func Start(ctx context.Context, opts machine.Options) (*machine.Machine, error) {
