@@ -1,8 +1,8 @@
 // Package kubelet is the core of a kubelet: it runs the pods of its sources on any CRI runtime. It has fewer features
 // than the kubelet, but behaves as the kubelet does. New makes a Kubelet, and Run runs it. cmd/kubelet-core is the
-// program. Read the packages in the order of a pod's way.
+// program. Read the packages in the order of a pod's life.
 //
-// # A pod's way
+// # A pod's life
 //
 // A pod comes from a file in the manifest directory, from a URL, or from an API server. For a new file,
 // podconfig.FileSource waits until the file settles. Package manifest parses the file: strict decoding, a UID that is a
@@ -12,10 +12,10 @@
 //
 // The sync loop (syncloop.go) is one select over all causes of work:
 //
-//	config updates    a pod is to run, to change or to end
+//	config updates    a pod must start, change or end
 //	PLEG events       the state of a pod in the runtime changed
-//	probe results     a container is to be restarted, or became ready
-//	changed objects   a config map or secret changed: volumes are to be updated
+//	probe results     a container must restart, or became ready
+//	changed objects   a config map or secret changed, so volumes must be updated
 //	the sync ticker   pods that are due: after a back-off, for a retry, or after a minute
 //	housekeeping      unwanted running pods, and leftovers
 //
@@ -25,10 +25,10 @@
 // everything else, the loop wakes the pod's worker. While the runtime is not ready, the loop rests, and all pods stay
 // as they are. While only the pod network is not ready, SyncPod holds back the pods that need it.
 //
-// podworkers.Workers has a goroutine per pod, so that a pod that hangs does not block others. The worker waits until
-// the pod's name is free, and then calls SyncPod repeatedly. When the pod is to end, it calls SyncTerminatingPod until
-// no container is left, then SyncTerminatedPod, and never goes back. The latest update wins, and a request to end
-// cancels a running sync. Package podsync has the three steps:
+// podworkers.Workers has a goroutine per pod, so a pod that hangs does not block the others. The worker waits until the
+// pod's name is free, and then calls SyncPod repeatedly. When the pod must end, the worker calls SyncTerminatingPod
+// until no container is left, and then SyncTerminatedPod. A pod that began to end never runs again. The latest update
+// wins, and a request to end cancels a running sync. Package podsync has the three steps:
 //
 //   - SyncPod takes the pod's status in the runtime from the cache of package pleg. It makes the API status with
 //     status.Generate and publishes it, makes cgroups and volumes, and calls kuberuntime.Manager, the runtime manager.
@@ -39,10 +39,10 @@
 //   - SyncTerminatingPod stops containers: preStop hook, SIGTERM, grace period, SIGKILL, sidecars last.
 //     SyncTerminatedPod unmounts volumes and removes the cgroup.
 //
-// Package pleg notices changes in the runtime. It lists all pods each second, or takes the runtime's events if it
-// streams them, and sends events. The loop wakes the worker, and the worker syncs until computePodActions finds nothing
-// to do. In the same way a container that died is restarted. The next list finds missed changes, and failed steps are
-// repeated: no step relies on an earlier one having been observed.
+// Package pleg notices changes in the runtime. It lists all pods each second, or receives the runtime's events if the
+// runtime streams them. Each change is an event for the loop. The loop wakes the worker, and the worker syncs until
+// computePodActions finds nothing to do. A container that died is restarted in the same way. The next list finds missed
+// changes, and failed steps are repeated. No step needs the result of a missed event.
 //
 // Package prober has a goroutine per probe of each running container. Package housekeeping ends unwanted pods, removes
 // leftovers and keeps the disk free. Package eviction evicts pods that use too much local storage. It evicts others
@@ -60,17 +60,17 @@
 //	apiserver/mirrorpod  makes the mirror pods of static pods
 //	nodeapi              serves kubectl logs, exec, attach and port-forward over TLS, through the API server
 //
-// Without an answer of the API server, pods go on, with restarts and probes. The server gets the last status of each
-// pod when it is back. After a restart without the server, its pods come from the checkpoint. Their readiness in the
-// checkpoint may be out of date. So their status is not sent until the server has listed them or their probes have
-// results.
+// While the API server is away, pods keep running, with restarts and probes. When the server is back, it gets the last
+// status of each pod. After a restart without the server, its pods come from the checkpoint. Their readiness in the
+// checkpoint may be out of date, so their status is not sent at once. It is sent when the server has listed them or
+// their probes have results.
 //
 // # What survives
 //
 // A restart of this process or of the runtime restarts no container. All lasting state is in the runtime, in the
-// manifests, or in checkpoints. The runtime has it in labels and annotations of containers, see package model. There
-// are checkpoints of pods (package podconfig), of resources (package allocation), and of user ids (package userns).
-// Back-offs, probe results and events are only in memory.
+// manifests, or in checkpoints. In the runtime it is in labels and annotations of containers, see package model.
+// Checkpoints have the pods (package podconfig), their resources (package allocation) and their user ids (package
+// userns). Back-offs, probe results and events are only in memory.
 //
 // # Concurrency
 //

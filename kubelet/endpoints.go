@@ -34,8 +34,8 @@ func (r apiRuntime) PodStatus(ctx context.Context, uid types.UID) (*model.PodSta
 	return r.cache.PodStatus(ctx, uid)
 }
 
-// listen opens the endpoints. Both endpoints serve readOnly.Reads; the other fields are for the read-only endpoint
-// alone.
+// listen opens the endpoints. Both endpoints serve readOnly.Reads. The other fields of readOnly apply only to the
+// read-only endpoint.
 func listen(
 	opts Options, readOnly nodeapi.Options, runtime nodeapi.Runtime, cluster *apiserver.Cluster,
 ) (endpoints, error) {
@@ -87,7 +87,7 @@ func (e endpoints) runNodeAPI(ctx context.Context) error {
 	return e.nodeAPI.Run(ctx)
 }
 
-// readAddress is the address of the read-only endpoint, empty if it is turned off.
+// readAddress returns the address of the read-only endpoint, or "" if the endpoint is turned off.
 func (e endpoints) readAddress() string {
 	if e.readOnly == nil {
 		return ""

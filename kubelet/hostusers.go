@@ -19,7 +19,7 @@ type hostUsers struct {
 	handler func(ctx context.Context, class string) (string, error)
 }
 
-// first is the first of the pod's ids on the host.
+// first returns the pod's first id on the host. It allocates ids to a pod without ids.
 func (h *hostUsers) first(ctx context.Context, pod *v1.Pod) (uint32, error) {
 	if id, found := h.ids.Find(pod.UID); found {
 		return id, nil

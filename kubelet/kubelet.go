@@ -38,7 +38,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
-// Kubelet has all parts. Make one with New, and call Run once.
+// Kubelet runs the pods of this node. Make it with New, and call Run once.
 type Kubelet struct {
 	opts       Options
 	root       *nodelock.Root
@@ -68,7 +68,7 @@ type Kubelet struct {
 	end   context.CancelCauseFunc
 }
 
-// New waits for the runtime until ctx ends, and makes the parts. It changes no pod yet.
+// New waits for the runtime until ctx ends, and makes the parts. It changes no pod.
 func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 	if err := opts.complete(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
@@ -267,7 +267,7 @@ func (k *Kubelet) newPodConfig(admitter *admission.Admitter, recorder *events.Re
 	})
 }
 
-// probeEvent records an event of a probe. The message gets the probe's type and why.
+// probeEvent records an event of a probe. The arguments of the format message are the probe's type and the reason.
 func probeEvent(
 	recorder *events.Recorder, reason, message string,
 ) func(pod *v1.Pod, container string, probe prober.Type, why string) {
@@ -292,7 +292,7 @@ func (k *Kubelet) reads() nodeapi.Reads {
 	}
 }
 
-// Run runs the pods until ctx ends, and returns nil then. The pods go on after it, unless Options.LeaveNothing is set.
+// Run runs the pods until ctx ends, and then returns nil. The pods keep running, unless Options.LeaveNothing is set.
 func (k *Kubelet) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -351,8 +351,8 @@ func (k *Kubelet) parts() []func(context.Context) error {
 	}
 }
 
-// runtimeErr is why the runtime cannot be used, nil if it can. It ignores the pod network, which may need a pod in the
-// host's network to become ready. SyncPod holds back the other pods.
+// runtimeErr returns why the runtime cannot be used, or nil. It ignores the pod network: the network plugin may be a
+// pod in the host's network. SyncPod holds back pods that need the pod network.
 func (k *Kubelet) runtimeErr() error {
 	if err := k.state.Runtime(); err != nil {
 		return err
@@ -360,9 +360,9 @@ func (k *Kubelet) runtimeErr() error {
 	return k.pleg.Err()
 }
 
-// healthy is nil while the sync loop makes progress (SyncLoopHealthCheck of pkg/kubelet/kubelet.go). The loop rests
-// while the runtime cannot be used. An outage counts only after minutes: a restart of the runtime must not restart the
-// kubelet.
+// healthy returns nil while the sync loop makes progress (SyncLoopHealthCheck of pkg/kubelet/kubelet.go). The loop
+// rests while the runtime cannot be used. An outage counts only after minutes: a restart of the runtime must not
+// restart the kubelet.
 func (k *Kubelet) healthy() error {
 	if err := k.loop.monitor.err(k.opts.Resync); err != nil {
 		return errors.Join(err, k.runtimeErr())
@@ -370,7 +370,7 @@ func (k *Kubelet) healthy() error {
 	return nil
 }
 
-// ReadAddress is the address of the read-only endpoint, empty if it is turned off.
+// ReadAddress returns the address of the read-only endpoint, or "" if the endpoint is turned off.
 func (k *Kubelet) ReadAddress() string { return k.endpoints.readAddress() }
 
 // Pods returns all pods with their statuses, by namespace and name. The caller must not change them.

@@ -56,8 +56,8 @@ func (k *Kubelet) Watch() (changed <-chan struct{}, stop func()) { return k.stat
 // Events returns the last events, the newest last.
 func (k *Kubelet) Events() []v1.Event { return k.events.List() }
 
-// leaveNothing removes everything of this kubelet: its pods in the runtime, their cgroups, logs and volumes, and the
-// root directory. Images stay.
+// leaveNothing removes what this kubelet made: its pods in the runtime, their cgroups, logs and volumes, and the root
+// directory. Images stay.
 func (k *Kubelet) leaveNothing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
@@ -73,7 +73,7 @@ func (k *Kubelet) leaveNothing(ctx context.Context) error {
 	err = errors.Join(k.cgroups.RemoveAll(ctx), kuberuntime.RemoveLogs(k.opts.PodLogsDir, k.opts.Owner),
 		k.volumes.UnmountAll())
 	if err != nil {
-		return err // the root directory stays, with the owner of the rest
+		return err // the root directory stays: its owner file names the owner of what is left
 	}
 	return k.root.RemoveAll()
 }

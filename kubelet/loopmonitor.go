@@ -21,7 +21,7 @@ func (m *loopMonitor) enter() {
 	m.entered.Store(&now)
 }
 
-// err is an error if the loop hangs: a turn takes longer than two resyncs and minLoopLimit.
+// err returns an error if a turn of the loop takes longer than both two resyncs and minLoopLimit.
 func (m *loopMonitor) err(resync time.Duration) error {
 	entered := m.entered.Load()
 	if entered == nil {

@@ -222,8 +222,8 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// allocatable is the part of a capacity that is not reserved. It is an error if nothing is left: a zero amount would
-// mean no limit.
+// allocatable returns the part of a capacity that is not reserved. It returns an error if nothing is left, because an
+// amount of zero would mean no limit.
 func allocatable(capacity, reserved v1.ResourceList) (v1.ResourceList, error) {
 	left := v1.ResourceList{}
 	for name, whole := range capacity {
@@ -240,8 +240,8 @@ func allocatable(capacity, reserved v1.ResourceList) (v1.ResourceList, error) {
 	return left, nil
 }
 
-// checkSlices refuses names with underscores: systemd's names have underscores instead of dashes, so two roots could
-// have one name.
+// checkSlices refuses names with underscores. systemd replaces dashes by underscores, so two roots could get the same
+// slice.
 func checkSlices(driver cgroup.Driver, root string) error {
 	if driver == cgroup.Systemd && strings.Contains(root, "_") {
 		return fmt.Errorf("the cgroup root %s has an underscore, which systemd uses for dashes: "+
@@ -250,7 +250,7 @@ func checkSlices(driver cgroup.Driver, root string) error {
 	return nil
 }
 
-// credentialFiles are the paths of Docker configuration files with credentials, as in the kubelet.
+// credentialFiles returns the paths of Docker configuration files with credentials, as in the kubelet.
 func credentialFiles(rootDir string) []string {
 	files := []string{filepath.Join(rootDir, "config.json")}
 	if home, err := os.UserHomeDir(); err == nil {
@@ -259,8 +259,8 @@ func credentialFiles(rootDir string) []string {
 	return files
 }
 
-// hostAddresses are the source addresses of this machine's default routes, IPv4 first. Without a route it is the
-// loopback address. No packet is sent: the kernel selects the address when a UDP socket is connected.
+// hostAddresses returns the source addresses of this machine's default routes, IPv4 first. Without a route it returns
+// the loopback address. No packet is sent: the kernel selects the address when a UDP socket is connected.
 func hostAddresses() []string {
 	var found []string
 	for _, far := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} { // addresses for documentation, RFC 5737 and 3849

@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// admit says whether the node admits a pod with its allocated resources, and keeps them as its allocation. A resize
-// stays pending until all pods are known: pods that are not listed yet may run in the free room.
+// admit reports whether the node admits a pod with its allocated resources, and stores them as its allocation. A resize
+// stays pending until all pods are known, because a pod that is not listed yet may need the free room.
 func (l *syncLoop) admit(ctx context.Context, pod *v1.Pod) bool {
 	allocated := l.allocated(ctx, pod)
 	if !l.admitter.Admit(ctx, allocated) {
@@ -35,7 +35,8 @@ func (l *syncLoop) admit(ctx context.Context, pod *v1.Pod) bool {
 	return true
 }
 
-// allocated is a new pod with its desired resources, or with the resources that an earlier process admitted it with.
+// allocated returns a new pod with its desired resources, or with the resources with which an earlier process admitted
+// it.
 func (l *syncLoop) allocated(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	if l.allocation.Known(pod.UID) || !l.admitter.AdmittedBefore(pod) {
 		return l.allocation.Allocated(pod)
@@ -58,8 +59,8 @@ func (l *syncLoop) pinResources(pod *v1.Pod) error {
 	return l.allocation.Allocate(l.allocation.Allocated(old))
 }
 
-// resize allocates a pod's desired resources if they fit the node, or sets why they are pending. Changed says that the
-// pod needs a sync.
+// resize allocates a pod's desired resources if they fit the node. Otherwise it sets the reason why they are pending.
+// Changed reports whether the pod needs a sync.
 func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
 	old := l.allocation.Pending(pod.UID)
 	if allocation.Same(l.allocation.Allocated(pod), pod) {
@@ -90,8 +91,8 @@ func (l *syncLoop) resizeError(pod *v1.Pod, err error) {
 	l.events.Record(events.Event{Pod: pod, Warning: true, Reason: "ResizeError", Message: err.Error()})
 }
 
-// retryResizes retries pending resizes, for which other pods may have left room. It does nothing until all sources have
-// listed their pods, which may run in that room.
+// retryResizes retries pending resizes, because other pods may have left room. It does nothing until all sources have
+// listed their pods, because a pod that is not listed yet may need that room.
 func (l *syncLoop) retryResizes() {
 	if !l.config.Settled() {
 		return
@@ -121,7 +122,7 @@ func (l *syncLoop) compareResizes(a, b *v1.Pod) int {
 	)
 }
 
-// grows is 1 for a pod that desires more than its allocated requests, else 0.
+// grows returns 1 for a pod that desires more than its allocated requests, else 0.
 func (l *syncLoop) grows(pod *v1.Pod) int {
 	has, wants := model.PodResources(l.allocation.Allocated(pod)).Requests, model.PodResources(pod).Requests
 	if wants.Cpu().Cmp(*has.Cpu()) > 0 || wants.Memory().Cmp(*has.Memory()) > 0 {
@@ -130,7 +131,7 @@ func (l *syncLoop) grows(pod *v1.Pod) int {
 	return 0
 }
 
-// guaranteed is 1 for a pod of the QoS class Guaranteed, else 0.
+// guaranteed returns 1 for a pod of the QoS class Guaranteed, else 0.
 func guaranteed(pod *v1.Pod) int {
 	if model.QOS(pod) == v1.PodQOSGuaranteed {
 		return 1
@@ -151,7 +152,7 @@ func (l *syncLoop) forgetAllocations(ctx context.Context) {
 	}
 }
 
-// hasPod says whether a pod has a worker or is in the runtime.
+// hasPod reports whether a pod has a worker or is in the runtime.
 func (l *syncLoop) hasPod(uid types.UID) bool {
 	return l.workers.Has(uid) || l.pleg.Has(uid)
 }

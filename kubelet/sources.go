@@ -38,7 +38,7 @@ func newPodSources(
 	}
 }
 
-// sourceNames are the names of the configured sources.
+// sourceNames returns the names of the configured sources.
 func sourceNames(opts Options) []string {
 	sources := []string{model.SourceFile}
 	if opts.ManifestURL != "" {

@@ -173,10 +173,11 @@ func (l *syncLoop) update(pod *v1.Pod) {
 	l.workers.Update(pod)
 }
 
-// shown lists the pods that the cluster is to see, one per full name.
+// shown lists the pods that the cluster should see, one per full name.
 func (l *syncLoop) shown() []*v1.Pod { return l.rejected.AppendTo(l.workers.Holders()) }
 
-// publishPending publishes the status of a pod that is not in the runtime yet: the pod may have to wait for its name.
+// publishPending publishes the status of a pod that is not in the runtime yet, because the pod may have to wait for its
+// name.
 func (l *syncLoop) publishPending(pod *v1.Pod) {
 	observed := l.cache.Peek(pod.UID) // a sync may have begun since the last list
 	if l.pleg.Has(pod.UID) || observed != nil && len(observed.Sandboxes)+len(observed.Containers) > 0 {

@@ -82,7 +82,7 @@ type podsRequest struct {
 	output string
 }
 
-// wanted says whether a pod was asked for. A watch does not check that the pods exist.
+// wanted reports whether the command names the pod. A watch does not check that the named pods exist.
 func (r *podsRequest) wanted(pod *v1.Pod) bool {
 	if len(r.names) == 0 {
 		return r.flags.namespace == "" || pod.Namespace == r.flags.namespace

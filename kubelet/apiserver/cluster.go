@@ -39,8 +39,8 @@ type Options struct {
 	Events *events.Recorder
 }
 
-// Cluster is the kubelet's access to the API server. A kubelet without a cluster has one, too: it only describes the
-// node, and its other methods do nothing. It is safe for concurrent use.
+// Cluster is the kubelet's access to the API server. A kubelet without a cluster also has a Cluster. It only describes
+// the node, and its other methods do nothing. It is safe for concurrent use.
 type Cluster struct {
 	opts Options
 	node *node.Reporter
@@ -94,7 +94,7 @@ func (c *Cluster) connect(clients *connect.Clients) {
 }
 
 // Run keeps the node and its parts running until ctx ends, and then returns nil. Finished reports whether nothing of a
-// pod is left on this node: then the API server may remove the pod.
+// pod is left on this node. Then the API server may remove the pod.
 func (c *Cluster) Run(ctx context.Context, finished func(types.UID) bool) error {
 	if c.conn == nil {
 		return nil
@@ -126,7 +126,7 @@ func (c *Cluster) RunPodSource(ctx context.Context, config podsource.PodConfig) 
 	}, config).Run(ctx)
 }
 
-// Objects returns the config maps and secrets that pods see. A static pod sees objects of manifests, other pods see
+// Objects returns the config maps and secrets that pods see. Static pods see objects of manifests, and other pods see
 // objects of the API server.
 func (c *Cluster) Objects() volumekinds.Objects {
 	if c.conn == nil {
@@ -189,7 +189,7 @@ func (c *Cluster) EventCounts() func() map[string]int64 {
 	}
 }
 
-// ObservePod takes a pod as the API server has it now.
+// ObservePod is called with each new version of a pod on the API server.
 func (c *Cluster) ObservePod(pod *v1.Pod) {
 	if c.conn != nil {
 		c.conn.statuses.ObservePod(pod)
@@ -244,8 +244,8 @@ func (c *Cluster) ReconcileMirrorPods(config PodConfig, shown func() []*v1.Pod) 
 	}
 }
 
-// mirrorPodProblem records an event with the reason why the cluster cannot see a static pod. Static is nil if the pod
-// is gone.
+// mirrorPodProblem records an event with the reason why a mirror pod is not right. Static is nil if the static pod is
+// gone.
 func (c *Cluster) mirrorPodProblem(fullName string, static *v1.Pod, err error) {
 	message := err.Error()
 	if static == nil {

@@ -63,11 +63,11 @@ func (o NodeOptions) reporter(clients *connect.Clients, recorder *events.Recorde
 	}
 }
 
-// Node returns the node as the API server had it last, with its wanted status. It must not be changed.
+// Node returns the API server's last known version of the node, with its wanted status. It must not be changed.
 func (c *Cluster) Node() *v1.Node { return c.node.Node() }
 
-// RefreshNode gets the node from the API server. If that fails, err has the reason and current is the node as the
-// server had it last. Known is false if the server has never had it. Without a cluster known is true.
+// RefreshNode gets the node from the API server. If that fails, err has the reason and current is the last known
+// version. Known is false if the server has never had it. Without a cluster known is true.
 func (c *Cluster) RefreshNode(ctx context.Context) (current *v1.Node, known bool, err error) {
 	if c.conn == nil {
 		return c.node.Node(), true, nil
@@ -79,8 +79,8 @@ func (c *Cluster) RefreshNode(ctx context.Context) (current *v1.Node, known bool
 // WakeNodeStatus starts a check of the node's status, because a condition may have changed. It does not wait.
 func (c *Cluster) WakeNodeStatus() { c.node.Wake() }
 
-// registeredNode returns the node as the API server has it, or nil. A deleted node must own no new objects: the API
-// server would collect them again and again.
+// registeredNode returns the API server's node, or nil. A deleted node must own no new objects, because the API server
+// would collect them at once.
 func (c *Cluster) registeredNode() *v1.Node {
 	if !c.node.Exists() {
 		return nil

@@ -122,7 +122,7 @@ func (c *computation) newSandbox() {
 		c.actions.Attempt = c.status.Sandboxes[0].Attempt + 1
 	}
 	if !c.mayRestart() && len(c.status.Containers) > 0 {
-		c.actions.KillSandbox = true // the containers ended with the sandbox, and must not run twice
+		c.actions.KillSandbox = true // the containers ended with the sandbox and must not run twice
 		return
 	}
 	var starts []containerStart
@@ -147,7 +147,7 @@ func (c *computation) newSandbox() {
 	c.actions.Start = starts
 }
 
-// mayRestart says whether any app container may start a second time.
+// mayRestart reports whether any app container may start a second time.
 func (c *computation) mayRestart() bool {
 	return c.pod.Spec.RestartPolicy != v1.RestartPolicyNever ||
 		slices.ContainsFunc(c.pod.Spec.Containers, func(spec v1.Container) bool {
@@ -227,8 +227,8 @@ func (c *computation) appContainer(spec *v1.Container, initialized bool) bool {
 	return true
 }
 
-// mustGo returns the reason why a running container must be killed, or "" if it stays. Again says that it is started
-// again after that.
+// mustGo returns the reason why a running container must be killed, or "" if it stays. Again reports whether the
+// container then starts again.
 func (c *computation) mustGo(
 	spec *v1.Container, kind model.Kind, observed *model.ContainerStatus,
 ) (why string, again bool) {
@@ -245,8 +245,8 @@ func (c *computation) mustGo(
 	}
 }
 
-// restartsAfterProbe says whether a container that is killed for a failed probe runs again. Its exit code does not
-// count.
+// restartsAfterProbe reports whether a container that is killed for a failed probe runs again. Its exit code does not
+// matter.
 func (c *computation) restartsAfterProbe(spec *v1.Container, kind model.Kind) bool {
 	return kind == model.Sidecar || model.RestartPolicyOf(&c.pod.Spec, spec) != v1.ContainerRestartPolicyNever
 }
@@ -286,10 +286,10 @@ func (c *computation) start(spec *v1.Container, kind model.Kind) containerStart 
 	return start
 }
 
-// restarts says whether a container that does not run starts, or starts again.
+// restarts reports whether a container that does not run must start or restart.
 func restarts(pod *v1.Pod, kind model.Kind, spec *v1.Container, observed *model.ContainerStatus) bool {
 	if kind == model.Sidecar || observed.State != model.StateExited {
-		return true // it was created only, or its state is unknown
+		return true // it never started, or its state is unknown
 	}
 	if kind == model.Init && observed.ExitCode == 0 {
 		return false

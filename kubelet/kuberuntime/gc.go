@@ -22,12 +22,12 @@ type Collector struct {
 	Runtime *cri.Runtime
 	// PodLogsDir is the root of the logs.
 	PodLogsDir string
-	// Keep is how many dead attempts of each container of a pod that exists are kept.
+	// Keep is the number of dead attempts that are kept per container of an existing pod.
 	Keep int
 }
 
-// Collect removes dead containers, sandboxes and logs. Exists says that a pod is wanted or being ended. Of other pods
-// nothing dead is kept.
+// Collect removes dead containers, sandboxes and logs. Exists reports whether a pod is wanted or being ended. All dead
+// containers and sandboxes of other pods are removed.
 func (c *Collector) Collect(ctx context.Context, exists func(types.UID) bool) error {
 	pods, err := c.Runtime.Attempts(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Collector) Collect(ctx context.Context, exists func(types.UID) bool) er
 // it counts as dead only if there is a newer one.
 func (c *Collector) containers(ctx context.Context, pod *model.PodStatus, keep int) error {
 	var errs []error
-	attempts := map[string]int{} // dead ones by name
+	attempts := map[string]int{} // kept dead attempts, by name
 	newer := map[string]bool{}
 	for _, container := range pod.Containers { // newest first
 		dead := container.State == model.StateExited || container.State == model.StateUnknown ||

@@ -20,7 +20,7 @@ import (
 // hookUserAgent is the User-Agent of HTTP hooks.
 const hookUserAgent = "kube-lifecycle/kubelet-core"
 
-// hookTarget is the container that an exec hook runs in, or that an HTTP hook asks.
+// hookTarget is the container of an exec hook, or the pod of an HTTP hook.
 type hookTarget struct {
 	spec *v1.Container
 	id   string
@@ -49,8 +49,8 @@ func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerSt
 	return &model.ReasonError{Reason: model.ReasonPostStartHookError, Err: err}
 }
 
-// preStop starts the hook and waits for its end, at most for the grace period. A longer hook goes on until the caller,
-// with the container stopped, calls end. A failure is only recorded as an event.
+// preStop starts the hook and waits for its end, at most for the grace period. A longer hook runs until the caller has
+// stopped the container and calls end. A failure is only recorded as an event.
 func (m *Manager) preStop(
 	ctx context.Context, pod *v1.Pod, k containerKill, hook *v1.LifecycleHandler, grace time.Duration,
 ) (end func()) {
@@ -83,7 +83,7 @@ func (m *Manager) preStopTarget(ctx context.Context, k containerKill, hook *v1.L
 	return target
 }
 
-// preStopHook is the container's hook. Without a specification it comes from the annotation of the container.
+// preStopHook returns the container's hook. Without a specification the hook comes from the container's annotation.
 func preStopHook(k containerKill) *v1.LifecycleHandler {
 	if k.Spec != nil {
 		if k.Spec.Lifecycle == nil {
@@ -102,7 +102,8 @@ func preStopHook(k containerKill) *v1.LifecycleHandler {
 	return &hook
 }
 
-// hookAddress is the pod's first address. A pod in the host's network has none, and is asked at the loopback address.
+// hookAddress returns the pod's first address. A pod in the host's network has no address of its own, so its address is
+// the loopback address.
 func hookAddress(ips ...string) string {
 	return cmp.Or(slices.Concat(ips, []string{"127.0.0.1"})...)
 }
@@ -130,7 +131,7 @@ func (m *Manager) runHook(ctx context.Context, target hookTarget, hook *v1.Lifec
 	}
 }
 
-// httpHook makes the request of a hook. As in the kubelet, any answer is a success, whatever its status code. If a
+// httpHook makes the request of a hook. As in the kubelet, any response is a success, whatever its status code. If a
 // server does not speak TLS, the request is repeated over plain HTTP, without the Authorization header.
 func httpHook(ctx context.Context, target hookTarget, get *v1.HTTPGetAction) error {
 	request, err := httpget.Request(ctx, get, target.spec, target.ip, hookUserAgent)

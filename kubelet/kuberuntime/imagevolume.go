@@ -16,7 +16,8 @@ import (
 )
 
 // imageVolumes pulls the images that the container mounts as volumes, and returns them by volume. Policies, back-off
-// and credentials work as for container images. Again is the rest of a pull's back-off, if that is the error.
+// and credentials work as for container images. If the error is a pull's back-off, again is the time that is left of
+// it.
 func (m *Manager) imageVolumes(
 	ctx context.Context, in inSandbox, spec *v1.Container,
 ) (map[string]*runtimeapi.ImageSpec, time.Duration, error) {
@@ -39,8 +40,8 @@ func (m *Manager) imageVolumes(
 	return present, 0, nil
 }
 
-// createReason is the waiting reason after a failed CreateContainer. The runtime begins its message with a reason of
-// the CRI if an image volume cannot be mounted; rest is the message without it.
+// createReason returns the waiting reason after a failed CreateContainer. If an image volume cannot be mounted, the
+// runtime's message begins with a reason of the CRI. rest is the message without this reason.
 func createReason(err error) (reason string, rest error) {
 	reason = crierrors.ErrImageVolumeMountFailed.Error()
 	if text, ok := strings.CutPrefix(message(err), reason); ok {

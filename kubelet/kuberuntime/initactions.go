@@ -8,9 +8,9 @@ import (
 
 // initContainers decides about the init containers and sidecars. It returns whether the app containers may start.
 //
-// They start one after the other: the next one when the one before has succeeded or, for a sidecar, has started and
-// passed its startup probe. If a later container exists, the earlier ones have passed, even if the runtime no longer
-// has them.
+// They start one after the other. An init container starts when its predecessor has succeeded. If the predecessor is a
+// sidecar, it must have started and passed its startup probe. If a container exists, its predecessors have passed, even
+// if the runtime no longer has them.
 func (c *computation) initContainers() (initialized bool) {
 	specs := c.pod.Spec.InitContainers
 	reached := c.furthest()
@@ -86,7 +86,7 @@ func (c *computation) sidecar(spec *v1.Container, passed bool) (started bool) {
 	return passed || spec.StartupProbe == nil || c.probes.Started[observed.ID]
 }
 
-// initFailedForGood says that an init container failed and must not run again, so the pod has failed.
+// initFailedForGood reports whether an init container failed and must not run again. The pod has failed then.
 func (c *computation) initFailedForGood() bool {
 	for i := range c.pod.Spec.InitContainers {
 		spec := &c.pod.Spec.InitContainers[i]

@@ -65,7 +65,7 @@ func (m *Manager) killSome(ctx context.Context, pod *v1.Pod, kills []containerKi
 	return each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, nil, nil) })
 }
 
-// each calls act for all kills at the same time, and returns when all calls have.
+// each calls act for all kills at the same time, and waits for all calls.
 func each(kills []containerKill, act func(containerKill) error) error {
 	errs := make([]error, len(kills))
 	var group sync.WaitGroup
@@ -101,7 +101,7 @@ func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, gra
 	return nil
 }
 
-// podGrace is the pod's grace period in seconds.
+// podGrace returns the pod's grace period in seconds.
 func podGrace(pod *v1.Pod, override *int64) int64 {
 	switch {
 	case override != nil:
@@ -115,8 +115,8 @@ func podGrace(pod *v1.Pod, override *int64) int64 {
 	}
 }
 
-// containerGrace is the container's grace period in seconds: the override, else the failed probe's, else the pod's.
-// Without a specification, the pod's grace period comes from an annotation of the container.
+// containerGrace returns the container's grace period in seconds: the override, else the failed probe's, else the
+// pod's. Without a specification, the pod's grace period comes from an annotation of the container.
 func containerGrace(pod *v1.Pod, k containerKill, override *int64) int64 {
 	if override != nil {
 		return *override

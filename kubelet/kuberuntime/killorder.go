@@ -43,7 +43,8 @@ func newKillOrder(pod *v1.Pod, kills []containerKill) *killOrder {
 	return o
 }
 
-// wait returns when the container's turn has come, or at the deadline, or when ctx ends.
+// wait returns when all containers that must end before this one have ended. It waits at most until the deadline or the
+// end of ctx.
 func (o *killOrder) wait(ctx context.Context, name string, deadline time.Time) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()

@@ -55,7 +55,7 @@ func (r *Rotator) rotate(ctx context.Context, id, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		// A rotation was interrupted between its two steps: the runtime still writes to the renamed file.
+		// An earlier rotation was interrupted after the renaming, and the runtime still writes to the renamed file.
 		return r.Runtime.ReopenContainerLog(ctx, id)
 	case err != nil:
 		return err
@@ -73,7 +73,7 @@ func (r *Rotator) rotate(ctx context.Context, id, path string) error {
 		return err
 	}
 	if err := r.Runtime.ReopenContainerLog(ctx, id); err != nil {
-		return errors.Join(err, os.Rename(rotated, path)) // the runtime still writes there
+		return errors.Join(err, os.Rename(rotated, path)) // the runtime still writes to the renamed file
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
-// Specs makes CRI configurations of pods; *podspec.Generator is one.
+// Specs makes CRI configurations of pods. *podspec.Generator implements it.
 type Specs interface {
 	Sandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error)
 	Container(ctx context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, func(), error)
@@ -52,13 +52,13 @@ func New(opts Options) *Manager {
 	return &Manager{opts: opts, crashes: backoff.New(opts.Backoff)}
 }
 
-// Result has the outcome of a sync, as far as the runtime's status does not show it.
+// Result is the part of a sync's outcome that the runtime's status does not show.
 type Result struct {
 	// Waiting has the reason why a container does not run yet, by container name.
 	Waiting map[string]*model.ReasonError
 	// Again is the time until the next back-off ends; 0 if there is none.
 	Again time.Duration
-	// Idle says that the sync changed nothing in the runtime.
+	// Idle is true if the sync changed nothing in the runtime.
 	Idle bool
 	// ResizeErr is the error if the resources of containers could not be changed.
 	ResizeErr error
@@ -163,7 +163,7 @@ type inSandbox struct {
 	status *model.PodStatus
 }
 
-// startAll starts the containers in order. A failure does not keep the others from starting: no container in starts has
+// startAll starts the containers in order. It starts the others even if one fails, because no container in starts has
 // to wait for another.
 func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []containerStart, result *Result) error {
 	var errs []error
@@ -187,7 +187,7 @@ func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []container
 	return errors.Join(errs...)
 }
 
-// backsOff says whether a container waits for the end of its crash back-off, and adds that to result.
+// backsOff reports whether a container waits for the end of its crash back-off, and adds the reason to result.
 func (m *Manager) backsOff(pod *v1.Pod, start containerStart, result *Result) bool {
 	wait := m.crashPause(pod, start)
 	if wait == 0 {

@@ -14,7 +14,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// containerResize is a running container that is to get the resources of its Spec. Now are its actuated ones, if Known.
+// containerResize is a running container that must get the resources of its Spec. Now has its actuated resources, if
+// Known is true.
 type containerResize struct {
 	Container model.ContainerStatus
 	Spec      *v1.Container
@@ -31,7 +32,7 @@ func (c *computation) changed(spec *v1.Container, observed *model.ContainerStatu
 }
 
 // resize adds a running container to the resizes if its actuated resources differ from the allocated ones or are
-// unknown. Unknown ones are applied once.
+// unknown. If they are unknown, the allocated ones are applied once.
 func (c *computation) resize(spec *v1.Container, observed *model.ContainerStatus) {
 	now, known := c.actuated(c.pod.UID, spec, observed)
 	if known && len(model.ChangedResources(spec.Resources, now)) == 0 {
@@ -43,7 +44,7 @@ func (c *computation) resize(spec *v1.Container, observed *model.ContainerStatus
 }
 
 // resizeSandbox announces the pod's new resources to the runtime before any container is resized (KEP-1287). Runtimes
-// that size more than cgroups need it; others do not implement the call.
+// that size more than cgroups need this call, and other runtimes do not implement it.
 func (m *Manager) resizeSandbox(ctx context.Context, pod *v1.Pod, id string) error {
 	overhead, resources := m.opts.Specs.PodResources(pod)
 	_, err := m.opts.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{
@@ -57,8 +58,8 @@ func (m *Manager) resizeSandbox(ctx context.Context, pod *v1.Pod, id string) err
 	return err
 }
 
-// resizeAll makes the runtime change resources (doPodResizeAction of pkg/kubelet/kuberuntime). The pod's cgroup has
-// room for the old and the new ones meanwhile. Memory limits that get lower come first.
+// resizeAll makes the runtime change resources (doPodResizeAction of pkg/kubelet/kuberuntime). Meanwhile the pod's
+// cgroup has room for the old and the new resources. Memory limits are lowered before others are raised.
 func (m *Manager) resizeAll(ctx context.Context, pod *v1.Pod, actions *podActions) error {
 	if actions.Resized {
 		if err := m.resizeSandbox(ctx, pod, actions.SandboxID); err != nil {
@@ -81,7 +82,7 @@ func (m *Manager) resizeAll(ctx context.Context, pod *v1.Pod, actions *podAction
 	return errors.Join(errs...)
 }
 
-// shrinks is 1 for a container whose memory limit gets lower, else 0.
+// shrinks returns 1 for a container whose memory limit is lowered, else 0.
 func (r *containerResize) shrinks() int {
 	before, limited := r.Now.Limits[v1.ResourceMemory]
 	after, stays := r.Spec.Resources.Limits[v1.ResourceMemory]

@@ -15,11 +15,12 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// restartAll kills and removes all containers of a pod but ephemeral ones, so that they start from the beginning in the
-// same sandbox. It returns the pod's status after that. Source is the container whose exit asked for it. While source
-// is in back-off, restartAll does nothing and returns nil.
+// restartAll kills and removes all containers of a pod except ephemeral ones, so that they start from the beginning in
+// the same sandbox. It returns the pod's new status. Source is the container whose exit triggered the restart. While
+// source is in back-off, restartAll does nothing and returns nil.
 //
-// The runtime has all the state (KEP-5532): source is removed last, so that an interrupted restart is repeated.
+// Only the runtime stores the state of a restart (KEP-5532). Source is removed last, so an interrupted restart is
+// repeated.
 func (m *Manager) restartAll(
 	ctx context.Context, pod *v1.Pod, status *model.PodStatus, source containerStart, result *Result,
 ) (*model.PodStatus, error) {
@@ -47,13 +48,13 @@ func (m *Manager) restartAll(
 	if err := each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, new(int64), nil) }); err != nil {
 		return nil, err
 	}
-	slices.Reverse(last) // the newest attempt, which asked for this, is removed last
+	slices.Reverse(last) // the newest attempt, which triggered the restart, is removed last
 	for _, container := range append(others, last...) {
 		if err := m.opts.Runtime.RemoveContainer(ctx, container.ID); err != nil {
 			return nil, fmt.Errorf("remove container %s: %s", container.Name, message(err))
 		}
 		if status.Container(container.Name).ID == container.ID {
-			// The log stays for users, and its name has the number of the attempt.
+			// The log stays for users. Its name has the number of the attempt, for attemptAfterLogs.
 			if err := keepLog(container.LogPath); err != nil {
 				return nil, err
 			}
@@ -80,8 +81,8 @@ func keepLog(path string) error {
 	return errors.Join(errs...)
 }
 
-// attemptAfterLogs is the number of a container's next attempt. It comes from the names of the logs, because the
-// runtime no longer has the earlier attempts.
+// attemptAfterLogs returns the number of a container's next attempt. It reads the numbers from the names of the logs,
+// because the runtime no longer has the earlier attempts.
 func attemptAfterLogs(dir string) (uint32, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -55,7 +55,7 @@ func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart)
 	return 0, m.postStart(ctx, in, start, id)
 }
 
-// target is the id of the running container that an ephemeral container names as its target. It is empty without a
+// target returns the id of the running container that an ephemeral container names as its target, or "" without a
 // target.
 func (in *inSandbox) target(name string) (string, error) {
 	for i := range in.pod.Spec.EphemeralContainers {
@@ -104,7 +104,7 @@ func (m *Manager) create(
 	return id, nil
 }
 
-// message is the text of an error without the gRPC prefix.
+// message returns the text of an error without the gRPC prefix.
 func message(err error) string {
 	if s, ok := status.FromError(err); ok {
 		return s.Message()

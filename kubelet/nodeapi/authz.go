@@ -24,7 +24,7 @@ type authorizer struct {
 }
 
 // filter passes allowed requests on. It answers 401 to unknown clients, 403 to clients without the right, and 503 if
-// too many reviews are running. It checks certificates and tokens with each request, so a connection does not outlive
+// too many reviews are running. It checks the certificate or token of each request, so a connection does not outlive
 // them by much.
 func filter(known *authenticator, allowed *authorizer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -115,8 +115,9 @@ func (a *authorizer) review(
 }
 
 // question returns the verb and the node's subresources of a request, as the kubelet maps them with
-// KubeletFineGrainedAuthz (KEP-2862). One of the subresources is enough. Unlike in the kubelet, running a command in a
-// pod is always create: a WebSocket makes it a GET, and users with read access could run commands.
+// KubeletFineGrainedAuthz (KEP-2862). One of the subresources is enough. Unlike in the kubelet, a command in a pod
+// always needs the verb create. A WebSocket request is a GET: with the verb get, users with read access could run
+// commands.
 func question(method, path string) (verb string, subresources []string) {
 	verb = map[string]string{
 		http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",

@@ -11,7 +11,8 @@ import (
 // certificates returns the serving certificate of a connection.
 type certificates func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-// servingCertificates returns the certificate of the files, read again after a renewal, or a self-signed one.
+// servingCertificates returns the certificate of the files, which is read again after a renewal. Without files it
+// returns a self-signed certificate.
 func servingCertificates(opts APIOptions) (certificates, error) {
 	switch {
 	case (opts.CertFile == "") != (opts.KeyFile == ""):

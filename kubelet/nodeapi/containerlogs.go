@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podlogs"
 )
 
-// logBuffer is the size of a piece of a log in bytes. A follower gets smaller pieces at once.
+// logBuffer is the size in bytes of the pieces in which a log is sent. A follower gets each new line at once.
 const logBuffer = 32 << 10
 
 // logQuery is v1.PodLogOptions as the API server passes it on.
@@ -70,16 +70,16 @@ func (s *API) containerLogs(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 	default:
 		log.G(r.Context()).WithError(err).WithField("path", opts.Path).Debug("log was not sent to its end")
-		panic(http.ErrAbortHandler) // otherwise the client would take it for the end
+		panic(http.ErrAbortHandler) // otherwise the client would take this for the log's end
 	}
 }
 
-// writer is a function that writes.
+// writer makes a function an io.Writer.
 type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// logOptions returns what to read for a request.
+// logOptions returns the options of podlogs.Read for a request.
 func (s *API) logOptions(r *http.Request, query logQuery) (podlogs.Options, error) {
 	pod, err := s.pod(r)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *API) logOptions(r *http.Request, query logQuery) (podlogs.Options, erro
 	return opts, nil
 }
 
-// running reports whether that attempt of a container may still write.
+// running returns a function that reports whether an attempt of a container may still write to its log.
 func (s *API) running(pod *v1.Pod, name, id string) func(context.Context) bool {
 	uid := pod.UID
 	return func(context.Context) bool {

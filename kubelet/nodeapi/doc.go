@@ -8,7 +8,7 @@
 //	/healthz           ok, or 500 and the reason: the sync loop has made no progress for minutes
 //	/configz           names and directories, for the commands that read logs and exec
 //	/stats/summary     stats of the node, pods and containers, a Summary of the kubelet's stats API
-//	/metrics           the kubelet core's own metrics, in Prometheus' text format as all below
+//	/metrics           the kubelet core's own metrics, in Prometheus' text format, like all paths below
 //	/metrics/cadvisor  the runtime's metrics of pods and containers
 //	/metrics/resource  the metrics for kubectl top
 //	/metrics/probes    results of probes
@@ -23,10 +23,10 @@
 //	/run/{namespace}/{pod}/{uid}/{container}      a command's output as text, by POST
 //	/runningpods/                                 the pods that the runtime runs
 //
-// Clients are authenticated by certificate, and in a cluster also by token (TokenReview). Without a valid one the
-// response is 401. Named users and groups may do everything. If none is named, the API server authorizes requests by
-// the node's subresources, such as nodes/proxy (SubjectAccessReview). The response to other clients is 403, and 503
-// with Retry-After while too many reviews are running.
+// Clients are authenticated by certificate, and in a cluster also by token (TokenReview). Without a valid certificate
+// or token the response is 401. Named users and groups may do everything. If none is named, the API server authorizes
+// requests by the node's subresources, such as nodes/proxy (SubjectAccessReview). A client without the right gets 403.
+// While too many reviews are running, the response is 503 with Retry-After.
 //
 // # Streams
 //

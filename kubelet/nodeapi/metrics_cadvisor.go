@@ -34,7 +34,7 @@ func (s *reads) runtimeMetrics(ctx context.Context) (*exposition, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The metrics do not have the pod's owner.
+	// The metrics do not name the pod's owner.
 	sandboxes, err := s.Stats.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: s.Selector})
 	if err != nil {
 		return nil, err

@@ -90,8 +90,9 @@ func writeResources(out *exposition, summary *statsapi.Summary) {
 	})
 }
 
-// writeResource writes the families of nodes, pods or containers. While a pod is being replaced by another of its name,
-// only the first listed counts: a scrape with a duplicate name would be refused as a whole.
+// writeResource writes the families of nodes, pods or containers. While a pod is being replaced by another pod of its
+// name, only the first one in the list counts. Prometheus would refuse the whole scrape if two samples had the same
+// labels.
 func writeResource(out *exposition, kind string, visit func(each func(usage, ...label))) {
 	for _, metric := range resourceMetrics {
 		samples := out.family(kind+"_"+metric.name, metric.kind, metric.help)

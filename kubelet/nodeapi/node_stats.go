@@ -136,7 +136,7 @@ func (n *nodeStats) memory() (*statsapi.MemoryStats, *statsapi.SwapStats, error)
 	}, &statsapi.SwapStats{Time: now, SwapAvailableBytes: &swapFree, SwapUsageBytes: &swapUsed}, nil
 }
 
-// numbers reads a file of names and numbers, in units of that many bytes.
+// numbers reads a file with a name and a number in each line, and multiplies each number by unit.
 func (n *nodeStats) numbers(name string, unit uint64) (map[string]uint64, error) {
 	content, err := os.ReadFile(filepath.Join(n.proc, name))
 	if err != nil {
@@ -157,5 +157,5 @@ func (n *nodeStats) numbers(name string, unit uint64) (map[string]uint64, error)
 	return values, nil
 }
 
-// less returns a-b, but at least zero: the kernel's counters are not of the same instant.
+// less returns a-b, but at least zero: the kernel does not read its counters at the same instant.
 func less(a, b uint64) uint64 { return a - min(a, b) }

@@ -19,8 +19,8 @@ import (
 const (
 	// upgradeTimeout bounds the connection to the runtime's streaming server and its response.
 	upgradeTimeout = 30 * time.Second
-	// lingerTime is the time for a client to close the connection after the server did. Until then the client can read
-	// all remaining data.
+	// lingerTime is the time for a client to read the remaining data and close its connection after the server closed
+	// its own.
 	lingerTime = 5 * time.Second
 	// maxErrorBody is the limit in bytes for the body of a response without an upgrade.
 	maxErrorBody = 64 << 10
@@ -51,7 +51,8 @@ func proxy(w http.ResponseWriter, r *http.Request, address string) error {
 	return nil
 }
 
-// upgrade sends the request to address and reads the head of the response. from has the rest.
+// upgrade sends the request to address and reads the head of the response. from has the response's body and all later
+// data.
 func upgrade(
 	r *http.Request, address string,
 ) (backend net.Conn, response *http.Response, from *bufio.Reader, err error) {

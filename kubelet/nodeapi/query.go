@@ -29,8 +29,8 @@ func anyBoolean(query url.Values, name, other string) (bool, error) {
 	return boolean(query, name)
 }
 
-// integer reads a number of at least least, or nil if it is absent.
-func integer(query url.Values, name string, least int64) (*int64, error) {
+// integer reads a number that must be at least the minimum. It returns nil if the number is absent.
+func integer(query url.Values, name string, minimum int64) (*int64, error) {
 	text := query.Get(name)
 	if text == "" {
 		return nil, nil
@@ -39,8 +39,8 @@ func integer(query url.Values, name string, least int64) (*int64, error) {
 	if err != nil {
 		return nil, badRequest("%s: %q is no number", name, text)
 	}
-	if value < least {
-		return nil, unprocessable("%s: must be at least %d, is %d", name, least, value)
+	if value < minimum {
+		return nil, unprocessable("%s: must be at least %d, is %d", name, minimum, value)
 	}
 	return &value, nil
 }

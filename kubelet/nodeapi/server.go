@@ -52,7 +52,7 @@ func Listen(opts Options) (*Server, error) {
 	return &Server{listener: listener, handler: onlyLoopbackNames(mux)}, nil
 }
 
-// loopback reports whether a host name or address is certainly this machine.
+// loopback reports whether a host is localhost or a loopback address, which is certainly this machine.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()

@@ -9,7 +9,7 @@ type sessions struct {
 	open  sync.WaitGroup
 }
 
-// begin counts a session, unless the end has come. Call done after it.
+// begin counts a session and returns true. After end it returns false. Call done when the session ends.
 func (s *sessions) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

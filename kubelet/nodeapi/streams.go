@@ -59,7 +59,7 @@ func (s *API) exec(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// attach connects to the process of a container. Its start decided whether it has a terminal.
+// attach connects to the process of a container. The container's specification says whether the process has a terminal.
 func (s *API) attach(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, func() (string, error) {
 		wanted, err := parseStreams(r.URL.Query())

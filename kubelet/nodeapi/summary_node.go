@@ -11,8 +11,8 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// imagesTimeout bounds ImageFsInfo, for which some runtimes count files, so that it does not delay the rest of a
-// summary.
+// imagesTimeout bounds ImageFsInfo, so that the call does not delay the rest of a summary. Some runtimes count files
+// for it.
 const imagesTimeout = 10 * time.Second
 
 // runtimeStats gets the runtime's disk usage. Missing values are left out.

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// podStats converts the stats of a pod. Known is nil if the kubelet does not have the pod.
+// podStats converts the stats of a pod. Known is the kubelet's pod, or nil if the kubelet does not have it.
 func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) statsapi.PodStats {
 	meta := pod.GetAttributes().GetMetadata()
 	out := statsapi.PodStats{

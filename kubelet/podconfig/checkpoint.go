@@ -14,11 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Checkpoint is the file with the accepted pods, static ones and the API server's: a PodList in JSON, which users can
-// read, too. It has statuses, because an ended pod must not start again after a restart without the server. It never
-// has secrets and config maps. It has values of a pod's environment, so only the owner may read the file.
+// Checkpoint is the file with the accepted pods, static pods and pods of the API server. It is a PodList in JSON, which
+// people can read, too. It has statuses, because an ended pod must not start again after a restart without the server.
+// It never has secrets and config maps. Only the file's owner may read it, because it has values of the pods'
+// environments.
 type Checkpoint struct {
-	// Path of the file. A missing directory is created.
+	// Path is the path of the file. A missing directory is created.
 	Path string
 }
 

@@ -12,7 +12,7 @@ const writeDelay = 100 * time.Millisecond
 // checkpointWriter combines changes into one write. Its goroutine runs only while there is something to write. It is
 // safe for concurrent use.
 type checkpointWriter struct {
-	// save writes. report is called when the outcome of save changes.
+	// save writes the checkpoint. report is called when the outcome of save changes.
 	save   func() error
 	report func(context.Context, error)
 
@@ -21,7 +21,7 @@ type checkpointWriter struct {
 	mu      sync.Mutex
 	dirty   bool
 	active  bool
-	problem string // of the last attempt, or empty
+	problem string // of the last call of save, or empty
 }
 
 // schedule writes after writeDelay, or at once when ctx ends.

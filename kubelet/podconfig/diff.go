@@ -67,7 +67,7 @@ func sameDeletion(old, pod *v1.Pod) bool {
 		equality.Semantic.DeepEqual(old.DeletionGracePeriodSeconds, pod.DeletionGracePeriodSeconds)
 }
 
-// sameDesired compares everything that a source can request, without the time at which a pod was accepted.
+// sameDesired compares everything that a source can request. It ignores the time at which a pod was accepted.
 func sameDesired(a, b *v1.Pod) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Labels, b.Labels) &&
 		maps.Equal(desiredAnnotations(a.Annotations), desiredAnnotations(b.Annotations))

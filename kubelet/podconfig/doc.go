@@ -9,19 +9,20 @@
 //
 // The API server's pods come from package kubelet/apiserver/podsource: all other pods, and mirror pods.
 //
-// If a source cannot be read, its pods run on. It reports the problem once, and again when it is over.
+// If a source cannot be read, its pods run on. It reports the problem once, and also reports its end.
 //
 // # Pod updates
 //
 //	ADD         a new pod
 //	UPDATE      its specification (an image, a resize), labels or annotations changed
-//	DELETE      it has a deletionTimestamp, or a new grace period with it; the pod may be new
+//	DELETE      it has a new deletionTimestamp or grace period; the pod may be new
 //	REMOVE      its source no longer lists it; a new UID under an old name is REMOVE and then ADD
 //	RECONCILE   only its status changed; for a static pod: its mirror pod changed, or the first list came
 //
-// A pod's name belongs to the place (a manifest, a URL, the API server) that has it. A pod of that name from another
-// place is refused, once with the reason. It is accepted as soon as the first place releases the name. Mirror pods are
-// not in the stream, but in PodConfig.MirrorPods: they are the API server's copies of static pods, and never run.
+// A pod's name belongs to the place that has it: a manifest, a URL or the API server. A pod of that name from another
+// place is refused, and its refusal is reported once. It is accepted as soon as the first place releases the name.
+// Mirror pods are not in the stream, but in PodConfig.MirrorPods: they are the API server's copies of static pods, and
+// never run.
 //
 // # After a restart
 //

@@ -27,8 +27,8 @@ type document struct {
 	secrets    []*v1.Secret
 }
 
-// read parses the manifest's content and returns its errors. Content with errors removes nothing: its readable pods are
-// taken, and earlier ones stay. The same content changes nothing.
+// read parses the manifest's content and returns its errors. Content with errors removes nothing: its readable pods
+// replace their earlier versions, and the other earlier pods stay. Unchanged content changes nothing.
 func (d *document) read(content []byte, origin manifest.Origin) error {
 	hash := sha256.Sum256(content)
 	if hash == d.hash {

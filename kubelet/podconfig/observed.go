@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// observed has the last lists of the sources, for the reader of updates. It includes pkg/kubelet/config's SourcesReady.
-// It is safe for concurrent use, and no method blocks.
+// observed has the last lists of the sources, for the reader of updates. It has the role of pkg/kubelet/config's
+// SourcesReady. It is safe for concurrent use, and no method blocks.
 //
 // A mirror pod is the API server's copy of a static pod. It is never in a PodUpdate, does not take the static pod's
 // name, and is not checkpointed. A new, changed or deleted mirror pod causes a Reconcile of its static pod, so that the

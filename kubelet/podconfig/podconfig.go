@@ -26,8 +26,8 @@ type Options struct {
 	Checkpoint *Checkpoint
 	// Refused is called for each refused pod, once per reason. It must not call Set. Nil logs the refusal.
 	Refused func(Refusal)
-	// Problem is called when the reason changes why the checkpoint cannot be written, and with nil when it is written
-	// again. Nil logs it.
+	// Problem is called with an error when the checkpoint cannot be written, and again when the error changes. It is
+	// called with nil when the checkpoint is written again. A nil Problem logs the errors.
 	Problem func(where string, err error)
 }
 
@@ -66,8 +66,8 @@ func (c *PodConfig) Settled() bool {
 	return c.SeenAllSources() && len(c.updates) == 0 // in this order: a source is seen after its last update was sent
 }
 
-// HasPod reports whether a source's last Set had a pod of that UID, accepted or refused. It is true before Updates or
-// Options.Refused have the pod, and may stay so until all changes of that Set have been sent.
+// HasPod reports whether a source's last Set had a pod of that UID, accepted or refused. It is true before the reader
+// or Options.Refused receives the pod. It may stay true until all changes of that Set have been sent.
 func (c *PodConfig) HasPod(uid types.UID) bool { return c.observed.hasPod(uid) }
 
 // MirrorPods returns all mirror pods of this node on the API server, by name. They must not be changed.
@@ -103,8 +103,8 @@ func (c *PodConfig) Restore(ctx context.Context) ([]*v1.Pod, error) {
 }
 
 // Set replaces all pods of a source, which must not be changed afterwards. It waits while the reader of Updates is
-// behind, at most until ctx ends. The checkpoint is written a moment later, once for many changes. ctx should last as
-// long as the source.
+// behind, at most until ctx ends. The checkpoint is written a moment later, once for many changes. ctx should end with
+// the source.
 func (c *PodConfig) Set(ctx context.Context, source string, pods []*v1.Pod) error {
 	mirrorChanged := func(string) bool { return false }
 	if source == model.SourceAPI {

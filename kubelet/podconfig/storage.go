@@ -16,7 +16,7 @@ import (
 type podStorage struct {
 	listed   map[string][]*v1.Pod             // by the last Set
 	accepted map[string]map[types.UID]*v1.Pod // among the listed
-	refused  map[string]map[types.UID]string  // reasons for the others
+	refused  map[string]map[types.UID]string  // reasons for the other listed pods
 }
 
 func newPodStorage() podStorage {

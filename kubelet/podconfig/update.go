@@ -15,7 +15,7 @@ const (
 	Remove PodOperation = "REMOVE"
 	// Delete has pods that their source deletes gracefully (deletionTimestamp), and lists until they are gone.
 	Delete PodOperation = "DELETE"
-	// Reconcile has pods of which only the status changed at the source: it may have to be sent again.
+	// Reconcile has pods whose status alone changed at the source. The kubelet's status may have to be sent again.
 	Reconcile PodOperation = "RECONCILE"
 )
 

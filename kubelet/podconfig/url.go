@@ -27,7 +27,7 @@ type URLOptions struct {
 	// NodeName is this node's name.
 	NodeName string
 	// Every is the time between two requests. Zero means 20 seconds, as in the kubelet. A request's timeout is 10
-	// seconds or nine tenths of Every, whichever is less, so a hanging request does not delay the next.
+	// seconds or nine tenths of Every, whichever is less, so a hanging request does not delay the next one.
 	Every time.Duration
 	// client sends the requests. Its Timeout and CheckRedirect are replaced. Nil means one like http.DefaultClient.
 	client *http.Client
@@ -38,7 +38,7 @@ type URLOptions struct {
 // URLSource is the source of static pods from a web server.
 //
 // A failed or unreadable answer removes nothing: earlier pods run on until an answer without errors leaves them out.
-// Only an empty body ends them all, as with the kubelet.
+// Only an empty body ends all of them, as in the kubelet.
 type URLSource struct {
 	opts   URLOptions
 	config *PodConfig
@@ -47,7 +47,7 @@ type URLSource struct {
 	known document
 }
 
-// requestTimeout is the kubelet's.
+// requestTimeout is the longest timeout of a request, as in the kubelet.
 const requestTimeout = 10 * time.Second
 
 // NewURLSource makes the source. It does nothing before Run.
@@ -77,7 +77,7 @@ func sameServer(next *http.Request, before []*http.Request) error {
 }
 
 // Run requests the URL and sets its pods until ctx ends, and then returns ctx's error. The URL's pods of the checkpoint
-// run on until it answers, so PodConfig.Restore must come first.
+// run on until it answers. So PodConfig.Restore must be called before Run.
 func (u *URLSource) Run(ctx context.Context) error {
 	defer u.opts.client.CloseIdleConnections()
 	u.known.pods = u.config.acceptedFrom(model.SourceHTTP, u.where())
@@ -96,8 +96,8 @@ func (u *URLSource) Run(ctx context.Context) error {
 	}
 }
 
-// poll makes one request. It sets the pods even without a change: a source is complete only after it has set its pods,
-// even if it has none.
+// poll makes one request. It sets the pods even without a change, because a source counts as seen only after a call of
+// Set.
 func (u *URLSource) poll(ctx context.Context) error {
 	content, etag, err := u.get(ctx)
 	if ctx.Err() != nil {
@@ -106,7 +106,7 @@ func (u *URLSource) poll(ctx context.Context) error {
 	switch {
 	case err != nil:
 		u.known.report(ctx, u.opts.Problem, u.where(), err)
-		return nil // the server may only be away: earlier pods stay
+		return nil // earlier pods stay, because the failure may be temporary
 	case content == nil: // not modified
 		err = u.known.err
 	case len(content) == 0:
@@ -161,8 +161,8 @@ func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err e
 	return content, response.Header.Get("ETag"), nil
 }
 
-// plain returns the error without the URL and the local port. The URL is reported beside it and may have a password.
-// The port differs each time, but a problem is reported once.
+// plain returns the error without the URL and the local port. The URL is reported separately, and may have a password.
+// The port differs each time, and a problem must be reported only once.
 func plain(err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -177,8 +177,8 @@ func plain(err error) error {
 	return err
 }
 
-// where returns the URL without password and query for messages and annotations, which the API server shows, too. The
-// query may have a password. So a changed password makes no new pods.
+// where returns the URL for messages and annotations, without its password and query. The API server shows annotations,
+// and the query may have a password, too. Thus a changed password makes no new pods.
 func (u *URLSource) where() string {
 	parsed, err := url.Parse(u.opts.URL)
 	if err != nil {

@@ -70,8 +70,8 @@ func (g *Generator) containerLabels(in ContainerInput) map[string]string {
 	return labels
 }
 
-// containerAnnotations has the data that a restarted kubelet needs about the container, even if no source lists its pod
-// any more.
+// containerAnnotations returns the data that a restarted kubelet needs about the container, even if no source lists its
+// pod any more.
 func containerAnnotations(in ContainerInput) (map[string]string, error) {
 	c := in.Container
 	annotations := map[string]string{

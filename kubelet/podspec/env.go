@@ -15,11 +15,11 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// environment has a container's variables in the order of their first definition.
+// environment has a container's variables, in the order of their first definitions.
 type environment struct {
 	names  []string
 	values map[string]string
-	// services has the variables of services, which the container's own override.
+	// services has the variables of services. The container's own variables override them.
 	services map[string]string
 }
 
@@ -47,8 +47,8 @@ func (e *environment) keyValues() []*runtimeapi.KeyValue {
 }
 
 // environment evaluates the container's envFrom and env. Variables of envFrom come first, and later ones override
-// earlier ones. Then env is applied in its order. Variables of services have the lowest precedence. $(NAME) in a value
-// stands for an earlier variable or a service's.
+// earlier ones. Then the variables of env are set in their order. Variables of services have the lowest precedence.
+// $(NAME) in a value stands for an earlier variable, or for a variable of a service.
 func (g *Generator) environment(in ContainerInput) (*environment, error) {
 	services, err := g.opts.Services(in.Pod)
 	if err != nil {

@@ -35,11 +35,11 @@ type Options struct {
 	Host cgroup.Host
 	// Allocatable returns the node's allocatable resources, for the downward API. Nil means none.
 	Allocatable func() v1.ResourceList
-	// ClusterDNS and ClusterDomain serve dnsPolicy ClusterFirst. Without them it becomes Default.
+	// ClusterDNS and ClusterDomain are for dnsPolicy ClusterFirst. Without ClusterDNS, ClusterFirst means Default.
 	ClusterDNS    []string
 	ClusterDomain string
-	// ResolvConf is the file for dnsPolicy Default. Empty means /etc/resolv.conf. If that names only the stub of
-	// systemd-resolved, which pods cannot reach, it means the file with the real servers.
+	// ResolvConf is the file for dnsPolicy Default. Empty means /etc/resolv.conf. Pods cannot reach the stub of
+	// systemd-resolved. If the file names only the stub, it is replaced by the file with the real servers.
 	ResolvConf string
 	// SeccompDefault applies the runtime's seccomp profile to containers without one, like the kubelet's
 	// --seccomp-default. Otherwise they are unconfined.
@@ -51,7 +51,7 @@ type Options struct {
 	FirstUserID func(ctx context.Context, pod *v1.Pod) (uint32, error)
 	// Services returns the environment variables of services. Nil means none.
 	Services func(*v1.Pod) (map[string]string, error)
-	// Warn is called for a part of a pod that was left out but does not prevent it from running. Nil means the log.
+	// Warn is called when a pod runs without a part of its spec. Nil logs the message.
 	Warn func(pod *v1.Pod, reason, message string)
 }
 

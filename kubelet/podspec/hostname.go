@@ -14,7 +14,7 @@ const maxKernelName = 64
 
 // hostName has the names of a pod.
 type hostName struct {
-	// short is the name, and domain its suffix in the hosts file, which may be empty.
+	// short is the name in the hosts file, and domain its suffix there, or "".
 	short, domain string
 	// kernel is the result of gethostname(2) in the pod.
 	kernel string

@@ -17,7 +17,7 @@ import (
 const hostsPath = "/etc/hosts"
 
 // hostsMount writes the pod's hosts file and returns its mount. It returns nil if the container mounts something else
-// there, or if the pod has no address yet.
+// at hostsPath, or if the pod has no address yet.
 func (g *Generator) hostsMount(in ContainerInput) (*runtimeapi.Mount, error) {
 	if len(in.PodIPs) == 0 && !in.Pod.Spec.HostNetwork {
 		return nil, nil
@@ -38,8 +38,8 @@ func (g *Generator) hostsMount(in ContainerInput) (*runtimeapi.Mount, error) {
 	return &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: path, SelinuxRelabel: selinuxEnabled()}, nil
 }
 
-// hosts returns the content of the pod's hosts file: its own addresses and name, or the host's file on the host's
-// network, and its aliases.
+// hosts returns the content of the pod's hosts file: the pod's addresses and name, and its aliases. In the host's
+// network the host's own file replaces the addresses.
 func (g *Generator) hosts(pod *v1.Pod, ips []string) ([]byte, error) {
 	var text bytes.Buffer
 	if pod.Spec.HostNetwork {
@@ -74,7 +74,7 @@ func (g *Generator) hosts(pod *v1.Pod, ips []string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// writeInPlace writes into the existing file: running containers mount it, and would not see a replacement.
+// writeInPlace writes into the existing file: running containers have the file mounted and would not see another file.
 func writeInPlace(path string, content []byte) error {
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, content) {
 		return nil

@@ -75,8 +75,8 @@ func (g *Generator) volumeMount(in ContainerInput, index int, env *environment) 
 	return mount, err
 }
 
-// imageMount returns the mount of an image or a part of it. It cannot be written to, and nothing can be mounted below
-// it, so it is recursively read-only whatever the pod says.
+// imageMount returns the mount of an image or a part of it. The mount is always recursively read-only: an image cannot
+// be written to, and nothing can be mounted below it.
 func imageMount(in ContainerInput, wanted *v1.VolumeMount, part string) (*runtimeapi.Mount, error) {
 	image := in.ImageVolumes[wanted.Name]
 	if image == nil {

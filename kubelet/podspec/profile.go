@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// seccomp returns the container's or the pod's seccomp profile. Profiles of type Localhost are files below seccomp in
-// the kubelet's root.
+// seccomp returns the container's or the pod's seccomp profile. Profiles of type Localhost are files below the
+// directory seccomp in the kubelet's root.
 func (g *Generator) seccomp(pod *v1.PodSecurityContext, own *v1.SecurityContext) (*runtimeapi.SecurityProfile, error) {
 	profile := either(own.SeccompProfile, pod.SeccompProfile)
 	if profile == nil {

@@ -68,7 +68,8 @@ func (g *Generator) plainResources(r v1.ResourceRequirements) *runtimeapi.LinuxC
 		MemoryLimitInBytes: r.Limits.Memory().Value(),
 	}
 	if g.opts.Host.Unified {
-		// If the kernel kills one process of a container for lack of memory, it kills all, and the container restarts.
+		// If the kernel kills one process of a container for lack of memory, it kills all of them, so the container
+		// restarts.
 		setUnified(out, "memory.oom.group", "1")
 	}
 	return out

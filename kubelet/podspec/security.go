@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// security returns the container's security context. Its own settings override the pod's. The image's user is used if
-// neither names one.
+// security returns the container's security context. Its own settings override the pod's. If neither names a user, the
+// container has the image's user.
 func (g *Generator) security(in ContainerInput) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	pod, own := podSecurity(in.Pod), containerSecurity(in.Container)
 	user, err := effectiveUser(in)
@@ -50,7 +50,7 @@ func (g *Generator) security(in ContainerInput) (*runtimeapi.LinuxContainerSecur
 	return security, nil
 }
 
-// podSecurity and containerSecurity are never nil.
+// podSecurity and containerSecurity never return nil.
 func podSecurity(pod *v1.Pod) *v1.PodSecurityContext {
 	if pod.Spec.SecurityContext == nil {
 		return &v1.PodSecurityContext{}

@@ -25,8 +25,8 @@ func ids(first uint32) []*runtimeapi.IDMapping {
 	return []*runtimeapi.IDMapping{{HostId: first, Length: userns.Length}}
 }
 
-// mapMounts requests id-mapped mounts, so files have the same ids inside as on the host, as in the kubelet. Otherwise
-// the overflow id would own them in the container.
+// mapMounts requests id-mapped mounts, as in the kubelet: files have the same ids in the container as on the host.
+// Without a mapping the overflow id would own the files in the container.
 func mapMounts(mounts []*runtimeapi.Mount, users *runtimeapi.UserNamespace) {
 	for _, mount := range mounts {
 		if users != nil {

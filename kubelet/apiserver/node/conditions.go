@@ -54,7 +54,8 @@ func (r *Reporter) pressures(now time.Time) []nodeCondition {
 	return conditions
 }
 
-// short reports whether a resource is short. This package checks only process ids; Options.Pressure checks the others.
+// short reports whether a resource is short. This package checks process ids, and Options.Pressure checks the other
+// resources.
 func (r *Reporter) short(kind v1.NodeConditionType, now time.Time) (bool, error) {
 	if kind != v1.NodePIDPressure {
 		return r.opts.Pressure(kind)

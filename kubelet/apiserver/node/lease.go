@@ -19,7 +19,7 @@ type lease struct {
 	node    func() *v1.Node
 	gone    func() bool
 	seconds int32
-	// last is the lease as the server had it; nil if unknown.
+	// last is the server's last known version of the lease, or nil.
 	last *coordination.Lease
 }
 
@@ -30,7 +30,7 @@ func newLease(r *Reporter) *lease {
 	}
 }
 
-// period is the time between two renewals: three may fail.
+// period returns the time between two renewals. It is a quarter of the duration, so three renewals in a row may fail.
 func (l *lease) period() time.Duration { return time.Duration(l.seconds) * time.Second / 4 }
 
 // renew updates the lease, or creates it if it is missing. The cached lease saves a request. If the lease was changed
@@ -68,8 +68,8 @@ func (l *lease) tryRenew(ctx context.Context) error {
 	return nil
 }
 
-// create fails while the node is deleted. A lease without an owner would never be collected, and a lease of a deleted
-// owner would be collected at once.
+// create creates the lease with the node as its owner. It fails if the node was deleted. A lease without an owner would
+// never be collected, and a lease of a deleted owner would be collected at once.
 func (l *lease) create(ctx context.Context) error {
 	if l.gone() {
 		return errors.New("the node was deleted")

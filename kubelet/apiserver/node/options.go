@@ -21,7 +21,7 @@ import (
 type Options struct {
 	// Clients reach the API server.
 	Clients *connect.Clients
-	// Name of the node, IPs its addresses, the primary one first.
+	// Name is the node's name. IPs are its addresses, the primary one first.
 	Name string
 	IPs  []string
 
@@ -35,7 +35,7 @@ type Options struct {
 	capacity, Reserved v1.ResourceList
 	// Port is the port of the kubelet's API. Zero means none.
 	Port int32
-	// version of the kubelet. Empty means the Kubernetes release of the linked API.
+	// version is the kubelet's version. Empty means the Kubernetes release of the linked API.
 	version string
 	// RootDir is a directory on the filesystem of the pods' files. Empty means /.
 	RootDir string

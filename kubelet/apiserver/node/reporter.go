@@ -20,10 +20,11 @@ type Reporter struct {
 	wake    chan struct{}
 
 	registered chan struct{}
-	// gone is set while the API server has no such node.
+	// gone is true while the API server does not have the node.
 	gone atomic.Bool
 
-	// turn is held while the status is compared with the API server's. Its holder owns the three fields below.
+	// turn has a value while a goroutine compares the status with the API server's. That goroutine owns the three
+	// fields below.
 	turn      chan struct{}
 	images    imageList
 	pidsShort time.Time // the last time of a shortage
@@ -74,8 +75,8 @@ func (r *Reporter) Run(ctx context.Context) error {
 // Registered is closed when the API server has the node. From then on pods can be admitted.
 func (r *Reporter) Registered() <-chan struct{} { return r.registered }
 
-// Node returns the node as the API server had it last, with its wanted status. It must not be changed. Before
-// registration it has no images.
+// Node returns the API server's last known version of the node, with its wanted status. It must not be changed. Before
+// the registration it has no images.
 func (r *Reporter) Node() *v1.Node {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

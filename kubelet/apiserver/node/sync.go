@@ -54,7 +54,7 @@ func (r *Reporter) register(ctx context.Context) error {
 	return err
 }
 
-// take waits until it holds turn. The caller must call release.
+// take waits until the caller holds turn. The caller must call release.
 func (r *Reporter) take(ctx context.Context) (release func(), err error) {
 	select {
 	case r.turn <- struct{}{}:

@@ -13,7 +13,7 @@ func moduleVersion() string {
 }
 
 func versionOf(info *debug.BuildInfo) string {
-	const unknown = "v0.0.0-core" // it must be a version to be read
+	const unknown = "v0.0.0-core" // clients must be able to parse it
 	if info == nil {
 		return unknown
 	}

@@ -57,7 +57,7 @@ func (i *item) set(now object) {
 	}
 }
 
-// fail keeps the reason why the server cannot be asked, for callers of get. Nil means that the server can be asked.
+// fail stores the reason why the server cannot be asked, for callers of get. Nil means that it can be asked again.
 func (i *item) fail(ctx context.Context, err error) {
 	if err != nil {
 		// The volumes that need the object report the error.

@@ -7,8 +7,8 @@
 // The status store has the truth about each pod. When a status changes, the pod is queued. A few workers take pods from
 // the queue, never the same pod at the same time. For each pod they
 //
-//	get the pod from the server     not there, or another UID: forgotten until it is observed again
-//	merge                           conditions and fields of others stay, see merged
+//	get the pod from the server     missing, or another UID: forgotten until it is observed again
+//	merge                           conditions and fields of other components stay, see merged
 //	patch the status                only if it differs, with the UID as precondition
 //	delete with grace 0             if the pod is deleted, has ended, and the server has a terminal phase
 //

@@ -41,7 +41,7 @@ func (l *List) Run(ctx context.Context) error {
 
 // Environment returns the variables for the pod's containers. The API server's service is always included. Services of
 // the pod's namespace are included unless spec.enableServiceLinks is false. A static pod has none, since it may start
-// without a cluster. It fails before the first list.
+// without a cluster. Environment returns an error before the first list.
 func (l *List) Environment(pod *v1.Pod) (map[string]string, error) {
 	if model.IsStatic(pod) {
 		return nil, nil
