@@ -38,7 +38,7 @@ func (h *hostUsers) first(ctx context.Context, pod *v1.Pod) (uint32, error) {
 	if !can {
 		return 0, fmt.Errorf(
 			"spec.hostUsers: the container runtime does not announce user namespaces for its handler %q; "+
-				"another runtime, or hostUsers: true, runs the pod: %w", handler, errdefs.ErrNotImplemented)
+				"use another runtime or hostUsers: true: %w", handler, errdefs.ErrNotImplemented)
 	}
 	return h.ids.Allocate(pod.UID)
 }

@@ -83,7 +83,7 @@ func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
 	l.allocation.SetPending(pod.UID, nil)
 	l.events.Record(
 		events.Event{Pod: pod, Reason: "ResizeStarted",
-			Message: "The node has room for the resources that the pod asks for"})
+			Message: "The node has room for the pod's requested resources"})
 	return true
 }
 

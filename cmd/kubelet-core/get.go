@@ -27,7 +27,7 @@ type readFlags struct {
 func (f *readFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "read-address", defaultReadAddress,
-		"the `address` of the kubelet core's read-only endpoint: its own --read-address")
+		"the `address` of the kubelet core's read-only endpoint, which its --read-address sets")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "the pod's `namespace` (default: any)")
 }
 

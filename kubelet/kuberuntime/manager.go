@@ -88,7 +88,7 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 		return result, nil
 	}
 	if actions.KillSandbox {
-		if err := m.KillPod(ctx, pod, status, KillOptions{Reason: "the pod's sandbox must go"}); err != nil {
+		if err := m.KillPod(ctx, pod, status, KillOptions{Reason: "the pod's sandbox must be stopped"}); err != nil {
 			return result, err
 		}
 		if !actions.CreateSandbox {

@@ -98,7 +98,7 @@ func dial(ctx context.Context, location *url.URL) (net.Conn, error) {
 		return (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}).DialContext(
 			ctx, "tcp", host)
 	default:
-		return nil, fmt.Errorf("it is named by a URL of scheme %q", location.Scheme)
+		return nil, fmt.Errorf("the scheme %q of its URL is neither http nor https", location.Scheme)
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *podStorage) choose(source string) (map[types.UID]*v1.Pod, []Refusal) {
 			refused = append(refused,
 				Refusal{pod, fmt.Errorf("metadata.name: %s is the name of a pod from %s", pod.Name, place(holder))})
 		case taken[name]:
-			err := fmt.Errorf("metadata.name: %s is twice in %s", pod.Name, place(pod))
+			err := fmt.Errorf("metadata.name: %s occurs twice in %s", pod.Name, place(pod))
 			refused = append(refused, Refusal{pod, err})
 		case uids[pod.UID] != nil:
 			refused = append(refused,

@@ -67,7 +67,7 @@ func NewURLSource(opts URLOptions, config *PodConfig) *URLSource {
 func sameServer(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	if next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {
-		return fmt.Errorf("it redirects to another server, %s: name that URL if you trust it: %w",
+		return fmt.Errorf("it redirects to another server, %s: configure that URL if you trust it: %w",
 			(&url.URL{Scheme: next.URL.Scheme, Host: next.URL.Host}).Redacted(), errdefs.ErrPermissionDenied)
 	}
 	if len(before) >= 10 {

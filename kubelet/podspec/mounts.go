@@ -153,7 +153,7 @@ func (g *Generator) recursiveReadOnly(mount *v1.VolumeMount) (bool, error) {
 	case v1.RecursiveReadOnlyEnabled:
 		if !g.opts.RecursiveReadOnly {
 			return false, fmt.Errorf(
-				"recursiveReadOnly: the container runtime cannot do it; IfPossible does without: %w",
+				"recursiveReadOnly: the container runtime does not support it; use IfPossible: %w",
 				errdefs.ErrNotImplemented)
 		}
 		return true, nil

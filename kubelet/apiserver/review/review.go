@@ -63,7 +63,7 @@ func New(tokens authentication.TokenReviewsGetter, access authorization.SubjectA
 	}
 }
 
-// bounded makes a review within the timeout. If too many reviews are going on, the error suggests when to retry
+// bounded makes a review within the timeout. If too many reviews are running, the error suggests when to retry
 // (SuggestsClientDelay of k8s.io/apimachinery/pkg/api/errors).
 func bounded[T any](
 	ctx context.Context, reviews chan struct{}, create func(context.Context) (T, error),
@@ -72,7 +72,7 @@ func bounded[T any](
 	case reviews <- struct{}{}:
 		defer func() { <-reviews }()
 	default:
-		return answer, apierrors.NewTooManyRequests("too many reviews are going on", 1)
+		return answer, apierrors.NewTooManyRequests("too many reviews are running", 1)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
