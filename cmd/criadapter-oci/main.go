@@ -6,6 +6,9 @@
 // A container without a valid note is refused: either criadapter did not create it, or the machine was restarted since.
 // Without the note, the container would lack settings that protect the host.
 //
+// The single argument --criadapter-version prints this program's own version. --version is the real runtime's, because
+// the engine reports it.
+//
 // Under the name containerd-shim-criadapter-v2 it is a containerd shim. It then becomes runc's shim, which runs this
 // program as its runc.
 package main
@@ -19,7 +22,17 @@ import (
 	"time"
 )
 
+// version is set by the linker.
+var version = "unknown"
+
+// versionFlag is the flag for version. No OCI runtime has it.
+const versionFlag = "--criadapter-version"
+
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == versionFlag {
+		fmt.Println(ociName, version)
+		return
+	}
 	if filepath.Base(os.Args[0]) == shimName {
 		refuse(call{}, becomeShim(os.Args))
 		os.Exit(1)

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 			_, _ = os.ReadFile(how) // waits for its writer
 		}
 		main()
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -71,6 +72,23 @@ func (p place) run(args ...string) (told string, code int) {
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	output, _ := cmd.CombinedOutput()
 	return strings.TrimSpace(string(output)), cmd.ProcessState.ExitCode()
+}
+
+// TestVersion checks that the program prints its own version only if asked for nothing else.
+func TestVersion(t *testing.T) {
+	p := newPlace(t)
+	self, err := os.Executable()
+	testutil.Must(t, err)
+	cmd := exec.Command(self, versionFlag)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	output, err := cmd.CombinedOutput()
+	testutil.Must(t, err)
+	testutil.Equal(t, string(output), "criadapter-oci unknown\n", "the output of "+versionFlag)
+	for _, args := range [][]string{{"--version"}, {versionFlag, "--version"}} {
+		output, code := p.run(args...)
+		testutil.Assert(t, code == 3 && strings.HasSuffix(output, "--version"),
+			"%q: the real runtime printed %q with exit code %d", args, output, code)
+	}
 }
 
 func TestBecomesTheRealRuntime(t *testing.T) {

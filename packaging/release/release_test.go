@@ -50,6 +50,17 @@ func TestVersionFor(t *testing.T) {
 	}
 }
 
+// TestProgramsHaveAVersion checks that each program declares the variable that the linker sets. For a missing variable
+// the linker reports no error.
+func TestProgramsHaveAVersion(t *testing.T) {
+	for _, program := range programs() {
+		source, err := os.ReadFile(filepath.Join("../../cmd", program, "main.go"))
+		testutil.Must(t, err)
+		testutil.Assert(t, bytes.Contains(source, []byte("\nvar version = \"unknown\"\n")),
+			"cmd/%s/main.go declares no version", program)
+	}
+}
+
 // TestLayout lays the tree out, with programs that need not run.
 func TestLayout(t *testing.T) {
 	b := build{architecture: "amd64", dir: t.TempDir()}

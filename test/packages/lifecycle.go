@@ -60,7 +60,8 @@ func (s *suite) install(ctx context.Context) error {
 		systemctl is-active `+ownUnits+`
 		systemctl reload criadapter
 		test "$(stat --format %a `+ownSocket+`)" = 600
-		criadapter --version
+		for program in criadapter kubelet-core; do $program --version | grep -x "$program version v`+oldVersion+`"; done
+		criadapter-oci --criadapter-version | grep -x 'criadapter-oci v`+oldVersion+`'
 		kubelet-core --help
 		sh -n /usr/share/bash-completion/completions/criadapter 2>/dev/null || bash -n /usr/share/bash-completion/completions/criadapter
 		test -s /usr/share/man/man1/criadapter.1
