@@ -1,0 +1,57 @@
+package trust
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+	"github.com/opencontainers/go-digest"
+)
+
+// kept is the directory of the signatures of pulled images: a file for each digest. Its content is not trusted: each
+// signature is verified at each use.
+type kept struct{ dir string }
+
+func (k kept) path(image digest.Digest) string {
+	return filepath.Join(k.dir, image.Algorithm().String()+"-"+image.Encoded()+".json")
+}
+
+// save replaces the signatures of an image.
+func (k kept) save(image digest.Digest, found []evidence) error {
+	text, err := json.Marshal(found)
+	if err != nil {
+		return fmt.Errorf("encode signatures of %s: %w", image, err)
+	}
+	if err := os.MkdirAll(k.dir, 0o700); err != nil {
+		return err
+	}
+	return renameio.WriteFile(k.path(image), text, 0o600)
+}
+
+// load returns the signatures of an image, none if there is no file. A file that is not JSON is an error.
+func (k kept) load(image digest.Digest) ([]evidence, error) {
+	text, err := os.ReadFile(k.path(image))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []evidence
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, fmt.Errorf("%s: %w", k.path(image), err)
+	}
+	return found, nil
+}
+
+// drop forgets the signatures of an image.
+func (k kept) drop(image digest.Digest) error {
+	err := os.Remove(k.path(image))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
