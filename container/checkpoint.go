@@ -245,7 +245,7 @@ func describeAll(c *state.Container) (dump.Container, error) {
 	if err != nil {
 		return dump.Container{}, err
 	}
-	name := imageName(c.Meta.Config)
+	name := imageName(c.Meta.Config.GetImage())
 	return dump.Container{
 		Config: dump.Config{
 			ID: c.ID, Name: c.Meta.Name, Image: name, ImageName: name, ImageRef: c.Meta.ImageID,

@@ -129,8 +129,8 @@ func setPrivileged(config *runtimeapi.PodSandboxConfig, privileged bool) {
 }
 
 // imageName is the user's name for the image: clients send its id and the name beside it.
-func imageName(config *runtimeapi.ContainerConfig) string {
-	return cmp.Or(config.GetImage().GetUserSpecifiedImage(), config.GetImage().GetImage())
+func imageName(image *runtimeapi.ImageSpec) string {
+	return cmp.Or(image.GetUserSpecifiedImage(), image.GetImage())
 }
 
 // prepare does everything that can fail without touching the engine's containers.
@@ -155,6 +155,9 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	}
 	if err != nil {
 		return nil, err
+	}
+	if err := s.opts.Images.Allow(ctx, imageID, imageName(config.GetImage())); err != nil {
+		return nil, fmt.Errorf("config.image.image: %w", err)
 	}
 	in := translate.ContainerInput{
 		Config: config,
@@ -190,7 +193,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	if err != nil {
 		return nil, err
 	}
-	imageRef, err := s.opts.Images.Digested(ctx, imageID, imageName(config))
+	imageRef, err := s.opts.Images.Digested(ctx, imageID, imageName(config.GetImage()))
 	if err != nil {
 		return nil, fmt.Errorf("config.image.image: %w", err)
 	}

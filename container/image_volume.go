@@ -44,7 +44,7 @@ func (s *Service) addImageVolumes(ctx context.Context, d *draft, in translate.Co
 			d.release()
 		}
 	}()
-	sources, times, err := s.imageIDs(ctx, volumes)
+	sources, times, err := s.imageIDs(ctx, in.Config, volumes)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Service) withImageRefs(
 	for _, volume := range volumes {
 		image := filled.GetMounts()[volume.Index].GetImage()
 		id := sources[volume.Index].ID
-		digested, err := s.opts.Images.Digested(ctx, id, cmp.Or(image.GetUserSpecifiedImage(), image.GetImage()))
+		digested, err := s.opts.Images.Digested(ctx, id, imageName(image))
 		if err != nil {
 			return nil, fmt.Errorf("%s.image.image: %w", volume.Field, err)
 		}
@@ -109,9 +109,10 @@ func (s *Service) mountImage(
 	return path, release, nil
 }
 
-// imageIDs finds the ids of the images by the place of their mounts, and how often each occurs.
+// imageIDs finds the ids of the images by the place of their mounts, and how often each occurs. It fails for an image
+// that the node's policy refuses.
 func (s *Service) imageIDs(
-	ctx context.Context, volumes []translate.ImageVolume,
+	ctx context.Context, config *runtimeapi.ContainerConfig, volumes []translate.ImageVolume,
 ) (sources map[int]translate.ImageSource, times map[string]int, err error) {
 	sources, times = make(map[int]translate.ImageSource), make(map[string]int)
 	for _, volume := range volumes {
@@ -124,6 +125,10 @@ func (s *Service) imageIDs(
 			return nil, nil, fmt.Errorf("%s.%w", volume.Field, err)
 		case err != nil:
 			return nil, nil, err
+		}
+		name := imageName(config.GetMounts()[volume.Index].GetImage())
+		if err := s.opts.Images.Allow(ctx, id, name); err != nil {
+			return nil, nil, fmt.Errorf("%s.image.image: %w", volume.Field, err)
 		}
 		sources[volume.Index] = translate.ImageSource{ID: id}
 		times[id]++

@@ -45,7 +45,11 @@ type node struct {
 }
 
 // engineImages finds images as package image does, without its caches.
-type engineImages struct{ docker.Engine }
+type engineImages struct {
+	docker.Engine
+	// refuse is the error of Allow for an image's name, nil to allow it.
+	refuse func(name string) error
+}
 
 func (i engineImages) Resolve(ctx context.Context, ref string) (string, error) {
 	inspect, err := i.InspectImage(ctx, ref)
@@ -61,6 +65,13 @@ func (i engineImages) Digested(ctx context.Context, id, _ string) (string, error
 		return "", err
 	}
 	return inspect.RepoDigests[0], nil
+}
+
+func (i engineImages) Allow(_ context.Context, _, name string) error {
+	if i.refuse == nil {
+		return nil
+	}
+	return i.refuse(name)
 }
 
 // appDigest is the name by digest of the fake node's image app:1.
@@ -102,7 +113,7 @@ func (n *node) boot() {
 		Engine: n.engine,
 		Cache:  n.cache,
 		Store:  n.store,
-		Images: engineImages{n.engine},
+		Images: engineImages{Engine: n.engine},
 		Logs:   n.logs,
 		Files:  func(string) translate.HostFiles { return translate.HostFiles{} },
 

@@ -27,6 +27,9 @@ type Images interface {
 	// Digested returns the name by digest of the image with this id, "" when it has none. It prefers the repository of
 	// name.
 	Digested(ctx context.Context, id, name string) (string, error)
+	// Allow returns an error if the node's policy refuses containers of the image with this id, for which the client
+	// asked by name.
+	Allow(ctx context.Context, id, name string) error
 }
 
 // ImageVolumes makes the files of images mountable.

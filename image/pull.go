@@ -20,7 +20,8 @@ import (
 // A pull without progress for the configured deadline fails with context.DeadlineExceeded. The deadline is sixty times
 // as long while the engine delays the pull's layers for other pulls of this service, or unpacks them silently. An
 // unreachable registry gives ErrRegistryUnavailable of the CRI API. The error begins with it, because the kubelet shows
-// it as the container's waiting reason.
+// it as the container's waiting reason. An image that the policy refuses gives ErrSignatureValidationFailed in the same
+// way, and the engine pulls nothing.
 func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (string, error) {
 	ref, err := pullReference(spec)
 	if err != nil {
@@ -60,17 +61,15 @@ func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docke
 	ctx, observed := s.observePull(ctx)
 	defer func() { observed(err) }()
 	start := time.Now()
-	watched, pull := s.watch.begin(ctx)
-	defer pull.end()
-	err = s.engine.PullImage(watched, ref.String(), docker.PullOptions{
-		Auth:     auth,
-		Progress: pull.progress,
-	})
+	trusted, err := s.trust.Resolve(ctx, ref, registryCredentials(auth))
 	if err != nil {
-		if cause := context.Cause(watched); cause != nil {
-			return "", fmt.Errorf("pull image %s: %w", ref, cause)
-		}
-		return "", pullError(err)
+		return "", err
+	}
+	if err := s.fetch(ctx, trusted, auth); err != nil {
+		return "", err
+	}
+	if err := s.tagPulled(ctx, trusted, ref); err != nil {
+		return "", err
 	}
 	pulled, err := s.images.refresh(ctx, ref.String())
 	if err != nil {
@@ -82,4 +81,29 @@ func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docke
 				"duration": time.Since(start).Round(time.Millisecond)}).
 		Debug("image pulled")
 	return pulled.id(), nil
+}
+
+// fetch has the engine pull an image.
+func (s *Service) fetch(ctx context.Context, ref reference.Named, auth *docker.Auth) error {
+	watched, pull := s.watch.begin(ctx)
+	defer pull.end()
+	err := s.engine.PullImage(watched, ref.String(), docker.PullOptions{Auth: auth, Progress: pull.progress})
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(watched); cause != nil {
+		return fmt.Errorf("pull image %s: %w", ref, cause)
+	}
+	return pullError(err)
+}
+
+// tagPulled gives an image that was pulled by its verified digest the tag in ref.
+func (s *Service) tagPulled(ctx context.Context, pulled, ref reference.Named) error {
+	if _, byDigest := ref.(reference.Digested); byDigest || pulled == ref {
+		return nil
+	}
+	if err := s.engine.TagImage(ctx, pulled.String(), ref.String()); err != nil {
+		return fmt.Errorf("tag the pulled image %s: %w", pulled, err)
+	}
+	return nil
 }

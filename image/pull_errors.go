@@ -9,8 +9,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// pullError adds the kubelet's sentinel to an engine error that means a failure of the registry. Engines verify no
-// signatures, so SignatureValidationFailed never occurs.
+// pullError adds the kubelet's sentinel to an engine error that means a failure of the registry.
 func pullError(err error) error {
 	if errors.Is(err, docker.ErrRegistryUnavailable) {
 		return fmt.Errorf("%w: %w", crierrors.ErrRegistryUnavailable, err)

@@ -51,6 +51,9 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 	}
 	err = s.removeWhole(ctx, present.id())
 	s.afterRemoval(ctx, present.id(), err)
+	if err == nil {
+		s.trust.Forget(ctx, present.names)
+	}
 	return err
 }
 

@@ -133,7 +133,7 @@ func (s *Service) loadSandboxImage(ctx context.Context) (string, error) {
 func (s *Service) pullSandboxImage(ctx context.Context) (string, error) {
 	present, err := s.images.refresh(ctx, s.sandbox.reference)
 	if err == nil {
-		return present.id(), nil
+		return present.id(), s.Allow(ctx, present.id(), s.sandbox.reference)
 	}
 	if !errdefs.IsNotFound(err) {
 		return "", err

@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image/trust"
 )
 
 // defaultPullProgressDeadline is the default of Options.PullProgressDeadline, like cri-dockerd's
@@ -32,6 +33,8 @@ type Options struct {
 	// Mounted returns the ids of the images that a container of the engine's list has mounted. They are in use like the
 	// container's own image. It may be nil.
 	Mounted func(container.Summary) []string
+	// Trust decides which images are pulled and made containers of. With nil all are.
+	Trust *trust.Verifier
 	// ObservePull is called at the beginning of every transfer from a registry, for metrics and traces. The transfer
 	// uses the returned context and passes its error to the returned function. It may be nil.
 	ObservePull func(ctx context.Context) (context.Context, func(error))
@@ -44,6 +47,7 @@ type Service struct {
 	credentialsFile string
 	watch           *pullWatch
 	mounted         func(container.Summary) []string
+	trust           *trust.Verifier
 	observePull     func(ctx context.Context) (context.Context, func(error))
 	pulls           pulls
 	removing        turn
@@ -76,6 +80,7 @@ func New(opts Options) (*Service, error) {
 	return &Service{
 		engine:          opts.Engine,
 		mounted:         opts.Mounted,
+		trust:           opts.Trust,
 		observePull:     opts.ObservePull,
 		credentialsFile: opts.CredentialsFile,
 		watch:           newPullWatch(deadline),

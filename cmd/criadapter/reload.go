@@ -13,6 +13,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/criadapter/criadapter/cmd/criadapter/command"
+	"github.com/criadapter/criadapter/image/trust"
 	"github.com/criadapter/criadapter/internal/config"
 )
 
@@ -52,7 +53,8 @@ func reload(ctx context.Context, settings *command.Settings, services *services)
 			Warn("these settings have changed and count from the next restart on")
 	}
 	settings.Config.LogLevel, settings.Config.LogFormat = next.LogLevel, next.LogFormat
-	return errors.Join(setUpLog(next), tryCertificate(settings.Config), tryCredentials(rootCredentials))
+	return errors.Join(setUpLog(next), tryCertificate(settings.Config), tryCredentials(rootCredentials),
+		tryImagePolicy(settings.Config))
 }
 
 // needsRestart names the changed settings that a reload does not apply.
@@ -72,6 +74,17 @@ func tryCertificate(cfg config.Config) error {
 	}
 	if _, err := tls.LoadX509KeyPair(cfg.StreamingTLSCertFile, cfg.StreamingTLSKeyFile); err != nil {
 		return fmt.Errorf("--streaming-tls-cert-file: %w", err)
+	}
+	return nil
+}
+
+// tryImagePolicy returns the error that each decision on an image would have.
+func tryImagePolicy(cfg config.Config) error {
+	if cfg.ImagePolicy == "" {
+		return nil
+	}
+	if err := trust.Check(cfg.ImagePolicy); err != nil {
+		return fmt.Errorf("--image-policy: %w", err)
 	}
 	return nil
 }

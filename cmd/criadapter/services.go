@@ -16,6 +16,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/image/trust"
 	"github.com/criadapter/criadapter/image/volume"
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/telemetry"
@@ -28,6 +29,9 @@ import (
 	"github.com/criadapter/criadapter/stats"
 	"github.com/criadapter/criadapter/streaming"
 )
+
+// registryCerts has the certificates of registries, as Docker Engine reads them.
+const registryCerts = "/etc/docker/certs.d"
 
 // rootCredentials is the credentials file of `docker login` by root.
 const rootCredentials = "/root/.docker/config.json"
@@ -104,6 +108,7 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		CredentialsFile:      rootCredentials,
 		PullProgressDeadline: time.Duration(cfg.ImagePullProgressDeadline),
 		ObservePull:          metrics.Pull,
+		Trust:                imagePolicy(cfg),
 	})
 	if err != nil {
 		return nil, err
@@ -124,6 +129,18 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		IdleTimeout:    time.Duration(cfg.StreamingIdleTimeout),
 	})
 	return r, err
+}
+
+// imagePolicy returns the verifier of images, nil without a policy.
+func imagePolicy(cfg config.Config) *trust.Verifier {
+	if cfg.ImagePolicy == "" {
+		return nil
+	}
+	return trust.New(trust.Options{
+		Policy: cfg.ImagePolicy,
+		Kept:   filepath.Join(cfg.RootDirectory, "image-signatures"),
+		Certs:  registryCerts,
+	})
 }
 
 // newCache makes the cache of pods and containers. It adopts the pods of cri-dockerd if they are taken over.

@@ -106,6 +106,8 @@ type Config struct {
 	// SandboxImage is the sandbox image, empty for the built-in one.
 	SandboxImage              string   `json:"pod-infra-container-image"`
 	ImagePullProgressDeadline Duration `json:"image-pull-progress-deadline"`
+	// ImagePolicy is the path of a policy file, see package image/trust. It is empty for none.
+	ImagePolicy string `json:"image-policy"`
 	// RuntimeRequestTimeout bounds a call without a client's deadline, except calls that always take long.
 	RuntimeRequestTimeout Duration `json:"runtime-request-timeout"`
 
@@ -231,6 +233,7 @@ func (c Config) Validate() error {
 		checkDir("root-directory", c.RootDirectory),
 		checkNetwork(c),
 		checkPositive("image-pull-progress-deadline", c.ImagePullProgressDeadline),
+		checkImagePolicy(c.ImagePolicy),
 		checkPositive("runtime-request-timeout", c.RuntimeRequestTimeout),
 		checkBind(c.StreamingBindAddr),
 		checkTLS(c),
@@ -285,6 +288,14 @@ func checkDir(flag, path string) error {
 		return fmt.Errorf("--%s: %q is not an absolute path", flag, path)
 	}
 	return nil
+}
+
+// checkImagePolicy checks the path only: the file may appear later, and until then no image is allowed.
+func checkImagePolicy(path string) error {
+	if path == "" {
+		return nil
+	}
+	return checkDir("image-policy", path)
 }
 
 func checkNetwork(c Config) error {

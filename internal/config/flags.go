@@ -63,6 +63,9 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"cancel a pull after this time without progress, sixty times as long while the engine queues its layers "+
 			"behind other pulls "+
 			"or unpacks them silently")
+	flags.StringVar(&c.ImagePolicy, "image-policy", c.ImagePolicy,
+		"YAML file that says which images may be pulled and run: accepted, rejected or signed by a key, by "+
+			"repository; read at each pull and each new container (default: all may)")
 	flags.Var(&c.RuntimeRequestTimeout, "runtime-request-timeout",
 		"timeout of a request whose client set no deadline, and of a CNI ADD (half of it for a CNI DEL); pulls, "+
 			"stops and execs have their own")

@@ -20,6 +20,9 @@ type facts struct {
 	OCIRuntime    docker.OCIRuntime
 	OCIRuntimeErr error
 
+	// ImagePolicyErr is the reason if the image policy refuses all images. It is nil without a policy.
+	ImagePolicyErr error
+
 	Network networkFacts
 	// CRI and EngineSocket are the sockets of criadapter and of the engine.
 	CRI, EngineSocket socketFacts

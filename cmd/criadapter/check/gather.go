@@ -14,6 +14,7 @@ import (
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/image/trust"
 	"github.com/criadapter/criadapter/internal/config"
 )
 
@@ -44,6 +45,9 @@ func gather(ctx context.Context, opts Options) facts {
 	f.Kubelet = readKubelet(opts.KubeletConfig)
 	f.Missing = missingCapabilities()
 	f.Network = readNetwork(ctx, opts.Config)
+	if opts.Config.ImagePolicy != "" {
+		f.ImagePolicyErr = trust.Check(opts.Config.ImagePolicy)
+	}
 	engine := gatherEngine(ctx, &f)
 	f.EngineSocket = socketAt(strings.TrimPrefix(opts.Config.DockerEndpoint, "unix://"))
 	f.CRI = askCRI(ctx, opts.Config.SocketPath())

@@ -81,9 +81,23 @@ func judgeEngine(j *judge, f facts) {
 	}
 	j.ok("runtimes", "%s; the default is %s", strings.Join(e.Runtimes, ", "), e.DefaultRuntime)
 	judgeOCIRuntime(j, f)
+	judgeImagePolicy(j, f)
 	if f.Config.NetworkPlugin == config.NetworkCNI && slices.Contains(e.SandboxedRuntimes, e.DefaultRuntime) {
 		j.fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`,
 			"%s boots a machine of its own, which cannot be joined to a CNI network", e.DefaultRuntime)
+	}
+}
+
+// judgeImagePolicy reports whether the server could decide on images.
+func judgeImagePolicy(j *judge, f facts) {
+	const name = "image policy"
+	switch {
+	case f.Config.ImagePolicy == "":
+		j.ok(name, "none: all images may run (--image-policy)")
+	case f.ImagePolicyErr != nil:
+		j.fail(name, "mend the file: until then no image is pulled, and no container is created", "%v", f.ImagePolicyErr)
+	default:
+		j.ok(name, "%s", f.Config.ImagePolicy)
 	}
 }
 

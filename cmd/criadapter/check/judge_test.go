@@ -76,6 +76,11 @@ var nodes = map[string]func(f *facts){
 		f.OCIRuntime = docker.OCIRuntime{Name: "criadapter", Notes: "/run/criadapter/oci"}
 		f.Engine.LiveRestore = false
 	},
+	"invalid-image-policy": func(f *facts) {
+		f.Config.ImagePolicy = "/etc/criadapter/image-policy.yaml"
+		f.ImagePolicyErr = errors.New(
+			`/etc/criadapter/image-policy.yaml: default: "" must be accept or reject`)
+	},
 	"unusable-oci-runtime": func(f *facts) {
 		f.OCIRuntimeErr = errors.New(
 			"the runtime criadapter is criadapter-oci and default-runtime of daemon.json: it needs another one " +

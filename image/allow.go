@@ -1,0 +1,40 @@
+package image
+
+import (
+	"context"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image/trust"
+)
+
+// Allow returns nil if the policy lets containers be made of the image with this id, for which a client asked by name.
+// name may be the id. A refusal is ErrSignatureValidationFailed of the CRI API. Allow fails with ErrNotFound if the
+// image is not present.
+func (s *Service) Allow(ctx context.Context, id, name string) error {
+	if s.trust == nil {
+		return nil
+	}
+	e := s.images.now.Load().ofID(id)
+	if e == nil {
+		var err error
+		if e, err = s.images.refresh(ctx, id); err != nil {
+			return err
+		}
+	}
+	return s.trust.Allow(ctx, trust.Image{ID: id, Name: name, Names: e.names})
+}
+
+// registryCredentials returns credentials for requests that do not go through the engine.
+func registryCredentials(auth *docker.Auth) authn.AuthConfig {
+	if auth == nil {
+		return authn.AuthConfig{}
+	}
+	return authn.AuthConfig{
+		Username:      auth.Username,
+		Password:      auth.Password,
+		IdentityToken: auth.IdentityToken,
+		RegistryToken: auth.RegistryToken,
+	}
+}
