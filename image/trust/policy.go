@@ -133,8 +133,8 @@ func longPrefix(prefix string) (string, error) {
 	return strings.TrimSuffix(host+"/"+path, "/"), nil
 }
 
-// ruleOf returns the rule of a repository in its long form, such as docker.io/library/busybox. It returns the default as
-// a rule with an empty prefix.
+// ruleOf returns the rule of a repository in its long form, such as docker.io/library/busybox. It returns the default
+// as a rule with an empty prefix.
 func (p *policy) ruleOf(repository string) rule {
 	best := rule{Policy: p.Default}
 	for _, r := range p.Repositories {

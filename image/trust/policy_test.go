@@ -39,6 +39,14 @@ repositories:
 	}
 }
 
+func TestPolicyOfTheDocument(t *testing.T) {
+	_, text, _ := strings.Cut(string(readFile(t, "../../docs/image-policy.md")), "```text\n")
+	text, _, _ = strings.Cut(text, "```")
+	p, err := parsePolicy([]byte(text))
+	testutil.Must(t, err)
+	testutil.Equal(t, p.ruleOf("registry.example.com/prod/app").Policy, signed, "policy of a signed repository")
+}
+
 func TestInvalidPolicies(t *testing.T) {
 	rules := func(rule string) string { return "default: reject\nrepositories: [" + rule + "]" }
 	for text, want := range map[string]string{
@@ -47,7 +55,7 @@ func TestInvalidPolicies(t *testing.T) {
 		"default: accept\nx: 1":       `unknown field "x"`,
 		"default: a\ndefault: accept": "already set",
 		rules("{policy: accept}"):     `repositories[0].prefix: ""`,
-		rules("{prefix: busybox, policy: accept}"):                                 "does not begin with a registry's host",
+		rules("{prefix: busybox, policy: accept}"):                                 "not begin with a registry's host",
 		rules("{prefix: 'a.com/B', policy: accept}"):                               "not a registry's host",
 		rules("{prefix: 'a.com/b:1', policy: accept}"):                             "without a tag",
 		rules("{prefix: 'a.com//b', policy: accept}"):                              "not a registry's host",

@@ -170,7 +170,8 @@ func (v *Verifier) allow(ctx context.Context, repository string, known []referen
 		errs = append(errs, err)
 	}
 	if len(known) == 0 {
-		errs = append(errs, fmt.Errorf("it has no digest of repository %s: build and load do not give it one", repository))
+		errs = append(errs,
+			fmt.Errorf("it has no digest of repository %s: build and load do not give it one", repository))
 	}
 	return v.by(rule, joined(errs))
 }

@@ -247,7 +247,8 @@ func TestMovedTag(t *testing.T) {
 	close(stop)
 	mover.Wait()
 	t.Logf("%d resolved, %d refused", resolved, refusals)
-	testutil.Assert(t, resolved > 0 && refusals > 0, "%d resolved, %d refused: the tag did not move", resolved, refusals)
+	testutil.Assert(t, resolved > 0 && refusals > 0, "%d resolved, %d refused: the tag did not move", resolved,
+		refusals)
 }
 
 // TestImagesThatCameAnotherWay has images on the node that docker pull, tag, load or build brought.

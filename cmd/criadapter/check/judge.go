@@ -95,7 +95,8 @@ func judgeImagePolicy(j *judge, f facts) {
 	case f.Config.ImagePolicy == "":
 		j.ok(name, "none: all images may run (--image-policy)")
 	case f.ImagePolicyErr != nil:
-		j.fail(name, "mend the file: until then no image is pulled, and no container is created", "%v", f.ImagePolicyErr)
+		j.fail(name, "mend the file: until then no image is pulled, and no container is created", "%v",
+			f.ImagePolicyErr)
 	default:
 		j.ok(name, "%s", f.Config.ImagePolicy)
 	}
