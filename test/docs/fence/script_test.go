@@ -1,7 +1,9 @@
 package fence
 
 import (
+	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,10 @@ func TestLines(t *testing.T) {
 
 // TestScript runs scripts as a suite does.
 func TestScript(t *testing.T) {
+	// A program that a shell started in the background ignores SIGINT, and so do its children. A handler ends that.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
 	for name, c := range map[string]struct {
 		commands, want string
 		fails          bool
