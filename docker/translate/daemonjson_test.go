@@ -2,7 +2,6 @@ package translate_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -217,10 +216,12 @@ func describe(n *node, who string, c *container.InspectResponse) string {
 	asked, err := json.Marshal(host)
 	testutil.Must(n, err)
 	pid := c.State.Pid
-	// Right after a start it may still be the runtime, which becomes the container's process.
+	// Right after a start it may still be the runtime, which becomes the container's process. In between it has no
+	// command line.
 	testutil.Eventually(n.T, func() error {
-		if comm := readProc(n.T, pid, "comm"); strings.HasPrefix(comm, "runc") {
-			return errors.New(comm)
+		comm, line := readProc(n.T, pid, "comm"), readProc(n.T, pid, "cmdline")
+		if strings.HasPrefix(comm, "runc") || line == "" {
+			return fmt.Errorf("process %s with the command line %q", comm, line)
 		}
 		return nil
 	})
