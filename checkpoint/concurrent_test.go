@@ -66,7 +66,7 @@ func TestSavesOfDifferentPodsDoNotWait(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Error("work waits for another pod's disk write")
 	}
 	close(leave)

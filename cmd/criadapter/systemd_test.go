@@ -44,7 +44,7 @@ func listenTo(t *testing.T, socket *net.UnixConn) *notifications {
 // wait returns the next message with this line and drops the messages before it.
 func (l *notifications) wait(line string) string {
 	l.t.Helper()
-	timeout := time.After(time.Minute)
+	timeout := time.After(3 * time.Minute)
 	for {
 		select {
 		case message := <-l.messages:

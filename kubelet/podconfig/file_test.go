@@ -180,7 +180,7 @@ func nextOp(t *testing.T, config *PodConfig) PodOperation {
 	select {
 	case u := <-config.Updates():
 		return u.Op
-	case <-time.After(10 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("nothing is received")
 		return ""
 	}

@@ -181,7 +181,7 @@ func TestReadyWhileTheReaderIsBehind(t *testing.T) {
 	go func() { answered <- m.SeenAllSources() }()
 	select {
 	case <-answered:
-	case <-time.After(10 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Error("Ready waits for the reader, who waits for it")
 	}
 	cancel()

@@ -98,7 +98,7 @@ func (s *session) wait() int {
 	select {
 	case <-s.ended:
 		return s.cmd.ProcessState.ExitCode()
-	case <-time.After(30 * time.Second):
+	case <-time.After(3 * time.Minute):
 		s.t.Fatalf("%v does not end; stdout %q, stderr %q", s.cmd.Args, s.stdout, s.stderr)
 		return 0
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// patience bounds each wait of a test.
-const patience = 60 * time.Second
+// patience bounds each wait of a test: longer than anything takes that works, even on a machine that is several times
+// slower than usual.
+const patience = 3 * time.Minute
 
 // eventually repeats check until it returns nil.
 func eventually(t testing.TB, what string, check func() error) {
