@@ -31,6 +31,13 @@ func (s *suite) build(ctx context.Context) error {
 			return err
 		}
 	}
+	earlier, err := earlierRelease(ctx)
+	if err == nil && earlier != "" {
+		err = os.CopyFS(filepath.Join(share, earlierVersion), os.DirFS(filepath.Join(earlier, "release")))
+	}
+	if err != nil {
+		return err
+	}
 	if _, err := commandWith(ctx, "", []string{"CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(share, "runc"),
 		"./test/rig/ociwrap"); err != nil {
 		return err

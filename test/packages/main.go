@@ -36,6 +36,7 @@ func checks() []check {
 		{"NamesGoAgain", (*suite).dropNames},
 		{"Bundle", (*suite).bundle},
 		{"RemovalWaitsForOCIRuntime", (*suite).removalWaits},
+		{"EarlierRelease", (*suite).earlier},
 		{"RemoveAndComeBack", (*suite).removeAndComeBack},
 		{"Image", (*suite).image},
 		{"Dashboard", (*suite).dashboard},

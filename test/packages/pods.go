@@ -50,14 +50,17 @@ func (s *suite) containers(ctx context.Context) (map[string]containerState, erro
 	return found, nil
 }
 
-// untouched fails unless the containers and their processes are the same as in before.
-func (s *suite) untouched(ctx context.Context) error {
+// untouched fails unless the containers and their processes are the same as when the pods came up.
+func (s *suite) untouched(ctx context.Context) error { return s.same(ctx, s.before) }
+
+// same fails unless the containers and their processes are the same as in before.
+func (s *suite) same(ctx context.Context, before map[string]containerState) error {
 	now, err := s.containers(ctx)
 	if err != nil {
 		return err
 	}
-	if !maps.Equal(now, s.before) {
-		return fmt.Errorf("containers changed:\nbefore %+v\nnow    %+v", s.before, now)
+	if !maps.Equal(now, before) {
+		return fmt.Errorf("containers changed:\nbefore %+v\nnow    %+v", before, now)
 	}
 	return nil
 }
