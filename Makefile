@@ -12,6 +12,9 @@ PUREPARTS = ./state ./docker/translate ./server
 PKG      ?= ./...
 OUT       = build/
 SOURCES   = $$(find . -path ./build -prune -o -name '*.go' -print)
+DEADCODE  = go tool -modfile=test/tools/go.mod deadcode
+# What tests of several packages share. No program uses it.
+SHARED    = ^(test|docker/dockertest|internal/testutil|internal/pause/image.go|kubelet/[a-z/]*test)[/:]
 GCI       = go tool -modfile=test/tools/go.mod gci
 GROUPS    = -s standard -s default -s 'prefix(github.com/criadapter/criadapter)'
 comma    := ,
@@ -117,6 +120,8 @@ lint: ## Check the format of the sources, the words and the commits of a change,
 	if [ -n "$$unformatted" ]; then echo "not formatted, make fmt does it:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	go tool -modfile=test/tools/go.mod staticcheck ./...
+	@dead=$$($(DEADCODE) -test ./... && $(DEADCODE) ./...) || exit 1; \
+	if echo "$$dead" | grep -vE '$(SHARED)|^$$'; then echo "dead: delete it, or move it to the tests that use it" >&2; exit 1; fi
 	@go run ./test/words $(if $(BASE),-base '$(BASE)')
 	@go build -o build/bin/vuln ./test/vuln
 	@build/bin/vuln

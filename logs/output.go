@@ -38,17 +38,6 @@ type output struct {
 	searched bool
 }
 
-// openOutput opens the CRI log for appending. It creates the log and its directory if they are missing. It refuses
-// anything but a plain file: a symbolic link would let other writers of the directory redirect the output, a pipe would
-// block. The path from root to the log does not leave root.
-func openOutput(root, path string) (*output, error) {
-	o := &output{root: root, path: path}
-	if err := o.openAt(path); err != nil {
-		return nil, err
-	}
-	return o, nil
-}
-
 // resumeOutput opens the CRI log of a position. same reports whether the inode and size fit the position. Then its
 // place is the position's place. If the kubelet has renamed the file, it is still written until a Reopen. If another
 // file is at the path, the log was reopened.
@@ -99,8 +88,11 @@ func findRenamed(path string, inode uint64) (string, error) {
 	return "", err
 }
 
-// openAt opens the file at path. A later reopen replaces it with the one at o.path. Its lock keeps another server on
-// the same engine from writing the log. The kernel releases the lock when this process ends.
+// openAt opens the file at path for appending. A later reopen replaces it with the one at o.path. It creates the log
+// and its directory if they are missing. It refuses anything but a plain file: a symbolic link would let other writers
+// of the directory redirect the output, a pipe would block. The path from o.root to the log does not leave o.root. The
+// file's lock keeps another server on the same engine from writing the log. The kernel releases the lock when this
+// process ends.
 func (o *output) openAt(path string) error {
 	defer step.At("log: open")()
 	file, err := openBeneath(o.root, path, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK)

@@ -14,6 +14,15 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
+// openOutput opens the CRI log at its path.
+func openOutput(root, path string) (*output, error) {
+	o := &output{root: root, path: path}
+	if err := o.openAt(path); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
 func TestOutputModes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pod", "container", "0.log")
 	o, err := openOutput("", path)

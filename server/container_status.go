@@ -2,10 +2,7 @@ package server
 
 import (
 	"context"
-	"strconv"
-	"strings"
 
-	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/state"
@@ -89,18 +86,4 @@ func neverRan(c *state.Container) bool {
 	st := c.Status
 	return st.Error != "" ||
 		st.ExitCode != 0 && st.StartedAt.Equal(st.FinishedAt) && st.StartedAt.Equal(c.Meta.CreatedAt)
-}
-
-// stopSignal converts a signal in the engine's spelling: "SIGTERM", "TERM", "15", "SIGRTMIN+3". It returns the
-// runtime's default for a signal that CRI does not have.
-func stopSignal(name string) runtimeapi.Signal {
-	if number, err := strconv.Atoi(name); err == nil {
-		name = unix.SignalName(unix.Signal(number))
-	}
-	name = strings.ToUpper(name)
-	if !strings.HasPrefix(name, "SIG") {
-		name = "SIG" + name
-	}
-	name = strings.ReplaceAll(strings.ReplaceAll(name, "+", "PLUS"), "-", "MINUS")
-	return runtimeapi.Signal(runtimeapi.Signal_value["SIGNAL_"+name])
 }

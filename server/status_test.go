@@ -104,34 +104,6 @@ func TestReason(t *testing.T) {
 	}
 }
 
-func TestStopSignal(t *testing.T) {
-	for name, want := range map[string]runtimeapi.Signal{
-		"SIGTERM":    runtimeapi.Signal_SIGNAL_SIGTERM,
-		"TERM":       runtimeapi.Signal_SIGNAL_SIGTERM,
-		"sigusr1":    runtimeapi.Signal_SIGNAL_SIGUSR1,
-		"15":         runtimeapi.Signal_SIGNAL_SIGTERM,
-		"9":          runtimeapi.Signal_SIGNAL_SIGKILL,
-		"SIGRTMIN+3": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3,
-		"RTMAX-14":   runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS14,
-		"":           runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT,
-		"999":        runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT,
-		"-1":         runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT,
-		"nonsense":   runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT,
-	} {
-		testutil.Equal(t, stopSignal(name), want, "%q", name)
-	}
-}
-
-func FuzzStopSignal(f *testing.F) {
-	for _, seed := range []string{"SIGTERM", "TERM", "15", "SIGRTMIN+3", "", "-1", "SIG", "999999999999999999999"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		_, known := runtimeapi.Signal_name[int32(stopSignal(name))]
-		testutil.Assert(t, known, "%q gives a signal that CRI does not have", name)
-	})
-}
-
 func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 	for user, known := range map[string]bool{
 		"1000:1000": true, "0:0": true, "1000": false, "www-data": false, "www-data:33": false, "33:www-data": false,

@@ -181,7 +181,7 @@ func TestNothingLeaksIntoAPod(t *testing.T) {
 		spec    docker.ContainerSpec
 		kind    translate.Kind
 	}{{sandbox, sandboxSpec, translate.KindSandbox}, {running, appSpec, translate.KindContainer}} {
-		t.Run(c.kind.String(), func(t *testing.T) {
+		t.Run(fmt.Sprint("kind ", c.kind), func(t *testing.T) {
 			testutil.Equal(t, translate.Identify(c.inspect.Name, c.inspect.Config.Labels), c.kind, "identified as")
 			checkHost(t, c.inspect, c.spec.Host)
 			checkProcess(t, c.inspect)

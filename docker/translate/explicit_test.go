@@ -13,6 +13,7 @@ import (
 // or daemon.json says it.
 func TestExplicit(t *testing.T) {
 	sandbox, app := mustSandbox(t, sandboxInput()), mustContainer(t, containerInput())
+	kinds := map[string]Kind{"sandbox": KindSandbox, "container": KindContainer}
 	for name, spec := range map[string]docker.ContainerSpec{"sandbox": sandbox, "container": app} {
 		host := spec.Host
 		for what, ok := range map[string]bool{
@@ -33,7 +34,7 @@ func TestExplicit(t *testing.T) {
 			"networks":                spec.Network != nil && len(spec.Network.EndpointsConfig) == 0,
 			"nothing by itself":       !host.AutoRemove && !host.PublishAllPorts && !host.Privileged,
 			"log driver":              host.LogConfig.Type != "" && host.LogConfig.Config != nil,
-			"labels that identify it": Identify(spec.Name, spec.Config.Labels).String() == name,
+			"labels that identify it": Identify(spec.Name, spec.Config.Labels) == kinds[name],
 		} {
 			testutil.Assert(t, ok, "%s: %s is not explicit: %+v", name, what, host)
 		}

@@ -20,18 +20,6 @@ const (
 	KindContainer
 )
 
-// String returns a word for messages.
-func (k Kind) String() string {
-	switch k {
-	case KindSandbox:
-		return "sandbox"
-	case KindContainer:
-		return "container"
-	default:
-		return "none"
-	}
-}
-
 // Identify returns the kind of a container by its name and labels together. Labels alone prove nothing, because a
 // container has its image's labels. A name alone can be chosen freely. Containers of dockershim and cri-dockerd are
 // recognised too.

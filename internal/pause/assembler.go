@@ -3,7 +3,6 @@ package pause
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
 )
 
 // assembler collects the bytes of a program at increasing addresses. Data come before the code that names them and
@@ -37,15 +36,6 @@ func (a *assembler) emit(text string, parts ...[]byte) {
 // quad appends a 64-bit value as data.
 func (a *assembler) quad(value uint64, text string) {
 	a.emit(fmt.Sprintf(".quad %#-18x // %s", value, text), le64(value))
-}
-
-// listing returns the program for a human reader: address, bytes in hexadecimal in the order of the file, meaning.
-func (a *assembler) listing() string {
-	var b strings.Builder
-	for _, l := range a.lines {
-		fmt.Fprintf(&b, "%06x  %-32x  %s\n", l.addr, l.bytes, l.text)
-	}
-	return b.String()
 }
 
 func le16(v uint16) []byte { return binary.LittleEndian.AppendUint16(nil, v) }

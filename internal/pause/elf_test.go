@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/hex"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,4 +116,13 @@ func unhex(t *testing.T, s string) []byte {
 	b, err := hex.DecodeString(s)
 	testutil.Must(t, err)
 	return b
+}
+
+// listing returns the program for a human reader: address, bytes in hexadecimal in the order of the file, meaning.
+func (a *assembler) listing() string {
+	var b strings.Builder
+	for _, l := range a.lines {
+		fmt.Fprintf(&b, "%06x  %-32x  %s\n", l.addr, l.bytes, l.text)
+	}
+	return b.String()
 }

@@ -90,13 +90,12 @@ func connect(ctx context.Context, opts Options) (_ *Runtime, err error) {
 	if err != nil {
 		return nil, errors.Join(err, images.Close(ctx))
 	}
-	return &Runtime{
-		RuntimeService: runtime, Images: images, owner: opts.Owner,
-		Name: version.GetRuntimeName(), Version: version.GetRuntimeVersion(),
-	}, nil
+	connected := New(runtime, images, opts.Owner)
+	connected.Name, connected.Version = version.GetRuntimeName(), version.GetRuntimeVersion()
+	return connected, nil
 }
 
-// New wraps connected services, for tests and for callers with their own connection.
+// New wraps connected services, whose name and version Connect asks for.
 func New(runtime internalapi.RuntimeService, images internalapi.ImageManagerService, owner string) *Runtime {
 	return &Runtime{RuntimeService: runtime, Images: images, Name: "test", Version: "0", owner: owner}
 }

@@ -5,6 +5,7 @@ go 1.26.8
 
 tool (
 	github.com/daixiang0/gci
+	golang.org/x/tools/cmd/deadcode
 	golang.org/x/vuln/cmd/govulncheck
 	honnef.co/go/tools/cmd/staticcheck
 )
