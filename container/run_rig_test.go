@@ -17,6 +17,7 @@ import (
 	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/ociexec"
+	"github.com/criadapter/criadapter/test/inside"
 )
 
 func TestMain(m *testing.M) {
@@ -24,34 +25,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// insideView prints a process's confinement, one fact per line.
-const insideView = `
-cat /proc/self/status | grep -E '^(Umask|Uid|Gid|Groups|Sig[PBIC]|Shd|Cap|NoNew|Seccomp|Cpus|Mems|Speculation|THP)'
-sed 's/^/limit /' /proc/self/limits
-for f in oom_score_adj cgroup attr/current uid_map gid_map timerslack_ns personality setgroups coredump_filter \
-	loginuid; do
-	sed "s#^#$f #" /proc/self/$f 2>&1
-done
-for ns in /proc/self/ns/*; do echo "$ns $(readlink $ns)"; done
-cut -d' ' -f18,19,40,41 /proc/self/stat
-ionice
-env | sed 's/^/env /'
-pwd
-readlink /proc/$$/cwd
-readlink /proc/$$/root
-ls /proc/$$/fd
-stat -L -c '%n is a %F' /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2
-grep -E ' (/|/proc|/sys|/dev) ' /proc/self/mounts | cut -c1-40
-stat -c '%u %g %a %t %T' /dev/null /proc/self/fd/0 2>&1
-touch /written-by-a-command && echo the root is writable
-(tty; stty -a) 2>&1
-`
-
-// view returns the output of insideView, once through the runtime and once through the engine.
+// view returns the output of inside.View, once through the runtime and once through the engine.
 func (n *node) view(t *testing.T, id string) (throughRuntime, throughEngine string) {
 	t.Helper()
 	look := func() string {
-		got, err := n.exec(id, time.Minute, insideView)
+		got, err := n.exec(id, time.Minute, inside.View)
 		testutil.Must(t, err)
 		if len(got.Stdout) == 0 {
 			t.Fatalf("nothing is seen: %+v", got)
@@ -67,19 +45,6 @@ func (n *node) view(t *testing.T, id string) (throughRuntime, throughEngine stri
 	throughEngine = look()
 	n.opts.Commands = n.commands
 	return throughRuntime, throughEngine
-}
-
-// differences lists the lines that only one of two texts has.
-func differences(a, b string) []string {
-	var only []string
-	for sign, pair := range map[string][2]string{"runtime: ": {a, b}, "engine:  ": {b, a}} {
-		for line := range strings.Lines(pair[0]) {
-			if !strings.Contains("\n"+pair[1], "\n"+line) {
-				only = append(only, sign+line)
-			}
-		}
-	}
-	return only
 }
 
 // A command has the same confinement through the runtime and through the engine.
@@ -124,7 +89,7 @@ func TestRigCommandsAreConfinedAlike(t *testing.T) {
 			id := n.create(n.pod(), config)
 			n.start(id)
 			runtime, engine := n.view(t, id)
-			for _, line := range differences(runtime, engine) {
+			for _, line := range inside.Differences(runtime, engine) {
 				t.Error(line)
 			}
 			if t.Failed() || testing.Verbose() {
@@ -359,7 +324,7 @@ func TestRigTerminalsAreAlike(t *testing.T) {
 	n.opts.Commands = nil
 	engine := look()
 	n.opts.Commands = n.commands
-	for _, line := range differences(runtime, engine) {
+	for _, line := range inside.Differences(runtime, engine) {
 		t.Error(line)
 	}
 	for _, part := range []string{"rows 33", "columns 77", "TERM=xterm", "more"} {

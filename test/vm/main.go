@@ -31,6 +31,7 @@ type set struct {
 func sets() []set {
 	return []set{
 		{"critest", (*suite).critest},
+		{"commands", (*suite).commands},
 		{"reboot", (*suite).reboot},
 		{"power", (*suite).power},
 	}
