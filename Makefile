@@ -106,7 +106,7 @@ e2e-takeover: ## Move a node from the real cri-dockerd to criadapter and back wh
 	@build/bin/e2e-takeover $(if $(CACHED),-cached) $(if $(CORE),-kubelet-core) $(if $(RUN),-run '$(value RUN)')
 
 .PHONY: vm
-vm: ## Run a command on an emulated Debian node with the tree's deb, RUN="command", or SET=critest, conformance, reboot or power; ENGINE=name, CUTS=number, ARGS=critest's
+vm: ## Run a command on an emulated Debian node with the tree's deb, RUN="command", or SET=critest, commands, conformance, reboot or power; ENGINE=name, CUTS=number, ARGS=critest's
 ifeq ($(SET),conformance)
 	@$(MAKE) --no-print-directory conformance NODE=vm SET=
 else

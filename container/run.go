@@ -89,7 +89,7 @@ func (s *Service) startRun(ctx context.Context, c *state.Container, options dock
 	}
 	// Nothing of the command has run: the engine runs it, or knows the reason.
 	if s.way.engine(err.Error()) {
-		log.G(ctx).WithError(err).WithField("containerID", c.ID).Warn("command needs the engine")
+		log.G(ctx).WithError(err).WithField("containerID", c.ID).Info("command needs the engine")
 	}
 	return s.startInEngine(ctx, c.ID, options)
 }

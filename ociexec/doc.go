@@ -1,4 +1,4 @@
-// Package ociexec runs commands in containers through the OCI runtime's own command line (runc or crun exec), without
+// Package ociexec runs commands in containers through the OCI runtime's own command line (runc exec), without
 // the engine. It is the only package that runs the OCI runtime.
 //
 // The runtime program and the state directory of a container are the ones that its shim uses. Find reads them from the

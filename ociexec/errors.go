@@ -38,8 +38,8 @@ func startError(path string) error {
 	return &StartError{message: message, ExitCode: shellCode(message)}
 }
 
-// aboutCommand are the parts of runtime errors that name the command's program: two of runc, then two of crun.
-var aboutCommand = []string{`exec: "`, "exec /", "executable file `", "open executable"}
+// aboutCommand are the parts of runc's errors that name the command's program.
+var aboutCommand = []string{`exec: "`, "exec /"}
 
 // reasons are the errors of programs that cannot be run.
 var reasons = []struct {

@@ -26,8 +26,8 @@ type program struct {
 	size, mtime int64
 }
 
-// of returns the name and version of a runtime. It returns ErrUnsuitable for a program that is neither runc nor crun,
-// nor a wrapper that runs one of them.
+// of returns the name and version of a runtime. It returns ErrUnsuitable for a program that is neither runc nor a
+// wrapper that runs it. Commands were compared with the engine's for no other runtime.
 func (k *kinds) of(ctx context.Context, path string, environ []string) (string, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -44,8 +44,8 @@ func (k *kinds) of(ctx context.Context, path string, environ []string) (string, 
 		}
 		k.keep(id, kind)
 	}
-	if !strings.HasPrefix(kind, "runc version ") && !strings.HasPrefix(kind, "crun version ") {
-		return "", unsuitable("%s is neither runc nor crun", path)
+	if !strings.HasPrefix(kind, "runc version ") {
+		return "", unsuitable("%s is not runc", path)
 	}
 	return kind, nil
 }

@@ -2,6 +2,7 @@ package ociexec
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,6 +41,14 @@ func TestHangingRuntimeBlocksNoOther(t *testing.T) {
 	testutil.Assert(t, time.Since(begun) < versionTimeout/2, "it took %v", time.Since(begun))
 	cancel()
 	testutil.Assert(t, <-ended != nil, "the hanging runtime has a version")
+}
+
+func TestOtherRuntimesNeedTheEngine(t *testing.T) {
+	var k kinds
+	for _, answer := range []string{"crun version 1.8.1", "runsc version 1", "runc", ""} {
+		kind, err := k.of(t.Context(), fakeRuntime(t, "echo "+answer), nil)
+		testutil.Assert(t, errors.Is(err, ErrUnsuitable), "%q: got %q, %v, want ErrUnsuitable", answer, kind, err)
+	}
 }
 
 // A shim without search path passes nothing of this program's environment on.

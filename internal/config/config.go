@@ -88,8 +88,8 @@ type Config struct {
 	OCIRuntime string `json:"oci-runtime"`
 	// RuntimeAnnotations is a comma-separated list of patterns, see AnnotationPatterns.
 	RuntimeAnnotations string `json:"runtime-annotations"`
-	// ExecThroughEngine runs all commands in containers through the engine. If it is false, the OCI runtime runs them
-	// without the engine where possible.
+	// ExecThroughEngine runs all commands in containers through the engine. If it is false, runc runs them without the
+	// engine where possible.
 	ExecThroughEngine bool `json:"exec-through-engine"`
 	// SandboxContainer is SandboxContainerNeeded or sandboxContainerAlways.
 	SandboxContainer string `json:"sandbox-container"`
@@ -168,7 +168,6 @@ func Default() Config {
 		LogLevel:                  "info",
 		OCIRuntime:                ociRuntimeAuto,
 		SandboxContainer:          SandboxContainerNeeded,
-		ExecThroughEngine:         true,
 		LogFormat:                 LogText,
 	}
 }

@@ -53,8 +53,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 			"gets; "+
 			"some annotations change what runc and other runtimes do (default: none)")
 	flags.BoolVar(&c.ExecThroughEngine, "exec-through-engine", c.ExecThroughEngine,
-		"run all commands in containers (exec, probes) through the engine; if false, they go straight to runc or crun "+
-			"where that is possible (experimental)")
+		"run all commands in containers (exec, probes, hooks) through the engine; by default they go straight to runc "+
+			"where their confinement is the same")
 	flags.StringVar(&c.SandboxContainer, "sandbox-container", c.SandboxContainer,
 		"new pods with a sandbox container: always (each pod), or needed (if criadapter-oci works, only pods that "+
 			"need one, "+

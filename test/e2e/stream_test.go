@@ -236,8 +236,8 @@ func TestStreamsAreRefusedBeforeTheURL(t *testing.T) {
 
 // Clients that are killed leave nothing behind: no process, no connection, no goroutine, and no exec in the engine.
 func TestStreamsOfKilledClientsEnd(t *testing.T) {
-	t.Run("straight to the runtime", func(t *testing.T) { killClients(t, 0, "--exec-through-engine=false") })
-	t.Run("through the engine", func(t *testing.T) { killClients(t, 3*3) })
+	t.Run("straight to the runtime", func(t *testing.T) { killClients(t, 0) })
+	t.Run("through the engine", func(t *testing.T) { killClients(t, 3*3, "--exec-through-engine") })
 }
 
 // killClients kills clients of streams on a server with these flags. The engine knows of some of their commands.

@@ -37,9 +37,9 @@ func TestUnitsMakeNoMountNamespace(t *testing.T) {
 	}
 }
 
-// TestUnitsConfineNoCommands checks that the units have no option that a command in a container would inherit. With
-// --exec-through-engine=false, criadapter starts the OCI runtime, and ociexec leaves a command to the engine if it
-// would inherit anything. The resource limits and the OOM score are not in the list, because a command gets its own.
+// TestUnitsConfineNoCommands checks that the units have no option that a command in a container would inherit.
+// criadapter starts runc for commands, and ociexec leaves a command to the engine if it would inherit anything. The
+// resource limits and the OOM score are not in the list, because a command gets its own.
 func TestUnitsConfineNoCommands(t *testing.T) {
 	inherited := regexp.MustCompile(`(?m)^(SystemCall\w*|LockPersonality|Personality|Restrict\w*|MemoryDenyWriteExecute|Protect\w*|` +
 		`NoNewPrivileges|CapabilityBoundingSet|AmbientCapabilities|SecureBits|UMask|KeyringMode|Nice|CPU(Affinity|Scheduling\w*)|NUMA\w*|` +
