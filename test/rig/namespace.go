@@ -171,6 +171,10 @@ func furnish(p plan) error {
 	if err := cover("/var/lib/cni"); err != nil {
 		return err
 	}
+	// Engines read certificates and mirrors of registries here, and tests write them.
+	if err := cover("/etc/docker"); err != nil {
+		return err
+	}
 	if p.CgroupV2 {
 		if err := leaveCgroupV2(); err != nil {
 			return err

@@ -20,6 +20,9 @@ type facts struct {
 	OCIRuntime    docker.OCIRuntime
 	OCIRuntimeErr error
 
+	// Mirrors are the registries with a hosts.toml for Docker Engine, and ContainerdMirrors those with one for
+	// containerd alone.
+	Mirrors, ContainerdMirrors []string
 	// ImagePolicyErr is the reason if the image policy refuses all images. It is nil without a policy.
 	ImagePolicyErr error
 

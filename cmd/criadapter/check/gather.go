@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +46,7 @@ func gather(ctx context.Context, opts Options) facts {
 	f.Kubelet = readKubelet(opts.KubeletConfig)
 	f.Missing = missingCapabilities()
 	f.Network = readNetwork(ctx, opts.Config)
+	f.Mirrors, f.ContainerdMirrors = readMirrors("/")
 	if opts.Config.ImagePolicy != "" {
 		f.ImagePolicyErr = trust.Check(opts.Config.ImagePolicy)
 	}
@@ -56,6 +58,31 @@ func gather(ctx context.Context, opts Options) facts {
 	f.Kernel = readKernel("/")
 	f.Left = findLeftovers(ctx, f, engine)
 	return f
+}
+
+// readMirrors returns the registries with a hosts.toml for the engine, and those with one for containerd alone, below
+// root/etc.
+func readMirrors(root string) (engine, containerd []string) {
+	engine = configuredHosts(filepath.Join(root, "etc/docker/certs.d"))
+	for _, host := range configuredHosts(filepath.Join(root, "etc/containerd/certs.d")) {
+		if !slices.Contains(engine, host) {
+			containerd = append(containerd, host)
+		}
+	}
+	return engine, containerd
+}
+
+// configuredHosts returns the names of the directories in dir that have a hosts.toml.
+func configuredHosts(dir string) []string {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "hosts.toml"))
+	if err != nil { // the pattern is constant
+		return nil
+	}
+	var hosts []string
+	for _, file := range files {
+		hosts = append(hosts, filepath.Base(filepath.Dir(file)))
+	}
+	return hosts
 }
 
 // pods are the containers of an engine.

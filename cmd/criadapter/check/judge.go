@@ -81,10 +81,33 @@ func judgeEngine(j *judge, f facts) {
 	}
 	j.ok("runtimes", "%s; the default is %s", strings.Join(e.Runtimes, ", "), e.DefaultRuntime)
 	judgeOCIRuntime(j, f)
+	judgeMirrors(j, f)
 	judgeImagePolicy(j, f)
 	if f.Config.NetworkPlugin == config.NetworkCNI && slices.Contains(e.SandboxedRuntimes, e.DefaultRuntime) {
 		j.fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`,
 			"%s boots a machine of its own, which cannot be joined to a CNI network", e.DefaultRuntime)
+	}
+}
+
+// hostsAPI is the API version of Docker Engine 28.5, which reads hosts.toml with the containerd image store. Older
+// engines were not tried.
+const hostsAPI = "1.51"
+
+// judgeMirrors reports whether the engine reads the hosts.toml of each registry that has one.
+func judgeMirrors(j *judge, f facts) {
+	const name = "mirrors"
+	switch hosts := strings.Join(f.Mirrors, ", "); {
+	case hosts == "":
+	case f.Engine.ContainerdImageStore && f.Engine.Supports(hostsAPI):
+		j.ok(name, "of %s, in /etc/docker/certs.d", hosts)
+	default:
+		j.warn(name, `set "features": {"containerd-snapshotter": true} in daemon.json of Docker Engine 29; `+
+			`for Docker Hub "registry-mirrors" does with any`,
+			"this engine ignores hosts.toml in /etc/docker/certs.d, of %s", hosts)
+	}
+	if hosts := strings.Join(f.ContainerdMirrors, ", "); hosts != "" {
+		j.warn(name, "copy the directories to /etc/docker/certs.d",
+			"the engine does not read /etc/containerd/certs.d, which has a hosts.toml of %s", hosts)
 	}
 }
 

@@ -76,6 +76,10 @@ var nodes = map[string]func(f *facts){
 		f.OCIRuntime = docker.OCIRuntime{Name: "criadapter", Notes: "/run/criadapter/oci"}
 		f.Engine.LiveRestore = false
 	},
+	"mirrors-of-another-store": func(f *facts) {
+		f.Engine.ContainerdImageStore, f.Engine.StorageDriver = false, "overlay2"
+		f.Mirrors, f.ContainerdMirrors = []string{"docker.io", "registry.example.com"}, []string{"quay.io"}
+	},
 	"invalid-image-policy": func(f *facts) {
 		f.Config.ImagePolicy = "/etc/criadapter/image-policy.yaml"
 		f.ImagePolicyErr = errors.New(
