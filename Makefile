@@ -32,9 +32,14 @@ build: ## Build build/criadapter, criadapter-oci and kubelet-core, static and st
 	CGO_ENABLED=0 go build $(BUILDFLAGS) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(OUT) ./cmd/criadapter ./cmd/criadapter-oci ./cmd/kubelet-core
 
 .PHONY: release
-release: ## Make packages, tarballs, images, SBOMs and checksums in build/release, for amd64 and arm64
+release: ## Make packages, tarballs, images, SBOMs and checksums in build/release, for amd64 and arm64; SIGN=key signs them
 	@go build -o build/bin/release ./packaging/release
-	@build/bin/release $(if $(filter command line environment,$(origin VERSION)),-version '$(VERSION)')
+	@build/bin/release $(if $(filter command line environment,$(origin VERSION)),-version '$(VERSION)') $(if $(SIGN),-sign '$(SIGN)')
+
+.PHONY: verify
+verify: ## Verify the signed release in DIR (build/release) by the public key KEY
+	@go build -o build/bin/release ./packaging/release
+	@build/bin/release -verify '$(or $(DIR),build/release)' -key '$(KEY)'
 
 # ENGINE names the engine for every target that runs the rig: installed, 25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2,
 # or the path of a dockerd; make test takes several, with commas between. RUNTIME_MODE=oci has servers make pods without a

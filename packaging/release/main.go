@@ -23,6 +23,10 @@ type options struct {
 	architectures []string
 	// source is the tree of the release.
 	source string
+	// signKey is the private key that signs the release, empty for none.
+	signKey string
+	// verify is the directory of a release to verify by publicKey, empty to make one.
+	verify, publicKey string
 }
 
 func main() {
@@ -33,6 +37,11 @@ func main() {
 	flag.StringVar(&opts.out, "out", "build/release", "`directory` for the release; it is emptied first")
 	flag.StringVar(&architectures, "arch", "amd64,arm64", "comma-separated `list` of architectures")
 	flag.StringVar(&opts.source, "source", ".", "`directory` of the sources")
+	flag.StringVar(&opts.signKey, "sign", "",
+		"sign the release with the private key in this PEM `file`, as cosign makes it; its password is in "+
+			passwordVariable)
+	flag.StringVar(&opts.verify, "verify", "", "verify the signed release in this `directory`, and make none")
+	flag.StringVar(&opts.publicKey, "key", "", "public key for -verify, as a PEM `file`")
 	flag.Parse()
 	opts.architectures = strings.Split(architectures, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -57,6 +66,14 @@ type release struct {
 func run(ctx context.Context, opts options) (err error) {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	if opts.verify != "" {
+		made, err := verify(ctx, opts.verify, opts.publicKey)
+		if err != nil {
+			return fmt.Errorf("the release in %s is not verified: %w", opts.verify, err)
+		}
+		fmt.Println("verified:", made)
+		return nil
 	}
 	r, err := newRelease(ctx, opts)
 	if err != nil {
@@ -85,7 +102,10 @@ func run(ctx context.Context, opts options) (err error) {
 	if err := r.image(built); err != nil {
 		return err
 	}
-	return r.checksums()
+	if err := r.checksums(); err != nil || opts.signKey == "" {
+		return err
+	}
+	return r.sign(ctx, opts.signKey)
 }
 
 // newRelease empties the directory for the results.

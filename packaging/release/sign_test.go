@@ -1,0 +1,112 @@
+package main
+
+import (
+	"crypto/elliptic"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// signedRelease signs a release of two files and an SBOM, of a repository with one commit. It returns the directory of
+// the release and the one of its keys.
+func signedRelease(t *testing.T) (out, keys string) {
+	t.Helper()
+	t.Setenv(passwordVariable, "secret")
+	source, out, keys := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, args := range [][]string{{"init", "--quiet"}, {"-c", "user.name=x", "-c", "user.email=x@example.com",
+		"commit", "--quiet", "--allow-empty", "--message", "x"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = source
+		text, err := cmd.CombinedOutput()
+		testutil.Require(t, err == nil, "git %q: %v: %s", args, err, text)
+	}
+	for _, name := range []string{"cosign", "other"} {
+		private, public, err := cryptoutils.GeneratePEMEncodedECDSAKeyPair(elliptic.P256(),
+			cryptoutils.StaticPasswordFunc([]byte("secret")))
+		testutil.Must(t, err)
+		testutil.WriteFile(t, filepath.Join(keys, name+".key"), string(private))
+		testutil.WriteFile(t, filepath.Join(keys, name+".pub"), string(public))
+	}
+	for name, text := range map[string]string{"a_1_amd64.deb": "deb", "a-1.aarch64.rpm": "rpm",
+		"a_1_linux_arm64.spdx.json": `{"spdxVersion": "SPDX-2.3"}`} {
+		testutil.WriteFile(t, filepath.Join(out, name), text)
+	}
+	r := release{name: "v1.0.0", version: "1.0.0", time: commitTime, source: source, out: out}
+	testutil.Must(t, r.checksums())
+	testutil.Must(t, r.sign(t.Context(), filepath.Join(keys, "cosign.key")))
+	return out, keys
+}
+
+func TestSignedReleaseIsVerified(t *testing.T) {
+	out, keys := signedRelease(t)
+	made, err := verify(t.Context(), out, filepath.Join(keys, "cosign.pub"))
+	testutil.Must(t, err)
+	testutil.Assert(t, strings.HasPrefix(made, "3 files and 2 attestations are signed; version v1.0.0 of commit "),
+		"verified as %q", made)
+	key, err := readPublicKey(filepath.Join(keys, "cosign.pub"))
+	testutil.Must(t, err)
+	s, err := openAttestation(t.Context(), filepath.Join(out, "a_1_linux_arm64.spdx"+attestationEnd), key)
+	testutil.Must(t, err)
+	testutil.Assert(t, len(s.Subject) == 2 && s.Subject[0].Name == "a-1.aarch64.rpm",
+		"the SBOM of arm64 is about %v", s.Subject)
+}
+
+func TestChangedReleaseIsNotVerified(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(t *testing.T, out string)
+		key    string
+		want   string
+	}{
+		"a byte of a package": {func(t *testing.T, out string) {
+			testutil.WriteFile(t, filepath.Join(out, "a_1_amd64.deb"), "Deb")
+		}, "cosign", "a_1_amd64.deb is not the file that was released"},
+		"a missing package": {func(t *testing.T, out string) {
+			testutil.Must(t, os.Remove(filepath.Join(out, "a_1_amd64.deb")))
+		}, "cosign", "a_1_amd64.deb: no such file"},
+		"one more file": {func(t *testing.T, out string) {
+			testutil.WriteFile(t, filepath.Join(out, "more.deb"), "")
+		}, "cosign", "more.deb is not part of the release"},
+		"the list of another release": {func(t *testing.T, out string) {
+			testutil.Must(t, release{out: out}.checksums())
+		}, "cosign", "not a signature of SHA256SUMS by this key"},
+		"no signature": {func(t *testing.T, out string) {
+			testutil.Must(t, os.Remove(filepath.Join(out, signatureFile)))
+		}, "cosign", "SHA256SUMS.sig: no such file"},
+		"another key": {func(*testing.T, string) {}, "other", "not a signature of SHA256SUMS by this key"},
+		"no provenance": {func(t *testing.T, out string) {
+			testutil.Must(t, os.Remove(filepath.Join(out, provenanceFile)))
+		}, "cosign", "no attestation is a provenance"},
+		"a provenance of another release": {func(t *testing.T, out string) {
+			other, _ := signedRelease(t)
+			text, err := os.ReadFile(filepath.Join(other, provenanceFile))
+			testutil.Must(t, err)
+			testutil.WriteFile(t, filepath.Join(out, provenanceFile), string(text))
+		}, "cosign", "provenance.intoto.jsonl: not signed by this key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, keys := signedRelease(t)
+			test.change(t, out)
+			_, err := verify(t.Context(), out, filepath.Join(keys, test.key+".pub"))
+			testutil.Require(t, err != nil, "verified, want error %q", test.want)
+			testutil.Assert(t, strings.Contains(err.Error(), test.want), "error %q, want %q", err, test.want)
+		})
+	}
+}
+
+func TestChangedTreeIsNotSigned(t *testing.T) {
+	out, keys := signedRelease(t)
+	source := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "git", "init", "--quiet", source)
+	testutil.Must(t, cmd.Run())
+	testutil.WriteFile(t, filepath.Join(source, "new"), "")
+	r := release{name: "v1.0.0", source: source, out: out}
+	err := r.sign(t.Context(), filepath.Join(keys, "cosign.key"))
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "commit them before a signed release"), "got %v",
+		err)
+}
