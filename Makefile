@@ -120,11 +120,12 @@ else
 endif
 
 .PHONY: lint
-lint: ## Check the format of the sources, the words and the commits of a change, and run go vet, staticcheck and govulncheck
+lint: ## Check sources, words, commits of a change and workflows, and run go vet, staticcheck, deadcode and govulncheck
 	@unformatted=$$(gofmt -l $(SOURCES) && $(GCI) list $(GROUPS) $(SOURCES)) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, make fmt does it:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	go tool -modfile=test/tools/go.mod staticcheck ./...
+	go tool -modfile=test/tools/go.mod actionlint
 	@dead=$$($(DEADCODE) -test ./... && $(DEADCODE) ./...) || exit 1; \
 	if echo "$$dead" | grep -vE '$(SHARED)|^$$'; then echo "dead: delete it, or move it to the tests that use it" >&2; exit 1; fi
 	@go run ./test/words $(if $(BASE),-base '$(BASE)')
@@ -159,8 +160,8 @@ figures: ## Draw the figures and tables of docs/ from what make bench, conforman
 	go run ./test/bench/draw $(foreach dir,$(wildcard build/bench),-from $(dir)) $(foreach dir,$(wildcard build/conformance build/load),-$(notdir $(dir)) $(dir))
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz test for FUZZTIME; an input that fails stays in its package's testdata/fuzz, to be committed with the fix
-	@set -e; for file in $$(grep -l '^func Fuzz' $$(git ls-files '*_test.go')); do \
+fuzz: ## Run every fuzz test for FUZZTIME, PKG=./package for one package; an input that fails stays in its package's testdata/fuzz, to be committed with the fix
+	@set -e; for file in $$(grep -l '^func Fuzz' $$(git ls-files '$(if $(filter ./...,$(PKG)),,:(glob)$(patsubst ./%,%,$(PKG))/)*_test.go')); do \
 		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
 			echo "$$(dirname $$file) $$name"; \
 			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
