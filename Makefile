@@ -32,9 +32,16 @@ build: ## Build build/criadapter, criadapter-oci and kubelet-core, static and st
 	CGO_ENABLED=0 go build $(BUILDFLAGS) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(OUT) ./cmd/criadapter ./cmd/criadapter-oci ./cmd/kubelet-core
 
 .PHONY: release
-release: ## Make packages, tarballs, images, SBOMs and checksums in build/release, for amd64 and arm64; SIGN=key signs them
+release: ## Make packages, tarballs, images, SBOMs and checksums in build/release, for amd64 and arm64; SIGN=key signs them, and VEX=file of make vex
 	@go build -o build/bin/release ./packaging/release
-	@build/bin/release $(if $(filter command line environment,$(origin VERSION)),-version '$(VERSION)') $(if $(SIGN),-sign '$(SIGN)')
+	@build/bin/release $(if $(filter command line environment,$(origin VERSION)),-version '$(VERSION)') $(if $(SIGN),-sign '$(SIGN)') $(if $(VEX),-vex '$(VEX)')
+
+VULNDB ?= https://vuln.go.dev
+.PHONY: vex
+vex: ## Write build/vex.json: the known vulnerabilities of linked modules, and whether the code reaches them (OpenVEX)
+	@mkdir -p build
+	go tool -modfile=test/tools/go.mod govulncheck -db '$(VULNDB)' -format openvex ./cmd/... > build/vex.json.new
+	@mv build/vex.json.new build/vex.json
 
 .PHONY: verify
 verify: ## Verify the signed release in DIR (build/release) by the public key KEY

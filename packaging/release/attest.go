@@ -18,6 +18,7 @@ const (
 	statementType    = "https://in-toto.io/Statement/v1"
 	provenanceType   = "https://slsa.dev/provenance/v1"
 	sbomType         = "https://spdx.dev/Document/v2.3"
+	vexType          = "https://openvex.dev/ns/v0.2.0"
 
 	homepage = "https://github.com/criadapter/criadapter"
 	// buildType names the build: `make release` of a commit, with the parameters of a provenance.
@@ -63,9 +64,9 @@ type resolvedSource struct {
 	Digest map[string]string `json:"digest"`
 }
 
-// attestations returns the statements about the release by their file names: a provenance of all files, and for each
-// SBOM that it describes the files of its architecture.
-func (r release) attestations(ctx context.Context) (map[string]statement, error) {
+// attestations returns the statements about the release by their file names. There is a provenance of all files, and an
+// SBOM of the files of each architecture. vex is the path of a VEX document of all files, or empty.
+func (r release) attestations(ctx context.Context, vex string) (map[string]statement, error) {
 	sums, err := readChecksums(r.out)
 	if err != nil {
 		return nil, err
@@ -75,6 +76,13 @@ func (r release) attestations(ctx context.Context) (map[string]statement, error)
 		return nil, err
 	}
 	made := map[string]statement{provenanceFile: newStatement(provenanceType, predicate, subjects(sums, ""))}
+	if vex != "" {
+		document, err := r.readVEX(vex)
+		if err != nil {
+			return nil, err
+		}
+		made[vexFile] = newStatement(vexType, document, subjects(sums, ""))
+	}
 	for name := range sums {
 		base, isSBOM := strings.CutSuffix(name, ".spdx.json")
 		if !isSBOM {

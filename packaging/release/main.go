@@ -25,6 +25,8 @@ type options struct {
 	source string
 	// signKey is the private key that signs the release, empty for none.
 	signKey string
+	// vex is the path of a VEX document for a signed release, empty for none.
+	vex string
 	// verify is the directory of a release to verify by publicKey, empty to make one.
 	verify, publicKey string
 }
@@ -40,6 +42,7 @@ func main() {
 	flag.StringVar(&opts.signKey, "sign", "",
 		"sign the release with the private key in this PEM `file`, as cosign makes it; its password is in "+
 			passwordVariable)
+	flag.StringVar(&opts.vex, "vex", "", "attest this OpenVEX `file` of govulncheck, with -sign")
 	flag.StringVar(&opts.verify, "verify", "", "verify the signed release in this `directory`, and make none")
 	flag.StringVar(&opts.publicKey, "key", "", "public key for -verify, as a PEM `file`")
 	flag.Parse()
@@ -105,7 +108,7 @@ func run(ctx context.Context, opts options) (err error) {
 	if err := r.checksums(); err != nil || opts.signKey == "" {
 		return err
 	}
-	return r.sign(ctx, opts.signKey)
+	return r.sign(ctx, opts.signKey, opts.vex)
 }
 
 // newRelease empties the directory for the results.

@@ -26,13 +26,13 @@ const (
 	passwordVariable = "COSIGN_PASSWORD"
 )
 
-// sign signs the list of checksums, and the release's attestations.
-func (r release) sign(ctx context.Context, keyFile string) error {
+// sign signs the list of checksums, and the release's attestations. vex is the path of a VEX document, or empty.
+func (r release) sign(ctx context.Context, keyFile, vex string) error {
 	key, err := readPrivateKey(keyFile)
 	if err != nil {
 		return err
 	}
-	attestations, err := r.attestations(ctx)
+	attestations, err := r.attestations(ctx, vex)
 	if err != nil {
 		return err
 	}

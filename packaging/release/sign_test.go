@@ -39,7 +39,10 @@ func signedRelease(t *testing.T) (out, keys string) {
 	}
 	r := release{name: "v1.0.0", version: "1.0.0", time: commitTime, source: source, out: out}
 	testutil.Must(t, r.checksums())
-	testutil.Must(t, r.sign(t.Context(), filepath.Join(keys, "cosign.key")))
+	vex := filepath.Join(keys, "vex.json")
+	testutil.WriteFile(t, vex, `{"@context": "`+vexType+`", "author": "Unknown Author", "statements": [
+		{"vulnerability": {"name": "GO-1"}, "products": [{"@id": "Unknown Product"}], "status": "not_affected"}]}`)
+	testutil.Must(t, r.sign(t.Context(), filepath.Join(keys, "cosign.key"), vex))
 	return out, keys
 }
 
@@ -47,7 +50,7 @@ func TestSignedReleaseIsVerified(t *testing.T) {
 	out, keys := signedRelease(t)
 	made, err := verify(t.Context(), out, filepath.Join(keys, "cosign.pub"))
 	testutil.Must(t, err)
-	testutil.Assert(t, strings.HasPrefix(made, "3 files and 2 attestations are signed; version v1.0.0 of commit "),
+	testutil.Assert(t, strings.HasPrefix(made, "3 files and 3 attestations are signed; version v1.0.0 of commit "),
 		"verified as %q", made)
 	key, err := readPublicKey(filepath.Join(keys, "cosign.pub"))
 	testutil.Must(t, err)
@@ -55,6 +58,11 @@ func TestSignedReleaseIsVerified(t *testing.T) {
 	testutil.Must(t, err)
 	testutil.Assert(t, len(s.Subject) == 2 && s.Subject[0].Name == "a-1.aarch64.rpm",
 		"the SBOM of arm64 is about %v", s.Subject)
+	s, err = openAttestation(t.Context(), filepath.Join(out, vexFile), key)
+	testutil.Must(t, err)
+	for _, part := range []string{homepage, "pkg:github/criadapter/criadapter@v1.0.0", "not_affected"} {
+		testutil.Assert(t, strings.Contains(string(s.Predicate), part), "VEX document %s lacks %q", s.Predicate, part)
+	}
 }
 
 func TestChangedReleaseIsNotVerified(t *testing.T) {
@@ -106,7 +114,20 @@ func TestChangedTreeIsNotSigned(t *testing.T) {
 	testutil.Must(t, cmd.Run())
 	testutil.WriteFile(t, filepath.Join(source, "new"), "")
 	r := release{name: "v1.0.0", source: source, out: out}
-	err := r.sign(t.Context(), filepath.Join(keys, "cosign.key"))
+	err := r.sign(t.Context(), filepath.Join(keys, "cosign.key"), "")
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "commit them before a signed release"), "got %v",
 		err)
+}
+
+func TestInvalidVEXIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vex.json")
+	for text, want := range map[string]string{
+		"{": "unexpected end", `{"@context": "x"}`: "not a document of",
+		`{"@context": "` + vexType + `", "statements": [{"products": [1]}]}`: "not an object",
+	} {
+		testutil.WriteFile(t, path, text)
+		_, err := release{}.readVEX(path)
+		testutil.Require(t, err != nil, "%s is valid", text)
+		testutil.Assert(t, strings.Contains(err.Error(), want), "%s: error %q, want %q", text, err, want)
+	}
 }

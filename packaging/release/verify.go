@@ -159,7 +159,7 @@ func openAttestation(ctx context.Context, path string, key signature.Verifier) (
 		return s, err
 	}
 	if envelope.PayloadType != statementPayload || s.Type != statementType ||
-		!slices.Contains([]string{provenanceType, sbomType}, s.PredicateType) {
+		!slices.Contains([]string{provenanceType, sbomType, vexType}, s.PredicateType) {
 		return s, fmt.Errorf("it states %q of type %q", s.PredicateType, s.Type)
 	}
 	return s, nil
