@@ -133,6 +133,19 @@ func imageName(image *runtimeapi.ImageSpec) string {
 	return cmp.Or(image.GetUserSpecifiedImage(), image.GetImage())
 }
 
+// checkImage refuses an image of which no container can be made, or that the node's policy refuses.
+func (s *Service) checkImage(ctx context.Context, id, name string) error {
+	artifact, err := s.opts.Images.IsArtifact(ctx, id)
+	if err != nil {
+		return err
+	}
+	if artifact {
+		return fmt.Errorf("%s is an OCI artifact, which has no program; mount it as an image volume: %w", name,
+			errdefs.ErrInvalidArgument)
+	}
+	return s.opts.Images.Allow(ctx, id, name)
+}
+
 // prepare does everything that can fail without touching the engine's containers.
 func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeapi.ContainerConfig) (*draft, error) {
 	features, err := s.opts.Engine.Features(ctx)
@@ -156,7 +169,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	if err != nil {
 		return nil, err
 	}
-	if err := s.opts.Images.Allow(ctx, imageID, imageName(config.GetImage())); err != nil {
+	if err := s.checkImage(ctx, imageID, imageName(config.GetImage())); err != nil {
 		return nil, fmt.Errorf("config.image.image: %w", err)
 	}
 	in := translate.ContainerInput{

@@ -53,6 +53,8 @@ func (badImages) Resolve(context.Context, string) (string, error) {
 	return "", fmt.Errorf("image.image %q is neither an image's name nor its id: %w", "%", errdefs.ErrInvalidArgument)
 }
 
+func (badImages) IsArtifact(context.Context, string) (bool, error) { return false, nil }
+
 func (badImages) Allow(context.Context, string, string) error { return nil }
 
 func (badImages) Digested(context.Context, string, string) (string, error) { return "", nil }

@@ -50,7 +50,11 @@ func (s *Service) addImageVolumes(ctx context.Context, d *draft, in translate.Co
 	}
 	for _, volume := range volumes {
 		source := sources[volume.Index]
-		if engineMounts(in.Features, volume, times[source.ID]) {
+		artifact, err := s.opts.Images.IsArtifact(ctx, source.ID)
+		if err != nil {
+			return err
+		}
+		if !artifact && engineMounts(in.Features, volume, times[source.ID]) {
 			continue
 		}
 		path, release, err := s.mountImage(ctx, volume, source.ID)

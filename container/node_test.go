@@ -59,6 +59,8 @@ func (i engineImages) Resolve(ctx context.Context, ref string) (string, error) {
 	return inspect.ID, nil
 }
 
+func (engineImages) IsArtifact(context.Context, string) (bool, error) { return false, nil }
+
 func (i engineImages) Digested(ctx context.Context, id, _ string) (string, error) {
 	inspect, err := i.InspectImage(ctx, id)
 	if err != nil || len(inspect.RepoDigests) == 0 {

@@ -27,6 +27,8 @@ type Images interface {
 	// Digested returns the name by digest of the image with this id, "" when it has none. It prefers the repository of
 	// name.
 	Digested(ctx context.Context, id, name string) (string, error)
+	// IsArtifact reports whether the image with this id is an OCI artifact, of which no container can be made.
+	IsArtifact(ctx context.Context, id string) (bool, error)
 	// Allow returns an error if the node's policy refuses containers of the image with this id, for which the client
 	// asked by name.
 	Allow(ctx context.Context, id, name string) error

@@ -205,7 +205,8 @@ type Images interface {
 	// PullImage pulls ref ("name:tag" or "name@digest") and returns when the
 	// image is complete. An image that the registry does not have fails with
 	// ErrNotFound, refused credentials with ErrUnauthenticated, a registry that
-	// cannot be reached with ErrRegistryUnavailable.
+	// cannot be reached with ErrRegistryUnavailable. Content that the engine does
+	// not keep fails with ErrMediaType.
 	PullImage(ctx context.Context, ref string, opts PullOptions) error
 	// LoadImage loads an archive in the format of docker save.
 	LoadImage(ctx context.Context, archive io.Reader) error

@@ -17,6 +17,9 @@ import (
 // error. It is not errdefs.ErrUnavailable, which means that the engine is away.
 var ErrRegistryUnavailable = errors.New("registry unavailable")
 
+// ErrMediaType is the type of a failed pull of content that the engine does not keep, such as an OCI artifact.
+var ErrMediaType = errors.New("unsupported media type")
+
 // op is a request: its name in error messages, and its time limit.
 type op struct {
 	verb, object string
@@ -106,7 +109,7 @@ func hasType(err error) bool {
 		errdefs.ErrNotFound, errdefs.ErrConflict, errdefs.ErrInvalidArgument, errdefs.ErrFailedPrecondition,
 		errdefs.ErrUnavailable, errdefs.ErrNotImplemented, errdefs.ErrAlreadyExists, errdefs.ErrPermissionDenied,
 		errdefs.ErrUnauthenticated, errdefs.ErrResourceExhausted, errdefs.ErrInternal, errdefs.ErrNotModified,
-		errdefs.ErrUnknown, ErrRegistryUnavailable,
+		errdefs.ErrUnknown, ErrRegistryUnavailable, ErrMediaType,
 	} {
 		if errors.Is(err, t) {
 			return true

@@ -95,6 +95,8 @@ func TestPullErrors(t *testing.T) {
 			errdefs.ErrNotFound},
 		"no repository": {answer(404, `{"message":"repository x not found: name unknown: Unknown name"}`),
 			errdefs.ErrNotFound},
+		"an artifact": {inStream(`"unsupported media type application/vnd.oci.empty.v1+json"`),
+			ErrMediaType},
 		"no such platform": {inStream(`"no matching manifest for linux/amd64 in the manifest list entries"`),
 			errdefs.ErrNotFound},
 		"access denied": {

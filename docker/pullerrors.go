@@ -48,6 +48,8 @@ var registryMessages = []registryMessage{
 	{suffix: "429 Too Many Requests", kind: errdefs.ErrResourceExhausted},
 	// With the graph driver; containerd's says that it is not found.
 	{prefix: "no matching manifest for ", kind: errdefs.ErrNotFound},
+	// With the graph driver; containerd's pulls artifacts.
+	{prefix: "unsupported media type ", kind: ErrMediaType},
 	{suffix: "500 Internal Server Error", kind: ErrRegistryUnavailable},
 	{suffix: "502 Bad Gateway", kind: ErrRegistryUnavailable},
 	{suffix: "503 Service Unavailable", kind: ErrRegistryUnavailable},

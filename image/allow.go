@@ -16,12 +16,9 @@ func (s *Service) Allow(ctx context.Context, id, name string) error {
 	if s.trust == nil {
 		return nil
 	}
-	e := s.images.now.Load().ofID(id)
-	if e == nil {
-		var err error
-		if e, err = s.images.refresh(ctx, id); err != nil {
-			return err
-		}
+	e, err := s.ofID(ctx, id)
+	if err != nil {
+		return err
 	}
 	return s.trust.Allow(ctx, trust.Image{ID: id, Name: name, Names: e.names})
 }

@@ -22,8 +22,13 @@ func fromInspect(inspect *image.InspectResponse) (*entry, error) {
 	}
 	img.Uid, img.Username = defaultUser(inspect)
 	e := newEntry(img)
-	e.info = info
+	e.info, e.artifact = info, isArtifact(inspect)
 	return e, nil
+}
+
+// isArtifact reports whether the content is an OCI artifact. Every image has a system, even an empty one.
+func isArtifact(inspect *image.InspectResponse) bool {
+	return inspect.Os == "" && len(inspect.RootFS.Layers) == 0
 }
 
 // fromSummary converts an element of the engine's list that could not be inspected. The user and the info are from an
@@ -40,7 +45,7 @@ func fromSummary(summary image.Summary, old *entry) *entry {
 	}
 	img.Uid, img.Username = old.img.GetUid(), old.img.GetUsername()
 	e := newEntry(img)
-	e.info, e.failed = old.info, true
+	e.info, e.failed, e.artifact = old.info, true, old.artifact
 	return e
 }
 

@@ -19,6 +19,8 @@ type entry struct {
 	info map[string]string
 	// failed says that the engine could not inspect the image.
 	failed bool
+	// artifact says that it is an OCI artifact, of which no container can be made.
+	artifact bool
 }
 
 func (e *entry) id() string { return e.img.GetId() }
@@ -53,7 +55,7 @@ func (e *entry) unnamed(taken []string) *entry {
 	img.RepoTags = slices.DeleteFunc(img.RepoTags, lost)
 	img.RepoDigests = slices.DeleteFunc(img.RepoDigests, lost)
 	next := newEntry(img)
-	next.info, next.failed = e.info, e.failed
+	next.info, next.failed, next.artifact = e.info, e.failed, e.artifact
 	return next
 }
 

@@ -57,6 +57,9 @@ func (s *Service) place(ctx context.Context) (storage, error) {
 	features, err := s.engine.Features(ctx)
 	if err == nil {
 		place := storageOf(features)
+		if s.artifacts != "" && len(place.layers) > 0 {
+			place.layers = append(place.layers, s.artifacts)
+		}
 		s.lastPlace.Store(&place)
 		return place, nil
 	}

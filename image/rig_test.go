@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/image/artifact"
 	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -42,7 +44,9 @@ func newRig(t *testing.T, opts image.Options) *rig {
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost, RequestTimeout: time.Minute})
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = engine.Close() })
-	opts.Engine = engine
+	store, err := artifact.Open(t.Context(), artifact.Options{Root: filepath.Join(t.TempDir(), "artifacts")})
+	testutil.Must(t, err)
+	opts.Engine = artifact.Engine{Engine: engine, Store: store}
 	service, err := image.New(opts)
 	testutil.Must(t, err)
 	t.Cleanup(service.Close)

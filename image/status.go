@@ -65,16 +65,28 @@ func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
 	return e.id(), nil
 }
 
+// IsArtifact reports whether the image with this id is an OCI artifact. A container cannot be made of it. A container
+// can mount it. IsArtifact fails with ErrNotFound if the image is not present.
+func (s *Service) IsArtifact(ctx context.Context, id string) (bool, error) {
+	e, err := s.ofID(ctx, id)
+	return e != nil && e.artifact, err
+}
+
+// ofID returns the image with an id, from memory if it is there.
+func (s *Service) ofID(ctx context.Context, id string) (*entry, error) {
+	if e := s.images.now.Load().ofID(id); e != nil {
+		return e, nil
+	}
+	return s.images.refresh(ctx, id)
+}
+
 // Digested returns a name by digest ("repository@sha256:…") of the image with this id. It prefers the repository of
 // name. It returns "" for an image without a digest, such as an image that was built or loaded here. It fails with
 // ErrNotFound if the image is not present.
 func (s *Service) Digested(ctx context.Context, id, name string) (string, error) {
-	e := s.images.now.Load().ofID(id)
-	if e == nil {
-		var err error
-		if e, err = s.images.refresh(ctx, id); err != nil {
-			return "", err
-		}
+	e, err := s.ofID(ctx, id)
+	if err != nil {
+		return "", err
 	}
 	digests := e.img.GetRepoDigests()
 	for _, digested := range digests {

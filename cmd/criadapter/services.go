@@ -16,6 +16,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/image/artifact"
 	"github.com/criadapter/criadapter/image/trust"
 	"github.com/criadapter/criadapter/image/volume"
 	"github.com/criadapter/criadapter/internal/config"
@@ -91,8 +92,13 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	if err != nil {
 		return nil, err
 	}
-	r.volumes, err = volume.Open(
-		volume.Options{Root: filepath.Join(cfg.RootDirectory, "image-volumes"), Engine: r.engine})
+	artifacts, err := artifact.Open(ctx,
+		artifact.Options{Root: filepath.Join(cfg.RootDirectory, "artifacts"), Certs: registryCerts})
+	if err != nil {
+		return nil, err
+	}
+	r.volumes, err = volume.Open(volume.Options{
+		Root: filepath.Join(cfg.RootDirectory, "image-volumes"), Engine: r.engine, Artifacts: artifacts})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +108,8 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		}
 	}
 	r.images, err = image.New(image.Options{
-		Engine:               r.engine,
+		Engine:               artifact.Engine{Engine: r.engine, Store: artifacts},
+		Artifacts:            artifacts.Root(),
 		Mounted:              r.volumes.Mounted,
 		SandboxImage:         cfg.SandboxImage,
 		CredentialsFile:      rootCredentials,

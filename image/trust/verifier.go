@@ -59,7 +59,7 @@ func (v *Verifier) Resolve(ctx context.Context, ref reference.Named, auth authn.
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	from, err := openRegistry(ctx, ref, auth, v.certs)
+	from, err := openSource(ctx, ref, auth, v.certs)
 	if err != nil {
 		return nil, fmt.Errorf("verify image %s: %w", ref, err)
 	}
@@ -84,7 +84,7 @@ func (v *Verifier) Resolve(ctx context.Context, ref reference.Named, auth authn.
 	return pinned, nil
 }
 
-func digestFrom(from registry, ref reference.Named) (digest.Digest, error) {
+func digestFrom(from source, ref reference.Named) (digest.Digest, error) {
 	switch ref := ref.(type) {
 	case reference.Digested:
 		return ref.Digest(), nil
@@ -187,7 +187,7 @@ func (v *Verifier) allowDigest(ctx context.Context, image reference.Canonical, k
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	from, err := openRegistry(ctx, image, authn.AuthConfig{}, v.certs)
+	from, err := openSource(ctx, image, authn.AuthConfig{}, v.certs)
 	if err != nil {
 		return err
 	}

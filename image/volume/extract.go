@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/containerd/log"
-	"github.com/moby/go-archive"
+	goarchive "github.com/moby/go-archive"
 	"github.com/moby/go-archive/compression"
-	"golang.org/x/sys/unix"
+	"github.com/opencontainers/go-digest"
 
+	"github.com/criadapter/criadapter/image/artifact"
 	"github.com/criadapter/criadapter/internal/step"
 )
 
@@ -44,7 +45,7 @@ func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := syncFileSystem(making); err != nil {
+	if err := artifact.SyncFileSystem(making); err != nil {
 		return err
 	}
 	if err := os.Chtimes(making, time.Now(), time.Now()); err != nil {
@@ -59,11 +60,16 @@ func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 		WithFields(
 			log.Fields{"imageID": imageID, "bytes": size, "duration": time.Since(start).Round(time.Millisecond)}).
 		Info("image extracted for mounting")
-	return syncFileSystem(s.opts.Root)
+	return artifact.SyncFileSystem(s.opts.Root)
 }
 
-// unpack writes the files of an image to the directory that is being made, and returns their size in bytes.
+// unpack writes the files of an image or an artifact to the directory that is being made, and returns their size in
+// bytes.
 func (s *Store) unpack(ctx context.Context, imageID, making string) (size int64, err error) {
+	files := filepath.Join(making, filesName)
+	if size, ok, err := s.opts.Artifacts.Link(imageID, files); ok || err != nil {
+		return size, err
+	}
 	spool, err := os.CreateTemp(making, "archive-")
 	if err != nil {
 		return 0, err
@@ -76,16 +82,45 @@ func (s *Store) unpack(ctx context.Context, imageID, making string) (size int64,
 	if err := s.opts.Engine.SaveImage(ctx, imageID, spool); err != nil {
 		return 0, err
 	}
-	layers, err := readLayers(spool)
+	saved, err := openArchive(spool)
+	if err != nil {
+		return 0, err
+	}
+	if content, err := saved.artifact(digest.Digest(imageID)); err == nil {
+		return unpackArtifact(ctx, saved, content, files)
+	} else if !errors.Is(err, artifact.ErrNotArtifact) {
+		return 0, err
+	}
+	return unpackImage(ctx, saved, files)
+}
+
+// unpackImage writes the layers of an image to a directory.
+func unpackImage(ctx context.Context, saved archive, dir string) (size int64, err error) {
+	layers, err := saved.layers()
 	if err != nil {
 		return 0, err
 	}
 	for i, layer := range layers {
-		n, err := unpackLayer(filepath.Join(making, filesName), bounded{ctx, layer})
+		n, err := unpackLayer(dir, bounded{ctx, layer})
 		if err != nil {
 			return 0, fmt.Errorf("layer %d: %w", i, err)
 		}
 		size += n
+	}
+	return size, nil
+}
+
+// unpackArtifact writes the files of an artifact to a directory.
+func unpackArtifact(ctx context.Context, saved archive, content []artifact.File, dir string) (size int64, err error) {
+	for _, file := range content {
+		blob, err := saved.read(blobName(file.Blob))
+		if err != nil {
+			return 0, err
+		}
+		if err := artifact.Write(dir, file, bounded{ctx, blob}); err != nil {
+			return 0, err
+		}
+		size += file.Size
 	}
 	return size, nil
 }
@@ -98,7 +133,7 @@ func unpackLayer(dir string, layer io.Reader) (size int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	return archive.UnpackLayer(dir, content, &archive.TarOptions{})
+	return goarchive.UnpackLayer(dir, content, &goarchive.TarOptions{})
 }
 
 // bounded is a reader that ends with its context.
@@ -112,17 +147,4 @@ func (b bounded) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return b.r.Read(p)
-}
-
-// syncFileSystem writes the cached data of a directory's file system to the disk.
-func syncFileSystem(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if err := unix.Syncfs(int(dir.Fd())); err != nil {
-		return &os.PathError{Op: "syncfs", Path: path, Err: err}
-	}
-	return nil
 }

@@ -177,7 +177,9 @@ func TestArchives(t *testing.T) {
 			if _, err := file.Write(pack(t, c.files...)); err != nil {
 				t.Fatal(err)
 			}
-			got, err := readLayers(file)
+			saved, err := openArchive(file)
+			testutil.Must(t, err)
+			got, err := saved.layers()
 			if c.want == 0 {
 				testutil.Assert(t, errdefs.IsDataLoss(err), "%v", err)
 				return

@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image/artifact"
 )
 
 const (
@@ -42,6 +43,8 @@ type Options struct {
 	// because it holds the images' programs with their setuid bits.
 	Root   string
 	Engine Engine
+	// Artifacts has the artifacts that the engine does not keep. It may be nil.
+	Artifacts *artifact.Store
 	// Keep is the minimum time from the last Mount of files to their removal, 0 for five minutes. Files that a
 	// container has mounted always stay.
 	Keep time.Duration

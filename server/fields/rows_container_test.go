@@ -280,9 +280,9 @@ func mountRows() []row {
 		},
 		{
 			fields: of("Mount", "image", "image_sub_path"),
-			says: "An image, or a part of it, is mounted read-only; engines before 28 (API 1.48) mount its " +
-				"extracted files.",
-			seen: []string{"test/e2e.TestImageVolumes"},
+			says: "An image or an OCI artifact, or a part of it, is mounted read-only; engines before 28 (API 1.48) " +
+				"mount its extracted files.",
+			seen: []string{"test/e2e.TestImageVolumes", "test/e2e.TestArtifactVolumes"},
 			containers: []refusal{
 				{"image volume", unsupported, "config.mounts[0].image",
 					mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}})},

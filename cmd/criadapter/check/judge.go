@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -82,6 +83,7 @@ func judgeEngine(j *judge, f facts) {
 	j.ok("runtimes", "%s; the default is %s", strings.Join(e.Runtimes, ", "), e.DefaultRuntime)
 	judgeOCIRuntime(j, f)
 	judgeMirrors(j, f)
+	judgeArtifacts(j, f)
 	judgeImagePolicy(j, f)
 	if f.Config.NetworkPlugin == config.NetworkCNI && slices.Contains(e.SandboxedRuntimes, e.DefaultRuntime) {
 		j.fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`,
@@ -109,6 +111,15 @@ func judgeMirrors(j *judge, f facts) {
 		j.warn(name, "copy the directories to /etc/docker/certs.d",
 			"the engine does not read /etc/containerd/certs.d, which has a hosts.toml of %s", hosts)
 	}
+}
+
+// judgeArtifacts reports who keeps OCI artifacts.
+func judgeArtifacts(j *judge, f facts) {
+	if f.Engine.ContainerdImageStore {
+		j.ok("OCI artifacts", "the engine keeps them")
+		return
+	}
+	j.ok("OCI artifacts", "criadapter keeps them below %s", filepath.Join(f.Config.RootDirectory, "artifacts"))
 }
 
 // judgeImagePolicy reports whether the server could decide on images.

@@ -1,0 +1,149 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/moby/moby/api/types/image"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// Engine is an engine whose images include artifacts. An artifact that the engine refuses to pull is in the store.
+// A tag that both have is the store's, until an image is pulled by it through this engine.
+type Engine struct {
+	docker.Engine
+	Store *Store
+}
+
+// PullImage implements docker.Images.
+func (e Engine) PullImage(ctx context.Context, ref string, opts docker.PullOptions) error {
+	err := e.Engine.PullImage(ctx, ref, opts)
+	if err == nil {
+		return e.Store.untag(ref)
+	}
+	if !errors.Is(err, docker.ErrMediaType) {
+		return err
+	}
+	if kept := e.pullArtifact(ctx, ref, opts); errors.Is(kept, ErrNotArtifact) {
+		return err
+	} else if kept != nil {
+		return fmt.Errorf("pull artifact %s: %w", ref, typed(ctx, kept))
+	}
+	return nil
+}
+
+func (e Engine) pullArtifact(ctx context.Context, ref string, opts docker.PullOptions) error {
+	named, err := reference.ParseDockerRef(ref)
+	if err != nil {
+		return err
+	}
+	features, err := e.Features(ctx)
+	if err != nil {
+		return err
+	}
+	p := pull{ref: named, arch: features.Arch, progress: func() {}}
+	if auth := opts.Auth; auth != nil {
+		p.auth = authn.AuthConfig{
+			Username: auth.Username, Password: auth.Password,
+			IdentityToken: auth.IdentityToken, RegistryToken: auth.RegistryToken,
+		}
+	}
+	if opts.Progress != nil {
+		opts.Progress(docker.PullMoves)
+		p.progress = func() { opts.Progress(docker.PullMoves) }
+	}
+	return e.Store.pull(ctx, p)
+}
+
+// typed gives the errors of registries the types of docker.Images.
+func typed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var failed *transport.Error
+	if !errors.As(err, &failed) {
+		return err
+	}
+	switch failed.StatusCode {
+	case http.StatusNotFound:
+		return fmt.Errorf("%w: %w", errdefs.ErrNotFound, err)
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%w: %w", errdefs.ErrUnauthenticated, err)
+	case http.StatusForbidden:
+		return fmt.Errorf("%w: %w", errdefs.ErrPermissionDenied, err)
+	case http.StatusTooManyRequests:
+		return fmt.Errorf("%w: %w", errdefs.ErrResourceExhausted, err)
+	}
+	return fmt.Errorf("%w: %w", docker.ErrRegistryUnavailable, err)
+}
+
+// TagImage implements docker.Images.
+func (e Engine) TagImage(ctx context.Context, source, target string) error {
+	if a := e.Store.find(source); a != nil {
+		return e.Store.tag(a.id, target)
+	}
+	return e.Engine.TagImage(ctx, source, target)
+}
+
+// InspectImage implements docker.Images.
+func (e Engine) InspectImage(ctx context.Context, ref string) (*image.InspectResponse, error) {
+	if a := e.Store.find(ref); a != nil {
+		return inspected(a), nil
+	}
+	inspect, err := e.Engine.InspectImage(ctx, ref)
+	if err == nil {
+		inspect.RepoTags = e.engineTags(inspect.RepoTags)
+		return inspect, nil
+	}
+	if a := e.Store.ofPrefix(ref); a != nil && errdefs.IsNotFound(err) {
+		return inspected(a), nil
+	}
+	return nil, err
+}
+
+// inspected returns an artifact as an engine with the containerd image store shows it: without a system and layers.
+func inspected(a *kept) *image.InspectResponse {
+	return &image.InspectResponse{
+		ID: a.id.String(), RepoTags: a.Tags, RepoDigests: a.Digests, Size: a.size,
+		Created: a.created.UTC().Format(time.RFC3339Nano),
+	}
+}
+
+// ListImages implements docker.Images.
+func (e Engine) ListImages(ctx context.Context) ([]image.Summary, error) {
+	images, err := e.Engine.ListImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range images {
+		images[i].RepoTags = e.engineTags(images[i].RepoTags)
+	}
+	for _, a := range e.Store.list() {
+		images = append(images, image.Summary{
+			ID: a.id.String(), RepoTags: a.Tags, RepoDigests: a.Digests, Size: a.size, Created: a.created.Unix(),
+		})
+	}
+	return images, nil
+}
+
+// engineTags returns the tags that no artifact of the store has.
+func (e Engine) engineTags(tags []string) []string {
+	return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return e.Store.find(tag) != nil })
+}
+
+// RemoveImage implements docker.Images. It removes an artifact of the store with all its names.
+func (e Engine) RemoveImage(ctx context.Context, ref string) error {
+	if a := e.Store.find(ref); a != nil {
+		return e.Store.remove(a.id)
+	}
+	return e.Engine.RemoveImage(ctx, ref)
+}

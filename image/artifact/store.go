@@ -1,0 +1,249 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+)
+
+const (
+	makingPrefix   = ".making-"
+	removingPrefix = ".removing-"
+	// minPrefix is the length of the shortest prefix of an id that is looked up.
+	minPrefix = 4
+)
+
+// Store keeps artifacts on the disk. All methods are safe for concurrent use.
+type Store struct {
+	root  string
+	certs string
+
+	mu sync.Mutex
+	// byID are the artifacts. Their directories change only under mu.
+	byID map[string]*kept
+}
+
+// Options are the options of Open. Root is required.
+type Options struct {
+	// Root is the absolute path of the store. It is made if need be. Volumes with links to the files are on the same
+	// filesystem.
+	Root string
+	// Certs has a directory with certificates for each registry, as /etc/docker/certs.d. It need not exist.
+	Certs string
+}
+
+// Open returns the store in a directory. It removes the remains of a crash. It leaves out an artifact that is damaged,
+// with a warning; another pull replaces it.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	if err := os.MkdirAll(opts.Root, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(opts.Root)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{root: opts.Root, certs: opts.Certs, byID: make(map[string]*kept)}
+	for _, entry := range entries {
+		dir := filepath.Join(opts.Root, entry.Name())
+		if strings.HasPrefix(entry.Name(), makingPrefix) || strings.HasPrefix(entry.Name(), removingPrefix) {
+			if err := os.RemoveAll(dir); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		a, err := load(dir)
+		if err != nil {
+			log.G(ctx).WithError(err).WithField("path", dir).Warn("artifact is damaged, pull it again")
+			continue
+		}
+		s.byID[a.id.String()] = a
+	}
+	return s, nil
+}
+
+// Root returns the path of the store.
+func (s *Store) Root() string { return s.root }
+
+// Link makes the files of an artifact below dir, as links to its blobs, and returns their size in bytes. It returns
+// false if the store does not have an artifact with this id. A nil Store has none.
+func (s *Store) Link(id, dir string) (size int64, ok bool, err error) {
+	if s == nil {
+		return 0, false, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.byID[id]
+	if a == nil {
+		return 0, false, nil
+	}
+	for _, file := range a.files {
+		if err := link(dir, file, a.blob(file)); err != nil {
+			return 0, true, err
+		}
+		size += file.Size
+	}
+	return size, true, nil
+}
+
+// list returns the artifacts in the order of their ids.
+func (s *Store) list() []*kept {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Collect(maps.Values(s.byID))
+	slices.SortFunc(all, func(a, b *kept) int { return strings.Compare(a.id.String(), b.id.String()) })
+	return all
+}
+
+// find returns the artifact of an id or a name, nil without one.
+func (s *Store) find(ref string) *kept {
+	id, name := idOf(ref), familiar(ref)
+	for _, a := range s.list() {
+		if a.id.String() == id || slices.Contains(a.Tags, name) || slices.Contains(a.Digests, name) {
+			return a
+		}
+	}
+	return nil
+}
+
+// ofPrefix returns the artifact whose id alone begins with a prefix, nil without one.
+func (s *Store) ofPrefix(prefix string) *kept {
+	id := idOf(prefix)
+	found := slices.DeleteFunc(s.list(), func(a *kept) bool { return !strings.HasPrefix(a.id.String(), id) })
+	if len(found) != 1 || len(id) < len(idOf(""))+minPrefix {
+		return nil
+	}
+	return found[0]
+}
+
+// idOf returns an id, or a prefix of one, with its algorithm.
+func idOf(ref string) string { return "sha256:" + strings.TrimPrefix(ref, "sha256:") }
+
+// familiar returns a name in the form of an engine's RepoTags and RepoDigests, and any other text as it is.
+func familiar(ref string) string {
+	named, err := reference.ParseDockerRef(ref)
+	if err != nil {
+		return ref
+	}
+	return reference.FamiliarString(named)
+}
+
+// add publishes the directory making, which has an artifact without names. The artifact gets these names, and the tags
+// are taken from others. The directory is gone afterwards.
+func (s *Store) add(making string, id digest.Digest, given names) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.byID[id.String()]; old != nil {
+		if err := os.RemoveAll(making); err != nil {
+			return err
+		}
+		return s.name(old, given)
+	}
+	if err := writeNames(making, given); err != nil {
+		return err
+	}
+	if err := SyncFileSystem(making); err != nil {
+		return err
+	}
+	dir := filepath.Join(s.root, id.Encoded())
+	if err := s.discard(dir); err != nil { // a damaged one
+		return err
+	}
+	if err := os.Rename(making, dir); err != nil {
+		return err
+	}
+	if err := SyncFileSystem(s.root); err != nil {
+		return err
+	}
+	a, err := load(dir)
+	if err != nil {
+		return err
+	}
+	s.byID[a.id.String()] = a
+	return s.take(given.Tags, a)
+}
+
+// name gives an artifact more names, and takes the tags from others. The caller holds the lock.
+func (s *Store) name(a *kept, given names) error {
+	if err := s.take(given.Tags, a); err != nil {
+		return err
+	}
+	next, err := a.named(a.names.with(given.Tags, given.Digests))
+	if err != nil {
+		return err
+	}
+	s.byID[a.id.String()] = next
+	return nil
+}
+
+// take removes tags from all artifacts but one. The caller holds the lock.
+func (s *Store) take(tags []string, but *kept) error {
+	for id, a := range s.byID {
+		for _, tag := range tags {
+			if but != nil && a.id == but.id || !slices.Contains(a.Tags, tag) {
+				continue
+			}
+			next, err := a.named(a.names.without(tag))
+			if err != nil {
+				return err
+			}
+			a = next
+			s.byID[id] = next
+		}
+	}
+	return nil
+}
+
+// tag gives the artifact with an id one more tag.
+func (s *Store) tag(id digest.Digest, tag string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.byID[id.String()]
+	if a == nil {
+		return fmt.Errorf("artifact %s was removed: %w", id, errdefs.ErrNotFound)
+	}
+	return s.name(a, names{Tags: []string{familiar(tag)}})
+}
+
+// untag takes a tag from the artifact that has it.
+func (s *Store) untag(tag string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take([]string{familiar(tag)}, nil)
+}
+
+// remove removes an artifact. Volumes keep their links.
+func (s *Store) remove(id digest.Digest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.byID[id.String()]
+	if a == nil {
+		return nil
+	}
+	if err := s.discard(a.dir); err != nil {
+		return err
+	}
+	delete(s.byID, id.String())
+	return nil
+}
+
+// discard removes a directory, if it exists. After a crash it is complete, or Open removes the rest.
+func (s *Store) discard(dir string) error {
+	removing := filepath.Join(s.root, removingPrefix+filepath.Base(dir))
+	if err := os.Rename(dir, removing); errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return os.RemoveAll(removing)
+}

@@ -1,0 +1,236 @@
+package artifact
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	ggcr "github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// fixture is a store and a registry.
+type fixture struct {
+	*Store
+	t    *testing.T
+	host string
+	// answer is called before the registry answers. It returns false if it has answered itself.
+	answer func(http.ResponseWriter, *http.Request) bool
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, answer: func(http.ResponseWriter, *http.Request) bool { return true }}
+	handler := registry.New()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f.answer(w, r) {
+			handler.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	f.host = strings.TrimPrefix(server.URL, "http://")
+	f.open(filepath.Join(t.TempDir(), "artifacts"))
+	return f
+}
+
+func (f *fixture) open(root string) {
+	f.t.Helper()
+	store, err := Open(f.t.Context(), Options{Root: root})
+	testutil.Must(f.t, err)
+	f.Store = store
+}
+
+// files makes an artifact of files: titles and their content in turns.
+func files(t *testing.T, titled ...string) v1.Image {
+	t.Helper()
+	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), typeEmpty)
+	for i := 0; i < len(titled); i += 2 {
+		var err error
+		img, err = mutate.Append(img, mutate.Addendum{
+			Layer:       static.NewLayer([]byte(titled[i+1]), "text/plain"),
+			Annotations: map[string]string{"org.opencontainers.image.title": titled[i]},
+		})
+		testutil.Must(t, err)
+	}
+	return img
+}
+
+func (f *fixture) push(img v1.Image, name string) {
+	f.t.Helper()
+	to, err := ggcr.ParseReference(f.host + "/" + name)
+	testutil.Must(f.t, err)
+	testutil.Must(f.t, remote.Write(to, img))
+}
+
+func (f *fixture) pullNamed(name string) error {
+	f.t.Helper()
+	ref, err := reference.ParseDockerRef(f.host + "/" + name)
+	testutil.Must(f.t, err)
+	return f.pull(f.t.Context(), pull{ref: ref, arch: "amd64", progress: func() {}})
+}
+
+// content returns the files of an artifact, with their content.
+func (f *fixture) content(ref string) string {
+	f.t.Helper()
+	a := f.find(ref)
+	testutil.Require(f.t, a != nil, "the store lacks %s", ref)
+	dir := f.t.TempDir()
+	_, ok, err := f.Link(a.id.String(), dir)
+	testutil.Require(f.t, ok && err == nil, "link %s: %t, %v", ref, ok, err)
+	var all []string
+	for _, file := range a.files {
+		text, err := os.ReadFile(filepath.Join(dir, file.Path))
+		testutil.Must(f.t, err)
+		all = append(all, file.Path+"="+string(text))
+	}
+	return strings.Join(all, " ")
+}
+
+// entries returns the names in the store's directory.
+func (f *fixture) entries() (names []string) {
+	f.t.Helper()
+	entries, err := os.ReadDir(f.root)
+	testutil.Must(f.t, err)
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func TestPulledArtifactOutlivesARestart(t *testing.T) {
+	f := newFixture(t)
+	img := files(t, "a.txt", "hello", "d/b", "deep", "d/again", "hello")
+	f.push(img, "x:1")
+	testutil.Must(t, f.pullNamed("x:1"))
+	id, err := img.Digest()
+	testutil.Must(t, err)
+	for range 2 {
+		for _, ref := range []string{f.host + "/x:1", id.String(), id.Hex, f.host + "/x@" + id.String()} {
+			testutil.Equal(t, f.content(ref), "a.txt=hello d/b=deep d/again=hello", "files of %s", ref)
+		}
+		testutil.Equal(t, f.ofPrefix(id.Hex[:6]).id.String(), id.String(), "artifact of a prefix")
+		testutil.Assert(t, f.ofPrefix(id.Hex[:3]) == nil, "a prefix of three digits names an artifact")
+		f.open(f.root)
+	}
+	testutil.Must(t, f.remove(f.find(id.String()).id))
+	testutil.Equal(t, strings.Join(f.entries(), " "), "", "files after the removal")
+}
+
+func TestTagsMove(t *testing.T) {
+	f := newFixture(t)
+	first, second := files(t, "a", "1"), files(t, "a", "2")
+	f.push(first, "x:1")
+	f.push(first, "x:other")
+	testutil.Must(t, f.pullNamed("x:1"))
+	testutil.Must(t, f.pullNamed("x:other"))
+	f.push(second, "x:1")
+	testutil.Must(t, f.pullNamed("x:1"))
+	for range 2 {
+		testutil.Equal(t, f.content(f.host+"/x:1"), "a=2", "files of the moved tag")
+		testutil.Equal(t, f.content(f.host+"/x:other"), "a=1", "files of the tag that stayed")
+		f.open(f.root)
+	}
+	testutil.Must(t, f.untag(f.host+"/x:1"))
+	testutil.Must(t, f.tag(f.find(f.host+"/x:other").id, f.host+"/y:new"))
+	for range 2 {
+		testutil.Assert(t, f.find(f.host+"/x:1") == nil, "a tag that was taken away is still there")
+		testutil.Equal(t, f.content(f.host+"/y:new"), "a=1", "files of a new tag")
+		f.open(f.root)
+	}
+}
+
+func TestArtifactOfAnIndex(t *testing.T) {
+	f := newFixture(t)
+	add := func(arch string) mutate.IndexAddendum {
+		return mutate.IndexAddendum{Add: files(t, "a", arch),
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}}
+	}
+	index := mutate.AppendManifests(empty.Index, add("arm64"), add("amd64"))
+	to, err := ggcr.ParseReference(f.host + "/x:1")
+	testutil.Must(t, err)
+	testutil.Must(t, remote.WriteIndex(to, index))
+	testutil.Must(t, f.pullNamed("x:1"))
+	named, err := index.Digest()
+	testutil.Must(t, err)
+	testutil.Equal(t, f.content(f.host+"/x@"+named.String()), "a=amd64", "files by the digest of the index")
+
+	testutil.Must(t, remote.WriteIndex(to, mutate.AppendManifests(empty.Index, add("arm64"))))
+	testutil.Assert(t, errdefs.IsNotFound(f.pullNamed("x:1")), "an index without this architecture is pulled")
+}
+
+// TestFailedPullsLeaveNothing has registries that lie, refuse or end early.
+func TestFailedPullsLeaveNothing(t *testing.T) {
+	blob := func(status int, body string) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.URL.Path, "/blobs/") || r.Method != http.MethodGet {
+				return true
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+			return false
+		}
+	}
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter, *http.Request) bool
+		want   error
+	}{
+		"another content":   {blob(200, "evil!"), nil},
+		"a longer content":  {blob(200, strings.Repeat("x", 100)), nil},
+		"a shorter content": {blob(200, "x"), nil},
+		"a missing blob":    {blob(404, ""), errdefs.ErrNotFound},
+		"a refusal":         {blob(403, ""), errdefs.ErrPermissionDenied},
+		"a server's error":  {blob(501, ""), docker.ErrRegistryUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.push(files(t, "a", "hello"), "x:1")
+			f.answer = c.answer
+			err := typed(t.Context(), f.pullNamed("x:1"))
+			testutil.Assert(t, err != nil && (c.want == nil || errors.Is(err, c.want)), "got %v, want %v", err, c.want)
+			testutil.Equal(t, strings.Join(f.entries(), " "), "", "files after the failure")
+			f.answer = func(http.ResponseWriter, *http.Request) bool { return true }
+			testutil.Must(t, f.pullNamed("x:1"))
+			testutil.Equal(t, f.content(f.host+"/x:1"), "a=hello", "files after another pull")
+		})
+	}
+}
+
+func TestImagesAreNotKept(t *testing.T) {
+	f := newFixture(t)
+	f.push(empty.Image, "x:1")
+	testutil.Assert(t, errors.Is(f.pullNamed("x:1"), ErrNotArtifact), "an image is pulled as an artifact")
+}
+
+// TestDamagedArtifactIsPulledAgain has the remains of crashes and of a broken disk.
+func TestDamagedArtifactIsPulledAgain(t *testing.T) {
+	f := newFixture(t)
+	f.push(files(t, "a", "hello"), "x:1")
+	testutil.Must(t, f.pullNamed("x:1"))
+	dir := f.find(f.host + "/x:1").dir
+	for _, remains := range []string{makingPrefix + "1", removingPrefix + "2"} {
+		testutil.Must(t, os.MkdirAll(filepath.Join(f.root, remains, blobsDir), 0o700))
+	}
+	for _, file := range []string{manifestFile, namesFile} {
+		testutil.WriteFile(t, filepath.Join(dir, file), "{")
+		f.open(f.root)
+		testutil.Equal(t, strings.Join(f.entries(), " "), filepath.Base(dir), "files after a restart")
+		testutil.Assert(t, f.find(f.host+"/x:1") == nil, "an artifact with a damaged %s is listed", file)
+		testutil.Must(t, f.pullNamed("x:1"))
+		testutil.Equal(t, f.content(f.host+"/x:1"), "a=hello", "files after another pull")
+	}
+}

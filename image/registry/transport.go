@@ -1,0 +1,85 @@
+package registry
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// limited is a transport that bounds answers, and uses HTTP without TLS for loopback addresses alone.
+type limited struct {
+	http.RoundTripper
+	// maxAnswer is the bound in bytes, 0 for none.
+	maxAnswer int64
+}
+
+func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
+	if host := request.URL.Hostname(); request.URL.Scheme != "https" && !loopback(host) {
+		return nil, fmt.Errorf("%s: criadapter speaks HTTP without TLS to loopback addresses alone", host)
+	}
+	response, err := l.RoundTripper.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if l.maxAnswer > 0 {
+		response.Body = http.MaxBytesReader(nil, response.Body, l.maxAnswer)
+	}
+	return response, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// newTransport returns a transport with the registry's certificates in a directory as Docker Engine reads it: *.crt are
+// authorities, NAME.cert with NAME.key are certificates of the client. The directory need not exist.
+func newTransport(dir string, maxAnswer int64) (http.RoundTripper, error) {
+	config := &tls.Config{}
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, file := range files {
+		path := filepath.Join(dir, file.Name())
+		switch base, isCert := strings.CutSuffix(path, ".cert"); {
+		case isCert:
+			pair, err := tls.LoadX509KeyPair(path, base+".key")
+			if err != nil {
+				return nil, err
+			}
+			config.Certificates = append(config.Certificates, pair)
+		case filepath.Ext(path) == ".crt":
+			if err := addAuthority(config, path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.TLSClientConfig = config
+	// Each repository has a transport of its own, which must not leave connections behind.
+	base.DisableKeepAlives = true
+	return limited{base, maxAnswer}, nil
+}
+
+func addAuthority(config *tls.Config, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if config.RootCAs == nil {
+		if config.RootCAs, err = x509.SystemCertPool(); err != nil {
+			return err
+		}
+	}
+	if !config.RootCAs.AppendCertsFromPEM(text) {
+		return fmt.Errorf("%s has no certificate as PEM", path)
+	}
+	return nil
+}
