@@ -286,7 +286,7 @@ func (k *Kubelet) reads() nodeapi.Reads {
 			Runtime:   k.runtime.Name,
 			Manifests: k.opts.Manifests, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
 		},
-		Pods: k.Pods, Healthy: k.healthy, RuntimeErr: k.runtimeErr, Evented: k.pleg.Streaming,
+		Pods: k.Pods, Healthy: k.Healthy, RuntimeErr: k.runtimeErr, Evented: k.pleg.Streaming,
 		Stats: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner},
 		Probes: k.prober.Counts, SentEvents: k.cluster.EventCounts(),
 	}
@@ -360,15 +360,21 @@ func (k *Kubelet) runtimeErr() error {
 	return k.pleg.Err()
 }
 
-// healthy returns nil while the sync loop makes progress (SyncLoopHealthCheck of pkg/kubelet/kubelet.go). The loop
+// Healthy returns nil while the sync loop makes progress (SyncLoopHealthCheck of pkg/kubelet/kubelet.go). The loop
 // rests while the runtime cannot be used. An outage counts only after minutes: a restart of the runtime must not
 // restart the kubelet.
-func (k *Kubelet) healthy() error {
+func (k *Kubelet) Healthy() error {
 	if err := k.loop.monitor.err(k.opts.Resync); err != nil {
 		return errors.Join(err, k.runtimeErr())
 	}
 	return nil
 }
+
+// SourcesSeen returns a channel that is closed when every source has listed its pods.
+func (k *Kubelet) SourcesSeen() <-chan struct{} { return k.sources.config.AllSeen() }
+
+// PodCount returns the number of pods that the sources list.
+func (k *Kubelet) PodCount() int { return k.sources.config.Count() }
 
 // ReadAddress returns the address of the read-only endpoint, or "" if the endpoint is turned off.
 func (k *Kubelet) ReadAddress() string { return k.endpoints.readAddress() }

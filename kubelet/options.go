@@ -160,6 +160,12 @@ func (o *APIOptions) check(cluster bool) error {
 	}
 }
 
+// Completed returns the options with their defaults, and the error that New has for them. It needs no runtime.
+func (o Options) Completed() (Options, error) {
+	err := o.complete()
+	return o, err
+}
+
 // complete fills in the defaults.
 func (o *Options) complete() error {
 	if o.RuntimeEndpoint == "" {

@@ -36,7 +36,7 @@ func TestNetworkNotReadyStopsNothing(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			err := k.runtimeErr()
 			testutil.Assert(t, (err == nil) == test.ok, "%+v: %v", test, err)
-			if err := k.healthy(); err != nil {
+			if err := k.Healthy(); err != nil {
 				t.Errorf("%+v: not healthy after some seconds: %v", test, err)
 			}
 			cancel()

@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	"github.com/containerd/log"
-	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/criadapter/criadapter/cmd/criadapter/command"
 	"github.com/criadapter/criadapter/image/trust"
 	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/sdnotify"
 )
 
 // reloadable are the settings that a reload changes. The others need a restart, which ends no pod. It is constant.
@@ -25,13 +25,13 @@ func followReloads(ctx context.Context, hangups <-chan os.Signal, settings comma
 	for {
 		select {
 		case <-hangups:
-			notify(ctx, daemon.SdNotifyReloading+"\nMONOTONIC_USEC="+daemon.SdNotifyMonotonicUsec())
+			sdnotify.Reloading(ctx)
 			if err := reload(ctx, &settings, services); err != nil {
 				log.G(ctx).WithError(err).Error("reloaded in part only, what is wrong stays as it was")
 			} else {
 				log.G(ctx).Info("reloaded")
 			}
-			notify(ctx, daemon.SdNotifyReady+"\n"+statusLine(services))
+			sdnotify.Ready(ctx, statusLine(services))
 		case <-ctx.Done():
 			return
 		}

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/containerd/log"
-	"github.com/coreos/go-systemd/v22/daemon"
 	"google.golang.org/grpc"
 
 	"github.com/criadapter/criadapter/cmd/criadapter/command"
 	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/sdnotify"
 )
 
 // drainTime is the time for requests under way after the server was asked to end.
@@ -95,7 +95,7 @@ func serveCRI(
 		return err
 	case <-ctx.Done():
 	}
-	notify(ctx, daemon.SdNotifyStopping)
+	sdnotify.Stopping(ctx)
 	log.G(ctx).Info("shutting down, pods keep running")
 	cri.EndStreams()
 	shutDown(rpc)

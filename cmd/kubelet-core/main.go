@@ -60,7 +60,8 @@ func command() *cobra.Command {
 			klog.SetLogger(logr.Discard())
 		},
 	}
-	root.AddCommand(runCommand(), getCommand(), describeCommand(), logsCommand(), execCommand(), playCommand(),
+	root.AddCommand(runCommand(), checkCommand(), configCommand(), getCommand(),
+		describeCommand(), logsCommand(), execCommand(), playCommand(),
 		downCommand())
 	return root
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -54,8 +53,8 @@ func (f *nodeFlags) add(flags *pflag.FlagSet, opts *kubelet.Options) {
 }
 
 // complete parses the values into opts.
-func (f *nodeFlags) complete(cmd *cobra.Command, opts *kubelet.Options) error {
-	if opts.API.ClientCAFile == "" && !cmd.Flags().Changed("port") {
+func (f *nodeFlags) complete(flags *pflag.FlagSet, opts *kubelet.Options) error {
+	if opts.API.ClientCAFile == "" && !flags.Changed("port") {
 		opts.API.Port = 0
 	}
 	for i, header := range f.headers {

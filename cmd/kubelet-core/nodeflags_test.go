@@ -20,7 +20,7 @@ func parse(args ...string) (kubelet.Options, error) {
 	if err := cmd.ParseFlags(args); err != nil {
 		return opts, err
 	}
-	return opts, flags.complete(cmd, &opts)
+	return opts, flags.complete(cmd.Flags(), &opts)
 }
 
 func TestNodeFlags(t *testing.T) {

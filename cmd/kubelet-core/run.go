@@ -1,48 +1,86 @@
 package main
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/criadapter/criadapter/cmd/kubelet-core/configfile"
 	"github.com/criadapter/criadapter/kubelet"
 	"github.com/criadapter/criadapter/kubelet/eviction"
 )
 
 // runCommand runs the kubelet.
 func runCommand() *cobra.Command {
-	var opts kubelet.Options
-	var node nodeFlags
-	var level string
+	var run runFlags
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the pods of a directory, of a URL or of a cluster",
-		Args:  cobra.NoArgs,
+		Long: `run runs the pods of a directory, of a URL or of a cluster, until it is ended. The pods go on then.
+
+A configuration file has the kind KubeletConfiguration, as for a kubelet. A flag overrides the file. A field that
+kubelet-core does not have is refused, unless it has the kubelet's default.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := setUpLog(level); err != nil {
+			if err := run.load(cmd.Flags()); err != nil {
 				return err
 			}
-			if err := node.complete(cmd, &opts); err != nil {
+			if err := setUpLog(run.level); err != nil {
 				return err
 			}
-			defer surviveSignals(cmd.Context())()
-			k, err := kubelet.New(cmd.Context(), opts)
-			if err != nil {
-				return err
-			}
-			return k.Run(cmd.Context())
+			return serve(cmd.Context(), &run)
 		},
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	addSourceFlags(flags, &opts, &node)
-	addPodFlags(flags, &opts)
-	addPaceFlags(flags, &opts)
-	addDiskFlags(flags, &opts)
-	addShutdownAndLogFlags(flags, &opts)
-	flags.StringVar(&level, "log-level", "info", "error, warn, info, debug, trace")
+	run.add(cmd.Flags())
 	return cmd
+}
+
+// serve runs the kubelet until ctx ends.
+func serve(ctx context.Context, run *runFlags) error {
+	systemd := supervise(ctx, run.opts.RuntimeEndpoint)
+	defer systemd.end(ctx)
+	defer surviveSignals(ctx, func(ctx context.Context) { run.reload(ctx, systemd.status) })()
+	k, err := kubelet.New(ctx, run.opts)
+	if err != nil {
+		return err
+	}
+	systemd.running(k)
+	return k.Run(ctx)
+}
+
+// runFlags are the settings of a kubelet: flags, and below them a configuration file.
+type runFlags struct {
+	opts  kubelet.Options
+	node  nodeFlags
+	level string
+	// config is the path of the file.
+	config string
+	// file are its settings, and given are the flags on the command line.
+	file  []configfile.Setting
+	given map[string]bool
+}
+
+// add defines the flags.
+func (r *runFlags) add(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringVar(&r.config, "config", defaultConfig,
+		"a `file` of the kind KubeletConfiguration; the default one need not exist")
+	addSourceFlags(flags, &r.opts, &r.node)
+	addPodFlags(flags, &r.opts)
+	addPaceFlags(flags, &r.opts)
+	addDiskFlags(flags, &r.opts)
+	addShutdownAndLogFlags(flags, &r.opts)
+	flags.StringVar(&r.level, "log-level", "info", "error, warn, info, debug, trace")
+}
+
+// load reads the file, and makes the options.
+func (r *runFlags) load(flags *pflag.FlagSet) error {
+	if err := r.readFile(flags); err != nil {
+		return err
+	}
+	return r.node.complete(flags, &r.opts)
 }
 
 // addSourceFlags adds the flags for the sources of pods, the runtime and the kubelet's own directories and names.

@@ -5,14 +5,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"github.com/containerd/log"
 )
 
 // surviveSignals keeps SIGHUP and SIGPIPE from ending the kubelet, until stop is called. A closed terminal and the
-// reload of a unit send SIGHUP. A closed log pipe causes SIGPIPE. The signals are caught, not ignored, because child
-// processes would inherit that. The other commands end with their terminal.
-func surviveSignals(ctx context.Context) (stop func()) {
+// reload of a unit send SIGHUP, which calls reload. A closed log pipe causes SIGPIPE. The signals are caught, not
+// ignored, because child processes would inherit that. The other commands end with their terminal.
+func surviveSignals(ctx context.Context, reload func(context.Context)) (stop func()) {
 	hangups, pipes := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	signal.Notify(pipes, syscall.SIGPIPE) // not read: logging one would cause the next one
@@ -22,7 +20,7 @@ func surviveSignals(ctx context.Context) (stop func()) {
 		for {
 			select {
 			case <-hangups:
-				log.G(ctx).Info("nothing to reload: manifests and certificates are watched, flags need a restart")
+				reload(ctx)
 			case <-stopped:
 				return
 			}

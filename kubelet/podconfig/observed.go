@@ -62,6 +62,15 @@ func (o *observed) hasAll(sources []string) bool {
 	return !slices.ContainsFunc(sources, func(source string) bool { return !o.completed[source] })
 }
 
+func (o *observed) count() (pods int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, uids := range o.sources {
+		pods += len(uids)
+	}
+	return pods
+}
+
 func (o *observed) hasPod(uid types.UID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -38,6 +38,9 @@ type PodConfig struct {
 	checkpoint checkpointWriter
 	// observed serves the reader of Updates. It has its own lock, because mu is held while that reader is behind.
 	observed *observed
+	// allSeen is closed by sawAll.
+	allSeen chan struct{}
+	sawAll  func()
 
 	mu      sync.Mutex
 	storage podStorage
@@ -45,7 +48,9 @@ type PodConfig struct {
 
 // New makes a PodConfig without pods.
 func New(opts Options) *PodConfig {
-	c := &PodConfig{opts: opts, updates: make(chan PodUpdate, 16), observed: newObserved(), storage: newPodStorage()}
+	c := &PodConfig{opts: opts, updates: make(chan PodUpdate, 16), observed: newObserved(), storage: newPodStorage(),
+		allSeen: make(chan struct{})}
+	c.sawAll = sync.OnceFunc(func() { close(c.allSeen) })
 	c.checkpoint = checkpointWriter{save: c.save, report: c.reportCheckpoint}
 	return c
 }
@@ -59,6 +64,12 @@ func (c *PodConfig) SeenSource(source string) bool { return c.observed.hasAll([]
 // SeenAllSources reports whether every source has called Set. Before that, a running pod that no source lists may only
 // be late, and must not be killed. Restored pods do not count.
 func (c *PodConfig) SeenAllSources() bool { return c.observed.hasAll(c.opts.Sources) }
+
+// AllSeen returns a channel that is closed when every source has called Set.
+func (c *PodConfig) AllSeen() <-chan struct{} { return c.allSeen }
+
+// Count returns the number of pods in the last lists of all sources, accepted and refused.
+func (c *PodConfig) Count() int { return c.observed.count() }
 
 // Settled reports whether every source has called Set and the reader of Updates has received all resulting changes.
 // Before that, an unknown pod may be on its way to the reader. Only the reader may call it, between two updates.
@@ -116,6 +127,9 @@ func (c *PodConfig) Set(ctx context.Context, source string, pods []*v1.Pod) erro
 		return err
 	}
 	c.observed.complete(source, pods)
+	if c.SeenAllSources() {
+		c.sawAll()
+	}
 	err = c.reconcile(ctx, mirrorChanged)
 	if c.opts.Checkpoint != nil && (changed || c.checkpoint.failed()) {
 		c.checkpoint.schedule(ctx)

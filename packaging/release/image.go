@@ -15,22 +15,45 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// repository is the image's name without the tag.
-const repository = "criadapter"
+// container is an image of the release.
+type container struct {
+	// name is the repository, and the name of the program that the image runs.
+	name string
+	// programs are all programs of the image.
+	programs    []string
+	description string
+}
+
+func containers() []container {
+	return []container{
+		{"criadapter", []string{"criadapter", "criadapter-oci"}, "Kubernetes CRI v1 server on top of Docker Engine"},
+		{"kubelet-core", []string{"kubelet-core"}, "Kubernetes pods on one machine, without a control plane"},
+	}
+}
+
+// images writes all images.
+func (r release) images(builds []build) error {
+	for _, c := range containers() {
+		if err := r.image(c, builds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // image writes the image of each build as an archive for `docker load`, and all images as one OCI layout with an index.
-func (r release) image(builds []build) error {
+func (r release) image(c container, builds []build) error {
 	var index v1.ImageIndex = empty.Index
 	for _, b := range builds {
-		image, err := r.imageOf(b)
+		image, err := r.imageOf(c, b)
 		if err != nil {
 			return err
 		}
-		tag, err := name.NewTag(repository + ":" + imageTag(r.version))
+		tag, err := name.NewTag(c.name + ":" + imageTag(r.version))
 		if err != nil {
 			return err
 		}
-		archive := filepath.Join(r.out, "criadapter_"+r.version+"_linux_"+b.architecture+".image.tar")
+		archive := filepath.Join(r.out, c.name+"_"+r.version+"_linux_"+b.architecture+".image.tar")
 		if err := tarball.WriteToFile(archive, tag, image); err != nil {
 			return err
 		}
@@ -47,11 +70,11 @@ func (r release) image(builds []build) error {
 	if _, err := layout.Write(dir, index); err != nil {
 		return err
 	}
-	return r.packLayout(dir)
+	return r.packLayout(c, dir)
 }
 
 // packLayout packs an OCI layout into one archive.
-func (r release) packLayout(dir string) error {
+func (r release) packLayout(c container, dir string) error {
 	var files []file
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -73,13 +96,13 @@ func (r release) packLayout(dir string) error {
 	if err := writeTar(&packed, "", files, r.time); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.out, "criadapter_"+r.version+".oci.tar"), packed.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(r.out, c.name+"_"+r.version+".oci.tar"), packed.Bytes(), 0o644)
 }
 
-// imageOf makes the image of one architecture with the program and its OCI runtime, like the Dockerfile.
-func (r release) imageOf(b build) (v1.Image, error) {
+// imageOf makes an image for one architecture. The image of criadapter is like the Dockerfile's.
+func (r release) imageOf(c container, b build) (v1.Image, error) {
 	var files []file
-	for _, name := range []string{"criadapter", "criadapter-oci"} {
+	for _, name := range c.programs {
 		program, err := os.ReadFile(b.path(name))
 		if err != nil {
 			return nil, err
@@ -108,10 +131,10 @@ func (r release) imageOf(b build) (v1.Image, error) {
 	config.Created = v1.Time{Time: r.time}
 	config.OS, config.Architecture = "linux", b.architecture
 	config.Config = v1.Config{
-		Entrypoint: []string{"/criadapter"},
+		Entrypoint: []string{"/" + c.name},
 		Labels: map[string]string{
-			"org.opencontainers.image.title":       "criadapter",
-			"org.opencontainers.image.description": "Kubernetes CRI v1 server on top of Docker Engine",
+			"org.opencontainers.image.title":       c.name,
+			"org.opencontainers.image.description": c.description,
 			"org.opencontainers.image.source":      "https://github.com/criadapter/criadapter",
 			"org.opencontainers.image.licenses":    "Apache-2.0",
 			"org.opencontainers.image.version":     r.name,

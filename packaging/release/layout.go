@@ -28,7 +28,8 @@ func links() []file {
 	}
 }
 
-// sources are the installed files of the tree with their paths. Files in cri-docker belong to the second package.
+// sources are the installed files of the tree with their paths. Files in cri-docker and kubelet-core belong to the
+// packages of these names.
 func sources() []struct{ from, to string } {
 	return []struct{ from, to string }{
 		{"contrib/systemd/criadapter.service", "usr/lib/systemd/system/criadapter.service"},
@@ -39,10 +40,21 @@ func sources() []struct{ from, to string } {
 		{"contrib/prometheus/alerts.yaml", "usr/share/criadapter/prometheus/alerts.yaml"},
 		{"LICENSE", "usr/share/doc/criadapter/LICENSE"},
 		{"CHANGELOG.md", "usr/share/doc/criadapter/CHANGELOG.md"},
+		{"contrib/systemd/kubelet-core.service", "kubelet-core/usr/lib/systemd/system/kubelet-core.service"},
+		{"packaging/kubelet-core/config.yaml", "kubelet-core/etc/kubelet-core/config.yaml"},
+		{"LICENSE", "kubelet-core/usr/share/doc/kubelet-core/LICENSE"},
 		{"packaging/cri-docker/cri-dockerd", "cri-docker/usr/bin/cri-dockerd"},
 		{"packaging/cri-docker/cri-docker.service", "cri-docker/usr/lib/systemd/system/cri-docker.service"},
 		{"packaging/cri-docker/cri-docker.socket", "cri-docker/usr/lib/systemd/system/cri-docker.socket"},
 	}
+}
+
+// installed returns the path of a program. kubelet-core has a package of its own.
+func installed(program string) string {
+	if program == "kubelet-core" {
+		return "kubelet-core/usr/bin/kubelet-core"
+	}
+	return "usr/bin/" + program
 }
 
 // layout is all files of the packages of one architecture, by path.
@@ -53,7 +65,7 @@ func (r release) layout(b build, generated []file) ([]file, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file{path: "usr/bin/" + program, mode: 0o755, content: content})
+		files = append(files, file{path: installed(program), mode: 0o755, content: content})
 	}
 	for _, source := range sources() {
 		content, err := os.ReadFile(filepath.Join(r.source, source.from))

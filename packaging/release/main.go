@@ -102,7 +102,7 @@ func run(ctx context.Context, opts options) (err error) {
 		}
 		built = append(built, b)
 	}
-	if err := r.image(built); err != nil {
+	if err := r.images(built); err != nil {
 		return err
 	}
 	if err := r.checksums(); err != nil || opts.signKey == "" {

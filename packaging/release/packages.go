@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// packages runs nfpm for both packages in every format, with the files in stage.
+// packages runs nfpm for all packages in every format, with the files in stage.
 func (r release) packages(ctx context.Context, architecture, stage string) error {
 	environ := []string{
 		"ARCH=" + architecture,
 		"STAGE=" + stage,
 		"SOURCE_DATE_EPOCH=" + strconv.FormatInt(r.time.Unix(), 10),
 	}
-	for _, name := range []string{"criadapter", "cri-docker"} {
+	for _, name := range []string{"criadapter", "cri-docker", "kubelet-core"} {
 		for _, format := range []string{"deb", "rpm", "apk"} {
 			config := filepath.Join("packaging", name, "nfpm.yaml")
 			_, err := output(ctx, r.source, append(environ, "VERSION="+versionFor(format, r.version)), "go", "tool",

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/criadapter/criadapter/cmd/kubelet-core/configfile"
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -130,7 +131,7 @@ func TestSBOMAndImage(t *testing.T) {
 	var sums []string
 	for range 2 {
 		r := release{name: "v1.2.3", version: "1.2.3", time: commitTime, out: t.TempDir()}
-		for _, err := range []error{r.sbom(b, modules), r.image([]build{b}), r.checksums()} {
+		for _, err := range []error{r.sbom(b, modules), r.images([]build{b}), r.checksums()} {
 			testutil.Must(t, err)
 		}
 		sum, err := os.ReadFile(filepath.Join(r.out, checksumsFile))
@@ -145,14 +146,14 @@ func TestSBOMAndImage(t *testing.T) {
 				len(modules), err)
 		}
 	}
-	testutil.Assert(t, sums[0] == sums[1] && strings.Count(sums[0], "\n") == 3,
+	testutil.Assert(t, sums[0] == sums[1] && strings.Count(sums[0], "\n") == 5,
 		"two releases of the same differ:\n%s%s", sums[0], sums[1])
 }
 
 // TestPackageScripts reads every script with the shell that runs it, without running it.
 func TestPackageScripts(t *testing.T) {
 	scripts := 0
-	for _, dir := range []string{"../criadapter", "../cri-docker"} {
+	for _, dir := range []string{"../criadapter", "../cri-docker", "../kubelet-core"} {
 		entries, err := os.ReadDir(dir)
 		testutil.Must(t, err)
 		for _, entry := range entries {
@@ -168,7 +169,7 @@ func TestPackageScripts(t *testing.T) {
 			}
 		}
 	}
-	testutil.Assert(t, scripts >= 10, "only %d scripts were read", scripts)
+	testutil.Assert(t, scripts >= 16, "only %d scripts were read", scripts)
 }
 
 // TestUnitsRunTheSame holds the service of the second package to criadapter's own.
@@ -239,4 +240,15 @@ func TestConfigurationShowsTheDefaults(t *testing.T) {
 			t.Errorf("%+v is not the default, or not valid: %v", cfg, cfg.Validate())
 		}
 	}
+}
+
+// TestConfigurationOfTheKubeletCore takes the comment signs off the installed configuration: kubelet-core takes it.
+func TestConfigurationOfTheKubeletCore(t *testing.T) {
+	text, err := os.ReadFile("../kubelet-core/config.yaml")
+	testutil.Must(t, err)
+	settings, err := configfile.Parse(text)
+	testutil.Assert(t, err == nil && len(settings) == 0, "the installed file sets %v, %v", settings, err)
+	keys := regexp.MustCompile(`(?m)^#([a-z][A-Za-z]+: )`)
+	settings, err = configfile.Parse(keys.ReplaceAll(text, []byte("$1")))
+	testutil.Assert(t, err == nil && len(settings) >= 8, "without comment signs it sets %v, %v", settings, err)
 }

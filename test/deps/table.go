@@ -42,7 +42,7 @@ func programRules() []Rule {
 		{"cmd/criadapter/bundle", []string{"cmd/criadapter/check", "cmd/criadapter/status", "internal/config"},
 			"it collects what the other commands show, so that one place decides which data may leave a node"},
 		{"cmd/criadapter/check", []string{"cmd/criadapter/status", "docker", "docker/translate", "cni",
-			"image/trust", "internal/netns", "internal/config"},
+			"image/trust", "internal/checklist", "internal/netns", "internal/config"},
 			"it looks at the node as the services would and starts none of them: what it finds must be true without " +
 				"a running server"},
 		{"cmd/criadapter/command/gen", []string{"cmd/criadapter/command"},
@@ -121,6 +121,10 @@ func internalRules() []Rule {
 				"standard library"},
 		{"internal/netns", []string{"internal/osthread", "internal/step", "internal/userns"},
 			"pods, stats and streams use namespaces in the same way"},
+		{"internal/checklist", nil,
+			"a report does not know the node that it is about"},
+		{"internal/sdnotify", nil,
+			"a service of systemd says how it is, and the package does not know what it serves"},
 		{"internal/osthread", nil,
 			"a thread can be changed for any purpose"},
 		{"internal/pause", nil,
@@ -147,8 +151,9 @@ func internalRules() []Rule {
 // kubeletRules are for the kubelet core and for the node as a whole.
 func kubeletRules() []Rule {
 	return []Rule{
-		{"cmd/kubelet-core", []string{"kubelet", "kubelet/eviction", "cmd/kubelet-core/client", "cmd/kubelet-core/play",
-			"kubelet/model"},
+		{"cmd/kubelet-core", []string{"kubelet", "kubelet/eviction", "cmd/kubelet-core/client",
+			"cmd/kubelet-core/check", "cmd/kubelet-core/configfile", "cmd/kubelet-core/play",
+			"internal/sdnotify", "kubelet/model"},
 			"the kubelet's program works against any CRI socket, so it cannot know our server's insides"},
 		{"kubelet", []string{"kubelet/podconfig", "kubelet/podworkers", "kubelet/podsync", "kubelet/housekeeping",
 			"kubelet/admission",
@@ -237,6 +242,11 @@ func podRules() []Rule {
 		{"cmd/kubelet-core/play", []string{"kubelet", "kubelet/manifest", "kubelet/model", "kubelet/podlogs",
 			"kubelet/nodelock"},
 			"it runs a kubelet core and knows no runtime"},
+		{"cmd/kubelet-core/check", []string{"internal/checklist", "kubelet", "kubelet/cgroup", "kubelet/cri",
+			"kubelet/nodelock", "kubelet/podconfig"},
+			"it looks at the node as the kubelet core would, and starts none of it"},
+		{"cmd/kubelet-core/configfile", nil,
+			"a file becomes values of flags, which mean the same without it"},
 		{"cmd/kubelet-core/client", []string{"kubelet/model", "kubelet/volumekinds", "kubelet/podlogs"},
 			"the commands read what the read-only endpoint, the runtime and the log files show"},
 	}

@@ -92,7 +92,7 @@ func (s *suite) follow(ctx context.Context, g guide, script string) error {
 // the engine gets the image that the manifests name.
 func (s *suite) prepareReader(ctx context.Context) error {
 	files := "criadapter_" + newVersion + "_" + architecture + ".deb criadapter-cri-docker_" + newVersion + "_" +
-		architecture + ".deb SHA256SUMS"
+		architecture + ".deb kubelet-core_" + newVersion + "_" + architecture + ".deb SHA256SUMS"
 	_, err := s.machine.Shell(ctx, `
 		printf '#!/bin/sh\nexec "$@"\n' > /usr/local/bin/sudo
 		chmod 755 /usr/local/bin/sudo
@@ -137,6 +137,7 @@ RestartSec=1
 // and does not run.
 func (s *suite) nodeOfCRIDockerd(ctx context.Context) error {
 	if _, err := s.machine.Run(ctx, "sh", "-euxc", `
+		systemctl disable --now kubelet-core
 		dpkg --purge criadapter-cri-docker
 		systemctl disable --now criadapter.socket criadapter.service
 		cp /mnt/cri-dockerd /usr/local/bin

@@ -88,7 +88,8 @@ func (s *suite) earlier(ctx context.Context) error {
 		fmt.Println("     left out: the history of this clone does not have commit " + earlierCommit)
 		return err
 	}
-	out, err := s.machine.Shell(ctx, "systemctl stop kubelet-core\n"+runPod("without")+`
+	out, err := s.machine.Shell(ctx, runPod("without")+`
+		dpkg --remove kubelet-core # the earlier package has the program itself
 		dpkg --force-confold --install `+s.deb(earlierVersion, "criadapter")+` 2>&1`)
 	if err != nil {
 		return err
@@ -132,7 +133,8 @@ func (s *suite) back(ctx context.Context) error {
 		done
 		sed --in-place /sandbox-container/d /etc/criadapter/config.yaml
 		systemctl restart criadapter
-		systemd-run --unit kubelet-core --property Restart=always kubelet-core run --node-ip 192.0.2.1`); err != nil {
+		dpkg --install `+s.deb(newVersion, "kubelet-core")+`
+		systemctl is-active kubelet-core`); err != nil {
 		return err
 	}
 	return errors.Join(s.serves(ctx, ownSocket, newVersion), s.untouched(ctx))

@@ -55,7 +55,14 @@ func (s *suite) install(ctx context.Context) error {
 		return err
 	}
 	if _, err := s.machine.Shell(ctx, `
-		dpkg --install `+s.deb(oldVersion, "criadapter")+`
+		echo 'KUBELET_CORE_ARGS="--node-ip 192.0.2.1"' > /etc/default/kubelet-core
+		dpkg --install `+s.deb(oldVersion, "criadapter")+" "+s.deb(oldVersion, "kubelet-core")+`
+		systemctl is-enabled kubelet-core
+		systemctl is-active kubelet-core
+		systemctl show --property StatusText --value kubelet-core | grep -x '0 pods'
+		test -d /etc/kubelet-core/manifests
+		kubelet-core config validate
+		systemctl reload kubelet-core
 		systemctl is-enabled `+ownUnits+`
 		systemctl is-active `+ownUnits+`
 		systemctl reload criadapter
@@ -91,8 +98,11 @@ func (s *suite) upgrade(ctx context.Context) error {
 	}
 	stop := s.asking(ctx, ownSocket)
 	_, err := s.machine.Shell(ctx, `
-		dpkg --install `+s.deb(newVersion, "criadapter")+`
-		systemctl is-active `+ownUnits+`
+		dpkg --install `+s.deb(newVersion, "criadapter")+" "+s.deb(newVersion, "kubelet-core")+`
+		systemctl is-active kubelet-core `+ownUnits+`
+		systemctl show --property StatusText --value kubelet-core | grep -x '2 pods'
+		kubelet-core --version | grep -x 'kubelet-core version v`+newVersion+`'
+		kubelet-core check
 		grep -q 'log-level: debug' /etc/criadapter/config.yaml`)
 	if err == nil {
 		err = s.serves(ctx, ownSocket, newVersion)
@@ -227,9 +237,11 @@ func (s *suite) dropNames(ctx context.Context) error {
 // removeAndComeBack removes the package, which ends no container, and installs it again, which finds them.
 func (s *suite) removeAndComeBack(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
-		cp /usr/bin/kubelet-core /root
-		systemctl stop kubelet-core
-		dpkg --remove criadapter
+		dpkg --remove kubelet-core criadapter
+		not systemctl is-active kubelet-core.service
+		not test -e /usr/bin/kubelet-core
+		test -e /etc/kubelet-core/config.yaml
+		test -e /etc/kubelet-core/manifests/web.yaml
 		not systemctl is-active criadapter.service
 		not systemctl is-active criadapter.socket
 		not test -e /usr/bin/criadapter
@@ -242,9 +254,10 @@ func (s *suite) removeAndComeBack(ctx context.Context) error {
 		return err
 	}
 	if _, err := s.machine.Shell(ctx, `
-		dpkg --install `+s.deb(newVersion, "criadapter")+`
+		dpkg --install `+s.deb(newVersion, "criadapter")+" "+s.deb(newVersion, "kubelet-core")+`
 		grep -q 'log-level: debug' /etc/criadapter/config.yaml
-		systemd-run --unit kubelet-core --property Restart=always kubelet-core run --node-ip 192.0.2.1`); err != nil {
+		systemctl is-enabled kubelet-core
+		systemctl is-active kubelet-core`); err != nil {
 		return err
 	}
 	if err := s.serves(ctx, ownSocket, newVersion); err != nil {
@@ -272,8 +285,10 @@ func (s *suite) purge(ctx context.Context) error {
 	}
 	began := time.Now()
 	if _, err := s.machine.Shell(ctx, `
-		systemctl stop kubelet-core
-		dpkg --purge criadapter
+		dpkg --purge kubelet-core criadapter
+		not test -e /etc/kubelet-core
+		not test -e /var/lib/kubelet-core
+		not test -e /etc/systemd/system/multi-user.target.wants/kubelet-core.service
 		not test -e /etc/criadapter
 		not test -e /var/lib/criadapter
 		not test -e /usr/share/criadapter

@@ -65,13 +65,12 @@ func (s *suite) same(ctx context.Context, before map[string]containerState) erro
 	return nil
 }
 
-// podsUp starts the package's kubelet core as a service with two pods, and waits until the pods are ready.
+// podsUp restarts the service of the kubelet core with two pods, and waits until the pods are ready.
 func (s *suite) podsUp(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		docker load --quiet --input /mnt/hello.tar
-		mkdir -p /etc/kubelet-core/manifests
 		cp /mnt/web.yaml /mnt/agent.yaml /etc/kubelet-core/manifests
-		systemd-run --unit kubelet-core --property Restart=always kubelet-core run --node-ip 192.0.2.1`); err != nil {
+		systemctl restart kubelet-core`); err != nil {
 		return err
 	}
 	if err := s.eventually(ctx, func() error { return s.ready(ctx, "web", "agent") }); err != nil {

@@ -46,14 +46,13 @@ func (s *suite) removalWaits(ctx context.Context) error {
 		`+ownCrictl+`rmp --force $(`+ownCrictl+`pods --quiet --name strict)
 		not ls /run/criadapter/oci/????????????????????????????????????????????????????????????????
 		systemctl stop kubelet-core
-		cp /usr/bin/kubelet-core /root
 		dpkg --remove criadapter 2>&1 | tee /run/removed
 		grep '/etc/docker/daemon.json still names criadapter-oci' /run/removed
 		not test -e /usr/bin/criadapter-oci
 		not test -L /usr/bin/containerd-shim-criadapter-v2
 		not test -e /usr/libexec/criadapter
 		dpkg --install `+s.deb(newVersion, "criadapter")+`
-		systemd-run --unit kubelet-core --property Restart=always kubelet-core run --node-ip 192.0.2.1`); err != nil {
+		systemctl start kubelet-core`); err != nil {
 		return err
 	}
 	return errors.Join(s.serves(ctx, ownSocket, newVersion), s.untouched(ctx))

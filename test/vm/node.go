@@ -21,17 +21,6 @@ import (
 // settleTime bounds the time until the node's pods are as they should be.
 const settleTime = 15 * time.Minute
 
-// kubeletCore is a service that runs the pods of a directory after each boot.
-const kubeletCore = `[Unit]
-Wants=criadapter.service
-After=criadapter.service
-[Service]
-ExecStart=/usr/bin/kubelet-core run --node-ip ` + machine.Address + `
-Restart=always
-[Install]
-WantedBy=multi-user.target
-`
-
 // shellPod is a pod that runs a line of a shell, by its name, restart policy and line.
 const shellPod = `apiVersion: v1
 kind: Pod
@@ -74,10 +63,9 @@ func (s *suite) startNode(ctx context.Context) error {
 	_, err := s.machine.Shell(ctx, `
 		docker load --quiet --input /mnt/hello.tar
 		docker load --quiet --input /mnt/shell.tar
-		mkdir -p /etc/kubelet-core/manifests
 		cp /mnt/web.yaml /mnt/agent.yaml /etc/kubelet-core/manifests
-		echo '`+kubeletCore+`' > /etc/systemd/system/kubelet-core.service
-		systemctl enable --now kubelet-core
+		echo 'KUBELET_CORE_ARGS="--node-ip `+machine.Address+`"' > /etc/default/kubelet-core
+		systemctl restart kubelet-core
 		sync`)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -57,14 +58,14 @@ func TestEngine(t *testing.T) {
 	for name, c := range map[string]struct {
 		plugin, bridge string
 		line           string
-		status         outcome
+		status         checklist.Outcome
 		text           string
 	}{
-		"on a bridge": {config.NetworkBridge, `{}`, "engine", statusOK, "20.10.24"},
+		"on a bridge": {config.NetworkBridge, `{}`, "engine", checklist.OK, "20.10.24"},
 		"on a bridge that keeps apart": {config.NetworkBridge, `{"com.docker.network.bridge.enable_icc":"false"}`,
-			"network", statusFail, "icc: false"},
-		"on no bridge":             {config.NetworkBridge, "", "network", statusFail, "bridge: none"},
-		"by CNI, without a bridge": {config.NetworkCNI, "", "engine", statusOK, "20.10.24"},
+			"network", checklist.Fail, "icc: false"},
+		"on no bridge":             {config.NetworkBridge, "", "network", checklist.Fail, "bridge: none"},
+		"by CNI, without a bridge": {config.NetworkCNI, "", "engine", checklist.OK, "20.10.24"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, _ := emptyNode(t)
@@ -77,8 +78,8 @@ func TestEngine(t *testing.T) {
 			f := find(t, report, c.line)
 			testutil.Assert(t, f.Status == c.status && strings.Contains(f.Text, c.text),
 				"%+v, want %s with %q", f, c.status, c.text)
-			if c.status == statusOK {
-				if f := find(t, report, "OCI runtime"); f.Status != statusOK ||
+			if c.status == checklist.OK {
+				if f := find(t, report, "OCI runtime"); f.Status != checklist.OK ||
 					!strings.Contains(f.Text, "notes in /srv/notes") {
 					t.Errorf("got %+v", f)
 				}

@@ -16,6 +16,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/image/trust"
+	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/config"
 )
 
@@ -28,7 +29,7 @@ type Options struct {
 
 // Run checks this node and returns a report. It changes nothing. It takes about a minute if every step runs into its
 // timeout, or less if ctx ends.
-func Run(ctx context.Context, opts Options) Report { return judgeNode(gather(ctx, opts)) }
+func Run(ctx context.Context, opts Options) checklist.Report { return judgeNode(gather(ctx, opts)) }
 
 // kubeadmKubelet is kubeadm's configuration file of the kubelet.
 const kubeadmKubelet = "/var/lib/kubelet/config.yaml"

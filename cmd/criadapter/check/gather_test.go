@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -31,9 +32,9 @@ func emptyNode(t *testing.T) (config.Config, string) {
 }
 
 // find returns the finding of a check.
-func find(t *testing.T, report Report, check string) Finding {
+func find(t *testing.T, report checklist.Report, check string) checklist.Finding {
 	t.Helper()
-	i := slices.IndexFunc(report.Findings, func(f Finding) bool { return f.Check == check })
+	i := slices.IndexFunc(report.Findings, func(f checklist.Finding) bool { return f.Check == check })
 	if i < 0 {
 		t.Fatalf("no finding %q in %+v", check, report.Findings)
 	}
@@ -51,10 +52,10 @@ func TestNodeWithNothing(t *testing.T) {
 		"kubelet's config":  "no such file or directory",
 	} {
 		f := find(t, report, check)
-		testutil.Assert(t, f.Status == statusFail && strings.Contains(f.Text, want),
+		testutil.Assert(t, f.Status == checklist.Fail && strings.Contains(f.Text, want),
 			"%+v, want a failure with %q", f, want)
 	}
-	if f := find(t, report, "pods"); f.Status != statusWarn || !strings.Contains(f.Text, "not looked for") {
+	if f := find(t, report, "pods"); f.Status != checklist.Warn || !strings.Contains(f.Text, "not looked for") {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -73,15 +74,15 @@ func TestPlugins(t *testing.T) {
 	write(t, dir+"/bin/locked", answer(`"1.0.0"`), 0o644)
 	report := judgeNode(gather(t.Context(), Options{Config: cfg}))
 	for check, want := range map[string]struct {
-		status outcome
+		status checklist.Outcome
 		text   string
 	}{
-		"CNI configuration": {statusOK, "network net in " + dir + "/net.d/10-net.conflist, CNI 1.0.0"},
-		"plugin good":       {statusOK, dir + "/bin/good, CNI up to 1.0.0"},
-		"plugin address":    {statusOK, "CNI up to 1.0.0"},
-		"plugin old":        {statusFail, "supports CNI 0.1.0, the configuration has cniVersion 1.0.0"},
-		"plugin locked":     {statusFail, "permission denied"},
-		"plugin missing":    {statusFail, "is not in " + dir + "/bin"},
+		"CNI configuration": {checklist.OK, "network net in " + dir + "/net.d/10-net.conflist, CNI 1.0.0"},
+		"plugin good":       {checklist.OK, dir + "/bin/good, CNI up to 1.0.0"},
+		"plugin address":    {checklist.OK, "CNI up to 1.0.0"},
+		"plugin old":        {checklist.Fail, "supports CNI 0.1.0, the configuration has cniVersion 1.0.0"},
+		"plugin locked":     {checklist.Fail, "permission denied"},
+		"plugin missing":    {checklist.Fail, "is not in " + dir + "/bin"},
 	} {
 		f := find(t, report, check)
 		testutil.Assert(t, f.Status == want.status && strings.Contains(f.Text, want.text),

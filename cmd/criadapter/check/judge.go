@@ -9,15 +9,16 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/config"
 )
 
 // judgeNode judges the facts. It depends on nothing else.
-func judgeNode(f facts) Report {
-	var report Report
+func judgeNode(f facts) checklist.Report {
+	var report checklist.Report
 	for _, group := range []struct {
 		name  string
-		judge func(*judge, facts)
+		judge func(*checklist.Group, facts)
 	}{
 		{"engine", judgeEngine},
 		{"cgroups and kubelet", judgeKubelet},
@@ -28,29 +29,19 @@ func judgeNode(f facts) Report {
 		{"limits", judgeLimits},
 		{"left behind", judgeLeftovers},
 	} {
-		j := &judge{group: group.name}
-		group.judge(j, f)
-		report.Findings = append(report.Findings, j.findings...)
-	}
-	for _, finding := range report.Findings {
-		switch finding.Status {
-		case statusWarn:
-			report.Warnings++
-		case statusFail:
-			report.Failures++
-		}
+		group.judge(report.Group(group.name), f)
 	}
 	return report
 }
 
-func judgeEngine(j *judge, f facts) {
+func judgeEngine(j *checklist.Group, f facts) {
 	if f.EngineErr != nil {
-		j.fail("engine", "start it (systemctl status docker), or name its socket with --docker-endpoint", "%v",
+		j.Fail("engine", "start it (systemctl status docker), or name its socket with --docker-endpoint", "%v",
 			f.EngineErr)
 		return
 	}
 	e := f.Engine
-	j.ok("engine", "Docker Engine %s, API %s, on this machine at %s", e.ServerVersion, e.APIVersion,
+	j.OK("engine", "Docker Engine %s, API %s, on this machine at %s", e.ServerVersion, e.APIVersion,
 		f.Config.DockerEndpoint)
 	store := "image store of the engine"
 	if e.ContainerdImageStore {
@@ -58,35 +49,35 @@ func judgeEngine(j *judge, f facts) {
 	}
 	switch e.StorageDriver {
 	case "vfs":
-		j.warn("image store", `set "storage-driver": "overlay2" in daemon.json; images have to be pulled again`,
+		j.Warn("image store", `set "storage-driver": "overlay2" in daemon.json; images have to be pulled again`,
 			"%s, driver vfs: each container is a full copy of its image", store)
 	case "devicemapper", "aufs", "overlay":
-		j.warn("image store", `move to "storage-driver": "overlay2" before the engine's next major version`,
+		j.Warn("image store", `move to "storage-driver": "overlay2" before the engine's next major version`,
 			"%s, driver %s, which newer engines do not have any more", store, e.StorageDriver)
 	default:
-		j.ok("image store", "%s, driver %s, below %s", store, e.StorageDriver, e.Root)
+		j.OK("image store", "%s, driver %s, below %s", store, e.StorageDriver, e.Root)
 	}
 	if e.LiveRestore {
-		j.ok("live restore", "on: pods survive a restart of the engine")
+		j.OK("live restore", "on: pods survive a restart of the engine")
 	} else {
-		j.warn("live restore",
+		j.Warn("live restore",
 			`set "live-restore": true in daemon.json and reload the engine (systemctl reload docker)`,
 			"off: every pod ends when the engine restarts")
 	}
 	if e.NegativeOOMScore {
-		j.ok("OOM scores", "containers can get negative ones")
+		j.OK("OOM scores", "containers can get negative ones")
 	} else {
-		j.warn("OOM scores", "run dockerd with CAP_SYS_RESOURCE",
+		j.Warn("OOM scores", "run dockerd with CAP_SYS_RESOURCE",
 			"the engine lacks CAP_SYS_RESOURCE: negative ones become 0, so the kernel may kill guaranteed pods "+
 				"like any others")
 	}
-	j.ok("runtimes", "%s; the default is %s", strings.Join(e.Runtimes, ", "), e.DefaultRuntime)
+	j.OK("runtimes", "%s; the default is %s", strings.Join(e.Runtimes, ", "), e.DefaultRuntime)
 	judgeOCIRuntime(j, f)
 	judgeMirrors(j, f)
 	judgeArtifacts(j, f)
 	judgeImagePolicy(j, f)
 	if f.Config.NetworkPlugin == config.NetworkCNI && slices.Contains(e.SandboxedRuntimes, e.DefaultRuntime) {
-		j.fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`,
+		j.Fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`,
 			"%s boots a machine of its own, which cannot be joined to a CNI network", e.DefaultRuntime)
 	}
 }
@@ -96,172 +87,172 @@ func judgeEngine(j *judge, f facts) {
 const hostsAPI = "1.51"
 
 // judgeMirrors reports whether the engine reads the hosts.toml of each registry that has one.
-func judgeMirrors(j *judge, f facts) {
+func judgeMirrors(j *checklist.Group, f facts) {
 	const name = "mirrors"
 	switch hosts := strings.Join(f.Mirrors, ", "); {
 	case hosts == "":
 	case f.Engine.ContainerdImageStore && f.Engine.Supports(hostsAPI):
-		j.ok(name, "of %s, in /etc/docker/certs.d", hosts)
+		j.OK(name, "of %s, in /etc/docker/certs.d", hosts)
 	default:
-		j.warn(name, `set "features": {"containerd-snapshotter": true} in daemon.json of Docker Engine 29; `+
+		j.Warn(name, `set "features": {"containerd-snapshotter": true} in daemon.json of Docker Engine 29; `+
 			`for Docker Hub "registry-mirrors" does with any`,
 			"this engine ignores hosts.toml in /etc/docker/certs.d, of %s", hosts)
 	}
 	if hosts := strings.Join(f.ContainerdMirrors, ", "); hosts != "" {
-		j.warn(name, "copy the directories to /etc/docker/certs.d",
+		j.Warn(name, "copy the directories to /etc/docker/certs.d",
 			"the engine does not read /etc/containerd/certs.d, which has a hosts.toml of %s", hosts)
 	}
 }
 
 // judgeArtifacts reports who keeps OCI artifacts.
-func judgeArtifacts(j *judge, f facts) {
+func judgeArtifacts(j *checklist.Group, f facts) {
 	if f.Engine.ContainerdImageStore {
-		j.ok("OCI artifacts", "the engine keeps them")
+		j.OK("OCI artifacts", "the engine keeps them")
 		return
 	}
-	j.ok("OCI artifacts", "criadapter keeps them below %s", filepath.Join(f.Config.RootDirectory, "artifacts"))
+	j.OK("OCI artifacts", "criadapter keeps them below %s", filepath.Join(f.Config.RootDirectory, "artifacts"))
 }
 
 // judgeImagePolicy reports whether the server could decide on images.
-func judgeImagePolicy(j *judge, f facts) {
+func judgeImagePolicy(j *checklist.Group, f facts) {
 	const name = "image policy"
 	switch {
 	case f.Config.ImagePolicy == "":
-		j.ok(name, "none: all images may run (--image-policy)")
+		j.OK(name, "none: all images may run (--image-policy)")
 	case f.ImagePolicyErr != nil:
-		j.fail(name, "mend the file: until then no image is pulled, and no container is created", "%v",
+		j.Fail(name, "mend the file: until then no image is pulled, and no container is created", "%v",
 			f.ImagePolicyErr)
 	default:
-		j.ok(name, "%s", f.Config.ImagePolicy)
+		j.OK(name, "%s", f.Config.ImagePolicy)
 	}
 }
 
 // judgeOCIRuntime reports whether the server would find a usable criadapter-oci. The server also tests it with a
 // container, and the check does not.
-func judgeOCIRuntime(j *judge, f facts) {
+func judgeOCIRuntime(j *checklist.Group, f facts) {
 	const name = "OCI runtime"
 	switch mode, found := docker.OCIRuntimeMode(f.Config.OCIRuntime), f.OCIRuntime; {
 	case mode == docker.OCIRuntimeOff:
-		j.ok(name, "criadapter-oci is not used (--oci-runtime=off)")
+		j.OK(name, "criadapter-oci is not used (--oci-runtime=off)")
 	case f.OCIRuntimeErr != nil && mode == docker.OCIRuntimeRequired:
-		j.fail(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=auto", "%v",
+		j.Fail(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=auto", "%v",
 			f.OCIRuntimeErr)
 	case f.OCIRuntimeErr != nil:
-		j.warn(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=off",
+		j.Warn(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=off",
 			"going on without it: %v", f.OCIRuntimeErr)
 	case found.Name == "" && mode == docker.OCIRuntimeRequired:
 		do :=
 			`add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} to daemon.json (systemctl ` +
 				`reload docker), or use --oci-runtime=auto`
-		j.fail(name, do, "the engine has no runtime whose program is criadapter-oci, and --oci-runtime=required")
+		j.Fail(name, do, "the engine has no runtime whose program is criadapter-oci, and --oci-runtime=required")
 	case found.Name == "":
-		j.ok(name, "no criadapter-oci: what Docker's API cannot say is refused")
+		j.OK(name, "no criadapter-oci: what Docker's API cannot say is refused")
 	default:
-		j.ok(name, "criadapter-oci as %s, notes in %s; criadapter tries it when it connects", found.Name, found.Notes)
+		j.OK(name, "criadapter-oci as %s, notes in %s; criadapter tries it when it connects", found.Name, found.Notes)
 	}
 }
 
-func judgeKubelet(j *judge, f facts) {
+func judgeKubelet(j *checklist.Group, f facts) {
 	k := f.Kubelet
 	if f.EngineErr == nil {
 		judgeCgroups(j, f)
 	}
 	switch {
 	case k.Err != nil:
-		j.fail("kubelet's config", "correct it, or name the right file with --kubelet-config", "%v", k.Err)
+		j.Fail("kubelet's config", "correct it, or name the right file with --kubelet-config", "%v", k.Err)
 		return
 	case k.File == "":
-		j.ok("kubelet's config", "none here; name it with --kubelet-config to compare it with the engine")
+		j.OK("kubelet's config", "none here; name it with --kubelet-config to compare it with the engine")
 		return
 	}
-	j.ok("kubelet's config", "%s", k.File)
+	j.OK("kubelet's config", "%s", k.File)
 	if k.RuntimeEndpoint != "" && k.RuntimeEndpoint != f.Config.Endpoint && f.Config.SocketPath() != "" {
-		j.warn("kubelet's runtime",
+		j.Warn("kubelet's runtime",
 			"set containerRuntimeEndpoint: "+f.Config.Endpoint+" there, and restart the kubelet", "it uses %s",
 			k.RuntimeEndpoint)
 	}
 	switch {
 	case f.Kernel.SwapOn && k.FailSwapOn:
-		j.fail("swap", "turn it off (swapoff -a, and /etc/fstab), or set failSwapOn: false there",
+		j.Fail("swap", "turn it off (swapoff -a, and /etc/fstab), or set failSwapOn: false there",
 			"swap is on, and the kubelet does not start with it")
 	case f.Kernel.SwapOn && k.LimitedSwap && f.EngineErr == nil && !f.Engine.SwapLimit:
-		j.warn("swap", "boot with swapaccount=1", "the kernel does not account swap, so LimitedSwap cannot limit it")
+		j.Warn("swap", "boot with swapaccount=1", "the kernel does not account swap, so LimitedSwap cannot limit it")
 	}
 }
 
-func judgeCgroups(j *judge, f facts) {
+func judgeCgroups(j *checklist.Group, f facts) {
 	switch k := f.Kubelet; {
 	case f.Engine.CgroupVersion == 1 && k.File != "" && k.FailCgroupV1:
-		j.fail("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in "+k.File,
+		j.Fail("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in "+k.File,
 			"1, with which this kubelet does not start")
 	case f.Engine.CgroupVersion == 1:
-		j.warn("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1", "1, which Kubernetes is giving up")
+		j.Warn("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1", "1, which Kubernetes is giving up")
 	default:
-		j.ok("cgroup version", "%d", f.Engine.CgroupVersion)
+		j.OK("cgroup version", "%d", f.Engine.CgroupVersion)
 	}
 	// Kubelets take the driver from RuntimeConfig, by default since 1.31 and always since 1.34 (KEP-4033). The driver
 	// in the kubelet's file has no effect then.
 	switch driver := f.Kubelet.CgroupDriver; {
 	case driver == "" || f.Kubelet.Err != nil:
-		j.ok("cgroup driver", "%s, which kubelets from 1.31 ask criadapter for", f.Engine.CgroupDriver)
+		j.OK("cgroup driver", "%s, which kubelets from 1.31 ask criadapter for", f.Engine.CgroupDriver)
 	case driver != f.Engine.CgroupDriver:
 		do := fmt.Sprintf("set cgroupDriver: %s in %s and restart the kubelet, if it is older than 1.34",
 			f.Engine.CgroupDriver, f.Kubelet.File)
-		j.warn("cgroup driver", do,
+		j.Warn("cgroup driver", do,
 			"the engine's is %s and the kubelet's file says %s: kubelets from 1.34 take the engine's, "+
 				"with older ones pods may not start, or their limits not hold", f.Engine.CgroupDriver, driver)
 	default:
-		j.ok("cgroup driver", "%s, the kubelet's as well", driver)
+		j.OK("cgroup driver", "%s, the kubelet's as well", driver)
 	}
 }
 
-func judgeNetwork(j *judge, f facts) {
+func judgeNetwork(j *checklist.Group, f facts) {
 	if f.Config.NetworkPlugin != config.NetworkCNI {
 		if fault := f.Engine.BridgeFault; fault != "" {
-			j.fail("network", "change daemon.json, or use --network-plugin=cni", "%s", fault)
+			j.Fail("network", "change daemon.json, or use --network-plugin=cni", "%s", fault)
 			return
 		}
-		j.ok("network", "Docker's default bridge: CNI is not used")
+		j.OK("network", "Docker's default bridge: CNI is not used")
 		return
 	}
 	n := f.Network
 	for _, skipped := range n.Config.Skipped {
-		j.warn("skipped file", "correct it, or remove it", "%s: %s", skipped.File, skipped.Reason)
+		j.Warn("skipped file", "correct it, or remove it", "%s: %s", skipped.File, skipped.Reason)
 	}
 	if n.Config.Name == "" {
-		j.fail("CNI configuration",
+		j.Fail("CNI configuration",
 			"Flannel, Calico or Cilium bring one when the node is in a cluster; without, --network-plugin=bridge "+
 				"needs none", "%s", words(n.Err))
 		return
 	}
-	j.ok("CNI configuration", "network %s in %s, CNI %s", n.Config.Name, n.Config.File, n.Config.CNIVersion)
+	j.OK("CNI configuration", "network %s in %s, CNI %s", n.Config.Name, n.Config.File, n.Config.CNIVersion)
 	for _, p := range n.Plugins {
 		name := "plugin " + p.Type
 		switch {
 		case p.Path == "":
-			j.fail(name, "install the CNI plugins there", "%s", words(p.Err))
+			j.Fail(name, "install the CNI plugins there", "%s", words(p.Err))
 		case p.Err != nil:
-			j.fail(name, "make it executable (chmod +x "+p.Path+"), or install it again for this machine",
+			j.Fail(name, "make it executable (chmod +x "+p.Path+"), or install it again for this machine",
 				"%s does not run: %v", p.Path, p.Err)
 		case !slices.Contains(p.Versions, n.Config.CNIVersion):
-			j.fail(name, "install a newer one, or lower cniVersion in "+n.Config.File,
+			j.Fail(name, "install a newer one, or lower cniVersion in "+n.Config.File,
 				"%s supports CNI %s, the configuration has cniVersion %s", p.Path, strings.Join(p.Versions, ", "),
 				n.Config.CNIVersion)
 		default:
-			j.ok(name, "%s, CNI up to %s", p.Path, p.Versions[len(p.Versions)-1])
+			j.OK(name, "%s, CNI up to %s", p.Path, p.Versions[len(p.Versions)-1])
 		}
 	}
-	if n.Err != nil && !slices.ContainsFunc(j.findings, func(f Finding) bool { return f.Status == statusFail }) {
-		j.fail("network status", "look at the log of the network plugin's own pods", "%s", words(n.Err))
+	if n.Err != nil && !j.Failed() {
+		j.Fail("network status", "look at the log of the network plugin's own pods", "%s", words(n.Err))
 	}
 	if !f.Kernel.IPForward {
-		j.fail("IP forwarding", "sysctl -w net.ipv4.ip_forward=1, and in /etc/sysctl.d for good",
+		j.Fail("IP forwarding", "sysctl -w net.ipv4.ip_forward=1, and in /etc/sysctl.d for good",
 			"net.ipv4.ip_forward is 0: pods reach no other machine")
 	} else {
-		j.ok("IP forwarding", "on")
+		j.OK("IP forwarding", "on")
 	}
 	if f.Kernel.BridgeCall == "0" {
-		j.warn("bridged traffic", "sysctl -w net.bridge.bridge-nf-call-iptables=1",
+		j.Warn("bridged traffic", "sysctl -w net.bridge.bridge-nf-call-iptables=1",
 			"net.bridge.bridge-nf-call-iptables is 0: services may not reach pods of the same node")
 	}
 }

@@ -7,44 +7,45 @@ import (
 	"strings"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/checklist"
 )
 
 // socketMode has the permission bits of a socket for users outside its owner and group.
 const socketMode = 0o007
 
-func judgeSockets(j *judge, f facts) {
+func judgeSockets(j *checklist.Group, f facts) {
 	const rights = "run criadapter as root, in a container with --privileged"
 	switch {
 	case slices.Equal(f.Missing, []string{sysResource}):
-		j.warn("rights", rights, "this process lacks %s: a resize in place leaves a pod's oom_score_adj as it was",
+		j.Warn("rights", rights, "this process lacks %s: a resize in place leaves a pod's oom_score_adj as it was",
 			sysResource)
 	case len(f.Missing) > 0:
-		j.fail("rights", rights, "this process lacks %s", strings.Join(f.Missing, ", "))
+		j.Fail("rights", rights, "this process lacks %s", strings.Join(f.Missing, ", "))
 	default:
-		j.ok("rights", "root, with all capabilities that are needed")
+		j.OK("rights", "root, with all capabilities that are needed")
 	}
 	switch cri := f.CRI; {
 	case cri.Path == "":
-		j.ok("CRI socket", "passed on by systemd")
+		j.OK("CRI socket", "passed on by systemd")
 	case cri.Err != nil:
-		j.fail("CRI socket", "remove what is there, or choose another --container-runtime-endpoint", "%s: %v", cri.Path,
+		j.Fail("CRI socket", "remove what is there, or choose another --container-runtime-endpoint", "%s: %v", cri.Path,
 			cri.Err)
 	case cri.AskErr != nil:
-		j.warn("CRI socket", "check again when the node is less busy, and look at the log of what listens there",
+		j.Warn("CRI socket", "check again when the node is less busy, and look at the log of what listens there",
 			"%s answers on %s, but does not name itself: %v", cri.Answers, cri.Path, cri.AskErr)
 	case cri.Answers != "" && !strings.HasPrefix(cri.Answers, "criadapter "):
-		j.fail("CRI socket", "stop it, or choose another --container-runtime-endpoint", "%s answers on %s", cri.Answers,
+		j.Fail("CRI socket", "stop it, or choose another --container-runtime-endpoint", "%s answers on %s", cri.Answers,
 			cri.Path)
 	case cri.Answers != "" && cri.Mode&0o077 != 0:
-		j.warn("CRI socket", "chmod 0600 "+cri.Path+": who reaches it is root on this node",
+		j.Warn("CRI socket", "chmod 0600 "+cri.Path+": who reaches it is root on this node",
 			"%s answers on %s, whose mode is %#o", cri.Answers, cri.Path, cri.Mode)
 	case cri.Answers != "":
-		j.ok("CRI socket", "%s answers on %s", cri.Answers, cri.Path)
+		j.OK("CRI socket", "%s answers on %s", cri.Answers, cri.Path)
 	default:
-		j.ok("CRI socket", "%s is free: criadapter does not run", cri.Path)
+		j.OK("CRI socket", "%s is free: criadapter does not run", cri.Path)
 	}
 	if s := f.EngineSocket; s.Mode&socketMode != 0 {
-		j.warn("engine's socket", "chmod 0660 "+s.Path+": who reaches it is root on this node", "%s has mode %#o",
+		j.Warn("engine's socket", "chmod 0660 "+s.Path+": who reaches it is root on this node", "%s has mode %#o",
 			s.Path, s.Mode)
 	}
 	for _, other := range f.Others {
@@ -53,10 +54,10 @@ func judgeSockets(j *judge, f facts) {
 			do = "stop it: both would manage the same containers; criadapter migrate shows what of its pods can " +
 				"be taken over"
 		}
-		j.warn("other runtime", do, "%s answers on %s", other.Name, other.Endpoint)
+		j.Warn("other runtime", do, "%s answers on %s", other.Name, other.Endpoint)
 	}
 	if len(f.Others) == 0 {
-		j.ok("other runtimes", "no other CRI server answers")
+		j.OK("other runtimes", "no other CRI server answers")
 	}
 }
 
@@ -68,25 +69,25 @@ const (
 	lowInodes = 5
 )
 
-func judgeDisks(j *judge, f facts) {
+func judgeDisks(j *checklist.Group, f facts) {
 	for _, d := range f.Disks {
 		name, free := d.Use, percent(d.Free, d.Total)
 		text := fmt.Sprintf("%s: %s of %s free (%d %%)", d.Path, size(d.Free), size(d.Total), free)
 		switch {
 		case d.Err != nil:
-			j.fail(name, "make it, or choose another directory", "%v", d.Err)
+			j.Fail(name, "make it, or choose another directory", "%v", d.Err)
 		case free < fullDisk:
-			j.fail(name, "make room: docker image prune, old logs in /var/log/pods, or a larger disk", "%s", text)
+			j.Fail(name, "make room: docker image prune, old logs in /var/log/pods, or a larger disk", "%s", text)
 		case free < lowDisk:
-			j.warn(name, "make room before the kubelet evicts pods (imagefs.available<15%)", "%s", text)
+			j.Warn(name, "make room before the kubelet evicts pods (imagefs.available<15%)", "%s", text)
 		case d.Inodes > 0 && percent(d.FreeInodes, d.Inodes) < lowInodes:
-			j.fail(name, "remove what has many small files: unused images, old builds", "%s: %d of %d inodes free",
+			j.Fail(name, "remove what has many small files: unused images, old builds", "%s: %d of %d inodes free",
 				d.Path, d.FreeInodes, d.Inodes)
 		case d.Memory:
-			j.warn(name, "put it on a disk: what criadapter knows of running pods is lost when the machine restarts",
+			j.Warn(name, "put it on a disk: what criadapter knows of running pods is lost when the machine restarts",
 				"%s is in memory", d.Path)
 		default:
-			j.ok(name, "%s", text)
+			j.OK(name, "%s", text)
 		}
 	}
 }
@@ -106,19 +107,19 @@ func size(n uint64) string {
 	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
 
-func judgeKernel(j *judge, f facts) {
+func judgeKernel(j *checklist.Group, f facts) {
 	k := f.Kernel
 	if SupportedKernel(k.Release) {
-		j.ok("kernel", "Linux %s", k.Release)
+		j.OK("kernel", "Linux %s", k.Release)
 	} else {
-		j.warn("kernel", "update it: "+OldestKernel()+" is the oldest that is supported, as by kubeadm",
+		j.Warn("kernel", "update it: "+OldestKernel()+" is the oldest that is supported, as by kubeadm",
 			"Linux %s", k.Release)
 	}
 	there := func(name string, is bool, yes, no string) {
 		if is {
-			j.ok(name, "%s", yes)
+			j.OK(name, "%s", yes)
 		} else {
-			j.ok(name, "%s", no)
+			j.OK(name, "%s", no)
 		}
 	}
 	there("user namespaces", k.MaxUserNamespaces > 0, "yes", "no (user.max_user_namespaces is 0)")
@@ -133,18 +134,18 @@ func judgeKernel(j *judge, f facts) {
 		there("swap accounting", f.Engine.SwapLimit, "yes", "no: memory.swap limits have no effect")
 	}
 	if k.Seccomp && (f.Engine.Seccomp || f.EngineErr != nil) {
-		j.ok("seccomp", "yes")
+		j.OK("seccomp", "yes")
 	} else {
-		j.warn("seccomp", "take a kernel with CONFIG_SECCOMP_FILTER and an engine built with seccomp",
+		j.Warn("seccomp", "take a kernel with CONFIG_SECCOMP_FILTER and an engine built with seccomp",
 			"no: containers may use all system calls")
 	}
 	switch {
 	case k.AppArmor:
-		j.ok("AppArmor", "yes")
+		j.OK("AppArmor", "yes")
 	case k.SELinux:
-		j.ok("SELinux", "yes")
+		j.OK("SELinux", "yes")
 	default:
-		j.ok("AppArmor", "no: pods that name a profile are refused")
+		j.OK("AppArmor", "no: pods that name a profile are refused")
 	}
 	there("pressure (PSI)", k.PSI, "yes", "no: pressure is not reported (boot with psi=1)")
 	there("CRIU", k.CRIU, "yes", "no: containers cannot be checkpointed")
@@ -165,7 +166,7 @@ func atLeast(release string, major, minor int) bool {
 	return err == nil && (gotMajor > major || gotMajor == major && gotMinor >= minor)
 }
 
-func judgeLimits(j *judge, f facts) {
+func judgeLimits(j *checklist.Group, f facts) {
 	for _, limit := range []struct {
 		name, sysctl   string
 		value, least   int64
@@ -180,26 +181,26 @@ func judgeLimits(j *judge, f facts) {
 	} {
 		switch {
 		case limit.value == 0:
-			j.ok(limit.name, "%s is not known", limit.sysctl)
+			j.OK(limit.name, "%s is not known", limit.sysctl)
 		case limit.value < limit.least:
 			do := fmt.Sprintf("sysctl -w %s=%d, and in /etc/sysctl.d for good", limit.sysctl, limit.least*4)
-			j.warn(limit.name, do, "%s is %d: %s", limit.sysctl, limit.value, limit.whatHappensNow)
+			j.Warn(limit.name, do, "%s is %d: %s", limit.sysctl, limit.value, limit.whatHappensNow)
 		default:
-			j.ok(limit.name, "%s is %d", limit.sysctl, limit.value)
+			j.OK(limit.name, "%s is %d", limit.sysctl, limit.value)
 		}
 	}
 	for _, limit := range f.Engine.Limits {
 		if limit.Name == "nofile" && limit.Hard != docker.Unlimited && limit.Hard < 65536 {
-			j.warn("containers' files", "set LimitNOFILE=1048576 in the engine's unit, and restart it",
+			j.Warn("containers' files", "set LimitNOFILE=1048576 in the engine's unit, and restart it",
 				"a container may open %d files at most", limit.Hard)
 		}
 	}
 }
 
-func judgeLeftovers(j *judge, f facts) {
+func judgeLeftovers(j *checklist.Group, f facts) {
 	l := f.Left
 	if l.Unknown != nil {
-		j.warn("pods", "mend what is wrong with the engine, and check again", "not looked for: %v", l.Unknown)
+		j.Warn("pods", "mend what is wrong with the engine, and check again", "not looked for: %v", l.Unknown)
 	} else {
 		const waits = "start criadapter: it shows these pods to the kubelet, which removes them, and gives the " +
 			"rest back every ten minutes"
@@ -213,7 +214,7 @@ func judgeLeftovers(j *judge, f facts) {
 			"forwarded to pods that are gone")
 	}
 	if l.RulesErr != nil {
-		j.warn("host ports", "install iptables, which portmap needs as well", "the rules cannot be read: %v",
+		j.Warn("host ports", "install iptables, which portmap needs as well", "the rules cannot be read: %v",
 			l.RulesErr)
 	}
 	list(j, "quarantine", "look at them, then remove them: their pods were recreated or are stopped by the kubelet",
@@ -221,9 +222,9 @@ func judgeLeftovers(j *judge, f facts) {
 }
 
 // list is a warning about things that should not exist.
-func list(j *judge, name, do string, things []string, what string) {
+func list(j *checklist.Group, name, do string, things []string, what string) {
 	if len(things) == 0 {
-		j.ok(name, "none is left behind")
+		j.OK(name, "none is left behind")
 		return
 	}
 	const shown = 3
@@ -231,6 +232,5 @@ func list(j *judge, name, do string, things []string, what string) {
 	if len(things) > shown {
 		text += fmt.Sprintf(" and %d more", len(things)-shown)
 	}
-	j.warn(name, do, "%d %s: %s", len(things), what, text)
-	j.findings[len(j.findings)-1].Things = things
+	j.Of(things).Warn(name, do, "%d %s: %s", len(things), what, text)
 }

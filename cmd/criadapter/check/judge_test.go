@@ -10,6 +10,7 @@ import (
 
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -166,7 +167,7 @@ func TestTranscripts(t *testing.T) {
 				t.Errorf("%d failures, %d warnings", report.Failures, report.Warnings)
 			}
 			for _, finding := range report.Findings {
-				if finding.Status != statusOK && finding.Do == "" {
+				if finding.Status != checklist.OK && finding.Do == "" {
 					t.Errorf("nothing to do about %+v", finding)
 				}
 			}
@@ -191,7 +192,9 @@ func compare(t *testing.T, path string, got []byte) {
 
 // What a kubelet's file says of the cgroup driver counts for old kubelets only.
 func TestCgroupDriver(t *testing.T) {
-	for driver, want := range map[string]outcome{"": statusOK, "systemd": statusOK, "cgroupfs": statusWarn} {
+	for driver, want := range map[string]checklist.Outcome{
+		"": checklist.OK, "systemd": checklist.OK, "cgroupfs": checklist.Warn,
+	} {
 		f := good()
 		f.Kubelet.CgroupDriver = driver
 		got := find(t, judgeNode(f), "cgroup driver")

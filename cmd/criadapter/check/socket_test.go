@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -41,7 +42,7 @@ func TestBusyServerIsNoStranger(t *testing.T) {
 		<-done
 	}()
 	f := find(t, judgeNode(gather(t.Context(), Options{Config: cfg})), "CRI socket")
-	if f.Status != statusWarn || !strings.Contains(f.Text, "docker 20.10.24 answers") ||
+	if f.Status != checklist.Warn || !strings.Contains(f.Text, "docker 20.10.24 answers") ||
 		!strings.Contains(f.Text, "busy") {
 		t.Errorf("got %+v", f)
 	}

@@ -63,7 +63,8 @@ func install(ctx context.Context, m *machine.Machine) error {
 		install /mnt/crictl /usr/local/bin
 		echo 'runtime-endpoint: unix:///run/criadapter/criadapter.sock' > /etc/crictl.yaml
 		echo 'timeout: 60' >> /etc/crictl.yaml
-		dpkg --install /mnt/`+version+`/criadapter_`+version+`_`+runtime.GOARCH+`.deb
+		cd /mnt/`+version+`
+		dpkg --install criadapter_`+version+`_`+runtime.GOARCH+`.deb kubelet-core_`+version+`_`+runtime.GOARCH+`.deb
 		systemctl is-active criadapter.socket criadapter.service
 		crictl version | grep -x 'RuntimeName: *docker'`)
 	return err

@@ -1,0 +1,142 @@
+package configfile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// notation returns the values of a flag for a value of a kind whose notation is the same in both.
+func notation(k kind, value any) ([]string, error) {
+	switch k {
+	case texts:
+		return stringsIn(value)
+	case pairs:
+		var values []string
+		for key, v := range sorted(value) {
+			values = append(values, fmt.Sprintf("%s=%v", key, v))
+		}
+		return values, nil
+	case count, number:
+		return []string{show(value)}, nil
+	}
+	return []string{fmt.Sprint(value)}, nil
+}
+
+// show returns a value for a person, numbers without an exponent.
+func show(value any) string {
+	if n, ok := value.(float64); ok {
+		return strconv.FormatFloat(n, 'f', -1, 64)
+	}
+	return fmt.Sprint(value)
+}
+
+// sorted iterates over a map in the order of its keys.
+func sorted(value any) func(yield func(string, any) bool) {
+	entries, _ := value.(map[string]any)
+	return func(yield func(string, any) bool) {
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			if !yield(key, entries[key]) {
+				return
+			}
+		}
+	}
+}
+
+func stringsIn(value any) ([]string, error) {
+	var all []string
+	list, ok := value.([]any)
+	for _, item := range list {
+		s, isText := item.(string)
+		ok = ok && isText
+		all = append(all, s)
+	}
+	if !ok {
+		return nil, fmt.Errorf("is not %s", texts)
+	}
+	return all, nil
+}
+
+// headers converts a map of names to lists of values.
+func headers(value any) (all []string, err error) {
+	if _, ok := value.(map[string]any); !ok {
+		return nil, errors.New("is not a map of lists")
+	}
+	for name, list := range sorted(value) {
+		values, err := stringsIn(list)
+		if err != nil {
+			return nil, fmt.Errorf("[%s] %w", name, err)
+		}
+		for _, v := range values {
+			all = append(all, name+":"+v)
+		}
+	}
+	return all, nil
+}
+
+// pidsLimit converts a limit of processes, which is negative for none.
+func pidsLimit(value any) ([]string, error) {
+	return []string{strconv.FormatInt(max(0, int64(value.(float64))), 10)}, nil
+}
+
+// serialPulls converts the choice between one pull at a time and any number. It leaves the number to another field.
+func serialPulls(value any) ([]string, error) {
+	if value == false {
+		return nil, nil
+	}
+	return []string{"1"}, nil
+}
+
+// thresholds converts a map of signals to quantities.
+func thresholds(value any) (all []string, err error) {
+	for signal, quantity := range sorted(value) {
+		all = append(all, fmt.Sprintf("%s<%v", signal, quantity))
+	}
+	if all == nil {
+		all = []string{""} // none, where the flag's default is the kubelet's
+	}
+	return all, nil
+}
+
+// bytes converts a quantity such as 10Mi.
+func bytes(value any) ([]string, error) {
+	quantity, err := resource.ParseQuantity(value.(string))
+	if err != nil {
+		return nil, err
+	}
+	return []string{strconv.FormatInt(quantity.Value(), 10)}, nil
+}
+
+// logLevel converts a verbosity of klog: 4 is for debugging, 6 is for traces.
+func logLevel(value any) ([]string, error) {
+	switch v := value.(float64); {
+	case v >= 6:
+		return []string{"trace"}, nil
+	case v >= 4:
+		return []string{"debug"}, nil
+	}
+	return []string{"info"}, nil
+}
+
+// taints converts a list of taints of a node.
+func taints(value any) (all []string, err error) {
+	list, ok := value.([]any)
+	if !ok {
+		return nil, errors.New("is not a list")
+	}
+	for i, item := range list {
+		taint, ok := item.(map[string]any)
+		key, hasKey := taint["key"].(string)
+		effect, hasEffect := taint["effect"].(string)
+		if !ok || !hasKey || !hasEffect {
+			return nil, fmt.Errorf("[%d] needs a key and an effect", i)
+		}
+		v, _ := taint["value"].(string)
+		all = append(all, fmt.Sprintf("%s=%s:%s", key, v, effect))
+	}
+	return all, nil
+}
