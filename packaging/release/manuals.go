@@ -5,12 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
 // manuals makes the completions and man pages from the command line's definitions.
 func (r release) manuals(ctx context.Context, dir string) ([]file, error) {
-	_, err := output(ctx, r.source, nil, "go", "run", "./cmd/criadapter/command/gen", "-to", dir, "-version", r.name,
+	_, err := output(ctx, r.source, nil, "go", "run", "./packaging/manuals", "-to", dir, "-version", r.name,
 		"-date", r.time.Format(time.DateOnly))
 	if err != nil {
 		return nil, err
@@ -25,7 +26,11 @@ func (r release) manuals(ctx context.Context, dir string) ([]file, error) {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		files = append(files, file{path: filepath.Join("usr/share", relative), mode: 0o644, content: content})
+		installed := filepath.Join("usr/share", relative)
+		if strings.Contains(entry.Name(), "kubelet-core") { // which has a package of its own
+			installed = filepath.Join("kubelet-core", installed)
+		}
+		files = append(files, file{path: installed, mode: 0o644, content: content})
 		return err
 	})
 	return files, err

@@ -22,6 +22,8 @@ const anything = "*"
 func Rules() []Rule {
 	return slices.Concat(programRules(), serviceRules(), internalRules(), kubeletRules(), podRules(),
 		apiServerRules(), []Rule{
+			{"packaging/manuals", []string{"cmd/criadapter/command", "cmd/kubelet-core/command"},
+				"man pages and completion come from the command lines alone"},
 			{"packaging/release", nil,
 				"a release is made of files that the tree builds, not of its packages"},
 			{"test/...", []string{anything},
@@ -45,8 +47,6 @@ func programRules() []Rule {
 			"image/trust", "internal/checklist", "internal/netns", "internal/config"},
 			"it looks at the node as the services would and starts none of them: what it finds must be true without " +
 				"a running server"},
-		{"cmd/criadapter/command/gen", []string{"cmd/criadapter/command"},
-			"man pages and completion come from the command line alone"},
 		{"cmd/criadapter-oci", []string{"internal/ocinote", "internal/userns"},
 			"it starts once for each operation on a container: the standard library, notes and owners of files are " +
 				"all it needs"},
@@ -151,10 +151,12 @@ func internalRules() []Rule {
 // kubeletRules are for the kubelet core and for the node as a whole.
 func kubeletRules() []Rule {
 	return []Rule{
-		{"cmd/kubelet-core", []string{"kubelet", "kubelet/eviction", "cmd/kubelet-core/client",
+		{"cmd/kubelet-core", []string{"cmd/kubelet-core/client", "cmd/kubelet-core/command"},
+			"the kubelet's program works against any CRI socket, so it cannot know our server's insides"},
+		{"cmd/kubelet-core/command", []string{"kubelet", "kubelet/eviction", "cmd/kubelet-core/client",
 			"cmd/kubelet-core/check", "cmd/kubelet-core/configfile", "cmd/kubelet-core/play",
 			"internal/sdnotify", "kubelet/model"},
-			"the kubelet's program works against any CRI socket, so it cannot know our server's insides"},
+			"the command line is known without running it, for man pages and completion"},
 		{"kubelet", []string{"kubelet/podconfig", "kubelet/podworkers", "kubelet/podsync", "kubelet/housekeeping",
 			"kubelet/admission",
 			"kubelet/apiserver", "kubelet/nodeapi", "kubelet/pleg", "kubelet/kuberuntime", "kubelet/imagemanager",
@@ -305,7 +307,8 @@ func Bans() []Ban {
 		{Import: "github.com/moby/moby/client", Except: []string{"docker", "test/..."},
 			Why: "every engine call goes through docker.Engine: a context, typed errors and version gates are " +
 				"guaranteed only there"},
-		{Import: "github.com/sirupsen/logrus", Except: []string{"cmd/criadapter", "cmd/kubelet-core", "test/..."},
+		{Import: "github.com/sirupsen/logrus", Except: []string{"cmd/criadapter", "cmd/kubelet-core/command",
+			"test/..."},
 			Why: "lines are written through the context's logger (log.G of github.com/containerd/log), so that they " +
 				"say which request they belong to; a program configures it"},
 		{Import: "github.com/docker/docker", Indirect: true,
@@ -315,7 +318,7 @@ func Bans() []Ban {
 			Why: "nothing but CNI plugins and the OCI runtime is run (a test by itself, and a person's commands " +
 				"iptables-save and journalctl): port-forward and the rest need no socat, nsenter or other program of " +
 				"the host"},
-		{Import: "github.com/spf13/cobra/doc", Except: []string{"cmd/criadapter/command/gen"},
+		{Import: "github.com/spf13/cobra/doc", Except: []string{"packaging/manuals"},
 			Why: "a program that runs on a node does not make man pages"},
 		{Import: "k8s.io/kubernetes", Indirect: true,
 			Why: "it is no library: it drags a replace list and a hundred megabytes behind it; tests that need it " +

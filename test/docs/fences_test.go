@@ -90,7 +90,8 @@ func checkCommand(root, program string, args []string) error {
 	case "criadapter", "cri-dockerd":
 		return checkArguments(command.Root(command.Options{Version: "test"}), args)
 	case "kubelet-core":
-		return checkNamed(root, []string{"cmd/kubelet-core/*.go", "cmd/kubelet-core/client/*.go", "kubelet/*.go"}, args)
+		return checkNamed(root,
+			[]string{"cmd/kubelet-core/command/*.go", "cmd/kubelet-core/client/*.go", "kubelet/*.go"}, args)
 	case "make":
 		return checkTargets(root, args)
 	}

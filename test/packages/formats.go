@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 )
@@ -9,13 +10,7 @@ import (
 // rpm installs, upgrades and removes the rpm with the program rpm. The scripts run with the machine's systemd.
 // Dependencies are not checked, because Debian's packages have other names.
 func (s *suite) rpm(ctx context.Context) error {
-	file := func(version string) string {
-		names, err := filepath.Glob(filepath.Join(s.dir, "share", version, "criadapter-[0-9]*.rpm"))
-		if err != nil || len(names) != 1 {
-			return fmt.Sprintf("one-rpm-of-%s-but-%d", version, len(names))
-		}
-		return filepath.Join("/mnt", version, filepath.Base(names[0]))
-	}
+	file := func(version string) string { return s.rpmOf("criadapter", version) }
 	if _, err := s.machine.Shell(ctx, `
 		systemctl stop `+ownUnits+` 2>/dev/null || true
 		rpm --checksig --nosignature `+file(oldVersion)+`
@@ -56,6 +51,33 @@ func (s *suite) rpm(ctx context.Context) error {
 		not systemctl is-enabled criadapter.service
 		grep -q 'log-level: debug' /etc/criadapter/config.yaml.rpmsave
 		rm -r /etc/criadapter /var/lib/criadapter`)
+	return errors.Join(err, s.coreRPM(ctx))
+}
+
+// rpmOf returns the path of a package's rpm in the machine.
+func (s *suite) rpmOf(name, version string) string {
+	names, err := filepath.Glob(filepath.Join(s.dir, "share", version, name+"-[0-9]*.rpm"))
+	if err != nil || len(names) != 1 {
+		return fmt.Sprintf("one-rpm-of-%s-but-%d", version, len(names))
+	}
+	return filepath.Join("/mnt", version, filepath.Base(names[0]))
+}
+
+// coreRPM installs, upgrades and removes the rpm of the kubelet core. It has no runtime, so its start takes a while.
+func (s *suite) coreRPM(ctx context.Context) error {
+	_, err := s.machine.Shell(ctx, `
+		rpm --install --nodeps --force-debian `+s.rpmOf("kubelet-core", oldVersion)+`
+		rpm --verify --nodeps kubelet-core
+		systemctl is-enabled kubelet-core
+		test -d /etc/kubelet-core/manifests
+		systemctl start kubelet-core
+		systemctl show --property StatusText --value kubelet-core | grep 'Waiting for the container runtime'
+		rpm --upgrade --nodeps --force-debian `+s.rpmOf("kubelet-core", newVersion)+` 2> /run/upgrade
+		not grep . /run/upgrade
+		systemctl is-active kubelet-core
+		rpm --erase --nodeps --force-debian kubelet-core
+		not systemctl is-active kubelet-core
+		not test -e /usr/bin/kubelet-core`)
 	return err
 }
 
@@ -66,6 +88,7 @@ func (s *suite) apk(ctx context.Context) error {
 		tar -xzf /mnt/`+newVersion+`/criadapter_`+newVersion+`_`+alpineArchitecture()+`.apk -C /run/apk
 		cat /run/apk/.PKGINFO
 		grep -x 'pkgname = criadapter' /run/apk/.PKGINFO
+		tar -tzf /mnt/`+newVersion+`/kubelet-core_`+newVersion+`_`+alpineArchitecture()+`.apk | grep -x usr/bin/kubelet-core
 		grep -x 'pkgver = `+newVersion+`' /run/apk/.PKGINFO
 		not ls /run/apk/usr/lib/systemd
 		rm /run/apk/.[A-Z]*

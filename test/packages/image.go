@@ -25,7 +25,8 @@ const runImage = `docker run --detach --name criadapter \
 	--volume /var/lib/kubelet:/var/lib/kubelet:rshared \
 	criadapter:` + newVersion + ` --root-directory /var/lib/image --container-runtime-endpoint unix:///run/image/cri.sock`
 
-// image loads the image into the engine from its archive, and runs a pod with it.
+// image loads the images into the engine from their archives. It runs a pod with criadapter's, and the program of the
+// other.
 func (s *suite) image(ctx context.Context) error {
 	archive := "/mnt/" + newVersion + "/criadapter_" + newVersion + "_linux_" + architecture + ".image.tar"
 	if _, err := s.machine.Shell(ctx, `
@@ -55,7 +56,12 @@ func (s *suite) image(ctx context.Context) error {
 		ip route get $address | grep cni0
 		for try in $(seq 60); do grep -q . /var/log/pods/image/hello.log && break; sleep 1; done
 		grep -q . /var/log/pods/image/hello.log`)
+	core := "/mnt/" + newVersion + "/kubelet-core_" + newVersion + "_linux_" + architecture + ".image.tar"
+	_, coreErr := s.machine.Shell(ctx, `
+		docker load --quiet --input `+core+`
+		docker run --rm kubelet-core:`+newVersion+` --version | grep -x 'kubelet-core version v`+newVersion+`'
+		docker rmi kubelet-core:`+newVersion)
 	_, undo := s.machine.Shell(ctx,
 		crictl+`rmp --force --all; docker rm --force criadapter; docker rmi criadapter:`+newVersion)
-	return errors.Join(err, undo, s.untouched(ctx))
+	return errors.Join(err, coreErr, undo, s.untouched(ctx))
 }

@@ -71,7 +71,9 @@ func (s *suite) install(ctx context.Context) error {
 		criadapter-oci --criadapter-version | grep -x 'criadapter-oci v`+oldVersion+`'
 		kubelet-core --help
 		sh -n /usr/share/bash-completion/completions/criadapter 2>/dev/null || bash -n /usr/share/bash-completion/completions/criadapter
+		bash -n /usr/share/bash-completion/completions/kubelet-core
 		test -s /usr/share/man/man1/criadapter.1
+		test -s /usr/share/man/man1/kubelet-core-run.1
 		test -s /usr/share/criadapter/grafana/criadapter.json
 		test -s /usr/share/criadapter/prometheus/alerts.yaml`); err != nil {
 		return err

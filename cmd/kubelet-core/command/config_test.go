@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"path/filepath"
@@ -16,7 +16,7 @@ const fileHeader = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConf
 func printed(t *testing.T, args ...string) (lines []string, err error) {
 	t.Helper()
 	var out strings.Builder
-	cmd := command()
+	cmd := Root("test")
 	cmd.SetOut(&out)
 	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(t.Context())

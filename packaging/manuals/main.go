@@ -1,9 +1,10 @@
-// Command gen writes the man pages and the completion scripts of criadapter, from the command line itself:
+// Command manuals writes the man pages and the completion scripts of criadapter and kubelet-core, from their command
+// lines:
 //
-//	go run ./cmd/criadapter/command/gen -to build/share -version v1.0.0 -date 2026-01-31
+//	go run ./packaging/manuals -to build/share -version v1.0.0 -date 2026-01-31
 //
 // It writes man/man1, bash-completion/completions, zsh/site-functions and fish/vendor_completions.d, as below
-// /usr/share. It is a separate program, so that the generator of man pages is no part of the server.
+// /usr/share. It is a separate program, so that the generator of man pages is not a part of the programs.
 package main
 
 import (
@@ -16,7 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"github.com/criadapter/criadapter/cmd/criadapter/command"
+	criadapter "github.com/criadapter/criadapter/cmd/criadapter/command"
+	kubeletcore "github.com/criadapter/criadapter/cmd/kubelet-core/command"
 )
 
 func main() {
@@ -25,7 +27,7 @@ func main() {
 	date := flag.String("date", "", "the `day` in the pages, so that two runs write the same (default: today)")
 	flag.Parse()
 	if err := generate(*to, *version, *date); err != nil {
-		fmt.Fprintf(os.Stderr, "gen: %v\n", err)
+		fmt.Fprintf(os.Stderr, "manuals: %v\n", err)
 		os.Exit(1)
 	}
 }
@@ -39,11 +41,17 @@ func generate(to, version, date string) error {
 			return fmt.Errorf("-date: %w", err)
 		}
 	}
-	root := command.Root(command.Options{Version: version})
-	root.DisableAutoGenTag = true
-	root.InitDefaultCompletionCmd()
-	return writeAll(root, to,
-		&doc.GenManHeader{Section: "1", Date: &day, Source: "criadapter " + version, Manual: "criadapter"})
+	for _, root := range []*cobra.Command{
+		criadapter.Root(criadapter.Options{Version: version}), kubeletcore.Root(version),
+	} {
+		root.DisableAutoGenTag = true
+		root.InitDefaultCompletionCmd()
+		header := &doc.GenManHeader{Section: "1", Date: &day, Source: root.Name() + " " + version, Manual: root.Name()}
+		if err := writeAll(root, to, header); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func writeAll(root *cobra.Command, to string, header *doc.GenManHeader) error {
@@ -55,11 +63,11 @@ func writeAll(root *cobra.Command, to string, header *doc.GenManHeader) error {
 		return fmt.Errorf("man pages: %w", err)
 	}
 	for path, write := range map[string]func(string) error{
-		"bash-completion/completions/criadapter": func(file string) error {
+		"bash-completion/completions/" + root.Name(): func(file string) error {
 			return root.GenBashCompletionFileV2(file, true)
 		},
-		"zsh/site-functions/_criadapter": root.GenZshCompletionFile,
-		"fish/vendor_completions.d/criadapter.fish": func(file string) error {
+		"zsh/site-functions/_" + root.Name(): root.GenZshCompletionFile,
+		"fish/vendor_completions.d/" + root.Name() + ".fish": func(file string) error {
 			return root.GenFishCompletionFile(file, true)
 		},
 	} {

@@ -20,6 +20,8 @@ func TestGenerate(t *testing.T) {
 		"bash-completion/completions/criadapter":    "__start_criadapter",
 		"zsh/site-functions/_criadapter":            "#compdef criadapter",
 		"fish/vendor_completions.d/criadapter.fish": "complete -c criadapter",
+		"man/man1/kubelet-core-run.1":               "kubelet-core v1.2.3",
+		"bash-completion/completions/kubelet-core":  "__start_kubelet-core",
 	} {
 		text, err := os.ReadFile(filepath.Join(first, path))
 		testutil.Assert(t, err == nil && strings.Contains(string(text), want), "%s has no %q: %v", path, want, err)
