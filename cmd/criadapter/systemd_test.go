@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -178,6 +179,13 @@ func TestCheckSelf(t *testing.T) {
 	testutil.Check(t, checkSelf(t.Context(), p.socket, func() error { return nil }))
 	// A stopped process does not answer, and does not feed the watchdog.
 	testutil.Must(t, p.Process.Signal(syscall.SIGSTOP))
+	testutil.Eventually(t, func() error {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+		if err == nil && !strings.Contains(string(stat), ") T ") {
+			err = fmt.Errorf("it is not stopped: %s", stat)
+		}
+		return err
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := checkSelf(ctx, p.socket, func() error { return nil }); err == nil {

@@ -11,8 +11,8 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	doctor "github.com/criadapter/criadapter/cmd/criadapter/check"
 	"github.com/criadapter/criadapter/cmd/criadapter/status"
+	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -63,7 +63,7 @@ func TestDoctor(t *testing.T) {
 	}, "")
 	testutil.Must(t, err)
 	left := func() (names []string) {
-		for _, f := range command[doctor.Report](t, env, s, "check").Findings {
+		for _, f := range command[checklist.Report](t, env, s, "check").Findings {
 			if slices.ContainsFunc(f.Things, func(thing string) bool { return strings.Contains(thing, id[:32]) }) ||
 				f.Check == "addresses" && len(f.Things) > 0 {
 				names = append(names, f.Check)
@@ -71,7 +71,7 @@ func TestDoctor(t *testing.T) {
 		}
 		return names
 	}
-	report := command[doctor.Report](t, env, s, "check")
+	report := command[checklist.Report](t, env, s, "check")
 	for _, f := range report.Findings {
 		healthy := slices.Contains(
 			[]string{"engine", "CNI configuration", "plugin bridge", "plugin host-local", "plugin portmap",
