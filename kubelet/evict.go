@@ -6,13 +6,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/eviction"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
-// evictionGrace is the grace period of evicted pods in seconds, as in the kubelet.
-const evictionGrace = 1
+// allocatableMemory returns the memory that pods may have, in bytes, and 0 if nothing is reserved.
+func allocatableMemory(reserved v1.ResourceList) int64 {
+	host, err := cgroup.Inspect()
+	if err != nil || reserved.Memory().IsZero() { // newSteps returns the error
+		return 0
+	}
+	return host.Memory - reserved.Memory().Value()
+}
 
 func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
 	return eviction.New(eviction.Options{
@@ -27,10 +34,10 @@ func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
 		},
 		Monitor: k.monitor, Stats: k.stats.Stats, Events: k.events, PressureChanged: k.cluster.WakeNodeStatus,
 		RemoveDead: k.collectors.RemoveDead, RemoveImages: k.removeImages,
-		Evict: func(pod *v1.Pod, why model.Failure) bool {
+		SoftGrace: k.opts.EvictionMaxPodGrace,
+		Evict: func(pod *v1.Pod, why model.Failure, grace int64) bool {
 			return k.workers.End(pod.UID,
-				podworkers.Termination{Reason: "evicted: " + why.Message, Grace: new(int64(evictionGrace)),
-					Failure: &why})
+				podworkers.Termination{Reason: "evicted: " + why.Message, Grace: &grace, Failure: &why})
 		},
 		Gone: k.gone,
 	})

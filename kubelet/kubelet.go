@@ -129,7 +129,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	})
 	k.monitor = eviction.NewMonitor(eviction.MonitorOptions{
 		Thresholds: k.opts.thresholds, Transition: k.opts.PressureTransition, RootDir: k.opts.RootDir,
-		ImageDir: k.runtime.ImageDirectory(ctx),
+		ImageDir: k.runtime.ImageDirectory(ctx), Allocatable: allocatableMemory(k.opts.Cluster.Reserved),
 	})
 	k.shutdown = nodeshutdown.New(k.opts.ShutdownGrace, k.opts.ShutdownGraceCritical)
 	var err error

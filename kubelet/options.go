@@ -104,12 +104,14 @@ type Options struct {
 	GC   housekeeping.GCOptions
 	Logs housekeeping.LogOptions
 
-	// EvictionHard are the thresholds below which pods are evicted, see eviction.ParseThresholds. Nil means the
-	// kubelet's defaults, an empty list means none. PressureTransition is how long the node's conditions show pressure
-	// after it ended; zero means five minutes.
-	EvictionHard       []string
-	PressureTransition time.Duration
-	thresholds         eviction.Thresholds
+	// Eviction has the thresholds below which pods are evicted. A nil list of hard thresholds means the kubelet's
+	// defaults, an empty one none. EvictionMaxPodGrace bounds the grace period of pods that are evicted for a soft
+	// threshold, in seconds. PressureTransition is how long the node's conditions show pressure after it ended; zero
+	// means five minutes.
+	Eviction            eviction.Settings
+	EvictionMaxPodGrace int64
+	PressureTransition  time.Duration
+	thresholds          eviction.Thresholds
 
 	// ShutdownGrace is how long logind delays a shutdown of the machine while pods end; zero does not delay it.
 	// ShutdownGraceCritical is the part of it for critical pods, which end last.
@@ -204,12 +206,15 @@ func (o *Options) complete() error {
 	if len(o.NodeIPs) == 0 {
 		o.NodeIPs = hostAddresses()
 	}
-	if o.EvictionHard == nil {
-		o.EvictionHard = eviction.DefaultThresholds()
+	if o.Eviction.Hard == nil {
+		o.Eviction.Hard = eviction.DefaultThresholds()
 	}
 	var err error
-	if o.thresholds, err = eviction.ParseThresholds(o.EvictionHard); err != nil {
-		return fmt.Errorf("eviction threshold %w", err)
+	if o.thresholds, err = eviction.Parse(o.Eviction); err != nil {
+		return fmt.Errorf("eviction: %w", err)
+	}
+	if o.EvictionMaxPodGrace < 0 {
+		return fmt.Errorf("the longest grace period of evicted pods, %d seconds, is negative", o.EvictionMaxPodGrace)
 	}
 	if err := nodeshutdown.CheckPeriods(o.ShutdownGrace, o.ShutdownGraceCritical); err != nil {
 		return err

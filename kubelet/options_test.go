@@ -62,16 +62,16 @@ func TestEvictionAndShutdown(t *testing.T) {
 		{hard: []string{}, thresholds: nil},
 		{hard: []string{"memory.available<1Gi"}, thresholds: []string{"memory.available<1Gi"}, grace: time.Minute,
 			critical: time.Second},
-		{hard: []string{"pid.available<1"}, want: `eviction threshold "pid.available<1"`},
+		{hard: []string{"swap.available<1"}, want: `eviction: "swap.available<1"`},
 		{grace: time.Second, critical: time.Minute, want: "is longer than the grace period of all pods"},
 	} {
-		opts := Options{RuntimeEndpoint: "unix:///cri.sock", EvictionHard: c.hard, ShutdownGrace: c.grace,
-			ShutdownGraceCritical: c.critical}
+		opts := Options{RuntimeEndpoint: "unix:///cri.sock", Eviction: eviction.Settings{Hard: c.hard},
+			ShutdownGrace: c.grace, ShutdownGraceCritical: c.critical}
 		err := opts.complete()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
-		wanted, wrong := eviction.ParseThresholds(c.thresholds)
+		wanted, wrong := eviction.Parse(eviction.Settings{Hard: c.thresholds})
 		if wrong != nil || err == nil && !reflect.DeepEqual(opts.thresholds, wanted) {
 			t.Errorf("%+v: %+v, %v", c, opts.thresholds, wrong)
 		}

@@ -1,8 +1,8 @@
-// Package eviction evicts pods to protect the node's memory and disk (pkg/kubelet/eviction). It evicts pods that use
-// more local storage than their limits allow: the sizeLimit of an emptyDir, and the ephemeral-storage limits of
-// containers. Below a threshold of memory or disk, it removes dead containers and unused images, and then evicts one
-// pod after the other. Reasons, messages, order and figures are the kubelet's. As in the kubelet, critical pods, and so
-// all static pods, are never evicted. All thresholds are hard, without a minimum to reclaim.
+// Package eviction evicts pods to protect the node's memory, disk and process ids (pkg/kubelet/eviction). It evicts
+// pods that use more local storage than their limits allow: the sizeLimit of an emptyDir, and the ephemeral-storage
+// limits of containers. Below a threshold of memory, disk or process ids, it evicts one pod after the other. For disk
+// it removes dead containers and unused images first. Reasons, messages, order and figures are the kubelet's. As in the
+// kubelet, critical pods, and so all static pods, are never evicted.
 //
 // Monitor compares the node with the thresholds and keeps the node's conditions. Manager acts. The comparison with
 // limits, the ranking of pods and the messages are pure functions.

@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -33,9 +34,11 @@ type Options struct {
 	Pods func() []*v1.Pod
 	// Stats is the usage of pods. After an error it may be incomplete.
 	Stats func(ctx context.Context, pods []*v1.Pod) (map[types.UID]podstats.Pod, error)
-	// Evict begins to end a pod. It returns false if the pod has ended already. Gone says that nothing of a pod is
-	// left.
-	Evict func(pod *v1.Pod, why model.Failure) bool
+	// SoftGrace bounds the grace period of a pod that is evicted for a soft threshold, in seconds.
+	SoftGrace int64
+	// Evict begins to end a pod, with a grace period in seconds. It returns false if the pod has ended already. Gone
+	// says that nothing of a pod is left.
+	Evict func(pod *v1.Pod, why model.Failure, grace int64) bool
 	Gone  func(types.UID) bool
 	// RemoveDead removes containers of finished pods, RemoveImages removes unused images.
 	RemoveDead, RemoveImages func(context.Context) error
@@ -77,25 +80,42 @@ func (m *Manager) synchronize(ctx context.Context) []*v1.Pod {
 	if err != nil && ctx.Err() == nil {
 		log.G(ctx).WithError(err).Warn("the usage of pods is incomplete; eviction uses only the known part")
 	}
-	found := m.look()
+	used := usedMemory(stats, err)
+	found := m.look(used)
 	if found.err != nil {
 		log.G(ctx).WithError(found.err).Warn("the node's state is incomplete; eviction uses only the known part")
 	}
 	var evicted []*v1.Pod
 	for _, pod := range pods {
 		message := overLimit(pod, stats[pod.UID])
-		if message != "" && m.evict(ctx, pod, model.Failure{Reason: model.ReasonEvicted, Message: message}) {
+		why := model.Failure{Reason: model.ReasonEvicted, Message: message}
+		if message != "" && m.evict(ctx, pod, why, immediate) {
 			evicted = append(evicted, pod)
 		}
 	}
 	if len(evicted) > 0 || len(found.met) == 0 {
 		return evicted
 	}
-	return m.relieve(ctx, found, pods, stats)
+	return m.relieve(ctx, found, pods, stats, used)
 }
 
-func (m *Manager) look() shortage {
-	found := m.opts.Monitor.look()
+// immediate is the grace period in seconds of pods over a limit and below a hard threshold, as in the kubelet.
+const immediate = 1
+
+// usedMemory is the working set of all pods, nil after an error.
+func usedMemory(stats map[types.UID]podstats.Pod, err error) *int64 {
+	if err != nil {
+		return nil
+	}
+	var sum int64
+	for _, pod := range stats {
+		sum += ptr.Deref(pod.Memory, 0)
+	}
+	return &sum
+}
+
+func (m *Manager) look(used *int64) shortage {
+	found := m.opts.Monitor.look(used)
 	if found.changed {
 		m.opts.PressureChanged()
 	}
@@ -104,24 +124,21 @@ func (m *Manager) look() shortage {
 
 // relieve reclaims the scarce resource: dead containers and unused images first, then a pod.
 func (m *Manager) relieve(
-	ctx context.Context, found shortage, pods []*v1.Pod, stats map[types.UID]podstats.Pod,
+	ctx context.Context, found shortage, pods []*v1.Pod, stats map[types.UID]podstats.Pod, used *int64,
 ) []*v1.Pod {
 	low := found.met[0]
 	m.opts.Events.RecordNode(true, "EvictionThresholdMet",
 		fmt.Sprintf("Attempting to reclaim %s", low.signal.resource()))
 	dedicated := m.opts.Monitor.machine.dedicatedImageDisk()
 	if m.reclaim(ctx, low.signal, dedicated) {
-		if again := m.look(); len(again.met) == 0 {
+		if again := m.look(used); len(again.met) == 0 {
 			return nil
 		}
 	}
-	uses := memoryUsage(stats)
-	if low.signal != memoryAvailable {
-		uses = storageUsage(stats, low.signal, placesOf(low.signal, dedicated))
-	}
-	for _, pod := range rank(pods, uses) {
+	for _, pod := range rank(pods, usageOf(low.signal, stats, dedicated)) {
 		message := lowMessage(low, found.seen[low.signal], pod, stats[pod.UID])
-		if m.evict(ctx, pod, model.Failure{Reason: model.ReasonEvicted, Message: message, Disruption: true}) {
+		why := model.Failure{Reason: model.ReasonEvicted, Message: message, Disruption: true}
+		if m.evict(ctx, pod, why, m.graceOf(low, pod)) {
 			return []*v1.Pod{pod}
 		}
 	}
@@ -130,11 +147,19 @@ func (m *Manager) relieve(
 	return nil
 }
 
-// reclaim removes dead containers and unused images. It returns false if that cannot help: it frees no memory. If
-// images have their own disk, it frees nothing on the pods' disk.
+// graceOf returns a pod's grace period in seconds. A soft threshold leaves a pod its own, up to a limit.
+func (m *Manager) graceOf(low threshold, pod *v1.Pod) int64 {
+	if !low.soft {
+		return immediate
+	}
+	return max(immediate, min(m.opts.SoftGrace, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, m.opts.SoftGrace)))
+}
+
+// reclaim removes dead containers and unused images. It returns false if that cannot help: it frees neither
+// memory nor process ids. If images have their own disk, it frees nothing on the pods' disk.
 func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bool) bool {
 	onPodsDisk := low == nodefsAvailable || low == nodefsInodesFree
-	if low == memoryAvailable || onPodsDisk && dedicatedImageDisk {
+	if low.condition() != v1.NodeDiskPressure || onPodsDisk && dedicatedImageDisk {
 		return false
 	}
 	err := errors.Join(m.opts.RemoveDead(ctx), m.opts.RemoveImages(ctx))
@@ -145,7 +170,7 @@ func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bo
 }
 
 // evict evicts a pod unless it is critical.
-func (m *Manager) evict(ctx context.Context, pod *v1.Pod, why model.Failure) (evicted bool) {
+func (m *Manager) evict(ctx context.Context, pod *v1.Pod, why model.Failure, grace int64) (evicted bool) {
 	if model.IsCritical(pod) {
 		if !m.spared[pod.UID] {
 			log.G(ctx).WithFields(log.Fields{"pod": model.Key(pod), "podUID": pod.UID, "message": why.Message}).
@@ -154,7 +179,7 @@ func (m *Manager) evict(ctx context.Context, pod *v1.Pod, why model.Failure) (ev
 		m.spared[pod.UID] = true
 		return false
 	}
-	if !m.opts.Evict(pod, why) {
+	if !m.opts.Evict(pod, why, grace) {
 		return false
 	}
 	m.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: why.Reason, Message: why.Message})

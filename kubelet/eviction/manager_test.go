@@ -31,6 +31,8 @@ type node struct {
 	reclaimed  []string
 	afterwards func()
 	monitor    *Monitor
+	// grace is the grace period of the last pod.
+	grace int64
 	// changes counts the changes of the node's conditions.
 	changes int
 }
@@ -56,9 +58,11 @@ func (n *node) options(t *testing.T) Options {
 		Gone: func(uid types.UID) bool {
 			return !slices.ContainsFunc(n.pods, func(p *v1.Pod) bool { return p.UID == uid })
 		},
-		Pods:  func() []*v1.Pod { return n.pods },
-		Stats: func(context.Context, []*v1.Pod) (map[types.UID]podstats.Pod, error) { return n.stats, n.err },
-		Evict: func(pod *v1.Pod, why model.Failure) bool {
+		Pods:      func() []*v1.Pod { return n.pods },
+		Stats:     func(context.Context, []*v1.Pod) (map[types.UID]podstats.Pod, error) { return n.stats, n.err },
+		SoftGrace: 20,
+		Evict: func(pod *v1.Pod, why model.Failure, grace int64) bool {
+			n.grace = grace
 			if n.over[pod.UID] {
 				return false
 			}
@@ -133,13 +137,17 @@ func TestMemoryPressure(t *testing.T) {
 	opts := n.options(t)
 	evict := opts.Evict
 	var why model.Failure
-	opts.Evict = func(pod *v1.Pod, reason model.Failure) bool { why = reason; return evict(pod, reason) }
+	opts.Evict = func(pod *v1.Pod, reason model.Failure, grace int64) bool {
+		why = reason
+		return evict(pod, reason, grace)
+	}
 	m := New(opts)
 	for turn, want := range [][]string{{"greedy"}, {"greedy", "modest"}, {"greedy", "modest"}} {
 		m.synchronize(t.Context())
 		got := n.evictedBy()
 		testutil.Assert(t, slices.Equal(got, want), "after turn %d: %q, want %q", turn, got, want)
 	}
+	testutil.Equal(t, n.grace, 1, "grace period below a hard threshold")
 	if !why.Disruption || why.Reason != "Evicted" ||
 		!strings.HasPrefix(why.Message,
 			"The node was low on resource: memory. Threshold quantity: 100Mi, available: 100000") {
@@ -191,7 +199,7 @@ func TestReclaim(t *testing.T) {
 		{memoryAvailable, false, false}, {nodefsAvailable, false, true}, {nodefsInodesFree, false, true},
 		{nodefsAvailable, true, false},
 		{nodefsInodesFree, true, false}, {imagefsAvailable, true, true}, {imagefsAvailable, false, true},
-		{imagefsInodesFree, true, true},
+		{imagefsInodesFree, true, true}, {pidAvailable, false, false}, {allocatableMemory, false, false},
 	} {
 		n := &node{}
 		got := New(n.options(t)).reclaim(t.Context(), test.low, test.dedicated)

@@ -17,7 +17,7 @@ func lowMessage(t threshold, seen observation, pod *v1.Pod, stats podstats.Pod) 
 	name := t.signal.resource()
 	parts := []string{
 		fmt.Sprintf("The node was low on resource: %s.", name),
-		fmt.Sprintf("Threshold quantity: %s, available: %s.", bytes(t.of(seen.capacity)), bytes(seen.available)),
+		fmt.Sprintf("Threshold quantity: %s, available: %s.", bytes(t.amount.of(seen.capacity)), bytes(seen.available)),
 	}
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
 		of, ok := stats.Containers[c.Name]

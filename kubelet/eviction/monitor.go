@@ -14,6 +14,8 @@ type MonitorOptions struct {
 	Thresholds Thresholds
 	// RootDir is on the pods' file system, ImageDir on the images' file system. Empty means RootDir.
 	RootDir, ImageDir string
+	// Allocatable is the memory that pods may have, in bytes; 0 if all of it.
+	Allocatable int64
 	// Transition is how long pressure is shown after it ended, so that the condition does not flap. Zero means 5
 	// minutes.
 	Transition time.Duration
@@ -28,21 +30,24 @@ type Monitor struct {
 	// lastShort is when the node was last below a threshold, by condition.
 	lastShort map[v1.NodeConditionType]time.Time
 	shown     map[v1.NodeConditionType]bool
-	errs      map[v1.NodeConditionType]error
+	// below is since when the node is below each threshold, or has not reclaimed enough above it.
+	below map[threshold]time.Time
+	errs  map[v1.NodeConditionType]error
 }
 
 // NewMonitor makes a monitor, and looks at the machine once.
 func NewMonitor(opts MonitorOptions) *Monitor {
 	opts.ImageDir = cmp.Or(opts.ImageDir, opts.RootDir)
 	return newMonitor(opts,
-		machine{rootDir: opts.RootDir, imageDir: opts.ImageDir, meminfo: "/proc/meminfo", statfs: unix.Statfs})
+		machine{rootDir: opts.RootDir, imageDir: opts.ImageDir, meminfo: "/proc/meminfo", proc: "/proc",
+			allocatable: opts.Allocatable, statfs: unix.Statfs})
 }
 
 func newMonitor(opts MonitorOptions, m machine) *Monitor {
 	opts.Transition = cmp.Or(opts.Transition, 5*time.Minute)
 	monitor := &Monitor{opts: opts, machine: m, lastShort: map[v1.NodeConditionType]time.Time{},
-		shown: map[v1.NodeConditionType]bool{}}
-	monitor.look()
+		shown: map[v1.NodeConditionType]bool{}, below: map[threshold]time.Time{}}
+	monitor.look(nil)
 	return monitor
 }
 
@@ -61,16 +66,22 @@ func (m *Monitor) Kept(capacity v1.ResourceList) v1.ResourceList {
 // shortage is the result of one look.
 type shortage struct {
 	seen map[signal]observation
-	// met are the thresholds that the node is below, in the order in which to act on them.
+	// met are the thresholds to act on, in this order: the node is below, and a grace period is over.
 	met []threshold
 	// changed says that a condition changed.
 	changed bool
 	err     error
 }
 
-// look observes the machine and updates the conditions.
-func (m *Monitor) look() shortage {
-	seen, err := m.machine.observe()
+// conditions are the conditions of nodes that a Monitor knows.
+func conditions() []v1.NodeConditionType {
+	return []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure}
+}
+
+// look observes the machine and updates the conditions. A condition begins at once below a soft threshold, as with the
+// kubelet. used is the memory that pods use, nil if that is not known.
+func (m *Monitor) look(used *int64) shortage {
+	seen, err := m.machine.observe(used)
 	found := shortage{seen: seen, err: err}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,19 +89,39 @@ func (m *Monitor) look() shortage {
 	now := time.Now()
 	for _, t := range m.opts.Thresholds.list {
 		of, ok := seen[t.signal]
-		if !ok && err != nil {
+		if !ok && err != nil && t.signal != allocatableMemory { // which is not read from the machine
 			m.errs[t.signal.condition()] = err
 		}
-		if ok && of.available < t.of(of.capacity) {
+		if !ok || !m.isBelow(t, of, now) {
+			continue
+		}
+		m.lastShort[t.signal.condition()] = now
+		if now.Sub(m.below[t]) >= t.grace {
 			found.met = append(found.met, t)
-			m.lastShort[t.signal.condition()] = now
 		}
 	}
-	for _, kind := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure} {
+	for _, kind := range conditions() {
 		last, ever := m.lastShort[kind]
 		short := ever && now.Sub(last) < m.opts.Transition
 		found.changed = found.changed || short != m.shown[kind]
 		m.shown[kind] = short
 	}
 	return found
+}
+
+// isBelow reports whether the node is below a threshold. Once it is, it has to reclaim more than the threshold.
+func (m *Monitor) isBelow(t threshold, of observation, now time.Time) bool {
+	wanted := t.amount.of(of.capacity)
+	_, before := m.below[t]
+	if before {
+		wanted += t.reclaim.of(of.capacity)
+	}
+	if of.available >= wanted {
+		delete(m.below, t)
+		return false
+	}
+	if !before {
+		m.below[t] = now
+	}
+	return true
 }

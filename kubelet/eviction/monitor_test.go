@@ -21,9 +21,15 @@ type disk struct{ space, inodes, files uint64 }
 // machineOf makes a machine with a meminfo file and two disks.
 func machineOf(t *testing.T, meminfo string, disks map[string]disk) machine {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "meminfo")
-	testutil.Must(t, os.WriteFile(path, []byte(meminfo), 0o600))
-	return machine{rootDir: "/root", imageDir: "/images", meminfo: path,
+	proc := t.TempDir()
+	path := filepath.Join(proc, "meminfo")
+	testutil.Must(t, os.MkdirAll(filepath.Join(proc, "sys/kernel"), 0o700))
+	for name, text := range map[string]string{
+		"meminfo": meminfo, "loadavg": "0 0 0 1/300 9", "sys/kernel/pid_max": "32768", "sys/kernel/threads-max": "1000",
+	} {
+		testutil.WriteFile(t, filepath.Join(proc, name), text)
+	}
+	return machine{rootDir: "/root", imageDir: "/images", meminfo: path, proc: proc,
 		statfs: func(path string, stat *unix.Statfs_t) error {
 			of, ok := disks[path]
 			if !ok {
@@ -69,7 +75,7 @@ func TestLook(t *testing.T) {
 		{name: "images' inodes", meminfo: plenty, disks: with("/images", disk{50, 4, 1000}),
 			met: []signal{imagefsInodesFree}},
 		{name: "all, memory first", meminfo: little,
-			disks: map[string]disk{"/root": {1, 1, 1000}, "/images": {1, 1, 1000}}, met: signals},
+			disks: map[string]disk{"/root": {1, 1, 1000}, "/images": {1, 1, 1000}}, met: signals[:5]},
 		{name: "memory unknown", meminfo: "MemFree: 1 kB\n", disks: roomy,
 			unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
 		{name: "memory unreadable", meminfo: "MemTotal: x kB\n", disks: roomy,
@@ -81,7 +87,7 @@ func TestLook(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			m := newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)},
 				machineOf(t, test.meminfo, test.disks))
-			found := m.look()
+			found := m.look(nil)
 			var met []signal
 			pressed := map[v1.NodeConditionType]bool{}
 			for _, one := range found.met {
@@ -121,7 +127,7 @@ func TestTransition(t *testing.T) {
 				text = little
 			}
 			testutil.Must(t, os.WriteFile(n.monitor.machine.meminfo, []byte(text), 0o600))
-			m.look()
+			m.look(nil)
 			got, err := n.monitor.Pressure(v1.NodeMemoryPressure)
 			testutil.Assert(t, got == step.want && err == nil && n.changes == step.changes,
 				"after %v: %v, %v, %d changes; want %+v", step.at, got, err, n.changes, step)
@@ -136,7 +142,7 @@ func TestTransition(t *testing.T) {
 func TestThisMachine(t *testing.T) {
 	dir := t.TempDir()
 	m := NewMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...), RootDir: dir})
-	found := m.look()
+	found := m.look(nil)
 	testutil.Require(t, found.err == nil && len(found.seen) >= 3, "%v: %v", found.seen, found.err)
 	for of, seen := range found.seen {
 		testutil.Assert(t, seen.capacity > 0 && seen.available >= 0 && seen.available <= seen.capacity,
@@ -147,6 +153,6 @@ func TestThisMachine(t *testing.T) {
 	testutil.Assert(t, m.machine.dedicatedImageDisk(), "two file systems are taken for one")
 	m.machine.imageDir = filepath.Join(dir, "missing")
 	testutil.Assert(t, !m.machine.dedicatedImageDisk(), "a directory that is not there has a file system")
-	_, err := m.machine.observe()
+	_, err := m.machine.observe(nil)
 	testutil.Assert(t, errors.Is(err, unix.ENOENT), "error %v", err)
 }

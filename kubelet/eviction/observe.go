@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -18,21 +19,32 @@ type observation struct{ capacity, available int64 }
 type machine struct {
 	// rootDir is on the pods' file system, imageDir on the images' file system.
 	rootDir, imageDir string
-	// meminfo is the path of /proc/meminfo.
-	meminfo string
+	// meminfo is the path of /proc/meminfo, and proc is /proc.
+	meminfo, proc string
+	// allocatable is the memory that pods may have, in bytes; 0 if all of it.
+	allocatable int64
 	// statfs is unix.Statfs, except in tests.
 	statfs func(path string, stat *unix.Statfs_t) error
 }
 
 // observe reads all signals. Unreadable signals are missing, and the error says why. A file system without an inode
 // limit has no inode signal.
-func (m machine) observe() (map[signal]observation, error) {
+//
+// used is the memory that pods use, nil if that is not known.
+func (m machine) observe(used *int64) (map[signal]observation, error) {
 	seen := map[signal]observation{}
 	memory, memoryErr := m.memory()
 	if memoryErr == nil {
 		seen[memoryAvailable] = memory
 	}
-	return seen, errors.Join(memoryErr,
+	if m.allocatable > 0 && used != nil {
+		seen[allocatableMemory] = observation{m.allocatable, max(0, m.allocatable-*used)}
+	}
+	pids, pidErr := m.pids()
+	if pidErr == nil {
+		seen[pidAvailable] = pids
+	}
+	return seen, errors.Join(memoryErr, pidErr,
 		m.disk(seen, m.rootDir, nodefsAvailable, nodefsInodesFree),
 		m.disk(seen, m.imageDir, imagefsAvailable, imagefsInodesFree))
 }
@@ -85,4 +97,41 @@ func (m machine) memory() (observation, error) {
 		return observation{}, errors.Join(fmt.Errorf("%s has no MemTotal", m.meminfo), lines.Err())
 	}
 	return observation{total, min(total, free+amounts["Inactive(file)"])}, nil
+}
+
+// pids returns the node's process ids. Threads have ids, too.
+func (m machine) pids() (observation, error) {
+	limit, err := m.number("sys/kernel/pid_max", 0)
+	if err != nil {
+		return observation{}, err
+	}
+	threads, err := m.number("sys/kernel/threads-max", 0)
+	if err != nil {
+		return observation{}, err
+	}
+	running, err := m.number("loadavg", 3) // runnable/all
+	if err != nil {
+		return observation{}, err
+	}
+	limit = min(limit, threads)
+	return observation{limit, max(0, limit-running)}, nil
+}
+
+// number returns a number in a file of /proc: the part after a slash of one of its fields.
+func (m machine) number(name string, index int) (int64, error) {
+	path := filepath.Join(m.proc, name)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) <= index {
+		return 0, fmt.Errorf("%s has %d fields, want more than %d", path, len(fields), index)
+	}
+	field := fields[index]
+	number, err := strconv.ParseInt(field[strings.LastIndexByte(field, '/')+1:], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return number, nil
 }

@@ -17,6 +17,8 @@ type usage struct {
 	// known is false for a pod without stats.
 	known         bool
 	used, request int64
+	// tie decides between pods that are equal otherwise: the larger comes first.
+	tie int64
 }
 
 // rank sorts pods in the order of their eviction: pods without stats, then by use above request, then by priority, then
@@ -33,6 +35,7 @@ func rank(pods []*v1.Pod, of func(*v1.Pod) usage) []*v1.Pod {
 			first(x.used > x.request, y.used > y.request),
 			cmp.Compare(ptr.Deref(a.Spec.Priority, 0), ptr.Deref(b.Spec.Priority, 0)),
 			cmp.Compare(y.used-y.request, x.used-x.request),
+			cmp.Compare(y.tie, x.tie),
 		)
 	})
 }
@@ -46,6 +49,26 @@ func first(a, b bool) int {
 		return -1
 	default:
 		return 1
+	}
+}
+
+// usageOf returns the usage of pods that a signal is about.
+func usageOf(of signal, stats map[types.UID]podstats.Pod, dedicatedImageDisk bool) func(*v1.Pod) usage {
+	switch of.condition() {
+	case v1.NodeMemoryPressure:
+		return memoryUsage(stats)
+	case v1.NodePIDPressure:
+		return pidUsage(stats)
+	}
+	return storageUsage(stats, of, placesOf(of, dedicatedImageDisk))
+}
+
+// pidUsage is the number of a pod's processes and threads. There are no requests, and the kubelet ranks pods by their
+// priority first.
+func pidUsage(stats map[types.UID]podstats.Pod) func(*v1.Pod) usage {
+	return func(pod *v1.Pod) usage {
+		used := stats[pod.UID].Processes
+		return usage{known: true, used: used, request: used, tie: used}
 	}
 }
 

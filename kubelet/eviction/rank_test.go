@@ -98,16 +98,16 @@ func TestLowMessage(t *testing.T) {
 		stats podstats.Pod
 		want  string
 	}{
-		{threshold{signal: memoryAvailable, amount: 100 << 20}, stats,
+		{threshold{signal: memoryAvailable, amount: amount{fixed: 100 << 20}}, stats,
 			"The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. " +
 				"Container a was using 20Mi, request is 10Mi, has larger consumption of memory. Container b was " +
 				"using 1Mi, request is 0, has larger consumption of memory."},
-		{threshold{signal: nodefsAvailable, part: 0.5}, stats,
+		{threshold{signal: nodefsAvailable, amount: amount{part: 0.5}}, stats,
 			"The node was low on resource: ephemeral-storage. Threshold quantity: 500Mi, available: 50Mi. " +
 				"Container b was using 2Ki, request is 0, has larger consumption of ephemeral-storage."},
-		{threshold{signal: imagefsInodesFree, part: 0.5}, stats,
+		{threshold{signal: imagefsInodesFree, amount: amount{part: 0.5}}, stats,
 			"The node was low on resource: inodes. Threshold quantity: 500Mi, available: 50Mi."},
-		{threshold{signal: memoryAvailable, amount: 100 << 20}, podstats.Pod{},
+		{threshold{signal: memoryAvailable, amount: amount{fixed: 100 << 20}}, podstats.Pod{},
 			"The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi."},
 	} {
 		testutil.Equal(t, lowMessage(test.low, observation{1000 << 20, 50 << 20}, pod, test.stats), test.want,

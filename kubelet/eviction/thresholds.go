@@ -1,10 +1,13 @@
 package eviction
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,24 +17,42 @@ import (
 type signal string
 
 const (
-	memoryAvailable   signal = "memory.available"
+	memoryAvailable signal = "memory.available"
+	// allocatableMemory is the memory that pods may have and do not use. The kubelet gives it the hard threshold of
+	// memory.available.
+	allocatableMemory signal = "allocatableMemory.available"
 	nodefsAvailable   signal = "nodefs.available"
 	nodefsInodesFree  signal = "nodefs.inodesFree"
 	imagefsAvailable  signal = "imagefs.available"
 	imagefsInodesFree signal = "imagefs.inodesFree"
+	pidAvailable      signal = "pid.available"
 )
 
-// signals are all signals, in the order in which they are reclaimed.
-var signals = []signal{memoryAvailable, nodefsAvailable, nodefsInodesFree, imagefsAvailable, imagefsInodesFree}
+// signals are the signals of an operator's thresholds, in the order in which they are reclaimed.
+var signals = []signal{memoryAvailable, nodefsAvailable, nodefsInodesFree, imagefsAvailable, imagefsInodesFree,
+	pidAvailable}
 
-// resourceInodes is the kubelet's word in messages. The API has no such resource.
-const resourceInodes v1.ResourceName = "inodes"
+// order is the place of a signal among all signals.
+func order(s signal) int {
+	if s == allocatableMemory {
+		return 0 // beside memory.available
+	}
+	return slices.Index(signals, s)
+}
+
+// The kubelet's words in messages. The API has no such resources.
+const (
+	resourceInodes v1.ResourceName = "inodes"
+	resourcePids   v1.ResourceName = "pids"
+)
 
 // resource is the signal's resource.
 func (s signal) resource() v1.ResourceName {
 	switch s {
-	case memoryAvailable:
+	case memoryAvailable, allocatableMemory:
 		return v1.ResourceMemory
+	case pidAvailable:
+		return resourcePids
 	case nodefsInodesFree, imagefsInodesFree:
 		return resourceInodes
 	default:
@@ -40,29 +61,53 @@ func (s signal) resource() v1.ResourceName {
 }
 
 func (s signal) condition() v1.NodeConditionType {
-	if s == memoryAvailable {
+	switch s.resource() {
+	case v1.ResourceMemory:
 		return v1.NodeMemoryPressure
+	case resourcePids:
+		return v1.NodePIDPressure
 	}
 	return v1.NodeDiskPressure
 }
 
-// threshold is the least available amount, in bytes or inodes, or the least available part of the capacity.
-type threshold struct {
-	signal signal
-	amount int64
-	part   float64
+// amount is an amount in bytes, inodes or process ids, or a part of the capacity.
+type amount struct {
+	fixed int64
+	part  float64
 }
 
-// of returns the threshold's amount for a capacity.
-func (t threshold) of(capacity int64) int64 {
-	if t.part > 0 {
-		return int64(float64(capacity) * t.part)
+// of returns the amount for a capacity.
+func (a amount) of(capacity int64) int64 {
+	if a.part > 0 {
+		return int64(float64(capacity) * a.part)
 	}
-	return t.amount
+	return a.fixed
+}
+
+// threshold is the least available amount of a signal.
+type threshold struct {
+	signal signal
+	amount amount
+	// soft says that pods have a grace period to end, and that the node may be below for grace first.
+	soft  bool
+	grace time.Duration
+	// reclaim is the amount above the threshold at which the reclaiming ends.
+	reclaim amount
 }
 
 // Thresholds are the thresholds of all signals.
 type Thresholds struct{ list []threshold }
+
+// Settings are thresholds as the kubelet's flags have them.
+type Settings struct {
+	// Hard and Soft are thresholds such as memory.available<100Mi. The last threshold for a signal counts. 0% and 100%
+	// turn a signal off.
+	Hard, Soft []string
+	// SoftGrace is how long the node may be below a soft threshold, by signal. Each soft threshold needs one.
+	SoftGrace map[string]string
+	// MinimumReclaim is the amount to reclaim above a threshold, by signal.
+	MinimumReclaim map[string]string
+}
 
 // DefaultThresholds are the kubelet's.
 func DefaultThresholds() []string {
@@ -70,52 +115,122 @@ func DefaultThresholds() []string {
 		"imagefs.inodesFree<5%"}
 }
 
-// ParseThresholds parses thresholds such as memory.available<100Mi and nodefs.available<10%, as in --eviction-hard. The
-// last threshold for a signal counts. 0% and 100% turn a signal off.
-func ParseThresholds(texts []string) (Thresholds, error) {
-	var parsed Thresholds
+// Parse parses the settings. Its error names each value that is wrong.
+func Parse(settings Settings) (Thresholds, error) {
+	hard, hardErr := parseList(settings.Hard)
+	soft, softErr := parseList(settings.Soft)
+	if err := errors.Join(hardErr, softErr); err != nil {
+		return Thresholds{}, err
+	}
+	for i := range soft {
+		soft[i].soft = true
+	}
+	if err := addGrace(soft, settings.SoftGrace); err != nil {
+		return Thresholds{}, err
+	}
+	all := slices.Concat(hard, soft)
+	if err := addReclaim(all, settings.MinimumReclaim); err != nil {
+		return Thresholds{}, err
+	}
+	for _, t := range all {
+		if t.signal == memoryAvailable && !t.soft {
+			t.signal = allocatableMemory
+			all = append(all, t)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b threshold) int { return order(a.signal) - order(b.signal) })
+	return Thresholds{list: all}, nil
+}
+
+// addGrace gives soft thresholds their grace periods.
+func addGrace(soft []threshold, periods map[string]string) error {
+	for i, t := range soft {
+		text, ok := periods[string(t.signal)]
+		if !ok {
+			return fmt.Errorf("the soft threshold of %s has no grace period", t.signal)
+		}
+		period, err := time.ParseDuration(text)
+		if err != nil || period <= 0 {
+			return fmt.Errorf("the grace period %q of %s is not a duration above zero, such as 1m30s", text, t.signal)
+		}
+		soft[i].grace = period
+	}
+	return everyHas("grace period", periods, soft)
+}
+
+// addReclaim gives thresholds what is to be reclaimed above them.
+func addReclaim(all []threshold, amounts map[string]string) error {
+	for i, t := range all {
+		text, ok := amounts[string(t.signal)]
+		if !ok {
+			continue
+		}
+		var err error
+		if all[i].reclaim, err = parseAmount(text); err != nil {
+			return fmt.Errorf("minimum reclaim of %s: %w", t.signal, err)
+		}
+	}
+	return everyHas("minimum reclaim", amounts, all)
+}
+
+// everyHas returns an error for a setting whose signal has no threshold.
+func everyHas(what string, settings map[string]string, list []threshold) error {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if !slices.ContainsFunc(list, func(t threshold) bool { return string(t.signal) == name }) {
+			return fmt.Errorf("the %s of %s is for no threshold", what, name)
+		}
+	}
+	return nil
+}
+
+// parseList parses thresholds, and leaves out signals that are turned off.
+func parseList(texts []string) ([]threshold, error) {
+	var list []threshold
 	for _, text := range texts {
 		name, value, ok := strings.Cut(strings.TrimSpace(text), "<")
 		if !ok {
-			return Thresholds{}, fmt.Errorf("%q is not of the form signal<value, such as memory.available<100Mi", text)
+			return nil, fmt.Errorf("%q is not of the form signal<value, such as memory.available<100Mi", text)
 		}
 		found, err := parseThreshold(signal(name), value)
 		if err != nil {
-			return Thresholds{}, fmt.Errorf("%q: %w", text, err)
+			return nil, fmt.Errorf("%q: %w", text, err)
 		}
-		parsed.list = slices.DeleteFunc(parsed.list, func(t threshold) bool { return t.signal == found.signal })
-		if found.amount > 0 || found.part > 0 {
-			parsed.list = append(parsed.list, found)
+		list = slices.DeleteFunc(list, func(t threshold) bool { return t.signal == found.signal })
+		if found.amount != (amount{}) {
+			list = append(list, found)
 		}
 	}
-	slices.SortFunc(parsed.list, func(a, b threshold) int {
-		return slices.Index(signals, a.signal) - slices.Index(signals, b.signal)
-	})
-	return parsed, nil
+	return list, nil
 }
 
 func parseThreshold(of signal, value string) (threshold, error) {
 	if !slices.Contains(signals, of) {
 		return threshold{}, fmt.Errorf("the signal %q is none of %v", of, signals)
 	}
+	parsed, err := parseAmount(value)
+	return threshold{signal: of, amount: parsed}, err
+}
+
+// parseAmount parses a quantity or a percentage.
+func parseAmount(value string) (amount, error) {
 	if percent, ok := strings.CutSuffix(value, "%"); ok {
 		number, err := strconv.ParseFloat(percent, 64)
 		if err != nil || !(number >= 0 && number <= 100) {
-			return threshold{}, fmt.Errorf("%q is no percentage from 0%% to 100%%", value)
+			return amount{}, fmt.Errorf("%q is not a percentage from 0%% to 100%%", value)
 		}
 		if number == 100 {
 			number = 0 // as for the kubelet
 		}
-		return threshold{signal: of, part: number / 100}, nil
+		return amount{part: number / 100}, nil
 	}
-	amount, err := resource.ParseQuantity(value)
+	quantity, err := resource.ParseQuantity(value)
 	if err != nil {
-		return threshold{}, fmt.Errorf("%q is neither a quantity nor a percentage: %w", value, err)
+		return amount{}, fmt.Errorf("%q is neither a quantity nor a percentage: %w", value, err)
 	}
-	if amount.Sign() <= 0 {
-		return threshold{}, fmt.Errorf("%q is not above zero; 0%% switches a signal off", value)
+	if quantity.Sign() <= 0 {
+		return amount{}, fmt.Errorf("%q is not above zero; 0%% switches a signal off", value)
 	}
-	return threshold{signal: of, amount: amount.Value()}, nil
+	return amount{fixed: quantity.Value()}, nil
 }
 
 func (t Thresholds) kept(capacity v1.ResourceList) v1.ResourceList {
@@ -123,8 +238,8 @@ func (t Thresholds) kept(capacity v1.ResourceList) v1.ResourceList {
 	for _, one := range t.list {
 		name := one.signal.resource()
 		whole, ok := capacity[name]
-		if ok && (one.signal == memoryAvailable || one.signal == nodefsAvailable) {
-			kept[name] = *bytes(one.of(whole.Value()))
+		if ok && !one.soft && (one.signal == memoryAvailable || one.signal == nodefsAvailable) {
+			kept[name] = *bytes(one.amount.of(whole.Value()))
 		}
 	}
 	return kept

@@ -14,7 +14,7 @@ import (
 // parsed parses valid thresholds.
 func parsed(t *testing.T, texts ...string) Thresholds {
 	t.Helper()
-	thresholds, err := ParseThresholds(texts)
+	thresholds, err := Parse(Settings{Hard: texts})
 	testutil.Must(t, err)
 	return thresholds
 }
@@ -27,33 +27,36 @@ func TestParseThresholds(t *testing.T) {
 	}{
 		{texts: nil},
 		{texts: []string{"imagefs.available<12.5%", "memory.available<1Gi"},
-			want: []threshold{{signal: memoryAvailable, amount: 1 << 30}, {signal: imagefsAvailable, part: 0.125}}},
+			want: []threshold{{signal: imagefsAvailable, amount: amount{part: 0.125}},
+				{signal: memoryAvailable, amount: amount{fixed: 1 << 30}}}},
 		{texts: []string{"memory.available<0%", "nodefs.available<100%"}},
 		{texts: []string{"nodefs.available<10%", "nodefs.available<1G"},
-			want: []threshold{{signal: nodefsAvailable, amount: 1e9}}},
+			want: []threshold{{signal: nodefsAvailable, amount: amount{fixed: 1e9}}}},
 		{texts: []string{"nodefs.available<10%", "nodefs.available<0%"}},
-		{texts: []string{"nodefs.inodesFree<1k"}, want: []threshold{{signal: nodefsInodesFree, amount: 1000}}},
+		{texts: []string{"nodefs.inodesFree<1k"},
+			want: []threshold{{signal: nodefsInodesFree, amount: amount{fixed: 1000}}}},
 		{texts: []string{"memory.available"}, err: `"memory.available" is not of the form signal<value`},
 		{texts: []string{"memory.available>1Gi"}, err: "is not of the form signal<value"},
-		{texts: []string{"pid.available<5%"},
-			err: `the signal "pid.available" is none of [memory.available nodefs.available`},
+		{texts: []string{"pid.available<5%"}, want: []threshold{{signal: pidAvailable, amount: amount{part: 0.05}}}},
+		{texts: []string{"allocatableMemory.available<5%"},
+			err: `the signal "allocatableMemory.available" is none of [memory.available nodefs.available`},
 		{texts: []string{"memory.available<0"}, err: `"0" is not above zero`},
 		{texts: []string{"memory.available<-1Gi"}, err: `"-1Gi" is not above zero`},
 		{texts: []string{"memory.available<much"}, err: `"much" is neither a quantity nor a percentage`},
-		{texts: []string{"nodefs.available<-1%"}, err: `"-1%" is no percentage from 0% to 100%`},
-		{texts: []string{"nodefs.available<101%"}, err: `"101%" is no percentage`},
-		{texts: []string{"nodefs.available<NaN%"}, err: `"NaN%" is no percentage`},
-		{texts: []string{"nodefs.available<x%"}, err: `"x%" is no percentage`},
+		{texts: []string{"nodefs.available<-1%"}, err: `"-1%" is not a percentage from 0% to 100%`},
+		{texts: []string{"nodefs.available<101%"}, err: `"101%" is not a percentage`},
+		{texts: []string{"nodefs.available<NaN%"}, err: `"NaN%" is not a percentage`},
+		{texts: []string{"nodefs.available<x%"}, err: `"x%" is not a percentage`},
 	}
 	for _, test := range tests {
-		got, err := ParseThresholds(test.texts)
+		got, err := parseList(test.texts)
 		if test.err != "" {
 			testutil.Assert(t, err != nil && strings.Contains(err.Error(), test.err),
 				"%q: error %v, want %q", test.texts, err, test.err)
 			continue
 		}
-		testutil.Assert(t, err == nil && slices.Equal(got.list, test.want),
-			"%q: %+v, %v, want %+v", test.texts, got.list, err, test.want)
+		testutil.Assert(t, err == nil && slices.Equal(got, test.want),
+			"%q: %+v, %v, want %+v", test.texts, got, err, test.want)
 	}
 }
 
@@ -61,9 +64,12 @@ func TestParseThresholds(t *testing.T) {
 func TestDefaultThresholds(t *testing.T) {
 	defaults := parsed(t, DefaultThresholds()...)
 	want := []threshold{
-		{signal: memoryAvailable, amount: 100 << 20}, {signal: nodefsAvailable, part: 0.1},
-		{signal: nodefsInodesFree, part: 0.05},
-		{signal: imagefsAvailable, part: 0.15}, {signal: imagefsInodesFree, part: 0.05},
+		{signal: memoryAvailable, amount: amount{fixed: 100 << 20}},
+		{signal: allocatableMemory, amount: amount{fixed: 100 << 20}},
+		{signal: nodefsAvailable, amount: amount{part: 0.1}},
+		{signal: nodefsInodesFree, amount: amount{part: 0.05}},
+		{signal: imagefsAvailable, amount: amount{part: 0.15}},
+		{signal: imagefsInodesFree, amount: amount{part: 0.05}},
 	}
 	testutil.Assert(t, slices.Equal(defaults.list, want), "%+v", defaults.list)
 	kept := defaults.kept(v1.ResourceList{

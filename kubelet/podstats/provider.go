@@ -55,6 +55,8 @@ func (p *Provider) Wait() { p.volumes.running.Wait() }
 type Pod struct {
 	// Memory is the working set in bytes, nil if the runtime does not report it.
 	Memory *int64
+	// Processes is the number of processes and threads, 0 if the runtime does not report it.
+	Processes int64
 	// Containers are the containers that exist or have logs, by name.
 	Containers map[string]Container
 	// Volumes are the volumes on disk, by name.
@@ -102,6 +104,7 @@ func (p *Provider) addRuntime(ctx context.Context, stats map[types.UID]Pod) erro
 		}
 		// While a sandbox is replaced there are two: the pod's memory is their sum.
 		of.Memory = plus(of.Memory, workingSet(sandbox.GetLinux().GetMemory()))
+		of.Processes += int64(sandbox.GetLinux().GetProcess().GetProcessCount().GetValue())
 		for _, c := range sandbox.GetLinux().GetContainers() {
 			addContainer(of.Containers, c)
 		}

@@ -178,6 +178,26 @@ spec:
 	testutil.Assert(t, restarts == 0, "the critical pod was restarted %d times", restarts)
 }
 
+// TestSoftEviction: below a soft threshold the condition begins at once, and a pod is evicted after the grace period.
+// The pod has its own time to end.
+func TestSoftEviction(t *testing.T) {
+	n := prepareClusterNode(t, "--eviction-soft", "memory.available<99%", "--eviction-soft-grace-period",
+		"memory.available=15s", "--eviction-max-pod-grace-period", "20")
+	n.start()
+	n.hasCondition(v1.NodeMemoryPressure, v1.ConditionTrue, "KubeletHasInsufficientMemory")
+	pod := n.bind(`
+metadata: {name: patient}
+spec:
+  terminationGracePeriodSeconds: 5
+  containers:
+  - {name: main, image: SHELL, command: [sh, -c, "trap 'sleep 2; exit 7' TERM; while :; do sleep 0.1; done"],
+    resources: {requests: {memory: 1Mi}}}
+`)
+	evicted := n.evicts(pod, "The node was low on resource: memory. Threshold quantity: ")
+	ended := status(evicted, "main").State.Terminated
+	testutil.Equal(t, ended.ExitCode, 7, "exit code of a container that had its time to end")
+}
+
 // TestDiskPressure fills a small disk with a pod's volume: that pod is evicted, the other one stays, pods are refused,
 // and when the disk has room again they are not any more.
 func TestDiskPressure(t *testing.T) {

@@ -164,10 +164,18 @@ func addDiskFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.DurationVar(&opts.GC.ImageMinAge, "minimum-image-ttl-duration", 0,
 		"the shortest time that an unused image is kept (default 2m)")
 	flags.DurationVar(&opts.GC.Images, "image-gc-period", 0, "how often disk usage by images is checked (default 5m)")
-	flags.StringSliceVar(&opts.EvictionHard, "eviction-hard", nil,
-		"`thresholds` of memory.available, nodefs.available, nodefs.inodesFree, imagefs.available and "+
-			"imagefs.inodesFree below which pods are evicted; empty for none (default "+
+	flags.StringSliceVar(&opts.Eviction.Hard, "eviction-hard", nil,
+		"`thresholds` of memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, "+
+			"imagefs.inodesFree and pid.available below which pods are evicted; empty for none (default "+
 			strings.Join(eviction.DefaultThresholds(), ",")+")")
+	flags.StringSliceVar(&opts.Eviction.Soft, "eviction-soft", nil,
+		"`thresholds` of the same signals below which pods are evicted after a time")
+	flags.StringToStringVar(&opts.Eviction.SoftGrace, "eviction-soft-grace-period", nil,
+		"`times` of the soft thresholds, such as memory.available=1m30s")
+	flags.Int64Var(&opts.EvictionMaxPodGrace, "eviction-max-pod-grace-period", 0,
+		"the longest grace period, in `seconds`, of a pod that is evicted for a soft threshold")
+	flags.StringToStringVar(&opts.Eviction.MinimumReclaim, "eviction-minimum-reclaim", nil,
+		"`amounts` to reclaim above a threshold, such as nodefs.available=500Mi")
 	flags.DurationVar(&opts.PressureTransition, "eviction-pressure-transition-period", 0,
 		"how long the node's conditions show pressure after it ended (default 5m)")
 }

@@ -54,11 +54,10 @@ func (r *Reporter) pressures(now time.Time) []nodeCondition {
 	return conditions
 }
 
-// short reports whether a resource is short. This package checks process ids, and Options.Pressure checks the other
-// resources.
+// short reports whether a resource is short. This package checks process ids, too, which need no threshold.
 func (r *Reporter) short(kind v1.NodeConditionType, now time.Time) (bool, error) {
-	if kind != v1.NodePIDPressure {
-		return r.opts.Pressure(kind)
+	if short, err := r.opts.Pressure(kind); kind != v1.NodePIDPressure || short {
+		return short, err
 	}
 	running, limit, err := r.machine.tasks()
 	return r.lasting(err == nil && float64(limit-running) < float64(limit)*float64(r.opts.pidPercent)/100, now), err
