@@ -131,7 +131,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		Thresholds: k.opts.thresholds, Transition: k.opts.PressureTransition, RootDir: k.opts.RootDir,
 		ImageDir: k.runtime.ImageDirectory(ctx), Allocatable: allocatableMemory(k.opts.Cluster.Reserved),
 	})
-	k.shutdown = nodeshutdown.New(k.opts.ShutdownGrace, k.opts.ShutdownGraceCritical)
+	k.shutdown = nodeshutdown.New(k.opts.shutdownPeriods)
 	var err error
 	if k.cluster, err = k.newCluster(objects, recorder); err != nil {
 		return err

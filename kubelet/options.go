@@ -113,9 +113,9 @@ type Options struct {
 	PressureTransition  time.Duration
 	thresholds          eviction.Thresholds
 
-	// ShutdownGrace is how long logind delays a shutdown of the machine while pods end; zero does not delay it.
-	// ShutdownGraceCritical is the part of it for critical pods, which end last.
-	ShutdownGrace, ShutdownGraceCritical time.Duration
+	// Shutdown says how long logind delays a shutdown of the machine while pods end. The zero value does not delay it.
+	Shutdown        nodeshutdown.Settings
+	shutdownPeriods []nodeshutdown.Period
 }
 
 // ClusterOptions configure the node of a cluster. Zero values mean the kubelet's defaults.
@@ -216,7 +216,7 @@ func (o *Options) complete() error {
 	if o.EvictionMaxPodGrace < 0 {
 		return fmt.Errorf("the longest grace period of evicted pods, %d seconds, is negative", o.EvictionMaxPodGrace)
 	}
-	if err := nodeshutdown.CheckPeriods(o.ShutdownGrace, o.ShutdownGraceCritical); err != nil {
+	if o.shutdownPeriods, err = o.Shutdown.Periods(); err != nil {
 		return err
 	}
 	if err := o.API.check(o.Cluster.Kubeconfig != ""); err != nil {

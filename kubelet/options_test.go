@@ -12,6 +12,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/eviction"
+	"github.com/criadapter/criadapter/kubelet/nodeshutdown"
 )
 
 // TestAPINeedsClients: an API without clients is refused, and so is an API for all clients.
@@ -66,7 +67,7 @@ func TestEvictionAndShutdown(t *testing.T) {
 		{grace: time.Second, critical: time.Minute, want: "is longer than the grace period of all pods"},
 	} {
 		opts := Options{RuntimeEndpoint: "unix:///cri.sock", Eviction: eviction.Settings{Hard: c.hard},
-			ShutdownGrace: c.grace, ShutdownGraceCritical: c.critical}
+			Shutdown: nodeshutdown.Settings{Grace: c.grace, Critical: c.critical}}
 		err := opts.complete()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)

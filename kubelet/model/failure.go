@@ -26,18 +26,22 @@ func IsFailure(reason string) bool {
 	return reason == ReasonEvicted || reason == ReasonDeadlineExceeded || reason == ReasonTerminated
 }
 
-// criticalPriority is the lowest priority of the system (SystemCriticalPriority).
-const criticalPriority = 2_000_000_000
+// SystemCriticalPriority is the lowest priority of the system.
+const SystemCriticalPriority = 2_000_000_000
+
+// Priority returns a pod's priority. Without a number from the API server, a priority class of the system counts.
+func Priority(pod *v1.Pod) int32 {
+	switch class := pod.Spec.PriorityClassName; {
+	case pod.Spec.Priority != nil:
+		return *pod.Spec.Priority
+	case class == "system-node-critical" || class == "system-cluster-critical":
+		return SystemCriticalPriority
+	}
+	return 0
+}
+
+// HasCriticalPriority reports whether the pod has a priority of the system.
+func HasCriticalPriority(pod *v1.Pod) bool { return Priority(pod) >= SystemCriticalPriority }
 
 // IsCritical reports whether the node itself needs the pod: it is admitted under pressure, and never evicted.
 func IsCritical(pod *v1.Pod) bool { return IsStatic(pod) || IsMirror(pod) || HasCriticalPriority(pod) }
-
-// HasCriticalPriority reports whether the pod has a priority of the system. Without a number from the API server, its
-// priority class counts.
-func HasCriticalPriority(pod *v1.Pod) bool {
-	if pod.Spec.Priority == nil {
-		return pod.Spec.PriorityClassName == "system-node-critical" ||
-			pod.Spec.PriorityClassName == "system-cluster-critical"
-	}
-	return *pod.Spec.Priority >= criticalPriority
-}

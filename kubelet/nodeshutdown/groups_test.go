@@ -22,6 +22,38 @@ func pod(name string, priority int32, grace int64) *v1.Pod {
 	return p
 }
 
+// periodsOf returns the periods of valid settings.
+func periodsOf(t *testing.T, settings Settings) []Period {
+	t.Helper()
+	periods, err := settings.Periods()
+	testutil.Must(t, err)
+	return periods
+}
+
+// TestPeriodsByPriority has three periods: a pod is in the highest one that is not above its priority.
+func TestPeriodsByPriority(t *testing.T) {
+	periods := periodsOf(t, Settings{ByPriority: map[string]string{"100000": "10s", "0": "20s", "10000": "15s"}})
+	var got []string
+	for _, each := range groups([]*v1.Pod{pod("low", -5, -1), pod("none", 0, 3), pod("middle", 10000, 60),
+		pod("high", 99999, -1), pod("top", 2_000_000_000, -1)}, periods) {
+		text := each.period.String() + ":"
+		for _, p := range each.pods {
+			text += fmt.Sprintf(" %s=%d", p.Name, each.graceOf(p))
+		}
+		got = append(got, text)
+	}
+	testutil.Equal(t, strings.Join(got, "; "), "20s: low=20 none=3; 15s: middle=15 high=15; 10s: top=10", "groups")
+	testutil.Equal(t, New(periods).grace, 45*time.Second, "delay of a shutdown")
+	for want, settings := range map[string]Settings{
+		"exclude each other":       {Grace: time.Second, ByPriority: map[string]string{"0": "1s"}},
+		`"high" is not a priority`: {ByPriority: map[string]string{"high": "1s"}},
+		"not at least a second":    {ByPriority: map[string]string{"0": "1ms"}},
+	} {
+		_, err := settings.Periods()
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%+v: %v, want %q", settings, err, want)
+	}
+}
+
 func TestGroups(t *testing.T) {
 	const critical = 2_000_000_000
 	tests := []struct {
@@ -42,7 +74,7 @@ func TestGroups(t *testing.T) {
 	}
 	for _, test := range tests {
 		var got []string
-		for _, each := range groups(test.pods, test.grace, test.ofGroups) {
+		for _, each := range groups(test.pods, periodsOf(t, Settings{Grace: test.grace, Critical: test.ofGroups})) {
 			text := each.period.String() + ":"
 			for _, p := range each.pods {
 				text += fmt.Sprintf(" %s=%d", p.Name, each.graceOf(p))
@@ -64,7 +96,7 @@ func TestPeriods(t *testing.T) {
 		{time.Millisecond, 0, "shutdown grace period 1ms is neither"},
 		{time.Minute, time.Millisecond, "critical pods 1ms is neither"}, {-time.Second, 0, "neither 0"},
 	} {
-		err := CheckPeriods(test.grace, test.critical)
+		_, err := Settings{Grace: test.grace, Critical: test.critical}.Periods()
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v and %v: %v, want %q", test.grace, test.critical, err, test.want)
 		}

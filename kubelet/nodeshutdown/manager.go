@@ -44,29 +44,14 @@ type Node struct {
 	Changed func()
 }
 
-// CheckPeriods refuses grace periods that New must not get.
-func CheckPeriods(grace, critical time.Duration) error {
-	for _, each := range []struct {
-		name   string
-		period time.Duration
-	}{{"shutdown grace period", grace}, {"shutdown grace period of critical pods", critical}} {
-		if each.period < 0 || each.period > 0 && each.period < time.Second {
-			return fmt.Errorf("the %s %v is neither 0 nor at least a second", each.name, each.period)
-		}
-	}
-	if critical > grace {
-		return fmt.Errorf("the shutdown grace period of critical pods, %v, "+
-			"is longer than the grace period of all pods, %v", critical, grace)
-	}
-	return nil
-}
-
 // Manager ends pods when the machine is shut down. Err is safe for concurrent use.
 type Manager struct {
-	grace, criticalGrace time.Duration
-	bus                  func(...dbus.ConnOption) (*dbus.Conn, error)
-	dir                  string
-	node                 Node // set by Run
+	periods []Period
+	// grace is the sum of the periods.
+	grace time.Duration
+	bus   func(...dbus.ConnOption) (*dbus.Conn, error)
+	dir   string
+	node  Node // set by Run
 
 	mu sync.Mutex
 	// down says that a shutdown has begun.
@@ -75,10 +60,14 @@ type Manager struct {
 	lock *os.File
 }
 
-// New makes a manager that delays a shutdown for at most grace. Pods with a critical priority get criticalGrace of it.
-// Grace 0 leaves shutdowns alone. See CheckPeriods.
-func New(grace, criticalGrace time.Duration) *Manager {
-	return &Manager{grace: grace, criticalGrace: criticalGrace, bus: dbus.ConnectSystemBus, dir: configDir}
+// New makes a manager that delays a shutdown for the sum of the periods at most. Without periods it leaves shutdowns
+// alone.
+func New(periods []Period) *Manager {
+	m := &Manager{periods: periods, bus: dbus.ConnectSystemBus, dir: configDir}
+	for _, p := range periods {
+		m.grace += p.Grace
+	}
+	return m
 }
 
 // Err is an error in the kubelet's words while the node is shutting down, else nil.
@@ -248,7 +237,7 @@ func (m *Manager) setDown(down bool) {
 
 // endAll ends one group of pods after the other. Pods that do not end in time are left to the machine's shutdown.
 func (m *Manager) endAll(ctx context.Context) {
-	for _, each := range groups(m.node.Pods(), m.grace, m.criticalGrace) {
+	for _, each := range groups(m.node.Pods(), m.periods) {
 		if ctx.Err() != nil {
 			return
 		}

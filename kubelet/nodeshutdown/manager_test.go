@@ -66,7 +66,7 @@ func (n *node) has(t *testing.T, ended ...string) {
 // run runs a manager on the service's bus until the end of the test.
 func run(t *testing.T, n *node, service *login1.Service, grace, critical time.Duration) *Manager {
 	t.Helper()
-	m := New(grace, critical)
+	m := New(periodsOf(t, Settings{Grace: grace, Critical: critical}))
 	node := Node{
 		End: n.end, Gone: n.gone,
 		Pods: func() []*v1.Pod {
@@ -258,7 +258,7 @@ func TestBusGoesAway(t *testing.T) {
 
 // TestNothingToDelay: without a grace period the manager does not connect to D-Bus.
 func TestNothingToDelay(t *testing.T) {
-	m := New(0, 0)
+	m := New(nil)
 	m.bus = func(...dbus.ConnOption) (*dbus.Conn, error) {
 		t.Error("the manager connects to D-Bus")
 		return nil, errors.New("no")

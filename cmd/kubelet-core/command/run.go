@@ -182,10 +182,12 @@ func addDiskFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 
 // addShutdownAndLogFlags adds the flags for the machine's shutdown and the rotation of logs.
 func addShutdownAndLogFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
-	flags.DurationVar(&opts.ShutdownGrace, "shutdown-grace-period", 0,
+	flags.DurationVar(&opts.Shutdown.Grace, "shutdown-grace-period", 0,
 		"how long logind delays a shutdown of the machine while pods end; 0 does not delay it")
-	flags.DurationVar(&opts.ShutdownGraceCritical, "shutdown-grace-period-critical-pods", 0,
+	flags.DurationVar(&opts.Shutdown.Critical, "shutdown-grace-period-critical-pods", 0,
 		"the part of --shutdown-grace-period for critical pods, which end last")
+	flags.StringToStringVar(&opts.Shutdown.ByPriority, "shutdown-grace-period-by-pod-priority", nil,
+		"`times` by pod priority in place of both, such as 0=20s,100000=10s; the lowest priority ends first")
 	flags.Int64Var(&opts.Logs.MaxSize, "container-log-max-size", 0,
 		"the size in `bytes` from which a log is rotated (default 10485760)")
 	flags.IntVar(&opts.Logs.MaxFiles, "container-log-max-files", 0, "how many files of a log are kept (default 5)")

@@ -122,6 +122,24 @@ func logLevel(value any) ([]string, error) {
 	return []string{"info"}, nil
 }
 
+// shutdownPeriods converts a list of priorities with seconds.
+func shutdownPeriods(value any) (all []string, err error) {
+	list, ok := value.([]any)
+	if !ok {
+		return nil, errors.New("is not a list")
+	}
+	for i, item := range list {
+		period, _ := item.(map[string]any)
+		priority, hasPriority := period["priority"].(float64)
+		seconds, hasSeconds := period["shutdownGracePeriodSeconds"].(float64)
+		if !hasPriority || !hasSeconds {
+			return nil, fmt.Errorf("[%d] needs a priority and shutdownGracePeriodSeconds", i)
+		}
+		all = append(all, fmt.Sprintf("%s=%ss", show(priority), show(seconds)))
+	}
+	return all, nil
+}
+
 // taints converts a list of taints of a node.
 func taints(value any) (all []string, err error) {
 	list, ok := value.([]any)

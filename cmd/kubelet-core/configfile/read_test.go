@@ -50,6 +50,10 @@ func TestParse(t *testing.T) {
 		"a high verbosity":  {"logging: {verbosity: 10}", "--log-level=trace"},
 		"a taint": {"registerWithTaints: [{key: a, value: b, effect: NoSchedule}]",
 			"--register-with-taints=a=b:NoSchedule"},
+		"a shutdown by priorities": {
+			"shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 20}, " +
+				"{priority: 100000, shutdownGracePeriodSeconds: 10}]",
+			"--shutdown-grace-period-by-pod-priority=0=20s --shutdown-grace-period-by-pod-priority=100000=10s"},
 		"a default":          {"hairpinMode: promiscuous-bridge\ncpuCFSQuotaPeriod: 100ms", ""},
 		"swap":               {"failSwapOn: false\nmemorySwap: {}", ""},
 		"a list of defaults": {"enforceNodeAllocatable: [pods]", ""},
