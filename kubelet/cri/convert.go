@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -35,6 +36,7 @@ func containerStatus(ctx context.Context, sandboxID string, s *runtimeapi.Contai
 		Image: imageName(s), ImageID: s.GetImageId(), ImageRef: s.GetImageRef(),
 		Hash:    s.GetAnnotations()[model.AnnotationHash],
 		LogPath: s.GetLogPath(), Annotations: s.GetAnnotations(),
+		User: containerUser(s.GetUser()), StopSignal: stopSignal(s.GetStopSignal()), Mounts: mounts(s.GetMounts()),
 	}
 	if text := out.Annotations[model.AnnotationResources]; text != "" {
 		var resources v1.ResourceRequirements
@@ -54,6 +56,37 @@ func containerStatus(ctx context.Context, sandboxID string, s *runtimeapi.Contai
 		}
 	}
 	return out
+}
+
+// containerUser converts the user of a container, nil if it is not reported.
+func containerUser(user *runtimeapi.ContainerUser) *v1.ContainerUser {
+	linux := user.GetLinux()
+	if linux == nil {
+		return nil
+	}
+	return &v1.ContainerUser{Linux: &v1.LinuxContainerUser{
+		UID: linux.GetUid(), GID: linux.GetGid(), SupplementalGroups: linux.GetSupplementalGroups(),
+	}}
+}
+
+// stopSignal converts a signal, nil if it is not reported. Protocol buffer names have no + and -: SIGRTMIN+3 is
+// SIGRTMINPLUS3.
+func stopSignal(signal runtimeapi.Signal) *v1.Signal {
+	if signal == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
+		return nil
+	}
+	name := strings.TrimPrefix(signal.String(), "SIGNAL_")
+	return new(v1.Signal(strings.NewReplacer("PLUS", "+", "MINUS", "-").Replace(name)))
+}
+
+func mounts(list []*runtimeapi.Mount) map[string]model.Mount {
+	found := make(map[string]model.Mount, len(list))
+	for _, m := range list {
+		found[m.GetContainerPath()] = model.Mount{
+			RecursiveReadOnly: m.GetRecursiveReadOnly(), ImageRef: m.GetImage().GetImageRef(),
+		}
+	}
+	return found
 }
 
 // imageName is the image's name in the pod: the CRI image field may be an id.

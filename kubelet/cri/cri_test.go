@@ -162,3 +162,23 @@ func TestNewestIsTheLastAttempt(t *testing.T) {
 	testutil.Assert(t, err == nil && seen.Sandboxes[0].Attempt == 1 && seen.Container("one").Attempt == 1,
 		"%+v, %v", seen, err)
 }
+
+// TestContainerStatus converts what only some runtimes report.
+func TestContainerStatus(t *testing.T) {
+	got := containerStatus(t.Context(), "sandbox", &runtimeapi.ContainerStatus{
+		User: &runtimeapi.ContainerUser{
+			Linux: &runtimeapi.LinuxContainerUser{Uid: 5, Gid: 6, SupplementalGroups: []int64{6, 7}}},
+		StopSignal: runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3,
+		Mounts: []*runtimeapi.Mount{
+			{ContainerPath: "/a", RecursiveReadOnly: true},
+			{ContainerPath: "/b", Image: &runtimeapi.ImageSpec{ImageRef: "x@sha256:1"}},
+		},
+	})
+	user := got.User.Linux
+	testutil.Assert(t, user.UID == 5 && user.GID == 6 && len(user.SupplementalGroups) == 2, "user %+v", user)
+	testutil.Equal(t, string(*got.StopSignal), "SIGRTMIN+3", "stop signal")
+	testutil.Assert(t, got.Mounts["/a"] == (model.Mount{RecursiveReadOnly: true}) &&
+		got.Mounts["/b"] == (model.Mount{ImageRef: "x@sha256:1"}), "mounts %+v", got.Mounts)
+	got = containerStatus(t.Context(), "sandbox", &runtimeapi.ContainerStatus{})
+	testutil.Assert(t, got.User == nil && got.StopSignal == nil, "a user or a signal is made up: %+v", got)
+}

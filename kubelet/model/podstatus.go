@@ -61,9 +61,23 @@ type ContainerStatus struct {
 	Resources *v1.ResourceRequirements
 	// Actual has the limits that the runtime reports, or nil.
 	Actual *ActualLimits
+	// User is the user and the groups of the first process, nil if the runtime does not report them.
+	User *v1.ContainerUser
+	// StopSignal is the signal that ends the container, nil if the runtime does not report it.
+	StopSignal *v1.Signal
+	// Mounts are the mounts by their paths in the container.
+	Mounts map[string]Mount
 	// LogPath is the absolute path of the log.
 	LogPath     string
 	Annotations map[string]string
+}
+
+// Mount is what a runtime reports of a mount.
+type Mount struct {
+	// RecursiveReadOnly says that mounts below it are read-only, too.
+	RecursiveReadOnly bool
+	// ImageRef is the reference of a mounted image, empty for other mounts.
+	ImageRef string
 }
 
 // ActualLimits are a container's limits in CRI (LinuxContainerResources). 0 means no limit, or a limit that the runtime

@@ -19,7 +19,8 @@ func (in Input) container(
 	}
 	out := v1.ContainerStatus{
 		Name: c.Name, RestartCount: int32(observed.Attempt), Image: observed.Image, ImageID: observed.ImageRef,
-		ContainerID: in.RuntimeName + "://" + observed.ID, Started: new(bool), User: nil,
+		ContainerID: in.RuntimeName + "://" + observed.ID, Started: new(bool), User: observed.User,
+		StopSignal: observed.StopSignal, VolumeMounts: volumeMounts(c, observed),
 	}
 	if out.Image == "" {
 		out.Image = c.Image
@@ -51,7 +52,7 @@ func (in Input) container(
 
 // unseen is the status of a container that the runtime does not list: it is not created yet, or already removed.
 func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus, initialized bool) v1.ContainerStatus {
-	out := v1.ContainerStatus{Name: c.Name, Image: c.Image, Started: new(bool)}
+	out := v1.ContainerStatus{Name: c.Name, Image: c.Image, Started: new(bool), VolumeMounts: volumeMounts(c, nil)}
 	if old != nil && (old.State.Terminated != nil || old.State.Running != nil) &&
 		(in.Ending || model.Terminal(in.Old.Phase) || kind == model.Init && initialized) {
 		out = *old.DeepCopy()

@@ -30,6 +30,14 @@ func TestImageVolumes(t *testing.T) {
 	got, want := n.log(reader, "main", 0), "multi\nmulti\nread-only\n/model/bin/sh\nthe end\n"
 	testutil.Assert(t, got == want, "the container saw %q, want %q", got, want)
 	n.event("reader", "Pulled")
+	shown := status(reader, "main")
+	testutil.Require(t, len(shown.VolumeMounts) == 2 && shown.VolumeMounts[0].VolumeStatus != nil,
+		"the status shows the mounts %+v", shown.VolumeMounts)
+	testutil.Assert(t, strings.Contains(shown.VolumeMounts[0].VolumeStatus.Image.ImageRef, "@sha256:"),
+		"the status shows the image %+v", shown.VolumeMounts[0].VolumeStatus.Image)
+	testutil.Assert(t, shown.User != nil && shown.User.Linux.UID == 0, "the status shows the user %+v", shown.User)
+	testutil.Assert(t, shown.StopSignal != nil && *shown.StopSignal == "SIGTERM", "the status shows the signal %v",
+		shown.StopSignal)
 	write("part", multi, "no/such")
 	write("image", n.env.Image("test/no-such:1"), "multi")
 	for name, reason := range map[string]string{"part": "ImageVolumeMountFailed", "image": model.ReasonErrImagePull} {
