@@ -163,6 +163,9 @@ func (k *Kubelet) wire(ctx context.Context) error {
 			return allocated.AllocatedPods(k.workers.Active())
 		}, Observed: k.pleg.Has,
 		ShutdownErr: k.shutdown.Err, AllowedUnsafeSysctls: k.opts.AllowedUnsafeSysctls,
+		Preempt: func(pod *v1.Pod, why model.Failure) {
+			k.workers.End(pod.UID, podworkers.Termination{Reason: "preempted: " + why.Message, Failure: &why})
+		},
 		Rejections: rejected, Status: k.status, Events: recorder,
 	})
 	config := k.newPodConfig(admitter, recorder)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,6 +37,8 @@ type Options struct {
 	Observed func(types.UID) bool
 	// ShutdownErr is an error while the node is shutting down, else nil.
 	ShutdownErr func() error
+	// Preempt begins to end a pod.
+	Preempt func(pod *v1.Pod, why model.Failure)
 	// AllowedUnsafeSysctls are names, or prefixes that end in *, of unsafe sysctls that pods may set.
 	AllowedUnsafeSysctls []string
 
@@ -83,11 +86,36 @@ func (a *Admitter) Admit(ctx context.Context, pod *v1.Pod) bool {
 		in.Node, in.Admitted = a.newestNode(ctx, in)
 		rejection = check(in)
 	}
-	if rejection == nil {
+	if rejection == nil || a.preempt(in, *rejection) {
 		return true
 	}
 	a.Reject(pod, *rejection)
 	return false
+}
+
+// preempt makes room for a critical pod that a resource alone keeps from the node. It reports whether the pod fits.
+func (a *Admitter) preempt(in input, why Rejection) bool {
+	if !model.IsCritical(in.Pod) || !strings.HasPrefix(why.Reason, prefixOutOf) {
+		return false
+	}
+	missing := shortages(&in)
+	chosen, ok := victims(in.Pod, in.others(), missing)
+	if !ok {
+		return false
+	}
+	without := in
+	without.Running = slices.DeleteFunc(slices.Clone(in.Running), func(pod *v1.Pod) bool {
+		return slices.ContainsFunc(chosen, func(victim *v1.Pod) bool { return victim.UID == pod.UID })
+	})
+	if check(without) != nil { // there is another reason against the pod
+		return false
+	}
+	for _, victim := range chosen {
+		a.opts.Events.Record(events.Event{Pod: victim, Warning: true, Reason: preempted.Reason,
+			Message: preempted.Message})
+		a.opts.Preempt(victim, preempted)
+	}
+	return true
 }
 
 // newestNode gets the node from the API server, or the last observed one if that fails. Admitted says to trust the

@@ -16,11 +16,30 @@ import (
 // order is the order in which resources are checked. Other resources follow by name.
 var order = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
 
+// shortage is a resource that the node has too little of. The amounts are as in amount.
+type shortage struct {
+	name                      v1.ResourceName
+	requested, used, capacity int64
+}
+
+// missing is the amount that would have to be freed.
+func (s shortage) missing() int64 { return s.requested + s.used - s.capacity }
+
 // checkResources compares the pod's requests with the node's free allocatable resources.
 func checkResources(in *input) *Rejection {
+	for _, s := range shortages(in) {
+		return &Rejection{prefixOutOf + string(s.name),
+			fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", s.name,
+				s.requested, s.used, s.capacity)}
+	}
+	return nil
+}
+
+// shortages returns the resources that the pod does not fit into, the number of pods first.
+func shortages(in *input) (found []shortage) {
 	others := in.others()
 	if most, ok := in.Node.Status.Allocatable[v1.ResourcePods]; ok && int64(len(others))+1 > most.Value() {
-		return outOf(v1.ResourcePods, 1, int64(len(others)), most.Value())
+		found = append(found, shortage{v1.ResourcePods, 1, int64(len(others)), most.Value()})
 	}
 	used := v1.ResourceList{}
 	for _, pod := range others {
@@ -43,10 +62,11 @@ func checkResources(in *input) *Rejection {
 		left := have.DeepCopy()
 		left.Sub(used[name])
 		if request.Cmp(left) > 0 {
-			return outOf(name, amount(name, request), amount(name, used[name]), amount(name, have))
+			found = append(found,
+				shortage{name, amount(name, request), amount(name, used[name]), amount(name, have)})
 		}
 	}
-	return nil
+	return found
 }
 
 // ofCluster says whether a resource may belong to the cluster and not to a node: its name has a domain other than
@@ -69,10 +89,4 @@ func amount(name v1.ResourceName, quantity resource.Quantity) int64 {
 		return quantity.MilliValue()
 	}
 	return quantity.Value()
-}
-
-func outOf(name v1.ResourceName, requested, used, capacity int64) *Rejection {
-	return &Rejection{prefixOutOf +
-		string(name), fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
-		name, requested, used, capacity)}
 }

@@ -19,11 +19,14 @@ const (
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 	// ReasonTerminated: the machine's shutdown ended the pod.
 	ReasonTerminated = "Terminated"
+	// ReasonPreempting: a critical pod needed the pod's resources.
+	ReasonPreempting = "Preempting"
 )
 
 // IsFailure reports whether a pod whose status has that reason ends as failed.
 func IsFailure(reason string) bool {
-	return reason == ReasonEvicted || reason == ReasonDeadlineExceeded || reason == ReasonTerminated
+	return reason == ReasonEvicted || reason == ReasonDeadlineExceeded || reason == ReasonTerminated ||
+		reason == ReasonPreempting
 }
 
 // SystemCriticalPriority is the lowest priority of the system.

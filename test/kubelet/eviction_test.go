@@ -3,7 +3,9 @@ package kubelet
 import (
 	"errors"
 	"fmt"
+
 	"os"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -176,6 +178,42 @@ spec:
 	})
 	restarts := status(n.showsReady(critical), "main").RestartCount
 	testutil.Assert(t, restarts == 0, "the critical pod was restarted %d times", restarts)
+}
+
+// TestCriticalPodPreempts fills the node's CPU with a pod, and binds a critical one: the first fails with the kubelet's
+// reason, and the critical one runs.
+func TestCriticalPodPreempts(t *testing.T) {
+	n := newClusterNode(t)
+	const text = `
+metadata: {name: NAME}
+spec:
+  priority: PRIORITY
+  terminationGracePeriodSeconds: 1
+  containers: [{name: main, image: SHELL, command: [sleep, "1000"], resources: {requests: {cpu: CPU}}}]
+`
+	most := fmt.Sprintf("%dm", goruntime.NumCPU()*1000-200)
+	pod := func(name, priority string) *v1.Pod {
+		return n.bind(strings.NewReplacer("NAME", name, "PRIORITY", priority, "CPU", most).Replace(text))
+	}
+	app := pod("app", "0")
+	n.showsReady(app)
+	plain := pod("plain", "100")
+	n.shows(plain, "a pod that does not fit is refused", func(now *v1.Pod) error {
+		if now.Status.Reason != "OutOfcpu" {
+			return fmt.Errorf("%s %s", now.Status.Phase, now.Status.Reason)
+		}
+		return nil
+	})
+	critical := pod("critical", "2000000000")
+	n.showsReady(critical)
+	n.shows(app, "the pod is preempted", func(now *v1.Pod) error {
+		target := conditionOf(now, v1.DisruptionTarget)
+		if now.Status.Phase != v1.PodFailed || now.Status.Reason != "Preempting" || target == nil ||
+			target.Status != v1.ConditionTrue {
+			return fmt.Errorf("%s %s: %s, %+v", now.Status.Phase, now.Status.Reason, now.Status.Message, target)
+		}
+		return nil
+	})
 }
 
 // TestSoftEviction: below a soft threshold the condition begins at once, and a pod is evicted after the grace period.
