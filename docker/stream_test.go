@@ -34,11 +34,12 @@ func (f *fakeServer) takeOver(exec string) <-chan io.ReadWriteCloser {
 func TestAttach(t *testing.T) {
 	f := newFakeServer(t)
 	conns := f.takeOver("e")
-	stream, err := f.dial(200*time.Millisecond).AttachExec(testContext(t), "e", ExecOptions{})
+	const timeout = 2 * time.Second // enough for the handshake on a busy machine
+	stream, err := f.dial(timeout).AttachExec(testContext(t), "e", ExecOptions{})
 	testutil.Must(t, err)
 	conn := <-conns
 	defer func() { _ = conn.Close() }()
-	time.Sleep(400 * time.Millisecond) // the request timeout is the handshake's
+	time.Sleep(timeout + 200*time.Millisecond) // the request timeout is the handshake's
 	if _, err := io.WriteString(stream, "in"); err != nil {
 		t.Fatal(err)
 	}

@@ -47,12 +47,15 @@ func TestCDIDevices(t *testing.T) {
 	config.CDIDevices = []*runtimeapi.CDIDevice{{Name: cdiKind + "=full"}}
 	config.Annotations = map[string]string{"cdi.k8s.io/claim": cdiKind + "=more"}
 	id, pid := n.run(config)
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	testutil.Must(n, err)
-	for _, want := range []string{"CDI_KIND=any", "CDI_FULL=yes", "CDI_MORE=yes"} {
-		testutil.Assert(t, strings.Contains(string(environ), want+"\x00"),
-			"the environment lacks %s: %q", want, environ)
-	}
+	testutil.Eventually(n, func() error { // the process may still be runc's, a moment after the start
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		for _, want := range []string{"CDI_KIND=any", "CDI_FULL=yes", "CDI_MORE=yes"} {
+			if err == nil && !strings.Contains(string(environ), want+"\x00") {
+				err = fmt.Errorf("the environment lacks %s: %q", want, environ)
+			}
+		}
+		return err
+	})
 	same(t, "a write to the device inside", n.sh(id, "echo x >/dev/cdi"), "sh: write error: No space left on device")
 	same(t, "its owner", n.sh(id, "stat -c '%u %g' /dev/cdi"), "1234 5678")
 	if info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/cdi", pid)); err != nil ||
