@@ -56,7 +56,7 @@ func Open(dir string) (*Store, error) {
 // to the saved one is not written again. On an error this store keeps the earlier record, and the file has the earlier
 // or the new one, whole.
 //
-// It returns errdefs.ErrInvalidArgument for an id that is no valid file name and for a config that is not JSON. It
+// It returns errdefs.ErrInvalidArgument for an id that is not a valid file name and for a config that is not JSON. It
 // returns a *refusedError if the file belongs to a newer program. It moves a corrupt file to the quarantine and
 // replaces it.
 func (s *Store) Save(ctx context.Context, r Record) error {

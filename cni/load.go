@@ -29,7 +29,7 @@ type snapshot struct {
 	byName map[string]*libcni.NetworkConfigList
 	// skipped are the invalid files, in lexical order.
 	skipped []SkippedFile
-	// err says why the directory could not be read. A missing directory is no error.
+	// err says why the directory could not be read. A missing directory is not an error.
 	err error
 }
 

@@ -136,6 +136,6 @@ func TestContainerWhoseLimitsAreRefusedIsKilled(t *testing.T) {
 	}
 	n.wantState(id, exited)
 
-	// What says "no limit" is no limit.
+	// What says "no limit" is not a limit.
 	n.start(n.createLimited(map[string]string{"memory.high": "max"}))
 }

@@ -32,7 +32,7 @@ func (s *Service) Checkpoint(ctx context.Context, id, location string) (err erro
 		return err
 	}
 	if !filepath.IsAbs(location) {
-		return fmt.Errorf("location: %q is no absolute path: %w", location, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("location: %q is not an absolute path: %w", location, errdefs.ErrInvalidArgument)
 	}
 	c, unlock, err := s.lock(ctx, id)
 	if err != nil {

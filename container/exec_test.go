@@ -145,7 +145,7 @@ func (s slowStream) Read(p []byte) (int, error) {
 }
 
 // A busy engine still holds output when the command has ended: it is waited for as long as it comes, and a deadline
-// that cuts it off is no success.
+// that cuts it off is not a success.
 func TestExecSyncWaitsForALateOutput(t *testing.T) {
 	text := strings.Repeat("x", 20000)
 	_, engine := newFakeNode(t, dockertest.Program{Command: "talk", Exits: true, Stdout: text})

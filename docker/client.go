@@ -49,7 +49,7 @@ type Options struct {
 	// Observe, when not nil, is called at the beginning of every request, for
 	// metrics and traces. call is one of a few fixed phrases, such as "create
 	// container". The request uses the context that it returns, and its error
-	// goes to the function that it returns. The event stream is no request.
+	// goes to the function that it returns. The event stream is not a request.
 	Observe func(ctx context.Context, call string) (context.Context, func(error))
 }
 

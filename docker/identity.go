@@ -64,7 +64,7 @@ func runtimeSpec(proc, containerID string, pid int) ([]byte, error) {
 	init, err := os.ReadFile(filepath.Join(bundle, "init.pid"))
 	if err != nil || string(init) != strconv.Itoa(pid) {
 		// Another process has the number by now, or there is no such shim.
-		return nil, absent("its parent is no shim of that container")
+		return nil, absent("its parent is not a shim of that container")
 	}
 	text, err := os.ReadFile(filepath.Join(bundle, "config.json"))
 	if err != nil {

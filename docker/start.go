@@ -15,7 +15,7 @@ import (
 // startBackoff paces the retries of a start that met a shim which was ending. A shim ends within milliseconds.
 var startBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 8}
 
-// StartContainer implements Containers. The engine answers 304 for a container that runs, which is no error.
+// StartContainer implements Containers. The engine answers 304 for a container that runs, which is not an error.
 //
 // The containers of a pod share a shim, which ends with the last of them. A start at that moment may be given the
 // ending shim. Then the engine has created no process, and the start is repeated.

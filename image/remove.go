@@ -15,8 +15,8 @@ import (
 const removalTimeout = 2 * time.Minute
 
 // Remove removes the image that spec names by any reference, with all its names. The CRI text: "This call is
-// idempotent, and must not return an error if the image has already been removed." So an unknown image is no error, nor
-// is an image that another call removes meanwhile.
+// idempotent, and must not return an error if the image has already been removed." So an unknown image is not an
+// error, and neither is an image that another call removes meanwhile.
 //
 // Remove fails with ErrFailedPrecondition if a container, even a stopped one, was made from the image or has mounted
 // it. The image then keeps all its names. It refuses the sandbox image, too. CRI lets a client remove a pinned image on
@@ -112,7 +112,7 @@ func (s *Service) removeWhole(ctx context.Context, id string) error {
 }
 
 // removeByID removes an image with a call that does not end with ctx: engines with the containerd image store would
-// stop between two names. An image that is gone is no error.
+// stop between two names. An image that is gone is not an error.
 func (s *Service) removeByID(ctx context.Context, id string, remove func(context.Context, string) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

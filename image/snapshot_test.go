@@ -35,7 +35,7 @@ func TestLookup(t *testing.T) {
 		"busybox@" + idOf("dcafe1"):        "cafe1",
 		"docker.io/library/busybox@" + idOf("dcafe1"): "cafe1",
 		"other@" + idOf("dcafe1"):                     "",
-		idOf("dcafe1"):                                "", // a digest is no id
+		idOf("dcafe1"):                                "", // a digest is not an id
 		"r.example/app:1":                             "cafe2",
 		"r.example/app":                               "",
 		idOf("cafe2"):                                 "cafe2",

@@ -57,7 +57,7 @@ func (o *output) passDifference(place int64) (int64, error) {
 	default:
 		if at, _ := o.lastTime(); at != 0 {
 			return lines, nil
-		} // otherwise it is no log
+		} // otherwise it is not a log
 	}
 	return place, o.cut(place)
 }

@@ -9,7 +9,7 @@ type Counters struct {
 	// MissingBytes and MissingEntries estimate the size of the gaps, in bytes of the engine's files and in entries of
 	// the CRI log.
 	MissingBytes, MissingEntries uint64
-	// DamagedBytes is the number of bytes of the engine's files that were skipped because they are no whole record.
+	// DamagedBytes is the number of bytes of the engine's files that were skipped because they are not whole records.
 	DamagedBytes uint64
 }
 

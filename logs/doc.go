@@ -13,7 +13,7 @@
 // follower. Only the engine's size limit bounds how far a follower may fall behind.
 //
 // The engine does not promise either file format. Unexpected framing ends the follower with an error that wraps
-// errFormat. A record that the end of the engine cut short is no error: the follower continues with the next whole
+// errFormat. A record that the end of the engine cut short is not an error: the follower continues with the next whole
 // record.
 //
 // # Positions

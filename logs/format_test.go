@@ -229,7 +229,7 @@ func FuzzDecode(f *testing.F) {
 			testutil.Require(t, skip >= 0 && skip <= len(data), "%T: resync = %d of %d bytes", format, skip, len(data))
 			if skip > 0 {
 				if n, err := format.decode(data[skip:], &e); n == 0 || err != nil {
-					t.Fatalf("%T: resync = %d is no record: %d, %v", format, skip, n, err)
+					t.Fatalf("%T: resync = %d is not a record: %d, %v", format, skip, n, err)
 				}
 			}
 		}

@@ -132,7 +132,7 @@ func TestRelink(t *testing.T) {
 	for range 2 {
 		testutil.Must(t, Relink(l.engine, l.path))
 	}
-	testutil.Assert(t, LinkedTo(l.engine, l.path), "the log is no link")
+	testutil.Assert(t, LinkedTo(l.engine, l.path), "the log is not a link")
 	rotated, err := rotatedLogs(l.path)
 	testutil.Require(t, err == nil && len(rotated) == 1,
 		"got %v, %v; want the log under one rotated name", rotated, err)

@@ -91,7 +91,7 @@ func (c *shimCheckpoint) validate() error {
 		}
 		for _, number := range []*int32{port.ContainerPort, port.HostPort} {
 			if number != nil && (*number < 0 || *number > 65535) {
-				return fmt.Errorf("data.port_mappings[%d]: %d is no port", i, *number)
+				return fmt.Errorf("data.port_mappings[%d]: %d is not a port", i, *number)
 			}
 		}
 		if _, err := port.protocol(); err != nil {
@@ -108,7 +108,7 @@ func (p *shimPort) protocol() (runtimeapi.Protocol, error) {
 	}
 	number, known := runtimeapi.Protocol_value[strings.ToUpper(*p.Protocol)]
 	if !known {
-		return 0, fmt.Errorf("%q is no protocol", *p.Protocol)
+		return 0, fmt.Errorf("%q is not a protocol", *p.Protocol)
 	}
 	return runtimeapi.Protocol(number), nil
 }

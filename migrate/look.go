@@ -110,7 +110,7 @@ func (n *Node) unrecorded(ctx context.Context, list []container.Summary) bool {
 }
 
 // settled reports whether a container of another shim needs no migration. Its pod's record has the container, and its
-// log is no link or may stay one. A container of a pod whose record cannot be read also counts as settled.
+// log is not a link or may stay one. A container of a pod whose record cannot be read also counts as settled.
 func (n *Node) settled(ctx context.Context, sandboxID string, c container.Summary, kind translate.Kind) bool {
 	record, err := n.opts.Store.Load(ctx, sandboxID)
 	if err != nil && !errdefs.IsNotFound(err) {

@@ -90,7 +90,7 @@ func findBundle(id string, pid, shim int) (bundle, namespace string, err error) 
 	}
 	namespaceDir := filepath.Dir(cwd)
 	if filepath.Base(filepath.Dir(namespaceDir)) != taskDir {
-		return "", "", unsuitable("the parent of the container's process is no shim: it works in %s", cwd)
+		return "", "", unsuitable("the parent of the container's process is not a shim: it works in %s", cwd)
 	}
 	bundle = filepath.Join(namespaceDir, id)
 	text, err := os.ReadFile(filepath.Join(bundle, "init.pid"))

@@ -93,7 +93,7 @@ func runKeeper() error {
 	}
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
-		return errors.New("the connection is no unix socket")
+		return errors.New("the connection is not a unix socket")
 	}
 	k := &keeper{conn: socket, runtimes: map[int]request{}, commands: map[int]request{}, early: map[int]int{}}
 	go func() {

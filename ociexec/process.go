@@ -97,7 +97,7 @@ func terminalEnviron(process object, terminal bool) ([]string, error) {
 func addLimits(own any, inherited []limit) ([]any, error) {
 	limits, ok := own.([]any)
 	if !ok && own != nil {
-		return nil, unsuitable("process.rlimits is no list")
+		return nil, unsuitable("process.rlimits is not a list")
 	}
 	limits = slices.Clone(limits)
 	for _, add := range inherited {

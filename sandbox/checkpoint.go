@@ -103,7 +103,7 @@ func (s *Service) describePod(pod *state.Pod, containerIDs []string, dir string)
 // checkEmpty accepts the directory that a checkpoint is to be written to.
 func checkEmpty(dir string) error {
 	if !filepath.IsAbs(dir) {
-		return fmt.Errorf("output_path: %q is no absolute path: %w", dir, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("output_path: %q is not an absolute path: %w", dir, errdefs.ErrInvalidArgument)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Service) Restore(
 // checkNames compares the containers of a checkpoint with the requested ones.
 func checkNames(dir string, configs []*runtimeapi.ContainerConfig) error {
 	if !filepath.IsAbs(dir) {
-		return fmt.Errorf("checkpoint_path: %q is no absolute path: %w", dir, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("checkpoint_path: %q is not an absolute path: %w", dir, errdefs.ErrInvalidArgument)
 	}
 	var options podOptions
 	content, err := os.ReadFile(filepath.Join(dir, podOptionsFile))
@@ -169,7 +169,8 @@ func checkNames(dir string, configs []*runtimeapi.ContainerConfig) error {
 		err = json.Unmarshal(content, &options)
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint_path: %s is no checkpoint of a pod: %w: %w", dir, err, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("checkpoint_path: %s is not a checkpoint of a pod: %w: %w", dir, err,
+			errdefs.ErrInvalidArgument)
 	}
 	if options.Version != podOptionsVersion {
 		return fmt.Errorf("checkpoint_path: the checkpoint is of version %d, this criadapter reads %d: %w",

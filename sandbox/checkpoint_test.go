@@ -73,7 +73,7 @@ func TestRestorePodRefuses(t *testing.T) {
 		}
 		n.containers.fail(errTest)
 		if _, _, err := n.Restore(n.Context(), dir, podConfig("web"), "", containerConfigs("app")); err == nil {
-			n.Error("a container that cannot be restored is no error")
+			n.Error("a container that cannot be restored is not an error")
 		}
 		if left := n.cache.Snapshot().Pods(); len(left) != 0 {
 			n.Errorf("%d pods are left", len(left))

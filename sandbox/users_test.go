@@ -50,7 +50,7 @@ func TestPodWithUsersOfItsOwn(t *testing.T) {
 		n.wantState(id, ready)
 		path := n.pod(id).Status.UserNamespace
 		if !n.usersAlive(path) {
-			n.Fatalf("%q is no user namespace", path)
+			n.Fatalf("%q is not a user namespace", path)
 		}
 		if shm := n.pod(id).Status.Namespaces; shm != nil {
 			var stat unix.Stat_t

@@ -38,7 +38,7 @@ func TestFindByIDOrPrefix(t *testing.T) {
 		"unknown":                     {id: "zz", err: errdefs.IsNotFound},
 		"longer than the id":          {id: "aa111", err: errdefs.IsNotFound},
 		"empty":                       {id: "", err: errdefs.IsInvalidArgument},
-		"a container is no pod":       {id: "d1", err: errdefs.IsNotFound},
+		"a container is not a pod":    {id: "d1", err: errdefs.IsNotFound},
 		"a pattern is not understood": {id: "aa*", err: errdefs.IsNotFound},
 	}
 	for name, tt := range tests {

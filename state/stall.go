@@ -31,7 +31,7 @@ func (p *progress) beginEvent() (end func()) {
 }
 
 // Stalled returns an error if a step of the cache takes longer than its timeouts allow. This is a defect of this
-// program, and only a restart ends it. An engine that is away or hangs is no stall, see Err.
+// program, and only a restart ends it. An engine that is away or hangs is not a stall, see Err.
 func (c *Cache) Stalled() error {
 	limit := c.opts.quietPeriod + c.opts.probeTimeout + stallSlack
 	var errs []error

@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-// An engine that goes away and comes back is no stall. An event handler or a probe loop that hangs is one.
+// An engine that goes away and comes back is not a stall. An event handler or a probe loop that hangs is one.
 func TestStalled(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		if err := n.cache.Stalled(); err != nil {

@@ -121,7 +121,7 @@ func TestMetricTable(t *testing.T) {
 			t.Errorf("%s: label keys %q", m.name, descriptor.LabelKeys)
 		}
 		if strings.HasSuffix(m.name, "_total") && m.kind != counter && m.name != "container_fs_inodes_total" {
-			t.Errorf("%s is no counter", m.name)
+			t.Errorf("%s is not a counter", m.name)
 		}
 		testutil.Assert(t, m.of != 0 && m.collect != nil && m.group != "", "%s is never collected", m.name)
 	}

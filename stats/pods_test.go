@@ -85,7 +85,7 @@ func TestPodsNetwork(t *testing.T) {
 		"namespace gone": func() {
 			n.pod.Meta.HostNetwork, n.pod.Status.NetnsPath = false, filepath.Join(n.proc, "gone")
 		},
-		// the sandbox is no process of this machine
+		// the sandbox is not a process of this machine
 		"another namespace": func() { n.pod.Status.NetnsPath = "/proc/self/ns/net" },
 		"no file": func() {
 			n.pod.Status.NetnsPath = ""

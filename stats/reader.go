@@ -73,7 +73,7 @@ func (r *reader) value(path string) (uint64, error) {
 	}
 	n, ok := parseValue(content)
 	if !ok {
-		return 0, fmt.Errorf("%s holds %.40q, which is no number", path, content)
+		return 0, fmt.Errorf("%s holds %.40q, which is not a number", path, content)
 	}
 	return n, nil
 }

@@ -175,7 +175,7 @@ func unusedPort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// A server that hangs up is no error of the forwarding, because clients end their session after an error.
+// A server that hangs up is not an error of the forwarding, because clients end their session after an error.
 func TestPodThatResets(t *testing.T) {
 	port := listen(t, "tcp4", "127.0.0.1:0", func(conn *net.TCPConn) {
 		_, _ = conn.Read(make([]byte, 1))

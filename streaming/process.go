@@ -103,8 +103,8 @@ type channels struct {
 	resize         <-chan Size
 }
 
-// run connects the client and returns when the process ends or the client is gone. The latter is no error, because no
-// client is left to report it to.
+// run connects the client and returns when the process ends or the client is gone. The latter is not an error, because
+// no client is left to report it to.
 func (c connector) run(ctx context.Context, of channels) error {
 	asked := c.process.options
 	streams := Streams{TTY: asked.TTY}

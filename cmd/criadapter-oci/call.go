@@ -14,7 +14,7 @@ type call struct {
 	// args are the arguments for the real runtime.
 	args []string
 	verb string
-	// container is the id, the first argument of the verb that is no flag.
+	// container is the id, the first argument of the verb that is not a flag.
 	container string
 	// log, bundle and process are the values of --log, --bundle and --process.
 	log, bundle, process string

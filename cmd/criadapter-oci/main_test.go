@@ -148,13 +148,13 @@ func TestRefuses(t *testing.T) {
 	}{
 		"no note":            {func() {}, create, "has no note of criadapter"},
 		"a command":          {func() {}, command, "has no note of criadapter"},
-		"no id":              {func() {}, []string{"create", "--bundle", p.bundle, "../x"}, "no container id"},
+		"no id":              {func() {}, []string{"create", "--bundle", p.bundle, "../x"}, "not a container id"},
 		"a damaged note":     {damage(`{"version":1,"sha256":"00"}` + "\n{}"), create, "checksum"},
 		"a note of a sequel": {damage(`{"version":2}` + "\n{}"), create, "one release"},
 		"no bundle":          {damage(""), []string{"create", "--bundle", "/nonesuch", someID}, "no header"},
 		"an unknown command": {func() {}, []string{"make", someID},
-			`"make" is no command of OCI runtimes that this program knows`},
-		"an unknown option":   {func() {}, append([]string{"--colour", "red"}, create...), `"red" is no command`},
+			`"make" is not a command of OCI runtimes that this program knows`},
+		"an unknown option":   {func() {}, append([]string{"--colour", "red"}, create...), `"red" is not a command`},
 		"nothing is the note": {damage(""), command, "no header"},
 	} {
 		t.Run(name, func(t *testing.T) {

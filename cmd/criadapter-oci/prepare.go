@@ -25,7 +25,7 @@ func prepare(c *call) error {
 		return nil
 	default:
 		return fmt.Errorf(
-			"%q is no command of OCI runtimes that this program knows, or the value of an option that it does "+
+			"%q is not a command of OCI runtimes that this program knows, or the value of an option that it does "+
 				"not know; nothing was done", c.verb)
 	}
 }

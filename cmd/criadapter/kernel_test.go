@@ -15,11 +15,11 @@ import (
 // A kernel that is too old is named at the start, and no other.
 func TestWarnOfKernel(t *testing.T) {
 	for release, warning := range map[string]string{
-		"4.18.0-553.el8.x86_64\n":     "kernel=4.18.0-553.el8.x86_64 oldest=4.19",
-		"4.19.0-27-amd64\n":           "",
-		"6.1.0-50-cloud-amd64\n":      "",
-		"3.10.0-1160.el7.x86_64\n":    "kernel=3.10.0-1160.el7.x86_64",
-		"something that is no kind\n": "kernel=\"something that is no kind\"",
+		"4.18.0-553.el8.x86_64\n":        "kernel=4.18.0-553.el8.x86_64 oldest=4.19",
+		"4.19.0-27-amd64\n":              "",
+		"6.1.0-50-cloud-amd64\n":         "",
+		"3.10.0-1160.el7.x86_64\n":       "kernel=3.10.0-1160.el7.x86_64",
+		"something that is not a kind\n": "kernel=\"something that is not a kind\"",
 	} {
 		file := filepath.Join(t.TempDir(), "osrelease")
 		testutil.WriteFile(t, file, release)

@@ -21,7 +21,7 @@ func listen(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("taking the socket from systemd: %w", err)
 	}
 	for _, listener := range passed {
-		if listener != nil { // nil for a passed file that is no socket
+		if listener != nil { // nil for a passed file that is not a socket
 			return listener, nil
 		}
 	}

@@ -100,7 +100,7 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 	return err
 }
 
-// Copy copies a directory with all that is in it, which is no link or device.
+// Copy copies a directory with all that is in it, which is not a link or device.
 func Copy(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err

@@ -85,7 +85,7 @@ func (c Container) Write(dir string) error {
 	return nil
 }
 
-// Read reads the description of a container. A directory that is no checkpoint of ours fails with
+// Read reads the description of a container. A directory that is not a checkpoint of ours fails with
 // errdefs.ErrInvalidArgument.
 func Read(dir string) (Container, error) {
 	var c Container
@@ -100,13 +100,13 @@ func Read(dir string) (Container, error) {
 			err = json.Unmarshal(content, into)
 		}
 		if err != nil {
-			return Container{}, fmt.Errorf("%s is no checkpoint of a container: %s: %w: %w", dir, name, err,
+			return Container{}, fmt.Errorf("%s is not a checkpoint of a container: %s: %w: %w", dir, name, err,
 				errdefs.ErrInvalidArgument)
 		}
 	}
 	if info, err := os.Stat(filepath.Join(dir, Processes)); err != nil || !info.IsDir() {
-		return Container{}, fmt.Errorf("%s is no checkpoint of a container: it has no directory %s: %w", dir, Processes,
-			errdefs.ErrInvalidArgument)
+		return Container{}, fmt.Errorf("%s is not a checkpoint of a container: it has no directory %s: %w", dir,
+			Processes, errdefs.ErrInvalidArgument)
 	}
 	return c, nil
 }

@@ -126,7 +126,7 @@ func testImageForceRemoved(t *testing.T, s *suite) {
 }
 
 func testLoad(t *testing.T, s *suite) {
-	if err := s.Engine.LoadImage(withPatience(t), strings.NewReader("this is no archive")); err == nil {
+	if err := s.Engine.LoadImage(withPatience(t), strings.NewReader("this is not an archive")); err == nil {
 		t.Error("an archive that is none loads")
 	}
 	w := s.watch(t, time.Time{})

@@ -156,7 +156,7 @@ func containerPID(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxR
 	return nil
 }
 
-// checkID refuses what is no container id, which a mode such as container:ID
+// checkID refuses what is not a container id, which a mode such as container:ID
 // would take for something else.
 func checkID(field, id string) error {
 	if id == "" {

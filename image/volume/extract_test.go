@@ -119,7 +119,7 @@ func TestImagesThatCannotBeExtracted(t *testing.T) {
 	good := regular("good", strings.Repeat("x", 1000))
 	half := pack(t, good)[:700]
 	for name, layer := range map[string][]byte{
-		"no archive": []byte("this is no archive, but it is long enough to be one"), "half": half} {
+		"no archive": []byte("this is not an archive, but it is long enough to be one"), "half": half} {
 		archive := archiveOf(t, "bad:"+strings.Fields(name)[0], layer)
 		testutil.Must(t, f.engine.LoadImage(t.Context(), bytes.NewReader(archive)))
 		image, err := f.engine.InspectImage(t.Context(), "bad:"+strings.Fields(name)[0])

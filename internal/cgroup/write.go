@@ -26,9 +26,9 @@ type File struct {
 }
 
 // Write writes files in their order. After an error it restores the files that it has written. undo restores the
-// previous values and logs its failures. A cgroup that is gone is no error, since its processes are gone, too. A file
-// that this kernel does not have, or a value that it refuses, is an errdefs.ErrInvalidArgument that begins with the
-// field.
+// previous values and logs its failures. A cgroup that is gone is not an error, since its processes are gone, too. A
+// file that this kernel does not have, or a value that it refuses, is an errdefs.ErrInvalidArgument that begins with
+// the field.
 func Write(ctx context.Context, files []File) (undo func(), err error) {
 	var before []File
 	undo = func() {

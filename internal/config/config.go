@@ -391,7 +391,7 @@ const minLogBuffer = 3_000_000
 func checkLogBuffer(size string) error {
 	quantity, err := resource.ParseQuantity(size)
 	if err != nil {
-		return fmt.Errorf("--container-log-buffer-size: %q is no size in bytes such as 30M", size)
+		return fmt.Errorf("--container-log-buffer-size: %q is not a size in bytes such as 30M", size)
 	}
 	if quantity.Value() < minLogBuffer {
 		return fmt.Errorf("--container-log-buffer-size: %q is less than %d bytes", size, minLogBuffer)

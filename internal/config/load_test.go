@@ -73,7 +73,7 @@ func TestEverySettingHasAFlag(t *testing.T) {
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden && f.Name != flagConfig && !slices.Contains(names, canonical(f.Name)) {
-			t.Errorf("--%s is no setting", f.Name)
+			t.Errorf("--%s is not a setting", f.Name)
 		}
 	})
 	testutil.Assert(t, len(names) == reflect.TypeFor[Config]().NumField(), "%d names", len(names))

@@ -46,7 +46,7 @@ func checkMigrate(c Config) error {
 	quantity, err := resource.ParseQuantity(c.MigrateLogHistory)
 	if err != nil || quantity.Sign() < 0 {
 		errs = append(errs,
-			fmt.Errorf("--migrate-log-history: %q is no size in bytes such as 10M", c.MigrateLogHistory))
+			fmt.Errorf("--migrate-log-history: %q is not a size in bytes such as 10M", c.MigrateLogHistory))
 	}
 	return errors.Join(errs...)
 }

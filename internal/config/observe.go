@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// MetricsSocket returns the path of MetricsBindAddr, empty if it is no unix socket.
+// MetricsSocket returns the path of MetricsBindAddr, empty if it is not a unix socket.
 func (c Config) MetricsSocket() string {
 	path, found := strings.CutPrefix(c.MetricsBindAddr, "unix://")
 	if !found {

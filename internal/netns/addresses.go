@@ -24,7 +24,7 @@ func PodPin(dir, sandboxID string) string {
 
 // PodAddresses visits a pod's namespace and returns its addresses as the kubelet wants them: one of each family at
 // most, IPv4 first, global ones only. It is for a pod whose network another program set up. It returns the errors of Do
-// and of the kernel. A namespace without addresses is no error.
+// and of the kernel. A namespace without addresses is not an error.
 func (h Handle) PodAddresses(ctx context.Context) ([]string, error) {
 	var ips []string
 	err := h.Do(ctx, func() error {

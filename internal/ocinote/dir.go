@@ -79,7 +79,7 @@ func (d Dir) Load(container string) (Note, error) {
 		return Note{}, err
 	}
 	if !stat.Mode().IsRegular() || stat.Size() > maxNote {
-		return Note{}, fmt.Errorf("%s is no note: %s of %d bytes", path, stat.Mode(), stat.Size())
+		return Note{}, fmt.Errorf("%s is not a note: %s of %d bytes", path, stat.Mode(), stat.Size())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -92,7 +92,7 @@ func (d Dir) Load(container string) (Note, error) {
 	return note, nil
 }
 
-// Remove removes the note of a container. A missing note is no error.
+// Remove removes the note of a container. A missing note is not an error.
 func (d Dir) Remove(container string) error {
 	path, err := d.path(container)
 	if err != nil {
@@ -121,7 +121,7 @@ func (d Dir) List() ([]string, error) {
 
 func (d Dir) path(container string) (string, error) {
 	if !IsID(container) {
-		return "", fmt.Errorf("%q is no container id", container)
+		return "", fmt.Errorf("%q is not a container id", container)
 	}
 	return filepath.Join(string(d), container), nil
 }

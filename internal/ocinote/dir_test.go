@@ -85,7 +85,7 @@ func TestFilesThatAreNoNotes(t *testing.T) {
 		"cut":       {string(good[:len(good)-1]), "checksum"},
 		"changed":   {strings.Replace(string(good), `"a"`, `"b"`, 1), "checksum"},
 		"newer":     {strings.Replace(string(good), `"version":1`, `"version":2`, 1), "has version 2"},
-		"too large": {strings.Repeat("x", maxNote+1), "no note"},
+		"too large": {strings.Repeat("x", maxNote+1), "not a note"},
 	} {
 		testutil.Must(t, os.WriteFile(filepath.Join(string(dir), someID), []byte(c.text), 0o600))
 		if _, err := dir.Load(someID); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -93,7 +93,7 @@ func TestFilesThatAreNoNotes(t *testing.T) {
 		}
 	}
 	testutil.Must(t, errors.Join(dir.Remove(someID), os.Symlink("/etc/hostname", filepath.Join(string(dir), someID))))
-	if _, err := dir.Load(someID); err == nil || !strings.Contains(err.Error(), "no note") {
+	if _, err := dir.Load(someID); err == nil || !strings.Contains(err.Error(), "not a note") {
 		t.Errorf("a link: %v", err)
 	}
 }

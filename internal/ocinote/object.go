@@ -41,7 +41,7 @@ func (o object) child(field string) (object, error) {
 	case map[string]any:
 		return value, nil
 	default:
-		return nil, fmt.Errorf("%s is no object", field)
+		return nil, fmt.Errorf("%s is not an object", field)
 	}
 }
 
@@ -49,13 +49,13 @@ func (o object) child(field string) (object, error) {
 func (o object) list(field string) ([]object, error) {
 	values, ok := o[field].([]any)
 	if !ok && o[field] != nil {
-		return nil, fmt.Errorf("%s is no list", field)
+		return nil, fmt.Errorf("%s is not a list", field)
 	}
 	var objects []object
 	for i, value := range values {
 		element, ok := value.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("%s[%d] is no object", field, i)
+			return nil, fmt.Errorf("%s[%d] is not an object", field, i)
 		}
 		objects = append(objects, element)
 	}
@@ -93,13 +93,13 @@ func (o object) replace(field, key string, element object) error {
 func (o object) strings(field string) ([]string, error) {
 	values, ok := o[field].([]any)
 	if !ok && o[field] != nil {
-		return nil, fmt.Errorf("%s is no list", field)
+		return nil, fmt.Errorf("%s is not a list", field)
 	}
 	var texts []string
 	for i, value := range values {
 		text, ok := value.(string)
 		if !ok {
-			return nil, fmt.Errorf("%s[%d] is no text", field, i)
+			return nil, fmt.Errorf("%s[%d] is not text", field, i)
 		}
 		texts = append(texts, text)
 	}

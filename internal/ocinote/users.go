@@ -43,8 +43,8 @@ type Files struct {
 }
 
 // FilesOf returns the root and the note's MappedMounts of the OCI configuration in the directory bundle. It fails for a
-// mapped mount that is missing or is no bind mount. It also fails for a mount with shared propagation, because the node
-// would get the container's mounts.
+// mapped mount that is missing or is not a bind mount. It also fails for a mount with shared propagation, because the
+// node would get the container's mounts.
 func FilesOf(config []byte, bundle string, note Note) (Files, error) {
 	spec, err := parse(config)
 	if err != nil {
@@ -92,7 +92,7 @@ func bindSource(mount object) (source string, readOnly bool, err error) {
 	source, _ = mount["source"].(string)
 	switch {
 	case source == "" || mount["type"] != "bind" && !has("bind") && !has("rbind"):
-		return "", false, errors.New("is no bind mount: its owners cannot be mapped")
+		return "", false, errors.New("is not a bind mount: its owners cannot be mapped")
 	case has("shared") || has("rshared"):
 		return "", false, errors.New("is Bidirectional, which a pod with a user namespace cannot have")
 	}

@@ -62,13 +62,13 @@ func TestFilesThatCannotBeMapped(t *testing.T) {
 		spec string
 		note Note
 	}{
-		"none at /nonesuch": {mappedSpec, mappedNote("/nonesuch")},
-		"is no bind mount":  {mappedSpec, mappedNote("/proc")},
-		"is Bidirectional":  {mappedSpec, mappedNote("/shared")},
-		"root has no path":  {`{}`, mappedNote()},
-		"root is no object": {`{"root": 1}`, mappedNote()},
-		"unexpected EOF":    {`{`, mappedNote()},
-		"mounts is no list": {`{"root": {"path": "/r"}, "mounts": 1}`, mappedNote("/x")},
+		"none at /nonesuch":     {mappedSpec, mappedNote("/nonesuch")},
+		"is not a bind mount":   {mappedSpec, mappedNote("/proc")},
+		"is Bidirectional":      {mappedSpec, mappedNote("/shared")},
+		"root has no path":      {`{}`, mappedNote()},
+		"root is not an object": {`{"root": 1}`, mappedNote()},
+		"unexpected EOF":        {`{`, mappedNote()},
+		"mounts is not a list":  {`{"root": {"path": "/r"}, "mounts": 1}`, mappedNote("/x")},
 	} {
 		_, err := FilesOf([]byte(c.spec), "/b", c.note)
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%v, want %q", err, want)

@@ -17,6 +17,6 @@
 //
 // It is a static ELF file of a few hundred bytes. It touches one page of memory for code and uses no stack.
 //
-// The assembler is our own because Go's assembler is no library. A compiled program would need a C compiler for each
+// The assembler is our own because Go's assembler is not a library. A compiled program would need a C compiler for each
 // architecture at build time, or be an unreadable binary in the sources (docs/decisions/0003-own-pause-program.md).
 package pause

@@ -106,7 +106,7 @@ func parse(content []byte) (Stat, bool) {
 	return p, true
 }
 
-// Lives reports whether there is a process pid that is no zombie.
+// Lives reports whether there is a process pid that is not a zombie.
 func Lives(pid int) bool {
 	seen := ReadAll([]int{pid})
 	return len(seen) == 1 && !seen[0].zombie

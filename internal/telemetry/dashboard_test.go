@@ -70,7 +70,7 @@ func TestDashboardNamesExistingMetrics(t *testing.T) {
 	}
 	for _, used := range variable.FindAllStringSubmatch(string(raw), -1) {
 		if !slices.Contains(variables, used[1]) && used[1] != "__all" {
-			t.Errorf("a query uses $%s, which is no variable", used[1])
+			t.Errorf("a query uses $%s, which is not a variable", used[1])
 		}
 	}
 }

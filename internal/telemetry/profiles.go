@@ -72,7 +72,7 @@ func record(w http.ResponseWriter, r *http.Request, usual time.Duration, start f
 	if text := r.FormValue("seconds"); text != "" {
 		seconds, err := strconv.ParseFloat(text, 64)
 		if err != nil || seconds <= 0 || seconds > maxRecording.Seconds() {
-			http.Error(w, fmt.Sprintf("seconds: %q is no number of seconds up to %v", text, maxRecording),
+			http.Error(w, fmt.Sprintf("seconds: %q is not a number of seconds up to %v", text, maxRecording),
 				http.StatusBadRequest)
 			return
 		}

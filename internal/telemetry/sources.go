@@ -61,7 +61,7 @@ func newWatched(sources Sources) *watched {
 		lostBytes: describe("log_missing_bytes_total", "Estimate of the dropped output, in bytes of Docker "+
 			"Engine's logs."),
 		lostEntries: describe("log_missing_entries_total", "Estimate of the dropped output, in lines of CRI logs."),
-		damage:      describe("log_damaged_bytes_total", "Bytes of Docker Engine's logs that are no whole record."),
+		damage:      describe("log_damaged_bytes_total", "Bytes of Docker Engine's logs that are not whole records."),
 		unwatched: describe("log_unwatched", "Container logs that are polled, because the kernel has no inotify "+
 			"watch left."),
 		ociRuntime: describe("oci_runtime_works", "1 if a test container has shown that the runtime criadapter-oci "+

@@ -110,7 +110,7 @@ func TestOpen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pin") // a pin's file, where its mount is not visible
 	testutil.Must(t, os.WriteFile(file, nil, 0o444))
 	for _, path := range []string{file, "/proc/self/ns/net", "/dev/null"} {
-		if ns, err := Open(path); err == nil || !strings.Contains(err.Error(), path+" is no user namespace") {
+		if ns, err := Open(path); err == nil || !strings.Contains(err.Error(), path+" is not a user namespace") {
 			t.Errorf("%s: %+v, %v", path, ns, err)
 		}
 	}

@@ -31,7 +31,7 @@ func Shares(milli int64) int64 {
 	return min(max(min(milli, maxShares)*1024/1000, minShares), maxShares)
 }
 
-// Quota converts millicores to a quota in microseconds per Period. 0 is no limit.
+// Quota converts millicores to a quota in microseconds per Period. 0 means no limit.
 func Quota(milli int64) int64 {
 	if milli <= 0 {
 		return 0

@@ -151,7 +151,7 @@ func v1Amount(file string, limit int64) string {
 	if file == "pids.max" {
 		return amount(limit)
 	}
-	return strconv.FormatInt(limit, 10) // -1 is no limit
+	return strconv.FormatInt(limit, 10) // -1 means no limit
 }
 
 // amount formats a limit for cgroup v2.

@@ -188,7 +188,7 @@ func TestMountedImagesAreAskedOnce(t *testing.T) {
 	c := NewCollector(onFullDisk(s, used))
 	for range 3 {
 		err := c.Collect(t.Context())
-		testutil.Assert(t, err != nil, "a full disk without unused images is no error")
+		testutil.Assert(t, err != nil, "a full disk without unused images is not an error")
 	}
 	testutil.Assert(t, used.asked == 1 && len(s.removed) <= 0, "asked %d times, removed %v", used.asked, s.removed)
 }

@@ -60,7 +60,7 @@ func TestResize(t *testing.T) {
 	pod.Spec.Containers[0].Resources = memory("128Mi")
 	b.fake.InjectError("UpdateContainerResources", errors.New("not now"))
 	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
-	testutil.Assert(t, err != nil && result.ResizeErr != nil, "a failed update is no error")
+	testutil.Assert(t, err != nil && result.ResizeErr != nil, "a failed update is not an error")
 	for range 2 {
 		b.sync(pod, Probes{})
 	}

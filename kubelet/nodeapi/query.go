@@ -37,7 +37,7 @@ func integer(query url.Values, name string, minimum int64) (*int64, error) {
 	}
 	value, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return nil, badRequest("%s: %q is no number", name, text)
+		return nil, badRequest("%s: %q is not a number", name, text)
 	}
 	if value < minimum {
 		return nil, unprocessable("%s: must be at least %d, is %d", name, minimum, value)

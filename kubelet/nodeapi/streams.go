@@ -114,7 +114,7 @@ func parsePorts(r *http.Request) ([]int32, error) {
 		for number := range strings.SplitSeq(text, ",") {
 			port, err := strconv.ParseUint(number, 10, 16)
 			if err != nil || port == 0 {
-				return nil, badRequest("query parameter %q: %q is no port", "port", number)
+				return nil, badRequest("query parameter %q: %q is not a port", "port", number)
 			}
 			ports = append(ports, int32(port))
 		}

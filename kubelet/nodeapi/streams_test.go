@@ -265,8 +265,8 @@ func TestWhatTheRuntimeIsAsked(t *testing.T) {
 		{"/attach/ns/pod/ended?output=1", upgrade, 404, `container not found ("ended")`},
 		{"/portForward/ns/gone", upgrade, 404, `pod not found ("gone_ns")`},
 		{"/portForward/ns/pod", websocket, 400, `"port" is required`},
-		{"/portForward/ns/pod?port=0", websocket, 400, `"0" is no port`},
-		{"/portForward/ns/pod?port=65536", websocket, 400, `"65536" is no port`},
+		{"/portForward/ns/pod?port=0", websocket, 400, `"0" is not a port`},
+		{"/portForward/ns/pod?port=65536", websocket, 400, `"65536" is not a port`},
 	} {
 		if code, body := a.do(a.client, http.MethodPost, c.path, c.header...); code != c.code ||
 			!strings.Contains(body, c.text) {

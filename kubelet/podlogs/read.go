@@ -86,7 +86,7 @@ func (r *reader) open() error {
 		return err
 	}
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return errors.Join(fmt.Errorf("%s is no log: it is not a plain file", r.opts.Path), err, file.Close())
+		return errors.Join(fmt.Errorf("%s is not a log: it is not a plain file", r.opts.Path), err, file.Close())
 	}
 	r.file, r.lines = file, bufio.NewReader(file)
 	return nil

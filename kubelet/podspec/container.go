@@ -117,7 +117,7 @@ func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
 	name := strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(string(*c.Lifecycle.StopSignal))
 	number, ok := runtimeapi.Signal_value["SIGNAL_"+name]
 	if !ok {
-		return 0, fmt.Errorf("lifecycle.stopSignal: %q is no signal: %w", *c.Lifecycle.StopSignal,
+		return 0, fmt.Errorf("lifecycle.stopSignal: %q is not a signal: %w", *c.Lifecycle.StopSignal,
 			errdefs.ErrInvalidArgument)
 	}
 	return runtimeapi.Signal(number), nil

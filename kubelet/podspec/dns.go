@@ -56,7 +56,7 @@ func (g *Generator) policyDNS(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
 		cluster = true
 	case v1.DNSDefault:
 	default:
-		return nil, fmt.Errorf("spec.dnsPolicy: %q is no policy: %w", policy, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("spec.dnsPolicy: %q is not a policy: %w", policy, errdefs.ErrInvalidArgument)
 	}
 	if cluster && len(g.opts.ClusterDNS) > 0 {
 		return &runtimeapi.DNSConfig{

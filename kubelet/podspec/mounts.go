@@ -136,7 +136,7 @@ func propagation(mode *v1.MountPropagationMode) (runtimeapi.MountPropagation, er
 	case v1.MountPropagationBidirectional:
 		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL, nil
 	default:
-		return 0, fmt.Errorf("mountPropagation: %q is no mode: %w", *mode, errdefs.ErrInvalidArgument)
+		return 0, fmt.Errorf("mountPropagation: %q is not a mode: %w", *mode, errdefs.ErrInvalidArgument)
 	}
 }
 
@@ -158,7 +158,7 @@ func (g *Generator) recursiveReadOnly(mount *v1.VolumeMount) (bool, error) {
 		}
 		return true, nil
 	default:
-		return false, fmt.Errorf("recursiveReadOnly: %q is no mode: %w", *mount.RecursiveReadOnly,
+		return false, fmt.Errorf("recursiveReadOnly: %q is not a mode: %w", *mount.RecursiveReadOnly,
 			errdefs.ErrInvalidArgument)
 	}
 }

@@ -36,7 +36,7 @@ func (g *Generator) seccomp(pod *v1.PodSecurityContext, own *v1.SecurityContext)
 			LocalhostRef: filepath.Join(g.opts.RootDir, "seccomp", *profile.LocalhostProfile),
 		}, nil
 	default:
-		return nil, fmt.Errorf("seccompProfile.type: %q is no type: %w", profile.Type, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("seccompProfile.type: %q is not a type: %w", profile.Type, errdefs.ErrInvalidArgument)
 	}
 }
 
@@ -64,7 +64,7 @@ func appArmor(in ContainerInput) (*runtimeapi.SecurityProfile, error) {
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost,
 			LocalhostRef: *profile.LocalhostProfile}, nil
 	default:
-		return nil, fmt.Errorf("appArmorProfile.type: %q is no type: %w", profile.Type, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("appArmorProfile.type: %q is not a type: %w", profile.Type, errdefs.ErrInvalidArgument)
 	}
 }
 

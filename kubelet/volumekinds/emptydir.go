@@ -50,7 +50,7 @@ var emptyDir = Kind{
 	},
 }
 
-// tmpfsSize is the smaller one of the volume's size limit and the pod's memory limit, in bytes; 0 is no limit. The
+// tmpfsSize is the smaller one of the volume's size limit and the pod's memory limit, in bytes; 0 means no limit. The
 // pages of a tmpfs count as the pod's memory.
 func tmpfsSize(pod *v1.Pod, sizeLimit *resource.Quantity) int64 {
 	limits := model.PodResources(pod).Limits

@@ -86,7 +86,7 @@ func checkType(path string, want v1.HostPathType) error {
 	case v1.HostPathBlockDev:
 		ok = mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0
 	default:
-		return fmt.Errorf("hostPath.type: %q is no type: %w", want, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("hostPath.type: %q is not a type: %w", want, errdefs.ErrInvalidArgument)
 	}
 	if !ok {
 		return fmt.Errorf("hostPath type check failed: %s is not a %s: %w", path, want, errdefs.ErrFailedPrecondition)

@@ -208,7 +208,7 @@ func podRows() []row {
 					containerNS(&runtimeapi.NamespaceOption{TargetId: "abc"})},
 				{"no target", invalid, "config.linux.security_context.namespace_options.target_id",
 					containerNS(&runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_TARGET})},
-				{"target that is no id", invalid, "config.linux.security_context.namespace_options.target_id",
+				{"target that is not an id", invalid, "config.linux.security_context.namespace_options.target_id",
 					containerNS(&runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_TARGET, TargetId: "a:b"})},
 			},
 		},

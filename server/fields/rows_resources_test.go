@@ -38,7 +38,7 @@ func resourceRows() []row {
 					limits(&runtimeapi.LinuxContainerResources{CpuShares: -1})},
 				{"negative memory", invalid, "config.linux.resources.memory_limit_in_bytes",
 					limits(&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: -1})},
-				{"CPU set that is no list", invalid, "config.linux.resources.cpuset_cpus",
+				{"CPU set that is not a list", invalid, "config.linux.resources.cpuset_cpus",
 					limits(&runtimeapi.LinuxContainerResources{CpusetCpus: "a"})},
 				{"CPU set with a range backwards", invalid, "config.linux.resources.cpuset_cpus",
 					limits(&runtimeapi.LinuxContainerResources{CpusetCpus: "3-1"})},
@@ -102,7 +102,7 @@ func resourceRows() []row {
 				}},
 			},
 			containers: []refusal{
-				{"swap that is no number", invalid, "config.linux.resources.unified",
+				{"swap that is not a number", invalid, "config.linux.resources.unified",
 					limits(
 						&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20,
 							Unified: map[string]string{"memory.swap.max": "lots"}})},

@@ -206,7 +206,7 @@ func (s *Server) wake() {
 func accessor(object runtime.Object) metav1.Object {
 	found, err := meta.Accessor(object)
 	if err != nil {
-		panic(fmt.Sprintf("apitest: %T is no object: %v", object, err))
+		panic(fmt.Sprintf("apitest: %T is not an object: %v", object, err))
 	}
 	return found
 }

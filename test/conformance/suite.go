@@ -39,7 +39,7 @@ type suite struct {
 	timeout   time.Duration
 }
 
-// runSpecs runs the specs and returns how each ended. Failed specs are no error.
+// runSpecs runs the specs and returns how each ended. Failed specs are not errors.
 func runSpecs(ctx context.Context, s suite) (specs []report.Spec, err error) {
 	err = program.InDir(func(work string) (err error) {
 		specs, err = s.run(ctx, work)

@@ -30,7 +30,7 @@ type suite struct {
 	reportDir string
 }
 
-// runSuite runs all specs in a fixed order, and returns how each ended. Failed specs are no error.
+// runSuite runs all specs in a fixed order, and returns how each ended. Failed specs are not errors.
 func runSuite(ctx context.Context, s suite) (specs []report.Spec, err error) {
 	stopRegistry, err := serveRegistry(s.registry)
 	if err != nil {

@@ -321,7 +321,7 @@ func Bans() []Ban {
 		{Import: "github.com/spf13/cobra/doc", Except: []string{"packaging/manuals"},
 			Why: "a program that runs on a node does not make man pages"},
 		{Import: "k8s.io/kubernetes", Indirect: true,
-			Why: "it is no library: it drags a replace list and a hundred megabytes behind it; tests that need it " +
+			Why: "it is not a library: it drags a replace list and a hundred megabytes behind it; tests that need it " +
 				"have a go.mod of their own"},
 		{Import: Module + "/kubelet", Except: []string{"cmd/kubelet-core", "cmd/kubelet-core/...", "kubelet",
 			"kubelet/...", "test/..."},

@@ -118,7 +118,7 @@ func (n *tamperedNode) steps() []tampering {
 		{"a stopped container is started again", func() { n.docker("start", c[2]) }},
 		{"a container is paused", func() { n.docker("pause", c[3]) }},
 		{"a paused container goes on", func() { n.docker("unpause", c[3]) }},
-		{"a container that is no pod's is run", func() {
+		{"a container that is not a pod's is run", func() {
 			n.docker("run", "--detach", "--network", "none", n.image(), "sleep", "1000000")
 		}},
 		{"a container of a pod is created", func() {

@@ -68,7 +68,7 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	same(t, "output", string(stdout), secret+" "+secret+"\n")
 	if _, _, err := server.Runtime.ExecSync(t.Context(), works, []string{"sh", "-c", "sleep 1000 # " + secret},
 		time.Second); err == nil {
-		t.Error("a command that takes too long is no error")
+		t.Error("a command that takes too long is not an error")
 	}
 	answer, err := server.Runtime.Exec(t.Context(),
 		&runtimeapi.ExecRequest{ContainerId: works, Cmd: []string{"echo", secret}, Stdout: true})

@@ -80,7 +80,7 @@ func TestStreamingURLIsForOneUse(t *testing.T) {
 	response, err := c.server.Runtime.Exec(t.Context(),
 		&runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
 	testutil.Must(t, err)
-	for _, want := range []int{http.StatusBadRequest, http.StatusNotFound} { // the first is no upgrade
+	for _, want := range []int{http.StatusBadRequest, http.StatusNotFound} { // the first is not an upgrade
 		answer, err := http.Get(response.GetUrl())
 		testutil.Must(t, err)
 		_ = answer.Body.Close()

@@ -65,7 +65,7 @@ func TestExecStreams(t *testing.T) {
 		}
 		r = c.try("exec", transport, id, "/etc")
 		if !notAProgram.MatchString(r.stdout+r.stderr) || !strings.Contains(r.stderr, "exit code 126") {
-			t.Errorf("a command that is no program: %+v", r)
+			t.Errorf("a command that is not a program: %+v", r)
 		}
 		// All output arrives, though the command is gone before the client has read it.
 		r = c.try("exec", transport, id, "sh", "-c", "head -c 20000000 /dev/zero")

@@ -26,7 +26,7 @@ func TestOptions(t *testing.T) {
 	for _, args := range [][]string{{"-pods", "111"}, {"-pods", "0"}, {"-churn", "0"}, {"-rest", "0s"},
 		{"-servers", "crio"}, {"more"}, {"-unknown"}} {
 		if _, err := read(args...); err == nil {
-			t.Errorf("%q is no error", args)
+			t.Errorf("%q is not an error", args)
 		}
 	}
 	var help strings.Builder
@@ -65,7 +65,7 @@ func TestParseUsage(t *testing.T) {
 	}
 	for _, v2 := range []bool{false, true} {
 		if _, err := parseUsage("user_usec 900\n", v2); err == nil {
-			t.Errorf("nothing is no error (version 2: %t)", v2)
+			t.Errorf("nothing is not an error (version 2: %t)", v2)
 		}
 	}
 }

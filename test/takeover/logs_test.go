@@ -52,7 +52,7 @@ func (n *node) wantContiguous(path string, first, until int) {
 			return err
 		}
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is no plain file", path)
+			return fmt.Errorf("%s is not a plain file", path)
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {

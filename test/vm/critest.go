@@ -81,7 +81,7 @@ func (s *suite) serveImages(ctx context.Context) (program string, stop func() er
 	return program, server.Close, nil
 }
 
-// runCritest runs the suite and returns how each spec ended. That specs fail is no error.
+// runCritest runs the suite and returns how each spec ended. That specs fail is not an error.
 func (s *suite) runCritest(ctx context.Context, program string) ([]report.Spec, error) {
 	if err := os.MkdirAll(reportDir, 0o755); err != nil {
 		return nil, err

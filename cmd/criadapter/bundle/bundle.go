@@ -136,7 +136,7 @@ func redactedFile(file string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxPart {
-		return nil, fmt.Errorf("%s is no file of a usual size", file)
+		return nil, fmt.Errorf("%s is not a file of a usual size", file)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -147,7 +147,7 @@ func socketAt(path string) socketFacts {
 	case err != nil:
 		s.Err = err
 	case info.Mode()&os.ModeSocket == 0:
-		s.Err = fmt.Errorf("it is no socket")
+		s.Err = fmt.Errorf("it is not a socket")
 	default:
 		s.Mode = uint32(info.Mode().Perm())
 	}

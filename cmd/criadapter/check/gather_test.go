@@ -48,7 +48,7 @@ func TestNodeWithNothing(t *testing.T) {
 	for check, want := range map[string]string{
 		"engine":            "no such file or directory",
 		"CNI configuration": "no CNI configuration in " + dir + "/net.d yet",
-		"CRI socket":        "it is no socket",
+		"CRI socket":        "it is not a socket",
 		"kubelet's config":  "no such file or directory",
 	} {
 		f := find(t, report, check)
@@ -165,7 +165,7 @@ func FuzzRules(f *testing.F) {
 	f.Add(`--comment "dnat name: \"net\" id: \"0a\""`)
 	f.Fuzz(func(t *testing.T, rules string) {
 		for _, id := range rulesOf(rules, func(string) bool { return true }) {
-			testutil.Assert(t, id != "" && strings.Trim(id, "0123456789abcdef") == "", "%q is no id", id)
+			testutil.Assert(t, id != "" && strings.Trim(id, "0123456789abcdef") == "", "%q is not an id", id)
 		}
 	})
 }

@@ -138,7 +138,7 @@ var nodes = map[string]func(f *facts){
 	},
 	"no-rights": func(f *facts) {
 		f.Missing = []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN"}
-		f.CRI = socketFacts{Path: "/run/criadapter/criadapter.sock", Err: errors.New("it is no socket")}
+		f.CRI = socketFacts{Path: "/run/criadapter/criadapter.sock", Err: errors.New("it is not a socket")}
 	},
 	"no-sys-resource": func(f *facts) { f.Missing = []string{"CAP_SYS_RESOURCE"} },
 	"small-kernel": func(f *facts) {

@@ -270,7 +270,7 @@ func TestWatch(t *testing.T) {
 	}
 	fake.change(func(f *fakeKubelet) { f.away = true })
 	err := asked.Watch(t.Context(), out, WatchOptions{})
-	testutil.Assert(t, err != nil, "a watch that never began is no error")
+	testutil.Assert(t, err != nil, "a watch that never began is not an error")
 }
 
 func TestDescription(t *testing.T) {

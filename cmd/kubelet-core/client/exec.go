@@ -73,8 +73,8 @@ func RunningContainer(pod *v1.Pod, name string) (string, error) {
 	}
 	id := model.RuntimeID(status.ContainerID)
 	if id == "" {
-		return "", fmt.Errorf("container %s of pod %s: %q is no container id: %w", name, pod.Name, status.ContainerID,
-			errdefs.ErrInternal)
+		return "", fmt.Errorf("container %s of pod %s: %q is not a container id: %w", name, pod.Name,
+			status.ContainerID, errdefs.ErrInternal)
 	}
 	return id, nil
 }
@@ -186,7 +186,7 @@ func openStreams(conn httpstream.Connection, opts ExecOptions) (map[string]https
 			return nil, err
 		}
 		if name != "stdin" && name != "resize" {
-			// Nothing is sent on this stream. It is no error if a short command has ended already, with its streams.
+			// Nothing is sent on this stream. A short command may have ended already, with its streams.
 			_ = stream.Close()
 		}
 		streams[name] = stream

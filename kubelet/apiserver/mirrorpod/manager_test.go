@@ -201,7 +201,7 @@ func TestOrphanedMirrorIsRemoved(t *testing.T) {
 		b.mirrors.SetSourcesReady()
 		b.show()
 		b.wantMirror("")
-		testutil.Assert(t, b.server.Pod("ns", "plain") != nil, "a pod that is no mirror was removed")
+		testutil.Assert(t, b.server.Pod("ns", "plain") != nil, "a pod that is not a mirror was removed")
 	})
 }
 

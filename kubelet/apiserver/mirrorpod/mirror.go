@@ -47,7 +47,7 @@ func (m *Manager) ensure(ctx context.Context, static, current *v1.Pod) error {
 func (m *Manager) clear(ctx context.Context, static, current *v1.Pod) (done bool, err error) {
 	switch {
 	case !model.IsMirror(current):
-		return false, fmt.Errorf("metadata.name: the API server has a pod %s/%s that is no mirror: %w",
+		return false, fmt.Errorf("metadata.name: the API server has a pod %s/%s that is not a mirror: %w",
 			static.Namespace, static.Name, errdefs.ErrFailedPrecondition)
 	case isMirrorOf(current, static) && current.DeletionTimestamp == nil:
 		return true, nil

@@ -141,7 +141,7 @@ func TestGone(t *testing.T) {
 	r.Want("the list", "ADD:1 ADD:2 ADD:3")
 	server.Fail(unavailable)
 	err := r.errors.Await(t)
-	testutil.Assert(t, err != nil, "a server that is away is no problem")
+	testutil.Assert(t, err != nil, "a server that is away is not a problem")
 	server.Delete(bound("", "gone", ""))
 	server.Delete(bound("", "replaced", ""))
 	server.Set(bound("4", "replaced", "n"))

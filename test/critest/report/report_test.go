@@ -120,7 +120,7 @@ func TestJudge(t *testing.T) {
 				t.Errorf("Err: %v", err)
 			}
 			if err := v.Err(len(specs) + 1); err == nil {
-				t.Error("a missing spec is no error")
+				t.Error("a missing spec is not an error")
 			}
 		})
 	}

@@ -35,7 +35,7 @@ type Suite struct {
 	Grace time.Duration
 }
 
-// Run runs the specs and returns how each ended. Failed specs are no error.
+// Run runs the specs and returns how each ended. Failed specs are not errors.
 func (s Suite) Run(ctx context.Context) ([]Spec, error) {
 	if err := os.Remove(s.Report); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err

@@ -60,7 +60,7 @@ func run(ctx context.Context, runtimes []string, pattern, file string) error {
 	return t.judge(os.Stdout, listed, pattern == "", os.Getenv("CI") == "true")
 }
 
-// runTests returns the output of the tests, and also shows it. Failed tests are no error.
+// runTests returns the output of the tests, and also shows it. Failed tests are not errors.
 func runTests(ctx context.Context, rig program.Rig, runtime, pattern string) (string, error) {
 	var output bytes.Buffer
 	cmd := rig.Command(ctx, "test", "-v", "-run", pattern, "./test/kubelet")

@@ -147,7 +147,7 @@ func TestStopKillsAtTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	err := s.Stop(ctx)
-	testutil.Assert(t, err != nil, "a program that ignores SIGTERM is no error")
+	testutil.Assert(t, err != nil, "a program that ignores SIGTERM is not an error")
 	testutil.Assert(t, s.PID() == 0, "still running")
 }
 

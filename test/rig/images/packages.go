@@ -15,7 +15,7 @@ import (
 // Tool is a program of the host and the Debian package that brings it.
 type Tool struct {
 	Program, Package string
-	// File is the path of a needed file, if the tool is no program.
+	// File is the path of a needed file, if the tool is not a program.
 	File string
 }
 

@@ -37,6 +37,6 @@ func TestStaticProgramIsRefused(t *testing.T) {
 		t.Errorf("got %+v, %v", found, err)
 	}
 	if _, err := readHostProgram("/etc/passwd"); err == nil {
-		t.Error("a text file is no error")
+		t.Error("a text file is not an error")
 	}
 }

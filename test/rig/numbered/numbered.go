@@ -88,7 +88,7 @@ func Contents(path string) ([]string, error) {
 	for line := range strings.Lines(text) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
 		if len(fields) != 4 || fields[2] != "F" || !strings.HasSuffix(line, "\n") {
-			return nil, fmt.Errorf("%s: %q is no whole line", filepath.Base(path), line)
+			return nil, fmt.Errorf("%s: %q is not a whole line", filepath.Base(path), line)
 		}
 		all = append(all, fields[3])
 	}

@@ -128,7 +128,7 @@ func (m *Machine) Reboot(ctx context.Context) error {
 	return err
 }
 
-// waitBooted waits until systemd says that all is started. That a unit failed is no error.
+// waitBooted waits until systemd says that all is started. That a unit failed is not an error.
 func (m *Machine) waitBooted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()

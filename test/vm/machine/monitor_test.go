@@ -37,7 +37,7 @@ func TestMonitorAnswers(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	if err := emulated(t, event).do("quit", nil); err == nil {
-		t.Error("an end without an answer is no error")
+		t.Error("an end without an answer is not an error")
 	}
 }
 

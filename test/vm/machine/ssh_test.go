@@ -22,7 +22,7 @@ func TestCommandKeepsWords(t *testing.T) {
 	}
 }
 
-// A machine that goes on from saved memory is the one that was saved: what is its own is no part of the hardware.
+// A machine that goes on from saved memory is the one that was saved: what is its own is not a part of the hardware.
 func TestHardwareIsTheSameForAll(t *testing.T) {
 	one, other := &Machine{image: "/a", dir: "/b", port: 1}, &Machine{image: "/c", dir: "/d", port: 2}
 	if !reflect.DeepEqual(one.hardware(), other.hardware()) || reflect.DeepEqual(one.attached(), other.attached()) {
