@@ -3,7 +3,6 @@ package kubelet
 import (
 	"errors"
 	"fmt"
-
 	"os"
 	goruntime "runtime"
 	"strings"
