@@ -60,7 +60,7 @@ func imageMounts(images ...string) []*runtimeapi.Mount {
 	return mounts
 }
 
-func TestWhoMountsImages(t *testing.T) {
+func TestEngineOrStoreMountsImages(t *testing.T) {
 	for _, test := range []struct {
 		flavor dockertest.Flavor
 		images []string

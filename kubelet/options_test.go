@@ -97,8 +97,8 @@ func TestCgroupRootIsOnesOwn(t *testing.T) {
 	}
 }
 
-// TestNothingLeftForPods: reserving everything is an error, because a limit of zero means no limit.
-func TestNothingLeftForPods(t *testing.T) {
+// TestReservingEverythingIsRefused: reserving everything is an error, because a limit of zero means no limit.
+func TestReservingEverythingIsRefused(t *testing.T) {
 	capacity := v1.ResourceList{v1.ResourceMemory: resource.MustParse("4Gi")}
 	for reserved, want := range map[string]string{"0": "4Gi", "1Gi": "3Gi", "4Gi": "", "5Gi": ""} {
 		left, err := allocatable(capacity, v1.ResourceList{v1.ResourceMemory: resource.MustParse(reserved)})

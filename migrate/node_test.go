@@ -426,7 +426,7 @@ func TestAPodWithABrokenContainer(t *testing.T) {
 	}
 }
 
-func TestWhatDrivesAnEngine(t *testing.T) {
+func TestCRIDockerdOfAnEngineIsFound(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
 		want bool

@@ -190,7 +190,7 @@ func TestContainerOfAnotherShim(t *testing.T) {
 		"the resources are %v, want %v", c.Status.Resources.Linux, limits)
 }
 
-func TestWhatIsNotOurs(t *testing.T) {
+func TestForeignContainersAreLeftOut(t *testing.T) {
 	m := New(Options{Records: &records{}})
 	tests := map[string]*container.InspectResponse{
 		"no configuration": {ID: "x", State: &container.State{}},

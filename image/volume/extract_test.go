@@ -87,8 +87,9 @@ func TestAttributesAreKept(t *testing.T) {
 	}
 }
 
-// TestNothingLeavesTheDir extracts images that try to read, write or remove files outside of their directory.
-func TestNothingLeavesTheDir(t *testing.T) {
+// TestImageFilesStayInTheirDirectory extracts images that try to read, write or remove files outside of their
+// directory.
+func TestImageFilesStayInTheirDirectory(t *testing.T) {
 	f := newFixture(t, 0)
 	outside := t.TempDir()
 	testutil.Must(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600))

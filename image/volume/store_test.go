@@ -160,7 +160,7 @@ func TestFilesStayForAWhile(t *testing.T) {
 }
 
 // No files are removed while the engine does not list its containers.
-func TestNothingIsRemovedUnseen(t *testing.T) {
+func TestNothingIsRemovedWithoutTheEnginesList(t *testing.T) {
 	f := newFixture(t, time.Nanosecond)
 	restore := f.engine.Inject("ListContainers", dockertest.Fault{})
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")

@@ -24,7 +24,7 @@ var paths = []struct{ method, path string }{
 	{"POST", "/portForward/ns/pod/u"}, {"POST", "/run/ns/pod/c"}, {"POST", "/run/ns/pod/u/c"}, {"GET", "/nothing"},
 }
 
-func TestWhoIsLetIn(t *testing.T) {
+func TestClientCertificates(t *testing.T) {
 	a := startAPI(t, &runtime{}, func(o *APIOptions) {
 		o.Users, o.Groups = []string{"kube-apiserver"}, []string{"monitoring"}
 	})

@@ -214,8 +214,8 @@ func TestPortForward(t *testing.T) {
 	testutil.Check(t, <-ended)
 }
 
-// TestWhatTheRuntimeIsAsked checks the parameters of requests to the runtime.
-func TestWhatTheRuntimeIsAsked(t *testing.T) {
+// TestStreamRequestsToTheRuntime checks the parameters of requests to the runtime.
+func TestStreamRequestsToTheRuntime(t *testing.T) {
 	r := &runtime{url: "http://127.0.0.1:1/refused"}
 	a := startAPI(t, r, nil)
 	upgrade := []string{"Connection", "Upgrade", "Upgrade", "SPDY/3.1"}

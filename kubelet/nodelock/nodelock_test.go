@@ -64,8 +64,8 @@ func TestKubeletPortOfANodeAddress(t *testing.T) {
 		"got %v", err)
 }
 
-// TestWholeRootIsOnesOwn: a directory with other files is refused and not changed.
-func TestWholeRootIsOnesOwn(t *testing.T) {
+// TestForeignRootDirectoryIsRefused: a directory with other files is refused and not changed.
+func TestForeignRootDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "work")
 	testutil.Must(t, os.WriteFile(file, nil, 0o600))

@@ -256,8 +256,8 @@ func TestBusGoesAway(t *testing.T) {
 	m.holds(t)
 }
 
-// TestNothingToDelay: without a grace period the manager does not connect to D-Bus.
-func TestNothingToDelay(t *testing.T) {
+// TestShutdownWithoutGracePeriod: without a grace period the manager does not connect to D-Bus.
+func TestShutdownWithoutGracePeriod(t *testing.T) {
 	m := New(nil)
 	m.bus = func(...dbus.ConnOption) (*dbus.Conn, error) {
 		t.Error("the manager connects to D-Bus")

@@ -175,8 +175,8 @@ func TestEnvironmentIsMissing(t *testing.T) {
 	}
 }
 
-// TestServicesStandBehind checks that a container can use one variable of a service, and override another.
-func TestServicesStandBehind(t *testing.T) {
+// TestServiceVariablesAreExpanded checks that a container can use one variable of a service, and override another.
+func TestServiceVariablesAreExpanded(t *testing.T) {
 	g := testGenerator(t, func(o *Options) {
 		o.Services = func(*v1.Pod) (map[string]string, error) {
 			return map[string]string{"DB_PORT": "1", "DB_SERVICE_HOST": "10.0.0.1"}, nil

@@ -152,7 +152,7 @@ func TestConfigMapItems(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissing(t *testing.T) {
+func TestMissingObjectsOfVolumes(t *testing.T) {
 	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {}}})
 	for _, c := range []struct {
 		name   string

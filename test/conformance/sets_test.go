@@ -55,7 +55,7 @@ func TestSuiteOfANode(t *testing.T) {
 }
 
 // No parallel set has a spec for Windows, a flaky one or one that must run alone.
-func TestWhatNoSetRuns(t *testing.T) {
+func TestParallelSetsLeaveOut(t *testing.T) {
 	for _, name := range []string{
 		"[sig-windows] Pods should start [NodeConformance]", "[sig-node] Pods should start [Flaky] [NodeConformance]",
 		"[sig-node] Pods should start [Serial] [NodeConformance] [Conformance]",

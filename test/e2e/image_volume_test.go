@@ -136,8 +136,8 @@ func TestImageVolumes(t *testing.T) {
 	testutil.Check(t, n.removeImage(), "RemoveImage")
 }
 
-// TestImageVolumesOfTheDead ends a server while it has extracted files without a mount.
-func TestImageVolumesOfTheDead(t *testing.T) {
+// TestImageVolumesAfterACrash ends a server while it has extracted files without a mount.
+func TestImageVolumesAfterACrash(t *testing.T) {
 	n := newImageNode(t)
 	id := n.start(n.mount("/part", "bin"))
 	old := time.Now().Add(-time.Hour)

@@ -293,7 +293,7 @@ func TestFinalisationIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotFinalised(t *testing.T) {
+func TestPodsThatAreNotDeletedYet(t *testing.T) {
 	tests := []struct {
 		name              string
 		deleted, finished bool
@@ -362,8 +362,8 @@ func TestStaticPodIsShownByItsMirror(t *testing.T) {
 	})
 }
 
-// TestWhatIsNoMirror: a pod that has a static pod's name, but is not its mirror pod, is left alone.
-func TestWhatIsNoMirror(t *testing.T) {
+// TestPodsWithAStaticPodsNameStay: a pod that has a static pod's name, but is not its mirror pod, is left alone.
+func TestPodsWithAStaticPodsNameStay(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		b.pod("a")
 		b.mirror(static("b", "old"))

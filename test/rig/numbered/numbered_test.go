@@ -56,7 +56,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoLine(t *testing.T) {
+func TestOtherLinesAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	for name, text := range map[string]string{
 		"half":         record(1)[:70],

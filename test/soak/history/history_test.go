@@ -164,7 +164,7 @@ func TestNow(t *testing.T) {
 	}
 }
 
-func TestWhole(t *testing.T) {
+func TestHistoriesAreCompared(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(*world)
 		want    []string
