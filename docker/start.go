@@ -34,9 +34,10 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	})
 }
 
-// endingShim are texts in the engine's errors: the shim's socket was closed, the shim did not listen any more, or it
-// ran no more programs.
-var endingShim = []string{"ttrpc: closed", "connect: connection refused", "): shutdown"}
+// endingShim are texts in the engine's errors. The shim's socket was closed, or the shim did not listen any more. It
+// ran no more programs, or its end removed the directory of the new container.
+var endingShim = []string{"ttrpc: closed", "connect: connection refused", "): shutdown",
+	"start failed: failed to write bootstrap.json"}
 
 // metEndingShim reports whether the engine could create no process because the container's shim was ending.
 func metEndingShim(err error) bool {

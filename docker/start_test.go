@@ -21,6 +21,8 @@ func TestStartMeetsAnEndingShim(t *testing.T) {
 			"dial unix /s: connect: connection refused", 3},
 		{create + "failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error " +
 			"(open /b/log.json: no such file or directory): shutdown", 3},
+		{create + "failed to start shim: start failed: failed to write bootstrap.json: failed to rename \"/b/5\" to " +
+			"\"/b/bootstrap.json\": rename /b/5 /b/bootstrap.json: no such file or directory", 3},
 		{create + "failed to create shim task: OCI runtime create failed: no such file or directory", 1},
 		{"error while mounting volume: connect: connection refused", 1},
 	} {
