@@ -3,9 +3,6 @@ package image
 import (
 	"context"
 
-	"github.com/google/go-containerregistry/pkg/authn"
-
-	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image/trust"
 )
 
@@ -21,17 +18,4 @@ func (s *Service) Allow(ctx context.Context, id, name string) error {
 		return err
 	}
 	return s.trust.Allow(ctx, trust.Image{ID: id, Name: name, Names: e.names})
-}
-
-// registryCredentials returns credentials for requests that do not go through the engine.
-func registryCredentials(auth *docker.Auth) authn.AuthConfig {
-	if auth == nil {
-		return authn.AuthConfig{}
-	}
-	return authn.AuthConfig{
-		Username:      auth.Username,
-		Password:      auth.Password,
-		IdentityToken: auth.IdentityToken,
-		RegistryToken: auth.RegistryToken,
-	}
 }

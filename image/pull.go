@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image/registry"
 )
 
 // Pull pulls the image that spec names and returns its id. Concurrent pulls of one image with the same credentials
@@ -61,7 +62,7 @@ func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docke
 	ctx, observed := s.observePull(ctx)
 	defer func() { observed(err) }()
 	start := time.Now()
-	trusted, err := s.trust.Resolve(ctx, ref, registryCredentials(auth))
+	trusted, err := s.trust.Resolve(ctx, ref, registry.Credentials(auth))
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 // Options are the options of Open. The zero value is ready to use.
@@ -20,10 +22,23 @@ type Options struct {
 	MaxAnswer int64
 }
 
+// Credentials returns the credentials of a pull, for Options. nil are none.
+func Credentials(auth *docker.Auth) authn.AuthConfig {
+	if auth == nil {
+		return authn.AuthConfig{}
+	}
+	return authn.AuthConfig{
+		Username:      auth.Username,
+		Password:      auth.Password,
+		IdentityToken: auth.IdentityToken,
+		RegistryToken: auth.RegistryToken,
+	}
+}
+
 // Repository is a repository of a registry, for one caller.
 type Repository struct {
 	Name name.Repository
-	// Remote are the options for the functions of package remote.
+	// Remote are the options for the functions of package remote. Requests with them share one authentication.
 	Remote []remote.Option
 }
 
@@ -37,7 +52,11 @@ func Open(ctx context.Context, ref reference.Named, opts Options) (Repository, e
 	if err != nil {
 		return Repository{}, err
 	}
-	return Repository{Name: repository, Remote: []remote.Option{
-		remote.WithContext(ctx), remote.WithAuth(authn.FromConfig(opts.Auth)), remote.WithTransport(transport),
-	}}, nil
+	puller, err := remote.NewPuller(remote.WithAuth(authn.FromConfig(opts.Auth)), remote.WithTransport(transport))
+	if err != nil {
+		return Repository{}, err
+	}
+	return Repository{
+		Name: repository, Remote: []remote.Option{remote.WithContext(ctx), remote.Reuse(puller)},
+	}, nil
 }

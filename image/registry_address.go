@@ -9,8 +9,8 @@ import (
 // dockerHub is the domain of references without one.
 const dockerHub = "docker.io"
 
-// registry is the address of a registry.
-type registry struct {
+// registryAddress is the address of a registry.
+type registryAddress struct {
 	// host is a name or address in lower case. All names of Docker's own registry become dockerHub.
 	host string
 	// port is empty for the default port of HTTPS, or of HTTP with that scheme.
@@ -19,7 +19,7 @@ type registry struct {
 
 // parseRegistry parses a registry's address from credentials or references: "host", "host:port/v2/",
 // "https://host/v1/", "[::1]:5000".
-func parseRegistry(address string) registry {
+func parseRegistry(address string) registryAddress {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {
 		scheme, rest = "", address
@@ -37,10 +37,10 @@ func parseRegistry(address string) registry {
 	case "index." + dockerHub, "registry-1." + dockerHub, "registry.hub.docker.com":
 		host = dockerHub
 	}
-	return registry{host: host, port: port}
+	return registryAddress{host: host, port: port}
 }
 
 // serves reports whether an image is in the registry.
-func (r registry) serves(image reference.Named) bool {
+func (r registryAddress) serves(image reference.Named) bool {
 	return r == parseRegistry(reference.Domain(image))
 }
