@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/moby/moby/api/types/image"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image/registry"
 )
 
 // Engine is an engine whose images include artifacts. An artifact that the engine refuses to pull is in the store.
@@ -50,13 +49,7 @@ func (e Engine) pullArtifact(ctx context.Context, ref string, opts docker.PullOp
 	if err != nil {
 		return err
 	}
-	p := pull{ref: named, arch: features.Arch, progress: func() {}}
-	if auth := opts.Auth; auth != nil {
-		p.auth = authn.AuthConfig{
-			Username: auth.Username, Password: auth.Password,
-			IdentityToken: auth.IdentityToken, RegistryToken: auth.RegistryToken,
-		}
-	}
+	p := pull{ref: named, auth: registry.Credentials(opts.Auth), arch: features.Arch, progress: func() {}}
 	if opts.Progress != nil {
 		opts.Progress(docker.PullMoves)
 		p.progress = func() { opts.Progress(docker.PullMoves) }
@@ -101,7 +94,7 @@ func (e Engine) InspectImage(ctx context.Context, ref string) (*image.InspectRes
 	}
 	inspect, err := e.Engine.InspectImage(ctx, ref)
 	if err == nil {
-		inspect.RepoTags = e.engineTags(inspect.RepoTags)
+		inspect.RepoTags = e.Store.engineTags(inspect.RepoTags)
 		return inspect, nil
 	}
 	if a := e.Store.ofPrefix(ref); a != nil && errdefs.IsNotFound(err) {
@@ -125,7 +118,7 @@ func (e Engine) ListImages(ctx context.Context) ([]image.Summary, error) {
 		return nil, err
 	}
 	for i := range images {
-		images[i].RepoTags = e.engineTags(images[i].RepoTags)
+		images[i].RepoTags = e.Store.engineTags(images[i].RepoTags)
 	}
 	for _, a := range e.Store.list() {
 		images = append(images, image.Summary{
@@ -133,11 +126,6 @@ func (e Engine) ListImages(ctx context.Context) ([]image.Summary, error) {
 		})
 	}
 	return images, nil
-}
-
-// engineTags returns the tags that no artifact of the store has.
-func (e Engine) engineTags(tags []string) []string {
-	return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return e.Store.find(tag) != nil })
 }
 
 // RemoveImage implements docker.Images. It removes an artifact of the store with all its names.

@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/criadapter/criadapter/image/registry"
+	"github.com/criadapter/criadapter/internal/wholedir"
 )
 
 const (
@@ -42,7 +43,7 @@ func (s *Store) pull(ctx context.Context, p pull) error {
 	if err != nil {
 		return err
 	}
-	making, err := os.MkdirTemp(s.root, makingPrefix)
+	making, err := wholedir.Make(s.root)
 	if err != nil {
 		return err
 	}

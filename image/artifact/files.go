@@ -6,8 +6,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 )
 
 // dirMode and fileMode let all users of a container read the files, whatever the umask says.
@@ -55,17 +53,4 @@ func makeParents(dir, name string) error {
 		return err
 	}
 	return os.Chmod(full, dirMode)
-}
-
-// SyncFileSystem writes the cached data of a directory's filesystem to the disk.
-func SyncFileSystem(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if err := unix.Syncfs(int(dir.Fd())); err != nil {
-		return &os.PathError{Op: "syncfs", Path: path, Err: err}
-	}
-	return nil
 }

@@ -25,7 +25,7 @@ type names struct {
 	Digests []string
 }
 
-// with returns the names and one more.
+// with returns the names and more of them.
 func (n names) with(tags, digests []string) names {
 	return names{Tags: union(n.Tags, tags), Digests: union(n.Digests, digests)}
 }

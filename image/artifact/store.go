@@ -15,14 +15,12 @@ import (
 	"github.com/containerd/log"
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/criadapter/criadapter/internal/wholedir"
 )
 
-const (
-	makingPrefix   = ".making-"
-	removingPrefix = ".removing-"
-	// minPrefix is the length of the shortest prefix of an id that is looked up.
-	minPrefix = 4
-)
+// minPrefix is the length of the shortest prefix of an id that is looked up.
+const minPrefix = 4
 
 // Store keeps artifacts on the disk. All methods are safe for concurrent use.
 type Store struct {
@@ -46,22 +44,13 @@ type Options struct {
 // Open returns the store in a directory. It removes the remains of a crash. It leaves out an artifact that is damaged,
 // with a warning; another pull replaces it.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	if err := os.MkdirAll(opts.Root, 0o700); err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(opts.Root)
+	names, err := wholedir.Open(opts.Root)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{root: opts.Root, certs: opts.Certs, byID: make(map[string]*kept)}
-	for _, entry := range entries {
-		dir := filepath.Join(opts.Root, entry.Name())
-		if strings.HasPrefix(entry.Name(), makingPrefix) || strings.HasPrefix(entry.Name(), removingPrefix) {
-			if err := os.RemoveAll(dir); err != nil {
-				return nil, err
-			}
-			continue
-		}
+	for _, name := range names {
+		dir := filepath.Join(opts.Root, name)
 		a, err := load(dir)
 		if err != nil {
 			log.G(ctx).WithError(err).WithField("path", dir).Warn("artifact is damaged, pull it again")
@@ -96,13 +85,26 @@ func (s *Store) Link(id, dir string) (size int64, ok bool, err error) {
 	return size, true, nil
 }
 
-// list returns the artifacts in the order of their ids.
+// list returns the artifacts in no order.
 func (s *Store) list() []*kept {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := slices.Collect(maps.Values(s.byID))
-	slices.SortFunc(all, func(a, b *kept) int { return strings.Compare(a.id.String(), b.id.String()) })
-	return all
+	return slices.Collect(maps.Values(s.byID))
+}
+
+// engineTags returns the tags of the engine that no artifact has.
+func (s *Store) engineTags(tags []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := func(tag string) bool {
+		for _, a := range s.byID {
+			if slices.Contains(a.Tags, tag) {
+				return true
+			}
+		}
+		return false
+	}
+	return slices.DeleteFunc(slices.Clone(tags), taken)
 }
 
 // find returns the artifact of an id or a name, nil without one.
@@ -152,20 +154,13 @@ func (s *Store) add(making string, id digest.Digest, given names) error {
 	if err := writeNames(making, given); err != nil {
 		return err
 	}
-	if err := SyncFileSystem(making); err != nil {
+	if err := s.discard(id.Encoded()); err != nil { // a damaged one
 		return err
 	}
-	dir := filepath.Join(s.root, id.Encoded())
-	if err := s.discard(dir); err != nil { // a damaged one
+	if err := wholedir.Publish(making, id.Encoded()); err != nil {
 		return err
 	}
-	if err := os.Rename(making, dir); err != nil {
-		return err
-	}
-	if err := SyncFileSystem(s.root); err != nil {
-		return err
-	}
-	a, err := load(dir)
+	a, err := load(filepath.Join(s.root, id.Encoded()))
 	if err != nil {
 		return err
 	}
@@ -230,17 +225,17 @@ func (s *Store) remove(id digest.Digest) error {
 	if a == nil {
 		return nil
 	}
-	if err := s.discard(a.dir); err != nil {
+	if err := s.discard(id.Encoded()); err != nil {
 		return err
 	}
 	delete(s.byID, id.String())
 	return nil
 }
 
-// discard removes a directory, if it exists. After a crash it is complete, or Open removes the rest.
-func (s *Store) discard(dir string) error {
-	removing := filepath.Join(s.root, removingPrefix+filepath.Base(dir))
-	if err := os.Rename(dir, removing); errors.Is(err, os.ErrNotExist) {
+// discard removes a directory, if it exists.
+func (s *Store) discard(name string) error {
+	removing, err := wholedir.TakeAway(s.root, name)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err

@@ -222,7 +222,7 @@ func TestDamagedArtifactIsPulledAgain(t *testing.T) {
 	f.push(files(t, "a", "hello"), "x:1")
 	testutil.Must(t, f.pullNamed("x:1"))
 	dir := f.find(f.host + "/x:1").dir
-	for _, remains := range []string{makingPrefix + "1", removingPrefix + "2"} {
+	for _, remains := range []string{".making-1", ".removing-2"} {
 		testutil.Must(t, os.MkdirAll(filepath.Join(f.root, remains, blobsDir), 0o700))
 	}
 	for _, file := range []string{manifestFile, namesFile} {

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 
 	"github.com/criadapter/criadapter/internal/step"
+	"github.com/criadapter/criadapter/internal/wholedir"
 )
 
 const (
@@ -93,11 +94,11 @@ func (s *Store) collect(ctx context.Context) (again time.Duration, err error) {
 	var errs []error
 	for _, entry := range entries {
 		name := entry.Name()
-		if strings.HasPrefix(name, removingPrefix) { // a failed removal left it
+		if wholedir.IsRemoving(name) { // a failed removal left it
 			errs = append(errs, os.RemoveAll(filepath.Join(s.opts.Root, name)))
 			continue
 		}
-		if strings.HasPrefix(name, makingPrefix) || mounted[name] {
+		if wholedir.IsMaking(name) || mounted[name] {
 			continue
 		}
 		info, err := entry.Info()
@@ -154,9 +155,8 @@ func (s *Store) mounted(ctx context.Context) (map[string]bool, error) {
 // remove removes a directory, unless a call uses it or a use has ended after since.
 func (s *Store) remove(ctx context.Context, name string, since uint64) (bool, error) {
 	defer step.At("image volume: remove")()
-	removing := filepath.Join(s.opts.Root, removingPrefix+name)
-	moved, err := s.takeAway(name, since, removing)
-	if err != nil || !moved {
+	removing, err := s.takeAway(name, since)
+	if err != nil || removing == "" {
 		return false, err
 	}
 	log.G(ctx).WithField("imageID", imageID(name)).Info("removing image volume that no container has mounted")
@@ -166,15 +166,16 @@ func (s *Store) remove(ctx context.Context, name string, since uint64) (bool, er
 	return true, nil
 }
 
-func (s *Store) takeAway(name string, since uint64, removing string) (bool, error) {
+// takeAway frees the name of a directory, and returns its new path. The path is empty for a directory in use.
+func (s *Store) takeAway(name string, since uint64) (string, error) {
 	defer step.At("image volume: take away")()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.dirs[name]; f != nil {
 		if f.holders > 0 || f.making != nil || f.used > since {
-			return false, nil
+			return "", nil
 		}
 		delete(s.dirs, name)
 	}
-	return true, os.Rename(filepath.Join(s.opts.Root, name), removing)
+	return wholedir.TakeAway(s.opts.Root, name)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/criadapter/criadapter/image/artifact"
 	"github.com/criadapter/criadapter/internal/step"
+	"github.com/criadapter/criadapter/internal/wholedir"
 )
 
 // extract makes the directory of an image. The directory gets its final name when it is complete and on the disk.
@@ -25,7 +26,7 @@ import (
 func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 	defer step.At("image volume: extract")()
 	start := time.Now()
-	making, err := os.MkdirTemp(s.opts.Root, makingPrefix)
+	making, err := wholedir.Make(s.opts.Root)
 	if err != nil {
 		return err
 	}
@@ -45,14 +46,11 @@ func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := artifact.SyncFileSystem(making); err != nil {
-		return err
-	}
 	if err := os.Chtimes(making, time.Now(), time.Now()); err != nil {
 		return err
 	}
 	named := step.At("image volume: rename")
-	if err := os.Rename(making, filepath.Join(s.opts.Root, name)); err != nil {
+	if err := wholedir.Publish(making, name); err != nil {
 		return err
 	}
 	named()
@@ -60,7 +58,7 @@ func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 		WithFields(
 			log.Fields{"imageID": imageID, "bytes": size, "duration": time.Since(start).Round(time.Millisecond)}).
 		Info("image extracted for mounting")
-	return artifact.SyncFileSystem(s.opts.Root)
+	return nil
 }
 
 // unpack writes the files of an image or an artifact to the directory that is being made, and returns their size in

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,11 +16,10 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image/artifact"
+	"github.com/criadapter/criadapter/internal/wholedir"
 )
 
 const (
-	makingPrefix   = ".making-"
-	removingPrefix = ".removing-"
 	// filesName is the name of the files' directory in the image's directory.
 	filesName = "fs"
 
@@ -89,22 +87,8 @@ func Open(opts Options) (*Store, error) {
 	if opts.Keep == 0 {
 		opts.Keep = defaultKeep
 	}
-	if err := os.MkdirAll(opts.Root, 0o700); err != nil {
+	if _, err := wholedir.Open(opts.Root); err != nil {
 		return nil, err
-	}
-	if err := os.Chmod(opts.Root, 0o700); err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(opts.Root)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), makingPrefix) || strings.HasPrefix(entry.Name(), removingPrefix) {
-			if err := os.RemoveAll(filepath.Join(opts.Root, entry.Name())); err != nil {
-				return nil, err
-			}
-		}
 	}
 	s := &Store{opts: opts, tidy: make(chan struct{}, 1), dirs: make(map[string]*imageDir)}
 	s.ctx, s.cancel = context.WithCancel(

@@ -177,7 +177,7 @@ func TestCrashLeavesNothing(t *testing.T) {
 	f := newFixture(t, time.Hour)
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
 	release()
-	for _, name := range []string{makingPrefix + "1", removingPrefix + "2"} {
+	for _, name := range []string{".making-1", ".removing-2"} {
 		testutil.Must(t, os.MkdirAll(filepath.Join(f.opts.Root, name, filesName), 0o700))
 	}
 	f.reopen()
