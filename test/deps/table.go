@@ -122,7 +122,7 @@ func internalRules() []Rule {
 		{"internal/netns", []string{"internal/osthread", "internal/step", "internal/userns"},
 			"pods, stats and streams use namespaces in the same way"},
 		{"internal/checklist", nil,
-			"a report does not know the node that it is about"},
+			"the form of a report, and facts that more than one command reports"},
 		{"internal/sdnotify", nil,
 			"a service of systemd says how it is, and the package does not know what it serves"},
 		{"internal/osthread", nil,

@@ -3,6 +3,7 @@ package check
 import (
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/config"
 )
 
@@ -79,16 +80,11 @@ type runtimeFacts struct {
 	Name, Endpoint string
 }
 
-// diskFacts describe a file system with data of criadapter.
+// diskFacts describe a filesystem with data of criadapter.
 type diskFacts struct {
-	// Use is the data, Path its directory.
-	Use, Path string
-	// Free and Total are in bytes, FreeInodes and Inodes in files. Inodes is 0 for a file system without a limit of
-	// files.
-	Free, Total, FreeInodes, Inodes uint64
-	// Memory says that its content is lost at a reboot.
-	Memory bool
-	Err    error
+	// Use is the data.
+	Use string
+	checklist.Disk
 }
 
 // kernelFacts are the kernel's features and limits.

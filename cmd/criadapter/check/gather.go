@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/criadapter/criadapter/cmd/criadapter/status"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
@@ -204,30 +202,9 @@ func readDisks(f facts) []diskFacts {
 	if logs == "" {
 		logs = "/var/log/pods"
 	}
-	disks := []diskFacts{diskAt("root directory", f.Config.RootDirectory)}
+	disks := []diskFacts{{"root directory", checklist.DiskOf(f.Config.RootDirectory)}}
 	if f.EngineErr == nil {
-		disks = append(disks, diskAt("images", f.Engine.Root))
+		disks = append(disks, diskFacts{"images", checklist.DiskOf(f.Engine.Root)})
 	}
-	return append(disks, diskAt("pod logs", logs))
-}
-
-// diskAt reads the file system of a directory, or of its nearest existing parent.
-func diskAt(use, path string) diskFacts {
-	d := diskFacts{Use: use, Path: path}
-	var fs unix.Statfs_t
-	for at := path; ; at = filepath.Dir(at) {
-		err := unix.Statfs(at, &fs)
-		if err == nil {
-			break
-		}
-		if err != unix.ENOENT || at == "/" {
-			d.Err = &os.PathError{Op: "statfs", Path: at, Err: err}
-			return d
-		}
-	}
-	size := uint64(fs.Bsize)
-	d.Free, d.Total = fs.Bavail*size, fs.Blocks*size
-	d.FreeInodes, d.Inodes = fs.Ffree, fs.Files
-	d.Memory = fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC
-	return d
+	return append(disks, diskFacts{"pod logs", checklist.DiskOf(logs)})
 }

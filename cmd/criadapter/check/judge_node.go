@@ -71,40 +71,24 @@ const (
 
 func judgeDisks(j *checklist.Group, f facts) {
 	for _, d := range f.Disks {
-		name, free := d.Use, percent(d.Free, d.Total)
-		text := fmt.Sprintf("%s: %s of %s free (%d %%)", d.Path, size(d.Free), size(d.Total), free)
+		name, free := d.Use, d.FreeSpace()
 		switch {
 		case d.Err != nil:
 			j.Fail(name, "make it, or choose another directory", "%v", d.Err)
 		case free < fullDisk:
-			j.Fail(name, "make room: docker image prune, old logs in /var/log/pods, or a larger disk", "%s", text)
+			j.Fail(name, "make room: docker image prune, old logs in /var/log/pods, or a larger disk", "%s", d.Space())
 		case free < lowDisk:
-			j.Warn(name, "make room before the kubelet evicts pods (imagefs.available<15%)", "%s", text)
-		case d.Inodes > 0 && percent(d.FreeInodes, d.Inodes) < lowInodes:
+			j.Warn(name, "make room before the kubelet evicts pods (imagefs.available<15%)", "%s", d.Space())
+		case d.FreeFiles() < lowInodes:
 			j.Fail(name, "remove what has many small files: unused images, old builds", "%s: %d of %d inodes free",
 				d.Path, d.FreeInodes, d.Inodes)
 		case d.Memory:
 			j.Warn(name, "put it on a disk: what criadapter knows of running pods is lost when the machine restarts",
 				"%s is in memory", d.Path)
 		default:
-			j.OK(name, "%s", text)
+			j.OK(name, "%s", d.Space())
 		}
 	}
-}
-
-func percent(part, whole uint64) uint64 {
-	if whole == 0 {
-		return 100
-	}
-	return part * 100 / whole
-}
-
-// size writes a size in GB, or MB below one.
-func size(n uint64) string {
-	if n < 1e9 {
-		return fmt.Sprintf("%d MB", n/1e6)
-	}
-	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
 
 func judgeKernel(j *checklist.Group, f facts) {

@@ -24,7 +24,9 @@ func good() facts {
 		return cni.Plugin{Type: name, Path: "/opt/cni/bin/" + name, Versions: []string{"0.4.0", "1.0.0", "1.1.0"}}
 	}
 	disk := func(use, path string) diskFacts {
-		return diskFacts{Use: use, Path: path, Free: 60 * gb, Total: 100 * gb, FreeInodes: 6e6, Inodes: 7e6}
+		return diskFacts{use, checklist.Disk{
+			Path: path, Free: 60 * gb, Total: 100 * gb, FreeInodes: 6e6, Inodes: 7e6,
+		}}
 	}
 	return facts{
 		Config: config.Default(),
@@ -134,7 +136,7 @@ var nodes = map[string]func(f *facts){
 		f.Disks[0].Memory = true
 		f.Disks[1].Free = 2e9
 		f.Disks[2].FreeInodes = 1000
-		f.Disks = append(f.Disks, diskFacts{Use: "volumes", Path: "/srv", Free: 5e8, Total: 4e9})
+		f.Disks = append(f.Disks, diskFacts{"volumes", checklist.Disk{Path: "/srv", Free: 5e8, Total: 4e9}})
 	},
 	"no-rights": func(f *facts) {
 		f.Missing = []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN"}

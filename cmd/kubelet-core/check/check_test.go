@@ -26,7 +26,7 @@ func good() facts {
 		conditions: []*runtimeapi.RuntimeCondition{
 			{Type: "RuntimeReady", Status: true}, {Type: "NetworkReady", Status: true}},
 		host:  cgroup.Host{Unified: true},
-		disks: []disk{{dir: "/var/lib/kubelet-core/node", free: 50e9, total: 100e9}},
+		disks: []checklist.Disk{{Path: "/var/lib/kubelet-core/node", Free: 50e9, Total: 100e9}},
 	}
 }
 
@@ -65,9 +65,9 @@ func TestJudge(t *testing.T) {
 			"fail manifest: /m/a.yaml: one; two"},
 		"no resolv.conf": {func(f *facts) { f.resolvErr = broken }, "fail resolv.conf: broken"},
 		"a busy port":    {func(f *facts) { f.listenErr = broken }, "warn read-only endpoint: broken"},
-		"a full disk": {func(f *facts) { f.disks[0].free = 5e9 },
-			"warn disk: /var/lib/kubelet-core/node: 5.0 GB of 100.0 GB free"},
-		"a broken disk": {func(f *facts) { f.disks[0].err = broken },
+		"a full disk": {func(f *facts) { f.disks[0].Free = 5e9 },
+			"warn disk: /var/lib/kubelet-core/node: 5.0 GB of 100.0 GB free (5 %)"},
+		"a broken disk": {func(f *facts) { f.disks[0].Err = broken },
 			"fail disk: /var/lib/kubelet-core/node: broken"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,16 +45,9 @@ type facts struct {
 	hostErr     error
 	// resolvErr says why the resolv.conf file cannot be read.
 	resolvErr error
-	// listenErr says why the read-only endpoint cannot be opened. It is nil while this kubelet serves it.
+	// listenErr says why the read-only endpoint cannot be opened. A kubelet core that serves it is a reason, too.
 	listenErr error
-	disks     []disk
-}
-
-// disk is the filesystem of a directory.
-type disk struct {
-	dir         string
-	free, total uint64
-	err         error
+	disks     []checklist.Disk
 }
 
 // Run checks this node for a kubelet with these options, and returns a report.
@@ -75,7 +67,7 @@ func gather(ctx context.Context, opts kubelet.Options) facts {
 	_, f.resolvErr = os.ReadFile(cmp.Or(f.opts.ResolvConf, "/etc/resolv.conf"))
 	f.listenErr = tryListen(ctx, f.opts.ReadAddress)
 	for _, dir := range []string{f.opts.RootDir, f.opts.PodLogsDir} {
-		f.disks = append(f.disks, readDisk(dir))
+		f.disks = append(f.disks, checklist.DiskOf(dir))
 	}
 	return f
 }
@@ -115,17 +107,4 @@ func tryListen(ctx context.Context, address string) error {
 		return err
 	}
 	return listener.Close()
-}
-
-// readDisk reads the space of the filesystem that a directory is on, or will be on.
-func readDisk(dir string) disk {
-	d := disk{dir: dir}
-	var stat unix.Statfs_t
-	for path := dir; ; path = filepath.Dir(path) {
-		if d.err = unix.Statfs(path, &stat); !errors.Is(d.err, unix.ENOENT) || path == "/" {
-			break
-		}
-	}
-	d.free, d.total = stat.Bavail*uint64(stat.Bsize), stat.Blocks*uint64(stat.Bsize)
-	return d
 }

@@ -29,10 +29,9 @@ func judgeSettings(g *checklist.Group, f facts) {
 	} else {
 		g.Fail("rights", "run kubelet-core as root", "not root: cgroups and volumes need it")
 	}
-	switch {
-	case f.kubeletErr == nil:
+	if f.kubeletErr == nil {
 		g.OK("kubelet", "no kubelet runs here")
-	default:
+	} else {
 		g.Fail("kubelet", "stop it, or use --beside-kubelet for a kubelet on another runtime", "%v", f.kubeletErr)
 	}
 }
@@ -85,8 +84,8 @@ func judgeManifests(g *checklist.Group, f facts) {
 	}
 }
 
-// lowSpace is the part of a disk below which pods are evicted by default.
-const lowSpace = 0.1
+// lowSpace is the free share of a disk below which pods are evicted by default, in percent.
+const lowSpace = 10
 
 func judgeNode(g *checklist.Group, f facts) {
 	switch {
@@ -108,16 +107,13 @@ func judgeNode(g *checklist.Group, f facts) {
 	}
 }
 
-func judgeDisk(g *checklist.Group, d disk) {
-	const gigabyte = 1e9
-	free, total := float64(d.free), float64(d.total)
+func judgeDisk(g *checklist.Group, d checklist.Disk) {
 	switch {
-	case d.err != nil:
-		g.Fail("disk", "make the directory usable", "%s: %v", d.dir, d.err)
-	case free < lowSpace*total:
-		g.Warn("disk", "make room, or pods are evicted (--eviction-hard)", "%s: %.1f GB of %.1f GB free", d.dir,
-			free/gigabyte, total/gigabyte)
+	case d.Err != nil:
+		g.Fail("disk", "make the directory usable", "%s: %v", d.Path, d.Err)
+	case d.FreeSpace() < lowSpace:
+		g.Warn("disk", "make room, or pods are evicted (--eviction-hard)", "%s", d.Space())
 	default:
-		g.OK("disk", "%s: %.1f GB of %.1f GB free", d.dir, free/gigabyte, total/gigabyte)
+		g.OK("disk", "%s", d.Space())
 	}
 }
