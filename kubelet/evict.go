@@ -13,9 +13,8 @@ import (
 )
 
 // allocatableMemory returns the memory that pods may have, in bytes, and 0 if nothing is reserved.
-func allocatableMemory(reserved v1.ResourceList) int64 {
-	host, err := cgroup.Inspect()
-	if err != nil || reserved.Memory().IsZero() { // newSteps returns the error
+func allocatableMemory(host cgroup.Host, reserved v1.ResourceList) int64 {
+	if reserved.Memory().IsZero() {
 		return 0
 	}
 	return host.Memory - reserved.Memory().Value()

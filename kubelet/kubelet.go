@@ -119,6 +119,10 @@ func lockNode(ctx context.Context, opts Options) (*nodelock.Root, error) {
 
 // wire makes the parts, each after the parts that it uses.
 func (k *Kubelet) wire(ctx context.Context) error {
+	host, err := cgroup.Inspect()
+	if err != nil {
+		return err
+	}
 	recorder, objects, rejected := events.New(k.opts.NodeName), podconfig.NewObjects(), admission.NewRejections()
 	cache := pleg.NewCache(k.runtime)
 	k.pleg = pleg.New(pleg.Options{Runtime: k.runtime, Cache: cache, Relist: k.opts.Relist, NoEvents: k.opts.NoEvents})
@@ -129,10 +133,9 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	})
 	k.monitor = eviction.NewMonitor(eviction.MonitorOptions{
 		Thresholds: k.opts.thresholds, Transition: k.opts.PressureTransition, RootDir: k.opts.RootDir,
-		ImageDir: k.runtime.ImageDirectory(ctx), Allocatable: allocatableMemory(k.opts.Cluster.Reserved),
+		ImageDir: k.runtime.ImageDirectory(ctx), Allocatable: allocatableMemory(host, k.opts.Cluster.Reserved),
 	})
 	k.shutdown = nodeshutdown.New(k.opts.shutdownPeriods)
-	var err error
 	if k.cluster, err = k.newCluster(objects, recorder); err != nil {
 		return err
 	}
@@ -149,7 +152,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		return err
 	}
 	users := &hostUsers{ids: ids, runtime: k.runtime, handler: k.cluster.RuntimeHandler}
-	steps, err := k.newSteps(ctx, cache, recorder, pulled, allocated, users)
+	steps, err := k.newSteps(ctx, host, cache, recorder, pulled, allocated, users)
 	if err != nil {
 		return err
 	}
@@ -214,13 +217,9 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, recorder *events.Record
 
 // newSteps makes the parts for the steps of pods: cgroups, volumes, containers.
 func (k *Kubelet) newSteps(
-	ctx context.Context, cache *pleg.Cache, recorder *events.Recorder, pulled *imagemanager.Pulled,
+	ctx context.Context, host cgroup.Host, cache *pleg.Cache, recorder *events.Recorder, pulled *imagemanager.Pulled,
 	allocated *allocation.Manager, users *hostUsers,
 ) (podsync.Options, error) {
-	host, err := cgroup.Inspect()
-	if err != nil {
-		return podsync.Options{}, err
-	}
 	// Without a driver, cgroups are left to the runtime.
 	driver := cmp.Or(cgroup.Driver(k.runtime.CgroupDriver(ctx)), k.opts.CgroupDriver)
 	left, err := allocatable(host.Capacity(), k.opts.Cluster.Reserved)

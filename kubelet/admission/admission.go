@@ -38,7 +38,7 @@ type input struct {
 	Node *v1.Node
 	// Running are the admitted pods, with defaults set, without finished ones. Pod may be among them.
 	Running []*v1.Pod
-	// Pod is the pod to decide on. check sets defaults on a copy, because static pods have none.
+	// Pod is the pod to decide on. Static pods have no defaults yet.
 	Pod *v1.Pod
 	// Admitted says that an earlier process admitted the pod. New labels, taints and pressure of the node do not end
 	// it, and neither do new fields, such as from kubectl debug.
@@ -64,8 +64,7 @@ func check(in input) *Rejection {
 	if in.Node == nil {
 		return &Rejection{reasonInvalidNodeInfo, "The node is not known yet."}
 	}
-	in.Pod = in.Pod.DeepCopy()
-	manifest.SetDefaults(in.Pod)
+	in = in.withDefaults()
 	for _, check := range []func(*input) *Rejection{
 		checkPressure, checkSystem, checkSysctls, checkSupported, checkResources, checkAffinity, checkPorts,
 		checkTaints,
@@ -75,6 +74,13 @@ func check(in input) *Rejection {
 		}
 	}
 	return nil
+}
+
+// withDefaults returns the input with defaults set on a copy of the pod.
+func (in input) withDefaults() input {
+	in.Pod = in.Pod.DeepCopy()
+	manifest.SetDefaults(in.Pod)
+	return in
 }
 
 // checkSupported rejects pods with unsupported fields.

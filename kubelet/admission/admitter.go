@@ -98,6 +98,7 @@ func (a *Admitter) preempt(in input, why Rejection) bool {
 	if !model.IsCritical(in.Pod) || !strings.HasPrefix(why.Reason, prefixOutOf) {
 		return false
 	}
+	in = in.withDefaults()
 	missing := shortages(&in)
 	chosen, ok := victims(in.Pod, in.others(), missing)
 	if !ok {

@@ -69,13 +69,13 @@ func victims(critical *v1.Pod, others []*v1.Pod, missing []shortage) (chosen []*
 	if len(wanted.without(slices.Concat(slices.Collect(maps.Values(classes))...)...)) > 0 {
 		return nil, false
 	}
-	order := []v1.PodQOSClass{v1.PodQOSBestEffort, v1.PodQOSBurstable, v1.PodQOSGuaranteed}
-	for i := len(order) - 1; i >= 0; i-- {
+	byCost := []v1.PodQOSClass{v1.PodQOSBestEffort, v1.PodQOSBurstable, v1.PodQOSGuaranteed}
+	for i := len(byCost) - 1; i >= 0; i-- {
 		left := wanted.without(chosen...)
-		for _, cheaper := range order[:i] {
+		for _, cheaper := range byCost[:i] {
 			left = left.without(classes[cheaper]...)
 		}
-		chosen = append(chosen, nearest(classes[order[i]], left)...)
+		chosen = append(chosen, nearest(classes[byCost[i]], left)...)
 	}
 	slices.Reverse(chosen)
 	return chosen, true

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/kubelet/processids"
 )
 
 // observation is a capacity, and the part of it that is available.
@@ -40,9 +41,9 @@ func (m machine) observe(used *int64) (map[signal]observation, error) {
 	if m.allocatable > 0 && used != nil {
 		seen[allocatableMemory] = observation{m.allocatable, max(0, m.allocatable-*used)}
 	}
-	pids, pidErr := m.pids()
+	pids, limit, pidErr := processids.Count(m.proc)
 	if pidErr == nil {
-		seen[pidAvailable] = pids
+		seen[pidAvailable] = observation{limit, max(0, limit-pids)}
 	}
 	return seen, errors.Join(memoryErr, pidErr,
 		m.disk(seen, m.rootDir, nodefsAvailable, nodefsInodesFree),
@@ -97,41 +98,4 @@ func (m machine) memory() (observation, error) {
 		return observation{}, errors.Join(fmt.Errorf("%s has no MemTotal", m.meminfo), lines.Err())
 	}
 	return observation{total, min(total, free+amounts["Inactive(file)"])}, nil
-}
-
-// pids returns the node's process ids. Threads have ids, too.
-func (m machine) pids() (observation, error) {
-	limit, err := m.number("sys/kernel/pid_max", 0)
-	if err != nil {
-		return observation{}, err
-	}
-	threads, err := m.number("sys/kernel/threads-max", 0)
-	if err != nil {
-		return observation{}, err
-	}
-	running, err := m.number("loadavg", 3) // runnable/all
-	if err != nil {
-		return observation{}, err
-	}
-	limit = min(limit, threads)
-	return observation{limit, max(0, limit-running)}, nil
-}
-
-// number returns a number in a file of /proc: the part after a slash of one of its fields.
-func (m machine) number(name string, index int) (int64, error) {
-	path := filepath.Join(m.proc, name)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) <= index {
-		return 0, fmt.Errorf("%s has %d fields, want more than %d", path, len(fields), index)
-	}
-	field := fields[index]
-	number, err := strconv.ParseInt(field[strings.LastIndexByte(field, '/')+1:], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", path, err)
-	}
-	return number, nil
 }

@@ -1,12 +1,15 @@
 package node
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/kubelet/processids"
 )
 
 // nodeCondition is the current value of a condition.
@@ -59,7 +62,7 @@ func (r *Reporter) short(kind v1.NodeConditionType, now time.Time) (bool, error)
 	if short, err := r.opts.Pressure(kind); kind != v1.NodePIDPressure || short {
 		return short, err
 	}
-	running, limit, err := r.machine.tasks()
+	running, limit, err := processids.Count(filepath.Join(r.machine.root, "proc"))
 	return r.lasting(err == nil && float64(limit-running) < float64(limit)*float64(r.opts.pidPercent)/100, now), err
 }
 

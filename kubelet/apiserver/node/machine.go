@@ -86,34 +86,6 @@ func (m machine) memory() (memory, error) {
 	return mem, nil
 }
 
-// tasks returns the number of processes and threads, and their limit.
-func (m machine) tasks() (running, limit int64, err error) {
-	for _, name := range []string{"proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max"} {
-		most, err := m.number(name)
-		if err != nil {
-			return 0, 0, err
-		}
-		if limit == 0 || most < limit {
-			limit = most
-		}
-	}
-	load, err := m.read("proc/loadavg")
-	if err != nil {
-		return 0, 0, err
-	}
-	// In 0.00 0.01 0.05 1/197 4711, the fourth field has the runnable tasks and all tasks.
-	fields := strings.Fields(load)
-	if len(fields) < 4 {
-		return 0, 0, fmt.Errorf("/proc/loadavg has no count of tasks")
-	}
-	_, all, _ := strings.Cut(fields[3], "/")
-	running, err = strconv.ParseInt(all, 10, 64)
-	if err != nil {
-		return 0, 0, fmt.Errorf("/proc/loadavg: %w", err)
-	}
-	return running, limit, nil
-}
-
 // hugepages returns the bytes set aside as huge pages, by page size. A size without pages is included.
 func (m machine) hugepages() (v1.ResourceList, error) {
 	const directory = "sys/kernel/mm/hugepages"
