@@ -19,7 +19,7 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Look for what keeps this node from running pods",
 		Long: `check looks at the settings, the runtime, the manifests, cgroups and disks. It changes nothing.
-Each line is ok, warn or fail, the latter two with what to do. It takes the flags of run, to look at what that would use.
+Each line is ok, warn or fail. A warning and a failure say what to do. It takes the flags of run.
 
 The exit code is 0 without a failure and 1 with one.`,
 		Example: `  kubelet-core check

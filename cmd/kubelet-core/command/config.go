@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,11 +45,24 @@ func (r *runFlags) origin(flag string) string {
 	if r.given[flag] {
 		return "command line"
 	}
-	i := slices.IndexFunc(r.file, func(s configfile.Setting) bool { return s.Flag == flag })
-	if i < 0 {
+	var fields []string
+	for _, setting := range settingsOf(r.file, flag) {
+		fields = append(fields, setting.Field)
+	}
+	if len(fields) == 0 {
 		return "default"
 	}
-	return r.file[i].Field + " of " + r.config
+	return strings.Join(fields, ", ") + " of " + r.config
+}
+
+// settingsOf returns the settings of a flag. More than one field can set it.
+func settingsOf(settings []configfile.Setting, flag string) (found []configfile.Setting) {
+	for _, s := range settings {
+		if s.Flag == flag {
+			found = append(found, s)
+		}
+	}
+	return found
 }
 
 func configCommand() *cobra.Command {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/criadapter/criadapter/cmd/kubelet-core/configfile"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -95,4 +96,18 @@ func TestReloadAppliesTheLogLevel(t *testing.T) {
 	testutil.WriteFile(t, file, "broken")
 	run.reload(t.Context(), func() string { return "" })
 	testutil.Equal(t, logrus.GetLevel(), logrus.DebugLevel, "log level after a reload of a broken file")
+}
+
+// TestReloadReportsEveryField has two fields that set one flag.
+func TestReloadReportsEveryField(t *testing.T) {
+	settings := func(kube string) []configfile.Setting {
+		return []configfile.Setting{
+			{Field: "systemReserved", Flag: "system-reserved", Values: []string{"cpu=1"}},
+			{Field: "kubeReserved", Flag: "system-reserved", Values: []string{kube}},
+		}
+	}
+	run := runFlags{config: "config.yaml", file: settings("cpu=1")}
+	testutil.Equal(t, run.origin("system-reserved"), "systemReserved, kubeReserved of config.yaml", "origin")
+	testutil.Equal(t, len(run.changed(settings("cpu=1"))), 0, "changes without one")
+	testutil.Equal(t, strings.Join(run.changed(settings("cpu=2")), " "), "system-reserved", "changes")
 }

@@ -47,13 +47,11 @@ func levelOf(settings []configfile.Setting) string {
 	return "info"
 }
 
-func valuesOf(settings []configfile.Setting, flag string) []string {
-	for _, s := range settings {
-		if s.Flag == flag {
-			return s.Values
-		}
+func valuesOf(settings []configfile.Setting, flag string) (values []string) {
+	for _, s := range settingsOf(settings, flag) {
+		values = append(values, s.Values...)
 	}
-	return nil
+	return values
 }
 
 // changed returns the flags whose values in the file differ from the values at the start, without the log level.

@@ -123,38 +123,37 @@ func logLevel(value any) ([]string, error) {
 }
 
 // shutdownPeriods converts a list of priorities with seconds.
-func shutdownPeriods(value any) (all []string, err error) {
-	list, ok := value.([]any)
-	if !ok {
-		return nil, errors.New("is not a list")
-	}
-	for i, item := range list {
-		period, _ := item.(map[string]any)
+func shutdownPeriods(value any) ([]string, error) {
+	return each(value, "a priority and shutdownGracePeriodSeconds", func(period map[string]any) (string, bool) {
 		priority, hasPriority := period["priority"].(float64)
 		seconds, hasSeconds := period["shutdownGracePeriodSeconds"].(float64)
-		if !hasPriority || !hasSeconds {
-			return nil, fmt.Errorf("[%d] needs a priority and shutdownGracePeriodSeconds", i)
-		}
-		all = append(all, fmt.Sprintf("%s=%ss", show(priority), show(seconds)))
-	}
-	return all, nil
+		return fmt.Sprintf("%s=%ss", show(priority), show(seconds)), hasPriority && hasSeconds
+	})
 }
 
 // taints converts a list of taints of a node.
-func taints(value any) (all []string, err error) {
+func taints(value any) ([]string, error) {
+	return each(value, "a key and an effect", func(taint map[string]any) (string, bool) {
+		key, hasKey := taint["key"].(string)
+		effect, hasEffect := taint["effect"].(string)
+		v, _ := taint["value"].(string)
+		return fmt.Sprintf("%s=%s:%s", key, v, effect), hasKey && hasEffect
+	})
+}
+
+// each converts a list of maps. An entry for which convert returns false lacks what it needs.
+func each(value any, needs string, convert func(map[string]any) (string, bool)) (all []string, err error) {
 	list, ok := value.([]any)
 	if !ok {
 		return nil, errors.New("is not a list")
 	}
 	for i, item := range list {
-		taint, ok := item.(map[string]any)
-		key, hasKey := taint["key"].(string)
-		effect, hasEffect := taint["effect"].(string)
-		if !ok || !hasKey || !hasEffect {
-			return nil, fmt.Errorf("[%d] needs a key and an effect", i)
+		entry, _ := item.(map[string]any)
+		converted, ok := convert(entry)
+		if !ok {
+			return nil, fmt.Errorf("[%d] needs %s", i, needs)
 		}
-		v, _ := taint["value"].(string)
-		all = append(all, fmt.Sprintf("%s=%s:%s", key, v, effect))
+		all = append(all, converted)
 	}
 	return all, nil
 }

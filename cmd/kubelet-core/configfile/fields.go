@@ -1,5 +1,7 @@
 package configfile
 
+import "slices"
+
 // field is a field of KubeletConfiguration that is not a structure.
 type field struct {
 	// path is the field's name, with the names of the structures around it.
@@ -34,6 +36,11 @@ const (
 
 // fields are the fields of KubeletConfiguration in the order of its type. A test compares them with the type.
 func fields() []field {
+	return slices.Concat(sourceFields(), clusterFields(), podFields(), evictionFields(), processFields())
+}
+
+// sourceFields are about the sources of pods, and the endpoints with their clients.
+func sourceFields() []field {
 	return []field{
 		{path: "enableServer", kind: boolean, values: []any{true}, instead: "use --port=0 for no server"},
 		{path: "staticPodPath", kind: text, flag: "manifests"},
@@ -64,6 +71,12 @@ func fields() []field {
 			instead: "use --client-users and --client-groups"},
 		{path: "authorization.webhook.cacheAuthorizedTTL", kind: duration, values: []any{"5m"}},
 		{path: "authorization.webhook.cacheUnauthorizedTTL", kind: duration, values: []any{"30s"}},
+	}
+}
+
+// clusterFields are about requests to registries and to the API server, the node's status, and images.
+func clusterFields() []field {
+	return []field{
 		{path: "registryPullQPS", kind: number, values: []any{5.0}},
 		{path: "registryBurst", kind: count, values: []any{10.0}},
 		{path: "imagePullCredentialsVerificationPolicy", kind: text, values: []any{"NeverVerifyPreloadedImages"}},
@@ -86,6 +99,12 @@ func fields() []field {
 		{path: "imageGCHighThresholdPercent", kind: number, flag: "image-gc-high-threshold"},
 		{path: "imageGCLowThresholdPercent", kind: number, flag: "image-gc-low-threshold"},
 		{path: "volumeStatsAggPeriod", kind: duration, values: []any{"1m"}},
+	}
+}
+
+// podFields are about cgroups, the choice of CPUs and memory, and containers.
+func podFields() []field {
+	return []field{
 		{path: "kubeletCgroups", kind: text, instead: "set Slice= in the unit"},
 		{path: "systemCgroups", kind: text},
 		{path: "cgroupRoot", kind: text, flag: "cgroup-root"},
@@ -116,6 +135,12 @@ func fields() []field {
 		{path: "kubeAPIBurst", kind: count, values: []any{100.0}},
 		{path: "serializeImagePulls", kind: boolean, flag: "parallel-pulls", convert: serialPulls},
 		{path: "maxParallelImagePulls", kind: number, flag: "parallel-pulls"},
+	}
+}
+
+// evictionFields are about evictions, swap, the logs of containers, and reserved resources.
+func evictionFields() []field {
+	return []field{
 		{path: "evictionHard", kind: pairs, flag: "eviction-hard", convert: thresholds},
 		{path: "evictionSoft", kind: pairs, flag: "eviction-soft", convert: thresholds},
 		{path: "evictionSoftGracePeriod", kind: pairs, flag: "eviction-soft-grace-period"},
@@ -150,6 +175,12 @@ func fields() []field {
 		{path: "volumePluginDir", kind: text, values: []any{"/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"}},
 		{path: "providerID", kind: text},
 		{path: "kernelMemcgNotification", kind: boolean, values: []any{false}},
+	}
+}
+
+// processFields are about the log of the kubelet, the shutdown of the node, and the registration.
+func processFields() []field {
+	return []field{
 		{path: "logging.format", kind: text, values: []any{"text"}},
 		{path: "logging.flushFrequency", kind: other, values: []any{0.0, 5e9, "5s", "0s"}},
 		{path: "logging.verbosity", kind: count, flag: "log-level", convert: logLevel},
