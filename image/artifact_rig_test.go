@@ -5,57 +5,30 @@ import (
 	"strings"
 	"testing"
 
-	ggcr "github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/image"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/artifacts"
 )
-
-// newArtifact returns an artifact of one file.
-func newArtifact(t *testing.T, config types.MediaType, content string) v1.Image {
-	t.Helper()
-	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), config)
-	img, err := mutate.Append(base, mutate.Addendum{
-		Layer:       static.NewLayer([]byte(content), "text/plain"),
-		Annotations: map[string]string{"org.opencontainers.image.title": "model.bin"},
-	})
-	testutil.Must(t, err)
-	return img
-}
-
-// put uploads an artifact to the rig's registry.
-func (r *rig) put(t *testing.T, img remote.Taggable, ref string) {
-	t.Helper()
-	to, err := ggcr.ParseReference(ref)
-	testutil.Must(t, err)
-	switch img := img.(type) {
-	case v1.ImageIndex:
-		testutil.Must(t, remote.WriteIndex(to, img))
-	case v1.Image:
-		testutil.Must(t, remote.Write(to, img))
-	}
-}
 
 // TestRigArtifactIsAnImage pulls artifacts on the real engine, lists them, and removes them by each kind of name.
 func TestRigArtifactIsAnImage(t *testing.T) {
 	r := newRig(t, image.Options{})
 	repository := r.env.Registry + "/" + name(t)
 	for _, config := range []types.MediaType{
-		"application/vnd.oci.empty.v1+json", "application/vnd.cncf.helm.config.v1+json",
+		artifacts.Empty, "application/vnd.cncf.helm.config.v1+json",
 	} {
-		img := newArtifact(t, config, "weights of "+string(config))
+		img := artifacts.New(t, config, "model.bin", "weights of "+string(config))
 		digest, err := img.Digest()
 		testutil.Must(t, err)
 		digested := repository + "@" + digest.String()
 		for i, remove := range []string{repository + ":1", digest.String(), digested, digest.Hex[:12]} {
-			r.put(t, img, repository+":1")
+			artifacts.Push(t, repository+":1", img)
 			id, err := r.Pull(t.Context(), spec(repository+":1"), nil)
 			testutil.Must(t, err)
 			testutil.Equal(t, id, digest.String(), "id of the artifact")
@@ -91,7 +64,7 @@ func TestRigTagMovesBetweenImageAndArtifact(t *testing.T) {
 	r.push(t, img, local+":1")
 	imageID, err := r.Pull(t.Context(), spec(ref), nil)
 	testutil.Must(t, err)
-	r.put(t, newArtifact(t, "application/vnd.oci.empty.v1+json", "moved"), ref)
+	artifacts.Push(t, ref, artifacts.New(t, artifacts.Empty, "model.bin", "moved"))
 	artifactID, err := r.Pull(t.Context(), spec(ref), nil)
 	testutil.Must(t, err)
 	testutil.Equal(t, r.status(t, ref).GetId(), artifactID, "tag after the artifact's pull")
@@ -99,7 +72,7 @@ func TestRigTagMovesBetweenImageAndArtifact(t *testing.T) {
 	_, err = r.List(t.Context(), nil)
 	testutil.Must(t, err)
 	testutil.Equal(t, r.status(t, ref).GetId(), artifactID, "tag after a relist")
-	r.put(t, img, ref)
+	artifacts.Push(t, ref, img)
 	again, err := r.Pull(t.Context(), spec(ref), nil)
 	testutil.Must(t, err)
 	testutil.Equal(t, again, imageID, "id of the image that is pulled again")
@@ -114,10 +87,10 @@ func TestRigArtifactOfAnIndex(t *testing.T) {
 	features, err := r.engine.Features(t.Context())
 	testutil.Must(t, err)
 	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{
-		Add:        newArtifact(t, "application/vnd.oci.empty.v1+json", "of this platform"),
+		Add:        artifacts.New(t, artifacts.Empty, "model.bin", "of this platform"),
 		Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: features.OS, Architecture: features.Arch}},
 	})
-	r.put(t, index, ref)
+	artifacts.Push(t, ref, index)
 	id, err := r.Pull(t.Context(), spec(ref), nil)
 	testutil.Must(t, err)
 	digest, err := index.Digest()
@@ -132,8 +105,8 @@ func TestRigArtifactOfAnIndex(t *testing.T) {
 func TestRigPolicyJudgesArtifacts(t *testing.T) {
 	r := newPolicyRig(t)
 	repository := r.env.Registry + "/" + name(t)
-	good := newArtifact(t, "application/vnd.oci.empty.v1+json", "signed")
-	r.put(t, good, repository+":1")
+	good := artifacts.New(t, artifacts.Empty, "model.bin", "signed")
+	artifacts.Push(t, repository+":1", good)
 	_, err := r.Pull(t.Context(), spec(repository+":1"), nil)
 	r.wantRefusal(t, err)
 	r.sign(t, good, repository)
@@ -142,7 +115,7 @@ func TestRigPolicyJudgesArtifacts(t *testing.T) {
 	testutil.Equal(t, r.status(t, repository+":1").GetId(), id, "artifact of the tag")
 	testutil.Must(t, r.Allow(t.Context(), id, repository+":1"))
 
-	r.put(t, newArtifact(t, "application/vnd.oci.empty.v1+json", "unsigned"), repository+":1")
+	artifacts.Push(t, repository+":1", artifacts.New(t, artifacts.Empty, "model.bin", "unsigned"))
 	_, err = r.Pull(t.Context(), spec(repository+":1"), nil)
 	r.wantRefusal(t, err)
 	testutil.Equal(t, r.status(t, repository+":1").GetId(), id, "artifact of the tag after the refusal")

@@ -11,17 +11,15 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
-	ggcr "github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/static"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/artifacts"
 )
 
 // fixture is a store and a registry.
@@ -55,26 +53,9 @@ func (f *fixture) open(root string) {
 	f.Store = store
 }
 
-// files makes an artifact of files: titles and their content in turns.
-func files(t *testing.T, titled ...string) v1.Image {
-	t.Helper()
-	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), typeEmpty)
-	for i := 0; i < len(titled); i += 2 {
-		var err error
-		img, err = mutate.Append(img, mutate.Addendum{
-			Layer:       static.NewLayer([]byte(titled[i+1]), "text/plain"),
-			Annotations: map[string]string{"org.opencontainers.image.title": titled[i]},
-		})
-		testutil.Must(t, err)
-	}
-	return img
-}
-
-func (f *fixture) push(img v1.Image, name string) {
+func (f *fixture) push(content remote.Taggable, name string) {
 	f.t.Helper()
-	to, err := ggcr.ParseReference(f.host + "/" + name)
-	testutil.Must(f.t, err)
-	testutil.Must(f.t, remote.Write(to, img))
+	artifacts.Push(f.t, f.host+"/"+name, content)
 }
 
 func (f *fixture) pullNamed(name string) error {
@@ -114,7 +95,7 @@ func (f *fixture) entries() (names []string) {
 
 func TestPulledArtifactOutlivesARestart(t *testing.T) {
 	f := newFixture(t)
-	img := files(t, "a.txt", "hello", "d/b", "deep", "d/again", "hello")
+	img := artifacts.New(t, artifacts.Empty, "a.txt", "hello", "d/b", "deep", "d/again", "hello")
 	f.push(img, "x:1")
 	testutil.Must(t, f.pullNamed("x:1"))
 	id, err := img.Digest()
@@ -133,7 +114,7 @@ func TestPulledArtifactOutlivesARestart(t *testing.T) {
 
 func TestTagsMove(t *testing.T) {
 	f := newFixture(t)
-	first, second := files(t, "a", "1"), files(t, "a", "2")
+	first, second := artifacts.New(t, artifacts.Empty, "a", "1"), artifacts.New(t, artifacts.Empty, "a", "2")
 	f.push(first, "x:1")
 	f.push(first, "x:other")
 	testutil.Must(t, f.pullNamed("x:1"))
@@ -157,19 +138,17 @@ func TestTagsMove(t *testing.T) {
 func TestArtifactOfAnIndex(t *testing.T) {
 	f := newFixture(t)
 	add := func(arch string) mutate.IndexAddendum {
-		return mutate.IndexAddendum{Add: files(t, "a", arch),
+		return mutate.IndexAddendum{Add: artifacts.New(t, artifacts.Empty, "a", arch),
 			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}}
 	}
 	index := mutate.AppendManifests(empty.Index, add("arm64"), add("amd64"))
-	to, err := ggcr.ParseReference(f.host + "/x:1")
-	testutil.Must(t, err)
-	testutil.Must(t, remote.WriteIndex(to, index))
+	f.push(index, "x:1")
 	testutil.Must(t, f.pullNamed("x:1"))
 	named, err := index.Digest()
 	testutil.Must(t, err)
 	testutil.Equal(t, f.content(f.host+"/x@"+named.String()), "a=amd64", "files by the digest of the index")
 
-	testutil.Must(t, remote.WriteIndex(to, mutate.AppendManifests(empty.Index, add("arm64"))))
+	f.push(mutate.AppendManifests(empty.Index, add("arm64")), "x:1")
 	testutil.Assert(t, errdefs.IsNotFound(f.pullNamed("x:1")), "an index without this architecture is pulled")
 }
 
@@ -198,7 +177,7 @@ func TestFailedPullsLeaveNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			f.push(files(t, "a", "hello"), "x:1")
+			f.push(artifacts.New(t, artifacts.Empty, "a", "hello"), "x:1")
 			f.answer = c.answer
 			err := typed(t.Context(), f.pullNamed("x:1"))
 			testutil.Assert(t, err != nil && (c.want == nil || errors.Is(err, c.want)), "got %v, want %v", err, c.want)
@@ -219,7 +198,7 @@ func TestImagesAreNotKept(t *testing.T) {
 // TestDamagedArtifactIsPulledAgain has the remains of crashes and of a broken disk.
 func TestDamagedArtifactIsPulledAgain(t *testing.T) {
 	f := newFixture(t)
-	f.push(files(t, "a", "hello"), "x:1")
+	f.push(artifacts.New(t, artifacts.Empty, "a", "hello"), "x:1")
 	testutil.Must(t, f.pullNamed("x:1"))
 	dir := f.find(f.host + "/x:1").dir
 	for _, remains := range []string{".making-1", ".removing-2"} {

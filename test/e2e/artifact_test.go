@@ -4,36 +4,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/static"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 	"google.golang.org/grpc/codes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/artifacts"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // pushArtifact uploads an artifact of two files, and returns its name.
 func pushArtifact(t *testing.T) string {
 	t.Helper()
-	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
-		"application/vnd.oci.empty.v1+json")
-	for title, content := range map[string]string{"model.bin": "weights\n", "docs/card.txt": "card\n"} {
-		var err error
-		img, err = mutate.Append(img, mutate.Addendum{
-			Layer:       static.NewLayer([]byte(content), "application/octet-stream"),
-			Annotations: map[string]string{"org.opencontainers.image.title": title},
-		})
-		testutil.Must(t, err)
-	}
 	ref := rigenv.Require(t).Registry + "/" + strings.ToLower(rigenv.Unique(t.Name())) + ":1"
-	to, err := name.ParseReference(ref)
-	testutil.Must(t, err)
-	testutil.Must(t, remote.Write(to, img))
+	artifacts.Push(t, ref,
+		artifacts.New(t, artifacts.Empty, "model.bin", "weights\n", "docs/card.txt", "card\n"))
 	return ref
 }
 
