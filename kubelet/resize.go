@@ -67,7 +67,7 @@ func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
 		l.allocation.SetPending(pod.UID, nil)
 		return old != nil
 	}
-	if pending := l.admitter.Resize(pod); pending != nil {
+	if pending := l.pendingResize(pod); pending != nil {
 		pending.ObservedGeneration = pod.Generation
 		if old == nil || old.Reason != pending.Reason {
 			l.events.Record(
@@ -85,6 +85,15 @@ func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
 		events.Event{Pod: pod, Reason: "ResizeStarted",
 			Message: "The node has room for the pod's requested resources"})
 	return true
+}
+
+// pendingResize returns the reason why a pod's desired resources cannot be allocated, nil if they can.
+func (l *syncLoop) pendingResize(pod *v1.Pod) *v1.PodCondition {
+	if !allocation.SamePodLevel(l.allocation.Allocated(pod).Spec.Resources, pod.Spec.Resources) {
+		return &v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonInfeasible,
+			Message: "spec.resources, the pod's own resources, cannot be resized on this node"}
+	}
+	return l.admitter.Resize(pod)
 }
 
 func (l *syncLoop) resizeError(pod *v1.Pod, err error) {

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -220,5 +221,25 @@ func TestWaitingResizeIsNoWork(t *testing.T) {
 		if !slices.Equal(l.allocation.AllPending(), []types.UID{"a"}) {
 			t.Errorf("pending: %v", l.allocation.AllPending())
 		}
+	})
+}
+
+// TestPodLevelResourcesStay: the pod's own resources are not resized, and the pod's status says so.
+func TestPodLevelResourcesStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := resizeLoop(t)
+		pod := ran("a", 1, "1Gi")
+		pod.Spec.Resources = new(memory("2Gi"))
+		l.add(t.Context(), pod)
+		grown := pod.DeepCopy()
+		grown.Spec.Resources = new(memory("3Gi"))
+		testutil.Equal(t, l.resize(grown), true, "a change of the pod's status")
+		why := l.allocation.Pending("a")
+		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonInfeasible &&
+			strings.Contains(why.Message, "spec.resources"), "it is pending as %+v", why)
+		allocated := l.allocation.Allocated(grown).Spec.Resources.Requests.Memory()
+		testutil.Equal(t, allocated.String(), "2Gi", "the pod's memory")
+		l.resize(pod)
+		testutil.Assert(t, l.allocation.Pending("a") == nil, "it is pending without a change")
 	})
 }

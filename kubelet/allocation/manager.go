@@ -34,6 +34,8 @@ type Manager struct {
 
 // record is a pod in the checkpoint.
 type record struct {
+	// Pod has the pod's own resources (KEP-2837), nil without any. They are not resized.
+	Pod *v1.ResourceRequirements `json:"pod,omitempty"`
 	// Allocated is by container name.
 	Allocated map[string]v1.ResourceRequirements `json:"allocated,omitempty"`
 	// Actuated is by container name. An entry is valid only for the container with its id.
@@ -78,6 +80,10 @@ func (m *Manager) Allocated(pod *v1.Pod) *v1.Pod {
 	known := m.pods[pod.UID]
 	if known == nil || len(known.Allocated) == 0 {
 		return pod
+	}
+	if !SamePodLevel(pod.Spec.Resources, known.Pod) {
+		pod = pod.DeepCopy()
+		pod.Spec.Resources = known.Pod.DeepCopy()
 	}
 	return with(pod, func(c *v1.Container) v1.ResourceRequirements {
 		if granted, ok := known.Allocated[c.Name]; ok {
@@ -127,10 +133,10 @@ func (m *Manager) Allocate(pod *v1.Pod) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.record(pod.UID)
-	if equality.Semantic.DeepEqual(known.Allocated, granted) {
+	if equality.Semantic.DeepEqual(known.Allocated, granted) && SamePodLevel(known.Pod, pod.Spec.Resources) {
 		return nil
 	}
-	known.Allocated = granted
+	known.Pod, known.Allocated = pod.Spec.Resources.DeepCopy(), granted
 	if m.dirty = true; m.batch {
 		return nil
 	}

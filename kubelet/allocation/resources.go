@@ -2,13 +2,14 @@ package allocation
 
 import (
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Same says whether all containers of a have the same resizable resources in b.
+// Same says whether a and all its containers have the same resizable resources in b.
 func Same(a, b *v1.Pod) bool {
-	same := true
+	same := SamePodLevel(a.Spec.Resources, b.Spec.Resources)
 	model.EachContainer(&a.Spec, func(c *v1.Container, _ model.Kind) {
 		if other, _ := model.FindContainer(&b.Spec, c.Name); other != nil &&
 			len(model.ChangedResources(c.Resources, other.Resources)) > 0 {
@@ -16,6 +17,12 @@ func Same(a, b *v1.Pod) bool {
 		}
 	})
 	return same
+}
+
+// SamePodLevel compares the own resources of two pods, nil for none.
+func SamePodLevel(a, b *v1.ResourceRequirements) bool {
+	var none v1.ResourceRequirements
+	return len(model.ChangedResources(ptr.Deref(a, none), ptr.Deref(b, none))) == 0
 }
 
 // Restarts says whether the container's resizePolicy requires a restart for a change of these resources.

@@ -1,7 +1,10 @@
 package manifest
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
@@ -30,6 +33,7 @@ func SetDefaults(pod *v1.Pod) {
 	for i := range spec.EphemeralContainers {
 		defaultContainer(model.AsContainer(&spec.EphemeralContainers[i]), spec.HostNetwork)
 	}
+	defaultPodRequests(pod)
 	for i := range spec.Volumes {
 		volumekinds.Default(&spec.Volumes[i].VolumeSource)
 	}
@@ -68,14 +72,7 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 			fill(&from.FieldRef.APIVersion, "v1")
 		}
 	}
-	for name, limit := range c.Resources.Limits {
-		if _, ok := c.Resources.Requests[name]; !ok {
-			if c.Resources.Requests == nil {
-				c.Resources.Requests = v1.ResourceList{}
-			}
-			c.Resources.Requests[name] = limit.DeepCopy()
-		}
-	}
+	fillRequests(&c.Resources, c.Resources.Limits)
 	for _, probe := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 		defaultProbe(probe)
 	}
@@ -108,4 +105,29 @@ func defaultHTTP(get *v1.HTTPGetAction) {
 	}
 	fill(&get.Path, "/")
 	fill(&get.Scheme, v1.URISchemeHTTP)
+}
+
+// defaultPodRequests sets the requests of a pod with limits of its own (KEP-2837): to the sum of its containers'
+// requests, or else to its limits.
+func defaultPodRequests(pod *v1.Pod) {
+	own := pod.Spec.Resources
+	if own == nil || len(own.Limits) == 0 {
+		return
+	}
+	sum := model.ContainerTotals(pod).Requests
+	maps.DeleteFunc(sum, func(name v1.ResourceName, _ resource.Quantity) bool { return !ofPods(name) })
+	fillRequests(own, sum)
+	fillRequests(own, own.Limits)
+}
+
+// fillRequests adds the requests that are missing.
+func fillRequests(to *v1.ResourceRequirements, from v1.ResourceList) {
+	for name, amount := range from {
+		if _, ok := to.Requests[name]; !ok {
+			if to.Requests == nil {
+				to.Requests = v1.ResourceList{}
+			}
+			to.Requests[name] = amount.DeepCopy()
+		}
+	}
 }

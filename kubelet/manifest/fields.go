@@ -32,6 +32,8 @@ spec.ephemeralContainers[].targetContainerName
 spec.restartPolicy
 spec.terminationGracePeriodSeconds
 spec.activeDeadlineSeconds
+spec.resources.limits.*
+spec.resources.requests.*
 
 spec.runtimeClassName
 spec.overhead.*

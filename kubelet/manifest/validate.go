@@ -20,6 +20,7 @@ func Validate(pod *v1.Pod) error {
 	errs = append(errs, validateMetadata(pod)...)
 	spec := field.NewPath("spec")
 	errs = append(errs, validateSpec(&pod.Spec, spec)...)
+	errs = append(errs, validatePodResources(pod, spec.Child("resources"))...)
 	errs = append(errs, validateVolumes(pod, spec.Child("volumes"))...)
 	errs = append(errs, validateContainers(&pod.Spec, spec)...)
 	if model.IsStatic(pod) && len(pod.Spec.EphemeralContainers) > 0 {

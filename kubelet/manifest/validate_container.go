@@ -47,7 +47,7 @@ func (c *containerCheck) check(container *v1.Container, kind model.Kind, at *fie
 	c.ports(container, at.Child("ports"))
 	c.env(container, at)
 	c.mounts(container, at.Child("volumeMounts"))
-	c.resources(container, at.Child("resources"))
+	c.add(validateResources(&container.Resources, ofContainers, at.Child("resources"))...)
 	c.probes(container, kind, at)
 	c.security(container.SecurityContext, at.Child("securityContext"))
 	c.restarts(container, at)
@@ -180,32 +180,6 @@ func (c *containerCheck) hasVolume(name string) bool {
 		}
 	}
 	return false
-}
-
-func (c *containerCheck) resources(container *v1.Container, at *field.Path) {
-	for kind, list := range map[string]v1.ResourceList{"limits": container.Resources.Limits,
-		"requests": container.Resources.Requests} {
-		for name, quantity := range list {
-			at := at.Child(kind).Key(string(name))
-			switch {
-			case name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage &&
-				!strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
-				c.add(
-					field.NotSupported(at, name,
-						[]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage,
-							v1.ResourceHugePagesPrefix + "*"}))
-			case quantity.Sign() < 0:
-				c.add(field.Invalid(at, quantity.String(), "it must not be negative"))
-			}
-		}
-	}
-	for name, request := range container.Resources.Requests {
-		if limit, ok := container.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
-			c.add(
-				field.Invalid(at.Child("requests").Key(string(name)), request.String(),
-					"it is more than the limit, "+limit.String()))
-		}
-	}
 }
 
 func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *field.Path) {

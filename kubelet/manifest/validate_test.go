@@ -18,6 +18,7 @@ spec:
   restartPolicy: OnFailure
   terminationGracePeriodSeconds: 0
   hostname: host
+  resources: {limits: {cpu: 2, memory: 2Gi}, requests: {cpu: 600m}}
   dnsPolicy: None
   dnsConfig: {nameservers: [192.0.2.1], options: [{name: ndots, value: "2"}]}
   hostAliases: [{ip: 192.0.2.2, hostnames: [other]}]
@@ -65,20 +66,6 @@ func TestValidateGood(t *testing.T) {
 	}
 }
 
-// TestSizeLimitOnDisk: a pod above its limit is evicted, but a static pod never is.
-func TestSizeLimitOnDisk(t *testing.T) {
-	ofServer := strings.Replace(full, "emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {sizeLimit: 1Mi}", 1)
-	err := validated(t, ofServer)
-	testutil.Assert(t, err == nil && ofServer != full, "a pod of an API server: %v", err)
-	static := strings.NewReplacer("{example.org/note: anything at all}", "{kubernetes.io/config.source: file}",
-		"serviceAccountToken: {path: token, audience: a, expirationSeconds: 3607}",
-		"secret: {name: s}").Replace(ofServer)
-	if err := validated(t, static); err == nil ||
-		!strings.Contains(err.Error(), "spec.volumes[0].emptyDir.sizeLimit: Forbidden") {
-		t.Errorf("a static pod: %v", err)
-	}
-}
-
 // TestValidateBad changes one field of the full pod in each case.
 func TestValidateBad(t *testing.T) {
 	tests := []struct{ old, new, want string }{
@@ -94,6 +81,11 @@ func TestValidateBad(t *testing.T) {
 			"spec.ephemeralContainers[0].targetContainerName"},
 		{"hostname: host", "hostUsers: false\n  hostNetwork: true", "spec.hostUsers"},
 		{"hostname: host", "os: {name: windows}", "spec.os.name"},
+		{"{cpu: 600m}", "{cpu: 400m}", "spec.resources.requests[cpu]"},
+		{"{cpu: 600m}", "{cpu: 3}", "spec.resources.requests[cpu]"},
+		{"{cpu: 2, memory: 2Gi}", "{cpu: 2, memory: 512Mi}", "spec.resources.limits[memory]"},
+		{"{cpu: 2, memory: 2Gi}", "{ephemeral-storage: 2Gi}", "spec.resources.limits[ephemeral-storage]"},
+		{"{cpu: 600m}", "{cpu: 600m}, claims: [{name: a}]", "spec.resources.claims"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "nfs: {server: s, path: /}", "spec.volumes[0].nfs"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "persistentVolumeClaim: {claimName: c}",
 			"spec.volumes[0].persistentVolumeClaim"},

@@ -2,31 +2,44 @@ package model
 
 import v1 "k8s.io/api/core/v1"
 
-// QOS returns the pod's QoS class by the CPU and memory of all its containers. It is Guaranteed if each has limits for
-// both and no other requests, BestEffort if none has any, else Burstable.
+// QOS returns the pod's QoS class by its own CPU and memory (KEP-2837), or else by those of all its containers. It is
+// Guaranteed if each has limits for both and no other requests, BestEffort if none has any, else Burstable.
 func QOS(pod *v1.Pod) v1.PodQOSClass {
-	guaranteed, named := true, false
-	EachContainer(&pod.Spec, func(c *v1.Container, kind Kind) {
-		if kind == Ephemeral {
-			return
-		}
-		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-			request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
-			if !request.IsZero() || !limit.IsZero() {
-				named = true
+	class := qosClasses{guaranteed: true}
+	if own := podLevel(pod); len(own.Requests)+len(own.Limits) > 0 {
+		class.count(own)
+	} else {
+		EachContainer(&pod.Spec, func(c *v1.Container, kind Kind) {
+			if kind != Ephemeral {
+				class.count(c.Resources)
 			}
-			// A missing request equals the limit.
-			if limit.IsZero() || !request.IsZero() && request.Cmp(limit) != 0 {
-				guaranteed = false
-			}
-		}
-	})
+		})
+	}
 	switch {
-	case !named:
+	case !class.named:
 		return v1.PodQOSBestEffort
-	case guaranteed:
+	case class.guaranteed:
 		return v1.PodQOSGuaranteed
 	default:
 		return v1.PodQOSBurstable
+	}
+}
+
+// qosClasses says what the requirements so far have in common.
+type qosClasses struct {
+	// guaranteed: all have limits for both resources, and no other requests. named: one has a request or a limit.
+	guaranteed, named bool
+}
+
+func (q *qosClasses) count(r v1.ResourceRequirements) {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		request, limit := r.Requests[name], r.Limits[name]
+		if !request.IsZero() || !limit.IsZero() {
+			q.named = true
+		}
+		// A missing request equals the limit.
+		if limit.IsZero() || !request.IsZero() && request.Cmp(limit) != 0 {
+			q.guaranteed = false
+		}
 	}
 }

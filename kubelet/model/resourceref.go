@@ -12,16 +12,18 @@ import (
 )
 
 // ResourceField returns a container's request or limit for the downward API: an integer number of divisors, rounded up.
-// Without a divisor, CPU counts in cores. A missing limit becomes the node's allocatable amount. A field other than
-// limits.… or requests.… is an errdefs.ErrInvalidArgument.
-func ResourceField(c *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
+// Without a divisor, CPU counts in cores. A missing limit becomes the pod's own, or the node's allocatable amount. A
+// field other than limits.… or requests.… is an errdefs.ErrInvalidArgument.
+func ResourceField(
+	pod *v1.Pod, c *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList,
+) (string, error) {
 	kind, name, _ := strings.Cut(ref.Resource, ".")
 	resourceName := v1.ResourceName(name)
 	var amount resource.Quantity
 	switch kind {
 	case "limits":
 		var limited bool
-		if amount, limited = c.Resources.Limits[resourceName]; !limited {
+		if amount, limited = ContainerResources(pod, c).Limits[resourceName]; !limited {
 			amount = allocatable[resourceName]
 		}
 	case "requests":

@@ -7,17 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PodResources returns the requests and limits of the pod as a whole. It is PodTotals, but with a limit only if every
-// container has one: a container without a limit is not limited.
+// PodResources returns the requests and limits of the pod as a whole. It is PodTotals, but with a limit only if the pod
+// or every container has one: a container without a limit is not limited.
 func PodResources(pod *v1.Pod) v1.ResourceRequirements {
-	total := PodTotals(pod)
+	total, own := PodTotals(pod), podLevel(pod).Limits
 	EachContainer(&pod.Spec, func(c *v1.Container, kind Kind) {
 		if kind == Ephemeral {
 			return // it has no separate resources
 		}
 		maps.DeleteFunc(total.Limits, func(name v1.ResourceName, _ resource.Quantity) bool {
+			_, ofPod := own[name]
 			limit := c.Resources.Limits[name]
-			return limit.IsZero()
+			return !ofPod && limit.IsZero()
 		})
 	})
 	add(total.Requests, pod.Spec.Overhead)
@@ -29,9 +30,44 @@ func PodResources(pod *v1.Pod) v1.ResourceRequirements {
 	return total
 }
 
-// PodTotals sums up requests and limits without the overhead. It takes the larger one of the sum over app containers
-// and sidecars, and the need of each init container with the sidecars before it.
+// PodTotals returns requests and limits without the overhead: the pod's own (KEP-2837), and for other resources
+// ContainerTotals.
 func PodTotals(pod *v1.Pod) v1.ResourceRequirements {
+	total, own := ContainerTotals(pod), podLevel(pod)
+	maps.Copy(total.Requests, own.Requests)
+	maps.Copy(total.Limits, own.Limits)
+	return total
+}
+
+// podLevel returns the resources of spec.resources, empty without any.
+func podLevel(pod *v1.Pod) v1.ResourceRequirements {
+	if pod.Spec.Resources == nil {
+		return v1.ResourceRequirements{}
+	}
+	return *pod.Spec.Resources
+}
+
+// ContainerResources returns a container's resources. A limit that it lacks is the pod's own (KEP-2837).
+func ContainerResources(pod *v1.Pod, c *v1.Container) v1.ResourceRequirements {
+	own := podLevel(pod).Limits
+	if len(own) == 0 {
+		return c.Resources
+	}
+	out := *c.Resources.DeepCopy()
+	for name, limit := range own {
+		if has := out.Limits[name]; has.IsZero() {
+			if out.Limits == nil {
+				out.Limits = v1.ResourceList{}
+			}
+			out.Limits[name] = limit.DeepCopy()
+		}
+	}
+	return out
+}
+
+// ContainerTotals sums up the requests and limits of containers. It takes the larger one of the sum over app containers
+// and sidecars, and the need of each init container with the sidecars before it.
+func ContainerTotals(pod *v1.Pod) v1.ResourceRequirements {
 	return v1.ResourceRequirements{
 		Requests: effective(pod, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests }),
 		Limits:   effective(pod, func(c *v1.Container) v1.ResourceList { return c.Resources.Limits }),

@@ -36,6 +36,10 @@ func limited(requests, limits string) v1.Container {
 	return v1.Container{Resources: v1.ResourceRequirements{Requests: amounts(requests), Limits: amounts(limits)}}
 }
 
+func own(requests, limits string) *v1.ResourceRequirements {
+	return &v1.ResourceRequirements{Requests: amounts(requests), Limits: amounts(limits)}
+}
+
 func sidecar(c v1.Container) v1.Container {
 	always := v1.ContainerRestartPolicyAlways
 	c.RestartPolicy = &always
@@ -62,6 +66,11 @@ func TestPodResources(t *testing.T) {
 			InitContainers: []v1.Container{limited("cpu=3", ""), sidecar(limited("cpu=2", "")), limited("cpu=2", "")},
 			Containers:     []v1.Container{limited("cpu=1", "")}},
 			"cpu=4", ""},
+		{"the pod's own", v1.PodSpec{
+			Resources:  own("cpu=3", "cpu=4 memory=2Gi"),
+			Containers: []v1.Container{limited("cpu=1 memory=1Gi", "cpu=2 ephemeral-storage=1Gi"), {}},
+			Overhead:   amounts("cpu=1")},
+			"cpu=4 memory=1Gi", "cpu=5 memory=2Gi"},
 		{"overhead",
 			v1.PodSpec{Overhead: amounts("cpu=1 memory=1Gi"),
 				Containers: []v1.Container{limited("cpu=1", "memory=1Gi")}},
@@ -100,6 +109,34 @@ func TestQOS(t *testing.T) {
 		testutil.Equal(t, QOS(&v1.Pod{Spec: v1.PodSpec{Containers: c.containers}}), c.want, "%s", c.name)
 		testutil.Equal(t, QOS(&v1.Pod{Spec: v1.PodSpec{InitContainers: c.containers}}), c.want, "%s, init", c.name)
 	}
+}
+
+// TestQOSOfThePodsOwnResources: resources of containers do not count beside the pod's own.
+func TestQOSOfThePodsOwnResources(t *testing.T) {
+	for _, c := range []struct {
+		resources *v1.ResourceRequirements
+		want      v1.PodQOSClass
+	}{
+		{own("", "cpu=1 memory=1Gi"), v1.PodQOSGuaranteed}, {own("cpu=1", ""), v1.PodQOSBurstable},
+		{own("", ""), v1.PodQOSBestEffort},
+	} {
+		pod := &v1.Pod{Spec: v1.PodSpec{Resources: c.resources, Containers: []v1.Container{{}}}}
+		testutil.Equal(t, QOS(pod), c.want, "%v", c.resources)
+	}
+	more := []v1.Container{limited("", "cpu=1 memory=1Gi")}
+	pod := &v1.Pod{Spec: v1.PodSpec{Resources: own("", "cpu=1"), Containers: more}}
+	testutil.Equal(t, QOS(pod), v1.PodQOSBurstable, "class of a pod whose container has more limits")
+}
+
+func TestContainerResources(t *testing.T) {
+	c := limited("cpu=1", "memory=1Gi")
+	pod := &v1.Pod{Spec: v1.PodSpec{Resources: own("memory=2Gi", "cpu=2 memory=2Gi"), Containers: []v1.Container{c}}}
+	got := ContainerResources(pod, &c)
+	testutil.Equal(t, text(got.Requests), "cpu=1", "requests")
+	testutil.Equal(t, text(got.Limits), "cpu=2 memory=1Gi", "limits")
+	testutil.Equal(t, text(c.Resources.Limits), "memory=1Gi", "limits of the container afterwards")
+	field, err := ResourceField(pod, &c, &v1.ResourceFieldSelector{Resource: "limits.cpu"}, amounts("cpu=8"))
+	testutil.Assert(t, err == nil && field == "2", "limits.cpu is %s, %v", field, err)
 }
 
 func TestPodField(t *testing.T) {
@@ -146,16 +183,16 @@ func TestResourceField(t *testing.T) {
 		if c.divisor != "" {
 			ref.Divisor = resource.MustParse(c.divisor)
 		}
-		got, err := ResourceField(&container, ref, node)
+		got, err := ResourceField(&v1.Pod{}, &container, ref, node)
 		testutil.Assert(t, err == nil && got == c.want,
 			"%s in %q: got %s, %v; want %s", c.name, c.divisor, got, err, c.want)
 	}
 	for _, name := range []string{"", "limits", "limits.gold", "cpu", "requests.cpu.x"} {
-		if got, err := ResourceField(&container, &v1.ResourceFieldSelector{Resource: name}, node); err == nil {
+		if got, err := ResourceField(&v1.Pod{}, &container, &v1.ResourceFieldSelector{Resource: name}, node); err == nil {
 			t.Errorf("%q: got %s, want an error", name, got)
 		}
 	}
-	if _, err := ResourceField(&container,
+	if _, err := ResourceField(&v1.Pod{}, &container,
 		&v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("-1")}, node); err == nil {
 		t.Error("a negative divisor was taken")
 	}

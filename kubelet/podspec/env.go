@@ -155,7 +155,7 @@ func (g *Generator) valueFrom(in ContainerInput, from *v1.EnvVarSource) (value s
 					errdefs.ErrInvalidArgument)
 			}
 		}
-		value, err = model.ResourceField(container, from.ResourceFieldRef, g.opts.Allocatable())
+		value, err = model.ResourceField(in.Pod, container, from.ResourceFieldRef, g.opts.Allocatable())
 		return value, err == nil, err
 	case from.ConfigMapKeyRef != nil:
 		ref := from.ConfigMapKeyRef

@@ -11,9 +11,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// resources returns the container's own limits.
+// resources returns the container's own limits, and the pod's own where the container has none.
 func (g *Generator) resources(in ContainerInput) *runtimeapi.LinuxContainerResources {
-	out := g.plainResources(in.Container.Resources)
+	out := g.plainResources(model.ContainerResources(in.Pod, in.Container))
 	out.OomScoreAdj = oomScore(in.Pod, in.Container, g.opts.Host.Memory)
 	out.HugepageLimits = g.hugepages(in.Container.Resources.Limits)
 	switch {
@@ -107,7 +107,7 @@ const (
 
 // oomScore returns the container's oom_score_adj. A burstable container's score falls with its request's share of the
 // node's memory: a container below its request is killed after a container above its request. A sidecar is killed after
-// the containers that it serves.
+// the containers that it serves. What the pod itself requests beyond its containers counts for each in equal parts.
 func oomScore(pod *v1.Pod, c *v1.Container, memory int64) int64 {
 	score := ownOOMScore(pod, c, memory)
 	if _, kind := model.FindContainer(&pod.Spec, c.Name); kind == model.Sidecar {
@@ -131,6 +131,18 @@ func ownOOMScore(pod *v1.Pod, c *v1.Container, memory int64) int64 {
 	if memory <= 0 {
 		return oomBestEffort - 1
 	}
-	score := 1000 - 1000*min(c.Resources.Requests.Memory().Value(), memory)/memory
+	request := c.Resources.Requests.Memory().Value() + unassignedMemory(pod)
+	score := 1000 - 1000*min(request, memory)/memory
 	return min(max(score, 1000+oomGuaranteed), oomBestEffort-1)
+}
+
+// unassignedMemory returns a container's part of the memory that the pod itself requests beyond its containers
+// (KEP-2837).
+func unassignedMemory(pod *v1.Pod) int64 {
+	if pod.Spec.Resources == nil {
+		return 0
+	}
+	assigned := model.ContainerTotals(pod).Requests
+	left := pod.Spec.Resources.Requests.Memory().Value() - assigned.Memory().Value()
+	return max(0, left) / int64(len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
 }

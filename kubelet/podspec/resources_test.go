@@ -88,6 +88,17 @@ func TestSidecarIsKilledLast(t *testing.T) {
 	}
 }
 
+// TestOOMScoreOfUnassignedMemory: what the pod itself requests beyond its containers counts for each.
+func TestOOMScoreOfUnassignedMemory(t *testing.T) {
+	pod := testPod(func(p *v1.Pod) {
+		p.Spec.Containers = []v1.Container{{Name: "a"}, {Name: "b"}}
+		p.Spec.Containers[0].Resources.Requests = amounts("", "1Gi")
+		p.Spec.Resources = &v1.ResourceRequirements{Requests: amounts("", "3Gi")}
+	})
+	testutil.Equal(t, oomScore(pod, &pod.Spec.Containers[0], 8<<30), 750, "score of a")
+	testutil.Equal(t, oomScore(pod, &pod.Spec.Containers[1], 8<<30), 875, "score of b")
+}
+
 func TestHugepages(t *testing.T) {
 	g := testGenerator(t, func(o *Options) { o.Host.HugepageSizes = []int64{2 << 20, 1 << 30} })
 	got := g.hugepages(v1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")})

@@ -49,7 +49,7 @@ func (in Input) field(item *v1.DownwardAPIVolumeFile) (string, error) {
 			return "", fmt.Errorf("resourceFieldRef.containerName: the pod has no container %q: %w",
 				item.ResourceFieldRef.ContainerName, errdefs.ErrInvalidArgument)
 		}
-		return model.ResourceField(container, item.ResourceFieldRef, in.Allocatable)
+		return model.ResourceField(in.Pod, container, item.ResourceFieldRef, in.Allocatable)
 	default:
 		return "", fmt.Errorf("one of fieldRef and resourceFieldRef is required: %w", errdefs.ErrInvalidArgument)
 	}

@@ -28,7 +28,10 @@ func TestBrokenManifests(t *testing.T) {
 		"kind.yaml":    {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "apiVersion"},
 		"refused.yaml": {simple("refused", "true", "hostUsers: false", "hostPID: true"), "spec.hostUsers"},
 		"notpod.json":  {`{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 7}}`, "containers"},
-		"policy.yaml":  {simple("policy", "true", "restartPolicy: Sometimes"), "spec.restartPolicy"},
+		"greedy.yaml": {
+			strings.Replace(simple("greedy", "true", "resources: {requests: {cpu: 100m}}"), "image:",
+				"resources: {requests: {cpu: 200m}}, image:", 1), "spec.resources.requests[cpu]"},
+		"policy.yaml": {simple("policy", "true", "restartPolicy: Sometimes"), "spec.restartPolicy"},
 		"twoports.yaml": {
 			strings.Replace(simple("twoports", "true"), "image:", "ports: [{containerPort: 99999}], image:", 1),
 			"spec.containers[0].ports[0].containerPort"},

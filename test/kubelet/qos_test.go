@@ -46,3 +46,32 @@ func TestQOSClasses(t *testing.T) {
 		}
 	}
 }
+
+// TestPodLevelResources has a pod with limits of its own (KEP-2837). They are its cgroup's, and count for a container
+// without limits.
+func TestPodLevelResources(t *testing.T) {
+	rigenv.RequireControllers(t, "cpu")
+	n := newNode(t)
+	n.writePod("shared", `
+  terminationGracePeriodSeconds: 0
+  resources: {limits: {memory: 64Mi, cpu: 500m}}
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "echo memory $MEMORY; sleep 1000"]
+    env: [{name: MEMORY, valueFrom: {resourceFieldRef: {resource: limits.memory}}}]
+  - name: small
+    image: SHELL
+    command: [sleep, "1000"]
+    resources: {limits: {memory: 16Mi}}
+`)
+	pod := n.ready("shared")
+	testutil.Equal(t, pod.Status.QOSClass, v1.PodQOSBurstable, "class") // the containers request 16Mi
+	n.logHas(pod, "main", 0, "memory 67108864\n")
+	parent := "/kubepods/burstable/pod" + string(pod.UID)
+	memory := []string{"memory.limit_in_bytes", "memory.max"}
+	testutil.Equal(t, n.podCgroup(parent, memory), "67108864", "memory of the pod's cgroup")
+	for container, want := range map[string]string{"main": "67108864", "small": "16777216"} {
+		testutil.Equal(t, n.podCgroup(parent+"/"+id(pod, container), memory), want, "memory of the container %s", container)
+	}
+}
