@@ -89,7 +89,7 @@ func (m *Manager) synchronize(ctx context.Context) []*v1.Pod {
 	for _, pod := range pods {
 		message := overLimit(pod, stats[pod.UID])
 		why := model.Failure{Reason: model.ReasonEvicted, Message: message}
-		if message != "" && m.evict(ctx, pod, why, immediate) {
+		if message != "" && m.evict(ctx, pod, model.HasCriticalPriority(pod), why, immediate) {
 			evicted = append(evicted, pod)
 		}
 	}
@@ -138,7 +138,7 @@ func (m *Manager) relieve(
 	for _, pod := range rank(pods, usageOf(low.signal, stats, dedicated)) {
 		message := lowMessage(low, found.seen[low.signal], pod, stats[pod.UID])
 		why := model.Failure{Reason: model.ReasonEvicted, Message: message, Disruption: true}
-		if m.evict(ctx, pod, why, m.graceOf(low, pod)) {
+		if m.evict(ctx, pod, model.IsCritical(pod), why, m.graceOf(low, pod)) {
 			return []*v1.Pod{pod}
 		}
 	}
@@ -170,8 +170,10 @@ func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bo
 }
 
 // evict evicts a pod unless it is critical.
-func (m *Manager) evict(ctx context.Context, pod *v1.Pod, why model.Failure, grace int64) (evicted bool) {
-	if model.IsCritical(pod) {
+func (m *Manager) evict(
+	ctx context.Context, pod *v1.Pod, critical bool, why model.Failure, grace int64,
+) (evicted bool) {
+	if critical {
 		if !m.spared[pod.UID] {
 			log.G(ctx).WithFields(log.Fields{"pod": model.Key(pod), "podUID": pod.UID, "message": why.Message}).
 				Warn("a critical pod is not evicted")

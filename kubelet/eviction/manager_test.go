@@ -81,7 +81,7 @@ func named(uid string) *v1.Pod {
 	return pod
 }
 
-// TestLimitsInForce: all pods over a limit are evicted in one turn, except critical and ended ones.
+// TestLimitsInForce: all pods over a limit are evicted in one turn, static ones too, except critical and ended ones.
 func TestLimitsInForce(t *testing.T) {
 	static, critical := named("static"), named("critical")
 	static.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
@@ -98,14 +98,14 @@ func TestLimitsInForce(t *testing.T) {
 	m := New(n.options(t))
 	m.synchronize(t.Context())
 	const message = `Evicted: Usage of EmptyDir volume "v" exceeds the limit "1Mi".`
-	want := []string{"big: " + message, "huge: " + message}
+	want := []string{"big: " + message, "static: " + message, "huge: " + message}
 	testutil.Assert(t, slices.Equal(n.evicted, want), "evicted %q, want %q", n.evicted, want)
 	list := n.events.List()
-	if len(list) != 2 || list[0].InvolvedObject.Name != "big" || list[0].Reason != "Evicted" ||
+	if len(list) != 3 || list[0].InvolvedObject.Name != "big" || list[0].Reason != "Evicted" ||
 		list[0].Type != v1.EventTypeWarning {
 		t.Errorf("events %+v", list)
 	}
-	testutil.Assert(t, len(m.spared) == 2, "spared %v", m.spared)
+	testutil.Assert(t, len(m.spared) == 1, "spared %v", m.spared)
 	n.pods = nil
 	if m.synchronize(t.Context()); len(m.spared) != 0 {
 		t.Errorf("pods that are gone are kept: %v", m.spared)

@@ -17,15 +17,9 @@ var emptyDir = Kind{
 	Field:     "emptyDir",
 	Directory: "empty-dir",
 	Writable:  true,
-	validate: func(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
-		of := source.EmptyDir
-		errs := fieldcheck.OneOf(at.Child("medium"), of.Medium, v1.StorageMediumDefault, v1.StorageMediumMemory)
-		if of.SizeLimit != nil && of.Medium != v1.StorageMediumMemory && model.IsStatic(pod) {
-			errs = append(errs,
-				field.Forbidden(at.Child("sizeLimit"),
-					"only a limit in memory can be kept: a static pod is never evicted"))
-		}
-		return errs
+	validate: func(_ *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
+		return fieldcheck.OneOf(at.Child("medium"), source.EmptyDir.Medium, v1.StorageMediumDefault,
+			v1.StorageMediumMemory)
 	},
 	Mount: func(host Host, path string, pod *v1.Pod, source *v1.VolumeSource) error {
 		of := source.EmptyDir

@@ -95,6 +95,27 @@ func TestLocalStorageLimits(t *testing.T) {
 	testutil.Assert(t, restarts == 0, "the modest pod was restarted %d times", restarts)
 }
 
+// TestStaticPodSizeLimit evicts a static pod that writes more into an emptyDir than it may. It runs again when its
+// manifest changes. A pod with a priority of the system is spared.
+func TestStaticPodSizeLimit(t *testing.T) {
+	n := newNode(t)
+	const spec = `
+  terminationGracePeriodSeconds: 0
+  volumes: [{name: scratch, emptyDir: {sizeLimit: 4Mi}}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "dd if=/dev/zero of=/scratch/x bs=1M count=COUNT; sleep 1000"]
+    volumeMounts: [{name: scratch, mountPath: /scratch}]
+`
+	n.writePod("system", strings.Replace(spec, "COUNT", "8", 1)+"  priorityClassName: system-node-critical\n")
+	n.writePod("greedy", strings.Replace(spec, "COUNT", "8", 1))
+	n.until("greedy", evicted(`Usage of EmptyDir volume "scratch" exceeds the limit "4Mi".`))
+	n.writePod("greedy", strings.Replace(spec, "COUNT", "2", 1))
+	n.ready("greedy")
+	n.ready("system")
+}
+
 // TestContainerStorageLimit evicts a pod one of whose containers is over its limit, though the pod as a whole is not.
 func TestContainerStorageLimit(t *testing.T) {
 	n := newClusterNode(t)
