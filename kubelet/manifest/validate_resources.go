@@ -49,7 +49,7 @@ func validateResources(
 	return errs
 }
 
-// validatePodResources compares the pod's own resources (KEP-2837) with those of its containers.
+// validatePodResources compares the pod's own resources (KEP-2837) with the resources of its containers.
 func validatePodResources(pod *v1.Pod, at *field.Path) field.ErrorList {
 	own := pod.Spec.Resources
 	if own == nil {

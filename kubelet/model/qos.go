@@ -2,8 +2,9 @@ package model
 
 import v1 "k8s.io/api/core/v1"
 
-// QOS returns the pod's QoS class by its own CPU and memory (KEP-2837), or else by those of all its containers. It is
-// Guaranteed if each has limits for both and no other requests, BestEffort if none has any, else Burstable.
+// QOS returns the pod's QoS class by its own CPU and memory (KEP-2837), or without any by CPU and memory of all its
+// containers. It is Guaranteed if each has limits for both and no other requests, BestEffort if none has any, else
+// Burstable.
 func QOS(pod *v1.Pod) v1.PodQOSClass {
 	class := qosClasses{guaranteed: true}
 	if own := podLevel(pod); len(own.Requests)+len(own.Limits) > 0 {

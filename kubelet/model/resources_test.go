@@ -130,7 +130,7 @@ func TestQOSOfThePodsOwnResources(t *testing.T) {
 
 func TestContainerResources(t *testing.T) {
 	c := limited("cpu=1", "memory=1Gi")
-	pod := &v1.Pod{Spec: v1.PodSpec{Resources: own("memory=2Gi", "cpu=2 memory=2Gi"), Containers: []v1.Container{c}}}
+	pod := &v1.Pod{Spec: v1.PodSpec{Resources: own("memory=2Gi", "cpu=2 memory=2Gi")}}
 	got := ContainerResources(pod, &c)
 	testutil.Equal(t, text(got.Requests), "cpu=1", "requests")
 	testutil.Equal(t, text(got.Limits), "cpu=2 memory=1Gi", "limits")

@@ -72,6 +72,7 @@ func TestPodLevelResources(t *testing.T) {
 	memory := []string{"memory.limit_in_bytes", "memory.max"}
 	testutil.Equal(t, n.podCgroup(parent, memory), "67108864", "memory of the pod's cgroup")
 	for container, want := range map[string]string{"main": "67108864", "small": "16777216"} {
-		testutil.Equal(t, n.podCgroup(parent+"/"+id(pod, container), memory), want, "memory of the container %s", container)
+		got := n.podCgroup(parent+"/"+id(pod, container), memory)
+		testutil.Equal(t, got, want, "memory of the container %s", container)
 	}
 }
