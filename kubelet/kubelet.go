@@ -143,6 +143,10 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	access, err := imagemanager.OpenAccess(filepath.Join(k.opts.RootDir, "image-access.json"))
+	if err != nil {
+		return err
+	}
 	allocated, err := allocation.Open(filepath.Join(k.opts.RootDir, "allocated-resources.json"))
 	if err != nil {
 		recorder.RecordNode(true, "CheckpointUnreadable", err.Error())
@@ -152,7 +156,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		return err
 	}
 	users := &hostUsers{ids: ids, runtime: k.runtime, handler: k.cluster.RuntimeHandler}
-	steps, err := k.newSteps(ctx, host, cache, recorder, pulled, allocated, users)
+	steps, err := k.newSteps(ctx, host, cache, recorder, pulled, access, allocated, users)
 	if err != nil {
 		return err
 	}
@@ -179,7 +183,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	k.collectors = housekeeping.NewCollectors(housekeeping.CollectorsOptions{
 		Runtime: k.runtime, Cache: cache, RuntimeErr: k.runtimeErr, PodConfig: config, Workers: k.workers,
 		PodLogsDir: k.opts.PodLogsDir,
-		Pulled:     pulled, GC: k.opts.GC, Logs: k.opts.Logs,
+		Pulled:     pulled, Access: access, GC: k.opts.GC, Logs: k.opts.Logs,
 	})
 	k.stats = podstats.New(podstats.Options{
 		Runtime: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner}, PodLogsDir: k.opts.PodLogsDir,
@@ -218,7 +222,7 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, recorder *events.Record
 // newSteps makes the parts for the steps of pods: cgroups, volumes, containers.
 func (k *Kubelet) newSteps(
 	ctx context.Context, host cgroup.Host, cache *pleg.Cache, recorder *events.Recorder, pulled *imagemanager.Pulled,
-	allocated *allocation.Manager, users *hostUsers,
+	access *imagemanager.Access, allocated *allocation.Manager, users *hostUsers,
 ) (podsync.Options, error) {
 	// Without a driver, cgroups are left to the runtime.
 	driver := cmp.Or(cgroup.Driver(k.runtime.CgroupDriver(ctx)), k.opts.CgroupDriver)
@@ -256,6 +260,7 @@ func (k *Kubelet) newSteps(
 				Service: k.images, Secrets: k.cluster.Objects(), Backoff: k.opts.PullBackoff,
 				Parallel: k.opts.ParallelPulls,
 				Pulled:   pulled, Files: credentialFiles(k.opts.RootDir),
+				Access: access, Verification: k.opts.ImageVerification, Allowlist: k.opts.ImageAllowlist,
 			}),
 		}),
 	}, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/eviction"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
+	"github.com/criadapter/criadapter/kubelet/imagemanager"
 	"github.com/criadapter/criadapter/kubelet/nodeshutdown"
 )
 
@@ -83,6 +84,10 @@ type Options struct {
 	CrashBackoff, PullBackoff backoff.Options
 	// ParallelPulls is how many images are pulled at once; zero means one.
 	ParallelPulls int
+	// ImageVerification and ImageAllowlist say which present images a pod may use without another pull, see
+	// imagemanager.CheckVerification.
+	ImageVerification imagemanager.Verification
+	ImageAllowlist    []string
 
 	// PodPids is the limit of processes and threads of a pod; 0 means no limit.
 	PodPids int64
@@ -212,6 +217,9 @@ func (o *Options) complete() error {
 	var err error
 	if o.thresholds, err = eviction.Parse(o.Eviction); err != nil {
 		return fmt.Errorf("eviction: %w", err)
+	}
+	if err := imagemanager.CheckVerification(o.ImageVerification, o.ImageAllowlist); err != nil {
+		return fmt.Errorf("verification of image credentials: %w", err)
 	}
 	if o.EvictionMaxPodGrace < 0 {
 		return fmt.Errorf("the longest grace period of evicted pods, %d seconds, is negative", o.EvictionMaxPodGrace)

@@ -53,6 +53,7 @@ type CollectorsOptions struct {
 	Workers    *podworkers.Workers
 	PodLogsDir string
 	Pulled     *imagemanager.Pulled
+	Access     *imagemanager.Access
 	GC         GCOptions
 	Logs       LogOptions
 }
@@ -80,6 +81,7 @@ func NewCollectors(opts CollectorsOptions) *Collectors {
 	c.unused = imagemanager.NewCollector(imagemanager.CollectorOptions{
 		Images: opts.Runtime.Images, Containers: opts.Runtime, MinAge: opts.GC.ImageMinAge,
 		HighPercent: opts.GC.HighPercent, LowPercent: opts.GC.LowPercent, Pulled: c.removable(),
+		Access: opts.Access,
 	})
 	return c
 }

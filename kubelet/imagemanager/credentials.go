@@ -23,10 +23,19 @@ import (
 // dockerHub is the host of Docker Hub in credentials. Short image names are on Docker Hub.
 const dockerHub = "index.docker.io"
 
+// credential is a login for a registry.
+type credential struct {
+	*runtimeapi.AuthConfig
+	// secret is the UID of the pull secret that has it, empty without one.
+	secret string
+	// node says that the login is the node's.
+	node bool
+}
+
 // credentials are the matching credentials of the pod's pull secrets, and then of the node's files. In each, the most
 // specific come first. A missing secret and an unreadable file are recorded as events and left out: the image may not
 // need them. A malformed secret is an error.
-func (p *Puller) credentials(r Request) ([]*runtimeapi.AuthConfig, error) {
+func (p *Puller) credentials(r Request) ([]credential, error) {
 	if (p.opts.Secrets == nil || len(r.Pod.Spec.ImagePullSecrets) == 0) && len(p.opts.Files) == 0 {
 		return nil, nil
 	}
@@ -44,17 +53,19 @@ func (p *Puller) credentials(r Request) ([]*runtimeapi.AuthConfig, error) {
 			r.Record("FailedToReadImagePullCredentials",
 				fmt.Sprintf("Unable to read the credentials in %s, pulling without them: %v", path, err))
 		}
-		found = append(found, lookup(logins, named)...)
+		for _, auth := range lookup(logins, named) {
+			found = append(found, credential{AuthConfig: auth, node: true})
+		}
 	}
 	return found, nil
 }
 
 // ofSecrets are the matching credentials of the pod's pull secrets.
-func (p *Puller) ofSecrets(r Request, named reference.Named) ([]*runtimeapi.AuthConfig, error) {
+func (p *Puller) ofSecrets(r Request, named reference.Named) ([]credential, error) {
 	if p.opts.Secrets == nil {
 		return nil, nil
 	}
-	var found []*runtimeapi.AuthConfig
+	var found []credential
 	for _, ref := range r.Pod.Spec.ImagePullSecrets {
 		secret, err := p.opts.Secrets.Secret(r.Pod, ref.Name)
 		if err != nil {
@@ -66,7 +77,9 @@ func (p *Puller) ofSecrets(r Request, named reference.Named) ([]*runtimeapi.Auth
 		if err != nil {
 			return nil, fmt.Errorf("imagePullSecrets: secret %q: %w", ref.Name, err)
 		}
-		found = append(found, lookup(logins, named)...)
+		for _, auth := range lookup(logins, named) {
+			found = append(found, credential{AuthConfig: auth, secret: string(secret.UID)})
+		}
 	}
 	return found, nil
 }

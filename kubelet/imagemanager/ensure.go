@@ -34,6 +34,11 @@ type Options struct {
 	Parallel int
 	// Pulled records pulled images; nil records nothing.
 	Pulled *Pulled
+	// Access records the credentials of pulls. Nil lets all pods use present images.
+	Access *Access
+	// Verification and Allowlist say for which images Access counts, see CheckVerification.
+	Verification Verification
+	Allowlist    []string
 }
 
 // Puller pulls images. It is safe for concurrent use.
@@ -67,15 +72,12 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 	if err != nil {
 		return nil, 0, &model.ReasonError{Reason: model.ReasonImageInspectError, Err: err}
 	}
-	switch {
-	case image != nil && r.Policy != v1.PullAlways:
+	if image != nil && r.Policy != v1.PullAlways && p.allowed(r, image) {
 		r.Record("Pulled", fmt.Sprintf("Container image %q already present on machine", name))
 		return image, 0, nil
-	case image == nil && r.Policy == v1.PullNever:
-		return nil, 0, &model.ReasonError{
-			Reason: model.ReasonErrImageNeverPull,
-			Err:    fmt.Errorf("container image %q is not present and its pull policy is Never", name),
-		}
+	}
+	if r.Policy == v1.PullNever {
+		return nil, 0, neverPull(name, image)
 	}
 	key := string(r.Pod.UID) + "_" + name
 	if wait := p.backoff.Remaining(key, p.backoff.Failed(key)); wait > 0 {
@@ -93,6 +95,16 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 	}
 	p.backoff.Forget(func(k string) bool { return k == key })
 	return image, 0, nil
+}
+
+// neverPull is the error of the pull policy Never, for an image that is missing or that the pod may not use.
+func neverPull(name string, image *runtimeapi.Image) error {
+	err := fmt.Errorf("container image %q is not present and its pull policy is Never", name)
+	if image != nil {
+		err = fmt.Errorf("container image %q is present, but was pulled with credentials that the pod lacks, and its "+
+			"pull policy is Never", name)
+	}
+	return &model.ReasonError{Reason: model.ReasonErrImageNeverPull, Err: err}
 }
 
 // status returns an image by name or id, nil if it is missing. written is the image's name in the pod.
@@ -122,17 +134,11 @@ func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*r
 	r.Record("Pulling", fmt.Sprintf("Pulling image %q", name))
 	began := time.Now()
 	before := p.present(ctx, had)
-	ref, err := p.transfer(ctx, r, credentials)
+	image, err := p.recorded(name, before, func() (*runtimeapi.Image, *credential, error) {
+		return p.transferred(ctx, r, credentials)
+	})
 	if err != nil {
-		r.Record("Failed", fmt.Sprintf("Failed to pull image %q: %v", name, err))
-		return nil, pullError(err)
-	}
-	image, err := p.status(ctx, ref, name)
-	if err == nil && image == nil {
-		err = fmt.Errorf("the runtime pulled %q as %q and does not have it", name, ref)
-	}
-	if err != nil {
-		return nil, &model.ReasonError{Reason: model.ReasonImageInspectError, Err: err}
+		return nil, err
 	}
 	if before != nil && !before[image.GetId()] {
 		if err := p.opts.Pulled.add(image.GetId()); err != nil {
@@ -143,6 +149,49 @@ func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*r
 	r.Record("Pulled",
 		fmt.Sprintf("Successfully pulled image %q in %v", name, time.Since(began).Round(time.Millisecond)))
 	return image, nil
+}
+
+// recorded records in Access a pull, which returns the image and the credential that pulled it. before are the ids of
+// the images before it.
+func (p *Puller) recorded(
+	name string, before map[string]bool, pull func() (*runtimeapi.Image, *credential, error),
+) (*runtimeapi.Image, error) {
+	access := p.opts.Access
+	if access == nil {
+		image, _, err := pull()
+		return image, err
+	}
+	unfinished, err := access.begin(name)
+	if err != nil {
+		return nil, pullError(err)
+	}
+	image, with, err := pull()
+	if err != nil {
+		return nil, errors.Join(err, access.failed(name))
+	}
+	if err := access.pulled(name, image.GetId(), with, before[image.GetId()] && !unfinished); err != nil {
+		return nil, pullError(err)
+	}
+	return image, nil
+}
+
+// transferred pulls an image and returns it, with the credential that pulled it, nil without one.
+func (p *Puller) transferred(
+	ctx context.Context, r Request, credentials []credential,
+) (*runtimeapi.Image, *credential, error) {
+	ref, with, err := p.transfer(ctx, r, credentials)
+	if err != nil {
+		r.Record("Failed", fmt.Sprintf("Failed to pull image %q: %v", r.Image, err))
+		return nil, nil, pullError(err)
+	}
+	image, err := p.status(ctx, ref, r.Image)
+	if err == nil && image == nil {
+		err = fmt.Errorf("the runtime pulled %q as %q and does not have it", r.Image, ref)
+	}
+	if err != nil {
+		return nil, nil, &model.ReasonError{Reason: model.ReasonImageInspectError, Err: err}
+	}
+	return image, with, nil
 }
 
 // present are the ids of the images before a pull. It is nil if pulls are not recorded, or after an error: then the
@@ -165,23 +214,24 @@ func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]
 
 // transfer pulls the image, with each of the credentials until one works.
 func (p *Puller) transfer(
-	ctx context.Context, r Request, credentials []*runtimeapi.AuthConfig,
-) (ref string, err error) {
+	ctx context.Context, r Request, credentials []credential,
+) (ref string, with *credential, err error) {
 	spec := &runtimeapi.ImageSpec{Image: r.Image, UserSpecifiedImage: r.Image}
 	if len(credentials) == 0 {
-		return p.opts.Service.PullImage(ctx, spec, nil, r.Sandbox)
+		ref, err = p.opts.Service.PullImage(ctx, spec, nil, r.Sandbox)
+		return ref, nil, err
 	}
 	var errs []error
-	for _, auth := range credentials {
-		if ref, err = p.opts.Service.PullImage(ctx, spec, auth, r.Sandbox); err == nil {
-			return ref, nil
+	for i := range credentials {
+		if ref, err = p.opts.Service.PullImage(ctx, spec, credentials[i].AuthConfig, r.Sandbox); err == nil {
+			return ref, &credentials[i], nil
 		}
 		errs = append(errs, err)
 	}
 	if len(errs) == 1 {
-		return "", errs[0]
+		return "", nil, errs[0]
 	}
-	return "", errors.Join(errs...)
+	return "", nil, errors.Join(errs...)
 }
 
 // pullError makes the reason of a failed pull. Runtimes begin their message with a reason of the CRI.

@@ -35,6 +35,8 @@ type CollectorOptions struct {
 	MinAge time.Duration
 	// Pulled are the images that may be removed; nil means all.
 	Pulled *Pulled
+	// Access forgets images that are gone. It may be nil.
+	Access *Access
 	// Disk returns size and free space of the file system at a path, in bytes. Nil calls statfs.
 	Disk func(path string) (size, free uint64, err error)
 }
@@ -138,20 +140,30 @@ func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 		present[image.GetId()] = r
 	}
 	c.known = present
-	if c.opts.Pulled != nil {
-		err := c.opts.Pulled.keep(func(id string) bool {
-			_, ok := present[id]
-			return ok
-		})
-		if err != nil {
-			return nil, err
-		}
+	if err := c.keep(present); err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(unused, func(a, b *runtimeapi.Image) int {
 		ra, rb := present[a.GetId()], present[b.GetId()]
 		return cmp.Or(ra.used.Compare(rb.used), ra.first.Compare(rb.first))
 	})
 	return unused, nil
+}
+
+// keep forgets what is recorded of images that are gone.
+func (c *Collector) keep(present map[string]record) error {
+	is := func(id string) bool {
+		_, ok := present[id]
+		return ok
+	}
+	var errs []error
+	if c.opts.Pulled != nil {
+		errs = append(errs, c.opts.Pulled.keep(is))
+	}
+	if c.opts.Access != nil {
+		errs = append(errs, c.opts.Access.keep(is))
+	}
+	return errors.Join(errs...)
 }
 
 // used are the names of all images that the containers run or mount. The caller holds mu.

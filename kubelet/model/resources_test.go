@@ -188,9 +188,8 @@ func TestResourceField(t *testing.T) {
 			"%s in %q: got %s, %v; want %s", c.name, c.divisor, got, err, c.want)
 	}
 	for _, name := range []string{"", "limits", "limits.gold", "cpu", "requests.cpu.x"} {
-		if got, err := ResourceField(&v1.Pod{}, &container, &v1.ResourceFieldSelector{Resource: name}, node); err == nil {
-			t.Errorf("%q: got %s, want an error", name, got)
-		}
+		got, err := ResourceField(&v1.Pod{}, &container, &v1.ResourceFieldSelector{Resource: name}, node)
+		testutil.Assert(t, err != nil, "%q: got %s, want an error", name, got)
 	}
 	if _, err := ResourceField(&v1.Pod{}, &container,
 		&v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("-1")}, node); err == nil {

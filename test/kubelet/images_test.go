@@ -2,17 +2,24 @@ package kubelet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	ggcr "github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	v1 "k8s.io/api/core/v1"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
+	"github.com/criadapter/criadapter/test/rig/artifacts"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestPullPolicies pulls a present image again, or not, as the policy says.
@@ -28,6 +35,67 @@ func TestPullPolicies(t *testing.T) {
 		event := n.event(name, "Pulled")
 		testutil.Assert(t, strings.Contains(event.Message, want), "%s: %q, want %q", policy, event.Message, want)
 	}
+}
+
+// privateImage uploads an image that no other test has, and returns its name at the registry with an account.
+func privateImage(n *node) string {
+	n.t.Helper()
+	name := strings.ToLower(rigenv.Unique(n.t.Name())) + ":1"
+	from, err := ggcr.ParseReference(n.env.Image(shell))
+	testutil.Must(n.t, err)
+	base, err := remote.Image(from)
+	testutil.Must(n.t, err)
+	config, err := base.ConfigFile()
+	testutil.Must(n.t, err)
+	own := config.Config.DeepCopy()
+	own.Labels = map[string]string{"test": name}
+	image, err := mutate.Config(base, *own)
+	testutil.Must(n.t, err)
+	artifacts.Push(n.t, n.env.Registry+"/"+name, image)
+	return n.env.AuthRegistry + "/" + name
+}
+
+// TestPrivateImages: a pod without the pull secret cannot use the image that a pod with it has pulled (KEP-2535), after
+// a restart of the kubelet neither.
+func TestPrivateImages(t *testing.T) {
+	n := newNode(t)
+	image := privateImage(n)
+	auths, err := json.Marshal(map[string]any{"auths": map[string]any{n.env.AuthRegistry: map[string]string{
+		"username": rigenv.RegistryUser, "password": rigenv.RegistryPassword}}})
+	testutil.Must(t, err)
+	n.write("login.yaml", fmt.Sprintf(
+		"apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockerconfigjson\nmetadata: {name: login}\n"+
+			"stringData: {.dockerconfigjson: %q}\n", auths))
+	pod := func(name, policy string, extra ...string) {
+		text := strings.Replace(simple(name, "sleep 1000", extra...), "SHELL", image, 1)
+		n.write(name+".yaml", strings.Replace(text, "IfNotPresent", policy, 1))
+	}
+	waits := func(name string, reasons ...string) {
+		n.until(name, func(now *v1.Pod) error {
+			waiting := status(now, "main").State.Waiting
+			if waiting == nil || !slices.Contains(reasons, waiting.Reason) {
+				return fmt.Errorf("it is %s, want one of %v", states(now), reasons)
+			}
+			return nil
+		})
+	}
+	pod("with", "IfNotPresent", "imagePullSecrets: [{name: login}]")
+	n.ready("with")
+	pod("without", "IfNotPresent")
+	waits("without", "ErrImagePull", "ImagePullBackOff")
+	pod("never", "Never")
+	waits("never", "ErrImageNeverPull")
+	pod("again", "Never", "imagePullSecrets: [{name: login}]")
+	n.ready("again")
+
+	n.stop()
+	n.start()
+	pod("later", "Never")
+	waits("later", "ErrImageNeverPull")
+	pod("last", "IfNotPresent", "imagePullSecrets: [{name: login}]")
+	n.ready("last")
+	event := n.event("last", "Pulled")
+	testutil.Assert(t, strings.Contains(event.Message, "already present"), "last: %q", event.Message)
 }
 
 // some is a runtime that lists only some images, so that the images of other tests stay.

@@ -126,6 +126,12 @@ func addPodFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 		"use the runtime's seccomp profile for containers without one")
 	flags.StringSliceVar(&opts.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil,
 		"`names` of unsafe sysctls that pods may set, or prefixes that end in *")
+	flags.StringVar((*string)(&opts.ImageVerification), "image-pull-credentials-verification-policy", "",
+		"which present images a pod may use without the credentials of their pull: NeverVerify, "+
+			"NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify "+
+			"(default NeverVerifyPreloadedImages)")
+	flags.StringSliceVar(&opts.ImageAllowlist, "preloaded-images-verification-allowlist", nil,
+		"`names` of preloaded images for NeverVerifyAllowlistedImages, without tags, or prefixes that end in /*")
 }
 
 // addPaceFlags adds the flags for back-offs and periods.

@@ -79,8 +79,9 @@ func clusterFields() []field {
 	return []field{
 		{path: "registryPullQPS", kind: number, values: []any{5.0}},
 		{path: "registryBurst", kind: count, values: []any{10.0}},
-		{path: "imagePullCredentialsVerificationPolicy", kind: text, values: []any{"NeverVerifyPreloadedImages"}},
-		{path: "preloadedImagesVerificationAllowlist", kind: texts},
+		{path: "imagePullCredentialsVerificationPolicy", kind: text,
+			flag: "image-pull-credentials-verification-policy"},
+		{path: "preloadedImagesVerificationAllowlist", kind: texts, flag: "preloaded-images-verification-allowlist"},
 		{path: "eventRecordQPS", kind: number, values: []any{50.0}},
 		{path: "eventBurst", kind: count, values: []any{100.0}},
 		{path: "enableDebuggingHandlers", kind: boolean, values: []any{true}},

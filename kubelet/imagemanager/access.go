@@ -1,0 +1,195 @@
+package imagemanager
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/distribution/reference"
+	"github.com/google/renameio/v2"
+)
+
+// Access records with which credentials this node pulled its images (KEP-2535). It is safe for concurrent use.
+type Access struct {
+	path string
+
+	mu   sync.Mutex
+	file accessFile
+	// active counts this process's pulls by the image's name. stale are the names whose pull an earlier process began
+	// and did not end.
+	active map[string]int
+	stale  map[string]bool
+}
+
+// accessFile is the checkpoint. It has keyed hashes of logins in place of the logins.
+type accessFile struct {
+	Key []byte `json:"key"`
+	// Images are by id.
+	Images map[string]imageAccess `json:"images"`
+	// Pulling are the names of images whose pull is under way, or was at the crash of an earlier process.
+	Pulling map[string]bool `json:"pulling,omitempty"`
+}
+
+// imageAccess says who may use an image.
+type imageAccess struct {
+	// Preloaded images were on the machine before this node pulled them.
+	Preloaded bool `json:"preloaded,omitempty"`
+	// Marks are by the image's name without tag and digest.
+	Marks map[string][]string `json:"marks"`
+}
+
+// everyPod is the mark of a pull without credentials, or with credentials of the node.
+const everyPod = "every pod"
+
+// OpenAccess reads the checkpoint at path. A missing one is empty.
+func OpenAccess(path string) (*Access, error) {
+	a := &Access{path: path, file: accessFile{Images: map[string]imageAccess{}, Pulling: map[string]bool{}},
+		active: map[string]int{}, stale: map[string]bool{}}
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		a.file.Key = make([]byte, sha256.Size)
+		_, err := rand.Read(a.file.Key)
+		return a, err
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &a.file)
+	}
+	if err == nil && (len(a.file.Key) == 0 || a.file.Images == nil) {
+		err = errors.New("it lacks the key or the images")
+	}
+	if err != nil {
+		return nil, fmt.Errorf(
+			"access to images: %s: %w; remove the file, then all pods may use the images that are present", path, err)
+	}
+	if a.file.Pulling == nil {
+		a.file.Pulling = map[string]bool{}
+	}
+	a.stale = maps.Clone(a.file.Pulling)
+	return a, nil
+}
+
+// marks returns the marks of an image that was pulled with a credential, nil for none.
+func (a *Access) marks(c *credential) []string {
+	if c == nil || c.node {
+		return []string{everyPod}
+	}
+	login := hmac.New(sha256.New, a.file.Key)
+	fmt.Fprintf(login, "%d %s%s", len(c.GetUsername()), c.GetUsername(), c.GetPassword())
+	marks := []string{"login " + hex.EncodeToString(login.Sum(nil))}
+	if c.secret != "" {
+		marks = append(marks, "secret "+c.secret)
+	}
+	return marks
+}
+
+// begin records that a pull of an image is under way, so that a crash leaves no image that counts as preloaded. It
+// reports whether an earlier process began such a pull and did not end it.
+func (a *Access) begin(name string) (unfinished bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.active[name]++
+	if a.file.Pulling[name] {
+		return a.stale[name], nil
+	}
+	a.file.Pulling[name] = true
+	return false, a.save()
+}
+
+// failed records that a pull has failed.
+func (a *Access) failed(name string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end(name)
+	return a.save()
+}
+
+// pulled records that an image was pulled with a credential, nil for none.
+func (a *Access) pulled(name, id string, with *credential, preloaded bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.stale, name)
+	a.end(name)
+	image, known := a.file.Images[id]
+	if !known {
+		image = imageAccess{Preloaded: preloaded, Marks: map[string][]string{}}
+	}
+	repository := repositoryOf(name)
+	marks := slices.Concat(image.Marks[repository], a.marks(with))
+	slices.Sort(marks)
+	image.Marks[repository] = slices.Compact(marks)
+	a.file.Images[id] = image
+	return a.save()
+}
+
+// end ends one pull of a name. The caller holds mu.
+func (a *Access) end(name string) {
+	if a.active[name]--; a.active[name] > 0 {
+		return
+	}
+	delete(a.active, name)
+	if !a.stale[name] { // a failed pull says nothing about the image of an earlier one
+		delete(a.file.Pulling, name)
+	}
+}
+
+// repositoryOf returns an image's name without tag and digest, or any other text as it is.
+func repositoryOf(name string) string {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return name
+	}
+	return named.Name()
+}
+
+// preloaded reports whether an image was on the machine before this node pulled it, or no pull of it is known.
+func (a *Access) preloaded(name, id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	image, known := a.file.Images[id]
+	return image.Preloaded || !known && !a.file.Pulling[name]
+}
+
+// allows reports whether a pod with these credentials may use an image without another pull.
+func (a *Access) allows(name, id string, credentials []credential) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	marks := a.file.Images[id].Marks[repositoryOf(name)]
+	has := func(mark string) bool { return slices.Contains(marks, mark) }
+	return has(everyPod) || slices.ContainsFunc(credentials, func(c credential) bool {
+		return slices.ContainsFunc(a.marks(&c), has)
+	})
+}
+
+// keep forgets images that are gone.
+func (a *Access) keep(present func(id string) bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := len(a.file.Images)
+	maps.DeleteFunc(a.file.Images, func(id string, _ imageAccess) bool { return !present(id) })
+	if len(a.file.Images) == before {
+		return nil
+	}
+	return a.save()
+}
+
+// save replaces the file. The caller holds mu.
+func (a *Access) save() error {
+	content, err := json.MarshalIndent(a.file, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(a.path, content, 0o600, renameio.WithTempDir(filepath.Dir(a.path))); err != nil {
+		return fmt.Errorf("access to images: %w", err)
+	}
+	return nil
+}

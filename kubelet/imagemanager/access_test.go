@@ -1,0 +1,180 @@
+package imagemanager
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+const private = "r.example/private:1"
+
+// accessNode is a node with an image service where one user may pull.
+type accessNode struct {
+	t    *testing.T
+	path string
+	*guarded
+	*Puller
+}
+
+func newAccessNode(t *testing.T) *accessNode {
+	t.Helper()
+	n := &accessNode{t: t, path: filepath.Join(t.TempDir(), "access.json"), guarded: &guarded{user: "good"}}
+	n.restart(NeverVerifyPreloadedImages)
+	return n
+}
+
+// restart begins with what an earlier process left on the disk.
+func (n *accessNode) restart(verification Verification, allowlist ...string) {
+	n.t.Helper()
+	testutil.Must(n.t, CheckVerification(verification, allowlist))
+	access, err := OpenAccess(n.path)
+	testutil.Must(n.t, err)
+	pulled, err := OpenPulled(n.path + ".pulled")
+	testutil.Must(n.t, err)
+	n.Puller = New(Options{
+		Service: NewImages(n.guarded), Access: access, Pulled: pulled, Verification: verification,
+		Allowlist: allowlist,
+		Secrets: secrets{
+			"good":    userSecret("1", "good", "p"),
+			"same":    userSecret("2", "good", "p"),
+			"rotated": userSecret("1", "good", "new"),
+			"bad":     userSecret("3", "bad", "p"),
+		},
+	})
+}
+
+func userSecret(uid, user, password string) *v1.Secret {
+	secret := configJSON(`{"r.example":{"username":"` + user + `","password":"` + password + `"}}`)
+	secret.UID = types.UID(uid)
+	return secret
+}
+
+// use asks for the private image for a pod with pull secrets. It returns "present", "pulled" or the reason of an error.
+func (n *accessNode) use(policy v1.PullPolicy, secrets ...string) string {
+	n.t.Helper()
+	r := request(private, policy)
+	r.Pod.UID = types.UID(n.t.Name() + strings.Join(secrets, ","))
+	for _, name := range secrets {
+		r.Pod.Spec.ImagePullSecrets = append(r.Pod.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: name})
+	}
+	before := len(n.pulls)
+	image, _, err := n.Ensure(n.t.Context(), r)
+	n.Forget(string(r.Pod.UID))
+	var reason *model.ReasonError
+	switch {
+	case errors.As(err, &reason):
+		return reason.Reason
+	case err != nil || image == nil:
+		n.t.Fatalf("image %v, error %v", image, err)
+	case len(n.pulls) > before:
+		return "pulled"
+	}
+	return "present"
+}
+
+// wantUses compares the uses of the private image by pods with other credentials.
+func (n *accessNode) wantUses(want map[string]string) {
+	n.t.Helper()
+	for secret, outcome := range want {
+		var names []string
+		if secret != "" {
+			names = []string{secret}
+		}
+		testutil.Equal(n.t, n.use(v1.PullIfNotPresent, names...), outcome, "IfNotPresent with the secret %q", secret)
+		if outcome == model.ReasonErrImagePull {
+			testutil.Equal(n.t, n.use(v1.PullNever, names...), model.ReasonErrImageNeverPull,
+				"Never with the secret %q", secret)
+		}
+	}
+}
+
+// TestPrivateImagesStayPrivate: a pod uses an image that this node pulled only with credentials that have pulled it.
+func TestPrivateImagesStayPrivate(t *testing.T) {
+	n := newAccessNode(t)
+	testutil.Equal(t, n.use(v1.PullIfNotPresent, "good"), "pulled", "the first use")
+	all := map[string]string{
+		"good": "present", "same": "present", "rotated": "present", "bad": model.ReasonErrImagePull,
+		"": model.ReasonErrImagePull,
+	}
+	n.wantUses(all)
+	n.restart(NeverVerifyPreloadedImages)
+	n.wantUses(all)
+	content, err := os.ReadFile(n.path)
+	testutil.Must(t, err)
+	testutil.Assert(t, !strings.Contains(string(content), "good"), "the file has a login: %s", content)
+
+	n.restart(NeverVerify)
+	testutil.Equal(t, n.use(v1.PullIfNotPresent), "present", "NeverVerify")
+
+	n.restart(NeverVerifyPreloadedImages)
+	n.user = "" // the registry needs no login now
+	testutil.Equal(t, n.use(v1.PullIfNotPresent), "pulled", "a pull without credentials")
+	testutil.Equal(t, n.use(v1.PullIfNotPresent, "bad"), "present", "after a pull without credentials")
+
+	testutil.Must(t, n.Puller.opts.Access.keep(func(string) bool { return false }))
+	testutil.Equal(t, n.use(v1.PullIfNotPresent), "present", "an image that another user brought back")
+}
+
+// TestPreloadedImages: an image that was present before is for all pods, unless the policy says otherwise.
+func TestPreloadedImages(t *testing.T) {
+	n := newAccessNode(t)
+	n.service.present = []*runtimeapi.Image{{Id: "id-" + private, RepoTags: []string{private}}}
+	testutil.Equal(t, n.use(v1.PullIfNotPresent), "present", "by default")
+	testutil.Equal(t, n.use(v1.PullAlways, "good"), "pulled", "Always")
+	testutil.Equal(t, n.use(v1.PullIfNotPresent), "present", "by default, after a pull")
+	for entry, want := range map[string]string{
+		"r.example/private": "present", "r.example/*": "present", "r.example/priv": model.ReasonErrImagePull,
+		"r.exam/*": model.ReasonErrImagePull,
+	} {
+		n.restart(NeverVerifyAllowlistedImages, entry)
+		testutil.Equal(t, n.use(v1.PullIfNotPresent), want, "with %s in the list", entry)
+	}
+	n.restart(AlwaysVerify)
+	n.wantUses(map[string]string{"": model.ReasonErrImagePull, "good": "present"})
+}
+
+// TestCrashInAPull: an image of an unfinished pull does not count as preloaded.
+func TestCrashInAPull(t *testing.T) {
+	n := newAccessNode(t)
+	_, err := n.Puller.opts.Access.begin(private)
+	testutil.Must(t, err)
+	n.service.present = []*runtimeapi.Image{{Id: "id-" + private, RepoTags: []string{private}}}
+	n.restart(NeverVerifyPreloadedImages)
+	n.wantUses(map[string]string{"": model.ReasonErrImagePull, "bad": model.ReasonErrImagePull})
+	n.restart(NeverVerifyPreloadedImages)
+	n.wantUses(map[string]string{"": model.ReasonErrImagePull})
+	testutil.Equal(t, n.use(v1.PullIfNotPresent, "good"), "pulled", "with the secret")
+	n.wantUses(map[string]string{"": model.ReasonErrImagePull, "good": "present"})
+}
+
+func TestBrokenAccessFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.json")
+	for _, content := range []string{"{", "{}", `{"key": "aGk=", "images": null}`} {
+		testutil.WriteFile(t, path, content)
+		_, err := OpenAccess(path)
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), "remove the file"), "%s: %v", content, err)
+	}
+}
+
+func TestCheckVerification(t *testing.T) {
+	for _, c := range []struct {
+		policy    Verification
+		allowlist []string
+	}{
+		{"Sometimes", nil}, {AlwaysVerify, []string{"a"}}, {NeverVerifyAllowlistedImages, []string{"a:1"}},
+		{NeverVerifyAllowlistedImages, []string{"a*"}}, {NeverVerifyAllowlistedImages, []string{"*/a/*"}},
+		{NeverVerifyAllowlistedImages, []string{""}},
+	} {
+		err := CheckVerification(c.policy, c.allowlist)
+		testutil.Assert(t, err != nil, "%s with %q is valid", c.policy, c.allowlist)
+	}
+}

@@ -1,0 +1,72 @@
+package imagemanager
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Verification says which present images a pod may use without another pull (imagePullCredentialsVerificationPolicy of
+// KubeletConfiguration).
+type Verification string
+
+// Verifications. The empty one is NeverVerifyPreloadedImages.
+const (
+	NeverVerify                  Verification = "NeverVerify"
+	NeverVerifyPreloadedImages   Verification = "NeverVerifyPreloadedImages"
+	NeverVerifyAllowlistedImages Verification = "NeverVerifyAllowlistedImages"
+	AlwaysVerify                 Verification = "AlwaysVerify"
+)
+
+// CheckVerification reports whether a policy and its allowlist are valid. An entry of the list is the name of an image
+// without tag and digest, or a registry or part of a repository with /*.
+func CheckVerification(policy Verification, allowlist []string) error {
+	known := []Verification{NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages, AlwaysVerify}
+	if policy != "" && !slices.Contains(known, policy) {
+		return fmt.Errorf("%q is none of %v", policy, known)
+	}
+	if len(allowlist) > 0 && policy != NeverVerifyAllowlistedImages {
+		return fmt.Errorf("a list of images needs the policy %s", NeverVerifyAllowlistedImages)
+	}
+	for _, entry := range allowlist {
+		named, err := reference.ParseNormalizedNamed(strings.TrimSuffix(entry, "/*"))
+		if err != nil || !reference.IsNameOnly(named) || strings.Contains(strings.TrimSuffix(entry, "/*"), "*") {
+			return fmt.Errorf("%q is not the name of an image without tag and digest, with or without /*", entry)
+		}
+	}
+	return nil
+}
+
+// allowed reports whether the pod may use a present image without another pull (KEP-2535): the pod's credentials, or
+// ones that all pods have, have pulled it before.
+func (p *Puller) allowed(r Request, image *runtimeapi.Image) bool {
+	access := p.opts.Access
+	if access == nil || p.opts.Verification == NeverVerify {
+		return true
+	}
+	if access.preloaded(r.Image, image.GetId()) && !p.verifiesPreloaded(r.Image) {
+		return true
+	}
+	if access.allows(r.Image, image.GetId(), nil) {
+		return true
+	}
+	credentials, err := p.credentials(r) // the pull that follows reports the error
+	return err == nil && access.allows(r.Image, image.GetId(), credentials)
+}
+
+func (p *Puller) verifiesPreloaded(name string) bool {
+	switch p.opts.Verification {
+	case AlwaysVerify:
+		return true
+	case NeverVerifyAllowlistedImages:
+		repository := repositoryOf(name)
+		return !slices.ContainsFunc(p.opts.Allowlist, func(entry string) bool {
+			prefix, wild := strings.CutSuffix(entry, "*")
+			return wild && strings.HasPrefix(repository, prefix) || repository == repositoryOf(entry)
+		})
+	}
+	return false
+}
