@@ -15,10 +15,24 @@ import (
 
 // Documents is the content of a manifest without defaults.
 type Documents struct {
-	Pods       []*v1.Pod
+	Pods []*v1.Pod
+	Objects
+}
+
+// Objects are what pods name.
+type Objects struct {
 	ConfigMaps []*v1.ConfigMap
 	Secrets    []*v1.Secret
 }
+
+// Add adds other objects. Of one name, the last wins.
+func (o *Objects) Add(other Objects) {
+	o.ConfigMaps = append(o.ConfigMaps, other.ConfigMaps...)
+	o.Secrets = append(o.Secrets, other.Secrets...)
+}
+
+// Empty reports whether there are no objects.
+func (o Objects) Empty() bool { return len(o.ConfigMaps)+len(o.Secrets) == 0 }
 
 // Parse reads all documents of a manifest. The error joins the errors of each document, with its number from 1 and the
 // field. The other documents are returned anyway. A manifest without documents is an error, too: it is most likely

@@ -19,12 +19,11 @@ const maxManifest = 10 << 20
 
 // document is the cached state of one manifest: a file, or a URL's answer.
 type document struct {
-	hash       [sha256.Size]byte // of the last content
-	err        error             // of the last content
-	reported   string            // the last reported problem, or empty
-	pods       []*v1.Pod
-	configMaps []*v1.ConfigMap
-	secrets    []*v1.Secret
+	hash     [sha256.Size]byte // of the last content
+	err      error             // of the last content
+	reported string            // the last reported problem, or empty
+	pods     []*v1.Pod
+	objects  manifest.Objects
 }
 
 // read parses the manifest's content and returns its errors. Content with errors removes nothing: its readable pods
@@ -37,7 +36,7 @@ func (d *document) read(content []byte, origin manifest.Origin) error {
 	docs, err := manifest.Parse(content)
 	pods, podErr := accept(docs.Pods, origin)
 	if err = errors.Join(err, podErr); err == nil {
-		d.pods, d.configMaps, d.secrets = pods, docs.ConfigMaps, docs.Secrets
+		d.pods, d.objects = pods, docs.Objects
 	} else {
 		d.keep(pods, docs)
 	}
@@ -53,8 +52,7 @@ func (d *document) keep(pods []*v1.Pod, docs manifest.Documents) {
 		}
 	}
 	d.pods = pods
-	d.configMaps = append(d.configMaps, docs.ConfigMaps...) // the last of a name wins
-	d.secrets = append(d.secrets, docs.Secrets...)
+	d.objects.Add(docs.Objects)
 }
 
 // report reports a problem once, then a different problem, and nil when it is over. Without a function it is logged.

@@ -124,15 +124,13 @@ func (f *FileSource) scan(ctx context.Context) error {
 		}
 	}
 	var pods []*v1.Pod
-	var configMaps []*v1.ConfigMap
-	var secrets []*v1.Secret
+	var objects manifest.Objects
 	for _, path := range paths {
 		f.read(ctx, path)
 		pods = append(pods, f.files[path].pods...)
-		configMaps = append(configMaps, f.files[path].configMaps...)
-		secrets = append(secrets, f.files[path].secrets...)
+		objects.Add(f.files[path].objects)
 	}
-	f.objects.replace(configMaps, secrets) // first: the pods may need them
+	f.objects.replace(objects) // first: the pods may need them
 	return f.config.Set(ctx, model.SourceFile, pods)
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/kubelet/manifest"
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
@@ -28,12 +29,12 @@ func NewObjects() *Objects { return &Objects{changes: volumekinds.NewChanges()} 
 func (o *Objects) Changed() <-chan map[volumekinds.Object]bool { return o.changes.Wait() }
 
 // replace sets all objects.
-func (o *Objects) replace(configMaps []*v1.ConfigMap, secrets []*v1.Secret) {
+func (o *Objects) replace(objects manifest.Objects) {
 	newMaps, newSecrets := map[types.NamespacedName]*v1.ConfigMap{}, map[types.NamespacedName]*v1.Secret{}
-	for _, object := range configMaps {
+	for _, object := range objects.ConfigMaps {
 		newMaps[types.NamespacedName{Namespace: namespace(object.Namespace), Name: object.Name}] = object
 	}
-	for _, object := range secrets {
+	for _, object := range objects.Secrets {
 		newSecrets[types.NamespacedName{Namespace: namespace(object.Namespace), Name: object.Name}] = complete(object)
 	}
 	o.mu.Lock()

@@ -117,9 +117,8 @@ func (u *URLSource) poll(ctx context.Context) error {
 			manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: u.opts.NodeName, Seen: time.Now()})
 	}
 	u.etag = etag
-	if len(u.known.configMaps)+len(u.known.secrets) > 0 {
-		err = errors.Join(err,
-			errors.New("a URL names pods only: put config maps and secrets into the manifest directory"))
+	if !u.known.objects.Empty() {
+		err = errors.Join(err, errors.New("a URL names pods only: put other objects into the manifest directory"))
 	}
 	u.known.report(ctx, u.opts.Problem, u.where(), err)
 	return u.config.Set(ctx, model.SourceHTTP, u.known.pods)

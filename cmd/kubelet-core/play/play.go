@@ -244,11 +244,11 @@ func writeManifests(dir string, set *Set) error {
 		return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%04d.yaml", number)), text, 0o600)
 	}
 	var errs []error
-	for _, secret := range set.secrets {
+	for _, secret := range set.objects.Secrets {
 		secret.APIVersion, secret.Kind = "", ""
 		errs = append(errs, write("Secret", secret))
 	}
-	for _, config := range set.configMaps {
+	for _, config := range set.objects.ConfigMaps {
 		config.APIVersion, config.Kind = "", ""
 		errs = append(errs, write("ConfigMap", config))
 	}

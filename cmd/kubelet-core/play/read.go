@@ -23,10 +23,9 @@ import (
 
 // Set has the objects of some files. pods includes the pods of deployments.
 type Set struct {
-	pods       []*v1.Pod
-	configMaps []*v1.ConfigMap
-	secrets    []*v1.Secret
-	services   []*v1.Service
+	pods     []*v1.Pod
+	objects  manifest.Objects
+	services []*v1.Service
 	// notes says what differs from a cluster.
 	notes []string
 }
@@ -97,9 +96,9 @@ func (s *Set) object(raw []byte) error {
 	case "v1 Pod":
 		return manifest.Decode(raw, &s.pods)
 	case "v1 ConfigMap":
-		return manifest.Decode(raw, &s.configMaps)
+		return manifest.Decode(raw, &s.objects.ConfigMaps)
 	case "v1 Secret":
-		return manifest.Decode(raw, &s.secrets)
+		return manifest.Decode(raw, &s.objects.Secrets)
 	case "v1 Service":
 		return manifest.Decode(raw, &s.services)
 	case "apps/v1 Deployment":
