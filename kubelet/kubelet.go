@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/admission"
-	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/apiserver"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/cri"
@@ -33,7 +32,6 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/prober"
 	"github.com/criadapter/criadapter/kubelet/status"
-	"github.com/criadapter/criadapter/kubelet/userns"
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
@@ -139,24 +137,12 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	if k.cluster, err = k.newCluster(objects, recorder); err != nil {
 		return err
 	}
-	pulled, err := imagemanager.OpenPulled(filepath.Join(k.opts.RootDir, "pulled-images.json"))
+	kept, err := openRecords(k.opts.RootDir, recorder)
 	if err != nil {
 		return err
 	}
-	access, err := imagemanager.OpenAccess(filepath.Join(k.opts.RootDir, "image-access.json"))
-	if err != nil {
-		return err
-	}
-	allocated, err := allocation.Open(filepath.Join(k.opts.RootDir, "allocated-resources.json"))
-	if err != nil {
-		recorder.RecordNode(true, "CheckpointUnreadable", err.Error())
-	}
-	ids, err := userns.Open(filepath.Join(k.opts.RootDir, "user-ids.json"))
-	if err != nil {
-		return err
-	}
-	users := &hostUsers{ids: ids, runtime: k.runtime, handler: k.cluster.RuntimeHandler}
-	steps, err := k.newSteps(ctx, host, cache, recorder, pulled, access, allocated, users)
+	users := &hostUsers{ids: kept.ids, runtime: k.runtime, handler: k.cluster.RuntimeHandler}
+	steps, err := k.newSteps(ctx, host, cache, recorder, objects, kept, users)
 	if err != nil {
 		return err
 	}
@@ -167,7 +153,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	})
 	admitter := admission.NewAdmitter(admission.Options{
 		Node: k.cluster, Active: func() []*v1.Pod {
-			return allocated.AllocatedPods(k.workers.Active())
+			return kept.allocated.AllocatedPods(k.workers.Active())
 		}, Observed: k.pleg.Has,
 		ShutdownErr: k.shutdown.Err, AllowedUnsafeSysctls: k.opts.AllowedUnsafeSysctls,
 		Preempt: func(pod *v1.Pod, why model.Failure) {
@@ -183,20 +169,20 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	k.collectors = housekeeping.NewCollectors(housekeeping.CollectorsOptions{
 		Runtime: k.runtime, Cache: cache, RuntimeErr: k.runtimeErr, PodConfig: config, Workers: k.workers,
 		PodLogsDir: k.opts.PodLogsDir,
-		Pulled:     pulled, Access: access, GC: k.opts.GC, Logs: k.opts.Logs,
+		Pulled:     kept.pulled, Access: kept.access, GC: k.opts.GC, Logs: k.opts.Logs,
 	})
 	k.stats = podstats.New(podstats.Options{
 		Runtime: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner}, PodLogsDir: k.opts.PodLogsDir,
 		OnDisk: k.volumes.OnDisk,
 	})
-	k.eviction = k.newEviction(allocated)
+	k.eviction = k.newEviction(kept.allocated)
 	k.sources = newPodSources(k.opts, config, objects, k.cluster, recorder)
 	k.loop = &syncLoop{
 		tick: k.opts.SyncTick, housekeeping: k.opts.Housekeeping, hostIPs: k.opts.NodeIPs, runtimeErr: k.runtimeErr,
 		config: config, objects: objects, pleg: k.pleg, prober: k.prober, cache: cache, workers: k.workers,
 		admitter: admitter,
 		rejected: rejected, cleaner: k.cleaner, cluster: k.cluster, status: k.status, events: recorder,
-		allocation: allocated, userIDs: ids,
+		allocation: kept.allocated, userIDs: kept.ids,
 	}
 	k.endpoints, err = listen(k.opts,
 		nodeapi.Options{Address: k.opts.ReadAddress, Reads: k.reads(), Events: recorder.List},
@@ -221,8 +207,8 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, recorder *events.Record
 
 // newSteps makes the parts for the steps of pods: cgroups, volumes, containers.
 func (k *Kubelet) newSteps(
-	ctx context.Context, host cgroup.Host, cache *pleg.Cache, recorder *events.Recorder, pulled *imagemanager.Pulled,
-	access *imagemanager.Access, allocated *allocation.Manager, users *hostUsers,
+	ctx context.Context, host cgroup.Host, cache *pleg.Cache, recorder *events.Recorder, claims volumekinds.Claims,
+	kept records, users *hostUsers,
 ) (podsync.Options, error) {
 	// Without a driver, cgroups are left to the runtime.
 	driver := cmp.Or(cgroup.Driver(k.runtime.CgroupDriver(ctx)), k.opts.CgroupDriver)
@@ -236,6 +222,7 @@ func (k *Kubelet) newSteps(
 	inNode := func() v1.ResourceList { return k.cluster.Node().Status.Allocatable }
 	volumes := volumemanager.New(volumemanager.Options{
 		RootDir: k.opts.RootDir, Allocatable: inNode, Objects: k.cluster.Objects(), Tokens: k.cluster.Tokens(),
+		ClaimsDir: k.opts.ClaimsDir, Claims: claims,
 	})
 	specs := podspec.New(podspec.Options{
 		NodeName: k.opts.NodeName, NodeIPs: k.opts.NodeIPs, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
@@ -251,16 +238,16 @@ func (k *Kubelet) newSteps(
 	return podsync.Options{
 		Cache: cache, RuntimeErr: k.runtimeErr, NetworkErr: k.state.Network, Volumes: volumes, Cgroups: cgroups,
 		Prober: k.prober, Status: k.status,
-		Allocation: allocated,
+		Allocation: kept.allocated,
 		Events:     recorder, RuntimeName: k.runtime.Name, HostIPs: k.opts.NodeIPs,
 		Runtime: kuberuntime.New(kuberuntime.Options{
-			Runtime: k.runtime, Specs: specs, Events: recorder, Allocation: allocated,
+			Runtime: k.runtime, Specs: specs, Events: recorder, Allocation: kept.allocated,
 			RuntimeHandler: k.cluster.RuntimeHandler, Backoff: k.opts.CrashBackoff,
 			Images: imagemanager.New(imagemanager.Options{
 				Service: k.images, Secrets: k.cluster.Objects(), Backoff: k.opts.PullBackoff,
 				Parallel: k.opts.ParallelPulls,
-				Pulled:   pulled, Files: credentialFiles(k.opts.RootDir),
-				Access: access, Verification: k.opts.ImageVerification, Allowlist: k.opts.ImageAllowlist,
+				Pulled:   kept.pulled, Files: credentialFiles(k.opts.RootDir),
+				Access: kept.access, Verification: k.opts.ImageVerification, Allowlist: k.opts.ImageAllowlist,
 			}),
 		}),
 	}, nil

@@ -60,6 +60,9 @@ type Options struct {
 	// LeaveNothing makes Run remove everything of this owner at its end, even running pods, and RootDir. RootDir must
 	// be this owner's already, or empty. See Kubelet.Empty for an orderly end.
 	LeaveNothing bool
+	// ClaimsDir is the directory of claims (persistentVolumeClaim) of static pods, which outlive pods and kubelets.
+	// Empty means /var/lib/kubelet-core/claims, for all owners.
+	ClaimsDir string
 	// BesideKubelet starts although a kubelet seems to run on this machine. A kubelet on the same runtime kills these
 	// pods.
 	BesideKubelet bool
@@ -199,6 +202,7 @@ func (o *Options) complete() error {
 		return errors.New("the cgroup root is the machine's, where a kubelet has its pods: give another one")
 	}
 	o.RootDir = cmp.Or(o.RootDir, filepath.Join("/var/lib/kubelet-core", o.Owner))
+	o.ClaimsDir = cmp.Or(o.ClaimsDir, "/var/lib/kubelet-core/claims")
 	o.PodLogsDir = cmp.Or(o.PodLogsDir, filepath.Join("/var/log/kubelet-core", o.Owner))
 	if o.Cluster.Kubeconfig == "" {
 		o.GC.HighPercent = cmp.Or(o.GC.HighPercent, 100) // the images belong to the machine's users
@@ -231,7 +235,7 @@ func (o *Options) complete() error {
 		return err
 	}
 	o.API.CertDir = cmp.Or(o.API.CertDir, filepath.Join(o.RootDir, "pki"))
-	for _, path := range []*string{&o.RootDir, &o.PodLogsDir, &o.Manifests, &o.API.CertDir} {
+	for _, path := range []*string{&o.RootDir, &o.PodLogsDir, &o.ClaimsDir, &o.Manifests, &o.API.CertDir} {
 		if *path != "" {
 			if *path, err = filepath.Abs(*path); err != nil {
 				return err

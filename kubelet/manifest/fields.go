@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
@@ -161,9 +160,9 @@ func honouredFields() map[string]bool {
 	return set
 }
 
-// refuseFields returns an error for every field of the pod that is set and not supported.
-func refuseFields(pod *v1.Pod) field.ErrorList {
-	text, err := json.Marshal(pod)
+// refuseFields returns an error for every field of an object that is set and not allowed.
+func refuseFields(object any, allowed map[string]bool) field.ErrorList {
+	text, err := json.Marshal(object)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
@@ -171,7 +170,7 @@ func refuseFields(pod *v1.Pod) field.ErrorList {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	w := fieldWalk{allowed: honouredFields()}
+	w := fieldWalk{allowed: allowed}
 	w.walk("", "", tree)
 	return w.refused
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -21,18 +22,52 @@ type Documents struct {
 
 // Objects are what pods name.
 type Objects struct {
-	ConfigMaps []*v1.ConfigMap
-	Secrets    []*v1.Secret
+	ConfigMaps        []*v1.ConfigMap
+	Secrets           []*v1.Secret
+	PersistentVolumes []*v1.PersistentVolume
+	Claims            []*v1.PersistentVolumeClaim
 }
 
 // Add adds other objects. Of one name, the last wins.
 func (o *Objects) Add(other Objects) {
 	o.ConfigMaps = append(o.ConfigMaps, other.ConfigMaps...)
 	o.Secrets = append(o.Secrets, other.Secrets...)
+	o.PersistentVolumes = append(o.PersistentVolumes, other.PersistentVolumes...)
+	o.Claims = append(o.Claims, other.Claims...)
 }
 
 // Empty reports whether there are no objects.
-func (o Objects) Empty() bool { return len(o.ConfigMaps)+len(o.Secrets) == 0 }
+func (o Objects) Empty() bool {
+	return len(o.ConfigMaps)+len(o.Secrets)+len(o.PersistentVolumes)+len(o.Claims) == 0
+}
+
+// Decode adds the JSON object in raw. It returns false for a kind that is none of these.
+func (o *Objects) Decode(kind string, raw []byte) (known bool, err error) {
+	switch kind {
+	case "ConfigMap":
+		return true, Decode(raw, &o.ConfigMaps)
+	case "Secret":
+		return true, Decode(raw, &o.Secrets)
+	case "PersistentVolume":
+		return true, decodeValid(raw, &o.PersistentVolumes, validatePersistentVolume)
+	case "PersistentVolumeClaim":
+		return true, decodeValid(raw, &o.Claims, validateClaim)
+	}
+	return false, nil
+}
+
+// decodeValid is Decode for an object that must be valid.
+func decodeValid[T any](raw []byte, list *[]*T, validate func(*T) field.ErrorList) error {
+	var read []*T
+	if err := Decode(raw, &read); err != nil {
+		return err
+	}
+	if errs := validate(read[0]); len(errs) > 0 {
+		return fmt.Errorf("%w: %w", errs.ToAggregate(), errdefs.ErrInvalidArgument)
+	}
+	*list = append(*list, read[0])
+	return nil
+}
 
 // Parse reads all documents of a manifest. The error joins the errors of each document, with its number from 1 and the
 // field. The other documents are returned anyway. A manifest without documents is an error, too: it is most likely
@@ -98,14 +133,13 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 		return false, Decode(raw, &d.Pods)
 	case "PodList":
 		return false, d.addList(raw)
-	case "ConfigMap":
-		return false, Decode(raw, &d.ConfigMaps)
-	case "Secret":
-		return false, Decode(raw, &d.Secrets)
-	default:
-		return false, fmt.Errorf("kind: %q is none of Pod, PodList, ConfigMap, Secret: %w", meta.Kind,
-			errdefs.ErrInvalidArgument)
 	}
+	known, err := d.Objects.Decode(meta.Kind, raw)
+	if !known {
+		return false, fmt.Errorf("kind: %q is none of Pod, PodList, ConfigMap, Secret, PersistentVolume, "+
+			"PersistentVolumeClaim: %w", meta.Kind, errdefs.ErrInvalidArgument)
+	}
+	return false, err
 }
 
 func (d *Documents) addList(raw []byte) error {

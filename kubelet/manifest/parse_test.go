@@ -72,6 +72,33 @@ func TestParseObjects(t *testing.T) {
 	}
 }
 
+func TestParseClaims(t *testing.T) {
+	const volume = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\nspec: "
+	const claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: "
+	docs, err := Parse([]byte(claim + "{accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, " +
+		"storageClassName: fast, volumeName: v}\n---\n" + volume + "{capacity: {storage: 1Gi}, accessModes: " +
+		"[ReadWriteOnce], local: {path: /mnt/disk}, persistentVolumeReclaimPolicy: Retain, nodeAffinity: {required: " +
+		"{nodeSelectorTerms: []}}, claimRef: {name: c, namespace: default}}\n"))
+	testutil.Assert(t, err == nil && len(docs.Claims) == 1 && len(docs.PersistentVolumes) == 1, "%+v, %v", docs, err)
+	for text, want := range map[string]string{
+		claim + "{volumeMode: Block}":                           "spec.volumeMode",
+		claim + "{selector: {matchLabels: {a: b}}}":             "spec.selector",
+		claim + "{dataSource: {kind: VolumeSnapshot, name: s}}": "spec.dataSource",
+		volume + "{}": "spec.local",
+		volume + "{local: {path: /a}, hostPath: {path: /b}}":                  "spec.local",
+		volume + "{local: {path: a}}":                                         "spec.local.path",
+		volume + "{hostPath: {path: /a/../b}}":                                "spec.hostPath.path",
+		volume + "{nfs: {server: s, path: /}, local: {path: /a}}":             "spec.nfs",
+		volume + "{local: {path: /a}, mountOptions: [noatime]}":               "spec.mountOptions",
+		volume + "{local: {path: /a, fsType: ext4}}":                          "spec.local.fsType",
+		volume + "{persistentVolumeReclaimPolicy: Delete, local: {path: /a}}": "spec.persistentVolumeReclaimPolicy",
+	} {
+		docs, err := Parse([]byte(text))
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want) && docs.Empty(), "%s: %v, want %s", text,
+			err, want)
+	}
+}
+
 // FuzzParse: the parser never panics, and Validate accepts or refuses its pods without a panic.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(minimal))
@@ -84,7 +111,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("apiVersion: v1\nkind: Pod\nspec: {volumes: [{name: a, hostPath: {path: /}}], initContainers: [{}]}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		docs, err := Parse(text)
-		if err == nil && len(docs.Pods)+len(docs.ConfigMaps)+len(docs.Secrets) == 0 &&
+		if err == nil && len(docs.Pods) == 0 && docs.Empty() &&
 			!strings.Contains(string(text), "PodList") {
 			t.Error("nothing found, and no error")
 		}

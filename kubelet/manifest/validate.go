@@ -16,7 +16,7 @@ import (
 // Validate reports whether the kubelet core can run the pod, with defaults set. The error is an
 // errdefs.ErrInvalidArgument that names each invalid or unsupported field.
 func Validate(pod *v1.Pod) error {
-	errs := refuseFields(pod)
+	errs := refuseFields(pod, honouredFields())
 	errs = append(errs, validateMetadata(pod)...)
 	spec := field.NewPath("spec")
 	errs = append(errs, validateSpec(&pod.Spec, spec)...)

@@ -156,6 +156,45 @@ func TestFileObjects(t *testing.T) {
 	}
 }
 
+func TestFileClaims(t *testing.T) {
+	f := newFiles(t)
+	_, err := f.objects.Claim("default", "none")
+	testutil.Assert(t, errdefs.IsUnavailable(err), "before the manifests were read: %v", err)
+	f.write("o.yaml", `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: first}
+spec: {local: {path: /first}, claimRef: {name: by-volume}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: second}
+spec: {local: {path: /second}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: by-claim, namespace: other}
+spec: {volumeName: second}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: lost}
+spec: {volumeName: third}
+`)
+	f.images()
+	for claim, want := range map[string]string{
+		"default/by-volume": "first", "other/by-claim": "second", "default/by-claim": "", "default/none": "",
+	} {
+		namespace, name, _ := strings.Cut(claim, "/")
+		volume, err := f.objects.Claim(namespace, name)
+		testutil.Must(t, err)
+		testutil.Assert(t, volume == nil && want == "" || volume != nil && volume.Name == want, "%s has %v, want %s",
+			claim, volume, want)
+	}
+	_, err = f.objects.Claim("default", "lost")
+	testutil.Assert(t, errdefs.IsNotFound(err), "a claim of a missing volume: %v", err)
+}
+
 // runFile runs a source until the test ends, and waits for its first scan.
 func runFile(t *testing.T, f *FileSource) {
 	t.Helper()

@@ -2,6 +2,8 @@ package podconfig
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/containerd/errdefs"
@@ -13,13 +15,17 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// Objects has the config maps and secrets of the manifests. It is safe for concurrent use.
+// Objects has the objects of the manifests. It is safe for concurrent use.
 type Objects struct {
 	changes *volumekinds.Changes
 
 	mu         sync.RWMutex
 	configMaps map[types.NamespacedName]*v1.ConfigMap
 	secrets    map[types.NamespacedName]*v1.Secret
+	claims     map[types.NamespacedName]*v1.PersistentVolumeClaim
+	volumes    map[string]*v1.PersistentVolume
+	// read says that the manifests were read.
+	read bool
 }
 
 // NewObjects makes an empty store.
@@ -37,9 +43,16 @@ func (o *Objects) replace(objects manifest.Objects) {
 	for _, object := range objects.Secrets {
 		newSecrets[types.NamespacedName{Namespace: namespace(object.Namespace), Name: object.Name}] = complete(object)
 	}
+	claims, volumes := map[types.NamespacedName]*v1.PersistentVolumeClaim{}, map[string]*v1.PersistentVolume{}
+	for _, claim := range objects.Claims {
+		claims[types.NamespacedName{Namespace: namespace(claim.Namespace), Name: claim.Name}] = claim
+	}
+	for _, volume := range objects.PersistentVolumes {
+		volumes[volume.Name] = volume
+	}
 	o.mu.Lock()
 	oldMaps, oldSecrets := o.configMaps, o.secrets
-	o.configMaps, o.secrets = newMaps, newSecrets
+	o.configMaps, o.secrets, o.claims, o.volumes, o.read = newMaps, newSecrets, claims, volumes, true
 	o.mu.Unlock()
 	addChanges(o.changes, volumekinds.ConfigMaps, oldMaps, newMaps)
 	addChanges(o.changes, volumekinds.Secrets, oldSecrets, newSecrets)
@@ -102,4 +115,30 @@ func (o *Objects) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
 		return object, nil
 	}
 	return nil, fmt.Errorf("secret %q: %w", pod.Namespace+"/"+name, errdefs.ErrNotFound)
+}
+
+// Claim implements volumekinds.Claims: a volume is bound to the claim that its claimRef names, or that names it. Before
+// the manifests were read, it is an errdefs.ErrUnavailable: a claim must not be bound before its volume is known.
+func (o *Objects) Claim(claimNamespace, name string) (*v1.PersistentVolume, error) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if !o.read {
+		return nil, fmt.Errorf("claim %q: the manifests were not read yet: %w", name, errdefs.ErrUnavailable)
+	}
+	if claim := o.claims[types.NamespacedName{Namespace: claimNamespace, Name: name}]; claim != nil &&
+		claim.Spec.VolumeName != "" {
+		volume := o.volumes[claim.Spec.VolumeName]
+		if volume == nil {
+			return nil, fmt.Errorf("persistent volume %q of claim %q: %w", claim.Spec.VolumeName,
+				claimNamespace+"/"+name, errdefs.ErrNotFound)
+		}
+		return volume, nil
+	}
+	for _, volume := range slices.Sorted(maps.Keys(o.volumes)) {
+		ref := o.volumes[volume].Spec.ClaimRef
+		if ref != nil && ref.Name == name && namespace(ref.Namespace) == claimNamespace {
+			return o.volumes[volume], nil
+		}
+	}
+	return nil, nil
 }

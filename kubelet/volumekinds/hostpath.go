@@ -27,14 +27,14 @@ var hostPath = Kind{
 			v1.HostPathBlockDev)...)
 	},
 	Mount: func(_ Host, _ string, _ *v1.Pod, source *v1.VolumeSource) error {
-		return checkHostPath(source.HostPath)
+		return CheckHostPath(source.HostPath)
 	},
 	describe: func(source *v1.VolumeSource) string { return "the host's " + source.HostPath.Path },
 }
 
-// checkHostPath checks that the path has the volume's type, and makes it for the types …OrCreate. It checks nothing
+// CheckHostPath checks that the path has the volume's type, and makes it for the types …OrCreate. It checks nothing
 // without a type.
-func checkHostPath(source *v1.HostPathVolumeSource) error {
+func CheckHostPath(source *v1.HostPathVolumeSource) error {
 	want := v1.HostPathUnset
 	if source.Type != nil {
 		want = *source.Type

@@ -36,7 +36,7 @@ func TestHostPathTypes(t *testing.T) {
 		{"/dev/null", v1.HostPathSocket, false},
 		{directory, "Floppy", false},
 	} {
-		err := checkHostPath(&v1.HostPathVolumeSource{Path: c.path, Type: &c.kind})
+		err := CheckHostPath(&v1.HostPathVolumeSource{Path: c.path, Type: &c.kind})
 		testutil.Assert(t, (err == nil) == c.ok, "%s as %q: %v, want ok %t", c.path, c.kind, err, c.ok)
 	}
 }

@@ -19,7 +19,8 @@ type Kind struct {
 	Field string
 	// Honoured are the supported fields below Field, in the notation of package manifest. Empty means all.
 	Honoured []string
-	// Directory is <kind> in the volume's directory kubernetes.io~<kind>. It is empty for a hostPath and an image.
+	// Directory is <kind> in the volume's directory kubernetes.io~<kind>. It is empty for a hostPath, a claim
+	// and an image.
 	Directory string
 	// InMemory puts the files on a tmpfs, so that no secret reaches a disk.
 	InMemory bool
@@ -47,18 +48,20 @@ type Host interface {
 	Directory(path string, pod *v1.Pod) error
 	// Tmpfs makes a directory in memory of so many bytes; 0 is the kernel's default.
 	Tmpfs(path string, pod *v1.Pod, size int64) error
+	// Claim makes the directory of a claim, or checks the path of the persistent volume that is bound to it.
+	Claim(pod *v1.Pod, name string) error
 }
 
 // Kinds are all kinds.
 func Kinds() []Kind {
-	return []Kind{emptyDir, hostPath, configMap, secret, downwardAPI, projected, image}
+	return []Kind{emptyDir, hostPath, persistentVolumeClaim, configMap, secret, downwardAPI, projected, image}
 }
 
 // refused are the unsupported sources: cluster storage, which needs plugins, and content from controllers of a cluster.
 var refused = []string{
 	"awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "ephemeral", "fc", "flexVolume",
 	"flocker",
-	"gcePersistentDisk", "gitRepo", "glusterfs", "iscsi", "nfs", "persistentVolumeClaim", "photonPersistentDisk",
+	"gcePersistentDisk", "gitRepo", "glusterfs", "iscsi", "nfs", "photonPersistentDisk",
 	"portworxVolume", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
 }
 

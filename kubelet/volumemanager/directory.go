@@ -13,7 +13,7 @@ import (
 const writableByAll = 0o777
 
 // host implements volumekinds.Host.
-type host struct{}
+type host struct{ opts *Options }
 
 // Directory builds the directory under another name first, so that its final name never has the wrong owner or mode.
 func (host) Directory(path string, pod *v1.Pod) error {

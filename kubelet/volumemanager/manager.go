@@ -25,6 +25,11 @@ type Options struct {
 	// Tokens is required for pods with service account tokens. Without Tokens, mounting such a token is an
 	// errdefs.ErrNotImplemented.
 	Tokens volumekinds.Tokens
+	// ClaimsDir is the directory of claims without a persistent volume, as NAMESPACE/CLAIM. Without it, claims are an
+	// errdefs.ErrNotImplemented.
+	ClaimsDir string
+	// Claims is required with ClaimsDir.
+	Claims volumekinds.Claims
 	// Allocatable is the node's allocatable resources: the downward API shows them for limits that a container does not
 	// have. Nil means none.
 	Allocatable func() v1.ResourceList
@@ -90,7 +95,7 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (st
 		return false, err
 	}
 	if kind.Mount != nil {
-		return false, kind.Mount(host{}, path, pod, &volume.VolumeSource)
+		return false, kind.Mount(host{&m.opts}, path, pod, &volume.VolumeSource)
 	}
 	in := volumekinds.Input{Pod: pod, Objects: m.opts.Objects, Tokens: m.opts.Tokens, Allocatable: m.opts.Allocatable()}
 	files, err := kind.Files(ctx, in, &volume.VolumeSource)
@@ -120,7 +125,7 @@ type Mounted struct {
 	Image *v1.ImageVolumeSource
 	// ReadOnly says that containers must not write to it.
 	ReadOnly bool
-	// Managed says that the kubelet made it for this pod and may relabel it. A hostPath is not managed.
+	// Managed says that the kubelet made it and may relabel it. A hostPath and a persistent volume are not managed.
 	Managed bool
 }
 
@@ -133,6 +138,9 @@ func (m *Manager) Find(pod *v1.Pod, name string) (Mounted, error) {
 	kind, err := volumekinds.Of(&volume.VolumeSource)
 	if err != nil {
 		return Mounted{}, err
+	}
+	if volume.PersistentVolumeClaim != nil {
+		return m.findClaim(pod, volume.PersistentVolumeClaim)
 	}
 	path, err := m.path(pod, volume, kind)
 	return Mounted{Path: path, Image: volume.Image, ReadOnly: !kind.Writable, Managed: volume.HostPath == nil}, err
@@ -151,6 +159,10 @@ func find(pod *v1.Pod, name string) (*v1.Volume, error) {
 func (m *Manager) path(pod *v1.Pod, volume *v1.Volume, kind volumekinds.Kind) (string, error) {
 	if volume.HostPath != nil {
 		return volume.HostPath.Path, nil
+	}
+	if claim := volume.PersistentVolumeClaim; claim != nil {
+		found, err := m.opts.claim(pod.Namespace, claim.ClaimName)
+		return found.path, err
 	}
 	if kind.Directory == "" {
 		return "", nil

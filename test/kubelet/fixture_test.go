@@ -139,6 +139,7 @@ func (n *node) start() {
 		// The rig removes the cgroups below its own.
 		"--cgroup-root", n.cgroup(), "--cgroup-driver", "cgroupfs",
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--read-address", "127.0.0.1:0", "--node-ip", "127.0.0.1",
+		"--claims-dir", filepath.Join(n.dir, "claims"),
 		"--crash-backoff", "1s", "--crash-backoff-max", "4s", "--pull-backoff", "1s", "--retry", "1s", "--sync-tick",
 		"100ms",
 		"--housekeeping", "500ms", "--container-gc-period", "2s", "--image-gc-high-threshold", "100", "--log-level",

@@ -24,7 +24,7 @@ import (
 func (n *node) playArgs(command string, args ...string) []string {
 	return append([]string{
 		command, "--name", n.name, "--container-runtime-endpoint", n.server.Endpoint(), "--root-dir", n.root,
-		"--pod-logs-dir", n.logs,
+		"--pod-logs-dir", n.logs, "--claims-dir", filepath.Join(n.dir, "claims"),
 		"--cgroup-root", n.cgroup(), "--cgroup-driver", "cgroupfs", "--log-level", "info",
 	}, args...)
 }
@@ -187,6 +187,28 @@ func TestPlayToItsEnd(t *testing.T) {
 	endsWith(t, ended, 1)
 	out.has(t, "main: exit code 3")
 	n.nothingLeft()
+}
+
+// TestPlayKeepsClaims: the files of a claim are there in the next play.
+func TestPlayKeepsClaims(t *testing.T) {
+	n := prepareNode(t)
+	text := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n" +
+		"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n---\n" +
+		testutil.PodYAML("pod", `
+  restartPolicy: Never
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "echo x >> /data/runs; echo runs $(wc -l < /data/runs)"]
+    volumeMounts: [{name: data, mountPath: /data}]
+`)
+	for i := range 2 {
+		out, _, ended := n.play(text, "--follow")
+		endsWith(t, ended, 0)
+		out.has(t, fmt.Sprintf("pod/main | runs %d\n", i+1))
+		n.nothingLeft()
+	}
 }
 
 // TestPlaySecondInterrupt does not wait for a pod that the first one has begun to end, and says what it leaves to down.

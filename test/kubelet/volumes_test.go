@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -219,4 +221,43 @@ func TestHostPathType(t *testing.T) {
 	event := n.event("socket", "FailedMount")
 	testutil.Assert(t, strings.Contains(event.Message, "is not a Socket"), "the event says %q", event.Message)
 	n.logHas(n.ready("made"), "main", 0, "/dir\n/file\n")
+}
+
+// TestClaims: a claim of a static pod is a directory that outlives the pod, or a persistent volume of the manifests.
+func TestClaims(t *testing.T) {
+	n := newNode(t)
+	n.write("objects.yaml", fmt.Sprintf(`
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: own}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], local: {path: %q}, claimRef: {name: bound}}
+`, n.scratch()))
+	const spec = `
+  terminationGracePeriodSeconds: 0
+  volumes: [{name: own, persistentVolumeClaim: {claimName: own}}, {name: bound, persistentVolumeClaim: {claimName: bound, readOnly: READONLY}}]
+  containers:
+  - name: main
+    image: SHELL
+    securityContext: {runAsUser: 1234}
+    command: [sh, -c, "echo NAME >> /own/pods; echo pods $(cat /own/pods); touch /bound/NAME 2>/dev/null; ls /bound; sleep 1000"]
+    volumeMounts: [{name: own, mountPath: /own}, {name: bound, mountPath: /bound}]
+`
+	pod := func(name, readOnly string) *v1.Pod {
+		n.writePod(name, strings.NewReplacer("NAME", name, "READONLY", readOnly).Replace(spec))
+		return n.ready(name)
+	}
+	testutil.Must(t, os.Chmod(n.scratch(), 0o777))
+	n.logHas(pod("first", "false"), "main", 0, "pods first\nfirst\n")
+	n.remove("first.yaml")
+	n.gone("first")
+	n.remove("objects.yaml") // claims stay bound
+	second := pod("second", "true")
+	n.logHas(second, "main", 0, "pods first second\nfirst\n")
+	_, err := os.Stat(filepath.Join(n.scratch(), "second"))
+	testutil.Assert(t, os.IsNotExist(err), "the read-only volume was written to: %v", err)
 }

@@ -34,6 +34,8 @@ func (f *playFlags) add(cmd *cobra.Command) {
 		"the CRI `socket`")
 	flags.StringVar(&k.RootDir, "root-dir", "",
 		"the `directory` of the play, removed at its end (default /var/lib/kubelet-core/play-NAME)")
+	flags.StringVar(&k.ClaimsDir, "claims-dir", "",
+		"the `directory` of persistentVolumeClaims, which stay (default /var/lib/kubelet-core/claims)")
 	flags.StringVar(&k.PodLogsDir, "pod-logs-dir", "",
 		"the `directory` of container logs, removed at the end of the play (default "+
 			"/var/log/kubelet-core/play-NAME)")
@@ -75,12 +77,10 @@ func playCommand() *cobra.Command {
 	var flags playFlags
 	cmd := &cobra.Command{
 		Use: "play FILE...", Short: "Run the pods of some files until Ctrl-C, and leave nothing",
-		Long: "play runs the Pods and Deployments of some files, or of - for standard input, with their " +
-			"ConfigMaps, Secrets\n" +
-			"and Services, as podman kube play does. It stays until Ctrl-C, or kubelet-core down, or until all " +
-			"pods have\n" +
-			"ended. Then it ends the pods in order, and removes everything that it made except images.\n" +
-			"A second Ctrl-C does not wait for that, and prints what is left.",
+		Long: `play runs the Pods and Deployments of some files, or of - for standard input, with their ConfigMaps,
+Secrets, PersistentVolumeClaims and Services, as podman kube play does. It stays until Ctrl-C, or kubelet-core
+down, or until all pods have ended. Then it ends the pods in order, and removes everything that it made except
+images and the directories of claims. A second Ctrl-C does not wait for that, and prints what is left.`,
 		Example: "  kubelet-core play web.yaml --follow\n  kubectl create deployment web --image=nginx " +
 			"--dry-run=client -o yaml | kubelet-core play -",
 		Args: cobra.MinimumNArgs(1),

@@ -102,6 +102,8 @@ func addSourceFlags(flags *pflag.FlagSet, opts *kubelet.Options, node *nodeFlags
 			"(default /var/lib/kubelet-core/OWNER)")
 	flags.StringVar(&opts.PodLogsDir, "pod-logs-dir", "",
 		"the `directory` of container logs (default /var/log/kubelet-core/OWNER)")
+	flags.StringVar(&opts.ClaimsDir, "claims-dir", "",
+		"the `directory` of persistentVolumeClaims, as NAMESPACE/CLAIM (default /var/lib/kubelet-core/claims)")
 	flags.BoolVar(&opts.BesideKubelet, "beside-kubelet", false,
 		"start although a kubelet seems to run on this machine; a kubelet on the same runtime kills the pods")
 	flags.StringVar(&opts.CgroupRoot, "cgroup-root", "",

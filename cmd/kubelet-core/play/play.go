@@ -231,7 +231,7 @@ func (p *player) over(pods []*v1.Pod) (bool, error) {
 	return true, errors.Join(failed...)
 }
 
-// writeManifests writes each object to its own file, secrets and config maps before pods.
+// writeManifests writes each object to its own file, pods last.
 func writeManifests(dir string, set *Set) error {
 	var number int
 	write := func(kind string, object any) error {
@@ -251,6 +251,14 @@ func writeManifests(dir string, set *Set) error {
 	for _, config := range set.objects.ConfigMaps {
 		config.APIVersion, config.Kind = "", ""
 		errs = append(errs, write("ConfigMap", config))
+	}
+	for _, volume := range set.objects.PersistentVolumes {
+		volume.APIVersion, volume.Kind = "", ""
+		errs = append(errs, write("PersistentVolume", volume))
+	}
+	for _, claim := range set.objects.Claims {
+		claim.APIVersion, claim.Kind = "", ""
+		errs = append(errs, write("PersistentVolumeClaim", claim))
 	}
 	for _, pod := range set.pods {
 		pod.APIVersion, pod.Kind = "", ""

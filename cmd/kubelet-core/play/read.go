@@ -92,13 +92,14 @@ func (s *Set) object(raw []byte) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &meta); err != nil {
 		return fmt.Errorf("%w: %w", err, errdefs.ErrInvalidArgument)
 	}
+	if meta.APIVersion == "v1" {
+		if known, err := s.objects.Decode(meta.Kind, raw); known {
+			return err
+		}
+	}
 	switch kind := meta.APIVersion + " " + meta.Kind; kind {
 	case "v1 Pod":
 		return manifest.Decode(raw, &s.pods)
-	case "v1 ConfigMap":
-		return manifest.Decode(raw, &s.objects.ConfigMaps)
-	case "v1 Secret":
-		return manifest.Decode(raw, &s.objects.Secrets)
 	case "v1 Service":
 		return manifest.Decode(raw, &s.services)
 	case "apps/v1 Deployment":
@@ -106,9 +107,8 @@ func (s *Set) object(raw []byte) error {
 	case "v1 List":
 		return s.list(raw)
 	default:
-		return fmt.Errorf(
-			"apiVersion and kind: %q is none of v1 Pod, ConfigMap, Secret, Service, List and apps/v1 Deployment: %w",
-			kind, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("apiVersion and kind: %q is none of v1 Pod, ConfigMap, Secret, PersistentVolume, "+
+			"PersistentVolumeClaim, Service, List and apps/v1 Deployment: %w", kind, errdefs.ErrInvalidArgument)
 	}
 }
 

@@ -36,8 +36,8 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(set.pods) != 2 || len(set.objects.ConfigMaps) != 1 || set.pods[0].Name != "web-1" || set.pods[1].Name != "web-2" ||
-		set.pods[0].Spec.Hostname != "web-1" {
+	if len(set.pods) != 2 || len(set.objects.ConfigMaps) != 1 || set.pods[0].Name != "web-1" ||
+		set.pods[1].Name != "web-2" || set.pods[0].Spec.Hostname != "web-1" {
 		t.Errorf("pods %v", set.pods)
 	}
 	first, second := set.pods[0].Spec.Containers[0].Ports, set.pods[1].Spec.Containers[0].Ports

@@ -1,0 +1,47 @@
+package volumekinds
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Claims has the volumes of claims.
+type Claims interface {
+	// Claim returns the persistent volume that is bound to a claim, nil without one. A claim that names a missing
+	// volume is an errdefs.ErrNotFound.
+	Claim(namespace, name string) (*v1.PersistentVolume, error)
+}
+
+// persistentVolumeClaim is a directory of this machine that outlives the pod.
+var persistentVolumeClaim = Kind{
+	Field:    "persistentVolumeClaim",
+	Writable: true,
+	validate: func(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
+		if !model.IsStatic(pod) {
+			return field.ErrorList{field.Forbidden(at, "only a static pod can have a claim: it is a local directory")}
+		}
+		var errs field.ErrorList
+		for _, message := range validation.IsDNS1123Subdomain(source.PersistentVolumeClaim.ClaimName) {
+			errs = append(errs, field.Invalid(at.Child("claimName"), source.PersistentVolumeClaim.ClaimName, message))
+		}
+		return errs
+	},
+	Mount: func(host Host, _ string, pod *v1.Pod, source *v1.VolumeSource) error {
+		return host.Claim(pod, source.PersistentVolumeClaim.ClaimName)
+	},
+	describe: func(source *v1.VolumeSource) string { return "the claim " + source.PersistentVolumeClaim.ClaimName },
+}
+
+// OfPersistentVolume returns the path on the host that a persistent volume is, with the type that it must have. It
+// returns nil for a volume of another kind.
+func OfPersistentVolume(volume *v1.PersistentVolume) *v1.HostPathVolumeSource {
+	if local := volume.Spec.Local; local != nil {
+		// A missing directory may be a disk that is not mounted.
+		directory := v1.HostPathDirectory
+		return &v1.HostPathVolumeSource{Path: local.Path, Type: &directory}
+	}
+	return volume.Spec.HostPath
+}

@@ -1,0 +1,96 @@
+package volumemanager
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
+)
+
+// binding is what a claim is bound to. It stays, also when the manifest of a persistent volume is gone or cannot be
+// read: ClaimsDir has a directory of the claim's name, or a link to the path of a persistent volume.
+type binding struct {
+	// entry is the claim's name in ClaimsDir, and path the directory or file for the pod.
+	entry, path string
+	// volume is the persistent volume that the manifests have for the claim, nil without one.
+	volume *v1.HostPathVolumeSource
+	// exists says that the entry is on the disk, and linked that it is a link.
+	exists, linked bool
+}
+
+func (o *Options) claim(namespace, name string) (binding, error) {
+	if o.ClaimsDir == "" {
+		return binding{}, fmt.Errorf("claim %q: there is no directory for claims: %w", name, errdefs.ErrNotImplemented)
+	}
+	if err := errors.Join(element("metadata.namespace", namespace), element("claimName", name)); err != nil {
+		return binding{}, err
+	}
+	volume, err := o.Claims.Claim(namespace, name)
+	if err != nil {
+		return binding{}, err
+	}
+	b := binding{entry: filepath.Join(o.ClaimsDir, namespace, name)}
+	if b.path = b.entry; volume != nil {
+		if b.volume = volumekinds.OfPersistentVolume(volume); b.volume == nil {
+			return binding{}, fmt.Errorf("claim %q: the persistent volume %q is neither local nor a hostPath: %w",
+				name, volume.Name, errdefs.ErrNotImplemented)
+		}
+		b.path = filepath.Clean(b.volume.Path)
+	}
+	return b, b.compare()
+}
+
+// compare looks for an earlier binding. Another one is an errdefs.ErrFailedPrecondition: the pod would find the files of
+// another claim, or none.
+func (b *binding) compare() error {
+	bound := b.entry
+	target, err := os.Readlink(b.entry)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err == nil:
+		b.linked, bound = true, target
+	}
+	// Any other error is a directory's.
+	b.exists = true
+	if b.volume == nil {
+		b.path = bound
+	}
+	if b.path != bound {
+		return fmt.Errorf("the claim is bound to %s, not to %s; to bind it anew, move %s away: %w", bound, b.path,
+			b.entry, errdefs.ErrFailedPrecondition)
+	}
+	return nil
+}
+
+// Claim implements volumekinds.Host.
+func (h host) Claim(pod *v1.Pod, name string) error {
+	b, err := h.opts.claim(pod.Namespace, name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case b.volume != nil:
+		if err := volumekinds.CheckHostPath(b.volume); err != nil || b.exists {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(b.entry), 0o750); err != nil {
+			return err
+		}
+		return os.Symlink(b.path, b.entry)
+	case b.linked:
+		_, err := os.Stat(b.path)
+		return err
+	}
+	return h.Directory(b.entry, pod)
+}
+
+func (m *Manager) findClaim(pod *v1.Pod, source *v1.PersistentVolumeClaimVolumeSource) (Mounted, error) {
+	b, err := m.opts.claim(pod.Namespace, source.ClaimName)
+	return Mounted{Path: b.path, ReadOnly: source.ReadOnly, Managed: b.path == b.entry}, err
+}
