@@ -37,8 +37,8 @@ func (o *Options) claim(namespace, name string) (binding, error) {
 	b := binding{entry: filepath.Join(o.ClaimsDir, namespace, name)}
 	if b.path = b.entry; volume != nil {
 		if b.volume = volumekinds.OfPersistentVolume(volume); b.volume == nil {
-			return binding{}, fmt.Errorf("claim %q: the persistent volume %q is neither local nor a hostPath: %w",
-				name, volume.Name, errdefs.ErrNotImplemented)
+			return binding{}, fmt.Errorf("claim %q: the persistent volume %q is neither local nor a hostPath: %w", name,
+				volume.Name, errdefs.ErrNotImplemented)
 		}
 		b.path = filepath.Clean(b.volume.Path)
 	}
