@@ -38,7 +38,7 @@ func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
 			return k.workers.End(pod.UID,
 				podworkers.Termination{Reason: "evicted: " + why.Message, Grace: &grace, Failure: &why})
 		},
-		Gone: k.gone,
+		Gone: k.gone, Evicted: k.metrics.Evicted,
 	})
 }
 

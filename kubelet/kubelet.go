@@ -20,6 +20,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
 	"github.com/criadapter/criadapter/kubelet/kuberuntime"
+	"github.com/criadapter/criadapter/kubelet/metrics"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/nodeapi"
 	"github.com/criadapter/criadapter/kubelet/nodelock"
@@ -56,6 +57,7 @@ type Kubelet struct {
 	cgroups    *cgroup.Manager
 	volumes    *volumemanager.Manager
 	stats      *podstats.Provider
+	metrics    *metrics.Metrics
 	images     *imagemanager.Images
 	monitor    *eviction.Monitor
 	eviction   *eviction.Manager
@@ -87,9 +89,11 @@ func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
-	images := imagemanager.NewImages(runtime.Images)
+	measured := metrics.New(opts.NodeName)
+	runtime.RuntimeService = measured.Runtime(runtime.RuntimeService)
+	images := imagemanager.NewImages(measured.Images(runtime.Images))
 	runtime.Images = images // the node status and image collection refresh its list
-	k := &Kubelet{opts: opts, root: root, runtime: runtime, images: images, state: cri.NewState(runtime),
+	k := &Kubelet{opts: opts, root: root, metrics: measured, runtime: runtime, images: images, state: cri.NewState(runtime),
 		status: status.NewManager()}
 	k.alive, k.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := k.wire(ctx); err != nil {
@@ -123,7 +127,8 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	}
 	recorder, objects, rejected := events.New(k.opts.NodeName), podconfig.NewObjects(), admission.NewRejections()
 	cache := pleg.NewCache(k.runtime)
-	k.pleg = pleg.New(pleg.Options{Runtime: k.runtime, Cache: cache, Relist: k.opts.Relist, NoEvents: k.opts.NoEvents})
+	k.pleg = pleg.New(pleg.Options{Runtime: k.runtime, Cache: cache, Relist: k.opts.Relist, NoEvents: k.opts.NoEvents,
+		Relisted: k.metrics.Relisted})
 	k.prober = prober.New(k.alive, prober.Options{
 		Exec: k.runtime, HostIP: k.opts.NodeIPs[0],
 		Unhealthy: probeEvent(recorder, "Unhealthy", "%s probe failed: %s"),
@@ -148,7 +153,8 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	}
 	k.events, k.cgroups, k.volumes = recorder, steps.Cgroups, steps.Volumes
 	k.workers = podworkers.New(k.alive, podworkers.Options{
-		PodSyncer: podsync.New(steps), Resync: k.opts.Resync, Retry: k.opts.Retry,
+		PodSyncer: k.metrics.Pods(podsync.New(steps), func(pod *v1.Pod) v1.PodPhase { return k.status.Status(pod).Phase }),
+		Resync:    k.opts.Resync, Retry: k.opts.Retry,
 		NameInUse: k.pleg.NameInUse, Ended: k.cluster.PodFinished,
 	})
 	admitter := admission.NewAdmitter(admission.Options{
@@ -282,6 +288,7 @@ func (k *Kubelet) reads() nodeapi.Reads {
 		},
 		Pods: k.Pods, Healthy: k.Healthy, RuntimeErr: k.runtimeErr, Evented: k.pleg.Streaming,
 		Stats: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner},
+		Usage: k.stats.Last, ClaimPaths: k.volumes.ClaimPaths, Measured: k.metrics.Gatherer(),
 		Probes: k.prober.Counts, SentEvents: k.cluster.EventCounts(),
 	}
 }

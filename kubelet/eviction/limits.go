@@ -10,15 +10,21 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
-// overLimit returns the kubelet's message for a limit of local storage that a pod exceeds, or "". Volumes are checked
-// first, then the pod, then its containers.
-func overLimit(pod *v1.Pod, stats podstats.Pod) string {
-	for _, check := range []func(*v1.Pod, podstats.Pod) string{volumeOverLimit, podOverLimit, containerOverLimit} {
-		if message := check(pod, stats); message != "" {
-			return message
+// overLimit returns the kubelet's signal and message for a limit of local storage that a pod exceeds, or "". Volumes
+// are checked first, then the pod, then its containers.
+func overLimit(pod *v1.Pod, stats podstats.Pod) (of, message string) {
+	for _, check := range []struct {
+		signal string
+		over   func(*v1.Pod, podstats.Pod) string
+	}{
+		{"emptydirfs.limit", volumeOverLimit}, {"ephemeralpodfs.limit", podOverLimit},
+		{"ephemeralcontainerfs.limit", containerOverLimit},
+	} {
+		if message := check.over(pod, stats); message != "" {
+			return check.signal, message
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // volumeOverLimit compares each emptyDir with its sizeLimit. The mount bounds an emptyDir in memory.

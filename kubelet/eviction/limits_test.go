@@ -73,7 +73,9 @@ func TestOverLimit(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			testutil.Equal(t, overLimit(test.pod, test.stats), test.want, "overLimit")
+			of, message := overLimit(test.pod, test.stats)
+			testutil.Equal(t, message, test.want, "overLimit")
+			testutil.Equal(t, of != "", test.want != "", "a signal")
 		})
 	}
 }

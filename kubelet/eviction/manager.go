@@ -40,6 +40,8 @@ type Options struct {
 	// says that nothing of a pod is left.
 	Evict func(pod *v1.Pod, why model.Failure, grace int64) bool
 	Gone  func(types.UID) bool
+	// Evicted counts an evicted pod by the kubelet's signal.
+	Evicted func(signal string)
 	// RemoveDead removes containers of finished pods, RemoveImages removes unused images.
 	RemoveDead, RemoveImages func(context.Context) error
 	Events                   *events.Recorder
@@ -87,9 +89,10 @@ func (m *Manager) synchronize(ctx context.Context) []*v1.Pod {
 	}
 	var evicted []*v1.Pod
 	for _, pod := range pods {
-		message := overLimit(pod, stats[pod.UID])
+		limit, message := overLimit(pod, stats[pod.UID])
 		why := model.Failure{Reason: model.ReasonEvicted, Message: message}
 		if message != "" && m.evict(ctx, pod, model.HasCriticalPriority(pod), why, immediate) {
+			m.opts.Evicted(limit)
 			evicted = append(evicted, pod)
 		}
 	}
@@ -139,6 +142,7 @@ func (m *Manager) relieve(
 		message := lowMessage(low, found.seen[low.signal], pod, stats[pod.UID])
 		why := model.Failure{Reason: model.ReasonEvicted, Message: message, Disruption: true}
 		if m.evict(ctx, pod, model.IsCritical(pod), why, m.graceOf(low, pod)) {
+			m.opts.Evicted(string(low.signal))
 			return []*v1.Pod{pod}
 		}
 	}

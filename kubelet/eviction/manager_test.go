@@ -26,6 +26,8 @@ type node struct {
 	err     error
 	over    map[types.UID]bool
 	evicted []string
+	// signals are the calls of Evicted.
+	signals []string
 	events  *events.Recorder
 	// reclaimed are the calls of RemoveDead and RemoveImages. Each call ends with a call of afterwards.
 	reclaimed  []string
@@ -61,6 +63,7 @@ func (n *node) options(t *testing.T) Options {
 		Pods:      func() []*v1.Pod { return n.pods },
 		Stats:     func(context.Context, []*v1.Pod) (map[types.UID]podstats.Pod, error) { return n.stats, n.err },
 		SoftGrace: 20,
+		Evicted:   func(signal string) { n.signals = append(n.signals, signal) },
 		Evict: func(pod *v1.Pod, why model.Failure, grace int64) bool {
 			n.grace = grace
 			if n.over[pod.UID] {
@@ -100,6 +103,9 @@ func TestLimitsInForce(t *testing.T) {
 	const message = `Evicted: Usage of EmptyDir volume "v" exceeds the limit "1Mi".`
 	want := []string{"big: " + message, "static: " + message, "huge: " + message}
 	testutil.Assert(t, slices.Equal(n.evicted, want), "evicted %q, want %q", n.evicted, want)
+	signals := slices.Compact(slices.Clone(n.signals))
+	testutil.Assert(t, len(n.signals) == 3 && len(signals) == 1 && signals[0] == "emptydirfs.limit", "signals %v",
+		n.signals)
 	list := n.events.List()
 	if len(list) != 3 || list[0].InvolvedObject.Name != "big" || list[0].Reason != "Evicted" ||
 		list[0].Type != v1.EventTypeWarning {

@@ -12,8 +12,13 @@ import (
 )
 
 // metrics writes the kubelet core's own metrics.
-func (s *reads) metrics(w http.ResponseWriter, _ *http.Request) {
+func (s *reads) metrics(w http.ResponseWriter, r *http.Request) {
 	var out exposition
+	var err error
+	if out.measured, err = s.Measured.Gather(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	pods := s.Pods()
 	out.single("kubelet_running_pods", gauge, "Number of pods with a running container.", float64(running(pods)))
 	byPhase := out.family("kubelet_pods", gauge, "Number of pods by phase.")
@@ -32,13 +37,35 @@ func (s *reads) metrics(w http.ResponseWriter, _ *http.Request) {
 				label{"container", container.Name})
 		}
 	}
+	containersByState(&out, pods)
+	s.volumes(r.Context(), &out, pods)
 	out.single("kubelet_runtime_healthy", gauge, "1 when the runtime answers and is ready.",
 		number(s.RuntimeErr() == nil))
 	out.single("kubelet_evented_pleg", gauge, "1 while the runtime streams its events, 0 while its pods are listed.",
 		number(s.Evented()))
 	s.sentEvents(&out)
-	s.startTime(&out)
 	out.write(w)
+}
+
+// containersByState writes the numbers of containers.
+func containersByState(out *exposition, pods []*v1.Pod) {
+	counts := map[string]int{"created": 0, "running": 0, "exited": 0}
+	for _, pod := range pods {
+		for _, container := range model.Statuses(pod) {
+			switch {
+			case container.State.Running != nil:
+				counts["running"]++
+			case container.State.Terminated != nil:
+				counts["exited"]++
+			case container.ContainerID != "":
+				counts["created"]++
+			}
+		}
+	}
+	containers := out.family("kubelet_running_containers", gauge, "Number of containers by state.")
+	for _, state := range slices.Sorted(maps.Keys(counts)) {
+		containers.sample(float64(counts[state]), time.Time{}, label{"container_state", state})
+	}
 }
 
 // sentEvents writes the numbers of events by outcome, if events are sent to an API server.

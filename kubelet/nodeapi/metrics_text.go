@@ -17,7 +17,11 @@ const (
 )
 
 // exposition gathers the metrics of one scrape.
-type exposition struct{ families []*family }
+type exposition struct {
+	families []*family
+	// measured follow the families.
+	measured []*dto.MetricFamily
+}
 
 // family is the samples of one name.
 type family struct{ dto.MetricFamily }
@@ -58,11 +62,15 @@ func (e *exposition) single(name string, kind dto.MetricType, help string, value
 // write sends the metrics in Prometheus' text format.
 func (e *exposition) write(w http.ResponseWriter) {
 	var text bytes.Buffer
+	all := make([]*dto.MetricFamily, 0, len(e.families)+len(e.measured))
 	for _, f := range e.families {
+		all = append(all, &f.MetricFamily)
+	}
+	for _, f := range append(all, e.measured...) {
 		if len(f.Metric) == 0 {
 			continue
 		}
-		if _, err := expfmt.MetricFamilyToText(&text, &f.MetricFamily); err != nil {
+		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}

@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/containerd/log"
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
 // Stats is the part of CRI for stats and metrics. cri.Runtime implements it.
@@ -36,7 +39,7 @@ type Config struct {
 	PodLogsDir      string `json:"podLogsDir"`
 }
 
-// Reads has the sources of both endpoints. All but Probes and SentEvents are required.
+// Reads has the sources of both endpoints. Fields from Usage on may be nil.
 type Reads struct {
 	Config Config
 	// Pods lists all pods with their statuses.
@@ -48,6 +51,12 @@ type Reads struct {
 	Selector map[string]string
 	// Evented reports whether the runtime streams its events now.
 	Evented func() bool
+	// Usage returns the last known use of the local disk by pods. ClaimPaths returns the paths of a pod's claims by the
+	// volumes' names.
+	Usage      func() map[types.UID]podstats.Pod
+	ClaimPaths func(*v1.Pod) map[string]string
+	// Measured has the metrics of package metrics.
+	Measured prometheus.Gatherer
 	// Probes counts probes. Nil means none.
 	Probes func() []model.ProbeCount
 	// SentEvents counts events for the API server by outcome. Nil means that there is no API server.
@@ -64,6 +73,15 @@ type reads struct {
 }
 
 func newReads(shown Reads) *reads {
+	if shown.Usage == nil {
+		shown.Usage = func() map[types.UID]podstats.Pod { return nil }
+	}
+	if shown.ClaimPaths == nil {
+		shown.ClaimPaths = func(*v1.Pod) map[string]string { return nil }
+	}
+	if shown.Measured == nil {
+		shown.Measured = prometheus.NewRegistry()
+	}
 	return &reads{Reads: shown, node: newNodeStats("/proc"), started: time.Now()}
 }
 

@@ -17,11 +17,13 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	kubeletmodel "github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
 // figures is a runtime with one pod, whose sandbox and container were replaced. If err is set, its calls return err.
@@ -162,6 +164,49 @@ func TestSummary(t *testing.T) {
 		alone.Pods[0].Network != nil || alone.Pods[0].Containers[0].Rootfs != nil ||
 		alone.Node.Memory == nil || *alone.Pods[0].Containers[0].CPU.UsageCoreNanoSeconds != 2_500_000_000 {
 		t.Errorf("processors and memory alone: %+v", alone)
+	}
+}
+
+// TestDiskStats has the use of the local disk in the summary, and the filesystem of a claim in the metrics, too.
+func TestDiskStats(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{
+		{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+		{Name: "data", VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}},
+	}}}
+	pod.Name, pod.Namespace, pod.UID = "pod", "ns", "u"
+	read := readOnly(t, Options{Reads: Reads{
+		Config: Config{RootDir: t.TempDir(), PodLogsDir: t.TempDir()}, Pods: func() []*v1.Pod { return []*v1.Pod{pod} },
+		Healthy: healthy, RuntimeErr: healthy, Stats: &figures{}, Evented: func() bool { return false },
+		ClaimPaths: func(*v1.Pod) map[string]string { return map[string]string{"data": t.TempDir()} },
+		Usage: func() map[types.UID]podstats.Pod {
+			return map[types.UID]podstats.Pod{"u": {
+				Volumes: map[string]podstats.Disk{"scratch": {Bytes: 100, Inodes: 2}},
+				Containers: map[string]podstats.Container{"c": {
+					Logs: podstats.Disk{Bytes: 10, Inodes: 1}, WritableLayer: podstats.Disk{Bytes: 1, Inodes: 1}}},
+			}}
+		},
+	}})
+	_, body := read("/stats/summary")
+	var summary statsapi.Summary
+	testutil.Must(t, json.Unmarshal([]byte(body), &summary))
+	of := summary.Pods[0]
+	testutil.Require(t, len(of.VolumeStats) == 2 && of.EphemeralStorage != nil && of.Containers[0].Logs != nil, "%s", body)
+	scratch, data := of.VolumeStats[0], of.VolumeStats[1]
+	testutil.Assert(t, scratch.Name == "scratch" && *scratch.UsedBytes == 100 && *scratch.InodesUsed == 2 &&
+		*scratch.CapacityBytes > 0 && scratch.PVCRef == nil, "scratch: %+v", scratch)
+	testutil.Assert(t, data.Name == "data" && *data.PVCRef == (statsapi.PVCReference{Name: "claim", Namespace: "ns"}) &&
+		*data.CapacityBytes >= *data.UsedBytes, "data: %+v", data)
+	testutil.Equal(t, *of.Containers[0].Logs.UsedBytes, 10, "logs")
+	testutil.Equal(t, *of.EphemeralStorage.UsedBytes, 111, "ephemeral storage")
+	testutil.Equal(t, *of.EphemeralStorage.InodesUsed, 4, "inodes of the ephemeral storage")
+
+	_, body = read("/metrics")
+	for _, want := range []string{
+		`kubelet_volume_stats_capacity_bytes{namespace="ns",persistentvolumeclaim="claim"} `,
+		`volume_manager_total_volumes{plugin_name="kubernetes.io/emptyDir",state="desired_state_of_world"} 1`,
+	} {
+		testutil.Assert(t, strings.Contains(body, want), "no %s in\n%s", want, body)
 	}
 }
 

@@ -35,18 +35,23 @@ func (s *reads) summarize(ctx context.Context, cpuAndMemory bool) (*statsapi.Sum
 		return nil, fmt.Errorf("the runtime's pod stats: %w", err)
 	}
 	out := &statsapi.Summary{Node: s.node.stats(ctx, s.Config.Node), Pods: []statsapi.PodStats{}}
+	var logs *statsapi.FsStats
 	if !cpuAndMemory {
 		out.Node.Fs = fsStats(ctx, s.Config.RootDir, time.Now())
 		out.Node.Runtime = s.runtimeStats(ctx)
+		logs = fsStats(ctx, s.Config.PodLogsDir, time.Now())
 	}
 	known := map[string]*v1.Pod{}
 	for _, pod := range s.Pods() {
 		known[string(pod.UID)] = pod
 	}
 	for _, pod := range newest(stats) {
-		made := podStats(pod, known[pod.GetAttributes().GetMetadata().GetUid()])
+		of := known[pod.GetAttributes().GetMetadata().GetUid()]
+		made := podStats(pod, of)
 		if cpuAndMemory {
 			onlyCPUAndMemory(&made)
+		} else if of != nil {
+			s.diskStats(ctx, &made, of, out.Node.Fs, logs)
 		}
 		out.Pods = append(out.Pods, made)
 	}

@@ -43,6 +43,8 @@ type Options struct {
 	relistEvented time.Duration
 	// NoEvents turns the runtime's event stream off.
 	NoEvents bool
+	// Relisted is called after a relist, with its begin and the begin of the one before, zero for none. It may be nil.
+	Relisted func(began, last time.Time)
 }
 
 // Generator sends changes in the runtime. Run may be called once.
@@ -63,6 +65,9 @@ type Generator struct {
 func New(opts Options) *Generator {
 	opts.Relist = cmp.Or(opts.Relist, time.Second)
 	opts.relistEvented = cmp.Or(opts.relistEvented, 5*time.Minute)
+	if opts.Relisted == nil {
+		opts.Relisted = func(time.Time, time.Time) {}
+	}
 	return &Generator{
 		opts: opts, events: make(chan Event, 1000), hints: make(chan hint, 1000),
 		pods: map[types.UID]*cri.Pod{}, late: map[types.UID]bool{},
@@ -206,6 +211,7 @@ func (g *Generator) relist(ctx context.Context) error {
 	g.opts.Cache.prune(pods, began)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.opts.Relisted(began, g.listed)
 	g.pods, g.listed = pods, began
 	return nil
 }

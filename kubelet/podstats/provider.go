@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -38,11 +39,12 @@ type Options struct {
 	OnDisk func(pod *v1.Pod) map[string]string
 }
 
-// Provider measures the usage of pods. Only one goroutine may use it. Its background work ends with the contexts of
+// Provider measures the usage of pods. Only one goroutine may call Stats. Its background work ends with the contexts of
 // Stats; Wait waits for that.
 type Provider struct {
 	opts    Options
 	volumes volumes
+	last    atomic.Pointer[map[types.UID]Pod]
 }
 
 // New makes a Provider. It measures nothing yet.
@@ -84,7 +86,18 @@ func (p *Provider) Stats(ctx context.Context, pods []*v1.Pod) (map[types.UID]Pod
 		})
 		stats[pod.UID] = of
 	}
-	return stats, p.addRuntime(ctx, stats)
+	err := p.addRuntime(ctx, stats)
+	p.last.Store(&stats)
+	return stats, err
+}
+
+// Last returns the last answer of Stats, nil before the first. The caller must not change it. It is safe for concurrent
+// use.
+func (p *Provider) Last() map[types.UID]Pod {
+	if last := p.last.Load(); last != nil {
+		return *last
+	}
+	return nil
 }
 
 // addRuntime adds the usage that the runtime reports.

@@ -94,3 +94,18 @@ func (m *Manager) findClaim(pod *v1.Pod, source *v1.PersistentVolumeClaimVolumeS
 	b, err := m.opts.claim(pod.Namespace, source.ClaimName)
 	return Mounted{Path: b.path, ReadOnly: source.ReadOnly, Managed: b.path == b.entry}, err
 }
+
+// ClaimPaths returns the paths of the pod's claims by the volumes' names. A claim that cannot be bound is left out.
+func (m *Manager) ClaimPaths(pod *v1.Pod) map[string]string {
+	paths := map[string]string{}
+	for i := range pod.Spec.Volumes {
+		claim := pod.Spec.Volumes[i].PersistentVolumeClaim
+		if claim == nil {
+			continue
+		}
+		if b, err := m.opts.claim(pod.Namespace, claim.ClaimName); err == nil {
+			paths[pod.Spec.Volumes[i].Name] = b.path
+		}
+	}
+	return paths
+}

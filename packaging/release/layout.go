@@ -42,6 +42,7 @@ func sources() []struct{ from, to string } {
 		{"CHANGELOG.md", "usr/share/doc/criadapter/CHANGELOG.md"},
 		{"contrib/systemd/kubelet-core.service", "kubelet-core/usr/lib/systemd/system/kubelet-core.service"},
 		{"packaging/kubelet-core/config.yaml", "kubelet-core/etc/kubelet-core/config.yaml"},
+		{"contrib/grafana/kubelet-core.json", "kubelet-core/usr/share/kubelet-core/grafana/kubelet-core.json"},
 		{"LICENSE", "kubelet-core/usr/share/doc/kubelet-core/LICENSE"},
 		{"packaging/cri-docker/cri-dockerd", "cri-docker/usr/bin/cri-dockerd"},
 		{"packaging/cri-docker/cri-docker.service", "cri-docker/usr/lib/systemd/system/cri-docker.service"},
