@@ -93,7 +93,8 @@ func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 	runtime.RuntimeService = measured.Runtime(runtime.RuntimeService)
 	images := imagemanager.NewImages(measured.Images(runtime.Images))
 	runtime.Images = images // the node status and image collection refresh its list
-	k := &Kubelet{opts: opts, root: root, metrics: measured, runtime: runtime, images: images, state: cri.NewState(runtime),
+	k := &Kubelet{opts: opts, root: root, metrics: measured, runtime: runtime, images: images,
+		state:  cri.NewState(runtime),
 		status: status.NewManager()}
 	k.alive, k.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := k.wire(ctx); err != nil {
@@ -153,7 +154,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	}
 	k.events, k.cgroups, k.volumes = recorder, steps.Cgroups, steps.Volumes
 	k.workers = podworkers.New(k.alive, podworkers.Options{
-		PodSyncer: k.metrics.Pods(podsync.New(steps), func(pod *v1.Pod) v1.PodPhase { return k.status.Status(pod).Phase }),
+		PodSyncer: k.metrics.Pods(podsync.New(steps), k.phase),
 		Resync:    k.opts.Resync, Retry: k.opts.Retry,
 		NameInUse: k.pleg.NameInUse, Ended: k.cluster.PodFinished,
 	})
@@ -195,6 +196,9 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		apiRuntime{k.runtime, cache}, k.cluster)
 	return err
 }
+
+// phase returns the last known phase of a pod.
+func (k *Kubelet) phase(pod *v1.Pod) v1.PodPhase { return k.status.Status(pod).Phase }
 
 // newCluster makes the client of the API server.
 func (k *Kubelet) newCluster(static volumekinds.Objects, recorder *events.Recorder) (*apiserver.Cluster, error) {

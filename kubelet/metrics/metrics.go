@@ -58,8 +58,8 @@ func New(node string) *Metrics {
 			Help: "Number of pods that began to be set up."}),
 		evictions: counters("kubelet_evictions", "Number of evicted pods by signal.", "eviction_signal"),
 	}
-	name := prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubelet_node_name", Help: "Always 1. The label is the node.",
-		ConstLabels: prometheus.Labels{"node": node}})
+	name := prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubelet_node_name",
+		Help: "Always 1. The label is the node.", ConstLabels: prometheus.Labels{"node": node}})
 	name.Set(1)
 	m.registry.MustRegister(m.operations, m.operationErrors, m.operationTime, m.relistTime, m.relistInterval,
 		m.lastSeen, m.workerTime, m.podStart, m.startedPods, m.evictions, name, requests(),

@@ -36,8 +36,7 @@ func TestRuntimeOperations(t *testing.T) {
 	}
 }
 
-// TestEveryCallIsMeasured: the wrappers have each method of the services, except those that the kubelet core does not
-// call.
+// TestEveryCallIsMeasured: the wrappers have each method of the services that the kubelet core calls.
 func TestEveryCallIsMeasured(t *testing.T) {
 	unused := map[string]bool{
 		"CheckpointContainer": true, "CheckpointPod": true, "RestorePod": true, "ContainerStats": true,

@@ -191,7 +191,8 @@ func TestDiskStats(t *testing.T) {
 	var summary statsapi.Summary
 	testutil.Must(t, json.Unmarshal([]byte(body), &summary))
 	of := summary.Pods[0]
-	testutil.Require(t, len(of.VolumeStats) == 2 && of.EphemeralStorage != nil && of.Containers[0].Logs != nil, "%s", body)
+	testutil.Require(t, len(of.VolumeStats) == 2 && of.EphemeralStorage != nil && of.Containers[0].Logs != nil, "%s",
+		body)
 	scratch, data := of.VolumeStats[0], of.VolumeStats[1]
 	testutil.Assert(t, scratch.Name == "scratch" && *scratch.UsedBytes == 100 && *scratch.InodesUsed == 2 &&
 		*scratch.CapacityBytes > 0 && scratch.PVCRef == nil, "scratch: %+v", scratch)

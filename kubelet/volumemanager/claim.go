@@ -45,8 +45,8 @@ func (o *Options) claim(namespace, name string) (binding, error) {
 	return b, b.compare()
 }
 
-// compare looks for an earlier binding. Another one is an errdefs.ErrFailedPrecondition: the pod would find the files of
-// another claim, or none.
+// compare looks for an earlier binding. Another one is an errdefs.ErrFailedPrecondition: the pod would find the files
+// of another claim, or none.
 func (b *binding) compare() error {
 	bound := b.entry
 	target, err := os.Readlink(b.entry)
