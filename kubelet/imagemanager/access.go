@@ -25,8 +25,8 @@ type Access struct {
 
 	mu   sync.Mutex
 	file accessFile
-	// active counts this process's pulls by the image's name. stale are the names whose pull an earlier process began
-	// and did not end.
+	// active counts this process's pulls by the image's name. stale are the names with a pull of unknown outcome, such
+	// as one that a crash cut off.
 	active map[string]int
 	stale  map[string]bool
 }
@@ -93,7 +93,7 @@ func (a *Access) marks(c *credential) []string {
 }
 
 // begin records that a pull of an image is under way, so that a crash leaves no image that counts as preloaded. It
-// reports whether an earlier process began such a pull and did not end it.
+// reports whether the outcome of an earlier pull is unknown.
 func (a *Access) begin(name string) (unfinished bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,13 +102,20 @@ func (a *Access) begin(name string) (unfinished bool, err error) {
 		return a.stale[name], nil
 	}
 	a.file.Pulling[name] = true
-	return false, a.save()
+	if err := a.save(); err != nil {
+		a.end(name)
+		return false, err
+	}
+	return false, nil
 }
 
-// failed records that a pull has failed.
-func (a *Access) failed(name string) error {
+// failed records that a pull has failed. If its outcome is not known, the runtime may have the image.
+func (a *Access) failed(name string, known bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !known {
+		a.stale[name] = true
+	}
 	a.end(name)
 	return a.save()
 }

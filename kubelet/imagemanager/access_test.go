@@ -1,12 +1,15 @@
 package imagemanager
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -154,6 +157,23 @@ func TestCrashInAPull(t *testing.T) {
 	n.wantUses(map[string]string{"": model.ReasonErrImagePull})
 	testutil.Equal(t, n.use(v1.PullIfNotPresent, "good"), "pulled", "with the secret")
 	n.wantUses(map[string]string{"": model.ReasonErrImagePull, "good": "present"})
+}
+
+// TestPullThatIsCutOff: the runtime may finish a pull whose caller has left.
+func TestPullThatIsCutOff(t *testing.T) {
+	for err, want := range map[error]string{
+		context.DeadlineExceeded:                             model.ReasonErrImagePull,
+		status.Error(codes.Canceled, "gone"):                 model.ReasonErrImagePull,
+		status.Error(codes.Unavailable, "connection closed"): model.ReasonErrImagePull,
+		status.Error(codes.NotFound, "no such image"):        "present",
+	} {
+		n := newAccessNode(t)
+		n.pullable = map[string]error{private: err}
+		testutil.Equal(t, n.use(v1.PullIfNotPresent, "good"), model.ReasonErrImagePull, "the pull")
+		n.pullable = nil
+		n.service.present = []*runtimeapi.Image{{Id: "id-" + private, RepoTags: []string{private}}}
+		testutil.Equal(t, n.use(v1.PullIfNotPresent), want, "use without the secret after %v", err)
+	}
 }
 
 func TestBrokenAccessFile(t *testing.T) {

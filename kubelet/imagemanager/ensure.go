@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/containerd/log"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -167,12 +169,21 @@ func (p *Puller) recorded(
 	}
 	image, with, err := pull()
 	if err != nil {
-		return nil, errors.Join(err, access.failed(name))
+		return nil, errors.Join(err, access.failed(name, !cutOff(err)))
 	}
 	if err := access.pulled(name, image.GetId(), with, before[image.GetId()] && !unfinished); err != nil {
 		return nil, pullError(err)
 	}
 	return image, nil
+}
+
+// cutOff reports whether an error says nothing about the outcome of a call: the runtime may finish it.
+func cutOff(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	code := status.Code(err)
+	return code == codes.Canceled || code == codes.DeadlineExceeded || code == codes.Unavailable
 }
 
 // transferred pulls an image and returns it, with the credential that pulled it, nil without one.
