@@ -46,8 +46,9 @@
 //
 // Package prober has a goroutine per probe of each running container. Package housekeeping ends unwanted pods, removes
 // leftovers and keeps the disk free. Package eviction evicts pods that use too much local storage. It evicts others
-// while the node is short of memory or disk. Package podstats measures the usage for it. Package nodeshutdown ends all
-// pods in order when logind announces a shutdown of the machine.
+// while the node is short of memory or disk. Package podstats measures the usage for it and for the stats summary.
+// Package nodeshutdown ends all pods in order when logind announces a shutdown of the machine. Package metrics wraps
+// the runtime's client and the pod syncer, to measure them.
 //
 // # In a cluster
 //
