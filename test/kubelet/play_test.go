@@ -189,6 +189,32 @@ func TestPlayToItsEnd(t *testing.T) {
 	n.nothingLeft()
 }
 
+// TestPlayJob runs the pods of a job beside each other. The play ends with them.
+func TestPlayJob(t *testing.T) {
+	n := prepareNode(t)
+	out, _, ended := n.play(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: task}
+spec:
+  completions: 2
+  parallelism: 2
+  template:
+    spec:
+      restartPolicy: OnFailure
+      volumes: [{name: work, hostPath: {path: SCRATCH}}]
+      containers:
+      - name: main
+        image: SHELL
+        command: [sh, -c, "[ -e /scratch/$(hostname) ] || { touch /scratch/$(hostname); exit 1; }; until [ $(ls /scratch | wc -l) = 2 ]; do sleep 0.1; done; echo done"]
+        volumeMounts: [{name: work, mountPath: /scratch}]
+`, "--follow")
+	endsWith(t, ended, 0)
+	out.has(t, "task-1/main | done\n")
+	out.has(t, "task-2/main | done\n")
+	n.nothingLeft()
+}
+
 // TestPlayKeepsClaims: the files of a claim are there in the next play.
 func TestPlayKeepsClaims(t *testing.T) {
 	n := prepareNode(t)

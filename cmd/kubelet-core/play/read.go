@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
-	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -21,7 +20,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Set has the objects of some files. pods includes the pods of deployments.
+// Set has the objects of some files. pods includes the pods of deployments, daemon sets and jobs.
 type Set struct {
 	pods     []*v1.Pod
 	objects  manifest.Objects
@@ -104,11 +103,16 @@ func (s *Set) object(raw []byte) error {
 		return manifest.Decode(raw, &s.services)
 	case "apps/v1 Deployment":
 		return s.deployment(raw)
+	case "apps/v1 DaemonSet":
+		return s.daemonSet(raw)
+	case "batch/v1 Job":
+		return s.job(raw)
 	case "v1 List":
 		return s.list(raw)
 	default:
 		return fmt.Errorf("apiVersion and kind: %q is none of v1 Pod, ConfigMap, Secret, PersistentVolume, "+
-			"PersistentVolumeClaim, Service, List and apps/v1 Deployment: %w", kind, errdefs.ErrInvalidArgument)
+			"PersistentVolumeClaim, Service, List, apps/v1 Deployment, DaemonSet and batch/v1 Job: %w", kind,
+			errdefs.ErrInvalidArgument)
 	}
 }
 
@@ -126,38 +130,10 @@ func (s *Set) list(raw []byte) error {
 	return errors.Join(errs...)
 }
 
-// deployment makes the pods of a deployment: NAME-1, NAME-2, … They exist while play runs. There is no roll-out.
-func (s *Set) deployment(raw []byte) error {
-	var read []*appsv1.Deployment
-	if err := manifest.Decode(raw, &read); err != nil {
-		return err
-	}
-	d := read[0]
-	if policy := d.Spec.Template.Spec.RestartPolicy; policy != "" && policy != v1.RestartPolicyAlways {
-		return fmt.Errorf("spec.template.spec.restartPolicy: pods of a deployment have Always, not %s: %w", policy,
-			errdefs.ErrInvalidArgument)
-	}
-	replicas := int32(1)
-	if d.Spec.Replicas != nil {
-		replicas = *d.Spec.Replicas
-	}
-	if d.Name == "" {
-		return fmt.Errorf("metadata.name: it is required: %w", errdefs.ErrInvalidArgument)
-	}
-	for i := range replicas {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%s-%d", d.Name, i+1), Namespace: d.Namespace,
-			Labels: d.Spec.Template.Labels, Annotations: d.Spec.Template.Annotations,
-		}, Spec: *d.Spec.Template.Spec.DeepCopy()}
-		s.pods = append(s.pods, pod)
-	}
-	return nil
-}
-
 // complete gives services their host ports, and returns the errors of pods that cannot run.
 func (s *Set) complete() error {
 	if len(s.pods) == 0 {
-		return fmt.Errorf("there is no Pod and no Deployment: %w", errdefs.ErrInvalidArgument)
+		return fmt.Errorf("there is no Pod, Deployment, DaemonSet or Job: %w", errdefs.ErrInvalidArgument)
 	}
 	var errs []error
 	names := map[string]bool{}

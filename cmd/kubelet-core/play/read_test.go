@@ -49,6 +49,33 @@ func TestRead(t *testing.T) {
 	}
 }
 
+const job = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: task}
+spec:
+  completions: 2
+  parallelism: 2
+  backoffLimit: 3
+  activeDeadlineSeconds: 60
+  template:
+    spec: {restartPolicy: OnFailure, containers: [{name: c, image: i}]}
+`
+
+// TestReadWorkloads makes the pods of a job, at once, and the pod of a daemon set.
+func TestReadWorkloads(t *testing.T) {
+	daemonSet := strings.NewReplacer("kind: Deployment", "kind: DaemonSet", "  replicas: 2\n", "").Replace(deployment)
+	set, err := Read([]string{"-"}, strings.NewReader(job+"---"+daemonSet))
+	testutil.Must(t, err)
+	var names []string
+	for _, pod := range set.pods {
+		names = append(names, pod.Name)
+	}
+	testutil.Equal(t, strings.Join(names, " "), "task-1 task-2 web-1", "pods")
+	testutil.Equal(t, *set.pods[1].Spec.ActiveDeadlineSeconds, 60, "deadline of a pod")
+	testutil.Assert(t, len(set.notes) == 1 && strings.Contains(set.notes[0], "backoffLimit"), "notes %q", set.notes)
+}
+
 // TestReadRefuses checks that errors name the document and the field.
 func TestReadRefuses(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\nspec: {containers: [{name: " +
@@ -65,6 +92,11 @@ func TestReadRefuses(t *testing.T) {
 		pod + service("ExternalName", "externalName: x"):                                         "spec.selector",
 		pod + service("ClusterIP", "selector: {app: other}, ports: [{port: 1}]"):                 "selects none",
 		pod + service("ClusterIP", "selector: {app: web}, ports: [{port: 1, targetPort: http}]"): `"http"`,
+		strings.Replace(job, "OnFailure", "Always", 1):                                           "restartPolicy",
+		strings.Replace(job, "parallelism: 2", "parallelism: 1", 1):                              "spec.parallelism",
+		strings.Replace(job, "backoffLimit: 3", "suspend: true", 1):                              "spec.suspend",
+		strings.Replace(job, "backoffLimit: 3", "completionMode: Indexed", 1):                    "spec.completionMode",
+		strings.Replace(job, "backoffLimit: 3", "podFailurePolicy: {rules: []}", 1):              "podFailurePolicy",
 		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Node}]\n":                    "items[0]",
 	} {
 		_, err := Read([]string{"-"}, strings.NewReader(text))
