@@ -155,14 +155,10 @@ func find(pod *v1.Pod, name string) (*v1.Volume, error) {
 	return nil, fmt.Errorf("the pod has no volume %q: %w", name, errdefs.ErrInvalidArgument)
 }
 
-// path is a volume's path on the host, empty if it has none.
+// path is a volume's path on the host, empty for a claim and an image. findClaim has the path of a claim.
 func (m *Manager) path(pod *v1.Pod, volume *v1.Volume, kind volumekinds.Kind) (string, error) {
 	if volume.HostPath != nil {
 		return volume.HostPath.Path, nil
-	}
-	if claim := volume.PersistentVolumeClaim; claim != nil {
-		found, err := m.opts.claim(pod.Namespace, claim.ClaimName)
-		return found.path, err
 	}
 	if kind.Directory == "" {
 		return "", nil
