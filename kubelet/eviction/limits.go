@@ -45,7 +45,7 @@ func volumeOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 // podOverLimit compares the pod's disk usage with the sum of its containers' limits.
 func podOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 	limit, ok := model.PodTotals(pod).Limits[v1.ResourceEphemeralStorage]
-	if !ok || limit.CmpInt64(diskUsage(stats, everything).Bytes) >= 0 {
+	if !ok || limit.CmpInt64(stats.DiskUsage(podstats.Everything).Bytes) >= 0 {
 		return ""
 	}
 	return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s.", limit.String())
@@ -62,30 +62,6 @@ func containerOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 		}
 	}
 	return ""
-}
-
-// places selects among the places of a pod's files.
-type places struct{ writableLayers, logs, volumes bool }
-
-var everything = places{writableLayers: true, logs: true, volumes: true}
-
-// diskUsage is the pod's disk usage in the selected places.
-func diskUsage(stats podstats.Pod, in places) podstats.Disk {
-	var sum podstats.Disk
-	for _, c := range stats.Containers {
-		if in.writableLayers {
-			sum = sum.Plus(c.WritableLayer)
-		}
-		if in.logs {
-			sum = sum.Plus(c.Logs)
-		}
-	}
-	for _, used := range stats.Volumes {
-		if in.volumes {
-			sum = sum.Plus(used)
-		}
-	}
-	return sum
 }
 
 // bytes is an amount in the format of messages.

@@ -85,10 +85,10 @@ func memoryUsage(stats map[types.UID]podstats.Pod) func(*v1.Pod) usage {
 }
 
 // storageUsage is the usage of the signal's file system: bytes, or inodes, for which there are no requests.
-func storageUsage(stats map[types.UID]podstats.Pod, of signal, in places) func(*v1.Pod) usage {
+func storageUsage(stats map[types.UID]podstats.Pod, of signal, in podstats.Places) func(*v1.Pod) usage {
 	return func(pod *v1.Pod) usage {
 		found, known := stats[pod.UID]
-		disk := diskUsage(found, in)
+		disk := found.DiskUsage(in)
 		if of.resource() == resourceInodes {
 			return usage{known: known, used: disk.Inodes}
 		}
@@ -98,12 +98,12 @@ func storageUsage(stats map[types.UID]podstats.Pod, of signal, in places) func(*
 }
 
 // placesOf are the places on the file system of a signal. If images have their own, only writable layers share it.
-func placesOf(of signal, dedicatedImageDisk bool) places {
+func placesOf(of signal, dedicatedImageDisk bool) podstats.Places {
 	if !dedicatedImageDisk {
-		return everything
+		return podstats.Everything
 	}
 	if of == imagefsAvailable || of == imagefsInodesFree {
-		return places{writableLayers: true}
+		return podstats.Places{WritableLayers: true}
 	}
-	return places{logs: true, volumes: true}
+	return podstats.Places{Logs: true, Volumes: true}
 }

@@ -22,9 +22,7 @@ func (s *reads) diskStats(ctx context.Context, out *statsapi.PodStats, pod *v1.P
 		return
 	}
 	now := time.Now()
-	var sum podstats.Disk
 	for _, name := range slices.Sorted(maps.Keys(used.Volumes)) {
-		sum = sum.Plus(used.Volumes[name])
 		out.VolumeStats = append(out.VolumeStats,
 			statsapi.VolumeStats{Name: name, FsStats: *usedOf(node, used.Volumes[name], now)})
 	}
@@ -33,10 +31,7 @@ func (s *reads) diskStats(ctx context.Context, out *statsapi.PodStats, pod *v1.P
 		of := used.Containers[out.Containers[i].Name]
 		out.Containers[i].Logs = usedOf(logs, of.Logs, now)
 	}
-	for _, of := range used.Containers {
-		sum = sum.Plus(of.WritableLayer).Plus(of.Logs)
-	}
-	out.EphemeralStorage = usedOf(node, sum, now)
+	out.EphemeralStorage = usedOf(node, used.DiskUsage(podstats.Everything), now)
 }
 
 // usedOf returns the stats of a part of a filesystem. The filesystem may be nil.

@@ -65,6 +65,31 @@ type Pod struct {
 	Volumes map[string]Disk
 }
 
+// Places selects among the places of a pod's files.
+type Places struct{ WritableLayers, Logs, Volumes bool }
+
+// Everything is all places.
+var Everything = Places{WritableLayers: true, Logs: true, Volumes: true}
+
+// DiskUsage is the pod's disk usage in the selected places.
+func (p Pod) DiskUsage(in Places) Disk {
+	var sum Disk
+	for _, c := range p.Containers {
+		if in.WritableLayers {
+			sum = sum.Plus(c.WritableLayer)
+		}
+		if in.Logs {
+			sum = sum.Plus(c.Logs)
+		}
+	}
+	for _, used := range p.Volumes {
+		if in.Volumes {
+			sum = sum.Plus(used)
+		}
+	}
+	return sum
+}
+
 // Container is the usage of a container. Memory and WritableLayer are for its newest attempt.
 type Container struct {
 	Memory              *int64
