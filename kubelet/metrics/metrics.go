@@ -83,13 +83,13 @@ func (m *Metrics) Relisted(began, last time.Time) {
 	}
 }
 
-// operation begins a CRI call. The function ends it.
-func (m *Metrics) operation(name string) func(error) {
+// operation begins a CRI call. The function ends it, with the call's error.
+func (m *Metrics) operation(name string) func(*error) {
 	began := time.Now()
 	m.operations.WithLabelValues(name).Inc()
-	return func(err error) {
+	return func(err *error) {
 		m.operationTime.WithLabelValues(name).Observe(time.Since(began).Seconds())
-		if err != nil {
+		if *err != nil {
 			m.operationErrors.WithLabelValues(name).Inc()
 		}
 	}
