@@ -77,10 +77,11 @@ func playCommand() *cobra.Command {
 	var flags playFlags
 	cmd := &cobra.Command{
 		Use: "play FILE...", Short: "Run the pods of some files until Ctrl-C, and leave nothing",
-		Long: `play runs the Pods, Deployments, DaemonSets and Jobs of some files, or of - for standard input, with their
-ConfigMaps, Secrets, PersistentVolumeClaims and Services, as podman kube play does. It stays until Ctrl-C, or
-kubelet-core down, or until all pods have ended. Then it ends the pods in order, and removes everything that it made except
-images and the directories of claims. A second Ctrl-C does not wait for that, and prints what is left.`,
+		Long: `play runs the Pods, Deployments, DaemonSets and Jobs of some files, or of - for standard input,
+with their ConfigMaps, Secrets, PersistentVolumeClaims and Services, as podman kube play does. It stays until
+Ctrl-C, or kubelet-core down, or until all pods have ended. Then it ends the pods in order, and removes
+everything that it made except images and the directories of claims. A second Ctrl-C does not wait for that,
+and prints what is left.`,
 		Example: "  kubelet-core play web.yaml --follow\n  kubectl create deployment web --image=nginx " +
 			"--dry-run=client -o yaml | kubelet-core play -",
 		Args: cobra.MinimumNArgs(1),

@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/criadapter/criadapter/kubelet"
@@ -233,38 +234,36 @@ func (p *player) over(pods []*v1.Pod) (bool, error) {
 
 // writeManifests writes each object to its own file, pods last.
 func writeManifests(dir string, set *Set) error {
-	var number int
-	write := func(kind string, object any) error {
-		text, err := yaml.Marshal(object)
-		if err != nil {
-			return err
-		}
-		number++
-		text = append([]byte("apiVersion: v1\nkind: "+kind+"\n"), text...)
-		return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%04d.yaml", number)), text, 0o600)
-	}
+	w := &manifestWriter{dir: dir}
+	return errors.Join(writeAll(w, "Secret", set.objects.Secrets),
+		writeAll(w, "ConfigMap", set.objects.ConfigMaps),
+		writeAll(w, "PersistentVolume", set.objects.PersistentVolumes),
+		writeAll(w, "PersistentVolumeClaim", set.objects.Claims),
+		writeAll(w, "Pod", set.pods))
+}
+
+// manifestWriter numbers the files in a directory.
+type manifestWriter struct {
+	dir    string
+	number int
+}
+
+func writeAll[T runtime.Object](w *manifestWriter, kind string, objects []T) error {
 	var errs []error
-	for _, secret := range set.objects.Secrets {
-		secret.APIVersion, secret.Kind = "", ""
-		errs = append(errs, write("Secret", secret))
-	}
-	for _, config := range set.objects.ConfigMaps {
-		config.APIVersion, config.Kind = "", ""
-		errs = append(errs, write("ConfigMap", config))
-	}
-	for _, volume := range set.objects.PersistentVolumes {
-		volume.APIVersion, volume.Kind = "", ""
-		errs = append(errs, write("PersistentVolume", volume))
-	}
-	for _, claim := range set.objects.Claims {
-		claim.APIVersion, claim.Kind = "", ""
-		errs = append(errs, write("PersistentVolumeClaim", claim))
-	}
-	for _, pod := range set.pods {
-		pod.APIVersion, pod.Kind = "", ""
-		errs = append(errs, write("Pod", pod))
+	for _, object := range objects {
+		object.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(kind))
+		errs = append(errs, w.write(object))
 	}
 	return errors.Join(errs...)
+}
+
+func (w *manifestWriter) write(object any) error {
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	w.number++
+	return os.WriteFile(filepath.Join(w.dir, fmt.Sprintf("%04d.yaml", w.number)), text, 0o600)
 }
 
 func removeManifests(dir string) error {
