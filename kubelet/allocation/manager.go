@@ -2,21 +2,19 @@ package allocation
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/kubelet/jsonfile"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -57,14 +55,7 @@ type pendingResize struct {
 // error, together with an empty Manager that can be used.
 func Open(path string) (*Manager, error) {
 	m := &Manager{path: path, pods: map[types.UID]*record{}, pending: map[types.UID]pendingResize{}}
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return m, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &m.pods)
-	}
-	if err != nil {
+	if _, err := jsonfile.Read(path, &m.pods); err != nil {
 		m.pods = map[types.UID]*record{}
 		return m, errors.Join(fmt.Errorf("allocated resources: %s: %w", path, err), os.Rename(path, path+".corrupt"))
 	}
@@ -266,11 +257,7 @@ func (m *Manager) record(uid types.UID) *record {
 
 // save writes the checkpoint. The caller holds mu.
 func (m *Manager) save() error {
-	raw, err := json.MarshalIndent(m.pods, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := renameio.WriteFile(m.path, raw, 0o600, renameio.WithTempDir(filepath.Dir(m.path))); err != nil {
+	if err := jsonfile.Write(m.path, m.pods); err != nil {
 		return fmt.Errorf("allocated resources: %w", err)
 	}
 	m.dirty = false

@@ -5,18 +5,15 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/distribution/reference"
-	"github.com/google/renameio/v2"
+
+	"github.com/criadapter/criadapter/kubelet/jsonfile"
 )
 
 // Access records with which credentials this node pulled its images (KEP-2535). It is safe for concurrent use.
@@ -55,14 +52,11 @@ const everyPod = "every pod"
 func OpenAccess(path string) (*Access, error) {
 	a := &Access{path: path, file: accessFile{Images: map[string]imageAccess{}, Pulling: map[string]bool{}},
 		active: map[string]int{}, stale: map[string]bool{}}
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	found, err := jsonfile.Read(path, &a.file)
+	if err == nil && !found {
 		a.file.Key = make([]byte, sha256.Size)
 		_, err := rand.Read(a.file.Key)
 		return a, err
-	}
-	if err == nil {
-		err = json.Unmarshal(content, &a.file)
 	}
 	if err == nil && (len(a.file.Key) == 0 || a.file.Images == nil) {
 		err = errors.New("it lacks the key or the images")
@@ -191,11 +185,7 @@ func (a *Access) keep(present func(id string) bool) error {
 
 // save replaces the file. The caller holds mu.
 func (a *Access) save() error {
-	content, err := json.MarshalIndent(a.file, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := renameio.WriteFile(a.path, content, 0o600, renameio.WithTempDir(filepath.Dir(a.path))); err != nil {
+	if err := jsonfile.Write(a.path, a.file); err != nil {
 		return fmt.Errorf("access to images: %w", err)
 	}
 	return nil

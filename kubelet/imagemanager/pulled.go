@@ -7,11 +7,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
-	"github.com/google/renameio/v2"
+	"github.com/criadapter/criadapter/kubelet/jsonfile"
 )
 
 // Pulled records, by id and across restarts, which images this node pulled and did not have before. Other images belong
@@ -75,11 +74,7 @@ func (p *Pulled) keep(present func(id string) bool) error {
 
 // save replaces the file. The caller holds mu.
 func (p *Pulled) save() error {
-	content, err := json.Marshal(slices.Sorted(maps.Keys(p.ids)))
-	if err != nil {
-		return err
-	}
-	if err := renameio.WriteFile(p.path, content, 0o600, renameio.WithTempDir(filepath.Dir(p.path))); err != nil {
+	if err := jsonfile.Write(p.path, slices.Sorted(maps.Keys(p.ids))); err != nil {
 		return fmt.Errorf("pulled images: %w", err)
 	}
 	return nil

@@ -1,17 +1,14 @@
 package userns
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/containerd/errdefs"
-	"github.com/google/renameio/v2"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/jsonfile"
 )
 
 const (
@@ -34,13 +31,7 @@ type Manager struct {
 // might share ids. The file may be removed if no pod with a user namespace is left.
 func Open(path string) (*Manager, error) {
 	m := &Manager{path: path, pods: map[types.UID]uint32{}}
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return m, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &m.pods)
-	}
+	_, err := jsonfile.Read(path, &m.pods)
 	if err == nil {
 		err = m.check()
 	}
@@ -120,11 +111,7 @@ func (m *Manager) Keep(exists func(types.UID) bool) error {
 
 // save writes the file. The caller holds mu.
 func (m *Manager) save() error {
-	raw, err := json.MarshalIndent(m.pods, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := renameio.WriteFile(m.path, raw, 0o600, renameio.WithTempDir(filepath.Dir(m.path))); err != nil {
+	if err := jsonfile.Write(m.path, m.pods); err != nil {
 		return fmt.Errorf("ids of pods' user namespaces: %w", err)
 	}
 	return nil
