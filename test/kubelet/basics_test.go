@@ -63,25 +63,37 @@ func TestStatsSummary(t *testing.T) {
 	n.write("web.yaml", simple("web", "sleep 1000"))
 	pod := n.ready("web")
 	eventually(t, "figures", func() error {
-		body, err := n.get("/stats/summary")
+		of, err := n.summary(pod)
 		if err != nil {
 			return err
 		}
-		var summary statsapi.Summary
-		if err := json.Unmarshal(body, &summary); err != nil {
-			return err
+		if len(of.Containers) != 1 || of.Containers[0].Name != "main" {
+			return fmt.Errorf("the containers are %+v", of.Containers)
 		}
-		for _, stats := range summary.Pods {
-			if stats.PodRef.UID != string(pod.UID) || len(stats.Containers) != 1 {
-				continue
-			}
-			if c := stats.Containers[0]; c.Name == "main" && c.Memory != nil && c.Memory.WorkingSetBytes != nil &&
-				*c.Memory.WorkingSetBytes > 0 {
-				return nil
-			}
+		memory := of.Containers[0].Memory
+		if memory == nil || memory.WorkingSetBytes == nil || *memory.WorkingSetBytes == 0 {
+			return fmt.Errorf("the container has no memory figures: %+v", memory)
 		}
-		return fmt.Errorf("the container has no memory figures: %s", body)
+		return nil
 	})
+}
+
+// summary reads the pod's part of the summary.
+func (n *node) summary(pod *v1.Pod) (statsapi.PodStats, error) {
+	text, err := n.get("/stats/summary")
+	if err != nil {
+		return statsapi.PodStats{}, err
+	}
+	var summary statsapi.Summary
+	if err := json.Unmarshal(text, &summary); err != nil {
+		return statsapi.PodStats{}, err
+	}
+	for _, of := range summary.Pods {
+		if of.PodRef.UID == string(pod.UID) {
+			return of, nil
+		}
+	}
+	return statsapi.PodStats{}, fmt.Errorf("no pod %s in %s", pod.Name, text)
 }
 
 // simple is a pod with one container, main, that runs a shell command and dies quickly. fields are more of its spec.

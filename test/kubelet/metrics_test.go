@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -75,20 +74,11 @@ func TestSummaryOfDisks(t *testing.T) {
 	n.writePod("writer", writer)
 	pod := n.ready("writer")
 	eventually(t, "the summary has the pod's files", func() error {
-		text, err := n.get("/stats/summary")
+		of, err := n.summary(pod)
 		if err != nil {
 			return err
 		}
-		var summary statsapi.Summary
-		if err := json.Unmarshal(text, &summary); err != nil {
-			return err
-		}
-		for _, of := range summary.Pods {
-			if of.PodRef.UID == string(pod.UID) {
-				return wholeDisks(of)
-			}
-		}
-		return fmt.Errorf("no pod in %s", text)
+		return wholeDisks(of)
 	})
 }
 

@@ -206,7 +206,13 @@ spec:
       containers:
       - name: main
         image: SHELL
-        command: [sh, -c, "[ -e /scratch/$(hostname) ] || { touch /scratch/$(hostname); exit 1; }; until [ $(ls /scratch | wc -l) = 2 ]; do sleep 0.1; done; echo done"]
+        command:
+        - sh
+        - -c
+        - |
+          [ -e /scratch/$(hostname) ] || { touch /scratch/$(hostname); exit 1; }
+          until [ $(ls /scratch | wc -l) = 2 ]; do sleep 0.1; done
+          echo done
         volumeMounts: [{name: work, mountPath: /scratch}]
 `, "--follow")
 	endsWith(t, ended, 0)

@@ -239,12 +239,22 @@ spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], local: {path: %q}
 `, n.scratch()))
 	const spec = `
   terminationGracePeriodSeconds: 0
-  volumes: [{name: own, persistentVolumeClaim: {claimName: own}}, {name: bound, persistentVolumeClaim: {claimName: bound, readOnly: READONLY}}]
+  volumes:
+  - {name: own, persistentVolumeClaim: {claimName: own}}
+  - {name: bound, persistentVolumeClaim: {claimName: bound, readOnly: READONLY}}
   containers:
   - name: main
     image: SHELL
     securityContext: {runAsUser: 1234}
-    command: [sh, -c, "echo NAME >> /own/pods; echo pods $(cat /own/pods); touch /bound/NAME 2>/dev/null; ls /bound; sleep 1000"]
+    command:
+    - sh
+    - -c
+    - |
+      echo NAME >> /own/pods
+      echo pods $(cat /own/pods)
+      touch /bound/NAME 2>/dev/null
+      ls /bound
+      sleep 1000
     volumeMounts: [{name: own, mountPath: /own}, {name: bound, mountPath: /bound}]
 `
 	pod := func(name, readOnly string) *v1.Pod {
