@@ -20,6 +20,9 @@ func send(ctx context.Context, state string) {
 // Ready says that the service is ready, or that a reload has ended. status is its status in `systemctl status`.
 func Ready(ctx context.Context, status string) { send(ctx, daemon.SdNotifyReady+"\nSTATUS="+status) }
 
+// Status sets the status in `systemctl status`.
+func Status(ctx context.Context, status string) { send(ctx, "STATUS="+status) }
+
 // Reloading says that the service reloads. Ready has to follow.
 func Reloading(ctx context.Context) {
 	send(ctx, daemon.SdNotifyReloading+"\nMONOTONIC_USEC="+daemon.SdNotifyMonotonicUsec())

@@ -154,9 +154,11 @@ func internalRules() []Rule {
 func kubeletRules() []Rule {
 	return []Rule{
 		{"cmd/kubelet-core", []string{"cmd/kubelet-core/client", "cmd/kubelet-core/command"},
-			"the kubelet's program works against any CRI socket, so it cannot know our server's insides"},
+			"the kubelet's program works against any CRI socket, so it cannot know our server's insides; generate " +
+				"alone reads an engine"},
 		{"cmd/kubelet-core/command", []string{"kubelet", "kubelet/eviction", "cmd/kubelet-core/client",
 			"cmd/kubelet-core/check", "cmd/kubelet-core/configfile", "cmd/kubelet-core/play",
+			"cmd/kubelet-core/detach", "cmd/kubelet-core/bootunit", "cmd/kubelet-core/generate",
 			"internal/sdnotify", "kubelet/model"},
 			"the command line is known without running it, for man pages and completion"},
 		{"kubelet", []string{"kubelet/podconfig", "kubelet/podworkers", "kubelet/podsync", "kubelet/housekeeping",
@@ -250,8 +252,14 @@ func podRules() []Rule {
 		{"kubelet/podlogs", nil,
 			"a log is a file in a standard format"},
 		{"cmd/kubelet-core/play", []string{"kubelet", "kubelet/manifest", "kubelet/model", "kubelet/podlogs",
-			"kubelet/nodelock"},
+			"kubelet/nodelock", "internal/sdnotify"},
 			"it runs a kubelet core and knows no runtime"},
+		{"cmd/kubelet-core/generate", []string{"docker"},
+			"it reads containers of Docker Engine, and shares no more with what runs pods than their manifests"},
+		{"cmd/kubelet-core/detach", nil,
+			"a process in the background is the program with the same arguments"},
+		{"cmd/kubelet-core/bootunit", nil,
+			"a service is the program with the same arguments"},
 		{"cmd/kubelet-core/check", []string{"internal/checklist", "kubelet", "kubelet/cgroup", "kubelet/cri",
 			"kubelet/nodelock", "kubelet/podconfig"},
 			"it looks at the node as the kubelet core would, and starts none of it"},
@@ -322,10 +330,10 @@ func Bans() []Ban {
 		{Import: "github.com/docker/docker", Indirect: true,
 			Why: "the frozen home of the client; two sets of API types would have to be converted"},
 		{Import: "os/exec", Except: []string{"cni", "cmd/criadapter/bundle", "cmd/criadapter/check",
-			"internal/testutil", "ociexec", "packaging/release", "test/..."},
-			Why: "nothing but CNI plugins and the OCI runtime is run (a test by itself, and a person's commands " +
-				"iptables-save and journalctl): port-forward and the rest need no socat, nsenter or other program of " +
-				"the host"},
+			"cmd/kubelet-core/detach", "internal/testutil", "ociexec", "packaging/release", "test/..."},
+			Why: "nothing but CNI plugins and the OCI runtime is run (a test and a detached play by themselves, " +
+				"and a person's commands iptables-save and journalctl): port-forward and the rest need no socat, " +
+				"nsenter or other program of the host"},
 		{Import: "github.com/spf13/cobra/doc", Except: []string{"packaging/manuals"},
 			Why: "a program that runs on a node does not make man pages"},
 		{Import: "k8s.io/kubernetes", Indirect: true,

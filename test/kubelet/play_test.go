@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,12 +30,24 @@ func (n *node) playArgs(command string, args ...string) []string {
 	}, args...)
 }
 
-// play begins a play of a text.
-func (n *node) play(text string, args ...string) (*output, *exec.Cmd, <-chan error) {
+// playFile writes the file of a play.
+func (n *node) playFile(text string) string {
 	n.t.Helper()
 	file := filepath.Join(n.dir, "play.yaml")
 	testutil.Must(n.t, os.WriteFile(file, []byte(n.expand(text)), 0o644))
-	out, cmd := &output{}, exec.Command(n.program, n.playArgs("play", append(args, file)...)...)
+	return file
+}
+
+// play begins a play of a text.
+func (n *node) play(text string, args ...string) (*output, *exec.Cmd, <-chan error) {
+	n.t.Helper()
+	return n.playFiles(append(args, n.playFile(text))...)
+}
+
+// playFiles begins a play with these arguments.
+func (n *node) playFiles(args ...string) (*output, *exec.Cmd, <-chan error) {
+	n.t.Helper()
+	out, cmd := &output{}, exec.Command(n.program, n.playArgs("play", args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	testutil.Must(n.t, cmd.Start())
 	ended := make(chan error, 1)
@@ -96,10 +109,7 @@ func endsWith(t *testing.T, ended <-chan error, want int) {
 // machine reaches it by a port. Play shows logs, and Ctrl-C leaves nothing.
 func TestPlay(t *testing.T) {
 	n := prepareNode(t)
-	listener, err := net.Listen("tcp", ":0")
-	testutil.Must(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	port := freePort(t)
 	out, cmd, ended := n.play(fmt.Sprintf(`
 apiVersion: v1
 kind: ConfigMap
@@ -147,6 +157,15 @@ spec:
 	} {
 		out.has(t, want)
 	}
+	answers(t, port)
+	testutil.Must(t, cmd.Process.Signal(syscall.SIGINT))
+	endsWith(t, ended, 0)
+	n.nothingLeft()
+}
+
+// answers waits until a web server answers on a port of the machine.
+func answers(t *testing.T, port int) {
+	t.Helper()
 	eventually(t, "the port of the machine", func() error {
 		addresses, err := net.InterfaceAddrs()
 		if err != nil {
@@ -168,9 +187,75 @@ spec:
 		}
 		return errors.New("no address answers")
 	})
+}
+
+// freePort returns a port of the machine without a listener.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", ":0")
+	testutil.Must(t, err)
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// TestPlayURL reads the pods from a web server and publishes a port of one. The other finds it by its name.
+func TestPlayURL(t *testing.T) {
+	n := prepareNode(t)
+	text := n.expand(testutil.PodYAML("web", `
+  terminationGracePeriodSeconds: 1
+  containers: [{name: web, image: HELLO}]
+`) + "---\n" + simple("client", "until wget -qO /dev/null http://web:8080/; do sleep 0.1; done; echo reached; sleep 1000"))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }))
+	defer server.Close()
+	port := freePort(t)
+	out, cmd, ended := n.playFiles("--follow", "--publish", fmt.Sprintf("%d:8080", port), server.URL+"/pods.yaml")
+	out.has(t, "client/main | reached\n")
+	out.has(t, fmt.Sprintf("port %d of this machine leads to web\n", port))
+	answers(t, port)
 	testutil.Must(t, cmd.Process.Signal(syscall.SIGINT))
 	endsWith(t, ended, 0)
 	n.nothingLeft()
+}
+
+// TestPlayDetach returns when the pod is ready. Another play of the name fails, or replaces it.
+func TestPlayDetach(t *testing.T) {
+	n := prepareNode(t)
+	detach := func(text string, args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), n.program,
+			n.playArgs("play", append(args, "--detach", "--follow", "-")...)...)
+		cmd.Stdin = strings.NewReader(n.expand(text))
+		output, err := cmd.CombinedOutput()
+		return string(output), err
+	}
+	t.Cleanup(func() { _ = exec.Command(n.program, n.playArgs("down")...).Run() }) // it has ended if the test passes
+	output, err := detach(simple("pod", "echo first; sleep 1000"))
+	testutil.Assert(t, err == nil && strings.Contains(output, "pod | Ready") && strings.Contains(output, "goes on as"),
+		"%v\n%s", err, output)
+	log := n.logs + ".log"
+	logHas := func(want string) {
+		t.Helper()
+		eventually(t, want, func() error {
+			text, err := os.ReadFile(log)
+			if err == nil && !strings.Contains(string(text), want) {
+				err = fmt.Errorf("no %q in\n%s", want, text)
+			}
+			return err
+		})
+	}
+	logHas("pod/main | first\n")
+	output, err = detach(simple("pod", "echo second; sleep 1000"), "--replace")
+	testutil.Assert(t, err == nil, "%v\n%s", err, output)
+	logHas("pod/main | second\n")
+	n.down()
+	n.nothingLeft()
+	_, err = os.Stat(log)
+	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "the log is left: %v", err)
+
+	out, _, _ := n.play(simple("pod", "sleep 1000"))
+	out.has(t, "pod | Ready")
+	output, err = detach(simple("pod", "sleep 1000"))
+	testutil.Assert(t, err != nil && strings.Contains(output, "it ended: exit status 1"), "%v\n%s", err, output)
+	n.down()
 }
 
 // TestPlayToItsEnd ends by itself when all pods have, with what they came to.
@@ -241,6 +326,49 @@ func TestPlayKeepsClaims(t *testing.T) {
 		out.has(t, fmt.Sprintf("pod/main | runs %d\n", i+1))
 		n.nothingLeft()
 	}
+}
+
+// TestGenerate makes a manifest of a container of the engine. A play of it goes on with the container's files.
+func TestGenerate(t *testing.T) {
+	criadapterOnly(t)
+	n := prepareNode(t)
+	docker := func(args ...string) {
+		t.Helper()
+		args = append([]string{"--host", n.env.DockerHost}, args...)
+		output, err := exec.CommandContext(t.Context(), "docker", args...).CombinedOutput()
+		testutil.Require(t, err == nil, "docker %v: %v\n%s", args, err, output)
+	}
+	name := strings.ToLower(n.name)
+	docker("volume", "create", name)
+	t.Cleanup(func() {
+		_ = exec.Command("docker", "--host", n.env.DockerHost, "rm", "--force", name).Run() // the test has removed it
+		_ = exec.Command("docker", "--host", n.env.DockerHost, "volume", "rm", name).Run()
+	})
+	docker("run", "--detach", "--name", name, "--volume", name+":/data", "--env", "WORD=$(a) word",
+		"--user", "0:1234", "--tmpfs", "/run:size=1m", "--stop-timeout", "1", "--hostname", "made", "--memory", "64m",
+		"--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--volume", n.scratch()+":/scratch:ro",
+		n.env.Image(shell), "sh", "-c", `[ -e /data/file ] || echo kept > /data/file
+cat /data/file; echo "$WORD"; hostname; id -g; df -m /run | tail -1 | awk '{print "MiB " $2}'
+grep CapBnd /proc/self/status; grep NoNewPrivs /proc/self/status; touch /scratch/x || exec sleep 1000`)
+	eventually(t, "the container's file", func() error {
+		args := []string{"--host", n.env.DockerHost, "exec", name, "cat", "/data/file"}
+		return exec.CommandContext(t.Context(), "docker", args...).Run()
+	})
+	text, err := exec.CommandContext(t.Context(), n.program, "generate", name, "--docker-endpoint",
+		n.env.DockerHost).Output()
+	testutil.Require(t, err == nil, "generate: %v", err)
+	docker("rm", "--force", name)
+
+	out, cmd, ended := n.play(string(text), "--follow")
+	for _, want := range []string{
+		"kept", "$(a) word", "made", "1234", "MiB 1", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1",
+		"touch: /scratch/x: Read-only file system",
+	} {
+		out.has(t, name+"/"+name+" | "+want+"\n")
+	}
+	testutil.Must(t, cmd.Process.Signal(syscall.SIGINT))
+	endsWith(t, ended, 0)
+	n.nothingLeft()
 }
 
 // TestPlaySecondInterrupt does not wait for a pod that the first one has begun to end, and says what it leaves to down.

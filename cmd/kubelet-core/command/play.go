@@ -1,14 +1,12 @@
 package command
 
 import (
-	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/containerd/errdefs"
 	"github.com/sirupsen/logrus"
@@ -53,57 +51,42 @@ func (f *playFlags) add(cmd *cobra.Command) {
 // complete sets the play's name and its output.
 func (f *playFlags) complete(cmd *cobra.Command, files []string) error {
 	if f.opts.Name == "" && len(files) > 0 {
-		base := filepath.Base(files[0])
-		f.opts.Name = strings.TrimSuffix(base, filepath.Ext(base))
-		if files[0] == "-" {
-			f.opts.Name = "stdin"
-		}
+		f.opts.Name = defaultName(files[0])
 	}
 	if f.opts.Name == "" {
 		return fmt.Errorf("%s: a file or --name is required: %w", cmd.Name(), errdefs.ErrInvalidArgument)
 	}
 	f.opts.Out = cmd.OutOrStdout()
-	f.opts.Colours = isTerminal(f.opts.Out)
+	f.opts.Width = window(f.opts.Out)
+	f.opts.Colours = f.opts.Width != nil && os.Getenv("NO_COLOR") == ""
 	logrus.SetOutput(cmd.ErrOrStderr())
 	return setUpLog(f.level)
 }
 
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(file.Fd()))
+// defaultName is the name of a file without its extension.
+func defaultName(file string) string {
+	if file == "-" {
+		return "stdin"
+	}
+	if address, err := url.Parse(file); err == nil && play.IsURL(file) {
+		file = address.Path
+	}
+	base := filepath.Base(file)
+	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-func playCommand() *cobra.Command {
-	var flags playFlags
-	cmd := &cobra.Command{
-		Use: "play FILE...", Short: "Run the pods of some files until Ctrl-C, and leave nothing",
-		Long: `play runs the Pods, Deployments, DaemonSets and Jobs of some files, or of - for standard input,
-with their ConfigMaps, Secrets, PersistentVolumeClaims and Services, as podman kube play does. It stays until
-Ctrl-C, or kubelet-core down, or until all pods have ended. Then it ends the pods in order, and removes
-everything that it made except images and the directories of claims. A second Ctrl-C does not wait for that,
-and prints what is left.`,
-		Example: "  kubelet-core play web.yaml --follow\n  kubectl create deployment web --image=nginx " +
-			"--dry-run=client -o yaml | kubelet-core play -",
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, files []string) error {
-			set, err := play.Read(files, cmd.InOrStdin())
-			if err != nil {
-				return err
-			}
-			if err := flags.complete(cmd, files); err != nil {
-				return err
-			}
-			abort := make(chan os.Signal, 1)
-			stop := context.AfterFunc(cmd.Context(), func() { signal.Notify(abort, os.Interrupt, syscall.SIGTERM) })
-			defer stop()
-			flags.opts.Abort = abort
-			return play.Up(cmd.Context(), set, flags.opts)
-		},
+// window returns a function for the columns of the terminal's window, or nil if out is no terminal.
+func window(out io.Writer) func() int {
+	file, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
 	}
-	flags.add(cmd)
-	cmd.Flags().BoolVarP(&flags.opts.Follow, "follow", "f", false,
-		"write the containers' logs, each line with its pod and container")
-	return cmd
+	return func() int {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+			return width
+		}
+		return 80
+	}
 }
 
 func downCommand() *cobra.Command {

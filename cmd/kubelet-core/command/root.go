@@ -35,7 +35,7 @@ func Root(version string) *cobra.Command {
 	}
 	root.AddCommand(runCommand(), checkCommand(), configCommand(), getCommand(),
 		describeCommand(), logsCommand(), execCommand(), playCommand(),
-		downCommand())
+		downCommand(), generateCommand())
 	return root
 }
 

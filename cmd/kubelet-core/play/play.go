@@ -30,6 +30,8 @@ type Options struct {
 	// Follow also writes the containers' logs. Colours colours the lines' names. Out gets all lines.
 	Follow, Colours bool
 	Out             io.Writer
+	// Width returns the columns of Out's window, where pods that are not ready are shown. Nil means no window.
+	Width func() int
 	// A value from Abort ends the clean-up at once. Nil never does.
 	Abort <-chan os.Signal
 }
@@ -48,6 +50,9 @@ func (o *Options) logs() string {
 	}
 	return filepath.Join("/var/log/kubelet-core", o.owner())
 }
+
+// DetachedLog is the file for the output of a play in the background. Down removes it.
+func (o *Options) DetachedLog() string { return o.logs() + ".log" }
 
 func (o *Options) owner() string { return "play-" + o.Name }
 
@@ -81,13 +86,14 @@ func Up(ctx context.Context, set *Set, opts Options) error {
 		if err != nil {
 			return err // run ends the kubelet core all the same, which leaves nothing
 		}
-		p := &player{set: set, opts: opts, kubelet: k, terminal: newTerminal(opts.Out, opts.Colours)}
+		p := &player{set: set, opts: opts, kubelet: k, terminal: newTerminal(opts.Out, opts.Colours, opts.Width)}
 		return p.watch(ctx)
 	}, opts)
 }
 
 // Down ends the running play of that name, or removes the remains of a crashed one.
 func Down(ctx context.Context, opts Options) error {
+	defer os.Remove(opts.DetachedLog()) // few plays have one
 	err := nodelock.CheckOwner(opts.root(), opts.owner())
 	if errdefs.IsNotFound(err) {
 		return fmt.Errorf("nothing is played under the name %s: %w", opts.Name, err)
@@ -177,19 +183,24 @@ type player struct {
 func (p *player) watch(ctx context.Context) error {
 	changed, stop := p.kubelet.Watch()
 	defer stop()
+	news := newProgress(p.terminal)
 	for _, note := range p.set.notes {
-		p.terminal.line("play", note)
+		news.say(ctx, "play", note)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	news := newProgress(p.terminal)
 	logs := &follower{terminal: p.terminal, logs: p.opts.logs(), pods: p.kubelet.Pods, begun: map[attempt]bool{}}
+	defer p.terminal.show(nil)
 	defer logs.running.Wait()
 	defer cancel()
 	look := time.NewTicker(time.Second) // for events, and to notice removed manifests
 	defer look.Stop()
 	for {
 		pods := p.kubelet.Pods()
-		news.tell(pods, p.kubelet.Events())
+		news.tell(ctx, pods, p.kubelet.Events())
+		if len(pods) >= len(p.set.pods) {
+			news.announce(ctx, pods)
+		}
+		p.terminal.show(news.waiting(pods, time.Now()))
 		if p.opts.Follow {
 			logs.follow(ctx, pods)
 		}

@@ -1,12 +1,16 @@
 package play
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/sdnotify"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -17,26 +21,69 @@ type progress struct {
 	// name.
 	shown  map[types.UID]string
 	counts map[string]int32
+	// since is when a pod was first seen, or stopped being ready. last is its last printed state or event, by its name.
+	since map[types.UID]time.Time
+	last  map[string]string
+	// announced says that the service manager knows that all pods are up.
+	announced bool
 }
 
 func newProgress(t *terminal) *progress {
-	return &progress{terminal: t, shown: map[types.UID]string{}, counts: map[string]int32{}}
+	return &progress{terminal: t, shown: map[types.UID]string{}, counts: map[string]int32{},
+		since: map[types.UID]time.Time{}, last: map[string]string{}}
+}
+
+// say prints a line. Until all pods are up, the service manager gets it as well.
+func (p *progress) say(ctx context.Context, name, text string) {
+	p.terminal.line(name, text)
+	p.last[name] = text
+	if !p.announced {
+		sdnotify.Status(ctx, name+" | "+text)
+	}
+}
+
+// announce tells the service manager, once, that all pods are up.
+func (p *progress) announce(ctx context.Context, pods []*v1.Pod) {
+	if !p.announced && !slices.ContainsFunc(pods, func(pod *v1.Pod) bool {
+		return !ready(pod) && !model.Terminal(pod.Status.Phase)
+	}) {
+		p.announced = true
+		sdnotify.Ready(ctx, fmt.Sprintf("%d pods", len(pods)))
+	}
 }
 
 // tell prints new states and events.
-func (p *progress) tell(pods []*v1.Pod, events []v1.Event) {
+func (p *progress) tell(ctx context.Context, pods []*v1.Pod, events []v1.Event) {
 	for i := range events {
 		if e := &events[i]; p.counts[e.Name] != e.Count && worthTelling(e) {
 			p.counts[e.Name] = e.Count
-			p.terminal.line(playName(e.InvolvedObject.Name, e.Source.Host), e.Message)
+			p.say(ctx, playName(e.InvolvedObject.Name, e.Source.Host), e.Message)
 		}
 	}
 	for _, pod := range pods {
 		if state := stateOf(pod); p.shown[pod.UID] != state {
 			p.shown[pod.UID] = state
-			p.terminal.line(podName(pod), state)
+			p.say(ctx, podName(pod), state)
 		}
 	}
+}
+
+// waiting are lines about pods that are not ready, with their last news and how long that takes already.
+func (p *progress) waiting(pods []*v1.Pod, now time.Time) (lines []string) {
+	for _, pod := range pods {
+		if ready(pod) || model.Terminal(pod.Status.Phase) {
+			delete(p.since, pod.UID)
+			continue
+		}
+		begun, ok := p.since[pod.UID]
+		if !ok {
+			begun = now
+			p.since[pod.UID] = now
+		}
+		name := podName(pod)
+		lines = append(lines, fmt.Sprintf("… %s  %ds  %s", name, int(now.Sub(begun).Seconds()), p.last[name]))
+	}
+	return lines
 }
 
 // worthTelling selects events that tell a user more than the states: warnings and pulls. The warning about a missing

@@ -3,16 +3,19 @@ package play
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
@@ -29,31 +32,57 @@ type Set struct {
 	notes []string
 }
 
-// Read reads files, and in for "-". An unsupported object or field is an error that names file, document and field.
-// Nothing is ignored.
-func Read(files []string, in io.Reader) (*Set, error) {
-	set := &Set{}
-	var errs []error
-	for _, file := range files {
-		content, err := readFile(file, in)
-		if err == nil {
-			err = set.add(content)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", file, err))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+// Read reads the files. An unsupported object or field is an error that names file, document and field. Nothing is
+// ignored.
+func Read(ctx context.Context, in Input) (*Set, error) {
+	set, configMaps := &Set{}, &Set{}
+	err := errors.Join(set.addFiles(ctx, &in, in.Files), configMaps.addFiles(ctx, &in, in.ConfigMaps))
+	if err != nil {
 		return nil, err
 	}
-	return set, set.complete()
+	if err := set.addConfigMaps(configMaps); err != nil {
+		return nil, err
+	}
+	return set, set.complete(&in)
 }
 
-func readFile(file string, in io.Reader) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(in)
+// Grace is the longest grace period of the pods.
+func (s *Set) Grace() time.Duration {
+	var longest int64
+	for _, pod := range s.pods {
+		longest = max(longest, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0))
 	}
-	return os.ReadFile(file)
+	return time.Duration(longest) * time.Second
+}
+
+func (s *Set) addFiles(ctx context.Context, in *Input, files []string) error {
+	var errs []error
+	for _, file := range files {
+		content, err := in.read(ctx, file)
+		if err == nil {
+			err = s.add(content)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", shown(file), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addConfigMaps adds the config maps of the files of --configmap, which replace config maps of the same name.
+func (s *Set) addConfigMaps(from *Set) error {
+	maps := from.objects.ConfigMaps
+	from.objects.ConfigMaps = nil
+	if len(from.pods)+len(from.services) > 0 || !from.objects.Empty() {
+		return fmt.Errorf("--configmap: the files have other objects than config maps: %w", errdefs.ErrInvalidArgument)
+	}
+	for _, m := range maps {
+		s.objects.ConfigMaps = slices.DeleteFunc(s.objects.ConfigMaps, func(known *v1.ConfigMap) bool {
+			return known.Name == m.Name && namespaceOf(known) == namespaceOf(m)
+		})
+	}
+	s.objects.ConfigMaps = append(s.objects.ConfigMaps, maps...)
+	return nil
 }
 
 // add adds the documents of one file.
@@ -130,34 +159,51 @@ func (s *Set) list(raw []byte) error {
 	return errors.Join(errs...)
 }
 
-// complete gives services their host ports, and returns the errors of pods that cannot run.
-func (s *Set) complete() error {
+// complete adapts the pods to the command line, publishes ports, and returns the errors of pods that cannot run.
+func (s *Set) complete(in *Input) error {
 	if len(s.pods) == 0 {
 		return fmt.Errorf("there is no Pod, Deployment, DaemonSet or Job: %w", errdefs.ErrInvalidArgument)
 	}
-	var errs []error
-	names := map[string]bool{}
-	for _, pod := range s.pods {
-		manifest.SetDefaults(pod)
-		if key := pod.Namespace + "/" + pod.Name; names[key] {
-			errs = append(errs, fmt.Errorf("pod %s: two of that name: %w", pod.Name, errdefs.ErrInvalidArgument))
-		} else {
-			names[key] = true
-		}
-		if pod.Spec.Hostname == "" && len(pod.Name) < 64 && !strings.Contains(pod.Name, ".") {
-			pod.Spec.Hostname = pod.Name // without the node's name, the suffix of a static pod's name
-		}
+	if err := in.adapt(s.pods); err != nil {
+		return err
 	}
+	if err := s.name(); err != nil {
+		return err
+	}
+	var errs []error
 	for _, service := range s.services {
 		if err := s.publish(service); err != nil {
 			errs = append(errs, fmt.Errorf("service %s: %w", service.Name, err))
 		}
 	}
+	errs = append(errs, in.publish(s))
 	for _, pod := range s.pods {
 		static := pod.DeepCopy() // the pod as the kubelet core will read it
 		if err := errors.Join(manifest.Static(static, manifest.Origin{Source: model.SourceFile}),
 			manifest.Validate(static)); err != nil {
 			errs = append(errs, fmt.Errorf("pod %s: %w", pod.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// name sets the pods' defaults and host names. It refuses two pods of one name, and pods without containers.
+func (s *Set) name() error {
+	var errs []error
+	names := map[string]bool{}
+	for _, pod := range s.pods {
+		manifest.SetDefaults(pod)
+		key := pod.Namespace + "/" + pod.Name
+		switch {
+		case names[key]:
+			errs = append(errs, fmt.Errorf("pod %s: two of that name: %w", pod.Name, errdefs.ErrInvalidArgument))
+		case len(pod.Spec.Containers) == 0:
+			errs = append(errs, fmt.Errorf("pod %s: spec.containers: it is required: %w", pod.Name,
+				errdefs.ErrInvalidArgument))
+		}
+		names[key] = true
+		if pod.Spec.Hostname == "" && len(pod.Name) < 64 && !strings.Contains(pod.Name, ".") {
+			pod.Spec.Hostname = pod.Name // without the node's name, the suffix of a static pod's name
 		}
 	}
 	return errors.Join(errs...)

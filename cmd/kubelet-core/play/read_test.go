@@ -1,9 +1,14 @@
 package play
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,13 +31,18 @@ func service(kind, spec string) string {
 	return "\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: " + kind + ", " + spec + "}\n"
 }
 
+// readText reads a text as the standard input, and adapts its pods as in says.
+func readText(t *testing.T, text string, in Input) (*Set, error) {
+	in.Files, in.In = append(in.Files, "-"), strings.NewReader(text)
+	return Read(t.Context(), in)
+}
+
 // TestRead makes pods of deployments, and gives the first pod of a service its host ports.
 func TestRead(t *testing.T) {
-	set, err := Read([]string{"-"},
-		strings.NewReader(deployment+
-			service("NodePort", "selector: {app: web}, ports: [{port: 80, targetPort: http, nodePort: 30080}]")+
-			"---\n# nothing\n---\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap, "+
-			"metadata: {name: m}}]\n"))
+	set, err := readText(t, deployment+
+		service("NodePort", "selector: {app: web}, ports: [{port: 80, targetPort: http, nodePort: 30080}]")+
+		"---\n# nothing\n---\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap, "+
+		"metadata: {name: m}}]\n", Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +75,7 @@ spec:
 // TestReadWorkloads makes the pods of a job, at once, and the pod of a daemon set.
 func TestReadWorkloads(t *testing.T) {
 	daemonSet := strings.NewReplacer("kind: Deployment", "kind: DaemonSet", "  replicas: 2\n", "").Replace(deployment)
-	set, err := Read([]string{"-"}, strings.NewReader(job+"---"+daemonSet))
+	set, err := readText(t, job+"---"+daemonSet, Input{})
 	testutil.Must(t, err)
 	var names []string
 	for _, pod := range set.pods {
@@ -85,6 +95,8 @@ func TestReadRefuses(t *testing.T) {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n": "no Pod",
 		pod + "---\napiVersion: batch/v1\nkind: CronJob\n":       "document 2: apiVersion and kind",
 		pod + "---\n" + pod: "two of that name",
+		strings.Replace(pod, "{name: c, image: i}", "", 1) +
+			service("ClusterIP", "selector: {app: web}, ports: [{port: 1}]"): "spec.containers",
 		strings.Replace(pod, "image: i", "imagge: i", 1): "imagge",
 		strings.Replace(pod, "image: i", "image: ''",
 			1): "spec.containers[0].image",
@@ -99,26 +111,120 @@ func TestReadRefuses(t *testing.T) {
 		strings.Replace(job, "backoffLimit: 3", "podFailurePolicy: {rules: []}", 1):              "podFailurePolicy",
 		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Node}]\n":                    "items[0]",
 	} {
-		_, err := Read([]string{"-"}, strings.NewReader(text))
+		_, err := readText(t, text, Input{})
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%s\n%v, want %q", text, err, want)
 	}
+}
+
+// published is the ports of the machine of each pod, as POD IP:HOSTPORT:CONTAINERPORT/PROTOCOL.
+func published(set *Set) (ports []string) {
+	for pod, port := range set.ports() {
+		if port.HostPort != 0 {
+			ports = append(ports,
+				fmt.Sprintf("%s %s:%d:%d/%s", pod.Name, port.HostIP, port.HostPort, port.ContainerPort, port.Protocol))
+		}
+	}
+	return ports
+}
+
+// TestPublish gives ports of the machine to the first container with the port.
+func TestPublish(t *testing.T) {
+	for _, test := range []struct {
+		publish string
+		all     bool
+		want    string
+	}{
+		{publish: "80:8080", want: "web-1 :80:8080/TCP"},
+		{publish: "8080", want: "web-1 :8080:8080/TCP"},
+		{publish: "127.0.0.1:80:8080/tcp", want: "web-1 127.0.0.1:80:8080/TCP"},
+		{publish: "[::1]:80:8080", want: "web-1 ::1:80:8080/TCP"},
+		{publish: "53:53/udp", want: "web-1 :53:53/UDP"},
+		{publish: "81-82:8080-8081", want: "web-1 :81:8080/TCP, web-1 :82:8081/TCP"},
+		{all: true, want: "web-1 :8080:8080/TCP"},
+		{publish: "80:8080", all: true, want: "web-1 :80:8080/TCP, web-2 :8080:8080/TCP"},
+	} {
+		in := Input{PublishAll: test.all}
+		if test.publish != "" {
+			in.Publish = []string{test.publish}
+		}
+		set, err := readText(t, deployment, in)
+		testutil.Must(t, err)
+		testutil.Equal(t, strings.Join(published(set), ", "), test.want, "published %s", test.publish)
+	}
+	for _, bad := range []string{"", "x", "80:", "80-90:8080", "1.2.3:80:8080", "80:8080/icmp", "70000", "0"} {
+		_, err := readText(t, deployment, Input{Publish: []string{bad}})
+		testutil.Assert(t, errdefs.IsInvalidArgument(err), "--publish %q: %v", bad, err)
+	}
+}
+
+// TestAdapt sets the network and the annotations of all pods, each with its own map.
+func TestAdapt(t *testing.T) {
+	set, err := readText(t, deployment, Input{Network: "host", Annotations: map[string]string{"a": "b"}})
+	testutil.Must(t, err)
+	for _, pod := range set.pods {
+		testutil.Assert(t, pod.Spec.HostNetwork && pod.Annotations["a"] == "b", "%s: %+v", pod.Name, pod)
+	}
+	set.pods[0].Annotations["a"] = "c"
+	testutil.Equal(t, set.pods[1].Annotations["a"], "b", "annotation of the other pod")
+	_, err = readText(t, deployment, Input{Network: "mine"})
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "bridge or host"), "%v", err)
+}
+
+// TestReadURL reads files from a web server. The config maps of another file replace config maps of the same name.
+func TestReadURL(t *testing.T) {
+	configMap := func(value string) string {
+		return "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {key: " + value + "}\n"
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/pods":
+			fmt.Fprint(w, deployment+configMap("old"))
+		case "/map":
+			fmt.Fprint(w, configMap("new"))
+		case "/large":
+			fmt.Fprint(w, strings.Repeat("#\n", maxDownload))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	pods, configMaps := []string{server.URL + "/pods"}, []string{server.URL + "/map"}
+	set, err := Read(t.Context(), Input{Files: pods, ConfigMaps: configMaps})
+	testutil.Must(t, err)
+	maps := set.objects.ConfigMaps
+	testutil.Assert(t, len(set.pods) == 2 && len(maps) == 1 && maps[0].Data["key"] == "new", "%+v", maps)
+
+	withPassword := strings.Replace(server.URL, "http://", "http://me:hidden@", 1)
+	for file, want := range map[string]string{
+		withPassword + "/none": "404 Not Found", withPassword + "/large": "more than 10 MiB",
+		"http://me:hidden@127.0.0.1:1/": "connection refused",
+	} {
+		_, err := Read(t.Context(), Input{Files: []string{file}})
+		testutil.Require(t, err != nil, "%s is read", file)
+		message := err.Error()
+		testutil.Assert(t, strings.Contains(message, want) && !strings.Contains(message, "hidden"),
+			"%s: %v, want %q", file, err, want)
+	}
+	_, err = Read(t.Context(), Input{Files: pods, ConfigMaps: pods})
+	testutil.Assert(t, errdefs.IsInvalidArgument(err), "a pod of --configmap: %v", err)
 }
 
 func FuzzRead(f *testing.F) {
 	f.Add(deployment + service("LoadBalancer", "selector: {app: web}, ports: [{port: 80}]"))
 	f.Add("---\n{}\n---\nkind: List")
 	f.Fuzz(func(t *testing.T, text string) {
-		if set, err := Read([]string{"-"}, strings.NewReader(text)); err == nil && len(set.pods) == 0 {
+		if set, err := readText(t, text, Input{}); err == nil && len(set.pods) == 0 {
 			t.Error("nothing was read, without an error")
 		}
 	})
 }
 
-// TestHostsLines has lines only for ready pods.
+// TestHostsLines has a service's name for its ready pods only, and each pod's own name.
 func TestHostsLines(t *testing.T) {
 	pod := func(ip string, ready v1.ConditionStatus) *v1.Pod {
 		return &v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: map[string]string{"app": "web"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "pod-n", Namespace: "default", Labels: map[string]string{"app": "web"}},
+			Spec:       v1.PodSpec{NodeName: "n"},
 			Status:     v1.PodStatus{PodIP: ip, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: ready}}},
 		}
 	}
@@ -126,14 +232,14 @@ func TestHostsLines(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}}
 	got := hostsLines(services,
 		[]*v1.Pod{pod("10.0.0.1", v1.ConditionFalse), pod("10.0.0.2", v1.ConditionTrue), pod("", v1.ConditionTrue)})
-	want := "10.0.0.2\tweb\tweb.default\tweb.default.svc"
-	testutil.Assert(t, len(got) == 1 && got[0] == want, "%q, want %q", got, want)
+	want := []string{"10.0.0.2\tweb\tweb.default\tweb.default.svc", "10.0.0.1\tpod", "10.0.0.2\tpod"}
+	testutil.Assert(t, slices.Equal(got, want), "%q, want %q", got, want)
 }
 
 // TestLines keeps lines whole, each with its name in the name's colour.
 func TestLines(t *testing.T) {
 	var out strings.Builder
-	terminal := newTerminal(&out, true)
+	terminal := newTerminal(&out, true, nil)
 	a, b := terminal.lines("a"), terminal.lines("b")
 	for _, text := range []string{"one\ntw", "o\n", "rest"} {
 		if _, err := a.Write([]byte(text)); err != nil {

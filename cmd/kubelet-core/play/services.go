@@ -1,12 +1,14 @@
 package play
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -57,11 +59,8 @@ func selected(service *v1.Service, pods []*v1.Pod) []*v1.Pod {
 	})
 }
 
-func namespaceOf(service *v1.Service) string {
-	if service.Namespace == "" {
-		return v1.NamespaceDefault
-	}
-	return service.Namespace
+func namespaceOf(object metav1.Object) string {
+	return cmp.Or(object.GetNamespace(), v1.NamespaceDefault)
 }
 
 // hostPort is the machine's port that a service asks for, or 0.
@@ -113,8 +112,8 @@ func expose(c *v1.Container, target, host int32, protocol v1.Protocol) {
 	c.Ports = append(c.Ports, v1.ContainerPort{ContainerPort: target, HostPort: host, Protocol: protocol})
 }
 
-// hostsLines returns the lines of hosts files that resolve the names of services to their ready pods. A client uses the
-// first one.
+// hostsLines returns the lines of hosts files that resolve the names of services to their ready pods, and the names of
+// pods to their addresses. A client uses the first line with a name, so a service comes before a pod of its name.
 func hostsLines(services []*v1.Service, pods []*v1.Pod) []string {
 	var lines []string
 	for _, service := range services {
@@ -124,6 +123,12 @@ func hostsLines(services []*v1.Service, pods []*v1.Pod) []string {
 				names := []string{service.Name, service.Name + "." + namespace, service.Name + "." + namespace + ".svc"}
 				lines = append(lines, pod.Status.PodIP+"\t"+strings.Join(names, "\t"))
 			}
+		}
+	}
+	for _, pod := range pods {
+		taken := slices.ContainsFunc(services, func(s *v1.Service) bool { return s.Name == podName(pod) })
+		if pod.Status.PodIP != "" && !model.Terminal(pod.Status.Phase) && !taken {
+			lines = append(lines, pod.Status.PodIP+"\t"+podName(pod))
 		}
 	}
 	return lines

@@ -1,0 +1,168 @@
+package generate
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
+	"github.com/moby/moby/api/types/container"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+)
+
+// add adds a container to the pod.
+func (p *pod) add(s *source) error {
+	host, config, image := s.container.HostConfig, s.container.Config, s.image.Config
+	c := v1.Container{
+		Name: validName(s.container.Name), Image: config.Image, ImagePullPolicy: v1.PullIfNotPresent,
+		TTY: config.Tty, Stdin: config.OpenStdin, StdinOnce: config.StdinOnce && config.OpenStdin,
+		ReadinessProbe: probe(config.Healthcheck),
+	}
+	if image == nil {
+		image = &dockerspec.DockerOCIImageConfig{}
+	}
+	if !slices.Equal(config.Entrypoint, image.Entrypoint) {
+		c.Command, c.Args = escape(config.Entrypoint), escape(config.Cmd)
+	} else if !slices.Equal(config.Cmd, image.Cmd) {
+		c.Args = escape(config.Cmd)
+	}
+	for _, variable := range config.Env {
+		if name, value, _ := strings.Cut(variable, "="); !slices.Contains(image.Env, variable) {
+			c.Env = append(c.Env, v1.EnvVar{Name: name, Value: escapeText(value)})
+		}
+	}
+	if config.WorkingDir != image.WorkingDir {
+		c.WorkingDir = config.WorkingDir
+	}
+	if config.StopSignal != image.StopSignal {
+		p.stopSignal(&c, config.StopSignal)
+	}
+	var err error
+	if c.Ports, err = p.ports(c.Name, host.PortBindings); err != nil {
+		return err
+	}
+	if config.User != image.User {
+		p.user(&c, config.User)
+	}
+	p.security(&c, host)
+	c.Resources = p.resources(c.Name, &host.Resources)
+	p.mounts(&c, s.container)
+	p.others(c.Name, host, config)
+	p.Spec.Containers = append(p.Spec.Containers, c)
+	return nil
+}
+
+// escape keeps $(NAME) from being a variable of Kubernetes.
+func escape(words []string) []string {
+	var escaped []string
+	for _, word := range words {
+		escaped = append(escaped, escapeText(word))
+	}
+	return escaped
+}
+
+func escapeText(text string) string { return strings.ReplaceAll(text, "$(", "$$(") }
+
+func (p *pod) stopSignal(c *v1.Container, signal string) {
+	if !strings.HasPrefix(signal, "SIG") {
+		p.leave(true, c.Name, "the stop signal %s: Kubernetes wants a name such as SIGINT", signal)
+		return
+	}
+	c.Lifecycle = &v1.Lifecycle{StopSignal: ptr.To(v1.Signal(signal))}
+	p.Spec.OS = &v1.PodOS{Name: v1.Linux} // the API wants it beside a stop signal
+}
+
+// probe is a health check as a readiness probe: an unhealthy container goes on, and gets no requests.
+func probe(check *container.HealthConfig) *v1.Probe {
+	if check == nil || len(check.Test) < 2 {
+		return nil
+	}
+	command := check.Test[1:]
+	if check.Test[0] == "CMD-SHELL" {
+		command = append([]string{"/bin/sh", "-c"}, command...)
+	}
+	seconds := func(nanoseconds, usual int64) int32 {
+		if nanoseconds == 0 {
+			return int32(usual)
+		}
+		return int32(max(1, nanoseconds/1e9))
+	}
+	retries := int32(check.Retries)
+	if retries == 0 {
+		retries = 3
+	}
+	return &v1.Probe{
+		ProbeHandler:   v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}}, // a probe expands no variables
+		PeriodSeconds:  seconds(int64(check.Interval), 30),
+		TimeoutSeconds: seconds(int64(check.Timeout), 30), FailureThreshold: retries,
+	}
+}
+
+// resources has the limits of memory and CPU, and the requests that their weights mean.
+func (p *pod) resources(name string, r *container.Resources) v1.ResourceRequirements {
+	limits, requests := v1.ResourceList{}, v1.ResourceList{}
+	milli := r.NanoCPUs / 1e6
+	if r.CPUQuota > 0 {
+		period := r.CPUPeriod
+		if period == 0 {
+			period = 100_000 // microseconds, the kernel's default
+		}
+		milli = r.CPUQuota * 1000 / period
+	}
+	for _, value := range []struct {
+		list v1.ResourceList
+		name v1.ResourceName
+		set  *resource.Quantity
+		has  bool
+	}{
+		{limits, v1.ResourceCPU, resource.NewMilliQuantity(milli, resource.DecimalSI), milli > 0},
+		{limits, v1.ResourceMemory, resource.NewQuantity(r.Memory, resource.BinarySI), r.Memory > 0},
+		{requests, v1.ResourceCPU, resource.NewMilliQuantity(r.CPUShares*1000/1024, resource.DecimalSI),
+			r.CPUShares > 2},
+		{requests, v1.ResourceMemory, resource.NewQuantity(r.MemoryReservation, resource.BinarySI),
+			r.MemoryReservation > 0},
+	} {
+		if value.has {
+			value.list[value.name] = *value.set
+		}
+	}
+	if cpu, ok := limits[v1.ResourceCPU]; ok && cpu.Cmp(*requests.Cpu()) < 0 {
+		p.leave(true, name, "CPU shares of %d: a request may not be larger than its limit", r.CPUShares)
+		requests[v1.ResourceCPU] = cpu
+	}
+	return v1.ResourceRequirements{Limits: limits, Requests: requests}
+}
+
+// others notes the settings that CRI does not have.
+func (p *pod) others(name string, host *container.HostConfig, config *container.Config) {
+	r := &host.Resources
+	for _, setting := range []struct {
+		has  bool
+		text string
+	}{
+		{len(r.Devices)+len(r.DeviceCgroupRules) > 0,
+			"devices: a pod gets them from a device plugin, or all with privileged"},
+		{len(r.DeviceRequests) > 0, "GPUs: a pod gets them from a device plugin or CDI"},
+		{len(r.Ulimits) > 0, "ulimits: CRI has none"},
+		{ptr.Deref(r.PidsLimit, 0) > 0, "the limit of " + strconv.FormatInt(ptr.Deref(r.PidsLimit, 0), 10) +
+			" processes: kubelet-core run --pod-max-pids"},
+		{r.CpusetCpus+r.CpusetMems != "", "CPU and memory sets"},
+		{r.BlkioWeight > 0 || len(r.BlkioWeightDevice)+len(r.BlkioDeviceReadBps)+len(r.BlkioDeviceWriteBps)+
+			len(r.BlkioDeviceReadIOps)+len(r.BlkioDeviceWriteIOps) > 0, "block I/O limits and weights"},
+		{r.MemorySwap > 0 && r.MemorySwap != 2*r.Memory, "the swap limit"},
+		{r.CgroupParent != "", "the cgroup parent"},
+		{host.OomScoreAdj != 0, "the OOM score: a pod's is set by its QoS class"},
+		{len(host.StorageOpt) > 0, "storage options: limits.ephemeral-storage is like one"},
+		{host.UTSMode.IsHost(), "the UTS mode host"},
+		{host.PidMode != "" && !host.PidMode.IsHost(), "the PID mode " + string(host.PidMode) +
+			": shareProcessNamespace is like it"},
+		{host.IpcMode.IsContainer(), "the IPC mode " + string(host.IpcMode) + ": containers of a pod share one"},
+		{host.Runtime != "" && host.Runtime != "runc", "the runtime " + host.Runtime + ": runtimeClassName names one"},
+		{ptr.Deref(host.Init, false), "the init process: shareProcessNamespace reaps processes, too"},
+		{config.Domainname != "", "the domain name"},
+	} {
+		p.leave(setting.has, name, "%s", setting.text)
+	}
+}

@@ -1,0 +1,174 @@
+// Package generate makes the manifest of a pod from containers of Docker Engine, like podman kube generate. It reads
+// the engine and changes nothing.
+package generate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// Options name the containers and the engine.
+type Options struct {
+	// Endpoint is the engine's socket, as unix:///path. Empty means the usual one.
+	Endpoint string
+	// Containers are ids or names. Name is the pod's; empty means the name of the first container.
+	Containers []string
+	Name       string
+}
+
+// source is a container and its image.
+type source struct {
+	container *container.InspectResponse
+	image     *image.InspectResponse
+}
+
+// Write writes the manifest of a pod with the containers, and the claims of their named volumes. Comments at its
+// beginning name the settings that a pod cannot have.
+func Write(ctx context.Context, out io.Writer, opts Options) (err error) {
+	engine, err := docker.Dial(docker.Options{Host: opts.Endpoint})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	var sources []source
+	for _, name := range opts.Containers {
+		found, err := inspect(ctx, engine, name)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, found)
+	}
+	text, err := manifest(opts.Name, sources)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+func inspect(ctx context.Context, engine *docker.Client, name string) (s source, err error) {
+	if s.container, err = engine.InspectContainer(ctx, name); err != nil {
+		return s, err
+	}
+	s.image, err = engine.InspectImage(ctx, s.container.Image)
+	return s, err
+}
+
+// pod is a pod in the making.
+type pod struct {
+	v1.Pod
+	volumes []*v1.PersistentVolume
+	claims  []*v1.PersistentVolumeClaim
+	// left are the settings that it cannot have.
+	left []string
+}
+
+// leave notes a setting that the pod cannot have, if the container has it.
+func (p *pod) leave(has bool, container, format string, args ...any) {
+	if has {
+		p.left = append(p.left, container+": "+fmt.Sprintf(format, args...))
+	}
+}
+
+// manifest makes the documents.
+func manifest(name string, sources []source) ([]byte, error) {
+	p := &pod{Pod: v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}}
+	for i := range sources {
+		s := &sources[i]
+		if i == 0 {
+			p.Name = validName(cmp.Or(name, s.container.Name))
+			p.Labels = map[string]string{"app": p.Name}
+		}
+		p.share(s, i == 0)
+		if err := p.add(s); err != nil {
+			return nil, fmt.Errorf("container %s: %w", s.container.Name, err)
+		}
+	}
+	var text bytes.Buffer
+	for _, line := range p.left {
+		fmt.Fprintf(&text, "# Left out: %s\n", line)
+	}
+	objects := []any{&p.Pod}
+	for i := range p.claims {
+		objects = append(objects, p.volumes[i], p.claims[i])
+	}
+	for i, object := range objects {
+		if i > 0 {
+			text.WriteString("---\n")
+		}
+		document, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		text.Write(withoutEmpty(document))
+	}
+	return text.Bytes(), nil
+}
+
+// empty are fields that the API's types write without a value.
+var empty = regexp.MustCompile(`(?m)^(?:  creationTimestamp: null|status: \{\}|    resources: \{\})\n`)
+
+func withoutEmpty(document []byte) []byte { return empty.ReplaceAll(document, nil) }
+
+var invalid = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// validName makes a name of Docker a DNS label (RFC 1123).
+func validName(name string) string {
+	name = strings.Trim(invalid.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	return strings.TrimRight(name[:min(len(name), 63)], "-")
+}
+
+// share sets what all containers of a pod have together. The first container decides. Differences of others are noted.
+func (p *pod) share(s *source, first bool) {
+	name, host, config := validName(s.container.Name), s.container.HostConfig, s.container.Config
+	spec := v1.PodSpec{
+		HostNetwork: host.NetworkMode.IsHost(), HostPID: host.PidMode.IsHost(), HostIPC: host.IpcMode.IsHost(),
+		RestartPolicy: restartPolicy(host.RestartPolicy),
+	}
+	if !strings.HasPrefix(s.container.ID, config.Hostname) && !spec.HostNetwork {
+		spec.Hostname = config.Hostname
+	}
+	if first {
+		p.Spec = spec
+		p.dns(host)
+	} else {
+		p.leave(spec.HostNetwork != p.Spec.HostNetwork, name, "the network %s: containers of a pod share one",
+			host.NetworkMode)
+		p.leave(spec.HostPID != p.Spec.HostPID, name, "the PID mode %q", host.PidMode)
+		p.leave(spec.HostIPC != p.Spec.HostIPC, name, "the IPC mode %q: containers of a pod share one", host.IpcMode)
+		p.leave(spec.RestartPolicy != p.Spec.RestartPolicy, name, "the restart policy %s: the pod's is %s",
+			host.RestartPolicy.Name, p.Spec.RestartPolicy)
+		p.leave(spec.Hostname != "" && spec.Hostname != p.Spec.Hostname, name, "the host name %s", spec.Hostname)
+	}
+	p.network(name, host)
+	p.aliases(name, host.ExtraHosts)
+	p.sysctls(host.Sysctls)
+	grace := int64(ptr.Deref(config.StopTimeout, 10)) // seconds, the engine's default
+	p.Spec.TerminationGracePeriodSeconds = ptr.To(max(grace, ptr.Deref(p.Spec.TerminationGracePeriodSeconds, 0)))
+}
+
+func restartPolicy(policy container.RestartPolicy) v1.RestartPolicy {
+	switch {
+	case policy.IsAlways() || policy.IsUnlessStopped():
+		return v1.RestartPolicyAlways
+	case policy.IsOnFailure():
+		return v1.RestartPolicyOnFailure
+	default:
+		return v1.RestartPolicyNever
+	}
+}

@@ -1,0 +1,61 @@
+package generate
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
+	"golang.org/x/tools/txtar"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// TestManifest compares the manifests of testdata. An archive has pairs of a container and its image, as `docker
+// inspect` writes them but for fields that do not matter, and the manifest.
+func TestManifest(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*.txtar")
+	testutil.Assert(t, err == nil && len(archives) > 0, "%v: %v", archives, err)
+	for _, path := range archives {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			testutil.Must(t, err)
+			var sources []source
+			var want []byte
+			for _, file := range archive.Files {
+				if file.Name == "manifest.yaml" {
+					want = file.Data
+					continue
+				}
+				var s struct {
+					Container container.InspectResponse
+					Image     image.InspectResponse
+				}
+				decoder := json.NewDecoder(bytes.NewReader(file.Data))
+				decoder.DisallowUnknownFields()
+				testutil.Must(t, decoder.Decode(&s))
+				sources = append(sources, source{&s.Container, &s.Image})
+			}
+			got, err := manifest("", sources)
+			testutil.Must(t, err)
+			if os.Getenv("UPDATE") != "" {
+				archive.Files[len(archive.Files)-1].Data = got
+				testutil.Must(t, os.WriteFile(path, txtar.Format(archive), 0o644))
+			} else if string(got) != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestValidName(t *testing.T) {
+	for name, want := range map[string]string{
+		"/web": "web", "my_app.Web": "my-app-web", "-a-": "a", strings.Repeat("a", 62) + "-b": strings.Repeat("a", 62),
+	} {
+		testutil.Equal(t, validName(name), want, "the name of %s", name)
+	}
+}

@@ -1,0 +1,115 @@
+package generate
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+func contextOf(c *v1.Container) *v1.SecurityContext {
+	if c.SecurityContext == nil {
+		c.SecurityContext = &v1.SecurityContext{}
+	}
+	return c.SecurityContext
+}
+
+// user sets the user and the group, which have to be numbers.
+func (p *pod) user(c *v1.Container, text string) {
+	user, group, hasGroup := strings.Cut(text, ":")
+	uid, err := strconv.ParseInt(user, 10, 64)
+	if err != nil {
+		p.leave(true, c.Name, "the user %s: runAsUser takes a number", text)
+		return
+	}
+	contextOf(c).RunAsUser = &uid
+	if !hasGroup {
+		return
+	}
+	gid, err := strconv.ParseInt(group, 10, 64)
+	if err != nil {
+		p.leave(true, c.Name, "the group %s: runAsGroup takes a number", group)
+		return
+	}
+	contextOf(c).RunAsGroup = &gid
+}
+
+func (p *pod) security(c *v1.Container, host *container.HostConfig) {
+	if host.Privileged {
+		contextOf(c).Privileged = ptr.To(true)
+	}
+	if host.ReadonlyRootfs {
+		contextOf(c).ReadOnlyRootFilesystem = ptr.To(true)
+	}
+	if len(host.CapAdd)+len(host.CapDrop) > 0 {
+		contextOf(c).Capabilities = &v1.Capabilities{Add: capabilities(host.CapAdd), Drop: capabilities(host.CapDrop)}
+	}
+	for _, group := range host.GroupAdd {
+		gid, err := strconv.ParseInt(group, 10, 64)
+		if err != nil {
+			p.leave(true, c.Name, "the group %s: supplementalGroups takes numbers", group)
+			continue
+		}
+		context := p.securityContext()
+		context.SupplementalGroups = append(context.SupplementalGroups, gid)
+	}
+	for _, option := range host.SecurityOpt {
+		p.securityOption(c, option, host.Privileged)
+	}
+}
+
+func capabilities(names []string) (added []v1.Capability) {
+	for _, name := range names {
+		added = append(added, v1.Capability(strings.TrimPrefix(strings.ToUpper(name), "CAP_")))
+	}
+	return added
+}
+
+// securityOption translates one --security-opt. A privileged container has label=disable by itself.
+func (p *pod) securityOption(c *v1.Container, option string, privileged bool) {
+	name, value, found := strings.Cut(option, "=")
+	if !found { // as of old
+		name, value, _ = strings.Cut(option, ":")
+	}
+	switch context := contextOf(c); {
+	case name == "no-new-privileges":
+		context.AllowPrivilegeEscalation = ptr.To(value == "false")
+	case name == "seccomp" && value == "unconfined":
+		context.SeccompProfile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined}
+	case name == "apparmor" && value == "unconfined":
+		context.AppArmorProfile = &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}
+	case name == "apparmor":
+		context.AppArmorProfile = &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &value}
+	case name == "label" && p.label(context, value), name == "label" && value == "disable" && privileged:
+	default:
+		p.leave(true, c.Name, "the security option %.60s", option)
+	}
+	if *c.SecurityContext == (v1.SecurityContext{}) {
+		c.SecurityContext = nil
+	}
+}
+
+// label translates a part of an SELinux label.
+func (p *pod) label(context *v1.SecurityContext, option string) bool {
+	name, value, _ := strings.Cut(option, ":")
+	options := context.SELinuxOptions
+	if options == nil {
+		options = &v1.SELinuxOptions{}
+	}
+	switch name {
+	case "user":
+		options.User = value
+	case "role":
+		options.Role = value
+	case "type":
+		options.Type = value
+	case "level":
+		options.Level = value
+	default:
+		return false
+	}
+	context.SELinuxOptions = options
+	return true
+}

@@ -1,0 +1,126 @@
+package play
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/go-connections/nat"
+	v1 "k8s.io/api/core/v1"
+)
+
+// adapt sets the network and the annotations of the pods.
+func (i *Input) adapt(pods []*v1.Pod) error {
+	if i.Network != "" && i.Network != "bridge" && i.Network != "host" {
+		return fmt.Errorf("--network: it is %q, want bridge or host; the networks of the container runtime are "+
+			"configured in its CNI directory: %w", i.Network, errdefs.ErrInvalidArgument)
+	}
+	for _, pod := range pods {
+		if i.Network != "" {
+			pod.Spec.HostNetwork = i.Network == "host"
+		}
+		if len(i.Annotations) > 0 {
+			annotations := maps.Clone(pod.Annotations) // the pods of a deployment share them
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			maps.Copy(annotations, i.Annotations)
+			pod.Annotations = annotations
+		}
+	}
+	return nil
+}
+
+// publish gives ports of the machine to containers. A port leads to the first container that has the container port, or
+// else to the first container of the first pod.
+func (i *Input) publish(s *Set) error {
+	for _, text := range i.Publish {
+		mappings, err := nat.ParsePortSpec(text)
+		if err != nil {
+			return fmt.Errorf("--publish %s: %w: %w", text, err, errdefs.ErrInvalidArgument)
+		}
+		for _, mapping := range mappings {
+			if err := s.publishPort(mapping); err != nil {
+				return fmt.Errorf("--publish %s: %w", text, err)
+			}
+		}
+	}
+	if i.PublishAll {
+		s.publishAll()
+	}
+	return nil
+}
+
+func (s *Set) publishPort(mapping nat.PortMapping) error {
+	wanted := v1.ContainerPort{ContainerPort: int32(mapping.Port.Int()), HostIP: mapping.Binding.HostIP,
+		Protocol: v1.Protocol(strings.ToUpper(mapping.Port.Proto()))}
+	wanted.HostPort = wanted.ContainerPort
+	if text := mapping.Binding.HostPort; text != "" {
+		number, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return fmt.Errorf("%q: play takes one port of the machine for one port of a container: %w", text,
+				errdefs.ErrInvalidArgument)
+		}
+		wanted.HostPort = int32(number)
+	}
+	for pod, port := range s.ports() {
+		if port.ContainerPort == wanted.ContainerPort && port.Protocol == wanted.Protocol {
+			port.HostPort, port.HostIP = wanted.HostPort, wanted.HostIP
+			s.notePort(pod, port)
+			return nil
+		}
+	}
+	first := &s.pods[0].Spec.Containers[0]
+	first.Ports = append(first.Ports, wanted)
+	s.notePort(s.pods[0], &wanted)
+	return nil
+}
+
+func (s *Set) notePort(pod *v1.Pod, port *v1.ContainerPort) {
+	s.note("port %d of this machine leads to %s", port.HostPort, pod.Name)
+}
+
+// ports returns the ports of all containers, to be changed.
+func (s *Set) ports() iter.Seq2[*v1.Pod, *v1.ContainerPort] {
+	return func(yield func(*v1.Pod, *v1.ContainerPort) bool) {
+		for _, pod := range s.pods {
+			for i := range pod.Spec.Containers {
+				ports := pod.Spec.Containers[i].Ports
+				for j := range ports {
+					if !yield(pod, &ports[j]) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// publishAll gives the containers' ports without a port of the machine the same one. The first pod with a port has it.
+func (s *Set) publishAll() {
+	type hostPort struct {
+		number   int32
+		protocol v1.Protocol
+	}
+	taken := map[hostPort]bool{}
+	for _, port := range s.ports() {
+		taken[hostPort{port.HostPort, port.Protocol}] = true
+	}
+	for pod, port := range s.ports() {
+		if port.HostPort != 0 {
+			continue
+		}
+		key := hostPort{port.ContainerPort, port.Protocol}
+		if taken[key] {
+			s.note("port %d of %s is not published: port %d of this machine is taken", port.ContainerPort, pod.Name,
+				port.ContainerPort)
+			continue
+		}
+		taken[key] = true
+		port.HostPort = port.ContainerPort
+		s.notePort(pod, port)
+	}
+}
