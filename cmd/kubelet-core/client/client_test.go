@@ -210,8 +210,7 @@ func TestSummarize(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			pod := running("a", "web")
 			c.change(&pod)
-			now := time.Now()
-			fields := row(summarize(&pod), now)
+			fields := TableOptions{Now: time.Now()}.row(summarize(&pod))
 			testutil.Equal(t, strings.Join([]string{fields[2], fields[3], fields[4]}, " "), c.want, "Joi")
 		})
 	}
@@ -227,13 +226,21 @@ func TestTable(t *testing.T) {
 	db.Annotations = map[string]string{model.AnnotationConfigSeen: now.Add(-26 * time.Hour).Format(time.RFC3339Nano)}
 	db.Status.PodIP = ""
 	var out strings.Builder
-	testutil.Must(t, WriteTable(&out, []v1.Pod{web, db}, now))
+	testutil.Must(t, WriteTable(&out, []v1.Pod{web, db}, TableOptions{Now: now}))
 	const want = `
 NAMESPACE   NAME             READY   STATUS    RESTARTS      AGE   IP
 a           database-node1   1/1     Running   0             26h   <none>
 b           web-node1        1/1     Running   2 (10s ago)   90m   10.0.0.1
 `
 	testutil.Equal(t, "\n"+out.String(), want, "String")
+	out.Reset()
+	web.Spec.Containers[0].Image = "example.com/web:1"
+	testutil.Must(t, WriteTable(&out, []v1.Pod{web}, TableOptions{Now: now, Wide: true}))
+	const wide = `
+NAMESPACE   NAME        READY   STATUS    RESTARTS      AGE   IP         NODE    IMAGES
+b           web-node1   1/1     Running   2 (10s ago)   90m   10.0.0.1   Node1   example.com/web:1
+`
+	testutil.Equal(t, "\n"+out.String(), wide, "a wide table")
 }
 
 // shows waits until a text is in the output.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,12 +24,14 @@ type summary struct {
 	// created is the time from which the age counts.
 	created time.Time
 	ip      string
+	// node and images are for wide tables. Images of all containers are separated by commas.
+	node, images string
 }
 
 // summarize makes the summary of a pod, with kubectl's reasons.
 func summarize(pod *v1.Pod) summary {
 	s := summary{namespace: pod.Namespace, name: pod.Name, status: string(pod.Status.Phase), created: created(pod),
-		ip: pod.Status.PodIP}
+		ip: pod.Status.PodIP, node: pod.Spec.NodeName, images: images(pod)}
 	if pod.Status.Reason != "" {
 		s.status = pod.Status.Reason
 	}
@@ -47,6 +50,14 @@ func summarize(pod *v1.Pod) summary {
 		s.status = "Terminating"
 	}
 	return s
+}
+
+func images(pod *v1.Pod) string {
+	var names []string
+	for i := range pod.Spec.Containers {
+		names = append(names, pod.Spec.Containers[i].Image)
+	}
+	return strings.Join(names, ",")
 }
 
 // created is the creation time of the pod. A static pod has none, so its start time counts, or else the time when the

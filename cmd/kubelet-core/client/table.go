@@ -13,31 +13,46 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// TableOptions are the form of a table. Now is the time for ages.
+type TableOptions struct {
+	// Wide adds the node and the images.
+	Wide bool
+	Now  time.Time
+}
+
 // header names the columns of a pod table.
-func header() []string {
-	return []string{"NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP"}
+func (o TableOptions) header() []string {
+	columns := []string{"NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP"}
+	if o.Wide {
+		columns = append(columns, "NODE", "IMAGES")
+	}
+	return columns
 }
 
 // WriteTable writes the pods as a table, sorted by namespace and name.
-func WriteTable(out io.Writer, pods []v1.Pod, now time.Time) error {
+func WriteTable(out io.Writer, pods []v1.Pod, opts TableOptions) error {
 	var table columns
-	return table.write(out, append([][]string{header()}, rows(pods, now)...)...)
+	return table.write(out, append([][]string{opts.header()}, opts.rows(pods)...)...)
 }
 
-func rows(pods []v1.Pod, now time.Time) [][]string {
+func (o TableOptions) rows(pods []v1.Pod) [][]string {
 	sorted := slices.SortedFunc(slices.Values(pods), func(a, b v1.Pod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	var rows [][]string
 	for i := range sorted {
-		rows = append(rows, row(summarize(&sorted[i]), now))
+		rows = append(rows, o.row(summarize(&sorted[i])))
 	}
 	return rows
 }
 
-func row(s summary, now time.Time) []string {
-	return []string{s.namespace, s.name, fmt.Sprintf("%d/%d", s.ready, s.total), s.status, restarts(s, now),
-		age(now, s.created), orNone(s.ip)}
+func (o TableOptions) row(s summary) []string {
+	cells := []string{s.namespace, s.name, fmt.Sprintf("%d/%d", s.ready, s.total), s.status, restarts(s, o.Now),
+		age(o.Now, s.created), orNone(s.ip)}
+	if o.Wide {
+		cells = append(cells, orNone(s.node), s.images)
+	}
+	return cells
 }
 
 func restarts(s summary, now time.Time) string {
@@ -58,6 +73,8 @@ func orNone(value string) string {
 type WatchOptions struct {
 	// Wanted chooses pods; nil means all.
 	Wanted func(*v1.Pod) bool
+	// Wide adds the columns of a wide table.
+	Wide bool
 	// period is how often pods are listed. Zero means a second.
 	period time.Duration
 }
@@ -68,7 +85,7 @@ func (c *Client) Watch(ctx context.Context, out io.Writer, opts WatchOptions) er
 	if opts.period == 0 {
 		opts.period = time.Second
 	}
-	w := watcher{out: out, observed: map[string]summary{}}
+	w := watcher{out: out, wide: opts.Wide, observed: map[string]summary{}}
 	for {
 		pods, err := c.Pods(ctx)
 		switch {
@@ -99,16 +116,17 @@ func choose(pods []v1.Pod, wanted func(*v1.Pod) bool) []v1.Pod {
 // watcher writes the pods that changed since the last call of show.
 type watcher struct {
 	out      io.Writer
+	wide     bool
 	table    columns
 	started  bool
 	observed map[string]summary // by UID
 }
 
 func (w *watcher) show(pods []v1.Pod) error {
-	now := time.Now()
+	form := TableOptions{Wide: w.wide, Now: time.Now()}
 	var rows [][]string
 	if !w.started {
-		rows = append(rows, header())
+		rows = append(rows, form.header())
 		w.started = true
 	}
 	gone := maps.Clone(w.observed)
@@ -118,13 +136,13 @@ func (w *watcher) show(pods []v1.Pod) error {
 		delete(gone, key)
 		if w.observed[key] != summary {
 			w.observed[key] = summary
-			rows = append(rows, row(summary, now))
+			rows = append(rows, form.row(summary))
 		}
 	}
 	for key, summary := range gone {
 		delete(w.observed, key)
 		summary.ready, summary.status = 0, "Gone"
-		rows = append(rows, row(summary, now))
+		rows = append(rows, form.row(summary))
 	}
 	return w.table.write(w.out, rows...)
 }

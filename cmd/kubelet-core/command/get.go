@@ -60,18 +60,18 @@ func getPodsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, names []string) error {
 			request := podsRequest{client: flags.client(), flags: flags, names: names, output: output}
 			if watch {
-				if output != "" {
+				if output != "" && output != "wide" {
 					return fmt.Errorf("--watch shows tables only, not %s: %w", output, errdefs.ErrInvalidArgument)
 				}
 				return request.client.Watch(cmd.Context(), cmd.OutOrStdout(),
-					client.WatchOptions{Wanted: request.wanted})
+					client.WatchOptions{Wanted: request.wanted, Wide: output == "wide"})
 			}
 			return request.show(cmd)
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "after listing, watch for changes")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of a table")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`form`: wide for a table with more columns, json or yaml")
 	return cmd
 }
 
@@ -111,7 +111,7 @@ func (r *podsRequest) show(cmd *cobra.Command) error {
 			chosen = append(chosen, pods[i])
 		}
 	}
-	if r.output != "" {
+	if r.output != "" && r.output != "wide" {
 		return printObject(cmd.OutOrStdout(), r.output,
 			&v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: chosen})
 	}
@@ -119,7 +119,7 @@ func (r *podsRequest) show(cmd *cobra.Command) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "No pods.")
 		return nil
 	}
-	return client.WriteTable(cmd.OutOrStdout(), chosen, time.Now())
+	return client.WriteTable(cmd.OutOrStdout(), chosen, client.TableOptions{Wide: r.output == "wide", Now: time.Now()})
 }
 
 func printObject(out io.Writer, format string, object any) error {
@@ -131,7 +131,7 @@ func printObject(out io.Writer, format string, object any) error {
 	case "yaml":
 		text, err = yaml.Marshal(object)
 	default:
-		err = fmt.Errorf("--output: %q is neither json nor yaml: %w", format, errdefs.ErrInvalidArgument)
+		err = fmt.Errorf("--output: %q is none of wide, json and yaml: %w", format, errdefs.ErrInvalidArgument)
 	}
 	if err != nil {
 		return err

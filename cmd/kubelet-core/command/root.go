@@ -34,7 +34,7 @@ func Root(version string) *cobra.Command {
 		},
 	}
 	root.AddCommand(runCommand(), checkCommand(), configCommand(), getCommand(),
-		describeCommand(), logsCommand(), execCommand(), playCommand(),
+		describeCommand(), logsCommand(), execCommand(), topCommand(), playCommand(),
 		downCommand(), generateCommand())
 	return root
 }

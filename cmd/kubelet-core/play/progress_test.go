@@ -39,7 +39,7 @@ func TestWaiting(t *testing.T) {
 	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
 	show(3 * time.Second)
 	news.say(t.Context(), "web", "Ready")
-	const want = "… web  0s  \n" + erase + "web | Pulling image nginx\n" + "… web  0s  \n" + erase + "… web  2s  Pulling \n" +
-		erase + "web | Ready\n"
+	const want = "… web  0s  \n" + erase + "web | Pulling image nginx\n" + "… web  0s  \n" +
+		erase + "… web  2s  Pulling \n" + erase + "web | Ready\n"
 	testutil.Equal(t, out.String(), want, "output")
 }
