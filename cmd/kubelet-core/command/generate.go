@@ -18,6 +18,9 @@ It changes nothing: end the containers before kubelet-core runs the pod.`,
 		Example: "  kubelet-core generate web db > web.yaml && docker rm -f web db && kubelet-core play web.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, containers []string) error {
+			if err := setUpLog("error"); err != nil {
+				return err
+			}
 			opts.Containers = containers
 			return generate.Write(cmd.Context(), cmd.OutOrStdout(), opts)
 		},

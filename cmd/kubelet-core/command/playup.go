@@ -177,7 +177,7 @@ func (f *upFlags) serve(cmd *cobra.Command, files []string, set *play.Set) error
 		return err
 	}
 	unit := bootunit.Unit(f.opts.Name)
-	fmt.Fprintf(cmd.OutOrStdout(), "Starting %s; Ctrl-C does not end it.\n", unit)
+	fmt.Fprintf(cmd.OutOrStdout(), "Installing %s. Ctrl-C does not end it.\n", unit)
 	err = bootunit.Install(cmd.Context(), bootunit.Play{Name: f.opts.Name, Program: program, Args: f.again(cmd, files),
 		Dir: dir, Grace: set.Grace()})
 	if err == nil {

@@ -12,8 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/google/renameio/v2"
 )
 
 // Options describe the new process.
@@ -21,7 +24,7 @@ type Options struct {
 	// Args are its arguments, and Stdin its standard input.
 	Args  []string
 	Stdin []byte
-	// Log is the file that gets its output. It is replaced.
+	// Log is the file with its output. It is replaced when the process is ready: one that fails leaves an earlier file.
 	Log string
 	// Status gets a line for each status that the process reports.
 	Status io.Writer
@@ -31,6 +34,9 @@ type Options struct {
 // process that ends before is an error, unless its exit code is 0: then the process id is 0. When ctx ends, Start ends
 // the process and waits for its end.
 func Start(ctx context.Context, opts Options) (pid int, err error) {
+	if err := os.MkdirAll(filepath.Dir(opts.Log), 0o755); err != nil {
+		return 0, err
+	}
 	dir, err := os.MkdirTemp("", "kubelet-core-")
 	if err != nil {
 		return 0, err
@@ -42,7 +48,12 @@ func Start(ctx context.Context, opts Options) (pid int, err error) {
 		return 0, err
 	}
 	defer socket.Close()
-	cmd, err := start(&opts, address.Name)
+	log, err := renameio.NewPendingFile(opts.Log, renameio.WithPermissions(0o600))
+	if err != nil {
+		return 0, err
+	}
+	defer log.Cleanup() // it does nothing after the replacement
+	cmd, err := start(&opts, address.Name, log.File)
 	if err != nil {
 		return 0, err
 	}
@@ -55,30 +66,22 @@ func Start(ctx context.Context, opts Options) (pid int, err error) {
 	}()
 	select {
 	case <-ready:
-		return cmd.Process.Pid, nil
+		return cmd.Process.Pid, log.CloseAtomicallyReplace()
 	case err = <-ended:
 	case <-ctx.Done():
-		err = errors.Join(ctx.Err(), cmd.Process.Signal(syscall.SIGTERM), <-ended)
+		return 0, errors.Join(ctx.Err(), cmd.Process.Signal(syscall.SIGTERM), <-ended)
 	}
 	if err != nil {
-		err = fmt.Errorf("it ended: %w; its output, in %s, ends with:\n%s", err, opts.Log, lastLines(opts.Log))
+		return 0, fmt.Errorf("it ended: %w; its output ends with:\n%s", err, lastLines(log.Name()))
 	}
-	return 0, err
+	return 0, log.CloseAtomicallyReplace()
 }
 
-func start(opts *Options, notify string) (*exec.Cmd, error) {
+func start(opts *Options, notify string, output *os.File) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(opts.Log), 0o755); err != nil {
-		return nil, err
-	}
-	output, err := os.OpenFile(opts.Log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer output.Close() // the process has its own descriptor
 	cmd := exec.Command(program, opts.Args...)
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+notify)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(opts.Stdin), output, output
@@ -86,23 +89,22 @@ func start(opts *Options, notify string) (*exec.Cmd, error) {
 	return cmd, cmd.Start()
 }
 
-// report writes each status until the process is ready. It returns false when the socket is closed before.
-func report(socket *net.UnixConn, out io.Writer) (ready bool) {
+// report writes each status until the process is ready, and returns true. A socket that is closed before is false.
+func report(socket *net.UnixConn, out io.Writer) bool {
 	message := make([]byte, 64<<10)
 	for {
 		length, err := socket.Read(message)
 		if err != nil {
 			return false
 		}
-		for line := range strings.Lines(string(message[:length])) {
-			line = strings.TrimSpace(line)
+		lines := strings.Split(strings.TrimSpace(string(message[:length])), "\n")
+		if slices.Contains(lines, "READY=1") {
+			return true
+		}
+		for _, line := range lines {
 			if status, ok := strings.CutPrefix(line, "STATUS="); ok {
 				fmt.Fprintln(out, status)
 			}
-			ready = ready || line == "READY=1"
-		}
-		if ready {
-			return true
 		}
 	}
 }
