@@ -141,7 +141,7 @@ func TestClearErrors(t *testing.T) {
 		{[]string{"exec", "web", "-c", "init", "--", "true"}, "does not run (Completed)"},
 		{[]string{"exec", "web"}, "a command are required"},
 		{[]string{"get", "pods", "-n", "none", "web"}, "in namespace none"},
-		{[]string{"get", "pods", "-o", "gold"}, `"gold" is neither`},
+		{[]string{"get", "pods", "-o", "gold"}, `"gold" is none of wide, json and yaml`},
 		{[]string{"get", "cake"}, "cake"},
 	} {
 		_, stderr, code := n.person("", c.args...)

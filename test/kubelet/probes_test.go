@@ -66,11 +66,12 @@ func TestReadinessProbe(t *testing.T) {
 func TestStartupProbe(t *testing.T) {
 	n := newNode(t)
 	manifest := strings.TrimRight(simple("NAME", "sleep SECONDS; touch /tmp/up; sleep 1000"), "}\n") +
-		", startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 5}" +
+		", startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 30, " +
+		"failureThreshold: FAILURES}" +
 		", livenessProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 30, " +
 		"failureThreshold: 1}}\n"
-	n.write("slow.yaml", strings.NewReplacer("NAME", "slow", "SECONDS", "2").Replace(manifest))
-	n.write("never.yaml", strings.NewReplacer("NAME", "never", "SECONDS", "1000").Replace(manifest))
+	n.write("slow.yaml", strings.NewReplacer("NAME", "slow", "SECONDS", "2", "FAILURES", "120").Replace(manifest))
+	n.write("never.yaml", strings.NewReplacer("NAME", "never", "SECONDS", "1000", "FAILURES", "5").Replace(manifest))
 	slow := n.ready("slow")
 	if status(slow, "main").RestartCount != 0 {
 		t.Errorf("the liveness probe did not wait: %s", states(slow))
