@@ -10,11 +10,13 @@ import (
 
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/apiserver"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/devicemanager"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/eviction"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
@@ -62,6 +64,7 @@ type Kubelet struct {
 	monitor    *eviction.Monitor
 	eviction   *eviction.Manager
 	shutdown   *nodeshutdown.Manager
+	devices    *devicemanager.Manager
 
 	// alive is the context of workers and probes. end cancels it.
 	alive context.Context
@@ -140,11 +143,17 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		ImageDir: k.runtime.ImageDirectory(ctx), Allocatable: allocatableMemory(host, k.opts.Cluster.Reserved),
 	})
 	k.shutdown = nodeshutdown.New(k.opts.shutdownPeriods)
-	if k.cluster, err = k.newCluster(objects, recorder); err != nil {
+	kept, err := openRecords(k.opts.RootDir, recorder, devicemanager.Options{
+		Dir:      k.opts.DevicePluginsDir,
+		Finished: func(uid types.UID) bool { return k.workers.Finished(uid) },
+		Changed:  func() { k.cluster.WakeNodeStatus() },
+		Event:    recorder.RecordNode,
+	})
+	if err != nil {
 		return err
 	}
-	kept, err := openRecords(k.opts.RootDir, recorder)
-	if err != nil {
+	k.devices = kept.devices
+	if k.cluster, err = k.newCluster(objects, recorder); err != nil {
 		return err
 	}
 	users := &hostUsers{ids: kept.ids, runtime: k.runtime, handler: k.cluster.RuntimeHandler}
@@ -189,7 +198,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		config: config, objects: objects, pleg: k.pleg, prober: k.prober, cache: cache, workers: k.workers,
 		admitter: admitter,
 		rejected: rejected, cleaner: k.cleaner, cluster: k.cluster, status: k.status, events: recorder,
-		allocation: kept.allocated, userIDs: kept.ids,
+		allocation: kept.allocated, userIDs: kept.ids, devices: kept.devices,
 	}
 	k.endpoints, err = listen(k.opts,
 		nodeapi.Options{Address: k.opts.ReadAddress, Reads: k.reads(), Events: recorder.List},
@@ -209,7 +218,7 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, recorder *events.Record
 			Name: k.opts.NodeName, IPs: k.opts.NodeIPs, Labels: opts.Labels, Taints: opts.Taints, MaxPods: opts.MaxPods,
 			Reserved: opts.Reserved, StatusEvery: opts.StatusEvery, Port: k.opts.API.Port, RootDir: k.opts.RootDir,
 			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, ShutdownErr: k.shutdown.Err, Runtime: k.runtime,
-			State: k.state, PLEGErr: k.pleg.Err,
+			State: k.state, PLEGErr: k.pleg.Err, Devices: k.devices.Resources,
 		},
 		Static: static, Status: k.status, Events: recorder,
 	})
@@ -240,7 +249,7 @@ func (k *Kubelet) newSteps(
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
 		FirstUserID: users.first, Cgroups: cgroups, Host: host, Allocatable: inNode,
 		RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
-		SeccompDefault:    k.opts.SeccompDefault,
+		SeccompDefault:    k.opts.SeccompDefault, Devices: kept.devices.Apply,
 		Warn: func(pod *v1.Pod, reason, message string) {
 			recorder.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
 		},
@@ -341,6 +350,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 func (k *Kubelet) parts() []func(context.Context) error {
 	return []func(context.Context) error{
 		k.sources.run, k.endpoints.runReadOnly, k.endpoints.runNodeAPI, k.collectors.Run, k.evict, k.runShutdown,
+		k.devices.Run,
 		func(ctx context.Context) error { return k.cluster.Run(ctx, k.cleaner.Finished) },
 		func(ctx context.Context) error {
 			k.pleg.Run(ctx)

@@ -63,6 +63,9 @@ type Options struct {
 	// ClaimsDir is the directory of claims (persistentVolumeClaim) of static pods, which outlive pods and kubelets.
 	// Empty means /var/lib/kubelet-core/claims, for all owners.
 	ClaimsDir string
+	// DevicePluginsDir is the directory where device plugins register. Plugins use /var/lib/kubelet/device-plugins.
+	// Empty means no device plugins.
+	DevicePluginsDir string
 	// BesideKubelet starts although a kubelet seems to run on this machine. A kubelet on the same runtime kills these
 	// pods.
 	BesideKubelet bool

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/devicemanager"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
 	"github.com/criadapter/criadapter/kubelet/userns"
@@ -15,10 +16,11 @@ type records struct {
 	access    *imagemanager.Access
 	allocated *allocation.Manager
 	ids       *userns.Manager
+	devices   *devicemanager.Manager
 }
 
 // openRecords reads the records. Unreadable allocations are an event; other unreadable records are an error.
-func openRecords(root string, recorder *events.Recorder) (kept records, err error) {
+func openRecords(root string, recorder *events.Recorder, devices devicemanager.Options) (kept records, err error) {
 	if kept.pulled, err = imagemanager.OpenPulled(filepath.Join(root, "pulled-images.json")); err != nil {
 		return kept, err
 	}
@@ -28,6 +30,10 @@ func openRecords(root string, recorder *events.Recorder) (kept records, err erro
 	if kept.allocated, err = allocation.Open(filepath.Join(root, "allocated-resources.json")); err != nil {
 		recorder.RecordNode(true, "CheckpointUnreadable", err.Error())
 	}
-	kept.ids, err = userns.Open(filepath.Join(root, "user-ids.json"))
+	if kept.ids, err = userns.Open(filepath.Join(root, "user-ids.json")); err != nil {
+		return kept, err
+	}
+	devices.Path = filepath.Join(root, "devices.json")
+	kept.devices, err = devicemanager.Open(devices)
 	return kept, err
 }

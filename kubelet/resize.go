@@ -148,7 +148,7 @@ func guaranteed(pod *v1.Pod) int {
 	return 0
 }
 
-// forgetAllocations drops the resources and user ids of pods that are gone.
+// forgetAllocations drops the resources, user ids and devices of pods that are gone.
 func (l *syncLoop) forgetAllocations(ctx context.Context) {
 	if !l.config.Settled() {
 		return
@@ -158,6 +158,9 @@ func (l *syncLoop) forgetAllocations(ctx context.Context) {
 	}
 	if err := l.userIDs.Keep(l.hasPod); err != nil {
 		log.G(ctx).WithError(err).Warn("user ids of pods that are gone could not be freed")
+	}
+	if err := l.devices.Keep(l.hasPod); err != nil {
+		log.G(ctx).WithError(err).Warn("devices of pods that are gone could not be freed")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/apiserver"
 	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/devicemanager"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/manifest"
@@ -47,6 +48,7 @@ type syncLoop struct {
 
 	allocation *allocation.Manager
 	userIDs    *userns.Manager
+	devices    *devicemanager.Manager
 }
 
 // run handles work until ctx ends. While the runtime is not ready, the loop rests, and all pods stay as they are.

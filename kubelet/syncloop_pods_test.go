@@ -19,6 +19,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/apiserver"
 	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/devicemanager"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/manifest"
@@ -84,6 +85,10 @@ func testLoop(t *testing.T) *syncLoop {
 		t.Fatal(err)
 	}
 	if l.userIDs, err = userns.Open(filepath.Join(t.TempDir(), "ids")); err != nil {
+		t.Fatal(err)
+	}
+	devices := devicemanager.Options{Path: filepath.Join(t.TempDir(), "devices")}
+	if l.devices, err = devicemanager.Open(devices); err != nil {
 		t.Fatal(err)
 	}
 	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}, Ended: l.cluster.PodFinished})

@@ -35,6 +35,8 @@ type NodeOptions struct {
 	Kept     func(capacity v1.ResourceList) v1.ResourceList
 	// ShutdownErr returns an error during a shutdown of the node.
 	ShutdownErr func() error
+	// Devices returns the resources of device plugins.
+	Devices func() (capacity, allocatable v1.ResourceList)
 	// Runtime and its State are required. PLEGErr returns why the PLEG has no current pods, or nil.
 	Runtime *cri.Runtime
 	State   *cri.State
@@ -51,7 +53,7 @@ func (o NodeOptions) reporter(clients *connect.Clients, recorder *events.Recorde
 		RuntimeVersion: func() string { return o.Runtime.Name + "://" + o.Runtime.Version },
 		RuntimeErr:     func() error { return errors.Join(o.State.Runtime(), o.PLEGErr()) },
 		NetworkErr:     o.State.Network,
-		ShutdownErr:    o.ShutdownErr,
+		ShutdownErr:    o.ShutdownErr, Devices: o.Devices,
 		Features: func() ([]v1.NodeRuntimeHandler, *v1.NodeFeatures) {
 			return node.RuntimeFeatures(o.State.Last())
 		},

@@ -51,7 +51,7 @@ func (g *Generator) Container(
 	if err != nil {
 		return nil, undo, err
 	}
-	return &runtimeapi.ContainerConfig{
+	config = &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
 		Image:    &runtimeapi.ImageSpec{Image: in.ImageID, UserSpecifiedImage: in.Container.Image},
 		Command:  expandAll(in.Container.Command, env.lookup), Args: expandAll(in.Container.Args, env.lookup),
@@ -61,7 +61,8 @@ func (g *Generator) Container(
 		Stdin:   in.Container.Stdin, StdinOnce: in.Container.StdinOnce, Tty: in.Container.TTY,
 		Linux:      &runtimeapi.LinuxContainerConfig{SecurityContext: security, Resources: g.resources(in)},
 		StopSignal: signal,
-	}, undo, nil
+	}
+	return config, undo, g.opts.Devices(ctx, in.Pod, in.Container, config)
 }
 
 func (g *Generator) containerLabels(in ContainerInput) map[string]string {

@@ -51,6 +51,8 @@ type Options struct {
 	FirstUserID func(ctx context.Context, pod *v1.Pod) (uint32, error)
 	// Services returns the environment variables of services. Nil means none.
 	Services func(*v1.Pod) (map[string]string, error)
+	// Devices adds the devices of device plugins to a container's configuration. Nil adds none.
+	Devices func(ctx context.Context, pod *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error
 	// Warn is called when a pod runs without a part of its spec. Nil logs the message.
 	Warn func(pod *v1.Pod, reason, message string)
 }
@@ -74,6 +76,9 @@ func New(opts Options) *Generator {
 	}
 	if opts.Allocatable == nil {
 		opts.Allocatable = func() v1.ResourceList { return nil }
+	}
+	if opts.Devices == nil {
+		opts.Devices = func(context.Context, *v1.Pod, *v1.Container, *runtimeapi.ContainerConfig) error { return nil }
 	}
 	if opts.Services == nil {
 		opts.Services = func(*v1.Pod) (map[string]string, error) { return nil, nil }

@@ -104,6 +104,9 @@ func addSourceFlags(flags *pflag.FlagSet, opts *kubelet.Options, node *nodeFlags
 		"the `directory` of container logs (default /var/log/kubelet-core/OWNER)")
 	flags.StringVar(&opts.ClaimsDir, "claims-dir", "",
 		"the `directory` of persistentVolumeClaims, as NAMESPACE/CLAIM (default /var/lib/kubelet-core/claims)")
+	flags.StringVar(&opts.DevicePluginsDir, "device-plugins-dir", "",
+		"the `directory` where device plugins register; they use /var/lib/kubelet/device-plugins (default: no device "+
+			"plugins)")
 	flags.BoolVar(&opts.BesideKubelet, "beside-kubelet", false,
 		"start although a kubelet seems to run on this machine; a kubelet on the same runtime kills the pods")
 	flags.StringVar(&opts.CgroupRoot, "cgroup-root", "",

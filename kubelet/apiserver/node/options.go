@@ -33,6 +33,8 @@ type Options struct {
 	MaxPods int
 	// capacity adds to the detected capacity or overrides it. Reserved resources are not available to pods.
 	capacity, Reserved v1.ResourceList
+	// Devices returns the resources of device plugins, from memory. Nil means none.
+	Devices func() (capacity, allocatable v1.ResourceList)
 	// Port is the port of the kubelet's API. Zero means none.
 	Port int32
 	// version is the kubelet's version. Empty means the Kubernetes release of the linked API.
@@ -86,6 +88,9 @@ func (o *Options) complete() error {
 	o.leaseSeconds = cmp.Or(o.leaseSeconds, 40)
 	if o.Pressure == nil {
 		o.Pressure = func(v1.NodeConditionType) (bool, error) { return false, nil }
+	}
+	if o.Devices == nil {
+		o.Devices = func() (capacity, allocatable v1.ResourceList) { return nil, nil }
 	}
 	if o.Kept == nil {
 		o.Kept = func(v1.ResourceList) v1.ResourceList { return nil }

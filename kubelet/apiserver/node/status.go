@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,8 +17,11 @@ import (
 func (r *Reporter) statusOf(current v1.NodeStatus) v1.NodeStatus {
 	status, now := *current.DeepCopy(), time.Now()
 	ours, err := r.capacity()
+	all, healthy := r.opts.Devices()
+	maps.Copy(ours, all)
 	withCapacity(&status, ours)
 	status.Allocatable = r.opts.allocatable(status.Capacity)
+	maps.Copy(status.Allocatable, healthy)
 	withConditions(&status, append(r.pressures(now), r.readiness(err)), now)
 	status.Addresses = r.addresses(status.Addresses)
 	status.DaemonEndpoints.KubeletEndpoint.Port = r.opts.Port

@@ -1,0 +1,160 @@
+package devicemanager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// Options configure a Manager.
+type Options struct {
+	// Dir is the directory of the sockets. Empty means that no plugin can register.
+	Dir string
+	// Path is the file of the grants.
+	Path string
+	// Finished says that nothing of a pod is left to run, so that others may have its devices.
+	Finished func(types.UID) bool
+	// Changed is called after the devices of a plugin changed. It must not wait.
+	Changed func()
+	// Event is called with news about plugins.
+	Event func(warning bool, reason, message string)
+}
+
+// Manager knows the plugins, their devices, and who has them. It is safe for concurrent use.
+type Manager struct {
+	opts Options
+	// allocating is held while a container gets devices. One at a time does.
+	allocating sync.Mutex
+
+	mu      sync.Mutex
+	plugins map[v1.ResourceName]*plugin
+	records records
+}
+
+// goneAfter is how long the capacity of a plugin that is gone is reported. Its devices are not allocatable meanwhile.
+const goneAfter = 5 * time.Minute
+
+// Open reads the grants; a missing file has none. An unreadable file is an error: devices of running containers might
+// be given away.
+func Open(opts Options) (*Manager, error) {
+	m := &Manager{opts: opts, plugins: map[v1.ResourceName]*plugin{}}
+	var err error
+	if m.records, err = openRecords(opts.Path); err != nil {
+		return nil, fmt.Errorf("devices of containers: %s: %w; remove the file when no container has a device",
+			opts.Path, err)
+	}
+	return m, nil
+}
+
+// Resources returns the plugins' resources for the node's status.
+func (m *Manager) Resources() (capacity, allocatable v1.ResourceList) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	capacity, allocatable = v1.ResourceList{}, v1.ResourceList{}
+	for name, p := range m.plugins {
+		all, healthy := len(p.devices), len(p.healthy())
+		if !p.gone.IsZero() && time.Since(p.gone) > goneAfter {
+			all = 0
+		}
+		capacity[name] = *resource.NewQuantity(int64(all), resource.DecimalSI)
+		allocatable[name] = *resource.NewQuantity(int64(healthy), resource.DecimalSI)
+	}
+	return capacity, allocatable
+}
+
+// Keep drops the grants of pods that do not exist.
+func (m *Manager) Keep(exists func(types.UID) bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.records.keep(exists)
+}
+
+// request is a resource of a container.
+type request struct {
+	pod       *v1.Pod
+	container *v1.Container
+	resource  v1.ResourceName
+	count     int
+}
+
+// wanted says whether the container waits for a plugin of the resource. Without a plugin, a resource may be one that an
+// administrator has added to the node, which the API server's scheduler counts. A static pod has none of these.
+func (m *Manager) wanted(r request, static bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return static || m.plugins[r.resource] != nil || slices.Contains(m.records.Resources, r.resource)
+}
+
+// grant returns the grant of a container, and makes it when the container has none.
+func (m *Manager) grant(
+	ctx context.Context, r request,
+) (*plugin, *pluginapi.ContainerAllocateResponse, []string, error) {
+	m.allocating.Lock()
+	defer m.allocating.Unlock()
+	m.mu.Lock()
+	p := m.plugins[r.resource]
+	known, found := m.records.find(r)
+	m.mu.Unlock()
+	if p == nil || !p.gone.IsZero() {
+		return nil, nil, nil, m.noPlugin(r.resource)
+	}
+	if found && len(known.Devices) == r.count {
+		response, err := known.response()
+		return p, response, known.Devices, err
+	}
+	devices, err := m.choose(ctx, p, r)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	response, err := p.allocate(ctx, devices)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	made, err := newGrant(devices, response)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return p, response, devices, m.records.set(r, made)
+}
+
+func (m *Manager) noPlugin(name v1.ResourceName) error {
+	if m.opts.Dir == "" {
+		return fmt.Errorf("resources.limits[%s]: there are no device plugins; kubelet-core run --device-plugins-dir "+
+			"has a directory for them: %w", name, errdefs.ErrFailedPrecondition)
+	}
+	return fmt.Errorf("resources.limits[%s]: no device plugin has registered it in %s: %w", name, m.opts.Dir,
+		errdefs.ErrUnavailable)
+}
+
+// choose returns free devices. Devices of the pod's init containers come first: these have ended, or run before.
+func (m *Manager) choose(ctx context.Context, p *plugin, r request) ([]string, error) {
+	m.mu.Lock()
+	taken, reusable := m.records.holders(r, m.opts.Finished)
+	var reused, free []string
+	for _, id := range p.healthy() {
+		switch {
+		case taken[id]:
+		case reusable[id]:
+			reused = append(reused, id)
+		default:
+			free = append(free, id)
+		}
+	}
+	m.mu.Unlock()
+	available := append(reused, free...)
+	if len(available) < r.count {
+		return nil, fmt.Errorf("resources.limits[%s]: %d devices are requested, and %d are free: %w", r.resource,
+			r.count, len(available), errdefs.ErrResourceExhausted)
+	}
+	return p.preferred(ctx, available, reused[:min(len(reused), r.count)], r.count)
+}

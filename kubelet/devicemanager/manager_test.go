@@ -1,0 +1,242 @@
+package devicemanager
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"k8s.io/utils/ptr"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/kubelet/devicemanager/devicemanagertest"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+const card = "example.com/card"
+
+// fixture is a manager that runs.
+type fixture struct {
+	*Manager
+	dir      string
+	finished map[types.UID]bool
+}
+
+func start(t *testing.T, dir string) *fixture {
+	t.Helper()
+	f := &fixture{dir: dir, finished: map[types.UID]bool{}}
+	var err error
+	f.Manager, err = Open(Options{Dir: dir, Path: filepath.Join(dir, "devices.json"),
+		Finished: func(uid types.UID) bool { return f.finished[uid] }, Changed: func() {},
+		Event: func(_ bool, reason, message string) { t.Logf("%s: %s", reason, message) }})
+	testutil.Must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		testutil.Must(t, <-ended)
+	})
+	testutil.Eventually(t, func() error { // it removes the sockets of earlier plugins before
+		_, err := os.Stat(filepath.Join(dir, "kubelet.sock"))
+		return err
+	})
+	return f
+}
+
+// has waits for the node's resources.
+func (f *fixture) has(t *testing.T, capacity, allocatable int64) {
+	t.Helper()
+	testutil.Eventually(t, func() error {
+		all, healthy := f.Resources()
+		a, h := all[card], healthy[card]
+		if a.Value() != capacity || h.Value() != allocatable {
+			return fmt.Errorf("%d devices and %d healthy ones, want %d and %d", a.Value(), h.Value(), capacity,
+				allocatable)
+		}
+		return nil
+	})
+}
+
+func container(name string, count int64) v1.Container {
+	return v1.Container{Name: name, Resources: v1.ResourceRequirements{Limits: v1.ResourceList{
+		card: *resource.NewQuantity(count, resource.DecimalSI), v1.ResourceCPU: resource.MustParse("1")}}}
+}
+
+func pod(name string, containers ...v1.Container) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(name)}, Spec: v1.PodSpec{Containers: containers}}
+}
+
+// apply returns the devices of a container, as in its variable.
+func (f *fixture) apply(t *testing.T, pod *v1.Pod, c v1.Container) (string, error) {
+	t.Helper()
+	config := &runtimeapi.ContainerConfig{Annotations: map[string]string{}}
+	if err := f.Apply(t.Context(), pod, &c, config); err != nil {
+		return "", err
+	}
+	for _, env := range config.GetEnvs() {
+		if env.GetKey() == "CARDS" {
+			return string(env.GetValue()), nil
+		}
+	}
+	return "", nil
+}
+
+func (f *fixture) gets(t *testing.T, pod *v1.Pod, c v1.Container, want string) {
+	t.Helper()
+	got, err := f.apply(t, pod, c)
+	testutil.Assert(t, err == nil && got == want, "%s/%s has %q, want %q: %v", pod.UID, c.Name, got, want, err)
+}
+
+// TestGrants gives each device to one container at a time, over restarts of the container and of the kubelet.
+func TestGrants(t *testing.T) {
+	dir := t.TempDir()
+	f := start(t, dir)
+	plugin := devicemanagertest.Start(t, dir, card, nil, "c", "a", "!b")
+	f.has(t, 3, 2)
+	first, second := pod("first", container("x", 1)), pod("second", container("x", 1))
+	f.gets(t, first, first.Spec.Containers[0], "a")
+	f.gets(t, second, second.Spec.Containers[0], "c")
+	f.gets(t, first, first.Spec.Containers[0], "a") // again
+	testutil.Equal(t, strings.Join(plugin.Calls(), "; "), "Allocate a; Allocate c", "calls")
+
+	third := pod("third", container("x", 1))
+	_, err := f.apply(t, third, third.Spec.Containers[0])
+	testutil.Assert(t, errdefs.IsResourceExhausted(err) && strings.Contains(err.Error(), card), "%v", err)
+	f.finished["first"] = true
+	f.gets(t, third, third.Spec.Containers[0], "a")
+	testutil.Must(t, f.Keep(func(uid types.UID) bool { return uid == "second" }))
+
+	again, err := Open(Options{Dir: dir, Path: filepath.Join(dir, "devices.json")})
+	testutil.Must(t, err)
+	_, err = again.apply(t, second)
+	testutil.Assert(t, errdefs.IsUnavailable(err), "before the plugin registers again: %v", err)
+	testutil.Equal(t, len(again.records.Pods), 1, "pods with grants")
+	testutil.Equal(t, again.records.Pods["second"]["x"][card].Devices[0], "c", "the device")
+}
+
+// apply applies the only container of a pod.
+func (m *Manager) apply(t *testing.T, pod *v1.Pod) (*runtimeapi.ContainerConfig, error) {
+	config := &runtimeapi.ContainerConfig{Annotations: map[string]string{}}
+	return config, m.Apply(t.Context(), pod, &pod.Spec.Containers[0], config)
+}
+
+// TestApply adds all parts of a plugin's response. The pod's own annotations stay.
+func TestApply(t *testing.T) {
+	f := start(t, t.TempDir())
+	plugin := devicemanagertest.Start(t, f.dir, card, &pluginapi.DevicePluginOptions{PreStartRequired: true}, "a")
+	f.has(t, 1, 1)
+	p := pod("p", container("x", 1))
+	config := &runtimeapi.ContainerConfig{Envs: []*runtimeapi.KeyValue{{Key: "A"}},
+		Annotations: map[string]string{"example.com/cards": "mine"}}
+	testutil.Must(t, f.Apply(t.Context(), p, &p.Spec.Containers[0], config))
+	testutil.Equal(t, config.GetEnvs()[0].GetKey()+" "+config.GetEnvs()[1].GetKey(), "CARDS A", "variables")
+	testutil.Equal(t, config.GetAnnotations()["example.com/cards"], "mine", "annotation")
+	device, mount := config.GetDevices()[0], config.GetMounts()[0]
+	testutil.Equal(t, device.GetContainerPath()+" "+device.GetHostPath()+" "+device.GetPermissions(),
+		"/dev/card-a /dev/null rw", "device")
+	testutil.Assert(t, mount.GetReadonly() && mount.GetContainerPath() == "/cards", "mount %v", mount)
+	_, err := f.apply(t, p, p.Spec.Containers[0])
+	testutil.Must(t, err)
+	testutil.Equal(t, strings.Join(plugin.Calls(), "; "), "Allocate a; PreStartContainer a; PreStartContainer a",
+		"calls")
+}
+
+// TestInitContainers: the app containers get the devices of init containers, but not of sidecars.
+func TestInitContainers(t *testing.T) {
+	f := start(t, t.TempDir())
+	devicemanagertest.Start(t, f.dir, card, &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true},
+		"a", "b", "c")
+	f.has(t, 3, 3)
+	p := pod("p", container("app", 2))
+	sidecar := container("sidecar", 1)
+	sidecar.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
+	p.Spec.InitContainers = []v1.Container{container("init", 2), sidecar, container("next", 1)}
+	f.gets(t, p, p.Spec.InitContainers[0], "c,b") // as the plugin prefers
+	f.gets(t, p, p.Spec.InitContainers[1], "b")
+	f.gets(t, p, p.Spec.InitContainers[2], "c")
+	f.gets(t, p, p.Spec.Containers[0], "c,a")
+}
+
+// TestPluginEnds: the devices of a plugin that is gone are not given away. A new one of the resource replaces it.
+func TestPluginEnds(t *testing.T) {
+	f := start(t, t.TempDir())
+	plugin := devicemanagertest.Start(t, f.dir, card, nil, "a", "b")
+	f.has(t, 2, 2)
+	plugin.Set("a", "!b")
+	f.has(t, 2, 1)
+	plugin.Stop()
+	f.has(t, 2, 0)
+	p := pod("p", container("x", 1))
+	_, err := f.apply(t, p, p.Spec.Containers[0])
+	testutil.Assert(t, errdefs.IsUnavailable(err), "%v", err)
+	f.mu.Lock()
+	f.plugins[card].gone = f.plugins[card].gone.Add(-goneAfter)
+	f.mu.Unlock()
+	f.has(t, 0, 0)
+	devicemanagertest.Start(t, f.dir, card, nil, "z")
+	f.has(t, 1, 1)
+	f.gets(t, p, p.Spec.Containers[0], "z")
+}
+
+// TestUnknownResource: a static pod waits for a plugin. A pod of the API server may have a resource that an
+// administrator has added.
+func TestUnknownResource(t *testing.T) {
+	f := start(t, t.TempDir())
+	p := pod("p", container("x", 1))
+	f.gets(t, p, p.Spec.Containers[0], "")
+	p.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
+	_, err := f.apply(t, p, p.Spec.Containers[0])
+	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), f.dir), "%v", err)
+	off, err := Open(Options{Path: filepath.Join(f.dir, "off.json")})
+	testutil.Must(t, err)
+	_, err = off.apply(t, p)
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "--device-plugins-dir"), "%v",
+		err)
+}
+
+// TestRegisterRefuses names the field.
+func TestRegisterRefuses(t *testing.T) {
+	f := start(t, t.TempDir())
+	for field, request := range map[string]*pluginapi.RegisterRequest{
+		"version":        {Version: "v1alpha", Endpoint: "x", ResourceName: card},
+		"resource_name:": {Version: pluginapi.Version, Endpoint: "x", ResourceName: "cpu"},
+		"resource_name":  {Version: pluginapi.Version, Endpoint: "x", ResourceName: "example.com/a b"},
+		"endpoint":       {Version: pluginapi.Version, Endpoint: "../x", ResourceName: card},
+		"endpoint:":      {Version: pluginapi.Version, ResourceName: card},
+	} {
+		err := devicemanagertest.Register(t.Context(), f.dir, request)
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), field), "%v: %v", request, err)
+	}
+}
+
+// TestClearSockets removes the sockets of earlier plugins, so that they register again, and nothing else.
+func TestClearSockets(t *testing.T) {
+	dir := t.TempDir()
+	listener, err := net.Listen("unix", filepath.Join(dir, "plugin.sock"))
+	testutil.Must(t, err)
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	testutil.Must(t, listener.Close())
+	testutil.Must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	testutil.Must(t, clearSockets(dir))
+	entries, err := os.ReadDir(dir)
+	names := slices.Collect(func(yield func(string) bool) {
+		for _, entry := range entries {
+			if !yield(entry.Name()) {
+				return
+			}
+		}
+	})
+	testutil.Assert(t, err == nil && slices.Equal(names, []string{"file"}), "left: %v, %v", names, err)
+}
