@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -56,7 +55,7 @@ func shortages(in *input) (found []shortage) {
 	for _, name := range names {
 		request := requests[name]
 		have, known := in.Node.Status.Allocatable[name]
-		if request.Sign() <= 0 || !known && ofCluster(name) {
+		if request.Sign() <= 0 || !known && model.IsExtended(name) {
 			continue
 		}
 		left := have.DeepCopy()
@@ -67,13 +66,6 @@ func shortages(in *input) (found []shortage) {
 		}
 	}
 	return found
-}
-
-// ofCluster says whether a resource may belong to the cluster and not to a node: its name has a domain other than
-// Kubernetes'.
-func ofCluster(name v1.ResourceName) bool {
-	domain, _, extended := strings.Cut(string(name), "/")
-	return extended && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
 }
 
 func rank(name v1.ResourceName) int {

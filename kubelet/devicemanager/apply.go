@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -20,7 +19,7 @@ func (m *Manager) Apply(ctx context.Context, pod *v1.Pod, c *v1.Container, confi
 	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
 		count := c.Resources.Limits[name]
 		r := request{pod: pod, container: c, resource: name, count: int(count.Value())}
-		if !extended(name) || r.count == 0 || !m.wanted(r, model.IsStatic(pod)) {
+		if !model.IsExtended(name) || r.count == 0 || !m.wanted(r, model.IsStatic(pod)) {
 			continue
 		}
 		p, response, devices, err := m.grant(ctx, r)
@@ -33,13 +32,6 @@ func (m *Manager) Apply(ctx context.Context, pod *v1.Pod, c *v1.Container, confi
 		merge(config, response)
 	}
 	return nil
-}
-
-// extended says whether a resource is of a plugin or an administrator: its name has a domain other than Kubernetes'.
-func extended(name v1.ResourceName) bool {
-	domain, _, found := strings.Cut(string(name), "/")
-	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&
-		!strings.HasPrefix(domain, v1.DefaultResourceRequestsPrefix)
 }
 
 // merge adds a plugin's response. Variables and annotations of the pod win.

@@ -19,6 +19,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // registrations serves Registration, and watches the plugins that registered.
@@ -108,7 +110,7 @@ func check(request *pluginapi.RegisterRequest) error {
 	switch {
 	case !slices.Contains(pluginapi.SupportedVersions[:], request.GetVersion()):
 		return fmt.Errorf("version: it is %q, want one of %q", request.GetVersion(), pluginapi.SupportedVersions)
-	case !extended(v1.ResourceName(name)):
+	case !model.IsExtended(v1.ResourceName(name)):
 		return fmt.Errorf("resource_name: %q has no domain of its own, such as example.com/card", name)
 	case len(validation.IsQualifiedName(name)) > 0:
 		return fmt.Errorf("resource_name: %q: %s", name, strings.Join(validation.IsQualifiedName(name), "; "))

@@ -14,10 +14,10 @@ import (
 )
 
 // honoured lists the supported fields of a pod, one per line, and fields that do not concern a kubelet. [] stands for
-// every item of a list, * for every key of a map, and ** for everything below. CONTAINER stands for the lines of
-// containerFields below spec.containers[], spec.initContainers[] and spec.ephemeralContainers[]. Package volumekinds
-// has the fields of volume sources. A field that is set but not listed is refused by name: a pod must not run
-// differently from its specification.
+// every item of a list, and ** for everything below. CONTAINER stands for the lines of containerFields below
+// spec.containers[], spec.initContainers[] and spec.ephemeralContainers[]. Package volumekinds has the fields of volume
+// sources. A field that is set but not listed is refused by name: a pod must not run differently from its
+// specification.
 const honoured = `
 apiVersion
 kind
@@ -31,11 +31,11 @@ spec.ephemeralContainers[].targetContainerName
 spec.restartPolicy
 spec.terminationGracePeriodSeconds
 spec.activeDeadlineSeconds
-spec.resources.limits.*
-spec.resources.requests.*
+spec.resources.limits.**
+spec.resources.requests.**
 
 spec.runtimeClassName
-spec.overhead.*
+spec.overhead.**
 spec.hostname
 spec.subdomain
 spec.setHostnameAsFQDN
@@ -103,8 +103,8 @@ env[].valueFrom.resourceFieldRef.**
 env[].valueFrom.configMapKeyRef.**
 env[].valueFrom.secretKeyRef.**
 envFrom[].**
-resources.limits.*
-resources.requests.*
+resources.limits.**
+resources.requests.**
 resizePolicy.**
 volumeMounts[].name
 volumeMounts[].mountPath
@@ -210,11 +210,8 @@ func (w *fieldWalk) walk(pattern, path string, value any) {
 	w.refused = append(w.refused, field.Forbidden(field.NewPath(path), "the kubelet core cannot honour this field"))
 }
 
-// below reports whether the list has the field or a field above it with **, or its map with *.
+// below reports whether the list has the field or a field above it with **.
 func (w *fieldWalk) below(pattern string) bool {
-	if dot := strings.LastIndex(pattern, "."); dot >= 0 && w.allowed[pattern[:dot]+".*"] {
-		return true
-	}
 	for end := len(pattern); end > 0; end = strings.LastIndexAny(pattern[:end], ".[") {
 		if w.allowed[pattern[:end]+".**"] || w.allowed[strings.TrimSuffix(pattern[:end], "[]")+".**"] {
 			return true

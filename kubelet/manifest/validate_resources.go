@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -12,7 +13,7 @@ import (
 
 // ofContainers reports whether a container can have a resource.
 func ofContainers(name v1.ResourceName) bool {
-	return ofPods(name) || name == v1.ResourceEphemeralStorage ||
+	return ofPods(name) || name == v1.ResourceEphemeralStorage || model.IsExtended(name) ||
 		strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }
 
@@ -22,7 +23,7 @@ func ofPods(name v1.ResourceName) bool { return name == v1.ResourceCPU || name =
 // supportedNames returns the names of supported resources for an error.
 func supportedNames(supported func(v1.ResourceName) bool) []v1.ResourceName {
 	names := []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage,
-		v1.ResourceHugePagesPrefix + "*"}
+		v1.ResourceHugePagesPrefix + "*", "DOMAIN/NAME"}
 	return slices.DeleteFunc(names, func(name v1.ResourceName) bool { return !supported(name) })
 }
 
@@ -37,6 +38,8 @@ func validateResources(
 				errs = append(errs, field.NotSupported(at, name, supportedNames(supported)))
 			case quantity.Sign() < 0:
 				errs = append(errs, field.Invalid(at, quantity.String(), "it must not be negative"))
+			case model.IsExtended(name):
+				errs = append(errs, validateDevices(r, name, quantity, at)...)
 			}
 		}
 	}
@@ -45,6 +48,20 @@ func validateResources(
 			errs = append(errs, field.Invalid(at.Child("requests").Key(string(name)), request.String(),
 				"it is more than the limit, "+limit.String()))
 		}
+	}
+	return errs
+}
+
+// validateDevices checks a resource of a device plugin: a whole number, the same as limit and request.
+func validateDevices(
+	r *v1.ResourceRequirements, name v1.ResourceName, quantity resource.Quantity, at *field.Path,
+) (errs field.ErrorList) {
+	if quantity.MilliValue()%1000 != 0 {
+		errs = append(errs, field.Invalid(at, quantity.String(), "it must be a whole number"))
+	}
+	limit, limited := r.Limits[name]
+	if request, ok := r.Requests[name]; !limited || ok && request.Cmp(limit) != 0 {
+		errs = append(errs, field.Invalid(at, quantity.String(), "devices need a limit, and the same request"))
 	}
 	return errs
 }

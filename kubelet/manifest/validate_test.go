@@ -44,7 +44,7 @@ spec:
     tty: true
     envFrom: [{configMapRef: {name: m}, prefix: P_}]
     ports: [{name: web, containerPort: 80, hostPort: 8080, hostIP: 127.0.0.1}]
-    resources: {limits: {cpu: 1, memory: 1Gi}, requests: {cpu: 500m, memory: 1Gi}}
+    resources: {limits: {cpu: 1, memory: 1Gi, example.com/card: 2}, requests: {cpu: 500m, memory: 1Gi}}
     volumeMounts: [{name: a, mountPath: /a, subPath: x/y, readOnly: true}, {name: b, mountPath: /b, mountPropagation: HostToContainer}]
     livenessProbe: {httpGet: {port: web, httpHeaders: [{name: H, value: v}]}, terminationGracePeriodSeconds: 3}
     readinessProbe: {grpc: {port: 9, service: s}, successThreshold: 2}
@@ -86,6 +86,12 @@ func TestValidateBad(t *testing.T) {
 		{"{cpu: 2, memory: 2Gi}", "{cpu: 2, memory: 512Mi}", "spec.resources.limits[memory]"},
 		{"{cpu: 2, memory: 2Gi}", "{ephemeral-storage: 2Gi}", "spec.resources.limits[ephemeral-storage]"},
 		{"{cpu: 600m}", "{cpu: 600m}, claims: [{name: a}]", "spec.resources.claims"},
+		{"example.com/card: 2", "example.com/card: 1500m", "spec.containers[0].resources.limits[example.com/card]"},
+		{"example.com/card: 2}, requests: {", "}, requests: {example.com/card: 2, ",
+			"spec.containers[0].resources.requests[example.com/card]"},
+		{"example.com/card: 2}, requests: {", "example.com/card: 2}, requests: {example.com/card: 1, ",
+			"spec.containers[0].resources.requests[example.com/card]"},
+		{"example.com/card: 2", "card: 2", "spec.containers[0].resources.limits[card]"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "nfs: {server: s, path: /}", "spec.volumes[0].nfs"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "persistentVolumeClaim: {claimName: c}",
 			"spec.volumes[0].persistentVolumeClaim"},
@@ -116,8 +122,6 @@ func TestValidateBad(t *testing.T) {
 		{"mountPath: /b,", "mountPath: /a/,", "spec.containers[0].volumeMounts[1].mountPath"},
 		{"subPath: x/y", "subPath: ../y", "spec.containers[0].volumeMounts[0].subPath"},
 		{"requests: {cpu: 500m", "requests: {cpu: 2", "spec.containers[0].resources.requests[cpu]"},
-		{"limits: {cpu: 1,", "limits: {cpu: 1, nvidia.com/gpu: 1,",
-			"spec.containers[0].resources.limits[nvidia.com/gpu]"},
 		{"httpGet: {port: web,", "httpGet: {port: nosuch,", "spec.containers[0].livenessProbe.httpGet.port"},
 		{"terminationGracePeriodSeconds: 3", "successThreshold: 2",
 			"spec.containers[0].livenessProbe.successThreshold"},

@@ -2,6 +2,7 @@ package model
 
 import (
 	"maps"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -108,4 +109,12 @@ func raise(most, other v1.ResourceList) {
 			most[name] = amount.DeepCopy()
 		}
 	}
+}
+
+// IsExtended says whether a resource is of a device plugin or an administrator: its name has a domain other than
+// Kubernetes'. Requests of a quota, such as requests.example.com/card, are none.
+func IsExtended(name v1.ResourceName) bool {
+	domain, _, found := strings.Cut(string(name), "/")
+	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&
+		!strings.HasPrefix(domain, v1.DefaultResourceRequestsPrefix)
 }
