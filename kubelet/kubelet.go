@@ -232,7 +232,8 @@ func (k *Kubelet) newSteps(
 	// Without a driver, cgroups are left to the runtime.
 	driver := cmp.Or(cgroup.Driver(k.runtime.CgroupDriver(ctx)), k.opts.CgroupDriver)
 	left, err := allocatable(host.Capacity(), k.opts.Cluster.Reserved)
-	if err := errors.Join(err, checkSlices(driver, k.opts.CgroupRoot)); err != nil {
+	if err := errors.Join(err, checkSlices(driver, k.opts.CgroupRoot),
+		podspec.CheckSwapBehavior(k.opts.SwapBehavior, host)); err != nil {
 		return podsync.Options{}, err
 	}
 	cgroups := cgroup.New(ctx, cgroup.Options{
@@ -249,7 +250,7 @@ func (k *Kubelet) newSteps(
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
 		FirstUserID: users.first, Cgroups: cgroups, Host: host, Allocatable: inNode,
 		RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
-		SeccompDefault:    k.opts.SeccompDefault, Devices: kept.devices.Apply,
+		SeccompDefault:    k.opts.SeccompDefault, SwapBehavior: k.opts.SwapBehavior, Devices: kept.devices.Apply,
 		Warn: func(pod *v1.Pod, reason, message string) {
 			recorder.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
 		},

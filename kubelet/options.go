@@ -22,6 +22,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
 	"github.com/criadapter/criadapter/kubelet/nodeshutdown"
+	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
 // Options configure a Kubelet. RuntimeEndpoint is required. All other fields default to the kubelet's values.
@@ -85,6 +86,8 @@ type Options struct {
 	// SeccompDefault is as in podspec.Options, AllowedUnsafeSysctls as in admission.Options.
 	SeccompDefault       bool
 	AllowedUnsafeSysctls []string
+	// SwapBehavior says how much swap containers have; empty means none.
+	SwapBehavior podspec.SwapBehavior
 
 	// CrashBackoff is the pause before an ended container restarts. PullBackoff is the pause after a failed pull.
 	CrashBackoff, PullBackoff backoff.Options

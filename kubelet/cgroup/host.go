@@ -23,20 +23,20 @@ const defaultMount = "/sys/fs/cgroup"
 type Host struct {
 	// Unified says that the machine has cgroup v2. Swap says that swap can be limited.
 	Unified, Swap bool
-	// Memory is in bytes.
-	Memory int64
-	CPUs   int
+	// Memory and SwapTotal are in bytes.
+	Memory, SwapTotal int64
+	CPUs              int
 	// HugepageSizes are the kernel's huge page sizes, in bytes.
 	HugepageSizes []int64
 }
 
 // Inspect inspects this machine.
 func Inspect() (Host, error) {
-	memory, err := totalMemory("/proc/meminfo")
+	memory, swap, err := totals("/proc/meminfo")
 	if err != nil {
 		return Host{}, err
 	}
-	host := Host{Unified: unified(defaultMount), Memory: memory, CPUs: runtime.NumCPU(),
+	host := Host{Unified: unified(defaultMount), Memory: memory, SwapTotal: swap, CPUs: runtime.NumCPU(),
 		HugepageSizes: hugepageSizes("/sys/kernel/mm/hugepages")}
 	host.Swap = swapLimited(host.Unified)
 	return host, nil
@@ -71,20 +71,32 @@ func swapLimited(unified bool) bool {
 	return err == nil
 }
 
-func totalMemory(path string) (int64, error) {
+// totals returns the machine's memory and swap, in bytes.
+func totals(path string) (memory, swap int64, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	lines := bufio.NewScanner(bytes.NewReader(content))
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
-		if len(fields) == 3 && fields[0] == "MemTotal:" && fields[2] == "kB" {
-			kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
-			return kilobytes << 10, err
+		if len(fields) != 3 || fields[2] != "kB" || fields[0] != "MemTotal:" && fields[0] != "SwapTotal:" {
+			continue
+		}
+		kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s: %w", path, err)
+		}
+		if fields[0] == "MemTotal:" {
+			memory = kilobytes << 10
+		} else {
+			swap = kilobytes << 10
 		}
 	}
-	return 0, fmt.Errorf("%s has no MemTotal", path)
+	if memory == 0 {
+		return 0, 0, fmt.Errorf("%s has no MemTotal", path)
+	}
+	return memory, swap, nil
 }
 
 // hugepageSizes parses the names of the kernel's directories, such as hugepages-2048kB.

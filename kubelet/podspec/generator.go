@@ -49,6 +49,8 @@ type Options struct {
 	// FirstUserID returns the first of the host's user and group ids for a pod with hostUsers: false. An error refuses
 	// the pod. Nil refuses all such pods.
 	FirstUserID func(ctx context.Context, pod *v1.Pod) (uint32, error)
+	// SwapBehavior says how much swap containers have; empty means NoSwap.
+	SwapBehavior SwapBehavior
 	// Services returns the environment variables of services. Nil means none.
 	Services func(*v1.Pod) (map[string]string, error)
 	// Devices adds the devices of device plugins to a container's configuration. Nil adds none.

@@ -16,15 +16,7 @@ func (g *Generator) resources(in ContainerInput) *runtimeapi.LinuxContainerResou
 	out := g.plainResources(model.ContainerResources(in.Pod, in.Container))
 	out.OomScoreAdj = oomScore(in.Pod, in.Container, g.opts.Host.Memory)
 	out.HugepageLimits = g.hugepages(in.Container.Resources.Limits)
-	switch {
-	case !g.opts.Host.Swap:
-	case g.opts.Host.Unified:
-		setUnified(out, "memory.swap.max", "0")
-	default:
-		// The swap limit counts memory plus swap, so this leaves no swap. Without a memory limit the kernel has no swap
-		// limit either.
-		out.MemorySwapLimitInBytes = out.MemoryLimitInBytes
-	}
+	g.limitSwap(out, in)
 	return out
 }
 

@@ -131,6 +131,8 @@ func addPodFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 		"use the runtime's seccomp profile for containers without one")
 	flags.StringSliceVar(&opts.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil,
 		"`names` of unsafe sysctls that pods may set, or prefixes that end in *")
+	flags.StringVar((*string)(&opts.SwapBehavior), "memory-swap-behavior", "",
+		"NoSwap, or LimitedSwap for swap in proportion to memory requests; that needs cgroup v2 (default NoSwap)")
 	flags.StringVar((*string)(&opts.ImageVerification), "image-pull-credentials-verification-policy", "",
 		"which present images a pod may use without the credentials of their pull: NeverVerify, "+
 			"NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify "+

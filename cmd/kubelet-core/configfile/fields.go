@@ -158,7 +158,7 @@ func evictionFields() []field {
 		{path: "iptablesDropBit", kind: number, values: []any{15.0}},
 		{path: "featureGates", kind: pairs},
 		{path: "failSwapOn", kind: boolean, values: []any{true, false}}, // swap does not matter to the kubelet core
-		{path: "memorySwap.swapBehavior", kind: text, values: []any{"NoSwap"}},
+		{path: "memorySwap.swapBehavior", kind: text, flag: "memory-swap-behavior"},
 		{path: "containerLogMaxSize", kind: text, flag: "container-log-max-size", convert: bytes},
 		{path: "containerLogMaxFiles", kind: number, flag: "container-log-max-files"},
 		{path: "containerLogMaxWorkers", kind: number, values: []any{1.0}},
