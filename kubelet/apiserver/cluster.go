@@ -97,7 +97,7 @@ func (c *Cluster) connect(clients *connect.Clients) {
 // pod is left on this node. Then the API server may remove the pod.
 func (c *Cluster) Run(ctx context.Context, finished func(types.UID) bool) error {
 	if c.conn == nil {
-		return nil
+		return c.node.Run(ctx)
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()

@@ -53,10 +53,12 @@ func newReporter(opts Options, m machine) (*Reporter, error) {
 	return r, nil
 }
 
-// Run registers the node and keeps its lease and status until ctx ends, and then returns nil.
+// Run registers the node and keeps its lease and status until ctx ends, and then returns nil. Without an API server it
+// computes the status after each Wake.
 func (r *Reporter) Run(ctx context.Context) error {
 	if r.nodes == nil {
-		return errors.New("node: there is no API server to register with")
+		r.runAlone(ctx)
+		return nil
 	}
 	if !repeat(ctx, repetition{what: "node not registered", step: r.register, once: true}) {
 		return nil
@@ -70,6 +72,17 @@ func (r *Reporter) Run(ctx context.Context) error {
 	repeat(ctx, repetition{what: "node status not reported", step: r.sync, period: r.opts.StatusEvery, wake: r.wake})
 	parts.Wait()
 	return nil
+}
+
+func (r *Reporter) runAlone(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+			r.refreshLocally()
+		}
+	}
 }
 
 // Registered is closed when the API server has the node. From then on pods can be admitted.

@@ -343,10 +343,31 @@ func TestNoServer(t *testing.T) {
 	r, err := newReporter(Options{Name: "here", IPs: []string{"192.0.2.1"}}, fakeMachine(t, nil))
 	testutil.Must(t, err)
 	testutil.Assert(t, !r.Node().Status.Allocatable.Memory().IsZero(), "the node has no memory")
-	if err := r.Run(t.Context()); err == nil {
-		t.Error("it runs without a server")
-	}
 	if _, err := r.Refresh(t.Context()); err == nil {
 		t.Error("it was fetched without a server")
 	}
+}
+
+// TestAlone computes the status without an API server.
+func TestAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cards := resource.MustParse("0")
+		r, err := newReporter(Options{Name: "here", IPs: []string{"192.0.2.1"},
+			Devices: func() (capacity, allocatable v1.ResourceList) {
+				all := v1.ResourceList{"example.com/card": cards}
+				return all, all
+			}}, fakeMachine(t, nil))
+		testutil.Must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		synctest.Wait()
+		cards = resource.MustParse("2")
+		r.Wake()
+		synctest.Wait()
+		got := r.Node().Status.Allocatable["example.com/card"]
+		testutil.Equal(t, got.Value(), int64(2), "allocatable cards")
+		cancel()
+		testutil.Must(t, <-ended)
+	})
 }
