@@ -10,11 +10,11 @@ import (
 
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/apiserver"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/cpumanager"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/devicemanager"
 	"github.com/criadapter/criadapter/kubelet/events"
@@ -65,6 +65,7 @@ type Kubelet struct {
 	eviction   *eviction.Manager
 	shutdown   *nodeshutdown.Manager
 	devices    *devicemanager.Manager
+	cpus       *cpumanager.Manager
 
 	// alive is the context of workers and probes. end cancels it.
 	alive context.Context
@@ -145,14 +146,17 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	k.shutdown = nodeshutdown.New(k.opts.shutdownPeriods)
 	kept, err := openRecords(k.opts.RootDir, recorder, devicemanager.Options{
 		Dir:      k.opts.DevicePluginsDir,
-		Finished: func(uid types.UID) bool { return k.workers.Finished(uid) },
+		Finished: k.finished,
 		Changed:  func() { k.cluster.WakeNodeStatus() },
 		Event:    recorder.RecordNode,
+	}, cpumanager.Options{
+		Policy: k.opts.CPUManagerPolicy, Reserved: k.opts.reservedCPUs,
+		ReservedCount: int(k.opts.Cluster.Reserved.Cpu().Value()), Runtime: k.runtime, Finished: k.finished,
 	})
 	if err != nil {
 		return err
 	}
-	k.devices = kept.devices
+	k.devices, k.cpus = kept.devices, kept.cpus
 	if k.cluster, err = k.newCluster(objects, recorder); err != nil {
 		return err
 	}
@@ -198,7 +202,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		config: config, objects: objects, pleg: k.pleg, prober: k.prober, cache: cache, workers: k.workers,
 		admitter: admitter,
 		rejected: rejected, cleaner: k.cleaner, cluster: k.cluster, status: k.status, events: recorder,
-		allocation: kept.allocated, userIDs: kept.ids, devices: kept.devices,
+		allocation: kept.allocated, userIDs: kept.ids, devices: kept.devices, cpus: kept.cpus,
 	}
 	k.endpoints, err = listen(k.opts,
 		nodeapi.Options{Address: k.opts.ReadAddress, Reads: k.reads(), Events: recorder.List},
@@ -250,7 +254,8 @@ func (k *Kubelet) newSteps(
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
 		FirstUserID: users.first, Cgroups: cgroups, Host: host, Allocatable: inNode,
 		RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
-		SeccompDefault:    k.opts.SeccompDefault, SwapBehavior: k.opts.SwapBehavior, Devices: kept.devices.Apply,
+		SeccompDefault:    k.opts.SeccompDefault, SwapBehavior: k.opts.SwapBehavior,
+		Devices: kept.devices.Apply, CPUs: kept.cpus.Apply,
 		Warn: func(pod *v1.Pod, reason, message string) {
 			recorder.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
 		},
@@ -351,7 +356,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 func (k *Kubelet) parts() []func(context.Context) error {
 	return []func(context.Context) error{
 		k.sources.run, k.endpoints.runReadOnly, k.endpoints.runNodeAPI, k.collectors.Run, k.evict, k.runShutdown,
-		k.devices.Run,
+		k.devices.Run, k.cpus.Run,
 		func(ctx context.Context) error { return k.cluster.Run(ctx, k.cleaner.Finished) },
 		func(ctx context.Context) error {
 			k.pleg.Run(ctx)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -14,10 +15,13 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/cpuset"
 
 	"github.com/criadapter/criadapter/kubelet/backoff"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/cpumanager"
 	"github.com/criadapter/criadapter/kubelet/eviction"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
@@ -67,6 +71,12 @@ type Options struct {
 	// DevicePluginsDir is the directory where device plugins register. Plugins use /var/lib/kubelet/device-plugins.
 	// Empty means no device plugins.
 	DevicePluginsDir string
+	// CPUManagerPolicy says whether containers of guaranteed pods get whole CPUs for themselves; empty means not.
+	// ReservedCPUs is a list of CPUs, such as 0-1, that no container has for itself. Their number takes the place of
+	// the CPUs in Cluster.Reserved. Empty means as many as reserved.
+	CPUManagerPolicy cpumanager.Policy
+	ReservedCPUs     string
+	reservedCPUs     cpuset.CPUSet
 	// BesideKubelet starts although a kubelet seems to run on this machine. A kubelet on the same runtime kills these
 	// pods.
 	BesideKubelet bool
@@ -213,6 +223,9 @@ func (o *Options) complete() error {
 	if o.Cluster.Kubeconfig == "" {
 		o.GC.HighPercent = cmp.Or(o.GC.HighPercent, 100) // the images belong to the machine's users
 	}
+	if err := o.reserveCPUs(); err != nil {
+		return err
+	}
 	o.SyncTick = cmp.Or(o.SyncTick, time.Second)
 	o.Resync = cmp.Or(o.Resync, time.Minute)
 	o.Retry = cmp.Or(o.Retry, 10*time.Second)
@@ -247,6 +260,25 @@ func (o *Options) complete() error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// reserveCPUs checks the policy and the list of reserved CPUs.
+func (o *Options) reserveCPUs() (err error) {
+	policies := []cpumanager.Policy{"", cpumanager.None, cpumanager.Static}
+	if !slices.Contains(policies, o.CPUManagerPolicy) {
+		return fmt.Errorf("the CPU manager's policy %q is neither %s nor %s", o.CPUManagerPolicy, cpumanager.None,
+			cpumanager.Static)
+	}
+	if o.reservedCPUs, err = cpuset.Parse(o.ReservedCPUs); err != nil {
+		return fmt.Errorf("the reserved CPUs %q: %w", o.ReservedCPUs, err)
+	}
+	if n := o.reservedCPUs.Size(); n > 0 {
+		reserved := v1.ResourceList{}
+		maps.Copy(reserved, o.Cluster.Reserved)
+		reserved[v1.ResourceCPU] = *resource.NewQuantity(int64(n), resource.DecimalSI)
+		o.Cluster.Reserved = reserved
 	}
 	return nil
 }

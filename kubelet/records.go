@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/cpumanager"
 	"github.com/criadapter/criadapter/kubelet/devicemanager"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
@@ -17,10 +18,13 @@ type records struct {
 	allocated *allocation.Manager
 	ids       *userns.Manager
 	devices   *devicemanager.Manager
+	cpus      *cpumanager.Manager
 }
 
 // openRecords reads the records. Unreadable allocations are an event; other unreadable records are an error.
-func openRecords(root string, recorder *events.Recorder, devices devicemanager.Options) (kept records, err error) {
+func openRecords(
+	root string, recorder *events.Recorder, devices devicemanager.Options, cpus cpumanager.Options,
+) (kept records, err error) {
 	if kept.pulled, err = imagemanager.OpenPulled(filepath.Join(root, "pulled-images.json")); err != nil {
 		return kept, err
 	}
@@ -33,7 +37,10 @@ func openRecords(root string, recorder *events.Recorder, devices devicemanager.O
 	if kept.ids, err = userns.Open(filepath.Join(root, "user-ids.json")); err != nil {
 		return kept, err
 	}
-	devices.Path = filepath.Join(root, "devices.json")
-	kept.devices, err = devicemanager.Open(devices)
+	devices.RootDir, cpus.RootDir = root, root
+	if kept.devices, err = devicemanager.Open(devices); err != nil {
+		return kept, err
+	}
+	kept.cpus, err = cpumanager.Open(cpus)
 	return kept, err
 }

@@ -93,6 +93,10 @@ func (l *syncLoop) pendingResize(pod *v1.Pod) *v1.PodCondition {
 		return &v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonInfeasible,
 			Message: "spec.resources, the pod's own resources, cannot be resized on this node"}
 	}
+	if l.cpus.Exclusive(pod) || l.cpus.Exclusive(l.allocation.Allocated(pod)) {
+		return &v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonInfeasible,
+			Message: "a container has CPUs for itself (--cpu-manager-policy static): they cannot be resized"}
+	}
 	return l.admitter.Resize(pod)
 }
 
@@ -148,7 +152,7 @@ func guaranteed(pod *v1.Pod) int {
 	return 0
 }
 
-// forgetAllocations drops the resources, user ids and devices of pods that are gone.
+// forgetAllocations drops the resources, user ids, devices and CPUs of pods that are gone.
 func (l *syncLoop) forgetAllocations(ctx context.Context) {
 	if !l.config.Settled() {
 		return
@@ -162,7 +166,13 @@ func (l *syncLoop) forgetAllocations(ctx context.Context) {
 	if err := l.devices.Keep(l.hasPod); err != nil {
 		log.G(ctx).WithError(err).Warn("devices of pods that are gone could not be freed")
 	}
+	if err := l.cpus.Keep(l.hasPod); err != nil {
+		log.G(ctx).WithError(err).Warn("pods that are gone still have CPUs for themselves")
+	}
 }
+
+// finished says that nothing of a pod is left to run. It is for parts that are made before the pod workers.
+func (k *Kubelet) finished(uid types.UID) bool { return k.workers.Finished(uid) }
 
 // hasPod reports whether a pod has a worker or is in the runtime.
 func (l *syncLoop) hasPod(uid types.UID) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/apiserver"
+	"github.com/criadapter/criadapter/kubelet/cpumanager"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/devicemanager"
 	"github.com/criadapter/criadapter/kubelet/events"
@@ -49,6 +50,7 @@ type syncLoop struct {
 	allocation *allocation.Manager
 	userIDs    *userns.Manager
 	devices    *devicemanager.Manager
+	cpus       *cpumanager.Manager
 }
 
 // run handles work until ctx ends. While the runtime is not ready, the loop rests, and all pods stay as they are.
@@ -202,4 +204,5 @@ func (l *syncLoop) handleEvent(ctx context.Context, event pleg.Event) {
 	if event.Kind != pleg.Removed {
 		l.workers.Wake(event.UID)
 	}
+	l.cpus.Wake()
 }

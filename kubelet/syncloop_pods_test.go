@@ -18,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/apiserver"
+	"github.com/criadapter/criadapter/kubelet/cpumanager"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/devicemanager"
 	"github.com/criadapter/criadapter/kubelet/events"
@@ -87,8 +88,10 @@ func testLoop(t *testing.T) *syncLoop {
 	if l.userIDs, err = userns.Open(filepath.Join(t.TempDir(), "ids")); err != nil {
 		t.Fatal(err)
 	}
-	devices := devicemanager.Options{Path: filepath.Join(t.TempDir(), "devices")}
-	if l.devices, err = devicemanager.Open(devices); err != nil {
+	if l.devices, err = devicemanager.Open(devicemanager.Options{RootDir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	if l.cpus, err = cpumanager.Open(cpumanager.Options{RootDir: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
 	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}, Ended: l.cluster.PodFinished})

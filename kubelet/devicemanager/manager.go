@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Dir is the directory of the sockets. Empty means that no plugin can register.
 	Dir string
-	// Path is the file of the grants.
-	Path string
+	// RootDir is the directory of the files with the grants.
+	RootDir string
 	// Finished says that nothing of a pod is left to run, so that others may have its devices.
 	Finished func(types.UID) bool
 	// Changed is called after the devices of a plugin changed. It must not wait.
@@ -42,16 +42,13 @@ type Manager struct {
 // goneAfter is how long the capacity of a plugin that is gone is reported. Its devices are not allocatable meanwhile.
 const goneAfter = 5 * time.Minute
 
-// Open reads the grants; a missing file has none. An unreadable file is an error: devices of running containers might
-// be given away.
+// Open reads the grants. An unreadable file is an error: devices of running containers might be given away.
 func Open(opts Options) (*Manager, error) {
-	m := &Manager{opts: opts, plugins: map[v1.ResourceName]*plugin{}}
-	var err error
-	if m.records, err = openRecords(opts.Path); err != nil {
-		return nil, fmt.Errorf("devices of containers: %s: %w; remove the file when no container has a device",
-			opts.Path, err)
+	read, err := openRecords(opts.RootDir)
+	if err != nil {
+		return nil, err
 	}
-	return m, nil
+	return &Manager{opts: opts, plugins: map[v1.ResourceName]*plugin{}, records: read}, nil
 }
 
 // Resources returns the plugins' resources for the node's status.
@@ -74,7 +71,8 @@ func (m *Manager) Resources() (capacity, allocatable v1.ResourceList) {
 func (m *Manager) Keep(exists func(types.UID) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.records.keep(exists)
+	_, err := m.records.grants.Keep(exists)
+	return err
 }
 
 // request is a resource of a container.
@@ -90,7 +88,7 @@ type request struct {
 func (m *Manager) wanted(r request, static bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return static || m.plugins[r.resource] != nil || slices.Contains(m.records.Resources, r.resource)
+	return static || m.plugins[r.resource] != nil || slices.Contains(m.records.resources, r.resource)
 }
 
 // grant returns the grant of a container, and makes it when the container has none.

@@ -37,7 +37,7 @@ func start(t *testing.T, dir string) *fixture {
 	t.Helper()
 	f := &fixture{dir: dir, finished: map[types.UID]bool{}}
 	var err error
-	f.Manager, err = Open(Options{Dir: dir, Path: filepath.Join(dir, "devices.json"),
+	f.Manager, err = Open(Options{Dir: dir, RootDir: dir,
 		Finished: func(uid types.UID) bool { return f.finished[uid] }, Changed: func() {},
 		Event: func(_ bool, reason, message string) { t.Logf("%s: %s", reason, message) }})
 	testutil.Must(t, err)
@@ -118,12 +118,13 @@ func TestGrants(t *testing.T) {
 	f.gets(t, third, third.Spec.Containers[0], "a")
 	testutil.Must(t, f.Keep(func(uid types.UID) bool { return uid == "second" }))
 
-	again, err := Open(Options{Dir: dir, Path: filepath.Join(dir, "devices.json")})
+	again, err := Open(Options{Dir: dir, RootDir: dir})
 	testutil.Must(t, err)
 	_, err = again.apply(t, second)
 	testutil.Assert(t, errdefs.IsUnavailable(err), "before the plugin registers again: %v", err)
-	testutil.Equal(t, len(again.records.Pods), 1, "pods with grants")
-	testutil.Equal(t, again.records.Pods["second"]["x"][card].Devices[0], "c", "the device")
+	_, firstHas := again.records.grants.Get("first", "x")
+	secondHas, _ := again.records.grants.Get("second", "x")
+	testutil.Assert(t, !firstHas && secondHas[card].Devices[0] == "c", "first %t, second %v", firstHas, secondHas)
 }
 
 // apply applies the only container of a pod.
@@ -199,7 +200,7 @@ func TestUnknownResource(t *testing.T) {
 	p.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
 	_, err := f.apply(t, p, p.Spec.Containers[0])
 	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), f.dir), "%v", err)
-	off, err := Open(Options{Path: filepath.Join(f.dir, "off.json")})
+	off, err := Open(Options{RootDir: t.TempDir()})
 	testutil.Must(t, err)
 	_, err = off.apply(t, p)
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "--device-plugins-dir"), "%v",

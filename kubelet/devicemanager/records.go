@@ -2,6 +2,9 @@ package devicemanager
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -9,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"github.com/criadapter/criadapter/kubelet/grants"
 	"github.com/criadapter/criadapter/kubelet/jsonfile"
-	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // grant is what a container has of a resource.
@@ -32,104 +35,67 @@ func (g *grant) response() (*pluginapi.ContainerAllocateResponse, error) {
 
 // records are kept on the disk.
 type records struct {
-	path string
-	// Resources have had a plugin.
-	Resources []v1.ResourceName `json:"resources"`
-	// Pods has the grants by pod, container and resource.
-	Pods map[types.UID]map[string]map[v1.ResourceName]grant `json:"pods"`
+	grants *grants.Grants[map[v1.ResourceName]grant]
+	// path is the file of resources, which have had a plugin.
+	path      string
+	resources []v1.ResourceName
 }
 
-func openRecords(path string) (records, error) {
-	r := records{path: path}
-	_, err := jsonfile.Read(path, &r)
-	if r.Pods == nil {
-		r.Pods = map[types.UID]map[string]map[v1.ResourceName]grant{}
+func openRecords(dir string) (r records, err error) {
+	r.path = filepath.Join(dir, "device-resources.json")
+	if _, err := jsonfile.Read(r.path, &r.resources); err != nil {
+		return r, fmt.Errorf("%s: %w; remove the file", r.path, err)
 	}
-	return r, err
+	path := filepath.Join(dir, "devices.json")
+	if r.grants, err = grants.Open[map[v1.ResourceName]grant](path); err != nil {
+		return r, fmt.Errorf("devices of containers: %s: %w; remove the file when no container has a device", path, err)
+	}
+	return r, nil
 }
-
-func (r *records) save() error { return jsonfile.Write(r.path, r) }
 
 // register adds a resource.
 func (r *records) register(name v1.ResourceName) error {
-	if slices.Contains(r.Resources, name) {
+	if slices.Contains(r.resources, name) {
 		return nil
 	}
-	r.Resources = append(r.Resources, name)
-	return r.save()
+	all := append(slices.Clip(r.resources), name)
+	if err := jsonfile.Write(r.path, all); err != nil {
+		return err
+	}
+	r.resources = all
+	return nil
 }
 
 func (r *records) find(in request) (grant, bool) {
-	found, ok := r.Pods[in.pod.UID][in.container.Name][in.resource]
+	of, _ := r.grants.Get(in.pod.UID, in.container.Name)
+	found, ok := of[in.resource]
 	return found, ok
 }
 
 func (r *records) set(in request, made grant) error {
-	uid, name := in.pod.UID, in.container.Name
-	if r.Pods[uid] == nil {
-		r.Pods[uid] = map[string]map[v1.ResourceName]grant{}
-	}
-	if r.Pods[uid][name] == nil {
-		r.Pods[uid][name] = map[v1.ResourceName]grant{}
-	}
-	before, had := r.Pods[uid][name][in.resource]
-	r.Pods[uid][name][in.resource] = made
-	err := r.save()
-	if err != nil && had {
-		r.Pods[uid][name][in.resource] = before
-	} else if err != nil {
-		delete(r.Pods[uid][name], in.resource)
-	}
-	return err
-}
-
-// keep drops the grants of other pods.
-func (r *records) keep(exists func(types.UID) bool) error {
-	kept := map[types.UID]map[string]map[v1.ResourceName]grant{}
-	for uid, containers := range r.Pods {
-		if exists(uid) {
-			kept[uid] = containers
+	of, _ := r.grants.Get(in.pod.UID, in.container.Name)
+	all := map[v1.ResourceName]grant{in.resource: made}
+	for name, other := range of {
+		if name != in.resource {
+			all[name] = other
 		}
 	}
-	if len(kept) == len(r.Pods) {
-		return nil
-	}
-	before := r.Pods
-	r.Pods = kept
-	if err := r.save(); err != nil {
-		r.Pods = before
-		return err
-	}
-	return nil
+	return r.grants.Set(in.pod.UID, in.container.Name, all)
 }
 
-// holders returns the devices of other containers, and devices that the container may share: init containers of a pod
-// run one after the other, and before the others. Sidecars run on.
+// holders returns the devices that other containers have, and the devices that the container may share.
 func (r *records) holders(in request, finished func(types.UID) bool) (taken, reusable map[string]bool) {
-	taken, reusable = map[string]bool{}, map[string]bool{}
-	for uid, containers := range r.Pods {
-		if uid != in.pod.UID && finished(uid) {
-			continue
-		}
-		for name, resources := range containers {
-			into := taken
-			if uid == in.pod.UID && (name == in.container.Name || endsBefore(in.pod, name)) {
-				into = reusable
-			}
-			for _, id := range resources[in.resource].Devices {
-				into[id] = true
+	devices := func(all []map[v1.ResourceName]grant) map[string]bool {
+		ids := map[string]bool{}
+		for _, of := range all {
+			for _, id := range of[in.resource].Devices {
+				ids[id] = true
 			}
 		}
+		return ids
 	}
-	for id := range taken { // an app container has it after an init container
-		delete(reusable, id)
-	}
+	others, shared := r.grants.Others(in.pod, in.container.Name, finished)
+	taken, reusable = devices(others), devices(shared)
+	maps.DeleteFunc(reusable, func(id string, _ bool) bool { return taken[id] })
 	return taken, reusable
-}
-
-// endsBefore says whether a container of the pod is an init container that ends.
-func endsBefore(pod *v1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool {
-		return c.Name == name && !model.IsSidecar(&c)
-	})
 }

@@ -62,6 +62,9 @@ func (g *Generator) Container(
 		Linux:      &runtimeapi.LinuxContainerConfig{SecurityContext: security, Resources: g.resources(in)},
 		StopSignal: signal,
 	}
+	if err := g.opts.CPUs(in.Pod, in.Container, config); err != nil {
+		return nil, undo, err
+	}
 	return config, undo, g.opts.Devices(ctx, in.Pod, in.Container, config)
 }
 

@@ -55,6 +55,8 @@ type Options struct {
 	Services func(*v1.Pod) (map[string]string, error)
 	// Devices adds the devices of device plugins to a container's configuration. Nil adds none.
 	Devices func(ctx context.Context, pod *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error
+	// CPUs sets the CPUs of a container in its configuration. Nil leaves all CPUs to it.
+	CPUs func(pod *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error
 	// Warn is called when a pod runs without a part of its spec. Nil logs the message.
 	Warn func(pod *v1.Pod, reason, message string)
 }
@@ -81,6 +83,9 @@ func New(opts Options) *Generator {
 	}
 	if opts.Devices == nil {
 		opts.Devices = func(context.Context, *v1.Pod, *v1.Container, *runtimeapi.ContainerConfig) error { return nil }
+	}
+	if opts.CPUs == nil {
+		opts.CPUs = func(*v1.Pod, *v1.Container, *runtimeapi.ContainerConfig) error { return nil }
 	}
 	if opts.Services == nil {
 		opts.Services = func(*v1.Pod) (map[string]string, error) { return nil, nil }

@@ -131,6 +131,10 @@ func addPodFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 		"use the runtime's seccomp profile for containers without one")
 	flags.StringSliceVar(&opts.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil,
 		"`names` of unsafe sysctls that pods may set, or prefixes that end in *")
+	flags.StringVar((*string)(&opts.CPUManagerPolicy), "cpu-manager-policy", "",
+		"none, or static for containers of guaranteed pods that get whole CPUs for themselves (default none)")
+	flags.StringVar(&opts.ReservedCPUs, "reserved-cpus", "",
+		"`CPUs` that no container has for itself, such as 0-1, in place of the CPUs of --system-reserved")
 	flags.StringVar((*string)(&opts.SwapBehavior), "memory-swap-behavior", "",
 		"NoSwap, or LimitedSwap for swap in proportion to memory requests; that needs cgroup v2 (default NoSwap)")
 	flags.StringVar((*string)(&opts.ImageVerification), "image-pull-credentials-verification-policy", "",

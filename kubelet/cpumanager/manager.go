@@ -1,0 +1,211 @@
+package cpumanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/cpuset"
+
+	"github.com/criadapter/criadapter/kubelet/grants"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Policy says how CPUs are given to containers.
+type Policy string
+
+// The policies of KubeletConfiguration's cpuManagerPolicy.
+const (
+	// None leaves all CPUs to all containers.
+	None Policy = "none"
+	// Static gives whole CPUs to containers of guaranteed pods for themselves.
+	Static Policy = "static"
+)
+
+// Runtime is the part of cri.Runtime for running containers.
+type Runtime interface {
+	Attempts(ctx context.Context) (map[types.UID]*model.PodStatus, error)
+	ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error)
+	UpdateContainerResources(ctx context.Context, id string, resources *runtimeapi.ContainerResources) error
+}
+
+// Options configure a Manager.
+type Options struct {
+	// Policy is the policy; empty means None.
+	Policy Policy
+	// Reserved are CPUs that no container has for itself. If it is empty, ReservedCount CPUs are chosen.
+	Reserved      cpuset.CPUSet
+	ReservedCount int
+	// RootDir is the directory of the file with the grants.
+	RootDir string
+	Runtime Runtime
+	// Finished says that nothing of a pod is left to run, so that others may have its CPUs.
+	Finished func(types.UID) bool
+}
+
+// Manager knows which container has which CPUs. It is safe for concurrent use.
+type Manager struct {
+	opts     Options
+	topology topology
+	// all are the online CPUs, and free the ones that are not reserved.
+	all, free cpuset.CPUSet
+	// path is the file of the grants. It is missing if no container has ever had CPUs for itself.
+	path string
+	// wake wakes Run.
+	wake chan struct{}
+
+	mu     sync.Mutex
+	grants *grants.Grants[string]
+}
+
+// Open reads the machine's CPUs and the grants. Unreadable grants are an error: two containers might get one CPU.
+func Open(opts Options) (*Manager, error) { return open(opts, systemCPUs) }
+
+func open(opts Options, system string) (*Manager, error) {
+	m := &Manager{opts: opts, path: filepath.Join(opts.RootDir, "cpus.json"), wake: make(chan struct{}, 1)}
+	var err error
+	if m.grants, err = grants.Open[string](m.path); err != nil {
+		return nil, fmt.Errorf("CPUs of containers: %s: %w; remove the file when no pod runs", m.path, err)
+	}
+	if !m.static() {
+		if _, err := os.Stat(m.path); errors.Is(err, fs.ErrNotExist) {
+			return m, nil
+		}
+	}
+	if m.topology, err = readTopology(system); err != nil {
+		return nil, fmt.Errorf("CPUs: %w", err)
+	}
+	m.all = m.topology.cpus()
+	if m.static() {
+		err = m.reserve()
+	}
+	return m, err
+}
+
+func (m *Manager) static() bool { return m.opts.Policy == Static }
+
+// reserve chooses the reserved CPUs.
+func (m *Manager) reserve() error {
+	reserved := m.opts.Reserved
+	if reserved.IsEmpty() {
+		reserved = m.topology.take(m.all, m.opts.ReservedCount)
+	}
+	switch {
+	case reserved.IsEmpty():
+		return fmt.Errorf("the CPU manager's policy %s needs CPUs for the system: give --system-reserved cpu=1, or "+
+			"--reserved-cpus: %w", Static, errdefs.ErrInvalidArgument)
+	case !reserved.IsSubsetOf(m.all):
+		return fmt.Errorf("--reserved-cpus %s: the machine has %s: %w", reserved, m.all, errdefs.ErrInvalidArgument)
+	}
+	m.free = m.all.Difference(reserved)
+	return nil
+}
+
+// Wake makes Run look at the running containers.
+func (m *Manager) Wake() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Keep drops the CPUs of pods that do not exist.
+func (m *Manager) Keep(exists func(types.UID) bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dropped, err := m.grants.Keep(exists)
+	if dropped {
+		m.Wake() // the pool is larger
+	}
+	return err
+}
+
+// Exclusive says whether a container of the pod has CPUs for itself. Such a pod cannot be resized in place.
+func (m *Manager) Exclusive(pod *v1.Pod) (found bool) {
+	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) { found = found || m.wholeCPUs(pod, c) > 0 })
+	return found
+}
+
+// wholeCPUs returns how many CPUs the container gets for itself.
+func (m *Manager) wholeCPUs(pod *v1.Pod, c *v1.Container) int {
+	cpu := c.Resources.Requests.Cpu()
+	if !m.static() || model.QOS(pod) != v1.PodQOSGuaranteed || pod.Spec.Resources != nil || cpu.MilliValue()%1000 != 0 {
+		return 0
+	}
+	return int(cpu.Value())
+}
+
+// Apply sets the CPUs in a container's configuration. An error names the resource; Apply may be repeated then.
+func (m *Manager) Apply(pod *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error {
+	if !m.static() {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	cpus, err := m.choose(pod, c)
+	if err != nil {
+		return err
+	}
+	config.GetLinux().GetResources().CpusetCpus = cpus.String()
+	return nil
+}
+
+// choose returns the CPUs of a container: its own or the pool. CPUs of the pod's init containers come first: these have
+// ended, or run before.
+func (m *Manager) choose(pod *v1.Pod, c *v1.Container) (cpuset.CPUSet, error) {
+	n := m.wholeCPUs(pod, c)
+	if n == 0 {
+		return m.pool(), nil
+	}
+	if has, ok := m.granted(pod.UID, c.Name); ok && has.Size() == n && has.IsSubsetOf(m.free) {
+		return has, nil
+	}
+	taken, shared := m.grants.Others(pod, c.Name, m.opts.Finished)
+	left := m.free.Difference(union(taken))
+	reusable := union(shared).Intersection(left)
+	chosen := m.topology.take(reusable, n)
+	chosen = chosen.Union(m.topology.take(left.Difference(chosen), n-chosen.Size()))
+	if chosen.Size() < n {
+		return chosen, fmt.Errorf("resources.requests[cpu]: %d CPUs for the container alone are requested, and %d are "+
+			"free: %w", n, left.Size(), errdefs.ErrResourceExhausted)
+	}
+	defer m.Wake() // the pool is smaller
+	return chosen, m.grants.Set(pod.UID, c.Name, chosen.String())
+}
+
+// pool returns the CPUs that no container has for itself.
+func (m *Manager) pool() cpuset.CPUSet {
+	taken, _ := m.grants.Others(&v1.Pod{}, "", m.opts.Finished)
+	return m.all.Difference(union(taken).Intersection(m.free))
+}
+
+func (m *Manager) granted(uid types.UID, container string) (cpuset.CPUSet, bool) {
+	text, ok := m.grants.Get(uid, container)
+	return parse(text), ok
+}
+
+// union returns the CPUs of several grants.
+func union(texts []string) cpuset.CPUSet {
+	all := cpuset.New()
+	for _, text := range texts {
+		all = all.Union(parse(text))
+	}
+	return all
+}
+
+// parse reads a grant. One that is no list of CPUs has none, so that its container gets others.
+func parse(text string) cpuset.CPUSet {
+	cpus, err := cpuset.Parse(text)
+	if err != nil {
+		return cpuset.New()
+	}
+	return cpus
+}

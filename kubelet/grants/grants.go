@@ -1,0 +1,88 @@
+// Package grants keeps on the disk what containers have for themselves, such as devices or CPUs. They have the same
+// after a restart of the kubelet.
+package grants
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/jsonfile"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Grants are values of containers, by pod and container. They are not safe for concurrent use.
+type Grants[T any] struct {
+	path string
+	pods map[types.UID]map[string]T
+}
+
+// Open reads the grants; a missing file has none.
+func Open[T any](path string) (*Grants[T], error) {
+	g := &Grants[T]{path: path, pods: map[types.UID]map[string]T{}}
+	_, err := jsonfile.Read(path, &g.pods)
+	return g, err
+}
+
+// Get returns a container's grant.
+func (g *Grants[T]) Get(uid types.UID, container string) (T, bool) {
+	value, ok := g.pods[uid][container]
+	return value, ok
+}
+
+// Set writes a container's grant. After an error the container has what it had.
+func (g *Grants[T]) Set(uid types.UID, container string, value T) error {
+	pods := maps.Clone(g.pods)
+	pods[uid] = maps.Clone(pods[uid])
+	if pods[uid] == nil {
+		pods[uid] = map[string]T{}
+	}
+	pods[uid][container] = value
+	return g.replace(pods)
+}
+
+// Keep drops the grants of pods that do not exist, and says whether there were any.
+func (g *Grants[T]) Keep(exists func(types.UID) bool) (dropped bool, err error) {
+	pods := maps.Clone(g.pods)
+	maps.DeleteFunc(pods, func(uid types.UID, _ map[string]T) bool { return !exists(uid) })
+	if len(pods) == len(g.pods) {
+		return false, nil
+	}
+	return true, g.replace(pods)
+}
+
+// replace writes the file before the grants change.
+func (g *Grants[T]) replace(pods map[types.UID]map[string]T) error {
+	if err := jsonfile.Write(g.path, pods); err != nil {
+		return err
+	}
+	g.pods = pods
+	return nil
+}
+
+// Others returns the grants of other containers, and the grants that a container of the pod may share: init containers
+// of a pod run one after the other, and before the others. Sidecars run on. Pods that are finished have none.
+func (g *Grants[T]) Others(pod *v1.Pod, container string, finished func(types.UID) bool) (taken, reusable []T) {
+	for uid, containers := range g.pods {
+		if uid != pod.UID && finished(uid) {
+			continue
+		}
+		for name, value := range containers {
+			if uid == pod.UID && (name == container || endsBefore(pod, name)) {
+				reusable = append(reusable, value)
+			} else {
+				taken = append(taken, value)
+			}
+		}
+	}
+	return taken, reusable
+}
+
+// endsBefore says whether a container of the pod is an init container that ends.
+func endsBefore(pod *v1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool {
+		return c.Name == name && !model.IsSidecar(&c)
+	})
+}
