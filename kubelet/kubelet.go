@@ -242,11 +242,12 @@ func (k *Kubelet) newSteps(
 	}
 	cgroups := cgroup.New(ctx, cgroup.Options{
 		Root: k.opts.CgroupRoot, Driver: driver, Allocatable: left, PodPids: k.opts.PodPids,
+		Measure: k.metrics.CgroupDone,
 	})
 	inNode := func() v1.ResourceList { return k.cluster.Node().Status.Allocatable }
 	volumes := volumemanager.New(volumemanager.Options{
 		RootDir: k.opts.RootDir, Allocatable: inNode, Objects: k.cluster.Objects(), Tokens: k.cluster.Tokens(),
-		ClaimsDir: k.opts.ClaimsDir, Claims: claims,
+		ClaimsDir: k.opts.ClaimsDir, Claims: claims, Measure: k.metrics.VolumeMounted,
 	})
 	specs := podspec.New(podspec.Options{
 		NodeName: k.opts.NodeName, NodeIPs: k.opts.NodeIPs, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,

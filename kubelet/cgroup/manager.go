@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
@@ -41,6 +42,9 @@ type Options struct {
 	Allocatable v1.ResourceList
 	// PodPids is the limit of processes and threads of a pod; 0 means no limit.
 	PodPids int64
+	// Measure is called after the operations create, update and destroy of a cgroup that began at a time. Nil means
+	// none.
+	Measure func(operation string, began time.Time)
 }
 
 // limits are the limits of one cgroup. Zero values set nothing.
@@ -89,6 +93,9 @@ type Manager struct {
 // New makes the cgroups of the QoS classes. If it cannot write cgroups, it logs that and returns a manager that does
 // nothing, so that pods run all the same.
 func New(ctx context.Context, opts Options) *Manager {
+	if opts.Measure == nil {
+		opts.Measure = func(string, time.Time) {}
+	}
 	m := &Manager{opts: opts,
 		top:      name(strings.FieldsFunc(path.Join(opts.Root, "kubepods"), func(r rune) bool { return r == '/' })),
 		requests: map[types.UID]int64{}, written: map[string]limits{}}
@@ -152,8 +159,16 @@ func (m *Manager) ensure(ctx context.Context, n name, l limits) error {
 	last, known := m.written[key]
 	delete(m.written, key)
 	m.writtenMu.Unlock()
-	if !known || last != l || !m.tree.has(n) {
-		if err := m.tree.ensure(ctx, n, l); err != nil {
+	exists := m.tree.has(n)
+	if !known || last != l || !exists {
+		operation := "create"
+		if exists {
+			operation = "update"
+		}
+		began := time.Now()
+		err := m.tree.ensure(ctx, n, l)
+		m.opts.Measure(operation, began)
+		if err != nil {
 			return err
 		}
 	}
@@ -167,6 +182,8 @@ func (m *Manager) remove(ctx context.Context, n name) error {
 	m.writtenMu.Lock()
 	delete(m.written, n.cgroupfs())
 	m.writtenMu.Unlock()
+	began := time.Now()
+	defer m.opts.Measure("destroy", began)
 	return m.tree.remove(ctx, n)
 }
 

@@ -22,6 +22,7 @@ type Metrics struct {
 	podStart                    prometheus.Histogram
 	startedPods                 prometheus.Counter
 	evictions                   *prometheus.CounterVec
+	cgroupTime, storageTime     *prometheus.HistogramVec
 }
 
 // requests counts the requests of all clients of an API server in this process: client-go has one place for that.
@@ -56,13 +57,19 @@ func New(node string) *Metrics {
 				2700, 3600}),
 		startedPods: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_started_pods_total",
 			Help: "Number of pods that began to be set up."}),
+		cgroupTime: histograms("kubelet_cgroup_manager_duration_seconds",
+			"Time of operations on cgroups: create, update or destroy.", prometheus.DefBuckets, "operation_type"),
+		storageTime: histograms("storage_operation_duration_seconds",
+			"Time of mounts of volumes, and of their updates.",
+			[]float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600},
+			"volume_plugin", "operation_name", "status", "migrated"),
 		evictions: counters("kubelet_evictions", "Number of evicted pods by signal.", "eviction_signal"),
 	}
 	name := prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubelet_node_name",
 		Help: "Always 1. The label is the node.", ConstLabels: prometheus.Labels{"node": node}})
 	name.Set(1)
 	m.registry.MustRegister(m.operations, m.operationErrors, m.operationTime, m.relistTime, m.relistInterval,
-		m.lastSeen, m.workerTime, m.podStart, m.startedPods, m.evictions, name, requests(),
+		m.lastSeen, m.workerTime, m.podStart, m.startedPods, m.evictions, m.cgroupTime, m.storageTime, name, requests(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -81,6 +88,20 @@ func (m *Metrics) Relisted(began, last time.Time) {
 	if !last.IsZero() {
 		m.relistInterval.Observe(began.Sub(last).Seconds())
 	}
+}
+
+// CgroupDone records an operation on a cgroup that began at a time and ended now.
+func (m *Metrics) CgroupDone(operation string, began time.Time) {
+	m.cgroupTime.WithLabelValues(operation).Observe(time.Since(began).Seconds())
+}
+
+// VolumeMounted records the mount, or the update, of a volume that began at a time and ended now.
+func (m *Metrics) VolumeMounted(plugin string, began time.Time, err error) {
+	status := "success"
+	if err != nil {
+		status = "fail-unknown"
+	}
+	m.storageTime.WithLabelValues(plugin, "volume_mount", status, "false").Observe(time.Since(began).Seconds())
 }
 
 // operation begins a CRI call. The function ends it, with the call's error.

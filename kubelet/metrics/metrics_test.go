@@ -3,7 +3,9 @@ package metrics
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,11 +132,34 @@ func TestPodStarts(t *testing.T) {
 	testutil.Equal(t, len(samples(t, m, "kubelet_pod_worker_duration_seconds")), 3, "kinds of steps")
 }
 
+// TestOperations: operations on cgroups and mounts of volumes are measured by their labels.
+func TestOperations(t *testing.T) {
+	m := New("node")
+	m.CgroupDone("update", time.Now())
+	m.VolumeMounted("kubernetes.io/secret", time.Now(), nil)
+	m.VolumeMounted("kubernetes.io/empty-dir", time.Now(), errBroken)
+	testutil.Equal(t, value(t, m, "kubelet_cgroup_manager_duration_seconds", "update"), 1, "updates of cgroups")
+	counts := map[string]uint64{}
+	for _, sample := range samples(t, m, "storage_operation_duration_seconds") {
+		var labels []string
+		for _, label := range sample.GetLabel() {
+			labels = append(labels, label.GetValue())
+		}
+		counts[strings.Join(labels, " ")] = sample.GetHistogram().GetSampleCount()
+	}
+	testutil.Equal(t, fmt.Sprint(counts), fmt.Sprint(map[string]uint64{
+		"false volume_mount success kubernetes.io/secret":         1,
+		"false volume_mount fail-unknown kubernetes.io/empty-dir": 1,
+	}), "mounts")
+}
+
 // TestNames: Prometheus' linter accepts the names but for the kubelet's own habits.
 func TestNames(t *testing.T) {
 	m := New("node")
 	m.Relisted(time.Now(), time.Now())
 	m.Evicted("memory.available")
+	m.CgroupDone("create", time.Now())
+	m.VolumeMounted("kubernetes.io/secret", time.Now(), nil)
 	families, err := m.Gatherer().Gather()
 	testutil.Must(t, err)
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
@@ -30,6 +31,9 @@ type Options struct {
 	ClaimsDir string
 	// Claims is required with ClaimsDir.
 	Claims volumekinds.Claims
+	// Measure is called after the mount, or the update, of a volume of a plugin such as kubernetes.io/secret. Nil means
+	// none.
+	Measure func(plugin string, began time.Time, err error)
 	// Allocatable is the node's allocatable resources: the downward API shows them for limits that a container does not
 	// have. Nil means none.
 	Allocatable func() v1.ResourceList
@@ -45,6 +49,9 @@ type Manager struct {
 func New(opts Options) *Manager {
 	if opts.Allocatable == nil {
 		opts.Allocatable = func() v1.ResourceList { return nil }
+	}
+	if opts.Measure == nil {
+		opts.Measure = func(string, time.Time, error) {}
 	}
 	return &Manager{opts: opts}
 }
@@ -93,6 +100,10 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (st
 	path, err := m.path(pod, volume, kind)
 	if err != nil {
 		return false, err
+	}
+	if kind.Directory != "" {
+		began := time.Now()
+		defer func() { m.opts.Measure("kubernetes.io/"+kind.Directory, began, err) }()
 	}
 	if kind.Mount != nil {
 		return false, kind.Mount(host{&m.opts}, path, pod, &volume.VolumeSource)

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	metricName = regexp.MustCompile(`\b(?:kubelet|rest_client|volume_manager|process|go)_[a-z0-9_]+`)
+	metricName = regexp.MustCompile(`\b(?:kubelet|storage|rest_client|volume_manager|process|go)_[a-z0-9_]+`)
 	histograms = regexp.MustCompile(`_(?:bucket|count)$`)
 )
 
