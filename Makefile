@@ -83,6 +83,10 @@ else
 	@build/bin/differences -runtimes $(if $(filter both,$(RUNTIME)),criadapter$(comma)containerd,$(RUNTIME)) -run '$(RUN)'
 endif
 
+.PHONY: podman-manifests
+podman-manifests: rig ## Play the manifests of podman's own tests, and compare with docs/reports/podman-manifests.md; PODMAN=v5.8.0 for another version
+	@PODMAN=$(or $(PODMAN),v5.8.0) build/bin/rig test -v -run '^TestPodmanManifests$$' ./test/kubelet
+
 .PHONY: e2e-cluster
 e2e-cluster: ## Run a real control plane, and the real kubelet and the kubelet core on criadapter; RUN=pattern for some steps
 	@go build -o build/bin/e2e-cluster ./test/cluster/run
@@ -94,9 +98,9 @@ conformance: ## Run Kubernetes' own specs with the real kubelet; SET=name, FOCUS
 	@build/bin/conformance $(if $(CACHED),-cached) -set $(if $(FAST),fast,$(or $(SET),node-conformance)) $(if $(FOCUS),-focus '$(value FOCUS)') $(if $(SERVER),-server $(SERVER)) $(if $(KUBELET),-kubelet $(KUBELET)) $(if $(NODE),-node $(NODE))
 
 .PHONY: load
-load: ## Fill a node through the real kubelet, on criadapter and its peers; PODS=number, SERVERS=name,name for some, ENGINE=name, QUICK=1
+load: ## Fill a node through the real kubelet, on criadapter and its peers; PODS=number, SERVERS=name,name for some, NODES=kubelet,kubelet-core for these on criadapter, ENGINE=name, QUICK=1
 	@go build -o build/bin/load ./test/load
-	@build/bin/load $(if $(CACHED),-cached) $(if $(QUICK),-quick) $(if $(PODS),-pods $(PODS)) $(if $(SERVERS),-servers $(SERVERS))
+	@build/bin/load $(if $(CACHED),-cached) $(if $(QUICK),-quick) $(if $(PODS),-pods $(PODS)) $(if $(SERVERS),-servers $(SERVERS)) $(if $(NODES),-nodes $(NODES))
 
 .PHONY: soak
 soak: ## Hurt a node under a cluster's workload and compare the API server's events with what ran; HOURS=0.5, SEED=n repeats, ENGINE=name

@@ -10,6 +10,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 func TestOptions(t *testing.T) {
@@ -23,8 +24,13 @@ func TestOptions(t *testing.T) {
 		!slices.Equal(o.servers, []string{"criadapter", "containerd"}) {
 		t.Errorf("quick: %+v, %v", o, err)
 	}
-	for _, args := range [][]string{{"-pods", "111"}, {"-pods", "0"}, {"-churn", "0"}, {"-rest", "0s"},
-		{"-servers", "crio"}, {"more"}, {"-unknown"}} {
+	o, err = read("-nodes", "kubelet,kubelet-core")
+	file := o.file(rigenv.Env{Engine: "29-containerd"})
+	testutil.Assert(t, err == nil && file == "result-nodes-29-containerd.json", "nodes: %s, %v", file, err)
+	testutil.Assert(t, slices.Equal(o.columns(), []column{{"kubelet", "criadapter", "kubelet"},
+		{"kubelet-core", "criadapter", "kubelet-core"}}), "nodes: %v", o.columns())
+	for _, args := range [][]string{{"-nodes", "k3s"}, {"-pods", "111"}, {"-pods", "0"}, {"-churn", "0"},
+		{"-rest", "0s"}, {"-servers", "crio"}, {"more"}, {"-unknown"}} {
 		if _, err := read(args...); err == nil {
 			t.Errorf("%q is not an error", args)
 		}

@@ -83,7 +83,15 @@ func buildAndEnter(ctx context.Context, opts options) error {
 			return err
 		}
 	}
-	environ := func(string) (string, error) { return programs.Environ() }
+	environ := func(dir string) (string, error) {
+		if slices.Contains(opts.nodes, single.KubeletCore) {
+			programs.KubeletCore = filepath.Join(dir, "kubelet-core")
+			if err := build.KubeletCore(ctx, programs.KubeletCore); err != nil {
+				return "", err
+			}
+		}
+		return programs.Environ()
+	}
 	return machine.AgainInRig(ctx, environ, os.Args[1:]...)
 }
 
@@ -99,11 +107,12 @@ func measureAll(ctx context.Context, env rigenv.Env, opts options) error {
 		return err
 	}
 	all := opts.result(env)
-	file := filepath.Join(report, forEngine("result", env.Engine, ".json"))
+	file := filepath.Join(report, opts.file(env))
 	var failed []error
-	for _, name := range opts.servers {
+	for _, c := range opts.columns() {
+		name := c.name
 		fmt.Printf("%s: %d pods …\n", name, opts.pods)
-		on := single.Options{Env: env, Programs: programs, Server: name,
+		on := single.Options{Env: env, Programs: programs, Server: c.server, Node: c.node,
 			ReportDir: filepath.Join(report, forEngine(name, env.Engine, ""))}
 		one, err := measure(ctx, on, opts, func(phase string, m measured) {
 			fmt.Printf("%s: %s: %s\n", name, phase, m)
@@ -114,13 +123,14 @@ func measureAll(ctx context.Context, env rigenv.Env, opts options) error {
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w; its logs are in %s", name, err, on.ReportDir))
 		}
+		one.Server = name
 		if len(one.Phases) > 0 {
 			all.Servers = append(all.Servers, one)
 			if err := all.write(file); err != nil {
 				return err
 			}
 		}
-		if unfinished := one.unfinished(); name == single.Criadapter && len(unfinished) > 0 {
+		if unfinished := one.unfinished(); c.server == single.Criadapter && len(unfinished) > 0 {
 			failed = append(failed,
 				fmt.Errorf("%s did not finish %s; its logs are in %s", name, strings.Join(unfinished, ", "),
 					on.ReportDir))

@@ -43,7 +43,7 @@ func measure(ctx context.Context, on single.Options, opts options, tell func(str
 		return f, err
 	}
 	defer n.crowd.close()
-	f = figures{Server: on.Server, Phases: make(map[string]measured)}
+	f = figures{Phases: make(map[string]measured)}
 	if f.Runtime, err = n.runtime(ctx); err != nil {
 		return f, err
 	}

@@ -19,7 +19,8 @@ import (
 const maxPods = 110
 
 // usageText is what -help prints before the flags.
-const usageText = `Fills a node through the real kubelet and measures it, on criadapter and on its peers one after the other:
+const usageText = `Fills a node through the real kubelet and measures it, on criadapter and on its peers one after the other. With -nodes
+it measures the real kubelet and the kubelet core, each on criadapter:
 
   up        all pods are created at once
   rest      no pod is created or deleted
@@ -40,8 +41,10 @@ type options struct {
 	churn, probes         int
 	rest, churned, probed time.Duration
 	servers               []string
-	report                string
-	cached                bool
+	// nodes are measured on criadapter in place of servers, if there are any.
+	nodes  []string
+	report string
+	cached bool
 }
 
 // quick are the times of a shorter run.
@@ -70,6 +73,8 @@ func readFlags(args []string, help io.Writer) (o options, err error) {
 		"20 s of rest, 30 s of probes, a minute of churn, where no flag names another time")
 	servers := flags.String("servers", strings.Join(single.Servers(), ","),
 		"measure only these, a comma-separated `list`")
+	nodes := flags.String("nodes", "", "measure these on criadapter, a comma-separated `list` of "+
+		strings.Join(single.Nodes(), " and "))
 	flags.StringVar(&o.report, "report", "build/load", "the `directory` for logs and the result")
 	flags.BoolVar(&o.cached, "cached", false, "do nothing where the programs would have to be built first")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -81,6 +86,9 @@ func readFlags(args []string, help io.Writer) (o options, err error) {
 		return o, fmt.Errorf("%w, see -help", err)
 	}
 	o.servers = strings.Split(*servers, ",")
+	if *nodes != "" {
+		o.servers, o.nodes = []string{single.Criadapter}, strings.Split(*nodes, ",")
+	}
 	if *short {
 		o.shorten(flags)
 	}
@@ -112,7 +120,40 @@ func (o options) check() error {
 				strings.Join(single.Servers(), ", "))
 		}
 	}
+	for _, name := range o.nodes {
+		if !slices.Contains(single.Nodes(), name) {
+			return fmt.Errorf("-nodes: no node is named %q, want some of %s", name,
+				strings.Join(single.Nodes(), ", "))
+		}
+	}
 	return nil
+}
+
+// column is one measured node: its name in the result, its CRI server and its kubelet.
+type column struct{ name, server, node string }
+
+// columns returns what is measured: servers with the real kubelet, or nodes on criadapter.
+func (o options) columns() []column {
+	var all []column
+	if len(o.nodes) > 0 {
+		for _, node := range o.nodes {
+			all = append(all, column{node, single.Criadapter, node})
+		}
+		return all
+	}
+	for _, server := range o.servers {
+		all = append(all, column{server, server, ""})
+	}
+	return all
+}
+
+// file is the name of the result's file.
+func (o options) file(env rigenv.Env) string {
+	name := "result"
+	if len(o.nodes) > 0 {
+		name = "result-nodes"
+	}
+	return forEngine(name, env.Engine, ".json")
 }
 
 func (o options) probePlan() probePlan { return planProbes(o.probes, o.pods) }

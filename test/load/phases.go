@@ -62,8 +62,12 @@ func (n *node) attempt(ctx context.Context, p phase) (measured, error) {
 }
 
 // during measures the CPU, memory and time of f.
-func (n *node) during(m *measured, f func() error) error {
+func (n *node) during(ctx context.Context, m *measured, f func() error) error {
 	before, err := n.parts.cpu()
+	if err != nil {
+		return err
+	}
+	called, err := n.calls(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,13 +81,26 @@ func (n *node) during(m *measured, f func() error) error {
 		return err
 	}
 	m.CPU = after.since(before)
+	if m.Calls, err = n.calls(ctx); err != nil {
+		return err
+	}
+	m.Calls -= called
 	m.Memory, m.Shims, err = n.parts.memory()
 	return err
 }
 
+// calls counts the kubelet's calls so far. A server without metrics has none.
+func (n *node) calls(ctx context.Context) (sum int, err error) {
+	byMethod, err := n.Calls(ctx)
+	for _, calls := range byMethod {
+		sum += calls
+	}
+	return sum, err
+}
+
 // up brings all pods up.
 func (n *node) up(ctx context.Context, m *measured) error {
-	err := n.during(m, func() error { return n.fill(ctx, n.opts.pods, n.plain) })
+	err := n.during(ctx, m, func() error { return n.fill(ctx, n.opts.pods, n.plain) })
 	m.Ready = n.crowd.upTimes()
 	return err
 }
@@ -93,13 +110,13 @@ func (n *node) rest(ctx context.Context, m *measured) error {
 	if err := program.Sleep(ctx, settle); err != nil {
 		return err
 	}
-	return n.during(m, func() error { return program.Sleep(ctx, n.opts.rest) })
+	return n.during(ctx, m, func() error { return program.Sleep(ctx, n.opts.rest) })
 }
 
 // restarts replaces all pods, as a rollout does.
 func (n *node) restarts(ctx context.Context, m *measured) error {
 	p := newPace(n.opts.pods)
-	err := n.during(m, func() error { return n.crowd.replace(ctx, patience, n.plain, p, p.all) })
+	err := n.during(ctx, m, func() error { return n.crowd.replace(ctx, patience, n.plain, p, p.all) })
 	m.Ready, m.Gone = n.crowd.upTimes(), n.crowd.goneTimes()
 	return err
 }
@@ -107,7 +124,7 @@ func (n *node) restarts(ctx context.Context, m *measured) error {
 // churn replaces pods every second, for a while.
 func (n *node) churn(ctx context.Context, m *measured) error {
 	p := newPace(n.opts.pods)
-	err := n.during(m, func() error {
+	err := n.during(ctx, m, func() error {
 		wanted := steady(n.opts.churn, time.Now(), n.opts.churned, time.Now)
 		if err := n.crowd.replace(ctx, n.opts.churned+patience, n.plain, p, wanted); err != nil {
 			return err
@@ -122,7 +139,7 @@ func (n *node) churn(ctx context.Context, m *measured) error {
 // gone deletes all pods, also the pods that an unfinished phase has left.
 func (n *node) gone(ctx context.Context, m *measured) error {
 	before := n.crowd.tally()
-	err := n.during(m, func() error { return n.empty(ctx) })
+	err := n.during(ctx, m, func() error { return n.empty(ctx) })
 	m.Gone = n.crowd.goneTimes()
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func (n *node) probes(ctx context.Context, m *measured) error {
 	if err := program.Sleep(ctx, settle+time.Duration(plan.period)*time.Second); err != nil {
 		return err
 	}
-	err := n.during(m, func() error {
+	err := n.during(ctx, m, func() error {
 		before, err := n.countProbes(ctx)
 		if err != nil {
 			return err

@@ -25,7 +25,7 @@ type result struct {
 
 // figures are the results of one server's node.
 type figures struct {
-	Server  string
+	Server  string // or node, with the option -nodes
 	Runtime string // name and version of the server's runtime
 	Phases  map[string]measured
 }
@@ -44,6 +44,8 @@ type measured struct {
 	Probes  *probed `json:",omitempty"`
 	// CPU is the use of each part in seconds. Memory is the use of each part at the end of the phase, in MiB.
 	CPU, Memory map[string]float64 `json:",omitempty"`
+	// Calls is the number of CRI calls, 0 for a server without metrics.
+	Calls int `json:",omitempty"`
 	// Shims is the number of shims at the end of the phase.
 	Shims int `json:",omitempty"`
 }
@@ -94,6 +96,9 @@ func (m measured) String() string {
 	if m.Probes != nil {
 		fmt.Fprintf(&out, "; %.0f probes a minute, %.0f ms each, %d failed", m.Probes.PerMinute, m.Probes.Mean*1000,
 			m.Probes.Failed)
+	}
+	if m.Calls > 0 {
+		fmt.Fprintf(&out, "; %d CRI calls", m.Calls)
 	}
 	fmt.Fprintf(&out, "; CPU s%s; memory MiB%s; %d shims", byPart(m.CPU), byPart(m.Memory), m.Shims)
 	return out.String()

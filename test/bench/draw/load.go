@@ -42,8 +42,8 @@ type phase struct {
 		PerMinute, Mean float64
 		Failed          int
 	}
-	CPU, Memory map[string]float64
-	Shims       int
+	CPU, Memory  map[string]float64
+	Shims, Calls int
 }
 
 // loadTimes are seconds.
@@ -90,7 +90,7 @@ func keepLoad(from string) error {
 	if from == "" {
 		return nil
 	}
-	for _, s := range sections() {
+	for _, s := range loadSections() {
 		text, err := os.ReadFile(filepath.Join(from, s.file()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -107,7 +107,7 @@ func keepLoad(from string) error {
 
 // drawLoad puts the tables of full nodes into the report. svg is empty without a measurement.
 func drawLoad(text []byte) (_ []byte, svg string, err error) {
-	for _, s := range sections() {
+	for _, s := range loadSections() {
 		content := fmt.Sprintf(
 			"Nothing was measured yet: `make load%s` and then `make figures` write the table here.\n", s.variable())
 		loaded, err := readJSON[loadResult](s.loadFile())
@@ -127,10 +127,18 @@ func drawLoad(text []byte) (_ []byte, svg string, err error) {
 	return text, svg, nil
 }
 
-// variable is the argument of make that chooses the engine.
+// nodes is the section of the kubelet and the kubelet core on criadapter. It takes the place of an engine.
+const nodes = "nodes"
+
+func loadSections() []section { return append(sections(), section{nodes, false}) }
+
+// variable is the argument of make that makes the section's result.
 func (s section) variable() string {
-	if s.engine == "" {
+	switch s.engine {
+	case "":
 		return ""
+	case nodes:
+		return " NODES=kubelet,kubelet-core"
 	}
 	return " ENGINE=" + s.engine
 }
@@ -203,8 +211,22 @@ func (r loadResult) rows() []loadRow {
 				return costs(p.Memory, memoryParts(), "%.0f")
 			}})
 	}
+	for i, name := range r.called() {
+		label := name
+		if i == 0 {
+			label = "**CRI calls**: " + name
+		}
+		rows = append(rows, loadRow{label, name, func(p phase) string { return fmt.Sprintf("%d", p.Calls) }})
+	}
 	return append(rows,
 		loadRow{"**shims** at rest", "rest", func(p phase) string { return fmt.Sprintf("%d", p.Shims) }})
+}
+
+// called returns the phases whose calls were counted for all columns.
+func (r loadResult) called() []string {
+	return slices.DeleteFunc(loadPhases(), func(name string) bool {
+		return slices.ContainsFunc(r.Servers, func(s serverLoad) bool { return s.Phases[name].Calls == 0 })
+	})
 }
 
 // costName is the name of a phase's row of costs. The first of these rows says what the numbers are.

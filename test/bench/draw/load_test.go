@@ -40,13 +40,15 @@ func TestReportOfLoadHasItsResults(t *testing.T) {
 func TestLoadIsDrawn(t *testing.T) {
 	from := t.TempDir()
 	t.Chdir(t.TempDir())
-	testutil.WriteFile(t, loadDocument, sections()[0].loadBegin()+end+"\n"+sections()[1].loadBegin()+end+"\n")
+	testutil.WriteFile(t, loadDocument, sections()[0].loadBegin()+end+"\n"+sections()[1].loadBegin()+end+"\n"+
+		"<!-- load nodes -->\n"+end+"\n")
 	testutil.Must(t, runLoad(""))
 	text, _ := os.ReadFile(loadDocument)
-	const command = "`make load ENGINE=29-containerd`"
 	got := string(text)
-	testutil.Assert(t, strings.Count(got, "Nothing was") == 2 && strings.Contains(got, command),
-		"without results:\n%s", got)
+	testutil.Equal(t, strings.Count(got, "Nothing was"), 3, "sections without results")
+	for _, command := range []string{"ENGINE=29-containerd", "NODES=kubelet,kubelet-core"} {
+		testutil.Assert(t, strings.Contains(got, "`make load "+command+"`"), "no %s in:\n%s", command, got)
+	}
 	testutil.WriteFile(t, filepath.Join(figures, "load.json"), `{"Pods": 1}`)
 	testutil.WriteFile(t, filepath.Join(from, "result.json"), loaded)
 	newest := strings.Replace(loaded, "installed", "29-containerd", 1)
