@@ -79,8 +79,17 @@ func (p *pod) volume(kind string, source v1.VolumeSource) string {
 			return known.Name
 		}
 	}
-	name := kind + "-" + strconv.Itoa(len(p.Spec.Volumes)+1)
+	name := p.unused(kind + "-" + strconv.Itoa(len(p.Spec.Volumes)+1))
 	p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: name, VolumeSource: source})
+	return name
+}
+
+// unused returns a name that no volume has. Different names of Docker may become one.
+func (p *pod) unused(name string) string {
+	used := func(v v1.Volume) bool { return v.Name == name }
+	for i, first := 2, name; slices.ContainsFunc(p.Spec.Volumes, used); i++ {
+		name = first + "-" + strconv.Itoa(i)
+	}
 	return name
 }
 
@@ -119,10 +128,12 @@ func optionSize(options string) int64 {
 // claim adds the claim of a named volume, bound to the directory that the engine has for it: a pod on the same machine
 // finds its files. It returns the name of the pod's volume.
 func (p *pod) claim(m *container.MountPoint) string {
-	name := cmp.Or(validName(m.Name), "volume")
-	if slices.ContainsFunc(p.claims, func(c *v1.PersistentVolumeClaim) bool { return c.Name == name }) {
-		return name
+	for _, known := range p.volumes {
+		if known.Spec.HostPath.Path == m.Source {
+			return known.Name
+		}
 	}
+	name := p.unused(cmp.Or(validName(m.Name), "volume"))
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	access := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	p.volumes = append(p.volumes, &v1.PersistentVolume{
