@@ -54,7 +54,7 @@ func (p *pod) add(s *source) error {
 	return nil
 }
 
-// escape keeps $(NAME) from being a variable of Kubernetes.
+// escape keeps $(NAME) from being a variable of Kubernetes, and $$ from being $.
 func escape(words []string) []string {
 	var escaped []string
 	for _, word := range words {
@@ -63,7 +63,9 @@ func escape(words []string) []string {
 	return escaped
 }
 
-func escapeText(text string) string { return strings.ReplaceAll(text, "$(", "$$(") }
+func escapeText(text string) string { return dollars.Replace(text) }
+
+var dollars = strings.NewReplacer("$$", "$$$$", "$(", "$$(")
 
 func (p *pod) stopSignal(c *v1.Container, signal string) {
 	if !strings.HasPrefix(signal, "SIG") {

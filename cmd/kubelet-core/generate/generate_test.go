@@ -59,3 +59,11 @@ func TestValidName(t *testing.T) {
 		testutil.Equal(t, validName(name), want, "the name of %s", name)
 	}
 }
+
+func TestEscape(t *testing.T) {
+	for text, want := range map[string]string{
+		"$(A)": "$$(A)", "kill $$": "kill $$$$", "$$(A)": "$$$$(A)", "$$$(A)": "$$$$$$(A)", "$A and $": "$A and $",
+	} {
+		testutil.Equal(t, escapeText(text), want, "%s", text)
+	}
+}
