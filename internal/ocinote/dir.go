@@ -56,16 +56,23 @@ func (d Dir) Sweep() error {
 	return err
 }
 
-// write writes a file in the directory atomically.
+// write writes a file in the directory atomically. Two servers may write the same one, for example during an upgrade.
 func (d Dir) write(path string, text []byte) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
 	}
-	unfinished := path + unfinishedSuffix
-	if err := os.WriteFile(unfinished, text, 0o600); err != nil {
-		return errors.Join(err, os.Remove(unfinished))
+	unfinished, err := os.CreateTemp(string(d), filepath.Base(path)+".*"+unfinishedSuffix) // of mode 0600
+	if err != nil {
+		return err
 	}
-	return os.Rename(unfinished, path)
+	_, err = unfinished.Write(text)
+	if err = errors.Join(err, unfinished.Close()); err == nil {
+		err = os.Rename(unfinished.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(unfinished.Name()))
+	}
+	return nil
 }
 
 // Load reads the note of a container. Without one the error is fs.ErrNotExist.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -59,6 +61,25 @@ func TestUnfinishedNotesAreSwept(t *testing.T) {
 	if err != nil || len(entries) != 2 || entries[0].Name() != someID || entries[1].Name() != filepath.Base(fresh) {
 		t.Errorf("left are %v, %v", entries, err)
 	}
+}
+
+// TestTwoWriters: servers that write the same file at once do not fail, and leave nothing unfinished.
+func TestTwoWriters(t *testing.T) {
+	dir := Dir(t.TempDir())
+	var writers errgroup.Group
+	for range 2 {
+		writers.Go(func() error {
+			for range 500 {
+				if err := dir.Save(someID, Note{Hostname: "a"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	testutil.Must(t, writers.Wait())
+	entries, err := os.ReadDir(string(dir))
+	testutil.Assert(t, err == nil && len(entries) == 1, "left are %v, %v", entries, err)
 }
 
 func TestNamesThatAreNoIDs(t *testing.T) {
