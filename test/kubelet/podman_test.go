@@ -1,0 +1,74 @@
+package kubelet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/kubelet/podman"
+)
+
+// podmanSource downloads podman's module and returns its directory.
+func podmanSource(t *testing.T, version string) string {
+	t.Helper()
+	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", podman.Module+"@"+version)
+	download.Dir = t.TempDir()
+	answer, err := download.Output()
+	testutil.Require(t, err == nil, "go mod download: %v: %s", err, answer)
+	var module struct{ Dir string }
+	testutil.Must(t, json.Unmarshal(answer, &module))
+	return module.Dir
+}
+
+// TestPodmanManifests plays the manifests of podman's own tests, one after the other. Each must end as the report says,
+// and each has a row there. Secrets and claims that several manifests need are read beside them.
+func TestPodmanManifests(t *testing.T) {
+	version := os.Getenv("PODMAN")
+	if version == "" {
+		t.Skip("make podman-manifests runs it")
+	}
+	manifests, err := podman.Manifests(filepath.Join(podmanSource(t, version), podman.File),
+		map[string]string{"CITEST_IMAGE": "SHELL", "NGINX_IMAGE": "HELLO"})
+	testutil.Must(t, err)
+	rows, err := podman.Report("../../docs/reports/podman-manifests.md")
+	testutil.Must(t, err)
+	for name := range rows {
+		testutil.Assert(t, manifests[name] != "", "the report has %s, and podman's tests have not", name)
+	}
+	for name, text := range manifests {
+		row, known := rows[name]
+		testutil.Assert(t, known, "the report lacks %s", name)
+		t.Run(name, func(t *testing.T) {
+			n := prepareNode(t)
+			for _, other := range row.With {
+				text += "\n---\n" + manifests[other]
+			}
+			output, code := n.playBriefly(text)
+			testutil.Assert(t, row.Fits(code, output), "exit code %d, want %q:\n%s", code, row.Outcome, output)
+			if code == 0 {
+				n.down()
+			}
+			n.nothingLeft()
+		})
+	}
+}
+
+// playBriefly plays a text until its pods are ready or it fails, and returns the output and exit code.
+func (n *node) playBriefly(text string) (string, int) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), time.Minute)
+	defer cancel()
+	play := exec.CommandContext(ctx, n.program, n.playArgs("play", "--detach", n.playFile(text))...)
+	play.Cancel = func() error { return play.Process.Signal(os.Interrupt) }
+	output, err := play.CombinedOutput()
+	if err != nil && play.ProcessState == nil {
+		n.t.Fatal(err)
+	}
+	return fmt.Sprintf("%s%v\n", output, ctx.Err()), play.ProcessState.ExitCode()
+}
