@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	retry "k8s.io/client-go/tools/watch"
 )
 
 const (
@@ -44,9 +46,15 @@ type crowd struct {
 	changed chan struct{} // gets a value after a change, if there is room
 }
 
-// newCrowd watches the namespace, which has no pod yet. patient is a client without a request timeout.
+// newCrowd watches the namespace, which has no pod yet. patient is a client without a request timeout. The API server
+// ends the watch of a client that it finds too slow, so the watch begins again then.
 func newCrowd(ctx context.Context, pods, patient corev1.PodInterface) (*crowd, error) {
-	watching, err := patient.Watch(ctx, metav1.ListOptions{})
+	none, err := pods.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	watching, err := retry.NewRetryWatcherWithContext(ctx, none.ResourceVersion,
+		&cache.ListWatch{WatchFuncWithContext: patient.Watch})
 	if err != nil {
 		return nil, err
 	}
