@@ -195,7 +195,7 @@ func (r loadResult) rows() []loadRow {
 		{"one is gone after, s, p50 / p99", "gone", gone},
 		{fmt.Sprintf("**probes** for %.0f s: a minute, of %.0f asked for", r.Probed, r.Probes), "probes",
 			func(p phase) string { return fmt.Sprintf("%.0f", p.Probes.PerMinute) }},
-		{"one takes, ms, mean", "probes", func(p phase) string { return fmt.Sprintf("%.0f", 1000*p.Probes.Mean) }},
+		{"one takes, ms, mean", "probes", probeTime},
 		{"failed", "probes", func(p phase) string { return fmt.Sprintf("%d", p.Probes.Failed) }},
 	}
 	long := map[string]string{"rest": fmt.Sprintf("%.0f s at rest", r.Rest)}
@@ -220,6 +220,14 @@ func (r loadResult) rows() []loadRow {
 	}
 	return append(rows,
 		loadRow{"**shims** at rest", "rest", func(p phase) string { return fmt.Sprintf("%d", p.Shims) }})
+}
+
+// probeTime is a dash for a kubelet that does not measure its probes.
+func probeTime(p phase) string {
+	if p.Probes.Mean == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", 1000*p.Probes.Mean)
 }
 
 // called returns the phases whose calls were counted for all columns.
