@@ -1,9 +1,6 @@
 package cgroup
 
 import (
-	"bufio"
-	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/criadapter/criadapter/kubelet/meminfo"
 )
 
 // defaultMount is the mount point of cgroups.
@@ -32,12 +31,12 @@ type Host struct {
 
 // Inspect inspects this machine.
 func Inspect() (Host, error) {
-	memory, swap, err := totals("/proc/meminfo")
+	amounts, err := meminfo.Read("/proc/meminfo")
 	if err != nil {
 		return Host{}, err
 	}
-	host := Host{Unified: unified(defaultMount), Memory: memory, SwapTotal: swap, CPUs: runtime.NumCPU(),
-		HugepageSizes: hugepageSizes("/sys/kernel/mm/hugepages")}
+	host := Host{Unified: unified(defaultMount), Memory: amounts["MemTotal"], SwapTotal: amounts["SwapTotal"],
+		CPUs: runtime.NumCPU(), HugepageSizes: hugepageSizes("/sys/kernel/mm/hugepages")}
 	host.Swap = swapLimited(host.Unified)
 	return host, nil
 }
@@ -69,34 +68,6 @@ func swapLimited(unified bool) bool {
 	}
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// totals returns the machine's memory and swap, in bytes.
-func totals(path string) (memory, swap int64, err error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return 0, 0, err
-	}
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) != 3 || fields[2] != "kB" || fields[0] != "MemTotal:" && fields[0] != "SwapTotal:" {
-			continue
-		}
-		kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
-		if err != nil {
-			return 0, 0, fmt.Errorf("%s: %w", path, err)
-		}
-		if fields[0] == "MemTotal:" {
-			memory = kilobytes << 10
-		} else {
-			swap = kilobytes << 10
-		}
-	}
-	if memory == 0 {
-		return 0, 0, fmt.Errorf("%s has no MemTotal", path)
-	}
-	return memory, swap, nil
 }
 
 // hugepageSizes parses the names of the kernel's directories, such as hugepages-2048kB.

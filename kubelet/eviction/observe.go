@@ -1,15 +1,12 @@
 package eviction
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/criadapter/criadapter/kubelet/meminfo"
 	"github.com/criadapter/criadapter/kubelet/processids"
 )
 
@@ -75,27 +72,10 @@ func (m machine) dedicatedImageDisk() bool {
 // memory returns the node's memory. The working set is not available. The working set is all used memory without
 // inactive file pages, which the kernel can drop.
 func (m machine) memory() (observation, error) {
-	file, err := os.Open(m.meminfo)
+	amounts, err := meminfo.Read(m.meminfo)
 	if err != nil {
 		return observation{}, err
 	}
-	defer file.Close()
-	amounts := map[string]int64{}
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 2 {
-			continue
-		}
-		kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
-		if err != nil {
-			return observation{}, fmt.Errorf("%s: %s %w", m.meminfo, fields[0], err)
-		}
-		amounts[strings.TrimSuffix(fields[0], ":")] = kilobytes << 10
-	}
-	total, free, known := amounts["MemTotal"], amounts["MemFree"], amounts["MemTotal"] > 0
-	if !known || lines.Err() != nil {
-		return observation{}, errors.Join(fmt.Errorf("%s has no MemTotal", m.meminfo), lines.Err())
-	}
+	total, free := amounts["MemTotal"], amounts["MemFree"]
 	return observation{total, min(total, free+amounts["Inactive(file)"])}, nil
 }

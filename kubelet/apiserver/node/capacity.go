@@ -18,7 +18,7 @@ func (r *Reporter) capacity() (v1.ResourceList, error) {
 	}
 	mem, memoryErr := r.machine.memory()
 	if memoryErr == nil {
-		list[v1.ResourceMemory] = *resource.NewQuantity(mem.total, resource.BinarySI)
+		list[v1.ResourceMemory] = *resource.NewQuantity(mem["MemTotal"], resource.BinarySI)
 	}
 	disk, diskErr := r.machine.statfs(r.opts.RootDir)
 	if diskErr == nil {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/criadapter/criadapter/kubelet/meminfo"
 )
 
 // machine reads files of the kernel and the system.
@@ -58,32 +59,9 @@ func (m machine) number(name string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// memory is /proc/meminfo, in bytes.
-type memory struct{ total, swap int64 }
-
-func (m machine) memory() (memory, error) {
-	text, err := m.read("proc/meminfo")
-	if err != nil {
-		return memory{}, err
-	}
-	var mem memory
-	wanted := map[string]*int64{"MemTotal:": &mem.total, "SwapTotal:": &mem.swap}
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) != 3 || fields[2] != "kB" || wanted[fields[0]] == nil {
-			continue
-		}
-		kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
-		if err != nil {
-			return memory{}, fmt.Errorf("/proc/meminfo: %s %w", fields[0], err)
-		}
-		*wanted[fields[0]] = kilobytes << 10
-		delete(wanted, fields[0])
-	}
-	if mem.total == 0 {
-		return memory{}, errors.New("/proc/meminfo has no MemTotal")
-	}
-	return mem, nil
+// memory returns the amounts of /proc/meminfo in bytes.
+func (m machine) memory() (map[string]int64, error) {
+	return meminfo.Read(filepath.Join(m.root, "proc/meminfo"))
 }
 
 // hugepages returns the bytes set aside as huge pages, by page size. A size without pages is included.

@@ -57,8 +57,9 @@ func (r *Reporter) info() v1.NodeSystemInfo {
 			info.ContainerRuntimeVersion = version
 		}
 	}
-	if mem, err := r.machine.memory(); err == nil && mem.swap > 0 {
-		info.Swap = &v1.NodeSwapStatus{Capacity: &mem.swap}
+	mem, err := r.machine.memory()
+	if swap := mem["SwapTotal"]; err == nil && swap > 0 {
+		info.Swap = &v1.NodeSwapStatus{Capacity: &swap}
 	}
 	return info
 }
