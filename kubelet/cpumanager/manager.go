@@ -165,7 +165,7 @@ func (m *Manager) choose(pod *v1.Pod, c *v1.Container) (cpuset.CPUSet, error) {
 	if n == 0 {
 		return m.pool(), nil
 	}
-	if has, ok := m.granted(pod.UID, c.Name); ok && has.Size() == n && has.IsSubsetOf(m.free) {
+	if has := m.granted(pod.UID, c.Name); has.Size() == n {
 		return has, nil
 	}
 	taken, shared := m.grants.Others(pod, c.Name, m.opts.Finished)
@@ -181,15 +181,19 @@ func (m *Manager) choose(pod *v1.Pod, c *v1.Container) (cpuset.CPUSet, error) {
 	return chosen, m.grants.Set(pod.UID, c.Name, chosen.String())
 }
 
-// pool returns the CPUs that no container has for itself.
+// pool returns the CPUs that no container has for itself: all without the policy Static.
 func (m *Manager) pool() cpuset.CPUSet {
 	taken, _ := m.grants.Others(&v1.Pod{}, "", m.opts.Finished)
 	return m.all.Difference(union(taken).Intersection(m.free))
 }
 
-func (m *Manager) granted(uid types.UID, container string) (cpuset.CPUSet, bool) {
-	text, ok := m.grants.Get(uid, container)
-	return parse(text), ok
+// granted returns the CPUs that a container has for itself. It has none if they became reserved, or went offline.
+func (m *Manager) granted(uid types.UID, container string) cpuset.CPUSet {
+	text, _ := m.grants.Get(uid, container)
+	if has := parse(text); has.IsSubsetOf(m.free) {
+		return has
+	}
+	return cpuset.New()
 }
 
 // union returns the CPUs of several grants.

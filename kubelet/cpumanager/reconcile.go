@@ -51,6 +51,9 @@ func (m *Manager) reconcile(ctx context.Context, applied map[string]cpuset.CPUSe
 	if err != nil {
 		return err
 	}
+	m.mu.Lock()
+	pool := m.pool() // one that changes now wakes Run again
+	m.mu.Unlock()
 	var errs []error
 	runs := map[string]bool{}
 	for uid, pod := range pods {
@@ -59,7 +62,7 @@ func (m *Manager) reconcile(ctx context.Context, applied map[string]cpuset.CPUSe
 				continue
 			}
 			runs[c.ID] = true
-			want := m.wanted(uid, c.Name)
+			want := m.wanted(uid, c.Name, pool)
 			if has, known := applied[c.ID]; known && has.Equals(want) {
 				continue
 			}
@@ -78,17 +81,14 @@ func (m *Manager) reconcile(ctx context.Context, applied map[string]cpuset.CPUSe
 	return errors.Join(errs...)
 }
 
-// wanted returns the CPUs of a container.
-func (m *Manager) wanted(uid types.UID, container string) cpuset.CPUSet {
-	if !m.static() {
-		return m.all
-	}
+// wanted returns the CPUs of a container: its own, or the pool.
+func (m *Manager) wanted(uid types.UID, container string, pool cpuset.CPUSet) cpuset.CPUSet {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if has, ok := m.granted(uid, container); ok && has.IsSubsetOf(m.free) && !has.IsEmpty() {
+	if has := m.granted(uid, container); !has.IsEmpty() {
 		return has
 	}
-	return m.pool()
+	return pool
 }
 
 // bind binds a container to CPUs. A container that is gone is no error.
