@@ -144,15 +144,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		ImageDir: k.runtime.ImageDirectory(ctx), Allocatable: allocatableMemory(host, k.opts.Cluster.Reserved),
 	})
 	k.shutdown = nodeshutdown.New(k.opts.shutdownPeriods)
-	kept, err := openRecords(k.opts.RootDir, recorder, devicemanager.Options{
-		Dir:      k.opts.DevicePluginsDir,
-		Finished: k.finished,
-		Changed:  func() { k.cluster.WakeNodeStatus() },
-		Event:    recorder.RecordNode,
-	}, cpumanager.Options{
-		Policy: k.opts.CPUManagerPolicy, Reserved: k.opts.reservedCPUs,
-		ReservedCount: int(k.opts.Cluster.Reserved.Cpu().Value()), Runtime: k.runtime, Finished: k.finished,
-	})
+	kept, err := k.openRecords(recorder)
 	if err != nil {
 		return err
 	}

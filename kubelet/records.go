@@ -3,6 +3,8 @@ package kubelet
 import (
 	"path/filepath"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/cpumanager"
 	"github.com/criadapter/criadapter/kubelet/devicemanager"
@@ -22,9 +24,8 @@ type records struct {
 }
 
 // openRecords reads the records. Unreadable allocations are an event; other unreadable records are an error.
-func openRecords(
-	root string, recorder *events.Recorder, devices devicemanager.Options, cpus cpumanager.Options,
-) (kept records, err error) {
+func (k *Kubelet) openRecords(recorder *events.Recorder) (kept records, err error) {
+	root := k.opts.RootDir
 	if kept.pulled, err = imagemanager.OpenPulled(filepath.Join(root, "pulled-images.json")); err != nil {
 		return kept, err
 	}
@@ -37,10 +38,19 @@ func openRecords(
 	if kept.ids, err = userns.Open(filepath.Join(root, "user-ids.json")); err != nil {
 		return kept, err
 	}
-	devices.RootDir, cpus.RootDir = root, root
-	if kept.devices, err = devicemanager.Open(devices); err != nil {
+	if kept.devices, err = devicemanager.Open(devicemanager.Options{
+		Dir: k.opts.DevicePluginsDir, RootDir: root, Finished: k.finished, Event: recorder.RecordNode,
+		Changed: func() { k.cluster.WakeNodeStatus() },
+	}); err != nil {
 		return kept, err
 	}
-	kept.cpus, err = cpumanager.Open(cpus)
+	kept.cpus, err = cpumanager.Open(cpumanager.Options{
+		Policy: k.opts.CPUManagerPolicy, Reserved: k.opts.reservedCPUs,
+		ReservedCount: int(k.opts.Cluster.Reserved.Cpu().Value()), RootDir: root, Runtime: k.runtime,
+		Finished: k.finished,
+	})
 	return kept, err
 }
+
+// finished says that nothing of a pod is left to run. The pod workers are made after the parts that ask.
+func (k *Kubelet) finished(uid types.UID) bool { return k.workers.Finished(uid) }

@@ -171,9 +171,6 @@ func (l *syncLoop) forgetAllocations(ctx context.Context) {
 	}
 }
 
-// finished says that nothing of a pod is left to run. It is for parts that are made before the pod workers.
-func (k *Kubelet) finished(uid types.UID) bool { return k.workers.Finished(uid) }
-
 // hasPod reports whether a pod has a worker or is in the runtime.
 func (l *syncLoop) hasPod(uid types.UID) bool {
 	return l.workers.Has(uid) || l.pleg.Has(uid)
