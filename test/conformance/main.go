@@ -151,8 +151,7 @@ func buildAndEnter(ctx context.Context, chosen set, opts options) error {
 	}
 	environ := func(dir string) (string, error) {
 		if opts.node == single.KubeletCore {
-			programs.KubeletCore = filepath.Join(dir, "kubelet-core")
-			if err := build.KubeletCore(ctx, programs.KubeletCore); err != nil {
+			if err := programs.AddKubeletCore(ctx, dir); err != nil {
 				return "", err
 			}
 		}

@@ -85,8 +85,7 @@ func buildAndEnter(ctx context.Context, opts options) error {
 	}
 	environ := func(dir string) (string, error) {
 		if slices.Contains(opts.nodes, single.KubeletCore) {
-			programs.KubeletCore = filepath.Join(dir, "kubelet-core")
-			if err := build.KubeletCore(ctx, programs.KubeletCore); err != nil {
+			if err := programs.AddKubeletCore(ctx, dir); err != nil {
 				return "", err
 			}
 		}

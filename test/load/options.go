@@ -19,8 +19,8 @@ import (
 const maxPods = 110
 
 // usageText is what -help prints before the flags.
-const usageText = `Fills a node through the real kubelet and measures it, on criadapter and on its peers one after the other. With -nodes
-it measures the real kubelet and the kubelet core, each on criadapter:
+const usageText = `Fills a node through the real kubelet and measures it, on criadapter and on its peers one after the
+other. With -nodes it measures the real kubelet and the kubelet core, each on criadapter:
 
   up        all pods are created at once
   rest      no pod is created or deleted
