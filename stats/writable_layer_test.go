@@ -145,6 +145,7 @@ func TestWritableLayerOfOtherStorageDrivers(t *testing.T) {
 func TestLayersAreCountedByFew(t *testing.T) {
 	_, upper := newLayer(t)
 	m := newLayerMeter("/proc")
+	ended := testutil.NoMoreGoroutines(t)
 	before := runtime.NumGoroutine()
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		for range 3 {
@@ -154,9 +155,7 @@ func TestLayersAreCountedByFew(t *testing.T) {
 		}
 	}
 	m.close()
-	if extra := runtime.NumGoroutine() - before; extra > 0 {
-		t.Errorf("%d goroutines left", extra)
-	}
+	ended()
 	m.get(&state.Container{ID: "late", Meta: state.ContainerMeta{UpperDir: upper}})
 	m.work.Wait()
 	testutil.Assert(t, m.counting == 0 && !m.layers["late"].queued, "counts after close")
