@@ -138,6 +138,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		Exec: k.runtime, HostIP: k.opts.NodeIPs[0],
 		Unhealthy: probeEvent(recorder, "Unhealthy", "%s probe failed: %s"),
 		Warning:   probeEvent(recorder, "ProbeWarning", "%s probe warning: %s"),
+		Probed:    k.metrics.Probed,
 	})
 	k.monitor = eviction.NewMonitor(eviction.MonitorOptions{
 		Thresholds: k.opts.thresholds, Transition: k.opts.PressureTransition, RootDir: k.opts.RootDir,
@@ -301,7 +302,7 @@ func (k *Kubelet) reads() nodeapi.Reads {
 		Pods: k.Pods, Healthy: k.Healthy, RuntimeErr: k.runtimeErr, Evented: k.pleg.Streaming,
 		Stats: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner},
 		Usage: k.stats.Last, ClaimPaths: k.volumes.ClaimPaths, Measured: k.metrics.Gatherer(),
-		Probes: k.prober.Counts, SentEvents: k.cluster.EventCounts(),
+		Probes: k.metrics.Probes(), SentEvents: k.cluster.EventCounts(),
 	}
 }
 

@@ -23,6 +23,7 @@ type Metrics struct {
 	startedPods                 prometheus.Counter
 	evictions                   *prometheus.CounterVec
 	cgroupTime, storageTime     *prometheus.HistogramVec
+	probes                      probes
 }
 
 // requests counts the requests of all clients of an API server in this process: client-go has one place for that.
@@ -36,7 +37,7 @@ var requests = sync.OnceValue(func() *prometheus.CounterVec {
 // New returns metrics with the name of the node, and the metrics of the Go runtime and of the process.
 func New(node string) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
+		registry: prometheus.NewRegistry(), probes: newProbes(),
 		operations: counters("kubelet_runtime_operations_total", "Number of CRI calls by type.",
 			"operation_type"),
 		operationErrors: counters("kubelet_runtime_operations_errors_total", "Number of failed CRI calls by type.",

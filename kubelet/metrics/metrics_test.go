@@ -17,6 +17,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/prober"
 )
 
 var errBroken = errors.New("broken")
@@ -103,6 +104,7 @@ type steps struct{ podworkers.PodSyncer }
 
 func (steps) SyncPod(context.Context, *v1.Pod) (bool, time.Duration, error)             { return false, 0, nil }
 func (steps) SyncTerminatingPod(context.Context, *v1.Pod, podworkers.Termination) error { return nil }
+func (steps) SyncTerminatedPod(context.Context, *v1.Pod) error                          { return nil }
 func (steps) Forget(types.UID)                                                          {}
 
 // TestPodStarts: a new pod is counted once, when it runs. A pod of an earlier process is not.
@@ -168,4 +170,38 @@ func TestNames(t *testing.T) {
 		allowed := promlint.Problem{Metric: "kubelet_evictions", Text: `counter metrics should have "_total" suffix`}
 		testutil.Assert(t, problem == allowed, "%+v", problem)
 	}
+}
+
+// TestProbes: a pod's probes are counted and timed until the pod has ended. Failed probes are not timed.
+func TestProbes(t *testing.T) {
+	m := New("node")
+	pods := m.Pods(steps{}, func(*v1.Pod) v1.PodPhase { return v1.PodRunning })
+	ended, other := &v1.Pod{}, &v1.Pod{}
+	ended.Namespace, ended.Name, ended.UID = "ns", "ended", "1"
+	other.Namespace, other.Name, other.UID = "ns", "other", "2"
+	for _, pod := range []*v1.Pod{ended, other} {
+		for _, result := range []prober.Result{prober.Successful, prober.Failed, prober.Unknown} {
+			m.Probed(pod, "c", "Liveness", result, time.Second)
+		}
+	}
+	testutil.Equal(t, probeMetrics(t, m), "prober_probe_duration_seconds 2, prober_probe_duration_seconds 2, "+
+		strings.TrimSuffix(strings.Repeat("prober_probe_total 1, ", 6), ", "), "both pods")
+	testutil.Must(t, pods.SyncTerminatedPod(t.Context(), ended))
+	testutil.Equal(t, probeMetrics(t, m), "prober_probe_duration_seconds 2, "+
+		"prober_probe_total 1, prober_probe_total 1, prober_probe_total 1", "one has ended")
+}
+
+// probeMetrics returns the samples of probes.
+func probeMetrics(t *testing.T, m *Metrics) string {
+	t.Helper()
+	families, err := m.Probes().Gather()
+	testutil.Must(t, err)
+	var text []string
+	for _, family := range families {
+		for _, sample := range family.GetMetric() {
+			text = append(text, fmt.Sprint(family.GetName(), " ",
+				sample.GetCounter().GetValue()+float64(sample.GetHistogram().GetSampleCount())))
+		}
+	}
+	return strings.Join(text, ", ")
 }

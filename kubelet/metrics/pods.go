@@ -72,6 +72,15 @@ func (p *measuredPods) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t po
 	return p.PodSyncer.SyncTerminatingPod(ctx, pod, t)
 }
 
+// SyncTerminatedPod implements podworkers.PodSyncer. The pod's probes have ended with it.
+func (p *measuredPods) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
+	err := p.PodSyncer.SyncTerminatedPod(ctx, pod)
+	if err == nil {
+		p.m.probes.forget(pod)
+	}
+	return err
+}
+
 // Forget implements podworkers.PodSyncer.
 func (p *measuredPods) Forget(uid types.UID) {
 	p.mu.Lock()

@@ -89,15 +89,10 @@ func (s *reads) startTime(out *exposition) {
 // probes writes the results of probes, under the kubelet's names.
 func (s *reads) probes(w http.ResponseWriter, _ *http.Request) {
 	var out exposition
-	results := out.family("prober_probe_total", counter,
-		"Cumulative number of a liveness, readiness or startup probe for a container by result.")
-	if s.Probes != nil {
-		for _, c := range s.Probes() {
-			results.sample(float64(c.Count), time.Time{}, label{"container", c.Container},
-				label{"namespace", c.Namespace},
-				label{"pod", c.Pod}, label{"pod_uid", string(c.PodUID)}, label{"probe_type", c.Probe},
-				label{"result", c.Result})
-		}
+	var err error
+	if out.measured, err = s.Probes.Gather(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
 	s.startTime(&out)
 	out.write(w)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
@@ -55,10 +54,8 @@ type Reads struct {
 	// volumes' names.
 	Usage      func() map[types.UID]podstats.Pod
 	ClaimPaths func(*v1.Pod) map[string]string
-	// Measured has the metrics of package metrics.
-	Measured prometheus.Gatherer
-	// Probes counts probes. Nil means none.
-	Probes func() []model.ProbeCount
+	// Measured and Probes have the metrics of package metrics.
+	Measured, Probes prometheus.Gatherer
 	// SentEvents counts events for the API server by outcome. Nil means that there is no API server.
 	SentEvents func() map[string]int64
 }
@@ -79,8 +76,10 @@ func newReads(shown Reads) *reads {
 	if shown.ClaimPaths == nil {
 		shown.ClaimPaths = func(*v1.Pod) map[string]string { return nil }
 	}
-	if shown.Measured == nil {
-		shown.Measured = prometheus.NewRegistry()
+	for _, measured := range []*prometheus.Gatherer{&shown.Measured, &shown.Probes} {
+		if *measured == nil {
+			*measured = prometheus.NewRegistry()
+		}
 	}
 	return &reads{Reads: shown, node: newNodeStats("/proc"), started: time.Now()}
 }

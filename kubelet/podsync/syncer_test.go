@@ -86,7 +86,8 @@ func newBench(t *testing.T, options ...cgroup.Options) *bench {
 	b.evented = &eventedFake{FakeRuntimeService: b.fake}
 	b.runtime = cri.New(b.evented, images, "us")
 	b.cgroups = cgroup.New(t.Context(), append(options, cgroup.Options{})[0])
-	probes := prober.New(t.Context(), prober.Options{Exec: b.runtime})
+	probes := prober.New(t.Context(), prober.Options{Exec: b.runtime,
+		Probed: func(*v1.Pod, string, prober.Type, prober.Result, time.Duration) {}})
 	t.Cleanup(probes.Wait)
 	allocated, err := allocation.Open(filepath.Join(t.TempDir(), "allocated"))
 	testutil.Must(t, err)

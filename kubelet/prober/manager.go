@@ -21,12 +21,25 @@ const (
 	startup   Type = "Startup"
 )
 
+// Result is the result of one probe.
+type Result string
+
+// The results. A probe that could not be made has an unknown result.
+const (
+	Successful Result = "successful"
+	Failed     Result = "failed"
+	Unknown    Result = "unknown"
+)
+
 // Options configure a Manager. All are required.
 type Options struct {
 	// Exec runs commands in containers. The error of a failed command is a k8s.io/utils/exec.ExitError.
 	Exec Exec
 	// Unhealthy is called for each failed probe, and Warning for each probe that passed with a warning.
 	Unhealthy, Warning func(pod *v1.Pod, container string, probe Type, why string)
+	// Probed is called for each result, with the time that the probe took. It must not wait or call the Manager. It is
+	// not called for a pod after Forget.
+	Probed func(pod *v1.Pod, container string, probe Type, result Result, took time.Duration)
 	// HostIP is the address at which pods in the host's network are probed.
 	HostIP string
 }
@@ -48,7 +61,6 @@ type Manager struct {
 	mu      sync.Mutex
 	workers map[key]*worker
 	passed  map[key]bool // the last result; no entry means unknown
-	counts  map[types.UID]map[model.ProbeCount]uint64
 }
 
 // key is one probe of one container. A restarted container has another id.
@@ -62,7 +74,6 @@ func New(ctx context.Context, opts Options) *Manager {
 	return &Manager{
 		opts: opts, ctx: ctx, began: time.Now(), changed: make(chan types.UID, 64), workers: map[key]*worker{},
 		passed: map[key]bool{},
-		counts: map[types.UID]map[model.ProbeCount]uint64{},
 	}
 }
 
@@ -106,12 +117,9 @@ func (m *Manager) Update(pod *v1.Pod, observed *model.PodStatus, ending bool) {
 	}
 }
 
-// Forget stops all probes of a pod and drops their counts.
+// Forget stops all probes of a pod.
 func (m *Manager) Forget(uid types.UID) {
 	m.Update(&v1.Pod{ObjectMeta: metaUID(uid)}, &model.PodStatus{}, true)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.counts, uid)
 }
 
 func probesOf(c *v1.Container) map[Type]*v1.Probe {
@@ -202,6 +210,22 @@ func (m *Manager) started(t target) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.passed[key{t.id, startup}]
+}
+
+// measured passes on a result. The result of a worker that has been stopped does not count.
+func (m *Manager) measured(w *worker, failure string, err error, took time.Duration) {
+	result := Successful
+	switch {
+	case err != nil:
+		result = Unknown
+	case failure != "":
+		result = Failed
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.workers[w.key] == w {
+		m.opts.Probed(w.target.pod, w.target.container.Name, w.key.probe, result, took)
+	}
 }
 
 // set keeps a result, and sends the pod to Changed if the result is new. The result of a worker that has been stopped

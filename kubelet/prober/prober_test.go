@@ -34,6 +34,14 @@ type execs struct {
 	mu      sync.Mutex
 	answers map[string]error
 	calls   map[string]int
+	// takes is the time of a command.
+	takes time.Duration
+	// results are the results of probes.
+	results []string
+}
+
+func (e *execs) probed(pod *v1.Pod, container string, probe Type, result Result, took time.Duration) {
+	e.results = append(e.results, fmt.Sprintf("%s %s %s %s %v", pod.UID, container, probe, result, took))
 }
 
 func (e *execs) ExecSync(
@@ -42,6 +50,7 @@ func (e *execs) ExecSync(
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.calls[cmd[0]]++
+	time.Sleep(e.takes)
 	return []byte("out "), []byte("err"), e.answers[cmd[0]]
 }
 
@@ -81,7 +90,7 @@ func inBubble(
 		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
 		m := New(ctx,
 			Options{Exec: e, Unhealthy: func(*v1.Pod, string, Type, string) {},
-				Warning: func(*v1.Pod, string, Type, string) {}, HostIP: "127.0.0.1"})
+				Warning: func(*v1.Pod, string, Type, string) {}, Probed: e.probed, HostIP: "127.0.0.1"})
 		c.Name = "c"
 		pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{c}}}
 		pod.UID = "u"
@@ -391,7 +400,7 @@ func TestProbesBeginSpread(t *testing.T) {
 		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
 		before := time.Now()
 		time.Sleep(time.Minute)
-		m := New(ctx, Options{Exec: e, HostIP: "127.0.0.1"})
+		m := New(ctx, Options{Exec: e, Probed: e.probed, HostIP: "127.0.0.1"})
 		go drain(ctx, m)
 		const pods = 200
 		for i := range pods {
@@ -471,31 +480,27 @@ func TestNoProxy(t *testing.T) {
 	testutil.Assert(t, n == 0, "%d connections to the proxy", n)
 }
 
-func TestCounts(t *testing.T) {
+func TestProbed(t *testing.T) {
 	inBubble(t, v1.Container{LivenessProbe: execProbe("live", nil)},
 		func(m *Manager, e *execs, _ func() string, update func(string, bool)) {
-			times := func() string {
-				synctest.Wait()
-				var text []string
-				for _, c := range m.Counts() {
-					text = append(text,
-						fmt.Sprintf("%s %s %s %s: %d", c.PodUID, c.Container, c.Probe, c.Result, c.Count))
-				}
-				return strings.Join(text, ", ")
-			}
 			update("1", false)
 			time.Sleep(15 * time.Second)
 			e.set("live", errFailed)
 			time.Sleep(10 * time.Second)
 			e.set("live", errors.New("the runtime is away"))
 			time.Sleep(10 * time.Second)
-			want(t, "first run", times(), "u c Liveness failed: 1, u c Liveness successful: 2, u c Liveness unknown: 1")
 			e.set("live", nil)
+			e.takes = 2 * time.Second
 			update("2", false)
 			time.Sleep(5 * time.Second)
-			want(t, "the container was restarted", times(),
-				"u c Liveness failed: 1, u c Liveness successful: 3, u c Liveness unknown: 1")
+			synctest.Wait()
+			const first = "u c Liveness successful 0s, u c Liveness successful 0s, u c Liveness failed 0s, " +
+				"u c Liveness unknown 0s, "
+			want(t, "results", strings.Join(e.results, ", "), first+"u c Liveness successful 2s")
+			time.Sleep(6 * time.Second) // the next probe has begun
 			m.Forget("u")
-			want(t, "forgotten", times(), "")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			want(t, "results after Forget", strings.Join(e.results, ", "), first+"u c Liveness successful 2s")
 		})
 }

@@ -90,13 +90,14 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// once makes the probe and counts its result.
+// once makes the probe and notes its result.
 func (w *worker) once(ctx context.Context) (done bool) {
+	began := time.Now()
 	got, err := w.attempt(ctx)
 	if ctx.Err() != nil {
 		return true
 	}
-	w.manager.count(w, got.failure, err)
+	w.manager.measured(w, got.failure, err, time.Since(began))
 	if err != nil {
 		log.G(ctx).WithError(err).WithFields(log.Fields{
 			"pod": model.Key(w.target.pod), "podUID": w.target.pod.UID, "containerName": w.target.container.Name,

@@ -255,7 +255,7 @@ func podRules() []Rule {
 			"probes give results; other packages act on them"},
 		{"kubelet/status", []string{"kubelet/model"},
 			"a pod's status is a pure function of its spec and its observed state"},
-		{"kubelet/metrics", []string{"kubelet/podworkers"},
+		{"kubelet/metrics", []string{"kubelet/podworkers", "kubelet/prober"},
 			"it measures by wrapping interfaces: no part knows that it is measured"},
 		{"kubelet/nodeapi", []string{"kubelet/model", "kubelet/podlogs", "kubelet/podstats", "kubelet/volumekinds"},
 			"it declares the interfaces it needs, so that it can do no more than their methods"},
