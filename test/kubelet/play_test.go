@@ -306,9 +306,15 @@ spec:
 	n.nothingLeft()
 }
 
-// TestPlayKeepsClaims: the files of a claim are there in the next play.
+// TestPlayKeepsClaims: the files of a claim are there in the next play. down --force removes them, except while another
+// play has them mounted.
 func TestPlayKeepsClaims(t *testing.T) {
 	n := prepareNode(t)
+	force := func(args ...string) (string, error) {
+		args = n.playArgs("down", append(args, "--force", filepath.Join(n.dir, "play.yaml"))...)
+		output, err := exec.CommandContext(t.Context(), n.program, args...).CombinedOutput()
+		return string(output), err
+	}
 	text := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n" +
 		"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n---\n" +
 		testutil.PodYAML("pod", `
@@ -326,6 +332,19 @@ func TestPlayKeepsClaims(t *testing.T) {
 		out.has(t, fmt.Sprintf("pod/main | runs %d\n", i+1))
 		n.nothingLeft()
 	}
+	forever := strings.NewReplacer("; echo", "; sleep 1000; echo", "mountPath: /data",
+		"mountPath: /data, subPath: part")
+	out, _, ended := n.play(forever.Replace(text))
+	out.has(t, "pod | Ready")
+	output, err := force("--name", "other", "--root-dir", filepath.Join(n.dir, "other"))
+	testutil.Assert(t, err != nil && strings.Contains(output, "claim default/data: process "), "used: %v\n%s", err,
+		output)
+	output, err = force()
+	testutil.Require(t, err == nil, "down --force: %v\n%s", err, output)
+	endsWith(t, ended, 0)
+	out, _, ended = n.play(text, "--follow")
+	endsWith(t, ended, 0)
+	out.has(t, "pod/main | runs 1\n")
 }
 
 // TestGenerate makes a manifest of a container of the engine. A play of it goes on with the container's files.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/criadapter/criadapter/cmd/kubelet-core/play"
+	"github.com/criadapter/criadapter/kubelet"
 )
 
 // playFlags are the flags of play and down.
@@ -91,15 +92,36 @@ func window(out io.Writer) func() int {
 
 func downCommand() *cobra.Command {
 	var flags playFlags
+	var force bool
 	cmd := &cobra.Command{
 		Use: "down [FILE...]", Short: "End a running play, or clean up after one that crashed",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := flags.complete(cmd, files); err != nil {
 				return err
 			}
+			if force {
+				return downWithClaims(cmd, files, flags.opts)
+			}
 			return play.Down(cmd.Context(), flags.opts)
 		},
 	}
+	cmd.Flags().BoolVar(&force, "force", false,
+		"also remove the PersistentVolumeClaims in the files, with their directories")
 	flags.add(cmd)
 	return cmd
+}
+
+// downWithClaims ends a play, if it runs, and then removes the claims in its files.
+func downWithClaims(cmd *cobra.Command, files []string, opts play.Options) error {
+	if len(files) == 0 {
+		return fmt.Errorf("--force: a file is required, for its claims: %w", errdefs.ErrInvalidArgument)
+	}
+	claims, err := play.ReadClaims(cmd.Context(), play.Input{Files: files, In: cmd.InOrStdin()})
+	if err != nil {
+		return err
+	}
+	if err := play.Down(cmd.Context(), opts); err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	return kubelet.RemoveClaims(opts.Kubelet, claims)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
 	kjson "sigs.k8s.io/json"
@@ -44,6 +45,17 @@ func Read(ctx context.Context, in Input) (*Set, error) {
 		return nil, err
 	}
 	return set, set.complete(&in)
+}
+
+// ReadClaims returns the names of the PersistentVolumeClaims in the files.
+func ReadClaims(ctx context.Context, in Input) ([]types.NamespacedName, error) {
+	set := &Set{}
+	err := set.addFiles(ctx, &in, in.Files)
+	var names []types.NamespacedName
+	for _, claim := range set.objects.Claims {
+		names = append(names, types.NamespacedName{Namespace: namespaceOf(claim), Name: claim.Name})
+	}
+	return names, err
 }
 
 // Grace is the longest grace period of the pods.

@@ -1,0 +1,84 @@
+package volumemanager
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/sys/mountinfo"
+)
+
+// RemoveClaim removes a claim of ClaimsDir with its files. The files stay if the claim is bound to a persistent volume.
+// A claim that is mounted anywhere on the machine, whole or in part, stays, and is an errdefs.ErrFailedPrecondition. A
+// missing claim is no error.
+func RemoveClaim(claimsDir, namespace, name string) error {
+	entry := filepath.Join(claimsDir, namespace, name)
+	found, err := os.Lstat(entry)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil && found.IsDir() {
+		err = checkUnmounted(entry)
+	}
+	if err != nil {
+		return fmt.Errorf("claim %s/%s: %w", namespace, name, err)
+	}
+	return os.RemoveAll(entry)
+}
+
+// checkUnmounted looks for mounts of a directory in the mount namespaces of all processes.
+func checkUnmounted(dir string) error {
+	device, root, err := inFileSystem(dir)
+	if err != nil {
+		return err
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return err
+	}
+	for _, process := range processes {
+		pid, _ := strconv.Atoi(filepath.Base(process)) // the pattern allows numbers alone
+		mounts, err := mountinfo.PidMountInfo(pid)
+		if err != nil {
+			continue // the process has ended
+		}
+		for _, mount := range mounts {
+			if deviceOf(mount) == device && within(mount.Root, root) {
+				return fmt.Errorf("process %d has it mounted at %s: %w", pid, mount.Mountpoint,
+					errdefs.ErrFailedPrecondition)
+			}
+		}
+	}
+	return nil
+}
+
+// inFileSystem returns the device of a directory's file system, and the directory's path from the file system's root.
+func inFileSystem(dir string) (device, root string, err error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", "", err
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(real))
+	if err != nil {
+		return "", "", err
+	}
+	var of *mountinfo.Info
+	for _, mount := range mounts {
+		if of == nil || len(mount.Mountpoint) >= len(of.Mountpoint) {
+			of = mount
+		}
+	}
+	if of == nil {
+		return "", "", fmt.Errorf("%s is in no mount: %w", real, errdefs.ErrNotFound)
+	}
+	below, err := filepath.Rel(of.Mountpoint, real)
+	return deviceOf(of), filepath.Join(of.Root, below), err
+}
+
+func deviceOf(mount *mountinfo.Info) string { return fmt.Sprintf("%d:%d", mount.Major, mount.Minor) }
+
+func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }

@@ -1,0 +1,46 @@
+package volumemanager
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+func TestRemoveClaim(t *testing.T) {
+	claims, disk := t.TempDir(), t.TempDir()
+	testutil.WriteFile(t, filepath.Join(claims, "ns", "own", "file"), "")
+	testutil.WriteFile(t, filepath.Join(disk, "file"), "")
+	testutil.Must(t, os.Symlink(disk, filepath.Join(claims, "ns", "bound")))
+	for _, name := range []string{"own", "bound", "missing"} {
+		testutil.Must(t, RemoveClaim(claims, "ns", name), name)
+	}
+	left, err := os.ReadDir(filepath.Join(claims, "ns"))
+	testutil.Assert(t, err == nil && len(left) == 0, "left: %v, %v", left, err)
+	_, err = os.Stat(filepath.Join(disk, "file"))
+	testutil.Check(t, err, "the persistent volume")
+}
+
+// A claim that is mounted stays, also when only a directory of it is mounted, as with a subPath.
+func TestRemoveMountedClaim(t *testing.T) {
+	if testutil.AsRoot(t) {
+		return
+	}
+	claims, target := t.TempDir(), t.TempDir()
+	file := filepath.Join(claims, "ns", "own", "sub", "file")
+	testutil.WriteFile(t, file, "")
+	for _, source := range []string{"", "sub"} {
+		testutil.Must(t, unix.Mount(filepath.Join(claims, "ns", "own", source), target, "", unix.MS_BIND, ""))
+		err := RemoveClaim(claims, "ns", "own")
+		testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), target), "%v", err)
+		testutil.Must(t, unix.Unmount(target, 0))
+	}
+	_, err := os.Stat(file)
+	testutil.Must(t, err)
+	testutil.Must(t, RemoveClaim(claims, "ns", "own"))
+}
