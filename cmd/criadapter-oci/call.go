@@ -20,6 +20,8 @@ type call struct {
 	log, bundle, process string
 	// systemd says whether --systemd-cgroup is given.
 	systemd bool
+	// ociVersion is the version of the specification that the note needs, empty for any.
+	ociVersion string
 }
 
 // createVerbs are the verbs that make a container. runc also accepts their flags after the id.

@@ -57,6 +57,9 @@ func become(c call) error {
 	if err != nil {
 		return err
 	}
+	if err := checkVersion(runtime, environ, c.ociVersion); err != nil {
+		return err
+	}
 	argv := append([]string{runtime.Path}, runtime.Args...)
 	if err := syscall.Exec(runtime.Path, append(argv, c.args...), environ); err != nil {
 		return fmt.Errorf("start the OCI runtime %s: %w", runtime.Path, err)

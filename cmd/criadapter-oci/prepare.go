@@ -36,6 +36,9 @@ func prepareContainer(c *call) error {
 	if err != nil {
 		return err
 	}
+	if note.Plugins != nil {
+		c.ociVersion = note.Plugins.OCIVersion
+	}
 	if c.bundle == "" {
 		c.bundle = "." // as runc's --bundle
 	}

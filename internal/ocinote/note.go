@@ -54,6 +54,8 @@ type Note struct {
 	Seccomp map[string]json.RawMessage `json:"seccomp,omitempty"`
 	// IntelRDT is linux.intelRdt as it is, empty to leave the engine's.
 	IntelRDT json.RawMessage `json:"intelRdt,omitempty"`
+	// Plugins is what NRI plugins change, nil for nothing.
+	Plugins *Adjustment `json:"plugins,omitempty"`
 }
 
 // Process is what a container's process and its commands have in common.

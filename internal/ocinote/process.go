@@ -13,7 +13,7 @@ import (
 func EditProcess(config []byte, note Note) ([]byte, error) {
 	process, err := parse(config)
 	if err == nil {
-		err = editProcess(process, note.Process)
+		err = editProcess(process, note)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("OCI process: %w", err)
@@ -21,11 +21,14 @@ func EditProcess(config []byte, note Note) ([]byte, error) {
 	return json.Marshal(process)
 }
 
-func editProcess(process object, part Process) error {
-	if err := setGroups(process, part.Groups); err != nil {
+func editProcess(process object, note Note) error {
+	if err := setGroups(process, note.Process.Groups); err != nil {
 		return err
 	}
-	return addAmbient(process, part.Ambient)
+	if err := addAmbient(process, note.Process.Ambient); err != nil {
+		return err
+	}
+	return editPluginProcess(process, note.Plugins)
 }
 
 func setGroups(process object, groups *[]uint32) error {

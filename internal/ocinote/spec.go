@@ -16,7 +16,7 @@ func EditSpec(config []byte, note Note) ([]byte, error) {
 	}
 	for _, edit := range []func(object, Note) error{
 		editNamespaces, editIdentity, editMounts, editContainerProcess, editResources, editDevices, editHooks,
-		editSeccomp,
+		editSeccomp, editPlugins,
 	} {
 		if err := edit(spec, note); err != nil {
 			return nil, fmt.Errorf("OCI configuration: %w", err)
@@ -110,7 +110,7 @@ func editContainerProcess(spec object, note Note) error {
 	if err != nil {
 		return err
 	}
-	return editProcess(process, note.Process)
+	return editProcess(process, note)
 }
 
 // editResources sets the limits of the container's cgroup.

@@ -343,7 +343,8 @@ func Bans() []Ban {
 		{Import: "github.com/docker/docker", Indirect: true,
 			Why: "the frozen home of the client; two sets of API types would have to be converted"},
 		{Import: "os/exec", Except: []string{"cni", "cmd/criadapter/bundle", "cmd/criadapter/check",
-			"cmd/kubelet-core/detach", "internal/testutil", "ociexec", "packaging/release", "test/..."},
+			"cmd/criadapter-oci", "cmd/kubelet-core/detach", "internal/testutil", "ociexec", "packaging/release",
+			"test/..."},
 			Why: "nothing but CNI plugins and the OCI runtime is run (a test and a detached play by themselves, " +
 				"and a person's commands iptables-save and journalctl): port-forward and the rest need no socat, " +
 				"nsenter or other program of the host"},
