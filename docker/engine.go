@@ -82,6 +82,11 @@ type Containers interface {
 	// LimitNote replaces the limits in the container's note and returns the old ones. They apply from its next start
 	// on. It does nothing for a container without a note.
 	LimitNote(ctx context.Context, id string, limits NoteLimits) (NoteLimits, error)
+	// Adjust puts what plugins change into the note of a container that has not started. A container without a note is
+	// an errdefs.ErrNotImplemented.
+	Adjust(ctx context.Context, id string, adjustment ocinote.Adjustment) error
+	// Adjustment returns what plugins have changed in a container, nil for nothing.
+	Adjustment(ctx context.Context, id string) (*ocinote.Adjustment, error)
 	// InspectContainer returns the engine's state of one container. It is right at any time, whereas a list may lag
 	// behind a die event.
 	InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error)

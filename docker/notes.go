@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -78,6 +79,37 @@ func (c *Client) LimitNote(ctx context.Context, id string, limits NoteLimits) (o
 	old = NoteLimits{HugepageLimits: note.HugepageLimits, Unified: note.Unified}
 	note.HugepageLimits, note.Unified = limits.HugepageLimits, limits.Unified
 	return old, s.notes.Save(id, note)
+}
+
+// Adjust implements Containers.
+func (c *Client) Adjust(ctx context.Context, id string, adjustment ocinote.Adjustment) error {
+	s, err := c.session(ctx)
+	if err != nil {
+		return err
+	}
+	note, err := s.notes.Load(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("what NRI plugins adjust needs the OCI runtime criadapter-oci in front of the engine's "+
+			"default one (see docs/oci-runtime.md): %w", errdefs.ErrNotImplemented)
+	}
+	if err != nil {
+		return fmt.Errorf("note for the OCI runtime: %w", err)
+	}
+	note.Plugins = &adjustment
+	return s.notes.Save(id, note)
+}
+
+// Adjustment implements Containers.
+func (c *Client) Adjustment(ctx context.Context, id string) (*ocinote.Adjustment, error) {
+	s, err := c.session(ctx)
+	if err != nil || !ocinote.IsID(id) {
+		return nil, err
+	}
+	note, err := s.notes.Load(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return note.Plugins, err
 }
 
 // removeNote removes the note of a container that is gone, if it has one, even when notes are switched off. A failed

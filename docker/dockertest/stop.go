@@ -11,6 +11,7 @@ import (
 	api "github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
 // StopContainer implements docker.Containers. Like the real one it goes on when
@@ -167,6 +168,14 @@ func (e *Engine) UpdateContainer(ctx context.Context, id string, resources api.R
 func (e *Engine) LimitNote(context.Context, string, docker.NoteLimits) (docker.NoteLimits, error) {
 	return docker.NoteLimits{}, nil
 }
+
+// Adjust implements docker.Containers.
+func (e *Engine) Adjust(context.Context, string, ocinote.Adjustment) error {
+	return errdefs.ErrNotImplemented.WithMessage("the engine in memory runs no program that reads notes")
+}
+
+// Adjustment implements docker.Containers.
+func (e *Engine) Adjustment(context.Context, string) (*ocinote.Adjustment, error) { return nil, nil }
 
 func (e *Engine) update(id string, resources api.Resources) error {
 	if err := docker.CheckUpdate(resources, e.features); err != nil {

@@ -128,3 +128,19 @@ func checkCDIName(field, name string) error {
 	}
 	return checkText(field, name)
 }
+
+// Adjust adds the edits to what plugins adjust.
+func (e CDIEdits) Adjust(a *ocinote.Adjustment) {
+	a.Process.Env = append(a.Process.Env, e.env...)
+	a.Process.Groups = append(a.Process.Groups, e.groups...)
+	a.Devices, a.Mounts = append(a.Devices, e.devices...), append(a.Mounts, e.mounts...)
+	for when, hooks := range e.hooks {
+		if a.Hooks == nil {
+			a.Hooks = map[string][]ocinote.Hook{}
+		}
+		a.Hooks[when] = append(a.Hooks[when], hooks...)
+	}
+	if len(e.intelRDT) > 0 {
+		a.Config = append(a.Config, json.RawMessage(`{"linux":{"intelRdt":`+string(e.intelRDT)+`}}`))
+	}
+}

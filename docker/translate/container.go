@@ -72,6 +72,8 @@ type ContainerInput struct {
 	// RuntimeAnnotations are patterns (path.Match) of the annotations that the OCI runtime
 	// gets.
 	RuntimeAnnotations []string
+	// Adjustable says that NRI plugins may adjust the container, which needs a note.
+	Adjustable bool
 	// RootDirectory marks the container as owned by the criadapter with this root directory, empty for no mark.
 	RootDirectory string
 }
@@ -136,6 +138,11 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	}
 	if err := noteLimits(resourcesField, in.Config.GetLinux().GetResources(), in.Features, more); err != nil {
 		return docker.ContainerSpec{}, err
+	}
+	if in.Adjustable && more.offered() {
+		if _, err := more.need("config", "an NRI plugin"); err != nil {
+			return docker.ContainerSpec{}, err
+		}
 	}
 	if err := moveRecursive(host, more); err != nil {
 		return docker.ContainerSpec{}, err

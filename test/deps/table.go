@@ -100,7 +100,7 @@ func serviceRules() []Rule {
 				"above it"},
 		{"docker/translate", []string{"docker", "internal/ocinote"},
 			"translation is pure: its arguments hold all that it depends on"},
-		{"docker/dockertest", []string{"docker", "internal/testutil"},
+		{"docker/dockertest", []string{"docker", "internal/ocinote", "internal/testutil"},
 			"the in-memory engine stands in for the real one alone, or tests would test their own assumptions"},
 		{"cni", []string{"internal/step"},
 			"a network is set up for a namespace's path; how the namespace was made does not matter"},
