@@ -26,6 +26,10 @@ type draft struct {
 	spec docker.ContainerSpec
 	// config is the client's configuration as the checkpoint keeps it.
 	config json.RawMessage
+	// request is the client's configuration.
+	request *runtimeapi.ContainerConfig
+	// imageID is the image's id.
+	imageID string
 	// imageRef is the image's name by digest, empty where it has none.
 	imageRef string
 	// release drops the hold on the images that it mounts; the created container holds them itself.
@@ -69,14 +73,17 @@ func (s *Service) Create(
 		return "", err
 	}
 	defer unlock()
+	defer s.opts.Plugins.Block()()
 	id, err := s.makeHidden(ctx, d)
 	if err != nil {
 		return "", err
 	}
 	ctx = log.WithLogger(ctx, log.G(ctx).WithField("containerID", id))
-	if err := s.publish(ctx, pod.ID, id); err != nil {
+	c, err := s.publish(ctx, pod.ID, id)
+	if err != nil {
 		return "", errors.Join(err, s.unmake(ctx, pod.ID, id))
 	}
+	s.opts.Plugins.ContainerCreated(ctx, pod, c)
 	return id, nil
 }
 
@@ -194,6 +201,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 		ImageSources:  namedImages(config),
 
 		RuntimeAnnotations: s.opts.RuntimeAnnotations,
+		Adjustable:         s.opts.Plugins != withoutPlugins{},
 	}
 	spec, err := translate.Container(in)
 	if err != nil {
@@ -210,7 +218,8 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	if err != nil {
 		return nil, fmt.Errorf("config.image.image: %w", err)
 	}
-	d := &draft{pod: pod, spec: spec, config: raw, imageRef: imageRef, release: func() {}}
+	d := &draft{pod: pod, spec: spec, config: raw, request: config, imageID: imageID, imageRef: imageRef,
+		release: func() {}}
 	if err := s.addImageVolumes(ctx, d, in); err != nil {
 		return nil, err
 	}
@@ -251,7 +260,11 @@ func (s *Service) make(ctx context.Context, d *draft) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Step 2: the checkpoint has its configuration. From here on it is ours.
+	// Step 2: plugins adjust it.
+	if err := s.adjust(ctx, d, id); err != nil {
+		return "", errors.Join(err, s.unmake(ctx, d.pod.ID, id))
+	}
+	// Step 3: the checkpoint has its configuration. From here on it is ours.
 	err = s.saveRecord(ctx, d.pod.ID, id, func(kept *checkpoint.Container) {
 		kept.Config, kept.ImageRef = d.config, d.imageRef
 	})
@@ -286,12 +299,13 @@ func (s *Service) createInEngine(ctx context.Context, d *draft) (string, error) 
 
 // publish shows the new container in the cache. A pod that is being stopped may have stopped its containers without
 // this one.
-func (s *Service) publish(ctx context.Context, sandboxID, id string) error {
-	if _, err := s.opts.Cache.RefreshContainer(ctx, id); err != nil {
-		return fmt.Errorf("looking at the new container: %w", err)
+func (s *Service) publish(ctx context.Context, sandboxID, id string) (*state.Container, error) {
+	c, err := s.opts.Cache.RefreshContainer(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("looking at the new container: %w", err)
 	}
-	_, err := s.readyPod(sandboxID)
-	return err
+	_, err = s.readyPod(sandboxID)
+	return c, err
 }
 
 // unmake undoes a Create, on a context of its own. If it fails, the container stays visible for the kubelet's garbage

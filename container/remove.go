@@ -37,7 +37,10 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 		}
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removing container with incomplete container log")
 	}
-	// Step 2: the container. A crash after this step leaves a record that Recover drops.
+	// Step 2: the container. Plugins hear of its removal before. A crash after this step leaves a record that Recover
+	// drops.
+	defer s.opts.Plugins.Block()()
+	s.opts.Plugins.RemoveContainer(ctx, s.pod(c), c)
 	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 		return err
 	}

@@ -44,8 +44,8 @@ type ImageVolumes interface {
 	Tidy()
 }
 
-// Options are what a Service needs. All fields but ImageVolumes, Cgroups, Commands,
-// RootDirectory, LinkLogs, LogBufferSize and RuntimeAnnotations are required.
+// Options are what a Service needs. All fields but ImageVolumes, Cgroups, Commands, RootDirectory, LinkLogs,
+// LogBufferSize, RuntimeAnnotations and Plugins are required.
 type Options struct {
 	Engine docker.Engine
 	Cache  *state.Cache
@@ -70,6 +70,8 @@ type Options struct {
 	LogBufferSize int64
 	// RuntimeAnnotations goes to translate.ContainerInput.
 	RuntimeAnnotations []string
+	// Plugins follow and adjust containers; nil for none.
+	Plugins Plugins
 }
 
 const (
@@ -101,6 +103,9 @@ type Service struct {
 // New makes the service. Set the cache's exit hook to DrainExited before the
 // cache runs, and call Recover once after its first relist, and then Watch.
 func New(opts Options) *Service {
+	if opts.Plugins == nil {
+		opts.Plugins = withoutPlugins{}
+	}
 	return &Service{opts: opts, hostPaths: newHostPaths(), output: budget{left: outputBudget}, proc: "/proc",
 		pidfdOpen: unix.PidfdOpen}
 }

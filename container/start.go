@@ -35,7 +35,11 @@ func (s *Service) Start(ctx context.Context, id string) error {
 	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return wrongState(c, "created")
 	}
-	if _, err := s.readyPod(c.SandboxID); err != nil {
+	pod, err := s.readyPod(c.SandboxID)
+	if err != nil {
+		return err
+	}
+	if err := s.opts.Plugins.StartContainer(ctx, pod, c); err != nil {
 		return err
 	}
 	// The log is followed first: if that fails, no running container is left behind, and no output is missed.
@@ -44,9 +48,20 @@ func (s *Service) Start(ctx context.Context, id string) error {
 	}
 	startErr := s.begin(ctx, c.SandboxID, c.ID)
 	if startErr == nil || ctx.Err() != nil || errdefs.IsUnavailable(startErr) {
-		return errors.Join(startErr, s.settle(ctx, c))
+		err := errors.Join(startErr, s.settle(ctx, c))
+		if err == nil {
+			s.tellStarted(ctx, pod, c.ID)
+		}
+		return err
 	}
 	return errors.Join(startErr, s.cannotRun(ctx, c, startErr))
+}
+
+// tellStarted tells plugins of a container that has started, and perhaps already ended.
+func (s *Service) tellStarted(ctx context.Context, pod *state.Pod, id string) {
+	if c, err := s.find(id); err == nil {
+		s.opts.Plugins.ContainerStarted(ctx, pod, c)
+	}
 }
 
 // settle refreshes the cache after a start. If that fails, the engine's events update the cache later. Then settle

@@ -27,13 +27,36 @@ func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContaine
 		return err
 	}
 	defer unlock()
+	if err := checkUpdatable(c); err != nil {
+		return err
+	}
+	pod := s.pod(c)
+	limits, err := s.opts.Plugins.UpdateContainer(ctx, pod, c, request.GetLinux())
+	if err != nil {
+		return err
+	}
+	if err := s.update(ctx, c, limits); err != nil {
+		return err
+	}
+	if now, err := s.find(c.ID); err == nil {
+		s.opts.Plugins.ContainerUpdated(ctx, pod, now)
+	}
+	return nil
+}
+
+func checkUpdatable(c *state.Container) error {
 	switch c.Status.State() {
 	case runtimeapi.ContainerState_CONTAINER_CREATED, runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return nil
 	default:
 		return wrongState(c, "created or running")
 	}
+}
+
+// update applies changed limits. The caller holds the container's lock.
+func (s *Service) update(ctx context.Context, c *state.Container, change *runtimeapi.LinuxContainerResources) error {
 	old := c.Status.Resources.GetLinux()
-	wanted := mergeResources(old, request.GetLinux())
+	wanted := mergeResources(old, change)
 	// Step 1: the engine, where an update is whole or not at all.
 	undo, err := s.applyResources(ctx, c, wanted)
 	if err != nil {
@@ -86,16 +109,23 @@ func (s *Service) updateEngine(ctx context.Context, id string, wanted *runtimeap
 func (s *Service) recordResources(
 	ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources,
 ) error {
-	config := proto.Clone(c.Meta.Config).(*runtimeapi.ContainerConfig)
-	if config.Linux == nil {
-		config.Linux = &runtimeapi.LinuxContainerConfig{}
-	}
-	config.Linux.Resources = wanted
-	raw, err := marshalConfig(config)
+	raw, err := marshalConfig(withResources(c.Meta.Config, wanted))
 	if err != nil {
 		return err
 	}
 	return s.saveRecord(ctx, c.SandboxID, c.ID, func(kept *checkpoint.Container) { kept.Config = raw })
+}
+
+// withResources returns a copy of a configuration with other limits.
+func withResources(
+	config *runtimeapi.ContainerConfig, limits *runtimeapi.LinuxContainerResources,
+) *runtimeapi.ContainerConfig {
+	changed := proto.Clone(config).(*runtimeapi.ContainerConfig)
+	if changed.Linux == nil {
+		changed.Linux = &runtimeapi.LinuxContainerConfig{}
+	}
+	changed.Linux.Resources = limits
+	return changed
 }
 
 // mergeResources returns old with the fields that change sets. Neither is changed.

@@ -78,6 +78,8 @@ type Options struct {
 	// Forget, when not nil, removes what another shim has kept of a pod that is removed. It is cheap and succeeds where
 	// there is nothing.
 	Forget func(id string) error
+	// Plugins follow pods; nil for none.
+	Plugins Plugins
 	// WithoutContainers leaves out the sandbox container of each new pod that needs none.
 	WithoutContainers bool
 	// NetnsDir is where network namespaces are pinned, /run/netns when empty.

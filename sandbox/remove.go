@@ -33,6 +33,8 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	defer s.opts.Plugins.Block()()
+	s.opts.Plugins.RemovePod(ctx, pod)
 	if err := s.holderOf(record).remove(ctx, pod.ID); err != nil {
 		return err
 	}

@@ -34,6 +34,9 @@ type Service struct {
 
 // New makes the service. Close ends it.
 func New(opts Options) *Service {
+	if opts.Plugins == nil {
+		opts.Plugins = withoutPlugins{}
+	}
 	opts.podsDir = cmp.Or(opts.podsDir, defaultPodsDir)
 	opts.setUpTimeout = cmp.Or(opts.setUpTimeout, 4*time.Minute)
 	ctx, cancel := context.WithCancel(context.Background()) // set-ups outlive their callers, not the service

@@ -76,6 +76,7 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 		return err
 	}
 	s.savePhase(ctx, pod, checkpoint.PhaseStopped)
+	s.opts.Plugins.StopPod(ctx, pod)
 	return nil
 }
 

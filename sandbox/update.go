@@ -40,13 +40,22 @@ func (s *Service) UpdateResources(ctx context.Context, id string, overhead,
 	if err := limits.Check(""); err != nil {
 		return err
 	}
+	if err := s.opts.Plugins.UpdatePod(ctx, pod, overhead, resources); err != nil {
+		return err
+	}
 	if overhead == nil {
 		limits.Overhead = pod.Status.Overhead
 	}
 	if resources == nil {
 		limits.Resources = pod.Status.Resources
 	}
-	return s.putLimits(ctx, pod, limits)
+	if err := s.putLimits(ctx, pod, limits); err != nil {
+		return err
+	}
+	if pod, err = s.opts.Cache.Snapshot().Pod(pod.ID); err == nil {
+		s.opts.Plugins.PodUpdated(ctx, pod)
+	}
+	return nil
 }
 
 // putLimits applies limits: to the cgroup's files, then to the record, then to the cache.

@@ -23,6 +23,7 @@ import (
 	"github.com/criadapter/criadapter/internal/telemetry"
 	"github.com/criadapter/criadapter/logs"
 	"github.com/criadapter/criadapter/migrate"
+	"github.com/criadapter/criadapter/nri"
 	"github.com/criadapter/criadapter/ociexec"
 	"github.com/criadapter/criadapter/sandbox"
 	"github.com/criadapter/criadapter/server"
@@ -52,6 +53,7 @@ type services struct {
 	sandboxes  *sandbox.Service
 	stats      *stats.Collector
 	streams    *streaming.Server
+	plugins    *nri.Service // nil with --nri=disabled
 	// recovered is closed after the recovery of interrupted work, or at the end of follow.
 	recovered chan struct{}
 	// logsRecovered is closed when the logs of containers that ended meanwhile are complete. It is also closed after
@@ -126,6 +128,15 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	}
 	r.migration = newMigration(cfg, r.engine, r.store)
 	r.cache = r.newCache(cfg, metrics)
+	if cfg.NRI == config.NRIEnabled {
+		r.plugins, err = nri.New(nri.Options{
+			Engine: r.engine, Cache: r.cache, Version: version, ReadCDI: translate.ReadCDIDevices,
+			Socket: cfg.NRISocket, PluginDir: cfg.NRIPluginDir, ConfigDir: cfg.NRIPluginConfigDir,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("--nri: %w", err)
+		}
+	}
 	r.wire(cfg, sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
 	r.streams, err = streaming.Listen(streaming.Options{
 		Runtime:        streamRuntime{containers: r.containers, cache: r.cache},
@@ -171,7 +182,7 @@ func (r *services) newCache(cfg config.Config, metrics *telemetry.Metrics) *stat
 
 // wire makes the two services that need most of the others.
 func (r *services) wire(cfg config.Config, files *sandbox.Files) {
-	r.containers = container.New(container.Options{
+	containerOptions := container.Options{
 		Engine:  r.engine,
 		Cache:   r.cache,
 		Store:   r.store,
@@ -188,7 +199,11 @@ func (r *services) wire(cfg config.Config, files *sandbox.Files) {
 		LogBufferSize: cfg.LogBufferBytes(),
 
 		RuntimeAnnotations: cfg.AnnotationPatterns(),
-	})
+	}
+	if r.plugins != nil {
+		containerOptions.Plugins = r.plugins
+	}
+	r.containers = container.New(containerOptions)
 	r.cache.OnExit(r.containers.DrainExited)
 	opts := sandbox.Options{
 		Engine:     r.engine,
@@ -206,6 +221,9 @@ func (r *services) wire(cfg config.Config, files *sandbox.Files) {
 		NetworkGC:     cfg.CNIGC,
 
 		WithoutContainers: cfg.SandboxContainer == config.SandboxContainerNeeded,
+	}
+	if r.plugins != nil {
+		opts.Plugins = r.plugins
 	}
 	r.sandboxes = sandbox.New(opts)
 }
@@ -262,6 +280,9 @@ func (r *services) follow(ctx context.Context) {
 		defer logsRecovered()
 		if r.cache.WaitSynced(ctx) != nil {
 			return
+		}
+		if r.plugins != nil {
+			group.Go(func() { r.plugins.Run(ctx, r.containers) })
 		}
 		defer time.AfterFunc(logsPatience, logsRecovered).Stop()
 		err := r.containers.Recover(ctx)

@@ -94,6 +94,13 @@ type Config struct {
 	// SandboxContainer is SandboxContainerNeeded or sandboxContainerAlways.
 	SandboxContainer string `json:"sandbox-container"`
 
+	// NRI is NRIEnabled or NRIDisabled. NRISocket is the path of the socket for plugins of the Node Resource Interface.
+	// Plugins in NRIPluginDir are started, with configurations in NRIPluginConfigDir.
+	NRI                string `json:"nri"`
+	NRISocket          string `json:"nri-socket"`
+	NRIPluginDir       string `json:"nri-plugin-dir"`
+	NRIPluginConfigDir string `json:"nri-plugin-config-dir"`
+
 	// Migrate is MigrateCRIDockerd or MigrateNone. The next two settings are comma-separated directories of cri-dockerd
 	// and dockershim, for their checkpoints and for libcni's cache.
 	Migrate                string `json:"migrate"`
@@ -167,6 +174,10 @@ func Default() Config {
 		ContainerLogBufferSize:    "30M",
 		LogLevel:                  "info",
 		OCIRuntime:                ociRuntimeAuto,
+		NRI:                       NRIDisabled,
+		NRISocket:                 "/var/run/nri/nri.sock",
+		NRIPluginDir:              "/opt/nri/plugins",
+		NRIPluginConfigDir:        "/etc/nri/conf.d",
 		SandboxContainer:          SandboxContainerNeeded,
 		LogFormat:                 LogText,
 	}
@@ -243,6 +254,7 @@ func (c Config) Validate() error {
 		checkLogMode(c.ContainerLogMode),
 		checkLogBuffer(c.ContainerLogBufferSize),
 		checkMigrate(c),
+		checkNRI(c),
 		checkLevel(c.LogLevel),
 		checkFormat(c.LogFormat),
 		checkMetrics(c),

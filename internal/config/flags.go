@@ -59,6 +59,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"new pods with a sandbox container: always (each pod), or needed (if criadapter-oci works, only pods that "+
 			"need one, "+
 			"such as pods with a shared PID namespace)")
+	c.addNRIFlags(flags)
 	flags.Var(&c.ImagePullProgressDeadline, "image-pull-progress-deadline",
 		"cancel a pull after this time without progress, sixty times as long while the engine queues its layers "+
 			"behind other pulls "+

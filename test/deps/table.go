@@ -44,7 +44,7 @@ func programRules() []Rule {
 		{"cmd/criadapter/bundle", []string{"cmd/criadapter/check", "cmd/criadapter/status", "internal/config"},
 			"it collects what the other commands show, so that one place decides which data may leave a node"},
 		{"cmd/criadapter/check", []string{"cmd/criadapter/status", "docker", "docker/translate", "cni",
-			"image/trust", "internal/checklist", "internal/netns", "internal/config"},
+			"image/trust", "internal/checklist", "internal/netns", "internal/config", "nri"},
 			"it looks at the node as the services would and starts none of them: what it finds must be true without " +
 				"a running server"},
 		{"cmd/criadapter-oci", []string{"internal/ocinote", "internal/userns"},
@@ -69,10 +69,14 @@ func serviceRules() []Rule {
 				"can grow"},
 		{"migrate", []string{"cni", "logs", "docker", "docker/translate", "internal/netns", "checkpoint"},
 			"it prepares what is on disk before any service shows a pod, so it knows none of them"},
+		{"nri", []string{"state", "docker/translate", "internal/ocinote"},
+			"it owns the plugins: sandbox and container reach it through interfaces that they declare, and off it " +
+				"costs nothing"},
 		{"container/dump", nil,
 			"the files of a checkpoint are a format that other programs read"},
 		{"container", []string{"container/dump", "state", "logs", "docker", "docker/translate", "checkpoint",
-			"ociexec", "internal/cgroup", "internal/keylock", "internal/proctable", "internal/step"},
+			"ociexec", "internal/cgroup", "internal/keylock", "internal/ocinote", "internal/proctable",
+			"internal/step"},
 			"a container knows its pod from the cache alone; networks and images reach it through interfaces it " +
 				"declares"},
 		{"ociexec", []string{"internal/proctable"},

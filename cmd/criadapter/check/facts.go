@@ -26,6 +26,9 @@ type facts struct {
 	Mirrors, ContainerdMirrors []string
 	// ImagePolicyErr is the reason if the image policy refuses all images. It is nil without a policy.
 	ImagePolicyErr error
+	// NRIPlugins are the programs in the directory of NRI plugins. NRIErr is the reason if NRI cannot start.
+	NRIPlugins []string
+	NRIErr     error
 
 	Network networkFacts
 	// CRI and EngineSocket are the sockets of criadapter and of the engine.

@@ -16,6 +16,7 @@ import (
 	"github.com/criadapter/criadapter/image/trust"
 	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/nri"
 )
 
 // Options say what to check. Config is required and valid.
@@ -49,6 +50,7 @@ func gather(ctx context.Context, opts Options) facts {
 	if opts.Config.ImagePolicy != "" {
 		f.ImagePolicyErr = trust.Check(opts.Config.ImagePolicy)
 	}
+	f.NRIPlugins, f.NRIErr = nri.Plugins(opts.Config.NRIPluginDir)
 	engine := gatherEngine(ctx, &f)
 	f.EngineSocket = socketAt(strings.TrimPrefix(opts.Config.DockerEndpoint, "unix://"))
 	f.CRI = askCRI(ctx, opts.Config.SocketPath())

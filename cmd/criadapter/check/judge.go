@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -76,6 +77,7 @@ func judgeEngine(j *checklist.Group, f facts) {
 	judgeMirrors(j, f)
 	judgeArtifacts(j, f)
 	judgeImagePolicy(j, f)
+	judgeNRI(j, f)
 	if f.Config.NetworkPlugin == config.NetworkCNI && slices.Contains(e.SandboxedRuntimes, e.DefaultRuntime) {
 		j.Fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`,
 			"%s boots a machine of its own, which cannot be joined to a CNI network", e.DefaultRuntime)
@@ -124,6 +126,23 @@ func judgeImagePolicy(j *checklist.Group, f facts) {
 			f.ImagePolicyErr)
 	default:
 		j.OK(name, "%s", f.Config.ImagePolicy)
+	}
+}
+
+// judgeNRI reports what NRI plugins could do.
+func judgeNRI(j *checklist.Group, f facts) {
+	const name = "NRI"
+	switch {
+	case f.Config.NRI != config.NRIEnabled:
+		j.OK(name, "off (--nri): no plugin adjusts containers")
+	case f.NRIErr != nil:
+		j.Fail(name, "mend the directory: until then no pod and no container is made", "%v", f.NRIErr)
+	case docker.OCIRuntimeMode(f.Config.OCIRuntime) == docker.OCIRuntimeOff || f.OCIRuntime.Name == "":
+		j.Warn(name, "install criadapter-oci (docs/oci-runtime.md)",
+			"plugins at %s can change limits alone: there is no OCI runtime criadapter-oci", f.Config.NRISocket)
+	default:
+		j.OK(name, "plugins connect to %s; started from %s: %s", f.Config.NRISocket, f.Config.NRIPluginDir,
+			cmp.Or(strings.Join(f.NRIPlugins, ", "), "none"))
 	}
 }
 

@@ -88,6 +88,16 @@ var nodes = map[string]func(f *facts){
 		f.ImagePolicyErr = errors.New(
 			`/etc/criadapter/image-policy.yaml: default: "" must be accept or reject`)
 	},
+	"nri-without-live-restore": func(f *facts) {
+		f.Config.NRI, f.NRIPlugins = config.NRIEnabled, []string{"10-logger"}
+		f.OCIRuntime = docker.OCIRuntime{Name: "criadapter", Notes: "/run/criadapter/oci"}
+		f.Engine.LiveRestore = false
+	},
+	"nri-for-limits-alone": func(f *facts) { f.Config.NRI = config.NRIEnabled },
+	"nri-with-a-bad-plugin": func(f *facts) {
+		f.Config.NRI = config.NRIEnabled
+		f.NRIErr = errors.New(`/opt/nri/plugins/logger: invalid plugin name "logger", idx-pluginname expected`)
+	},
 	"unusable-oci-runtime": func(f *facts) {
 		f.OCIRuntimeErr = errors.New(
 			"the runtime criadapter is criadapter-oci and default-runtime of daemon.json: it needs another one " +

@@ -1,0 +1,100 @@
+package container
+
+import (
+	"context"
+	"fmt"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/state"
+)
+
+// Plugins follow containers, and may adjust or refuse them; *nri.Service connects them.
+type Plugins interface {
+	// Block keeps new plugins from joining until unblock is called.
+	Block() (unblock func())
+	// CreateContainer asks about a container that the engine has, and that has not started. It returns a part of its
+	// note, nil for nothing, and changed limits.
+	CreateContainer(ctx context.Context, pod *state.Pod,
+		c *state.Container) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error)
+	ContainerCreated(ctx context.Context, pod *state.Pod, c *state.Container)
+	// StartContainer fails if a plugin refuses the start.
+	StartContainer(ctx context.Context, pod *state.Pod, c *state.Container) error
+	ContainerStarted(ctx context.Context, pod *state.Pod, c *state.Container)
+	// UpdateContainer returns the limits that plugins make of the wanted ones.
+	UpdateContainer(ctx context.Context, pod *state.Pod, c *state.Container,
+		wanted *runtimeapi.LinuxContainerResources) (*runtimeapi.LinuxContainerResources, error)
+	ContainerUpdated(ctx context.Context, pod *state.Pod, c *state.Container)
+	RemoveContainer(ctx context.Context, pod *state.Pod, c *state.Container)
+}
+
+// withoutPlugins are the Plugins of a node that has none.
+type withoutPlugins struct{}
+
+func (withoutPlugins) Block() func() { return func() {} }
+
+func (withoutPlugins) CreateContainer(
+	context.Context, *state.Pod, *state.Container,
+) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error) {
+	return nil, nil, nil
+}
+
+func (withoutPlugins) ContainerCreated(context.Context, *state.Pod, *state.Container)     {}
+func (withoutPlugins) StartContainer(context.Context, *state.Pod, *state.Container) error { return nil }
+func (withoutPlugins) ContainerStarted(context.Context, *state.Pod, *state.Container)     {}
+
+func (withoutPlugins) UpdateContainer(
+	_ context.Context, _ *state.Pod, _ *state.Container, wanted *runtimeapi.LinuxContainerResources,
+) (*runtimeapi.LinuxContainerResources, error) {
+	return wanted, nil
+}
+
+func (withoutPlugins) ContainerUpdated(context.Context, *state.Pod, *state.Container) {}
+func (withoutPlugins) RemoveContainer(context.Context, *state.Pod, *state.Container)  {}
+
+// adjust lets plugins adjust a new container that the engine has. The record will have the limits that they make.
+func (s *Service) adjust(ctx context.Context, d *draft, id string) error {
+	c := &state.Container{ID: id, SandboxID: d.pod.ID,
+		Meta: state.ContainerMeta{Name: d.spec.Name, Config: d.request, ImageID: d.imageID, ImageRef: d.imageRef}}
+	note, limits, err := s.opts.Plugins.CreateContainer(ctx, d.pod, c)
+	if err != nil {
+		return err
+	}
+	if note != nil {
+		if err := s.opts.Engine.Adjust(ctx, id, *note); err != nil {
+			return err
+		}
+	}
+	if limits == nil {
+		return nil
+	}
+	wanted := mergeResources(d.request.GetLinux().GetResources(), limits)
+	if _, err := s.applyResources(ctx, c, wanted); err != nil {
+		return fmt.Errorf("limits of NRI plugins: %w", err)
+	}
+	d.config, err = marshalConfig(withResources(d.request, wanted))
+	return err
+}
+
+// pod returns a container's pod, nil if it is gone.
+func (s *Service) pod(c *state.Container) *state.Pod {
+	pod, err := s.opts.Cache.Snapshot().Pod(c.SandboxID)
+	if err != nil {
+		return nil
+	}
+	return pod
+}
+
+// Limit changes limits of a container as a plugin asks for it, without a question to plugins. It fails as Update does.
+func (s *Service) Limit(ctx context.Context, id string, limits *runtimeapi.LinuxContainerResources) error {
+	c, unlock, err := s.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := checkUpdatable(c); err != nil {
+		return err
+	}
+	return s.update(ctx, c, limits)
+}

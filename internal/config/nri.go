@@ -1,0 +1,37 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// Values of NRI.
+const (
+	// NRIEnabled lets plugins of the Node Resource Interface follow and adjust containers.
+	NRIEnabled = "enabled"
+	// NRIDisabled runs no plugin.
+	NRIDisabled = "disabled"
+)
+
+func (c *Config) addNRIFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.NRI, "nri", c.NRI,
+		"plugins of the Node Resource Interface, which follow pods and adjust containers: enabled or disabled")
+	flags.StringVar(&c.NRISocket, "nri-socket", c.NRISocket, "unix socket that NRI plugins connect to")
+	flags.StringVar(&c.NRIPluginDir, "nri-plugin-dir", c.NRIPluginDir,
+		"directory of NRI plugins that are started, by their names INDEX-NAME")
+	flags.StringVar(&c.NRIPluginConfigDir, "nri-plugin-config-dir", c.NRIPluginConfigDir,
+		"directory of the configurations of these plugins, INDEX-NAME.conf or NAME.conf")
+}
+
+func checkNRI(c Config) error {
+	if c.NRI != NRIEnabled && c.NRI != NRIDisabled {
+		return fmt.Errorf("--nri: %q is neither %s nor %s", c.NRI, NRIEnabled, NRIDisabled)
+	}
+	return errors.Join(
+		checkSocketPath("nri-socket", "unix://"+c.NRISocket),
+		checkDir("nri-plugin-dir", c.NRIPluginDir),
+		checkDir("nri-plugin-config-dir", c.NRIPluginConfigDir),
+	)
+}

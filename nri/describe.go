@@ -1,0 +1,209 @@
+package nri
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/state"
+)
+
+// describePod describes a pod.
+func describePod(pod *state.Pod) *api.PodSandbox {
+	if pod == nil {
+		return &api.PodSandbox{}
+	}
+	config := pod.Meta.Config
+	overhead, resources := pod.Status.Overhead, pod.Status.Resources
+	return &api.PodSandbox{
+		Id: pod.ID, Name: config.GetMetadata().GetName(), Uid: config.GetMetadata().GetUid(),
+		Namespace: config.GetMetadata().GetNamespace(), Labels: config.GetLabels(),
+		Annotations: config.GetAnnotations(), RuntimeHandler: pod.Meta.RuntimeHandler,
+		Linux: &api.LinuxPodSandbox{
+			PodOverhead: fromCRI(overhead), PodResources: fromCRI(resources),
+			CgroupParent: config.GetLinux().GetCgroupParent(), Namespaces: podNamespaces(pod),
+		},
+		Pid: uint32(pod.Status.PID), Ips: pod.Status.IPs,
+	}
+}
+
+func podID(pod *state.Pod) string {
+	if pod == nil {
+		return ""
+	}
+	return pod.ID
+}
+
+func podNamespaces(pod *state.Pod) []*api.LinuxNamespace {
+	var all []*api.LinuxNamespace
+	add := func(kind, path string) {
+		if path != "" {
+			all = append(all, &api.LinuxNamespace{Type: kind, Path: path})
+		}
+	}
+	add("network", pod.Status.NetnsPath)
+	add("user", pod.Status.UserNamespace)
+	if others := pod.Status.Namespaces; others != nil {
+		add("ipc", others.IPC)
+		add("uts", others.UTS)
+	}
+	return all
+}
+
+// describeState describes a container as the cache knows it.
+func describeState(c *state.Container) *api.Container {
+	config := c.Meta.Config
+	described := &api.Container{
+		Id: c.ID, PodSandboxId: c.SandboxID, Name: config.GetMetadata().GetName(), State: stateOf(c),
+		Labels: config.GetLabels(), Annotations: config.GetAnnotations(), Pid: uint32(c.Status.PID),
+		CreatedAt: c.Meta.CreatedAt.UnixNano(), ExitCode: int32(c.Status.ExitCode), StatusMessage: c.Status.Error,
+		Image: &api.Image{Name: config.GetImage().GetUserSpecifiedImage(), ConfigDigest: c.Meta.ImageID},
+		Linux: &api.LinuxContainer{Resources: fromCRI(limitsOf(c)),
+			OomScoreAdj: api.Int(int(limitsOf(c).GetOomScoreAdj()))},
+	}
+	if _, digest, found := strings.Cut(c.Meta.ImageRef, "@"); found {
+		described.Image.Digest = digest
+	}
+	if !c.Status.StartedAt.IsZero() {
+		described.StartedAt = c.Status.StartedAt.UnixNano()
+	}
+	if !c.Status.FinishedAt.IsZero() {
+		described.FinishedAt = c.Status.FinishedAt.UnixNano()
+	}
+	if profile := config.GetLinux().GetSecurityContext().GetSeccomp(); profile != nil {
+		described.Linux.SeccompProfile = &api.SecurityProfile{
+			ProfileType:  api.SecurityProfile_ProfileType(profile.GetProfileType()),
+			LocalhostRef: profile.GetLocalhostRef()}
+	}
+	for _, device := range config.GetCDIDevices() {
+		described.CDIDevices = append(described.CDIDevices, &api.CDIDevice{Name: device.GetName()})
+	}
+	return described
+}
+
+// limitsOf returns the present limits, or the wanted ones of a container that is not in the cache yet.
+func limitsOf(c *state.Container) *runtimeapi.LinuxContainerResources {
+	if limits := c.Status.Resources.GetLinux(); limits != nil {
+		return limits
+	}
+	return c.Meta.Config.GetLinux().GetResources()
+}
+
+const stateExited = runtimeapi.ContainerState_CONTAINER_EXITED
+
+func stateOf(c *state.Container) api.ContainerState {
+	switch c.Status.State() {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return api.ContainerState_CONTAINER_CREATED
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return api.ContainerState_CONTAINER_RUNNING
+	case stateExited:
+		return api.ContainerState_CONTAINER_STOPPED
+	default:
+		return api.ContainerState_CONTAINER_UNKNOWN
+	}
+}
+
+// describe describes a container as the engine has it, with the adjustments of earlier plugins.
+func (s *Service) describe(ctx context.Context, c *state.Container) (*api.Container, error) {
+	inspect, err := s.opts.Engine.InspectContainer(ctx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	adjusted, err := s.opts.Engine.Adjustment(ctx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	described := describeState(c)
+	described.Args = append([]string{inspect.Path}, inspect.Args...)
+	if inspect.Config != nil {
+		described.Env, described.User = inspect.Config.Env, numericUser(inspect.Config.User)
+	}
+	if id := c.Status.Identity; id != nil {
+		described.User = &api.User{Uid: id.UID, Gid: id.GID, AdditionalGids: id.Groups}
+	}
+	for _, m := range inspect.Mounts {
+		described.Mounts = append(described.Mounts, describeMount(m))
+	}
+	if inspect.HostConfig != nil {
+		describeHost(described, inspect.HostConfig)
+	}
+	if adjusted != nil {
+		showAdjusted(described, adjusted)
+	}
+	return described, nil
+}
+
+func describeMount(m container.MountPoint) *api.Mount {
+	described := &api.Mount{Destination: m.Destination, Type: string(m.Type), Source: m.Source}
+	if m.Type != mount.TypeTmpfs {
+		described.Type, described.Options = "bind", []string{"rbind"}
+	}
+	if m.RW {
+		described.Options = append(described.Options, "rw")
+	} else {
+		described.Options = append(described.Options, "ro")
+	}
+	if m.Propagation != "" {
+		described.Options = append(described.Options, string(m.Propagation))
+	}
+	return described
+}
+
+func describeHost(described *api.Container, host *container.HostConfig) {
+	described.Linux.Sysctl = host.Sysctls
+	for _, limit := range host.Ulimits {
+		described.Rlimits = append(described.Rlimits, &api.POSIXRlimit{
+			Type: "RLIMIT_" + strings.ToUpper(limit.Name), Hard: uint64(limit.Hard), Soft: uint64(limit.Soft)})
+	}
+	for _, device := range host.Devices {
+		described.Linux.Devices = append(described.Linux.Devices, &api.LinuxDevice{Path: device.PathInContainer})
+	}
+	if pids := host.PidsLimit; pids != nil && *pids > 0 {
+		described.Linux.Resources.Pids = &api.LinuxPids{Limit: *pids}
+	}
+}
+
+// numericUser returns the user of "uid[:gid]", nil for names, which the engine looks up at the start.
+func numericUser(text string) *api.User {
+	uidText, gidText, hasGroup := strings.Cut(text, ":")
+	uid, err := strconv.ParseUint(uidText, 10, 32)
+	if err != nil {
+		return nil
+	}
+	user := &api.User{Uid: uint32(uid)}
+	if hasGroup {
+		gid, err := strconv.ParseUint(gidText, 10, 32)
+		if err != nil {
+			return nil
+		}
+		user.Gid = uint32(gid)
+	}
+	return user
+}
+
+// showAdjusted adds the adjustments that plugins see.
+func showAdjusted(described *api.Container, a *ocinote.Adjustment) {
+	described.Env = a.Process.EditEnv(described.Env)
+	for _, m := range a.Mounts {
+		described.Mounts = append(described.Mounts,
+			&api.Mount{Destination: m.Destination, Type: m.Type, Source: m.Source, Options: m.Options})
+	}
+	for _, device := range a.Devices {
+		described.Linux.Devices = append(described.Linux.Devices,
+			&api.LinuxDevice{Path: device.Path, Type: device.Type, Major: device.Major, Minor: device.Minor})
+	}
+	for _, limit := range a.Process.Rlimits {
+		described.Rlimits = append(described.Rlimits,
+			&api.POSIXRlimit{Type: limit.Type, Hard: limit.Hard, Soft: limit.Soft})
+	}
+	if len(a.Args) > 0 {
+		described.Args = a.Args
+	}
+}

@@ -1,0 +1,107 @@
+package nri
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/state"
+)
+
+// oneContainer is an engine with one container.
+type oneContainer struct {
+	Engine
+	inspect  container.InspectResponse
+	adjusted *ocinote.Adjustment
+}
+
+func (e *oneContainer) InspectContainer(context.Context, string) (*container.InspectResponse, error) {
+	return &e.inspect, nil
+}
+
+func (e *oneContainer) Adjustment(context.Context, string) (*ocinote.Adjustment, error) {
+	return e.adjusted, nil
+}
+
+func TestDescribe(t *testing.T) {
+	engine := &oneContainer{adjusted: &ocinote.Adjustment{
+		Mounts:  []ocinote.Mount{{Destination: "/p", Type: "tmpfs"}},
+		Devices: []ocinote.Device{{Path: "/dev/p", Type: "c", Major: 1, Minor: 2}},
+		Process: ocinote.ProcessAdjustment{Env: []string{"B=2"},
+			Rlimits: []ocinote.Rlimit{{Type: "RLIMIT_CORE", Hard: 1}}},
+	}}
+	engine.inspect = container.InspectResponse{
+		Path: "sh", Args: []string{"-c", "x"},
+		Config: &container.Config{Env: []string{"A=1", "B=1"}, User: "7:8"},
+		HostConfig: &container.HostConfig{Sysctls: map[string]string{"s": "1"}, Resources: container.Resources{
+			PidsLimit: new(int64(9)), Ulimits: []*container.Ulimit{{Name: "nofile", Hard: 4, Soft: 3}},
+			Devices: []container.DeviceMapping{{PathInContainer: "/dev/x"}}}},
+		Mounts: []container.MountPoint{{Type: mount.TypeBind, Source: "/s", Destination: "/d", Propagation: "rslave"}},
+	}
+	c := &state.Container{ID: "id", SandboxID: "pod", Meta: state.ContainerMeta{
+		ImageID: "sha256:1", ImageRef: "x@sha256:2", CreatedAt: time.Unix(0, 5),
+		Config: &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
+			Labels: map[string]string{"l": "1"}, CDIDevices: []*runtimeapi.CDIDevice{{Name: "a/b=c"}},
+			Image: &runtimeapi.ImageSpec{UserSpecifiedImage: "x"},
+			Linux: &runtimeapi.LinuxContainerConfig{
+				Resources: &runtimeapi.LinuxContainerResources{CpuShares: 6, OomScoreAdj: 4},
+				SecurityContext: &runtimeapi.LinuxContainerSecurityContext{Seccomp: &runtimeapi.SecurityProfile{
+					ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "p"}}}}}}
+	got, err := (&Service{opts: Options{Engine: engine}}).describe(t.Context(), c)
+	testutil.Must(t, err)
+	want := &api.Container{}
+	testutil.Must(t, protojson.Unmarshal([]byte(`{
+		"id": "id", "podSandboxId": "pod", "name": "main", "state": "CONTAINER_CREATED", "labels": {"l": "1"},
+		"args": ["sh", "-c", "x"], "env": ["A=1", "B=2"], "createdAt": "5",
+		"mounts": [{"destination": "/d", "type": "bind", "source": "/s", "options": ["rbind", "ro", "rslave"]},
+			{"destination": "/p", "type": "tmpfs"}],
+		"rlimits": [{"type": "RLIMIT_NOFILE", "hard": "4", "soft": "3"}, {"type": "RLIMIT_CORE", "hard": "1"}],
+		"CDIDevices": [{"name": "a/b=c"}], "user": {"uid": 7, "gid": 8},
+		"image": {"name": "x", "digest": "sha256:2", "configDigest": "sha256:1"},
+		"linux": {
+			"devices": [{"path": "/dev/x"}, {"path": "/dev/p", "type": "c", "major": "1", "minor": "2"}],
+			"resources": {"memory": {}, "cpu": {"shares": {"value": "6"}}, "pids": {"limit": "9"}},
+			"oomScoreAdj": {"value": "4"}, "sysctl": {"s": "1"},
+			"seccompProfile": {"profileType": "LOCALHOST", "localhostRef": "p"}}}`), want))
+	testutil.Assert(t, proto.Equal(got, want), "got  %v\nwant %v", got, want)
+}
+
+func TestDescribePod(t *testing.T) {
+	pod := &state.Pod{ID: "id", Meta: state.PodMeta{RuntimeHandler: "h", Config: &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "n", Namespace: "ns", Uid: "u"},
+		Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/c"}}},
+		Status: state.PodStatus{PID: 3, IPs: []string{"10.0.0.1"}, NetnsPath: "/net", UserNamespace: "/user",
+			Namespaces: &checkpoint.Namespaces{IPC: "/ipc", UTS: "/uts"},
+			Resources:  &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 4}}}
+	got := describePod(pod)
+	var namespaces []string
+	for _, n := range got.GetLinux().GetNamespaces() {
+		namespaces = append(namespaces, n.GetType()+n.GetPath())
+	}
+	testutil.Equal(t, strings.Join(namespaces, " "), "network/net user/user ipc/ipc uts/uts", "namespaces")
+	testutil.Assert(t, got.GetUid() == "u" && got.GetNamespace() == "ns" && got.GetPid() == 3 &&
+		got.GetLinux().GetPodResources().GetMemory().GetLimit().GetValue() == 4 && got.GetRuntimeHandler() == "h",
+		"got %v", got)
+	testutil.Assert(t, describePod(nil) != nil, "a missing pod is nil")
+}
+
+func TestNumericUser(t *testing.T) {
+	for text, want := range map[string]string{"": "", "7": "uid:7", "7:8": "uid:7 gid:8", "web": "", "7:web": ""} {
+		got := ""
+		if user := numericUser(text); user != nil {
+			got = strings.Join(strings.Fields(user.String()), " ")
+		}
+		testutil.Equal(t, got, want, "%q", text)
+	}
+}

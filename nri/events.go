@@ -1,0 +1,244 @@
+package nri
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/containerd/nri/pkg/adaptation"
+	"github.com/containerd/nri/pkg/api"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/state"
+)
+
+// RunPod tells the plugins of a new pod. An error means that one refuses it.
+func (s *Service) RunPod(ctx context.Context, pod *state.Pod) error {
+	if asks, err := s.asks(ctx); !asks {
+		return err
+	}
+	return refused(s.adaptation.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: describePod(pod)}))
+}
+
+// StopPod tells the plugins of a pod whose containers have ended.
+func (s *Service) StopPod(ctx context.Context, pod *state.Pod) {
+	if !s.reported.end(pod.ID) {
+		return
+	}
+	s.tell(ctx, "StopPodSandbox", func() error {
+		return s.adaptation.StopPodSandbox(ctx, &adaptation.StopPodSandboxRequest{Pod: describePod(pod)})
+	})
+}
+
+// RemovePod tells the plugins of a pod that is about to be removed.
+func (s *Service) RemovePod(ctx context.Context, pod *state.Pod) {
+	if !s.reported.removal(pod.ID) {
+		return
+	}
+	s.StopPod(ctx, pod)
+	s.tell(ctx, "RemovePodSandbox", func() error {
+		return s.adaptation.RemovePodSandbox(ctx, &adaptation.RemovePodSandboxRequest{Pod: describePod(pod)})
+	})
+}
+
+// UpdatePod tells the plugins of new limits of a pod, before they apply. An error means that one refuses them.
+func (s *Service) UpdatePod(
+	ctx context.Context, pod *state.Pod, overhead, resources *runtimeapi.LinuxContainerResources,
+) error {
+	if asks, err := s.asks(ctx); !asks {
+		return err
+	}
+	_, err := s.adaptation.UpdatePodSandbox(ctx, &adaptation.UpdatePodSandboxRequest{Pod: describePod(pod),
+		OverheadLinuxResources: fromCRI(overhead), LinuxResources: fromCRI(resources)})
+	return refused(err)
+}
+
+// PodUpdated tells the plugins that new limits of a pod apply.
+func (s *Service) PodUpdated(ctx context.Context, pod *state.Pod) {
+	s.tell(ctx, "PostUpdatePodSandbox", func() error {
+		return s.adaptation.PostUpdatePodSandbox(ctx, &adaptation.PostUpdatePodSandboxRequest{Pod: describePod(pod)})
+	})
+}
+
+// CreateContainer asks the plugins about a container that the engine has, and that has not started. It returns what
+// they adjust: note is nil for nothing, and limits has the changed limits. An error means that one refuses the
+// container, that plugins contradict each other, or that an adjustment is not supported.
+func (s *Service) CreateContainer(
+	ctx context.Context, pod *state.Pod, c *state.Container,
+) (note *ocinote.Adjustment, limits *runtimeapi.LinuxContainerResources, err error) {
+	if asks, err := s.asks(ctx); !asks {
+		return nil, nil, err
+	}
+	described, err := s.describe(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	env := slices.Clone(described.Env)
+	answer, err := s.adaptation.CreateContainer(ctx,
+		&adaptation.CreateContainerRequest{Pod: describePod(pod), Container: described})
+	if err != nil {
+		return nil, nil, refused(err)
+	}
+	// The library removes variables from the request, and does not mention them in its answer.
+	if note, limits, err = s.adjustment(answer.GetAdjust(), missing(env, described.Env)); err != nil {
+		return nil, nil, err
+	}
+	return note, limits, s.apply(ctx, answer.GetUpdate())
+}
+
+// missing returns the names of variables that are not in now.
+func missing(env, now []string) []string {
+	name := func(variable string) string { name, _, _ := strings.Cut(variable, "="); return name }
+	var names []string
+	for _, variable := range env {
+		if !slices.ContainsFunc(now, func(other string) bool { return name(other) == name(variable) }) {
+			names = append(names, name(variable))
+		}
+	}
+	return names
+}
+
+// ContainerCreated tells the plugins of a container with its adjustments.
+func (s *Service) ContainerCreated(ctx context.Context, pod *state.Pod, c *state.Container) {
+	s.tellOf(ctx, "PostCreateContainer", c, func(described *api.Container) error {
+		return s.adaptation.PostCreateContainer(ctx,
+			&adaptation.PostCreateContainerRequest{Pod: describePod(pod), Container: described})
+	})
+}
+
+// StartContainer tells the plugins of a container that is about to start. An error means that one refuses it.
+func (s *Service) StartContainer(ctx context.Context, pod *state.Pod, c *state.Container) error {
+	if asks, err := s.asks(ctx); !asks {
+		return err
+	}
+	described, err := s.describe(ctx, c)
+	if err != nil {
+		return err
+	}
+	return refused(s.adaptation.StartContainer(ctx,
+		&adaptation.StartContainerRequest{Pod: describePod(pod), Container: described}))
+}
+
+// ContainerStarted tells the plugins of a container that runs.
+func (s *Service) ContainerStarted(ctx context.Context, pod *state.Pod, c *state.Container) {
+	s.reported.runs(c.ID)
+	s.tellOf(ctx, "PostStartContainer", c, func(described *api.Container) error {
+		return s.adaptation.PostStartContainer(ctx,
+			&adaptation.PostStartContainerRequest{Pod: describePod(pod), Container: described})
+	})
+}
+
+// UpdateContainer asks the plugins about new limits of a container and returns the limits that they make of them.
+func (s *Service) UpdateContainer(
+	ctx context.Context, pod *state.Pod, c *state.Container, wanted *runtimeapi.LinuxContainerResources,
+) (*runtimeapi.LinuxContainerResources, error) {
+	if asks, err := s.asks(ctx); !asks {
+		return wanted, err
+	}
+	described, err := s.describe(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.adaptation.UpdateContainer(ctx, &adaptation.UpdateContainerRequest{
+		Pod: describePod(pod), Container: described, LinuxResources: fromCRI(wanted)})
+	if err != nil {
+		return nil, refused(err)
+	}
+	var others []*api.ContainerUpdate
+	for _, update := range answer.GetUpdate() {
+		switch {
+		case update == nil: // no plugin changes this container's limits
+			continue
+		case update.GetContainerId() != c.ID:
+			others = append(others, update)
+			continue
+		}
+		changed, more, err := toCRI(update.GetLinux().GetResources())
+		if err == nil {
+			err = s.limitMore(ctx, c.ID, more)
+		}
+		if err != nil {
+			return nil, err
+		}
+		changed.OomScoreAdj = wanted.GetOomScoreAdj()
+		wanted = changed
+	}
+	return wanted, s.apply(ctx, others)
+}
+
+// ContainerUpdated tells the plugins that new limits of a container apply.
+func (s *Service) ContainerUpdated(ctx context.Context, pod *state.Pod, c *state.Container) {
+	s.tellOf(ctx, "PostUpdateContainer", c, func(described *api.Container) error {
+		return s.adaptation.PostUpdateContainer(ctx,
+			&adaptation.PostUpdateContainerRequest{Pod: describePod(pod), Container: described})
+	})
+}
+
+// containerEnded tells the plugins of a container that has ended, once for each of its runs.
+func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.Container) {
+	if c.Status.StartedAt.IsZero() || !s.reported.end(c.ID) {
+		return
+	}
+	s.tellOf(ctx, "StopContainer", c, func(described *api.Container) error {
+		answer, err := s.adaptation.StopContainer(ctx,
+			&adaptation.StopContainerRequest{Pod: describePod(pod), Container: described})
+		if err != nil {
+			return err
+		}
+		return s.apply(ctx, answer.GetUpdate())
+	})
+}
+
+// RemoveContainer tells the plugins of an ended container that is about to be removed. Plugins that have not heard of
+// its end hear of it before.
+func (s *Service) RemoveContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
+	s.containerEnded(ctx, pod, c)
+	if s.reported.removal(c.ID) {
+		s.tellOf(ctx, "RemoveContainer", c, func(described *api.Container) error {
+			return s.removed(ctx, pod, described)
+		})
+	}
+}
+
+func (s *Service) removed(ctx context.Context, pod *state.Pod, c *api.Container) error {
+	return s.adaptation.RemoveContainer(ctx,
+		&adaptation.RemoveContainerRequest{Pod: describePod(pod), Container: c})
+}
+
+// tell tells the plugins of something that has happened. An error is logged: nothing can be refused any more.
+func (s *Service) tell(ctx context.Context, event string, send func() error) {
+	asks, err := s.asks(ctx)
+	if asks {
+		err = send()
+	}
+	if err != nil {
+		log.G(ctx).WithError(err).WithField("event", event).Warn("an NRI plugin failed")
+	}
+}
+
+// tellOf is tell with a described container.
+func (s *Service) tellOf(ctx context.Context, event string, c *state.Container, send func(*api.Container) error) {
+	s.tell(ctx, event, func() error {
+		described, err := s.describe(ctx, c)
+		if errdefs.IsNotFound(err) {
+			described, err = describeState(c), nil
+		}
+		if err != nil {
+			return err
+		}
+		return send(described)
+	})
+}
+
+// refused is the error of a request that a plugin refuses.
+func refused(err error) error {
+	if err == nil {
+		return nil
+	}
+	// The plugin's error has a status of its own, which is not this request's.
+	return fmt.Errorf("an NRI plugin refuses it: %v: %w", err, errdefs.ErrPermissionDenied)
+}

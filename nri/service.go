@@ -1,0 +1,151 @@
+package nri
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/containerd/nri/pkg/adaptation"
+	nrilog "github.com/containerd/nri/pkg/log"
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/state"
+)
+
+// runtimeName is the runtime's name for plugins.
+const runtimeName = "criadapter"
+
+// Engine is the part of the engine that this package uses; docker.Engine is one.
+type Engine interface {
+	InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error)
+	UpdateContainer(ctx context.Context, id string, resources container.Resources) error
+	// Adjustment returns what plugins have adjusted in a container, nil for nothing.
+	Adjustment(ctx context.Context, id string) (*ocinote.Adjustment, error)
+}
+
+// Containers changes containers.
+type Containers interface {
+	// Limit changes limits of a container, without a question to plugins.
+	Limit(ctx context.Context, id string, limits *runtimeapi.LinuxContainerResources) error
+}
+
+// Options are what a Service needs. All fields are required.
+type Options struct {
+	Engine Engine
+	Cache  *state.Cache
+	// Socket is the path of the unix socket for plugins. Plugins in PluginDir are started, with configurations in
+	// ConfigDir.
+	Socket, PluginDir, ConfigDir string
+	// Version is the runtime's version for plugins.
+	Version string
+	// ReadCDI reads CDI devices.
+	ReadCDI translate.ReadCDI
+}
+
+// Service connects plugins with the node. All methods are safe for concurrent use. Plugins are asked one after the
+// other, for one event at a time. A plugin has two seconds for each answer. One that takes longer, or that ends, is
+// dropped, unless it asked for something else when it registered.
+type Service struct {
+	opts       Options
+	adaptation *adaptation.Adaptation
+	containers Containers
+	// plugins is the number of connected plugins.
+	plugins atomic.Int64
+	// started is closed when the plugins of PluginDir have started, or cannot. failed says why they cannot.
+	started  chan struct{}
+	failed   error
+	reported reported
+}
+
+// New makes the service. It runs no plugin.
+func New(opts Options) (*Service, error) {
+	nrilog.Set(logger{})
+	s := &Service{opts: opts, started: make(chan struct{})}
+	var err error
+	s.adaptation, err = adaptation.New(runtimeName, opts.Version, s.synchronize, s.update,
+		adaptation.WithSocketPath(opts.Socket), adaptation.WithPluginPath(opts.PluginDir),
+		adaptation.WithPluginConfigPath(opts.ConfigDir), adaptation.WithMetrics(counter{s}))
+	return s, err
+}
+
+// Run starts the plugins of PluginDir and accepts others, until ctx ends. Call it once, when the cache has the node's
+// pods. Until then, and after a failed start, events wait or fail: a plugin may be there to refuse containers.
+func (s *Service) Run(ctx context.Context, containers Containers) {
+	s.containers = containers
+	err := s.adaptation.Start()
+	if err == nil {
+		err = os.Chmod(s.opts.Socket, 0o600)
+	}
+	if err != nil {
+		s.failed = fmt.Errorf("NRI cannot start, no pod and no container can be made; mend it or set nri: disabled: "+
+			"%w: %w", err, errdefs.ErrUnavailable)
+		log.G(ctx).WithError(err).Error("cannot start NRI")
+	}
+	close(s.started)
+	s.watch(ctx)
+	s.adaptation.Stop()
+}
+
+// ready waits until plugins can be asked.
+func (s *Service) ready(ctx context.Context) error {
+	select {
+	case <-s.started:
+		return s.failed
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the start of NRI: %w", ctx.Err())
+	}
+}
+
+// asks reports whether there is a plugin to ask. Without one, nothing has to be described.
+func (s *Service) asks(ctx context.Context) (bool, error) {
+	err := s.ready(ctx)
+	return err == nil && s.plugins.Load() > 0, err
+}
+
+// Block keeps new plugins from joining until the returned function is called. Between Block and that, one pod or
+// container is made or removed: a new plugin sees it in its first list, or hears of it later.
+func (s *Service) Block() (unblock func()) { return s.adaptation.BlockPluginSync().Unblock }
+
+// counter keeps the number of plugins.
+type counter struct{ s *Service }
+
+// RecordPluginInvocation implements adaptation.Metrics.
+func (counter) RecordPluginInvocation(_, _ string, _ error) {}
+
+// RecordPluginLatency implements adaptation.Metrics.
+func (counter) RecordPluginLatency(_, _ string, _ time.Duration) {}
+
+// RecordPluginAdjustments implements adaptation.Metrics. Evictions are not in the library's answers.
+func (counter) RecordPluginAdjustments(plugin, operation string, _ *adaptation.ContainerAdjustment, _, evicts int) {
+	if evicts > 0 {
+		log.L.WithFields(log.Fields{"component": "nri", "plugin": plugin, "call": operation}).
+			Warn("evictions of an NRI plugin are not supported, its containers go on")
+	}
+}
+
+// UpdatePluginCount implements adaptation.Metrics.
+func (c counter) UpdatePluginCount(n int) { c.s.plugins.Store(int64(n)) }
+
+// logger writes the library's lines.
+type logger struct{}
+
+func line() *log.Entry { return log.L.WithField("component", "nri") }
+
+// Debugf implements the library's Logger.
+func (logger) Debugf(_ context.Context, format string, args ...any) { line().Debugf(format, args...) }
+
+// Infof implements the library's Logger.
+func (logger) Infof(_ context.Context, format string, args ...any) { line().Infof(format, args...) }
+
+// Warnf implements the library's Logger.
+func (logger) Warnf(_ context.Context, format string, args ...any) { line().Warnf(format, args...) }
+
+// Errorf implements the library's Logger.
+func (logger) Errorf(_ context.Context, format string, args ...any) { line().Errorf(format, args...) }

@@ -1,0 +1,78 @@
+package nri
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/containerd/log"
+	"github.com/containerd/nri/pkg/adaptation"
+	"github.com/containerd/nri/pkg/api"
+)
+
+// updateTimeout bounds the updates of one answer of a plugin.
+const updateTimeout = 10 * time.Second
+
+// synchronize gives plugins the node's pods and containers, and applies their updates.
+func (s *Service) synchronize(ctx context.Context, send adaptation.SyncCB) error {
+	snapshot := s.opts.Cache.Snapshot()
+	var pods []*api.PodSandbox
+	for _, pod := range snapshot.Pods() {
+		pods = append(pods, describePod(pod))
+	}
+	var containers []*api.Container
+	for _, c := range snapshot.Containers() {
+		described, err := s.describe(ctx, c)
+		if err != nil {
+			described = describeState(c) // it is being removed, or the engine is away
+		}
+		containers = append(containers, described)
+	}
+	updates, err := send(ctx, pods, containers)
+	if err != nil {
+		return err
+	}
+	if _, err := s.update(ctx, updates); err != nil {
+		log.G(ctx).WithError(err).Warn("updates of an NRI plugin at its start failed")
+	}
+	return nil
+}
+
+// update applies the updates that a plugin asks for at any time. It returns the failed ones.
+func (s *Service) update(ctx context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout) // a container may be locked by a request that waits for us
+	defer cancel()
+	var failed []*api.ContainerUpdate
+	var errs []error
+	for _, update := range updates {
+		err := s.limit(ctx, update)
+		if err == nil {
+			continue
+		}
+		if !update.GetIgnoreFailure() {
+			failed, errs = append(failed, update), append(errs, err)
+			continue
+		}
+		log.G(ctx).WithError(err).WithField("containerID", update.GetContainerId()).
+			Debug("an update of an NRI plugin failed, which it ignores")
+	}
+	return failed, errors.Join(errs...)
+}
+
+// apply applies the updates of an answer.
+func (s *Service) apply(ctx context.Context, updates []*api.ContainerUpdate) error {
+	_, err := s.update(ctx, updates)
+	return err
+}
+
+func (s *Service) limit(ctx context.Context, update *api.ContainerUpdate) error {
+	id := update.GetContainerId()
+	limits, more, err := toCRI(update.GetLinux().GetResources())
+	if err != nil {
+		return err
+	}
+	if err := s.containers.Limit(ctx, id, limits); err != nil {
+		return err
+	}
+	return s.limitMore(ctx, id, more)
+}
