@@ -27,6 +27,8 @@ type node struct {
 	name, manifests, root, logs string
 	// cgroup is the parent of all pods' cgroups. The rig removes it.
 	cgroup string
+	// nri is the socket for NRI plugins.
+	nri string
 	// kubeconfig, serving and configFile are files for the kubelet.
 	kubeconfig string
 	serving    controlplane.Pair
@@ -49,7 +51,9 @@ type settings struct {
 // newNode makes the directories and files of a node, and starts its criadapter. It does not start the kubelet.
 func newNode(t *testing.T, w *world) *node {
 	t.Helper()
-	n := &node{world: w, server: adapter.ForTest(t, adapter.Options{Env: w.env}), name: "node-" + string(w.kind)}
+	nri := filepath.Join(w.env.WorkDir, "nri-"+string(w.kind))
+	n := &node{world: w, server: adapter.ForTest(t, adapter.Options{Env: w.env, Flags: nriFlags(nri)}),
+		name: "node-" + string(w.kind), nri: nriSocket(nri)}
 	dir := n.server.Dir
 	n.manifests, n.root, n.logs = filepath.Join(dir, "manifests"), filepath.Join(dir, "kubelet"), filepath.Join(dir,
 		"logs")

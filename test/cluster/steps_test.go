@@ -40,6 +40,7 @@ var steps = []step{
 	{name: "config maps and secrets change", run: objectsChange},
 	{name: "downward API and token", run: downwardAndToken},
 	{name: "user namespace of a pod", run: userNamespace},
+	{name: "NRI plugin adjusts a pod", run: nriPlugin},
 	{name: "kubectl logs", run: logs},
 	{name: "kubectl exec and cp", run: execAndCopy},
 	{name: "kubectl attach", run: attach},

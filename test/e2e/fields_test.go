@@ -85,11 +85,17 @@ func (n *fieldsNode) run(config *runtimeapi.ContainerConfig) (id string, pid int
 	id, err := n.server.Runtime.CreateContainer(n.Context(), n.pod, config, n.config)
 	testutil.Must(n, err)
 	testutil.Must(n, n.server.Runtime.StartContainer(n.Context(), id))
+	return id, n.process(id)
+}
+
+// process returns the process of a container.
+func (n *fieldsNode) process(id string) int {
+	n.Helper()
 	status, err := n.server.Runtime.ContainerStatus(n.Context(), id, true)
 	testutil.Must(n, err)
 	var info struct{ PID int }
 	testutil.Must(n, json.Unmarshal([]byte(status.GetInfo()["info"]), &info))
-	return id, info.PID
+	return info.PID
 }
 
 // sh runs a script in a container and returns its output in one line.

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// nriFlags let NRI plugins connect to a server, with all that is NRI's in a directory.
+func nriFlags(dir string) []string {
+	return []string{"--nri=enabled", "--nri-socket=" + nriSocket(dir), "--nri-plugin-dir=" + filepath.Join(dir, "nri"),
+		"--nri-plugin-config-dir=" + filepath.Join(dir, "nri-conf")}
+}
+
+func nriSocket(dir string) string { return filepath.Join(dir, "nri.sock") }
+
+// nriAnnotation of a pod is the value of a variable that envPlugin adds to its containers.
+const nriAnnotation = "nri.test/env"
+
+// envPlugin is an NRI plugin.
+type envPlugin struct{}
+
+// CreateContainer implements a plugin of package stub.
+func (envPlugin) CreateContainer(
+	_ context.Context, pod *api.PodSandbox, _ *api.Container,
+) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	value, asked := pod.GetAnnotations()[nriAnnotation]
+	if !asked {
+		return nil, nil, nil
+	}
+	if value == "" {
+		return nil, nil, fmt.Errorf("the annotation %s of %s is empty", nriAnnotation, pod.GetName())
+	}
+	a := &api.ContainerAdjustment{}
+	a.AddEnv("FROM_PLUGIN", value)
+	return a, nil, nil
+}
+
+// nriPlugin runs a pod that a plugin adjusts, and one that it refuses: the kubelet shows the plugin's reason.
+func nriPlugin(s *scene) {
+	plugin, err := stub.New(envPlugin{}, stub.WithPluginName("env"), stub.WithPluginIdx("10"),
+		stub.WithSocketPath(s.node.nri))
+	testutil.Must(s, err)
+	testutil.Must(s, plugin.Start(s.Context()))
+	s.Cleanup(plugin.Stop)
+	const pod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, annotations: {` + nriAnnotation + `: %q}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: SHELL, command: [sh, -c, "echo $FROM_PLUGIN; sleep 3600"]}
+`
+	s.apply(fmt.Sprintf(pod, "adjusted", "hello"))
+	s.apply(fmt.Sprintf(pod, "refused", ""))
+	s.eventually("the log of the adjusted pod", func() error {
+		if got := s.kubectl("logs", "adjusted"); got != "hello" {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+	s.eventually("the reason of the refused pod", func() error {
+		status := s.pod("refused").Status
+		for _, c := range status.ContainerStatuses {
+			if waiting := c.State.Waiting; waiting != nil && waiting.Reason == "CreateContainerError" {
+				return nil
+			}
+		}
+		return fmt.Errorf("its status is %v", status)
+	})
+}
