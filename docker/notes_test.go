@@ -90,3 +90,26 @@ func TestLimitsOfANote(t *testing.T) {
 		t.Errorf("the note is %+v, %v", got, err)
 	}
 }
+
+// What plugins adjust is a part of the note, and the rest of the note stays.
+func TestAdjustNote(t *testing.T) {
+	id := strings.Repeat("0a", 32)
+	c := newFakeServer(t).dial(0)
+	s, err := c.session(testContext(t))
+	testutil.Must(t, err)
+	own := *s
+	own.notes = ocinote.Dir(t.TempDir())
+	c.current.Store(&own)
+	adjustment := ocinote.Adjustment{Args: []string{"x"}}
+	err = c.Adjust(testContext(t), id, adjustment)
+	testutil.Assert(t, errdefs.IsNotImplemented(err) && strings.Contains(err.Error(), "criadapter-oci"),
+		"a container without a note: %v", err)
+	got, err := c.Adjustment(testContext(t), id)
+	testutil.Assert(t, err == nil && got == nil, "a container without a note has %v, %v", got, err)
+	testutil.Must(t, own.notes.Save(id, ocinote.Note{Hostname: "a"}))
+	testutil.Must(t, c.Adjust(testContext(t), id, adjustment))
+	got, err = c.Adjustment(testContext(t), id)
+	testutil.Assert(t, err == nil && reflect.DeepEqual(*got, adjustment), "got %v, %v", got, err)
+	note, err := own.notes.Load(id)
+	testutil.Assert(t, err == nil && note.Hostname == "a", "the note is %+v, %v", note, err)
+}

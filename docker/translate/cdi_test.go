@@ -115,3 +115,18 @@ func TestCDIDevicesInNotes(t *testing.T) {
 		t.Errorf("with an engine that injects: %+v, %+v", spec.Host.DeviceRequests, spec.Note)
 	}
 }
+
+func TestCDIDevicesOfPlugins(t *testing.T) {
+	edits := CDIEdits{env: []string{"A=1"}, groups: []uint32{5}, devices: []ocinote.Device{{Path: "/dev/a"}},
+		mounts: []ocinote.Mount{{Destination: "/m"}}, hooks: map[string][]ocinote.Hook{"poststop": {{Path: "/h"}}},
+		intelRDT: json.RawMessage(`{"closID":"c"}`)}
+	a := ocinote.Adjustment{Hooks: map[string][]ocinote.Hook{"poststop": {{Path: "/own"}}}}
+	edits.Adjust(&a)
+	want := ocinote.Adjustment{
+		Devices: edits.devices, Mounts: edits.mounts,
+		Hooks:   map[string][]ocinote.Hook{"poststop": {{Path: "/own"}, {Path: "/h"}}},
+		Config:  []json.RawMessage{json.RawMessage(`{"linux":{"intelRdt":{"closID":"c"}}}`)},
+		Process: ocinote.ProcessAdjustment{Env: edits.env, Groups: edits.groups},
+	}
+	testutil.Assert(t, reflect.DeepEqual(a, want), "got %+v, want %+v", a, want)
+}

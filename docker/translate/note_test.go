@@ -241,3 +241,14 @@ func TestLimitsInNotes(t *testing.T) {
 		})
 	}
 }
+
+// A container that plugins may adjust has a note, though nothing else needs one. Without the OCI runtime it has none.
+func TestAdjustableContainer(t *testing.T) {
+	in := noted(containerInput())
+	in.Adjustable = true
+	spec, err := Container(in)
+	testutil.Assert(t, err == nil && spec.Note != nil, "note %v, %v", spec.Note, err)
+	in.Features.OCIRuntime = docker.OCIRuntime{}
+	spec, err = Container(in)
+	testutil.Assert(t, err == nil && spec.Note == nil, "without the runtime: note %v, %v", spec.Note, err)
+}
