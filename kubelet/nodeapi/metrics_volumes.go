@@ -1,6 +1,7 @@
 package nodeapi
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -45,10 +46,13 @@ func (s *reads) volumes(ctx context.Context, out *exposition, pods []*v1.Pod) {
 		total.sample(float64(kinds[kind]), time.Time{}, label{"plugin_name", kind},
 			label{"state", "desired_state_of_world"})
 	}
+	refs := slices.SortedFunc(maps.Keys(claims), func(a, b statsapi.PVCReference) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	for _, metric := range volumeMetrics {
 		family := out.family("kubelet_volume_stats_"+metric.name, gauge, metric.help)
-		for ref, stats := range claims {
-			if value := metric.value(stats); value != nil {
+		for _, ref := range refs {
+			if value := metric.value(claims[ref]); value != nil {
 				family.sample(float64(*value), time.Time{}, label{"namespace", ref.Namespace},
 					label{"persistentvolumeclaim", ref.Name})
 			}
