@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,20 +10,9 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/kubelet/podman"
 )
-
-// podmanSource downloads podman's module and returns its directory.
-func podmanSource(t *testing.T, version string) string {
-	t.Helper()
-	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", podman.Module+"@"+version)
-	download.Dir = t.TempDir()
-	answer, err := download.Output()
-	testutil.Require(t, err == nil, "go mod download: %v: %s", err, answer)
-	var module struct{ Dir string }
-	testutil.Must(t, json.Unmarshal(answer, &module))
-	return module.Dir
-}
 
 // TestPodmanManifests plays the manifests of podman's own tests, one after the other. Each must end as the report says,
 // and each has a row there. Secrets and claims that several manifests need are read beside them.
@@ -33,7 +21,9 @@ func TestPodmanManifests(t *testing.T) {
 	if version == "" {
 		t.Skip("make podman-manifests runs it")
 	}
-	manifests, err := podman.Manifests(filepath.Join(podmanSource(t, version), podman.File),
+	source, err := gomod.Download(t.Context(), t.TempDir(), podman.Module+"@"+version)
+	testutil.Must(t, err)
+	manifests, err := podman.Manifests(filepath.Join(source.Dir, podman.File),
 		map[string]string{"CITEST_IMAGE": "SHELL", "NGINX_IMAGE": "HELLO"})
 	testutil.Must(t, err)
 	rows, err := podman.Report("../../docs/reports/podman-manifests.md")

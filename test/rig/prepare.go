@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	critools "github.com/criadapter/criadapter/test/critest/build"
+	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/rig/cache"
 	"github.com/criadapter/criadapter/test/rig/cniplugins"
 	"github.com/criadapter/criadapter/test/rig/engine"
@@ -81,7 +82,7 @@ func describe(ctx context.Context, s *scratch, on target) (rigenv.Env, error) {
 // buildCriadapter runs `make build` and copies the server's program, so that later builds do not change it under
 // running tests.
 func buildCriadapter(ctx context.Context, s *scratch) (string, error) {
-	root, err := moduleRoot(ctx)
+	root, err := gomod.Root(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -141,20 +142,13 @@ func linkShim(program string) error {
 
 // build compiles one static program of this module to path.
 func build(ctx context.Context, path, pkg string) error {
-	root, err := moduleRoot(ctx)
+	root, err := gomod.Root(ctx)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	_, err = output(cmd)
+	_, err = gomod.Command(ctx, root, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", "-s -w", "-o", path,
+		pkg)
 	return err
-}
-
-func moduleRoot(ctx context.Context) (string, error) {
-	root, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}"))
-	return strings.TrimSpace(root), err
 }
 
 // output runs cmd and returns its stdout. An error contains its stdout and stderr.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/rig/images"
 	"github.com/criadapter/criadapter/test/rig/installed"
 )
@@ -58,7 +59,7 @@ func hasCompiler(ctx context.Context) error {
 // fetchModules brings all modules of the tree into the module cache. Inside, tests that build programs or list packages
 // read more modules than were compiled for the tests at hand.
 func fetchModules(ctx context.Context) error {
-	root, err := moduleRoot(ctx)
+	root, err := gomod.Root(ctx)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/rig/results"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -27,7 +28,7 @@ func testCommand(ctx context.Context, targets []target, opts testOptions) (code 
 	if err := ready(ctx, !opts.noRace); err != nil {
 		return 1, err
 	}
-	root, err := moduleRoot(ctx)
+	root, err := gomod.Root(ctx)
 	if err != nil {
 		return 1, err
 	}

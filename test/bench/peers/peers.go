@@ -4,16 +4,14 @@
 package peers
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 
+	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
@@ -55,36 +53,19 @@ func buildCRIDockerd(ctx context.Context, dir string) error {
 		return fmt.Errorf("copy %s: %w", criDockerdModule, err)
 	}
 	version := "-X " + criDockerdModule + "/cmd/version.Version=" + strings.TrimPrefix(criDockerdVersion, "v")
-	_, err = goTool(ctx, work, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w "+version, "-o",
-		filepath.Join(dir, "cri-dockerd"), ".")
+	_, err = gomod.Command(ctx, work, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-buildvcs=false", "-ldflags",
+		"-s -w "+version, "-o", filepath.Join(dir, "cri-dockerd"), ".")
 	return err
 }
 
 // download returns the directory of a module in the module cache. The module must have the checksum.
 func download(ctx context.Context, module, sum string) (string, error) {
-	output, err := goTool(ctx, os.TempDir(), "mod", "download", "-json", module)
+	downloaded, err := gomod.Download(ctx, os.TempDir(), module)
 	if err != nil {
 		return "", err
-	}
-	var downloaded struct{ Dir, Sum string }
-	if err := json.Unmarshal(output, &downloaded); err != nil {
-		return "", fmt.Errorf("go mod download -json %s: %w", module, err)
 	}
 	if downloaded.Sum != sum {
 		return "", fmt.Errorf("module %s has the checksum %s, want %s", module, downloaded.Sum, sum)
 	}
 	return downloaded.Dir, nil
-}
-
-// goTool runs the go command in dir and returns what it wrote to stdout.
-func goTool(ctx context.Context, dir string, args ...string) ([]byte, error) {
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("go %s: %w\n%s%s", strings.Join(args, " "), err, stderr.String(), stdout.String())
-	}
-	return stdout.Bytes(), nil
 }

@@ -4,20 +4,18 @@
 package build
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
+	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
@@ -99,7 +97,7 @@ func All(ctx context.Context, progress io.Writer) (Programs, error) {
 // fill is All for the programs of a list.
 func fill(ctx context.Context, list []program, progress io.Writer) (Programs, error) {
 	var made Programs
-	root, err := moduleRoot(ctx)
+	root, err := gomod.Root(ctx)
 	if err != nil {
 		return made, err
 	}
@@ -129,7 +127,7 @@ func fill(ctx context.Context, list []program, progress io.Writer) (Programs, er
 func Missing(ctx context.Context) ([]string, error) { return missing(ctx, programs()) }
 
 func missing(ctx context.Context, list []program) ([]string, error) {
-	root, err := moduleRoot(ctx)
+	root, err := gomod.Root(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -173,33 +171,6 @@ func (p program) build(ctx context.Context, root, dir string) error {
 	}
 	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags, "-o", filepath.Join(dir, p.name),
 		p.pkg)
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = p.toolsDir(root)
-	_, err := output(cmd)
+	_, err := gomod.Command(ctx, p.toolsDir(root), append([]string{"CGO_ENABLED=0"}, gomod.Native()...), args...)
 	return err
-}
-
-// moduleRoot is the directory of criadapter's module, in which the current directory must be.
-func moduleRoot(ctx context.Context) (string, error) {
-	text, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-json"))
-	if err != nil {
-		return "", err
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal([]byte(text), &module); err != nil {
-		return "", fmt.Errorf("go list -m -json: %w", err)
-	}
-	return module.Dir, nil
-}
-
-// output runs a go command and returns its standard output. The error has the text of both streams.
-func output(cmd *exec.Cmd) (string, error) {
-	var stdout, stderr bytes.Buffer
-	// A workspace around this repository must not change the pinned versions.
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s%s", strings.Join(cmd.Args, " "), err, stderr.String(), stdout.String())
-	}
-	return stdout.String(), nil
 }

@@ -2,19 +2,18 @@ package build
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
+
+	"github.com/criadapter/criadapter/test/gomod"
 )
 
 // AddKubeletCore builds the kubelet core of this tree in a directory, and adds it to the programs.
 func (p *Programs) AddKubeletCore(ctx context.Context, dir string) error {
-	root, err := moduleRoot(ctx)
+	root, err := gomod.Root(ctx)
 	if err != nil {
 		return err
 	}
 	p.KubeletCore = filepath.Join(dir, "kubelet-core")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", p.KubeletCore, "./cmd/kubelet-core")
-	cmd.Dir = root
-	_, err = output(cmd)
+	_, err = gomod.Command(ctx, root, []string{"CGO_ENABLED=0"}, "build", "-o", p.KubeletCore, "./cmd/kubelet-core")
 	return err
 }

@@ -6,19 +6,16 @@
 package build
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 
+	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
@@ -35,7 +32,7 @@ func Crictl(ctx context.Context) (string, error) {
 		return "", err
 	}
 	dir, err := cache.Fill(ctx, pinned.key("crictl"), func(ctx context.Context, dir string) error {
-		return run(ctx, pinned.dir, "go", "build", "-trimpath", "-ldflags", linkerFlags+pinned.version,
+		return goRun(ctx, pinned.dir, "build", "-trimpath", "-ldflags", linkerFlags+pinned.version,
 			"-o", filepath.Join(dir, "crictl"), module+"/cmd/crictl")
 	})
 	return filepath.Join(dir, "crictl"), err
@@ -123,10 +120,10 @@ func buildCritest(ctx context.Context, pinned tools, patch patch, dir string) er
 			return err
 		}
 	}
-	if err := run(ctx, work, "go", "mod", "edit", "-replace", module+"="+sourceCopy); err != nil {
+	if err := goRun(ctx, work, "mod", "edit", "-replace", module+"="+sourceCopy); err != nil {
 		return err
 	}
-	return run(ctx, work, "go", "test", "-c", "-trimpath", "-ldflags", linkerFlags+pinned.version,
+	return goRun(ctx, work, "test", "-c", "-trimpath", "-ldflags", linkerFlags+pinned.version,
 		"-o", filepath.Join(dir, critestFile), module+"/cmd/critest")
 }
 
@@ -142,15 +139,11 @@ type tools struct {
 
 // pinnedTools finds the module from the current directory, which must be in criadapter's own module.
 func pinnedTools(ctx context.Context) (tools, error) {
-	output, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	root, err := gomod.Root(ctx)
 	if err != nil {
-		return tools{}, fmt.Errorf("go env GOMOD: %w", err)
+		return tools{}, fmt.Errorf("%w; run this in criadapter's source tree", err)
 	}
-	gomod := strings.TrimSpace(string(output))
-	if gomod == "" || gomod == os.DevNull {
-		return tools{}, errors.New("not in a Go module: run this in criadapter's source tree")
-	}
-	t := tools{dir: filepath.Join(filepath.Dir(gomod), "test", "critest", "tools")}
+	t := tools{dir: filepath.Join(root, "test", "critest", "tools")}
 	content, err := os.ReadFile(filepath.Join(t.dir, "go.mod"))
 	if err != nil {
 		return tools{}, fmt.Errorf("%w; run this in criadapter's source tree", err)
@@ -163,17 +156,17 @@ func pinnedTools(ctx context.Context) (tools, error) {
 
 // requiredVersion reads the version of cri-tools from the go.mod in dir. Unlike go list, this needs no module proxy.
 func requiredVersion(ctx context.Context, dir string) (string, error) {
-	output, err := commandOutput(ctx, dir, "go", "mod", "edit", "-json")
+	output, err := gomod.Command(ctx, dir, nil, "mod", "edit", "-json")
 	if err != nil {
 		return "", err
 	}
-	var gomod struct {
+	var file struct {
 		Require []struct{ Path, Version string }
 	}
-	if err := json.Unmarshal([]byte(output), &gomod); err != nil {
+	if err := json.Unmarshal(output, &file); err != nil {
 		return "", fmt.Errorf("go mod edit -json: %w", err)
 	}
-	for _, required := range gomod.Require {
+	for _, required := range file.Require {
 		if required.Path == module {
 			return required.Version, nil
 		}
@@ -193,33 +186,12 @@ func (t tools) critestKey(p patch) string { return t.key("critest", p.fingerprin
 
 // source returns the directory of cri-tools in the module cache. It downloads the module if it is missing.
 func (t tools) source(ctx context.Context) (string, error) {
-	output, err := commandOutput(ctx, t.dir, "go", "mod", "download", "-json", module)
-	if err != nil {
-		return "", err
-	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal([]byte(output), &downloaded); err != nil {
-		return "", fmt.Errorf("go mod download -json %s: %w", module, err)
-	}
-	return downloaded.Dir, nil
+	downloaded, err := gomod.Download(ctx, t.dir, module)
+	return downloaded.Dir, err
 }
 
-// run runs a command in dir; its output is in the error if it fails.
-func run(ctx context.Context, dir, name string, args ...string) error {
-	_, err := commandOutput(ctx, dir, name, args...)
+// goRun runs a go command in dir.
+func goRun(ctx context.Context, dir string, args ...string) error {
+	_, err := gomod.Command(ctx, dir, nil, args...)
 	return err
-}
-
-// commandOutput runs a command in dir and returns its stdout. The error has both stdout and stderr.
-func commandOutput(ctx context.Context, dir, name string, args ...string) (string, error) {
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	// A workspace around this repository must not change the pinned versions.
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, stderr.String(), stdout.String())
-	}
-	return stdout.String(), nil
 }

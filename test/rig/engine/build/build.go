@@ -3,17 +3,16 @@
 package build
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
 
+	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/rig/cache"
 	"github.com/criadapter/criadapter/test/rig/images"
 )
@@ -120,22 +119,8 @@ func (p program) install(ctx context.Context, dir string) error {
 		environ[0] = "CGO_ENABLED=1"
 		args = append(args, "-tags", "seccomp")
 	}
-	_, err := goCommand(ctx, dir, environ, append(args, p.pkg+"@"+p.version)...)
+	_, err := gomod.Command(ctx, dir, append(environ, gomod.Native()...), append(args, p.pkg+"@"+p.version)...)
 	return err
-}
-
-// goCommand runs a go command in dir, in no workspace, and returns its output, which the error has, too.
-func goCommand(ctx context.Context, dir string, environ []string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GO111MODULE=on", "GOOS="+runtime.GOOS,
-		"GOARCH="+runtime.GOARCH), environ...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("go %s: %w\n%s%s", args[0], err, stderr.String(), stdout.String())
-	}
-	return stdout.Bytes(), nil
 }
 
 // buildVendored compiles the program to dir in a module made of vendor.mod, which has the versions of the release.
@@ -149,7 +134,7 @@ func (p program) buildVendored(ctx context.Context, dir string) error {
 		return err
 	}
 	// The module cannot say which Go its sources are written for.
-	_, err = goCommand(ctx, module, []string{"CGO_ENABLED=0"}, "build", "-mod=mod", "-trimpath", "-buildvcs=false",
+	_, err = gomod.Command(ctx, module, append([]string{"CGO_ENABLED=0"}, gomod.Native()...), "build", "-mod=mod", "-trimpath", "-buildvcs=false",
 		"-gcflags="+p.vendored+"/...=-lang=go1.23", "-ldflags", "-s -w "+p.linkerFlags, "-o",
 		filepath.Join(dir, p.name), p.pkg)
 	return err

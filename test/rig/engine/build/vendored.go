@@ -2,11 +2,11 @@ package build
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"github.com/criadapter/criadapter/test/gomod"
 )
 
 // moduleLine is where a go.mod names its module.
@@ -14,13 +14,9 @@ var moduleLine = regexp.MustCompile(`(?m)^module .*$`)
 
 // writeModule makes a module in dir that requires what the program's vendor.mod does, and the program's own module.
 func (p program) writeModule(ctx context.Context, dir string) error {
-	answer, err := goCommand(ctx, dir, nil, "mod", "download", "-json", p.vendored+"@"+p.version)
+	downloaded, err := gomod.Download(ctx, dir, p.vendored+"@"+p.version)
 	if err != nil {
 		return err
-	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(answer, &downloaded); err != nil {
-		return fmt.Errorf("go mod download: %w", err)
 	}
 	for from, to := range map[string]string{"vendor.mod": "go.mod", "vendor.sum": "go.sum"} {
 		content, err := os.ReadFile(filepath.Join(downloaded.Dir, from))
@@ -32,6 +28,6 @@ func (p program) writeModule(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	_, err = goCommand(ctx, dir, nil, "mod", "edit", "-require="+p.vendored+"@"+p.version)
+	_, err = gomod.Command(ctx, dir, nil, "mod", "edit", "-require="+p.vendored+"@"+p.version)
 	return err
 }

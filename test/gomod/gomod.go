@@ -1,0 +1,57 @@
+// Package gomod runs the go command for pinned modules of others.
+package gomod
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+)
+
+// Command runs a go command in dir with environ added to its environment, and returns its stdout. It uses no workspace:
+// one around this repository must not change pinned versions. The error has all output.
+func Command(ctx context.Context, dir string, environ []string, args ...string) ([]byte, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), "GOWORK=off"), environ...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("go %s: %w\n%s%s", strings.Join(args, " "), err, stderr.String(), stdout.String())
+	}
+	return stdout.Bytes(), nil
+}
+
+// Module is a module in the module cache.
+type Module struct {
+	// Dir is its directory, and Sum its checksum as in go.sum.
+	Dir, Sum string
+}
+
+// Download returns a module, given as path@version, or as a path that the go.mod of dir requires. It downloads the
+// module if it is missing.
+func Download(ctx context.Context, dir, module string) (Module, error) {
+	output, err := Command(ctx, dir, nil, "mod", "download", "-json", module)
+	if err != nil {
+		return Module{}, err
+	}
+	var downloaded Module
+	if err := json.Unmarshal(output, &downloaded); err != nil {
+		return Module{}, fmt.Errorf("go mod download -json %s: %w", module, err)
+	}
+	return downloaded, nil
+}
+
+// Root returns the directory of criadapter's module, in which the current directory must be.
+func Root(ctx context.Context) (string, error) {
+	output, err := Command(ctx, "", nil, "list", "-m", "-f", "{{.Dir}}")
+	return strings.TrimSpace(string(output)), err
+}
+
+// Native is the part of an environment that compiles for this machine, whatever its environment says.
+func Native() []string {
+	return []string{"GO111MODULE=on", "GOOS=" + runtime.GOOS, "GOARCH=" + runtime.GOARCH}
+}
