@@ -86,6 +86,14 @@ func (s *Service) pod(c *state.Container) *state.Pod {
 	return pod
 }
 
+// latest returns a container as the cache has it now: plugins get its state.
+func (s *Service) latest(c *state.Container) *state.Container {
+	if now, err := s.find(c.ID); err == nil {
+		return now
+	}
+	return c
+}
+
 // Limit changes limits of a container as a plugin asks for it, without a question to plugins. It fails as Update does.
 func (s *Service) Limit(ctx context.Context, id string, limits *runtimeapi.LinuxContainerResources) error {
 	c, unlock, err := s.lock(ctx, id)

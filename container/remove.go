@@ -40,7 +40,7 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 	// Step 2: the container. Plugins hear of its removal before. A crash after this step leaves a record that Recover
 	// drops.
 	defer s.opts.Plugins.Block()()
-	s.opts.Plugins.RemoveContainer(ctx, s.pod(c), c)
+	s.opts.Plugins.RemoveContainer(ctx, s.pod(c), s.latest(c))
 	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 		return err
 	}

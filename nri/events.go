@@ -26,22 +26,20 @@ func (s *Service) RunPod(ctx context.Context, pod *state.Pod) error {
 
 // StopPod tells the plugins of a pod whose containers have ended.
 func (s *Service) StopPod(ctx context.Context, pod *state.Pod) {
-	if !s.reported.end(pod.ID) {
-		return
-	}
-	s.tell(ctx, "StopPodSandbox", func() error {
-		return s.adaptation.StopPodSandbox(ctx, &adaptation.StopPodSandboxRequest{Pod: describePod(pod)})
+	s.reported.end(ctx, pod.ID, func() {
+		s.tell(ctx, "StopPodSandbox", func() error {
+			return s.adaptation.StopPodSandbox(ctx, &adaptation.StopPodSandboxRequest{Pod: describePod(pod)})
+		})
 	})
 }
 
 // RemovePod tells the plugins of a pod that is about to be removed.
 func (s *Service) RemovePod(ctx context.Context, pod *state.Pod) {
-	if !s.reported.removal(pod.ID) {
-		return
-	}
 	s.StopPod(ctx, pod)
-	s.tell(ctx, "RemovePodSandbox", func() error {
-		return s.adaptation.RemovePodSandbox(ctx, &adaptation.RemovePodSandboxRequest{Pod: describePod(pod)})
+	s.reported.removal(ctx, pod.ID, func() {
+		s.tell(ctx, "RemovePodSandbox", func() error {
+			return s.adaptation.RemovePodSandbox(ctx, &adaptation.RemovePodSandboxRequest{Pod: describePod(pod)})
+		})
 	})
 }
 
@@ -180,28 +178,32 @@ func (s *Service) ContainerUpdated(ctx context.Context, pod *state.Pod, c *state
 
 // containerEnded tells the plugins of a container that has ended, once for each of its runs.
 func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.Container) {
-	if c.Status.StartedAt.IsZero() || !s.reported.end(c.ID) {
+	if c.Status.StartedAt.IsZero() {
 		return
 	}
-	s.tellOf(ctx, "StopContainer", c, func(described *api.Container) error {
-		answer, err := s.adaptation.StopContainer(ctx,
-			&adaptation.StopContainerRequest{Pod: describePod(pod), Container: described})
-		if err != nil {
+	var updates []*api.ContainerUpdate
+	s.reported.end(ctx, c.ID, func() {
+		s.tellOf(ctx, "StopContainer", c, func(described *api.Container) error {
+			answer, err := s.adaptation.StopContainer(ctx,
+				&adaptation.StopContainerRequest{Pod: describePod(pod), Container: described})
+			updates = answer.GetUpdate()
 			return err
-		}
-		return s.apply(ctx, answer.GetUpdate())
+		})
 	})
+	if err := s.apply(ctx, updates); err != nil {
+		log.G(ctx).WithError(err).Warn("updates of an NRI plugin after the end of a container failed")
+	}
 }
 
 // RemoveContainer tells the plugins of an ended container that is about to be removed. Plugins that have not heard of
 // its end hear of it before.
 func (s *Service) RemoveContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.containerEnded(ctx, pod, c)
-	if s.reported.removal(c.ID) {
+	s.reported.removal(ctx, c.ID, func() {
 		s.tellOf(ctx, "RemoveContainer", c, func(described *api.Container) error {
 			return s.removed(ctx, pod, described)
 		})
-	}
+	})
 }
 
 func (s *Service) removed(ctx context.Context, pod *state.Pod, c *api.Container) error {

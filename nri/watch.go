@@ -6,20 +6,37 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
+	"github.com/criadapter/criadapter/internal/keylock"
 	"github.com/criadapter/criadapter/state"
 )
 
 // reported has the pods and containers whose end or removal the plugins know, by id. The zero value is empty.
 type reported struct {
+	locks            keylock.Locks
 	mu               sync.Mutex
 	stopped, removed map[string]bool
 }
 
-// end records an end, and says whether it is new.
-func (r *reported) end(id string) bool { return r.record(&r.stopped, id) }
+// end calls report if the end is new. It returns when the end has been reported, also by another caller.
+func (r *reported) end(ctx context.Context, id string, report func()) {
+	r.once(ctx, &r.stopped, id, report)
+}
 
-// removal records a removal, and says whether it is new.
-func (r *reported) removal(id string) bool { return r.record(&r.removed, id) }
+// removal is end for a removal.
+func (r *reported) removal(ctx context.Context, id string, report func()) {
+	r.once(ctx, &r.removed, id, report)
+}
+
+func (r *reported) once(ctx context.Context, in *map[string]bool, id string, report func()) {
+	unlock, err := r.locks.Lock(ctx, id)
+	if err != nil {
+		return // the caller is gone
+	}
+	defer unlock()
+	if r.record(in, id) {
+		report()
+	}
+}
 
 func (r *reported) record(in *map[string]bool, id string) bool {
 	r.mu.Lock()
@@ -54,7 +71,7 @@ func (s *Service) watch(ctx context.Context) {
 	changes := s.opts.Cache.Subscribe()
 	for _, c := range s.opts.Cache.Snapshot().Containers() {
 		if c.Status.State() == stateExited {
-			s.reported.end(c.ID) // plugins have seen it in their first list
+			s.reported.record(&s.reported.stopped, c.ID) // plugins have seen it in their first list
 		}
 	}
 	for ctx.Err() == nil {
@@ -95,11 +112,11 @@ func (s *Service) changed(ctx context.Context, change state.Change) {
 		s.RemovePod(ctx, change.Pod)
 		s.reported.forget(change.ID)
 	case change.Type == state.Deleted:
-		if s.reported.removal(change.ID) { // another program has removed it
+		s.reported.removal(ctx, change.ID, func() { // another program has removed it
 			s.tell(ctx, "RemoveContainer", func() error {
 				return s.removed(ctx, change.Pod, &api.Container{Id: change.ID, PodSandboxId: podID(change.Pod)})
 			})
-		}
+		})
 		s.reported.forget(change.ID)
 	}
 }

@@ -9,10 +9,16 @@ import (
 // An end is reported once for each run of a container, and a removal once.
 func TestReported(t *testing.T) {
 	var r reported
-	testutil.Assert(t, r.end("c") && !r.end("c"), "the end is not new once")
+	ends, removals := 0, 0
+	end := func() { r.end(t.Context(), "c", func() { ends++ }) }
+	end()
+	end()
 	r.runs("c")
-	testutil.Assert(t, r.end("c"), "the end of another run is not new")
-	testutil.Assert(t, r.removal("c") && !r.removal("c"), "the removal is not new once")
+	end()
+	for range 2 {
+		r.removal(t.Context(), "c", func() { removals++ })
+	}
+	testutil.Assert(t, ends == 2 && removals == 1, "%d ends, %d removals", ends, removals)
 	r.forget("c")
 	testutil.Assert(t, len(r.stopped)+len(r.removed) == 0, "left: %v, %v", r.stopped, r.removed)
 }

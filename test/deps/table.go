@@ -69,7 +69,7 @@ func serviceRules() []Rule {
 				"can grow"},
 		{"migrate", []string{"cni", "logs", "docker", "docker/translate", "internal/netns", "checkpoint"},
 			"it prepares what is on disk before any service shows a pod, so it knows none of them"},
-		{"nri", []string{"state", "docker/translate", "internal/ocinote"},
+		{"nri", []string{"state", "docker/translate", "internal/keylock", "internal/ocinote"},
 			"it owns the plugins: sandbox and container reach it through interfaces that they declare, and off it " +
 				"costs nothing"},
 		{"container/dump", nil,
