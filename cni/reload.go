@@ -13,6 +13,9 @@ func (n *Network) reload(ctx context.Context) {
 	if next.sameAs(previous) {
 		return
 	}
+	if boot, err := bootTime(); err == nil {
+		sweepLeases(ctx, next.byName, boot)
+	}
 	n.current.Store(next)
 	logSkipped(ctx, next, previous)
 	switch {

@@ -27,7 +27,7 @@ for kind in "lease /var/lib/cni/networks/pods/[0-9]*" "namespace /run/netns/*"; 
 	set -- $kind
 	shift
 	[ -e "$1" ] || shift
-	[ $# = "$wanted" ] || echo "$kind: $# for $wanted pods with a network: $*"
+	[ $# = "$wanted" ] || { echo "$kind: $# for $wanted pods with a network: $*"; ls -l "$@"; grep -H . "$@"; }
 done >> wrong
 find /var/lib/criadapter -name '*.json' -not -path '*/cni/*' > records
 for id in $(cat sandboxes); do

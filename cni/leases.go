@@ -1,0 +1,88 @@
+package cni
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/log"
+	"github.com/containernetworking/cni/libcni"
+	"golang.org/x/sys/unix"
+)
+
+// hostLocal is the plugin whose leases sweepLeases looks at, and hostLocalDir its usual directory.
+const (
+	hostLocal    = "host-local"
+	hostLocalDir = "/var/lib/cni/networks"
+)
+
+// sweepLeases removes leases of host-local that a power cut has left without content: the plugin does not wait for the
+// disk. Such a file names no pod, so no DEL gives its address back. Files of this boot stay: another program may be
+// about to write one.
+func sweepLeases(ctx context.Context, networks map[string]*libcni.NetworkConfigList, boot time.Time) {
+	for name, list := range networks {
+		for _, dir := range leaseDirs(list) {
+			leases, err := os.ReadDir(filepath.Join(dir, name))
+			if err != nil {
+				continue // no pod has joined yet, or it is not the plugin's
+			}
+			for _, lease := range leases {
+				path := filepath.Join(dir, name, lease.Name())
+				if !isLease(lease.Name()) || !isLost(path, boot) {
+					continue
+				}
+				if err := os.Remove(path); err != nil {
+					log.G(ctx).WithError(err).Warn("cannot remove a lease that a power cut left empty")
+					continue
+				}
+				log.G(ctx).WithField("file", path).Info("removed a lease that a power cut left empty")
+			}
+		}
+	}
+}
+
+// leaseDirs returns the directories of host-local's leases in a configuration.
+func leaseDirs(list *libcni.NetworkConfigList) []string {
+	var dirs []string
+	for _, plugin := range list.Plugins {
+		config := struct {
+			IPAM struct {
+				Type    string `json:"type"`
+				DataDir string `json:"dataDir"`
+			} `json:"ipam"`
+		}{}
+		config.IPAM.DataDir = hostLocalDir
+		if json.Unmarshal(plugin.Bytes, &config) == nil && config.IPAM.Type == hostLocal {
+			dirs = append(dirs, config.IPAM.DataDir)
+		}
+	}
+	return dirs
+}
+
+// isLease reports whether a file in host-local's directory is a lease: its name is an address.
+func isLease(name string) bool {
+	return strings.ContainsAny(name, ".:") && !strings.HasPrefix(name, "last_reserved_ip")
+}
+
+// isLost reports whether a lease of an earlier boot has no content.
+func isLost(path string, boot time.Time) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || !info.ModTime().Before(boot) {
+		return false
+	}
+	content, err := os.ReadFile(path)
+	return err == nil && len(bytes.Trim(content, "\x00\r\n")) == 0
+}
+
+// bootTime returns when the machine was started.
+func bootTime() (time.Time, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return time.Time{}, err
+	}
+	return time.Now().Add(-time.Duration(info.Uptime) * time.Second), nil
+}
