@@ -59,6 +59,7 @@ spec:
 `
 	s.apply(fmt.Sprintf(pod, "adjusted", "hello"))
 	s.apply(fmt.Sprintf(pod, "refused", ""))
+	s.ready("pod/adjusted")
 	s.eventually("the log of the adjusted pod", func() error {
 		if got := s.kubectl("logs", "adjusted"); got != "hello" {
 			return fmt.Errorf("it is %q", got)
