@@ -167,7 +167,6 @@ func resourcesOf(
 	if err := checkClasses(r); err != nil {
 		return nil, nil, err
 	}
-	oci := r.ToOCI()
 	for _, rule := range r.GetDevices() {
 		text, err := json.Marshal(ocispec.LinuxDeviceCgroup{Allow: rule.Allow, Type: rule.Type,
 			Major: rule.Major.Get(), Minor: rule.Minor.Get(), Access: rule.Access})
@@ -185,17 +184,15 @@ func resourcesOf(
 		}
 		values[field] = value
 	}
-	if oci != nil {
-		putMemory(oci.Memory, put)
-		if v := oci.CPU.RealtimeRuntime; v != nil {
-			put("cpu", "realtimeRuntime", *v)
-		}
-		if v := oci.CPU.RealtimePeriod; v != nil {
-			put("cpu", "realtimePeriod", *v)
-		}
-		if pids := r.GetPids(); pids != nil {
-			put("pids", "limit", pids.GetLimit())
-		}
+	putMemory(r.GetMemory(), put)
+	if v := r.GetCpu().GetRealtimeRuntime(); v != nil {
+		put("cpu", "realtimeRuntime", v.GetValue())
+	}
+	if v := r.GetCpu().GetRealtimePeriod(); v != nil {
+		put("cpu", "realtimePeriod", v.GetValue())
+	}
+	if pids := r.GetPids(); pids != nil {
+		put("pids", "limit", pids.GetLimit())
 	}
 	limits, _, err := toCRI(&api.LinuxResources{
 		Memory: &api.LinuxMemory{Limit: r.GetMemory().GetLimit(), Swap: r.GetMemory().GetSwap()},
@@ -207,24 +204,24 @@ func resourcesOf(
 	return rest, limits, nil
 }
 
-func putMemory(memory *ocispec.LinuxMemory, put func(part, field string, value any)) {
-	if v := memory.Reservation; v != nil {
-		put("memory", "reservation", *v)
+func putMemory(memory *api.LinuxMemory, put func(part, field string, value any)) {
+	if v := memory.GetReservation(); v != nil {
+		put("memory", "reservation", v.GetValue())
 	}
-	if v := memory.Kernel; v != nil {
-		put("memory", "kernel", *v)
+	if v := memory.GetKernel(); v != nil {
+		put("memory", "kernel", v.GetValue())
 	}
-	if v := memory.KernelTCP; v != nil {
-		put("memory", "kernelTCP", *v)
+	if v := memory.GetKernelTcp(); v != nil {
+		put("memory", "kernelTCP", v.GetValue())
 	}
-	if v := memory.Swappiness; v != nil {
-		put("memory", "swappiness", *v)
+	if v := memory.GetSwappiness(); v != nil {
+		put("memory", "swappiness", v.GetValue())
 	}
-	if v := memory.DisableOOMKiller; v != nil {
-		put("memory", "disableOOMKiller", *v)
+	if v := memory.GetDisableOomKiller(); v != nil {
+		put("memory", "disableOOMKiller", v.GetValue())
 	}
-	if v := memory.UseHierarchy; v != nil {
-		put("memory", "useHierarchy", *v)
+	if v := memory.GetUseHierarchy(); v != nil {
+		put("memory", "useHierarchy", v.GetValue())
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -41,19 +40,25 @@ func checkUnmounted(dir string) error {
 		return err
 	}
 	for _, process := range processes {
-		pid, _ := strconv.Atoi(filepath.Base(process)) // the pattern allows numbers alone
-		mounts, err := mountinfo.PidMountInfo(pid)
-		if err != nil {
-			continue // the process has ended
-		}
-		for _, mount := range mounts {
+		for _, mount := range mountsOf(process) {
 			if deviceOf(mount) == device && within(mount.Root, root) {
-				return fmt.Errorf("process %d has it mounted at %s: %w", pid, mount.Mountpoint,
+				return fmt.Errorf("process %s has it mounted at %s: %w", filepath.Base(process), mount.Mountpoint,
 					errdefs.ErrFailedPrecondition)
 			}
 		}
 	}
 	return nil
+}
+
+// mountsOf returns the mounts that a process sees, none for a process that has ended.
+func mountsOf(process string) []*mountinfo.Info {
+	file, err := os.Open(filepath.Join(process, "mountinfo"))
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	mounts, _ := mountinfo.GetMountsFromReader(file, nil)
+	return mounts
 }
 
 // inFileSystem returns the device of a directory's file system, and the directory's path from the file system's root.
