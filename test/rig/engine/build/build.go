@@ -134,8 +134,8 @@ func (p program) buildVendored(ctx context.Context, dir string) error {
 		return err
 	}
 	// The module cannot say which Go its sources are written for.
-	_, err = gomod.Command(ctx, module, append([]string{"CGO_ENABLED=0"}, gomod.Native()...), "build", "-mod=mod", "-trimpath", "-buildvcs=false",
-		"-gcflags="+p.vendored+"/...=-lang=go1.23", "-ldflags", "-s -w "+p.linkerFlags, "-o",
-		filepath.Join(dir, p.name), p.pkg)
+	_, err = gomod.Command(ctx, module, append([]string{"CGO_ENABLED=0"}, gomod.Native()...), "build", "-mod=mod",
+		"-trimpath", "-buildvcs=false", "-gcflags="+p.vendored+"/...=-lang=go1.23", "-ldflags",
+		"-s -w "+p.linkerFlags, "-o", filepath.Join(dir, p.name), p.pkg)
 	return err
 }
