@@ -12,6 +12,7 @@ import (
 	api "github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -40,6 +41,10 @@ func testCreate(t *testing.T, s *suite) {
 		t.Errorf("the container's image is %s, not %s", got.Image, image.ID)
 	}
 
+	err = s.Engine.Adjust(withPatience(t), id, ocinote.Adjustment{})
+	wantError(t, "an adjustment of a container without a note", err, errdefs.ErrNotImplemented)
+	adjusted, err := s.Engine.Adjustment(withPatience(t), id)
+	testutil.Assert(t, err == nil && adjusted == nil, "a container without a note is adjusted: %v, %v", adjusted, err)
 	_, err = s.Engine.CreateContainer(withPatience(t), spec)
 	wantError(t, "a name in use", err, errdefs.ErrConflict)
 	spec = s.shell(longCommand)
