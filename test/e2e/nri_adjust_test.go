@@ -204,9 +204,22 @@ func TestNRIAdjustments(t *testing.T) {
 				{Key: "KEPT", Value: []byte("before")}, {Key: "GONE", Value: []byte("x")}}
 			config.Mounts = []*runtimeapi.Mount{{HostPath: n.dir, ContainerPath: "/gone"}}
 			id, pid := n.run(config)
+			awaitSleep(t, pid)
 			kind.check(n, t, id, pid)
 		})
 	}
+}
+
+// awaitSleep waits until a process has become the container's command: a moment after the start it is still runc's.
+func awaitSleep(t *testing.T, pid int) {
+	t.Helper()
+	testutil.Eventually(t, func() error {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && !strings.HasPrefix(string(line), "sleep\x00") {
+			err = fmt.Errorf("the process is %q", line)
+		}
+		return err
+	})
 }
 
 // newKinds are adjustments that old runtimes would ignore.
@@ -292,7 +305,9 @@ func TestNRINewKinds(t *testing.T) {
 				testutil.Assert(t, old && strings.Contains(err.Error(), "needs a runtime with OCI version"), "%v", err)
 				return
 			}
-			kind.check(n, t, id, n.process(id))
+			pid := n.process(id)
+			awaitSleep(t, pid)
+			kind.check(n, t, id, pid)
 		})
 	}
 }
