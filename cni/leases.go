@@ -24,25 +24,44 @@ const (
 // disk. Such a file names no pod, so no DEL gives its address back. Files of this boot stay: another program may be
 // about to write one.
 func sweepLeases(ctx context.Context, networks map[string]*libcni.NetworkConfigList, boot time.Time) {
-	for name, list := range networks {
-		for _, dir := range leaseDirs(list) {
-			leases, err := os.ReadDir(filepath.Join(dir, name))
-			if err != nil {
-				continue // no pod has joined yet, or it is not the plugin's
+	for _, list := range networks {
+		for _, path := range leasesOf(list) {
+			if !isLost(path, boot) {
+				continue
 			}
-			for _, lease := range leases {
-				path := filepath.Join(dir, name, lease.Name())
-				if !isLease(lease.Name()) || !isLost(path, boot) {
-					continue
-				}
-				if err := os.Remove(path); err != nil {
-					log.G(ctx).WithError(err).Warn("cannot remove a lease that a power cut left empty")
-					continue
-				}
-				log.G(ctx).WithField("file", path).Info("removed a lease that a power cut left empty")
+			if err := os.Remove(path); err != nil {
+				log.G(ctx).WithError(err).Warn("cannot remove a lease that a power cut left empty")
+				continue
+			}
+			log.G(ctx).WithField("file", path).Info("removed a lease that a power cut left empty")
+		}
+	}
+}
+
+// Leases returns the files of host-local's leases in the network of a configuration file. The first line of each is the
+// pod's id. A file that is not a valid configuration has none.
+func Leases(file string) []string {
+	list, err := loadFile(file)
+	if err != nil {
+		return nil
+	}
+	return leasesOf(list)
+}
+
+func leasesOf(list *libcni.NetworkConfigList) []string {
+	var paths []string
+	for _, dir := range leaseDirs(list) {
+		leases, err := os.ReadDir(filepath.Join(dir, list.Name))
+		if err != nil {
+			continue // no pod has joined yet, or it is not the plugin's
+		}
+		for _, lease := range leases {
+			if isLease(lease.Name()) {
+				paths = append(paths, filepath.Join(dir, list.Name, lease.Name()))
 			}
 		}
 	}
+	return paths
 }
 
 // leaseDirs returns the directories of host-local's leases in a configuration.

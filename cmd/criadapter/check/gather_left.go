@@ -3,7 +3,6 @@ package check
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/netns"
 )
@@ -41,7 +41,7 @@ func findLeftovers(ctx context.Context, f facts, engine pods) leftovers {
 		slices.Sort(l.Attachments)
 	}
 	if f.Config.NetworkPlugin == config.NetworkCNI {
-		l.Leases = staleLeases(f.Network.Config.File, f.Network.Config.Name, gone)
+		l.Leases = staleLeases(f.Network.Config.File, gone)
 		l.Rules, l.RulesErr = staleRules(ctx, gone)
 	}
 	return l
@@ -102,57 +102,20 @@ func names(dir string) []string {
 	return list
 }
 
-// staleLeases are the leases of host-local in a network: files with an address as name and the pod's id in the first
-// line.
-func staleLeases(file, network string, gone func(string) bool) []string {
-	if network == "" {
-		return nil
-	}
+// staleLeases are the leases of host-local in the network of a configuration file.
+func staleLeases(file string, gone func(string) bool) []string {
 	var stale []string
-	for _, dir := range leaseDirs(file) {
-		for _, name := range names(filepath.Join(dir, network)) {
-			path := filepath.Join(dir, network, name)
-			raw, err := os.ReadFile(path)
-			if err != nil || !strings.ContainsAny(name, ".:") || strings.HasPrefix(name, "last_reserved_ip") {
-				continue
-			}
-			id, _, _ := strings.Cut(string(raw), "\n")
-			if gone(strings.TrimSpace(id)) {
-				stale = append(stale, path)
-			}
+	for _, path := range cni.Leases(file) {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		id, _, _ := strings.Cut(string(raw), "\n")
+		if gone(strings.TrimSpace(id)) {
+			stale = append(stale, path)
 		}
 	}
 	return stale
-}
-
-// leaseDirs are the directories of host-local's leases in a configuration.
-func leaseDirs(file string) []string {
-	const usual = "/var/lib/cni/networks"
-	type plugin struct {
-		IPAM struct {
-			Type    string `json:"type"`
-			DataDir string `json:"dataDir"`
-		} `json:"ipam"`
-	}
-	var config struct {
-		plugin
-		Plugins []plugin `json:"plugins"`
-	}
-	raw, err := os.ReadFile(file)
-	if err != nil || json.Unmarshal(raw, &config) != nil {
-		return nil
-	}
-	var dirs []string
-	for _, p := range append(config.Plugins, config.plugin) {
-		if p.IPAM.Type != "host-local" {
-			continue
-		}
-		if p.IPAM.DataDir == "" {
-			p.IPAM.DataDir = usual
-		}
-		dirs = append(dirs, p.IPAM.DataDir)
-	}
-	return dirs
 }
 
 // ruleOwner finds the pod in the comment of portmap's rules: dnat name: \"net\" id: \"4f6c…\".

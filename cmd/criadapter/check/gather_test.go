@@ -147,7 +147,7 @@ func TestLeftovers(t *testing.T) {
 		"pins":       {stalePins(dir+"/netns", gone), []string{dir + "/netns/criadapter-" + dead[:32]}},
 		"records":    {staleRecords(dir+"/root", gone), []string{dead}},
 		"quarantine": {quarantined(dir + "/root"), []string{dir + "/root/pods/quarantine/x.json"}},
-		"leases": {staleLeases(dir+"/net.conf", "net", gone),
+		"leases": {staleLeases(dir+"/net.conf", gone),
 			[]string{dir + "/leases/net/10.0.0.3", dir + "/leases/net/fd00::3"}},
 	} {
 		testutil.Assert(t, slices.Equal(test.got, test.want), "%s: got %q, want %q", name, test.got, test.want)
