@@ -88,9 +88,7 @@ func fields(
 	if policy := l.GetSeccompPolicy(); policy != nil {
 		linux["seccomp"] = seccomp(policy)
 	}
-	if score := l.GetOomScoreAdj(); score != nil {
-		process["oomScoreAdj"] = score.GetValue()
-	}
+	set(process, "oomScoreAdj", l.GetOomScoreAdj().Get())
 	newer(note, l, linux, process)
 	resources, limits, err := resourcesOf(note, l)
 	if err != nil {
@@ -142,15 +140,10 @@ func rdtPatch(rdt *api.LinuxRdt, need func(string)) any {
 	if rdt.GetRemove() {
 		values = patch{"closID": nil, "schemata": nil, "enableMonitoring": nil}
 	}
-	if id := rdt.GetClosId(); id != nil {
-		values["closID"] = id.GetValue()
-	}
-	if schemata := rdt.GetSchemata(); schemata != nil {
-		values["schemata"] = schemata.GetValue()
-		need(withDevices)
-	}
-	if monitoring := rdt.GetEnableMonitoring(); monitoring != nil {
-		values["enableMonitoring"] = monitoring.GetValue()
+	set(values, "closID", rdt.GetClosId().Get())
+	set(values, "schemata", rdt.GetSchemata().Get())
+	set(values, "enableMonitoring", rdt.GetEnableMonitoring().Get())
+	if rdt.GetSchemata() != nil || rdt.GetEnableMonitoring() != nil {
 		need(withDevices)
 	}
 	return values
@@ -176,23 +169,14 @@ func resourcesOf(
 		note.DeviceRules = append(note.DeviceRules, text)
 	}
 	rest := patch{}
-	put := func(part, field string, value any) {
-		values, _ := rest[part].(patch)
-		if values == nil {
-			values = patch{}
-			rest[part] = values
-		}
-		values[field] = value
+	if memory := memoryPatch(r.GetMemory()); len(memory) > 0 {
+		rest["memory"] = memory
 	}
-	putMemory(r.GetMemory(), put)
-	if v := r.GetCpu().GetRealtimeRuntime(); v != nil {
-		put("cpu", "realtimeRuntime", v.GetValue())
-	}
-	if v := r.GetCpu().GetRealtimePeriod(); v != nil {
-		put("cpu", "realtimePeriod", v.GetValue())
+	if cpu := cpuPatch(r.GetCpu()); len(cpu) > 0 {
+		rest["cpu"] = cpu
 	}
 	if pids := r.GetPids(); pids != nil {
-		put("pids", "limit", pids.GetLimit())
+		rest["pids"] = patch{"limit": pids.GetLimit()}
 	}
 	limits, _, err := toCRI(&api.LinuxResources{
 		Memory: &api.LinuxMemory{Limit: r.GetMemory().GetLimit(), Swap: r.GetMemory().GetSwap()},
@@ -204,24 +188,28 @@ func resourcesOf(
 	return rest, limits, nil
 }
 
-func putMemory(memory *api.LinuxMemory, put func(part, field string, value any)) {
-	if v := memory.GetReservation(); v != nil {
-		put("memory", "reservation", v.GetValue())
-	}
-	if v := memory.GetKernel(); v != nil {
-		put("memory", "kernel", v.GetValue())
-	}
-	if v := memory.GetKernelTcp(); v != nil {
-		put("memory", "kernelTCP", v.GetValue())
-	}
-	if v := memory.GetSwappiness(); v != nil {
-		put("memory", "swappiness", v.GetValue())
-	}
-	if v := memory.GetDisableOomKiller(); v != nil {
-		put("memory", "disableOOMKiller", v.GetValue())
-	}
-	if v := memory.GetUseHierarchy(); v != nil {
-		put("memory", "useHierarchy", v.GetValue())
+func memoryPatch(memory *api.LinuxMemory) patch {
+	p := patch{}
+	set(p, "reservation", memory.GetReservation().Get())
+	set(p, "kernel", memory.GetKernel().Get())
+	set(p, "kernelTCP", memory.GetKernelTcp().Get())
+	set(p, "swappiness", memory.GetSwappiness().Get())
+	set(p, "disableOOMKiller", memory.GetDisableOomKiller().Get())
+	set(p, "useHierarchy", memory.GetUseHierarchy().Get())
+	return p
+}
+
+func cpuPatch(cpu *api.LinuxCPU) patch {
+	p := patch{}
+	set(p, "realtimeRuntime", cpu.GetRealtimeRuntime().Get())
+	set(p, "realtimePeriod", cpu.GetRealtimePeriod().Get())
+	return p
+}
+
+// set sets a field to an optional value.
+func set[T any](p patch, field string, value *T) {
+	if value != nil {
+		p[field] = *value
 	}
 }
 

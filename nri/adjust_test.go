@@ -101,7 +101,8 @@ func TestAdjustment(t *testing.T) {
 			a.SetLinuxRDTSchemata([]string{"MB:0=10"})
 			a.SetLinuxRDTEnableMonitoring(true)
 		}, `{"config":[{"linux":{"intelRdt":{"closID":"c","enableMonitoring":true,"schemata":["MB:0=10"]},` +
-			`"memoryPolicy":{"mode":"MPOL_BIND","nodes":"0","flags":["MPOL_F_STATIC_NODES"]},"netDevices":{"eth1":{"name":"in"},` +
+			`"memoryPolicy":{"mode":"MPOL_BIND","nodes":"0","flags":["MPOL_F_STATIC_NODES"]},` +
+			`"netDevices":{"eth1":{"name":"in"},` +
 			`"eth2":null}}}],"ociVersion":"1.3.0"}`, ""},
 		"no RDT": {func(a *api.ContainerAdjustment) { a.RemoveLinuxRDT() },
 			`{"config":[{"linux":{"intelRdt":{"closID":null,"enableMonitoring":null,"schemata":null}}}]}`, ""},
