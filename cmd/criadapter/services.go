@@ -128,14 +128,8 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	}
 	r.migration = newMigration(cfg, r.engine, r.store)
 	r.cache = r.newCache(cfg, metrics)
-	if cfg.NRI == config.NRIEnabled {
-		r.plugins, err = nri.New(nri.Options{
-			Engine: r.engine, Cache: r.cache, Version: version, ReadCDI: translate.ReadCDIDevices,
-			Socket: cfg.NRISocket, PluginDir: cfg.NRIPluginDir, ConfigDir: cfg.NRIPluginConfigDir,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("--nri: %w", err)
-		}
+	if r.plugins, err = r.newPlugins(cfg); err != nil {
+		return nil, err
 	}
 	r.wire(cfg, sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
 	r.streams, err = streaming.Listen(streaming.Options{
@@ -159,6 +153,21 @@ func imagePolicy(cfg config.Config) *trust.Verifier {
 		Kept:   filepath.Join(cfg.RootDirectory, "image-signatures"),
 		Certs:  registryCerts,
 	})
+}
+
+// newPlugins connects NRI plugins, nil without NRI.
+func (r *services) newPlugins(cfg config.Config) (*nri.Service, error) {
+	if cfg.NRI != config.NRIEnabled {
+		return nil, nil
+	}
+	plugins, err := nri.New(nri.Options{
+		Engine: r.engine, Cache: r.cache, Version: version, ReadCDI: translate.ReadCDIDevices,
+		Socket: cfg.NRISocket, PluginDir: cfg.NRIPluginDir, ConfigDir: cfg.NRIPluginConfigDir,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--nri: %w", err)
+	}
+	return plugins, nil
 }
 
 // newCache makes the cache of pods and containers. It adopts the pods of cri-dockerd if they are taken over.

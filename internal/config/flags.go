@@ -34,15 +34,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"let CNI plugins (version 1.1) remove leases that belong to no pod of this program, at its start and every "+
 			"ten minutes; "+
 			"only if no other program uses the same CNI network")
-	flags.StringVar(&c.Migrate, "migrate", c.Migrate,
-		"take over running pods at the start: cri-dockerd (and dockershim) or none")
-	flags.StringVar(&c.MigrateRootDirectories, "migrate-root-directories", c.MigrateRootDirectories,
-		"comma-separated root directories of cri-dockerd and dockershim, for their checkpoints")
-	flags.StringVar(&c.MigrateCNICacheDirs, "migrate-cni-cache-dirs", c.MigrateCNICacheDirs,
-		"comma-separated --cni-cache-dir of cri-dockerd and dockershim")
-	flags.StringVar(&c.MigrateLogHistory, "migrate-log-history", c.MigrateLogHistory,
-		"bytes of a migrated container's old log that are converted to the CRI format, as a quantity; log "+
-			"collectors read them a second time")
+	c.addMigrateFlags(flags)
 	flags.StringVar(&c.SandboxImage, "pod-infra-container-image", c.SandboxImage,
 		"image of the pods' sandboxes, pulled if missing (default: built in, without a pull)")
 	flags.StringVar(&c.OCIRuntime, "oci-runtime", c.OCIRuntime,
@@ -91,15 +83,6 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 			"while this program is away, and the kubelet does not count it as ephemeral storage")
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "error, warn, info, debug or trace")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
-	flags.StringVar(&c.MetricsBindAddr, "metrics-bind-addr", c.MetricsBindAddr,
-		"host:port on loopback, or unix:// with a path, to serve /metrics, /healthz, /readyz, /statusz and "+
-			"/flagz on (default: not served)")
-	flags.BoolVar(&c.MetricsProfiling, "metrics-profiling", c.MetricsProfiling,
-		"serve Go profiles below /debug/pprof/ on --metrics-bind-addr")
-	flags.StringVar(&c.TracingEndpoint, "tracing-endpoint", c.TracingEndpoint,
-		"OpenTelemetry collector for traces over OTLP gRPC, http://host:port (without TLS) or https://host:port "+
-			"(default: no traces)")
-	flags.IntVar(&c.TracingSamplingRate, "tracing-sampling-rate-per-million", c.TracingSamplingRate,
-		"how many of a million requests without a trace begin one; the kubelet's traces are continued at any rate")
+	c.addObserveFlags(flags)
 	addIdleFlags(flags)
 }

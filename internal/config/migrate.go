@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -49,4 +50,17 @@ func checkMigrate(c Config) error {
 			fmt.Errorf("--migrate-log-history: %q is not a size in bytes such as 10M", c.MigrateLogHistory))
 	}
 	return errors.Join(errs...)
+}
+
+// addMigrateFlags registers the flags of a take-over.
+func (c *Config) addMigrateFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Migrate, "migrate", c.Migrate,
+		"take over running pods at the start: cri-dockerd (and dockershim) or none")
+	flags.StringVar(&c.MigrateRootDirectories, "migrate-root-directories", c.MigrateRootDirectories,
+		"comma-separated root directories of cri-dockerd and dockershim, for their checkpoints")
+	flags.StringVar(&c.MigrateCNICacheDirs, "migrate-cni-cache-dirs", c.MigrateCNICacheDirs,
+		"comma-separated --cni-cache-dir of cri-dockerd and dockershim")
+	flags.StringVar(&c.MigrateLogHistory, "migrate-log-history", c.MigrateLogHistory,
+		"bytes of a migrated container's old log that are converted to the CRI format, as a quantity; log "+
+			"collectors read them a second time")
 }

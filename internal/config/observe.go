@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/url"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // MetricsSocket returns the path of MetricsBindAddr, empty if it is not a unix socket.
@@ -58,4 +60,18 @@ func checkTracing(c Config) error {
 		return errors.New("--tracing-endpoint: no user and no password, please: they would be shown by crictl info")
 	}
 	return nil
+}
+
+// addObserveFlags registers the flags of metrics and traces.
+func (c *Config) addObserveFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.MetricsBindAddr, "metrics-bind-addr", c.MetricsBindAddr,
+		"host:port on loopback, or unix:// with a path, to serve /metrics, /healthz, /readyz, /statusz and "+
+			"/flagz on (default: not served)")
+	flags.BoolVar(&c.MetricsProfiling, "metrics-profiling", c.MetricsProfiling,
+		"serve Go profiles below /debug/pprof/ on --metrics-bind-addr")
+	flags.StringVar(&c.TracingEndpoint, "tracing-endpoint", c.TracingEndpoint,
+		"OpenTelemetry collector for traces over OTLP gRPC, http://host:port (without TLS) or https://host:port "+
+			"(default: no traces)")
+	flags.IntVar(&c.TracingSamplingRate, "tracing-sampling-rate-per-million", c.TracingSamplingRate,
+		"how many of a million requests without a trace begin one; the kubelet's traces are continued at any rate")
 }
