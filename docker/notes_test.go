@@ -66,15 +66,22 @@ func TestRuntimeBehindANote(t *testing.T) {
 		"a runtime without a program: %v", err)
 }
 
-// The limits of a note change, and nothing else of it.
-func TestLimitsOfANote(t *testing.T) {
-	id := strings.Repeat("0a", 32)
+// newNotedClient returns a client and its directory of notes.
+func newNotedClient(t *testing.T) (*Client, ocinote.Dir) {
+	t.Helper()
 	c := newFakeServer(t).dial(0)
 	s, err := c.session(testContext(t))
 	testutil.Must(t, err)
 	own := *s
 	own.notes = ocinote.Dir(t.TempDir())
 	c.current.Store(&own)
+	return c, own.notes
+}
+
+// The limits of a note change, and nothing else of it.
+func TestLimitsOfANote(t *testing.T) {
+	id := strings.Repeat("0a", 32)
+	c, notes := newNotedClient(t)
 	limits := NoteLimits{HugepageLimits: map[string]uint64{"2MB": 1}, Unified: map[string]string{"memory.low": "2"}}
 	for _, id := range []string{id, "name"} {
 		if old, err := c.LimitNote(testContext(t), id, limits); err != nil || old.Unified != nil {
@@ -82,11 +89,11 @@ func TestLimitsOfANote(t *testing.T) {
 		}
 	}
 	note := ocinote.Note{Hostname: "a", Unified: map[string]string{"memory.low": "1"}}
-	testutil.Must(t, own.notes.Save(id, note))
+	testutil.Must(t, notes.Save(id, note))
 	old, err := c.LimitNote(testContext(t), id, limits)
 	testutil.Assert(t, err == nil && old.Unified["memory.low"] == "1", "before it had %+v, %v", old, err)
 	note.HugepageLimits, note.Unified = limits.HugepageLimits, limits.Unified
-	if got, err := own.notes.Load(id); err != nil || !reflect.DeepEqual(got, note) {
+	if got, err := notes.Load(id); err != nil || !reflect.DeepEqual(got, note) {
 		t.Errorf("the note is %+v, %v", got, err)
 	}
 }
@@ -94,22 +101,17 @@ func TestLimitsOfANote(t *testing.T) {
 // What plugins adjust is a part of the note, and the rest of the note stays.
 func TestAdjustNote(t *testing.T) {
 	id := strings.Repeat("0a", 32)
-	c := newFakeServer(t).dial(0)
-	s, err := c.session(testContext(t))
-	testutil.Must(t, err)
-	own := *s
-	own.notes = ocinote.Dir(t.TempDir())
-	c.current.Store(&own)
+	c, notes := newNotedClient(t)
 	adjustment := ocinote.Adjustment{Args: []string{"x"}}
-	err = c.Adjust(testContext(t), id, adjustment)
+	err := c.Adjust(testContext(t), id, adjustment)
 	testutil.Assert(t, errdefs.IsNotImplemented(err) && strings.Contains(err.Error(), "criadapter-oci"),
 		"a container without a note: %v", err)
 	got, err := c.Adjustment(testContext(t), id)
 	testutil.Assert(t, err == nil && got == nil, "a container without a note has %v, %v", got, err)
-	testutil.Must(t, own.notes.Save(id, ocinote.Note{Hostname: "a"}))
+	testutil.Must(t, notes.Save(id, ocinote.Note{Hostname: "a"}))
 	testutil.Must(t, c.Adjust(testContext(t), id, adjustment))
 	got, err = c.Adjustment(testContext(t), id)
 	testutil.Assert(t, err == nil && reflect.DeepEqual(*got, adjustment), "got %v, %v", got, err)
-	note, err := own.notes.Load(id)
+	note, err := notes.Load(id)
 	testutil.Assert(t, err == nil && note.Hostname == "a", "the note is %+v, %v", note, err)
 }
