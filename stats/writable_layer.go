@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -119,7 +121,7 @@ func (m *layerMeter) count() {
 		}
 		start := time.Now()
 		if upper == "" {
-			upper = m.find(pid)
+			upper = m.find(id, pid)
 		}
 		usage, err := m.measure(upper)
 		if err != nil && !os.IsNotExist(err) && m.ctx.Err() == nil {
@@ -132,7 +134,11 @@ func (m *layerMeter) count() {
 
 // find finds the directory of a running container's writable layer among its mounts. It logs each filesystem without
 // such a directory once.
-func (m *layerMeter) find(pid int) string {
+func (m *layerMeter) find(id string, pid int) string {
+	if content, err := os.ReadFile(filepath.Join(m.proc, strconv.Itoa(pid), "cgroup")); err != nil ||
+		!strings.Contains(string(content), id) {
+		return "" // it is the process of another container, or of the node
+	}
 	upper, filesystem := upperOf(m.proc, pid)
 	if upper != "" || filesystem == "" {
 		return upper
