@@ -16,8 +16,8 @@ type call struct {
 	verb string
 	// container is the id, the first argument of the verb that is not a flag.
 	container string
-	// log, bundle and process are the values of --log, --bundle and --process.
-	log, bundle, process string
+	// root, log, bundle, process and pidFile are the values of --root, --log, --bundle, --process and --pid-file.
+	root, log, bundle, process, pidFile string
 	// systemd says whether --systemd-cgroup is given.
 	systemd bool
 	// ociVersion is the version of the specification that the note needs, empty for any.
@@ -27,10 +27,10 @@ type call struct {
 // createVerbs are the verbs that make a container. runc also accepts their flags after the id.
 var createVerbs = []string{"create", "run", "restore"}
 
-// passed are the verbs of runc and crun that need no note.
+// passed are the verbs of runc, crun and runsc that need no note.
 var passed = []string{
 	"start", "kill", "delete", "state", "ps", "list", "events", "pause", "resume", "update", "checkpoint", "features",
-	"mounts", "spec", "help", "h",
+	"mounts", "spec", "help", "h", "port-forward",
 }
 
 // parseCall reads a runtime's command line. It assumes that an unknown flag has no value. If a flag before the verb has
@@ -66,12 +66,16 @@ func (c *call) makes() bool { return slices.Contains(createVerbs, c.verb) }
 
 func (c *call) set(name, value string) {
 	switch name {
+	case "root":
+		c.root = value
 	case "log":
 		c.log = value
 	case "bundle", "b":
 		c.bundle = value
 	case "process", "p":
 		c.process = value
+	case "pid-file":
+		c.pidFile = value
 	case "systemd-cgroup":
 		c.systemd = value != "false"
 	}

@@ -13,18 +13,21 @@ func TestParseCall(t *testing.T) {
 	for line, want := range map[string]call{
 		"": {},
 		"--root /r --log /l --log-format json create --bundle /b --pid-file /p ID": {
-			verb: "create", container: "ID", log: "/l", bundle: "/b",
+			verb: "create", container: "ID", root: "/r", log: "/l", bundle: "/b", pidFile: "/p",
 		},
 		"--log=/l -systemd-cgroup create -b /b --no-pivot --console-socket /c ID": {
 			verb: "create", container: "ID", log: "/l", bundle: "/b", systemd: true,
 		},
-		"--root /r exec --process /p --detach --pid-file /q ID": {verb: "exec", container: "ID", process: "/p"},
-		"exec -t ID sh -b /x --process y":                       {verb: "exec", container: "ID"},
-		"--log /l delete --force ID":                            {verb: "delete", container: "ID", log: "/l"},
-		"--log /l kill ID 9":                                    {verb: "kill", container: "ID", log: "/l"},
-		"--systemd-cgroup=false features":                       {verb: "features"},
-		"--version":                                             {},
-		"--root":                                                {},
+		"--root /r exec --process /p --detach --pid-file /q ID": {
+			verb: "exec", container: "ID", root: "/r", process: "/p", pidFile: "/q",
+		},
+		"exec -t ID sh -b /x --process y": {verb: "exec", container: "ID"},
+		"port-forward --stream /s ID 80":  {verb: "port-forward", container: "ID"},
+		"--log /l delete --force ID":      {verb: "delete", container: "ID", log: "/l"},
+		"--log /l kill ID 9":              {verb: "kill", container: "ID", log: "/l"},
+		"--systemd-cgroup=false features": {verb: "features"},
+		"--version":                       {},
+		"--root":                          {},
 	} {
 		args := strings.Fields(line)
 		want.args, want.notes = args, ocinote.DefaultDir

@@ -19,8 +19,9 @@ var valued = map[string]map[string]bool{
 	"ps":   names("format f"),
 	"restore": names("bundle b console-socket image-path work-path manage-cgroups-mode pid-file empty-ns lsm-profile " +
 		"lsm-mount-context"),
-	"run":  names("bundle b config f console-socket pidfd-socket pid-file preserve-fds"),
-	"spec": names("bundle b file f"),
+	"run":          names("bundle b config f console-socket pidfd-socket pid-file preserve-fds"),
+	"port-forward": names("stream"),
+	"spec":         names("bundle b file f"),
 	"update": names(
 		"resources r blkio-weight cpu-period cpu-quota cpu-burst cpu-share cpu-rt-period cpu-rt-runtime cpuset-cpus " +
 			"cpuset-mems kernel-memory kernel-memory-tcp memory memory-reservation memory-swap cpu-idle " +

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -33,6 +34,12 @@ func main() {
 		fmt.Println(ociName, version)
 		return
 	}
+	if len(os.Args) > 4 && os.Args[1] == waiterFlag {
+		os.Exit(wait(os.Args[2:]))
+	}
+	if len(os.Args) > 4 && os.Args[1] == guardFlag {
+		os.Exit(guard(os.Args[2:]))
+	}
 	if filepath.Base(os.Args[0]) == shimName {
 		refuse(call{}, becomeShim(os.Args))
 		os.Exit(1)
@@ -46,19 +53,23 @@ func main() {
 	os.Exit(1)
 }
 
-// become replaces this program by the real runtime. It returns only when that fails.
+// become replaces this program by the real runtime. It returns only when that fails. For a container in a sandbox this
+// program stays until the runtime has ended, see runInSandbox.
 func become(c call) error {
 	dir, err := ownDir()
 	if err != nil {
 		return err
 	}
 	environ := realEnviron(os.Environ(), dir)
-	runtime, err := c.runtime(environ)
+	runtime, inSandbox, err := c.runtime(environ)
 	if err != nil {
 		return err
 	}
 	if err := checkVersion(runtime, environ, c.ociVersion); err != nil {
 		return err
+	}
+	if inSandbox && slices.Contains(sandboxVerbs, c.verb) {
+		return runInSandbox(c, runtime, environ)
 	}
 	argv := append([]string{runtime.Path}, runtime.Args...)
 	if err := syscall.Exec(runtime.Path, append(argv, c.args...), environ); err != nil {

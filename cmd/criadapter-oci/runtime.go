@@ -13,10 +13,10 @@ import (
 
 // runtime returns the real runtime. It is the runtime in the container's note, even if the engine's default has
 // changed. Without one, it is the runtime that criadapter has recorded beside the notes. Without that record it is runc
-// on PATH, for commands other than create after a reboot. environ has the PATH.
-func (c *call) runtime(environ []string) (ocinote.Runtime, error) {
+// on PATH, for commands other than create after a reboot. environ has the PATH. inSandbox is the note's.
+func (c *call) runtime(environ []string) (runtime ocinote.Runtime, inSandbox bool, err error) {
 	note, err := c.notes.Load(c.container)
-	runtime := note.Runtime
+	runtime = note.Runtime
 	if err != nil || runtime.Path == "" {
 		runtime, err = c.notes.LoadRuntime()
 	}
@@ -24,12 +24,12 @@ func (c *call) runtime(environ []string) (ocinote.Runtime, error) {
 		runtime, err = ocinote.Runtime{Path: "runc"}, nil
 	}
 	if err != nil || filepath.IsAbs(runtime.Path) && (c.makes() || !isMissing(runtime.Path)) {
-		return runtime, err
+		return runtime, note.InSandbox, err
 	}
 	// A package upgrade may move the runtime: commands other than create then find it by its name on PATH.
 	path, _ := lookup(environ, pathVariable)
 	runtime.Path, err = findOther(filepath.Base(runtime.Path), path)
-	return runtime, err
+	return runtime, note.InSandbox, err
 }
 
 func isMissing(path string) bool {

@@ -17,6 +17,9 @@ type Note struct {
 	// Runtime is the real runtime of this container, for as long as it lives: another
 	// one would not know it.
 	Runtime Runtime `json:"runtime,omitzero"`
+	// InSandbox says that the container runs in its pod's sandbox, a process of the runtime, and has no process of its
+	// own on the node. criadapter-oci makes one that ends with the container, for the engine to wait for.
+	InSandbox bool `json:"inSandbox,omitempty"`
 	// Namespaces are joined by the path of each, instead of being made. The keys are
 	// the specification's: network, ipc, uts, pid, user, cgroup, time.
 	Namespaces map[string]string `json:"namespaces,omitempty"`

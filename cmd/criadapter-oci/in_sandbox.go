@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// gVisor's runsc runs all containers of a pod in one process. For each container it gives runc's shim the id of that
+// process, so the shim would never see a container end. Also, runsc wants the standard streams of such a container at
+// `start`, but the shim passes them at `create`. So `create` leaves a process of this program, the waiter, and gives
+// the shim the waiter's id. The waiter has the streams, runs the runtime's `start`, and ends with the container's exit
+// code.
+
+// sandboxVerbs are the commands that differ for a container in a sandbox.
+var sandboxVerbs = []string{"create", "start", "delete"}
+
+// runInSandbox runs the real runtime and exits with its exit code. It returns only with an error.
+func runInSandbox(c call, real ocinote.Runtime, environ []string) error {
+	run := map[string]func() (int, error){
+		"create": func() (int, error) { return createInSandbox(c, real, environ) },
+		"start":  func() (int, error) { return startInSandbox(c, real, environ) },
+		"delete": func() (int, error) { return deleteInSandbox(c, real, environ) },
+	}
+	code, err := run[c.verb]()
+	if err != nil {
+		return err
+	}
+	os.Exit(code)
+	return nil
+}
+
+// command is a call of the real runtime.
+func command(real ocinote.Runtime, environ, args []string) *exec.Cmd {
+	cmd := exec.Command(real.Path, append(slices.Clone(real.Args), args...)...)
+	cmd.Env = environ
+	return cmd
+}
+
+// codeOf runs a command and returns its exit code. The error says why it could not run.
+func codeOf(cmd *exec.Cmd) (int, error) {
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// createInSandbox makes the container and its waiter.
+func createInSandbox(c call, real ocinote.Runtime, environ []string) (int, error) {
+	create := command(real, environ, c.args)
+	create.Stdin, create.Stdout, create.Stderr = os.Stdin, os.Stdout, os.Stderr
+	code, err := codeOf(create)
+	if err != nil || code != 0 {
+		return code, err
+	}
+	if err := c.leaveWaiter(real, environ); err != nil {
+		_, deleteErr := codeOf(command(real, environ, c.ofContainer("delete", "--force")))
+		return 0, errors.Join(err, deleteErr)
+	}
+	return 0, nil
+}
+
+// leaveWaiter starts the waiter and replaces the sandbox's process id by the waiter's.
+func (c call) leaveWaiter(real ocinote.Runtime, environ []string) error {
+	socket, err := c.listen()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	waiter := exec.Command("/proc/self/exe")
+	waiter.Args = slices.Concat([]string{ociName, waiterFlag, real.Path}, real.Args, c.ofContainer("wait"))
+	waiter.Env, waiter.Dir, waiter.ExtraFiles = environ, "/", []*os.File{socket}
+	waiter.Stdin, waiter.Stdout, waiter.Stderr = os.Stdin, os.Stdout, os.Stderr
+	waiter.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no signal to the shim's group reaches it
+	if err := waiter.Start(); err != nil {
+		return fmt.Errorf("start the process that waits for container %.12s: %w", c.container, err)
+	}
+	if c.pidFile == "" {
+		return nil
+	}
+	unfinished := c.pidFile + ".criadapter"
+	err = os.WriteFile(unfinished, []byte(strconv.Itoa(waiter.Process.Pid)), 0o644)
+	if err == nil {
+		err = os.Rename(unfinished, c.pidFile)
+	}
+	if err != nil {
+		return errors.Join(err, waiter.Process.Kill())
+	}
+	return nil
+}
+
+// startInSandbox has the waiter start the container.
+func startInSandbox(c call, real ocinote.Runtime, _ []string) (int, error) {
+	conn, err := c.dial()
+	if err != nil {
+		return 0, fmt.Errorf("the process that waits for container %.12s: %w", c.container, err)
+	}
+	defer conn.Close()
+	if err := json.NewEncoder(conn).Encode(startRequest{Args: slices.Concat(real.Args, c.args)}); err != nil {
+		return 0, err
+	}
+	var answer startAnswer
+	if err := json.NewDecoder(conn).Decode(&answer); err != nil {
+		return 0, fmt.Errorf("the process that waits for container %.12s: %w", c.container, err)
+	}
+	return answer.Code, nil
+}
+
+// startRequest asks the waiter to call the runtime with Args. startAnswer has the exit code.
+type (
+	startRequest struct{ Args []string }
+	startAnswer  struct{ Code int }
+)
+
+// deleteInSandbox removes the container, even if it runs: the shim has seen the waiter end.
+func deleteInSandbox(c call, real ocinote.Runtime, environ []string) (int, error) {
+	remove := command(real, environ, c.ofContainer("delete", "--force"))
+	remove.Stdout, remove.Stderr = os.Stdout, os.Stderr
+	code, err := codeOf(remove)
+	if conn, dialErr := c.dial(); dialErr == nil { // a connection without a request ends a waiter that has not started
+		_ = conn.Close()
+	}
+	if removeErr := os.Remove(c.socket()); !errors.Is(removeErr, fs.ErrNotExist) {
+		err = errors.Join(err, removeErr)
+	}
+	return code, err
+}
+
+// ofContainer returns the arguments of another command for the call's container.
+func (c call) ofContainer(verb string, flags ...string) []string {
+	var args []string
+	if c.root != "" {
+		args = append(args, "--root", c.root)
+	}
+	return append(append(append(args, verb), flags...), c.container)
+}
+
+// socket is the waiter's, beside the note.
+func (c call) socket() string { return filepath.Join(string(c.notes), c.container+".waiter") }
+
+// short runs f with a path of the socket that the kernel has room for (108 bytes).
+func (c call) short(f func(path string) error) error {
+	dir, err := os.Open(string(c.notes))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(c.socket())))
+}
+
+// listen makes the waiter's socket.
+func (c call) listen() (file *os.File, err error) {
+	err = c.short(func(path string) error {
+		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		listener.SetUnlinkOnClose(false)
+		file, err = listener.File()
+		return err
+	})
+	return file, err
+}
+
+func (c call) dial() (conn net.Conn, err error) {
+	err = c.short(func(path string) error {
+		conn, err = net.Dial("unix", path)
+		return err
+	})
+	return conn, err
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// sandboxRuntime behaves like runsc towards a container in a sandbox: all containers have the sandbox's process, start
+// gets the streams, and wait prints the exit code, which the test writes. kill is an exit.
+const sandboxRuntime = `#!/bin/sh
+echo "$@" >> DIR/calls
+for verb; do
+	case $verb in
+	create) echo 1 > DIR/pid; exit ;;
+	start) [ -e DIR/broken ] && exit 3; echo "hello of the container"; exit ;;
+	wait) read code < DIR/exit; echo "{\"id\":\"x\",\"exitStatus\":$code}"; exit ;;
+	kill) echo 137 > DIR/exit; exit ;;
+	delete) exit ;;
+	esac
+done
+`
+
+// inSandbox is a container in a sandbox, on sandboxRuntime.
+type inSandbox struct {
+	place
+	dir string
+}
+
+func newInSandbox(t *testing.T) inSandbox {
+	t.Helper()
+	c := inSandbox{place: newPlace(t), dir: t.TempDir()}
+	program := filepath.Join(c.dir, "runsc")
+	c.write(program, strings.ReplaceAll(sandboxRuntime, "DIR", c.dir))
+	testutil.Must(t, os.Chmod(program, 0o755))
+	testutil.Must(t, syscall.Mkfifo(filepath.Join(c.dir, "exit"), 0o600))
+	testutil.Must(t, c.notes.Save(someID, ocinote.Note{
+		InSandbox: true, Runtime: ocinote.Runtime{Path: program, Args: []string{"--debug"}},
+	}))
+	return c
+}
+
+// create makes the container and returns its waiter, and its output.
+func (c inSandbox) create() (waiter int, output *os.File) {
+	c.Helper()
+	self, err := os.Executable()
+	testutil.Must(c, err)
+	output, theirs, err := os.Pipe()
+	testutil.Must(c, err)
+	c.Cleanup(func() { _ = output.Close() })
+	cmd := exec.Command(self, "--criadapter-notes", string(c.notes), "--root", "/r", "create", "--bundle", c.bundle,
+		"--pid-file", filepath.Join(c.dir, "pid"), someID)
+	cmd.Env, cmd.Stdout = append(os.Environ(), asProgram+"=1"), theirs
+	testutil.Must(c, cmd.Run())
+	testutil.Must(c, theirs.Close())
+	text, err := os.ReadFile(filepath.Join(c.dir, "pid"))
+	testutil.Must(c, err)
+	waiter, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	testutil.Must(c, err)
+	testutil.Assert(c, waiter > 1, "the process id is the sandbox's")
+	c.Cleanup(func() { _ = syscall.Kill(waiter, syscall.SIGKILL) })
+	return waiter, output
+}
+
+// code waits for the end of the waiter, which is this process's child, and returns its exit code.
+func (c inSandbox) code(waiter int) int {
+	c.Helper()
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(waiter, &status, 0, nil)
+	testutil.Must(c, err)
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// adopt makes this process the parent of waiters, as the shim is.
+func adopt(t *testing.T) {
+	t.Helper()
+	const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER
+	_, _, errno := syscall.Syscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
+	testutil.Require(t, errno == 0, "prctl: %v", errno)
+}
+
+func TestContainerInASandbox(t *testing.T) {
+	adopt(t)
+	c := newInSandbox(t)
+	waiter, output := c.create()
+	told, code := c.run("--root", "/r", "start", someID)
+	testutil.Assert(t, code == 0 && told == "", "start: %q and %d", told, code)
+	c.write(filepath.Join(c.dir, "exit"), "7\n")
+	testutil.Equal(t, c.code(waiter), 7, "the waiter's exit code")
+	text, err := io.ReadAll(output)
+	testutil.Must(t, err)
+	testutil.Equal(t, string(text), "hello of the container\n", "the container's output")
+	_, code = c.run("--root", "/r", "delete", someID)
+	testutil.Equal(t, code, 0, "the exit code of delete")
+	calls, err := os.ReadFile(filepath.Join(c.dir, "calls"))
+	testutil.Must(t, err)
+	for _, call := range []string{
+		"--debug --root /r create", "--debug --criadapter", "--debug --root /r wait " + someID,
+		"--debug --root /r delete --force " + someID,
+	} {
+		want := call != "--debug --criadapter"
+		testutil.Assert(t, strings.Contains(string(calls), call) == want, "called with %q: want %t\n%s", call, want,
+			calls)
+	}
+	left, err := filepath.Glob(filepath.Join(string(c.notes), "*.waiter"))
+	testutil.Assert(t, err == nil && len(left) == 0, "left: %v, %v", left, err)
+}
+
+// Whichever way a container does not live, its waiter ends.
+func TestWaiterEnds(t *testing.T) {
+	adopt(t)
+	for name, c := range map[string]struct {
+		end  func(t *testing.T, c inSandbox, waiter int)
+		want int
+	}{
+		"deleted before it starts": {func(_ *testing.T, c inSandbox, _ int) { c.run("delete", someID) }, 137},
+		"it does not start": {func(t *testing.T, c inSandbox, _ int) {
+			c.write(filepath.Join(c.dir, "broken"), "")
+			_, code := c.run("start", someID)
+			testutil.Equal(t, code, 3, "the exit code of start")
+		}, 137},
+		"the waiter is killed": {func(t *testing.T, c inSandbox, waiter int) {
+			c.run("start", someID)
+			testutil.Must(t, syscall.Kill(waiter, syscall.SIGKILL))
+		}, 137},
+		"the sandbox is gone": {func(t *testing.T, c inSandbox, _ int) {
+			c.run("start", someID)
+			c.write(filepath.Join(c.dir, "exit"), "nonsense\n")
+		}, 137},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newInSandbox(t)
+			waiter, _ := s.create()
+			c.end(t, s, waiter)
+			testutil.Equal(t, s.code(waiter), c.want, "the waiter's exit code")
+		})
+	}
+}
