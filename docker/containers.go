@@ -43,6 +43,9 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 		if err != nil || spec.Note == nil {
 			return err
 		}
+		if spec.NetworkPath != nil {
+			note.Namespaces = map[string]string{"network": spec.NetworkPath(created.ID)}
+		}
 		return s.saveNote(ctx, created.ID, note)
 	})
 	logWarnings(ctx, o.verb, created.ID, created.Warnings)

@@ -107,6 +107,8 @@ type ContainerSpec struct {
 	// Note says what the API cannot, to Features.OCIRuntime: the container gets that runtime in front of its own. Nil
 	// means no note.
 	Note *ocinote.Note `json:",omitempty"`
+	// NetworkPath, when not nil, returns by the container's id the path of the network namespace that it joins by Note.
+	NetworkPath func(id string) string `json:"-"`
 }
 
 // NoteLimits are the limits of a container that its note has, see ocinote.Note.

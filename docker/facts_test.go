@@ -44,7 +44,8 @@ func TestFeatures(t *testing.T) {
 				CgroupDriver:  "systemd",
 				StorageDriver: "overlayfs", ContainerdImageStore: true, Root: "/data",
 				Runtimes: []string{"old", "runc", "runsc"}, DefaultRuntime: "runc",
-				SandboxedRuntimes: []string{"runsc"}, RecursiveReadOnly: []string{"runc"}, CDI: true,
+				SandboxedRuntimes: []string{"runsc"}, PodSandboxRuntimes: []string{"runsc"},
+				RecursiveReadOnly: []string{"runc"}, CDI: true,
 				Seccomp: true, AppArmor: true, SELinux: true, userNSRemap: true, rootless: true},
 		},
 		"28, unconfined": {

@@ -32,6 +32,9 @@ type Features struct {
 	// of its own (Kata Containers, gVisor). These take the interfaces of the network namespace when they boot. They are
 	// in lexical order.
 	SandboxedRuntimes []string
+	// PodSandboxRuntimes are the SandboxedRuntimes that run all containers of a pod in one sandbox, as gVisor's runsc
+	// does. They are in lexical order.
+	PodSandboxRuntimes []string
 	// RecursiveReadOnly are the runtimes that make a mount read-only with all mounts below it. The engine and the
 	// kernel support it, too.
 	RecursiveReadOnly []string
@@ -84,6 +87,17 @@ func (f Features) Runtime(handler string) (string, bool) {
 	default:
 		return "", false
 	}
+}
+
+// RunsPodSandboxes reports whether pods of the runtime are run in one sandbox of the runtime each. criadapter-oci makes
+// that possible: it starts the sandbox in a network namespace that is ready, and waits for the containers in it.
+func (f Features) RunsPodSandboxes(runtime string) bool {
+	return f.OCIRuntime.Works() && slices.Contains(f.PodSandboxRuntimes, runtime)
+}
+
+// JoinsCNI reports whether pods of the runtime can join a CNI network.
+func (f Features) JoinsCNI(runtime string) bool {
+	return !slices.Contains(f.SandboxedRuntimes, runtime) || f.RunsPodSandboxes(runtime)
 }
 
 // MissingProgramCode is the exit code of the engine's commands whose program is missing. Docker Engine 28.0 is the

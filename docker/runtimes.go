@@ -31,6 +31,21 @@ func sandboxedRuntimes(runtimes map[string]system.RuntimeWithStatus, fallback st
 	return names
 }
 
+// podSandboxProgram is the only program that was tried: gVisor's.
+const podSandboxProgram = "runsc"
+
+// podSandboxRuntimes returns the runtimes that are podSandboxProgram, in lexical order. A runtime with a shim of its
+// own is none of them: criadapter-oci is in front of programs that runc's shim calls.
+func podSandboxRuntimes(runtimes map[string]system.RuntimeWithStatus) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(runtimes)) {
+		if real, err := realRuntime(runtimes, name); err == nil && path.Base(real.Path) == podSandboxProgram {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // isSandboxed judges a runtime by its program and its shim, whatever name an
 // operator gave it. With neither the name is a shim's.
 func isSandboxed(name string, runtime system.Runtime) bool {

@@ -36,6 +36,8 @@ func TestSandboxedRuntimes(t *testing.T) {
 		"kata-qemu", "kata-shim", "kata2", "runc-by-name", "shim-path"}
 	got := sandboxedRuntimes(runtimes, "wrapper")
 	testutil.Assert(t, slices.Equal(got, want), "got  %v\nwant %v", got, want)
+	tried := podSandboxRuntimes(runtimes)
+	testutil.Assert(t, slices.Equal(tried, []string{"gvisor", "runc-by-name"}), "runtimes of pod sandboxes: %v", tried)
 	// The default may be a shim that is not listed.
 	for fallback, want := range map[string][]string{"": nil, "runc": nil,
 		"io.containerd.runsc.v1": {"io.containerd.runsc.v1"}} {

@@ -34,6 +34,11 @@ func (s *Service) chooseHolder(ctx context.Context, p *pending, in translate.San
 		return err
 	}
 	p.cgroup.Parent = spec.Host.CgroupParent
-	p.namespaces = &containerSetUp{containerHolder: s.containers, spec: spec}
+	setUp := containerSetUp{containerHolder: s.containers, spec: spec}
+	if in.Features.RunsPodSandboxes(p.record.Runtime) && !in.PublishPorts {
+		p.namespaces = &runtimeSetUp{setUp}
+		return nil
+	}
+	p.namespaces = &setUp
 	return nil
 }

@@ -65,13 +65,7 @@ func (c *containerSetUp) makeUsers(ctx context.Context, p *pending) error {
 	if err != nil {
 		return err
 	}
-	dir := c.users.dir()
-	seen, err := c.engineView.sees(ctx, features.Process, dir)
-	if err == nil && !seen {
-		err = fmt.Errorf("the engine does not see what is mounted in %s: mount %s with Bidirectional propagation: %w",
-			dir, filepath.Dir(dir), errdefs.ErrFailedPrecondition)
-	}
-	if err != nil {
+	if err := c.requireSeen(ctx, features.Process, c.users.dir()); err != nil {
 		return fmt.Errorf("the pod's user namespace: %w", err)
 	}
 	set := netns.Set{User: c.users.path(p.name)}
@@ -88,6 +82,16 @@ func (c *containerSetUp) makeUsers(ctx context.Context, p *pending) error {
 	}
 	p.undo.push("unpin the pod's user namespace", func(context.Context) error { return set.Unpin() })
 	return nil
+}
+
+// requireSeen fails if the engine does not see the pins in a directory.
+func (h containerHolder) requireSeen(ctx context.Context, engine int, dir string) error {
+	seen, err := h.engineView.sees(ctx, engine, dir)
+	if err == nil && !seen {
+		err = fmt.Errorf("the engine does not see what is mounted in %s: mount %s with Bidirectional propagation: %w",
+			dir, filepath.Dir(dir), errdefs.ErrFailedPrecondition)
+	}
+	return err
 }
 
 // clearPin removes a pin that a crash left before its pod had a container. The pin of a pod outside the cache stays.
@@ -126,6 +130,11 @@ func (c *containerSetUp) start(ctx context.Context, p *pending) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	return c.look(ctx, id)
+}
+
+// look inspects the container after its start.
+func (c *containerSetUp) look(ctx context.Context, id string) error {
 	inspect, err := c.opts.Engine.InspectContainer(ctx, id)
 	if err != nil {
 		return err

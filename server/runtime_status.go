@@ -85,7 +85,7 @@ func (s *Server) networkCondition(err error, features docker.Features) *runtimea
 
 // cannotJoin reports whether a runtime cannot join the pods' network.
 func (s *Server) cannotJoin(runtime string, features docker.Features) bool {
-	return s.opts.Network != nil && slices.Contains(features.SandboxedRuntimes, runtime)
+	return s.opts.Network != nil && !features.JoinsCNI(runtime)
 }
 
 // runtimeHandlers lists the default handler, named "", and the engine's OCI runtimes that can join a CNI network. The
@@ -103,7 +103,7 @@ func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.Runtime
 		handlers = append(handlers, &runtimeapi.RuntimeHandler{Name: name, Features: &runtimeapi.RuntimeHandlerFeatures{
 			RecursiveReadOnlyMounts: hasRecursiveReadOnly(runtime, features),
 			UserNamespaces: features.OCIRuntime.UserNamespaces && runtime == features.DefaultRuntime &&
-				s.opts.Network != nil,
+				s.opts.Network != nil && !features.RunsPodSandboxes(runtime),
 		}})
 	}
 	return handlers

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -199,6 +200,22 @@ func TestRuntimeHandlers(t *testing.T) {
 	check("", "runc")
 	n.opts.Network = nil
 	check("", "kata", "runc")
+}
+
+// gVisor is a handler while criadapter-oci works.
+func TestRuntimeOfPodSandboxesIsAHandler(t *testing.T) {
+	for name, want := range map[string]bool{"": false, "criadapter": true} {
+		n := newNode()
+		f := &n.engine.features
+		f.Runtimes, f.OCIRuntime.Name = []string{"gvisor", "runc"}, name
+		f.SandboxedRuntimes, f.PodSandboxRuntimes = []string{"gvisor"}, []string{"gvisor"}
+		response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{})
+		wantOK(t, err)
+		got := slices.ContainsFunc(response.GetRuntimeHandlers(), func(h *runtimeapi.RuntimeHandler) bool {
+			return h.GetName() == "gvisor" && !h.GetFeatures().GetUserNamespaces()
+		})
+		testutil.Assert(t, got == want, "with the OCI runtime %q gvisor is a handler: %t", name, got)
+	}
 }
 
 // No pod may be scheduled if the default runtime is refused.

@@ -32,10 +32,11 @@ type SandboxRef struct {
 // held reports whether containers join the pod by notes, and so cannot do without the OCI runtime.
 func (s SandboxRef) held() bool { return s.Namespaces != nil || s.UserNamespace != "" }
 
-// runtime returns the runtime of a container of the pod. Containers that join the pod by notes keep the pod's runtime,
-// as long as the engine has it: its default may have changed since the pod was made.
+// runtime returns the runtime of a container of the pod. Containers that join the pod or its runtime's sandbox by notes
+// keep the pod's runtime, as long as the engine has it: its default may have changed since the pod was made.
 func (s SandboxRef) runtime(features docker.Features) (name string, kept bool, err error) {
-	if s.held() && slices.Contains(features.Runtimes, s.Runtime) {
+	if (s.held() || slices.Contains(features.PodSandboxRuntimes, s.Runtime)) &&
+		slices.Contains(features.Runtimes, s.Runtime) {
 		return s.Runtime, true, nil
 	}
 	name, err = runtimeName("sandbox.runtime_handler", s.RuntimeHandler, features)
@@ -121,6 +122,9 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	}
 	more := &extra{features: in.Features, runtime: runtime, held: kept ||
 		in.Sandbox.held() && runtime == in.Features.DefaultRuntime}
+	if more.offered() && slices.Contains(in.Features.PodSandboxRuntimes, runtime) {
+		more.note = podContainerNote(in.Sandbox.ID)
+	}
 	if err := containerLinux(in, config, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}

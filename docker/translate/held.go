@@ -29,10 +29,15 @@ type KernelPod struct {
 	CgroupParent string
 }
 
-// WithoutContainer returns what a pod's namespaces are made with where it needs no sandbox container, and false for a
-// pod that does: its containers share a PID namespace, which lives as long as its first process; Docker's own bridge
-// connects containers only; a container without criadapter-oci joins nothing but containers; and with SELinux each
-// container would see /dev/shm with another's label. Of the input, Image is not needed.
+// WithoutContainer returns the namespaces of a pod that needs no sandbox container, and false for a pod that does:
+//
+//   - The containers share a PID namespace, which lives as long as its first process.
+//   - Docker's own bridge connects containers only.
+//   - A runtime that runs the pod in one sandbox makes it for the sandbox container.
+//   - A container without criadapter-oci joins nothing but containers.
+//   - With SELinux each container would see /dev/shm with another's label.
+//
+// Of the input, Image is not needed.
 //
 // It fails as Sandbox does.
 func WithoutContainer(in SandboxInput) (KernelPod, bool, error) {
@@ -45,7 +50,8 @@ func WithoutContainer(in SandboxInput) (KernelPod, bool, error) {
 	}
 	more := &extra{features: in.Features, runtime: spec.Host.Runtime}
 	ns := podNamespaces(in.Config)
-	if !more.offered() || in.PublishPorts || in.Features.SELinux || ns.GetPid() == runtimeapi.NamespaceMode_POD {
+	if !more.offered() || in.Features.RunsPodSandboxes(spec.Host.Runtime) || in.PublishPorts ||
+		in.Features.SELinux || ns.GetPid() == runtimeapi.NamespaceMode_POD {
 		return KernelPod{}, false, nil
 	}
 	pod := KernelPod{

@@ -11,8 +11,8 @@ type extra struct {
 	features docker.Features
 	// runtime is the runtime that the container would have without a note.
 	runtime string
-	// held says that the container joins its pod by a note, so that it cannot do without, and that runtime can be
-	// behind it.
+	// held says that the container joins its pod or its pod's sandbox by a note, so that it needs one. It also says
+	// that runtime can be behind the note.
 	held bool
 	// note is nil as long as nothing is in it.
 	note *ocinote.Note
@@ -22,7 +22,8 @@ type extra struct {
 // runtime has not been seen to work: without a note it could not be made at all.
 func (e *extra) offered() bool {
 	r := e.features.OCIRuntime
-	return e.held && r.Name != "" || r.Works() && e.runtime == e.features.DefaultRuntime
+	return e.held && r.Name != "" ||
+		r.Works() && (e.runtime == e.features.DefaultRuntime || e.features.RunsPodSandboxes(e.runtime))
 }
 
 // need returns the note for what a field asks for, or refuses the field.

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -70,6 +71,9 @@ func Sandbox(in SandboxInput) (docker.ContainerSpec, error) {
 	host := explicitHost(in.Features, runtime)
 	host.LogConfig = sandboxLog()
 	more := &extra{features: in.Features, runtime: runtime}
+	if in.Features.RunsPodSandboxes(runtime) {
+		more.note = podSandboxNote()
+	}
 	if err := sandboxLinux(in, config, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
@@ -80,20 +84,23 @@ func Sandbox(in SandboxInput) (docker.ContainerSpec, error) {
 	return spec, nil
 }
 
-// sandboxRuntime returns the engine's runtime for the pod. A machine takes its
-// interfaces when it boots, and the engine cannot start one in a network
-// namespace that CNI has filled beforehand. Its own bridge and the host's network
-// are the engine's affair.
+// sandboxRuntime returns the engine's runtime for the pod. A sandboxed runtime takes the interfaces of its network
+// namespace when it boots. The engine cannot start one in a namespace that CNI has filled beforehand. The engine itself
+// connects pods on the host's network and on its own bridge.
 func sandboxRuntime(in SandboxInput) (string, error) {
 	const field = "runtime_handler"
 	runtime, err := runtimeName(field, in.RuntimeHandler, in.Features)
-	if err == nil && !UsesHostNetwork(in.Config) && !in.PublishPorts &&
-		slices.Contains(in.Features.SandboxedRuntimes, runtime) {
-		return "", unsupported(field,
-			"%q takes the interfaces of its network namespace when it boots, and the Docker API cannot start it "+
-				"in one that CNI has made ready", runtime)
+	if err != nil || UsesHostNetwork(in.Config) || in.PublishPorts || in.Features.JoinsCNI(runtime) {
+		return runtime, err
 	}
-	return runtime, err
+	if slices.Contains(in.Features.PodSandboxRuntimes, runtime) {
+		return "", unsupported(field, "%q joins a CNI network with the OCI runtime criadapter-oci only, which %s",
+			runtime, cmp.Or(in.Features.OCIRuntime.Fault, "is not installed (see docs/oci-runtime.md)"))
+	}
+	return "", unsupported(field,
+		"%q takes the interfaces of its network namespace when it boots, and the Docker API cannot start it "+
+			"in one that CNI has made ready: of such runtimes, gVisor's runsc can join a CNI network, as a path in "+
+			"daemon.json", runtime)
 }
 
 // checkSandbox validates what does not go into the container.

@@ -257,6 +257,46 @@ func TestSandboxedRuntime(t *testing.T) {
 	}
 }
 
+// gVisor makes one sandbox for the pod, and knows the pod by annotations. criadapter-oci is in front of it.
+func TestPodSandbox(t *testing.T) {
+	f := newEngine()
+	f.Runtimes = append(f.Runtimes, "gvisor")
+	f.SandboxedRuntimes, f.PodSandboxRuntimes = []string{"gvisor"}, []string{"gvisor"}
+	in := sandboxInput()
+	in.Features, in.RuntimeHandler = f, "gvisor"
+	_, err := Sandbox(in)
+	testutil.Assert(t, errdefs.IsNotImplemented(err) && strings.Contains(err.Error(), "criadapter-oci"),
+		"without criadapter-oci: %v", err)
+	in.Features.OCIRuntime.Name = "criadapter"
+	spec := mustSandbox(t, in)
+	testutil.Require(t, spec.Note != nil, "there is no note")
+	testutil.Equal(t, spec.Note.Annotations[annotationContainerType], "sandbox", "the container type")
+	testutil.Assert(t, !spec.Note.InSandbox, "the sandbox container is not the sandbox")
+	_, able, err := WithoutContainer(in)
+	testutil.Assert(t, err == nil && !able, "the sandbox needs its container: %v", err)
+
+	c := containerInput()
+	c.Features, c.Sandbox.RuntimeHandler = in.Features, "gvisor"
+	got := mustContainer(t, c)
+	testutil.Require(t, got.Note != nil, "there is no note")
+	testutil.Equal(t, got.Note.Annotations[annotationSandboxID], c.Sandbox.ID, "the sandbox's id")
+	testutil.Assert(t, got.Note.InSandbox, "the container has a process of its own")
+	// While the proof of criadapter-oci fails, the pod's containers still need it.
+	c.Features.OCIRuntime.Fault, c.Sandbox.Runtime = "it fails", "gvisor"
+	if got := mustContainer(t, c); got.Note == nil {
+		t.Error("there is no note while criadapter-oci fails")
+	}
+	users := &runtimeapi.UserNamespace{
+		Mode: runtimeapi.NamespaceMode_POD,
+		Uids: []*runtimeapi.IDMapping{{HostId: 65536, Length: 65536}},
+		Gids: []*runtimeapi.IDMapping{{HostId: 65536, Length: 65536}},
+	}
+	in.Config.Linux.SecurityContext.NamespaceOptions.UsernsOptions = users
+	in.Features.OCIRuntime.UserNamespaces = true
+	_, err = Sandbox(in)
+	testutil.Assert(t, errdefs.IsNotImplemented(err), "a user namespace: %v", err)
+}
+
 func TestRuntime(t *testing.T) {
 	f := newEngine()
 	f.DefaultRuntime = "kata"

@@ -113,6 +113,10 @@ func (e *extra) canMap(field string, bridge bool) error {
 	if _, err := e.need(field, "a user namespace of the pod's own"); err != nil {
 		return err
 	}
+	if e.features.RunsPodSandboxes(e.runtime) {
+		return unsupported(field, "the runtime %q runs the pod in a sandbox of its own, which joins no user namespace",
+			e.runtime)
+	}
 	if r := e.features.OCIRuntime; !r.UserNamespaces {
 		return unsupported(field, "user namespaces do not work here (see docs/oci-runtime.md): %s", r.NoUserNamespaces)
 	}

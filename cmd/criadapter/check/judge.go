@@ -78,7 +78,7 @@ func judgeEngine(j *checklist.Group, f facts) {
 	judgeArtifacts(j, f)
 	judgeImagePolicy(j, f)
 	judgeNRI(j, f)
-	if f.Config.NetworkPlugin == config.NetworkCNI && slices.Contains(e.SandboxedRuntimes, e.DefaultRuntime) {
+	if f.Config.NetworkPlugin == config.NetworkCNI && !e.JoinsCNI(e.DefaultRuntime) {
 		j.Fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`,
 			"%s boots a machine of its own, which cannot be joined to a CNI network", e.DefaultRuntime)
 	}
