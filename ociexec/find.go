@@ -56,6 +56,9 @@ func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, erro
 	if c.Kind, err = r.kinds.of(ctx, c.program, c.environ); err != nil {
 		return nil, err
 	}
+	if _, err := os.Stat(filepath.Join(c.root, c.id)); err != nil {
+		return nil, unsuitable("the runtime has no state of the container in %s", c.root)
+	}
 	if c.process, err = readProcess(filepath.Join(bundle, "config.json")); err != nil {
 		return nil, err
 	}
@@ -127,9 +130,6 @@ func (c *Container) readOptions(bundle, namespace string, shim int) error {
 		options.BinaryName = "runc"
 	}
 	c.root, c.systemd = filepath.Join(options.Root, namespace), options.SystemdCgroup
-	if _, err := os.Stat(filepath.Join(c.root, c.id)); err != nil {
-		return unsuitable("the runtime has no state of the container in %s", c.root)
-	}
 	c.environ, err = searchPaths(shim)
 	if err == nil {
 		c.program, err = lookUp(options.BinaryName, c.environ)

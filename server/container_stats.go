@@ -18,5 +18,5 @@ func (s *Server) ContainerStats(
 	if err != nil {
 		return nil, err
 	}
-	return &runtimeapi.ContainerStatsResponse{Stats: s.opts.Stats.Container(ctx, container)}, nil
+	return &runtimeapi.ContainerStatsResponse{Stats: s.opts.Stats.Container(ctx, snapshot, container)}, nil
 }

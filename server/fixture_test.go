@@ -344,16 +344,18 @@ func (c containers) CheckRunning(ctx context.Context, _ string) error { return c
 // fakeStats has no usage for any container or pod.
 type fakeStats struct{}
 
-func (fakeStats) Container(_ context.Context, c *state.Container) *runtimeapi.ContainerStats {
+func (fakeStats) Container(
+	_ context.Context, _ *state.Snapshot, c *state.Container,
+) *runtimeapi.ContainerStats {
 	return &runtimeapi.ContainerStats{Attributes: &runtimeapi.ContainerAttributes{Id: c.ID}}
 }
 
 func (f fakeStats) Containers(
-	ctx context.Context, _ *state.Snapshot, containers []*state.Container,
+	ctx context.Context, snapshot *state.Snapshot, containers []*state.Container,
 ) []*runtimeapi.ContainerStats {
 	var all []*runtimeapi.ContainerStats
 	for _, c := range containers {
-		all = append(all, f.Container(ctx, c))
+		all = append(all, f.Container(ctx, snapshot, c))
 	}
 	return all
 }

@@ -93,7 +93,7 @@ type Streams interface {
 // Stats returns the resource usage of pods and containers, as *stats.Collector does. Its calls never fail: they leave
 // out what they cannot read.
 type Stats interface {
-	Container(ctx context.Context, container *state.Container) *runtimeapi.ContainerStats
+	Container(ctx context.Context, snapshot *state.Snapshot, container *state.Container) *runtimeapi.ContainerStats
 	Containers(ctx context.Context, snapshot *state.Snapshot,
 		containers []*state.Container) []*runtimeapi.ContainerStats
 	Pod(ctx context.Context, snapshot *state.Snapshot, pod *state.Pod) *runtimeapi.PodSandboxStats

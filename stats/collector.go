@@ -16,6 +16,8 @@ type Options struct {
 	procDir string
 	// MetricGroups are the groups of CRI metrics to collect, see metricGroups. Nil collects all, an empty slice none.
 	MetricGroups []string
+	// Sandboxes measure containers in sandboxes of their runtime, nil if there are none.
+	Sandboxes Sandboxes
 }
 
 // Collector reads the resource usage of containers and pods. It is safe for concurrent use.
@@ -25,6 +27,8 @@ type Collector struct {
 	metrics metricSet
 	layers  *layerMeter
 	devices *deviceNames
+	// sandboxes is nil if there are none.
+	sandboxes Sandboxes
 	// pageSizes are the sizes of huge pages.
 	pageSizes []string
 	readers   sync.Pool
@@ -46,6 +50,8 @@ type entry struct {
 	pid    int
 	cgroup *cgroup
 	rate   cpuRate
+	// sandboxed says that the runtime has measured the container.
+	sandboxed bool
 }
 
 // New returns a collector for this node. It fails with ErrInvalidArgument for an unknown group of metrics. Without a
@@ -69,6 +75,7 @@ func New(opts Options) (*Collector, error) {
 		metrics:   metrics,
 		layers:    newLayerMeter(opts.procDir),
 		devices:   newDeviceNames(),
+		sandboxes: opts.Sandboxes,
 		pageSizes: hugePageSizes(hugePagesDir),
 		readers:   sync.Pool{New: func() any { return &reader{} }},
 		entries:   map[entryKey]*entry{},
@@ -83,10 +90,13 @@ type target struct {
 	entryKey
 	pid     int
 	started time.Time
+	// pod is the container's, nil for a sandbox and for a parent.
+	pod *state.Pod
 }
 
-func containerTarget(container *state.Container) target {
+func containerTarget(pod *state.Pod, container *state.Container) target {
 	return target{
+		pod:      pod,
 		entryKey: entryKey{id: container.ID},
 		pid:      container.Status.PID,
 		started:  container.Status.StartedAt,
@@ -101,30 +111,29 @@ func sandboxTarget(pod *state.Pod) target {
 type sample struct {
 	cgroup *cgroup
 	cgroupStats
+	// sandboxed says that the container runs in its pod's sandbox, whose cgroup has all of its usage.
+	sandboxed bool
 	// nanoCores is nil if it was not requested or is unknown.
 	nanoCores *uint64
 }
 
 // sample reads one target. It locks the entry, so that two calls do not mix their samples.
-func (c *Collector) sample(r *reader, t target, want statSet) sample {
+func (c *Collector) sample(ctx context.Context, r *reader, t target, want statSet) sample {
 	e := c.entry(t)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cgroup == nil {
-		g, err := c.locate(r, t.id, t.pid)
-		if err != nil {
-			return sample{}
+	var found sample
+	if c.enter(r, e, t) {
+		found = sample{cgroup: e.cgroup, cgroupStats: e.cgroup.stats(r, want)}
+		if want.has(statHugetlb) {
+			found.hugetlb = e.cgroup.hugetlbStats(r, c.pageSizes)
 		}
-		if t.parent {
-			g = g.parent()
-		} else {
+	} else {
+		found = c.sampleSandboxed(ctx, r, t)
+		if found.sandboxed && !e.sandboxed {
 			e.rate.begin(t.started)
+			e.sandboxed = true
 		}
-		e.cgroup = g
-	}
-	found := sample{cgroup: e.cgroup, cgroupStats: e.cgroup.stats(r, want)}
-	if want.has(statHugetlb) {
-		found.hugetlb = e.cgroup.hugetlbStats(r, c.pageSizes)
 	}
 	if found.empty() {
 		e.cgroup = nil
@@ -136,6 +145,24 @@ func (c *Collector) sample(r *reader, t target, want statSet) sample {
 		}
 	}
 	return found
+}
+
+// enter finds the cgroup of a new entry. It returns false without one.
+func (c *Collector) enter(r *reader, e *entry, t target) bool {
+	if e.cgroup != nil {
+		return true
+	}
+	g, err := c.locate(r, t.id, t.pid)
+	if err != nil {
+		return false
+	}
+	if t.parent {
+		g = g.parent()
+	} else {
+		e.rate.begin(t.started)
+	}
+	e.cgroup = g
+	return true
 }
 
 func (c *Collector) entry(t target) *entry {
@@ -160,7 +187,7 @@ func (c *Collector) sampleAll(ctx context.Context, targets []target, want statSe
 		if ctx.Err() != nil {
 			return samples
 		}
-		samples[i] = c.sample(r, t, want)
+		samples[i] = c.sample(ctx, r, t, want)
 		if samples[i].cpu != nil && samples[i].nanoCores == nil {
 			again = append(again, i)
 		}
@@ -174,7 +201,7 @@ func (c *Collector) sampleAll(ctx context.Context, targets []target, want statSe
 		return samples
 	}
 	for _, i := range again {
-		if second := c.sample(r, targets[i], statCPU); second.cpu != nil {
+		if second := c.sample(ctx, r, targets[i], statCPU); second.cpu != nil {
 			samples[i].cpu, samples[i].taken, samples[i].nanoCores = second.cpu, second.taken, second.nanoCores
 		}
 	}

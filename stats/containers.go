@@ -18,7 +18,7 @@ func (c *Collector) Containers(
 	containers = running(containers)
 	targets := make([]target, len(containers))
 	for i, container := range containers {
-		targets[i] = containerTarget(container)
+		targets[i] = containerTarget(podOf(snapshot, container), container)
 	}
 	samples := c.sampleAll(ctx, targets, criStats)
 	all := make([]*runtimeapi.ContainerStats, 0, len(containers))
@@ -40,13 +40,25 @@ func running(containers []*state.Container) []*state.Container {
 	return some
 }
 
+// podOf returns the pod of a container, nil if it is gone.
+func podOf(snapshot *state.Snapshot, container *state.Container) *state.Pod {
+	pod, err := snapshot.Pod(container.SandboxID)
+	if err != nil {
+		return nil
+	}
+	return pod
+}
+
 // Container returns the stats of one container. A container that does not run uses 0, and still has its writable layer.
 // The usage of a running container is left out if its cgroup is gone or unreadable.
-func (c *Collector) Container(ctx context.Context, container *state.Container) *runtimeapi.ContainerStats {
+func (c *Collector) Container(
+	ctx context.Context, snapshot *state.Snapshot, container *state.Container,
+) *runtimeapi.ContainerStats {
 	if container.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return c.containerStats(container, zeroSample())
 	}
-	return c.containerStats(container, c.sampleAll(ctx, []target{containerTarget(container)}, criStats)[0])
+	targets := []target{containerTarget(podOf(snapshot, container), container)}
+	return c.containerStats(container, c.sampleAll(ctx, targets, criStats)[0])
 }
 
 // zeroSample is the sample of a container that does not run.

@@ -145,7 +145,7 @@ func TestContainersThatAreGone(t *testing.T) {
 			end(t, n)
 			list := n.containers(t)
 			testutil.Assert(t, len(list) == 0, "listed: %v", list)
-			got := n.Container(t.Context(), &n.container)
+			got := n.Container(t.Context(), n.cache.Snapshot(), &n.container)
 			if n.container.Status.Running {
 				if got.Attributes.GetId() != "c1" || got.Cpu != nil || got.Memory != nil || got.Swap != nil ||
 					got.Io != nil {

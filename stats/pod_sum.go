@@ -15,7 +15,9 @@ func sum(sandbox sample, containers []sample) sample {
 	}
 	total.add(sandbox)
 	for _, container := range containers {
-		total.add(container)
+		if !container.sandboxed { // the sandbox's sample has it
+			total.add(container)
+		}
 	}
 	return total
 }

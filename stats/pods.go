@@ -92,13 +92,13 @@ func (v *podSample) targets() (targets []target) {
 	if v.ofCgroup {
 		parent := sandboxTarget(v.pod)
 		if v.bare {
-			parent = containerTarget(v.containers[len(v.containers)-1])
+			parent = containerTarget(nil, v.containers[len(v.containers)-1])
 		}
 		parent.parent = true
 		targets = append(targets, parent)
 	}
 	for _, container := range v.containers {
-		targets = append(targets, containerTarget(container))
+		targets = append(targets, containerTarget(v.pod, container))
 	}
 	return targets
 }

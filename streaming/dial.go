@@ -16,7 +16,10 @@ import (
 const dialTimeout = 10 * time.Second
 
 // dial connects to a port on the loopback of the network: 127.0.0.1, then ::1.
-func dial(ctx context.Context, network Network, port uint16) (*net.TCPConn, error) {
+func dial(ctx context.Context, network Network, port uint16) (Conn, error) {
+	if network.Dial != nil {
+		return network.Dial(ctx, port)
+	}
 	conn, err := dialAddress(ctx, network, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port))
 	if err == nil {
 		return conn, nil

@@ -3,14 +3,13 @@ package streaming
 import (
 	"context"
 	"io"
-	"net"
 
 	"github.com/containerd/log"
 )
 
 // relay copies between a client's stream and a pod's connection until both directions have ended or ctx ends. Then it
 // closes the connection. Each direction ends on its own. A side that breaks the connection off is not an error.
-func relay(ctx context.Context, stream io.ReadWriteCloser, conn *net.TCPConn) {
+func relay(ctx context.Context, stream io.ReadWriteCloser, conn Conn) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	sent := make(chan struct{})
 	go func() {

@@ -3,6 +3,7 @@ package streaming
 import (
 	"context"
 	"io"
+	"net"
 
 	"github.com/criadapter/criadapter/internal/netns"
 )
@@ -39,4 +40,12 @@ type Network struct {
 	Host bool
 	// Namespace is the pod's own network namespace, if it has one.
 	Namespace netns.Handle
+	// Dial, when not nil, connects to a port in place of both: only the pod's runtime reaches it.
+	Dial func(ctx context.Context, port uint16) (Conn, error)
+}
+
+// Conn is a connection with two directions that end one by one.
+type Conn interface {
+	net.Conn
+	CloseWrite() error
 }

@@ -123,7 +123,9 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		return nil, err
 	}
 	r.logs = logs.New(logs.Options{ObserveBatch: metrics.LogBatch})
-	if r.stats, err = stats.New(stats.Options{MetricGroups: cfg.MetricGroups()}); err != nil {
+	if r.stats, err = stats.New(stats.Options{
+		MetricGroups: cfg.MetricGroups(), Sandboxes: podSandboxes{r.engine},
+	}); err != nil {
 		return nil, fmt.Errorf("--cri-metrics: %w", err)
 	}
 	r.migration = newMigration(cfg, r.engine, r.store)
@@ -133,7 +135,7 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	}
 	r.wire(cfg, sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
 	r.streams, err = streaming.Listen(streaming.Options{
-		Runtime:        streamRuntime{containers: r.containers, cache: r.cache},
+		Runtime:        streamRuntime{containers: r.containers, cache: r.cache, sandboxes: podSandboxes{r.engine}},
 		Address:        cfg.StreamingBindAddr,
 		CertFile:       cfg.StreamingTLSCertFile,
 		KeyFile:        cfg.StreamingTLSKeyFile,

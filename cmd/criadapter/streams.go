@@ -16,6 +16,7 @@ import (
 type streamRuntime struct {
 	containers *container.Service
 	cache      *state.Cache
+	sandboxes  podSandboxes
 }
 
 // Exec implements streaming.Runtime.
@@ -29,7 +30,7 @@ func (r streamRuntime) Attach(ctx context.Context, id string, streams streaming.
 }
 
 // Network implements streaming.Runtime.
-func (r streamRuntime) Network(_ context.Context, sandboxID string) (streaming.Network, error) {
+func (r streamRuntime) Network(ctx context.Context, sandboxID string) (streaming.Network, error) {
 	pod, err := r.cache.Snapshot().Pod(sandboxID)
 	switch {
 	case err != nil:
@@ -39,6 +40,15 @@ func (r streamRuntime) Network(_ context.Context, sandboxID string) (streaming.N
 			errdefs.ErrFailedPrecondition)
 	case pod.Meta.HostNetwork:
 		return streaming.Network{Host: true}, nil
+	}
+	sandbox, err := r.sandboxes.of(ctx, pod)
+	switch {
+	case err != nil:
+		return streaming.Network{}, err
+	case sandbox != nil:
+		return streaming.Network{Dial: func(ctx context.Context, port uint16) (streaming.Conn, error) {
+			return sandbox.Dial(ctx, port)
+		}}, nil
 	case pod.Status.NetnsPath != "":
 		return streaming.Network{Namespace: netns.Open(pod.Status.NetnsPath)}, nil
 	case pod.Status.PID != 0: // on the engine's bridge there is no pin: a restarted sandbox has another namespace

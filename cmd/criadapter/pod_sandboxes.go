@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/ociexec"
+	"github.com/criadapter/criadapter/state"
+	"github.com/criadapter/criadapter/stats"
+)
+
+// podSandboxes finds the sandboxes of runtimes that run a pod in one.
+type podSandboxes struct{ engine docker.Engine }
+
+// of returns the sandbox of a running pod, nil for a pod of another runtime.
+func (s podSandboxes) of(ctx context.Context, pod *state.Pod) (*ociexec.Sandbox, error) {
+	features, err := s.engine.Features(ctx)
+	if err != nil || !slices.Contains(features.PodSandboxRuntimes, pod.Meta.Runtime) {
+		return nil, err
+	}
+	return ociexec.FindSandbox(pod.ID, pod.Status.PID)
+}
+
+// Usage implements stats.Sandboxes.
+func (s podSandboxes) Usage(ctx context.Context, pod *state.Pod, container string) (stats.Usage, error) {
+	sandbox, err := s.of(ctx, pod)
+	if err != nil || sandbox == nil {
+		return stats.Usage{}, err
+	}
+	usage, err := sandbox.Usage(ctx, container)
+	return stats.Usage(usage), err
+}

@@ -1,0 +1,121 @@
+package ociexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/proctable"
+)
+
+// sandboxTimeout bounds a command of the runtime about a sandbox.
+const sandboxTimeout = 10 * time.Second
+
+// Sandbox is a pod's sandbox of a runtime that runs all containers of a pod in one process (gVisor's runsc). Only the
+// runtime knows what happens in it. A Sandbox is for one use: a restarted pod has another one.
+type Sandbox struct {
+	id, program, root string
+	environ           []string
+}
+
+// FindSandbox finds the sandbox of a pod whose sandbox container has this id and process. It fails with ErrUnsuitable
+// if the container was not started by a shim that can be seen here.
+func FindSandbox(id string, pid int) (*Sandbox, error) {
+	const proc = "/proc"
+	process, err := proctable.Read(pid)
+	if err != nil {
+		return nil, unsuitable("the sandbox's process has ended")
+	}
+	if err := isShim(proc, process.Parent, pid, id); err != nil {
+		return nil, err
+	}
+	bundle, namespace, err := findBundle(id, pid, process.Parent)
+	if err != nil {
+		return nil, err
+	}
+	c := &Container{id: id}
+	if err := c.readOptions(bundle, namespace, process.Parent); err != nil {
+		return nil, err
+	}
+	return &Sandbox{id: id, program: c.program, root: c.root, environ: c.environ}, nil
+}
+
+// run runs a command of the runtime and returns its output.
+func (s *Sandbox) run(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, sandboxTimeout)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, s.program, append([]string{"--root", s.root}, args...)...)
+	cmd.Env, cmd.Dir = append([]string{}, s.environ...), "/"
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("OCI runtime %s: %w: %s", args[0], errors.Join(ctx.Err(), err),
+			strings.TrimSpace(stderr.String()))
+	}
+	return stdout.Bytes(), nil
+}
+
+// Usage is the resource usage of a container in a sandbox.
+type Usage struct {
+	// CPU is in nanoseconds since the container's start, Memory in bytes.
+	CPU, Memory uint64
+	// Processes counts processes.
+	Processes uint64
+}
+
+// Usage returns the usage of a container in the sandbox.
+func (s *Sandbox) Usage(ctx context.Context, container string) (Usage, error) {
+	output, err := s.run(ctx, "events", "--stats", container)
+	if err != nil {
+		return Usage{}, err
+	}
+	var event struct {
+		Data struct {
+			CPU    struct{ Usage struct{ Total uint64 } }
+			Memory struct{ Usage struct{ Usage uint64 } }
+			Pids   struct{ Current uint64 }
+		}
+	}
+	if err := json.Unmarshal(output, &event); err != nil {
+		return Usage{}, fmt.Errorf("OCI runtime events: %w", err)
+	}
+	data := event.Data
+	return Usage{CPU: data.CPU.Usage.Total, Memory: data.Memory.Usage.Usage, Processes: data.Pids.Current}, nil
+}
+
+// PortConn is a connection to a port in a sandbox.
+type PortConn struct{ *net.UnixConn }
+
+// CloseWrite does nothing. runsc ends the whole connection when one of its directions ends, so the port would lose its
+// answer.
+func (PortConn) CloseWrite() error { return nil }
+
+// Dial connects to a port on the loopback of the sandbox's network.
+func (s *Sandbox) Dial(ctx context.Context, port uint16) (PortConn, error) {
+	dir, err := os.MkdirTemp("", "criadapter-port-")
+	if err != nil {
+		return PortConn{}, err
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "s")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket})
+	if err != nil {
+		return PortConn{}, err
+	}
+	defer listener.Close()
+	// The runtime hands its end to the sandbox and ends.
+	if _, err := s.run(ctx, "port-forward", "--stream", socket, s.id, strconv.Itoa(int(port))); err != nil {
+		return PortConn{}, err
+	}
+	conn, err := listener.AcceptUnix()
+	return PortConn{conn}, err
+}
