@@ -155,9 +155,9 @@ run: build ## Bring up examples/pod.yaml on the local engine and serve; ONCE=1 r
 	@build/bin/run $(if $(ONCE),-once)
 
 .PHONY: critest
-critest: ## Run the whole critest suite against criadapter
+critest: ## Run the whole critest suite against criadapter; GVISOR=1 with gVisor's runsc
 	@go build -o build/bin/critest ./test/critest
-	@build/bin/critest $(if $(CACHED),-cached)
+	@build/bin/critest $(if $(CACHED),-cached) $(if $(GVISOR),-gvisor)
 
 .PHONY: bench
 bench: ## Measure criadapter beside its peers, and pure parts; QUICK=1 for three minutes, PARTS=lives,exec,… for some

@@ -29,12 +29,17 @@ const (
 	specs = 122
 	// registryPort is compiled into the suite. Nothing else listens in the rig's network namespace.
 	registryPort = 5000
+	// gvisorExpected has the specs that are not expected to pass with gVisor.
+	gvisorExpected = "test/critest/expected-gvisor.yaml"
+	// gvisorHandler is the name of gVisor's runtime handler.
+	gvisorHandler = "gvisor"
 )
 
 // options are the command line.
 type options struct {
 	endpoint  string
 	expected  string
+	gvisor    bool
 	reportDir string
 	buildOnly bool
 	cached    bool
@@ -46,6 +51,8 @@ func main() {
 		"test the CRI server at this `address` (unix:///…) instead of starting criadapter")
 	flag.StringVar(&opts.expected, "expected", "test/critest/expected.yaml",
 		"the `file` with the specs that are expected not to pass; empty: all must pass")
+	flag.BoolVar(&opts.gvisor, "gvisor", false,
+		"run the suite's pods with gVisor's runsc, on an engine of its own, and expect "+gvisorExpected+" as well")
 	flag.StringVar(&opts.reportDir, "report", "build/critest", "the `directory` for the log and Ginkgo's reports")
 	flag.BoolVar(&opts.buildOnly, "build", false, "only build crictl and critest, and print their paths")
 	flag.BoolVar(&opts.cached, "cached", false, "exit without a run if critest is not built yet")
@@ -118,6 +125,9 @@ func examine(ctx context.Context, env rigenv.Env, critest string, opts options) 
 	if opts.expected != "" {
 		lists = []string{opts.expected}
 	}
+	if opts.gvisor && opts.expected != "" {
+		lists = append(lists, gvisorExpected)
+	}
 	expected, err := report.ReadExpected(lists...)
 	if err != nil {
 		return err
@@ -135,13 +145,23 @@ func examine(ctx context.Context, env rigenv.Env, critest string, opts options) 
 	if err := os.MkdirAll(reportDir, 0o755); err != nil {
 		return err
 	}
+	handler := ""
+	if opts.gvisor {
+		gvisor, err := startGVisor(ctx, env)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, gvisor.Close(context.WithoutCancel(ctx))) }()
+		env, handler = gvisor.Use(env), gvisorHandler
+	}
 	server, err := startServer(ctx, env, opts.endpoint, reportDir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
 	results, err := runSuite(ctx,
-		suite{program: critest, endpoint: server.endpoint, registry: env.Registry, reportDir: reportDir})
+		suite{program: critest, endpoint: server.endpoint, registry: env.Registry, reportDir: reportDir,
+			handler: handler})
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 
 	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/gvisor"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -15,6 +18,23 @@ type server struct {
 	endpoint string
 	// stop ends it if it was started here.
 	stop func() error
+}
+
+// startGVisor starts an engine that has gVisor's runtime.
+func startGVisor(ctx context.Context, env rigenv.Env) (*engine.Engine, error) {
+	runsc, err := gvisor.Runsc(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(env.WorkDir, "e")
+	if err != nil {
+		return nil, err
+	}
+	e, err := engine.New(engine.Options{Env: env, Dir: dir, Runtimes: map[string]string{gvisorHandler: runsc}})
+	if err != nil {
+		return nil, err
+	}
+	return e, e.Start(ctx)
 }
 
 // startServer starts criadapter, unless endpoint names a running server. At the end, criadapter's log is copied to

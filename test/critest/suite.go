@@ -28,6 +28,8 @@ type suite struct {
 	registry string
 	// reportDir is the directory of the log and the reports. Files of an earlier run are overwritten.
 	reportDir string
+	// handler is the runtime handler of the pods, empty for the default one.
+	handler string
 }
 
 // runSuite runs all specs in a fixed order, and returns how each ended. Failed specs are not errors.
@@ -44,6 +46,7 @@ func runSuite(ctx context.Context, s suite) (specs []report.Spec, err error) {
 	run.Args = []string{
 		"-runtime-endpoint=" + s.endpoint, "-image-endpoint=" + s.endpoint, "-report-dir=" + s.reportDir,
 		"-ginkgo.json-report=" + run.Report, "-ginkgo.no-color", "-ginkgo.timeout=1h", "-ginkgo.seed=1",
+		"-runtime-handler=" + s.handler,
 	}
 	fmt.Printf("running critest against %s, log in %s\n", s.endpoint, run.Log)
 	err = program.InDir(func(dir string) (err error) {

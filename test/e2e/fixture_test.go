@@ -104,8 +104,9 @@ type pod struct {
 	id, name, config, logDir string
 }
 
-// runPod runs a pod, whose name nothing else on the engine has, that is stopped and removed when the test ends.
-func (c *crictl) runPod() pod {
+// runPod runs a pod, whose name nothing else on the engine has, that is stopped and removed when the test ends. flags
+// are of crictl runp.
+func (c *crictl) runPod(flags ...string) pod {
 	c.t.Helper()
 	name := rigenv.Unique(c.t.Name())
 	p := pod{name: name, logDir: filepath.Join(c.server.Dir, "logs")}
@@ -118,7 +119,7 @@ func (c *crictl) runPod() pod {
 		"annotations":   map[string]string{"e2e.example/note": "kept as it is"},
 		"linux":         map[string]any{},
 	})
-	p.id = c.run("runp", p.config)
+	p.id = c.run(append(append([]string{"runp"}, flags...), p.config)...)
 	c.t.Cleanup(func() {
 		// The test's own context is over; what is already gone is fine.
 		for _, command := range []string{"stopp", "rmp"} {

@@ -18,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/cache"
 	"github.com/criadapter/criadapter/test/rig/cniplugins"
 	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/gvisor"
 	"github.com/criadapter/criadapter/test/rig/images"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -110,6 +111,10 @@ func prepare(ctx context.Context, s *scratch, p *plan) error {
 		return err
 	}
 	if err := linkShim(p.Env.OCIRuntime); err != nil {
+		return err
+	}
+	// The namespaces have no network, so gVisor is cached now.
+	if _, err := gvisor.Runsc(ctx); err != nil {
 		return err
 	}
 	variant, err := engine.Named(p.Env.Engine)

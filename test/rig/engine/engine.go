@@ -33,6 +33,8 @@ type Options struct {
 	Env rigenv.Env
 	// Config is added to the engine's daemon.json and wins over the rig's own settings.
 	Config map[string]any
+	// Runtimes are the paths of more OCI runtimes by their names.
+	Runtimes map[string]string
 	// Path is a directory that comes first on the engine's PATH, empty for none.
 	Path string
 	// Rootless runs the engine in a user namespace, as RootlessKit does. The engine then answers, but cannot run
@@ -97,10 +99,17 @@ func (e *Engine) config() map[string]any {
 		"ip6tables":  false,
 		"ip-forward": false,
 	}
+	runtimes := map[string]any{}
+	for name, path := range e.opts.Runtimes {
+		runtimes[name] = map[string]any{"path": path}
+	}
 	if program := e.opts.Env.OCIRuntime; program != "" && e.opts.Env.Registration != rigenv.RegistrationShim {
-		config["runtimes"] = map[string]any{"criadapter": map[string]any{
+		runtimes["criadapter"] = map[string]any{
 			"path": program, "runtimeArgs": []string{"--criadapter-notes", e.path("notes")},
-		}}
+		}
+	}
+	if len(runtimes) > 0 {
+		config["runtimes"] = runtimes
 	}
 	maps.Copy(config, e.variant.config)
 	maps.Copy(config, e.opts.Config)
