@@ -121,6 +121,9 @@ func (p interactive) hangUp(ctx context.Context) error {
 	if err != nil || pid == 0 {
 		return err
 	}
+	if inSandbox, err := p.service.signalInSandbox(ctx, p.containerID, pid, unix.SIGHUP); inSandbox || err != nil {
+		return err
+	}
 	// A process may fork between the listing and the signal, so this repeats until a listing has no new process.
 	signalled := map[int]bool{}
 	for range killRounds {

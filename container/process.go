@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/containerd/log"
+	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/ociexec"
 	"github.com/criadapter/criadapter/state"
 )
@@ -119,8 +121,22 @@ func (s *Service) killRun(ctx context.Context, r run, containerID string, copied
 	if err != nil || pid == 0 {
 		return err
 	}
-	if err := s.killTree(ctx, pid, containerID); err != nil {
+	inSandbox, err := s.signalInSandbox(ctx, containerID, pid, unix.SIGKILL)
+	if err == nil && !inSandbox {
+		err = s.killTree(ctx, pid, containerID)
+	}
+	if err != nil {
 		return fmt.Errorf("killing the command: %w", err)
 	}
 	return nil
+}
+
+// signalInSandbox signals a command in a sandbox of its runtime. It returns false for any other container.
+func (s *Service) signalInSandbox(
+	ctx context.Context, containerID string, pid int, signal unix.Signal,
+) (bool, error) {
+	if s.opts.Sandboxes == nil || proctable.InContainer(pid, containerID) {
+		return false, nil
+	}
+	return s.opts.Sandboxes.Signal(ctx, containerID, pid, signal)
 }

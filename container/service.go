@@ -44,6 +44,13 @@ type ImageVolumes interface {
 	Tidy()
 }
 
+// Sandboxes are pods whose containers run in one sandbox of the runtime. Their processes are not on the node.
+type Sandboxes interface {
+	// Signal signals a command by its process on the node, which only waits for it. It returns false for a container
+	// that is in no such sandbox.
+	Signal(ctx context.Context, containerID string, pid int, signal unix.Signal) (bool, error)
+}
+
 // Options are what a Service needs. All fields but ImageVolumes, Cgroups, Commands, RootDirectory, LinkLogs,
 // LogBufferSize, RuntimeAnnotations and Plugins are required.
 type Options struct {
@@ -60,6 +67,8 @@ type Options struct {
 	Cgroups Cgroups
 	// Commands runs commands without the engine where that is possible; with nil all go through the engine.
 	Commands *ociexec.Runner
+	// Sandboxes signals commands in sandboxes of their runtime; nil if there are none.
+	Sandboxes Sandboxes
 	// RootDirectory, when not empty, marks the containers as owned by the criadapter with this root directory. It
 	// equals state.Options.RootDirectory.
 	RootDirectory string

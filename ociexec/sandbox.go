@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/criadapter/criadapter/internal/proctable"
 )
 
@@ -25,6 +27,8 @@ const sandboxTimeout = 10 * time.Second
 type Sandbox struct {
 	id, program, root string
 	environ           []string
+	// bundles has the bundles of its containers.
+	bundles string
 }
 
 // FindSandbox finds the sandbox of a pod whose sandbox container has this id and process. It fails with ErrUnsuitable
@@ -46,7 +50,8 @@ func FindSandbox(id string, pid int) (*Sandbox, error) {
 	if err := c.readOptions(bundle, namespace, process.Parent); err != nil {
 		return nil, err
 	}
-	return &Sandbox{id: id, program: c.program, root: c.root, environ: c.environ}, nil
+	return &Sandbox{id: id, program: c.program, root: c.root, environ: c.environ, bundles: filepath.Dir(bundle)},
+		nil
 }
 
 // run runs a command of the runtime and returns its output.
@@ -90,6 +95,34 @@ func (s *Sandbox) Usage(ctx context.Context, container string) (Usage, error) {
 	}
 	data := event.Data
 	return Usage{CPU: data.CPU.Usage.Total, Memory: data.Memory.Usage.Usage, Processes: data.Pids.Current}, nil
+}
+
+// sandboxPIDSuffix is behind the name of a command's pid file, for the file with the command's process id in the
+// sandbox. criadapter-oci has the runtime write it.
+const sandboxPIDSuffix = ".sandbox"
+
+// Signal signals a command of a container in the sandbox. pid is the process on the node that waits for it. A command
+// that has ended is not an error.
+func (s *Sandbox) Signal(ctx context.Context, container string, pid int, signal unix.Signal) error {
+	files, err := filepath.Glob(filepath.Join(s.bundles, container, "*.pid"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if readPID(file) != pid {
+			continue
+		}
+		inside := readPID(file + sandboxPIDSuffix)
+		if inside == 0 {
+			return fmt.Errorf("the process id of the command in its sandbox is not known (%s)", file)
+		}
+		_, err := s.run(ctx, "kill", "--pid", strconv.Itoa(inside), container, strconv.Itoa(int(signal)))
+		if err != nil && proctable.Lives(pid) {
+			return err
+		}
+		return nil
+	}
+	return nil
 }
 
 // PortConn is a connection to a port in a sandbox.

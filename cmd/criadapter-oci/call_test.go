@@ -22,6 +22,7 @@ func TestParseCall(t *testing.T) {
 			verb: "exec", container: "ID", root: "/r", process: "/p", pidFile: "/q",
 		},
 		"exec -t ID sh -b /x --process y": {verb: "exec", container: "ID"},
+		"kill --pid 7 ID 9":               {verb: "kill", container: "ID"},
 		"port-forward --stream /s ID 80":  {verb: "port-forward", container: "ID"},
 		"--log /l delete --force ID":      {verb: "delete", container: "ID", log: "/l"},
 		"--log /l kill ID 9":              {verb: "kill", container: "ID", log: "/l"},

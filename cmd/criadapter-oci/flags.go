@@ -15,6 +15,7 @@ var valued = map[string]map[string]bool{
 	"exec": names(
 		"console-socket pidfd-socket cwd env e user u additional-gids g process p pid-file process-label apparmor " +
 			"cap c preserve-fds cgroup"),
+	"kill": names("pid"), // runsc's
 	"list": names("format f"),
 	"ps":   names("format f"),
 	"restore": names("bundle b console-socket image-path work-path manage-cgroups-mode pid-file empty-ns lsm-profile " +

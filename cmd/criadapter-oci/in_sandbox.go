@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
@@ -136,6 +137,23 @@ func deleteInSandbox(c call, real ocinote.Runtime, environ []string) (int, error
 		err = errors.Join(err, removeErr)
 	}
 	return code, err
+}
+
+// sandboxPIDSuffix is behind the name of a command's pid file, for the file with its process id in the sandbox. Only by
+// that id the runtime signals the command.
+const sandboxPIDSuffix = ".sandbox"
+
+// nameProcess has the runtime write the process id that a command has in the sandbox. It removes the files of commands
+// that have ended: the shim removes their pid files.
+func (c *call) nameProcess() {
+	old, _ := filepath.Glob(filepath.Join(filepath.Dir(c.pidFile), "*"+sandboxPIDSuffix))
+	for _, file := range old {
+		if isMissing(strings.TrimSuffix(file, sandboxPIDSuffix)) {
+			_ = os.Remove(file)
+		}
+	}
+	verb := slices.Index(c.args, c.verb)
+	c.args = slices.Insert(slices.Clone(c.args), verb+1, "--internal-pid-file", c.pidFile+sandboxPIDSuffix)
 }
 
 // ofContainer returns the arguments of another command for the call's container.

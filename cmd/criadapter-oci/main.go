@@ -71,6 +71,9 @@ func become(c call) error {
 	if inSandbox && slices.Contains(sandboxVerbs, c.verb) {
 		return runInSandbox(c, runtime, environ)
 	}
+	if inSandbox && c.verb == "exec" && c.pidFile != "" {
+		c.nameProcess()
+	}
 	argv := append([]string{runtime.Path}, runtime.Args...)
 	if err := syscall.Exec(runtime.Path, append(argv, c.args...), environ); err != nil {
 		return fmt.Errorf("start the OCI runtime %s: %w", runtime.Path, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/ociexec"
 	"github.com/criadapter/criadapter/state"
@@ -11,12 +13,18 @@ import (
 )
 
 // podSandboxes finds the sandboxes of runtimes that run a pod in one.
-type podSandboxes struct{ engine docker.Engine }
+type podSandboxes struct {
+	engine docker.Engine
+	// cache is for Signal alone.
+	cache *state.Cache
+}
 
-// of returns the sandbox of a running pod, nil for a pod of another runtime.
+// of returns the sandbox of a running pod, nil for a pod of another runtime. A runtime with a shim of its own cannot be
+// asked.
 func (s podSandboxes) of(ctx context.Context, pod *state.Pod) (*ociexec.Sandbox, error) {
 	features, err := s.engine.Features(ctx)
-	if err != nil || !slices.Contains(features.PodSandboxRuntimes, pod.Meta.Runtime) {
+	if err != nil || features.OwnShims[pod.Meta.Runtime] != "" ||
+		!slices.Contains(features.PodSandboxRuntimes, pod.Meta.Runtime) {
 		return nil, err
 	}
 	return ociexec.FindSandbox(pod.ID, pod.Status.PID)
@@ -30,4 +38,22 @@ func (s podSandboxes) Usage(ctx context.Context, pod *state.Pod, container strin
 	}
 	usage, err := sandbox.Usage(ctx, container)
 	return stats.Usage(usage), err
+}
+
+// Signal implements container.Sandboxes.
+func (s podSandboxes) Signal(ctx context.Context, containerID string, pid int, signal unix.Signal) (bool, error) {
+	snapshot := s.cache.Snapshot()
+	container, err := snapshot.Container(containerID)
+	if err != nil {
+		return false, err
+	}
+	pod, err := snapshot.Pod(container.SandboxID)
+	if err != nil {
+		return false, err
+	}
+	sandbox, err := s.of(ctx, pod)
+	if err != nil || sandbox == nil {
+		return false, err
+	}
+	return true, sandbox.Signal(ctx, containerID, pid, signal)
 }

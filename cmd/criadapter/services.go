@@ -124,7 +124,7 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	}
 	r.logs = logs.New(logs.Options{ObserveBatch: metrics.LogBatch})
 	if r.stats, err = stats.New(stats.Options{
-		MetricGroups: cfg.MetricGroups(), Sandboxes: podSandboxes{r.engine},
+		MetricGroups: cfg.MetricGroups(), Sandboxes: podSandboxes{engine: r.engine},
 	}); err != nil {
 		return nil, fmt.Errorf("--cri-metrics: %w", err)
 	}
@@ -135,7 +135,9 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	}
 	r.wire(cfg, sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
 	r.streams, err = streaming.Listen(streaming.Options{
-		Runtime:        streamRuntime{containers: r.containers, cache: r.cache, sandboxes: podSandboxes{r.engine}},
+		Runtime: streamRuntime{
+			containers: r.containers, cache: r.cache, sandboxes: podSandboxes{engine: r.engine},
+		},
 		Address:        cfg.StreamingBindAddr,
 		CertFile:       cfg.StreamingTLSCertFile,
 		KeyFile:        cfg.StreamingTLSKeyFile,
@@ -202,7 +204,8 @@ func (r *services) wire(cfg config.Config, files *sandbox.Files) {
 		Logs:    r.logs,
 		Files:   files.Of,
 
-		Commands: r.commands,
+		Commands:  r.commands,
+		Sandboxes: podSandboxes{engine: r.engine, cache: r.cache},
 
 		ImageVolumes:  r.volumes,
 		RootDirectory: filepath.Clean(cfg.RootDirectory),

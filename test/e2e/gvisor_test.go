@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +22,8 @@ import (
 type gvisorNode struct {
 	*crictl
 	engine *engine.Engine
+	// ids are of the containers and pods so far.
+	ids []string
 }
 
 func newGVisorNode(t *testing.T, config map[string]any, flags ...string) *gvisorNode {
@@ -34,7 +37,22 @@ func newGVisorNode(t *testing.T, config map[string]any, flags ...string) *gvisor
 	return &gvisorNode{crictl: newCrictlOn(t, own.Use(env), flags...), engine: own}
 }
 
-// processes returns the processes of the engine's containers with this program, or with this first argument.
+func (n *gvisorNode) runGVisorPod() pod {
+	n.t.Helper()
+	p := n.runPod("--runtime=gvisor")
+	n.ids = append(n.ids, p.id)
+	return p
+}
+
+// start starts a container and remembers its id.
+func (n *gvisorNode) start(p pod, name string, command ...string) string {
+	n.t.Helper()
+	id := n.container(p, name, shellImage, command...)
+	n.ids = append(n.ids, id)
+	return id
+}
+
+// processes returns the processes of the node's containers with this program, or with this first argument.
 func (n *gvisorNode) processes(program string) (pids []int) {
 	n.t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -44,7 +62,7 @@ func (n *gvisorNode) processes(program string) (pids []int) {
 		line := string(content)
 		args := strings.Split(line, "\x00")
 		if len(args) < 2 || args[0] != program && args[1] != program ||
-			!strings.Contains(line, filepath.Dir(n.engine.Root())) {
+			!slices.ContainsFunc(n.ids, func(id string) bool { return strings.Contains(line, id) }) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
@@ -96,16 +114,16 @@ func (n *gvisorNode) nothingLeft(podID string) {
 // TestGVisorPod: all containers of a pod run in one sandbox of gVisor, in the pod network.
 func TestGVisorPod(t *testing.T) {
 	n := newGVisorNode(t, nil)
-	p := n.runPod("--runtime=gvisor")
-	server := n.container(p, "server", shellImage, "nc", "-ll", "-p", "9000", "-e", "wc", "-c")
-	other := n.container(p, "other", shellImage, "sleep", "1000")
+	p := n.runGVisorPod()
+	server := n.start(p, "server", "nc", "-ll", "-p", "9000", "-e", "wc", "-c")
+	other := n.start(p, "other", "sleep", "1000")
 	for _, id := range []string{server, other} {
 		log := n.run("exec", "-s", id, "dmesg")
 		testutil.Assert(t, strings.Contains(log, "Starting gVisor"), "dmesg: %s", log)
 	}
 	testutil.Equal(t, len(n.processes(sandboxProgram)), 1, "sandbox processes")
 	n.awaitListener(server, 9000)
-	n.container(p, "lines", shellImage, "nc", "-ll", "-p", "9002", "-e", "head", "-n", "1")
+	n.start(p, "lines", "nc", "-ll", "-p", "9002", "-e", "head", "-n", "1")
 	n.awaitListener(server, 9002)
 
 	t.Run("network", func(t *testing.T) {
@@ -128,7 +146,7 @@ func TestGVisorPod(t *testing.T) {
 	})
 
 	t.Run("stats", func(t *testing.T) {
-		busy := n.container(p, "busy", shellImage, "sh", "-c", "while true; do :; done")
+		busy := n.start(p, "busy", "sh", "-c", "while true; do :; done")
 		cpu := func(id string) (nanos, memory uint64) {
 			var stats struct {
 				Stats []struct {
@@ -155,8 +173,19 @@ func TestGVisorPod(t *testing.T) {
 		n.await(busy, "CONTAINER_EXITED 143") // the first process has no protection from signals
 	})
 
+	t.Run("timeout of a command", func(t *testing.T) {
+		late := n.try("exec", "-s", "--timeout", "1", other, "sleep", "4321")
+		testutil.Assert(t, late.code != 0, "the command ended within its timeout")
+		testutil.Eventually(t, func() error {
+			if left := n.run("exec", "-s", other, "ps"); strings.Contains(left, "4321") {
+				return fmt.Errorf("the command lives: %s", left)
+			}
+			return nil
+		})
+	})
+
 	t.Run("ends", func(t *testing.T) {
-		short := n.container(p, "short", shellImage, "sh", "-c", "echo out; echo err >&2; sleep 1; exit 7")
+		short := n.start(p, "short", "sh", "-c", "echo out; echo err >&2; sleep 1; exit 7")
 		n.await(short, "CONTAINER_EXITED 7")
 		logs := n.try("logs", short)
 		same(t, "the log", logs.stdout+logs.stderr, "out\nerr\n")
@@ -200,8 +229,8 @@ func TestGVisorSurvivesKills(t *testing.T) {
 		"containerd":  {func(t *testing.T) { testutil.Must(t, n.engine.KillContainerd()) }, running},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := n.runPod("--runtime=gvisor")
-			id := n.container(p, "main", shellImage, "sleep", "1000")
+			p := n.runGVisorPod()
+			id := n.start(p, strings.ReplaceAll(name, " ", "-"), "sleep", "1000")
 			c.kill(t)
 			if c.then != nil {
 				c.then(t, id)
