@@ -152,7 +152,7 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 		}
 	}
 	s := &session{api: api, features: features, engineID: found.info.ID, runtimes: found.info.Runtimes}
-	s.shim = features.Supports(apiShim) && hasShim(witness("/proc", found.peer))
+	s.shim = features.Supports(apiShim) && hasShim(witness("/proc", found.peer), shimProgram)
 	return s, c.addOCIRuntime(ctx, s, found)
 }
 

@@ -29,7 +29,7 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 		var note ocinote.Note
 		if spec.Note != nil {
 			note = *spec.Note
-			if note.Runtime, err = s.realRuntime(spec); err != nil {
+			if err := s.setRuntime(&note, spec); err != nil {
 				return fmt.Errorf("%w: %w", errdefs.ErrFailedPrecondition, err)
 			}
 			spec.Host = withRuntime(spec.Host, s.features.OCIRuntime.Name)

@@ -32,9 +32,12 @@ type Features struct {
 	// of its own (Kata Containers, gVisor). These take the interfaces of the network namespace when they boot. They are
 	// in lexical order.
 	SandboxedRuntimes []string
-	// PodSandboxRuntimes are the SandboxedRuntimes that run all containers of a pod in one sandbox, as gVisor's runsc
-	// does. They are in lexical order.
+	// PodSandboxRuntimes are the SandboxedRuntimes that run all containers of a pod in one sandbox: gVisor's runsc and
+	// OwnShims. They are in lexical order.
 	PodSandboxRuntimes []string
+	// OwnShims are the programs of PodSandboxRuntimes with a shim of their own (Kata Containers), by the runtimes'
+	// names.
+	OwnShims map[string]string
 	// RecursiveReadOnly are the runtimes that make a mount read-only with all mounts below it. The engine and the
 	// kernel support it, too.
 	RecursiveReadOnly []string

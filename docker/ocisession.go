@@ -3,6 +3,8 @@ package docker
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/containerd/log"
@@ -25,6 +27,10 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 		return nil
 	}
 	if found.Name == shimRuntime {
+		s.features.OwnShims = ownShims(s.runtimes, witness("/proc", f.peer))
+		all := slices.AppendSeq(slices.Clone(s.features.PodSandboxRuntimes), maps.Keys(s.features.OwnShims))
+		slices.Sort(all)
+		s.features.PodSandboxRuntimes = all
 		// The shim's PATH leads to criadapter-oci alone.
 		real.Path = identifyPrograms(witness("/proc", f.peer), real.Path)[0].Path
 	}

@@ -15,16 +15,16 @@ const (
 	apiShim = "1.42"
 )
 
-// hasShim reports whether an engine's containerd would find shimProgram on its PATH or beside dockerd. dir is the
+// hasShim reports whether an engine's containerd would find a shim's program on its PATH or beside dockerd. dir is the
 // engine's process, whose PATH containerd inherits from it or from systemd. A container proves it later.
-func hasShim(dir string) bool {
+func hasShim(dir, program string) bool {
 	root := filepath.Join(dir, "root")
 	for _, place := range append(searchPath(dir), programDir(dir)) {
 		if !filepath.IsAbs(place) {
 			continue
 		}
 		// A link may be absolute, and lead elsewhere from here.
-		if stat, err := os.Lstat(filepath.Join(root, place, shimProgram)); err == nil && !stat.IsDir() {
+		if stat, err := os.Lstat(filepath.Join(root, place, program)); err == nil && !stat.IsDir() {
 			return true
 		}
 	}

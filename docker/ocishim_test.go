@@ -27,6 +27,6 @@ func TestHasShim(t *testing.T) {
 			filepath.Join(process, "exe"): c.exe} {
 			testutil.Must(t, os.Symlink(target, link))
 		}
-		testutil.Equal(t, hasShim(process), c.want, "%s", name)
+		testutil.Equal(t, hasShim(process, shimProgram), c.want, "%s", name)
 	}
 }

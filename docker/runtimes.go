@@ -46,6 +46,20 @@ func podSandboxRuntimes(runtimes map[string]system.RuntimeWithStatus) []string {
 	return names
 }
 
+// ownShims returns the shims of Kata Containers by the names of their runtimes. The engine does not report which shim a
+// runtime has, so the name says it: kata has containerd-shim-kata-v2, and kata-qemu has containerd-shim-kata-qemu-v2.
+// dir is the engine's process in /proc, which must find the shim.
+func ownShims(runtimes map[string]system.RuntimeWithStatus, dir string) map[string]string {
+	shims := map[string]string{}
+	for name, runtime := range runtimes {
+		shim := "containerd-shim-" + name + "-v2"
+		if (name == "kata" || strings.HasPrefix(name, "kata-")) && runtime.Path == "" && hasShim(dir, shim) {
+			shims[name] = shim
+		}
+	}
+	return shims
+}
+
 // isSandboxed judges a runtime by its program and its shim, whatever name an
 // operator gave it. With neither the name is a shim's.
 func isSandboxed(name string, runtime system.Runtime) bool {

@@ -2,6 +2,9 @@ package docker
 
 import (
 	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -45,4 +48,22 @@ func TestSandboxedRuntimes(t *testing.T) {
 			t.Errorf("the default %q: %v", fallback, got)
 		}
 	}
+}
+
+// A runtime's name says which shim of Kata Containers it has. The engine has to find the shim.
+func TestOwnShims(t *testing.T) {
+	process := t.TempDir()
+	testutil.WriteFile(t, filepath.Join(process, "environ"), "PATH=/usr/bin")
+	place := filepath.Join(process, "root/usr/bin")
+	testutil.Must(t, os.MkdirAll(place, 0o755))
+	for _, shim := range []string{"kata", "kata-qemu", "other"} {
+		testutil.WriteFile(t, filepath.Join(place, "containerd-shim-"+shim+"-v2"), "")
+	}
+	runtimes := map[string]system.RuntimeWithStatus{
+		"kata": {}, "kata-qemu": {}, "kata-clh": {}, "other": {}, "runc": {},
+	}
+	runtimes["kata-path"] = system.RuntimeWithStatus{Runtime: system.Runtime{Path: "kata-runtime"}}
+	want := map[string]string{"kata": "containerd-shim-kata-v2", "kata-qemu": "containerd-shim-kata-qemu-v2"}
+	got := ownShims(runtimes, process)
+	testutil.Assert(t, maps.Equal(got, want), "got  %v\nwant %v", got, want)
 }

@@ -33,7 +33,17 @@ type session struct {
 // outdated reports whether the engine is due for another look.
 func (s *session) outdated() bool { return !s.until.IsZero() && time.Now().After(s.until) }
 
-// realRuntime returns the runtime behind criadapter-oci for a container with a note: the container's own.
+// setRuntime sets the runtime behind criadapter-oci in the note of a new container: the container's own.
+func (s *session) setRuntime(note *ocinote.Note, spec ContainerSpec) (err error) {
+	if spec.Host != nil && s.features.OwnShims[spec.Host.Runtime] != "" {
+		note.Runtime = ocinote.Runtime{Shim: s.features.OwnShims[spec.Host.Runtime]}
+		return nil
+	}
+	note.Runtime, err = s.realRuntime(spec)
+	return err
+}
+
+// realRuntime returns the program of a container's runtime.
 func (s *session) realRuntime(spec ContainerSpec) (ocinote.Runtime, error) {
 	if spec.Host == nil || spec.Host.Runtime == "" || spec.Host.Runtime == s.features.DefaultRuntime {
 		return s.real, nil

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
 const (
@@ -28,9 +30,14 @@ func ownDir() (string, error) {
 	return filepath.Join(filepath.Dir(self), runcDir), err
 }
 
-// becomeShim replaces this program by runc's shim, with the same arguments and with this program as its runc. It
-// returns only on an error.
+// becomeShim replaces this program by runc's shim, with the same arguments and with this program as its runc. If the
+// container's note names another shim, becomeShim edits the container's configuration and becomes that shim. It returns
+// only on an error.
 func becomeShim(args []string) error {
+	note, err := ocinote.Dir(ocinote.DefaultDir).Load(flagValue(args, "-id"))
+	if err == nil && note.Runtime.Shim != "" {
+		return becomeOther(args, note)
+	}
 	dir, err := ownDir()
 	if err != nil {
 		return err
@@ -49,6 +56,36 @@ func becomeShim(args []string) error {
 		return fmt.Errorf("start %s: %w", shim, err)
 	}
 	return nil
+}
+
+// becomeOther replaces this program by the shim of the note. containerd starts a shim in the container's bundle.
+func becomeOther(args []string, note ocinote.Note) error {
+	shim, err := findOther(note.Runtime.Shim, os.Getenv("PATH")+string(filepath.ListSeparator)+filepath.Dir(args[0]))
+	if err != nil {
+		return err
+	}
+	const file = "config.json"
+	if slices.Contains(args, "start") {
+		config, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := rewrite(file, config, note, ocinote.EditSpec); err != nil {
+			return err
+		}
+	}
+	if err := syscall.Exec(shim, slices.Concat([]string{shim}, args[1:]), os.Environ()); err != nil {
+		return fmt.Errorf("start %s: %w", shim, err)
+	}
+	return nil
+}
+
+// flagValue returns the value of a flag of a shim, empty without one.
+func flagValue(args []string, flag string) string {
+	if i := slices.Index(args, flag); i >= 0 && i+1 < len(args) {
+		return args[i+1]
+	}
+	return ""
 }
 
 const (

@@ -114,3 +114,32 @@ func TestRealEnviron(t *testing.T) {
 		testutil.Equal(t, strings.Join(realEnviron(strings.Fields(environ), "/own"), " "), want, "%q", environ)
 	}
 }
+
+// For a container whose note names another shim, the program edits the configuration and becomes that shim.
+func TestOtherShim(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: a shim reads notes in " + string(ocinote.DefaultDir))
+	}
+	p := newPlace(t)
+	shim := p.installed()
+	id := strings.Repeat("5e", 32)
+	notes := ocinote.Dir(ocinote.DefaultDir)
+	testutil.Must(t, notes.Save(id, ocinote.Note{
+		Runtime: ocinote.Runtime{Shim: "containerd-shim-other-v2"}, Annotations: map[string]string{"a": "b"},
+	}))
+	t.Cleanup(func() { testutil.Check(t, notes.Remove(id)) })
+	other := filepath.Join(filepath.Dir(shim), "containerd-shim-other-v2")
+	p.write(other, "#!/bin/sh\necho other \"$@\"\n")
+	testutil.Must(t, os.Chmod(other, 0o755))
+	for _, action := range []string{"delete", "start"} {
+		cmd := exec.Command(shim, "-id", id, action)
+		cmd.Dir = p.bundle
+		cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+filepath.Dir(shim)+":"+os.Getenv("PATH"))
+		output, err := cmd.CombinedOutput()
+		testutil.Must(t, err)
+		testutil.Equal(t, string(output), "other -id "+id+" "+action+"\n", "the output")
+		config := p.read("config.json")
+		testutil.Assert(t, strings.Contains(config, `"a":"b"`) == (action == "start"), "%s: the configuration is %s",
+			action, config)
+	}
+}

@@ -122,8 +122,9 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	}
 	more := &extra{features: in.Features, runtime: runtime, held: kept ||
 		in.Sandbox.held() && runtime == in.Features.DefaultRuntime}
-	if more.offered() && slices.Contains(in.Features.PodSandboxRuntimes, runtime) {
+	if in.Features.OCIRuntime.Name != "" && slices.Contains(in.Features.PodSandboxRuntimes, runtime) {
 		more.note = podContainerNote(in.Sandbox.ID)
+		more.note.InSandbox = in.Features.OwnShims[runtime] == ""
 	}
 	if err := containerLinux(in, config, host, more); err != nil {
 		return docker.ContainerSpec{}, err

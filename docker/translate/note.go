@@ -22,6 +22,9 @@ type extra struct {
 // runtime has not been seen to work: without a note it could not be made at all.
 func (e *extra) offered() bool {
 	r := e.features.OCIRuntime
+	if e.features.OwnShims[e.runtime] != "" {
+		return false // criadapter-oci edits no commands there
+	}
 	return e.held && r.Name != "" ||
 		r.Works() && (e.runtime == e.features.DefaultRuntime || e.features.RunsPodSandboxes(e.runtime))
 }

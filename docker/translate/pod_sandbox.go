@@ -15,7 +15,7 @@ func podSandboxNote() *ocinote.Note {
 
 // podContainerNote is the note of another container in the runtime's sandbox of a pod.
 func podContainerNote(sandboxID string) *ocinote.Note {
-	return &ocinote.Note{InSandbox: true, Annotations: map[string]string{
+	return &ocinote.Note{Annotations: map[string]string{
 		annotationContainerType: "container", annotationSandboxID: sandboxID,
 	}}
 }

@@ -99,8 +99,8 @@ func sandboxRuntime(in SandboxInput) (string, error) {
 	}
 	return "", unsupported(field,
 		"%q takes the interfaces of its network namespace when it boots, and the Docker API cannot start it "+
-			"in one that CNI has made ready: of such runtimes, gVisor's runsc can join a CNI network, as a path in "+
-			"daemon.json", runtime)
+			"in one that CNI has made ready: of such runtimes, gVisor and Kata can join a CNI network (see "+
+			"docs/gvisor.md)", runtime)
 }
 
 // checkSandbox validates what does not go into the container.

@@ -13,6 +13,8 @@ type Runtime struct {
 	Path string `json:"path"`
 	// Args come before the arguments of each call.
 	Args []string `json:"args,omitempty"`
+	// Shim is the program of a runtime with a shim of its own, which needs no Path. It is empty for runc's shim.
+	Shim string `json:"shim,omitempty"`
 }
 
 // runtimeFile is not a container id, so it cannot collide with a note.
