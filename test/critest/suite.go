@@ -2,14 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/test/critest/report"
 	"github.com/criadapter/criadapter/test/program"
@@ -52,9 +57,18 @@ func runSuite(ctx context.Context, s suite) (specs []report.Spec, err error) {
 	err = program.InDir(func(dir string) (err error) {
 		run.Dir = dir
 		specs, err = run.Run(ctx)
-		return err
+		return errors.Join(err, unmountBelow(dir))
 	})
 	return specs, err
+}
+
+// unmountBelow unmounts what failed specs have left mounted in a directory.
+func unmountBelow(dir string) error {
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
+	for _, mount := range mounts {
+		err = errors.Join(err, os.NewSyscallError("umount", unix.Unmount(mount.Mountpoint, unix.MNT_DETACH)))
+	}
+	return err
 }
 
 // serveRegistry makes the registry at addr also answer on the port that is compiled into the suite.
