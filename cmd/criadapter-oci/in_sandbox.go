@@ -133,7 +133,7 @@ func deleteInSandbox(c call, real ocinote.Runtime, environ []string) (int, error
 	if conn, dialErr := c.dial(); dialErr == nil { // a connection without a request ends a waiter that has not started
 		_ = conn.Close()
 	}
-	if removeErr := os.Remove(c.socket()); !errors.Is(removeErr, fs.ErrNotExist) {
+	if removeErr := os.Remove(c.notes.WaiterSocket(c.container)); !errors.Is(removeErr, fs.ErrNotExist) {
 		err = errors.Join(err, removeErr)
 	}
 	return code, err
@@ -165,9 +165,6 @@ func (c call) ofContainer(verb string, flags ...string) []string {
 	return append(append(append(args, verb), flags...), c.container)
 }
 
-// socket is the waiter's, beside the note.
-func (c call) socket() string { return filepath.Join(string(c.notes), c.container+".waiter") }
-
 // short runs f with a path of the socket that the kernel has room for (108 bytes).
 func (c call) short(f func(path string) error) error {
 	dir, err := os.Open(string(c.notes))
@@ -175,7 +172,7 @@ func (c call) short(f func(path string) error) error {
 		return err
 	}
 	defer dir.Close()
-	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(c.socket())))
+	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(c.notes.WaiterSocket(c.container))))
 }
 
 // listen makes the waiter's socket.

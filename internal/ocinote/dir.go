@@ -99,16 +99,24 @@ func (d Dir) Load(container string) (Note, error) {
 	return note, nil
 }
 
-// Remove removes the note of a container. A missing note is not an error.
+// Remove removes the note of a container, and its waiter's socket. A missing note is not an error.
 func (d Dir) Remove(container string) error {
 	path, err := d.path(container)
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, path := range []string{d.WaiterSocket(container), path} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
+}
+
+// WaiterSocket returns the path of the socket by which criadapter-oci reaches the process that waits for a container in
+// a sandbox (see Note.InSandbox).
+func (d Dir) WaiterSocket(container string) string {
+	return filepath.Join(string(d), container+".waiter")
 }
 
 // List returns the containers that have a note.
