@@ -19,6 +19,9 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 	if s.notes = found.Notes; s.notes == "" {
 		s.notes = ocinote.DefaultDir
 	}
+	if found.Name == shimRuntime {
+		s.addOwnShims(f)
+	}
 	p := probe{api: s.api, runtime: found, engineID: s.engineID, arch: f.version.Arch, selinux: s.features.SELinux}
 	if tidyErr := p.tidyNotes(ctx, s.notes); tidyErr != nil {
 		log.G(ctx).WithError(tidyErr).Warn("cannot remove the notes of containers that are gone")
@@ -27,10 +30,6 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 		return nil
 	}
 	if found.Name == shimRuntime {
-		s.features.OwnShims = ownShims(s.runtimes, witness("/proc", f.peer))
-		all := slices.AppendSeq(slices.Clone(s.features.PodSandboxRuntimes), maps.Keys(s.features.OwnShims))
-		slices.Sort(all)
-		s.features.PodSandboxRuntimes = all
 		// The shim's PATH leads to criadapter-oci alone.
 		real.Path = identifyPrograms(witness("/proc", f.peer), real.Path)[0].Path
 	}
@@ -51,6 +50,14 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 	}
 	return refusal("--oci-runtime=required: the engine has no runtime whose program is criadapter-oci: %s",
 		installRuntime)
+}
+
+// addOwnShims adds the runtimes with a shim of their own, which criadapter-oci as a shim can be in front of.
+func (s *session) addOwnShims(f facts) {
+	s.features.OwnShims = ownShims(s.runtimes, witness("/proc", f.peer))
+	all := slices.AppendSeq(slices.Clone(s.features.PodSandboxRuntimes), maps.Keys(s.features.OwnShims))
+	slices.Sort(all)
+	s.features.PodSandboxRuntimes = all
 }
 
 // distrust keeps new containers from the runtime until the next look at the engine. Existing pods keep it.

@@ -78,9 +78,33 @@ func judgeEngine(j *checklist.Group, f facts) {
 	judgeArtifacts(j, f)
 	judgeImagePolicy(j, f)
 	judgeNRI(j, f)
-	if f.Config.NetworkPlugin == config.NetworkCNI && !e.JoinsCNI(e.DefaultRuntime) {
-		j.Fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`,
-			"%s boots a machine of its own, which cannot be joined to a CNI network", e.DefaultRuntime)
+	if f.Config.NetworkPlugin == config.NetworkCNI {
+		judgeSandboxedRuntimes(j, f)
+	}
+}
+
+// judgeSandboxedRuntimes reports which runtimes with a network stack of their own can join a CNI network.
+func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
+	e := f.Engine
+	if docker.OCIRuntimeMode(f.Config.OCIRuntime) != docker.OCIRuntimeOff && f.OCIRuntimeErr == nil {
+		e.OCIRuntime = f.OCIRuntime
+	}
+	var join []string
+	for _, name := range e.SandboxedRuntimes {
+		switch {
+		case e.JoinsCNI(name):
+			join = append(join, name)
+		case name == e.DefaultRuntime:
+			j.Fail("default runtime",
+				`set "default-runtime": "runc" in daemon.json, or give it what it needs (docs/gvisor.md)`,
+				"%s boots a machine of its own, which cannot be joined to a CNI network", name)
+		default:
+			j.Warn("runtime "+name, "docs/gvisor.md says what it needs; pods of the node's network run without",
+				"pods of it cannot join the CNI network")
+		}
+	}
+	if len(join) > 0 {
+		j.OK("pod sandboxes", "pods of %s join the CNI network, in one sandbox each", strings.Join(join, ", "))
 	}
 }
 

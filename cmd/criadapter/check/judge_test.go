@@ -61,6 +61,15 @@ func good() facts {
 // nodes are the good one and broken ones, each with what is done to the good one.
 var nodes = map[string]func(f *facts){
 	"good": func(*facts) {},
+	"sandboxed-runtimes": func(f *facts) {
+		f.OCIRuntime = docker.OCIRuntime{Name: "io.containerd.criadapter.v2", Notes: "/run/criadapter/oci"}
+		f.Engine.SandboxedRuntimes = []string{"firecracker", "gvisor"}
+		f.Engine.PodSandboxRuntimes = []string{"gvisor"}
+	},
+	"sandboxed-default-runtime": func(f *facts) {
+		f.Engine.SandboxedRuntimes, f.Engine.PodSandboxRuntimes = []string{"gvisor"}, []string{"gvisor"}
+		f.Engine.DefaultRuntime = "gvisor"
+	},
 	"engine-away": func(f *facts) {
 		f.EngineErr = errors.New(
 			"connect to Docker Engine at unix:///var/run/docker.sock: dial unix /var/run/docker.sock: connect: " +
