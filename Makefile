@@ -159,6 +159,11 @@ critest: ## Run the whole critest suite against criadapter; GVISOR=1 with gVisor
 	@go build -o build/bin/critest ./test/critest
 	@build/bin/critest $(if $(CACHED),-cached) $(if $(GVISOR),-gvisor)
 
+.PHONY: oci-suite
+oci-suite: ## Run upstream's validation of OCI runtimes with runc, alone and behind criadapter-oci
+	@go build -o build/bin/ocisuite ./test/ocisuite
+	@build/bin/ocisuite
+
 .PHONY: bench
 bench: ## Measure criadapter beside its peers, and pure parts; QUICK=1 for three minutes, PARTS=lives,exec,… for some
 	@go build -o build/bin/bench ./test/bench

@@ -29,6 +29,7 @@ var elsewhere = []string{
 	"docs/minikube.md: sudo minikube start --driver none --container-runtime docker",
 	"docs/minikube.md: minikube start --driver docker --container-runtime docker",
 	"docs/reports/benchmark.md: make bench",
+	"docs/reports/oci-suites.md: make oci-suite",
 	"docs/reports/conformance.md: make conformance FAST=1",
 	"docs/reports/faults.md: make soak HOURS=0.5",
 	"docs/reports/load.md: make load",
