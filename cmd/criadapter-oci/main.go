@@ -50,7 +50,15 @@ func main() {
 		err = become(call)
 	}
 	refuse(call, err)
-	os.Exit(1)
+	os.Exit(call.failureCode())
+}
+
+// failureCode is the exit code of runc's own failures: other codes of exec are the command's.
+func (c *call) failureCode() int {
+	if c.verb == "exec" {
+		return 255
+	}
+	return 1
 }
 
 // become replaces this program by the real runtime. It returns only when that fails. For a container in a sandbox this
