@@ -38,19 +38,8 @@ type Container struct {
 // Find looks a running container up whose first process is pid. Everything it reads is the shim's or the runtime's, and
 // nothing is the container's. It fails with ErrUnsuitable if the command needs the engine.
 func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, error) {
-	shim, err := proctable.Read(pid)
+	c, bundle, shim, err := locate(r.proc, id, pid)
 	if err != nil {
-		return nil, unsuitable("the container's process has ended")
-	}
-	if err := isShim(r.proc, shim.Parent, pid, id); err != nil {
-		return nil, err
-	}
-	bundle, namespace, err := findBundle(id, pid, shim.Parent)
-	if err != nil {
-		return nil, err
-	}
-	c := &Container{id: id}
-	if err := c.readOptions(bundle, namespace, shim.Parent); err != nil {
 		return nil, err
 	}
 	if c.Kind, err = r.kinds.of(ctx, c.program, c.environ); err != nil {
@@ -62,17 +51,35 @@ func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, erro
 	if c.process, err = readProcess(filepath.Join(bundle, "config.json")); err != nil {
 		return nil, err
 	}
-	if err := sameInheritance(r.proc, shim.Parent, c.process); err != nil {
+	if err := sameInheritance(r.proc, shim, c.process); err != nil {
 		return nil, err
 	}
-	if err := sameIOPriority(shim.Parent); err != nil {
+	if err := sameIOPriority(shim); err != nil {
 		return nil, err
 	}
-	if c.umask, err = inheritedUmask(r.proc, shim.Parent); err != nil {
+	if c.umask, err = inheritedUmask(r.proc, shim); err != nil {
 		return nil, err
 	}
-	c.limits, err = inheritedLimits(r.proc, shim.Parent, pid)
+	c.limits, err = inheritedLimits(r.proc, shim, pid)
 	return c, err
+}
+
+// locate finds the bundle of the container whose first process is pid, its shim, and how the shim calls the runtime.
+func locate(proc, id string, pid int) (c *Container, bundle string, shim int, err error) {
+	process, err := proctable.Read(pid)
+	if err != nil {
+		return nil, "", 0, unsuitable("the container's process has ended")
+	}
+	shim = process.Parent
+	if err := isShim(proc, shim, pid, id); err != nil {
+		return nil, "", 0, err
+	}
+	bundle, namespace, err := findBundle(id, pid, shim)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	c = &Container{id: id}
+	return c, bundle, shim, c.readOptions(bundle, namespace, shim)
 }
 
 // isShim fails with ErrUnsuitable if the parent of the process pid may be a container's. The engine's word about pid

@@ -34,20 +34,8 @@ type Sandbox struct {
 // FindSandbox finds the sandbox of a pod whose sandbox container has this id and process. It fails with ErrUnsuitable
 // if the container was not started by a shim that can be seen here.
 func FindSandbox(id string, pid int) (*Sandbox, error) {
-	const proc = "/proc"
-	process, err := proctable.Read(pid)
+	c, bundle, _, err := locate("/proc", id, pid)
 	if err != nil {
-		return nil, unsuitable("the sandbox's process has ended")
-	}
-	if err := isShim(proc, process.Parent, pid, id); err != nil {
-		return nil, err
-	}
-	bundle, namespace, err := findBundle(id, pid, process.Parent)
-	if err != nil {
-		return nil, err
-	}
-	c := &Container{id: id}
-	if err := c.readOptions(bundle, namespace, process.Parent); err != nil {
 		return nil, err
 	}
 	return &Sandbox{id: id, program: c.program, root: c.root, environ: c.environ, bundles: filepath.Dir(bundle)},
