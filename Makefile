@@ -160,9 +160,9 @@ critest: ## Run the whole critest suite against criadapter; GVISOR=1 with gVisor
 	@build/bin/critest $(if $(CACHED),-cached) $(if $(GVISOR),-gvisor)
 
 .PHONY: oci-suite
-oci-suite: ## Run upstream's validation of OCI runtimes with runc, alone and behind criadapter-oci
+oci-suite: ## Run upstream's validation of OCI runtimes and runc's own tests, with runc alone and behind criadapter-oci
 	@go build -o build/bin/ocisuite ./test/ocisuite
-	@build/bin/ocisuite
+	@build/bin/ocisuite $(if $(SET),-set $(SET))
 
 .PHONY: bench
 bench: ## Measure criadapter beside its peers, and pure parts; QUICK=1 for three minutes, PARTS=lives,exec,… for some

@@ -1,5 +1,6 @@
-// Command ocisuite runs the validation programs of opencontainers/runtime-tools twice: with runc, and with runc behind
-// criadapter-oci, with a note that changes nothing. It fails if a program passes with runc alone.
+// Command ocisuite runs the validation programs of opencontainers/runtime-tools, and runc's own tests, twice: with
+// runc, and with runc behind criadapter-oci, with a note that changes nothing. It fails if a test passes with runc
+// alone.
 package main
 
 import (
@@ -9,9 +10,11 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/criadapter/criadapter/test/program"
@@ -26,12 +29,26 @@ func main() {
 		os.Exit(noted(os.Args[1:]))
 	}
 	report := flag.String("report", "build/ocisuite", "the `directory` for the output of each program")
+	set := flag.String("set", "", "run one suite only, "+setValidation+" or "+setBats)
 	flag.Parse()
-	program.Main("ocisuite", func(ctx context.Context) error { return run(ctx, *report) })
+	program.Main("ocisuite", func(ctx context.Context) error { return run(ctx, *report, *set) })
 }
 
-func run(ctx context.Context, reportDir string) error {
-	suite, err := buildSuite(ctx)
+// The suites.
+const (
+	setValidation = "validation"
+	setBats       = "bats"
+)
+
+func run(ctx context.Context, reportDir, set string) error {
+	if err := installTools(ctx); err != nil {
+		return err
+	}
+	validation, err := buildSuite(ctx)
+	if err != nil {
+		return err
+	}
+	bats, err := buildBats(ctx)
 	if err != nil {
 		return err
 	}
@@ -39,31 +56,79 @@ func run(ctx context.Context, reportDir string) error {
 	if err != nil {
 		return program.Again(ctx, nil, os.Args[1:]...)
 	}
+	if err := os.MkdirAll(reportDir, 0o755); err != nil {
+		return err
+	}
 	runc := env.RuntimeWrapper
 	if runc == "" {
 		if runc, err = exec.LookPath("runc"); err != nil {
 			return err
 		}
 	}
-	return compare(ctx, suite, runc, env, reportDir)
-}
-
-// compare runs all programs with both runtimes.
-func compare(ctx context.Context, suite, runc string, env rigenv.Env, reportDir string) error {
-	dir, err := os.MkdirTemp(env.WorkDir, "ocisuite")
+	environ, behind, err := putBehind(env)
 	if err != nil {
 		return err
+	}
+	if set == "" || set == setValidation {
+		err = compare(ctx, validation, append(environ, runcVar+"="+runc), runc, behind, reportDir)
+	}
+	if set == "" || set == setBats {
+		err = errors.Join(err, compareBats(ctx, bats, environ, behind, reportDir))
+	}
+	return err
+}
+
+// putBehind makes the runtime that is criadapter-oci with a note, and returns its path and its variables.
+func putBehind(env rigenv.Env) (environ []string, behind string, err error) {
+	dir, err := os.MkdirTemp(env.WorkDir, "ocisuite")
+	if err != nil {
+		return nil, "", err
 	}
 	self, err := os.Executable()
 	if err != nil {
+		return nil, "", err
+	}
+	behind = filepath.Join(dir, notedName)
+	environ = append(os.Environ(), programVar+"="+env.OCIRuntime, notesVar+"="+filepath.Join(dir, "notes"))
+	return environ, behind, os.Symlink(self, behind)
+}
+
+// compareBats runs runc's suite with both runtimes.
+func compareBats(ctx context.Context, suite string, environ []string, behind, reportDir string) error {
+	runc := filepath.Join(suite, "runc")
+	alone, err := runBats(ctx, suite, append(environ, "RUNC="+runc), filepath.Join(reportDir, "bats.runc"))
+	if err != nil {
 		return err
 	}
-	behind := filepath.Join(dir, notedName)
-	if err := errors.Join(os.Symlink(self, behind), os.MkdirAll(reportDir, 0o755)); err != nil {
+	noted, err := runBats(ctx, suite, append(environ, "RUNC="+behind, runcVar+"="+runc),
+		filepath.Join(reportDir, "bats.noted"))
+	if err != nil {
 		return err
 	}
-	environ := append(os.Environ(), programVar+"="+env.OCIRuntime, notesVar+"="+filepath.Join(dir, "notes"),
-		runcVar+"="+runc)
+	passed, passedBehind, worse := 0, 0, []string{}
+	for _, name := range slices.Sorted(maps.Keys(alone)) {
+		passed, passedBehind = passed+count(alone[name]), passedBehind+count(noted[name])
+		if alone[name] && !noted[name] {
+			worse = append(worse, name)
+		}
+	}
+	return conclude("runc's tests", len(alone), passed, passedBehind, worse)
+}
+
+// conclude prints the result of a suite. It fails if anything passes with runc alone.
+func conclude(suite string, all, passed, passedBehind int, worse []string) error {
+	fmt.Printf("%s: of %d pass %d with runc, %d behind criadapter-oci\n", suite, all, passed, passedBehind)
+	if len(worse) > 0 {
+		return fmt.Errorf("%s that pass with runc alone: %q", suite, worse)
+	}
+	if passed == 0 {
+		return fmt.Errorf("%s: nothing passes", suite)
+	}
+	return nil
+}
+
+// compare runs all validation programs with both runtimes.
+func compare(ctx context.Context, suite string, environ []string, runc, behind, reportDir string) error {
 	programs, err := validationPrograms(suite)
 	if err != nil {
 		return err
@@ -79,12 +144,7 @@ func compare(ctx context.Context, suite, runc string, env rigenv.Env, reportDir 
 			worse = append(worse, name)
 		}
 	}
-	fmt.Printf("ocisuite: of %d programs %d pass with runc, %d behind criadapter-oci; output in %s\n", len(programs),
-		passed, passedBehind, reportDir)
-	if len(worse) > 0 {
-		return fmt.Errorf("%d pass with runc alone: %v", len(worse), worse)
-	}
-	return ctx.Err()
+	return errors.Join(ctx.Err(), conclude("validation programs", len(programs), passed, passedBehind, worse))
 }
 
 func count(passed bool) int {

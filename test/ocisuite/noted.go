@@ -1,13 +1,16 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
@@ -22,46 +25,74 @@ const (
 	failedToStart = 127
 )
 
-// suiteID is a container id of the suite, a UUID. Notes are for the ids of Docker Engine.
-var suiteID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+// suiteID is a container id of the suites: a UUID, or a name in runc's. Notes are for the ids of Docker Engine.
+var suiteID = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|test(_[a-z]+)*|` +
+	`ctr|(target|attached)_ctr|(target|in)_userns|no_such_container)$`)
 
-// noted runs criadapter-oci with the suite's arguments, and returns its exit code.
+// makingVerbs are the commands that make a container, which must have a note before.
+var makingVerbs = []string{"create", "run", "restore"}
+
+// globalValued are runc's flags before the command that have a value.
+var globalValued = []string{"--root", "--log", "--log-format", "--criu"}
+
+// printingVerbs are the commands whose output has the container's id.
+var printingVerbs = []string{"state", "list", "events"}
+
+// noted becomes criadapter-oci with the suite's arguments, or runs it and returns its exit code.
 func noted(args []string) int {
 	notes := ocinote.Dir(os.Getenv(notesVar))
 	call := []string{"--" + ocinote.DirFlag, string(notes)}
 	verb, id, engineID := "", "", ""
-	for _, arg := range args {
-		if verb == "" {
+	for i, arg := range args {
+		if verb == "" && !strings.HasPrefix(arg, "-") && (i == 0 || !slices.Contains(globalValued, args[i-1])) {
 			verb = arg
 		}
-		if suiteID.MatchString(arg) {
+		if verb != "" && id == "" && suiteID.MatchString(arg) {
 			sum := sha256.Sum256([]byte(arg))
 			id, engineID = arg, hex.EncodeToString(sum[:])
 			arg = engineID
 		}
 		call = append(call, arg)
 	}
-	if verb == "create" && id != "" {
-		if notes.Save(engineID, ocinote.Note{Runtime: ocinote.Runtime{Path: os.Getenv(runcVar)}}) != nil {
-			return failedToStart
-		}
+	runc := ocinote.Runtime{Path: os.Getenv(runcVar)}
+	if notes.SaveRuntime(runc) != nil { // for commands without a container, such as spec
+		return failedToStart
 	}
-	cmd := exec.Command(os.Getenv(programVar), call...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	var output bytes.Buffer
-	if verb == "state" {
-		cmd.Stdout = &output
+	if slices.Contains(makingVerbs, verb) && id != "" && notes.Save(engineID, ocinote.Note{Runtime: runc}) != nil {
+		return failedToStart
 	}
-	err := cmd.Run()
-	_, _ = os.Stdout.Write(bytes.ReplaceAll(output.Bytes(), []byte(engineID), []byte(id)))
+	program := os.Getenv(programVar)
+	if !slices.Contains(printingVerbs, verb) {
+		_ = syscall.Exec(program, append([]string{program}, call...), os.Environ())
+		return failedToStart
+	}
+	cmd := exec.Command(program, call...)
+	cmd.Stdin, cmd.Stderr = os.Stdin, os.Stderr
+	err := printWith(cmd, engineID, id)
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
 		return exit.ExitCode()
 	case err != nil:
 		return failedToStart
-	case verb == "delete" && notes.Remove(engineID) != nil:
-		return failedToStart
 	}
 	return 0
+}
+
+// printWith runs a command and prints its output line by line, with another id.
+func printWith(cmd *exec.Cmd, engineID, id string) error {
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	for lines := bufio.NewReader(output); ; {
+		line, err := lines.ReadString('\n')
+		_, _ = os.Stdout.WriteString(strings.ReplaceAll(line, engineID, id))
+		if err != nil {
+			return cmd.Wait()
+		}
+	}
 }
