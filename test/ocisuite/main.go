@@ -88,6 +88,9 @@ func putBehind(env rigenv.Env) (environ []string, behind string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if err := coverCgroups(dir); err != nil {
+		return nil, "", err
+	}
 	behind = filepath.Join(dir, notedName)
 	environ = append(os.Environ(), programVar+"="+env.OCIRuntime, notesVar+"="+filepath.Join(dir, "notes"))
 	return environ, behind, os.Symlink(self, behind)

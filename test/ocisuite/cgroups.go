@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// coverCgroups covers the directory of the cgroup trees with one of this mount namespace, which has the same trees.
+// Tests mount the directory into containers, in which runc makes directories of controllers that the node has not
+// mounted. They would stay on the node. On a node with cgroup v2 alone there is no such directory.
+func coverCgroups(dir string) error {
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(cgroupRoot))
+	if err != nil {
+		return err
+	}
+	if len(mounts) == 0 || mounts[0].FSType != "tmpfs" {
+		return nil
+	}
+	cover := filepath.Join(dir, "cgroup")
+	if err := os.Mkdir(cover, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("cgroup", cover, "tmpfs", 0, "mode=755"); err != nil {
+		return os.NewSyscallError("mount", err)
+	}
+	for _, mount := range mounts[1:] {
+		target := filepath.Join(cover, filepath.Base(mount.Mountpoint))
+		if err := os.Mkdir(target, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(mount.Mountpoint, target, "", unix.MS_BIND, ""); err != nil {
+			return os.NewSyscallError("mount", err)
+		}
+	}
+	return os.NewSyscallError("mount", unix.Mount(cover, cgroupRoot, "", unix.MS_BIND|unix.MS_REC, ""))
+}
