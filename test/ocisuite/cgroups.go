@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -38,4 +40,31 @@ func coverCgroups(dir string) error {
 		}
 	}
 	return os.NewSyscallError("mount", unix.Mount(cover, cgroupRoot, "", unix.MS_BIND|unix.MS_REC, ""))
+}
+
+// leftCgroup is the name of a cgroup that the suites make in the root of a tree, and leave: a container's id, or a name
+// of theirs.
+var leftCgroup = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}|testdir|cgrouptest|` +
+	`runc-cgroups-integration-test)$`)
+
+// removeCgroups removes what the suites leave in the cgroup trees. A cgroup with a process stays.
+func removeCgroups() error {
+	tops, err := filepath.Glob(filepath.Join(cgroupRoot, "*", "*"))
+	for _, top := range tops {
+		if leftCgroup.MatchString(filepath.Base(top)) {
+			err = errors.Join(err, removeCgroup(top))
+		}
+	}
+	return err
+}
+
+// removeCgroup removes a cgroup and the cgroups below it.
+func removeCgroup(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.IsDir() {
+			err = errors.Join(err, removeCgroup(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return errors.Join(err, os.NewSyscallError("rmdir", unix.Rmdir(dir)))
 }

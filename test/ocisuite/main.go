@@ -75,7 +75,7 @@ func run(ctx context.Context, reportDir, set string) error {
 	if set == "" || set == setBats {
 		err = errors.Join(err, compareBats(ctx, bats, environ, behind, reportDir))
 	}
-	return err
+	return errors.Join(err, removeCgroups())
 }
 
 // putBehind makes the runtime that is criadapter-oci with a note, and returns its path and its variables.
