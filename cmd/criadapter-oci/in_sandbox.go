@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,25 +174,37 @@ func (c call) short(f func(path string) error) error {
 	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(c.notes.WaiterSocket(c.container))))
 }
 
+// The package net would make each start of this program a tenth longer.
+
 // listen makes the waiter's socket.
-func (c call) listen() (file *os.File, err error) {
-	err = c.short(func(path string) error {
-		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-		if err != nil {
-			return err
+func (c call) listen() (*os.File, error) {
+	return c.socket(func(fd int, address syscall.Sockaddr) error {
+		if err := syscall.Bind(fd, address); err != nil {
+			return os.NewSyscallError("bind", err)
 		}
-		defer listener.Close()
-		listener.SetUnlinkOnClose(false)
-		file, err = listener.File()
-		return err
+		return os.NewSyscallError("listen", syscall.Listen(fd, 1))
 	})
-	return file, err
 }
 
-func (c call) dial() (conn net.Conn, err error) {
-	err = c.short(func(path string) error {
-		conn, err = net.Dial("unix", path)
-		return err
+// dial connects to the waiter.
+func (c call) dial() (*os.File, error) {
+	return c.socket(func(fd int, address syscall.Sockaddr) error {
+		return os.NewSyscallError("connect", syscall.Connect(fd, address))
 	})
-	return conn, err
+}
+
+// socket makes a socket and calls use with it and the address of the waiter.
+func (c call) socket(use func(fd int, address syscall.Sockaddr) error) (file *os.File, err error) {
+	err = c.short(func(path string) error {
+		fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return os.NewSyscallError("socket", err)
+		}
+		file = os.NewFile(uintptr(fd), path)
+		if err := use(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		return nil
+	})
+	return file, err
 }

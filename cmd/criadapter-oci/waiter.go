@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -85,15 +84,12 @@ func waitFor(args []string) int {
 // before, or does not start.
 func serveStart(program string) bool {
 	syscall.CloseOnExec(waiterSocket)
-	listener, err := net.FileListener(os.NewFile(waiterSocket, "waiter"))
+	defer func() { _ = syscall.Close(waiterSocket) }()
+	fd, _, err := syscall.Accept4(waiterSocket, syscall.SOCK_CLOEXEC)
 	if err != nil {
 		return false
 	}
-	defer listener.Close()
-	conn, err := listener.Accept()
-	if err != nil {
-		return false
-	}
+	conn := os.NewFile(uintptr(fd), "start")
 	defer conn.Close()
 	var request startRequest
 	if json.NewDecoder(conn).Decode(&request) != nil {
