@@ -257,3 +257,17 @@ func TestGVisorNeedsItsParts(t *testing.T) {
 		testutil.Assert(t, handler.Name != "gvisor", "gvisor is a handler without criadapter-oci")
 	}
 }
+
+// TestGVisorOnTheEnginesBridge: the engine connects the pod, whose containers share a sandbox all the same.
+func TestGVisorOnTheEnginesBridge(t *testing.T) {
+	n := newGVisorNode(t, map[string]any{"bridge": ""}, "--network-plugin=bridge")
+	p := n.runGVisorPod()
+	server := n.start(p, "server", "nc", "-ll", "-p", "9000", "-e", "wc", "-c")
+	other := n.start(p, "other", "sleep", "1000")
+	testutil.Equal(t, len(n.processes(sandboxProgram)), 1, "sandbox processes")
+	n.awaitListener(server, 9000)
+	same(t, "bytes counted on loopback", n.run("exec", "-s", other, "sh", "-c", "printf four | nc 127.0.0.1 9000"), "4")
+	n.run("stopp", p.id)
+	n.run("rmp", "-f", p.id)
+	n.nothingLeft(p.id)
+}
