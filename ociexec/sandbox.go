@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/internal/proctable"
 )
 
@@ -85,10 +86,6 @@ func (s *Sandbox) Usage(ctx context.Context, container string) (Usage, error) {
 	return Usage{CPU: data.CPU.Usage.Total, Memory: data.Memory.Usage.Usage, Processes: data.Pids.Current}, nil
 }
 
-// sandboxPIDSuffix is behind the name of a command's pid file, for the file with the command's process id in the
-// sandbox. criadapter-oci has the runtime write it.
-const sandboxPIDSuffix = ".sandbox"
-
 // Signal signals a command of a container in the sandbox. pid is the process on the node that waits for it. A command
 // that has ended is not an error.
 func (s *Sandbox) Signal(ctx context.Context, container string, pid int, signal unix.Signal) error {
@@ -100,7 +97,7 @@ func (s *Sandbox) Signal(ctx context.Context, container string, pid int, signal 
 		if readPID(file) != pid {
 			continue
 		}
-		inside := readPID(file + sandboxPIDSuffix)
+		inside := readPID(file + ocinote.SandboxPIDSuffix)
 		if inside == 0 {
 			return fmt.Errorf("the process id of the command in its sandbox is not known (%s)", file)
 		}

@@ -22,22 +22,9 @@ import (
 // the shim the waiter's id. The waiter has the streams, runs the runtime's `start`, and ends with the container's exit
 // code.
 
-// sandboxVerbs are the commands that differ for a container in a sandbox.
-var sandboxVerbs = []string{"create", "start", "delete"}
-
-// runInSandbox runs the real runtime and exits with its exit code. It returns only with an error.
-func runInSandbox(c call, real ocinote.Runtime, environ []string) error {
-	run := map[string]func() (int, error){
-		"create": func() (int, error) { return createInSandbox(c, real, environ) },
-		"start":  func() (int, error) { return startInSandbox(c, real, environ) },
-		"delete": func() (int, error) { return deleteInSandbox(c, real, environ) },
-	}
-	code, err := run[c.verb]()
-	if err != nil {
-		return err
-	}
-	os.Exit(code)
-	return nil
+// sandboxVerbs are the commands that differ for a container in a sandbox. They return the real runtime's exit code.
+var sandboxVerbs = map[string]func(c call, real ocinote.Runtime, environ []string) (int, error){
+	"create": createInSandbox, "start": startInSandbox, "delete": deleteInSandbox,
 }
 
 // command is a call of the real runtime.
@@ -66,7 +53,7 @@ func createInSandbox(c call, real ocinote.Runtime, environ []string) (int, error
 		return code, err
 	}
 	if err := c.leaveWaiter(real, environ); err != nil {
-		_, deleteErr := codeOf(command(real, environ, c.ofContainer("delete", "--force")))
+		_, deleteErr := deleteInSandbox(c, real, environ)
 		return 0, errors.Join(err, deleteErr)
 	}
 	return 0, nil
@@ -138,21 +125,18 @@ func deleteInSandbox(c call, real ocinote.Runtime, environ []string) (int, error
 	return code, err
 }
 
-// sandboxPIDSuffix is behind the name of a command's pid file, for the file with its process id in the sandbox. Only by
-// that id the runtime signals the command.
-const sandboxPIDSuffix = ".sandbox"
-
-// nameProcess has the runtime write the process id that a command has in the sandbox. It removes the files of commands
+// nameProcess has the runtime write the process id that a command has in the sandbox, by which criadapter signals the
+// command (ocinote.SandboxPIDSuffix). It removes the files of commands
 // that have ended: the shim removes their pid files.
 func (c *call) nameProcess() {
-	old, _ := filepath.Glob(filepath.Join(filepath.Dir(c.pidFile), "*"+sandboxPIDSuffix))
+	old, _ := filepath.Glob(filepath.Join(filepath.Dir(c.pidFile), "*"+ocinote.SandboxPIDSuffix))
 	for _, file := range old {
-		if isMissing(strings.TrimSuffix(file, sandboxPIDSuffix)) {
+		if isMissing(strings.TrimSuffix(file, ocinote.SandboxPIDSuffix)) {
 			_ = os.Remove(file)
 		}
 	}
 	verb := slices.Index(c.args, c.verb)
-	c.args = slices.Insert(slices.Clone(c.args), verb+1, "--internal-pid-file", c.pidFile+sandboxPIDSuffix)
+	c.args = slices.Insert(slices.Clone(c.args), verb+1, "--internal-pid-file", c.pidFile+ocinote.SandboxPIDSuffix)
 }
 
 // ofContainer returns the arguments of another command for the call's container.

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -62,7 +61,7 @@ func (c *call) failureCode() int {
 }
 
 // become replaces this program by the real runtime. It returns only when that fails. For a container in a sandbox this
-// program stays until the runtime has ended, see runInSandbox.
+// program stays until the runtime has ended, see sandboxVerbs.
 func become(c call) error {
 	dir, err := ownDir()
 	if err != nil {
@@ -76,8 +75,12 @@ func become(c call) error {
 	if err := checkVersion(runtime, environ, c.ociVersion); err != nil {
 		return err
 	}
-	if inSandbox && slices.Contains(sandboxVerbs, c.verb) {
-		return runInSandbox(c, runtime, environ)
+	if run := sandboxVerbs[c.verb]; inSandbox && run != nil {
+		code, err := run(c, runtime, environ)
+		if err == nil {
+			os.Exit(code)
+		}
+		return err
 	}
 	if inSandbox && c.verb == "exec" && c.pidFile != "" {
 		c.nameProcess()

@@ -46,13 +46,17 @@ func becomeShim(args []string) error {
 		return fmt.Errorf("%s: %w", shimName,
 			errors.Join(err, fmt.Errorf("there has to be a link %s/runc to %s", dir, ociName)))
 	}
-	path := os.Getenv("PATH")
-	// Like containerd, look on PATH and then beside this program.
-	shim, err := findOther(realShim, path+string(filepath.ListSeparator)+filepath.Dir(args[0]))
+	return execShim(realShim, args, shimEnviron(os.Environ(), dir))
+}
+
+// execShim replaces this program by another shim. Like containerd, it looks for the shim on PATH and then beside this
+// program.
+func execShim(name string, args, environ []string) error {
+	shim, err := findOther(name, os.Getenv("PATH")+string(filepath.ListSeparator)+filepath.Dir(args[0]))
 	if err != nil {
 		return err
 	}
-	if err := syscall.Exec(shim, slices.Concat([]string{shim}, args[1:]), shimEnviron(os.Environ(), dir)); err != nil {
+	if err := syscall.Exec(shim, slices.Concat([]string{shim}, args[1:]), environ); err != nil {
 		return fmt.Errorf("start %s: %w", shim, err)
 	}
 	return nil
@@ -60,10 +64,6 @@ func becomeShim(args []string) error {
 
 // becomeOther replaces this program by the shim of the note. containerd starts a shim in the container's bundle.
 func becomeOther(args []string, note ocinote.Note) error {
-	shim, err := findOther(note.Runtime.Shim, os.Getenv("PATH")+string(filepath.ListSeparator)+filepath.Dir(args[0]))
-	if err != nil {
-		return err
-	}
 	const file = "config.json"
 	if slices.Contains(args, "start") {
 		config, err := os.ReadFile(file)
@@ -74,10 +74,7 @@ func becomeOther(args []string, note ocinote.Note) error {
 			return err
 		}
 	}
-	if err := syscall.Exec(shim, slices.Concat([]string{shim}, args[1:]), os.Environ()); err != nil {
-		return fmt.Errorf("start %s: %w", shim, err)
-	}
-	return nil
+	return execShim(note.Runtime.Shim, args, os.Environ())
 }
 
 // flagValue returns the value of a flag of a shim, empty without one.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// waiterFlag makes this program the waiter of a container in a sandbox, see runInSandbox.
+	// waiterFlag makes this program the waiter of a container in a sandbox, see createInSandbox.
 	waiterFlag = "--criadapter-wait"
 	// guardFlag makes this program the waiter's guard.
 	guardFlag = "--criadapter-guard"

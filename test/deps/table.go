@@ -79,7 +79,7 @@ func serviceRules() []Rule {
 			"internal/step"},
 			"a container knows its pod from the cache alone; networks and images reach it through interfaces it " +
 				"declares"},
-		{"ociexec", []string{"internal/proctable"},
+		{"ociexec", []string{"internal/ocinote", "internal/proctable"},
 			"it runs the OCI runtime as the engine's shim does, and knows neither the engine nor CRI"},
 		{"image", []string{"docker", "image/registry", "image/trust", "internal/pace", "internal/pause"},
 			"images exist without pods: they need no state but the engine's"},
