@@ -47,6 +47,14 @@ func (n podNetwork) join(ctx context.Context, pod cni.Pod, pid int) joined {
 	return joined{handle: &handle, result: result, err: err}
 }
 
+// joinPinned joins a pod's pinned namespace to the network, and records the result. handle is nil if another undo
+// unpins the namespace.
+func (n podNetwork) joinPinned(ctx context.Context, p *pending, handle *netns.Handle) error {
+	result, err := n.opts.Network.Add(ctx, cniPod(p.record, p.config))
+	n.recordJoin(p, joined{handle: handle, result: result, err: err})
+	return err
+}
+
 // recordJoin puts the result of a join into the pod's record and registers its undo, as far as the join came.
 func (n podNetwork) recordJoin(p *pending, j joined) {
 	if j.handle != nil {

@@ -116,9 +116,7 @@ func (k *kernelSetUp) makeCgroup(p *pending) error {
 
 // connect implements holderSetUp.
 func (k *kernelSetUp) connect(ctx context.Context, p *pending) error {
-	result, err := k.opts.Network.Add(ctx, cniPod(p.record, p.config))
-	k.network.recordJoin(p, joined{result: result, err: err})
-	return err
+	return k.network.joinPinned(ctx, p, nil)
 }
 
 // abandon implements holderSetUp: start leaves nothing that is not on the undo stack.

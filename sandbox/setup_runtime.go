@@ -53,9 +53,7 @@ func (r *runtimeSetUp) joinNew(ctx context.Context, p *pending) error {
 		return fmt.Errorf("the pod's network namespace: %w", err)
 	}
 	handle := netns.Open(p.record.NetnsPath)
-	result, err := r.opts.Network.Add(ctx, cniPod(p.record, p.config))
-	r.network.recordJoin(p, joined{handle: &handle, result: result, err: err})
-	return err
+	return r.network.joinPinned(ctx, p, &handle)
 }
 
 // connect implements holderSetUp: start has joined the pod.
