@@ -138,5 +138,14 @@ func (s *Service) signalInSandbox(
 	if s.opts.Sandboxes == nil || proctable.InContainer(pid, containerID) {
 		return false, nil
 	}
-	return s.opts.Sandboxes.Signal(ctx, containerID, pid, signal)
+	snapshot := s.opts.Cache.Snapshot()
+	c, err := snapshot.Container(containerID)
+	if err != nil { // it was removed meanwhile, and its commands have ended
+		return false, docker.IgnoreNotFound(err)
+	}
+	pod, err := snapshot.Pod(c.SandboxID)
+	if err != nil {
+		return false, docker.IgnoreNotFound(err)
+	}
+	return s.opts.Sandboxes.Signal(ctx, pod, containerID, pid, signal)
 }

@@ -48,7 +48,7 @@ type ImageVolumes interface {
 type Sandboxes interface {
 	// Signal signals a command by its process on the node, which only waits for it. It returns false for a container
 	// that is in no such sandbox.
-	Signal(ctx context.Context, containerID string, pid int, signal unix.Signal) (bool, error)
+	Signal(ctx context.Context, pod *state.Pod, container string, pid int, signal unix.Signal) (bool, error)
 }
 
 // Options are what a Service needs. All fields but ImageVolumes, Cgroups, Commands, RootDirectory, LinkLogs,

@@ -13,11 +13,7 @@ import (
 )
 
 // podSandboxes finds the sandboxes of runtimes that run a pod in one.
-type podSandboxes struct {
-	engine docker.Engine
-	// cache is for Signal alone.
-	cache *state.Cache
-}
+type podSandboxes struct{ engine docker.Engine }
 
 // of returns the sandbox of a running pod, nil for a pod of another runtime. A runtime with a shim of its own cannot be
 // asked.
@@ -41,19 +37,12 @@ func (s podSandboxes) Usage(ctx context.Context, pod *state.Pod, container strin
 }
 
 // Signal implements container.Sandboxes.
-func (s podSandboxes) Signal(ctx context.Context, containerID string, pid int, signal unix.Signal) (bool, error) {
-	snapshot := s.cache.Snapshot()
-	container, err := snapshot.Container(containerID)
-	if err != nil {
-		return false, err
-	}
-	pod, err := snapshot.Pod(container.SandboxID)
-	if err != nil {
-		return false, err
-	}
+func (s podSandboxes) Signal(
+	ctx context.Context, pod *state.Pod, container string, pid int, signal unix.Signal,
+) (bool, error) {
 	sandbox, err := s.of(ctx, pod)
 	if err != nil || sandbox == nil {
 		return false, err
 	}
-	return true, sandbox.Signal(ctx, containerID, pid, signal)
+	return true, sandbox.Signal(ctx, container, pid, signal)
 }

@@ -123,9 +123,8 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		return nil, err
 	}
 	r.logs = logs.New(logs.Options{ObserveBatch: metrics.LogBatch})
-	if r.stats, err = stats.New(stats.Options{
-		MetricGroups: cfg.MetricGroups(), Sandboxes: podSandboxes{engine: r.engine},
-	}); err != nil {
+	r.stats, err = stats.New(stats.Options{MetricGroups: cfg.MetricGroups(), Sandboxes: podSandboxes{r.engine}})
+	if err != nil {
 		return nil, fmt.Errorf("--cri-metrics: %w", err)
 	}
 	r.migration = newMigration(cfg, r.engine, r.store)
@@ -134,17 +133,20 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		return nil, err
 	}
 	r.wire(cfg, sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
-	r.streams, err = streaming.Listen(streaming.Options{
-		Runtime: streamRuntime{
-			containers: r.containers, cache: r.cache, sandboxes: podSandboxes{engine: r.engine},
-		},
+	r.streams, err = r.newStreams(cfg)
+	return r, err
+}
+
+// newStreams listens for streaming clients.
+func (r *services) newStreams(cfg config.Config) (*streaming.Server, error) {
+	return streaming.Listen(streaming.Options{
+		Runtime:        streamRuntime{containers: r.containers, cache: r.cache, sandboxes: podSandboxes{r.engine}},
 		Address:        cfg.StreamingBindAddr,
 		CertFile:       cfg.StreamingTLSCertFile,
 		KeyFile:        cfg.StreamingTLSKeyFile,
 		AllowPlaintext: cfg.StreamingAllowPlaintext,
 		IdleTimeout:    time.Duration(cfg.StreamingIdleTimeout),
 	})
-	return r, err
 }
 
 // imagePolicy returns the verifier of images, nil without a policy.
@@ -205,7 +207,7 @@ func (r *services) wire(cfg config.Config, files *sandbox.Files) {
 		Files:   files.Of,
 
 		Commands:  r.commands,
-		Sandboxes: podSandboxes{engine: r.engine, cache: r.cache},
+		Sandboxes: podSandboxes{r.engine},
 
 		ImageVolumes:  r.volumes,
 		RootDirectory: filepath.Clean(cfg.RootDirectory),
