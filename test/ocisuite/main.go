@@ -108,6 +108,12 @@ func compareBats(ctx context.Context, suite string, environ []string, behind, re
 	if err != nil {
 		return err
 	}
+	return conclude("runc's tests", alone, noted)
+}
+
+// conclude prints the result of a suite: whether each test passes with runc alone, and behind criadapter-oci. It fails
+// if anything passes with runc alone.
+func conclude(suite string, alone, noted map[string]bool) error {
 	passed, passedBehind, worse := 0, 0, []string{}
 	for _, name := range slices.Sorted(maps.Keys(alone)) {
 		passed, passedBehind = passed+count(alone[name]), passedBehind+count(noted[name])
@@ -115,12 +121,7 @@ func compareBats(ctx context.Context, suite string, environ []string, behind, re
 			worse = append(worse, name)
 		}
 	}
-	return conclude("runc's tests", len(alone), passed, passedBehind, worse)
-}
-
-// conclude prints the result of a suite. It fails if anything passes with runc alone.
-func conclude(suite string, all, passed, passedBehind int, worse []string) error {
-	fmt.Printf("%s: of %d pass %d with runc, %d behind criadapter-oci\n", suite, all, passed, passedBehind)
+	fmt.Printf("%s: of %d pass %d with runc, %d behind criadapter-oci\n", suite, len(alone), passed, passedBehind)
 	if len(worse) > 0 {
 		return fmt.Errorf("%s that pass with runc alone: %q", suite, worse)
 	}
@@ -136,18 +137,14 @@ func compare(ctx context.Context, suite string, environ []string, runc, behind, 
 	if err != nil {
 		return err
 	}
-	passed, passedBehind, worse := 0, 0, []string{}
+	alone, noted := map[string]bool{}, map[string]bool{}
 	for _, path := range programs {
 		name := filepath.Base(path)
-		alone := validate(ctx, path, append(environ, "RUNTIME="+runc), filepath.Join(reportDir, name+".runc"))
-		noted := validate(ctx, path, append(environ, "RUNTIME="+behind), filepath.Join(reportDir, name+".noted"))
-		fmt.Printf("%-40s runc %-5t behind criadapter-oci %t\n", name, alone, noted)
-		passed, passedBehind = passed+count(alone), passedBehind+count(noted)
-		if alone && !noted {
-			worse = append(worse, name)
-		}
+		alone[name] = validate(ctx, path, append(environ, "RUNTIME="+runc), filepath.Join(reportDir, name+".runc"))
+		noted[name] = validate(ctx, path, append(environ, "RUNTIME="+behind), filepath.Join(reportDir, name+".noted"))
+		fmt.Printf("%-40s runc %-5t behind criadapter-oci %t\n", name, alone[name], noted[name])
 	}
-	return errors.Join(ctx.Err(), conclude("validation programs", len(programs), passed, passedBehind, worse))
+	return errors.Join(ctx.Err(), conclude("validation programs", alone, noted))
 }
 
 func count(passed bool) int {
