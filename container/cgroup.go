@@ -18,6 +18,9 @@ type Cgroups interface {
 	// CgroupDir returns the directory of a container's cgroup with the files of a controller, and whether it is of
 	// version 2. It fails with ErrNotFound when the process is gone or no such cgroup can be seen.
 	CgroupDir(containerID string, pid int, controller string) (dir string, unified bool, err error)
+	// OOMKills counts processes that the kernel killed for want of memory below a cgroup parent. Cgroups that are gone
+	// count, and so does the container's, whose id may be empty. ok is false where this is not known.
+	OOMKills(parent, containerID string) (kills uint64, ok bool)
 }
 
 // limit applies the limits for which the Docker API has no field, or none at an update. For a container that does not

@@ -37,6 +37,8 @@ func (c plainCgroup) CgroupDir(id string, pid int, controller string) (string, b
 	return c.dir, true, nil
 }
 
+func (plainCgroup) OOMKills(string, string) (uint64, bool) { return 0, false }
+
 func (c plainCgroup) want(file, value string) {
 	c.t.Helper()
 	got, err := os.ReadFile(filepath.Join(c.dir, file))

@@ -14,7 +14,7 @@
 //	not known | NotFound           | nothing       | nothing      | NotFound           | NotFound
 //
 // RUNNING becomes EXITED by itself when the process ends. The cache learns it from the engine's events, and calls
-// DrainExited before it shows the exit.
+// FinishExit before it shows the exit.
 //
 // One lock per container keeps its Start, Remove and Update apart, and one per name the Creates of it. Stop takes no
 // lock while it waits for the container. So a Remove, or a later Stop with a shorter grace period, does not wait for

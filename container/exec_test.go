@@ -386,6 +386,8 @@ func (dir cgroupAt) CgroupDir(string, int, string) (string, bool, error) {
 	return string(dir), true, nil
 }
 
+func (cgroupAt) OOMKills(string, string) (uint64, bool) { return 0, false }
+
 // A command is looked for among the processes of its container, and in all of /proc only where those cannot be seen.
 func TestProcessesOfAContainer(t *testing.T) {
 	n, _ := newFakeNode(t)

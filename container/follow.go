@@ -118,10 +118,11 @@ func (s *Service) drain(ctx context.Context, id string, limit time.Duration) err
 	return s.opts.Logs.Drain(ctx, id)
 }
 
-// DrainExited writes the rest of the log of a container that has ended, and saves facts that are lost later, within 2
-// seconds. If the log's disk takes longer, the rest is written later. It is the cache's exit hook: the kubelet reads
-// the log's end when it sees the exit.
-func (s *Service) DrainExited(ctx context.Context, c *state.Container) {
+// FinishExit finds out whether a container that has ended was out of memory. It writes the rest of the log, and saves
+// facts that are lost later, within 2 seconds. If the log's disk takes longer, the rest is written later. It is the
+// cache's exit hook: the kubelet reads the log's end when it sees the exit.
+func (s *Service) FinishExit(ctx context.Context, c *state.Container) {
+	s.noteOOM(c)
 	limited, cancel := context.WithTimeout(ctx, exitDrainTimeout)
 	defer cancel()
 	saved := make(chan struct{})

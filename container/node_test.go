@@ -122,7 +122,7 @@ func (n *node) boot() {
 		LinkLogs: n.linkLogs,
 		Commands: n.commands,
 	})
-	n.cache.OnExit(n.DrainExited)
+	n.cache.OnExit(n.FinishExit)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -155,6 +155,12 @@ var podCount atomic.Uint32
 // pod makes a ready pod without a network.
 func (n *node) pod() string {
 	n.t.Helper()
+	return n.podIn("")
+}
+
+// podIn makes a ready pod without a network in a cgroup, the engine's default one if that is empty.
+func (n *node) podIn(cgroup string) string {
+	n.t.Helper()
 	ctx := n.t.Context()
 	features, err := n.engine.Features(ctx)
 	testutil.Must(n.t, err)
@@ -165,6 +171,7 @@ func (n *node) pod() string {
 			Uid:       fmt.Sprintf("%d", time.Now().UnixNano()),
 		},
 		LogDirectory: filepath.Join(n.dir, "pods"),
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{CgroupParent: cgroup},
 	}
 	spec, err := translate.Sandbox(translate.SandboxInput{Config: config, Image: n.pause, Features: features})
 	testutil.Must(n.t, err)

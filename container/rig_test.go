@@ -278,6 +278,8 @@ func (m *mountedCgroups) CgroupDir(id string, pid int, controller string) (strin
 	return "", false, errdefs.ErrNotFound
 }
 
+func (*mountedCgroups) OOMKills(string, string) (uint64, bool) { return 0, false }
+
 func TestRigExecSyncTimeoutKillsTheTree(t *testing.T) {
 	n := newRigNode(t)
 	cgroups := &mountedCgroups{}

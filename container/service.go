@@ -100,6 +100,7 @@ type Service struct {
 	locks     keylock.Locks
 	hostPaths *hostPaths
 	runs      runs
+	oomKills  oomKills
 	unresumed unresumed
 	output    budget
 	way       commandWay
@@ -109,7 +110,7 @@ type Service struct {
 	pidfdOpen func(pid, flags int) (int, error)
 }
 
-// New makes the service. Set the cache's exit hook to DrainExited before the
+// New makes the service. Set the cache's exit hook to FinishExit before the
 // cache runs, and call Recover once after its first relist, and then Watch.
 func New(opts Options) *Service {
 	if opts.Plugins == nil {

@@ -46,6 +46,7 @@ func (s *Service) Start(ctx context.Context, id string) error {
 	if err := s.follow(ctx, c, nil); err != nil {
 		return err
 	}
+	s.watchOOM(c)
 	startErr := s.begin(ctx, c.SandboxID, c.ID)
 	if startErr == nil || ctx.Err() != nil || errdefs.IsUnavailable(startErr) {
 		err := errors.Join(startErr, s.settle(ctx, c))
@@ -75,7 +76,7 @@ func (s *Service) settle(ctx context.Context, c *state.Container) error {
 		return nil
 	}
 	if now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
-		s.DrainExited(ctx, now)
+		s.FinishExit(ctx, now)
 		return nil
 	}
 	s.runs.begin(now)

@@ -119,6 +119,7 @@ func (s *Service) beginRun(ctx context.Context, id string) (c *state.Container, 
 	if !s.runs.begin(c) {
 		return c, false
 	}
+	s.watchOOM(c)
 	if _, err := s.limit(ctx, c, "config.linux.resources", c.Status.Resources.GetLinux()); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot set cgroup limits of container")
 	}

@@ -64,7 +64,7 @@ func newStack(t *testing.T) *stack {
 	containers := container.New(container.Options{
 		Engine: engine, Cache: cache, Store: store, Images: images, Logs: follower, Files: files.Of,
 	})
-	cache.OnExit(containers.DrainExited)
+	cache.OnExit(containers.FinishExit)
 	pods, err := cni.New(
 		cni.Options{ConfDir: filepath.Join(dir, "net.d"), CacheDir: filepath.Join(dir, "cni"), DelOnly: true})
 	wantOK(t, err)

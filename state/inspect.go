@@ -155,7 +155,7 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 		Status: containerStatus(inspect),
 	}
 	if inspect.HostConfig != nil {
-		entry.Meta.OOMScore = inspect.HostConfig.OomScoreAdj
+		entry.Meta.OOMScore, entry.Meta.CgroupParent = inspect.HostConfig.OomScoreAdj, inspect.HostConfig.CgroupParent
 	}
 	if entry.Meta.StopSignal == "" {
 		entry.Meta.StopSignal = "SIGTERM"

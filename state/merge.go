@@ -52,7 +52,7 @@ func mergeContainer(old, now *Container) *Container {
 		merged.Status.Identity = old.Status.Identity
 	}
 	if old.Status.oomReported && sameRun(old.Status, now.Status) {
-		merged.Status = withOOM(merged.Status)
+		merged.Status = merged.Status.WithOOM()
 	}
 	exited := !old.Status.Running && !old.Status.FinishedAt.IsZero()
 	if exited && now.Status.Running && old.Status.StartedAt.Equal(now.Status.StartedAt) {
@@ -73,9 +73,9 @@ func sameRun(old, now ContainerStatus) bool {
 // killedExitCode is the exit code after SIGKILL.
 const killedExitCode = 128 + 9
 
-// withOOM merges the engine's report of an out-of-memory kill into a status. The kernel may have killed another process
-// than the container's first one, so the exit code decides.
-func withOOM(s ContainerStatus) ContainerStatus {
+// WithOOM merges a report of an out-of-memory kill into a status. The kernel may have killed another process than the
+// container's first one, so the exit code decides.
+func (s ContainerStatus) WithOOM() ContainerStatus {
 	s.oomReported = true
 	if !s.Running && s.ExitCode == killedExitCode {
 		s.OOMKilled = true

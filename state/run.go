@@ -125,7 +125,7 @@ func (c *Cache) handle(ctx context.Context, event docker.Event) {
 	case docker.ContainerRemoved:
 		c.vanished(ctx, event.ID)
 	case docker.ContainerOOM:
-		c.UpdateContainer(event.ID, func(s *ContainerStatus) { *s = withOOM(*s) })
+		c.UpdateContainer(event.ID, func(s *ContainerStatus) { *s = s.WithOOM() })
 	default:
 		c.lookAfter(event)
 	}

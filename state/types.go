@@ -118,6 +118,8 @@ type ContainerMeta struct {
 	User string
 	// StopSignal is the signal that asks the container to end, with the image's default or "SIGTERM" applied.
 	StopSignal string
+	// CgroupParent is the engine's setting of that name. It is empty if the engine chooses the parent.
+	CgroupParent string
 	// OOMScore is the oom_score_adj of the process at its start.
 	OOMScore int
 	// UpperDir is the directory of the container's writable layer. It is empty if the engine does not report it, as

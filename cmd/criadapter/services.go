@@ -220,7 +220,7 @@ func (r *services) wire(cfg config.Config, files *sandbox.Files) {
 		containerOptions.Plugins = r.plugins
 	}
 	r.containers = container.New(containerOptions)
-	r.cache.OnExit(r.containers.DrainExited)
+	r.cache.OnExit(r.containers.FinishExit)
 	opts := sandbox.Options{
 		Engine:     r.engine,
 		Cache:      r.cache,

@@ -1,0 +1,76 @@
+package container
+
+import (
+	"sync"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// oomKills has the last count of out-of-memory kills below each cgroup parent. The zero value is empty.
+type oomKills struct {
+	mu   sync.Mutex
+	seen map[string]uint64
+}
+
+func (k *oomKills) has(parent string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, known := k.seen[parent]
+	return known
+}
+
+// record records the count of a parent, and reports whether it is more than the last one. A first count is not.
+func (k *oomKills) record(parent string, count uint64) (rose bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last, known := k.seen[parent]
+	if k.seen == nil {
+		k.seen = map[string]uint64{}
+	}
+	k.seen[parent] = count
+	return known && count > last
+}
+
+// keep drops the counts of parents that are not used.
+func (k *oomKills) keep(used map[string]bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for parent := range k.seen {
+		if !used[parent] {
+			delete(k.seen, parent)
+		}
+	}
+}
+
+// watchOOM counts the kills so far below the parent of a container that starts, if it is the first one there. It drops
+// the counts of pods that are gone.
+func (s *Service) watchOOM(c *state.Container) {
+	if s.oomKills.has(c.Meta.CgroupParent) {
+		return // a container that has just ended may be the cause of the last kills
+	}
+	s.oomRose(c.Meta.CgroupParent, "")
+	used := map[string]bool{}
+	for _, other := range s.opts.Cache.Snapshot().Containers() {
+		used[other.Meta.CgroupParent] = true
+	}
+	s.oomKills.keep(used)
+}
+
+// noteOOM finds out whether the kernel killed a container that has ended for want of memory. The engine does not always
+// say so on cgroup v2: systemd removes the cgroup of a container at its end, often before containerd has read it. The
+// count of the parent stays.
+func (s *Service) noteOOM(c *state.Container) {
+	if s.oomRose(c.Meta.CgroupParent, c.ID) {
+		s.opts.Cache.UpdateContainer(c.ID, func(status *state.ContainerStatus) { *status = status.WithOOM() })
+	}
+}
+
+// oomRose counts the processes that the kernel killed below a cgroup parent, and reports whether there are more than at
+// the last call. Cgroups that are gone count, and so does the cgroup of the container id.
+func (s *Service) oomRose(parent, id string) bool {
+	if parent == "" || s.opts.Cgroups == nil {
+		return false
+	}
+	count, ok := s.opts.Cgroups.OOMKills(parent, id)
+	return ok && s.oomKills.record(parent, count)
+}

@@ -1,0 +1,63 @@
+package container
+
+import (
+	"sync"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// countedKills are cgroups of which nothing but the number of kills in ended ones is known.
+type countedKills struct {
+	plainCgroup
+	mu    sync.Mutex
+	kills map[string]uint64
+}
+
+func (c *countedKills) OOMKills(parent, _ string) (uint64, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kills[parent], parent != ""
+}
+
+func (c *countedKills) kill(parent string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kills[parent]++
+}
+
+// The kernel's count below the pod's cgroup shows an out-of-memory kill that the engine does not report.
+func TestOutOfMemoryKillThatTheEngineMissed(t *testing.T) {
+	const parent, other = "/kubepods/pod1", "/kubepods/pod2"
+	for name, test := range map[string]struct {
+		before, killed string // whose counts rise before the container starts, and while it runs
+		exitCode       int
+		want           bool
+	}{
+		"killed":                                 {"", parent, 137, true},
+		"a process of it, not the container":     {"", parent, 1, false},
+		"by another signal":                      {"", "", 137, false},
+		"in another pod":                         {"", other, 137, false},
+		"of a container before":                  {parent, "", 137, false},
+		"of a container before, and of this one": {parent, parent, 137, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, engine := newFakeNode(t)
+			counted := &countedKills{plainCgroup: newCgroup(t, n), kills: map[string]uint64{}}
+			n.opts.Cgroups = counted
+			counted.kill(test.before)
+			pod := n.podIn(parent)
+			id := n.create(pod, n.config("sleep"))
+			n.start(id)
+			counted.kill(test.killed)
+			testutil.Must(t, engine.Exit(id, test.exitCode))
+			n.waitState(id, runtimeapi.ContainerState_CONTAINER_EXITED)
+			testutil.Equal(t, n.look(id).Status.OOMKilled, test.want, "OOMKilled")
+			_, err := n.cache.RefreshContainer(t.Context(), id)
+			testutil.Must(t, err)
+			testutil.Equal(t, n.look(id).Status.OOMKilled, test.want, "OOMKilled at the next inspect")
+		})
+	}
+}

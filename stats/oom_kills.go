@@ -1,0 +1,53 @@
+package stats
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// OOMKills counts the processes that the kernel killed for want of memory in cgroups below a container's cgroup parent.
+// It counts cgroups that are gone, and the one of the container id, which has ended and may be empty. The parent is as
+// in the engine: a slice's name, or a path. OOMKills returns false where no cgroup of version 2 counts these kills.
+//
+// The kernel's file memory.events of a cgroup has the kills of all cgroups below it, also of removed ones
+// (Documentation/admin-guide/cgroup-v2.rst).
+func (c *Collector) OOMKills(parent, id string) (kills uint64, ok bool) {
+	driver := "cgroupfs"
+	if strings.HasSuffix(parent, ".slice") && !strings.Contains(parent, "/") {
+		driver = "systemd"
+	}
+	dir := c.ParentDirs(driver, parent)[""]
+	if dir == "" {
+		return 0, false
+	}
+	if kills, ok = oomKills(dir); !ok || kills == 0 {
+		return kills, ok
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, false
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() || id != "" && strings.Contains(entry.Name(), id) {
+			continue
+		}
+		ofLiving, _ := oomKills(filepath.Join(dir, entry.Name()))
+		kills -= min(ofLiving, kills)
+	}
+	return kills, true
+}
+
+// oomKills reads the number of killed processes from a cgroup's directory.
+func oomKills(dir string) (uint64, bool) {
+	content, err := os.ReadFile(filepath.Join(dir, "memory.events"))
+	if err != nil {
+		return 0, false
+	}
+	for key, value := range pairs(content) {
+		if string(key) == "oom_kill" {
+			return value, true
+		}
+	}
+	return 0, false
+}
