@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/critest/report"
@@ -74,12 +75,12 @@ func run(ctx context.Context, opts options) error {
 			return err
 		}
 	}
-	critest, err := build.NewCritest(ctx, registry)
+	critest, err := build.NewCritest(ctx, registry, runtime.GOARCH)
 	if err != nil {
 		return err
 	}
 	if opts.buildOnly {
-		crictl, err := build.Crictl(ctx)
+		crictl, err := build.Crictl(ctx, runtime.GOARCH)
 		if err != nil {
 			return err
 		}

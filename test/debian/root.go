@@ -15,8 +15,8 @@ import (
 const Suite = "bookworm"
 
 // Bootstrap makes a root file system of Debian's packages at root, which it creates. It installs debootstrap on a
-// Debian host.
-func Bootstrap(ctx context.Context, root string, packages ...string) error {
+// Debian host. The architecture is a value of GOARCH; another one than the host's needs Emulate.
+func Bootstrap(ctx context.Context, root, architecture string, packages ...string) error {
 	if err := images.Packages(ctx, images.Tool{Program: "debootstrap", Package: "debootstrap"}); err != nil {
 		return err
 	}
@@ -24,8 +24,8 @@ func Bootstrap(ctx context.Context, root string, packages ...string) error {
 	if err != nil {
 		return err
 	}
-	_, err = program.Output(ctx, "", nil, debootstrap, "--variant=minbase", "--include="+strings.Join(packages, ","),
-		Suite, root)
+	_, err = program.Output(ctx, "", nil, debootstrap, "--variant=minbase", "--arch="+architecture,
+		"--include="+strings.Join(packages, ","), Suite, root)
 	return err
 }
 

@@ -31,30 +31,30 @@ func Release(ctx context.Context, source, version, architecture, out string) err
 
 // FillShare fills the directory that a machine sees at /mnt with what a node has beside criadapter. These are CNI
 // plugins, a network (10-pods.conflist), crictl, and an image (hello.tar). Two manifests are there, too: web is a pod
-// in the pod network, agent one in the host's.
-func FillShare(ctx context.Context, share string) error {
-	plugins, err := cniplugins.Build(ctx)
+// in the pod network, agent one in the host's. The architecture is a value of GOARCH.
+func FillShare(ctx context.Context, share, architecture string) error {
+	plugins, err := cniplugins.Build(ctx, architecture)
 	if err != nil {
 		return err
 	}
 	if err := os.CopyFS(filepath.Join(share, "plugins"), os.DirFS(plugins)); err != nil {
 		return err
 	}
-	crictl, err := build.Crictl(ctx)
+	crictl, err := build.Crictl(ctx, architecture)
 	if err != nil {
 		return err
 	}
 	if err := program.CopyFile(crictl, filepath.Join(share, "crictl")); err != nil {
 		return err
 	}
-	if err := writeImage(ctx, filepath.Join(share, "hello.tar")); err != nil {
+	if err := writeImage(ctx, architecture, filepath.Join(share, "hello.tar")); err != nil {
 		return err
 	}
 	return writeNode(share)
 }
 
-func writeImage(ctx context.Context, path string) error {
-	image, err := images.Hello(ctx)
+func writeImage(ctx context.Context, architecture, path string) error {
+	image, err := images.Hello(ctx, architecture)
 	if err != nil {
 		return err
 	}

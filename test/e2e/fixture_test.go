@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func newCrictl(t *testing.T, flags ...string) *crictl {
 // newCrictlOn is newCrictl on the engine of env.
 func newCrictlOn(t *testing.T, env rigenv.Env, flags ...string) *crictl {
 	t.Helper()
-	program, err := build.Crictl(t.Context())
+	program, err := build.Crictl(t.Context(), runtime.GOARCH)
 	testutil.Must(t, err)
 	c := &crictl{t: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}), env: env, program: program}
 	c.config = c.write("crictl.yaml", map[string]any{

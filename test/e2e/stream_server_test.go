@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestStreamingRefusesOtherAddressesInTheClear(t *testing.T) {
 
 func TestStreamingOverTLS(t *testing.T) {
 	env := rigenv.Require(t)
-	program, err := build.Crictl(t.Context())
+	program, err := build.Crictl(t.Context(), runtime.GOARCH)
 	testutil.Must(t, err)
 	cert, key := testutil.Certificate(t, t.TempDir(), "localhost")
 	c := &crictl{t: t, env: env, program: program, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{

@@ -42,7 +42,7 @@ func (s *suite) build(ctx context.Context) error {
 		"./test/rig/ociwrap"); err != nil {
 		return err
 	}
-	if err := debian.FillShare(ctx, share); err != nil {
+	if err := debian.FillShare(ctx, share, architecture); err != nil {
 		return err
 	}
 	programs, err := prometheus(ctx)

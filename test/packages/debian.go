@@ -40,9 +40,8 @@ func missingParts() (string, error) {
 // a minute.
 func debianRoot(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, rootKey, func(ctx context.Context, dir string) error {
-		return debian.Bootstrap(ctx, filepath.Join(dir, "root"), "systemd", "systemd-sysv", "dbus", "procps",
-			"docker.io",
-			"iptables", "iproute2", "rpm")
+		return debian.Bootstrap(ctx, filepath.Join(dir, "root"), architecture, "systemd", "systemd-sysv",
+			"dbus", "procps", "docker.io", "iptables", "iproute2", "rpm")
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -72,11 +73,11 @@ func describe(ctx context.Context, s *scratch, on target) (rigenv.Env, error) {
 	if env.NegativeOOM, err = hasSysResource(); err != nil {
 		return env, err
 	}
-	if env.CNIBinDir, err = cniplugins.Build(ctx); err != nil {
+	if env.CNIBinDir, err = cniplugins.Build(ctx, runtime.GOARCH); err != nil {
 		return env, err
 	}
 	// The namespaces have no network, so crictl is cached now.
-	_, err = critools.Crictl(ctx)
+	_, err = critools.Crictl(ctx, runtime.GOARCH)
 	return env, err
 }
 

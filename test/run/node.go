@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -46,7 +47,7 @@ func startNode(ctx context.Context, opts options) (_ *node, err error) {
 		return nil, err
 	}
 	step("Building the CNI plugins, unless they are cached")
-	plugins, err := cniplugins.Build(ctx)
+	plugins, err := cniplugins.Build(ctx, runtime.GOARCH)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func startNode(ctx context.Context, opts options) (_ *node, err error) {
 // loadImage makes the example's image and gives it to the engine.
 func loadImage(ctx context.Context, endpoint string) error {
 	step("Making the image %s", exampleImage)
-	image, err := images.Hello(ctx)
+	image, err := images.Hello(ctx, runtime.GOARCH)
 	if err != nil {
 		return err
 	}

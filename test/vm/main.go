@@ -39,14 +39,15 @@ func sets() []set {
 
 // options are the command line.
 type options struct {
-	command, set string
-	cached       bool
-	cuts         int
-	critestArgs  string
+	command, set, kind string
+	cached             bool
+	cuts               int
+	critestArgs        string
 }
 
 // suite is one run.
 type suite struct {
+	kind    machine.Kind
 	machine *machine.Machine
 	// cuts is how often the power is cut.
 	cuts int
@@ -62,6 +63,7 @@ func main() {
 	}
 	flag.StringVar(&opts.command, "run", "", "run these `lines` of a shell on the machine, and exit with their code")
 	flag.StringVar(&opts.set, "set", "", "run a ready set: one `name` of "+strings.Join(names, ", "))
+	flag.StringVar(&opts.kind, "machine", "", "the `kind` of machine: one of "+strings.Join(machine.KindNames(), ", "))
 	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the machine would have to be made first")
 	flag.IntVar(&opts.cuts, "cuts", 10, "cut the power this `number` of times, with -set power")
 	flag.StringVar(&opts.critestArgs, "critest-args", "", "more `arguments` of critest, as -ginkgo.focus=AppArmor")
@@ -77,8 +79,12 @@ func main() {
 }
 
 func run(ctx context.Context, opts options) error {
+	kind, err := machine.KindNamed(opts.kind)
+	if err != nil {
+		return err
+	}
 	if opts.cached {
-		if has, err := machine.Cached(ctx); err != nil || !has {
+		if has, err := kind.Cached(ctx); err != nil || !has {
 			fmt.Println("vm skipped: its machine is not in the cache; make vm makes it")
 			return err
 		}
@@ -89,17 +95,17 @@ func run(ctx context.Context, opts options) error {
 	}
 	return program.InDir(func(dir string) (err error) {
 		share := filepath.Join(dir, "share")
-		if err := node.FillShare(ctx, share); err != nil {
+		if err := node.FillShare(ctx, kind, share); err != nil {
 			return err
 		}
 		began := time.Now()
-		m, err := node.Start(ctx, machine.Options{Dir: dir, Share: share})
+		m, err := node.Start(ctx, machine.Options{Kind: kind, Dir: dir, Share: share})
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, m.Close()) }()
 		fmt.Printf("the machine took %s to start and to install\n", time.Since(began).Round(time.Second))
-		s := &suite{machine: m, cuts: opts.cuts, critestArgs: opts.critestArgs}
+		s := &suite{kind: kind, machine: m, cuts: opts.cuts, critestArgs: opts.critestArgs}
 		err = do(s, ctx)
 		var code exitCode
 		if err != nil && !errors.As(err, &code) {

@@ -50,10 +50,10 @@ type Cluster struct {
 
 // FillShare fills the directory that the machine sees at /mnt. It needs the network, unlike Start.
 func FillShare(ctx context.Context, programs build.Programs) error {
-	if _, err := machine.Image(ctx); err != nil {
+	if _, err := machine.AppArmor().Image(ctx); err != nil {
 		return err
 	}
-	if err := node.FillShare(ctx, programs.Share); err != nil {
+	if err := node.FillShare(ctx, machine.AppArmor(), programs.Share); err != nil {
 		return err
 	}
 	return program.CopyFile(programs.Kubelet, filepath.Join(programs.Share, kubeletFiles, single.Kubelet))
@@ -115,7 +115,7 @@ func (c *Cluster) startMachine(ctx context.Context) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	c.Machine, err = node.Start(ctx, machine.Options{Dir: dir, Share: c.opts.Programs.Share})
+	c.Machine, err = node.Start(ctx, machine.Options{Kind: machine.AppArmor(), Dir: dir, Share: c.opts.Programs.Share})
 	if err != nil {
 		return err
 	}

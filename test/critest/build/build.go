@@ -25,14 +25,14 @@ const module = "sigs.k8s.io/cri-tools"
 // linkerFlags strip the programs and stamp them with the version that they print.
 const linkerFlags = "-s -w -X " + module + "/pkg/version.Version="
 
-// Crictl returns the path of crictl, built without changes.
-func Crictl(ctx context.Context) (string, error) {
-	pinned, err := pinnedTools(ctx)
+// Crictl returns the path of crictl, built without changes. The architecture is a value of GOARCH.
+func Crictl(ctx context.Context, architecture string) (string, error) {
+	pinned, err := pinnedTools(ctx, architecture)
 	if err != nil {
 		return "", err
 	}
 	dir, err := cache.Fill(ctx, pinned.key("crictl"), func(ctx context.Context, dir string) error {
-		return goRun(ctx, pinned.dir, "build", "-trimpath", "-ldflags", linkerFlags+pinned.version,
+		return pinned.compile(ctx, pinned.dir, "build", "-trimpath", "-ldflags", linkerFlags+pinned.version,
 			"-o", filepath.Join(dir, "crictl"), module+"/cmd/crictl")
 	})
 	return filepath.Join(dir, "crictl"), err
@@ -52,9 +52,9 @@ const (
 	diffFile    = "registry.diff"
 )
 
-// CritestCached says whether NewCritest has nothing to build.
+// CritestCached says whether NewCritest has nothing to build for this host.
 func CritestCached(ctx context.Context, registry Registry) (bool, error) {
-	pinned, err := pinnedTools(ctx)
+	pinned, err := pinnedTools(ctx, runtime.GOARCH)
 	if err != nil {
 		return false, err
 	}
@@ -65,9 +65,9 @@ func CritestCached(ctx context.Context, registry Registry) (bool, error) {
 	return cache.Has(pinned.critestKey(patch))
 }
 
-// NewCritest returns critest for a registry.
-func NewCritest(ctx context.Context, registry Registry) (Critest, error) {
-	pinned, err := pinnedTools(ctx)
+// NewCritest returns critest for a registry. The architecture is a value of GOARCH.
+func NewCritest(ctx context.Context, registry Registry, architecture string) (Critest, error) {
+	pinned, err := pinnedTools(ctx, architecture)
 	if err != nil {
 		return Critest{}, err
 	}
@@ -123,7 +123,7 @@ func buildCritest(ctx context.Context, pinned tools, patch patch, dir string) er
 	if err := goRun(ctx, work, "mod", "edit", "-replace", module+"="+sourceCopy); err != nil {
 		return err
 	}
-	return goRun(ctx, work, "test", "-c", "-trimpath", "-ldflags", linkerFlags+pinned.version,
+	return pinned.compile(ctx, work, "test", "-c", "-trimpath", "-ldflags", linkerFlags+pinned.version,
 		"-o", filepath.Join(dir, critestFile), module+"/cmd/critest")
 }
 
@@ -135,15 +135,17 @@ type tools struct {
 	version string
 	// sum is a fingerprint of all versions in it.
 	sum string
+	// architecture is the programs'.
+	architecture string
 }
 
 // pinnedTools finds the module from the current directory, which must be in criadapter's own module.
-func pinnedTools(ctx context.Context) (tools, error) {
+func pinnedTools(ctx context.Context, architecture string) (tools, error) {
 	root, err := gomod.Root(ctx)
 	if err != nil {
 		return tools{}, fmt.Errorf("%w; run this in criadapter's source tree", err)
 	}
-	t := tools{dir: filepath.Join(root, "test", "critest", "tools")}
+	t := tools{dir: filepath.Join(root, "test", "critest", "tools"), architecture: architecture}
 	content, err := os.ReadFile(filepath.Join(t.dir, "go.mod"))
 	if err != nil {
 		return tools{}, fmt.Errorf("%w; run this in criadapter's source tree", err)
@@ -176,7 +178,7 @@ func requiredVersion(ctx context.Context, dir string) (string, error) {
 
 // key names the cache entry of one program.
 func (t tools) key(program string, more ...string) string {
-	parts := []string{program, module + "@" + t.version, runtime.GOOS, runtime.GOARCH, runtime.Version(), "trimpath",
+	parts := []string{program, module + "@" + t.version, runtime.GOOS, t.architecture, runtime.Version(), "trimpath",
 		t.sum}
 	return cache.Key(append(parts, more...)...)
 }
@@ -188,6 +190,12 @@ func (t tools) critestKey(p patch) string { return t.key("critest", p.fingerprin
 func (t tools) source(ctx context.Context) (string, error) {
 	downloaded, err := gomod.Download(ctx, t.dir, module)
 	return downloaded.Dir, err
+}
+
+// compile runs a go command in dir, which compiles for the architecture.
+func (t tools) compile(ctx context.Context, dir string, args ...string) error {
+	_, err := gomod.Command(ctx, dir, []string{"GOARCH=" + t.architecture}, args...)
+	return err
 }
 
 // goRun runs a go command in dir.

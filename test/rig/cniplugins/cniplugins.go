@@ -27,14 +27,15 @@ var (
 const version = "github.com/containernetworking/plugins@v1.9.1"
 
 // Build returns a directory with the plugins bridge, firewall, host-local, loopback and portmap. It builds them (about
-// half a minute) when the cache has none; that needs the Go module proxy unless the module cache holds the modules.
-func Build(ctx context.Context) (string, error) {
-	key := cache.Key("cni-plugins", version, runtime.GOOS, runtime.GOARCH, "static,stripped,firewall")
-	return cache.Fill(ctx, key, build)
+// half a minute) when the cache has none; that needs the Go module proxy unless the module cache holds the modules. The
+// architecture is a value of GOARCH.
+func Build(ctx context.Context, architecture string) (string, error) {
+	key := cache.Key("cni-plugins", version, runtime.GOOS, architecture, "static,stripped,firewall")
+	return cache.Fill(ctx, key, func(ctx context.Context, dir string) error { return build(ctx, architecture, dir) })
 }
 
 // build compiles the plugins to dir.
-func build(ctx context.Context, dir string) error {
+func build(ctx context.Context, architecture, dir string) error {
 	module, err := os.MkdirTemp("", "cni-plugins-")
 	if err != nil {
 		return err
@@ -49,7 +50,7 @@ func build(ctx context.Context, dir string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir,
 		"tool")
 	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH, "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+architecture, "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 )
 
 func TestBuild(t *testing.T) {
-	dir, err := Build(t.Context())
+	dir, err := Build(t.Context(), runtime.GOARCH)
 	testutil.Must(t, err)
 	entries, err := os.ReadDir(dir)
 	testutil.Assert(t, err == nil && len(entries) == 5, "built %v, %v; want five plugins", entries, err)

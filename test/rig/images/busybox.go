@@ -38,8 +38,8 @@ nogroup:x:65534:
 // readUserland returns the files of a small root file system with a shell: busybox with its applets as hard links (so
 // that hiding /bin/ls hides only ls), pgrep, ipcs, and the libraries of the three. Installs what the host lacks, see
 // Packages.
-func readUserland(ctx context.Context) ([]entry, error) {
-	tools, err := readTools(ctx, userland())
+func (h Host) readUserland(ctx context.Context) ([]entry, error) {
+	tools, err := h.programs(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -24,13 +23,13 @@ import (
 const nameAnnotation = "org.opencontainers.image.ref.name"
 
 // cacheKey hashes all that the images are made from.
-func cacheKey(ctx context.Context, userland []entry) (string, error) {
+func (h Host) cacheKey(ctx context.Context, userland []entry) (string, error) {
 	version, err := goVersion(ctx)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %s\n", version, runtime.GOARCH)
+	fmt.Fprintf(sum, "%s %s\n", version, h.Architecture)
 	ordered, err := arrange(userland)
 	if err != nil {
 		return "", err

@@ -10,7 +10,7 @@
 //	test/big:latest        BigLayerSize bytes that do not compress
 //
 // All files have one fixed time. So the same inputs (this package, the host's busybox, the Go version) give the same
-// digests.
+// digests. The images are for this host's architecture, or for another one (see Host).
 package images
 
 import (
@@ -24,16 +24,21 @@ import (
 // into place when it is complete. A later call with the same inputs only opens it. Layers are read from there as they
 // are asked for. Safe to call at the same time from several processes.
 func Catalog(ctx context.Context, cacheDir string) (map[string]v1.Image, error) {
-	entries, err := readUserland(ctx)
+	return ThisHost().Catalog(ctx, cacheDir)
+}
+
+// Catalog returns all test images as the function does, made of the host's programs and for its architecture.
+func (h Host) Catalog(ctx context.Context, cacheDir string) (map[string]v1.Image, error) {
+	entries, err := h.readUserland(ctx)
 	if err != nil {
 		return nil, err
 	}
-	key, err := cacheKey(ctx, entries)
+	key, err := h.cacheKey(ctx, entries)
 	if err != nil {
 		return nil, err
 	}
 	return openOrMake(cacheDir, key, func() (map[string]v1.Image, error) {
-		made, err := cook(ctx, entries)
+		made, err := h.cook(ctx, entries)
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"io"
 	"os"
-	"runtime"
 	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -37,7 +36,8 @@ func SpecTools() []Tool {
 // Specs returns stand-ins for the images that Kubernetes' own specs pull, by their names without a registry. agnhost is
 // the path of the static program in the specs' release. Like Catalog it makes them once.
 func Specs(ctx context.Context, cacheDir, agnhost string) (map[string]v1.Image, error) {
-	shell, err := readUserland(ctx)
+	host := ThisHost()
+	shell, err := host.readUserland(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -49,13 +49,13 @@ func Specs(ctx context.Context, cacheDir, agnhost string) (map[string]v1.Image, 
 	if err != nil {
 		return nil, err
 	}
-	key, err := cacheKey(ctx, shell)
+	key, err := host.cacheKey(ctx, shell)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(program)
 	return openOrMake(cacheDir, "specs-"+key+"-"+hex.EncodeToString(sum[:6]), func() (map[string]v1.Image, error) {
-		k, err := newKitchen(ctx, shell, "nonewprivs", "webserver")
+		k, err := host.newKitchen(ctx, shell, "nonewprivs", "webserver")
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +124,7 @@ func (k *kitchen) specs(tools []entry) error {
 
 // pause takes the sandbox image that is built into criadapter: a program that waits, and ends when it is asked to.
 func (k *kitchen) pause() error {
-	archive, err := pause.Archive(runtime.GOARCH)
+	archive, err := pause.Archive(k.architecture)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package images
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -55,7 +54,7 @@ func (k *kitchen) critestServers() error {
 	nginx := []entry{file("usr/sbin/nginx", 0o755, k.programs["webserver"])}
 	for name, listen := range map[string]string{
 		e2ePrefix + "nginx:1.14-2":                                  ":80",
-		stagePrefix + "hostnet-nginx-" + runtime.GOARCH + ":latest": ":12003",
+		stagePrefix + "hostnet-nginx-" + k.architecture + ":latest": ":12003",
 	} {
 		// critest looks for the process by the name nginx, by the pid in that file and by those words in its arguments.
 		config := v1.Config{Cmd: []string{

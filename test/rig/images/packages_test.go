@@ -3,6 +3,7 @@ package images
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestPackagesSaysWhatToInstall(t *testing.T) {
 
 // A static busybox is refused: its shell would run applets that a test has hidden.
 func TestStaticProgramIsRefused(t *testing.T) {
-	program, err := compile(t.Context(), "nonewprivs")
+	program, err := compile(t.Context(), "nonewprivs", runtime.GOARCH)
 	testutil.Must(t, err)
 	path := filepath.Join(t.TempDir(), "busybox")
 	testutil.Must(t, os.WriteFile(path, program, 0o755))

@@ -17,7 +17,7 @@ var sources embed.FS
 
 // compile builds program/NAME/main.go as a static binary and returns its content: the same on every machine with one Go
 // version. Needs the go command, and nothing but the standard library.
-func compile(ctx context.Context, name string) ([]byte, error) {
+func compile(ctx context.Context, name, architecture string) ([]byte, error) {
 	source, err := sources.ReadFile("program/" + name + "/main.go")
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func compile(ctx context.Context, name string) ([]byte, error) {
 		binary, "main.go")
 	cmd.Dir = dir
 	// The caller's flags and workspace are for the caller's module, not for this file.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=linux")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=linux", "GOARCH="+architecture)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {

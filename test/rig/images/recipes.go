@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -17,7 +16,9 @@ const BigLayerSize = 20 << 20
 
 // kitchen collects the images and holds what several of them share.
 type kitchen struct {
-	images map[string]v1.Image
+	// architecture is the images'.
+	architecture string
+	images       map[string]v1.Image
 	// shell is the layer with busybox.
 	shell v1.Layer
 	// programs are our own programs by name, compiled.
@@ -25,14 +26,15 @@ type kitchen struct {
 }
 
 // newKitchen makes the layer with the shell, and compiles programs.
-func newKitchen(ctx context.Context, userland []entry, programs ...string) (*kitchen, error) {
+func (h Host) newKitchen(ctx context.Context, userland []entry, programs ...string) (*kitchen, error) {
 	shell, err := newLayer(append(userland, accounts("", "")...)...)
 	if err != nil {
 		return nil, err
 	}
-	k := &kitchen{images: make(map[string]v1.Image), shell: shell, programs: make(map[string][]byte)}
+	k := &kitchen{architecture: h.Architecture, images: make(map[string]v1.Image), shell: shell,
+		programs: make(map[string][]byte)}
 	for _, name := range programs {
-		if k.programs[name], err = compile(ctx, name); err != nil {
+		if k.programs[name], err = compile(ctx, name, h.Architecture); err != nil {
 			return nil, err
 		}
 	}
@@ -40,8 +42,8 @@ func newKitchen(ctx context.Context, userland []entry, programs ...string) (*kit
 }
 
 // cook makes every image of the catalogue.
-func cook(ctx context.Context, userland []entry) (*kitchen, error) {
-	k, err := newKitchen(ctx, userland, "hello", "nonewprivs", "webserver")
+func (h Host) cook(ctx context.Context, userland []entry) (*kitchen, error) {
+	k, err := h.newKitchen(ctx, userland, "hello", "nonewprivs", "webserver")
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func (k *kitchen) add(config v1.Config, layers []v1.Layer, names ...string) erro
 	}
 	file = file.DeepCopy()
 	file.Created = v1.Time{Time: madeAt}
-	file.OS, file.Architecture = "linux", runtime.GOARCH
+	file.OS, file.Architecture = "linux", k.architecture
 	config.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, config.Env...)
 	file.Config = config
 	if image, err = mutate.ConfigFile(image, file); err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 // returned directory, and its dpkg-deb takes tar archives. Its cache is empty.
 func staticHost(t *testing.T) (archive string) {
 	t.Helper()
-	static, err := compile(t.Context(), "nonewprivs")
+	static, err := compile(t.Context(), "nonewprivs", runtime.GOARCH)
 	testutil.Must(t, err)
 	bin, archive := t.TempDir(), t.TempDir()
 	for name, content := range map[string]string{

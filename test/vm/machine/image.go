@@ -34,9 +34,9 @@ const diskSize = "16G"
 const imageVersion = "2"
 
 // tools are the host's programs that machines need.
-func tools() []images.Tool {
+func (k Kind) tools() []images.Tool {
 	return []images.Tool{
-		{Program: emulator, Package: "qemu-system-x86"},
+		k.emulator,
 		{Program: "qemu-img", Package: "qemu-utils"},
 		{Program: "mke2fs", Package: "e2fsprogs"},
 		{Program: "ssh", Package: "openssh-client"},
@@ -44,35 +44,35 @@ func tools() []images.Tool {
 	}
 }
 
-// packages are what the machine has of Debian.
-func packages() []string {
-	return []string{"systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "iproute2", "iptables", "apparmor",
-		"openssh-server", "sudo", "docker.io", "criu", "initramfs-tools", "linux-image-cloud-amd64"}
+// allPackages are what the machine has of Debian.
+func (k Kind) allPackages() []string {
+	return append([]string{"systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "iproute2", "iptables",
+		"openssh-server", "sudo", "docker.io", "criu", "initramfs-tools", k.kernel}, k.packages...)
 }
 
 // Image returns the directory of the image. It installs missing tools on a Debian host. The first time it downloads
 // Debian's packages and boots a machine of them, which takes some minutes.
-func Image(ctx context.Context) (string, error) {
-	if err := images.Packages(ctx, tools()...); err != nil {
+func (k Kind) Image(ctx context.Context) (string, error) {
+	if err := images.Packages(ctx, k.tools()...); err != nil {
 		return "", err
 	}
-	disk, booted, err := imageKeys(ctx)
+	disk, booted, err := k.imageKeys(ctx)
 	if err != nil {
 		return "", err
 	}
-	base, err := cache.Fill(ctx, disk, makeDisk)
+	base, err := cache.Fill(ctx, disk, k.makeDisk)
 	if err != nil {
 		return "", err
 	}
-	return cache.Fill(ctx, booted, func(ctx context.Context, dir string) error { return boot(ctx, base, dir) })
+	return cache.Fill(ctx, booted, func(ctx context.Context, dir string) error { return k.boot(ctx, base, dir) })
 }
 
 // Cached says whether Image has nothing to make.
-func Cached(ctx context.Context) (bool, error) {
-	if _, err := images.FindTool(emulator); err != nil {
+func (k Kind) Cached(ctx context.Context) (bool, error) {
+	if _, err := images.FindTool(k.emulator.Program); err != nil {
 		return false, nil
 	}
-	_, booted, err := imageKeys(ctx)
+	_, booted, err := k.imageKeys(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -81,20 +81,24 @@ func Cached(ctx context.Context) (bool, error) {
 
 // imageKeys name two entries of the cache: the disk, and the machine that has booted from it. Another emulator could
 // not go on with its memory, nor could one with other hardware.
-func imageKeys(ctx context.Context) (disk, booted string, err error) {
-	version, err := program.Output(ctx, "", nil, emulator, "--version")
+func (k Kind) imageKeys(ctx context.Context) (disk, booted string, err error) {
+	version, err := program.Output(ctx, "", nil, k.emulator.Program, "--version")
 	if err != nil {
 		return "", "", err
 	}
 	line, _, _ := strings.Cut(version, "\n")
-	disk = cache.Key("machine-disk", debian.Suite, imageVersion)
-	sum := sha256.Sum256([]byte(line + strings.Join((&Machine{}).hardware(), " ")))
-	return disk, cache.Key("machine-booted", debian.Suite, imageVersion, hex.EncodeToString(sum[:6])), nil
+	disk = cache.Key("machine-disk", k.Name, debian.Suite, imageVersion)
+	sum := sha256.Sum256([]byte(line + strings.Join(k.hardware(), " ")))
+	return disk, cache.Key("machine-booted", k.Name, debian.Suite, imageVersion, hex.EncodeToString(sum[:6])), nil
 }
 
 // boot boots a machine from the disk in the directory base. It leaves what the machine wrote, and its memory, in dir.
-func boot(ctx context.Context, base, dir string) error {
-	for _, name := range []string{kernelFile, initrdFile, keyFile, knownHostsFile} {
+func (k Kind) boot(ctx context.Context, base, dir string) error {
+	files := []string{kernelFile, initrdFile, keyFile, knownHostsFile}
+	if k.foreign() {
+		files = append(files, userlandFile)
+	}
+	for _, name := range files {
 		if err := program.CopyFile(filepath.Join(base, name), filepath.Join(dir, name)); err != nil {
 			return err
 		}
@@ -104,10 +108,10 @@ func boot(ctx context.Context, base, dir string) error {
 	if err := makeOverlay(ctx, below, filepath.Join(dir, diskFile)); err != nil {
 		return err
 	}
-	fmt.Println("booting the machine once, for the cache …")
+	fmt.Printf("booting the machine %s once, for the cache …\n", k.Name)
 	began := time.Now()
 	err := program.InDir(func(work string) error {
-		m := &Machine{image: dir, dir: work, disk: filepath.Join(dir, diskFile)}
+		m := &Machine{kind: k, image: dir, dir: work, disk: filepath.Join(dir, diskFile)}
 		if err := makeShareDisk(ctx, m.shareDisk(), ""); err != nil {
 			return err
 		}
@@ -128,13 +132,21 @@ func makeOverlay(ctx context.Context, base, disk string) error {
 }
 
 // makeDisk bootstraps Debian and makes a disk of it in dir.
-func makeDisk(ctx context.Context, dir string) error {
-	fmt.Println("making the machine's disk of Debian's packages …")
+func (k Kind) makeDisk(ctx context.Context, dir string) (err error) {
+	fmt.Printf("making the disk of the machine %s of Debian's packages …\n", k.Name)
 	root := filepath.Join(dir, "root")
-	if err := debian.Bootstrap(ctx, root, packages()...); err != nil {
+	end, err := debian.Emulate(ctx, k.Architecture)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	if err := debian.Bootstrap(ctx, root, k.Architecture, k.allPackages()...); err != nil {
 		return err
 	}
 	if err := configure(ctx, root, dir); err != nil {
+		return err
+	}
+	if err := k.finishRoot(ctx, root, dir); err != nil {
 		return err
 	}
 	for pattern, name := range map[string]string{"vmlinuz-*": kernelFile, "initrd.img-*": initrdFile} {

@@ -17,9 +17,6 @@ import (
 	"github.com/criadapter/criadapter/test/rig/logtail"
 )
 
-// emulator is QEMU's program.
-const emulator = "qemu-system-x86_64"
-
 const (
 	// bootTime bounds the time from power on to the end of systemd's start, on a host that builds other things.
 	bootTime = 90 * time.Minute
@@ -29,7 +26,8 @@ const (
 
 // Options say how a machine is made.
 type Options struct {
-	// Image is the directory of an image. It is not written to.
+	// Kind is the machine's kind, and Image the directory of its image, which is not written to.
+	Kind  Kind
 	Image string
 	// Dir is an existing directory for what the machine writes.
 	Dir string
@@ -42,6 +40,7 @@ const Address = "10.0.2.15"
 
 // Machine is an emulated computer. Its methods must not be called concurrently, except Run and Shell.
 type Machine struct {
+	kind             Kind
 	image, dir, disk string
 
 	cmd *exec.Cmd
@@ -53,7 +52,7 @@ type Machine struct {
 
 // Start starts a machine that goes on from the image's memory, and waits until it takes commands. Its clock is set.
 func Start(ctx context.Context, opts Options) (_ *Machine, err error) {
-	m := &Machine{image: opts.Image, dir: opts.Dir, disk: filepath.Join(opts.Dir, diskFile)}
+	m := &Machine{kind: opts.Kind, image: opts.Image, dir: opts.Dir, disk: filepath.Join(opts.Dir, diskFile)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.powerOff())
@@ -154,7 +153,8 @@ func (m *Machine) emulate(more ...string) error {
 	}
 	defer log.Close()
 	m.port, m.ended = port, make(chan struct{})
-	m.cmd = exec.Command("nice", slices.Concat([]string{"-n", "19", emulator}, m.hardware(), m.attached(), more)...)
+	m.cmd = exec.Command("nice", slices.Concat([]string{"-n", "19", m.kind.emulator.Program}, m.kind.hardware(),
+		m.attached(), more)...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if err := m.cmd.Start(); err != nil {
@@ -165,16 +165,6 @@ func (m *Machine) emulate(more ...string) error {
 		_ = cmd.Wait() // killed, or its log says why it ended
 	}(m.cmd, m.ended)
 	return nil
-}
-
-// hardware is the machine as its programs see it. One that goes on from saved memory must have the same. What the
-// kernel does against faults of real processors only costs time here.
-func (m *Machine) hardware() []string {
-	return []string{
-		"-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max", "-smp", "2", "-m", "3072",
-		"-nodefaults", "-display", "none", "-append", "root=/dev/vda console=ttyS0 mitigations=off",
-		"-device", "virtio-net-pci,netdev=net", "-device", "virtio-rng-pci",
-	}
 }
 
 // attached are the files and the port of the host that stand behind the hardware.

@@ -21,11 +21,3 @@ func TestCommandKeepsWords(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
-
-// A machine that goes on from saved memory is the one that was saved: what is its own is not a part of the hardware.
-func TestHardwareIsTheSameForAll(t *testing.T) {
-	one, other := &Machine{image: "/a", dir: "/b", port: 1}, &Machine{image: "/c", dir: "/d", port: 2}
-	if !reflect.DeepEqual(one.hardware(), other.hardware()) || reflect.DeepEqual(one.attached(), other.attached()) {
-		t.Errorf("%q\n%q", one.attached(), other.attached())
-	}
-}

@@ -40,6 +40,7 @@ func Features(ctx context.Context, node *machine.Machine) (docker.Features, repo
 	}
 	f.APIVersion = show("docker", "version", "--format", "{{.Server.APIVersion}}")
 	f.AppArmor = show("cat", "/sys/module/apparmor/parameters/enabled") == "Y"
+	f.SELinux = show("sh", "-c", "cat /sys/fs/selinux/enforce 2>/dev/null || true") == "1"
 	m.Controllers = strings.Fields(show("cat", "/sys/fs/cgroup/cgroup.controllers"))
 	m.Capabilities = rigenv.CapabilitiesOf(show("cat", "/proc/1/status"))
 	const tryDummy = "ip link add expected-dummy type dummy && ip link del expected-dummy && echo Y || echo N"

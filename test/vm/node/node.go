@@ -6,7 +6,6 @@ package node
 import (
 	"context"
 	"errors"
-	"runtime"
 
 	"github.com/criadapter/criadapter/test/vm/machine"
 )
@@ -22,17 +21,18 @@ const podNetwork = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [
 	{"type": "portmap", "capabilities": {"portMappings": true}},
 	{"type": "firewall"}]}`
 
-// Start starts a machine with a share of FillShare and installs the deb. Close must be called unless there is an error.
+// Start starts a machine with a share of FillShare for its kind, and installs the deb. Close must be called unless it
+// fails.
 func Start(ctx context.Context, opts machine.Options) (*machine.Machine, error) {
 	var err error
-	if opts.Image, err = machine.Image(ctx); err != nil {
+	if opts.Image, err = opts.Kind.Image(ctx); err != nil {
 		return nil, err
 	}
 	m, err := machine.Start(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := install(ctx, m); err != nil {
+	if err := install(ctx, m, opts.Kind); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
@@ -49,13 +49,13 @@ const configureEngine = `
 			rm -rf /var/lib/docker /var/lib/containerd
 			systemctl start containerd docker.socket docker
 		else
-			systemctl reload docker
+			systemctl restart docker
 		fi
 `
 
 // install installs the deb and what a node has beside it, as an operator does. crictl ignores a configuration that it
 // cannot read and then asks containerd, so its answer must be criadapter's.
-func install(ctx context.Context, m *machine.Machine) error {
+func install(ctx context.Context, m *machine.Machine, kind machine.Kind) error {
 	_, err := m.Shell(ctx, `
 		mkdir -p /opt/cni /etc/cni/net.d /etc/docker`+configureEngine+`
 		cp -r /mnt/plugins /opt/cni/bin
@@ -64,7 +64,7 @@ func install(ctx context.Context, m *machine.Machine) error {
 		echo 'runtime-endpoint: unix:///run/criadapter/criadapter.sock' > /etc/crictl.yaml
 		echo 'timeout: 60' >> /etc/crictl.yaml
 		cd /mnt/`+version+`
-		dpkg --install criadapter_`+version+`_`+runtime.GOARCH+`.deb kubelet-core_`+version+`_`+runtime.GOARCH+`.deb
+		dpkg --install criadapter_`+version+`_`+kind.Architecture+`.deb kubelet-core_`+version+`_`+kind.Architecture+`.deb
 		systemctl is-active criadapter.socket criadapter.service
 		crictl version | grep -x 'RuntimeName: *docker'`)
 	return err
