@@ -126,6 +126,9 @@ func judgeKernel(j *checklist.Group, f facts) {
 	switch {
 	case k.AppArmor:
 		j.OK("AppArmor", "yes")
+	case k.SELinux && f.EngineErr == nil && !f.Engine.SELinux:
+		j.Warn("SELinux", "set selinux-enabled to true in daemon.json, and restart the engine",
+			"the engine does not use it: containers are not confined, and pods that name a label are refused")
 	case k.SELinux:
 		j.OK("SELinux", "yes")
 	default:

@@ -167,6 +167,7 @@ var nodes = map[string]func(f *facts){
 			PIDMax: 4096}
 		f.Engine.Seccomp, f.Engine.SwapLimit, f.Engine.RecursiveReadOnly = false, false, nil
 	},
+	"selinux-unused": func(f *facts) { f.Kernel.AppArmor, f.Kernel.SELinux = false, true },
 	"left-behind": func(f *facts) {
 		f.Left = leftovers{
 			Pins:        []string{"/run/netns/criadapter-0123456789abcdef0123456789abcdef"},
