@@ -97,6 +97,11 @@ func (m *Machine) Reach(ctx context.Context, address string) error {
 	return m.forward(ctx, "-L", address+":"+address)
 }
 
+// ReachSocket makes a socket of this host lead to a socket on the machine, for as long as the machine is connected.
+func (m *Machine) ReachSocket(ctx context.Context, local, remote string) error {
+	return m.forward(ctx, "-L", local+":"+remote)
+}
+
 func (m *Machine) forward(ctx context.Context, direction, forward string) error {
 	if out, err := m.ssh(ctx, "-O", "forward", direction, forward, "127.0.0.1").CombinedOutput(); err != nil {
 		return fmt.Errorf("forward %s: %w\n%s", forward, err, out)
