@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/criadapter/criadapter/internal/pause"
+	"github.com/criadapter/criadapter/test/debian"
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
@@ -112,46 +112,18 @@ func (s *suite) prepareReader(ctx context.Context) error {
 	return err
 }
 
-// The units of the real cri-dockerd and of a kubelet, as on a node of kubeadm.
-const (
-	criDockerdService = `[Unit]
-Requires=cri-docker.socket
-[Service]
-Type=notify
-ExecStart=/usr/local/bin/cri-dockerd --container-runtime-endpoint fd:// --network-plugin=cni --pod-infra-container-image=` + pause.Reference + `
-KillMode=process
-`
-	criDockerdSocket = `[Socket]
-ListenStream=/run/cri-dockerd.sock
-`
-	kubeletService = `[Service]
-EnvironmentFile=/var/lib/kubelet/kubeadm-flags.env
-ExecStart=/usr/bin/kubelet-core run --manifests /etc/kubernetes/manifests $KUBELET_KUBEADM_ARGS
-KillMode=process
-Restart=always
-RestartSec=1
-`
-)
-
 // nodeOfCRIDockerd makes the machine a node of the real cri-dockerd, with a kubelet and a pod. criadapter is installed,
 // and does not run.
 func (s *suite) nodeOfCRIDockerd(ctx context.Context) error {
-	if _, err := s.machine.Run(ctx, "sh", "-euxc", `
-		systemctl disable --now kubelet-core
+	if _, err := s.machine.Shell(ctx, `
 		dpkg --purge criadapter-cri-docker
-		systemctl disable --now criadapter.socket criadapter.service
 		cp /mnt/cri-dockerd /usr/local/bin
-		printf %s "$0" > /etc/systemd/system/cri-docker.service
-		printf %s "$1" > /etc/systemd/system/cri-docker.socket
-		printf %s "$2" > /etc/systemd/system/kubelet.service
-		mkdir -p /opt/cni /etc/cni/net.d /etc/kubernetes/manifests /var/lib/kubelet
+		mkdir -p /opt/cni /etc/cni/net.d
 		cp -r /mnt/plugins /opt/cni/bin
-		cp /mnt/10-pods.conflist /etc/cni/net.d
-		docker load --quiet --input /mnt/hello.tar
-		cp /mnt/web.yaml /mnt/agent.yaml /etc/kubernetes/manifests
-		echo 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/cri-dockerd.sock"' > /var/lib/kubelet/kubeadm-flags.env
-		systemctl daemon-reload
-		systemctl start cri-docker.socket cri-docker.service kubelet`, criDockerdService, criDockerdSocket, kubeletService); err != nil {
+		cp /mnt/10-pods.conflist /etc/cni/net.d`); err != nil {
+		return err
+	}
+	if _, err := s.machine.Run(ctx, debian.StartCRIDockerd()...); err != nil {
 		return err
 	}
 	if err := s.eventually(ctx, func() error { return s.ready(ctx, "web", "agent") }); err != nil {

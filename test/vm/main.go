@@ -32,8 +32,10 @@ func sets() []set {
 	return []set{
 		{"critest", (*suite).critest},
 		{"commands", (*suite).commands},
+		{"fields", (*suite).fields},
 		{"reboot", (*suite).reboot},
 		{"power", (*suite).power},
+		{"take-over", (*suite).takeOver},
 	}
 }
 
@@ -49,6 +51,8 @@ type options struct {
 type suite struct {
 	kind    machine.Kind
 	machine *machine.Machine
+	// dir is a directory of this host for the run.
+	dir string
 	// cuts is how often the power is cut.
 	cuts int
 	// critestArgs are more arguments of critest.
@@ -105,7 +109,7 @@ func run(ctx context.Context, opts options) error {
 		}
 		defer func() { err = errors.Join(err, m.Close()) }()
 		fmt.Printf("the machine took %s to start and to install\n", time.Since(began).Round(time.Second))
-		s := &suite{kind: kind, machine: m, cuts: opts.cuts, critestArgs: opts.critestArgs}
+		s := &suite{kind: kind, machine: m, dir: dir, cuts: opts.cuts, critestArgs: opts.critestArgs}
 		err = do(s, ctx)
 		var code exitCode
 		if err != nil && !errors.As(err, &code) {
