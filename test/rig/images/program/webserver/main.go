@@ -32,7 +32,9 @@ func main() {
 
 // run serves until ctx ends.
 func run(ctx context.Context, listen, banner, pidFile string) error {
-	socket, err := net.Listen("tcp", listen)
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // below Linux 6.3 SELinux refuses reads from connections of Multipath TCP
+	socket, err := config.Listen(ctx, "tcp", listen)
 	if err != nil {
 		return err
 	}
