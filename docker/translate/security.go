@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,6 +156,9 @@ func loaded(list, profile string) bool {
 	return false
 }
 
+// selinuxLevel matches a sensitivity with categories, or a range of two.
+var selinuxLevel = regexp.MustCompile(`^s\d+(:c\d+([.,]c\d+)*)?(-s\d+(:c\d+([.,]c\d+)*)?)?$`)
+
 // selinuxOptions returns Docker's label options. An engine without SELinux
 // ignores them, as other runtimes do.
 func selinuxOptions(field string, o *runtimeapi.SELinuxOption) ([]string, error) {
@@ -169,6 +173,9 @@ func selinuxOptions(field string, o *runtimeapi.SELinuxOption) ([]string, error)
 			return nil, err
 		}
 		out = append(out, "label="+part.name+":"+part.value)
+	}
+	if level := o.GetLevel(); level != "" && !selinuxLevel.MatchString(level) {
+		return nil, invalid(field+".level", "%q is no level of SELinux, as s0:c4,c5 is", level)
 	}
 	return out, nil
 }

@@ -124,6 +124,26 @@ func TestAppArmorProfileIsLoaded(t *testing.T) {
 	}
 }
 
+// A level that the kernel could not read is refused, also for a privileged container, which gets no label.
+func TestSELinuxLevels(t *testing.T) {
+	for level, good := range map[string]bool{
+		"": true, "s0": true, "s0:c4,c5": true, "s0:c0.c1023": true, "s0-s15:c0.c3,c7": true, "s1:c2-s2:c2,c9": true,
+		"s0,c4,c5": false, "s": false, "s0:": false, "s0:c": false, "s0:c1,": false, "c1": false, "s0:c1-": false,
+		"SystemLow": false, " s0": false, "s0\n": false,
+	} {
+		for _, privileged := range []bool{false, true} {
+			in := containerInput()
+			in.Sandbox.Config.Linux.SecurityContext.Privileged = true
+			in.Config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{Privileged: privileged,
+				SelinuxOptions: &runtimeapi.SELinuxOption{Level: level}}
+			_, err := Container(in)
+			testutil.Assert(t, (err == nil) == good, "%q, privileged %t: %v", level, privileged, err)
+			testutil.Assert(t, good || errdefs.IsInvalidArgument(err) &&
+				strings.HasPrefix(err.Error(), "config.linux.security_context.selinux_options.level: "), "%v", err)
+		}
+	}
+}
+
 func TestUnconfinedAppArmorWithoutAppArmor(t *testing.T) {
 	for _, kind := range []runtimeapi.SecurityProfile_ProfileType{runtimeapi.SecurityProfile_RuntimeDefault,
 		runtimeapi.SecurityProfile_Unconfined} {
