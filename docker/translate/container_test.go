@@ -188,9 +188,6 @@ func TestMounts(t *testing.T) {
 		{"relabelling without SELinux", oldEngine(),
 			&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true},
 			bindMount("/a", "/x", mount.BindOptions{})},
-		{"relabelling for a pod without a context", newEngine(),
-			&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true},
-			bindMount("/a", "/x", mount.BindOptions{})},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := containerInput()
@@ -206,10 +203,17 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// Volumes get the pod's label, whether the pod names one or the engine chose it.
 func TestRelabelledMounts(t *testing.T) {
+	relabelled(t, nil)
+	relabelled(t, &runtimeapi.SELinuxOption{Level: "s0:c1,c2"})
+}
+
+func relabelled(t *testing.T, options *runtimeapi.SELinuxOption) {
+	t.Helper()
 	in := containerInput()
 	in.Features = newEngine()
-	in.Config.Linux.SecurityContext.SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0:c1,c2"}
+	in.Config.Linux.SecurityContext.SelinuxOptions = options
 	in.Config.Mounts = []*runtimeapi.Mount{
 		{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true},
 		{HostPath: "/b", ContainerPath: "/y", SelinuxRelabel: true, Readonly: true,

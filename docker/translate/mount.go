@@ -200,10 +200,9 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput, more *extra) 
 	default:
 		return bind{}, invalid(field+".propagation", "%d is not a propagation mode", m.GetPropagation())
 	}
-	// Without a context of the pod's, the label would be the container's random
-	// one and shut the pod's other containers out.
-	if m.GetSelinuxRelabel() && in.Features.SELinux &&
-		in.Config.GetLinux().GetSecurityContext().GetSelinuxOptions() != nil {
+	// All containers of a pod have the level of its sandbox container, so a
+	// label of this container's shuts none of them out.
+	if m.GetSelinuxRelabel() && in.Features.SELinux {
 		b.relabel = relabelPrivate
 	}
 	if m.GetRecursiveReadOnly() {

@@ -249,8 +249,7 @@ func mountRows() []row {
 		},
 		{
 			fields: of("Mount", "selinux_relabel"),
-			says: "The files get the pod's label, where the container has SELinux options; without SELinux " +
-				"there are no labels.",
+			says:   "The files get the pod's label; without SELinux there are no labels.",
 			refuses: "a path with a colon, and without `criadapter-oci` together with `recursive_read_only`: the " +
 				"Docker API relabels only what is given as `source:target`",
 			unseen: "no SELinux in the rig's kernel; docker/translate.TestRelabelledMounts shows what the engine gets",
