@@ -10,7 +10,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Any answer is noted, and so is a request that waits long for one; the caller's own hurry says nothing of the engine.
+// The client notes the time of each answer, and of each request that waits too long. A request that its caller gives up
+// early is not noted.
 func TestLastAnswerAndTimeout(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("GET /containers/hangs/json", f.hang())
@@ -41,8 +42,8 @@ func TestLastAnswerAndTimeout(t *testing.T) {
 	}
 }
 
-// A request of the CRI has a deadline of its own that is never later than the client's: the engine is noted
-// nevertheless, and while the request still waits.
+// CRI requests have deadlines that are earlier than the client's. A hanging engine is noted nevertheless, while the
+// request still waits.
 func TestLastTimeoutWithADeadlineOfTheCaller(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *Client) error{
 		"inspect": func(ctx context.Context, c *Client) error {
@@ -73,7 +74,7 @@ func TestLastTimeoutWithADeadlineOfTheCaller(t *testing.T) {
 	}
 }
 
-// A stop may take its grace period, and says nothing of the engine until then.
+// A stop is not noted as hanging before its grace period has passed.
 func TestLastTimeoutOfAStopIsAfterItsGrace(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("POST /containers/slow/stop", f.hang())

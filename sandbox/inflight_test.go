@@ -158,7 +158,7 @@ func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
 	})
 }
 
-// The same when the pod went behind our back, without a Stop.
+// The same when another client removed the pod, without a Stop.
 func TestUndeliveredPodThatIsGoneIsMadeAgain(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		release := n.slowAdd()
@@ -231,7 +231,7 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 	})
 }
 
-// A cache that does not follow the engine cannot tell what is there.
+// While the cache does not follow the engine, Run fails: it cannot know which pods exist.
 func TestStaleCacheIsUnavailable(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		repair := n.engine.Inject("ListContainers", dockertest.Fault{Err: errTest})

@@ -180,8 +180,8 @@ func TestBadRequestsGetNoURL(t *testing.T) {
 	}
 }
 
-// A process that neither reads nor writes does not notice that its client is
-// gone; the server does and ends the session.
+// A process that neither reads nor writes does not notice that its client is gone. The server notices it, and ends the
+// session.
 func TestClientThatLeaves(t *testing.T) {
 	overEach(t, func(t *testing.T, open open) {
 		begun, ended := make(chan struct{}), make(chan struct{})
@@ -230,8 +230,8 @@ func TestClientThatLeavesUnreadInput(t *testing.T) {
 	})
 }
 
-// A command need not read its input. What it wrote reaches the client all the same: the connection ends, and is not
-// reset, which would take with it what the client has not read.
+// A command may leave input unread. Its output reaches the client all the same, because the server ends the connection
+// in order. A reset would discard output that the client has not read.
 func TestUnreadInputCostsNoOutput(t *testing.T) {
 	end := make(chan struct{})
 	s := serve(t, Options{Runtime: fakeRuntime{exec: func(_ context.Context, _ []string, streams Streams) (int, error) {

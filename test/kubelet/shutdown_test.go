@@ -14,15 +14,14 @@ import (
 	"github.com/criadapter/criadapter/test/login1"
 )
 
-// TestNodeShutdown ends pods when logind says that the machine goes down, critical ones last, and lets the shutdown go
-// on after that; the node is not ready meanwhile, and takes no pods until the shutdown is given up. The bus is a real
-// one.
+// TestNodeShutdown ends pods when logind announces a shutdown, critical ones last. The shutdown goes on after that.
+// Meanwhile the node is not ready, and it takes no pods until the shutdown is cancelled. The bus is a real one.
 func TestNodeShutdown(t *testing.T) {
 	n := prepareClusterNode(t, "--shutdown-grace-period", "10m", "--shutdown-grace-period-critical-pods", "5m")
 	machine := login1.Start(t, time.Hour)
 	n.environment = []string{"DBUS_SYSTEM_BUS_ADDRESS=" + machine.Address}
 	n.start()
-	// Each writes when it ends, which takes the plain one as long as the test wants.
+	// Each pod writes a line when it ends. The plain one waits for the test before.
 	const text = `
 metadata: {name: NAME}
 spec:
@@ -76,7 +75,7 @@ spec:
 	n.let("later")
 }
 
-// let lets a pod of TestNodeShutdown end.
+// let allows a pod of TestNodeShutdown to end.
 func (n *node) let(name string) {
 	n.t.Helper()
 	testutil.Must(n.t, os.WriteFile(n.scratch()+"/let-"+name, nil, 0o644))
@@ -94,7 +93,8 @@ func (n *node) says(text string) {
 	})
 }
 
-// wantTerminated wants a pod to have failed, as one that a shutdown ended, though its container ended well.
+// wantTerminated fails unless a pod has the status of a pod that a shutdown ended: it failed, and its container exited
+// with 0.
 func wantTerminated(pod *v1.Pod) error {
 	state := status(pod, "main").State.Terminated
 	if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Terminated" || state == nil || state.ExitCode != 0 ||
