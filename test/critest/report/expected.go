@@ -27,6 +27,8 @@ type Group struct {
 	WithoutDummy bool `json:"withoutDummy,omitempty"`
 	// WithoutAppArmor limits the group to engines without AppArmor.
 	WithoutAppArmor bool `json:"withoutAppArmor,omitempty"`
+	// WithoutOCIRuntime limits the group to nodes without the OCI runtime criadapter-oci.
+	WithoutOCIRuntime bool `json:"withoutOCIRuntime,omitempty"`
 	// CgroupVersion limits the group to engines with this version of cgroups, 1 or 2. 0 means both.
 	CgroupVersion int `json:"cgroupVersion,omitempty"`
 	// Kubelet limits the group to minor releases of the kubelet, such as <1.36 or >=1.37. Empty means all kubelets.
@@ -44,6 +46,8 @@ type Machine struct {
 	Controllers, Capabilities []string
 	// Dummy says whether the kernel has network devices of the type dummy.
 	Dummy bool
+	// OCIRuntime says whether the engine has the OCI runtime criadapter-oci.
+	OCIRuntime bool
 }
 
 // On returns the groups that apply to an engine and a machine.
@@ -52,6 +56,7 @@ func (e Expected) On(features docker.Features, machine Machine) Expected {
 		return g.BelowAPI != "" && features.Supports(g.BelowAPI) ||
 			g.WithoutAppArmor && features.AppArmor ||
 			g.WithoutDummy && machine.Dummy ||
+			g.WithoutOCIRuntime && machine.OCIRuntime ||
 			g.CgroupVersion != 0 && g.CgroupVersion != features.CgroupVersion ||
 			slices.Contains(machine.Controllers, g.WithoutController) ||
 			slices.Contains(machine.Capabilities, g.WithoutCapability)

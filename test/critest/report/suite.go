@@ -91,7 +91,8 @@ func (e Expected) OnRig(ctx context.Context, env rigenv.Env) (Expected, docker.F
 	}
 	defer engine.Close()
 	features, err := engine.Features(ctx)
-	machine := Machine{Controllers: rigenv.Controllers(), Capabilities: rigenv.Capabilities(), Dummy: hasDummy()}
+	machine := Machine{Controllers: rigenv.Controllers(), Capabilities: rigenv.Capabilities(), Dummy: hasDummy(),
+		OCIRuntime: true}
 	return e.On(features, machine), features, err
 }
 

@@ -45,5 +45,6 @@ func Features(ctx context.Context, node *machine.Machine) (docker.Features, repo
 	m.Capabilities = rigenv.CapabilitiesOf(show("cat", "/proc/1/status"))
 	const tryDummy = "ip link add expected-dummy type dummy && ip link del expected-dummy && echo Y || echo N"
 	m.Dummy = show("sh", "-c", tryDummy) == "Y"
+	m.OCIRuntime = !strings.Contains(show("sh", "-c", "criadapter check || true"), "no criadapter-oci")
 	return f, m, err
 }
