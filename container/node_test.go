@@ -171,7 +171,9 @@ func (n *node) podIn(cgroup string) string {
 			Uid:       fmt.Sprintf("%d", time.Now().UnixNano()),
 		},
 		LogDirectory: filepath.Join(n.dir, "pods"),
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{CgroupParent: cgroup},
+	}
+	if cgroup != "" {
+		config.Linux = &runtimeapi.LinuxPodSandboxConfig{CgroupParent: cgroup}
 	}
 	spec, err := translate.Sandbox(translate.SandboxInput{Config: config, Image: n.pause, Features: features})
 	testutil.Must(n.t, err)
