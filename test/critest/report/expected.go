@@ -27,6 +27,8 @@ type Group struct {
 	WithoutDummy bool `json:"withoutDummy,omitempty"`
 	// WithoutAppArmor limits the group to engines without AppArmor.
 	WithoutAppArmor bool `json:"withoutAppArmor,omitempty"`
+	// WithSELinux limits the group to nodes with SELinux in force.
+	WithSELinux bool `json:"withSELinux,omitempty"`
 	// WithoutOCIRuntime limits the group to nodes without the OCI runtime criadapter-oci.
 	WithoutOCIRuntime bool `json:"withoutOCIRuntime,omitempty"`
 	// CgroupVersion limits the group to engines with this version of cgroups, 1 or 2. 0 means both.
@@ -56,6 +58,7 @@ func (e Expected) On(features docker.Features, machine Machine) Expected {
 		return g.BelowAPI != "" && features.Supports(g.BelowAPI) ||
 			g.WithoutAppArmor && features.AppArmor ||
 			g.WithoutDummy && machine.Dummy ||
+			g.WithSELinux && !features.SELinux ||
 			g.WithoutOCIRuntime && machine.OCIRuntime ||
 			g.CgroupVersion != 0 && g.CgroupVersion != features.CgroupVersion ||
 			slices.Contains(machine.Controllers, g.WithoutController) ||

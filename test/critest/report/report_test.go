@@ -163,17 +163,22 @@ func TestExpectedOnAnEngine(t *testing.T) {
 				"- {cause: v, outcome: skipped, cgroupVersion: 1, specs: [v]}\n" +
 				"- {cause: l, outcome: skipped, withoutAppArmor: true, specs: [l]}\n" +
 				"- {cause: d, outcome: failed, withoutDummy: true, specs: [d]}\n" +
-				"- {cause: r, outcome: skipped, withoutOCIRuntime: true, specs: [r]}\n"))
+				"- {cause: r, outcome: skipped, withoutOCIRuntime: true, specs: [r]}\n" +
+				"- {cause: s, outcome: failed, withSELinux: true, specs: [s]}\n"))
 	testutil.Must(t, err)
 	for api, want := range map[string]int{"1.41": 2, "1.43": 2, "1.44": 1, "1.100": 1} {
 		got := expected.On(docker.Features{APIVersion: api, AppArmor: true},
 			Machine{[]string{"cpu", "memory"}, []string{"CAP_SYS_RESOURCE"}, true, true})
 		testutil.Assert(t, len(got) == want && got[0].Cause == "a", "API %s: %+v", api, got)
 	}
-	testutil.Assert(t, len(expected) == 8 && expected[1].Cause == "b", "the list itself is now %+v", expected)
+	testutil.Assert(t, len(expected) == 9 && expected[1].Cause == "b", "the list itself is now %+v", expected)
 	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 1, AppArmor: true},
 		Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}, true, true}); len(got) != 2 || got[1].Cause != "v" {
 		t.Errorf("with cgroup v1: %v", got)
+	}
+	if got := expected.On(docker.Features{APIVersion: "1.44", AppArmor: true, SELinux: true},
+		Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}, true, true}); len(got) != 2 || got[1].Cause != "s" {
+		t.Errorf("with SELinux: %v", got)
 	}
 	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 2},
 		Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}, true, true}); len(got) != 2 || got[1].Cause != "l" {
