@@ -118,11 +118,17 @@ func (s *Service) drain(ctx context.Context, id string, limit time.Duration) err
 	return s.opts.Logs.Drain(ctx, id)
 }
 
-// FinishExit finds out whether a container that has ended was out of memory. It writes the rest of the log, and saves
-// facts that are lost later, within 2 seconds. If the log's disk takes longer, the rest is written later. It is the
-// cache's exit hook: the kubelet reads the log's end when it sees the exit.
+// FinishExit finds out whether a container that has ended was out of memory, and calls drainExited. It is the cache's
+// exit hook. Kills are counted nowhere else: a second count for one exit could take the kill of another container.
 func (s *Service) FinishExit(ctx context.Context, c *state.Container) {
 	s.noteOOM(c)
+	s.drainExited(ctx, c)
+}
+
+// drainExited writes the rest of the log of a container that has ended, and saves facts that are lost later, within 2
+// seconds. If the log's disk takes longer, the rest is written later. It comes before the exit is published, because
+// the kubelet reads the log's end when it sees the exit.
+func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 	limited, cancel := context.WithTimeout(ctx, exitDrainTimeout)
 	defer cancel()
 	saved := make(chan struct{})

@@ -76,7 +76,7 @@ func (s *Service) settle(ctx context.Context, c *state.Container) error {
 		return nil
 	}
 	if now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
-		s.FinishExit(ctx, now)
+		s.drainExited(ctx, now)
 		return nil
 	}
 	s.runs.begin(now)

@@ -49,7 +49,7 @@ func (s *Service) afterStart(ctx context.Context, id string) (*state.Container, 
 
 // ended writes the rest of the log and publishes the exit, in this order: who sees the exit reads the log's end.
 func (s *Service) ended(ctx context.Context, c *state.Container) error {
-	s.FinishExit(ctx, c)
+	s.drainExited(ctx, c)
 	if _, err := s.opts.Cache.RefreshContainer(ctx, c.ID); err != nil {
 		return docker.IgnoreNotFound(err)
 	}
