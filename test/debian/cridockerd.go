@@ -18,7 +18,8 @@ func StartCRIDockerd() []string {
 		mkdir -p /etc/kubernetes/manifests /var/lib/kubelet
 		docker load --quiet --input /mnt/hello.tar
 		cp /mnt/web.yaml /mnt/agent.yaml /etc/kubernetes/manifests
-		echo 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/cri-dockerd.sock"' > /var/lib/kubelet/kubeadm-flags.env
+		echo 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/cri-dockerd.sock"' \
+			> /var/lib/kubelet/kubeadm-flags.env
 		systemctl daemon-reload
 		systemctl start cri-docker.socket cri-docker.service kubelet`),
 		strings.ReplaceAll(criDockerdService, "PAUSE", pause.Reference), criDockerdSocket, kubeletService)
@@ -29,7 +30,8 @@ const (
 Requires=cri-docker.socket
 [Service]
 Type=notify
-ExecStart=/usr/local/bin/cri-dockerd --container-runtime-endpoint fd:// --network-plugin=cni --pod-infra-container-image=PAUSE
+ExecStart=/usr/local/bin/cri-dockerd --container-runtime-endpoint fd:// --network-plugin=cni \
+	--pod-infra-container-image=PAUSE
 KillMode=process
 `
 	criDockerdSocket = `[Socket]

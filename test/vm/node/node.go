@@ -64,7 +64,8 @@ func install(ctx context.Context, m *machine.Machine, kind machine.Kind) error {
 		echo 'runtime-endpoint: unix:///run/criadapter/criadapter.sock' > /etc/crictl.yaml
 		echo 'timeout: 60' >> /etc/crictl.yaml
 		cd /mnt/`+version+`
-		dpkg --install criadapter_`+version+`_`+kind.Architecture+`.deb kubelet-core_`+version+`_`+kind.Architecture+`.deb
+		release=`+version+`_`+kind.Architecture+`
+		dpkg --install criadapter_$release.deb kubelet-core_$release.deb
 		systemctl is-active criadapter.socket criadapter.service
 		crictl version | grep -x 'RuntimeName: *docker'`)
 	return err
