@@ -7,20 +7,20 @@ import (
 
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/debian"
+	"github.com/criadapter/criadapter/test/debian/machine"
 	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
 // The names in the cache.
 const (
-	rootKey       = "debian-" + debian.Suite + "-systemd-docker-rpm_1"
 	prometheusKey = "debian-" + debian.Suite + "-prometheus_1"
 	openrcKey     = "debian-" + debian.Suite + "-openrc_1"
 )
 
 // missingParts says what has to be downloaded first, and is empty if nothing has.
 func missingParts() (string, error) {
-	for _, key := range []string{rootKey, prometheusKey, openrcKey} {
+	for _, key := range []string{machine.RootKey, prometheusKey, openrcKey} {
 		has, err := cache.Has(key)
 		if err != nil {
 			return "", err
@@ -34,15 +34,6 @@ func missingParts() (string, error) {
 		return "cri-dockerd is not in the cache; make package-test builds it", nil
 	}
 	return "", err
-}
-
-// debianRoot returns a root file system of Debian's packages, with systemd, Docker Engine and rpm. The first call takes
-// a minute.
-func debianRoot(ctx context.Context) (string, error) {
-	return cache.Fill(ctx, rootKey, func(ctx context.Context, dir string) error {
-		return debian.Bootstrap(ctx, filepath.Join(dir, "root"), architecture, "systemd", "systemd-sysv",
-			"dbus", "procps", "docker.io", "iptables", "iproute2", "rpm")
-	})
 }
 
 // prometheus returns a directory with Prometheus and promtool, unpacked from Debian's package.

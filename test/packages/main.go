@@ -11,7 +11,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/criadapter/criadapter/test/packages/machine"
+	"github.com/criadapter/criadapter/test/debian/machine"
 	"github.com/criadapter/criadapter/test/program"
 )
 
@@ -115,12 +115,13 @@ func (s *suite) close() error {
 
 // boot starts the machine.
 func (s *suite) boot(ctx context.Context) error {
-	root, err := debianRoot(ctx)
+	root, err := machine.Root(ctx)
 	if err != nil {
 		return err
 	}
 	share := filepath.Join(s.dir, "share")
-	s.machine, err = machine.Boot(ctx, machine.Options{Root: root, Dir: filepath.Join(s.dir, "machine"), Share: share})
+	s.machine, err = machine.Boot(ctx, machine.Options{Root: root, Dir: filepath.Join(s.dir, "machine"), Share: share,
+		Address: "192.0.2.1/24"})
 	return err
 }
 

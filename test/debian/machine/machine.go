@@ -24,7 +24,7 @@ var bootScript string
 // bootTime bounds the time until systemd has started everything.
 const bootTime = 2 * time.Minute
 
-// Options are the settings of a machine. All are required.
+// Options are the settings of a machine. All but Address are required.
 type Options struct {
 	// Root has the root file system in its directory root. The machine does not write to it.
 	Root string
@@ -32,6 +32,9 @@ type Options struct {
 	Dir string
 	// Share is a directory that the machine sees at /mnt.
 	Share string
+	// Address is the address, with the length of its network's prefix, of a bridge that leads nowhere. Without one the
+	// machine has loopback addresses alone.
+	Address string
 }
 
 // Machine is a running machine. Its methods must not be called concurrently, except Run.
@@ -44,8 +47,8 @@ type Machine struct {
 
 // Boot starts a machine and waits until its systemd has started everything.
 func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
-	m := &Machine{dir: opts.Dir, cgroup: filepath.Base(filepath.Dir(opts.Dir)) + "-machine"}
-	for _, dir := range []string{"upper", "work", "root", "docker"} {
+	m := inDir(opts.Dir)
+	for _, dir := range []string{"upper", "work", "root", "docker", "containerd"} {
 		if err := os.MkdirAll(filepath.Join(opts.Dir, dir), 0o755); err != nil {
 			return nil, err
 		}
@@ -67,7 +70,7 @@ func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
 	m.cmd = exec.Command("sh", "-ec", join.String()+
 		`exec unshare --pid --fork --kill-child --mount --net --ipc --uts --cgroup sh -c "$BOOT"`)
 	m.cmd.Env = append(os.Environ(), "BOOT="+bootScript, "ROOT="+filepath.Join(opts.Root, "root"), "DIR="+opts.Dir,
-		"SHARE="+opts.Share,
+		"SHARE="+opts.Share, "ADDRESS="+opts.Address,
 		"CONTROLLERS="+strings.Join(controllers, " "))
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
@@ -80,6 +83,17 @@ func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
 	}
 	return m, nil
 }
+
+// inDir is the machine of a directory, before its boot.
+func inDir(dir string) *Machine {
+	return &Machine{dir: dir, cgroup: filepath.Base(filepath.Dir(dir)) + "-" + filepath.Base(dir)}
+}
+
+// Running is a running machine that another process has booted. Close must not be called.
+func Running(pid int) *Machine { return &Machine{pid: pid} }
+
+// PID is the process id of the machine's systemd in the host's PID namespace.
+func (m *Machine) PID() int { return m.pid }
 
 // waitBooted finds the machine's systemd and waits until it has started everything.
 func (m *Machine) waitBooted(ctx context.Context) error {
@@ -129,6 +143,9 @@ func (m *Machine) Journal(ctx context.Context) string {
 	}
 	return text
 }
+
+// Remove removes what a machine has left whose process was killed. Dir is its directory.
+func Remove(dir string) error { return inDir(dir).Close() }
 
 // Close kills all processes of the machine and removes its files.
 func (m *Machine) Close() error {

@@ -1,5 +1,6 @@
 # Makes the machine's mounts and becomes its systemd. Runs as the first process of new namespaces, with ROOT (never written
-# to), DIR (for what is written), SHARE (seen at /mnt) and CONTROLLERS (of cgroup v1; empty for cgroup v2) in its environment.
+# to), DIR (for what is written), SHARE (seen at /mnt), ADDRESS (of a bridge, or empty) and CONTROLLERS (of cgroup v1; empty
+# for cgroup v2) in its environment.
 set -eu
 mount --make-rprivate /
 mount -t overlay machine -o "lowerdir=$ROOT,upperdir=$DIR/upper,workdir=$DIR/work" "$DIR/root"
@@ -10,8 +11,10 @@ mount --rbind /dev dev
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
 mount --bind "$SHARE" mnt
-mkdir -p var/lib/docker
-mount --bind "$DIR/docker" var/lib/docker
+for engine in docker containerd; do # their layers cannot be on an overlay
+	mkdir -p "var/lib/$engine"
+	mount --bind "$DIR/$engine" "var/lib/$engine"
+done
 if [ -n "$CONTROLLERS" ]; then
 	mount -t tmpfs cgroup sys/fs/cgroup
 	for controller in $CONTROLLERS; do
@@ -24,10 +27,18 @@ if [ -n "$CONTROLLERS" ]; then
 else
 	mount -t cgroup2 cgroup2 sys/fs/cgroup
 fi
-mount --make-rshared .
+# A process that joins a mount namespace gets its root. With chroot, commands in containers would run in the host's files.
+mkdir -p old
+pivot_root . old
+umount --lazy /old
+rmdir /old
+cd /
+mount --make-rshared /
 ip link set lo up
-ip link add node0 type bridge
-ip address add 192.0.2.1/24 dev node0
-ip link set node0 up
+if [ -n "$ADDRESS" ]; then
+	ip link add node0 type bridge
+	ip address add "$ADDRESS" dev node0
+	ip link set node0 up
+fi
 exec env -i container=criadapter-machine PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-	chroot . /lib/systemd/systemd --system --log-target=journal
+	/lib/systemd/systemd --system --log-target=journal
