@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/criadapter/criadapter/test/debian"
 	"github.com/criadapter/criadapter/test/vm/machine"
 )
 
@@ -38,26 +39,11 @@ func Start(ctx context.Context, opts machine.Options) (*machine.Machine, error) 
 	return m, nil
 }
 
-// configureEngine gives the engine the share's daemon.json, and replaces its programs with the share's, if it has any.
-const configureEngine = `
-		cp /mnt/daemon.json /etc/docker
-		if [ -d /mnt/engine ]; then
-			systemctl stop docker.socket docker containerd
-			for program in $(ls /mnt/engine); do
-				cp /mnt/engine/$program $(command -v $program)
-			done
-			rm -rf /var/lib/docker /var/lib/containerd
-			systemctl start containerd docker.socket docker
-		else
-			systemctl restart docker
-		fi
-`
-
 // install installs the deb and what a node has beside it, as an operator does. crictl ignores a configuration that it
 // cannot read and then asks containerd, so its answer must be criadapter's.
 func install(ctx context.Context, m *machine.Machine, kind machine.Kind) error {
 	_, err := m.Shell(ctx, `
-		mkdir -p /opt/cni /etc/cni/net.d /etc/docker`+configureEngine+`
+		mkdir -p /opt/cni /etc/cni/net.d /etc/docker`+debian.ConfigureEngine("/mnt")+`
 		cp -r /mnt/plugins /opt/cni/bin
 		echo '`+podNetwork+`' > /etc/cni/net.d/10-pods.conflist
 		install /mnt/crictl /usr/local/bin

@@ -1,0 +1,64 @@
+package debian
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// FillEngine puts a node's engine into a directory of the share: its daemon.json with more settings, and its programs
+// unless the engine of this name (see engine.Named) is Debian's. With RUNTIME_MODE=oci, daemon.json names criadapter's
+// OCI runtime, so that pods have no sandbox container. The architecture is a value of GOARCH.
+func FillEngine(ctx context.Context, name, architecture string, more map[string]any, dir string) error {
+	variant, err := engine.Named(name)
+	if err != nil {
+		return err
+	}
+	config := map[string]any{}
+	maps.Copy(config, variant.Config())
+	maps.Copy(config, more)
+	if os.Getenv("RUNTIME_MODE") == rigenv.ModeOCI {
+		config["runtimes"] = map[string]any{"criadapter": map[string]any{"path": "/usr/bin/criadapter-oci"}}
+	}
+	if err := program.WriteJSON(filepath.Join(dir, "daemon.json"), config); err != nil {
+		return err
+	}
+	if variant.Name == engine.Installed {
+		return nil
+	}
+	if architecture != runtime.GOARCH {
+		return fmt.Errorf("the engine %s is built for this host's architecture alone: take Debian's on a machine of %s",
+			variant.Name, architecture)
+	}
+	dockerd, err := variant.Program(ctx, os.Stdout)
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(filepath.Join(dir, "engine"), os.DirFS(filepath.Dir(dockerd)))
+}
+
+// ConfigureEngine are lines of a shell that give the machine's engine what FillEngine has put into dir, a directory of
+// the machine: its settings and, if there are any, its programs.
+func ConfigureEngine(dir string) string {
+	return `
+		mkdir -p /etc/docker
+		cp ` + dir + `/daemon.json /etc/docker
+		if [ -d ` + dir + `/engine ]; then
+			systemctl stop docker.socket docker containerd
+			for program in $(ls ` + dir + `/engine); do
+				cp ` + dir + `/engine/$program $(command -v $program)
+			done
+			rm -rf /var/lib/docker/* /var/lib/containerd/*
+			systemctl start containerd docker.socket docker
+		else
+			systemctl restart docker
+		fi
+`
+}
