@@ -1,4 +1,4 @@
-// Package registry serves images on 127.0.0.1 for tests: without an account, with one, and the way a registry in
+// Package registry serves images for tests: without an account, with one, and the way a registry in
 // trouble does. See package rigenv for the addresses that tests use.
 package registry
 
@@ -27,14 +27,35 @@ type Registry struct {
 	done    []chan error
 }
 
+// anyPort is a free port of 127.0.0.1.
+const anyPort = "127.0.0.1:0"
+
 // Start listens on two free ports of 127.0.0.1 and stores the images there, keyed "repository:tag".
 func Start(ctx context.Context, images map[string]v1.Image) (*Registry, error) {
+	return newRegistry(ctx, images, func(r *Registry, store http.Handler) (err error) {
+		if r.Addr, err = r.serve(anyPort, withTrouble(store)); err == nil {
+			r.AuthAddr, err = r.serve(anyPort, withAccount(store))
+		}
+		return err
+	})
+}
+
+// Open listens at an address, host:port, and stores the images there. It serves all of them without an account, and has
+// no AuthAddr.
+func Open(ctx context.Context, addr string, images map[string]v1.Image) (*Registry, error) {
+	return newRegistry(ctx, images, func(r *Registry, store http.Handler) (err error) {
+		r.Addr, err = r.serve(addr, store)
+		return err
+	})
+}
+
+// newRegistry makes a registry that listens as listen has it.
+func newRegistry(
+	ctx context.Context, images map[string]v1.Image, listen func(*Registry, http.Handler) error,
+) (*Registry, error) {
 	store := withRanges(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
 	r := &Registry{}
-	var err error
-	if r.Addr, err = r.serve(withTrouble(store)); err == nil {
-		r.AuthAddr, err = r.serve(withAccount(store))
-	}
+	err := listen(r, store)
 	if err == nil {
 		err = fill(ctx, store, images)
 	}
@@ -44,8 +65,8 @@ func Start(ctx context.Context, images map[string]v1.Image) (*Registry, error) {
 	return r, nil
 }
 
-func (r *Registry) serve(handler http.Handler) (addr string, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func (r *Registry) serve(at string, handler http.Handler) (addr string, err error) {
+	listener, err := net.Listen("tcp", at)
 	if err != nil {
 		return "", err
 	}
