@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -27,6 +28,8 @@ type Programs struct {
 	// Specs is a test suite of Kubernetes, Ginkgo runs it, and Agnhost is in most of its images. All leaves them empty,
 	// too.
 	Specs, Ginkgo, Agnhost string
+	// A cluster of kubeadm has these beside. All leaves them empty, too.
+	Kubeadm, KubeProxy, CoreDNS, Flanneld, FlannelConfig, FlannelPlugin, MetricsServer string
 	// Share is a directory with what an emulated node has, empty for other nodes (package test/cluster/emulated).
 	Share string
 }
@@ -44,12 +47,12 @@ const (
 const kubelet = "kubelet"
 
 // program is a program to build: its name, its module's directory in test/cluster/tools, its import path and linker
-// flags.
+// flags. A program with a version has no such directory: its own module has the versions of its release.
 type program struct {
-	name, tools, pkg, linkerFlags string
-	// isTest says that the program is the compiled tests of the package.
-	isTest bool
-	path   func(*Programs) *string
+	name, tools, pkg, linkerFlags, version string
+	// isTest says that the program is the compiled tests of the package, and cgo that it has parts in C.
+	isTest, cgo bool
+	path        func(*Programs) *string
 }
 
 // programs returns the programs in the order of their builds. The longest build is the last one.
@@ -150,9 +153,12 @@ func missing(ctx context.Context, list []program) ([]string, error) {
 
 // key names the program's cache entry. The module's go.mod has every version in it.
 func (p program) key(root string) (string, error) {
-	content, err := os.ReadFile(filepath.Join(p.toolsDir(root), "go.mod"))
-	if err != nil {
-		return "", fmt.Errorf("%w; run this in criadapter's source tree", err)
+	content := []byte(p.pkg + "@" + p.version)
+	if p.version == "" {
+		var err error
+		if content, err = os.ReadFile(filepath.Join(p.toolsDir(root), "go.mod")); err != nil {
+			return "", fmt.Errorf("%w; run this in criadapter's source tree", err)
+		}
 	}
 	sum := sha256.Sum256(append(content, p.linkerFlags...))
 	return cache.Key("cluster", p.name, runtime.GOOS, runtime.GOARCH, runtime.Version(), "static",
@@ -165,12 +171,30 @@ func (p program) toolsDir(root string) string {
 
 // build compiles the program to dir. It runs in the directory of the module that pins the versions.
 func (p program) build(ctx context.Context, root, dir string) error {
+	if p.version != "" {
+		return p.install(ctx, dir)
+	}
 	args := []string{"build"}
 	if p.isTest {
 		args = []string{"test", "-c", "-vet=off"} // vet would check a lot of foreign code
 	}
-	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags, "-o", filepath.Join(dir, p.name),
-		p.pkg)
-	_, err := gomod.Command(ctx, p.toolsDir(root), append([]string{"CGO_ENABLED=0"}, gomod.Native()...), args...)
+	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags, "-o", filepath.Join(dir, p.name))
+	environ := []string{"CGO_ENABLED=0"}
+	if p.cgo {
+		environ = []string{"CGO_ENABLED=1"}
+		args = append(args, "-tags", "netgo,osusergo") // a static C library looks up neither hosts nor users
+	}
+	_, err := gomod.Command(ctx, p.toolsDir(root), append(environ, gomod.Native()...), append(args, p.pkg)...)
 	return err
+}
+
+// install compiles a program that has a version.
+func (p program) install(ctx context.Context, dir string) error {
+	environ := append([]string{"CGO_ENABLED=0", "GOBIN=" + dir}, gomod.Native()...)
+	_, err := gomod.Command(ctx, dir, environ, "install", "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags,
+		p.pkg+"@"+p.version)
+	if err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, path.Base(p.pkg)), filepath.Join(dir, p.name))
 }

@@ -3,6 +3,7 @@ package build
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,9 +77,9 @@ func TestKubeletsOfReleases(t *testing.T) {
 
 // `go mod tidy` keeps the requirements of a program only if go.mod names it as a tool.
 func TestProgramsAreTools(t *testing.T) {
-	for _, one := range append(programs(), specPrograms(ClusterSuite)...) {
-		if one.isTest {
-			continue // tools.go beside go.mod names its package
+	for _, one := range slices.Concat(programs(), specPrograms(ClusterSuite), kubeadmPrograms()) {
+		if one.isTest || one.version != "" {
+			continue // tools.go beside go.mod names its package, or its own go.mod is taken
 		}
 		if want := "tool " + one.pkg; !strings.Contains(toolsFile(t, one.tools), want+"\n") &&
 			!strings.Contains(toolsFile(t, one.tools), "\t"+one.pkg+"\n") {

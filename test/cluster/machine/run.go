@@ -29,18 +29,18 @@ func RunTests(ctx context.Context, pkg string, environ func(kubeletCore string) 
 			return err
 		}
 		command := append([]string{test, "-test.v"}, args...)
-		return guarded(ctx, func() error { return rig.Exec(ctx, variable, command...) })
+		return Guarded(ctx, func() error { return rig.Exec(ctx, variable, command...) })
 	})
 }
 
 // AgainInRig is program.Again for a program that runs a kubelet. The sysctls that the kubelet changes are restored when
 // the last run with a kubelet ends.
 func AgainInRig(ctx context.Context, environ func(dir string) (string, error), args ...string) error {
-	return guarded(ctx, func() error { return program.Again(ctx, environ, args...) })
+	return Guarded(ctx, func() error { return program.Again(ctx, environ, args...) })
 }
 
-// guarded calls run, which runs a kubelet. This process outlives the rig, so it can restore the sysctls.
-func guarded(ctx context.Context, run func() error) (err error) {
+// Guarded calls run, which runs a kubelet. This process outlives the rig, so it can restore the sysctls.
+func Guarded(ctx context.Context, run func() error) (err error) {
 	stay, err := enterMachine(ctx)
 	if err != nil {
 		return err

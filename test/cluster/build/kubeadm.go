@@ -1,0 +1,73 @@
+package build
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+
+	"github.com/criadapter/criadapter/test/gomod"
+)
+
+// The modules of the add-ons, and their versions. CoreDNS has the version that kubeadm of Version installs, and
+// Flannel's version is in test/cluster/tools/flannel. Flannel's own plugin is not served as a module, so the plugin is
+// the last one of containernetworking's.
+const (
+	coreDNS         = "github.com/coredns/coredns"
+	coreDNSVersion  = "v1.14.2"
+	flannel         = "github.com/flannel-io/flannel"
+	plugins         = "github.com/containernetworking/plugins"
+	pluginsVersion  = "v0.9.1"
+	metrics         = "sigs.k8s.io/metrics-server"
+	metricsVersion  = "v0.9.0"
+	flannelManifest = "Documentation/kube-flannel.yml"
+	metricsManifest = "manifests/base"
+)
+
+// kubeadmPrograms returns the programs that a cluster of kubeadm has beside programs.
+func kubeadmPrograms() []program {
+	const strip = "-s -w"
+	stamped := strip + " " + stamps(Version)
+	return []program{
+		{name: "kubeadm", tools: "kubernetes", pkg: kubernetes + "/cmd/kubeadm", linkerFlags: stamped,
+			path: func(p *Programs) *string { return &p.Kubeadm }},
+		{name: "kube-proxy", tools: "kubernetes", pkg: kubernetes + "/cmd/kube-proxy", linkerFlags: stamped,
+			path: func(p *Programs) *string { return &p.KubeProxy }},
+		{name: "coredns", pkg: coreDNS, version: coreDNSVersion, linkerFlags: strip,
+			path: func(p *Programs) *string { return &p.CoreDNS }},
+		{name: "flanneld", tools: "flannel", pkg: flannel, cgo: true, linkerFlags: strip + " -extldflags -static",
+			path: func(p *Programs) *string { return &p.Flanneld }},
+		{name: "install-conf", tools: "flannel", pkg: flannel + "/cmd/install_conf", linkerFlags: strip,
+			path: func(p *Programs) *string { return &p.FlannelConfig }},
+		{name: "flannel", pkg: plugins + "/plugins/meta/flannel", version: pluginsVersion, linkerFlags: strip,
+			path: func(p *Programs) *string { return &p.FlannelPlugin }},
+		{name: "metrics-server", pkg: metrics + "/cmd/metrics-server", version: metricsVersion, linkerFlags: strip,
+			path: func(p *Programs) *string { return &p.MetricsServer }},
+	}
+}
+
+// WithKubeadm is All with kubeadm, kube-proxy and the add-ons of its cluster, which take some minutes more the first
+// time.
+func WithKubeadm(ctx context.Context, progress io.Writer) (Programs, error) {
+	return fill(ctx, append(programs(), kubeadmPrograms()...), progress)
+}
+
+// MissingWithKubeadm returns the names of the programs of WithKubeadm that the cache does not have.
+func MissingWithKubeadm(ctx context.Context) ([]string, error) {
+	return missing(ctx, append(programs(), kubeadmPrograms()...))
+}
+
+// FlannelManifest returns the path of the manifest that Flannel's release has.
+func FlannelManifest(ctx context.Context) (string, error) {
+	root, err := gomod.Root(ctx)
+	if err != nil {
+		return "", err
+	}
+	module, err := gomod.Download(ctx, program{tools: "flannel"}.toolsDir(root), flannel)
+	return filepath.Join(module.Dir, flannelManifest), err
+}
+
+// MetricsManifest returns the kustomization that the release of metrics-server has.
+func MetricsManifest(ctx context.Context) (string, error) {
+	module, err := gomod.Download(ctx, "", metrics+"@"+metricsVersion)
+	return filepath.Join(module.Dir, metricsManifest), err
+}

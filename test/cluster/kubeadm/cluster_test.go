@@ -1,0 +1,63 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/cluster/build"
+)
+
+func TestManifestsTakeImagesFromTheRegistry(t *testing.T) {
+	for _, one := range []struct{ name, got, want string }{
+		{"Flannel", flannelManifest(`
+        image: ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel3
+        image: ghcr.io/flannel-io/flannel:v0.28.10
+      "cniVersion": "1.0.0",
+`), `
+        image: 192.0.2.254:5000/flannel-cni-plugin:module
+        image: 192.0.2.254:5000/flannel:module
+      "cniVersion": "0.4.0",
+`},
+		{"metrics-server", metricsManifest(`
+      - args:
+        - --cert-dir=/tmp
+        - --secure-port=10250
+        image: gcr.io/k8s-staging-metrics-server/metrics-server:master
+`), `
+      - args:
+        - --cert-dir=/tmp
+        - --kubelet-insecure-tls
+        - --secure-port=10250
+        image: 192.0.2.254:5000/metrics-server:module
+`},
+	} {
+		testutil.Assert(t, one.got == one.want, "%s: got%swant%s", one.name, one.got, one.want)
+	}
+}
+
+func TestStepsOfTheCommandLine(t *testing.T) {
+	chosen, err := options{run: "^(DNS|Drain)$", node2: runtimeContainerd}.steps()
+	testutil.Must(t, err)
+	var names []string
+	for _, s := range chosen {
+		names = append(names, s.name)
+	}
+	testutil.Assert(t, reflect.DeepEqual(names, []string{"DNS", "Drain"}), "steps %v", names)
+	for _, wrong := range []options{{run: "(", node2: runtimeCriadapter}, {node2: "cri-o"}} {
+		if _, err := wrong.steps(); err == nil {
+			t.Errorf("%+v: no error", wrong)
+		}
+	}
+}
+
+// The images are cached by their recipes, which must be the same each time.
+func TestRecipesAreStable(t *testing.T) {
+	programs := build.Programs{Etcd: "/etcd", KubeProxy: "/kube-proxy"}
+	first := recipes(programs, "/base.tar")
+	testutil.Assert(t, reflect.DeepEqual(first, recipes(programs, "/base.tar")), "two different lists")
+	for _, one := range first {
+		testutil.Assert(t, len(one.Files) > 0 && !strings.Contains(one.Name, ":"), "recipe %+v", one)
+	}
+}

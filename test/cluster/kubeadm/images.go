@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/debian"
+	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/test/rig/cache"
+	"github.com/criadapter/criadapter/test/rig/images"
+)
+
+// baseKey names the file system of images that set up a node's network, in the cache.
+const baseKey = "debian-" + debian.Suite + "-network_1"
+
+// networkBase returns a tar archive with a Debian file system that has the tools of the network.
+func networkBase(ctx context.Context) (string, error) {
+	dir, err := cache.Fill(ctx, baseKey, func(ctx context.Context, dir string) error {
+		root := filepath.Join(dir, "root")
+		if err := debian.Bootstrap(ctx, root, runtime.GOARCH, "iptables", "nftables", "iproute2", "conntrack", "kmod",
+			"ca-certificates"); err != nil {
+			return err
+		}
+		_, err := program.Output(ctx, "", nil, "tar", "--create", "--file", filepath.Join(dir, "base.tar"),
+			"--sort=name", "--mtime=@0", "--numeric-owner", "--exclude=./dev/*", "--exclude=./proc/*",
+			"--exclude=./var/cache/apt/*", "--exclude=./var/lib/apt/lists/*", "--exclude=./usr/share/doc/*",
+			"--exclude=./usr/share/locale/*", "--directory", root, ".")
+		return errors.Join(err, os.RemoveAll(root))
+	})
+	return filepath.Join(dir, "base.tar"), err
+}
+
+// bin is where images have their programs.
+const bin = "usr/local/bin/"
+
+// recipes are the images of the control plane and the add-ons.
+func recipes(p build.Programs, base string) []images.Recipe {
+	static := func(name, path string) images.Recipe {
+		return images.Recipe{Name: name, Files: map[string]string{bin + name: path}}
+	}
+	return []images.Recipe{
+		static("etcd", p.Etcd),
+		static("kube-apiserver", p.APIServer),
+		static("kube-controller-manager", p.ControllerManager),
+		static("kube-scheduler", p.Scheduler),
+		{Name: "kube-proxy", Base: base, Files: map[string]string{bin + "kube-proxy": p.KubeProxy}},
+		{Name: "coredns", Files: map[string]string{"coredns": p.CoreDNS}, Entrypoint: []string{"/coredns"}},
+		{Name: "flannel", Base: base, Files: map[string]string{"opt/bin/flanneld": p.Flanneld,
+			"opt/bin/install-conf": p.FlannelConfig}, Entrypoint: []string{"/opt/bin/flanneld"}},
+		{Name: "flannel-cni-plugin", Base: base, Files: map[string]string{"flannel": p.FlannelPlugin}},
+		{Name: "metrics-server", Files: map[string]string{"metrics-server": p.MetricsServer},
+			Entrypoint: []string{"/metrics-server"}},
+	}
+}
+
+// registryAddress is where the nodes pull images.
+var registryAddress = net.JoinHostPort(keeperIP, "5000")
+
+// images returns what the registry serves, keyed repository:tag: the images that kubeadm names, the
+// add-ons' images, and the test images.
+func (p plan) images(ctx context.Context) (map[string]v1.Image, error) {
+	dir, err := cache.Dir()
+	if err != nil {
+		return nil, err
+	}
+	made, err := images.Cluster(ctx, dir, recipes(p.Programs, p.Base))
+	if err != nil {
+		return nil, err
+	}
+	all, err := images.Catalog(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := program.Output(ctx, "", nil, p.Programs.Kubeadm, "config", "images", "list",
+		"--kubernetes-version", build.Version, "--image-repository", registryAddress)
+	if err != nil {
+		return nil, err
+	}
+	for name := range strings.Lines(names) {
+		if !strings.HasPrefix(name, registryAddress) {
+			continue // a warning
+		}
+		repository, tag, _ := strings.Cut(path.Base(strings.TrimSpace(name)), ":")
+		image := made[repository]
+		if repository == "pause" {
+			image = made["pause:"+tag]
+		}
+		if image == nil {
+			return nil, fmt.Errorf("kubeadm names the image %s, and there is none", name)
+		}
+		all[repository+":"+tag] = image
+	}
+	for _, name := range []string{"flannel", "flannel-cni-plugin", "metrics-server"} {
+		all[name+":"+addonTag] = made[name]
+	}
+	return all, nil
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/test/cluster/machine"
+	debian "github.com/criadapter/criadapter/test/debian/machine"
+	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/test/rig/registry"
+)
+
+// Descriptors that the keeper inherits after the standard ones.
+const (
+	fdListener = 3 // listens on 127.0.0.1 of the host's network namespace
+	fdProgress = 4 // gets a line per stage
+)
+
+// keeper owns a cluster.
+type keeper struct {
+	plan     plan
+	progress *os.File
+	machines map[string]*debian.Machine
+	undo     []func() error // in the order of the steps that they undo
+}
+
+// keep brings the cluster of the plan up, keeps it until ctx ends, and removes it.
+func keep(ctx context.Context) error {
+	for _, fd := range []int{fdListener, fdProgress} {
+		unix.CloseOnExec(fd) // the machines must not have them
+	}
+	lock, err := takeLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	p, err := readPlan()
+	if err != nil {
+		return err
+	}
+	k := &keeper{plan: p, progress: os.NewFile(fdProgress, "progress"), machines: map[string]*debian.Machine{}}
+	return machine.Guarded(ctx, func() (err error) {
+		defer func() { err = errors.Join(err, k.close()) }()
+		if err := k.bringUp(ctx); err != nil {
+			k.keepJournals(context.WithoutCancel(ctx))
+			fmt.Fprintf(k.progress, "FAIL %v\n", err)
+			return err
+		}
+		if err := k.progress.Close(); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	})
+}
+
+// takeLock takes the lock that says that a keeper runs, and writes the process id to its file.
+func takeLock() (*os.File, error) {
+	file, err := os.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("a cluster runs already: %w", err), file.Close())
+	}
+	return file, errors.Join(file.Truncate(0), os.WriteFile(lockFile, []byte(strconv.Itoa(os.Getpid())), 0o600))
+}
+
+// bringUp runs the stages and prints a line for each.
+func (k *keeper) bringUp(ctx context.Context) error {
+	for _, s := range k.stages() {
+		began := time.Now()
+		if err := s.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		fmt.Fprintf(k.progress, "ok   %s (%.1f s)\n", s.name, time.Since(began).Seconds())
+	}
+	return nil
+}
+
+// serveImages opens the registry.
+func (k *keeper) serveImages(ctx context.Context) error {
+	if err := makeNetwork(); err != nil {
+		return err
+	}
+	images, err := k.plan.images(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := registry.Open(ctx, registryAddress, images)
+	if err != nil {
+		return err
+	}
+	k.undo = append(k.undo, r.Close)
+	return nil
+}
+
+// boot starts the machines.
+func (k *keeper) boot(ctx context.Context) error {
+	for _, n := range k.plan.nodes() {
+		opts := debian.Options{Root: k.plan.Root, Dir: k.plan.machineDir(n.name), Share: k.plan.share()}
+		m, err := debian.Boot(ctx, opts)
+		if err != nil {
+			return fmt.Errorf("%s: %w", n.name, err)
+		}
+		k.undo = append(k.undo, m.Close)
+		k.machines[n.name] = m
+		if err := connect(n.name, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openAPI forwards the port of 127.0.0.1 to the API server, and writes the files that people need.
+func (k *keeper) openAPI(ctx context.Context) error {
+	listener, err := net.FileListener(os.NewFile(fdListener, "listener"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		forward(ctx, listener, apiServer)
+	}()
+	k.undo = append(k.undo, func() error {
+		cancel()
+		<-done
+		return nil
+	})
+	pids := map[string]int{}
+	for name, m := range k.machines {
+		pids[name] = m.PID()
+	}
+	if err := program.WriteJSON(nodesFile, pids); err != nil {
+		return err
+	}
+	return k.writeKubeconfig(ctx, kubeconfigFile, "https://"+listener.Addr().String())
+}
+
+// close undoes all steps, the last one first, and removes the cluster's files.
+func (k *keeper) close() error {
+	var errs []error
+	for _, undo := range slices.Backward(k.undo) {
+		errs = append(errs, undo())
+	}
+	return errors.Join(append(errs, removeState(k.plan.Dir))...)
+}
+
+// removeState removes the files of a cluster that has ended. keeper.log stays.
+func removeState(dir string) error {
+	errs := []error{os.RemoveAll(dir)}
+	for _, file := range []string{kubeconfigFile, kubectlFile, nodesFile, planFile} {
+		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// keepJournals leaves the end of each node's log beside keeper.log.
+func (k *keeper) keepJournals(ctx context.Context) {
+	for name, m := range k.machines {
+		path := filepath.Join(stateDir, name+".log")
+		if err := os.WriteFile(path, []byte(m.Journal(ctx)), 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+}
+
+// runningNodes returns the machines of the cluster that runs.
+func runningNodes() (map[string]*debian.Machine, error) {
+	text, err := os.ReadFile(nodesFile)
+	if err != nil {
+		return nil, err
+	}
+	var pids map[string]int
+	if err := json.Unmarshal(text, &pids); err != nil {
+		return nil, err
+	}
+	machines := map[string]*debian.Machine{}
+	for name, pid := range pids {
+		machines[name] = debian.Running(pid)
+	}
+	return machines, nil
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/program"
+)
+
+// keepFlag makes the process the keeper. It is not for people.
+const keepFlag = "keep"
+
+// options are the command line.
+type options struct {
+	keep, down, check, cached, build bool
+	// run is a pattern of names of steps, and node2 the runtime of the second node.
+	run, node2 string
+}
+
+func main() {
+	var o options
+	flag.BoolVar(&o.keep, keepFlag, false, "for the program itself")
+	flag.BoolVar(&o.down, "down", false, "remove the cluster")
+	flag.BoolVar(&o.check, "check", false, "bring a cluster up, try it step by step, and remove it")
+	flag.BoolVar(&o.build, "build", false, "only build the programs")
+	flag.BoolVar(&o.cached, "cached", false, "do nothing if programs or Debian's packages are not in the cache")
+	flag.StringVar(&o.run, "run", "", "with -check, try only the steps that match this `pattern`")
+	flag.StringVar(&o.node2, "node2", runtimeCriadapter,
+		"the `runtime` of the second node, "+runtimeCriadapter+" or "+runtimeContainerd)
+	flag.Parse()
+	program.Main("cluster", func(ctx context.Context) error { return run(ctx, o) })
+}
+
+func run(ctx context.Context, o options) error {
+	switch {
+	case o.keep:
+		return keep(ctx)
+	case o.build:
+		_, err := build.WithKubeadm(ctx, os.Stdout)
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("only root can make the namespaces of the nodes: run this as root")
+	}
+	if o.down {
+		return takeDown(ctx)
+	}
+	steps, err := o.steps()
+	if err != nil {
+		return err
+	}
+	if o.cached {
+		missing, err := missingParts(ctx)
+		if err != nil || len(missing) > 0 {
+			fmt.Println("cluster skipped: make cluster fetches what is not in the cache: " + strings.Join(missing, ", "))
+			return err
+		}
+	}
+	if err := bringUp(ctx, o.node2); err != nil {
+		return err
+	}
+	if !o.check {
+		return welcome()
+	}
+	err = try(ctx, steps)
+	return errors.Join(err, takeDown(context.WithoutCancel(ctx)))
+}
+
+// steps are the steps that the command line asks for.
+func (o options) steps() ([]step, error) {
+	if o.node2 != runtimeCriadapter && o.node2 != runtimeContainerd {
+		return nil, fmt.Errorf("-node2 %q: want %s or %s", o.node2, runtimeCriadapter, runtimeContainerd)
+	}
+	pattern, err := regexp.Compile(o.run)
+	if err != nil {
+		return nil, fmt.Errorf("-run: %w", err)
+	}
+	var chosen []step
+	for _, s := range allSteps() {
+		if pattern.MatchString(s.name) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"runtime"
+
+	"github.com/criadapter/criadapter/test/debian"
+	"github.com/criadapter/criadapter/test/debian/machine"
+	"github.com/criadapter/criadapter/test/rig/engine"
+)
+
+// The runtimes of the second node.
+const (
+	runtimeCriadapter = "criadapter"
+	runtimeContainerd = "containerd"
+)
+
+// node is one of the two.
+type node struct {
+	name, ip string
+	// engine is a name for engine.Named, and socket the address of the CRI server.
+	engine, socket string
+}
+
+// The nodes' addresses. The keeper has keeperIP, on the bridge that connects them.
+const (
+	network  = "/24"
+	keeperIP = "192.0.2.254"
+	node1IP  = "192.0.2.1"
+	node2IP  = "192.0.2.2"
+)
+
+// criadapterSocket and containerdSocket are the addresses of the CRI servers.
+const (
+	criadapterSocket = "unix:///run/criadapter/criadapter.sock"
+	containerdSocket = "unix:///run/containerd/containerd.sock"
+)
+
+// newest is the engine of the second node.
+func newest() engine.Variant {
+	v, err := engine.Named("29-containerd")
+	if err != nil {
+		panic(err) // the name is one of the list
+	}
+	return v
+}
+
+// nodes returns the nodes. The first one has Debian's engine and the control plane.
+func (p plan) nodes() []node {
+	second := node{name: "node2", ip: node2IP, engine: newest().Name, socket: criadapterSocket}
+	if p.Node2 == runtimeContainerd {
+		second.socket = containerdSocket
+	}
+	return []node{{name: "node1", ip: node1IP, engine: engine.Installed, socket: criadapterSocket}, second}
+}
+
+// engineSettings are lines of daemon.json that every engine gets, beside its storage driver.
+func engineSettings() map[string]any {
+	return map[string]any{"insecure-registries": []string{registryAddress}}
+}
+
+//go:embed kubelet.service
+var kubeletUnit string
+
+//go:embed containerd.sh
+var containerdScript string
+
+// install makes a booted machine a node that waits for kubeadm. The network comes first.
+func (n node) install(ctx context.Context, m *machine.Machine) error {
+	if _, err := m.Shell(ctx, `
+		hostname `+n.name+`
+		echo `+n.name+` > /etc/hostname
+		echo nameserver `+keeperIP+` > /etc/resolv.conf
+		printf '%s\n' '127.0.0.1 localhost' '`+node1IP+` node1' '`+node2IP+` node2' > /etc/hosts
+		ip address add `+n.ip+network+` dev eth0
+		ip link set eth0 up
+		ip route add default via `+keeperIP+`
+		mkdir -p /opt/cni /etc/cni/net.d /etc/kubernetes/manifests /lib/modules
+		cp -r /mnt/plugins /opt/cni/bin
+		install /mnt/bin/* /usr/bin
+		install /mnt/crictl /usr/bin
+		printf '%s\n' 'runtime-endpoint: `+n.socket+`' 'timeout: 30' > /etc/crictl.yaml`+
+		debian.ConfigureEngine("/mnt/"+n.name)+`
+		cp /mnt/runc /usr/local/sbin/runc
+		sysctl -w net.ipv4.ip_forward=1`); err != nil {
+		return err
+	}
+	if err := n.installServer(ctx, m); err != nil {
+		return err
+	}
+	_, err := m.Run(ctx, append(debian.Script(`
+		printf %s "$0" > /etc/systemd/system/kubelet.service
+		systemctl daemon-reload
+		systemctl enable kubelet`), kubeletUnit)...)
+	return err
+}
+
+// installServer installs the CRI server.
+func (n node) installServer(ctx context.Context, m *machine.Machine) error {
+	if n.socket == containerdSocket {
+		_, err := m.Run(ctx, append(debian.Script(containerdScript), registryAddress)...)
+		return err
+	}
+	_, err := m.Shell(ctx, fmt.Sprintf(`
+		dpkg --install /mnt/%s/criadapter_%[1]s_%s.deb
+		systemctl is-active criadapter.socket criadapter.service
+		crictl version | grep -x 'RuntimeName: *docker'`, version, runtime.GOARCH))
+	return err
+}

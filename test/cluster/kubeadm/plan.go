@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/debian"
+	"github.com/criadapter/criadapter/test/debian/machine"
+	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/test/rig/cache"
+)
+
+// stateDir has what a running cluster leaves for people, and for the next command.
+const stateDir = "build/cluster"
+
+// The files in stateDir.
+const (
+	planFile       = stateDir + "/plan.json"
+	kubeconfigFile = stateDir + "/kubeconfig"
+	kubectlFile    = stateDir + "/kubectl"
+	lockFile       = stateDir + "/keeper.pid"
+	logFile        = stateDir + "/keeper.log"
+	nodesFile      = stateDir + "/nodes.json"
+)
+
+// plan is what the keeper gets. Making it needs Go modules and Debian's packages, which the keeper cannot reach.
+type plan struct {
+	Programs build.Programs
+	// Root is the file system of the machines, and Dir a directory for the cluster's writes.
+	Root, Dir string
+	// Base is the file system of images that set up a node's network.
+	Base string
+	// Flannel and Metrics are the manifests of the add-ons.
+	Flannel, Metrics string
+	// Node2 is the runtime of the second node.
+	Node2 string
+}
+
+// share is the directory that the machines see at /mnt.
+func (p plan) share() string { return filepath.Join(p.Dir, "share") }
+
+// machineDir is the directory of a node's machine.
+func (p plan) machineDir(name string) string { return filepath.Join(p.Dir, name) }
+
+func readPlan() (plan, error) {
+	var p plan
+	text, err := os.ReadFile(planFile)
+	if err != nil {
+		return p, err
+	}
+	return p, json.Unmarshal(text, &p)
+}
+
+// missingParts names what prepare would build or download.
+func missingParts(ctx context.Context) ([]string, error) {
+	missing, err := build.MissingWithKubeadm(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if engine, err := newest().Cached(); err != nil {
+		return nil, err
+	} else if !engine {
+		missing = append(missing, "the engine "+newest().Name)
+	}
+	for _, key := range []string{machine.RootKey, baseKey} {
+		has, err := cache.Has(key)
+		if err != nil {
+			return nil, err
+		}
+		if !has {
+			missing = append(missing, key)
+		}
+	}
+	return missing, nil
+}
+
+// prepare builds or fetches all that a cluster is made of, and writes the plan.
+func prepare(ctx context.Context, node2 string) (p plan, err error) {
+	p.Node2 = node2
+	if p.Programs, err = build.WithKubeadm(ctx, os.Stdout); err != nil {
+		return p, err
+	}
+	if p.Root, err = machine.Root(ctx); err != nil {
+		return p, err
+	}
+	if p.Base, err = networkBase(ctx); err != nil {
+		return p, err
+	}
+	if p.Flannel, err = build.FlannelManifest(ctx); err != nil {
+		return p, err
+	}
+	if p.Metrics, err = build.MetricsManifest(ctx); err != nil {
+		return p, err
+	}
+	if _, err = p.images(ctx); err != nil {
+		return p, err
+	}
+	if p.Dir, err = os.MkdirTemp("", "criadapter-cluster-"); err != nil {
+		return p, err
+	}
+	if err := program.WriteJSON(planFile, p); err != nil {
+		return p, err
+	}
+	return p, p.fillShare(ctx)
+}
+
+// version is the release of the tree that the nodes install.
+const version = "1.0.0"
+
+// fillShare puts the node's programs and packages into the share.
+func (p plan) fillShare(ctx context.Context) error {
+	share := p.share()
+	if err := debian.Release(ctx, ".", version, runtime.GOARCH, filepath.Join(share, version)); err != nil {
+		return err
+	}
+	if err := debian.FillShare(ctx, share, runtime.GOARCH); err != nil {
+		return err
+	}
+	for _, node := range p.nodes() {
+		dir := filepath.Join(share, node.name)
+		if err := debian.FillEngine(ctx, node.engine, runtime.GOARCH, engineSettings(), dir); err != nil {
+			return err
+		}
+	}
+	for name, path := range map[string]string{"kubeadm": p.Programs.Kubeadm, "kubelet": p.Programs.Kubelet,
+		"kubectl": p.Programs.Kubectl} {
+		if err := program.CopyFile(path, filepath.Join(share, "bin", name)); err != nil {
+			return err
+		}
+	}
+	_, err := program.Output(ctx, "", []string{"CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(share, "runc"),
+		"./test/rig/ociwrap")
+	return err
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/program"
+)
+
+// stage is a step of the way up.
+type stage struct {
+	name string
+	do   func(context.Context) error
+}
+
+// stages returns the stages in their order.
+func (k *keeper) stages() []stage {
+	list := []stage{
+		{"registry: images for kubeadm and the add-ons", k.serveImages},
+		{"machines: Debian with systemd, twice", k.boot},
+	}
+	for _, n := range k.plan.nodes() {
+		install := func(ctx context.Context) error { return n.install(ctx, k.machines[n.name]) }
+		list = append(list, stage{n.name + ": engine, CRI server and kubelet installed", install})
+	}
+	return append(list,
+		stage{"node1: kubeadm init", k.initialise},
+		stage{"Flannel applied", k.flannel},
+		stage{"node2: kubeadm join", k.join},
+		stage{"both nodes ready, CoreDNS and kube-proxy run", k.ready},
+		stage{"metrics-server answers", k.metrics},
+		stage{"API server on 127.0.0.1", k.openAPI},
+	)
+}
+
+// apiServer is the API server's address.
+var apiServer = net.JoinHostPort(node1IP, "6443")
+
+//go:embed kubeadm.yaml
+var kubeadmConfig string
+
+// ignored are checks of kubeadm that a machine in namespaces cannot pass: it has neither the files nor the modules of
+// the host's kernel, and the host has swap and cgroup v1.
+const ignored = "--ignore-preflight-errors=SystemVerification,Swap"
+
+func (k *keeper) initialise(ctx context.Context) error {
+	config := strings.NewReplacer("ADVERTISE", node1IP, "VERSION", build.Version, "REGISTRY", registryAddress).
+		Replace(kubeadmConfig)
+	path := filepath.Join(k.plan.share(), "kubeadm.yaml")
+	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+		return err
+	}
+	if _, err := k.machines["node1"].Run(ctx, "kubeadm", "init", "--config", "/mnt/kubeadm.yaml", ignored); err != nil {
+		return err
+	}
+	return k.writeKubeconfig(ctx, k.admin(), "https://"+apiServer)
+}
+
+func (k *keeper) join(ctx context.Context) error {
+	line, err := k.machines["node1"].Run(ctx, "sh", "-c", "kubeadm token create --print-join-command 2>/dev/null")
+	if err != nil {
+		return err
+	}
+	n := k.plan.nodes()[1]
+	_, err = k.machines[n.name].Run(ctx, append(strings.Fields(line), "--node-name", n.name, "--cri-socket", n.socket,
+		ignored)...)
+	return err
+}
+
+// writeKubeconfig writes the administrator's kubeconfig with another address of the API server.
+func (k *keeper) writeKubeconfig(ctx context.Context, path, server string) error {
+	text, err := k.machines["node1"].Run(ctx, "cat", "/etc/kubernetes/admin.conf")
+	if err != nil {
+		return err
+	}
+	text = regexp.MustCompile(`server: .*`).ReplaceAllString(text, "server: "+server)
+	return os.WriteFile(path, []byte(text+"\n"), 0o600)
+}
+
+// admin is the keeper's own kubeconfig.
+func (k *keeper) admin() string { return filepath.Join(k.plan.Dir, "admin.conf") }
+
+func (k *keeper) kubectl(ctx context.Context, args ...string) (string, error) {
+	return program.Output(ctx, "", []string{"KUBECONFIG=" + k.admin()}, k.plan.Programs.Kubectl, args...)
+}
+
+// addonTag is the tag of the add-ons' images.
+const addonTag = "module"
+
+// flannel applies Flannel's manifest.
+func (k *keeper) flannel(ctx context.Context) error {
+	text, err := os.ReadFile(k.plan.Flannel)
+	if err != nil {
+		return err
+	}
+	return k.apply(ctx, "flannel.yaml", flannelManifest(string(text)))
+}
+
+// flannelManifest takes the images from the registry. The plugin is an older one (see package test/cluster/build) and
+// knows version 0.4.0 of CNI.
+func flannelManifest(text string) string {
+	text = regexp.MustCompile(`image: \S+/(flannel[a-z-]*):\S+`).
+		ReplaceAllString(text, "image: "+registryAddress+"/$1:"+addonTag)
+	return strings.ReplaceAll(text, `"cniVersion": "1.0.0"`, `"cniVersion": "0.4.0"`)
+}
+
+// metrics applies the kustomization of metrics-server's release.
+func (k *keeper) metrics(ctx context.Context) error {
+	text, err := k.kubectl(ctx, "kustomize", k.plan.Metrics)
+	if err != nil {
+		return err
+	}
+	if err := k.apply(ctx, "metrics.yaml", metricsManifest(text)); err != nil {
+		return err
+	}
+	_, err = k.kubectl(ctx, "wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=5m")
+	return err
+}
+
+// metricsManifest takes the image from the registry, and has the server trust the kubelets' self-signed certificates.
+func metricsManifest(text string) string {
+	text = regexp.MustCompile(`image: \S+/metrics-server:\S+`).
+		ReplaceAllString(text, "image: "+registryAddress+"/metrics-server:"+addonTag)
+	return regexp.MustCompile(`( +)- --cert-dir=/tmp`).ReplaceAllString(text, "$0\n$1- --kubelet-insecure-tls")
+}
+
+func (k *keeper) apply(ctx context.Context, name, manifest string) error {
+	path := filepath.Join(k.plan.Dir, name)
+	if err := os.WriteFile(path, []byte(manifest), 0o644); err != nil {
+		return err
+	}
+	_, err := k.kubectl(ctx, "apply", "-f", path)
+	return err
+}
+
+func (k *keeper) ready(ctx context.Context) error {
+	for _, args := range [][]string{
+		{"wait", "--for=condition=Ready", "node", "--all"},
+		{"rollout", "status", "daemonset/kube-flannel-ds", "--namespace=kube-flannel"},
+		{"rollout", "status", "daemonset/kube-proxy", "--namespace=kube-system"},
+		{"rollout", "status", "deployment/coredns", "--namespace=kube-system"},
+	} {
+		if _, err := k.kubectl(ctx, append(args, "--timeout=5m")...); err != nil {
+			pods, _ := k.kubectl(context.WithoutCancel(ctx), "get", "pods", "--all-namespaces") // for the text alone
+			return fmt.Errorf("%w\n%s", err, pods)
+		}
+	}
+	return nil
+}

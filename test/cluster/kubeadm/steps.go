@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/criadapter/criadapter/test/debian"
+	"github.com/criadapter/criadapter/test/debian/machine"
+	"github.com/criadapter/criadapter/test/program"
+)
+
+// step is something that people do with a cluster.
+type step struct {
+	name string
+	do   func(*trial, context.Context) error
+}
+
+// allSteps returns the steps in their order. All but the first two need the workload, and none comes after Reset.
+func allSteps() []step {
+	return []step{
+		{"NodesAreReady", (*trial).nodes},
+		{"Top", (*trial).top},
+		{"Workload", (*trial).workload},
+		{"DNS", (*trial).dns},
+		{"Services", (*trial).services},
+		{"LogsAndExec", (*trial).logsAndExec},
+		{"Drain", (*trial).drain},
+		{"UpgradeNode", (*trial).upgradeNode},
+		{"Reset", (*trial).reset},
+	}
+}
+
+// trial is a run of steps on the cluster that runs.
+type trial struct {
+	plan     plan
+	machines map[string]*machine.Machine
+}
+
+// settleTime bounds the time until a cluster is as a step wants it.
+const settleTime = 5 * time.Minute
+
+// try runs steps, prints a line for each, and ends at the first that fails.
+func try(ctx context.Context, steps []step) error {
+	t := &trial{}
+	var err error
+	if t.plan, err = readPlan(); err != nil {
+		return err
+	}
+	if t.machines, err = runningNodes(); err != nil {
+		return err
+	}
+	for i, s := range steps {
+		began := time.Now()
+		if err := s.do(t, ctx); err != nil {
+			fmt.Printf("FAIL %s\n%d passed, 1 failed\n", s.name, i)
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		fmt.Printf("ok   %s (%.1f s)\n", s.name, time.Since(began).Seconds())
+	}
+	fmt.Printf("%d passed, 0 failed\n", len(steps))
+	return nil
+}
+
+func (t *trial) kubectl(ctx context.Context, args ...string) (string, error) {
+	return program.Output(ctx, "", []string{"KUBECONFIG=" + kubeconfigFile}, t.plan.Programs.Kubectl, args...)
+}
+
+// eventually repeats check until it succeeds.
+func eventually(ctx context.Context, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	return debian.Wait(ctx, check)
+}
+
+// nodes compares the nodes with their runtimes.
+func (t *trial) nodes(ctx context.Context) error {
+	const columns = `jsonpath={range .items[*]}{.metadata.name} {.status.nodeInfo.containerRuntimeVersion} ` +
+		`{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`
+	out, err := t.kubectl(ctx, "get", "nodes", "--output", columns)
+	if err != nil {
+		return err
+	}
+	second := "docker://29"
+	if t.plan.Node2 == runtimeContainerd {
+		second = "containerd://"
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "node1 docker://20.10") ||
+		!strings.HasPrefix(lines[1], "node2 "+second) || strings.Count(out, " True") != 2 {
+		return fmt.Errorf("the nodes are:\n%s", out)
+	}
+	return nil
+}
+
+// top waits for the figures of both nodes, and of pods on both.
+func (t *trial) top(ctx context.Context) error {
+	return eventually(ctx, func() error {
+		nodes, err := t.kubectl(ctx, "top", "nodes", "--no-headers")
+		if err != nil {
+			return err
+		}
+		pods, err := t.kubectl(ctx, "top", "pods", "--all-namespaces", "--no-headers")
+		if err != nil {
+			return err
+		}
+		if strings.Contains(nodes, "<unknown>") || strings.Count(pods, "kube-proxy") != 2 {
+			err = fmt.Errorf("kubectl top shows:\n%s\n%s", nodes, pods)
+		}
+		return err
+	})
+}
+
+//go:embed workload.yaml
+var workload string
+
+// workload runs a web server on each node behind a Service, and a client on each.
+func (t *trial) workload(ctx context.Context) error {
+	path := filepath.Join(t.plan.Dir, "workload.yaml")
+	text := strings.ReplaceAll(workload, "REGISTRY", registryAddress)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return err
+	}
+	if _, err := t.kubectl(ctx, "apply", "-f", path); err != nil {
+		return err
+	}
+	for _, what := range []string{"deployment/web", "daemonset/client"} {
+		if _, err := t.kubectl(ctx, "rollout", "status", what, "--timeout=3m"); err != nil {
+			return err
+		}
+	}
+	on, err := t.podsOn(ctx, "app=web")
+	if err == nil && (len(on["node1"]) != 1 || len(on["node2"]) != 1) {
+		err = fmt.Errorf("the web servers are on %v", on)
+	}
+	return err
+}
+
+// podsOn returns the names of pods by their node.
+func (t *trial) podsOn(ctx context.Context, selector string) (map[string][]string, error) {
+	const columns = `jsonpath={range .items[*]}{.spec.nodeName} {.metadata.name}{"\n"}{end}`
+	out, err := t.kubectl(ctx, "get", "pods", "--selector", selector, "--output", columns)
+	if err != nil {
+		return nil, err
+	}
+	on := map[string][]string{}
+	for line := range strings.Lines(out) {
+		node, pod, _ := strings.Cut(strings.TrimSpace(line), " ")
+		on[node] = append(on[node], pod)
+	}
+	return on, nil
+}
+
+// eachClient runs a command in the client of each node.
+func (t *trial) eachClient(ctx context.Context, command ...string) (map[string]string, error) {
+	on, err := t.podsOn(ctx, "app=client")
+	if err != nil {
+		return nil, err
+	}
+	if len(on) != 2 {
+		return nil, fmt.Errorf("the clients are on %v", on)
+	}
+	outputs := map[string]string{}
+	for node, pods := range on {
+		out, err := t.kubectl(ctx, append([]string{"exec", pods[0], "--"}, command...)...)
+		if err != nil {
+			return nil, fmt.Errorf("on %s: %w", node, err)
+		}
+		outputs[node] = out
+	}
+	return outputs, nil
+}
+
+// dns looks up a Service from each node.
+func (t *trial) dns(ctx context.Context) error {
+	address, err := t.kubectl(ctx, "get", "service", "web", "--output", "jsonpath={.spec.clusterIP}")
+	if err != nil {
+		return err
+	}
+	return t.get(ctx, "web.default.svc.cluster.local", 1, func(node, out string) error {
+		if !strings.Contains(out, "("+address+":80)") { // wget names the address that it connects to
+			return fmt.Errorf("on %s the Service web, %s, is:\n%s", node, address, out)
+		}
+		return nil
+	})
+}
+
+// services reaches both web servers from each node, by the Service's name and by the port of each node.
+func (t *trial) services(ctx context.Context) error {
+	on, err := t.podsOn(ctx, "app=web")
+	if err != nil {
+		return err
+	}
+	for _, address := range []string{"web", node1IP + ":30080", node2IP + ":30080"} {
+		if err := t.get(ctx, address, 16, func(from, out string) error {
+			for node, pods := range on {
+				if !strings.Contains(out, pods[0]) {
+					return fmt.Errorf("from %s, http://%s never reached the web server on %s:\n%s", from, address,
+						node, out)
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// get has the client of each node get a page some times, and checks what wget writes. It does it again until all is
+// well, because kube-proxy learns of a Service later than the API server.
+func (t *trial) get(ctx context.Context, address string, times int, check func(node, out string) error) error {
+	line := fmt.Sprintf("for i in $(seq %d); do timeout 5 wget -O - http://%s/ || exit; done", times, address)
+	return eventually(ctx, func() error {
+		outputs, err := t.eachClient(ctx, "sh", "-c", line)
+		for node, out := range outputs {
+			err = errors.Join(err, check(node, out))
+		}
+		return err
+	})
+}
+
+// logsAndExec reads what the clients wrote, and asks each for its host name.
+func (t *trial) logsAndExec(ctx context.Context) error {
+	on, err := t.podsOn(ctx, "app=client")
+	if err != nil {
+		return err
+	}
+	names, err := t.eachClient(ctx, "hostname")
+	if err != nil {
+		return err
+	}
+	for node, pods := range on {
+		log, err := t.kubectl(ctx, "logs", pods[0])
+		if err != nil {
+			return err
+		}
+		if log != "client on "+node || names[node] != pods[0] {
+			return fmt.Errorf("on %s: log %q, host name %q", node, log, names[node])
+		}
+	}
+	return nil
+}
+
+// drain moves what runs on the second node to the first one.
+func (t *trial) drain(ctx context.Context) error {
+	if _, err := t.kubectl(ctx, "drain", "node2", "--ignore-daemonsets", "--delete-emptydir-data",
+		"--timeout=3m"); err != nil {
+		return err
+	}
+	if _, err := t.kubectl(ctx, "rollout", "status", "deployment/web", "--timeout=3m"); err != nil {
+		return err
+	}
+	if err := eventually(ctx, func() error {
+		on, err := t.podsOn(ctx, "app=web")
+		if err == nil && (len(on["node1"]) != 2 || len(on) != 1) {
+			err = fmt.Errorf("the web servers are on %v", on)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	_, err := t.kubectl(ctx, "uncordon", "node2")
+	return err
+}
+
+// upgradeNode runs kubeadm's upgrade of the second node to the version that it has, and restarts its kubelet. Pods go
+// on.
+func (t *trial) upgradeNode(ctx context.Context) error {
+	if _, err := t.machines["node2"].Shell(ctx, `
+		kubeadm upgrade node `+ignored+`
+		systemctl restart kubelet`); err != nil {
+		return err
+	}
+	if _, err := t.kubectl(ctx, "wait", "--for=condition=Ready", "node", "--all", "--timeout=3m"); err != nil {
+		return err
+	}
+	return t.nodes(ctx)
+}
+
+// reset has kubeadm undo both nodes, the second one first. No pod and no container is left on them.
+func (t *trial) reset(ctx context.Context) error {
+	nodes := t.plan.nodes()
+	for _, n := range []node{nodes[1], nodes[0]} {
+		if _, err := t.machines[n.name].Shell(ctx, `
+			kubeadm reset --force --cri-socket `+n.socket+`
+			test -z "$(crictl pods --quiet)"
+			test -z "$(crictl ps --all --quiet)"
+			test ! -e /etc/kubernetes/kubelet.conf`); err != nil {
+			return fmt.Errorf("%s: %w", n.name, err)
+		}
+		if n.socket != criadapterSocket {
+			continue
+		}
+		if _, err := t.machines[n.name].Shell(ctx, `test -z "$(docker ps --all --quiet)"`); err != nil {
+			return fmt.Errorf("%s: %w", n.name, err)
+		}
+	}
+	return nil
+}
