@@ -58,7 +58,7 @@ func run(ctx context.Context, o options) error {
 	if o.cached {
 		missing, err := missingParts(ctx)
 		if err != nil || len(missing) > 0 {
-			fmt.Println("cluster skipped: make cluster fetches what is not in the cache: " + strings.Join(missing, ", "))
+			fmt.Println("cluster skipped: not in the cache, make cluster fetches it: " + strings.Join(missing, ", "))
 			return err
 		}
 	}
