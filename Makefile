@@ -94,7 +94,7 @@ e2e-cluster: ## Run a real control plane, and the real kubelet and the kubelet c
 	@build/bin/e2e-cluster $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)')
 
 .PHONY: cluster
-cluster: ## Make a cluster of two nodes with kubeadm, and leave it running; DOWN=1 removes it, CHECK=1 tries it and removes it, RUN=pattern for some steps, NODE2=containerd, RUNTIME_MODE=oci
+cluster: ## Make a cluster of two nodes with kubeadm, and leave it running; DOWN=1 removes it, CHECK=1 tries it and removes it, with RUN=pattern for some steps, NODE2=containerd, RUNTIME_MODE=oci
 	@go build -o build/bin/cluster ./test/cluster/kubeadm
 	@build/bin/cluster $(if $(CACHED),-cached) $(if $(DOWN),-down) $(if $(CHECK),-check) $(if $(RUN),-run '$(value RUN)') $(if $(NODE2),-node2 $(NODE2))
 

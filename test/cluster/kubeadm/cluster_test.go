@@ -38,14 +38,15 @@ func TestManifestsTakeImagesFromTheRegistry(t *testing.T) {
 }
 
 func TestStepsOfTheCommandLine(t *testing.T) {
-	chosen, err := options{run: "^(DNS|Drain)$", node2: runtimeContainerd}.steps()
+	chosen, err := options{check: true, run: "^(DNS|Drain)$", node2: runtimeContainerd}.steps()
 	testutil.Must(t, err)
 	var names []string
 	for _, s := range chosen {
 		names = append(names, s.name)
 	}
 	testutil.Assert(t, reflect.DeepEqual(names, []string{"DNS", "Drain"}), "steps %v", names)
-	for _, wrong := range []options{{run: "(", node2: runtimeCriadapter}, {node2: "cri-o"}} {
+	for _, wrong := range []options{{check: true, run: "(", node2: runtimeCriadapter}, {node2: "cri-o"},
+		{run: "DNS", node2: runtimeCriadapter}} {
 		if _, err := wrong.steps(); err == nil {
 			t.Errorf("%+v: no error", wrong)
 		}

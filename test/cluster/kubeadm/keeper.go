@@ -53,7 +53,7 @@ func keep(ctx context.Context) error {
 	return machine.Guarded(ctx, func() (err error) {
 		defer func() { err = errors.Join(err, k.close()) }()
 		if err := k.bringUp(ctx); err != nil {
-			k.keepJournals(context.WithoutCancel(ctx))
+			keepJournals(context.WithoutCancel(ctx), k.machines)
 			fmt.Fprintf(k.progress, "FAIL %v\n", err)
 			return err
 		}
@@ -159,7 +159,7 @@ func (k *keeper) close() error {
 	return errors.Join(append(errs, removeState(k.plan.Dir))...)
 }
 
-// removeState removes the files of a cluster that has ended. keeper.log stays.
+// removeState removes the files of a cluster that has ended. Logs stay.
 func removeState(dir string) error {
 	errs := []error{os.RemoveAll(dir)}
 	for _, file := range []string{kubeconfigFile, kubectlFile, nodesFile, planFile} {
@@ -171,8 +171,8 @@ func removeState(dir string) error {
 }
 
 // keepJournals leaves the end of each node's log beside keeper.log.
-func (k *keeper) keepJournals(ctx context.Context) {
-	for name, m := range k.machines {
+func keepJournals(ctx context.Context, machines map[string]*debian.Machine) {
+	for name, m := range machines {
 		path := filepath.Join(stateDir, name+".log")
 		if err := os.WriteFile(path, []byte(m.Journal(ctx)), 0o644); err != nil {
 			fmt.Fprintln(os.Stderr, err)

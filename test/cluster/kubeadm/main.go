@@ -49,7 +49,7 @@ func run(ctx context.Context, o options) error {
 		return errors.New("only root can make the namespaces of the nodes: run this as root")
 	}
 	if o.down {
-		return takeDown(ctx)
+		return removeAll(ctx)
 	}
 	steps, err := o.steps()
 	if err != nil {
@@ -69,13 +69,28 @@ func run(ctx context.Context, o options) error {
 		return welcome()
 	}
 	err = try(ctx, steps)
-	return errors.Join(err, takeDown(context.WithoutCancel(ctx)))
+	if err != nil {
+		fmt.Println("the nodes' logs are in " + stateDir)
+		return errors.Join(err, takeDown(context.WithoutCancel(ctx)))
+	}
+	return removeAll(ctx)
+}
+
+// removeAll removes the cluster and its logs.
+func removeAll(ctx context.Context) error {
+	if err := takeDown(ctx); err != nil {
+		return err
+	}
+	return os.RemoveAll(stateDir)
 }
 
 // steps are the steps that the command line asks for.
 func (o options) steps() ([]step, error) {
 	if o.node2 != runtimeCriadapter && o.node2 != runtimeContainerd {
 		return nil, fmt.Errorf("-node2 %q: want %s or %s", o.node2, runtimeCriadapter, runtimeContainerd)
+	}
+	if o.run != "" && !o.check {
+		return nil, errors.New("-run names steps of -check: give both")
 	}
 	pattern, err := regexp.Compile(o.run)
 	if err != nil {

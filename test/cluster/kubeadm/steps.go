@@ -59,6 +59,7 @@ func try(ctx context.Context, steps []step) error {
 		began := time.Now()
 		if err := s.do(t, ctx); err != nil {
 			fmt.Printf("FAIL %s\n%d passed, 1 failed\n", s.name, i)
+			keepJournals(context.WithoutCancel(ctx), t.machines)
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		fmt.Printf("ok   %s (%.1f s)\n", s.name, time.Since(began).Seconds())
