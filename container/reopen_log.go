@@ -11,11 +11,11 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// ReopenLog lets a container's output go on in a new file at its log path, after the kubelet has renamed the old one
-// (CRI ReopenContainerLog: "If the container is not running, container runtime can choose to either create a new log
-// file and return nil, or return an error. Once it returns error, new container log file MUST NOT be created": this one
-// returns an error). It fails with ErrNotFound for an unknown container and ErrFailedPrecondition for one that does not
-// run or has no log.
+// ReopenLog lets a container's output go on in a new file at its log path, after the kubelet has renamed the old file.
+// It fails with ErrNotFound for an unknown container. For a container that does not run, or has no log, it fails with
+// ErrFailedPrecondition and makes no file. CRI leaves this choice (ReopenContainerLog): "If the container is not
+// running, container runtime can choose to either create a new log file and return nil, or return an error. Once it
+// returns error, new container log file MUST NOT be created."
 func (s *Service) ReopenLog(ctx context.Context, id string) error {
 	c, err := s.find(id)
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 	withDevices   = "1.3.0" // linux.netDevices, linux.memoryPolicy, and schemata in linux.intelRdt
 )
 
-// adjustment turns what plugins adjust into a part of the note, nil for nothing, and into limits. removedEnv are names
-// of variables that plugins remove.
+// adjustment returns the adjustments of plugins as a part of the note and as limits. Without adjustments the part is
+// nil. removedEnv has the names of variables that plugins remove.
 func (s *Service) adjustment(
 	a *api.ContainerAdjustment, removedEnv []string,
 ) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error) {

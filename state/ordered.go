@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// ordered is an immutable list of entries, sorted by a comparison that finds no two of them equal. A change copies it,
-// which takes some microseconds at ten thousand entries, far less than a copy of a map.
+// ordered is an immutable list of entries, sorted by a comparison in which no two entries are equal. A change copies
+// the list. With ten thousand entries this takes some microseconds, far less than a copy of a map.
 type ordered[T any] []*T
 
 // from returns the entries from the first for which compare is not negative. compare must rise along the order.

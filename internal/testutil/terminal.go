@@ -24,7 +24,7 @@ func Terminal(t testing.TB) (keyboard, screen *os.File) {
 	return keyboard, screen
 }
 
-// ResizeTerminal changes the size of a terminal, of which the kernel notifies the program on it.
+// ResizeTerminal changes the size of a terminal. The kernel sends SIGWINCH to the program on it.
 func ResizeTerminal(t testing.TB, terminal *os.File, columns, rows uint16) {
 	t.Helper()
 	Must(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}))

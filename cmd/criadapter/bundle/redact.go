@@ -8,7 +8,8 @@ import (
 // hidden replaces a secret.
 const hidden = "REDACTED"
 
-// secrets find text that looks like a secret. Their groups are kept. They are constant.
+// secrets are patterns of text that looks like a secret. redact keeps the groups of a match, and nothing changes the
+// patterns.
 var secrets = []*regexp.Regexp{
 	// https://user:password@host
 	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+(@)`),

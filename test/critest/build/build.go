@@ -135,7 +135,7 @@ type tools struct {
 	version string
 	// sum is a fingerprint of all versions in it.
 	sum string
-	// architecture is the programs'.
+	// architecture is the programs' value of GOARCH.
 	architecture string
 }
 

@@ -28,7 +28,7 @@ func NewMetrics(socket string) *Metrics {
 	}}}
 }
 
-// Flag is the server's, which makes it serve them.
+// Flag is the flag that makes the server serve its metrics at the socket.
 func (m *Metrics) Flag() string { return "--metrics-bind-addr=unix://" + m.socket }
 
 // Families reads all metrics.
