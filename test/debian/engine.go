@@ -62,3 +62,11 @@ func ConfigureEngine(dir string) string {
 		fi
 `
 }
+
+// RuntimeWrapper builds the stand-in for runc (command test/rig/ociwrap) as runc in a directory. Machines in namespaces
+// have no more capabilities than this one.
+func RuntimeWrapper(ctx context.Context, dir string) error {
+	_, err := program.Output(ctx, "", []string{"CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(dir, "runc"),
+		"./test/rig/ociwrap")
+	return err
+}

@@ -38,8 +38,7 @@ func (s *suite) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := commandWith(ctx, "", []string{"CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(share, "runc"),
-		"./test/rig/ociwrap"); err != nil {
+	if err := debian.RuntimeWrapper(ctx, share); err != nil {
 		return err
 	}
 	if err := debian.FillShare(ctx, share, architecture); err != nil {

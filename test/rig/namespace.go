@@ -13,8 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/test/netdevice"
 )
 
 // The rig executes itself twice. The first process (commandInit) is the init of new namespaces: it arranges mounts and
@@ -183,14 +184,7 @@ func furnish(p plan) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("make / shared: %w", err)
 	}
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		return fmt.Errorf("lo: %w", err)
-	}
-	if err := netlink.LinkSetUp(lo); err != nil {
-		return fmt.Errorf("lo up: %w", err)
-	}
-	return nil
+	return netdevice.RaiseLoopback()
 }
 
 // cgroupRoot is the mount point of cgroups.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/netdevice"
 	"github.com/criadapter/criadapter/test/process"
 )
 
@@ -58,7 +59,7 @@ type ControlPlane struct {
 	Admin, Token string
 
 	programs       build.Programs
-	link           *nodeLink
+	link           *netdevice.Bridge
 	clients        *http.Client
 	serving        Pair
 	kubeletClient  Pair
@@ -82,7 +83,7 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	if err := os.Mkdir(c.LogDir, 0o755); err != nil {
 		return nil, err
 	}
-	if c.link, err = addNodeLink(fmt.Sprintf("cluster-node%d", opts.Number), c.Address); err != nil {
+	if c.link, err = netdevice.AddBridge(fmt.Sprintf("cluster-node%d", opts.Number), c.Address); err != nil {
 		return nil, err
 	}
 	if err := c.makeCertificates(); err != nil {
@@ -288,5 +289,5 @@ func (c *ControlPlane) Stop() error {
 	if c.link == nil {
 		return nil
 	}
-	return c.link.remove()
+	return c.link.Remove()
 }

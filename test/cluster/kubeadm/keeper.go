@@ -17,6 +17,7 @@ import (
 
 	"github.com/criadapter/criadapter/test/cluster/machine"
 	debian "github.com/criadapter/criadapter/test/debian/machine"
+	"github.com/criadapter/criadapter/test/netdevice"
 	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/registry"
 )
@@ -32,7 +33,9 @@ type keeper struct {
 	plan     plan
 	progress *os.File
 	machines map[string]*debian.Machine
-	undo     []func() error // in the order of the steps that they undo
+	// bridge connects the nodes, in the keeper's network namespace.
+	bridge *netdevice.Bridge
+	undo   []func() error // in the order of the steps that they undo
 }
 
 // keep brings the cluster of the plan up, keeps it until ctx ends, and removes it.
@@ -89,9 +92,13 @@ func (k *keeper) bringUp(ctx context.Context) error {
 	return nil
 }
 
-// serveImages opens the registry.
+// serveImages makes the network of the nodes, and opens the registry there.
 func (k *keeper) serveImages(ctx context.Context) error {
-	if err := makeNetwork(); err != nil {
+	err := netdevice.RaiseLoopback()
+	if err != nil {
+		return err
+	}
+	if k.bridge, err = netdevice.AddBridge("cluster0", keeperIP); err != nil {
 		return err
 	}
 	images, err := k.plan.images(ctx)
@@ -116,7 +123,7 @@ func (k *keeper) boot(ctx context.Context) error {
 		}
 		k.undo = append(k.undo, m.Close)
 		k.machines[n.name] = m
-		if err := connect(n.name, m); err != nil {
+		if err := k.bridge.Connect(n.name, m.PID(), "eth0"); err != nil {
 			return err
 		}
 	}

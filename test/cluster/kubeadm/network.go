@@ -2,55 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"sync"
-
-	"github.com/vishvananda/netlink"
-
-	"github.com/criadapter/criadapter/test/debian/machine"
 )
-
-// bridgeName is the bridge that connects the nodes, in the keeper's network namespace.
-const bridgeName = "cluster0"
-
-// makeNetwork makes the bridge with the keeper's address.
-func makeNetwork() error {
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		return err
-	}
-	if err := netlink.LinkSetUp(lo); err != nil {
-		return fmt.Errorf("lo up: %w", err)
-	}
-	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}
-	if err := netlink.LinkAdd(bridge); err != nil {
-		return fmt.Errorf("add the bridge %s: %w", bridgeName, err)
-	}
-	address, err := netlink.ParseAddr(keeperIP + network)
-	if err != nil {
-		return err
-	}
-	if err := netlink.AddrAdd(bridge, address); err != nil {
-		return fmt.Errorf("give %s the address %s: %w", bridgeName, keeperIP, err)
-	}
-	return netlink.LinkSetUp(bridge)
-}
-
-// connect gives a machine the device eth0, whose other end is on the bridge.
-func connect(name string, m *machine.Machine) error {
-	bridge, err := netlink.LinkByName(bridgeName)
-	if err != nil {
-		return err
-	}
-	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MasterIndex: bridge.Attrs().Index},
-		PeerName: "eth0", PeerNamespace: netlink.NsPid(m.PID())}
-	if err := netlink.LinkAdd(pair); err != nil {
-		return fmt.Errorf("connect %s: %w", name, err)
-	}
-	return netlink.LinkSetUp(pair)
-}
 
 // forward passes connections of the listener, which is of the host's namespace, on to an address of this one, until ctx
 // ends. It closes the listener and all connections then.

@@ -38,18 +38,12 @@ const (
 	containerdSocket = "unix:///run/containerd/containerd.sock"
 )
 
-// newest is the engine of the second node.
-func newest() engine.Variant {
-	v, err := engine.Named("29-containerd")
-	if err != nil {
-		panic(err) // the name is one of the list
-	}
-	return v
-}
+// newest is the engine of the second node, a name for engine.Named.
+const newest = "29-containerd"
 
 // nodes returns the nodes. The first one has Debian's engine and the control plane.
 func (p plan) nodes() []node {
-	second := node{name: "node2", ip: node2IP, engine: newest().Name, socket: criadapterSocket}
+	second := node{name: "node2", ip: node2IP, engine: newest, socket: criadapterSocket}
 	if p.Node2 == runtimeContainerd {
 		second.socket = containerdSocket
 	}

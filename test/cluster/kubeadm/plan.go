@@ -12,6 +12,7 @@ import (
 	"github.com/criadapter/criadapter/test/debian/machine"
 	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/cache"
+	"github.com/criadapter/criadapter/test/rig/engine"
 )
 
 // stateDir has what a running cluster leaves for people, and for the next command.
@@ -61,10 +62,14 @@ func missingParts(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if engine, err := newest().Cached(); err != nil {
+	variant, err := engine.Named(newest)
+	if err != nil {
 		return nil, err
-	} else if !engine {
-		missing = append(missing, "the engine "+newest().Name)
+	}
+	if has, err := variant.Cached(); err != nil {
+		return nil, err
+	} else if !has {
+		missing = append(missing, "the engine "+newest)
 	}
 	for _, key := range []string{machine.RootKey, baseKey} {
 		has, err := cache.Has(key)
@@ -132,7 +137,5 @@ func (p plan) fillShare(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := program.Output(ctx, "", []string{"CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(share, "runc"),
-		"./test/rig/ociwrap")
-	return err
+	return debian.RuntimeWrapper(ctx, share)
 }

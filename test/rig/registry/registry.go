@@ -1,5 +1,5 @@
-// Package registry serves images for tests: without an account, with one, and the way a registry in
-// trouble does. See package rigenv for the addresses that tests use.
+// Package registry serves images for tests: without an account, with one, and the way a registry in trouble does. See
+// package rigenv for the addresses that tests use.
 package registry
 
 import (
