@@ -34,9 +34,8 @@ func command(real ocinote.Runtime, environ, args []string) *exec.Cmd {
 	return cmd
 }
 
-// codeOf runs a command and returns its exit code. The error says why it could not run.
-func codeOf(cmd *exec.Cmd) (int, error) {
-	err := cmd.Run()
+// exitCode returns the exit code of a command that ended with err. The error says why it has none.
+func exitCode(err error) (int, error) {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {
 		return exit.ExitCode(), nil
@@ -48,7 +47,7 @@ func codeOf(cmd *exec.Cmd) (int, error) {
 func createInSandbox(c call, real ocinote.Runtime, environ []string) (int, error) {
 	create := command(real, environ, c.args)
 	create.Stdin, create.Stdout, create.Stderr = os.Stdin, os.Stdout, os.Stderr
-	code, err := codeOf(create)
+	code, err := exitCode(create.Run())
 	if err != nil || code != 0 {
 		return code, err
 	}
@@ -115,7 +114,7 @@ type (
 func deleteInSandbox(c call, real ocinote.Runtime, environ []string) (int, error) {
 	remove := command(real, environ, c.ofContainer("delete", "--force"))
 	remove.Stdout, remove.Stderr = os.Stdout, os.Stderr
-	code, err := codeOf(remove)
+	code, err := exitCode(remove.Run())
 	if conn, dialErr := c.dial(); dialErr == nil { // a connection without a request ends a waiter that has not started
 		_ = conn.Close()
 	}

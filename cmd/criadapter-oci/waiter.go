@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -30,7 +31,12 @@ const (
 // wait is the waiter. args are the runtime's command line that waits for the container. It starts the container on
 // request, waits for its end and returns its exit code.
 func wait(args []string) int {
-	if !serveStart(args[0]) || dropStreams() != nil {
+	request, ok := acceptStart()
+	if !ok {
+		return lostCode
+	}
+	if code := request.start(args[0]); code != 0 {
+		_ = request.answer(code)
 		return lostCode
 	}
 	alive, ours, err := os.Pipe()
@@ -41,7 +47,13 @@ func wait(args []string) int {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args, cmd.ExtraFiles = append([]string{ociName, guardFlag}, args...), []*os.File{alive}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	code, err := codeOf(cmd)
+	// The guard lives before the answer. If the waiter is killed earlier, `start` fails, and the shim deletes the
+	// container.
+	if cmd.Start() != nil || dropStreams() != nil || request.answer(0) != nil {
+		return lostCode
+	}
+	_ = alive.Close()
+	code, err := exitCode(cmd.Wait())
 	if err != nil { // the guard was killed
 		killContainer(args)
 		return lostCode
@@ -80,28 +92,42 @@ func waitFor(args []string) int {
 	return *result.ExitStatus
 }
 
-// serveStart waits for the request to start the container, and serves it. It returns false if the container is deleted
-// before, or does not start.
-func serveStart(program string) bool {
+// acceptedStart is the shim's request to start the container, and the connection for its answer.
+type acceptedStart struct {
+	startRequest
+	conn *os.File
+}
+
+// acceptStart waits for the request to start the container. It returns false if the container is deleted before.
+func acceptStart() (acceptedStart, bool) {
 	syscall.CloseOnExec(waiterSocket)
 	defer func() { _ = syscall.Close(waiterSocket) }()
 	fd, _, err := syscall.Accept4(waiterSocket, syscall.SOCK_CLOEXEC)
 	if err != nil {
-		return false
+		return acceptedStart{}, false
 	}
-	conn := os.NewFile(uintptr(fd), "start")
-	defer conn.Close()
-	var request startRequest
-	if json.NewDecoder(conn).Decode(&request) != nil {
-		return false
+	r := acceptedStart{conn: os.NewFile(uintptr(fd), "start")}
+	if json.NewDecoder(r.conn).Decode(&r.startRequest) != nil {
+		_ = r.conn.Close()
+		return acceptedStart{}, false
 	}
-	start := command(ocinote.Runtime{Path: program}, os.Environ(), request.Args)
+	return r, true
+}
+
+// start starts the container and returns the runtime's exit code.
+func (r acceptedStart) start(program string) int {
+	start := command(ocinote.Runtime{Path: program}, os.Environ(), r.Args)
 	start.Stdin, start.Stdout, start.Stderr = os.Stdin, os.Stdout, os.Stderr
-	code, err := codeOf(start)
+	code, err := exitCode(start.Run())
 	if err != nil {
-		code = 1
+		return 1
 	}
-	return json.NewEncoder(conn).Encode(startAnswer{Code: code}) == nil && code == 0
+	return code
+}
+
+// answer sends the runtime's exit code, and closes the connection.
+func (r acceptedStart) answer(code int) error {
+	return errors.Join(json.NewEncoder(r.conn).Encode(startAnswer{Code: code}), r.conn.Close())
 }
 
 // dropStreams closes the container's streams, whose ends are the container's.
