@@ -80,6 +80,14 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 	}
 	if in.Features.CDI {
 		host.DeviceRequests = []container.DeviceRequest{{Driver: cdiDriver, DeviceIDs: names}}
+		if in.ReadCDI == nil {
+			return nil
+		}
+		// The engine injects at the start, and the container's commands get nothing of it. A device that is unknown here
+		// may lie in a directory that only the engine knows (cdi-spec-dirs): the engine refuses what it does not find.
+		if edits, err := in.ReadCDI(names); err == nil {
+			edits.setProcess(config, host, more.note)
+		}
 		return nil
 	}
 	if in.ReadCDI == nil || !more.offered() {
@@ -95,13 +103,20 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 	return edits.set(requests[0].field, config, host, more)
 }
 
-// set makes the edits: by the Docker API where it has a word for them, because then the
-// container's commands have them, too.
+// set makes the edits: variables and groups by the Docker API, all others by the note.
 func (e CDIEdits) set(field string, config *container.Config, host *container.HostConfig, more *extra) error {
 	note, err := more.need(field, "a CDI device")
 	if err != nil {
 		return err
 	}
+	e.setProcess(config, host, note)
+	note.Devices, note.Mounts = append(note.Devices, e.devices...), append(note.Mounts, e.mounts...)
+	note.Hooks, note.IntelRDT = e.hooks, e.intelRDT
+	return nil
+}
+
+// setProcess sets the variables and groups for the container and its commands. The container may have no note.
+func (e CDIEdits) setProcess(config *container.Config, host *container.HostConfig, note *ocinote.Note) {
 	for _, variable := range e.env {
 		name, _, _ := strings.Cut(variable, "=")
 		config.Env = slices.DeleteFunc(config.Env, func(other string) bool {
@@ -111,13 +126,10 @@ func (e CDIEdits) set(field string, config *container.Config, host *container.Ho
 	}
 	for _, group := range e.groups {
 		host.GroupAdd = append(host.GroupAdd, strconv.FormatUint(uint64(group), 10))
-		if strict := note.Process.Groups; strict != nil {
-			*strict = append(*strict, group)
+		if note != nil && note.Process.Groups != nil {
+			*note.Process.Groups = append(*note.Process.Groups, group)
 		}
 	}
-	note.Devices, note.Mounts = append(note.Devices, e.devices...), append(note.Mounts, e.mounts...)
-	note.Hooks, note.IntelRDT = e.hooks, e.intelRDT
-	return nil
 }
 
 // checkCDIName accepts vendor/class=name.

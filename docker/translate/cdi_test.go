@@ -110,10 +110,28 @@ func TestCDIDevicesInNotes(t *testing.T) {
 		!strings.Contains(err.Error(), "vendor.com/gpu=7") {
 		t.Errorf("an unknown device: %v", err)
 	}
-	in.Features.CDI = true // then it is the engine's to know
-	if spec := mustContainer(t, in); len(spec.Host.DeviceRequests) != 1 || len(spec.Note.Devices) != 0 {
-		t.Errorf("with an engine that injects: %+v, %+v", spec.Host.DeviceRequests, spec.Note)
-	}
+}
+
+// An engine with CDI makes the edits. Variables and groups are the container's beside, for its commands.
+func TestCDIDevicesOfTheEngine(t *testing.T) {
+	dir := t.TempDir()
+	testutil.WriteFile(t, filepath.Join(dir, "gpu.json"), cdiSpec)
+	in := noted(containerInput())
+	in.Features.CDI = true
+	in.ReadCDI = func(devices []string) (CDIEdits, error) { return readCDI([]string{dir}, devices) }
+	in.Config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{
+		SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict}
+	withCDI("vendor.com/gpu=0")(&in, in.Config)
+	spec := mustContainer(t, in)
+	testutil.Assert(t, len(spec.Host.DeviceRequests) == 1 && len(spec.Note.Devices) == 0,
+		"the engine gets %+v, the note has %+v", spec.Host.DeviceRequests, spec.Note.Devices)
+	testutil.Assert(t, slices.Equal(spec.Config.Env, []string{"DRIVER=1", "GPU=0"}) &&
+		slices.Equal(spec.Host.GroupAdd, []string{"44"}) && slices.Equal(*spec.Note.Process.Groups, []uint32{44}),
+		"the environment is %q, the groups are %q and %v", spec.Config.Env, spec.Host.GroupAdd, spec.Note.Process.Groups)
+	in.Config.CDIDevices = []*runtimeapi.CDIDevice{{Name: "vendor.com/gpu=7"}} // the engine may know it
+	in.Config.Linux.SecurityContext = nil
+	spec = mustContainer(t, in)
+	testutil.Assert(t, len(spec.Host.DeviceRequests) == 1 && len(spec.Config.Env) == 0, "unknown here: %+v", spec.Config)
 }
 
 func TestCDIDevicesOfPlugins(t *testing.T) {

@@ -56,6 +56,7 @@ func TestCDIDevices(t *testing.T) {
 		}
 		return err
 	})
+	same(t, "the variables of a command", n.sh(id, "echo $CDI_KIND $CDI_FULL $CDI_MORE"), "any yes yes")
 	same(t, "a write to the device inside", n.sh(id, "echo x >/dev/cdi"), "sh: write error: No space left on device")
 	same(t, "its owner", n.sh(id, "stat -c '%u %g' /dev/cdi"), "1234 5678")
 	if info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/cdi", pid)); err != nil ||
