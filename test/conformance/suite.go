@@ -50,7 +50,7 @@ func runSpecs(ctx context.Context, s suite) (specs []report.Spec, err error) {
 
 func (s suite) run(ctx context.Context, work string) ([]report.Spec, error) {
 	repositories := filepath.Join(work, "repositories.yaml")
-	if err := os.WriteFile(repositories, []byte(s.repositories()), 0o644); err != nil {
+	if err := os.WriteFile(repositories, []byte(images.SpecsRepositories(s.registry)), 0o644); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, systemSpec), []byte(systemDemands), 0o644); err != nil {
@@ -97,11 +97,4 @@ func (s suite) args(reportName string) []string {
 		"--kubectl-path="+s.programs.Kubectl, "--kubelet-root-dir="+s.cluster.kubeletRoot,
 		"--container-runtime-endpoint="+s.cluster.endpoint,
 		"--disable-log-dump", "--dump-logs-on-failure=false")
-}
-
-// repositories replaces the public registries by the rig's registry. Two stay: one does not exist, and the other needs
-// an account.
-func (s suite) repositories() string {
-	return fmt.Sprintf("promoterE2eRegistry: %[1]s/%[2]s\ngcRegistry: %[1]s\ngcEtcdRegistry: %[1]s\n", s.registry,
-		filepath.Clean(images.SpecsPrefix))
 }

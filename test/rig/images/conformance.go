@@ -5,8 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -18,16 +21,28 @@ import (
 // SpecsPrefix is the repository prefix of the images that Kubernetes' own specs pull; the pause image has none.
 const SpecsPrefix = e2ePrefix
 
+// SpecsRepositories is the file that has Kubernetes' own specs pull from a registry, a host:port, instead of the public
+// registries. Two of those stay: one does not exist, and the other needs an account.
+func SpecsRepositories(registry string) string {
+	return fmt.Sprintf("promoterE2eRegistry: %[1]s/%[2]s\nsigStorageRegistry: %[1]s/%[3]s\ngcRegistry: %[1]s\n"+
+		"gcEtcdRegistry: %[1]s\n", registry, path.Clean(SpecsPrefix), path.Clean(storagePrefix))
+}
+
+// storagePrefix is the repository prefix of the images of CSI drivers.
+const storagePrefix = "sig-storage/"
+
 // pauseName is the pause image's name, without a registry.
 const pauseName = "pause:3.10.2"
 
-// SpecTools are the programs that specs run in images besides busybox' applets. bash replaces busybox' shell, because
-// it passes on environment variables whose names are not valid in a shell. This nc can probe a port without sending
-// anything.
+// SpecTools are the programs that specs run in images besides busybox' applets. bash is the shell that specs call sh,
+// because it passes on environment variables whose names are not valid in a shell. This nc can probe a port without
+// sending anything.
 func SpecTools() []Tool {
 	return []Tool{
 		{Program: "bash", Package: "bash"},
 		{Program: "curl", Package: "curl"},
+		{Program: "dig", Package: "bind9-dnsutils"},
+		{Program: "getent", Package: "libc-bin"},
 		{Program: "nc.openbsd", Package: "netcat-openbsd"},
 		{Program: "printenv", Package: "coreutils"},
 	}
@@ -55,12 +70,15 @@ func Specs(ctx context.Context, cacheDir, agnhost string) (map[string]v1.Image, 
 	}
 	sum := sha256.Sum256(program)
 	return openOrMake(cacheDir, "specs-"+key+"-"+hex.EncodeToString(sum[:6]), func() (map[string]v1.Image, error) {
-		k, err := host.newKitchen(ctx, shell, "nonewprivs", "webserver")
+		k, err := host.newKitchen(ctx, shell, "hostpathplugin", "nonewprivs", "webserver")
 		if err != nil {
 			return nil, err
 		}
 		k.programs["agnhost"] = program
-		return k.images, k.specs(withoutOthers(tools, shell))
+		if k.tools, err = newLayer(withoutOthers(tools, shell)...); err != nil {
+			return nil, err
+		}
+		return k.images, k.specs()
 	})
 }
 
@@ -85,13 +103,12 @@ now=$EPOCHREALTIME
 TZ=UTC printf '%(%T)T.%s\n' "${now%.*}" "${now: -6:3}"
 `
 
-// specs makes the images. Images with more than a shell get the tools.
-func (k *kitchen) specs(tools []entry) error {
-	if err := k.pause(); err != nil {
-		return err
-	}
-	if err := k.agnhost(tools); err != nil {
-		return err
+// specs makes the images.
+func (k *kitchen) specs() error {
+	for _, course := range []func() error{k.pause, k.agnhost, k.withTools} {
+		if err := course(); err != nil {
+			return err
+		}
 	}
 	nginx := []entry{file("usr/sbin/nginx", 0o755, k.programs["webserver"])}
 	serve := v1.Config{Cmd: []string{"/usr/sbin/nginx", "-banner", "nginx: master process", "-pidfile",
@@ -104,13 +121,12 @@ func (k *kitchen) specs(tools []entry) error {
 		entries []entry
 		names   []string
 	}{
-		{v1.Config{}, append(slices.Clone(tools), hardLink("bin/sh", "bin/bash"),
-			file("bin/nmeter", 0o755, []byte(nmeter))), []string{e2ePrefix + "busybox:1.37.0-1"}},
-		{v1.Config{}, marker("glibc-dns-testing"), []string{e2ePrefix + "glibc-dns-testing:2.0.0"}},
 		{v1.Config{}, marker("ipc-utils"), []string{e2ePrefix + "ipc-utils:1.4"}},
 		{v1.Config{User: "1234"}, marker("nonroot"), []string{e2ePrefix + "nonroot:1.5"}},
 		{v1.Config{Cmd: []string{"nnp"}}, []entry{file("usr/local/bin/nnp", setuid, k.programs["nonewprivs"])},
 			[]string{e2ePrefix + "nonewprivs:1.4"}},
+		{v1.Config{}, []entry{file("hostpathplugin", 0o755, k.programs["hostpathplugin"])},
+			[]string{storagePrefix + "hostpathplugin:v1.17.1"}},
 		{v1.Config{}, kitten, []string{e2ePrefix + "kitten:1.8"}},
 		{serve, nginx, []string{e2ePrefix + "nginx:1.15-4"}},
 		{serve, append(marker("nginx-new"), nginx...), []string{e2ePrefix + "nginx:1.27-0"}},
@@ -134,9 +150,27 @@ func (k *kitchen) pause() error {
 	return err
 }
 
+// withTools makes the images that have the tools and no program of their own.
+func (k *kitchen) withTools() error {
+	// One spec runs /bin/sh and expects an error in the words of busybox' shell.
+	busybox := []entry{symlink("usr/local/bin/sh", "/bin/bash"), file("bin/nmeter", 0o755, []byte(nmeter))}
+	return errors.Join(
+		k.addTools(v1.Config{Cmd: []string{"sh"}}, busybox, "busybox:1.37.0-1"),
+		k.addTools(v1.Config{Cmd: []string{"sh"}}, marker("glibc-dns-testing"), "glibc-dns-testing:2.0.0"))
+}
+
+// addTools makes an image with a shell, the tools and, in a layer above, entries.
+func (k *kitchen) addTools(config v1.Config, entries []entry, name string) error {
+	layer, err := newLayer(entries...)
+	if err != nil {
+		return err
+	}
+	return k.add(config, []v1.Layer{k.shell, k.tools, layer}, e2ePrefix+name)
+}
+
 // agnhost makes the image that most specs run, with the tools, users and directories of the real one. It contains the
 // image that its fake-registry-server serves.
-func (k *kitchen) agnhost(tools []entry) error {
+func (k *kitchen) agnhost() error {
 	members := accounts(
 		"user-defined-in-image:x:1000:1000:user:/home:/bin/sh\n",
 		"user-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n")
@@ -150,11 +184,19 @@ func (k *kitchen) agnhost(tools []entry) error {
 	}
 	content := append(slices.Concat(members, pair, testing),
 		file("agnhost", 0o755, k.programs["agnhost"]), hardLink("agnhost-2", "agnhost"), directory("uploads", 0o755),
-		hardLink("bin/nc", "bin/nc.openbsd"))
-	config := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
-	if err := k.addShell(config, append(content, tools...), e2ePrefix+"agnhost:2.63.0"); err != nil {
-		return err
+		symlink("bin/nc", "nc.openbsd"))
+	for _, one := range []struct {
+		name, command string
+		more          []entry
+	}{
+		{"agnhost:2.63.0", "pause", nil},
+		{"agnhost:2.55", "pause", marker("agnhost-before")},
+		{"nautilus:1.8", "test-webserver", []entry{file("data.json", 0o644, []byte(`{"image":"nautilus.jpg"}`+"\n"))}},
+	} {
+		config := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{one.command}}
+		if err := k.addTools(config, append(slices.Clone(content), one.more...), one.name); err != nil {
+			return err
+		}
 	}
-	content = append(content, marker("agnhost-before")...)
-	return k.addShell(config, append(content, tools...), e2ePrefix+"agnhost:2.55")
+	return nil
 }

@@ -36,6 +36,10 @@ func hardLink(name, target string) entry {
 	return entry{header: tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: target, Mode: 0o755}}
 }
 
+func symlink(name, target string) entry {
+	return entry{header: tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}}
+}
+
 // newLayer packs entries into a layer. The order of entries does not matter; missing parent directories are added with
 // mode 0755. Two entries of one name are an error: engines differ in which one they keep.
 func newLayer(entries ...entry) (v1.Layer, error) {

@@ -19,8 +19,8 @@ type kitchen struct {
 	// architecture is the images'.
 	architecture string
 	images       map[string]v1.Image
-	// shell is the layer with busybox.
-	shell v1.Layer
+	// shell is the layer with busybox, and tools the layer of images with SpecTools above it.
+	shell, tools v1.Layer
 	// programs are our own programs by name, compiled.
 	programs map[string][]byte
 }

@@ -1,0 +1,56 @@
+// Command hostpathplugin is the part of Kubernetes' CSI driver of that name that specs of dynamic resource allocation
+// use. It passes connections to a Unix socket on to whoever has connected to a TCP port, so that the specs' own program
+// answers the kubelet.
+package main
+
+import (
+	"flag"
+	"io"
+	"log"
+	"net"
+	"os"
+	"strings"
+)
+
+func main() {
+	endpoint := flag.String("endpoint", "", "the path of the Unix `socket` to listen on")
+	proxy := flag.String("proxy-endpoint", "", "the `address` that takes the connections, tcp://HOST:PORT")
+	flag.Int("v", 0, "ignored")
+	flag.Parse()
+	if err := run(strings.TrimPrefix(*endpoint, "unix://"), strings.TrimPrefix(*proxy, "tcp://")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(endpoint, proxy string) error {
+	if err := os.Remove(endpoint); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	clients, err := net.Listen("unix", endpoint)
+	if err != nil {
+		return err
+	}
+	servers, err := net.Listen("tcp", proxy)
+	if err != nil {
+		return err
+	}
+	for {
+		client, err := clients.Accept()
+		if err != nil {
+			return err
+		}
+		server, err := servers.Accept()
+		if err != nil {
+			return err
+		}
+		go pass(client, server)
+		go pass(server, client)
+	}
+}
+
+// pass copies all bytes and then closes both connections.
+func pass(from, to net.Conn) {
+	_, _ = io.Copy(to, from)
+	from.Close()
+	to.Close()
+}
