@@ -45,6 +45,7 @@ func (o options) startCluster(
 	}
 	c, err := single.Start(ctx, single.Options{
 		Env: env, Programs: programs, Node: o.node, Server: o.server, ReportDir: dir, KubeletConfig: chosen.kubelet,
+		WithoutAdmission: chosen.withoutAdmission(),
 	})
 	if err != nil {
 		return cluster{}, err

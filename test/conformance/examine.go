@@ -109,9 +109,12 @@ func (o options) judge(env rigenv.Env, f finished, expected report.Expected) err
 	if len(specs) == 0 {
 		return errors.New("no spec ran")
 	}
+	inSuite := func(name string) bool {
+		return slices.ContainsFunc(f.specs, func(s report.Spec) bool { return s.Name == name })
+	}
 	for _, group := range expected {
 		for _, name := range group.Specs {
-			others[name] = others[name] || ofNodeSuite(name) != f.set.node
+			others[name] = others[name] || !inSuite(name) && ofSuite(!f.set.node, name)
 		}
 	}
 	verdict := report.Judge("conformance", specs, expected.Without(others))

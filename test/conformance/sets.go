@@ -31,6 +31,15 @@ func (s set) has(name string) bool {
 		(s.skip == "" || !regexp.MustCompile(s.skip).MatchString(name))
 }
 
+// withoutAdmission are the admission plugins that the suite of a single node leaves out, when it starts an API server.
+// Its specs wait neither for service accounts nor for the end of a node's first taint.
+func (s set) withoutAdmission() []string {
+	if s.node {
+		return []string{"ServiceAccount", "TaintNodesByCondition"}
+	}
+	return nil
+}
+
 // suite is the program with the set's specs.
 func (s set) suite() build.Suite {
 	if s.node {
@@ -39,9 +48,9 @@ func (s set) suite() build.Suite {
 	return build.ClusterSuite
 }
 
-// ofNodeSuite says whether a set of the node's suite has a spec of that name.
-func ofNodeSuite(name string) bool {
-	return slices.ContainsFunc(sets(), func(s set) bool { return s.node && s.has(name) })
+// ofSuite says whether a set of the node's suite, or of the cluster's, has a spec of that name. Some are in both.
+func ofSuite(node bool, name string) bool {
+	return slices.ContainsFunc(sets(), func(s set) bool { return s.node == node && s.has(name) })
 }
 
 // setFast is the default set.
@@ -80,6 +89,10 @@ func sets() []set {
 		{name: "sidecars", what: "how sidecars and preStop hooks end, from the suite of a single node", node: true,
 			focus: `Containers Lifecycle .*(sidecar|[Pp]re[Ss]top|restartable init containers have)`,
 			skip:  never + disturbing},
+		{name: "node-suite", what: "all [NodeConformance] specs of the suite of a single node that may run beside each other",
+			node: true, focus: `\[NodeConformance\]`, skip: never + disturbing},
+		{name: "node-features", what: "the further specs of the suite of a single node", node: true,
+			focus: `.`, skip: never + disturbing + `|\[NodeConformance\]`},
 		{name: "cli", what: "kubectl's specs that one node is enough for",
 			focus: `\[sig-cli\] Kubectl (client Simple pod|Port forwarding|logs|exec|debug|client Kubectl ` +
 				`(run|cp|describe|label))`, skip: never + disturbing},

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
@@ -36,13 +37,15 @@ const (
 	schedulerPort  = "10259"
 )
 
-// Options say which control plane to run. All but Number are required.
+// Options say which control plane to run. Programs and Dir are required.
 type Options struct {
 	Programs build.Programs
 	// Dir is an empty directory for all files of the control plane.
 	Dir string
 	// Number is part of the address. Control planes in one network namespace need different numbers.
 	Number uint8
+	// WithoutAdmission are admission plugins that the API server leaves out.
+	WithoutAdmission []string
 }
 
 // ControlPlane is a running control plane. Its methods must not be called concurrently.
@@ -58,21 +61,23 @@ type ControlPlane struct {
 	// Admin is a kubeconfig file that may do everything, Token a bearer token for the same.
 	Admin, Token string
 
-	programs       build.Programs
-	link           *netdevice.Bridge
-	clients        *http.Client
-	serving        Pair
-	kubeletClient  Pair
-	serviceAccount string // key file
-	etcd           *process.Process
-	apiServer      *process.Process
-	controllers    *process.Process
-	scheduler      *process.Process
+	programs         build.Programs
+	withoutAdmission []string
+	link             *netdevice.Bridge
+	clients          *http.Client
+	serving          Pair
+	kubeletClient    Pair
+	serviceAccount   string // key file
+	etcd             *process.Process
+	apiServer        *process.Process
+	controllers      *process.Process
+	scheduler        *process.Process
 }
 
 // Start brings a control plane up and returns when all of it is ready. Stop must be called unless there is an error.
 func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
-	c := &ControlPlane{Dir: opts.Dir, LogDir: filepath.Join(opts.Dir, "logs"), programs: opts.Programs}
+	c := &ControlPlane{Dir: opts.Dir, LogDir: filepath.Join(opts.Dir, "logs"), programs: opts.Programs,
+		withoutAdmission: opts.WithoutAdmission}
 	c.Address = fmt.Sprintf("10.89.%d.1", opts.Number)
 	c.URL = "https://" + net.JoinHostPort(c.Address, apiPort)
 	defer func() {
@@ -177,8 +182,8 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	// The API server waits for etcd.
-	c.apiServer, err = process.Start(c.log("kube-apiserver"), nil, c.programs.APIServer,
-		"--etcd-servers", "http://"+net.JoinHostPort(c.Address, etcdPort),
+	args := []string{
+		"--etcd-servers", "http://" + net.JoinHostPort(c.Address, etcdPort),
 		"--bind-address", c.Address, "--advertise-address", c.Address, "--secure-port", apiPort,
 		"--tls-cert-file", c.serving.CertFile, "--tls-private-key-file", c.serving.KeyFile,
 		"--client-ca-file", c.Authority.CAFile, "--token-auth-file", c.tokens(),
@@ -189,8 +194,12 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 		"--service-account-key-file", c.serviceAccount, "--service-account-signing-key-file", c.serviceAccount,
 		"--service-cluster-ip-range", ServiceRange,
 		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
-		"--allow-privileged", "--profiling=false", "--v", "1")
-	if err != nil {
+		"--allow-privileged", "--profiling=false", "--v", "1",
+	}
+	if len(c.withoutAdmission) > 0 {
+		args = append(args, "--disable-admission-plugins", strings.Join(c.withoutAdmission, ","))
+	}
+	if c.apiServer, err = process.Start(c.log("kube-apiserver"), nil, c.programs.APIServer, args...); err != nil {
 		return err
 	}
 	ready := func(ctx context.Context) error { return c.get(ctx, c.URL+"/readyz") }

@@ -38,6 +38,8 @@ type Options struct {
 	KubeletConfig string
 	// Flags are further flags of criadapter.
 	Flags []string
+	// WithoutAdmission are admission plugins that the API server leaves out.
+	WithoutAdmission []string
 	// Disk is the size of each of Disks in bytes. With 0 there are none.
 	Disk int64
 }
@@ -95,7 +97,9 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Plane, err = controlplane.Start(ctx, controlplane.Options{Programs: c.opts.Programs, Dir: dir}); err != nil {
+	if c.Plane, err = controlplane.Start(ctx, controlplane.Options{
+		Programs: c.opts.Programs, Dir: dir, WithoutAdmission: c.opts.WithoutAdmission,
+	}); err != nil {
 		return err
 	}
 	c.undo = append(c.undo, func() error { return errors.Join(c.Plane.Failure(), c.Plane.Stop()) })
