@@ -99,9 +99,14 @@ cluster: ## Make a cluster of two nodes with kubeadm, and leave it running; DOWN
 	@build/bin/cluster $(if $(CACHED),-cached) $(if $(DOWN),-down) $(if $(CHECK),-check) $(if $(RUN),-run '$(value RUN)') $(if $(NODE2),-node2 $(NODE2))
 
 .PHONY: conformance
-conformance: ## Run Kubernetes' own specs with the real kubelet; SET=name, FOCUS=pattern, SERVER=containerd, KUBELET=1.34, NODE=kubelet-core, ENGINE=name, FAST=1 for minutes
+conformance: ## Run Kubernetes' own specs with the real kubelet; SET=name, FOCUS=pattern, SERVER=containerd, KUBELET=1.34, NODE=kubelet-core, ENGINE=name, FAST=1 for minutes; SET=certified runs the certified suite on make cluster's cluster, with NODE2=containerd, RUNTIME_MODE=oci
+ifeq ($(SET),certified)
+	@go build -o build/bin/cluster ./test/cluster/kubeadm
+	@build/bin/cluster -certified $(if $(FOCUS),-focus '$(value FOCUS)') $(if $(NODE2),-node2 $(NODE2))
+else
 	@go build -o build/bin/conformance ./test/conformance
 	@build/bin/conformance $(if $(CACHED),-cached) -set $(if $(FAST),fast,$(or $(SET),node-conformance)) $(if $(FOCUS),-focus '$(value FOCUS)') $(if $(SERVER),-server $(SERVER)) $(if $(KUBELET),-kubelet $(KUBELET)) $(if $(NODE),-node $(NODE))
+endif
 
 .PHONY: load
 load: ## Fill a node through the real kubelet, on criadapter and its peers; PODS=number, SERVERS=name,name for some, NODES=kubelet,kubelet-core for these on criadapter, ENGINE=name, QUICK=1

@@ -6,6 +6,7 @@ go 1.26.8
 ignore ./build
 
 require (
+	github.com/container-storage-interface/spec v1.13.0
 	github.com/containerd/errdefs v1.0.0
 	github.com/containerd/errdefs/pkg v0.3.0
 	github.com/containerd/log v0.1.0

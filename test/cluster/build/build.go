@@ -30,6 +30,9 @@ type Programs struct {
 	Specs, Ginkgo, Agnhost string
 	// A cluster of kubeadm has these beside. All leaves them empty, too.
 	Kubeadm, KubeProxy, CoreDNS, Flanneld, FlannelConfig, FlannelPlugin, MetricsServer string
+	DevicePlugin, DRADriver, KubeRouter                                                string
+	// The certified suite needs these in addition. All leaves them empty, too.
+	Hydrophone, ConformanceRunner, SampleServer string
 	// Share is a directory with what an emulated node has, empty for other nodes (package test/cluster/emulated).
 	Share string
 }

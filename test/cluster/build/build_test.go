@@ -77,7 +77,7 @@ func TestKubeletsOfReleases(t *testing.T) {
 
 // `go mod tidy` keeps the requirements of a program only if go.mod names it as a tool.
 func TestProgramsAreTools(t *testing.T) {
-	for _, one := range slices.Concat(programs(), specPrograms(ClusterSuite), kubeadmPrograms()) {
+	for _, one := range slices.Concat(programs(), kubeadmPrograms(), certifiedPrograms()) {
 		if one.isTest || one.version != "" {
 			continue // tools.go beside go.mod names its package, or its own go.mod is taken
 		}

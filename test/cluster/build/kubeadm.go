@@ -19,6 +19,8 @@ const (
 	pluginsVersion  = "v0.9.1"
 	metrics         = "sigs.k8s.io/metrics-server"
 	metricsVersion  = "v0.9.0"
+	router          = "github.com/cloudnativelabs/kube-router/v2"
+	routerVersion   = "v2.1.0"
 	flannelManifest = "Documentation/kube-flannel.yml"
 	metricsManifest = "manifests/base"
 )
@@ -42,6 +44,12 @@ func kubeadmPrograms() []program {
 			path: func(p *Programs) *string { return &p.FlannelPlugin }},
 		{name: "metrics-server", pkg: metrics + "/cmd/metrics-server", version: metricsVersion, linkerFlags: strip,
 			path: func(p *Programs) *string { return &p.MetricsServer }},
+		{name: "sample-device-plugin", tools: "e2e", pkg: kubernetes + "/test/images/sample-device-plugin",
+			linkerFlags: strip, path: func(p *Programs) *string { return &p.DevicePlugin }},
+		{name: "dra-test-driver", tools: "e2e", pkg: kubernetes + "/test/e2e/dra/test-driver", linkerFlags: strip,
+			path: func(p *Programs) *string { return &p.DRADriver }},
+		{name: "kube-router", pkg: router + "/cmd/kube-router", version: routerVersion, linkerFlags: strip,
+			path: func(p *Programs) *string { return &p.KubeRouter }},
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 const downTime = 3 * time.Minute
 
 // bringUp starts a keeper and follows it until its cluster is up.
-func bringUp(ctx context.Context, node2 string) error {
+func bringUp(ctx context.Context, o options) error {
 	if err := os.MkdirAll(stateDir, 0o755); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func bringUp(ctx context.Context, node2 string) error {
 		return err
 	}
 	began := time.Now()
-	p, err := prepare(ctx, node2)
+	p, err := prepare(ctx, o)
 	if err != nil {
 		return errors.Join(err, removeState(p.Dir))
 	}

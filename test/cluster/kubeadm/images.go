@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path"
@@ -21,13 +22,13 @@ import (
 )
 
 // baseKey names the file system of images that set up a node's network, in the cache.
-const baseKey = "debian-" + debian.Suite + "-network_1"
+const baseKey = "debian-" + debian.Suite + "-network_2"
 
 // networkBase returns a tar archive with a Debian file system that has the tools of the network.
 func networkBase(ctx context.Context) (string, error) {
 	dir, err := cache.Fill(ctx, baseKey, func(ctx context.Context, dir string) error {
 		root := filepath.Join(dir, "root")
-		if err := debian.Bootstrap(ctx, root, runtime.GOARCH, "iptables", "nftables", "iproute2", "conntrack", "kmod",
+		if err := debian.Bootstrap(ctx, root, runtime.GOARCH, "iptables", "ipset", "nftables", "iproute2", "conntrack", "kmod",
 			"ca-certificates"); err != nil {
 			return err
 		}
@@ -60,6 +61,12 @@ func recipes(p build.Programs, base string) []images.Recipe {
 		{Name: "flannel-cni-plugin", Base: base, Files: map[string]string{"flannel": p.FlannelPlugin}},
 		{Name: "metrics-server", Files: map[string]string{"metrics-server": p.MetricsServer},
 			Entrypoint: []string{"/metrics-server"}},
+		{Name: "sample-device-plugin", Files: map[string]string{"sample-device-plugin": p.DevicePlugin},
+			Entrypoint: []string{"/sample-device-plugin"}},
+		{Name: "dra-test-driver", Files: map[string]string{"dra-test-driver": p.DRADriver},
+			Entrypoint: []string{"/dra-test-driver"}},
+		{Name: "kube-router", Base: base, Files: map[string]string{bin + "kube-router": p.KubeRouter},
+			Entrypoint: []string{"kube-router"}},
 	}
 }
 
@@ -100,8 +107,38 @@ func (p plan) images(ctx context.Context) (map[string]v1.Image, error) {
 		}
 		all[repository+":"+tag] = image
 	}
-	for _, name := range []string{"flannel", "flannel-cni-plugin", "metrics-server"} {
+	for _, name := range []string{"flannel", "flannel-cni-plugin", "metrics-server", "sample-device-plugin",
+		"dra-test-driver", "kube-router"} {
 		all[name+":"+addonTag] = made[name]
 	}
+	if p.Programs.Specs != "" {
+		certified, err := certifiedImages(ctx, dir, p.Programs, p.Base)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, certified)
+	}
 	return all, nil
+}
+
+// conformanceImage is the image with the certified suite, without a registry.
+const conformanceImage = "conformance:" + build.Version
+
+// certifiedImages are the images of the certified suite, and those that its specs pull. Hydrophone wants a shell beside
+// the specs.
+func certifiedImages(ctx context.Context, cacheDir string, p build.Programs, base string) (map[string]v1.Image, error) {
+	all, err := images.Specs(ctx, cacheDir, p.Agnhost)
+	if err != nil {
+		return nil, err
+	}
+	made, err := images.Cluster(ctx, cacheDir, []images.Recipe{
+		{Name: conformanceImage, Base: base, Files: map[string]string{bin + "ginkgo": p.Ginkgo, bin + "e2e.test": p.Specs,
+			bin + "kubectl": p.Kubectl, bin + "kubeconformance": p.ConformanceRunner},
+			Entrypoint: []string{"kubeconformance"}},
+		{Name: images.SpecsPrefix + "sample-apiserver:1.29.2",
+			Files:      map[string]string{"sample-apiserver": p.SampleServer},
+			Entrypoint: []string{"/sample-apiserver"}},
+	})
+	maps.Copy(all, made)
+	return all, err
 }

@@ -18,9 +18,13 @@ const keepFlag = "keep"
 
 // options are the command line.
 type options struct {
-	keep, down, check, cached, build bool
+	keep, down, check, certified, cached, build bool
 	// run is a pattern of names of steps, and node2 the runtime of the second node.
 	run, node2 string
+	// focus is a pattern of names of specs, and report the directory for their results.
+	focus, report string
+	// processes is the number of specs that run at once.
+	processes int
 }
 
 func main() {
@@ -28,6 +32,11 @@ func main() {
 	flag.BoolVar(&o.keep, keepFlag, false, "for the program itself")
 	flag.BoolVar(&o.down, "down", false, "remove the cluster")
 	flag.BoolVar(&o.check, "check", false, "bring a cluster up, try it step by step, and remove it")
+	flag.BoolVar(&o.certified, "certified", false,
+		"bring a cluster up, run the certified suite of its release on it, and remove it")
+	flag.StringVar(&o.focus, "focus", "", "with -certified, run the specs that match this `pattern` instead")
+	flag.IntVar(&o.processes, "p", 1, "with -certified, the number of specs that run at once")
+	flag.StringVar(&o.report, "report", "build/conformance", "with -certified, the `directory` for its results")
 	flag.BoolVar(&o.build, "build", false, "only build the programs")
 	flag.BoolVar(&o.cached, "cached", false, "do nothing if programs or Debian's packages are not in the cache")
 	flag.StringVar(&o.run, "run", "", "with -check, try only the steps that match this `pattern`")
@@ -42,7 +51,7 @@ func run(ctx context.Context, o options) error {
 	case o.keep:
 		return keep(ctx)
 	case o.build:
-		_, err := build.WithKubeadm(ctx, os.Stdout)
+		_, err := o.programs(ctx)
 		return err
 	}
 	if os.Geteuid() != 0 {
@@ -62,18 +71,30 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	if err := bringUp(ctx, o.node2); err != nil {
+	if err := bringUp(ctx, o); err != nil {
 		return err
 	}
-	if !o.check {
+	switch {
+	case o.certified:
+		err = certify(ctx, o)
+	case o.check:
+		err = try(ctx, steps)
+	default:
 		return welcome()
 	}
-	err = try(ctx, steps)
 	if err != nil {
 		fmt.Println("the nodes' logs are in " + stateDir)
 		return errors.Join(err, takeDown(context.WithoutCancel(ctx)))
 	}
 	return removeAll(ctx)
+}
+
+// programs builds what the cluster and its use need.
+func (o options) programs(ctx context.Context) (build.Programs, error) {
+	if o.certified {
+		return build.Certified(ctx, os.Stdout)
+	}
+	return build.WithKubeadm(ctx, os.Stdout)
 }
 
 // removeAll removes the cluster and its logs.

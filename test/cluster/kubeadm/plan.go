@@ -84,9 +84,9 @@ func missingParts(ctx context.Context) ([]string, error) {
 }
 
 // prepare builds or fetches all that a cluster is made of, and writes the plan.
-func prepare(ctx context.Context, node2 string) (p plan, err error) {
-	p.Node2 = node2
-	if p.Programs, err = build.WithKubeadm(ctx, os.Stdout); err != nil {
+func prepare(ctx context.Context, o options) (p plan, err error) {
+	p.Node2 = o.node2
+	if p.Programs, err = o.programs(ctx); err != nil {
 		return p, err
 	}
 	if p.Root, err = machine.Root(ctx); err != nil {
@@ -136,6 +136,10 @@ func (p plan) fillShare(ctx context.Context) error {
 		if err := program.CopyFile(path, filepath.Join(share, "bin", name)); err != nil {
 			return err
 		}
+	}
+	if _, err := program.Output(ctx, "", []string{"CGO_ENABLED=0"}, "go", "build", "-o",
+		filepath.Join(share, "csidriver"), "./test/cluster/csidriver"); err != nil {
+		return err
 	}
 	return debian.RuntimeWrapper(ctx, share)
 }

@@ -106,8 +106,7 @@ func (k *keeper) flannel(ctx context.Context) error {
 // flannelManifest takes the images from the registry. The plugin is an older one (see package test/cluster/build) and
 // knows version 0.4.0 of CNI.
 func flannelManifest(text string) string {
-	text = regexp.MustCompile(`image: \S+/(flannel[a-z-]*):\S+`).
-		ReplaceAllString(text, "image: "+registryAddress+"/$1:"+addonTag)
+	text = imageOf(text, "flannel[a-z-]*")
 	return strings.ReplaceAll(text, `"cniVersion": "1.0.0"`, `"cniVersion": "0.4.0"`)
 }
 
@@ -126,9 +125,14 @@ func (k *keeper) metrics(ctx context.Context) error {
 
 // metricsManifest takes the image from the registry, and has the server trust the kubelets' self-signed certificates.
 func metricsManifest(text string) string {
-	text = regexp.MustCompile(`image: \S+/metrics-server:\S+`).
-		ReplaceAllString(text, "image: "+registryAddress+"/metrics-server:"+addonTag)
+	text = imageOf(text, "metrics-server")
 	return regexp.MustCompile(`( +)- --cert-dir=/tmp`).ReplaceAllString(text, "$0\n$1- --kubelet-insecure-tls")
+}
+
+// imageOf has a manifest take the images whose names match a pattern from the registry.
+func imageOf(manifest, name string) string {
+	return regexp.MustCompile(`image: \S+/(`+name+`):\S+`).
+		ReplaceAllString(manifest, "image: "+registryAddress+"/$1:"+addonTag)
 }
 
 func (k *keeper) apply(ctx context.Context, name, manifest string) error {

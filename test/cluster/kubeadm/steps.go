@@ -30,6 +30,11 @@ func allSteps() []step {
 		{"DNS", (*trial).dns},
 		{"Services", (*trial).services},
 		{"LogsAndExec", (*trial).logsAndExec},
+		{"OCIRuntime", (*trial).ociRuntime},
+		{"DevicePlugin", (*trial).devicePlugin},
+		{"DRA", (*trial).dra},
+		{"CSI", (*trial).csi},
+		{"NetworkPolicy", (*trial).networkPolicy},
 		{"Drain", (*trial).drain},
 		{"UpgradeNode", (*trial).upgradeNode},
 		{"Reset", (*trial).reset},
@@ -159,12 +164,17 @@ func (t *trial) podsOn(ctx context.Context, selector string) (map[string][]strin
 
 // eachClient runs a command in the client of each node.
 func (t *trial) eachClient(ctx context.Context, command ...string) (map[string]string, error) {
-	on, err := t.podsOn(ctx, "app=client")
+	return t.each(ctx, "app=client", command...)
+}
+
+// each runs a command in a pod of the selector on each node, and returns the outputs by node.
+func (t *trial) each(ctx context.Context, selector string, command ...string) (map[string]string, error) {
+	on, err := t.podsOn(ctx, selector)
 	if err != nil {
 		return nil, err
 	}
 	if len(on) != 2 {
-		return nil, fmt.Errorf("the clients are on %v", on)
+		return nil, fmt.Errorf("the pods of %s are on %v", selector, on)
 	}
 	outputs := map[string]string{}
 	for node, pods := range on {

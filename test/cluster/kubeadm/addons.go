@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/debian"
+)
+
+// addons are what nodes run beside pods of people. Each has a driver on every node and a pod that uses it there.
+//
+//go:embed addons/*.yaml
+var addons embed.FS
+
+// addonManifest returns the manifest of a file in addons, with images from the registry.
+func addonManifest(name string) (string, error) {
+	text, err := addons.ReadFile("addons/" + name + ".yaml")
+	return strings.NewReplacer("REGISTRY", registryAddress, "TAG", addonTag).Replace(string(text)), err
+}
+
+// applyAddon applies the manifest of a file in addons, and waits for DaemonSets, each NAMESPACE/NAME.
+func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...string) error {
+	text, err := addonManifest(name)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(t.plan.Dir, name+".yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return err
+	}
+	if _, err := t.kubectl(ctx, "apply", "-f", path); err != nil {
+		return err
+	}
+	for _, set := range daemonSets {
+		namespace, name, _ := strings.Cut(set, "/")
+		if _, err := t.kubectl(ctx, "rollout", "status", "daemonset/"+name, "--namespace", namespace,
+			"--timeout=2m"); err != nil {
+			pods, _ := t.kubectl(context.WithoutCancel(ctx), "describe", "pods", "--namespace", namespace, "--selector",
+				"app="+name) // for the text alone
+			return fmt.Errorf("%w\n%s", err, pods)
+		}
+	}
+	return nil
+}
+
+// removeAddon deletes what applyAddon has applied, and waits for its end.
+func (t *trial) removeAddon(ctx context.Context, name string) error {
+	_, err := t.kubectl(ctx, "delete", "-f", filepath.Join(t.plan.Dir, name+".yaml"), "--timeout=2m")
+	return err
+}
+
+// ociRuntime gives node1's engine criadapter's OCI runtime, which CDI devices need there, in the way of
+// docs/oci-runtime.md: one line in daemon.json and a reload. All containers go on.
+func (t *trial) ociRuntime(ctx context.Context) error {
+	m := t.machines["node1"]
+	old, err := m.Run(ctx, "cat", "/etc/docker/daemon.json")
+	if err != nil {
+		return err
+	}
+	config, err := withOCIRuntime(old)
+	if err != nil {
+		return err
+	}
+	before, err := m.Run(ctx, "docker", "ps", "--quiet")
+	if err != nil {
+		return err
+	}
+	if _, err := m.Run(ctx, append(debian.Script(`
+		echo "$0" > /etc/docker/daemon.json
+		systemctl reload docker`), config)...); err != nil {
+		return err
+	}
+	if err := eventually(ctx, func() error {
+		_, err := m.Shell(ctx, `crictl info | grep '"Name": "criadapter"'`)
+		return err
+	}); err != nil {
+		return err
+	}
+	after, err := m.Run(ctx, "docker", "ps", "--quiet")
+	if err == nil && after != before {
+		err = fmt.Errorf("containers before the reload:\n%s\nafter it:\n%s", before, after)
+	}
+	return err
+}
+
+// withOCIRuntime adds criadapter's OCI runtime to a daemon.json.
+func withOCIRuntime(text string) (string, error) {
+	var config map[string]any
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
+		return "", err
+	}
+	config["runtimes"] = map[string]any{"criadapter": map[string]any{"path": "/usr/bin/criadapter-oci"}}
+	changed, err := json.Marshal(config)
+	return string(changed), err
+}
+
+// devicePlugin gives a container on each node a device by Kubernetes' sample plugin: a mount and a CDI device.
+func (t *trial) devicePlugin(ctx context.Context) error {
+	if err := t.applyAddon(ctx, "device-plugin", "kube-system/device-plugin", "default/device-user"); err != nil {
+		return err
+	}
+	if err := t.onEach(ctx, "device-user", `
+		case $CDI_DEVICE in CDI-Dev-[12]) ;; *) exit 1 ;; esac
+		test -b /tmp/$CDI_DEVICE
+		test -f /tmp/${CDI_DEVICE#CDI-}`); err != nil {
+		return err
+	}
+	return t.removeAddon(ctx, "device-plugin")
+}
+
+// dra gives a container on each node a device of a claim, by Kubernetes' own test driver for dynamic resource
+// allocation. The driver writes a CDI file with the parameters of the claim.
+func (t *trial) dra(ctx context.Context) error {
+	if err := t.applyAddon(ctx, "dra", "kube-system/dra-driver", "default/dra-user"); err != nil {
+		return err
+	}
+	if err := t.onEach(ctx, "dra-user", `test "$user_of" = claim`); err != nil {
+		return err
+	}
+	return t.removeAddon(ctx, "dra")
+}
+
+// csi gives a container on each node a volume of a driver that mounts from within its own container. Nothing stays
+// mounted.
+func (t *trial) csi(ctx context.Context) error {
+	if err := t.applyAddon(ctx, "csi", "kube-system/csi-driver", "default/csi-user"); err != nil {
+		return err
+	}
+	if err := t.onEach(ctx, "csi-user", `
+		grep '^tmpfs.criadapter.example /data tmpfs ' /proc/mounts
+		echo data > /data/file`); err != nil {
+		return err
+	}
+	if _, err := t.kubectl(ctx, "delete", "daemonset/csi-user", "--cascade=foreground", "--timeout=2m"); err != nil {
+		return err
+	}
+	for name, m := range t.machines {
+		if err := eventually(ctx, func() error {
+			_, err := m.Shell(ctx, `! grep tmpfs.criadapter.example /proc/mounts`)
+			return err
+		}); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	_, err := t.kubectl(ctx, "delete", "-f", filepath.Join(t.plan.Dir, "csi.yaml"), "--ignore-not-found", "--timeout=2m")
+	return err
+}
+
+// networkPolicy has a policy keep the clients from the web servers, and another one let them in again. kube-router makes
+// the rules.
+func (t *trial) networkPolicy(ctx context.Context) error {
+	if err := t.applyAddon(ctx, "kube-router", "kube-system/kube-router"); err != nil {
+		return err
+	}
+	for _, one := range []struct{ policy, reach string }{
+		{"deny", "! timeout 3 wget -q -O - http://web/"}, {"allow", "timeout 3 wget -q -O - http://web/"},
+	} {
+		if err := t.applyAddon(ctx, one.policy); err != nil {
+			return err
+		}
+		if err := eventually(ctx, func() error { return t.onEach(ctx, "client", one.reach) }); err != nil {
+			return fmt.Errorf("with the policy %s: %w", one.policy, err)
+		}
+	}
+	if err := t.removeAddon(ctx, "allow"); err != nil {
+		return err
+	}
+	return t.removeAddon(ctx, "kube-router")
+}
+
+// onEach runs a script in the pods of a DaemonSet of the namespace default. It must succeed on both nodes.
+func (t *trial) onEach(ctx context.Context, app, script string) error {
+	_, err := t.each(ctx, "app="+app, "sh", "-ec", script)
+	return err
+}
