@@ -83,8 +83,8 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 		if in.ReadCDI == nil {
 			return nil
 		}
-		// The engine injects at the start, and the container's commands get nothing of it. A device that is unknown here
-		// may lie in a directory that only the engine knows (cdi-spec-dirs): the engine refuses what it does not find.
+		// The engine injects at the start, and the container's commands get nothing of it. A device that is unknown
+		// here may lie in a directory that only the engine knows (cdi-spec-dirs): the engine refuses other ones.
 		if edits, err := in.ReadCDI(names); err == nil {
 			edits.setProcess(config, host, more.note)
 		}

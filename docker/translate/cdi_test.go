@@ -127,11 +127,13 @@ func TestCDIDevicesOfTheEngine(t *testing.T) {
 		"the engine gets %+v, the note has %+v", spec.Host.DeviceRequests, spec.Note.Devices)
 	testutil.Assert(t, slices.Equal(spec.Config.Env, []string{"DRIVER=1", "GPU=0"}) &&
 		slices.Equal(spec.Host.GroupAdd, []string{"44"}) && slices.Equal(*spec.Note.Process.Groups, []uint32{44}),
-		"the environment is %q, the groups are %q and %v", spec.Config.Env, spec.Host.GroupAdd, spec.Note.Process.Groups)
+		"the environment is %q, the groups are %q and %v", spec.Config.Env, spec.Host.GroupAdd,
+		spec.Note.Process.Groups)
 	in.Config.CDIDevices = []*runtimeapi.CDIDevice{{Name: "vendor.com/gpu=7"}} // the engine may know it
 	in.Config.Linux.SecurityContext = nil
 	spec = mustContainer(t, in)
-	testutil.Assert(t, len(spec.Host.DeviceRequests) == 1 && len(spec.Config.Env) == 0, "unknown here: %+v", spec.Config)
+	testutil.Assert(t, len(spec.Host.DeviceRequests) == 1 && len(spec.Config.Env) == 0, "unknown here: %+v",
+		spec.Config)
 }
 
 func TestCDIDevicesOfPlugins(t *testing.T) {

@@ -89,10 +89,10 @@ func sets() []set {
 		{name: "sidecars", what: "how sidecars and preStop hooks end, from the suite of a single node", node: true,
 			focus: `Containers Lifecycle .*(sidecar|[Pp]re[Ss]top|restartable init containers have)`,
 			skip:  never + disturbing},
-		{name: "node-suite", what: "all [NodeConformance] specs of the suite of a single node that may run beside each other",
-			node: true, focus: `\[NodeConformance\]`, skip: never + disturbing},
+		{name: "node-suite", what: "all [NodeConformance] specs of the suite of a single node that may run beside " +
+			"each other", node: true, kubelet: readOnly, focus: `\[NodeConformance\]`, skip: never + disturbing},
 		{name: "node-features", what: "the further specs of the suite of a single node", node: true,
-			focus: `.`, skip: never + disturbing + `|\[NodeConformance\]`},
+			kubelet: readOnly, focus: `.`, skip: never + disturbing + `|\[NodeConformance\]`},
 		{name: "cli", what: "kubectl's specs that one node is enough for",
 			focus: `\[sig-cli\] Kubectl (client Simple pod|Port forwarding|logs|exec|debug|client Kubectl ` +
 				`(run|cp|describe|label))`, skip: never + disturbing},
@@ -103,6 +103,9 @@ func sets() []set {
 			skip: never + disturbing + `|\[NodeConformance\]`},
 	}
 }
+
+// readOnly is the port where the suite of a single node asks the kubelet for its stats.
+const readOnly = "readOnlyPort: 10255\n"
 
 // quickSpecs matches the specs of the fast set. Of specs that differ only in a mode, it matches one.
 const quickSpecs = `(Container Lifecycle Hook|Container Runtime blackbox|Containers should|Ephemeral ` +

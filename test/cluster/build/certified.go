@@ -20,7 +20,7 @@ const (
 	sampleVersion     = "v0.36.3"
 )
 
-// certifiedPrograms returns the programs that the certified suite needs beside those of a cluster of kubeadm.
+// certifiedPrograms returns the programs of the certified suite that kubeadmPrograms lacks.
 func certifiedPrograms() []program {
 	return append(specPrograms(ClusterSuite),
 		program{name: "conformance-runner", tools: "e2e", pkg: kubernetes + "/test/conformance/image/go-runner",

@@ -50,7 +50,8 @@ func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...strin
 
 // removeAddon deletes what applyAddon has applied, and waits for its end.
 func (t *trial) removeAddon(ctx context.Context, name string) error {
-	_, err := t.kubectl(ctx, "delete", "-f", filepath.Join(t.plan.Dir, name+".yaml"), "--timeout=2m")
+	_, err := t.kubectl(ctx, "delete", "-f", filepath.Join(t.plan.Dir, name+".yaml"), "--ignore-not-found",
+		"--timeout=2m")
 	return err
 }
 
@@ -147,12 +148,11 @@ func (t *trial) csi(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	_, err := t.kubectl(ctx, "delete", "-f", filepath.Join(t.plan.Dir, "csi.yaml"), "--ignore-not-found", "--timeout=2m")
-	return err
+	return t.removeAddon(ctx, "csi")
 }
 
-// networkPolicy has a policy keep the clients from the web servers, and another one let them in again. kube-router makes
-// the rules.
+// networkPolicy has a policy keep the clients from the web servers, and another one let them in again. kube-router
+// makes the rules.
 func (t *trial) networkPolicy(ctx context.Context) error {
 	if err := t.applyAddon(ctx, "kube-router", "kube-system/kube-router"); err != nil {
 		return err

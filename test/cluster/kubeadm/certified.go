@@ -49,7 +49,8 @@ func certify(ctx context.Context, o options) error {
 	if err := hydrophone(ctx, p.Programs.Hydrophone, dir, o); err != nil {
 		return err
 	}
-	fmt.Printf("took %s; %s and %s are in %s\n", time.Since(began).Round(time.Second), certifiedLog, certifiedJUnit, dir)
+	fmt.Printf("took %s; %s and %s are in %s\n", time.Since(began).Round(time.Second), certifiedLog, certifiedJUnit,
+		dir)
 	return judge(ctx, filepath.Join(dir, certifiedJUnit), o.focus)
 }
 

@@ -28,8 +28,8 @@ const baseKey = "debian-" + debian.Suite + "-network_2"
 func networkBase(ctx context.Context) (string, error) {
 	dir, err := cache.Fill(ctx, baseKey, func(ctx context.Context, dir string) error {
 		root := filepath.Join(dir, "root")
-		if err := debian.Bootstrap(ctx, root, runtime.GOARCH, "iptables", "ipset", "nftables", "iproute2", "conntrack", "kmod",
-			"ca-certificates"); err != nil {
+		if err := debian.Bootstrap(ctx, root, runtime.GOARCH, "iptables", "ipset", "nftables", "iproute2", "conntrack",
+			"kmod", "ca-certificates"); err != nil {
 			return err
 		}
 		_, err := program.Output(ctx, "", nil, "tar", "--create", "--file", filepath.Join(dir, "base.tar"),
@@ -124,16 +124,19 @@ func (p plan) images(ctx context.Context) (map[string]v1.Image, error) {
 // conformanceImage is the image with the certified suite, without a registry.
 const conformanceImage = "conformance:" + build.Version
 
-// certifiedImages are the images of the certified suite, and those that its specs pull. Hydrophone wants a shell beside
-// the specs.
-func certifiedImages(ctx context.Context, cacheDir string, p build.Programs, base string) (map[string]v1.Image, error) {
+// certifiedImages are the image with the certified suite, and the images that its specs pull. Hydrophone wants a shell
+// beside the specs.
+func certifiedImages(
+	ctx context.Context, cacheDir string, p build.Programs, base string,
+) (map[string]v1.Image, error) {
 	all, err := images.Specs(ctx, cacheDir, p.Agnhost)
 	if err != nil {
 		return nil, err
 	}
 	made, err := images.Cluster(ctx, cacheDir, []images.Recipe{
-		{Name: conformanceImage, Base: base, Files: map[string]string{bin + "ginkgo": p.Ginkgo, bin + "e2e.test": p.Specs,
-			bin + "kubectl": p.Kubectl, bin + "kubeconformance": p.ConformanceRunner},
+		{Name: conformanceImage, Base: base,
+			Files: map[string]string{bin + "ginkgo": p.Ginkgo, bin + "e2e.test": p.Specs, bin + "kubectl": p.Kubectl,
+				bin + "kubeconformance": p.ConformanceRunner},
 			Entrypoint: []string{"kubeconformance"}},
 		{Name: images.SpecsPrefix + "sample-apiserver:1.29.2",
 			Files:      map[string]string{"sample-apiserver": p.SampleServer},

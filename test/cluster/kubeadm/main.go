@@ -35,7 +35,7 @@ func main() {
 	flag.BoolVar(&o.certified, "certified", false,
 		"bring a cluster up, run the certified suite of its release on it, and remove it")
 	flag.StringVar(&o.focus, "focus", "", "with -certified, run the specs that match this `pattern` instead")
-	flag.IntVar(&o.processes, "p", 1, "with -certified, the number of specs that run at once")
+	flag.IntVar(&o.processes, "p", 10, "with -certified, the number of specs that run at once")
 	flag.StringVar(&o.report, "report", "build/conformance", "with -certified, the `directory` for its results")
 	flag.BoolVar(&o.build, "build", false, "only build the programs")
 	flag.BoolVar(&o.cached, "cached", false, "do nothing if programs or Debian's packages are not in the cache")

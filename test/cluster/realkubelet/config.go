@@ -46,7 +46,6 @@ tlsPrivateKeyFile: %s
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: %s}}
 authorization: {mode: Webhook}
 syncFrequency: %s
-readOnlyPort: 0
 healthzPort: 0
 cgroupDriver: cgroupfs
 failCgroupV1: false

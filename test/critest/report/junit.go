@@ -28,8 +28,8 @@ type junitCase struct {
 	} `xml:"skipped"`
 }
 
-// ParseJUnit reads the JUnit report that Kubernetes' end-to-end program writes of one suite. Like ParseGinkgo it fails if
-// the set-up or the clean-up failed. A spec of the report has not Ran if the filter left it out.
+// ParseJUnit reads the JUnit report that Kubernetes' end-to-end program writes of one suite. Like ParseGinkgo it fails
+// if the set-up or the clean-up failed. A spec of the report has not Ran if the filter left it out.
 func ParseJUnit(r io.Reader) ([]Spec, error) {
 	var report junit
 	if err := xml.NewDecoder(r).Decode(&report); err != nil {

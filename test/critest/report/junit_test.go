@@ -37,10 +37,11 @@ func TestParseJUnit(t *testing.T) {
 func TestParseJUnitRefuses(t *testing.T) {
 	const spec = `<testcase name="[It] a" status="passed"></testcase>`
 	for name, text := range map[string]string{
-		"nothing":        ``,
-		"cut off":        strings.TrimSuffix(inJUnit(spec), "</testsuites>"),
-		"no suite":       `<testsuites></testsuites>`,
-		"two suites":     `<testsuites><testsuite>` + spec + `</testsuite><testsuite>` + spec + `</testsuite></testsuites>`,
+		"nothing":  ``,
+		"cut off":  strings.TrimSuffix(inJUnit(spec), "</testsuites>"),
+		"no suite": `<testsuites></testsuites>`,
+		"two suites": `<testsuites><testsuite>` + spec + `</testsuite><testsuite>` + spec +
+			`</testsuite></testsuites>`,
 		"no specs":       inJUnit(``),
 		"two of a name":  inJUnit(spec + spec),
 		"set-up failed":  inJUnit(spec + `<testcase name="[SynchronizedBeforeSuite]" status="failed"></testcase>`),

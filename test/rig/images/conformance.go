@@ -75,7 +75,8 @@ func Specs(ctx context.Context, cacheDir, agnhost string) (map[string]v1.Image, 
 			return nil, err
 		}
 		k.programs["agnhost"] = program
-		if k.tools, err = newLayer(withoutOthers(tools, shell)...); err != nil {
+		if k.tools, err = newLayer(append(withoutOthers(tools, shell),
+			file("bin/nmeter", 0o755, []byte(nmeter)))...); err != nil {
 			return nil, err
 		}
 		return k.images, k.specs()
@@ -153,7 +154,7 @@ func (k *kitchen) pause() error {
 // withTools makes the images that have the tools and no program of their own.
 func (k *kitchen) withTools() error {
 	// One spec runs /bin/sh and expects an error in the words of busybox' shell.
-	busybox := []entry{symlink("usr/local/bin/sh", "/bin/bash"), file("bin/nmeter", 0o755, []byte(nmeter))}
+	busybox := []entry{symlink("usr/local/bin/sh", "/bin/bash")}
 	return errors.Join(
 		k.addTools(v1.Config{Cmd: []string{"sh"}}, busybox, "busybox:1.37.0-1"),
 		k.addTools(v1.Config{Cmd: []string{"sh"}}, marker("glibc-dns-testing"), "glibc-dns-testing:2.0.0"))

@@ -1,6 +1,6 @@
 // Command hostpathplugin is the part of Kubernetes' CSI driver of that name that specs of dynamic resource allocation
-// use. It passes connections to a Unix socket on to whoever has connected to a TCP port, so that the specs' own program
-// answers the kubelet.
+// use. It joins each connection to a Unix socket with a connection to a TCP port. The kubelet opens the first one, and
+// the specs' program opens the second one and answers the kubelet.
 package main
 
 import (
