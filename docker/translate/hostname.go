@@ -49,8 +49,9 @@ func hostnameFrom(name string) string {
 	}
 }
 
-// checkHostname accepts dot-separated labels of letters, digits, hyphens and
-// underscores. It refuses what is too long instead of cutting it.
+// checkHostname accepts dot-separated labels of letters, digits, hyphens and underscores. A dot may be at the end: a pod
+// with setHostnameAsFQDN has such a name if the kubelet has no clusterDomain. Names that are too long are refused, not
+// cut.
 func checkHostname(field, name string) error {
 	if name == "" {
 		return nil
@@ -58,7 +59,7 @@ func checkHostname(field, name string) error {
 	if len(name) > maxHostname {
 		return invalid(field, "has %d bytes, a host name has at most %d", len(name), maxHostname)
 	}
-	for label := range strings.SplitSeq(name, ".") {
+	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
 		switch {
 		case label == "":
 			return invalid(field, "%q has an empty label", name)
