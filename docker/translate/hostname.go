@@ -49,9 +49,9 @@ func hostnameFrom(name string) string {
 	}
 }
 
-// checkHostname accepts dot-separated labels of letters, digits, hyphens and underscores. A dot may be at the end: a pod
-// with setHostnameAsFQDN has such a name if the kubelet has no clusterDomain. Names that are too long are refused, not
-// cut.
+// checkHostname accepts dot-separated labels of letters, digits, hyphens and underscores. A dot may be at the end: a
+// pod with setHostnameAsFQDN has such a name if the kubelet has no clusterDomain. Names that are too long are refused,
+// not cut.
 func checkHostname(field, name string) error {
 	if name == "" {
 		return nil
