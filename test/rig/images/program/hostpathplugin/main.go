@@ -17,12 +17,11 @@ func main() {
 	proxy := flag.String("proxy-endpoint", "", "the `address` that takes the connections, tcp://HOST:PORT")
 	flag.Int("v", 0, "ignored")
 	flag.Parse()
-	if err := run(strings.TrimPrefix(*endpoint, "unix://"), strings.TrimPrefix(*proxy, "tcp://")); err != nil {
-		log.Fatal(err)
-	}
+	log.Fatal(join(strings.TrimPrefix(*endpoint, "unix://"), strings.TrimPrefix(*proxy, "tcp://")))
 }
 
-func run(endpoint, proxy string) error {
+// join joins connections until it cannot take any more.
+func join(endpoint, proxy string) error {
 	if err := os.Remove(endpoint); err != nil && !os.IsNotExist(err) {
 		return err
 	}
