@@ -264,13 +264,13 @@ func (c *criClient) checkpointContainer(ctx context.Context) error {
 }
 
 // restorePod removes a pod after its checkpoint. The restored one must count on.
-func (c *criClient) restorePod(ctx context.Context) error {
+func (c *criClient) restorePod(ctx context.Context) (err error) {
 	const dir = "/root/pod-checkpoint"
 	if _, err := c.suite.machine.Run(ctx, "mkdir", dir); err != nil {
 		return err
 	}
 	config, count := container(counting, nil), 0
-	err := c.run(ctx, config, func(sandbox, id string) (err error) {
+	err = c.run(ctx, config, func(sandbox, id string) (err error) {
 		if count, err = c.awaitCount(ctx, id, 5); err != nil {
 			return err
 		}
