@@ -23,9 +23,7 @@ type noting struct {
 	inputs []podspec.ContainerInput
 }
 
-func (n *noting) Container(
-	ctx context.Context, in podspec.ContainerInput,
-) (*runtimeapi.ContainerConfig, func(), error) {
+func (n *noting) Container(ctx context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	n.inputs = append(n.inputs, in)
 	return n.specs.Container(ctx, in)
 }

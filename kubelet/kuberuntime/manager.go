@@ -22,7 +22,7 @@ import (
 // Specs makes CRI configurations of pods. *podspec.Generator implements it.
 type Specs interface {
 	Sandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error)
-	Container(ctx context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, func(), error)
+	Container(ctx context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, error)
 	Resources(pod *v1.Pod, container *v1.Container, before v1.ResourceRequirements) *runtimeapi.LinuxContainerResources
 	PodResources(pod *v1.Pod) (overhead, resources *runtimeapi.LinuxContainerResources)
 }

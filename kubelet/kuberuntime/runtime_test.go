@@ -161,15 +161,15 @@ func (s specs) labels(pod *v1.Pod, container string) map[string]string {
 	}
 }
 
-func (s specs) Container(_ context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, func(), error) {
+func (s specs) Container(_ context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	if len(in.Container.Args) > 0 {
-		return nil, nil, errors.New("configmap x: not found")
+		return nil, errors.New("configmap x: not found")
 	}
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
 		Image:    &runtimeapi.ImageSpec{Image: in.ImageID}, Labels: s.labels(in.Pod, in.Container.Name),
 		Annotations: map[string]string{model.AnnotationHash: model.ContainerHash(in.Container)},
-	}, func() {}, nil
+	}, nil
 }
 
 func (s specs) Resources(_ *v1.Pod, c *v1.Container, _ v1.ResourceRequirements) *runtimeapi.LinuxContainerResources {

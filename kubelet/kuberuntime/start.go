@@ -85,11 +85,10 @@ func (m *Manager) create(
 		m.record(in.pod, start.Spec.Name, true)("Failed", "Error: "+message(err))
 		return &model.ReasonError{Reason: reason, Err: fmt.Errorf("%s", message(err))}
 	}
-	config, undo, err := m.opts.Specs.Container(ctx, input)
+	config, err := m.opts.Specs.Container(ctx, input)
 	if err != nil {
 		return "", fail(model.ReasonCreateConfigError, err)
 	}
-	defer undo()
 	if config.GetLogPath() != "" {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(in.config.GetLogDirectory(), config.GetLogPath())),
 			0o755); err != nil {

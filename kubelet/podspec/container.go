@@ -16,42 +16,38 @@ import (
 
 // Container returns the configuration of one container. Its files on disk (hosts file, termination message, subPaths)
 // exist when it returns. The error becomes the container's CreateContainerConfigError, so it names the field, config
-// map, key or path. Undo, never nil, releases resources that are needed only until the container is started.
-func (g *Generator) Container(
-	ctx context.Context, in ContainerInput,
-) (config *runtimeapi.ContainerConfig, undo func(), err error) {
-	// Files on disk stay until the pod is gone: a restarted container mounts them.
-	undo = func() {}
+// map, key or path. The files stay until the pod is gone, because a restarted container mounts them.
+func (g *Generator) Container(ctx context.Context, in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, undo, err
+		return nil, err
 	}
 	env, err := g.environment(in)
 	if err != nil {
-		return nil, undo, err
+		return nil, err
 	}
 	security, err := g.security(in)
 	if err != nil {
-		return nil, undo, err
+		return nil, err
 	}
 	mounts, err := g.mounts(in, env)
 	if err != nil {
-		return nil, undo, err
+		return nil, err
 	}
 	users, err := g.userNamespace(ctx, in.Pod)
 	if err != nil {
-		return nil, undo, err
+		return nil, err
 	}
 	security.NamespaceOptions.UsernsOptions = users
 	mapMounts(mounts, users)
 	annotations, err := containerAnnotations(in)
 	if err != nil {
-		return nil, undo, err
+		return nil, err
 	}
 	signal, err := stopSignal(in.Container)
 	if err != nil {
-		return nil, undo, err
+		return nil, err
 	}
-	config = &runtimeapi.ContainerConfig{
+	config := &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
 		Image:    &runtimeapi.ImageSpec{Image: in.ImageID, UserSpecifiedImage: in.Container.Image},
 		Command:  expandAll(in.Container.Command, env.lookup), Args: expandAll(in.Container.Args, env.lookup),
@@ -63,9 +59,9 @@ func (g *Generator) Container(
 		StopSignal: signal,
 	}
 	if err := g.opts.CPUs(in.Pod, in.Container, config); err != nil {
-		return nil, undo, err
+		return nil, err
 	}
-	return config, undo, g.opts.Devices(ctx, in.Pod, in.Container, config)
+	return config, g.opts.Devices(ctx, in.Pod, in.Container, config)
 }
 
 func (g *Generator) containerLabels(in ContainerInput) map[string]string {

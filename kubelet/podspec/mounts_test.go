@@ -94,8 +94,7 @@ func TestImageMounts(t *testing.T) {
 		bad := v1.VolumeMount{Name: "model", MountPath: "/bad"}
 		change(&bad)
 		in.Pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{bad}
-		_, undo, err := g.Container(context.Background(), in)
-		undo()
+		_, err := g.Container(context.Background(), in)
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want),
 			"got %v, want an error with %q", err, want)
 		in.ImageVolumes["model"] = &runtimeapi.ImageSpec{Image: "sha256:abc"}
@@ -117,8 +116,7 @@ func TestBadMounts(t *testing.T) {
 				{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/tmp"}}}}
 			pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{mount}
 		})
-		_, undo, err := testGenerator(t, nil).Container(context.Background(), input(pod))
-		undo()
+		_, err := testGenerator(t, nil).Container(context.Background(), input(pod))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "volumeMounts[0]") {
 			t.Errorf("got %v, want an error about volumeMounts[0] with %q", err, want)
 		}

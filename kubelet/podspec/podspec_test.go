@@ -71,9 +71,8 @@ func input(pod *v1.Pod) ContainerInput {
 
 func mustContainer(t *testing.T, g *Generator, in ContainerInput) *runtimeapi.ContainerConfig {
 	t.Helper()
-	config, undo, err := g.Container(context.Background(), in)
+	config, err := g.Container(context.Background(), in)
 	testutil.Must(t, err)
-	undo()
 	return config
 }
 
@@ -166,8 +165,7 @@ func TestEnvironmentIsMissing(t *testing.T) {
 		pod := testPod(func(pod *v1.Pod) {
 			pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "X", ValueFrom: &variable}}
 		})
-		_, undo, err := testGenerator(t, nil).Container(context.Background(), input(pod))
-		undo()
+		_, err := testGenerator(t, nil).Container(context.Background(), input(pod))
 		if err == nil || !strings.Contains(err.Error(), "env X") ||
 			want != "nothing" && !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error about env X and %s", err, want)
@@ -192,8 +190,7 @@ func TestServiceVariablesAreExpanded(t *testing.T) {
 	unknown := testGenerator(t, func(o *Options) {
 		o.Services = func(*v1.Pod) (map[string]string, error) { return nil, errors.New("not known") }
 	})
-	_, undo, err := unknown.Container(context.Background(), input(pod))
-	undo()
+	_, err := unknown.Container(context.Background(), input(pod))
 	testutil.Assert(t, err != nil, "a container is made although its services are not known")
 }
 

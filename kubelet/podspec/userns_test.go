@@ -29,9 +29,8 @@ func TestUserNamespace(t *testing.T) {
 		})
 		sandbox, err := g.Sandbox(t.Context(), pod, 0)
 		testutil.Must(t, err)
-		config, undo, err := g.Container(t.Context(), input(pod))
+		config, err := g.Container(t.Context(), input(pod))
 		testutil.Must(t, err)
-		undo()
 		for what, options := range map[string]*runtimeapi.NamespaceOption{
 			"sandbox":   sandbox.GetLinux().GetSecurityContext().GetNamespaceOptions(),
 			"container": config.GetLinux().GetSecurityContext().GetNamespaceOptions(),

@@ -49,13 +49,13 @@ func (specs) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (*runtimeap
 	}, nil
 }
 
-func (specs) Container(_ context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, func(), error) {
+func (specs) Container(_ context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
 		Image:    &runtimeapi.ImageSpec{Image: in.ImageID}, Labels: labels(in.Pod),
 		Annotations: map[string]string{model.AnnotationHash: model.ContainerHash(in.Container),
 			model.AnnotationResources: "{}"},
-	}, func() {}, nil
+	}, nil
 }
 
 func (specs) Resources(*v1.Pod, *v1.Container, v1.ResourceRequirements) *runtimeapi.LinuxContainerResources {
