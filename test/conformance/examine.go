@@ -32,7 +32,7 @@ func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err
 	if err != nil {
 		return err
 	}
-	listed, err := opts.readExpected()
+	listed, err := opts.readExpected(chosen)
 	if err != nil {
 		return err
 	}
@@ -109,14 +109,6 @@ func (o options) judge(env rigenv.Env, f finished, expected report.Expected) err
 	if len(specs) == 0 {
 		return errors.New("no spec ran")
 	}
-	inSuite := func(name string) bool {
-		return slices.ContainsFunc(f.specs, func(s report.Spec) bool { return s.Name == name })
-	}
-	for _, group := range expected {
-		for _, name := range group.Specs {
-			others[name] = others[name] || !inSuite(name) && ofSuite(!f.set.node, name)
-		}
-	}
 	verdict := report.Judge("conformance", specs, expected.Without(others))
 	if err := o.keep(env, f, verdict); err != nil {
 		return err
@@ -144,12 +136,16 @@ func longest(specs []report.Spec) string {
 	return text.String()
 }
 
-// readExpected reads the list, without the entries for other kubelets.
-func (o options) readExpected() (report.Expected, error) {
+// readExpected reads the list, without the entries for other kubelets and for the other suite.
+func (o options) readExpected(chosen set) (report.Expected, error) {
 	files, release := []string{o.expected}, o.kubelet
 	if o.node == single.KubeletCore {
 		files, release = append(files, o.coreExpected), ""
 	}
 	all, err := report.ReadExpected(files...)
-	return all.WithKubelet(release), err
+	suite := report.ClusterSuite
+	if chosen.node {
+		suite = report.NodeSuite
+	}
+	return all.WithKubelet(release).OfSuite(suite), err
 }

@@ -107,7 +107,7 @@ func (o options) checkNode() error {
 func (o options) chosen() (set, error) {
 	if o.focus != "" {
 		named, err := setNamed(o.set)
-		return set{name: "focus", focus: o.focus, node: named.node}, err
+		return set{name: "focus", focus: o.focus, node: named.node, kubelet: named.kubelet}, err
 	}
 	chosen, err := setNamed(o.set)
 	if err == nil && chosen.kubelet != "" && o.node == single.KubeletCore {

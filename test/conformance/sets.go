@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
@@ -46,11 +45,6 @@ func (s set) suite() build.Suite {
 		return build.NodeSuite
 	}
 	return build.ClusterSuite
-}
-
-// ofSuite says whether a set of the node's suite, or of the cluster's, has a spec of that name. Some are in both.
-func ofSuite(node bool, name string) bool {
-	return slices.ContainsFunc(sets(), func(s set) bool { return s.node == node && s.has(name) })
 }
 
 // setFast is the default set.

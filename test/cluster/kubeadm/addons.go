@@ -37,21 +37,27 @@ func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...strin
 		return err
 	}
 	for _, set := range daemonSets {
-		namespace, name, _ := strings.Cut(set, "/")
-		if _, err := t.kubectl(ctx, "rollout", "status", "daemonset/"+name, "--namespace", namespace,
+		namespace, app, _ := strings.Cut(set, "/")
+		if _, err := t.kubectl(ctx, "rollout", "status", "daemonset/"+app, "--namespace", namespace,
 			"--timeout=2m"); err != nil {
 			pods, _ := t.kubectl(context.WithoutCancel(ctx), "describe", "pods", "--namespace", namespace, "--selector",
-				"app="+name) // for the text alone
+				"app="+app) // for the text alone
 			return fmt.Errorf("%w\n%s", err, pods)
 		}
 	}
 	return nil
 }
 
-// removeAddon deletes what applyAddon has applied, and waits for its end.
-func (t *trial) removeAddon(ctx context.Context, name string) error {
+// removeAddon deletes what applyAddon has applied, and waits for the end of its pods. The pods of the users, DaemonSets
+// of the namespace default, end first: a volume or a claim is taken back by its driver.
+func (t *trial) removeAddon(ctx context.Context, name string, users ...string) error {
+	for _, user := range users {
+		if _, err := t.kubectl(ctx, "delete", "daemonset/"+user, "--cascade=foreground", "--timeout=2m"); err != nil {
+			return err
+		}
+	}
 	_, err := t.kubectl(ctx, "delete", "-f", filepath.Join(t.plan.Dir, name+".yaml"), "--ignore-not-found",
-		"--timeout=2m")
+		"--cascade=foreground", "--timeout=2m")
 	return err
 }
 
@@ -94,7 +100,7 @@ func (t *trial) ociRuntime(ctx context.Context) error {
 	return nil
 }
 
-// withOCIRuntime adds criadapter's OCI runtime to a daemon.json.
+// withOCIRuntime makes criadapter's OCI runtime the only further runtime of a daemon.json.
 func withOCIRuntime(text string) (string, error) {
 	var config map[string]any
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
@@ -116,7 +122,7 @@ func (t *trial) devicePlugin(ctx context.Context) error {
 		test -f /tmp/${CDI_DEVICE#CDI-}`); err != nil {
 		return err
 	}
-	return t.removeAddon(ctx, "device-plugin")
+	return t.removeAddon(ctx, "device-plugin", "device-user")
 }
 
 // dra gives a container on each node a device of a claim, by Kubernetes' own test driver for dynamic resource
@@ -128,7 +134,7 @@ func (t *trial) dra(ctx context.Context) error {
 	if err := t.onEach(ctx, "dra-user", `test "$user_of" = claim`); err != nil {
 		return err
 	}
-	return t.removeAddon(ctx, "dra")
+	return t.removeAddon(ctx, "dra", "dra-user")
 }
 
 // csi gives a container on each node a volume of a driver that mounts from within its own container. Nothing stays
@@ -142,7 +148,7 @@ func (t *trial) csi(ctx context.Context) error {
 		echo data > /data/file`); err != nil {
 		return err
 	}
-	if _, err := t.kubectl(ctx, "delete", "daemonset/csi-user", "--cascade=foreground", "--timeout=2m"); err != nil {
+	if err := t.removeAddon(ctx, "csi", "csi-user"); err != nil {
 		return err
 	}
 	for name, m := range t.machines {
@@ -153,7 +159,7 @@ func (t *trial) csi(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return t.removeAddon(ctx, "csi")
+	return nil
 }
 
 // networkPolicy has a policy keep the clients from the web servers, and another one let them in again. kube-router
@@ -162,13 +168,17 @@ func (t *trial) networkPolicy(ctx context.Context) error {
 	if err := t.applyAddon(ctx, "kube-router", "kube-system/kube-router"); err != nil {
 		return err
 	}
-	for _, one := range []struct{ policy, reach string }{
-		{"deny", "! timeout 3 wget -q -O - http://web/"}, {"allow", "timeout 3 wget -q -O - http://web/"},
+	const reach = "timeout 3 wget -q -O - http://web/"
+	if err := t.onEach(ctx, "client", reach); err != nil {
+		return err
+	}
+	for _, one := range []struct{ policy, script string }{
+		{"deny", "for i in 1 2 3; do if " + reach + "; then exit 1; fi; done"}, {"allow", reach},
 	} {
 		if err := t.applyAddon(ctx, one.policy); err != nil {
 			return err
 		}
-		if err := eventually(ctx, func() error { return t.onEach(ctx, "client", one.reach) }); err != nil {
+		if err := eventually(ctx, func() error { return t.onEach(ctx, "client", one.script) }); err != nil {
 			return fmt.Errorf("with the policy %s: %w", one.policy, err)
 		}
 	}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -51,7 +50,30 @@ func certify(ctx context.Context, o options) error {
 	}
 	fmt.Printf("took %s; %s and %s are in %s\n", time.Since(began).Round(time.Second), certifiedLog, certifiedJUnit,
 		dir)
-	return judge(ctx, filepath.Join(dir, certifiedJUnit), o.focus)
+	specs, err := readJUnit(filepath.Join(dir, certifiedJUnit))
+	if err != nil {
+		return err
+	}
+	expected, err := report.ReadExpected(expectedFile)
+	if err != nil {
+		return err
+	}
+	var listed []string
+	if o.focus == "" {
+		if listed, err = build.CertifiedSpecs(ctx); err != nil {
+			return err
+		}
+	}
+	return judge(specs, listed, expected)
+}
+
+func readJUnit(path string) ([]report.Spec, error) {
+	text, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer text.Close()
+	return report.ParseJUnit(text)
 }
 
 // certifiedName names a run by what differs from the usual cluster.
@@ -95,65 +117,58 @@ func hydrophone(ctx context.Context, tool, dir string, o options) error {
 		args = append(args, "--focus", o.focus)
 	}
 	cmd := exec.CommandContext(ctx, tool, args...)
-	output, lines := io.Pipe()
-	defer lines.Close()
-	go progress(output)
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(log, lines), log
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(log, &progress{out: os.Stdout}), log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = certifiedEnd
-	runErr := cmd.Run()
-	if _, err := os.Stat(filepath.Join(dir, certifiedJUnit)); err != nil || ctx.Err() != nil {
-		return fmt.Errorf("hydrophone left no report (%w), see %s", errors.Join(runErr, ctx.Err()), log.Name())
+	var failed *exec.ExitError
+	if err := cmd.Run(); err != nil && (!errors.As(err, &failed) || !failed.Exited()) {
+		return fmt.Errorf("hydrophone: %w, see %s", err, log.Name())
 	}
-	return nil
+	if _, err := os.Stat(filepath.Join(dir, certifiedJUnit)); err != nil {
+		return fmt.Errorf("hydrophone left no report, see %s: %w", log.Name(), err)
+	}
+	return ctx.Err()
 }
 
 // progress prints the lines of hydrophone's output that say how many specs have ended.
-func progress(output io.Reader) {
-	for lines := bufio.NewReader(output); ; {
-		line, err := lines.ReadString('\n') // one of them has a letter for each spec of Kubernetes
-		if strings.Contains(line, "Progress:") {
-			fmt.Print(line)
+type progress struct {
+	out  io.Writer
+	line []byte // the beginning of the current line
+}
+
+// Write takes a piece of the output.
+func (p *progress) Write(piece []byte) (int, error) {
+	p.line = append(p.line, piece...)
+	for {
+		line, rest, ended := bytes.Cut(p.line, []byte("\n"))
+		if !ended {
+			return len(piece), nil
 		}
-		if err != nil {
-			return
+		if bytes.Contains(line, []byte("Progress:")) {
+			fmt.Fprintf(p.out, "%s\n", line)
 		}
+		p.line = rest
 	}
 }
 
-// judge prints how the specs ended. It fails if they did not end as expected, or if not all of the release's list ran.
-func judge(ctx context.Context, file, focus string) error {
-	text, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer text.Close()
-	specs, err := report.ParseJUnit(text)
-	if err != nil {
-		return err
-	}
-	expected, err := report.ReadExpected(expectedFile)
-	if err != nil {
-		return err
-	}
-	listed, err := build.CertifiedSpecs(ctx)
-	if err != nil {
-		return err
-	}
+// judge prints how the specs ended. It fails if they did not end as expected, or if they are not the listed ones. An
+// empty list says that a pattern has chosen the specs.
+func judge(specs []report.Spec, listed []string, expected report.Expected) error {
 	notRun := map[string]bool{}
 	ran := slices.DeleteFunc(slices.Clone(specs), func(s report.Spec) bool {
 		notRun[s.Name] = !s.Ran
 		return !s.Ran
 	})
+	if len(ran) == 0 {
+		return errors.New("no spec ran")
+	}
 	verdict := report.Judge("certified", ran, expected.Without(notRun))
 	fmt.Print(verdict)
-	total := len(ran)
-	if focus == "" {
-		total = len(listed)
-		fmt.Printf("%d specs ran, the release's list has %d\n", len(ran), total)
-		err = missingSpecs(ran, listed)
+	if len(listed) == 0 {
+		return verdict.Err(len(ran))
 	}
-	return errors.Join(err, verdict.Err(total))
+	fmt.Printf("%d specs ran, the release's list has %d\n", len(ran), len(listed))
+	return errors.Join(missingSpecs(ran, listed), verdict.Err(len(listed)))
 }
 
 // missingSpecs names the listed specs that did not run.

@@ -56,3 +56,37 @@ func TestAddonManifests(t *testing.T) {
 			"%s pulls from elsewhere:\n%s", file.Name(), text)
 	}
 }
+
+func TestJudge(t *testing.T) {
+	specs := []report.Spec{{Name: "a", Outcome: report.Passed, Ran: true}, {Name: "b", Outcome: report.Skipped}}
+	failed := []report.Spec{{Name: "a", Outcome: report.Failed, Ran: true}}
+	expected := report.Expected{{Cause: "c", Outcome: report.Failed, Specs: []string{"a"}}}
+	for name, one := range map[string]struct {
+		specs    []report.Spec
+		listed   []string
+		expected report.Expected
+		good     bool
+	}{
+		"as listed":                 {specs, []string{"a"}, nil, true},
+		"by a pattern":              {specs, nil, nil, true},
+		"no spec ran":               {specs[1:], nil, nil, false},
+		"a listed one did not run":  {specs, []string{"a", "b"}, nil, false},
+		"another one ran":           {specs, []string{"b"}, nil, false},
+		"an unexpected failure":     {failed, []string{"a"}, nil, false},
+		"an expected failure":       {failed, []string{"a"}, expected, true},
+		"an expected failure is no": {specs, []string{"a"}, expected, false},
+	} {
+		err := judge(one.specs, one.listed, one.expected)
+		testutil.Assert(t, (err == nil) == one.good, "%s: %v", name, err)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var out strings.Builder
+	p := &progress{out: &out}
+	for _, piece := range []string{"SSS", "S\n[10:00:00] Prog", "ress: 1/2 tests completed\nSS", "S\n"} {
+		_, err := p.Write([]byte(piece))
+		testutil.Must(t, err)
+	}
+	testutil.Equal(t, out.String(), "[10:00:00] Progress: 1/2 tests completed\n", "the progress")
+}

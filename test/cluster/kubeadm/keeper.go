@@ -187,6 +187,15 @@ func keepJournals(ctx context.Context, machines map[string]*debian.Machine) {
 	}
 }
 
+// keepLogs is keepJournals for the cluster that runs.
+func keepLogs(ctx context.Context) error {
+	machines, err := runningNodes()
+	if err == nil {
+		keepJournals(ctx, machines)
+	}
+	return err
+}
+
 // runningNodes returns the machines of the cluster that runs.
 func runningNodes() (map[string]*debian.Machine, error) {
 	text, err := os.ReadFile(nodesFile)

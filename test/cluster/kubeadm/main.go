@@ -76,7 +76,9 @@ func run(ctx context.Context, o options) error {
 	}
 	switch {
 	case o.certified:
-		err = certify(ctx, o)
+		if err = certify(ctx, o); err != nil {
+			err = errors.Join(err, keepLogs(context.WithoutCancel(ctx)))
+		}
 	case o.check:
 		err = try(ctx, steps)
 	default:

@@ -35,6 +35,9 @@ type Group struct {
 	CgroupVersion int `json:"cgroupVersion,omitempty"`
 	// Kubelet limits the group to minor releases of the kubelet, such as <1.36 or >=1.37. Empty means all kubelets.
 	Kubelet string `json:"kubelet,omitempty"`
+	// Suite limits the group to Kubernetes' suite of a single node (NodeSuite) or of a cluster (ClusterSuite). Empty
+	// means both.
+	Suite string `json:"suite,omitempty"`
 	// Specs are their names.
 	Specs []string `json:"specs"`
 }
@@ -96,6 +99,17 @@ func parseRange(text string) (below bool, limit *version.Version, err error) {
 	return below, limit, err
 }
 
+// The suites of Kubernetes.
+const (
+	NodeSuite    = "node"
+	ClusterSuite = "cluster"
+)
+
+// OfSuite returns the groups that apply to a suite.
+func (e Expected) OfSuite(suite string) Expected {
+	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool { return g.Suite != "" && g.Suite != suite })
+}
+
 // LeftOut returns the names of the specs that are not to run.
 func (e Expected) LeftOut() []string {
 	var names []string
@@ -143,6 +157,10 @@ func ParseExpected(text []byte) (Expected, error) {
 			if _, _, err := parseRange(group.Kubelet); err != nil {
 				return nil, fmt.Errorf("expected specs: %q: %w", group.Cause, err)
 			}
+		}
+		if !slices.Contains([]string{"", NodeSuite, ClusterSuite}, group.Suite) {
+			return nil, fmt.Errorf("expected specs: %q: suite %q is neither %s nor %s", group.Cause, group.Suite, NodeSuite,
+				ClusterSuite)
 		}
 		if len(group.Specs) == 0 {
 			return nil, fmt.Errorf("expected specs: %q: no specs", group.Cause)

@@ -64,6 +64,7 @@ func TestParseExpectedRefuses(t *testing.T) {
 		"unknown field":   "- cause: c\n  outcome: failed\n  specs: [a]\n  until: never",
 		"no range":        "- cause: c\n  outcome: failed\n  kubelet: '1.36'\n  specs: [a]",
 		"no such cgroups": "- cause: c\n  outcome: failed\n  cgroupVersion: 3\n  specs: [a]",
+		"no such suite":   "- cause: c\n  outcome: failed\n  suite: pods\n  specs: [a]",
 		"no release":      "- cause: c\n  outcome: failed\n  kubelet: '<one'\n  specs: [a]",
 		"not a list":      "cause: c",
 		"broken document": "- [",
@@ -230,6 +231,14 @@ func TestExpectedWithAKubelet(t *testing.T) {
 			got = append(got, group.Cause)
 		}
 		testutil.Assert(t, reflect.DeepEqual(got, want), "kubelet %q: %q, want %q", release, got, want)
+	}
+}
+
+func TestExpectedOfASuite(t *testing.T) {
+	all := Expected{{Cause: "both"}, {Cause: "node", Suite: NodeSuite}, {Cause: "cluster", Suite: ClusterSuite}}
+	for suite, want := range map[string]Expected{NodeSuite: all[:2], ClusterSuite: {all[0], all[2]}} {
+		got := all.OfSuite(suite)
+		testutil.Assert(t, reflect.DeepEqual(got, want), "%s: got %+v, want %+v", suite, got, want)
 	}
 }
 
