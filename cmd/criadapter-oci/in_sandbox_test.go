@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -91,13 +93,33 @@ func adopt(t *testing.T) {
 	testutil.Require(t, errno == 0, "prctl: %v", errno)
 }
 
+// hasChild says whether a process has a child. Each child belongs to the thread that started it.
+func hasChild(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	testutil.Must(t, err)
+	return slices.ContainsFunc(threads, func(path string) bool {
+		children, err := os.ReadFile(path)
+		return err == nil && len(children) > 0
+	})
+}
+
 // awaitChildren waits for the end of all children of this process: guards, and their commands.
-func awaitChildren() {
-	for {
-		if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, syscall.EINTR) {
-			return
+func awaitChildren(t *testing.T) {
+	t.Helper()
+	testutil.Eventually(t, func() error {
+		for {
+			pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+			switch {
+			case errors.Is(err, syscall.ECHILD):
+				return nil
+			case err != nil && !errors.Is(err, syscall.EINTR):
+				return err
+			case pid == 0:
+				return errors.New("a child lives")
+			}
 		}
-	}
+	})
 }
 
 func TestContainerInASandbox(t *testing.T) {
@@ -143,6 +165,7 @@ func TestWaiterEnds(t *testing.T) {
 		"the waiter is killed": {func(t *testing.T, c inSandbox, waiter int) {
 			_, code := c.run("start", someID)
 			testutil.Equal(t, code, 0, "the exit code of start")
+			testutil.Assert(t, hasChild(t, waiter), "there is no guard when start has returned")
 			testutil.Must(t, syscall.Kill(waiter, syscall.SIGKILL))
 		}, " kill " + someID + " KILL"},
 		"the sandbox is gone": {func(t *testing.T, c inSandbox, _ int) {
@@ -155,7 +178,7 @@ func TestWaiterEnds(t *testing.T) {
 			waiter, _ := s.create()
 			c.end(t, s, waiter)
 			testutil.Equal(t, s.code(waiter), 137, "the waiter's exit code")
-			awaitChildren()
+			awaitChildren(t)
 			calls, err := os.ReadFile(filepath.Join(s.dir, "calls"))
 			testutil.Must(t, err)
 			testutil.Assert(t, strings.Contains(string(calls), c.call), "no call%s: %s", c.call, calls)

@@ -47,7 +47,7 @@ func wait(args []string) int {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args, cmd.ExtraFiles = append([]string{ociName, guardFlag}, args...), []*os.File{alive}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// The guard lives before the answer. If the waiter is killed earlier, `start` fails, and the shim deletes the
+	// The guard lives before the answer. If the waiter is killed earlier, `start` fails, and the engine deletes the
 	// container.
 	if cmd.Start() != nil || dropStreams() != nil || request.answer(0) != nil {
 		return lostCode

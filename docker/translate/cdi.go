@@ -80,14 +80,7 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 	}
 	if in.Features.CDI {
 		host.DeviceRequests = []container.DeviceRequest{{Driver: cdiDriver, DeviceIDs: names}}
-		if in.ReadCDI == nil {
-			return nil
-		}
-		// The engine injects at the start, and the container's commands get nothing of it. A device that is unknown
-		// here may lie in a directory that only the engine knows (cdi-spec-dirs): the engine refuses other ones.
-		if edits, err := in.ReadCDI(names); err == nil {
-			edits.setProcess(config, host, more.note)
-		}
+		in.cdiForCommands(names, config, host, more.note)
 		return nil
 	}
 	if in.ReadCDI == nil || !more.offered() {
@@ -101,6 +94,22 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 		return invalid(requests[0].field, "%v", err)
 	}
 	return edits.set(requests[0].field, config, host, more)
+}
+
+// cdiForCommands sets the variables and groups of devices that the engine injects: at the container's start, and not in
+// its commands. A device that cannot be read here is left to the engine, which may have other directories
+// (cdi-spec-dirs), or refuses it.
+func (in ContainerInput) cdiForCommands(
+	names []string, config *container.Config, host *container.HostConfig, note *ocinote.Note,
+) {
+	if in.ReadCDI == nil {
+		return
+	}
+	for _, name := range names {
+		if edits, err := in.ReadCDI([]string{name}); err == nil {
+			edits.setProcess(config, host, note)
+		}
+	}
 }
 
 // set makes the edits: variables and groups by the Docker API, all others by the note.

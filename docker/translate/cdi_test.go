@@ -112,7 +112,7 @@ func TestCDIDevicesInNotes(t *testing.T) {
 	}
 }
 
-// An engine with CDI makes the edits. Variables and groups are the container's beside, for its commands.
+// An engine with CDI makes the edits. The container's configuration has the variables and groups, too, for commands.
 func TestCDIDevicesOfTheEngine(t *testing.T) {
 	dir := t.TempDir()
 	testutil.WriteFile(t, filepath.Join(dir, "gpu.json"), cdiSpec)
@@ -129,11 +129,21 @@ func TestCDIDevicesOfTheEngine(t *testing.T) {
 		slices.Equal(spec.Host.GroupAdd, []string{"44"}) && slices.Equal(*spec.Note.Process.Groups, []uint32{44}),
 		"the environment is %q, the groups are %q and %v", spec.Config.Env, spec.Host.GroupAdd,
 		spec.Note.Process.Groups)
-	in.Config.CDIDevices = []*runtimeapi.CDIDevice{{Name: "vendor.com/gpu=7"}} // the engine may know it
-	in.Config.Linux.SecurityContext = nil
-	spec = mustContainer(t, in)
-	testutil.Assert(t, len(spec.Host.DeviceRequests) == 1 && len(spec.Config.Env) == 0, "unknown here: %+v",
-		spec.Config)
+}
+
+// Without a note a container has a known device's variables and groups. The engine may know the other device.
+func TestCDIDevicesOfTheEngineWithoutANote(t *testing.T) {
+	dir := t.TempDir()
+	testutil.WriteFile(t, filepath.Join(dir, "gpu.json"), cdiSpec)
+	in := containerInput()
+	in.Features = newEngine()
+	in.ReadCDI = func(devices []string) (CDIEdits, error) { return readCDI([]string{dir}, devices) }
+	withCDI("vendor.com/gpu=7", "vendor.com/gpu=0")(&in, in.Config)
+	spec := mustContainer(t, in)
+	testutil.Assert(t, spec.Note == nil && len(spec.Host.DeviceRequests[0].DeviceIDs) == 2 &&
+		slices.Equal(spec.Config.Env, []string{"DRIVER=1", "GPU=0"}) && slices.Equal(spec.Host.GroupAdd, []string{"44"}),
+		"note %v, devices %v, environment %q, groups %q", spec.Note, spec.Host.DeviceRequests, spec.Config.Env,
+		spec.Host.GroupAdd)
 }
 
 func TestCDIDevicesOfPlugins(t *testing.T) {

@@ -146,7 +146,8 @@ func containerRows() []row {
 		},
 		{
 			fields: of("CDIDevice", "name"),
-			says: "The engine applies the device's specification where it can; otherwise criadapter does, by " +
+			says: "The container's commands have the device's variables and groups, too. " +
+				"The engine applies the device's specification where it can; otherwise criadapter does, by " +
 				"what it finds in /etc/cdi and /var/run/cdi.",
 			refuses: "any, where neither does: the engine would not start the container, or ignore the device",
 			seen:    []string{"test/e2e.TestCDIDevices"},

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -58,9 +59,12 @@ func (nodeServer) NodePublishVolume(
 	if err := os.MkdirAll(target, 0o750); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
-	var found unix.Statfs_t
-	if err := unix.Statfs(target, &found); err != nil || found.Type == unix.TMPFS_MAGIC {
-		return &csi.NodePublishVolumeResponse{}, err
+	mounted, err := mountinfo.Mounted(target)
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	if mounted {
+		return &csi.NodePublishVolumeResponse{}, nil
 	}
 	if err := unix.Mount(name, target, "tmpfs", 0, "size=1m,mode=0777"); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())

@@ -46,7 +46,8 @@ func TestStepsOfTheCommandLine(t *testing.T) {
 	}
 	testutil.Assert(t, reflect.DeepEqual(names, []string{"DNS", "Drain"}), "steps %v", names)
 	for _, wrong := range []options{{check: true, run: "(", node2: runtimeCriadapter}, {node2: "cri-o"},
-		{run: "DNS", node2: runtimeCriadapter}} {
+		{run: "DNS", node2: runtimeCriadapter}, {focus: "DNS", node2: runtimeCriadapter},
+		{check: true, certified: true, node2: runtimeCriadapter}} {
 		if _, err := wrong.steps(); err == nil {
 			t.Errorf("%+v: no error", wrong)
 		}

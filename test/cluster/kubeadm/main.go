@@ -115,6 +115,12 @@ func (o options) steps() ([]step, error) {
 	if o.run != "" && !o.check {
 		return nil, errors.New("-run names steps of -check: give both")
 	}
+	if o.focus != "" && !o.certified {
+		return nil, errors.New("-focus names specs of -certified: give both")
+	}
+	if o.check && o.certified {
+		return nil, errors.New("-check and -certified each remove the cluster: give one")
+	}
 	pattern, err := regexp.Compile(o.run)
 	if err != nil {
 		return nil, fmt.Errorf("-run: %w", err)

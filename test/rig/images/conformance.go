@@ -22,7 +22,7 @@ import (
 const SpecsPrefix = e2ePrefix
 
 // SpecsRepositories is the file that has Kubernetes' own specs pull from a registry, a host:port, instead of the public
-// registries. Two of those stay: one does not exist, and the other needs an account.
+// registries. Of the registries that specs here name, two stay: one does not exist, and the other needs an account.
 func SpecsRepositories(registry string) string {
 	return fmt.Sprintf("promoterE2eRegistry: %[1]s/%[2]s\nsigStorageRegistry: %[1]s/%[3]s\ngcRegistry: %[1]s\n"+
 		"gcEtcdRegistry: %[1]s\n", registry, path.Clean(SpecsPrefix), path.Clean(storagePrefix))
