@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
-// RemoveClaims removes claims of static pods with their files. The files of a persistent volume stay. A claim that is
-// mounted stays, and is an errdefs.ErrFailedPrecondition.
+// RemoveClaims removes claims of static pods with their files. The files of a persistent volume stay. A claim without a
+// persistent volume stays while it is mounted. The error is then an errdefs.ErrFailedPrecondition.
 func RemoveClaims(opts Options, claims []types.NamespacedName) error {
 	if err := opts.complete(); err != nil {
 		return err

@@ -13,8 +13,8 @@
 // follower. Only the engine's size limit bounds how far a follower may fall behind.
 //
 // The engine does not promise either file format. Unexpected framing ends the follower with an error that wraps
-// errFormat. A record that the end of the engine cut short is not an error: the follower continues with the next whole
-// record.
+// errFormat. A record that was cut short because the engine ended is not an error: the follower continues with the next
+// whole record.
 //
 // # Positions
 //
@@ -38,13 +38,14 @@
 // Output is lost if a container writes more than the engine keeps while it is not followed. The driver options of
 // criadapter keep three files of 10 MB. The oldest goes when the third is full, so at least 20 MB are there. A restart
 // of a second loses output above 20 MB a second. Then the CRI log stays as it is, and one line of stderr marks the
-// place. It has the missing time span and an estimate of the size, from the rate of the remaining output. Counters adds
-// it up. Output that a killed engine lost in its own buffers is in none of its files and is not marked.
+// place. The line has the missing time span and an estimate of the size, from the rate of the remaining output.
+// Counters adds up the estimates. Output that a killed engine lost in its own buffers is in none of its files and is
+// not marked.
 //
 // # Costs
 //
 // A followed container costs one goroutine, two file descriptors and one inotify watch. All share one inotify instance.
-// The kernel limits instances and watches per user. Without one, followers check their directories every
+// The kernel limits instances and watches per user. A follower without a watch checks its directory every
 // Options.lookPeriod. Buffers are shared, and an idle follower holds none. Followers wake together, at most 50 times a
 // second, for any number of containers and lines. So a line waits for 20 to 40 ms. 100 MB of lines take a follower a
 // third of a second of CPU time.

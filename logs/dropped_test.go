@@ -27,7 +27,7 @@ func fillDisk(t *testing.T, disk string) (free func()) {
 // A follower that has fallen behind reads the engine's oldest file, which the engine drops meanwhile: the follower
 // holds it, and the next one is still there.
 func TestDroppedFileThatIsHeldIsNoGap(t *testing.T) {
-	for _, ahead := range []int{1, 2} { // files that the engine is ahead of what is dropped
+	for _, ahead := range []int{1, 2} { // files between the dropped one and the engine's current one
 		t.Run(fmt.Sprint(ahead, " ahead"), func(t *testing.T) {
 			o, disk := followOnSmallDisk(t, ahead+1, 1<<20)
 			want := o.engine.lines(1, 3)
@@ -46,7 +46,7 @@ func TestDroppedFileThatIsHeldIsNoGap(t *testing.T) {
 	}
 }
 
-// awaitSuccessor waits until a follower that tries in vain has found which file came after the one that it holds.
+// awaitSuccessor waits until a follower whose writes fail has found the file after the one that it holds open.
 func awaitSuccessor(t *testing.T, f *follower) {
 	t.Helper()
 	testutil.Until(t, "the follower finds the next file", func() bool {
@@ -79,7 +79,7 @@ func TestDroppedSuccessorIsAGap(t *testing.T) {
 func TestRigDroppedFileThatIsHeldIsNoGap(t *testing.T) {
 	const bursts, burst = 4, 60
 	options := map[string]string{"max-size": "7k", "max-file": "3", "compress": "false", "mode": "blocking"}
-	// A burst is one file: 60 records of 117 bytes and more. The last makes the engine drop the first.
+	// A burst is one file: 60 records of 117 bytes and more. The last burst makes the engine drop the first file.
 	script := fmt.Sprintf(
 		`sleep 1; i=0; while [ $i -lt %d ]; do i=$((i+1)); printf 'line %%08d %%085d\n' $i 0; [ $((i %% %d)) -ne `+
 			`0 ] || sleep 0.5; done`,

@@ -184,7 +184,7 @@ func (f *follower) reopenOutput() error {
 	f.save()
 	compared := f.out.size == f.out.end
 	if !compared {
-		// The rest of the file is not written to the new file again.
+		// The old log may have entries that were not compared yet. They stay there and are not written to the new log.
 		if err := f.out.cut(f.out.linesEnd()); err != nil {
 			return err
 		}
@@ -222,7 +222,7 @@ func (f *follower) save() {
 	// The log is synced first. If a saved position covered output that a power cut takes, the next follower would skip
 	// that output.
 	if err := f.options.sync(f.out.file); err != nil {
-		f.log.WithError(err).Warn("cannot save position of container log, which is not on the disk")
+		f.log.WithError(err).Warn("cannot sync container log, its position is not saved")
 		return
 	}
 	if err := f.source.Save(f.ctx, position); err != nil {
@@ -236,7 +236,7 @@ func (f *follower) save() {
 func (f *follower) release() {
 	f.unwatch()
 	f.copy.close()
-	f.out.file.Close() // every write has been answered
+	f.out.file.Close() // an error of a write was returned by the write
 }
 
 // result waits until the log of an ended container is complete, stuck, or ctx ends. It returns nil for a complete log,

@@ -25,7 +25,7 @@ func followed(t *testing.T, n int) *testLog {
 	return o
 }
 
-// save restarts criadapter in order, so that the saved position is behind all lines.
+// save restarts criadapter gracefully, so that the saved position is after all lines.
 func (o *testLog) save() {
 	o.t.Helper()
 	o.restart()
@@ -111,7 +111,8 @@ func TestKillBehindAnEmptiedLog(t *testing.T) {
 // The marker of a gap is in the CRI log only: what is converted again does not hold it.
 func TestKillBehindAMarker(t *testing.T) {
 	o := follow(t, 2, 1000)
-	o.engine.raw(localRecord(entry{1, stdout, []byte("begun"), true}, false)) // the marker comes behind its end
+	// The marker comes after the end of this unfinished line.
+	o.engine.raw(localRecord(entry{1, stdout, []byte("begun"), true}, false))
 	o.wait(1)
 	o.restart()
 	o.engine.lines(1, 90)

@@ -16,8 +16,8 @@ import (
 )
 
 // The power fails after a container has written. Saved positions are on the disk. The CRI log has its content up to its
-// last sync and any part of the rest. The engine's file is never synced, so it has any beginning. In the end the CRI
-// log has each line that is left in the engine's file once and in order, for each position.
+// last sync and any part of the rest. The engine's file is never synced, so any prefix of it may be left. In the end
+// the CRI log has each line that is left in the engine's file once and in order, for each position.
 func TestPowerCutBetweenLogAndPosition(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

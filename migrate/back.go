@@ -151,8 +151,8 @@ func (r *Return) Print(to io.Writer) error {
 	for _, pod := range r.pods {
 		if pod.ours {
 			out.line(
-				"%s: criadapter has made it, and a container that cri-dockerd starts in it has no resolv.conf of "+
-					"the pod: delete it when you can\n", pod.name)
+				"%s: criadapter has made this pod. A container that cri-dockerd starts in it lacks the pod's "+
+					"resolv.conf. Delete the pod when you can\n", pod.name)
 		}
 		if len(pod.frozen) > 0 {
 			out.line(

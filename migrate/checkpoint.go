@@ -11,14 +11,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// shimVersion is the only version of the layout.
+// shimVersion is the version in every checkpoint, whatever its layout.
 const shimVersion = "v1"
 
 // errChecksum says that a checkpoint's checksum does not match its data.
 var errChecksum = errors.New("checksum does not match, the file is damaged")
 
 // shimCheckpoint is cri-dockerd's file of a sandbox, sandbox/ID below its root directory. dockershim had it below
-// /var/lib/dockershim (Kubernetes 1.12 to 1.23). It has data that an inspect lacks after the sandbox container is gone.
+// /var/lib/dockershim (Kubernetes 1.12 to 1.23). The file still has the pod's data when the sandbox container is gone
+// from the engine.
 type shimCheckpoint struct {
 	Version   string    `json:"version"`
 	Name      string    `json:"name"`

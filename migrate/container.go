@@ -86,7 +86,8 @@ func isRunning(inspect *container.InspectResponse) bool {
 	return inspect != nil && inspect.State != nil && inspect.State.Running
 }
 
-// logNote says why a running container's log cannot be continued. It is empty if the log can or need not be continued.
+// logNote says why a running container's log cannot be continued. It is empty if the log can be continued or need not
+// be.
 func logNote(inspect *container.InspectResponse) string {
 	logPath := translate.LogPath(inspect.Config.Labels)
 	if !isRunning(inspect) || logPath == "" || inspect.HostConfig == nil {

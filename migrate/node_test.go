@@ -308,7 +308,7 @@ func TestAnEngineThatCannotInspect(t *testing.T) {
 	testutil.Must(t, err)
 	for _, tc := range []struct{ fails, want error }{
 		{errdefs.ErrUnavailable, errdefs.ErrUnavailable}, // all are tried again
-		{errdefs.ErrInternal, nil},                       // the one is left
+		{errdefs.ErrInternal, nil},                       // this pod alone is skipped
 	} {
 		opts := f.opts
 		opts.Engine = failing{f.engine, tc.fails}
@@ -329,7 +329,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startPeer starts a process that looks as a cri-dockerd that drives this engine.
+// startPeer starts a process that looks like a cri-dockerd on this engine.
 func (f *fixture) startPeer() (stop func()) {
 	f.t.Helper()
 	self, err := os.Executable()

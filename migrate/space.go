@@ -9,8 +9,8 @@ type space struct {
 	total, free int64
 }
 
-// grant bounds the converted history: at most limit of each log, and in sum the free space of the file system. If that
-// is not enough, each log gets the same fraction.
+// grant bounds the converted history: at most limit of each log, and in sum the free space beyond minFree. If that is
+// not enough, each log gets the same fraction.
 func (s space) grant(logs []*logPlan, limit int64) {
 	var wanted int64
 	for _, l := range logs {

@@ -4,6 +4,6 @@
 // limits of CRI and into a note for the OCI runtime (package ocinote).
 //
 // The engine gives a container its id, and plugins know containers by id. So they are asked after the engine has the
-// container, and the note carries to the OCI runtime what they adjust. A container that cannot have a note can have new
-// limits alone.
+// container, and the note carries to the OCI runtime what they adjust. Plugins can change only the limits of a
+// container that cannot have a note.
 package nri

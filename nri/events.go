@@ -191,7 +191,7 @@ func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.C
 		})
 	})
 	if err := s.apply(ctx, updates); err != nil {
-		log.G(ctx).WithError(err).Warn("updates of an NRI plugin after the end of a container failed")
+		log.G(ctx).WithError(err).Warn("updates that an NRI plugin requested after the end of a container failed")
 	}
 }
 

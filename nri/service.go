@@ -50,8 +50,8 @@ type Options struct {
 }
 
 // Service connects plugins with the node. All methods are safe for concurrent use. Plugins are asked one after the
-// other, for one event at a time. A plugin has two seconds for each answer. One that takes longer, or that ends, is
-// dropped, unless it asked for something else when it registered.
+// other, for one event at a time. A plugin has two seconds for each answer. A plugin that takes longer, or whose
+// connection ends, is dropped, unless its failure policy says otherwise.
 type Service struct {
 	opts       Options
 	adaptation *adaptation.Adaptation
@@ -76,7 +76,7 @@ func New(opts Options) (*Service, error) {
 }
 
 // Run starts the plugins of PluginDir and accepts others, until ctx ends. Call it once, when the cache has the node's
-// pods. Until then, and after a failed start, events wait or fail: a plugin may be there to refuse containers.
+// pods. Until then events wait, and after a failed start they fail, because a plugin might have refused a container.
 func (s *Service) Run(ctx context.Context, containers Containers) {
 	s.containers = containers
 	err := s.adaptation.Start()
@@ -109,8 +109,9 @@ func (s *Service) asks(ctx context.Context) (bool, error) {
 	return err == nil && s.plugins.Load() > 0, err
 }
 
-// Block keeps new plugins from joining until the returned function is called. Between Block and that, one pod or
-// container is made or removed: a new plugin sees it in its first list, or hears of it later.
+// Block keeps new plugins from joining until the returned function is called. Between Block and unblock the caller
+// makes or removes one pod or container. So a new plugin either has that pod or container in its first list, or hears
+// of it later.
 func (s *Service) Block() (unblock func()) { return s.adaptation.BlockPluginSync().Unblock }
 
 // counter keeps the number of plugins.
@@ -126,7 +127,7 @@ func (counter) RecordPluginLatency(_, _ string, _ time.Duration) {}
 func (counter) RecordPluginAdjustments(plugin, operation string, _ *adaptation.ContainerAdjustment, _, evicts int) {
 	if evicts > 0 {
 		log.L.WithFields(log.Fields{"component": "nri", "plugin": plugin, "call": operation}).
-			Warn("evictions of an NRI plugin are not supported, its containers go on")
+			Warn("an NRI plugin asked for evictions, which are not supported; the containers run on")
 	}
 }
 

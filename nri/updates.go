@@ -33,7 +33,7 @@ func (s *Service) synchronize(ctx context.Context, send adaptation.SyncCB) error
 		return err
 	}
 	if _, err := s.update(ctx, updates); err != nil {
-		log.G(ctx).WithError(err).Warn("updates of an NRI plugin at its start failed")
+		log.G(ctx).WithError(err).Warn("updates that an NRI plugin requested at its start failed")
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (s *Service) update(ctx context.Context, updates []*api.ContainerUpdate) ([
 			continue
 		}
 		log.G(ctx).WithError(err).WithField("containerID", update.GetContainerId()).
-			Debug("an update of an NRI plugin failed, which it ignores")
+			Debug("an update that an NRI plugin requested failed; the plugin ignores failures")
 	}
 	return failed, errors.Join(errs...)
 }

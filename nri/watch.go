@@ -66,7 +66,7 @@ func (r *reported) forget(id string) {
 	delete(r.removed, id)
 }
 
-// watch tells the plugins of containers that end, and of pods and containers that other programs end or remove.
+// watch reports to the plugins which containers end, and which pods and containers other programs end or remove.
 func (s *Service) watch(ctx context.Context) {
 	changes := s.opts.Cache.Subscribe()
 	for _, c := range s.opts.Cache.Snapshot().Containers() {

@@ -67,8 +67,9 @@ func (p *Process) join() {
 	}
 }
 
-// lose ends the Process with ErrKeeper. The link calls it if the keeper has ended without the last report. A start ends
-// before: nothing of it is left, or the error says that the runtime lives.
+// lose ends the Process with ErrKeeper. The link calls it if the keeper has ended without the last report. If the
+// command has not started yet, lose ends its start first: nothing of the start is left, or the error says that the
+// runtime lives.
 func (p *Process) lose() {
 	p.endErr = ErrKeeper
 	if p.pid != 0 {
@@ -131,8 +132,8 @@ func (p *Process) Started(ctx context.Context) (int, error) {
 	}
 }
 
-// Wait waits for the command's end and returns its exit code: 128 and the signal's number after a signal. A command
-// whose keeper was killed may go on.
+// Wait waits for the command's end and returns its exit code. After a signal it is 128 plus the signal's number. A
+// command whose keeper was killed may go on.
 func (p *Process) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-p.ended:

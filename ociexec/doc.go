@@ -5,7 +5,7 @@
 // bundle, which is in the same directory as the shim's working directory. Find returns ErrUnsuitable if anything is not
 // as expected: the command then needs the engine.
 //
-// A command gets the process of the container's own configuration (config.json) with another command line. A command
+// A command is configured like the "process" of the container's own config.json, with another command line. A command
 // also inherits namespaces, seccomp filters, capabilities, priority and CPUs. Find checks that the shim and this
 // program have the same ones, and no seccomp filter. Resource limits are written into the command's configuration.
 //

@@ -35,8 +35,8 @@ type Container struct {
 	limits []limit
 }
 
-// Find looks a running container up whose first process is pid. Everything it reads is the shim's or the runtime's, and
-// nothing is the container's. It fails with ErrUnsuitable if the command needs the engine.
+// Find looks up the running container whose first process is pid. Everything it reads is the shim's or the runtime's,
+// and nothing is the container's. It fails with ErrUnsuitable if the command needs the engine.
 func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, error) {
 	c, bundle, shim, err := locate(r.proc, id, pid)
 	if err != nil {
@@ -146,7 +146,8 @@ func (c *Container) readOptions(bundle, namespace string, shim int) error {
 
 const pathVariable = "PATH="
 
-// searchPaths returns the variables of a shim that say where programs are. The second one is criadapter-oci's.
+// searchPaths returns the variables of a shim that say where programs are: PATH, and criadapter-oci's
+// CRIADAPTER_PATH.
 func searchPaths(shim int) ([]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", shim))
 	if err != nil {

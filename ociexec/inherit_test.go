@@ -111,7 +111,7 @@ func TestSameIOPriority(t *testing.T) {
 	testutil.Assert(t, errors.Is(err, ErrUnsuitable) && strings.Contains(err.Error(), "ioprio"), "%v", err)
 }
 
-// A container's process that has raised its limit of open files raises no command's.
+// A container's process that has raised its own limit of open files does not raise the limit of commands.
 func TestOpenFilesAreBoundedByTheShim(t *testing.T) {
 	proc := t.TempDir()
 	for name, text := range map[string]string{"self": "9 9", "7": "1024 4096", "8": "2048 999999"} {

@@ -75,8 +75,8 @@ func TestKilledServerLeavesNothing(t *testing.T) {
 	isGone(t, "the command's child", child)
 }
 
-// scripted is a Runner with a container whose runtime is a shell script. The script finds its arguments in $pidfile and
-// $mark, a file for the test.
+// scripted is a Runner with a container whose runtime is a shell script. The script has the path of the pid file in
+// $pidfile, and the path of a file for the test in $mark.
 type scripted struct {
 	*Runner
 	container *Container
@@ -144,7 +144,7 @@ const (
 	hangsApart = `(setsid sleep 1000 & echo $! >$mark); sleep 1000`
 )
 
-// The keeper's end kills a command of which no file tells.
+// The keeper's end kills a command whose process id is in no file.
 func TestKeeperKillsCommandsWithoutAFile(t *testing.T) {
 	s := newScripted(t, hangsApart)
 	s.start(t, Command{})
@@ -179,7 +179,7 @@ func TestKilledKeeperLeavesNoStart(t *testing.T) {
 	isGone(t, "the runtime", runtime.Parent)
 }
 
-// A request that a killed keeper has not got goes to the next keeper.
+// A request that a keeper did not receive before it was killed goes to the next keeper.
 func TestRequestsSurviveAKilledKeeper(t *testing.T) {
 	s := newScripted(t, `sleep 0 & echo $! >$pidfile`)
 	for range 20 {
@@ -259,7 +259,8 @@ func reports(t *testing.T, k *keeper, conn net.Conn) string {
 	}
 }
 
-// A process that a command left behind ended with the id that a later command gets. The later command has not ended.
+// A process left behind by a command ends, and a later command gets its process id. The later command does not count as
+// ended.
 func TestReusedProcessIDIsNoEnd(t *testing.T) {
 	const left, runtime = 70, 80
 	k, conn := keeperOf(t)

@@ -58,8 +58,9 @@ func (k *keeper) ended(pid, code int) {
 	k.commands[command] = r
 }
 
-// endedEarly keeps the exit code of a command whose runtime has not ended yet. The runtime's file names it now. A later
-// process can have the same id, so the code belongs to the runtime. Other children were left behind by commands.
+// endedEarly keeps the exit code of a command whose runtime has not ended yet. The runtime's file has the command's
+// process id now. A later process can get that id, so the exit code is kept under the runtime's id. Other children were
+// left behind by commands.
 func (k *keeper) endedEarly(pid, code int) {
 	for runtime, r := range k.runtimes {
 		if _, known := k.early[runtime]; !known && readPID(r.PIDFile) == pid {

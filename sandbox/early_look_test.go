@@ -69,7 +69,7 @@ func countOpens(t *testing.T, file string) func() int {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	// Equal events in a row are merged, so closings are counted beside openings.
+	// Equal events in a row are merged. So the watch includes closings, which separate the openings.
 	if _, err := unix.InotifyAddWatch(fd, file, unix.IN_OPEN|unix.IN_CLOSE_NOWRITE); err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ type owner struct {
 	Record        checkpoint.Record `json:"record"`
 }
 
-// unfinished returns the prefix of directories without an owner file: they are being made or removed. It names the
-// owner, so that each leftover of a crash has one.
+// unfinished returns the prefix of directories that are being made or removed, with or without an owner file. The
+// prefix names the owner, so that each leftover of a crash has an owner.
 func unfinished(rootDirectory string) string {
 	sum := sha256.Sum256([]byte(rootDirectory))
 	return ".unfinished-" + hex.EncodeToString(sum[:8]) + "-"
@@ -102,8 +102,8 @@ func readOwner(dir string) (owner, error) {
 	return o, err
 }
 
-// Unrecorded returns the first records of all pods without a sandbox container under a root directory. Most also have a
-// record in the store.
+// Unrecorded returns the records that pods without a sandbox container have in their own directories, for one root
+// directory. A record is as it was when its pod was made. Most pods also have a record in the store.
 func Unrecorded(rootDirectory string) []checkpoint.Record {
 	return ownedPods(defaultPodsDir, rootDirectory)
 }

@@ -50,7 +50,7 @@ func TestKillDuringRunPodSandbox(t *testing.T) {
 		}
 		r.run(name, 1)
 		testutil.Require(t, !t.Failed(), "round %d, killed after %v", round, after)
-		// The kubelet does so with an attempt that failed, and at the end with all.
+		// The kubelet stops an attempt that failed, and at the end all of them.
 		for _, id := range r.pods() {
 			if random.IntN(2) == 0 || !isReady(r.status(id)) {
 				r.stop(id)

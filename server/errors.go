@@ -45,7 +45,8 @@ var codesOf = []struct {
 	{errdefs.IsInternal, codes.Internal},
 }
 
-// toStatus turns an error into a gRPC status. It returns an error that is a status unchanged.
+// toStatus turns an error into a gRPC status. Except for kubeletSentinels, an error that is or wraps a status becomes
+// that status.
 func toStatus(err error) error {
 	if err == nil {
 		return nil

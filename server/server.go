@@ -43,7 +43,7 @@ type Engine interface {
 
 // Sandboxes manages pods, as *sandbox.Service does. Stop and Remove of an unknown id succeed.
 type Sandboxes interface {
-	// Run returns the sandbox's id, also with an error if there was one.
+	// Run returns the sandbox's id. A set-up that fails after it has an id returns the id with the error.
 	Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (id string, err error)
 	Stop(ctx context.Context, id string) error
 	Remove(ctx context.Context, id string) error
@@ -182,8 +182,8 @@ func (s *Server) Register(server *grpc.Server) {
 	runtimeapi.RegisterImageServiceServer(server, s)
 }
 
-// streamWorkers is the number of goroutines that wait for requests. Otherwise each request would get a new goroutine,
-// whose stack grows first: 7 % of a status. If all are busy, gRPC starts more.
+// streamWorkers is the number of goroutines that wait for requests. Otherwise each request would get a new goroutine
+// and first grow its stack, which takes 7 % of a status request. If all are busy, gRPC starts more.
 const streamWorkers = 4
 
 // GRPCOptions returns the options of the gRPC server: both interceptors, the codec and the message sizes that CRI

@@ -19,7 +19,7 @@ func TestRelistedIsTheLastFullComparison(t *testing.T) {
 		n.must(n.cache.WaitSynced(n.Context()))
 		first := n.cache.Relisted()
 		if age := time.Since(first); age < 0 || age > time.Second {
-			n.Errorf("relisted %s ago, just now", age)
+			n.Errorf("relisted %s ago, want just now", age)
 		}
 		time.Sleep(6 * time.Minute) // more than the period
 		settle()

@@ -25,7 +25,7 @@ func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
 		"in an earlier run":                   {[]func(*node, string){oom, exit(137), again, exit(137)}, false},
 		"not at all, killed by SIGKILL":       {[]func(*node, string){exit(137)}, false},
 		"of a container that ended by itself": {[]func(*node, string){exit(1), oom}, false},
-		"before the exit, seen twice since":   {[]func(*node, string){oom, oom, exit(137)}, true},
+		"twice before the exit":               {[]func(*node, string){oom, oom, exit(137)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onNode(t, dockertest.Options{}, func(n *node) {

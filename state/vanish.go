@@ -13,8 +13,8 @@ import (
 )
 
 // vanished handles an id that the engine does not have. It removes a container from the cache. A pod stays listed as
-// NOTREADY while it has a checkpoint, even an unreadable one: it may still hold an address, and the kubelet only stops
-// and removes a pod that is listed. A pod that was never shown is listed too, if its failed roll-back had already
+// NOTREADY while it has a checkpoint, even an unreadable one: it may still hold an address, and the kubelet stops and
+// removes only pods that are listed. A pod that was never shown is listed too, if its failed roll-back had already
 // removed the sandbox container. A pod without a sandbox container is running while Options.Alive says so.
 func (c *Cache) vanished(ctx context.Context, id string) {
 	now := c.Snapshot()

@@ -38,7 +38,7 @@ func (total *sample) add(other sample) {
 	}
 }
 
-// noMemory has 0 for all memory values.
+// noMemory has 0 for all usage values, and no limits.
 func noMemory() *memoryStats {
 	return &memoryStats{
 		limit: unlimited, swapLimit: unlimited,

@@ -77,7 +77,7 @@ func (c *Collector) samplePods(
 	return podSamples
 }
 
-// present returns the samples of pods whose sandbox cgroup exists, or that have no sandbox.
+// present returns the samples of pods whose sandbox cgroup exists, or that have no sandbox container.
 func present(podSamples []podSample) []podSample {
 	return slices.DeleteFunc(podSamples, func(ps podSample) bool { return !ps.bare && ps.sandbox.cgroup == nil })
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Sandboxes measure containers that run in one sandbox of their runtime's (gVisor). On the node only the whole sandbox
-// can be measured, in the cgroup of the pod's sandbox container.
+// Sandboxes measure containers whose runtime puts the whole pod into one sandbox of its own, such as gVisor. On the
+// node only the whole sandbox can be measured, in the cgroup of the pod's sandbox container.
 type Sandboxes interface {
 	// Usage returns the usage of a running container. The zero value says that the pod has no such sandbox.
 	Usage(ctx context.Context, pod *state.Pod, container string) (Usage, error)
@@ -38,7 +38,7 @@ func (c *Collector) sampleSandboxed(ctx context.Context, r *reader, t target) sa
 	taken := time.Now()
 	usage, err := c.sandboxes.Usage(ctx, t.pod, t.id)
 	if err != nil {
-		log.G(ctx).WithError(err).WithField("containerID", t.id).Debug("no usage of container in a sandbox")
+		log.G(ctx).WithError(err).WithField("containerID", t.id).Debug("cannot get usage of container from its runtime")
 		return sample{}
 	}
 	if usage == (Usage{}) {

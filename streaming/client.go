@@ -106,7 +106,8 @@ func (c *client) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// stuck reports whether the client has not read for too long. SPDY's own idle timeout waits for the write, too.
+// stuck reports whether the client has not read for too long. SPDY's own idle timeout cannot help, because it waits for
+// the write, too.
 func (c *client) stuck() bool {
 	began := c.writing.Load()
 	return began != nil && time.Since(*began) >= c.idle
@@ -158,7 +159,7 @@ func (c *client) guard() (release func()) {
 				_ = c.hangUp()
 				return
 			case <-look.C:
-				// In this order: during linger the client looks absent.
+				// present is called before ending is read, because the client looks absent as soon as linger has begun.
 				if c.stuck() || !c.present() && !c.ending.Load() {
 					_ = c.hangUp()
 					return

@@ -75,8 +75,8 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzFrames reads any bytes like spdystream. Its data frames are of bounded size, because frameReader and spdystream
-// agree on the frames.
+// FuzzFrames reads any bytes like spdystream. frameReader and spdystream must agree on where each frame ends. So no
+// data frame is larger than maxDataFrame.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0x80, 3, 0, 1, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{0, 0, 0, 1, 1, 0, 0, 2, 'a', 'b'})
@@ -103,7 +103,7 @@ func FuzzFrames(f *testing.F) {
 		for {
 			frame, err := from.ReadFrame()
 			if err != nil {
-				return // spdystream goes on after no error
+				return // spdystream stops at the first error
 			}
 			testutil.Require(t, len(reader.head) <= 0 && reader.payload <= 0,
 				"%+v ends %d bytes too early", frame, len(reader.head)+reader.payload)

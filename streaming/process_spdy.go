@@ -15,7 +15,8 @@ import (
 // maxProcessStreams bounds the streams of exec and attach, which have five at most.
 const maxProcessStreams = 16
 
-// serveSPDY serves the kubelet's protocols v1 to v4 with one stream for each of the client's ends.
+// serveSPDY serves the kubelet's protocols v1 to v4. The client opens one stream for each part: stdin, stdout, stderr,
+// the result and the terminal's size.
 func (c connector) serveSPDY(w http.ResponseWriter, r *http.Request) {
 	conn, ok := upgradeSPDY(w, r, remotecommand.SupportedStreamingProtocols, maxProcessStreams)
 	if !ok {
@@ -27,7 +28,8 @@ func (c connector) serveSPDY(w http.ResponseWriter, r *http.Request) {
 	conn.serve(c.session, arrived)
 	streams, err := c.awaitStreams(r.Context(), conn, arrived)
 	if err != nil {
-		log.G(r.Context()).WithError(err).Debug("client of " + c.process.kind + " is let go")
+		log.G(r.Context()).WithError(err).
+			Debug("session of " + c.process.kind + " ends before the client has opened its streams")
 		return
 	}
 	status := streams[remotecommand.StreamTypeError]

@@ -36,7 +36,7 @@ func TestExecKeepsStreamsApart(t *testing.T) {
 				if streams.TTY || streams.Stdin == nil {
 					return 0, errors.New("other streams than asked for")
 				}
-				// It ends with the client's input, which is a half-close.
+				// The read ends when the client closes its input, which is a half-close of the connection.
 				input, err := io.ReadAll(streams.Stdin)
 				fmt.Fprintf(streams.Stdout, "%v read %s", command, input)
 				fmt.Fprint(streams.Stderr, "to stderr")
@@ -230,8 +230,8 @@ func TestClientThatLeavesUnreadInput(t *testing.T) {
 	})
 }
 
-// A command may leave input unread. Its output reaches the client all the same, because the server ends the connection
-// in order. A reset would discard output that the client has not read.
+// A command may leave input unread. Its output reaches the client all the same, because the server closes the
+// connection gracefully. A reset would discard output that the client has not read.
 func TestUnreadInputCostsNoOutput(t *testing.T) {
 	end := make(chan struct{})
 	s := serve(t, Options{Runtime: fakeRuntime{exec: func(_ context.Context, _ []string, streams Streams) (int, error) {

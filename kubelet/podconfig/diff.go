@@ -61,13 +61,13 @@ func change(old, pod *v1.Pod) PodOperation {
 	}
 }
 
-// sameDeletion reports whether old was already being deleted, with the same or an earlier end.
+// sameDeletion reports whether old was already being deleted, with the same grace period.
 func sameDeletion(old, pod *v1.Pod) bool {
 	return old != nil && old.DeletionTimestamp != nil &&
 		equality.Semantic.DeepEqual(old.DeletionGracePeriodSeconds, pod.DeletionGracePeriodSeconds)
 }
 
-// sameDesired compares everything that a source can request. It ignores the time at which a pod was accepted.
+// sameDesired compares everything that a source can request. It ignores the time at which the source read the pod.
 func sameDesired(a, b *v1.Pod) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Labels, b.Labels) &&
 		maps.Equal(desiredAnnotations(a.Annotations), desiredAnnotations(b.Annotations))

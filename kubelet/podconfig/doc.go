@@ -9,7 +9,8 @@
 //
 // The API server's pods come from package kubelet/apiserver/podsource: all other pods, and mirror pods.
 //
-// If a source cannot be read, its pods run on. It reports the problem once, and also reports its end.
+// If a source cannot be read, its pods run on. The source reports the problem once, and reports again when the problem
+// is over.
 //
 // # Pod updates
 //

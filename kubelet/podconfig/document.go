@@ -55,7 +55,8 @@ func (d *document) keep(pods []*v1.Pod, docs manifest.Documents) {
 	d.objects.Add(docs.Objects)
 }
 
-// report reports a problem once, then a different problem, and nil when it is over. Without a function it is logged.
+// report passes on a problem that differs from the last reported one, and nil when the problem is over. Without a
+// problem function, report logs both.
 func (d *document) report(ctx context.Context, problem func(where string, err error), where string, err error) {
 	text := ""
 	if err != nil {

@@ -98,8 +98,8 @@ func (f *FileSource) Run(ctx context.Context) error {
 			log.G(ctx).WithError(err).WithField("source", model.SourceFile).
 				Warn("watch of manifests failed, the next scan finds missed changes")
 		case <-timer.C:
-			// Adding a directory again is harmless, and needed after it was replaced. A missing directory is read at
-			// the next scan.
+			// Adding a watched directory again is harmless, and needed after the directory was replaced. While the
+			// directory is missing, Add fails and the next scan tries again.
 			if err == nil {
 				_ = watcher.Add(f.opts.Dir)
 			}

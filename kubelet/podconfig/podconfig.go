@@ -78,7 +78,8 @@ func (c *PodConfig) Settled() bool {
 }
 
 // HasPod reports whether a source's last Set had a pod of that UID, accepted or refused. It is true before the reader
-// or Options.Refused receives the pod. It may stay true until all changes of that Set have been sent.
+// or Options.Refused receives the pod. After a later Set without the pod, it may stay true until all changes of that
+// later Set have been sent.
 func (c *PodConfig) HasPod(uid types.UID) bool { return c.observed.hasPod(uid) }
 
 // MirrorPods returns all mirror pods of this node on the API server, by name. They must not be changed.
@@ -113,9 +114,9 @@ func (c *PodConfig) Restore(ctx context.Context) ([]*v1.Pod, error) {
 	return pods, nil
 }
 
-// Set replaces all pods of a source, which must not be changed afterwards. It waits while the reader of Updates is
-// behind, at most until ctx ends. The checkpoint is written a moment later, once for many changes. ctx should end with
-// the source.
+// Set replaces all pods of a source. The caller must not change the given pods afterwards. Set waits while the reader
+// of Updates is behind, at most until ctx ends. The checkpoint is written a moment later, once for many changes. ctx
+// should end with the source.
 func (c *PodConfig) Set(ctx context.Context, source string, pods []*v1.Pod) error {
 	mirrorChanged := func(string) bool { return false }
 	if source == model.SourceAPI {

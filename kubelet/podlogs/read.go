@@ -117,7 +117,7 @@ func (r *reader) follow(ctx context.Context) error {
 			return err
 		}
 		if quiet {
-			last = !r.opts.Running(ctx) // the last lines are read once more
+			last = !r.opts.Running(ctx) // one more read gets the lines written since the last read
 		}
 	}
 }

@@ -146,7 +146,8 @@ func TestFollowThroughARotation(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	testutil.AppendFile(t, path, "o\n")
 	out.has(t, "two\n")
-	// The kubelet renames the file. The runtime writes to it until it reopens its log, and then makes a new one.
+	// The kubelet renames the file. The runtime writes to the renamed file until it reopens the log. Then the runtime
+	// makes a new file.
 	testutil.Must(t, os.Rename(path, path+".20260501-120000"))
 	testutil.AppendFile(t, path+".20260501-120000", stamp+" stdout F three\n")
 	out.has(t, "three\n")

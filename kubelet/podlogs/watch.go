@@ -12,8 +12,8 @@ import (
 const (
 	// checkPeriod is how often a follower checks whether the container runs, and reads the file without an event.
 	checkPeriod = time.Second
-	// pollPeriod is how often it reads the file if the kernel has no inotify instance left
-	// (fs.inotify.max_user_instances).
+	// pollPeriod is how often a follower reads the file without inotify: the kernel has no instance left
+	// (fs.inotify.max_user_instances), or a directory cannot be watched.
 	pollPeriod = 100 * time.Millisecond
 )
 

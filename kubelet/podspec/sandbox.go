@@ -12,7 +12,7 @@ import (
 )
 
 // Sandbox returns the configuration of the pod's sandbox. It depends only on the pod, the attempt and the host's
-// resolv.conf. So later CreateContainer calls may pass the same configuration.
+// resolv.conf. So it can be generated again for later CreateContainer calls.
 func (g *Generator) Sandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
 	dns, err := g.dns(pod)
 	if err != nil {

@@ -21,8 +21,8 @@ func (d Disk) Plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.Inode
 const batch = 1024
 
 // measure returns the disk usage of a directory tree, as du does. It counts blocks, not sizes, and a file with several
-// links once, and stays on one file system. It follows no link, so a container cannot make it leave the tree. When ctx
-// ends, it returns the usage so far, with the error. A missing directory has no usage.
+// hard links once. It stays on one file system. It follows no symbolic link, so a container cannot make it leave the
+// tree. When ctx ends, it returns the usage so far, with the error. A missing directory has no usage.
 func measure(ctx context.Context, dir string) (Disk, error) {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

@@ -307,7 +307,7 @@ func TestEndingPodShowsItsAllocation(t *testing.T) {
 	testutil.Assert(t, got.String() == "100m", "allocated %s", got.String())
 }
 
-// TestCgroupIsNotLoweredTooEarly: the pod's cgroup keeps its limit while a container with a lower one could not be
+// TestCgroupIsNotLoweredTooEarly: the pod's cgroup keeps its limit until the container that gets a lower limit has been
 // stopped.
 func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 	b := newBench(t, cgroup.Options{Driver: cgroup.Cgroupfs, Root: "test-podsync-lowered"})

@@ -59,7 +59,8 @@ func (k *worker) terminate(t Termination) {
 	k.termination = &merged
 }
 
-// stateNow is the state with the latest request. The caller holds mu.
+// stateNow is the state including the latest request to end the pod, which the worker may not have taken yet. The
+// caller holds mu.
 func (k *worker) stateNow() State {
 	switch {
 	case k.state == "":

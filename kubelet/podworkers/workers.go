@@ -114,8 +114,8 @@ func (w *Workers) Refresh(pod *v1.Pod) {
 	}
 }
 
-// Terminate ends the pod. A second call can only shorten the grace period. The steps get this pod, with its deletion
-// timestamp, unless no source names it any more.
+// Terminate ends the pod. A second call may shorten the requested grace period or request the first one, and may add
+// Gone or a Failure. The steps get this pod, with its deletion timestamp, unless no source names it any more.
 func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,7 +255,7 @@ func (w *Workers) Pod(uid types.UID) *v1.Pod {
 }
 
 // Active lists the unfinished pods that a source names, as in the kubelet. The old version of an edited static pod is
-// not among them, so the new version can get its host ports.
+// not among them. So the new version can use the same host ports.
 func (w *Workers) Active() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()

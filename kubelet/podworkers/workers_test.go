@@ -451,7 +451,7 @@ func TestEndLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// TestNamedAgainAsItEnds: a pod that is added while an ended pod with its UID is being dropped runs.
+// TestNamedAgainAsItEnds: a pod runs even if it is added while an ended pod with the same UID is being dropped.
 func TestNamedAgainAsItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -212,7 +212,7 @@ func (m *Manager) started(t target) bool {
 	return m.passed[key{t.id, startup}]
 }
 
-// measured passes on a result. The result of a worker that has been stopped does not count.
+// measured calls Options.Probed with a result. The result of a worker that has been stopped does not count.
 func (m *Manager) measured(w *worker, failure string, err error, took time.Duration) {
 	result := Successful
 	switch {

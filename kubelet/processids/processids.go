@@ -19,12 +19,12 @@ func Count(proc string) (used, limit int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// In 0.00 0.01 0.05 1/197 4711, the fourth field has the runnable tasks and all tasks.
+	// In "0.00 0.01 0.05 1/197 4711", the fourth field has the runnable tasks and all tasks.
 	used, err = number(proc, "loadavg", 3)
 	return used, min(ids, threads), err
 }
 
-// number returns a number in a file of /proc: the part after a slash of one of its fields.
+// number returns the number in a field of a proc file. If the field has a slash, only the part after the slash counts.
 func number(proc, name string, index int) (int64, error) {
 	path := filepath.Join(proc, name)
 	text, err := os.ReadFile(path)

@@ -68,7 +68,7 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 	if kind == model.Init && initialized {
 		out.Ready = true
 		out.State.Terminated = &v1.ContainerStateTerminated{Reason: "Completed",
-			Message: "Unable to get the exact state: its remains were removed"}
+			Message: "Unable to get the exact state: the exited container was removed"}
 		return out
 	}
 	if old != nil {

@@ -25,7 +25,8 @@ func volumeMounts(c *v1.Container, observed *model.ContainerStatus) []v1.VolumeM
 	return list
 }
 
-// recursiveReadOnly is the mode of a read-only mount, nil while only the runtime could tell.
+// recursiveReadOnly is the mode of a read-only mount. It is nil for IfPossible while the runtime does not list the
+// container.
 func recursiveReadOnly(mount v1.VolumeMount, observed *model.ContainerStatus) *v1.RecursiveReadOnlyMode {
 	enabled := mount.RecursiveReadOnly != nil && *mount.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled
 	if mount.RecursiveReadOnly != nil && *mount.RecursiveReadOnly == v1.RecursiveReadOnlyIfPossible {

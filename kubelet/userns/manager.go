@@ -66,7 +66,8 @@ func (m *Manager) Find(uid types.UID) (id uint32, found bool) {
 	return id, found
 }
 
-// Allocate returns the first id of a pod's range. The pod has the range until Keep drops it. It may be repeated.
+// Allocate returns the first id of a pod's range. The pod has the range until Keep drops it. A repeated call returns
+// the same range.
 func (m *Manager) Allocate(uid types.UID) (uint32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

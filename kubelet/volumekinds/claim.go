@@ -35,8 +35,8 @@ var persistentVolumeClaim = Kind{
 	describe: func(source *v1.VolumeSource) string { return "the claim " + source.PersistentVolumeClaim.ClaimName },
 }
 
-// OfPersistentVolume returns the path on the host that a persistent volume is, with the type that it must have. It
-// returns nil for a volume of another kind.
+// OfPersistentVolume returns a persistent volume's path on the host, with the type that the path must have. It returns
+// nil for a volume of another kind.
 func OfPersistentVolume(volume *v1.PersistentVolume) *v1.HostPathVolumeSource {
 	if local := volume.Spec.Local; local != nil {
 		// A missing directory may be a disk that is not mounted.

@@ -59,7 +59,8 @@ var projected = Kind{
 const (
 	// minTokenLife is the API server's shortest lifetime of a service account token, in seconds.
 	minTokenLife = 10 * 60
-	// privateToken is the mode of a token if the pod sets its user or group. Otherwise it has the volume's mode.
+	// privateToken is the mode of a token if all containers have one user, or the pod has an fsGroup. Otherwise the
+	// token has the volume's mode.
 	privateToken fs.FileMode = 0o600
 )
 
@@ -111,7 +112,8 @@ func (in Input) projection(ctx context.Context, source *v1.VolumeProjection, oth
 	}
 }
 
-// token makes a file of a service account token. If the pod sets its user or group, no other user can read it.
+// token makes a file of a service account token. If all containers have one user, or the pod has an fsGroup, only the
+// file's owner and the fsGroup can read it.
 func (in Input) token(
 	ctx context.Context, source *v1.ServiceAccountTokenProjection, otherwise fs.FileMode,
 ) (Files, error) {

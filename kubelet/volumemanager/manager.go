@@ -234,7 +234,7 @@ func (m *Manager) Pods() ([]types.UID, error) {
 }
 
 // Unmount removes the pod's directory, with volumes, hosts file and termination messages, and drops its tokens. A
-// missing directory is not an error. It may be repeated.
+// missing directory is not an error, so the call may be repeated.
 func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
 	directory, err := m.podDirectory(uid)
 	if err != nil {

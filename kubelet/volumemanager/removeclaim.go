@@ -11,8 +11,9 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// RemoveClaim removes a claim of ClaimsDir with its files. The files stay if the claim is bound to a persistent volume.
-// A claim that is mounted anywhere on the machine, whole or in part, stays, and is an errdefs.ErrFailedPrecondition. A
+// RemoveClaim removes a claim of ClaimsDir with its files. The files stay if the claim is bound to a persistent volume:
+// its entry is a link, which is removed even while the volume is mounted. A claim without a persistent volume stays
+// while it is mounted anywhere on the machine, whole or in part. The error is then an errdefs.ErrFailedPrecondition. A
 // missing claim is no error.
 func RemoveClaim(claimsDir, namespace, name string) error {
 	entry := filepath.Join(claimsDir, namespace, name)

@@ -26,7 +26,7 @@ func userRows() []row {
 		{
 			fields: append(of(pod, "run_as_user", "run_as_group"), of("Int64Value", "value")...),
 			says:   "The sandbox process runs as them.",
-			unseen: "they are of a program that only waits; docker/translate's golden files show what the engine gets",
+			unseen: "the sandbox's program only waits: docker/translate's golden files show what the engine gets",
 			pods: []refusal{
 				{"negative user", invalid, "config.linux.security_context.run_as_user",
 					podSC(&runtimeapi.LinuxSandboxSecurityContext{RunAsUser: number(-1)})},
@@ -37,7 +37,7 @@ func userRows() []row {
 		{
 			fields: of(pod, "readonly_rootfs", "supplemental_groups"),
 			says:   "They hold for the sandbox process.",
-			unseen: "they are of a program that only waits; docker/translate's golden files show what the engine gets",
+			unseen: "the sandbox's program only waits: docker/translate's golden files show what the engine gets",
 			pods: []refusal{
 				{"large supplemental group", invalid, "config.linux.security_context.supplemental_groups[1]",
 					podSC(&runtimeapi.LinuxSandboxSecurityContext{SupplementalGroups: []int64{1, 1 << 31}})},
@@ -74,8 +74,8 @@ func userRows() []row {
 		},
 		{
 			fields: append(of(pod, "supplemental_groups_policy"), of(container, "supplemental_groups_policy")...),
-			says: "Merge is how the engine does it; Strict leaves out the groups of the image, and Status " +
-				"announces it.",
+			says: "Merge is what the engine does; Strict leaves out the groups of the image, and Status " +
+				"reports whether Strict works.",
 			refuses: "`Strict`, without that runtime: the engine adds the groups of the image",
 			seen:    []string{noteFields + "/strict groups", noteFields + "/ambient capabilities"},
 			uses: []use{
@@ -124,7 +124,7 @@ func confinementRows() []row {
 	return []row{
 		{
 			fields: of("Capability", "add_capabilities", "drop_capabilities"),
-			says:   "They change the engine's default set, with or without CAP_; ALL is all.",
+			says:   "They change the engine's default set. Names may begin with CAP_; ALL means every capability.",
 			seen:   []string{appFields + "/process", openFields, kindsTest + "/capabilities"},
 			containers: []refusal{
 				{"empty capability to add", invalid, "config.linux.security_context.capabilities.add_capabilities[0]",

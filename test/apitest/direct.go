@@ -107,8 +107,9 @@ func (s *Server) SetHang(hang bool) {
 	s.hang = hang
 }
 
-// SetFail calls fail before each request, with the request in the form of Calls. An error of fail is the answer. An
-// error that is no API status becomes an internal error. fail must not call the server. Nil ends it.
+// SetFail makes the server call fail before each request for one object, with the request in the form of Calls. An
+// error of fail is the answer. An error that is no API status becomes an internal error. fail must not call the server.
+// Nil ends it.
 func (s *Server) SetFail(fail func(call string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Calls returns the requests since the previous Calls, each as "VERB resource/name", such as "PATCH pods/web/status".
+// Calls returns the requests for one object since the previous Calls, each as "VERB resource/name", such as "PATCH
+// pods/web/status".
 func (s *Server) Calls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -149,7 +149,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q query) {
 	}
 }
 
-// since returns the changes after a version that the query matches. The caller holds mu.
+// since returns the changes that the query matches, after a version. The caller holds mu.
 func (s *Server) since(version int, q query) []change {
 	var found []change
 	for _, c := range s.changes {

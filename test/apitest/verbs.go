@@ -125,8 +125,8 @@ func (s *Server) patch(r request, object metav1.Object, body []byte) (any, error
 	return clone(after), nil
 }
 
-// keepOthers drops changes that a patch may not make. A patch of the status changes only a pod's status, and everything
-// of a node but its spec. A patch of a node changes no status.
+// keepOthers drops changes that a patch may not make. A patch of a pod's status changes nothing else of the pod. A
+// patch of a node's status may change everything but the spec. A patch of a node changes no status.
 func keepOthers(subresource string, before, after metav1.Object) metav1.Object {
 	status := subresource == "status"
 	switch before := clone(before).(type) {

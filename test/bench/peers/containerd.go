@@ -19,9 +19,10 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// Containerd is the containerd of the rig's engine with its CRI plugin. Beside the installed engine, it is Debian's. It
-// has its own configuration, root, state, socket and pod network. The OCI runtime, the overlay file system, the CNI
-// plugins and the sandbox image are criadapter's. Its methods must not be called concurrently.
+// Containerd is the containerd of the rig's engine with its CRI plugin. It is the program in the directory of the rig's
+// dockerd, or else the installed one. It has its own configuration, root, state, socket and pod network. The OCI
+// runtime, the overlay file system, the CNI plugins and the sandbox image are criadapter's. Its methods must not be
+// called concurrently.
 type Containerd struct {
 	// Dir has all its files.
 	Dir string
@@ -149,7 +150,7 @@ func (c *Containerd) PID() int { return c.process.PID() }
 // Ended is closed when the running containerd has ended.
 func (c *Containerd) Ended() <-chan struct{} { return c.process.Ended() }
 
-// Stop ends containerd in order. Containers live on.
+// Stop ends containerd gracefully. Containers live on.
 func (c *Containerd) Stop(ctx context.Context) error {
 	if c.process == nil {
 		return nil
