@@ -24,8 +24,8 @@ type raw struct {
 	engine *client.Client
 	cni    *libcni.CNIConfig
 	config *libcni.NetworkConfigList
-	// best names the image by its id, and ends the sandbox and its network at the same time. It leaves the network to
-	// CNI from the start, which on Docker 20.10 is far quicker than the network mode "none" alone.
+	// best names the image by its id, and stops the sandbox while CNI DEL runs. best also sets NetworkDisabled, which
+	// on Docker 20.10 is far quicker than the network mode "none" alone.
 	best bool
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// uses are the figures in the order of the output. Each has the growth allowed from the first to the last third: a part
-// of the figure, and an amount. The Go runtime does not return memory at once.
+// uses are the figures in the order of the output. The mean of the last third of the samples may exceed the mean of the
+// first third, a, by a*part + amount. The Go runtime does not return memory at once.
 var uses = []struct {
 	name         string
 	part, amount float64
@@ -29,8 +29,8 @@ var uses = []struct {
 	{name: footprint.StateOnDisk, part: 0.1, amount: 20, format: "%.1f"},
 }
 
-// TestChurn has eight workers create, use, list and remove pods for a while, such as CHURN=15m. In the last third the
-// server uses no more than in the first.
+// TestChurn has eight kubelets create, use, list and remove pods for the time in CHURN, such as 15m. No figure grows by
+// more than uses allows.
 func TestChurn(t *testing.T) {
 	needsTime(t)
 	env := rigenv.Require(t)
@@ -70,7 +70,7 @@ func TestChurn(t *testing.T) {
 	c.judge()
 }
 
-// look uses a running pod as kubelets and users do.
+// look asks the server for stats, metrics, its status and the images, as kubelets and monitoring do.
 func (k *kubelet) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -30,13 +30,13 @@ type kubelet struct {
 	toldPod, toldContainer string
 	// looks says that it asks for stats of each pod.
 	looks bool
-	// heals says that it does what a real one does about an engine's own faults: it kills what is left in a pod's
-	// cgroup, and restarts a container that runs no commands, as a liveness probe asks for.
+	// heals says that the model repairs an engine's own faults as a real kubelet does. The model kills the
+	// processes left in a pod's cgroup. It stops a container in which a command failed, as after a failed liveness
+	// probe.
 	heals bool
 }
 
-// patience is how long a kubelet's request may take here. Nothing that is asked for takes a tenth of it on a machine
-// that has nothing else to do.
+// patience bounds each sync, check and removal of a pod. On an idle machine, each takes less than a tenth of patience.
 const patience = 60 * time.Second
 
 // newKubelet wants a pod with an address, a host port, a cgroup of its own below the rig's, and one container. Nothing
@@ -78,7 +78,7 @@ func (k *kubelet) images() runtimeapi.ImageServiceClient {
 	return runtimeapi.NewImageServiceClient(k.server.Conn)
 }
 
-// sandboxes lists the pod's, the newest first.
+// sandboxes lists the sandboxes of the pod, the newest first.
 func (k *kubelet) sandboxes(ctx context.Context) ([]*runtimeapi.PodSandbox, error) {
 	answer, err := k.runtime().ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	var own []*runtimeapi.PodSandbox
@@ -90,7 +90,8 @@ func (k *kubelet) sandboxes(ctx context.Context) ([]*runtimeapi.PodSandbox, erro
 	return newestFirst(own, func(s *runtimeapi.PodSandbox) uint32 { return s.GetMetadata().GetAttempt() }), err
 }
 
-// in lists a container of the pod, or all for an empty name, the newest first.
+// in lists the attempts of a container in a sandbox, the newest first. With an empty name it lists all containers of
+// the sandbox.
 func (k *kubelet) in(ctx context.Context, sandboxID, name string) ([]*runtimeapi.Container, error) {
 	answer, err := k.runtime().ListContainers(ctx,
 		&runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: sandboxID}})
@@ -187,7 +188,7 @@ func (k *kubelet) syncContainer(ctx context.Context, wanted *runtimeapi.Containe
 	return false, k.start(ctx)
 }
 
-// removeOldLogs removes the logs of earlier attempts of a container, which are the kubelet's.
+// removeOldLogs removes the logs of a container's earlier attempts, because a CRI server leaves them to the kubelet.
 func (k *kubelet) removeOldLogs(now *runtimeapi.ContainerMetadata) error {
 	logs, err := filepath.Glob(filepath.Join(k.pod.GetLogDirectory(), now.GetName(), "*.log*"))
 	for _, log := range logs {
@@ -223,7 +224,8 @@ func (k *kubelet) drop(ctx context.Context, id string) error {
 
 // bring syncs until there is nothing to do, and looks whether the pod works.
 func (k *kubelet) bring(ctx context.Context) error {
-	const rounds = 5 // a set-up that was cut short, its next attempt, its container, that one's, and a look
+	// A sandbox, its container, the next attempt of a container that ended, the removal of the earlier one, a look.
+	const rounds = 5
 	for range rounds {
 		done, err := k.sync(ctx)
 		if err != nil {
@@ -280,7 +282,7 @@ func (k *kubelet) logged(ctx context.Context) error {
 	}
 	path := status.GetStatus().GetLogPath()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		names, _ := filepath.Glob(path + "*") // where it was rotated
+		names, _ := filepath.Glob(path + "*") // the log and its rotated files
 		for _, name := range names {
 			if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), "started") {
 				return nil
@@ -304,7 +306,7 @@ func reachable(ip string) error {
 	return fmt.Errorf("the pod's address %q does not answer: %w", ip, err)
 }
 
-// kill ends and removes all of the pod, with its logs and its cgroup, which are the kubelet's.
+// kill stops and removes the pod's containers and sandboxes. Like a kubelet, it also removes the pod's logs and cgroup.
 func (k *kubelet) kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -358,7 +360,7 @@ func (k *kubelet) removeCgroup() error {
 	return errors.Join(errs...)
 }
 
-// killBelow kills the processes in the cgroups below a pod's, and removes those.
+// killBelow kills the processes in the child cgroups of a pod's cgroup, and removes the child cgroups.
 func killBelow(cgroup string) {
 	below, _ := filepath.Glob(filepath.Join(cgroup, "*", "cgroup.procs"))
 	for _, file := range below {
@@ -373,6 +375,6 @@ func killBelow(cgroup string) {
 				}
 			}
 		}
-		_ = os.Remove(filepath.Dir(file)) // the pod's is not removed then
+		_ = os.Remove(filepath.Dir(file)) // after an error, removing the pod's cgroup fails, too
 	}
 }

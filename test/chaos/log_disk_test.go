@@ -31,7 +31,7 @@ func smallLogDisk(t *testing.T, server *adapter.Server) string {
 // TestLogDiskIsFull lets a container write more than its log's disk has room for. It is not held up, and when there is
 // room again its log is whole.
 func TestLogDiskIsFull(t *testing.T) {
-	const lines = 30_000 // 3 MB, and as many again in the CRI format
+	const lines = 30_000 // 3 MB of output, and about 4 MB in the CRI format
 	env := rigenv.Require(t)
 	newEngine(t, &env, true)
 	server := adapter.ForTest(t, adapter.Options{Env: env})
@@ -61,9 +61,10 @@ func TestLogDiskIsFull(t *testing.T) {
 		"%v; the numbers jump from %v", got, got.Gaps)
 }
 
-// TestExitOnAFullLogDisk: the end of a container is not held up for longer than is said, nor is its removal.
+// TestExitOnAFullLogDisk: a full log disk delays neither a container's exit nor its removal by more than most.
 func TestExitOnAFullLogDisk(t *testing.T) {
-	const most = 10 * time.Second // 2 s for the exit and 10 s for the removal are what criadapter gives a log at most
+	// The longer of criadapter's limits: exitDrainTimeout is 2 s, and removeDrainTimeout is 10 s.
+	const most = 10 * time.Second
 	env := rigenv.Require(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env})
 	smallLogDisk(t, server)

@@ -127,7 +127,7 @@ func newScene(t *testing.T, w *world, step string) *scene {
 		output, err := s.run(context.Background(), nil, "delete", "namespace", s.namespace, "--wait=false")
 		testutil.Assert(t, err == nil, "%v\n%s", err, output)
 	})
-	s.eventually("the namespace is furnished", func() error {
+	s.eventually("the namespace has its service account and kube-root-ca.crt", func() error {
 		_, missing := s.core.ServiceAccounts(s.namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		_, err := s.core.ConfigMaps(s.namespace).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
 		return errors.Join(missing, err)

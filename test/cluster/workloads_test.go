@@ -227,7 +227,7 @@ spec:
 	s.kubectl("delete", "pod", "polite", "stubborn", "--wait=false")
 	s.kubectl("wait", "--for=delete", "pod/polite", "pod/stubborn", waitLimit)
 	if took := time.Since(began); took < 2*time.Second {
-		s.Errorf("gone after %v, before their graces", took)
+		s.Errorf("gone after %v, before the containers can have ended", took)
 	}
 	s.fileHas("farewell", "farewell\n")
 	s.nothingRuns()

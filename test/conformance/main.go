@@ -114,8 +114,8 @@ func (o options) chosen() (set, error) {
 		err = fmt.Errorf("-set %s tests a setting of the real kubelet: leave out -node %s", o.set, o.node)
 	}
 	if err == nil && chosen.node && o.node == machineNode {
-		err = fmt.Errorf("-set %s asks the CRI server itself, which -node %s has on the machine: leave it out", o.set,
-			o.node)
+		err = fmt.Errorf("the specs of -set %s call the CRI server, which is inside the machine: leave out -node %s",
+			o.set, o.node)
 	}
 	return chosen, err
 }

@@ -49,7 +49,7 @@ func TestRunNames(t *testing.T) {
 	}
 }
 
-// An unknown kubelet is refused, and so is a release of the kubelet core.
+// An unknown release or node is refused, and so is a release other than the default with the kubelet core.
 func TestCheckNode(t *testing.T) {
 	for _, wrong := range []options{
 		{kubelet: "1.2", node: single.Kubelet}, {kubelet: build.Release, node: "cow"},

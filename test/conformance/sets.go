@@ -50,7 +50,8 @@ func (s set) suite() build.Suite {
 // setFast is the default set.
 const setFast = "fast"
 
-// never matches specs that no set has. Kubernetes' own jobs leave them out, too, or they need more than one node.
+// never matches specs that no set has: flaky specs, and specs for Windows nodes. Kubernetes' own jobs leave out these
+// specs, too.
 const never = `\[Flaky\]|\[Feature:Windows|\[sig-windows\]`
 
 // sets returns all sets, in the order of the documents' table.
@@ -98,7 +99,7 @@ func sets() []set {
 	}
 }
 
-// readOnly is the port where the suite of a single node asks the kubelet for its stats.
+// readOnly is the kubelet setting that opens the read-only port, where the suite of a single node asks for stats.
 const readOnly = "readOnlyPort: 10255\n"
 
 // quickSpecs matches the specs of the fast set. Of specs that differ only in a mode, it matches one.
@@ -126,5 +127,5 @@ func setNamed(name string) (set, error) {
 	return set{}, fmt.Errorf("no set is named %q: want one of %s", name, strings.Join(setNames(), ", "))
 }
 
-// processes is the number of specs that run at once. It exceeds the number of CPUs, because specs mostly wait.
+// processes is the number of specs that run at once: three for each CPU, because specs mostly wait, and six at most.
 func processes() int { return min(6, 3*runtime.NumCPU()) }

@@ -29,7 +29,8 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// TestSuiteOfANode runs a set with the suite that has its specs, which gets a running cluster instead of starting one.
+// TestSuiteOfANode checks the arguments of each set's suite. Only the suite of a single node starts no services and
+// gets a bearer token. Only the other suite gets a kubeconfig.
 func TestSuiteOfANode(t *testing.T) {
 	for _, chosen := range sets() {
 		s := suite{

@@ -1,4 +1,4 @@
 // Package debian has what tests on a Debian machine share, whether the machine is a set of namespaces (test/packages)
-// or an emulated computer (test/vm). These are a root file system of Debian's packages, a release of the tree, and what
-// a node has beside it.
+// or an emulated computer (test/vm). The package makes a root file system of Debian's packages, and a release of the
+// tree. It also makes the CNI plugins, crictl, the image and the manifests of a node.
 package debian

@@ -17,8 +17,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestKubeletConfigurationIsWhole has kubelet-core know each field of the kubelet's type, with the field's type. A new
-// release may add one.
+// TestKubeletConfigurationIsWhole checks that kubelet-core knows each field of KubeletConfiguration, and the field's
+// type. A new release of Kubernetes may add a field.
 func TestKubeletConfigurationIsWhole(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubelet").Output()
 	testutil.Must(t, err)
@@ -53,7 +53,8 @@ func TestKubeletConfigurationIsWhole(t *testing.T) {
 	testutil.Assert(t, count > 100, "the type has %d fields alone", count)
 }
 
-// walkFields calls visit for each field of a structure that is not one itself.
+// walkFields calls visit for each field of a structure. If a field is a structure itself, walkFields visits the inner
+// structure's fields instead.
 func walkFields(structs map[string]*ast.StructType, name, prefix string, visit func(string, ast.Expr)) {
 	for _, f := range structs[name].Fields.List {
 		if f.Tag == nil {

@@ -153,8 +153,8 @@ func checkYAML(text string) error {
 	return nil
 }
 
-// TestChecksFail makes each check fail.
-func TestChecksFail(t *testing.T) {
+// TestChecks tries each check with good texts and with bad ones.
+func TestChecks(t *testing.T) {
 	root := filepath.Join("..", "..")
 	for _, c := range []struct {
 		name string

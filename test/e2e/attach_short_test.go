@@ -42,7 +42,7 @@ func TestAttachToShortContainers(t *testing.T) {
 		c.readsLog(id, line)
 	}
 	t.Log(outcomes)
-	if outcomes["output"]+outcomes["refused"] != 100 { // how many of each is the machine's
+	if outcomes["output"]+outcomes["refused"] != 100 { // the machine's speed decides how many are refused
 		t.Errorf("%v", outcomes)
 	}
 }
@@ -63,7 +63,7 @@ func (c *crictl) attachToShort(id, line string, withInput bool) string {
 		}
 		said := s.stderr.String()
 		switch {
-		case strings.Contains(said, "failed precondition"): // by the stream: it ended after the URL was asked for
+		case strings.Contains(said, "failed precondition"): // the stream refuses: the container ended meanwhile
 			return "refused"
 		case !strings.Contains(said, "FailedPrecondition"):
 			return said

@@ -19,8 +19,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestBehindOurBack changes containers with the docker command and restarts the engine in every way. After each step it
-// compares the server with the engine.
+// TestBehindOurBack changes containers with the docker command, and restarts the engine after SIGKILL and after
+// SIGTERM. After each step it compares the server with the engine.
 func TestBehindOurBack(t *testing.T) {
 	for _, liveRestore := range []bool{false, true} {
 		t.Run(fmt.Sprintf("live-restore=%t", liveRestore), func(t *testing.T) {

@@ -125,8 +125,8 @@ func TestCrictlExecSync(t *testing.T) {
 	})
 }
 
-// logs reads the CRI log file that the server writes, to the last line, which ends with the container and not with a
-// line end: until then the engine holds it back.
+// TestCrictlLogs: crictl logs shows the CRI log to its last line. That line has no line feed, so the engine holds it
+// back until the container ends.
 func TestCrictlLogs(t *testing.T) {
 	c := newCrictl(t)
 	id := c.container(c.runPod(), "talks", "test/busybox:latest",

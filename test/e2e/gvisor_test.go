@@ -242,7 +242,8 @@ func TestGVisorSurvivesKills(t *testing.T) {
 	}
 }
 
-// TestGVisorNeedsItsParts: what a pod of gVisor cannot have is refused with the reason.
+// TestGVisorNeedsItsParts: without criadapter-oci, a pod of gVisor is refused with the reason, and Status has no
+// handler gvisor.
 func TestGVisorNeedsItsParts(t *testing.T) {
 	n := newGVisorNode(t, nil, "--oci-runtime=off")
 	refused := n.try("runp", "--runtime=gvisor", n.write("pod.json", map[string]any{

@@ -79,8 +79,8 @@ func TestNRIBadPluginDirectory(t *testing.T) {
 		strings.Contains(err.Error(), `invalid plugin index "no"`), "got %v", err)
 }
 
-// TestNRIRestart: after a restart of the server, a plugin is given containers as they were adjusted, and an update of a
-// limit goes on.
+// TestNRIRestart: after a restart of the server, a plugin gets containers with their adjustments. An update of the
+// memory limit keeps the adjusted CPU shares.
 func TestNRIRestart(t *testing.T) {
 	n := newNRINode(t)
 	adjust := func(*api.PodSandbox, *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {

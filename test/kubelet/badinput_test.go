@@ -15,7 +15,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// TestBrokenManifests reports file and field of each, and runs the others.
+// TestBrokenManifests: the kubelet core reports the file and field of each broken manifest, and runs the pod of the
+// good one.
 func TestBrokenManifests(t *testing.T) {
 	n := newNode(t)
 	n.write("good.yaml", simple("good", "sleep 1000"))
@@ -58,7 +59,8 @@ func TestBrokenManifests(t *testing.T) {
 	}
 }
 
-// TestSeveralDocuments takes the good ones of a file with a bad one, in YAML and JSON.
+// TestSeveralDocuments: the pods of a YAML file run although another document of the file is bad. A pod of a JSON file
+// runs, too.
 func TestSeveralDocuments(t *testing.T) {
 	n := newNode(t)
 	n.write("many.yaml",
@@ -134,7 +136,8 @@ func TestHalfWrittenManifest(t *testing.T) {
 	})
 }
 
-// TestImageTrouble shows why a container does not run, waits longer each time, and runs when the image can be had.
+// TestImageTrouble: the status says why a container does not run, and later that its pull is backed off. The container
+// runs once the manifest names an image that exists.
 func TestImageTrouble(t *testing.T) {
 	n := newNode(t)
 	missing := strings.Replace(simple("missing", "sleep 1000"), "SHELL", n.env.Image("test/nonesuch:1"), 1)

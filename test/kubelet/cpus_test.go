@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestCPUManager gives a CPU to a container for itself, which keeps it when it or the kubelet restarts. Other
-// containers have the rest meanwhile. When the policy ends, all have all CPUs again.
+// TestCPUManager: a container gets a CPU of its own, and keeps the CPU over restarts of the container and of the
+// kubelet. Other containers have the rest meanwhile. When the policy ends, all containers have all CPUs again.
 func TestCPUManager(t *testing.T) {
 	n := newNode(t, "--cpu-manager-policy", "static", "--reserved-cpus", "0")
 	cpus := func(pod *v1.Pod) cpuset.CPUSet {

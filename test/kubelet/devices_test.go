@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/devicemanager/devicemanagertest"
 )
 
-// TestDevicePlugin gives a device to a container, which keeps it when it restarts, also by a new kubelet. A pod that
-// wants more than there are is rejected.
+// TestDevicePlugin: a container gets a device, and keeps the device when it restarts, even if a new kubelet restarts
+// it. A pod that wants more devices than there are is rejected.
 func TestDevicePlugin(t *testing.T) {
 	dir, err := os.MkdirTemp("", "plugins-") // a socket's path is short
 	testutil.Must(t, err)

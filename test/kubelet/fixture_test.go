@@ -121,7 +121,7 @@ func prepareNode(t *testing.T, flags ...string) *node {
 	return n
 }
 
-// cgroup is the node's own cgroup, below the rig's: rigs beside each other have nodes of one name.
+// cgroup is the node's own cgroup. It is below the rig's cgroup, so the rig removes it.
 func (n *node) cgroup() string {
 	return filepath.Join(n.env.Cgroup(), n.name)
 }
@@ -290,7 +290,7 @@ func (n *node) pods() ([]v1.Pod, error) {
 	return list.Items, nil
 }
 
-// find returns the pod of that name in its manifest.
+// find returns the kubelet's pod whose manifest has this name.
 func (n *node) find(name string) (*v1.Pod, error) {
 	pods, err := n.pods()
 	if err != nil {
@@ -330,7 +330,7 @@ func (n *node) gone(name string) {
 	})
 }
 
-// nothingOf says what the runtime has of a pod.
+// nothingOf fails if the runtime has a sandbox of the pod.
 func (n *node) nothingOf(fullName string) error {
 	sandboxes, err := n.cri.ListPodSandbox(n.t.Context(), &runtimeapi.PodSandboxFilter{
 		LabelSelector: map[string]string{model.LabelOwner: n.name, model.LabelPodName: fullName},
@@ -432,8 +432,8 @@ func (n *node) killContainers(ids ...string) {
 	}
 }
 
-// endSandboxes ends a pod's ready sandboxes behind the kubelet core's back: it kills their containers. A pod whose
-// namespaces the kernel holds has none to kill, and is stopped by another client.
+// endSandboxes ends a pod's ready sandboxes behind the kubelet core's back by killing the sandbox containers. A pod
+// without a sandbox container is stopped through the test's own CRI client.
 func (n *node) endSandboxes(pod *v1.Pod) {
 	n.t.Helper()
 	for _, id := range n.sandboxes(pod, false) {

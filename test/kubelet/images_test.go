@@ -55,8 +55,8 @@ func privateImage(n *node) string {
 	return n.env.AuthRegistry + "/" + name
 }
 
-// TestPrivateImages: a pod without the pull secret cannot use the image that a pod with it has pulled (KEP-2535), after
-// a restart of the kubelet neither.
+// TestPrivateImages: a pod without the pull secret cannot use an image that a pod with the secret has pulled
+// (KEP-2535). The same holds after a restart of the kubelet.
 func TestPrivateImages(t *testing.T) {
 	n := newNode(t)
 	image := privateImage(n)

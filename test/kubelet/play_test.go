@@ -258,7 +258,7 @@ func TestPlayDetach(t *testing.T) {
 	n.down()
 }
 
-// TestPlayToItsEnd ends by itself when all pods have, with what they came to.
+// TestPlayToItsEnd: a play ends when all its pods have ended. The play's exit code is 1 if a container failed.
 func TestPlayToItsEnd(t *testing.T) {
 	n := prepareNode(t)
 	once := func(code int) string {
@@ -390,7 +390,8 @@ grep CapBnd /proc/self/status; grep NoNewPrivs /proc/self/status; touch /scratch
 	n.nothingLeft()
 }
 
-// TestPlaySecondInterrupt does not wait for a pod that the first one has begun to end, and says what it leaves to down.
+// TestPlaySecondInterrupt: a second interrupt ends the play without waiting for its pods. The output names the pods
+// that are left, and the command that removes them.
 func TestPlaySecondInterrupt(t *testing.T) {
 	n := prepareNode(t)
 	out, cmd, ended := n.play(testutil.PodYAML("slow", `
@@ -418,7 +419,7 @@ func TestPlaySecondInterrupt(t *testing.T) {
 	n.nothingLeft()
 }
 
-// TestPlayDown ends a play from elsewhere, and what one has left that was killed.
+// TestPlayDown: kubelet-core down ends a running play. The command also removes everything that a killed play has left.
 func TestPlayDown(t *testing.T) {
 	n := prepareNode(t)
 	pod := strings.Replace(simple("pod", "trap 'echo bye; exit' TERM; while :; do sleep 0.1; done"),

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// patience bounds each wait of a test: longer than anything takes that works, even on a machine that is several times
+// patience bounds each wait of a test. A step that works takes less time, even on a machine that is several times
 // slower than usual.
 const patience = 3 * time.Minute
 

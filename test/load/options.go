@@ -158,7 +158,7 @@ func (o options) file(env rigenv.Env) string {
 
 func (o options) probePlan() probePlan { return planProbes(o.probes, o.pods) }
 
-// result is one without servers yet.
+// result returns a result with the options of this run, and no servers yet.
 func (o options) result(env rigenv.Env) result {
 	return result{
 		Pods: o.pods, Rest: o.rest.Seconds(), Churned: o.churned.Seconds(), Probed: o.probed.Seconds(), Churn: o.churn,

@@ -32,7 +32,8 @@ type demand func(t tally) (due int, over bool)
 // all is the demand of a rollout: every old pod is due. It is over when no old pod is left and all new ones are Ready.
 func (p pace) all(t tally) (due int, over bool) { return t.old, t.old == 0 && t.is(p.pods) == nil }
 
-// steady demands perSecond pods a second, from start for the time lasts. Pods that were not replaced in time stay due.
+// steady demands perSecond pods a second. The demand begins at start, and lasts is its duration. Pods that were not
+// replaced in time stay due.
 func steady(perSecond int, start time.Time, lasts time.Duration, now func() time.Time) demand {
 	return func(t tally) (int, bool) {
 		elapsed := now().Sub(start)

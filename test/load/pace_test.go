@@ -7,8 +7,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// kubelet is a simulated node. A pod is Ready up ticks after it was asked for, and gone down ticks after its deletion.
-// A tick is a tenth of a second.
+// kubelet is a simulated node. up is the number of ticks until a new pod is Ready, and down the number until a deleted
+// pod is gone. A tick is a tenth of a second.
 type kubelet struct {
 	tally
 	ups, downs []int // ticks at which a start or a deletion is over
@@ -60,7 +60,7 @@ func (k *kubelet) run(t *testing.T, p pace, wanted func(*kubelet) demand) int {
 // clock is the time of the node.
 func (k *kubelet) clock() time.Time { return time.Unix(0, 0).Add(time.Duration(k.tick) * look) }
 
-// A rollout replaces each pod once, whatever the node's limits.
+// A rollout replaces each pod once, whatever the number of pods.
 func TestRollout(t *testing.T) {
 	for _, pods := range []int{1, 4, 20, 100, maxPods} {
 		p := newPace(pods)

@@ -17,8 +17,8 @@ import (
 const (
 	partServer = "server"
 	partEngine = "engine"
-	// partShims: the memory of the shims; the CPU time of all processes that server and engine start outside of pods'
-	// cgroups, ended ones included. These are shims, the OCI runtime and network plugins.
+	// partShims has the memory of the shims alone. Its CPU time is of all processes that server and engine start
+	// outside of pods' cgroups, ended ones included. These processes are shims, the OCI runtime and network plugins.
 	partShims   = "shims"
 	partKubelet = "kubelet"
 	// partPods is everything in pods' cgroups, which includes exec commands and the OCI runtime's last steps.

@@ -75,7 +75,7 @@ type probeCount struct {
 	seconds float64
 }
 
-// countProbes reads the kubelet's metrics, which count every probe on each server.
+// countProbes reads the kubelet's metrics, which count every probe whatever the CRI server is.
 func (n *node) countProbes(ctx context.Context) (probeCount, error) {
 	text, err := n.Plane.Kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+single.NodeName+"/proxy/metrics/probes")
 	if err != nil {

@@ -57,7 +57,7 @@ type lock struct {
 	released chan struct{}
 }
 
-// Start starts the daemon and the service, which delays shutdowns so long at most.
+// Start starts the daemon and the service. The service delays shutdowns by delay at most.
 func Start(t testing.TB, delay time.Duration) *Service {
 	t.Helper()
 	program, err := exec.LookPath("dbus-daemon")
@@ -117,7 +117,7 @@ func (s *Service) Stop() {
 	}
 }
 
-// OnReload has a function called when logind is to read its configuration anew.
+// OnReload sets the function that runs when logind has to reload its configuration.
 func (s *Service) OnReload(reloaded func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
 	done := make(chan struct{})
 	locks := s.locks
 	for _, each := range locks {
-		each.ours.Close() // the client's is the only one now; a second time it is an error that says nothing
+		each.ours.Close() // now only the client has the pipe's end open; a second Close fails without harm
 	}
 	go func() {
 		defer close(done)
@@ -185,7 +185,8 @@ func (m manager) Inhibit(what, who, _, mode string) (dbus.UnixFD, *dbus.Error) {
 // units is the interface org.freedesktop.systemd1.Manager.
 type units struct{ s *Service }
 
-// KillUnit takes the signal for a reload of logind.
+// KillUnit accepts only the signal that makes logind reload its configuration: SIGHUP to all processes of
+// systemd-logind.service.
 func (u units) KillUnit(name, who string, signal int32) *dbus.Error {
 	u.s.mu.Lock()
 	reloaded := u.s.reloaded

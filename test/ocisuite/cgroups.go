@@ -14,7 +14,8 @@ const cgroupRoot = "/sys/fs/cgroup"
 
 // coverCgroups covers the directory of the cgroup trees with one of this mount namespace, which has the same trees.
 // Tests mount the directory into containers, in which runc makes directories of controllers that the node has not
-// mounted. They would stay on the node. On a node with cgroup v2 alone there is no such directory.
+// mounted. They would stay on the node. On a node with cgroup v2 alone, the directory is a cgroup tree itself, and
+// nothing is covered.
 func coverCgroups(dir string) error {
 	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(cgroupRoot))
 	if err != nil {

@@ -60,8 +60,8 @@ func checkOut(ctx context.Context, commit, dir string) error {
 	return errors.Join(unpacked, archive.Wait())
 }
 
-// runPod runs a pod of one container with crictl, and its name is the pod's. Its PID namespace is the container's, as a
-// kubelet asks for: a shared one needs a sandbox container.
+// runPod returns lines of a shell that run a pod of this name with one container, by crictl. The container has its own
+// PID namespace, because a shared PID namespace needs a sandbox container.
 func runPod(name string) string {
 	const linux = `"linux": {"security_context": {"namespace_options": {"pid": 1}}}`
 	return `
@@ -71,7 +71,7 @@ func runPod(name string) string {
 		`
 }
 
-// sandboxContainers has new pods made with a sandbox container each, or without.
+// sandboxContainers returns lines of a shell that set sandbox-container to mode, for new pods.
 func sandboxContainers(mode string) string {
 	return `
 		sed --in-place /sandbox-container/d /etc/criadapter/config.yaml

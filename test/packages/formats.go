@@ -63,7 +63,8 @@ func (s *suite) rpmOf(name, version string) string {
 	return filepath.Join("/mnt", version, filepath.Base(names[0]))
 }
 
-// coreRPM installs, upgrades and removes the rpm of the kubelet core. It has no runtime, so its start takes a while.
+// coreRPM installs, upgrades and removes the rpm of the kubelet core. criadapter is removed already, so the service
+// keeps waiting for the container runtime.
 func (s *suite) coreRPM(ctx context.Context) error {
 	_, err := s.machine.Shell(ctx, `
 		rpm --install --nodeps --force-debian `+s.rpmOf("kubelet-core", oldVersion)+`

@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/test/debian"
 )
 
-// runImage is the command of the Dockerfile's comment. It has another root directory, so that the package's server can
-// run on.
+// runImage is the command of the Dockerfile's comment. It has another root directory, so that the server of the deb
+// keeps running.
 const runImage = `docker run --detach --name criadapter \
 	--privileged --pid host --network host --cgroupns host \
 	--volume /var/run/docker.sock:/var/run/docker.sock \
@@ -25,8 +25,8 @@ const runImage = `docker run --detach --name criadapter \
 	--volume /var/lib/kubelet:/var/lib/kubelet:rshared \
 	criadapter:` + newVersion + ` --root-directory /var/lib/image --container-runtime-endpoint unix:///run/image/cri.sock`
 
-// image loads the images into the engine from their archives. It runs a pod with criadapter's, and the program of the
-// other.
+// image loads the images into the engine from their archives. criadapter's image runs a pod, and the kubelet core's
+// image prints its version.
 func (s *suite) image(ctx context.Context) error {
 	archive := "/mnt/" + newVersion + "/criadapter_" + newVersion + "_linux_" + architecture + ".image.tar"
 	if _, err := s.machine.Shell(ctx, `

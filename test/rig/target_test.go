@@ -34,7 +34,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// RegistrationShim is refused for an engine before 23, before the engine starts. Every engine has daemon.json.
+// RegistrationShim is refused for Docker Engine older than 23, and the engine is not started. RegistrationDaemonJSON is
+// possible with every engine.
 func TestCanRegister(t *testing.T) {
 	for version, want := range map[string]map[string]string{
 		"Docker version 20.10.24+dfsg1, build 5d6db84": {rigenv.RegistrationShim: "Docker Engine 20, and only 23",

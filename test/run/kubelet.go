@@ -112,7 +112,7 @@ func (k *kubeletCore) run(ctx context.Context, manifest string) ([]*v1.Pod, erro
 		case <-k.ended:
 			return nil, fmt.Errorf("the kubelet core ended: %w", k.err)
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w\nits log:\n%s", unready(pods), k.log())
+			return nil, fmt.Errorf("%w\nthe log of the kubelet core:\n%s", unready(pods), k.log())
 		}
 	}
 }

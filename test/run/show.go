@@ -111,7 +111,7 @@ func firstLines(ctx context.Context, path string) ([]string, error) {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("no %d lines in %s", wanted, path)
+			return nil, fmt.Errorf("fewer than %d lines in %s", wanted, path)
 		}
 	}
 }

@@ -17,9 +17,9 @@ import (
 const (
 	// churnPause is the pause between two changes of the workload.
 	churnPause = 2 * time.Second
-	// mostPods is the number of pods from which on churn makes no more.
+	// mostPods is a number of pods. While more exist, churn makes none.
 	mostPods = 40
-	// keptFor is how long ended Jobs and pods are kept.
+	// keptFor is the age from which ended Jobs and pods are deleted.
 	keptFor = time.Minute
 )
 
@@ -106,7 +106,7 @@ func (c *churn) remove(ctx context.Context, pods []v1.Pod, grace *int64) error {
 		c.client.CoreV1().Pods(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: grace}))
 }
 
-// tidy deletes Jobs and pods that ended longer than keptFor ago.
+// tidy deletes ended Jobs and pods that were created longer than keptFor ago.
 func (c *churn) tidy(ctx context.Context, pods []v1.Pod) error {
 	old := time.Now().Add(-keptFor)
 	for _, pod := range pods {

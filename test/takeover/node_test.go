@@ -199,7 +199,7 @@ func (n *node) coreArgs(socket string) []string {
 	}
 }
 
-// clean removes the remaining pods, with the running server.
+// clean removes the remaining pods through the running server. If no server runs, clean starts criadapter.
 func (n *node) clean() {
 	n.stopKubelet()
 	if n.t.Failed() {

@@ -68,7 +68,8 @@ func (n *node) startCollectors() *collectors {
 	return c
 }
 
-// wantReadBy checks that collectors miss no line. They may read lines from before the swap twice.
+// wantReadBy checks that collectors miss no line. They read all lines from before the swap twice, because the log is a
+// new file after the swap.
 func (n *node) wantReadBy(c *collectors, written int) {
 	n.t.Helper()
 	until := n.lastLine(n.logPath("history", "app", 0))

@@ -3,6 +3,6 @@
 //
 //	go run ./test/vm [-cached] [-run 'criadapter check'] [-set name]
 //
-// Lines of a shell are run on the machine, and their output and exit code are the command's own. A set is something
-// ready.
+// The shell of the machine runs the lines of -run, and vm passes on their output and exit code. A set is a prepared
+// group of checks.
 package main

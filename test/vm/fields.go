@@ -23,7 +23,7 @@ type criClient struct {
 	pods int
 }
 
-// fields tries fields that the machines of `make test` cannot: their kernels lack what these need.
+// fields tries CRI fields that `make test` cannot try, because the kernels of its machines lack what the fields need.
 func (s *suite) fields(ctx context.Context) (err error) {
 	features, _, err := node.Features(ctx, s.machine)
 	if err != nil {
@@ -66,7 +66,7 @@ const cdiSpec = `{"cdiVersion": "0.6.0", "kind": "criadapter.local/device", "dev
 
 // prepareFields gives the engine what the fields need, and connects to the server.
 func (s *suite) prepareFields(ctx context.Context) (_ *criClient, hangUp func() error, err error) {
-	// The engine's file has settings of its own, and a plain edit needs no program that the machine lacks.
+	// daemon.json has settings already, so sed adds to them. The machine has no program that edits JSON.
 	if _, err := s.machine.Shell(ctx, `
 		docker load --quiet --input /mnt/shell.tar
 		sed -i 's/^{/{"experimental": true,/; s/true,}/true}/' /etc/docker/daemon.json
@@ -181,7 +181,8 @@ func (c *criClient) oomScore(ctx context.Context) error {
 	return c.running(ctx, config, "cat /proc/1/oom_score_adj", "-997")
 }
 
-// oomKills is how many containers must end for want of memory: the engine misses some of their ends.
+// oomKills is the number of containers that the kernel must kill for memory. One is not enough, because the engine
+// misses only some of these kills.
 const oomKills = 8
 
 func (c *criClient) oomKill(ctx context.Context) error {
@@ -263,7 +264,7 @@ func (c *criClient) checkpointContainer(ctx context.Context) error {
 	})
 }
 
-// restorePod removes a pod after its checkpoint. The restored one must count on.
+// restorePod removes a pod after its checkpoint. The restored container must continue its count.
 func (c *criClient) restorePod(ctx context.Context) (err error) {
 	const dir = "/root/pod-checkpoint"
 	if _, err := c.suite.machine.Run(ctx, "mkdir", dir); err != nil {

@@ -21,13 +21,13 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// set is something ready that a machine is for.
+// set is a named group of checks that runs on a machine.
 type set struct {
 	name string
 	do   func(*suite, context.Context) error
 }
 
-// sets are all of them.
+// sets returns all sets, in the order of the usage text.
 func sets() []set {
 	return []set{
 		{"critest", (*suite).critest},

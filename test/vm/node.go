@@ -106,7 +106,7 @@ func (s *suite) awaitPods(ctx context.Context, wanted map[string]v1.PodPhase) er
 		found := map[string]v1.PodPhase{}
 		var errs []error
 		for _, pod := range pods {
-			name := strings.TrimSuffix(pod.Name, "-node") // the kubelet core may add its node's
+			name := strings.TrimSuffix(pod.Name, "-node") // the kubelet core may append the node's name
 			found[name] = pod.Status.Phase
 			if pod.Status.Phase == v1.PodRunning && !ready(pod) {
 				errs = append(errs, fmt.Errorf("pod %s is not ready", name))

@@ -26,7 +26,8 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// A boot ends the containers of pods that never restart, and of no other for good.
+// A boot changes only the phase of a running pod that never restarts: the pod has failed then. All other pods have the
+// same phase as before.
 func TestPhasesAfterABoot(t *testing.T) {
 	before := phases(func(m manifest) v1.PodPhase { return m.first })
 	after := phases(func(m manifest) v1.PodPhase { return m.booted })

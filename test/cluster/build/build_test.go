@@ -50,7 +50,8 @@ func TestStagingModulesAreOfOneRelease(t *testing.T) {
 	}
 }
 
-// Each release is part of its version. Only its kubelet is built from another module.
+// The version of a release's kubelet begins with the release. For a release other than Release, the kubelet alone is
+// built from another module.
 func TestKubeletsOfReleases(t *testing.T) {
 	for _, release := range Releases() {
 		version, err := KubeletVersion(release)
@@ -78,8 +79,9 @@ func TestKubeletsOfReleases(t *testing.T) {
 // `go mod tidy` keeps the requirements of a program only if go.mod names it as a tool.
 func TestProgramsAreTools(t *testing.T) {
 	for _, one := range slices.Concat(programs(), kubeadmPrograms(), certifiedPrograms()) {
+		// A test program is named in tools.go. A program with a version is built with the go.mod of its own module.
 		if one.isTest || one.version != "" {
-			continue // tools.go beside go.mod names its package, or its own go.mod is taken
+			continue
 		}
 		if want := "tool " + one.pkg; !strings.Contains(toolsFile(t, one.tools), want+"\n") &&
 			!strings.Contains(toolsFile(t, one.tools), "\t"+one.pkg+"\n") {

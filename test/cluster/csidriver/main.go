@@ -1,6 +1,6 @@
 // Command csidriver is a CSI driver for the tests. Each volume of a pod (CSI's ephemeral inline volumes) is a tmpfs of
-// its own. Like the drivers of nodes in general it mounts from within a container, so its pod has the kubelet's
-// directory with the mount propagation Bidirectional:
+// its own. Like most CSI drivers for nodes, it mounts from within a container. So its pod mounts the kubelet's
+// directory with the mount propagation Bidirectional.
 //
 //	csidriver -node NAME
 //
@@ -69,7 +69,7 @@ func run(ctx context.Context, node string) error {
 	}
 }
 
-// listen makes a socket, where one of an earlier run may lie.
+// listen makes a socket. It first removes the socket that an earlier run has left at the same path.
 func listen(socket string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
 		return nil, err

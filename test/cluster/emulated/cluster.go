@@ -1,6 +1,7 @@
 // Package emulated runs a cluster whose only node is an emulated machine, with systemd's cgroup driver, cgroup v2 and
-// AppArmor (package test/vm/machine). The control plane runs outside of the machine, at full speed. It must be called
-// in the test rig, once at a time, because the machine's address belongs to the rig's network namespace.
+// AppArmor (package test/vm/machine). The control plane runs outside of the machine, at full speed. Start must be
+// called in the test rig, and only one cluster may run at a time. The reason is that the machine's address belongs to
+// the rig's network namespace.
 package emulated
 
 import (
@@ -124,7 +125,7 @@ func (c *Cluster) startMachine(ctx context.Context) error {
 		c.Machine.Reach(ctx, net.JoinHostPort(machine.Address, kubeletPort)))
 }
 
-// Serve makes a port of the machine's 127.0.0.1 lead to the same port of the rig's.
+// Serve forwards a port of 127.0.0.1 on the machine to the same port of 127.0.0.1 in the rig.
 func (c *Cluster) Serve(ctx context.Context, port int) error {
 	return c.Machine.Listen(ctx, port, "127.0.0.1:"+strconv.Itoa(port))
 }

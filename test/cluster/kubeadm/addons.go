@@ -12,7 +12,8 @@ import (
 	"github.com/criadapter/criadapter/test/debian"
 )
 
-// addons are what nodes run beside pods of people. Each has a driver on every node and a pod that uses it there.
+// addons are the manifests of node services (drivers and kube-router) and of network policies. Each driver comes with a
+// DaemonSet that uses it on every node.
 //
 //go:embed addons/*.yaml
 var addons embed.FS

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// forward passes connections of the listener, which is of the host's namespace, on to an address of this one, until ctx
-// ends. It closes the listener and all connections then.
+// forward passes on connections from a listener in the host's network namespace to an address in this network
+// namespace. When ctx ends, it closes the listener and all connections.
 func forward(ctx context.Context, listener net.Listener, to string) {
 	var all sync.WaitGroup
 	stop := context.AfterFunc(ctx, func() { listener.Close() })

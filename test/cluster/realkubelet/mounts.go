@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// CoverMachine mounts empty directories where a kubelet writes and no setting names another place. These are its links
-// to logs in /var/log/containers and its socket in /var/lib/kubelet. The rig has its own mount namespace.
+// CoverMachine mounts a tmpfs over /var/log and another one over /var/lib. A kubelet writes links in
+// /var/log/containers and a socket in /var/lib/kubelet, and no setting changes these paths. The rig has its own mount
+// namespace.
 func CoverMachine() (uncover func() error, err error) {
 	var covered []string
 	uncover = func() error {

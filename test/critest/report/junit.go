@@ -29,7 +29,7 @@ type junitCase struct {
 }
 
 // ParseJUnit reads the JUnit report that Kubernetes' end-to-end program writes of one suite. Like ParseGinkgo it fails
-// if the set-up or the clean-up failed. A spec of the report has not Ran if the filter left it out.
+// if the set-up or the clean-up failed. Ran is false for a spec that the filter left out.
 func ParseJUnit(r io.Reader) ([]Spec, error) {
 	var report junit
 	if err := xml.NewDecoder(r).Decode(&report); err != nil {

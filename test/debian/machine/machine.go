@@ -144,7 +144,7 @@ func (m *Machine) Journal(ctx context.Context) string {
 	return text
 }
 
-// Remove removes what a machine has left whose process was killed. Dir is its directory.
+// Remove removes the cgroups and files of a machine whose process was killed. dir is the machine's directory.
 func Remove(dir string) error { return inDir(dir).Close() }
 
 // Close kills all processes of the machine and removes its files.

@@ -18,7 +18,7 @@ type box struct {
 	x, width  float64
 }
 
-// popular is the number of importers from which on a box shows that number instead of arrows.
+// popular is a number of importers. A box with at least that many shows the number of its importers instead of arrows.
 const popular = 9
 
 // pictures returns the drawings by file name.

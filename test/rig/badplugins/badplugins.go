@@ -33,7 +33,8 @@ const (
 // hangs is how long a call hangs at most; the end of the faults ends it, too.
 const hangs = 8 * time.Second
 
-// What may be wrong with a call. After the work was done they look like failures all the same.
+// The faults of a call. With CrashAfter, Garbage and ErrorAfter, the plugin does its work and the call still looks
+// failed.
 const (
 	CrashBefore = "crash before"
 	CrashAfter  = "crash after"
@@ -104,7 +105,7 @@ func (p Plugins) Made() (map[string]int, error) {
 	return made, nil
 }
 
-// ActAsPlugin does a plugin's work, well or badly, where the program is called as one, and ends it then.
+// If the program is called as a CNI plugin, ActAsPlugin does the plugin's work, well or badly, and exits.
 func ActAsPlugin() {
 	if os.Getenv("CNI_COMMAND") == "" {
 		return

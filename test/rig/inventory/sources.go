@@ -49,7 +49,8 @@ func (i Inventory) addMounts() error {
 	return nil
 }
 
-// addRules counts what the plugin portmap leaves: its rules have the pod's id or chain.
+// addRules counts the rules of the table nat that name a CNI chain (CNI-...), such as the host-port rules of the plugin
+// portmap.
 func (i Inventory) addRules(ctx context.Context) error {
 	rules, err := exec.CommandContext(ctx, "iptables-save", "-t", "nat").Output()
 	if err != nil {
@@ -93,7 +94,7 @@ func (i Inventory) addProcesses() error {
 	return nil
 }
 
-// kept are files that stay by design: the node's own, and images that were extracted, for a while.
+// kept matches files that stay by design: the node's own files, and extracted images, which stay for a while.
 var kept = regexp.MustCompile(`/(image-volumes/[0-9a-f]{64}(/.*)?|lock|last_reserved_ip\.\d+|machine-id)$`)
 
 func (i Inventory) addFiles(kind, dir string) error {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// withRanges answers requests for parts of blobs, which engines with the containerd image store make; the store knows
-// no part without an end.
+// withRanges answers requests for parts of blobs, which engines with the containerd image store make. The registry's
+// own handler rejects a range without an end.
 func withRanges(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !isBlob(req) || req.Method != http.MethodGet || req.Header.Get("Range") == "" {
@@ -27,7 +27,8 @@ func withRanges(next http.Handler) http.Handler {
 		}
 		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.Code)
-		// In one go, as the store writes: the slow writer makes its pauses within. It fails when the client has gone.
+		// The body is written at once, because a slowWriter itself pauses between pieces. Write fails when the client
+		// has gone.
 		_, _ = w.Write(answer.Body.Bytes())
 	})
 }

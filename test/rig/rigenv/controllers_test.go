@@ -43,5 +43,5 @@ func TestRequireControllers(t *testing.T) {
 		t.Errorf("ended by %q", fake.ended)
 	}
 	testutil.Assert(t, !LackedControllers("needs the private test rig"),
-		"any skip passes for one for want of controllers")
+		"LackedControllers is true for a skip with another reason")
 }

@@ -98,8 +98,8 @@ type Env struct {
 	Kind Kind
 	// Engine is the engine's name, as package test/rig/engine knows it.
 	Engine string
-	// Mode says which kind of pods the servers that tests start make: ModeOCI, ModeContainer, or empty for what the
-	// program does by itself.
+	// Mode says which kind of pods a test's server makes: ModeOCI, ModeContainer, or empty for the default of the
+	// program.
 	Mode string
 	// Registration says how private engines know the OCI runtime: RegistrationShim, RegistrationDaemonJSON, or empty
 	// for the latter. A test for one of the two sets it for an engine of its own.

@@ -1,8 +1,9 @@
-// Package history compares the pod statuses of an API server with the containers of an engine. Two observers feed it,
-// and neither asks the CRI server in between. One reads the engine's events and lists (Engine), the other watches the
-// API server (API).
+// Package history compares the pod statuses of an API server with the containers of an engine. Two observers feed the
+// package. Neither asks the CRI server, which is between the API server and the engine. One reads the engine's events
+// and lists (Engine), the other watches the API server (API).
 //
-// Now compares the present state, while nothing is under way. Whole compares the whole histories by these rules:
+// Now compares the present state. Callers repeat Now, because on a node something is always changing. Whole compares
+// the whole histories by these rules:
 //
 //   - Each container that was started is reported to the API server. A missing one is excused if its pod was deleted
 //     first, or if a later attempt of the same container was reported. Both count only within reportLag or around a
@@ -11,5 +12,5 @@
 //   - Each reported end has the engine's exit code. No ended container is still reported as running.
 //   - Restart counts never go down, no end is taken back, and no container is started twice.
 //   - A container with a known exit code ends with it, and a Job ends once. A deletion, an eviction or a fault excuses
-//     others.
+//     another exit code, and a second run of the Job.
 package history

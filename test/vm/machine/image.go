@@ -27,7 +27,7 @@ const (
 	knownHostsFile = "known_hosts"
 )
 
-// diskSize is the size of a machine's disk. The file that has it is as large as what was written.
+// diskSize is the size of a machine's disk. The disk's file holds only what was written to the disk.
 const diskSize = "16G"
 
 // imageVersion changes whenever images are made in another way.
@@ -79,8 +79,8 @@ func (k Kind) Cached(ctx context.Context) (bool, error) {
 	return cache.Has(booted)
 }
 
-// imageKeys name two entries of the cache: the disk, and the machine that has booted from it. Another emulator could
-// not go on with its memory, nor could one with other hardware.
+// imageKeys name two entries of the cache: the disk, and the machine that has booted from it. The memory of a machine
+// can be resumed only by the same emulator with the same hardware.
 func (k Kind) imageKeys(ctx context.Context) (disk, booted string, err error) {
 	version, err := program.Output(ctx, "", nil, k.emulator.Program, "--version")
 	if err != nil {
@@ -125,7 +125,7 @@ func (k Kind) boot(ctx context.Context, base, dir string) error {
 	return err
 }
 
-// makeOverlay makes a disk that has what another has, and keeps what is written to it.
+// makeOverlay makes a disk on top of base. It shows the content of base, and has all later writes.
 func makeOverlay(ctx context.Context, base, disk string) error {
 	_, err := program.Output(ctx, "", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", base, disk)
 	return err
@@ -184,8 +184,8 @@ func makeFileSystem(ctx context.Context, path, size, from string) error {
 	return err
 }
 
-// makeShareDisk makes the disk with the files of a share, an empty one if that is empty. All have one size, which a
-// machine that goes on from saved memory has seen already.
+// makeShareDisk makes the disk with the files of the directory share, or without files if share is "". All such disks
+// have one size, because a machine that is resumed from saved memory already knows the size.
 func makeShareDisk(ctx context.Context, path, share string) error {
 	return makeFileSystem(ctx, path, "2G", share)
 }

@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// answer is one of the emulator's: an event, or the answer to a command.
+// answer is a message of the emulator: an event, or the answer to a command.
 type answer struct {
 	Event  string          `json:"event"`
 	Data   json.RawMessage `json:"data"`
@@ -88,8 +88,9 @@ func (q *qmp) saved() error {
 	}
 }
 
-// saveMemory writes the machine's memory to a file, from which another goes on with the same disk, and ends the
-// machine. It is not halted before: a machine that goes on from a halt would stay halted.
+// saveMemory writes the machine's memory to a file and ends the machine. Another machine with the same disk can be
+// resumed from the file. The machine is not halted before, because a machine that is resumed from a halt would stay
+// halted.
 func (m *Machine) saveMemory(ctx context.Context, path string) error {
 	if _, err := m.Run(ctx, "sync"); err != nil {
 		return err
