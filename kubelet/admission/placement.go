@@ -15,11 +15,11 @@ import (
 func checkSystem(in *input) *Rejection {
 	if os, ok := in.Pod.Labels[v1.LabelOSStable]; ok && os != runtime.GOOS {
 		return &Rejection{reasonOSLabel,
-			fmt.Sprintf("The pod's label %s is %s and this node's %s.", v1.LabelOSStable, os, runtime.GOOS)}
+			fmt.Sprintf("The pod's label %s is %s, but this node's label is %s.", v1.LabelOSStable, os, runtime.GOOS)}
 	}
 	if os := in.Pod.Spec.OS; os != nil && string(os.Name) != runtime.GOOS {
 		return &Rejection{reasonOS,
-			fmt.Sprintf("The pod's spec.os.name is %s and this node's system %s.", os.Name, runtime.GOOS)}
+			fmt.Sprintf("The pod's spec.os.name is %s, but this node's operating system is %s.", os.Name, runtime.GOOS)}
 	}
 	security, features := in.Pod.Spec.SecurityContext, in.Node.Status.Features
 	if security == nil || security.SupplementalGroupsPolicy == nil ||
@@ -36,7 +36,7 @@ func checkSystem(in *input) *Rejection {
 // checkAffinity checks spec.nodeSelector, the required node affinity and spec.nodeName.
 func checkAffinity(in *input) *Rejection {
 	if name := in.Pod.Spec.NodeName; name != "" && name != in.Node.Name {
-		return predicate(reasonNodeName, "spec.nodeName is %s and this node %s", name, in.Node.Name)
+		return predicate(reasonNodeName, "spec.nodeName is %s, but this node is %s", name, in.Node.Name)
 	}
 	if in.Admitted {
 		return nil
@@ -74,8 +74,8 @@ func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
 	return false
 }
 
-// checkPressure rejects pods while the node is under pressure. Under memory pressure alone it admits pods with a memory
-// request and pods that tolerate it.
+// checkPressure rejects pods while the node is under pressure. Under memory pressure alone checkPressure admits pods
+// that are not BestEffort, and pods that tolerate the taint memory-pressure.
 func checkPressure(in *input) *Rejection {
 	if in.Admitted || model.IsCritical(in.Pod) {
 		return nil

@@ -77,7 +77,7 @@ func TestVictims(t *testing.T) {
 	testutil.Assert(t, ok && len(chosen) > 0, "a pod of a higher priority does not preempt a critical one: %v", chosen)
 }
 
-// fixedNode is a node of two CPUs, which the API server does not know better.
+// fixedNode is a node with two CPUs. RefreshNode returns the same node as Node.
 type fixedNode struct{}
 
 func (n fixedNode) RefreshNode(context.Context) (*v1.Node, bool, error) { return n.Node(), true, nil }

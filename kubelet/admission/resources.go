@@ -15,7 +15,7 @@ import (
 // order is the order in which resources are checked. Other resources follow by name.
 var order = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
 
-// shortage is a resource that the node has too little of. The amounts are as in amount.
+// shortage is a resource that the node has too little of. Its amounts have the units of the function amount.
 type shortage struct {
 	name                      v1.ResourceName
 	requested, used, capacity int64

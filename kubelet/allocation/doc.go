@@ -11,7 +11,7 @@
 // resize fits the node:
 //
 //	desired != allocated   PodResizePending: Infeasible, or Deferred until other pods leave room
-//	allocated != actuated  PodResizeInProgress, until kuberuntime has had the runtime apply it
+//	allocated != actuated  PodResizeInProgress, until the runtime has applied the allocation
 //
 // The checkpoint has only what is nowhere else: the allocation of each admitted pod, and what was actuated after a
 // container was created. An annotation on the container has the resources that it was created with.

@@ -26,7 +26,7 @@ type Manager struct {
 	mu      sync.Mutex
 	pods    map[types.UID]*record
 	pending map[types.UID]pendingResize
-	// batch says that Batch writes the checkpoint instead of Allocate. Dirty says that the checkpoint is out of date.
+	// batch says that Batch, and not Allocate, writes the checkpoint. dirty says that the checkpoint is out of date.
 	batch, dirty bool
 }
 
@@ -51,8 +51,8 @@ type pendingResize struct {
 	since time.Time
 }
 
-// Open reads the checkpoint; a missing one is empty. An unreadable one is renamed to *.corrupt and returned as an
-// error, together with an empty Manager that can be used.
+// Open reads the checkpoint; a missing one is empty. If the checkpoint is unreadable, Open renames it to *.corrupt.
+// Open then returns the error with an empty Manager that can be used.
 func Open(path string) (*Manager, error) {
 	m := &Manager{path: path, pods: map[types.UID]*record{}, pending: map[types.UID]pendingResize{}}
 	if _, err := jsonfile.Read(path, &m.pods); err != nil {

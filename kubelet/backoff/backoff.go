@@ -1,6 +1,7 @@
 // Package backoff keeps the pauses after crashes of containers and failed pulls, which double with each failure. The
-// kubelet uses flowcontrol.Backoff of k8s.io/client-go/util. That type lacks three things. A sync plans with the rest
-// of a pause. The time of the last failure shows that a pull is in back-off. All keys of a pod must be forgotten.
+// kubelet uses flowcontrol.Backoff of k8s.io/client-go/util. That type cannot return the rest of a pause, which a sync
+// plans with. It cannot return the time of the last failure, which shows that a pull is in back-off. It cannot forget
+// all keys of a pod at once.
 package backoff
 
 import (

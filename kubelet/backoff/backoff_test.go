@@ -21,9 +21,10 @@ func TestBackoff(t *testing.T) {
 		}
 		testutil.Assert(t, b.Remaining("other", time.Now()) == 0, "another key waits, too")
 		time.Sleep(11 * time.Minute)
-		testutil.Equal(t, b.Remaining("k", time.Now()), 0, "what ran well for long waits")
+		testutil.Equal(t, b.Remaining("k", time.Now()), 0, "the pause after a long time without a failure")
 		b.Fail("k", time.Now())
-		testutil.Equal(t, b.Remaining("k", time.Now()), 10*time.Second, "after a good time the pause")
+		testutil.Equal(t, b.Remaining("k", time.Now()), 10*time.Second,
+			"the first pause after a long time without a failure")
 		b.Forget(func(key string) bool { return key == "k" })
 		testutil.Assert(t, b.Remaining("k", time.Now()) == 0 && b.Failed("k").IsZero(), "not forgotten")
 	})

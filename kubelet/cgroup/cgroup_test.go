@@ -97,7 +97,7 @@ func wantFile(t *testing.T, m *Manager, parent, v1File, v1Value, v2File, v2Value
 	testutil.Equal(t, read(t, m, parent, file), want, "%s of %s", file, parent)
 }
 
-// ensure is an Ensure of each pod that must succeed. It returns the last parent.
+// ensure calls Ensure for each pod, and ends the test on an error. It returns the last parent.
 func ensure(t *testing.T, m *Manager, pods ...*v1.Pod) (parent string) {
 	t.Helper()
 	for _, pod := range pods {

@@ -20,7 +20,7 @@ const Unlimited = math.MaxInt64 &^ (4<<10 - 1)
 
 // Limited is a memory limit in bytes, 0 if the value means no limit.
 func Limited(memory int64) int64 {
-	if memory < 0 || memory >= math.MaxInt64&^(1<<20-1) { // with pages of any size
+	if memory < 0 || memory >= math.MaxInt64&^(1<<20-1) { // the kernel's maximum, in pages of up to 1 MiB
 		return 0
 	}
 	return memory

@@ -29,7 +29,7 @@ type Host struct {
 	HugepageSizes []int64
 }
 
-// Inspect inspects this machine.
+// Inspect reads this machine's memory, CPUs, huge page sizes and cgroup features.
 func Inspect() (Host, error) {
 	amounts, err := meminfo.Read("/proc/meminfo")
 	if err != nil {
@@ -41,7 +41,7 @@ func Inspect() (Host, error) {
 	return host, nil
 }
 
-// Capacity is the capacity as resources.
+// Capacity returns the machine's CPUs and memory as a v1.ResourceList.
 func (h Host) Capacity() v1.ResourceList {
 	return v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(h.CPUs), resource.DecimalSI),

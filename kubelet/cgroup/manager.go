@@ -42,8 +42,8 @@ type Options struct {
 	Allocatable v1.ResourceList
 	// PodPids is the limit of processes and threads of a pod; 0 means no limit.
 	PodPids int64
-	// Measure is called after the operations create, update and destroy of a cgroup that began at a time. Nil means
-	// none.
+	// Measure is called after each create, update or destroy of a cgroup, with the time when the operation began. Nil
+	// means none.
 	Measure func(operation string, began time.Time)
 }
 
@@ -221,7 +221,8 @@ func (m *Manager) ensureRequest(ctx context.Context, uid types.UID, milli int64)
 }
 
 // ensureClasses makes the cgroups of the QoS classes and updates their weights. The weight of the burstable class stays
-// until Ensure was called for all burstable pods of an earlier process, which a lower weight would starve.
+// until Ensure was called for each pod that has a cgroup in it. A weight without the pods of an earlier process would
+// starve these pods.
 func (m *Manager) ensureClasses(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -240,7 +241,7 @@ func (m *Manager) ensureClasses(ctx context.Context) error {
 	}
 	for i, l := range []limits{m.all(), burstable, {shares: minShares}} {
 		if err := m.ensure(ctx, classes[i], l); err != nil {
-			return fmt.Errorf("cgroup of a class of pods: %w", err)
+			return fmt.Errorf("cgroup of a QoS class: %w", err)
 		}
 	}
 	return nil

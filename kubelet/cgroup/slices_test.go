@@ -19,7 +19,7 @@ import (
 type fakeUnits struct {
 	root  string
 	units map[string]map[string]string
-	// open counts open connections, dials all connections, and calls the requests.
+	// open is the number of open connections. dials counts all connections, and calls counts the requests.
 	open, dials, calls int
 	lost               bool
 	result             string // of each job

@@ -26,7 +26,7 @@ type Policy string
 const (
 	// None leaves all CPUs to all containers.
 	None Policy = "none"
-	// Static gives whole CPUs to containers of guaranteed pods for themselves.
+	// Static gives exclusive CPUs to containers of guaranteed pods that request whole CPUs.
 	Static Policy = "static"
 )
 
@@ -66,7 +66,7 @@ type Manager struct {
 	grants *grants.Grants[string]
 }
 
-// Open reads the machine's CPUs and the grants. Unreadable grants are an error: two containers might get one CPU.
+// Open reads the machine's CPUs and the grants. Unreadable grants are an error: two containers might get the same CPU.
 func Open(opts Options) (*Manager, error) { return open(opts, systemCPUs) }
 
 func open(opts Options, system string) (*Manager, error) {
@@ -143,7 +143,8 @@ func (m *Manager) wholeCPUs(pod *v1.Pod, c *v1.Container) int {
 	return int(cpu.Value())
 }
 
-// Apply sets the CPUs in a container's configuration. An error names the resource; Apply may be repeated then.
+// Apply sets the CPUs in a container's configuration. If too few CPUs are free, the error names the resource. Apply may
+// be repeated after any error.
 func (m *Manager) Apply(pod *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error {
 	if !m.static() {
 		return nil
@@ -158,8 +159,8 @@ func (m *Manager) Apply(pod *v1.Pod, c *v1.Container, config *runtimeapi.Contain
 	return nil
 }
 
-// choose returns the CPUs of a container: its own or the pool. CPUs of the pod's init containers come first: these have
-// ended, or run before.
+// choose returns the CPUs of a container: its own or the pool. It prefers CPUs of the pod's init containers, because an
+// init container ends before the next container starts.
 func (m *Manager) choose(pod *v1.Pod, c *v1.Container) (cpuset.CPUSet, error) {
 	n := m.wholeCPUs(pod, c)
 	if n == 0 {
@@ -181,7 +182,7 @@ func (m *Manager) choose(pod *v1.Pod, c *v1.Container) (cpuset.CPUSet, error) {
 	return chosen, m.grants.Set(pod.UID, c.Name, chosen.String())
 }
 
-// pool returns the CPUs that no container has for itself: all without the policy Static.
+// pool returns the CPUs that no container has for itself. Without the policy Static these are all CPUs.
 func (m *Manager) pool() cpuset.CPUSet {
 	taken, _ := m.grants.Others(&v1.Pod{}, "", m.opts.Finished)
 	return m.all.Difference(union(taken).Intersection(m.free))

@@ -50,19 +50,19 @@ func TestTake(t *testing.T) {
 		n    int
 		want string
 	}{
-		"none":                          {"0-7", 0, ""},
-		"one":                           {"0-7", 1, "0"},
-		"a core":                        {"0-7", 2, "0,4"},
-		"a core and one":                {"0-7", 3, "0-1,4"},
-		"a socket":                      {"0-7", 4, "0-1,4-5"},
-		"a socket and a core":           {"0-7", 6, "0-2,4-6"},
-		"all":                           {"0-7", 8, "0-7"},
-		"the socket in use":             {"0-6", 2, "2,6"},
-		"the rest of a core":            {"1-7", 1, "4"},
-		"a core of the socket in use":   {"1-7", 2, "1,5"},
-		"two cores where one is broken": {"1-7", 4, "2-3,6-7"},
-		"singles":                       {"0,1,2,3", 3, "0-2"},
-		"fewer than wanted":             {"3,5", 3, "3,5"},
+		"none":                            {"0-7", 0, ""},
+		"one":                             {"0-7", 1, "0"},
+		"a core":                          {"0-7", 2, "0,4"},
+		"a core and one":                  {"0-7", 3, "0-1,4"},
+		"a socket":                        {"0-7", 4, "0-1,4-5"},
+		"a socket and a core":             {"0-7", 6, "0-2,4-6"},
+		"all":                             {"0-7", 8, "0-7"},
+		"the socket in use":               {"0-6", 2, "2,6"},
+		"the rest of a core":              {"1-7", 1, "4"},
+		"a core of the socket in use":     {"1-7", 2, "1,5"},
+		"a free socket beside one in use": {"1-7", 4, "2-3,6-7"},
+		"singles":                         {"0,1,2,3", 3, "0-2"},
+		"fewer than wanted":               {"3,5", 3, "3,5"},
 	} {
 		got := all.take(parse(c.free), c.n)
 		testutil.Assert(t, got.String() == c.want, "%s: %d of %s are %s, want %s", name, c.n, c.free, got, c.want)
@@ -196,7 +196,8 @@ func TestApply(t *testing.T) {
 	moved.gets(t, one, "0")
 }
 
-// TestInitContainers: init containers of a pod end before others run, and leave their CPUs to these.
+// TestInitContainers: the first app container gets the CPUs of the pod's init container, which ends before. Another app
+// container gets other CPUs.
 func TestInitContainers(t *testing.T) {
 	f, err := start(t, t.TempDir(), func(o *Options) { o.Reserved = cpuset.New(3, 7) })
 	testutil.Must(t, err)

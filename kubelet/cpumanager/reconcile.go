@@ -52,7 +52,7 @@ func (m *Manager) reconcile(ctx context.Context, applied map[string]cpuset.CPUSe
 		return err
 	}
 	m.mu.Lock()
-	pool := m.pool() // one that changes now wakes Run again
+	pool := m.pool() // a change of the pool after this line wakes Run again
 	m.mu.Unlock()
 	var errs []error
 	runs := map[string]bool{}

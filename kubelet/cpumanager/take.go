@@ -9,8 +9,8 @@ import (
 )
 
 // take chooses n of the free CPUs: whole sockets first, then whole cores, then single CPUs, so that containers share as
-// little as possible. Sockets and cores that are in use already come first, so that whole ones stay for others. It
-// returns fewer than n if fewer are free.
+// little as possible. Of equal choices, the socket or core with the fewest free CPUs comes first, so that whole ones
+// stay for others. It returns fewer than n if fewer are free.
 func (t topology) take(free cpuset.CPUSet, n int) cpuset.CPUSet {
 	taken := cpuset.New()
 	for _, whole := range [][]cpuset.CPUSet{
@@ -46,7 +46,8 @@ func (t topology) whole(free cpuset.CPUSet, group func(core) core) []cpuset.CPUS
 	return found
 }
 
-// singles returns the free CPUs, sockets and cores with the fewest free CPUs first.
+// singles returns the free CPUs in the order of their sockets, and within a socket in the order of their cores. Sockets
+// and cores with the fewest free CPUs come first.
 func (t topology) singles(free cpuset.CPUSet) []int {
 	perSocket, perCore := t.count(free)
 	ids := free.List()

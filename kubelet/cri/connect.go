@@ -95,7 +95,7 @@ func connect(ctx context.Context, opts Options) (_ *Runtime, err error) {
 	return connected, nil
 }
 
-// New wraps connected services, whose name and version Connect asks for.
+// New wraps connected services. Name and Version are placeholders, which Connect replaces by the runtime's.
 func New(runtime internalapi.RuntimeService, images internalapi.ImageManagerService, owner string) *Runtime {
 	return &Runtime{RuntimeService: runtime, Images: images, Name: "test", Version: "0", owner: owner}
 }

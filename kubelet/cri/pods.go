@@ -130,8 +130,8 @@ func newestFirst(pod *model.PodStatus) {
 	})
 }
 
-// PodStatus returns the details of one pod. An unknown pod has a status without sandboxes and containers. A container
-// that is removed after the list is left out.
+// PodStatus returns the details of one pod. An unknown pod has a status without sandboxes and containers. PodStatus
+// leaves out a container that is removed between its list and its status.
 func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	pod := &model.PodStatus{UID: uid, ObservedAt: time.Now()}
 	sandboxes, containers, err := r.list(ctx, uid)

@@ -51,7 +51,7 @@ func (s *State) Last() *runtimeapi.StatusResponse {
 	return s.last
 }
 
-// join leaves out a second error that is the first one: the runtime did not answer.
+// join joins the errors. If both are the same error, or nil, join returns it alone.
 func join(runtimeErr, networkErr error) error {
 	if runtimeErr == networkErr {
 		return runtimeErr

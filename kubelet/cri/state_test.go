@@ -81,8 +81,8 @@ func jittered(got, want time.Duration) bool {
 	return late >= 0 && late <= 150*time.Millisecond
 }
 
-// TestRuntimeIsAskedSoonerWhileItIsNotReady: Status is called each period, and while it fails after pauses from 100 ms
-// on that double. Changed is called once for each change.
+// TestRuntimeIsAskedSoonerWhileItIsNotReady: Status is called each period. While Status fails, the pauses begin at 100
+// ms and double. Changed is called once for each change.
 func TestRuntimeIsAskedSoonerWhileItIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answers{began: time.Now()}

@@ -31,7 +31,7 @@ type Options struct {
 // Manager knows the plugins, their devices, and who has them. It is safe for concurrent use.
 type Manager struct {
 	opts Options
-	// allocating is held while a container gets devices. One at a time does.
+	// allocating is held while a container gets devices, so that containers get devices one after the other.
 	allocating sync.Mutex
 
 	mu      sync.Mutex
@@ -83,8 +83,9 @@ type request struct {
 	count     int
 }
 
-// wanted says whether the container waits for a plugin of the resource. Without a plugin, a resource may be one that an
-// administrator has added to the node, which the API server's scheduler counts. A static pod has none of these.
+// wanted says whether the container needs devices of a plugin. A resource without a plugin may be one that an
+// administrator has added to the node: the scheduler counts it. Static pods have no scheduler, so they always need a
+// plugin.
 func (m *Manager) wanted(r request, static bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,14 +128,15 @@ func (m *Manager) grant(
 
 func (m *Manager) noPlugin(name v1.ResourceName) error {
 	if m.opts.Dir == "" {
-		return fmt.Errorf("resources.limits[%s]: there are no device plugins; kubelet-core run --device-plugins-dir "+
-			"has a directory for them: %w", name, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("resources.limits[%s]: there are no device plugins: give kubelet-core run "+
+			"--device-plugins-dir the directory of their sockets: %w", name, errdefs.ErrFailedPrecondition)
 	}
 	return fmt.Errorf("resources.limits[%s]: no device plugin has registered it in %s: %w", name, m.opts.Dir,
 		errdefs.ErrUnavailable)
 }
 
-// choose returns free devices. Devices of the pod's init containers come first: these have ended, or run before.
+// choose returns free devices. It prefers devices of the pod's init containers, because an init container ends before
+// the next container starts.
 func (m *Manager) choose(ctx context.Context, p *plugin, r request) ([]string, error) {
 	m.mu.Lock()
 	taken, reusable := m.records.holders(r, m.opts.Finished)

@@ -48,7 +48,7 @@ func start(t *testing.T, dir string) *fixture {
 		cancel()
 		testutil.Must(t, <-ended)
 	})
-	testutil.Eventually(t, func() error { // it removes the sockets of earlier plugins before
+	testutil.Eventually(t, func() error { // Run removes the sockets of earlier plugins before it listens
 		_, err := os.Stat(filepath.Join(dir, "kubelet.sock"))
 		return err
 	})
@@ -78,7 +78,7 @@ func pod(name string, containers ...v1.Container) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(name)}, Spec: v1.PodSpec{Containers: containers}}
 }
 
-// apply returns the devices of a container, as in its variable.
+// apply returns the devices of a container, as the test plugin's variable CARDS lists them.
 func (f *fixture) apply(t *testing.T, pod *v1.Pod, c v1.Container) (string, error) {
 	t.Helper()
 	config := &runtimeapi.ContainerConfig{Annotations: map[string]string{}}
@@ -170,7 +170,7 @@ func TestInitContainers(t *testing.T) {
 	f.gets(t, p, p.Spec.Containers[0], "c,a")
 }
 
-// TestPluginEnds: the devices of a plugin that is gone are not given away. A new one of the resource replaces it.
+// TestPluginEnds: no container gets devices of a plugin that is gone. A new plugin of the same resource replaces it.
 func TestPluginEnds(t *testing.T) {
 	f := start(t, t.TempDir())
 	plugin := devicemanagertest.Start(t, f.dir, card, nil, "a", "b")

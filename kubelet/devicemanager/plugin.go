@@ -16,7 +16,7 @@ import (
 // callTimeout bounds a call of a plugin. It is the kubelet's for PreStartContainer.
 const callTimeout = pluginapi.KubeletPreStartContainerRPCTimeoutInSecs * time.Second
 
-// plugin is a registered plugin. Its devices and gone belong to Manager.mu.
+// plugin is a registered plugin. Manager.mu guards devices and gone.
 type plugin struct {
 	name    v1.ResourceName
 	client  pluginapi.DevicePluginClient
@@ -63,7 +63,7 @@ func (p *plugin) allocate(ctx context.Context, devices []string) (*pluginapi.Con
 	}
 	if got := len(response.GetContainerResponses()); got != 1 {
 		return nil, pluginError(p.name, "Allocate",
-			fmt.Errorf("it has %d container_responses, want 1: %w", got, errdefs.ErrInternal))
+			fmt.Errorf("the response has %d container_responses, want 1: %w", got, errdefs.ErrInternal))
 	}
 	return response.GetContainerResponses()[0], nil
 }
@@ -82,8 +82,8 @@ func (p *plugin) preStart(ctx context.Context, devices []string) error {
 	return nil
 }
 
-// preferred returns the plugin's choice of available devices. Without one, or with one that cannot be, it is the first
-// devices, and must is among them.
+// preferred returns the plugin's choice of available devices. If the plugin makes no choice, or an impossible one,
+// preferred returns the first count devices. available begins with the devices in must, so these are among the first.
 func (p *plugin) preferred(ctx context.Context, available, must []string, count int) ([]string, error) {
 	first := available[:count]
 	if !p.options.GetGetPreferredAllocationAvailable() || len(available) == count {

@@ -36,7 +36,7 @@ func (g *grant) response() (*pluginapi.ContainerAllocateResponse, error) {
 // records are kept on the disk.
 type records struct {
 	grants *grants.Grants[map[v1.ResourceName]grant]
-	// path is the file of resources, which have had a plugin.
+	// resources are the names of all resources that ever had a plugin. path is their file.
 	path      string
 	resources []v1.ResourceName
 }

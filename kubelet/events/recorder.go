@@ -19,7 +19,7 @@ import (
 const (
 	// keep is how many events are kept.
 	keep = 1000
-	// same is how long a repeated event is counted in its earlier one.
+	// same is how long after an event an equal event is only counted in the earlier one.
 	same = 10 * time.Minute
 )
 
@@ -111,7 +111,8 @@ func (r *Recorder) Record(e Event) {
 	logger(object, e.Container).WithFields(log.Fields{"type": event.Type, "reason": e.Reason}).Log(level, e.Message)
 }
 
-// logger has the fields of an event's object. Record has no context, because there may be no request.
+// logger has the fields of an event's object. It uses log.L and not a context's logger, because an event may have no
+// request.
 func logger(object v1.ObjectReference, container string) *log.Entry {
 	if object.Kind == "Node" {
 		return log.L.WithField("node", object.Name)

@@ -132,7 +132,7 @@ func TestTransition(t *testing.T) {
 			testutil.Assert(t, got == step.want && err == nil && n.changes == step.changes,
 				"after %v: %v, %v, %d changes; want %+v", step.at, got, err, n.changes, step)
 			if got, _ := n.monitor.Pressure(v1.NodeDiskPressure); got {
-				t.Error("pressure of one kind is another's")
+				t.Error("memory pressure is reported as disk pressure")
 			}
 		}
 	})

@@ -21,8 +21,8 @@ type usage struct {
 	tie int64
 }
 
-// rank sorts pods in the order of their eviction: pods without stats, then by use above request, then by priority, then
-// by how far they are above it.
+// rank sorts pods in the order of their eviction. Pods without stats come first, then pods above their request, then
+// the others. Within each of these groups, a lower priority comes first, and then a larger excess over the request.
 func rank(pods []*v1.Pod, of func(*v1.Pod) usage) []*v1.Pod {
 	uses := map[types.UID]usage{}
 	for _, pod := range pods {
@@ -63,8 +63,8 @@ func usageOf(of signal, stats map[types.UID]podstats.Pod, dedicatedImageDisk boo
 	return storageUsage(stats, of, placesOf(of, dedicatedImageDisk))
 }
 
-// pidUsage is the number of a pod's processes and threads. There are no requests, and the kubelet ranks pods by their
-// priority first.
+// pidUsage is the number of a pod's processes and threads. As in the kubelet, a pod's priority comes first: request
+// equals used, so that no pod is above its request.
 func pidUsage(stats map[types.UID]podstats.Pod) func(*v1.Pod) usage {
 	return func(pod *v1.Pod) usage {
 		used := stats[pod.UID].Processes

@@ -25,7 +25,7 @@ func set(t *testing.T, settings Settings) Thresholds {
 	return thresholds
 }
 
-// setMemory changes the free memory of a machine, in MiB of about a thousand.
+// setMemory sets the free memory, in MiB, of a machine with 1000 MiB.
 func (n *node) setMemory(t *testing.T, free int) {
 	t.Helper()
 	testutil.WriteFile(t, n.monitor.machine.meminfo,
@@ -98,7 +98,8 @@ func TestHardComesFirst(t *testing.T) {
 	testutil.Assert(t, len(n.evicted) == 1 && n.grace == 1, "below the hard threshold: %q, %d s", n.evicted, n.grace)
 }
 
-// TestMinimumReclaim: once the node is below the threshold, it stays short until there is more than that.
+// TestMinimumReclaim: once the node is below the threshold, it stays short until the threshold and the minimum reclaim
+// together are free.
 func TestMinimumReclaim(t *testing.T) {
 	n := memoryNode(t, Settings{
 		Hard: []string{"memory.available<100Mi"}, MinimumReclaim: map[string]string{"memory.available": "50Mi"}})
@@ -112,7 +113,8 @@ func TestMinimumReclaim(t *testing.T) {
 	}
 }
 
-// TestAllocatableMemory: pods may have a part of the memory alone, though the node has more.
+// TestAllocatableMemory: all pods together may use only a part of the node's memory. Above that the node is short of
+// memory, even if more is free.
 func TestAllocatableMemory(t *testing.T) {
 	m := machineOf(t, plenty, roomy)
 	m.allocatable = 300 << 20
@@ -125,7 +127,8 @@ func TestAllocatableMemory(t *testing.T) {
 	testutil.Assert(t, len(found.met) == 0, "short without stats: %+v", found.met)
 }
 
-// TestProcessIDs: the pod with the most processes goes, and the condition says so.
+// TestProcessIDs: of the pods with the lowest priority, the one with the most processes is evicted. The node has
+// PIDPressure.
 func TestProcessIDs(t *testing.T) {
 	n := &node{
 		pods: []*v1.Pod{candidate("few", 0, ""), candidate("many", 0, ""), candidate("important", 100, "")},
@@ -158,11 +161,11 @@ func TestSettingsAreRefused(t *testing.T) {
 			Soft: memory, SoftGrace: map[string]string{"memory.available": "soon"}},
 		`"0s" of memory.available is not a duration above zero`: {
 			Soft: memory, SoftGrace: map[string]string{"memory.available": "0s"}},
-		"the grace period of nodefs.available is for no threshold": {
+		"nodefs.available has a grace period, but no threshold for it": {
 			Soft: memory, SoftGrace: map[string]string{"memory.available": "1m", "nodefs.available": "1m"}},
 		"minimum reclaim of memory.available": {
 			Hard: memory, MinimumReclaim: map[string]string{"memory.available": "some"}},
-		"the minimum reclaim of pid.available is for no threshold": {
+		"pid.available has a minimum reclaim, but no threshold for it": {
 			Hard: memory, MinimumReclaim: map[string]string{"pid.available": "5%"}},
 		"is none of": {Soft: []string{"swap.available<1Gi"}},
 	} {

@@ -177,7 +177,7 @@ func addReclaim(all []threshold, amounts map[string]string) error {
 func everyHas(what string, settings map[string]string, list []threshold) error {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if !slices.ContainsFunc(list, func(t threshold) bool { return string(t.signal) == name }) {
-			return fmt.Errorf("the %s of %s is for no threshold", what, name)
+			return fmt.Errorf("%s has a %s, but no threshold for it", name, what)
 		}
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package grants keeps on the disk what containers have for themselves, such as devices or CPUs. They have the same
-// after a restart of the kubelet.
+// Package grants keeps the exclusive devices and CPUs of containers on the disk. After a restart of the kubelet,
+// containers keep their grants.
 package grants
 
 import (
@@ -62,8 +62,9 @@ func (g *Grants[T]) replace(pods map[types.UID]map[string]T) error {
 	return nil
 }
 
-// Others returns the grants of other containers, and the grants that a container of the pod may share: init containers
-// of a pod run one after the other, and before the others. Sidecars run on. Pods that are finished have none.
+// Others returns the grants that a container must not use, and the reusable ones. Grants of finished pods are in
+// neither list. Reusable are the container's own grant, and the grants of the pod's init containers: these containers
+// end before the next container starts. Sidecars run on, so their grants are taken.
 func (g *Grants[T]) Others(pod *v1.Pod, container string, finished func(types.UID) bool) (taken, reusable []T) {
 	for uid, containers := range g.pods {
 		if uid != pod.UID && finished(uid) {

@@ -70,7 +70,8 @@ func (c *Cleaner) Clean(ctx context.Context) {
 	c.remove(ctx, leftover{"cgroup", c.opts.Cgroups.Pods, c.opts.Cgroups.Remove}, running)
 }
 
-// Finished says that nothing of a pod is left, or that it never ran.
+// Finished says whether the pod's worker is done, so that nothing of the pod is left. A pod without a worker is
+// finished if the node rejected it, and the last list does not show it running.
 func (c *Cleaner) Finished(uid types.UID) bool {
 	if c.opts.Workers.Has(uid) {
 		return c.opts.Workers.Finished(uid)

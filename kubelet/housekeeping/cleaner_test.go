@@ -45,7 +45,7 @@ func (h held) SyncTerminatingPod(context.Context, *v1.Pod, podworkers.Terminatio
 	return nil
 }
 
-// TestRejectedPodThatRuns: a running pod that the node rejects is ended, and has not finished before.
+// TestRejectedPodThatRuns: a running pod that the node rejects is ended. Finished is false until the pod's end.
 func TestRejectedPodThatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rejected, end := admission.NewRejections(), make(chan struct{})

@@ -133,8 +133,8 @@ func (c *Collectors) RemoveImages(ctx context.Context) error {
 }
 
 // mayExist returns which pods keep their newest dead containers. Until all sources have been seen, these are all pods.
-// Older dead containers go even then, so that a node that starts offline does not fill its disk. After that, these are
-// the known pods, and the listed ones, which the sync loop may not have handled yet.
+// Older dead containers go even then, so that a node that starts offline does not fill its disk. After all sources have
+// been seen, pods with a worker and listed pods keep theirs. The sync loop may not have handled a listed pod yet.
 func (c *Collectors) mayExist() func(types.UID) bool {
 	if !c.opts.PodConfig.SeenAllSources() {
 		return func(types.UID) bool { return true }

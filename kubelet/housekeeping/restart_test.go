@@ -104,7 +104,8 @@ func (r *restarted) clean(t *testing.T, when string, killed, directories []types
 		"%s: killed %v and left %v, want %v and %v: %v", when, ended, left, killed, directories, err)
 }
 
-// TestOlderSandboxIsEnded: an unwanted pod is ended for an older ready sandbox, although its newest one is dead.
+// TestOlderSandboxIsEnded: an unwanted pod is ended if an older sandbox of it is ready, although its newest one is
+// dead.
 func TestOlderSandboxIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -41,7 +41,8 @@ type accessFile struct {
 type imageAccess struct {
 	// Preloaded images were on the machine before this node pulled them.
 	Preloaded bool `json:"preloaded,omitempty"`
-	// Marks are by the image's name without tag and digest.
+	// Marks are the credentials that have pulled the image, by its name without tag and digest. A mark is everyPod,
+	// "login HASH" or "secret UID".
 	Marks map[string][]string `json:"marks"`
 }
 
@@ -72,7 +73,7 @@ func OpenAccess(path string) (*Access, error) {
 	return a, nil
 }
 
-// marks returns the marks of an image that was pulled with a credential, nil for none.
+// marks returns the marks of a pull with the credential c. A nil c means a pull without credentials.
 func (a *Access) marks(c *credential) []string {
 	if c == nil || c.node {
 		return []string{everyPod}

@@ -84,7 +84,7 @@ func (n *accessNode) use(policy v1.PullPolicy, secrets ...string) string {
 	return "present"
 }
 
-// wantUses compares the uses of the private image by pods with other credentials.
+// wantUses uses the private image with each secret in want, and compares the outcomes.
 func (n *accessNode) wantUses(want map[string]string) {
 	n.t.Helper()
 	for secret, outcome := range want {
@@ -100,7 +100,8 @@ func (n *accessNode) wantUses(want map[string]string) {
 	}
 }
 
-// TestPrivateImagesStayPrivate: a pod uses an image that this node pulled only with credentials that have pulled it.
+// TestPrivateImagesStayPrivate: a pod may use an image of this node's pulls only if its credentials have pulled the
+// image.
 func TestPrivateImagesStayPrivate(t *testing.T) {
 	n := newAccessNode(t)
 	testutil.Equal(t, n.use(v1.PullIfNotPresent, "good"), "pulled", "the first use")

@@ -199,7 +199,7 @@ func TestImagesOfVolumesStay(t *testing.T) {
 	used := containers{{Id: "c", ImageId: "other", Annotations: map[string]string{"volume": "mounted"}}}
 	c := NewCollector(onFullDisk(s, used))
 	err := c.Collect(t.Context())
-	testutil.Assert(t, err != nil, "ten of twenty bytes are no error")
+	testutil.Assert(t, err != nil, "Collect freed only ten of the twenty bytes above LowPercent, and returned no error")
 	testutil.Assert(t, slices.Equal(s.removed, []string{"free"}), "removed %v", s.removed)
 }
 

@@ -22,7 +22,7 @@ const (
 )
 
 // CheckVerification reports whether a policy and its allowlist are valid. An entry of the list is the name of an image
-// without tag and digest, or a registry or part of a repository with /*.
+// without tag and digest. With /* at its end, an entry stands for all names below a registry or a part of a repository.
 func CheckVerification(policy Verification, allowlist []string) error {
 	known := []Verification{NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages, AlwaysVerify}
 	if policy != "" && !slices.Contains(known, policy) {
@@ -40,8 +40,8 @@ func CheckVerification(policy Verification, allowlist []string) error {
 	return nil
 }
 
-// allowed reports whether the pod may use a present image without another pull (KEP-2535): the pod's credentials, or
-// ones that all pods have, have pulled it before.
+// allowed reports whether the pod may use a present image without another pull (KEP-2535). Either the policy allows it,
+// or an earlier pull had the pod's credentials, the node's or none.
 func (p *Puller) allowed(r Request, image *runtimeapi.Image) bool {
 	access := p.opts.Access
 	if access == nil || p.opts.Verification == NeverVerify {

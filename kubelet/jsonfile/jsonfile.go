@@ -23,7 +23,7 @@ func Read(path string, value any) (found bool, err error) {
 	return true, json.Unmarshal(raw, value)
 }
 
-// Write replaces the file, for its owner alone. After a crash it has the old or the new value.
+// Write replaces the file. Only the file's owner may read it. After a crash it has the old or the new value.
 func Write(path string, value any) error {
 	raw, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {

@@ -45,8 +45,8 @@ func (c *Collector) Collect(ctx context.Context, exists func(types.UID) bool) er
 	return errors.Join(errs...)
 }
 
-// containers removes dead attempts, but keeps the newest ones of each name. A created attempt may be about to start, so
-// it counts as dead only if there is a newer one.
+// containers removes dead attempts, but keeps the newest ones of each name. A created attempt of an existing pod may be
+// about to start, so it counts as dead only if there is a newer one.
 func (c *Collector) containers(ctx context.Context, pod *model.PodStatus, keep int) error {
 	var errs []error
 	attempts := map[string]int{} // kept dead attempts, by name
@@ -99,8 +99,8 @@ func removeLog(path string) error {
 	return errors.Join(errs...)
 }
 
-// sandboxes removes sandboxes that are not ready and have no container. The newest one of an existing pod stays: the
-// next sandbox takes its attempt number from it.
+// sandboxes removes sandboxes that are not ready. Of an existing pod, sandboxes with containers stay. The newest
+// sandbox stays, too: the next sandbox takes its attempt number from it.
 func (c *Collector) sandboxes(ctx context.Context, pod *model.PodStatus, exists bool) error {
 	full := map[string]bool{}
 	if exists {
@@ -171,7 +171,8 @@ func RemoveLogs(root, owner string) error {
 	return errors.Join(errs...)
 }
 
-// markLogs makes a pod's log directory and marks its owner. Log collectors, with other users, may read it.
+// markLogs makes a pod's log directory and marks its owner. Log collectors that run as other users may read the
+// directory.
 func markLogs(dir, owner string) error {
 	if dir == "" {
 		return nil

@@ -50,7 +50,7 @@ func TestImageVolumesArePulledFirst(t *testing.T) {
 	})
 	b.sync(pod, Probes{})
 	if b.running(pod) != "a b" || len(seen.inputs) != 2 {
-		t.Fatalf("running %q of %d", b.running(pod), len(seen.inputs))
+		t.Fatalf("running %q after %d calls of Container", b.running(pod), len(seen.inputs))
 	}
 	volumes := seen.inputs[0].ImageVolumes
 	if len(volumes) != 2 || volumes["fetched"].GetUserSpecifiedImage() != "models:1" ||

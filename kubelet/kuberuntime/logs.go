@@ -35,7 +35,7 @@ const (
 	temporary     = ".tmp"
 )
 
-// Rotate rotates the logs of all running containers that are too large.
+// Rotate rotates the logs of running containers that have at least MaxSize bytes.
 func (r *Rotator) Rotate(ctx context.Context) error {
 	var errs []error
 	for _, pod := range r.Pods() {

@@ -28,7 +28,7 @@ type Objects struct {
 	Claims            []*v1.PersistentVolumeClaim
 }
 
-// Add adds other objects. Of one name, the last wins.
+// Add appends other objects. If two objects have one name, package podconfig uses the later one.
 func (o *Objects) Add(other Objects) {
 	o.ConfigMaps = append(o.ConfigMaps, other.ConfigMaps...)
 	o.Secrets = append(o.Secrets, other.Secrets...)

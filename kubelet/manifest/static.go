@@ -26,9 +26,10 @@ type Origin struct {
 	Seen time.Time
 }
 
-// Static makes a pod of a manifest a pod of this node, like the kubelet. The node's name is appended to the pod's name,
-// so that mirror pods of several nodes do not collide. A missing UID becomes a hash of the pod and its origin: the same
-// manifest is the same pod after a restart, and an edited one is a new pod. Annotations name the origin.
+// Static turns the pod of a manifest into a static pod of this node, as the kubelet does. The node's name is appended
+// to the pod's name, so that mirror pods of several nodes do not collide. A missing UID becomes a hash of the pod and
+// its origin. So the same manifest is the same pod after a restart, and an edited manifest is a new pod. Annotations
+// name the origin.
 func Static(pod *v1.Pod, origin Origin) error {
 	if pod.Name == "" {
 		return fmt.Errorf("metadata.name: it is required")

@@ -26,7 +26,7 @@ func Validate(pod *v1.Pod) error {
 	if model.IsStatic(pod) && len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs,
 			field.Forbidden(spec.Child("ephemeralContainers"),
-				"only a pod of an API server that runs already can get them"))
+				"only a running pod of the API server can get ephemeral containers"))
 	}
 	if len(errs) == 0 {
 		return nil
@@ -39,7 +39,8 @@ func validateMetadata(pod *v1.Pod) field.ErrorList {
 	errs := check(meta.Child("name"), pod.Name, validation.IsDNS1123Subdomain)
 	errs = append(errs, check(meta.Child("namespace"), pod.Namespace, validation.IsDNS1123Label)...)
 	if strings.ContainsAny(string(pod.UID), "/\\_ ") || pod.UID == "." || pod.UID == ".." {
-		errs = append(errs, field.Invalid(meta.Child("uid"), pod.UID, "it becomes the name of a directory"))
+		errs = append(errs, field.Invalid(meta.Child("uid"), pod.UID,
+			`it becomes a directory's name, so it must not contain / \ _ or a space, or be . or ..`))
 	}
 	for key, value := range pod.Labels {
 		errs = append(errs, check(meta.Child("labels").Key(key), key, validation.IsQualifiedName)...)
@@ -72,7 +73,7 @@ func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 			v1.DNSDefault, v1.DNSNone)...)
 	if spec.DNSPolicy == v1.DNSNone && (spec.DNSConfig == nil || len(spec.DNSConfig.Nameservers) == 0) {
 		errs = append(errs,
-			field.Required(path.Child("dnsConfig", "nameservers"), "dnsPolicy None leaves no other server"))
+			field.Required(path.Child("dnsConfig", "nameservers"), "dnsPolicy None needs at least one nameserver here"))
 	}
 	if spec.TerminationGracePeriodSeconds != nil {
 		errs = append(errs,
@@ -93,12 +94,12 @@ func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 	if spec.HostUsers != nil && !*spec.HostUsers && (spec.HostNetwork || spec.HostPID || spec.HostIPC) {
 		errs = append(errs,
 			field.Forbidden(path.Child("hostUsers"),
-				"a user namespace of its own goes with namespaces of its own: not with hostNetwork, hostPID or "+
-					"hostIPC"))
+				"hostUsers false cannot be combined with hostNetwork, hostPID or hostIPC"))
 	}
 	if spec.HostPID && spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
 		errs = append(errs,
-			field.Invalid(path.Child("shareProcessNamespace"), true, "hostPID shares the host's already"))
+			field.Invalid(path.Child("shareProcessNamespace"), true,
+				"with hostPID the pod already shares the host's process namespace"))
 	}
 	return errs
 }

@@ -52,7 +52,8 @@ func validateResources(
 	return errs
 }
 
-// validateDevices checks a resource of a device plugin: a whole number, the same as limit and request.
+// validateDevices checks an extended resource. Its amount is a whole number, it needs a limit, and a request must equal
+// the limit.
 func validateDevices(
 	r *v1.ResourceRequirements, name v1.ResourceName, quantity resource.Quantity, at *field.Path,
 ) (errs field.ErrorList) {

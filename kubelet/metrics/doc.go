@@ -1,3 +1,4 @@
 // Package metrics measures the work of the kubelet core, under the names that dashboards and alerts of Kubernetes use
-// (pkg/kubelet/metrics). Each part is measured by a wrapper around its interface, so that the part does not know of it.
+// (pkg/kubelet/metrics). Wrappers measure the calls of the runtime and the steps of pods. Other parts call functions of
+// their options. The measured parts do not import this package.
 package metrics

@@ -26,7 +26,8 @@ type Metrics struct {
 	probes                      probes
 }
 
-// requests counts the requests of all clients of an API server in this process: client-go has one place for that.
+// requests counts the requests of all API server clients of this process: client-go accepts one such metric for the
+// whole process.
 var requests = sync.OnceValue(func() *prometheus.CounterVec {
 	count := counters("rest_client_requests_total", "Number of requests to the API server by status code.", "code",
 		"method", "host")
@@ -81,8 +82,8 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 // Evicted counts an evicted pod.
 func (m *Metrics) Evicted(signal string) { m.evictions.WithLabelValues(signal).Inc() }
 
-// Relisted records a relist of the PLEG that began at a time and ended now. last is when the one before it began, zero
-// for none.
+// Relisted records a relist of the PLEG that started at began and ends now. last is the start of the relist before it,
+// zero for none.
 func (m *Metrics) Relisted(began, last time.Time) {
 	m.relistTime.Observe(time.Since(began).Seconds())
 	m.lastSeen.Set(float64(began.UnixMilli()) / 1000)
@@ -91,12 +92,12 @@ func (m *Metrics) Relisted(began, last time.Time) {
 	}
 }
 
-// CgroupDone records an operation on a cgroup that began at a time and ended now.
+// CgroupDone records an operation on a cgroup. The operation started at began and ends now.
 func (m *Metrics) CgroupDone(operation string, began time.Time) {
 	m.cgroupTime.WithLabelValues(operation).Observe(time.Since(began).Seconds())
 }
 
-// VolumeMounted records the mount, or the update, of a volume that began at a time and ended now.
+// VolumeMounted records the mount or the update of a volume. The mount or update started at began and ends now.
 func (m *Metrics) VolumeMounted(plugin string, began time.Time, err error) {
 	status := "success"
 	if err != nil {
@@ -105,7 +106,7 @@ func (m *Metrics) VolumeMounted(plugin string, began time.Time, err error) {
 	m.storageTime.WithLabelValues(plugin, "volume_mount", status, "false").Observe(time.Since(began).Seconds())
 }
 
-// operation begins a CRI call. The function ends it, with the call's error.
+// operation counts a CRI call that begins now. The returned function records the call's time and error.
 func (m *Metrics) operation(name string) func(*error) {
 	began := time.Now()
 	m.operations.WithLabelValues(name).Inc()

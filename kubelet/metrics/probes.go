@@ -9,7 +9,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/prober"
 )
 
-// probes counts and times probes. The kubelet has a page of their own for them, with its own registry.
+// probes counts and times probes. As in the kubelet, the path /metrics/probes shows only probes, so probes have a
+// registry of their own.
 type probes struct {
 	registry *prometheus.Registry
 	results  *prometheus.CounterVec
@@ -32,7 +33,8 @@ func newProbes() probes {
 // Probes returns the metrics of probes for a scrape.
 func (m *Metrics) Probes() prometheus.Gatherer { return m.probes.registry }
 
-// Probed records the result of a probe, and how long the probe took. The kubelet takes no time of failed probes.
+// Probed records the result of a probe, and how long the probe took. As in the kubelet, the time of a failed probe is
+// not recorded.
 func (m *Metrics) Probed(pod *v1.Pod, container string, probe prober.Type, result prober.Result, took time.Duration) {
 	m.probes.results.WithLabelValues(string(probe), string(result), container, pod.Name, pod.Namespace,
 		string(pod.UID)).Inc()

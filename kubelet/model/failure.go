@@ -46,5 +46,7 @@ func Priority(pod *v1.Pod) int32 {
 // HasCriticalPriority reports whether the pod has a priority of the system.
 func HasCriticalPriority(pod *v1.Pod) bool { return Priority(pod) >= SystemCriticalPriority }
 
-// IsCritical reports whether the node itself needs the pod: it is admitted under pressure, and never evicted.
+// IsCritical reports whether the node itself needs the pod. The node admits a critical pod under pressure, and never
+// evicts it for the node's thresholds. A static pod without a critical priority is evicted if it exceeds a limit of its
+// own local storage.
 func IsCritical(pod *v1.Pod) bool { return IsStatic(pod) || IsMirror(pod) || HasCriticalPriority(pod) }

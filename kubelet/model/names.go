@@ -39,7 +39,7 @@ const (
 	AnnotationConfigHash   = "kubernetes.io/config.hash"
 	AnnotationConfigSeen   = "kubernetes.io/config.seen"
 	AnnotationConfigMirror = "kubernetes.io/config.mirror"
-	// AnnotationManifest is the path of a static pod's file.
+	// AnnotationManifest is the path of a static pod's file, or the URL that the pod came from.
 	AnnotationManifest = "io.criadapter.kubelet-core/manifest"
 )
 

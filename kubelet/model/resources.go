@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PodResources returns the requests and limits of the pod as a whole. It is PodTotals, but with a limit only if the pod
-// or every container has one: a container without a limit is not limited.
+// PodResources returns the requests and limits of the pod as a whole. It is PodTotals with the overhead. A limit stays
+// only if the pod or every container has one: a container without a limit is not limited.
 func PodResources(pod *v1.Pod) v1.ResourceRequirements {
 	total, own := PodTotals(pod), podLevel(pod).Limits
 	EachContainer(&pod.Spec, func(c *v1.Container, kind Kind) {
@@ -66,8 +66,9 @@ func ContainerResources(pod *v1.Pod, c *v1.Container) v1.ResourceRequirements {
 	return out
 }
 
-// ContainerTotals sums up the requests and limits of containers. It takes the larger one of the sum over app containers
-// and sidecars, and the need of each init container with the sidecars before it.
+// ContainerTotals sums up the requests and limits of containers. For each resource it takes the greater of two values.
+// One is the sum over app containers and sidecars. The other is the greatest need of an init container with the
+// sidecars before it.
 func ContainerTotals(pod *v1.Pod) v1.ResourceRequirements {
 	return v1.ResourceRequirements{
 		Requests: effective(pod, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests }),
@@ -112,7 +113,7 @@ func raise(most, other v1.ResourceList) {
 }
 
 // IsExtended says whether a resource is of a device plugin or an administrator: its name has a domain other than
-// Kubernetes'. Requests of a quota, such as requests.example.com/card, are none.
+// Kubernetes'. Names of a resource quota, such as requests.example.com/card, are not extended resources.
 func IsExtended(name v1.ResourceName) bool {
 	domain, _, found := strings.Cut(string(name), "/")
 	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&

@@ -71,7 +71,7 @@ func TestSelfMadeCertificateIsRenewed(t *testing.T) {
 	// The server goes on if the directory cannot be written.
 	s.dir = filepath.Join(s.dir, certificateName)
 	now = now.Add(certificateLife)
-	testutil.Assert(t, get().Equal(second), "not the one that is there")
+	testutil.Assert(t, get().Equal(second), "without a writable directory the server does not keep its certificate")
 }
 
 func TestCertificateFilesAreReadAgain(t *testing.T) {

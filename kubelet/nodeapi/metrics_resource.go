@@ -26,8 +26,8 @@ type usage struct {
 	started time.Time
 }
 
-// resourceMetrics has the metrics by the ends of their names. The names are the kubelet's, because metrics-server reads
-// them.
+// resourceMetrics are the metrics with the suffixes of their names. The prefix node_, pod_ or container_ comes before
+// the suffix. The names are the kubelet's, because metrics-server reads them.
 var resourceMetrics = []resourceMetric{
 	{"cpu_usage_seconds_total", counter, "Cumulative cpu time consumed, in core-seconds.",
 		func(u usage) (float64, time.Time, bool) {
@@ -53,8 +53,8 @@ var resourceMetrics = []resourceMetric{
 	}},
 }
 
-// resource writes the metrics for kubectl top. If the runtime has no stats, it writes only resource_scrape_error 1, as
-// in the kubelet.
+// resource writes the metrics for kubectl top. If the summary fails, resource writes only scrape_error 1 and
+// resource_scrape_error 1, as the kubelet does.
 func (s *reads) resource(w http.ResponseWriter, r *http.Request) {
 	var out exposition
 	summary, err := s.summarize(r.Context(), true)

@@ -10,7 +10,8 @@ import (
 	"github.com/containerd/log"
 )
 
-// reloader caches a value of files and reads it again after a change. It is safe for concurrent use.
+// reloader caches a value that is read from files, and reads it again after a file has changed. It is safe for
+// concurrent use.
 type reloader[T any] struct {
 	paths []string
 	read  func() (T, error)

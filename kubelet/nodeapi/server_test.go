@@ -118,8 +118,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestReadOnlyHidesValues hides the values that /proc hides from other users, too: values of the environment, and
-// headers of probes and hooks. Names stay visible, and the kubelet's own pod is not changed.
+// TestReadOnlyHidesValues: /pods shows no values of the environment, which /proc hides from other users, too. It shows
+// no values of headers of probes and hooks. Names stay visible, and the kubelet's own pod is not changed.
 func TestReadOnlyHidesValues(t *testing.T) {
 	const secret = "s3cr3t"
 	get := &v1.HTTPGetAction{HTTPHeaders: []v1.HTTPHeader{{Name: "Authorization", Value: secret}}}

@@ -167,7 +167,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestDiskStats has the use of the local disk in the summary, and the filesystem of a claim in the metrics, too.
+// TestDiskStats: the summary has the use of the local disk. A claim's filesystem is in the summary and in the metrics.
 func TestDiskStats(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{
 		{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},

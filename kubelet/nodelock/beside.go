@@ -21,8 +21,8 @@ const (
 	kubeletCheck = "127.0.0.1:10248" // healthzBindAddress and healthzPort
 )
 
-// NoKubelet returns an errdefs.ErrFailedPrecondition if a kubelet runs on this machine: a process listens on its
-// sockets, or on its port at one of the addresses or loopback. It sends nothing.
+// NoKubelet returns an errdefs.ErrFailedPrecondition if a kubelet seems to run on this machine. It dials a kubelet's
+// sockets, its health port, and its port at the addresses and loopback. It sends nothing.
 func NoKubelet(ctx context.Context, addresses []string) error {
 	return noKubelet(ctx, addresses, kubeletPort)
 }

@@ -47,8 +47,8 @@ func connect(ctx context.Context, bus func(...dbus.ConnOption) (*dbus.Conn, erro
 
 func (l *logind) close() { l.conn.Close() }
 
-// prepare parses a signal. Ok says that it is PrepareForShutdown. Begins says whether a shutdown begins or was
-// cancelled.
+// prepare parses a signal. Ok says that it is PrepareForShutdown. Begins is true if a shutdown begins, and false if it
+// was cancelled.
 func prepare(signal *dbus.Signal) (begins, ok bool) {
 	if signal.Name != logindManager+"."+prepareForMember || len(signal.Body) != 1 {
 		return false, false

@@ -176,7 +176,8 @@ func (e *ending) stop() {
 	}
 }
 
-// ensureDelay raises logind's delay if it is too short. A failure is not an error: pods then have less time.
+// ensureDelay raises logind's delay if it is too short. If logind keeps a shorter delay, ensureDelay only logs that:
+// pods then have less time.
 func (m *Manager) ensureDelay(ctx context.Context, conn *logind) error {
 	delay, err := conn.maxDelay()
 	if err != nil || delay >= m.grace {

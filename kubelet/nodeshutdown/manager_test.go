@@ -105,7 +105,7 @@ func (m *Manager) holds(t *testing.T) {
 	})
 }
 
-// isDown waits until Err says whether the node is shutting down.
+// isDown waits until Err says that the node is shutting down, or with want false that it is not.
 func (m *Manager) isDown(t *testing.T, want bool) {
 	t.Helper()
 	testutil.EventuallyWithin(t, patience, "the manager knows", func() error {
@@ -231,7 +231,7 @@ func TestDelayThatStays(t *testing.T) {
 	n := &node{}
 	service := login1.Start(t, time.Second)
 	m := run(t, n, service, 30*time.Second, 10*time.Second)
-	m.holds(t) // systemd refused to reload it
+	m.holds(t) // the fake systemd refused to reload logind
 	goesOn(t, service.PrepareForShutdown(true))
 }
 

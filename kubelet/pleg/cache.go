@@ -80,7 +80,8 @@ func (c *Cache) All() []*model.PodStatus {
 	return all
 }
 
-// Refresh calls the runtime, because the caller changed the pod. After an error the next PodStatus calls it again.
+// Refresh calls the runtime even if the cached status is valid, for example after the caller changed the pod. After an
+// error the next PodStatus calls it again.
 func (c *Cache) Refresh(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	c.mu.RLock()
 	asked := c.now

@@ -74,8 +74,8 @@ func New(opts Options) *Generator {
 	}
 }
 
-// Events are the changes. The channel has one reader. If the reader is far behind, the rest of the changes is sent
-// after a later list.
+// Events are the changes. The channel has one reader. If the reader is far behind, each pod with unsent changes gets
+// one event Changed after a later list.
 func (g *Generator) Events() <-chan Event { return g.events }
 
 // Run lists and listens until ctx ends.
@@ -95,7 +95,7 @@ func (g *Generator) Run(ctx context.Context) {
 			return
 		case on := <-streaming:
 			g.setStreaming(on)
-			timer.Reset(0) // to find the changes while there was no stream
+			timer.Reset(0) // to find changes that happened without a stream
 			soon = true
 		case h := <-g.hints:
 			g.take(h)
@@ -244,8 +244,8 @@ func (g *Generator) changed(uid types.UID, before, after *cri.Pod) {
 	}
 }
 
-// send sends an event. If the reader is too far behind, the event is sent after the next list: Run must not wait for
-// the reader.
+// send sends an event. If the reader is too far behind, the event is dropped: Run must not wait for the reader. An
+// event Changed of its pod follows after the next list.
 func (g *Generator) send(event Event) {
 	select {
 	case g.events <- event:

@@ -331,7 +331,7 @@ func TestShows(t *testing.T) {
 	}{
 		{"as the change left it", running, other, running, true},
 		{"before the change", other, other, running, false},
-		{"it was asked for after it ended, too", exited, other, running, true},
+		{"the status is newer and shows the container's end, too", exited, other, running, true},
 		{"it ended, and runs again", exited, exited, running, false},
 		{"its state is unknown now", exited, running, other, false},
 		{"removed, and still shown", exited, exited, absent, false},
@@ -360,7 +360,7 @@ func TestCacheKeepsTheLaterAnswer(t *testing.T) {
 		testutil.Assert(t, err == nil && got == late, "%v, %v", got, err)
 	}
 	if got, err := c.PodStatus(t.Context(), "a"); err != nil || got != late {
-		t.Errorf("known well enough: %v, %v", got, err)
+		t.Errorf("PodStatus does not return the cached status: %v, %v", got, err)
 	}
 }
 

@@ -21,9 +21,9 @@ func isMirrorOf(mirror, static *v1.Pod) bool {
 }
 
 // ensure makes sure that the static pod has its mirror pod. Current is the observed pod with its name, or nil. If the
-// server has another pod of the name, ensure gets that pod. A mirror pod is replaced if it is being deleted or shows an
-// older manifest. The error is an errdefs.ErrFailedPrecondition if the node is not registered yet, or if another pod
-// has the name.
+// server already has a pod with the name, ensure reads that pod and decides again. A mirror pod is replaced if it is
+// being deleted or shows an older manifest. The error is an errdefs.ErrFailedPrecondition if the node is not registered
+// yet, or if a pod that is not a mirror pod has the name.
 func (m *Manager) ensure(ctx context.Context, static, current *v1.Pod) error {
 	if current != nil {
 		if done, err := m.clear(ctx, static, current); done || err != nil {

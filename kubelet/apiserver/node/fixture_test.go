@@ -50,7 +50,7 @@ var calm = map[string]string{
 
 var calmDisk = filesystem{bytes: 100 << 30}
 
-// fakeMachine has the files of calm, replaced by different. An empty content removes a file.
+// fakeMachine has the files of calm. The files in different override them, and an empty content removes a file.
 func fakeMachine(t *testing.T, different map[string]string) machine {
 	t.Helper()
 	m := machine{root: t.TempDir(), statfs: func(string) (filesystem, error) { return calmDisk, nil }}

@@ -16,8 +16,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/apiserver/connect"
 )
 
-// Options describe the node. Name and IPs are required, and Clients for Run. All other fields have the kubelet's
-// defaults.
+// Options describe the node. Name and IPs are required, and Clients for Run. All other fields have defaults, which are
+// the kubelet's unless noted.
 type Options struct {
 	// Clients reach the API server.
 	Clients *connect.Clients
@@ -47,7 +47,7 @@ type Options struct {
 	Pressure func(kind v1.NodeConditionType) (bool, error)
 	Kept     func(capacity v1.ResourceList) v1.ResourceList
 	// pidPercent is the percentage of process ids that must be free, else the node has PIDPressure. Zero means 5. The
-	// kubelet has no default, so it never reports PIDPressure.
+	// kubelet has no default: without pid.available in evictionHard it never reports PIDPressure.
 	pidPercent int64
 	// pidTransition is how long PIDPressure is still reported after a shortage, so that the scheduler does not
 	// oscillate. Zero means 5 minutes.
@@ -72,7 +72,7 @@ type Options struct {
 	// StatusEvery is the time between two checks of the status; zero means 10 seconds. reportEvery is the longest time
 	// without sending it; zero means 5 minutes.
 	StatusEvery, reportEvery time.Duration
-	// leaseSeconds is the duration of the lease, which is renewed four times as often. Zero means 40.
+	// leaseSeconds is the duration of the lease. The lease is renewed after each quarter of that time. Zero means 40.
 	leaseSeconds int32
 }
 

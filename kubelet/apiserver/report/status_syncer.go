@@ -162,7 +162,8 @@ func (s *StatusSyncer) enqueue(pick func(*v1.Pod) bool) {
 	}
 }
 
-// isUnsent reports whether a pod's status changed since it was queued last, and the API server may have the pod.
+// isUnsent reports whether a pod's status changed since the pod was queued last, and the API server may have the pod.
+// If so, isUnsent notes the pod as queued.
 func (s *StatusSyncer) isUnsent(pod *v1.Pod) bool {
 	if s.sent[pod.UID].gone || s.opts.Store.Held(pod.UID) || same(s.queued[pod.UID], pod) {
 		return false

@@ -83,7 +83,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 // wantAsked compares the number of requests since the last call.
 func (s *server) wantAsked(t *testing.T, want int32) {
 	t.Helper()
-	testutil.Equal(t, s.asked.Swap(0), want, "Swap")
+	testutil.Equal(t, s.asked.Swap(0), want, "requests since the last call")
 }
 
 func TestToken(t *testing.T) {

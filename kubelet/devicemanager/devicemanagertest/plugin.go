@@ -17,8 +17,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Plugin serves one resource. A container with the devices a and b has the variable CARDS=a,b, and each device as
-// /dev/card-a, which is /dev/null of the machine.
+// Plugin serves one resource. A container with the devices a and b has the variable CARDS=a,b and the files /dev/card-a
+// and /dev/card-b. Each file is the machine's /dev/null.
 type Plugin struct {
 	pluginapi.UnimplementedDevicePluginServer
 
