@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// disk changes a store's directory. Every step between which a power cut can come is a method, so that tests can forget
-// unsynced changes or refuse a step. Reads do not go through it.
+// disk changes a store's directory. Each step that a power cut can separate from the next is a method, so that tests
+// can forget unsynced changes or refuse a step. Reads do not go through it.
 type disk interface {
 	// createTemp creates a temporary file in dir with mode 0600.
 	createTemp(dir string) (tempFile, error)

@@ -1,5 +1,5 @@
-// Package checkpoint stores on disk what must survive a crash of criadapter and Docker Engine cannot store: the result
-// of CNI ADD, the pinned network namespace, the client's configs and the log positions.
+// Package checkpoint stores on disk what Docker Engine cannot store and what must survive a crash of criadapter: the
+// result of CNI ADD, the pinned network namespace, the client's configs and the log positions.
 //
 // There is one directory with one readable JSON file per pod, named after the sandbox container:
 //
@@ -23,11 +23,11 @@
 // older program would drop the field with its next write. The rules for both directions:
 //
 //   - A record of a newer schema is refused: it is not read, and its file is neither replaced nor removed. The same
-//     applies to a field that this program's schema does not have, whatever number the file has. [Store.List] reports
-//     the heads of such records, so that their pods stay visible. The sandbox id, the pod's metadata, the creation time
-//     and the pod's config have the same names and types in every schema.
-//   - A record of an older schema is read. Its missing fields are empty, and this must mean what the older program
-//     meant. The next write gives the file the new number. Until then the older program can read it.
+//     applies to a record with a field that this program's schema does not have, whatever schema version its file
+//     names. [Store.List] reports the heads of such records, so that their pods stay visible. The sandbox id, the pod's
+//     metadata, the creation time and the pod's config have the same names and types in every schema.
+//   - A record of an older schema is read. The fields that it lacks are empty, and an empty field must mean what the
+//     older program meant. The next write gives the file the new number. Until then the older program can read it.
 //   - A schema that renames or removes a field, or changes its meaning, needs code in decode that converts an older
 //     record.
 //

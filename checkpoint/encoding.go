@@ -18,7 +18,8 @@ type envelope struct {
 	Record        json.RawMessage `json:"record"`
 }
 
-// refusal is decode's error for a valid record of another program, of which this program would lose a part.
+// refusal is decode's error for a valid record of another program. This program could not write the record back without
+// losing a part of it.
 type refusal struct {
 	reason string
 	// head is the part that every schema has at the same place, as far as it is readable.
@@ -83,8 +84,8 @@ func decode(file []byte) (Record, error) {
 	return decodeRecord(env.Record)
 }
 
-// decodeRecord reads a record's JSON. It compacts it first, so that a config is the same from the file and from memory.
-// A field that Record does not have is a *refusal, because the next write would drop it.
+// decodeRecord reads a record's JSON. It first compacts the JSON, so that a config from the file equals the same config
+// in memory. A field that Record does not have is a *refusal, because the next write would drop it.
 func decodeRecord(raw []byte) (Record, error) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, raw); err != nil {
@@ -102,7 +103,7 @@ func decodeRecord(raw []byte) (Record, error) {
 		return Record{}, fmt.Errorf("the record does not have the layout of schema version %d: %w", schemaVersion, err)
 	}
 	return Record{}, &refusal{
-		reason: fmt.Sprintf("has what schema version %d has not (%v)", schemaVersion, unknown),
+		reason: fmt.Sprintf("has a field that schema version %d does not have (%v)", schemaVersion, unknown),
 		head:   headOf(known),
 	}
 }

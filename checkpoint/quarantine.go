@@ -45,8 +45,8 @@ func (s *Store) quarantine(ctx context.Context, sandboxID string, reason error) 
 	return &corruptError{sandboxID: sandboxID, path: to, err: reason}
 }
 
-// moveToQuarantine moves a file into directory. Its new name has the time, and never replaces a file. It returns the
-// new path.
+// moveToQuarantine moves a file into dir. Its new name has the time, and never replaces a file. It returns the new
+// path.
 func moveToQuarantine(ctx context.Context, d disk, file, dir string) (string, error) {
 	if err := makeDir(dir); err != nil {
 		return "", err
@@ -63,8 +63,9 @@ func moveToQuarantine(ctx context.Context, d disk, file, dir string) (string, er
 		if err := d.rename(file, to); err != nil {
 			return "", err
 		}
-		// The new name is made first: after a power cut in between, the file is in both directories, not in none. A
-		// failure then counts as success: at worst the file is found and moved once more.
+		// The directory with the new name is synced first. After a power cut between the two syncs, the file is in the
+		// new directory, and perhaps still in the old one. A failed sync counts as success: at worst the file is found
+		// and moved once more.
 		if err := errors.Join(d.syncDir(dir), d.syncDir(filepath.Dir(file))); err != nil {
 			log.G(ctx).WithError(err).WithField("quarantine", to).Warn("move to quarantine may not survive a power cut")
 		}

@@ -64,7 +64,7 @@ type Record struct {
 // Namespaces has the namespaces of a pod without a sandbox container, except the network namespace. A path is empty if
 // the pod uses the node's namespace.
 type Namespaces struct {
-	// Dir exists while the pod runs, and not after a reboot.
+	// Dir is the pod's directory with the pins and Shm. It exists while the pod runs, and not after a reboot.
 	Dir string `json:"dir"`
 	// IPC and UTS are the pins of the namespaces.
 	IPC string `json:"ipc,omitempty"`

@@ -25,7 +25,8 @@ func withVersion(file []byte, version string) []byte {
 	return bytes.Replace(file, old, []byte(`"schemaVersion": `+version), 1)
 }
 
-// refusedFiles are files of a newer program, as the file of sandbox abc.
+// refusedFiles are contents of sandbox abc's file that only another program can have written, with a newer schema or an
+// unknown field.
 func refusedFiles(t *testing.T) map[string][]byte {
 	withField := bytes.Replace([]byte(mustEncode(t, fullRecord("abc"))), []byte(`"name": "web"`),
 		[]byte(`"name": "web", "new": 1`), 1)
@@ -156,7 +157,7 @@ func TestEachChangeOfRecordRaisesTheSchema(t *testing.T) {
 	switch {
 	case len(removed) > 0:
 		t.Errorf(
-			"Record has no field %q any more: decode must turn older records into new ones, then take it out of %s",
+			"Record has no field %q any more: let decode convert older records, then take the field out of %s",
 			removed, file)
 	case len(added) > 0 && highest >= schemaVersion:
 		t.Errorf("%q came with no schema version: raise schemaVersion to %d, then run go test ./checkpoint -update",

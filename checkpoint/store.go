@@ -17,7 +17,7 @@ import (
 
 // Store keeps the records of one directory, on disk and in memory.
 //
-// Memory changes only after the disk write has succeeded, and later calls answer from it: each file is read at most
+// Memory changes only after the disk write has succeeded. Later calls answer from memory, so each file is read at most
 // once. Changes of one record run one at a time. Calls for different records never wait for each other, and Load never
 // waits for a disk write. Records are copied in and out, and share no memory with the store.
 //
@@ -37,7 +37,7 @@ type Store struct {
 }
 
 // Open returns the store of dir. It creates the directory (mode 0700) if it is missing, and removes the temporary files
-// of a crash. [Store.List] reads the records, or each call reads its record on first use.
+// of a crash. Open reads no records: [Store.List] reads all of them, and other calls read one record on its first use.
 func Open(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -111,9 +111,9 @@ func (s *Store) Update(ctx context.Context, sandboxID string, change func(*Recor
 	return s.write(sl, r)
 }
 
-// Delete removes the record of a sandbox. When it returns nil, the removal survives a power cut. It succeeds without a
-// record. It moves a corrupt file to the quarantine. The file of a newer program gives a *refusedError and stays. On an
-// error memory keeps the record, and Delete may be called again.
+// Delete removes the record of a sandbox. When it returns nil, the removal survives a power cut. It also succeeds if
+// there is no record. It moves a corrupt file to the quarantine. The file of a newer program gives a *refusedError and
+// stays. On an error memory keeps the record, and Delete may be called again.
 func (s *Store) Delete(ctx context.Context, sandboxID string) error {
 	if err := validateID(sandboxID); err != nil {
 		return err
@@ -147,9 +147,9 @@ type Listing struct {
 	Quarantined []Quarantined
 }
 
-// List reads every record for the start of the program. err joins a *refusedError or read error for each file that was
-// left in place. The listing is valid even then, so that one unreadable file does not prevent the recovery of other
-// pods.
+// List returns every record. Records that earlier calls have read come from memory. err joins a *refusedError or read
+// error for each file that was left in place. The listing is valid even then, so that one unreadable file does not
+// prevent the recovery of other pods.
 func (s *Store) List(ctx context.Context) (Listing, error) {
 	entries, err := os.ReadDir(s.dir) // sorted
 	if err != nil {

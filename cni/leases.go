@@ -53,7 +53,7 @@ func leasesOf(list *libcni.NetworkConfigList) []string {
 	for _, dir := range leaseDirs(list) {
 		leases, err := os.ReadDir(filepath.Join(dir, list.Name))
 		if err != nil {
-			continue // no pod has joined yet, or it is not the plugin's
+			continue // host-local makes the directory when the first pod joins
 		}
 		for _, lease := range leases {
 			if isLease(lease.Name()) {

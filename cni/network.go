@@ -38,8 +38,8 @@ type Options struct {
 	// DelOnly is for a node whose pods are not joined any more, but may have been:
 	// ConfDir is read once and not watched.
 	DelOnly bool
-	// Timeout bounds an ADD with all its plugins. A DEL has half of it, so that a
-	// client that waits as long as for an ADD gets to know which plugin hangs.
+	// Timeout bounds an ADD with all its plugins. A DEL has half of it. A client that waits for Timeout then still
+	// learns which plugin hangs.
 	Timeout time.Duration
 	// undoTimeout bounds the DEL that follows a failed ADD.
 	undoTimeout time.Duration
@@ -126,7 +126,7 @@ type Config struct {
 	Name string `json:"name,omitempty"`
 	// File is the path it was read from.
 	File string `json:"file,omitempty"`
-	// CNIVersion is the version of the specification that the plugins are spoken to in.
+	// CNIVersion is the version of the specification in which the plugins are called.
 	CNIVersion string `json:"cniVersion,omitempty"`
 	// Plugins are the types of the chained plugins, in the order of ADD.
 	Plugins []string `json:"plugins,omitempty"`

@@ -17,7 +17,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// serverRoot names the directories of a sandbox to a process of this test program that stands for the server.
+// serverRoot is an environment variable that makes a process of this test program act as the server. Its value is the
+// root of a fixture's directories (optionsBelow).
 const serverRoot = "CNI_TEST_SERVER_ROOT"
 
 // TestMain runs one Add where a test has started this program as a server.
@@ -76,14 +77,15 @@ func (s *sandbox) pids(names ...string) (pids []int) {
 	return pids
 }
 
-// runs reports whether a process exists and is not ending: then it has memory, and its environment in there.
+// runs reports whether a process exists and is not ending. Only such a process still has its memory, and the
+// environment is there.
 func runs(pid int) bool {
 	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	return len(environ) > 0
 }
 
-// A plugin goes on when the server is killed in the middle of an ADD. The next server ends it before DEL: what it would
-// do after DEL would stay on the node, and no record would name it.
+// A plugin goes on when the server is killed in the middle of an ADD. The next server kills the plugin before DEL. What
+// the plugin did after DEL would stay on the node without a record.
 func TestAddThatOutlivesItsServerEndsBeforeDel(t *testing.T) {
 	tests := []struct {
 		name, launcher string
@@ -121,7 +123,8 @@ func TestAddThatOutlivesItsServerEndsBeforeDel(t *testing.T) {
 	}
 }
 
-// The kernel may hold a killed plugin; here it is frozen. DEL waits for its end, and says what it waits for.
+// The kernel may hold a killed process of a plugin; here a freezer does. DEL fails until that process has ended, and
+// its error names the process.
 func TestDelRefusesWhileAnAddCannotBeKilled(t *testing.T) {
 	freezer, thaw := newFreezer(t)
 	s := newSandbox(t)

@@ -73,7 +73,8 @@ func (n *Network) noConfig(snap *snapshot) error {
 }
 
 // findPlugins checks that the program of every plugin in the chain exists. The type of an ipam section is not looked
-// for: whether it names a program is the plugin's affair, and STATUS of one that runs it tells.
+// for, because only the plugin knows whether that type names a program. A plugin that runs such a program reports a
+// missing one in its STATUS.
 func (n *Network) findPlugins(list *libcni.NetworkConfigList, file string) error {
 	for _, p := range list.Plugins {
 		if _, err := n.exec.FindInPath(p.Network.Type, n.opts.BinDirs); err != nil {
@@ -94,10 +95,10 @@ func (n *Network) pluginStatus(ctx context.Context, snap *snapshot) error {
 	if last.of == snap && time.Since(last.at) < n.opts.statusTTL {
 		return last.err
 	}
-	// The answer outlives this call, so a caller that gives up must not turn into a network that is not ready.
 	bounded, end := n.begin(ctx, "STATUS", statusTimeout)
 	err := n.askPlugins(bounded, snap)
 	end(err)
+	// Later calls get this answer. The error of a caller that gave up would show them a network that is not ready.
 	if ctx.Err() == nil {
 		last = statusAnswer{of: snap, at: time.Now(), err: err}
 	}

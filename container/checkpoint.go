@@ -24,9 +24,9 @@ import (
 )
 
 // Checkpoint writes a running container into a tar archive at an absolute path (CRI CheckpointContainer), in the format
-// of package dump. It runs on; its files are read right after its processes. It fails with ErrFailedPrecondition where
-// the engine cannot checkpoint, saying what is missing, and for a container that does not run. After an error there is
-// no archive.
+// of package dump. The container runs on. Its files are read right after its processes. Checkpoint fails with
+// ErrFailedPrecondition where the engine cannot checkpoint, saying what is missing, and for a container that does not
+// run. After an error there is no archive.
 func (s *Service) Checkpoint(ctx context.Context, id, location string) (err error) {
 	if err := s.checkCRIU(ctx); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *Service) Checkpoint(ctx context.Context, id, location string) (err erro
 	return notWritable(dump.Archive(ctx, dir, location))
 }
 
-// notWritable makes a refusal of the file system an error of the request's field.
+// notWritable turns an error of the file system into an ErrFailedPrecondition about the request's field location.
 func notWritable(err error) error {
 	var (
 		path *fs.PathError
@@ -69,8 +69,9 @@ func notWritable(err error) error {
 	return err
 }
 
-// CheckpointAll writes running containers of a pod into directories below dir, each with the container's name, as of
-// one moment: all are paused meanwhile. They run on, whatever becomes of it.
+// CheckpointAll writes running containers of a pod into directories below dir that have the containers' names. All
+// containers are paused meanwhile, so that the checkpoints show one moment. The containers run on afterwards, also
+// after an error.
 func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []string, dir string) (err error) {
 	if err := s.checkCRIU(ctx); err != nil {
 		return err
@@ -79,7 +80,7 @@ func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []str
 	if err != nil {
 		return err
 	}
-	// In one order, so that two calls for one pod never wait for each other.
+	// All calls take the locks in the same order, so that two calls for one pod cannot deadlock.
 	slices.SortFunc(containers, func(a, b *state.Container) int { return strings.Compare(a.ID, b.ID) })
 	for _, c := range containers {
 		unlock, err := s.locks.Lock(ctx, c.ID)
@@ -191,8 +192,8 @@ func (s *Service) dump(ctx context.Context, c *state.Container, dir string) erro
 	return d.Write(dir)
 }
 
-// mounted reports whether a path is in a mount of the node or the pod. The engine lists mount points among the changes,
-// and would write through them.
+// mounted reports whether a path is in a mount of the node or the pod. The engine lists mount points among the changes.
+// At a restore the engine would write the files of the checkpoint into the mounts.
 func mounted(config *runtimeapi.ContainerConfig, name string) bool {
 	targets := []string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname", "/proc", "/sys", "/dev"}
 	for _, mount := range config.GetMounts() {

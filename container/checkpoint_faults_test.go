@@ -12,7 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestCheckpointOfAProcessThatHasEnded: its root directory goes with it, between the look at its state and the dump.
+// TestCheckpointOfAProcessThatHasEnded: a process that ends between the check of its state and the dump has no root
+// directory any more.
 func TestCheckpointOfAProcessThatHasEnded(t *testing.T) {
 	n, _ := newFakeNode(t)
 	n.proc = t.TempDir()
@@ -20,7 +21,8 @@ func TestCheckpointOfAProcessThatHasEnded(t *testing.T) {
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "got %v, want ErrFailedPrecondition", err)
 }
 
-// TestCheckpointThatCannotBeWritten names the field of what the file system says.
+// TestCheckpointThatCannotBeWritten: an error of the file system becomes ErrFailedPrecondition, and no error stays
+// none.
 func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	for _, err := range []error{&fs.PathError{Op: "open", Path: "/x", Err: fs.ErrPermission},
 		&os.LinkError{Op: "rename", Old: "/x", New: "/y", Err: fs.ErrExist}} {

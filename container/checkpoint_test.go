@@ -22,7 +22,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// newDumpNode is a node whose engine is a newer one, and whose containers have a root with a changed file.
+// newDumpNode returns a node on a fake Docker 29 with a data directory, and that engine.
 func newDumpNode(t *testing.T) (*node, *dockertest.Engine) {
 	t.Helper()
 	features := dockertest.DefaultFeatures(dockertest.Docker29)

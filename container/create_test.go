@@ -92,7 +92,7 @@ func TestCreateRefuses(t *testing.T) {
 			tt.change(n, &asked, config)
 			_, err := n.Create(t.Context(), asked, config, nil)
 			testutil.Assert(t, err != nil && tt.is(err) && strings.Contains(err.Error(), tt.text),
-				"Create: %v; want another type, or %q in it", err, tt.text)
+				"Create: %v; it has another type than wanted, or lacks %q", err, tt.text)
 			n.wantNothing(pod)
 		})
 	}
@@ -205,7 +205,7 @@ func TestCreatePrivileged(t *testing.T) {
 		"the cache's own configuration was changed")
 }
 
-// The container's image has the name by digest that it was made from, also after a restart.
+// The cache has the digest reference of a container's image, also after a restart.
 func TestCreateKeepsTheImagesDigest(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()

@@ -16,9 +16,9 @@
 // RUNNING becomes EXITED by itself when the process ends. The cache learns it from the engine's events, and calls
 // FinishExit before it shows the exit.
 //
-// One lock per container keeps its Start, Remove and Update apart, and one per name the Creates of it. Stop takes no
-// lock while it waits for the container. So a Remove, or a later Stop with a shorter grace period, does not wait for
-// it.
+// One lock per container serializes its Start, Remove and Update. One lock per name serializes the Creates of that
+// name. Stop takes no lock while it waits for the container. So a Remove, or a later Stop with a shorter grace period,
+// does not wait for that Stop.
 //
 // After each call that returns nil the cache shows what the call did.
 package container

@@ -130,8 +130,8 @@ func (v *visitor) end() {
 	}
 }
 
-// walk goes along a path and its links, as far as there is something, and enters each name before it touches it. The
-// path must be absolute and clean.
+// walk follows a path and its links as far as they exist. It takes a seat of each name's file system before it looks at
+// the name. The path must be absolute and clean.
 func (v *visitor) walk(path string) error {
 	at, rest, links := "/", strings.TrimPrefix(path, "/"), 0
 	for rest != "" {

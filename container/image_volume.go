@@ -15,7 +15,8 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// namedImages lets a configuration be judged before its images are looked up.
+// namedImages returns the image volumes with the images' names instead of their ids, by the indexes of their mounts. So
+// a configuration can be validated before its images are looked up.
 func namedImages(config *runtimeapi.ContainerConfig) map[int]translate.ImageSource {
 	sources := make(map[int]translate.ImageSource)
 	for _, volume := range translate.ImageVolumes(config) {
@@ -91,9 +92,9 @@ func (s *Service) withImageRefs(
 	return marshalConfig(filled)
 }
 
-// engineMounts reports whether the engine mounts an image by itself that the container mounts so many times. It does
-// not for a part of an image, although it could: it would tell of one that does not exist only at the start, when the
-// container is as good as ended. Nor for an image at several places, which Docker 28 refuses.
+// engineMounts reports whether the engine is to mount the image of a volume. times is how often the container mounts
+// that image. The engine could mount a part of an image, too. But it would report a missing part only at the start, and
+// a failed start ends the container. Docker 28 refuses an image at several places.
 func engineMounts(features docker.Features, volume translate.ImageVolume, times int) bool {
 	return features.Supports(translate.APIImageMount) && volume.SubPath == "" && times == 1
 }
@@ -103,7 +104,7 @@ func (s *Service) mountImage(
 ) (path string, release func(), err error) {
 	if s.opts.ImageVolumes == nil {
 		return "", nil, fmt.Errorf(
-			"%s.image: only all of an image, at one place, by Docker Engine 28 or newer, can be mounted here: %w",
+			"%s.image: this node can mount an image only as a whole, at one place, with Docker Engine 28 or newer: %w",
 			volume.Field, errdefs.ErrNotImplemented)
 	}
 	path, release, err = s.opts.ImageVolumes.Mount(ctx, id, volume.SubPath)
@@ -113,8 +114,8 @@ func (s *Service) mountImage(
 	return path, release, nil
 }
 
-// imageIDs finds the ids of the images by the place of their mounts, and how often each occurs. It fails for an image
-// that the node's policy refuses.
+// imageIDs returns the ids of the images by the indexes of their mounts, and how often each id occurs. It fails for an
+// image that the node's policy refuses.
 func (s *Service) imageIDs(
 	ctx context.Context, config *runtimeapi.ContainerConfig, volumes []translate.ImageVolume,
 ) (sources map[int]translate.ImageSource, times map[string]int, err error) {
@@ -140,7 +141,8 @@ func (s *Service) imageIDs(
 	return sources, times, nil
 }
 
-// mountFailed puts the sentinel that the kubelet reads before the reason, unless the same request may succeed as it is.
+// mountFailed prefixes the reason with the sentinel that the kubelet looks for. It adds no sentinel if the same request
+// may succeed later.
 func mountFailed(ctx context.Context, volume translate.ImageVolume, err error) error {
 	field := volume.Field + ".image"
 	if errdefs.IsNotFound(err) && volume.SubPath != "" {
@@ -152,7 +154,7 @@ func mountFailed(ctx context.Context, volume translate.ImageVolume, err error) e
 	return fmt.Errorf("%w: %s: %w", crierrors.ErrImageVolumeMountFailed, field, err)
 }
 
-// tidyImageVolumes has the images looked at that a removed container had mounted.
+// tidyImageVolumes schedules the removal of unused image files if a removed container had mounted an image.
 func (s *Service) tidyImageVolumes(config *runtimeapi.ContainerConfig) {
 	if s.opts.ImageVolumes != nil && len(translate.ImageVolumes(config)) > 0 {
 		s.opts.ImageVolumes.Tidy()

@@ -22,9 +22,8 @@ func apiVersions() []string {
 	return []string{"1.41", "1.42", "1.43", "1.44", "1.45", "1.46", "1.48", "1.51"}
 }
 
-// TestConformanceOfAPIVersions talks to the engine in every API version that it
-// shares with an engine between the oldest and the newest: it then answers in
-// that version's words. A proxy tells the client that the engine has no newer.
+// TestConformanceOfAPIVersions runs the conformance scenarios in each of apiVersions that the engine supports. A proxy
+// makes the client believe that the engine has no newer version.
 func TestConformanceOfAPIVersions(t *testing.T) {
 	env := rigenv.Require(t)
 	features, err := dialRig(t, env).Features(rigContext(t))

@@ -167,8 +167,9 @@ func (p probe) proveRecursive(ctx context.Context) error {
 	})
 }
 
-// checkRecursive fails unless the mount at probeRecursive and all mounts below it have the option ro. At least one of
-// them must be writable below probeWritable: otherwise the node has no mount that proves it.
+// checkRecursive fails unless the mount at probeRecursive and all mounts below it have the option ro. At least one
+// mount below it must be writable in the other copy, below probeWritable. Otherwise nothing shows that the option rro
+// works.
 func checkRecursive(mountinfo string) error {
 	writable := map[string]bool{}
 	var readOnly []string
@@ -191,7 +192,7 @@ func checkRecursive(mountinfo string) error {
 	}
 	if !slices.ContainsFunc(readOnly, func(below string) bool { return writable[below] }) {
 		return fmt.Errorf(
-			"%s of the node has no writable mount below it, by which recursive read-only mounts are seen to work",
+			"%s of the node has no writable mount below it, so recursive read-only mounts cannot be shown to work",
 			probeSubmounts)
 	}
 	return nil

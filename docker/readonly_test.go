@@ -9,7 +9,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestRecursiveReadOnly holds that it takes the engine, the kernel and the runtime, and that silence is a no.
+// TestRecursiveReadOnly: a recursive read-only mount needs the engine, the kernel and the runtime. A runtime that
+// reports no mount options counts as one without.
 func TestRecursiveReadOnly(t *testing.T) {
 	runtimes := map[string]system.RuntimeWithStatus{
 		"runc": {

@@ -13,8 +13,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestRigStartsOfOneShimGroup starts a container of a pod when the one before it ends, as restarts do in a pod without
-// a sandbox container: each start may meet the shim that ends with the one before.
+// TestRigStartsOfOneShimGroup starts each container of a pod about when the previous container ends, as restarts do in
+// a pod without a sandbox container. So a start may meet the pod's shim while the shim ends with the previous
+// container.
 func TestRigStartsOfOneShimGroup(t *testing.T) {
 	env := rigenv.Require(t)
 	engine := dialRig(t, env)

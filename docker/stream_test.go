@@ -39,7 +39,7 @@ func TestAttach(t *testing.T) {
 	testutil.Must(t, err)
 	conn := <-conns
 	defer func() { _ = conn.Close() }()
-	time.Sleep(timeout + 200*time.Millisecond) // the request timeout is the handshake's
+	time.Sleep(timeout + 200*time.Millisecond) // the request timeout bounds only the handshake
 	if _, err := io.WriteString(stream, "in"); err != nil {
 		t.Fatal(err)
 	}

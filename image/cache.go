@@ -23,8 +23,8 @@ type cache struct {
 	listing, writing turn
 
 	mu sync.Mutex
-	// seq counts the writes, and written has its value at the last write of an id, gone ones too. A list that was
-	// requested later clears it.
+	// seq counts the writes. written has the value of seq at the last write of each id, also of removed images. A list
+	// that was requested after that write removes the entry.
 	seq     uint64
 	written map[string]uint64
 	// suspects are names and ids in events since the last list.
@@ -111,7 +111,7 @@ func (c *cache) publishMissing(ref string) {
 	if known == nil {
 		return
 	}
-	c.ask() // the image may have lost this name alone
+	c.ask() // the image may have lost only this name
 	next, changed := now.with(known.unnamed([]string{normalName(ref)}))
 	c.store(next, changed...)
 }

@@ -185,7 +185,7 @@ func TestRigUntaggedBuildIsFound(t *testing.T) {
 	more := func() error {
 		list, err := r.List(t.Context(), nil)
 		if err == nil && len(list) != len(before)+1 {
-			err = fmt.Errorf("%d images are listed, before it were %d", len(list), len(before))
+			err = fmt.Errorf("%d images are listed, before there were %d", len(list), len(before))
 		}
 		return err
 	}
@@ -193,7 +193,7 @@ func TestRigUntaggedBuildIsFound(t *testing.T) {
 		if more() == nil {
 			t.Log("visible at once, though the engine sends no event")
 		}
-		r.Relist() // as each minute
+		r.Relist() // as the service does each minute
 	}
 	testutil.EventuallyWithin(t, tellsWithin, "the untagged build is visible", more)
 	check(t, r.prune(t))
@@ -235,7 +235,7 @@ func TestRigChangeByContainerdIsFound(t *testing.T) {
 	}
 	afterRelist := func(wanted func() bool) func() bool {
 		return func() bool {
-			r.Relist() // as each minute
+			r.Relist() // as the service does each minute
 			return wanted()
 		}
 	}

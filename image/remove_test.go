@@ -47,8 +47,7 @@ func (d *dying) change(call func() error) error {
 // manyNames is an image of two repositories and three tags.
 var manyNames = dockertest.Image{Names: []string{"a:1", "a:2", "r.example/other:3"}}
 
-// removeFrom removes the image manyNames from an engine through a service of the
-// engine that wrap makes of it.
+// removeFrom removes the image manyNames from an engine, through a service whose engine is wrap(engine).
 func removeFrom(
 	ctx context.Context, t *testing.T, engine *dockertest.Engine, wrap func(docker.Engine) docker.Engine,
 ) error {
@@ -150,7 +149,7 @@ func TestRemovalThatFailsLeavesTheNames(t *testing.T) {
 	}
 }
 
-// creating makes a container of the image while the engine refuses to remove that.
+// creating is an engine on which a container of the image is made just before RemoveImage reaches it.
 type creating struct{ docker.Engine }
 
 func (c creating) RemoveImage(ctx context.Context, ref string) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/userns"
 )
 
-// announcing is a runtime that reports user namespaces for its handler mapped.
+// announcing is a runtime that reports user namespaces only for its handler "mapped".
 type announcing struct{ *apitest.FakeRuntimeService }
 
 func (announcing) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {

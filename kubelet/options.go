@@ -29,7 +29,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
-// Options configure a Kubelet. RuntimeEndpoint is required. All other fields default to the kubelet's values.
+// Options configure a Kubelet. RuntimeEndpoint is required. Zero values of all other fields mean the kubelet's
+// defaults, unless their comments name others.
 type Options struct {
 	// RuntimeEndpoint is the CRI socket, unix:///…. ImageEndpoint is the socket of the image service; empty means the
 	// same.
@@ -73,7 +74,7 @@ type Options struct {
 	DevicePluginsDir string
 	// CPUManagerPolicy says whether containers of guaranteed pods get whole CPUs for themselves; empty means not.
 	// ReservedCPUs is a list of CPUs, such as 0-1, that no container has for itself. Their number takes the place of
-	// the CPUs in Cluster.Reserved. Empty means as many as reserved.
+	// the CPUs in Cluster.Reserved. If the list is empty, as many CPUs are chosen as Cluster.Reserved has.
 	CPUManagerPolicy cpumanager.Policy
 	ReservedCPUs     string
 	reservedCPUs     cpuset.CPUSet
@@ -176,7 +177,8 @@ func (o *APIOptions) check(cluster bool) error {
 	case o.Port == 0:
 		return nil
 	case o.ClientCAFile == "":
-		return errors.New("the API on a port other than 0 needs a client CA file: no client could be authenticated")
+		return errors.New("the API on a port other than 0 needs a client CA file: " +
+			"without one, no client could be authenticated")
 	case !cluster && len(o.Users)+len(o.Groups) == 0:
 		return errors.New("the API on a port other than 0 needs users or groups that may use it, or a kubeconfig")
 	case slices.Contains(o.Users, "") || slices.Contains(o.Groups, ""):

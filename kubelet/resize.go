@@ -35,8 +35,9 @@ func (l *syncLoop) admit(ctx context.Context, pod *v1.Pod) bool {
 	return true
 }
 
-// allocated returns a new pod with its desired resources, or with the resources with which an earlier process admitted
-// it.
+// allocated returns an added pod with the resources to admit it with: its stored allocation, if there is one. Without
+// it, running containers of a pod that an earlier process admitted keep their resources. All others get their desired
+// resources.
 func (l *syncLoop) allocated(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	if l.allocation.Known(pod.UID) || !l.admitter.AdmittedBefore(pod) {
 		return l.allocation.Allocated(pod)
@@ -50,7 +51,7 @@ func (l *syncLoop) allocated(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	return l.allocation.AdmittedWith(pod, observed)
 }
 
-// pinResources allocates the resources of a running pod when its spec begins to desire others.
+// pinResources stores the present resources of a running pod as its allocation when its spec begins to desire others.
 func (l *syncLoop) pinResources(pod *v1.Pod) error {
 	old := l.workers.Pod(pod.UID)
 	if old == nil || allocation.Same(old, pod) {

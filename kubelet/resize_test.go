@@ -160,7 +160,7 @@ func TestResizeOrder(t *testing.T) {
 				pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: guaranteed, Limits: guaranteed}
 			}
 		}},
-		{name: "what leaves room before all", stays: true, want: []types.UID{"a", "c", "d"},
+		{name: "resizes that need no room before all", stays: true, want: []types.UID{"a", "c", "d"},
 			change: func(uid types.UID, pod *v1.Pod) {
 				if uid == "c" || uid == "d" {
 					pod.Spec.Containers[0].Resources = memory("256Mi")

@@ -124,9 +124,9 @@ func deleteInSandbox(c call, real ocinote.Runtime, environ []string) (int, error
 	return code, err
 }
 
-// nameProcess has the runtime write the process id that a command has in the sandbox, by which criadapter signals the
-// command (ocinote.SandboxPIDSuffix). It removes the files of commands
-// that have ended: the shim removes their pid files.
+// nameProcess has the runtime write a command's process id inside of the sandbox into a file
+// (ocinote.SandboxPIDSuffix). criadapter signals the command by that id. nameProcess also removes such files of ended
+// commands, whose pid files the shim has removed.
 func (c *call) nameProcess() {
 	old, _ := filepath.Glob(filepath.Join(filepath.Dir(c.pidFile), "*"+ocinote.SandboxPIDSuffix))
 	for _, file := range old {
@@ -157,7 +157,8 @@ func (c call) short(f func(path string) error) error {
 	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(c.notes.WaiterSocket(c.container))))
 }
 
-// The package net would make each start of this program a tenth longer.
+// The functions below make sockets by system calls, because package net would make each start of this program a tenth
+// longer.
 
 // listen makes the waiter's socket.
 func (c call) listen() (*os.File, error) {

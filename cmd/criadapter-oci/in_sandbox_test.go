@@ -18,7 +18,8 @@ import (
 )
 
 // sandboxRuntime behaves like runsc towards a container in a sandbox: all containers have the sandbox's process, start
-// gets the streams, and wait prints the exit code, which the test writes. kill is an exit.
+// gets the streams, and wait prints the exit code, which the test writes. kill ends the container with the exit code
+// 137.
 const sandboxRuntime = `#!/bin/sh
 echo "$@" >> DIR/calls
 for verb; do
@@ -149,7 +150,7 @@ func TestContainerInASandbox(t *testing.T) {
 	testutil.Assert(t, err == nil && len(left) == 0, "left: %v, %v", left, err)
 }
 
-// Whichever way a container does not live, its waiter ends.
+// The waiter ends with the exit code 137 if its container never starts, or if the container's own exit code is lost.
 func TestWaiterEnds(t *testing.T) {
 	adopt(t)
 	for name, c := range map[string]struct {

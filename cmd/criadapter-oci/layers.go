@@ -10,7 +10,8 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// workName is the directory for an overlay's work beside a writable layer. The engine removes it with the layer.
+// workName is the name of an overlay's work directory, which is beside the writable layer. The engine removes the
+// directory with the layer.
 const workName = "criadapter-work"
 
 // layers are an overlay's directories.
@@ -26,7 +27,7 @@ type layers struct {
 // keptOptions are the options of an overlay that its layers were written with.
 var keptOptions = []string{"redirect_dir", "metacopy", "userxattr"}
 
-// mounted is one of mountinfo.
+// mounted is a mount in mountinfo.
 type mounted struct {
 	// point is the mount point, and root the mounted part of its file system.
 	point, root string
@@ -78,8 +79,8 @@ func (m mounted) rootLayers(root string) (layers, error) {
 func isBelow(dir, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 
 // layers reads the options of an overlay. The engine uses relative names where full ones would be too long. They are
-// below the directory of all layers: overlay2 mounts at LAYER/merged there, and containerd names the writable layer in
-// full.
+// relative to the directory of all layers. With overlay2, the mount point is LAYER/merged in that directory. With
+// containerd, the full name of the writable layer begins with that directory.
 func (m mounted) layers() (layers, error) {
 	var l layers
 	var upper, work string
@@ -121,7 +122,7 @@ func (m mounted) layers() (layers, error) {
 	return l, nil
 }
 
-// readable are all directories with files, the uppermost first.
+// readable returns the directories of all layers, the uppermost first.
 func (l layers) readable() []string {
 	if l.upper == "" {
 		return l.lower
@@ -129,7 +130,7 @@ func (l layers) readable() []string {
 	return append([]string{filepath.Join(l.home, l.upper)}, l.lower...)
 }
 
-// options mounts the layers, the lower ones from other directories.
+// options returns the mount options for the layers, with dirs as the lower ones.
 func (l layers) options(dirs []string) string {
 	options := []string{
 		"lowerdir=" + strings.Join(dirs, ":"), "upperdir=" + escape(filepath.Join(l.home, l.upper)),
@@ -138,7 +139,7 @@ func (l layers) options(dirs []string) string {
 	return strings.Join(append(options, l.kept...), ",")
 }
 
-// readOnly mounts the layers from other directories, to be read.
+// readOnly returns the mount options for an overlay of dirs alone, without a writable layer.
 func (l layers) readOnly(dirs []string) string {
 	return strings.Join(append([]string{"lowerdir=" + strings.Join(dirs, ":"), "index=off"}, l.kept...), ",")
 }

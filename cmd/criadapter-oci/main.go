@@ -52,7 +52,7 @@ func main() {
 	os.Exit(call.failureCode())
 }
 
-// failureCode is the exit code of runc's own failures: other codes of exec are the command's.
+// failureCode is the exit code of runc's own failures. For exec it is 255, because other codes are the command's.
 func (c *call) failureCode() int {
 	if c.verb == "exec" {
 		return 255

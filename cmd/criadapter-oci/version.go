@@ -12,7 +12,7 @@ import (
 )
 
 // checkVersion refuses a runtime that does not know a version of the OCI runtime specification: runtimes ignore fields
-// that they do not know. A runtime says what it knows since version 1.1 (`features`).
+// that they do not know. The command `features` reports the newest version that a runtime knows. runc has it since 1.1.
 func checkVersion(runtime ocinote.Runtime, environ []string, want string) error {
 	if want == "" {
 		return nil
@@ -44,7 +44,7 @@ func numbers(version string) []int {
 	version, _, _ = strings.Cut(version, "-")
 	var all []int
 	for part := range strings.SplitSeq(version, ".") {
-		number, _ := strconv.Atoi(part) // no number is as old as can be
+		number, _ := strconv.Atoi(part) // a part that is not a number counts as 0
 		all = append(all, number)
 	}
 	return all

@@ -21,8 +21,8 @@ const (
 )
 
 const (
-	// waiterSocket is the waiter's descriptor of its listening socket. guardPipe is the guard's of a pipe, whose other
-	// end only the waiter has.
+	// waiterSocket is the waiter's descriptor of its listening socket. guardPipe is the guard's descriptor of a pipe.
+	// Only the waiter has the pipe's other end.
 	waiterSocket, guardPipe = 3, 3
 	// lostCode is the exit code of a container whose sandbox is gone: the code of a killed process.
 	lostCode = 128 + int(syscall.SIGKILL)
@@ -61,8 +61,9 @@ func wait(args []string) int {
 	return code
 }
 
-// guard is the waiter's child. It waits for the container and returns its exit code. When the waiter is killed, it
-// kills the container: the engine takes the waiter's end for the container's, and waits for the end of its output.
+// guard is the waiter's child. It waits for the container and returns its exit code. When the waiter is killed, the
+// guard kills the container. The engine takes the waiter's end for the container's, and then waits for the end of the
+// container's output.
 func guard(args []string) int {
 	syscall.CloseOnExec(guardPipe)
 	go func() {
@@ -130,7 +131,8 @@ func (r acceptedStart) answer(code int) error {
 	return errors.Join(json.NewEncoder(r.conn).Encode(startAnswer{Code: code}), r.conn.Close())
 }
 
-// dropStreams closes the container's streams, whose ends are the container's.
+// dropStreams closes the waiter's copies of the container's streams, so that the streams end when the container's
+// copies are closed.
 func dropStreams() error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

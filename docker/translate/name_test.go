@@ -39,7 +39,7 @@ func TestNames(t *testing.T) {
 			"k8s_POD_a.X2EX5F_.X_u.X2F.XC3.XA9_0",
 		},
 		{
-			"a container that is called as a sandbox",
+			"a container with the name of a sandbox",
 			&runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "n", Uid: "u"},
 			&runtimeapi.ContainerMetadata{Name: "POD"},
 			"k8s_.X50OD_p_n_u_0",

@@ -11,8 +11,8 @@ import (
 // maxProfile bounds a seccomp profile, in bytes. The engine's own has fifteen thousand.
 const maxProfile = 1 << 20
 
-// ReadProfileFile is the ReadProfile of programs. A request may name any path. A pipe without a writer and an endless
-// device are no profiles.
+// ReadProfileFile is the ReadProfile that reads the node's files. A request may name any path, so ReadProfileFile
+// refuses everything but regular files. Opening a pipe without a writer could block, and a device may be endless.
 func ReadProfileFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -25,7 +25,7 @@ type names struct {
 	Digests []string
 }
 
-// with returns the names and more of them.
+// with returns the names together with more tags and digests.
 func (n names) with(tags, digests []string) names {
 	return names{Tags: union(n.Tags, tags), Digests: union(n.Digests, digests)}
 }
@@ -81,7 +81,7 @@ func load(dir string) (*kept, error) {
 	return a, json.Unmarshal(text, &a.names)
 }
 
-// named writes other names of an artifact to the disk, and returns the artifact with them.
+// named replaces an artifact's names on the disk, and returns the artifact with the new names.
 func (a *kept) named(names names) (*kept, error) {
 	next := *a
 	next.names = names

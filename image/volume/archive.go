@@ -102,7 +102,7 @@ func (a archive) artifact(id digest.Digest) ([]artifact.File, error) {
 	return artifact.ParseManifest(raw)
 }
 
-// indexed returns the files of the manifest of an index that the archive has.
+// indexed finds the first manifest of an index that is in the archive, and returns the files of that manifest.
 func (a archive) indexed(index ocispec.Index) ([]artifact.File, error) {
 	for _, manifest := range index.Manifests {
 		if manifest.Digest.Validate() != nil {

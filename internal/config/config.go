@@ -148,7 +148,8 @@ type Config struct {
 	MetricsProfiling bool   `json:"metrics-profiling"`
 	// TracingEndpoint is an OTLP collector as a URL, empty for none.
 	TracingEndpoint string `json:"tracing-endpoint"`
-	// TracingSamplingRate is the number of requests that begin a trace, per million requests without one.
+	// TracingSamplingRate is the number of requests that begin a trace, per million requests whose client sent no trace
+	// context.
 	TracingSamplingRate int `json:"tracing-sampling-rate-per-million"`
 }
 
@@ -312,7 +313,7 @@ func checkImagePolicy(path string) error {
 func checkNetwork(c Config) error {
 	switch {
 	case c.Bridge():
-		// Pods that joined the network before need the plugins to leave it.
+		// Pods that joined the CNI network earlier still need a DEL of the plugins.
 		return checkCNIDirs(c)
 	case c.NetworkPlugin == NetworkCNI:
 		errs := []error{checkCNIDirs(c)}

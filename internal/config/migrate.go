@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// MigrateRoots returns the directories that may be cri-dockerd's root. Ours is the last one, because cri-dockerd's flag
-// may have named it.
+// MigrateRoots returns the directories that may be cri-dockerd's root. The last one is RootDirectory, because
+// cri-dockerd may have used that directory, too.
 func (c Config) MigrateRoots() []string {
 	return append(splitList(c.MigrateRootDirectories), filepath.Clean(c.RootDirectory))
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// HasOwn reports whether the process pid is in a network namespace that was made for it. Its parent, this program and
-// the node's first process are then in other ones; not every kernel shows the last. It is false for a process that is
-// gone.
+// HasOwn reports whether the process pid is in a network namespace that was made for it. Such a namespace differs from
+// the namespaces of the process's parent, of this program and of process 1. A namespace of process 1 that cannot be
+// read is not compared. HasOwn is false for a process that is gone.
 func HasOwn(pid int) bool {
 	own, parents := namespaceID(fmt.Sprint(pid)), namespaceID(parentOf(pid))
 	if own == "" || parents == "" {

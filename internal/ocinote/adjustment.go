@@ -55,7 +55,7 @@ type Rlimit struct {
 	Soft uint64 `json:"soft"`
 }
 
-// editPlugins makes the changes of plugins outside of the process.
+// editPlugins applies what NRI plugins change in the configuration. editPluginProcess applies Adjustment.Process.
 func editPlugins(spec object, note Note) error {
 	a := note.Plugins
 	if a == nil {

@@ -2,8 +2,8 @@ package ocinote
 
 import "encoding/json"
 
-// version is the version of the notes' format. A program refuses notes of another one: the two are installed together,
-// and a container may be older than both.
+// version is the version of the notes' format. Notes of another version are refused. criadapter and criadapter-oci are
+// installed together, but a note may be older than both.
 const version = 1
 
 // Note is what an OCI configuration gets beyond what the engine wrote. The zero
@@ -14,8 +14,8 @@ type Note struct {
 	Engine string `json:"engine,omitempty"`
 	// EngineRoot is that engine's data directory.
 	EngineRoot string `json:"engineRoot,omitempty"`
-	// Runtime is the real runtime of this container, for as long as it lives: another
-	// one would not know it.
+	// Runtime is the container's real runtime. It stays the same for the container's whole life, because another
+	// runtime would not know the container.
 	Runtime Runtime `json:"runtime,omitzero"`
 	// InSandbox says that the container runs in its pod's sandbox, a process of the runtime, and has no process of its
 	// own on the node. criadapter-oci makes one that ends with the container, for the engine to wait for.
@@ -37,8 +37,8 @@ type Note struct {
 	Mounts []Mount `json:"mounts,omitempty"`
 	// MountOptions are added to the options of the mount at each destination, which must exist.
 	MountOptions map[string][]string `json:"mountOptions,omitempty"`
-	// MappedMounts are the destinations of bind mounts that show their files with the
-	// owners inside of the joined user namespace. Each has to be there.
+	// MappedMounts are the destinations of bind mounts whose owners are mapped into the joined user namespace. The
+	// configuration must have a mount at each of them.
 	MappedMounts []string `json:"mappedMounts,omitempty"`
 	// Process is for the container's process and for its commands.
 	Process Process `json:"process,omitzero"`
@@ -53,7 +53,7 @@ type Note struct {
 	// Hooks are added behind the engine's, by the specification's name for when they
 	// run: createRuntime, createContainer, startContainer, poststart, poststop, prestart.
 	Hooks map[string][]Hook `json:"hooks,omitempty"`
-	// Seccomp are fields of linux.seccomp, which has to be there, as they are.
+	// Seccomp are raw fields to set in linux.seccomp, which must exist.
 	Seccomp map[string]json.RawMessage `json:"seccomp,omitempty"`
 	// IntelRDT is linux.intelRdt as it is, empty to leave the engine's.
 	IntelRDT json.RawMessage `json:"intelRdt,omitempty"`
@@ -86,8 +86,7 @@ type Mount struct {
 	Options     []string `json:"options,omitempty"`
 }
 
-// Device is a device node and the access that the cgroup allows ("rwm"), none for an
-// empty one.
+// Device is a device node and the access that the cgroup allows ("rwm"). An empty Access allows none.
 type Device struct {
 	Path   string `json:"path"`
 	Type   string `json:"type"`

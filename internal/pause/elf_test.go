@@ -41,7 +41,8 @@ func TestBytesAreTheReviewedOnes(t *testing.T) {
 			reviewed, err := os.ReadFile(path)
 			testutil.Must(t, err)
 			if got := asm.listing(); got != string(reviewed) {
-				t.Errorf("the program differs from %s (after a wanted change: go test ./pause -update):\n%s", path, got)
+				t.Errorf("the program differs from %s (after a wanted change: go test ./internal/pause -update):\n%s",
+					path, got)
 			}
 			got := bytesOf(t, string(reviewed))
 			testutil.Assert(t, bytes.Equal(got, mustELF(t, arch)),

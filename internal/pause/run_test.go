@@ -134,7 +134,7 @@ func TestInterruptedWaitGoesOn(t *testing.T) {
 	}
 }
 
-// Process 1 of a PID namespace gets a signal with default action only while it is blocked.
+// Process 1 of a PID namespace gets a signal with default action only while that signal is blocked.
 func TestSignalsEndProcess1(t *testing.T) {
 	requireRoot(t)
 	t.Run("from outside the namespace", func(t *testing.T) {

@@ -132,7 +132,8 @@ func Read(pid int) (Stat, error) {
 	return p, nil
 }
 
-// Tree returns the ids of pid, of its descendants in all, and of the members of sessions that one of these leads.
+// Tree returns the ids of a process tree. The tree has pid, and every process of all whose parent or session leader is
+// in the tree.
 func Tree(all []Stat, pid int) []int {
 	in := map[int]bool{pid: true}
 	for grown := true; grown; {

@@ -94,7 +94,7 @@ func checkQuery(t *testing.T, title, query, legendFormat string, labels map[stri
 		wanted = append(wanted, grouped...)
 		for _, name := range legend.FindAllStringSubmatch(legendFormat, -1) {
 			testutil.Assert(t, slices.Contains(grouped, name[1]),
-				"%s: the legend has %s, which the query takes away", title, name[1])
+				"%s: the legend has the label %s, which the query aggregates away", title, name[1])
 		}
 	}
 	for _, selector := range selectors.FindAllStringSubmatch(query, -1) {

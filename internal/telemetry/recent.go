@@ -26,7 +26,7 @@ var unhurried = map[string]bool{
 	"stop container": true, "pull image": true, "load image": true, "save image": true,
 }
 
-// recent keeps the first facts for an operator of a misbehaving node: slow calls, the lag of events, and the last fault
+// recent keeps what an operator of a misbehaving node looks at first: slow calls, the lag of events, and the last fault
 // of CNI plugins. All methods are safe for concurrent use and never wait.
 type recent struct {
 	mu   sync.Mutex

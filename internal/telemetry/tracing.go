@@ -75,8 +75,8 @@ func (t *Tracing) Close(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	// The provider has stopped waiting for a request that is still under way. Its context has ended, so the end of the
-	// exporter aborts it.
+	// If ctx has ended, a request of the exporter to the collector may still be under way, for which the provider does
+	// not wait. The shutdown of the exporter aborts that request.
 	err = errors.Join(err, t.exporter.Shutdown(ctx))
 	return fmt.Errorf("sending the last spans: %w", err)
 }

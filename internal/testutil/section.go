@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Section holds the part of a document between the lines <!-- name --> and <!-- /name --> to want. With update it
-// writes the part instead.
+// Section fails the test unless want is the part of a document between the lines <!-- name --> and <!-- /name -->. With
+// update it writes want there instead.
 func Section(t testing.TB, path, name, want string, update bool) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -22,7 +22,7 @@ func Section(t testing.TB, path, name, want string, update bool) {
 		t.Fatalf("%s has no %s … %s", path, strings.TrimSpace(begin), end)
 	case part == want:
 	case !update:
-		t.Errorf("the part %q of %s is another one, run: go test . -update in the directory of this test", name, path)
+		t.Errorf("the part %q of %s is out of date, run: go test . -update in the directory of this test", name, path)
 	default:
 		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)

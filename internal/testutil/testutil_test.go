@@ -102,7 +102,7 @@ func TestLeftGoroutineFails(t *testing.T) {
 		test := &failing{TB: t}
 		check := NoMoreGoroutines(test)
 		release := make(chan struct{})
-		for range 20 { // more than goroutines of earlier tests may end meanwhile
+		for range 20 { // more than the goroutines of earlier tests that may end meanwhile
 			go func() { <-release }()
 		}
 		if check(); !strings.Contains(test.text, "goroutine ") {

@@ -43,7 +43,7 @@ func Open(path string) (Namespace, error) {
 	if errno != 0 || kind != syscall.CLONE_NEWUSER {
 		_ = file.Close()
 		return Namespace{}, fmt.Errorf(
-			"%s is not a user namespace here: who has pinned it has mounts of its own, or the pod is gone", path)
+			"%s is not a user namespace here: it was pinned in another mount namespace, or the pod is gone", path)
 	}
 	return Namespace{file}, nil
 }

@@ -37,7 +37,7 @@ func Make(uids, gids []Mapping, more uintptr) (*Child, error) {
 // ptraceScope is the file of the sysctl kernel.yama.ptrace_scope. 3 forbids all tracing.
 const ptraceScope = "/proc/sys/kernel/yama/ptrace_scope"
 
-// explain names the sysctl if it forbids tracing, which stops the child.
+// explain adds the sysctl to the error if the sysctl forbids tracing. hold stops the child by tracing it.
 func explain(err error, scope string) error {
 	if text, readErr := os.ReadFile(scope); readErr != nil || !errors.Is(err, syscall.EPERM) ||
 		strings.TrimSpace(string(text)) != "3" {
@@ -46,8 +46,8 @@ func explain(err error, scope string) error {
 	return fmt.Errorf("the sysctl kernel.yama.ptrace_scope is 3, it must be at most 2: %w", err)
 }
 
-// hold starts the child and ends it on Close. The thread stays the child's tracer until then: when the thread ends, the
-// child runs.
+// hold starts the child and ends it on Close. The goroutine keeps its thread until then. The thread is the child's
+// tracer, and at the end of the thread the child gets SIGKILL (Pdeathsig).
 func (c *Child) hold(uids, gids []Mapping, more uintptr, started chan<- error) {
 	defer close(c.gone)
 	runtime.LockOSThread()

@@ -45,7 +45,7 @@ type input struct {
 	Admitted bool
 	// AllowedSysctls is Options.AllowedUnsafeSysctls.
 	AllowedSysctls []string
-	// Supported names unsupported fields of the pod. Nil means manifest.Validate.
+	// Supported returns an error that names the pod's unsupported fields. Nil means manifest.Validate.
 	Supported func(*v1.Pod) error
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// pinPrefix is the prefix of pinned network namespaces. 32 letters of the pod's id follow.
+// pinPrefix is the prefix of pinned network namespaces. The first 32 characters of the pod's id follow.
 const pinPrefix = "criadapter-"
 
 // findLeftovers compares the node with the engine's containers. It removes nothing.
@@ -33,7 +33,8 @@ func findLeftovers(ctx context.Context, f facts, engine pods) leftovers {
 		attached, err := network.Attached()
 		l.Unknown = err
 		for id, path := range attached {
-			// Another runtime may share the directory. Its pods have their namespaces elsewhere.
+			// Another runtime may keep its attachments in the same directory (--cni-cache-dir). The namespaces of its
+			// pods are elsewhere.
 			if gone(id) && strings.HasPrefix(path, filepath.Join(netns.DefaultDir, pinPrefix)) {
 				l.Attachments = append(l.Attachments, id)
 			}
@@ -102,7 +103,7 @@ func names(dir string) []string {
 	return list
 }
 
-// staleLeases are the leases of host-local in the network of a configuration file.
+// staleLeases returns the files of host-local's leases whose pods are gone, in the network of a configuration file.
 func staleLeases(file string, gone func(string) bool) []string {
 	var stale []string
 	for _, path := range cni.Leases(file) {

@@ -96,10 +96,11 @@ func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
 			join = append(join, name)
 		case name == e.DefaultRuntime:
 			j.Fail("default runtime",
-				`set "default-runtime": "runc" in daemon.json, or give it what it needs (docs/gvisor.md)`,
-				"%s boots a machine of its own, which cannot be joined to a CNI network", name)
+				`set "default-runtime": "runc" in daemon.json, or set the present default up for CNI (docs/gvisor.md)`,
+				"%s has a network stack or machine of its own, which cannot join a CNI network", name)
 		default:
-			j.Warn("runtime "+name, "docs/gvisor.md says what it needs; pods of the node's network run without",
+			j.Warn("runtime "+name,
+				"see docs/gvisor.md for what the runtime needs; pods on the node's network do not need it",
 				"pods of it cannot join the CNI network")
 		}
 	}
@@ -121,7 +122,7 @@ func judgeMirrors(j *checklist.Group, f facts) {
 		j.OK(name, "of %s, in /etc/docker/certs.d", hosts)
 	default:
 		j.Warn(name, `set "features": {"containerd-snapshotter": true} in daemon.json of Docker Engine 29; `+
-			`for Docker Hub "registry-mirrors" does with any`,
+			`for Docker Hub alone, "registry-mirrors" in daemon.json works with any engine`,
 			"this engine ignores hosts.toml in /etc/docker/certs.d, of %s", hosts)
 	}
 	if hosts := strings.Join(f.ContainerdMirrors, ", "); hosts != "" {
@@ -163,7 +164,7 @@ func judgeNRI(j *checklist.Group, f facts) {
 		j.Fail(name, "mend the directory: until then no pod and no container is made", "%v", f.NRIErr)
 	case docker.OCIRuntimeMode(f.Config.OCIRuntime) == docker.OCIRuntimeOff || f.OCIRuntime.Name == "":
 		j.Warn(name, "install criadapter-oci (docs/oci-runtime.md)",
-			"plugins at %s can change limits alone: there is no OCI runtime criadapter-oci", f.Config.NRISocket)
+			"plugins at %s can change only limits: there is no OCI runtime criadapter-oci", f.Config.NRISocket)
 	default:
 		j.OK(name, "plugins connect to %s; started from %s: %s", f.Config.NRISocket, f.Config.NRIPluginDir,
 			cmp.Or(strings.Join(f.NRIPlugins, ", "), "none"))
@@ -187,7 +188,8 @@ func judgeOCIRuntime(j *checklist.Group, f facts) {
 		do :=
 			`add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} to daemon.json (systemctl ` +
 				`reload docker), or use --oci-runtime=auto`
-		j.Fail(name, do, "the engine has no runtime whose program is criadapter-oci, and --oci-runtime=required")
+		j.Fail(name, do,
+			"the engine has no runtime whose program is criadapter-oci, which --oci-runtime=required demands")
 	case found.Name == "":
 		j.OK(name, "no criadapter-oci: what Docker's API cannot say is refused")
 	default:
@@ -242,8 +244,8 @@ func judgeCgroups(j *checklist.Group, f facts) {
 		do := fmt.Sprintf("set cgroupDriver: %s in %s and restart the kubelet, if it is older than 1.34",
 			f.Engine.CgroupDriver, f.Kubelet.File)
 		j.Warn("cgroup driver", do,
-			"the engine's is %s and the kubelet's file says %s: kubelets from 1.34 take the engine's, "+
-				"with older ones pods may not start, or their limits not hold", f.Engine.CgroupDriver, driver)
+			"the engine's is %s and the kubelet's file says %s: kubelets from 1.34 take the engine's; "+
+				"with older ones, pods may not start, or their limits may not hold", f.Engine.CgroupDriver, driver)
 	default:
 		j.OK("cgroup driver", "%s, the kubelet's as well", driver)
 	}
@@ -264,8 +266,8 @@ func judgeNetwork(j *checklist.Group, f facts) {
 	}
 	if n.Config.Name == "" {
 		j.Fail("CNI configuration",
-			"Flannel, Calico or Cilium bring one when the node is in a cluster; without, --network-plugin=bridge "+
-				"needs none", "%s", words(n.Err))
+			"Flannel, Calico or Cilium install one in a cluster; a node without a cluster can use "+
+				"--network-plugin=bridge", "%s", words(n.Err))
 		return
 	}
 	j.OK("CNI configuration", "network %s in %s, CNI %s", n.Config.Name, n.Config.File, n.Config.CNIVersion)

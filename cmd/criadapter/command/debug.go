@@ -35,7 +35,8 @@ func bundleCommand(opts Options) *cobra.Command {
 		Long: `bundle writes a .tar.gz, readable for its owner alone, with the settings, the check and the status,
 names and states of pods and containers, the engine's and the network's configuration, metrics,
 and the end of the log. It takes no environment, annotations, commands or logs of containers, and
-hides what looks like a password, a token or a key. Look into it before you send it all the same.`,
+hides what looks like a password, a token or a key. Even so, look into the archive before
+you send it.`,
 		Example: `  criadapter debug bundle
   criadapter debug bundle --file /tmp/bug.tar.gz --log-file /var/log/criadapter.log`,
 		Args: cobra.NoArgs,

@@ -24,11 +24,12 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Ask the running server how it fares",
-		Long: `status asks the running server over its CRI socket, whose owner alone may: how long it has been up,
-whether its cache follows the engine and how late events are, its pods and containers by state,
-the last error of a CNI plugin, slow calls, quarantined records, and what the engine can do.
+		Long: `status asks the running server over its CRI socket. Only the owner of the socket may ask.
+The answer says how long the server has been up, whether its cache follows the engine, and how late
+events are. It counts pods and containers by state. It also has the last error of a CNI plugin,
+slow calls, quarantined records, and what the engine can do.
 
-The exit code is 0 when the runtime and the network are ready, 1 when not, 2 when nobody answers.`,
+The exit code is 0 when the runtime and the network are ready, 1 when not, 2 when no server answers.`,
 		Example: `  criadapter status
   criadapter status --container-runtime-endpoint unix:///tmp/c/cri.sock -o json`,
 		Args: cobra.NoArgs,

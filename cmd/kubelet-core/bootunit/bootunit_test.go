@@ -8,7 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestText escapes what systemd would change in a command, and gives the pods their time to end.
+// TestText checks that the unit escapes what systemd would change in a command. It also checks that the unit's stop
+// timeout is longer than the pods' grace period.
 func TestText(t *testing.T) {
 	play := Play{Name: "a b", Program: "/usr/bin/kubelet-core", Dir: "/srv/50%",
 		Args: []string{"play", "--annotation=a=$x; %n", `--name="`, "", "web.yaml"}, Grace: 1500 * time.Millisecond}

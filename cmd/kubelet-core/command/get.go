@@ -16,7 +16,8 @@ import (
 	"github.com/criadapter/criadapter/cmd/kubelet-core/client"
 )
 
-// defaultReadAddress is the default address of the read-only endpoint. A kubelet uses 127.0.0.1:10248.
+// defaultReadAddress is the default address of the read-only endpoint. It differs from the address of a kubelet's
+// health endpoint, 127.0.0.1:10248.
 const defaultReadAddress = "127.0.0.1:10348"
 
 // readFlags are the flags of the commands that read from a running kubelet core.

@@ -24,7 +24,7 @@ type Setting struct {
 	Flag string
 	// Values are set one after the other, which adds them to a list or map.
 	Values []string
-	// Field is the field that says so, or several fields.
+	// Field is the path of the field in the file that sets the flag. Several paths are joined with "and".
 	Field string
 }
 
@@ -105,7 +105,7 @@ func (p *parser) field(f field, value any) error {
 	if !f.kind.fits(value) {
 		return fmt.Errorf("is %s, want %s", show(value), f.kind)
 	}
-	if f.kind.unset(value) && f.path != "evictionHard" { // no thresholds are a value
+	if f.kind.unset(value) && f.path != "evictionHard" { // an empty evictionHard is a value: no thresholds
 		return nil
 	}
 	if f.flag == "" {
