@@ -141,7 +141,8 @@ func TestCDIDevicesOfTheEngineWithoutANote(t *testing.T) {
 	withCDI("vendor.com/gpu=7", "vendor.com/gpu=0")(&in, in.Config)
 	spec := mustContainer(t, in)
 	testutil.Assert(t, spec.Note == nil && len(spec.Host.DeviceRequests[0].DeviceIDs) == 2 &&
-		slices.Equal(spec.Config.Env, []string{"DRIVER=1", "GPU=0"}) && slices.Equal(spec.Host.GroupAdd, []string{"44"}),
+		slices.Equal(spec.Config.Env, []string{"DRIVER=1", "GPU=0"}) &&
+		slices.Equal(spec.Host.GroupAdd, []string{"44"}),
 		"note %v, devices %v, environment %q, groups %q", spec.Note, spec.Host.DeviceRequests, spec.Config.Env,
 		spec.Host.GroupAdd)
 }

@@ -159,8 +159,8 @@ func ParseExpected(text []byte) (Expected, error) {
 			}
 		}
 		if !slices.Contains([]string{"", NodeSuite, ClusterSuite}, group.Suite) {
-			return nil, fmt.Errorf("expected specs: %q: suite %q is neither %s nor %s", group.Cause, group.Suite, NodeSuite,
-				ClusterSuite)
+			return nil, fmt.Errorf("expected specs: %q: suite %q is neither %s nor %s", group.Cause, group.Suite,
+				NodeSuite, ClusterSuite)
 		}
 		if len(group.Specs) == 0 {
 			return nil, fmt.Errorf("expected specs: %q: no specs", group.Cause)
