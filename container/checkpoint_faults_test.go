@@ -9,6 +9,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
+	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -39,6 +40,11 @@ func TestCheckpointInAUserNamespace(t *testing.T) {
 	id := n.create(pod, n.config("sleep"))
 	n.start(id)
 	n.withFiles(engine, id)
+	// A late event of the start has the cache read the record again.
+	testutil.Must(t, n.store.Update(t.Context(), pod, func(r *checkpoint.Record) error {
+		r.UserNamespace = "/run/u"
+		return nil
+	}))
 	known, err := n.cache.Snapshot().Pod(pod)
 	testutil.Must(t, err)
 	mapped := *known
