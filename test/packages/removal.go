@@ -64,13 +64,11 @@ func (s *suite) useOCIRuntime(ctx context.Context) error {
 		test "$(realpath /usr/bin/containerd-shim-criadapter-v2)" = /usr/bin/criadapter-oci
 		test "$(realpath /usr/libexec/criadapter/runc)" = /usr/bin/criadapter-oci
 		/usr/libexec/criadapter/runc --version
-		sed --in-place 's,^{,{"runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}}\, ,' /etc/docker/daemon.json
-		systemctl reload docker`); err != nil {
+		`+debian.UseOCIRuntime); err != nil {
 		return err
 	}
 	return s.eventually(ctx, func() error {
-		_, err := s.machine.Shell(ctx, ownCrictl+`info | tr --delete ' \n' |
-			grep --fixed-strings '"OCIRuntime":{"Fault":"","Name":"criadapter"'`)
+		_, err := s.machine.Shell(ctx, debian.UsesOCIRuntime(ownCrictl))
 		return err
 	})
 }

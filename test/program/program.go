@@ -100,6 +100,12 @@ func Go(ctx context.Context, args ...string) error {
 	return nil
 }
 
+// BuildStatic compiles a command of this tree to a path, for machines and containers with other libraries.
+func BuildStatic(ctx context.Context, path, pkg string) error {
+	_, err := Output(ctx, "", []string{"CGO_ENABLED=0"}, "go", "build", "-o", path, pkg)
+	return err
+}
+
 // Output runs a program in dir, the current directory if that is empty, with environ added to its environment. It
 // returns the output without surrounding space. An error has the output, too.
 func Output(ctx context.Context, dir string, environ []string, name string, args ...string) (string, error) {

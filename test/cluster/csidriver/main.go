@@ -15,13 +15,13 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // name is the driver's name in CSIDriver objects and pods.
@@ -33,12 +33,7 @@ const kubeletDir = "/var/lib/kubelet"
 func main() {
 	node := flag.String("node", "", "the `name` of the node")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	if err := run(ctx, *node); err != nil {
-		fmt.Fprintln(os.Stderr, "csidriver:", err)
-		os.Exit(1)
-	}
+	program.Main("csidriver", func(ctx context.Context) error { return run(ctx, *node) })
 }
 
 // run serves the kubelet until ctx ends.

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -30,11 +28,7 @@ func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...strin
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(t.plan.Dir, name+".yaml")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		return err
-	}
-	if _, err := t.kubectl(ctx, "apply", "-f", path); err != nil {
+	if err := t.apply(ctx, name, text); err != nil {
 		return err
 	}
 	for _, set := range daemonSets {
@@ -66,25 +60,15 @@ func (t *trial) removeAddon(ctx context.Context, name string, users ...string) e
 // docs/oci-runtime.md: one line in daemon.json and a reload. All containers go on.
 func (t *trial) ociRuntime(ctx context.Context) error {
 	m := t.machines["node1"]
-	old, err := m.Run(ctx, "cat", "/etc/docker/daemon.json")
-	if err != nil {
-		return err
-	}
-	config, err := withOCIRuntime(old)
-	if err != nil {
-		return err
-	}
 	before, err := m.Run(ctx, "docker", "ps", "--quiet")
 	if err != nil {
 		return err
 	}
-	if _, err := m.Run(ctx, append(debian.Script(`
-		echo "$0" > /etc/docker/daemon.json
-		systemctl reload docker`), config)...); err != nil {
+	if _, err := m.Shell(ctx, debian.UseOCIRuntime); err != nil {
 		return err
 	}
 	if err := eventually(ctx, func() error {
-		_, err := m.Shell(ctx, `crictl info | grep '"Name": "criadapter"'`)
+		_, err := m.Shell(ctx, debian.UsesOCIRuntime("crictl"))
 		return err
 	}); err != nil {
 		return err
@@ -99,17 +83,6 @@ func (t *trial) ociRuntime(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// withOCIRuntime makes criadapter's OCI runtime the only further runtime of a daemon.json.
-func withOCIRuntime(text string) (string, error) {
-	var config map[string]any
-	if err := json.Unmarshal([]byte(text), &config); err != nil {
-		return "", err
-	}
-	config["runtimes"] = map[string]any{"criadapter": map[string]any{"path": "/usr/bin/criadapter-oci"}}
-	changed, err := json.Marshal(config)
-	return string(changed), err
 }
 
 // devicePlugin gives a container on each node a device by Kubernetes' sample plugin: a mount and a CDI device.

@@ -33,13 +33,6 @@ func TestMissingSpecs(t *testing.T) {
 		"got %v", err)
 }
 
-func TestWithOCIRuntime(t *testing.T) {
-	got, err := withOCIRuntime(`{"storage-driver": "overlay2"}`)
-	testutil.Must(t, err)
-	testutil.Equal(t, got, `{"runtimes":{"criadapter":{"path":"/usr/bin/criadapter-oci"}},"storage-driver":"overlay2"}`,
-		"daemon.json")
-}
-
 // Each manifest is YAML, and takes its images from the registry.
 func TestAddonManifests(t *testing.T) {
 	files, err := addons.ReadDir("addons")

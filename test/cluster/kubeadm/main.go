@@ -76,17 +76,17 @@ func run(ctx context.Context, o options) error {
 	}
 	switch {
 	case o.certified:
-		if err = certify(ctx, o); err != nil {
-			err = errors.Join(err, keepLogs(context.WithoutCancel(ctx)))
-		}
+		err = certify(ctx, o)
 	case o.check:
 		err = try(ctx, steps)
 	default:
 		return welcome()
 	}
 	if err != nil {
+		ctx = context.WithoutCancel(ctx)
+		err = errors.Join(err, keepLogs(ctx))
 		fmt.Println("the nodes' logs are in " + stateDir)
-		return errors.Join(err, takeDown(context.WithoutCancel(ctx)))
+		return errors.Join(err, takeDown(ctx))
 	}
 	return removeAll(ctx)
 }

@@ -137,8 +137,7 @@ func (p plan) fillShare(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := program.Output(ctx, "", []string{"CGO_ENABLED=0"}, "go", "build", "-o",
-		filepath.Join(share, "csidriver"), "./test/cluster/csidriver"); err != nil {
+	if err := program.BuildStatic(ctx, filepath.Join(share, "csidriver"), "./test/cluster/csidriver"); err != nil {
 		return err
 	}
 	return debian.RuntimeWrapper(ctx, share)

@@ -64,7 +64,6 @@ func try(ctx context.Context, steps []step) error {
 		began := time.Now()
 		if err := s.do(t, ctx); err != nil {
 			fmt.Printf("FAIL %s\n%d passed, 1 failed\n", s.name, i)
-			keepJournals(context.WithoutCancel(ctx), t.machines)
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		fmt.Printf("ok   %s (%.1f s)\n", s.name, time.Since(began).Seconds())
@@ -75,6 +74,16 @@ func try(ctx context.Context, steps []step) error {
 
 func (t *trial) kubectl(ctx context.Context, args ...string) (string, error) {
 	return program.Output(ctx, "", []string{"KUBECONFIG=" + kubeconfigFile}, t.plan.Programs.Kubectl, args...)
+}
+
+// apply applies a manifest, which stays as NAME.yaml in the cluster's directory.
+func (t *trial) apply(ctx context.Context, name, manifest string) error {
+	path := filepath.Join(t.plan.Dir, name+".yaml")
+	if err := os.WriteFile(path, []byte(manifest), 0o644); err != nil {
+		return err
+	}
+	_, err := t.kubectl(ctx, "apply", "-f", path)
+	return err
 }
 
 // eventually repeats check until it succeeds.
@@ -127,12 +136,7 @@ var workload string
 
 // workload runs a web server on each node behind a Service, and a client on each.
 func (t *trial) workload(ctx context.Context) error {
-	path := filepath.Join(t.plan.Dir, "workload.yaml")
-	text := strings.ReplaceAll(workload, "REGISTRY", registryAddress)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		return err
-	}
-	if _, err := t.kubectl(ctx, "apply", "-f", path); err != nil {
+	if err := t.apply(ctx, "workload", strings.ReplaceAll(workload, "REGISTRY", registryAddress)); err != nil {
 		return err
 	}
 	for _, what := range []string{"deployment/web", "daemonset/client"} {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -39,7 +38,6 @@ func ParseJUnit(r io.Reader) ([]Spec, error) {
 		return nil, fmt.Errorf("junit report: %d suites instead of one", len(report.Suites))
 	}
 	var specs []Spec
-	seen := make(map[string]bool)
 	for _, c := range report.Suites[0].Cases {
 		name, isSpec := strings.CutPrefix(c.Name, "[It] ")
 		spec := Spec{Name: name, Outcome: outcomeOf(c.Status), Message: c.Failure + c.Error,
@@ -49,18 +47,12 @@ func ParseJUnit(r io.Reader) ([]Spec, error) {
 			return nil, fmt.Errorf("junit report: %s failed: %s", c.Name, spec.Message)
 		case !isSpec:
 			continue
-		case seen[name]:
-			return nil, fmt.Errorf("junit report: two specs are named %q", name)
 		}
-		seen[name] = true
 		if c.Skipped != nil {
 			spec.Message = c.Skipped.Message
 		}
 		spec.Ran = spec.Outcome != Skipped || strings.HasPrefix(spec.Message, "skipped - ")
 		specs = append(specs, spec)
 	}
-	if len(specs) == 0 {
-		return nil, errors.New("junit report: no specs")
-	}
-	return specs, nil
+	return distinct("junit", specs)
 }

@@ -4,7 +4,6 @@ package report
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -63,7 +62,6 @@ func ParseGinkgo(r io.Reader) ([]Spec, error) {
 		return nil, fmt.Errorf("ginkgo report: %d suites instead of one", len(suites))
 	}
 	var specs []Spec
-	seen := make(map[string]bool)
 	for _, s := range suites[0].SpecReports {
 		outcome := outcomeOf(s.State)
 		if s.LeafNodeType != "It" {
@@ -73,17 +71,25 @@ func ParseGinkgo(r io.Reader) ([]Spec, error) {
 			continue
 		}
 		name := strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")
-		if seen[name] {
-			return nil, fmt.Errorf("ginkgo report: two specs are named %q", name)
-		}
-		seen[name] = true
 		specs = append(specs, Spec{
 			Name: name, Outcome: outcome, Message: s.Failure.Message, Ran: s.NumAttempts > 0, Again: s.NumAttempts > 1,
 			Took: s.RunTime,
 		})
 	}
+	return distinct("ginkgo", specs)
+}
+
+// distinct returns the specs of a kind of report. It fails if there are none, or if two have the same name.
+func distinct(kind string, specs []Spec) ([]Spec, error) {
 	if len(specs) == 0 {
-		return nil, errors.New("ginkgo report: no specs")
+		return nil, fmt.Errorf("%s report: no specs", kind)
+	}
+	seen := make(map[string]bool)
+	for _, spec := range specs {
+		if seen[spec.Name] {
+			return nil, fmt.Errorf("%s report: two specs are named %q", kind, spec.Name)
+		}
+		seen[spec.Name] = true
 	}
 	return specs, nil
 }
