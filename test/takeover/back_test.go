@@ -110,7 +110,7 @@ func (n *node) handBackByCommand(now view) {
 	plan, err := n.migrate("--to=cri-dockerd")
 	if err != nil || !strings.Contains(plan, fmt.Sprintf("%d pods are", len(now.pods))) ||
 		!strings.Contains(plan, "shop/late-node: kubectl logs shows nothing new of app") ||
-		strings.Count(plan, "no resolv.conf of the pod") != 1 {
+		strings.Count(plan, "lacks the pod's resolv.conf") != 1 {
 		n.t.Fatalf("%v\n%s", err, plan)
 	}
 	n.t.Logf("the plan back:\n%s", plan)

@@ -66,7 +66,7 @@ func (n *node) wantContiguous(path string, first, until int) {
 			}
 		}
 		if next <= until {
-			return fmt.Errorf("the log ends at line %d", next)
+			return fmt.Errorf("the log ends at line %d", next-1)
 		}
 		return nil
 	})
