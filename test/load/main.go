@@ -112,6 +112,7 @@ func measureAll(ctx context.Context, env rigenv.Env, opts options) error {
 		name := c.name
 		fmt.Printf("%s: %d pods …\n", name, opts.pods)
 		on := single.Options{Env: env, Programs: programs, Server: c.server, Node: c.node,
+			MaxPods:   opts.maxPods(),
 			ReportDir: filepath.Join(report, forEngine(name, env.Engine, ""))}
 		one, err := measure(ctx, on, opts, func(phase string, m measured) {
 			fmt.Printf("%s: %s: %s\n", name, phase, m)

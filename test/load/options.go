@@ -15,8 +15,12 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// maxPods is what a kubelet takes by default; it runs no others here.
-const maxPods = 110
+const (
+	// usualPods is how many pods a kubelet takes by default.
+	usualPods = 110
+	// mostPods is how many pods the test can have. Their addresses are enough for twice as many.
+	mostPods = 500
+)
 
 // usageText is what -help prints before the flags.
 const usageText = `Fills a node through the real kubelet and measures it, on criadapter and on its peers one after the
@@ -25,7 +29,7 @@ other. With -nodes it measures the real kubelet and the kubelet core, each on cr
   up        all pods are created at once
   rest      no pod is created or deleted
   restarts  all pods are replaced like in a Deployment rollout with maxUnavailable 25 %
-  churn     some pods are replaced every second; three quarters stay Ready, at most 110 exist (the kubelet's limit)
+  churn     some pods are replaced every second; three quarters stay Ready, and no more exist than the kubelet takes
   gone      all pods are deleted at once
   probes    the kubelet runs a command in new pods
 
@@ -108,8 +112,8 @@ func (o *options) shorten(flags *flag.FlagSet) {
 }
 
 func (o options) check() error {
-	if o.pods < 1 || o.pods > maxPods {
-		return fmt.Errorf("-pods %d: want 1 to %d, the limit of a kubelet", o.pods, maxPods)
+	if o.pods < 1 || o.pods > mostPods {
+		return fmt.Errorf("-pods %d: want 1 to %d", o.pods, mostPods)
 	}
 	if o.churn < 1 || o.probes < 1 || o.rest <= 0 || o.churned <= 0 || o.probed <= 0 {
 		return errors.New("-churn, -probes, -rest, -churned and -probed must be greater than 0")
@@ -128,6 +132,9 @@ func (o options) check() error {
 	}
 	return nil
 }
+
+// maxPods is what the kubelet takes, pods that end included.
+func (o options) maxPods() int { return max(usualPods, o.pods+o.pods/10) }
 
 // column is one measured node: its name in the result, its CRI server and its kubelet.
 type column struct{ name, server, node string }
@@ -152,6 +159,9 @@ func (o options) file(env rigenv.Env) string {
 	name := "result"
 	if len(o.nodes) > 0 {
 		name = "result-nodes"
+	}
+	if o.pods > usualPods {
+		name = fmt.Sprintf("%s-%d-pods", name, o.pods)
 	}
 	return forEngine(name, env.Engine, ".json")
 }

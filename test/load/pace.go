@@ -16,7 +16,7 @@ type pace struct {
 }
 
 // newPace lets a quarter of the pods be unavailable, as Deployments do by default, and at least one.
-func newPace(pods int) pace { return pace{pods: pods, most: maxPods, least: pods - max(1, pods/4)} }
+func newPace(pods, most int) pace { return pace{pods: pods, most: most, least: pods - max(1, pods/4)} }
 
 // step returns how many pods to make now, and how many of the due ones to delete now.
 func (p pace) step(t tally, due int) (create, remove int) {

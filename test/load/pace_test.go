@@ -62,8 +62,8 @@ func (k *kubelet) clock() time.Time { return time.Unix(0, 0).Add(time.Duration(k
 
 // A rollout replaces each pod once, whatever the number of pods.
 func TestRollout(t *testing.T) {
-	for _, pods := range []int{1, 4, 20, 100, maxPods} {
-		p := newPace(pods)
+	for _, pods := range []int{1, 4, 20, 100, usualPods} {
+		p := newPace(pods, usualPods)
 		k := &kubelet{tally: tally{ready: pods, old: pods}, up: 30, down: 15}
 		k.run(t, p, func(*kubelet) demand { return p.all })
 		testutil.Assert(t, k.deleted == pods && k.old == 0 && k.is(pods) == nil,
@@ -73,7 +73,7 @@ func TestRollout(t *testing.T) {
 
 // A fast node replaces as many pods as are asked for. A slow node replaces fewer, within the limits.
 func TestChurn(t *testing.T) {
-	p := newPace(100)
+	p := newPace(100, usualPods)
 	churn := func(k *kubelet) demand { return steady(5, k.clock(), time.Minute, k.clock) }
 	fast := &kubelet{tally: tally{ready: 100, old: 100}, up: 30, down: 15}
 	took := fast.run(t, p, churn)

@@ -115,7 +115,7 @@ func (n *node) rest(ctx context.Context, m *measured) error {
 
 // restarts replaces all pods, as a rollout does.
 func (n *node) restarts(ctx context.Context, m *measured) error {
-	p := newPace(n.opts.pods)
+	p := newPace(n.opts.pods, n.opts.maxPods())
 	err := n.during(ctx, m, func() error { return n.crowd.replace(ctx, patience, n.plain, p, p.all) })
 	m.Ready, m.Gone = n.crowd.upTimes(), n.crowd.goneTimes()
 	return err
@@ -123,7 +123,7 @@ func (n *node) restarts(ctx context.Context, m *measured) error {
 
 // churn replaces pods every second, for a while.
 func (n *node) churn(ctx context.Context, m *measured) error {
-	p := newPace(n.opts.pods)
+	p := newPace(n.opts.pods, n.opts.maxPods())
 	err := n.during(ctx, m, func() error {
 		wanted := steady(n.opts.churn, time.Now(), n.opts.churned, time.Now)
 		if err := n.crowd.replace(ctx, n.opts.churned+patience, n.plain, p, wanted); err != nil {

@@ -34,6 +34,8 @@ type Options struct {
 	Server string
 	// ReportDir gets the logs of all programs.
 	ReportDir string
+	// MaxPods is how many pods the node takes, with 0 as many as a kubelet takes by default.
+	MaxPods int
 	// KubeletConfig are further lines of the real kubelet's configuration file.
 	KubeletConfig string
 	// Flags are further flags of criadapter.

@@ -85,6 +85,9 @@ func (c *Cluster) startKubelet(n node) error {
 		Address: c.Plane.Address, Serving: n.serving, CAFile: c.Plane.Authority.CAFile, Resync: resync,
 		More: c.opts.KubeletConfig,
 	}
+	if c.opts.MaxPods > 0 {
+		config.More += fmt.Sprintf("maxPods: %d\n", c.opts.MaxPods)
+	}
 	configFile := filepath.Join(c.dir, "kubelet.yaml")
 	if err := errors.Join(config.Write(configFile), realkubelet.MakeCgroups(c.Cgroup())); err != nil {
 		return err
@@ -99,14 +102,18 @@ func (c *Cluster) startKubeletCore(n node) error {
 	if c.opts.Programs.KubeletCore == "" {
 		return errors.New("the kubelet core was not built")
 	}
-	return c.run(KubeletCore, c.opts.Programs.KubeletCore,
+	args := []string{
 		"run", "--kubeconfig", n.credentials, "--hostname-override", NodeName, "--node-ip", c.Plane.Address,
 		"--container-runtime-endpoint", c.Server.Endpoint, "--manifests", n.manifests,
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--cgroup-root", c.Cgroup(),
 		"--address", c.Plane.Address, "--client-ca-file", c.Plane.Authority.CAFile,
 		"--tls-cert-file", n.serving.CertFile, "--tls-private-key-file", n.serving.KeyFile,
 		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--beside-kubelet",
-		"--image-gc-high-threshold", "100", "--eviction-hard", "memory.available<100Mi,nodefs.available<1%")
+		"--image-gc-high-threshold", "100", "--eviction-hard", "memory.available<100Mi,nodefs.available<1%"}
+	if c.opts.MaxPods > 0 {
+		args = append(args, fmt.Sprintf("--max-pods=%d", c.opts.MaxPods))
+	}
+	return c.run(KubeletCore, c.opts.Programs.KubeletCore, args...)
 }
 
 // run starts a kubelet. In the end Close unmounts the kubelet's mounts for pods.

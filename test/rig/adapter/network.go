@@ -12,8 +12,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// network is the pod network of one server: 10.88.number.0/24 behind the bridge criadapternumber. All servers of a rig
-// share its network namespace, so each takes a number by making a directory of that name, which only one can.
+// network is the pod network of one server: a thousand addresses of 10.88.0.0/16 behind the bridge criadapternumber.
+// All servers of a rig share its network namespace, so each takes a number by making a directory of that name, which
+// only one can.
 type network struct {
 	number int
 	// claim is that directory; empty when there is none to give back.
@@ -21,7 +22,7 @@ type network struct {
 }
 
 // maxNetworks is how many servers of one rig can run at once.
-const maxNetworks = 255
+const maxNetworks = 64
 
 func takeNetwork(workDir string) (network, error) {
 	claims := filepath.Join(workDir, "pod-networks")
@@ -43,7 +44,7 @@ func takeNetwork(workDir string) (network, error) {
 
 func (n network) bridge() string { return fmt.Sprintf("criadapter%d", n.number) }
 
-func (n network) subnet() string { return fmt.Sprintf("10.88.%d.0/24", n.number) }
+func (n network) subnet() string { return fmt.Sprintf("10.88.%d.0/22", 4*n.number) }
 
 // conflist is the CNI configuration: pods reach each other and this namespace, and ports are mapped from it.
 func (n network) conflist(ipamDir string) ([]byte, error) {
