@@ -93,16 +93,19 @@ e2e-cluster: ## Run a real control plane, and the real kubelet and the kubelet c
 	@go build -o build/bin/e2e-cluster ./test/cluster/run
 	@build/bin/e2e-cluster $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)')
 
+# CLUSTER are flags that choose the nodes of a cluster.
+CLUSTER = $(if $(NODE2),-node2 $(NODE2)) $(if $(FAMILY),-family $(FAMILY))
+
 .PHONY: cluster
-cluster: ## Make a cluster of two nodes with kubeadm, and leave it running; DOWN=1 removes it, CHECK=1 tries it and removes it, with RUN=pattern for some steps, NODE2=containerd, RUNTIME_MODE=oci
+cluster: ## Make a cluster of two nodes with kubeadm, and leave it running; DOWN=1 removes it, CHECK=1 tries it and removes it, with RUN=pattern for some steps; FAMILY=dual or ipv6, NODE2=containerd, RUNTIME_MODE=oci
 	@go build -o build/bin/cluster ./test/cluster/kubeadm
-	@build/bin/cluster $(if $(CACHED),-cached) $(if $(DOWN),-down) $(if $(CHECK),-check) $(if $(RUN),-run '$(value RUN)') $(if $(NODE2),-node2 $(NODE2))
+	@build/bin/cluster $(if $(CACHED),-cached) $(if $(DOWN),-down) $(if $(CHECK),-check) $(if $(RUN),-run '$(value RUN)') $(CLUSTER)
 
 .PHONY: conformance
-conformance: ## Run Kubernetes' own specs with the real kubelet; SET=name, FOCUS=pattern, SERVER=containerd, KUBELET=1.34, NODE=kubelet-core, ENGINE=name, FAST=1 for minutes; SET=certified runs the certified suite on make cluster's cluster, with NODE2=containerd, RUNTIME_MODE=oci
+conformance: ## Run Kubernetes' own specs with the real kubelet; SET=name, FOCUS=pattern, SERVER=containerd, KUBELET=1.34, NODE=kubelet-core, ENGINE=name, FAST=1 for minutes; SET=certified runs the certified suite on make cluster's cluster, with FAMILY, NODE2, RUNTIME_MODE as there
 ifeq ($(SET),certified)
 	@go build -o build/bin/cluster ./test/cluster/kubeadm
-	@build/bin/cluster -certified $(if $(FOCUS),-focus '$(value FOCUS)') $(if $(NODE2),-node2 $(NODE2))
+	@build/bin/cluster -certified $(if $(FOCUS),-focus '$(value FOCUS)') $(CLUSTER)
 else
 	@go build -o build/bin/conformance ./test/conformance
 	@build/bin/conformance $(if $(CACHED),-cached) -set $(if $(FAST),fast,$(or $(SET),node-conformance)) $(if $(FOCUS),-focus '$(value FOCUS)') $(if $(SERVER),-server $(SERVER)) $(if $(KUBELET),-kubelet $(KUBELET)) $(if $(NODE),-node $(NODE))

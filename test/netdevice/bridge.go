@@ -5,32 +5,42 @@ import (
 	"fmt"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // Bridge is a bridge with an address. It leads nowhere until devices join it.
 type Bridge struct{ link netlink.Link }
 
-// AddBridge makes a bridge with an address of a network with 24 bits. An API server does not advertise loopback
-// addresses, but it advertises a bridge's. It is no dummy device, because some kernels lack that type.
-func AddBridge(name, ip string) (*Bridge, error) {
+// AddBridge makes a bridge with addresses, each with the length of its prefix. An API server does not advertise loopback
+// addresses, but it advertises a bridge's. It is no dummy device, because some kernels lack that type. An IPv6 address
+// can be used at once: duplicates are not looked for.
+func AddBridge(name string, addresses ...string) (*Bridge, error) {
 	link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}
-	address, err := netlink.ParseAddr(ip + "/24")
-	if err != nil {
-		return nil, err
-	}
 	if err := netlink.LinkAdd(link); err != nil {
 		return nil, fmt.Errorf("add the bridge %s: %w", name, err)
 	}
 	b := &Bridge{link: link}
-	if err := netlink.AddrAdd(link, address); err != nil {
+	if err := b.setUp(addresses); err != nil {
 		_ = b.Remove() // the first error matters
-		return nil, fmt.Errorf("give %s the address %s: %w", name, ip, err)
-	}
-	if err := netlink.LinkSetUp(link); err != nil {
-		_ = b.Remove() // the first error matters
-		return nil, fmt.Errorf("set %s up: %w", name, err)
+		return nil, fmt.Errorf("the bridge %s: %w", name, err)
 	}
 	return b, nil
+}
+
+func (b *Bridge) setUp(addresses []string) error {
+	for _, text := range addresses {
+		address, err := netlink.ParseAddr(text)
+		if err != nil {
+			return err
+		}
+		if address.IP.To4() == nil {
+			address.Flags = unix.IFA_F_NODAD
+		}
+		if err := netlink.AddrAdd(b.link, address); err != nil {
+			return fmt.Errorf("add %s: %w", text, err)
+		}
+	}
+	return netlink.LinkSetUp(b.link)
 }
 
 // Connect gives the network namespace of a process a device. Its other end, of another name, is on the bridge.

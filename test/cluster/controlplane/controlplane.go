@@ -88,7 +88,7 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	if err := os.Mkdir(c.LogDir, 0o755); err != nil {
 		return nil, err
 	}
-	if c.link, err = netdevice.AddBridge(fmt.Sprintf("cluster-node%d", opts.Number), c.Address); err != nil {
+	if c.link, err = netdevice.AddBridge(fmt.Sprintf("cluster-node%d", opts.Number), c.Address+"/24"); err != nil {
 		return nil, err
 	}
 	if err := c.makeCertificates(); err != nil {

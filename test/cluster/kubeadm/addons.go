@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"text/template"
 
 	"github.com/criadapter/criadapter/test/debian"
 )
@@ -16,15 +18,21 @@ import (
 //go:embed addons/*.yaml
 var addons embed.FS
 
-// addonManifest returns the manifest of a file in addons, with images from the registry.
-func addonManifest(name string) (string, error) {
-	text, err := addons.ReadFile("addons/" + name + ".yaml")
-	return strings.NewReplacer("REGISTRY", registryAddress, "TAG", addonTag).Replace(string(text)), err
+// addonManifest returns the manifest of a file in addons, with images from the registry. The file is a template that
+// settings fill.
+func addonManifest(name string, settings routerSettings) (string, error) {
+	parsed, err := template.ParseFS(addons, "addons/"+name+".yaml")
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	err = parsed.Execute(&text, settings)
+	return strings.NewReplacer("REGISTRY", registryAddress, "TAG", addonTag).Replace(text.String()), err
 }
 
 // applyAddon applies the manifest of a file in addons, and waits for DaemonSets, each NAMESPACE/NAME.
 func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...string) error {
-	text, err := addonManifest(name)
+	text, err := addonManifest(name, routerSettings{})
 	if err != nil {
 		return err
 	}
@@ -137,10 +145,12 @@ func (t *trial) csi(ctx context.Context) error {
 }
 
 // networkPolicy has a policy keep the clients from the web servers, and another one let them in again. kube-router
-// makes the rules.
+// makes the rules. Where it connects the pods, too, it runs already.
 func (t *trial) networkPolicy(ctx context.Context) error {
-	if err := t.applyAddon(ctx, "kube-router", "kube-system/kube-router"); err != nil {
-		return err
+	if t.plan.usesFlannel() {
+		if err := t.applyAddon(ctx, "kube-router", "kube-system/kube-router"); err != nil {
+			return err
+		}
 	}
 	const reach = "timeout 3 wget -q -O - http://web/"
 	if err := t.onEach(ctx, "client", reach); err != nil {
@@ -156,7 +166,7 @@ func (t *trial) networkPolicy(ctx context.Context) error {
 			return fmt.Errorf("with the policy %s: %w", one.policy, err)
 		}
 	}
-	if err := t.removeAddon(ctx, "allow"); err != nil {
+	if err := errors.Join(t.removeAddon(ctx, "allow"), t.removeAddon(ctx, "deny")); err != nil || !t.plan.usesFlannel() {
 		return err
 	}
 	return t.removeAddon(ctx, "kube-router")

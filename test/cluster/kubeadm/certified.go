@@ -88,6 +88,9 @@ func (o options) certifiedName() string {
 	if o.node2 != runtimeCriadapter {
 		name += "-" + o.node2
 	}
+	if o.family != familyIPv4 {
+		name += "-" + o.family
+	}
 	return name
 }
 

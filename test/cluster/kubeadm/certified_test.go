@@ -16,9 +16,9 @@ func TestNamesOfCertifiedRuns(t *testing.T) {
 		o    options
 		want string
 	}{
-		{"", options{node2: runtimeCriadapter}, "certified"},
-		{"oci", options{node2: runtimeCriadapter}, "certified-oci"},
-		{"", options{node2: runtimeContainerd, focus: "DNS"}, "focus-certified-containerd"},
+		{"", options{node2: runtimeCriadapter, family: familyIPv4}, "certified"},
+		{"oci", options{node2: runtimeCriadapter, family: familyIPv4}, "certified-oci"},
+		{"", options{node2: runtimeContainerd, family: familyIPv4, focus: "DNS"}, "focus-certified-containerd"},
 	} {
 		t.Setenv("RUNTIME_MODE", one.mode)
 		testutil.Equal(t, one.o.certifiedName(), one.want, "the name of a run")
@@ -35,10 +35,16 @@ func TestMissingSpecs(t *testing.T) {
 
 // Each manifest is YAML, and takes its images from the registry.
 func TestAddonManifests(t *testing.T) {
+	testAddonManifests(t, routerSettings{})
+	testAddonManifests(t, routerSettings{Router: true, Services: "fd00:10:96::/112"})
+}
+
+func testAddonManifests(t *testing.T, settings routerSettings) {
+	t.Helper()
 	files, err := addons.ReadDir("addons")
 	testutil.Must(t, err)
 	for _, file := range files {
-		text, err := addonManifest(strings.TrimSuffix(file.Name(), ".yaml"))
+		text, err := addonManifest(strings.TrimSuffix(file.Name(), ".yaml"), settings)
 		testutil.Must(t, err)
 		for document := range strings.SplitSeq(text, "\n---\n") {
 			var object struct{ Kind string }

@@ -16,8 +16,8 @@ func TestManifestsTakeImagesFromTheRegistry(t *testing.T) {
         image: ghcr.io/flannel-io/flannel:v0.28.10
       "cniVersion": "1.0.0",
 `), `
-        image: 192.0.2.254:5000/flannel-cni-plugin:module
-        image: 192.0.2.254:5000/flannel:module
+        image: registry.example:5000/flannel-cni-plugin:module
+        image: registry.example:5000/flannel:module
       "cniVersion": "0.4.0",
 `},
 		{"metrics-server", metricsManifest(`
@@ -30,7 +30,7 @@ func TestManifestsTakeImagesFromTheRegistry(t *testing.T) {
         - --cert-dir=/tmp
         - --kubelet-insecure-tls
         - --secure-port=10250
-        image: 192.0.2.254:5000/metrics-server:module
+        image: registry.example:5000/metrics-server:module
 `},
 	} {
 		testutil.Assert(t, one.got == one.want, "%s: got%swant%s", one.name, one.got, one.want)
@@ -38,16 +38,16 @@ func TestManifestsTakeImagesFromTheRegistry(t *testing.T) {
 }
 
 func TestStepsOfTheCommandLine(t *testing.T) {
-	chosen, err := options{check: true, run: "^(DNS|Drain)$", node2: runtimeContainerd}.steps()
+	chosen, err := options{check: true, run: "^(DNS|Drain)$", node2: runtimeContainerd, family: familyIPv4}.steps()
 	testutil.Must(t, err)
 	var names []string
 	for _, s := range chosen {
 		names = append(names, s.name)
 	}
 	testutil.Assert(t, reflect.DeepEqual(names, []string{"DNS", "Drain"}), "steps %v", names)
-	for _, wrong := range []options{{check: true, run: "(", node2: runtimeCriadapter}, {node2: "cri-o"},
-		{run: "DNS", node2: runtimeCriadapter}, {focus: "DNS", node2: runtimeCriadapter},
-		{check: true, certified: true, node2: runtimeCriadapter}} {
+	for _, wrong := range []options{{check: true, run: "(", node2: runtimeCriadapter, family: familyIPv4}, {node2: "cri-o", family: familyIPv4},
+		{run: "DNS", node2: runtimeCriadapter, family: familyIPv4}, {focus: "DNS", node2: runtimeCriadapter},
+		{check: true, certified: true, node2: runtimeCriadapter, family: familyIPv4}} {
 		if _, err := wrong.steps(); err == nil {
 			t.Errorf("%+v: no error", wrong)
 		}

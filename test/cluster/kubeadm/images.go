@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -70,8 +69,12 @@ func recipes(p build.Programs, base string) []images.Recipe {
 	}
 }
 
-// registryAddress is where the nodes pull images.
-var registryAddress = net.JoinHostPort(keeperIP, "5000")
+// registryAddress is where the nodes pull images. Each node knows the host by /etc/hosts.
+const (
+	registryHost    = "registry.example"
+	registryPort    = ":5000"
+	registryAddress = registryHost + registryPort
+)
 
 // images returns what the registry serves, keyed repository:tag: the images that kubeadm names, the
 // add-ons' images, and the test images.

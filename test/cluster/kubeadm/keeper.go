@@ -98,14 +98,18 @@ func (k *keeper) serveImages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if k.bridge, err = netdevice.AddBridge("cluster0", keeperIP); err != nil {
+	var addresses []string
+	for _, n := range k.plan.networks() {
+		addresses = append(addresses, n.prefix(n.keeper))
+	}
+	if k.bridge, err = netdevice.AddBridge("cluster0", addresses...); err != nil {
 		return err
 	}
 	images, err := k.plan.images(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := registry.Open(ctx, registryAddress, images)
+	r, err := registry.Open(ctx, registryPort, images)
 	if err != nil {
 		return err
 	}
@@ -140,7 +144,7 @@ func (k *keeper) openAPI(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		forward(ctx, listener, apiServer)
+		forward(ctx, listener, k.plan.apiServer())
 	}()
 	k.undo = append(k.undo, func() error {
 		cancel()

@@ -19,8 +19,8 @@ const keepFlag = "keep"
 // options are the command line.
 type options struct {
 	keep, down, check, certified, cached, build bool
-	// run is a pattern of names of steps, and node2 the runtime of the second node.
-	run, node2 string
+	// run is a pattern of names of steps, node2 the runtime of the second node, and family names the addresses.
+	run, node2, family string
 	// focus is a pattern of names of specs, and report the directory for their results.
 	focus, report string
 	// processes is the number of specs that run at once.
@@ -42,6 +42,8 @@ func main() {
 	flag.StringVar(&o.run, "run", "", "with -check, try only the steps that match this `pattern`")
 	flag.StringVar(&o.node2, "node2", runtimeCriadapter,
 		"the `runtime` of the second node, "+runtimeCriadapter+" or "+runtimeContainerd)
+	flag.StringVar(&o.family, "family", familyIPv4,
+		"the `family` of addresses, "+familyIPv4+", "+familyDual+" (both) or "+familyIPv6+" (alone)")
 	flag.Parse()
 	program.Main("cluster", func(ctx context.Context) error { return run(ctx, o) })
 }
@@ -111,6 +113,9 @@ func removeAll(ctx context.Context) error {
 func (o options) steps() ([]step, error) {
 	if o.node2 != runtimeCriadapter && o.node2 != runtimeContainerd {
 		return nil, fmt.Errorf("-node2 %q: want %s or %s", o.node2, runtimeCriadapter, runtimeContainerd)
+	}
+	if _, err := networksOf(o.family); err != nil {
+		return nil, err
 	}
 	if o.run != "" && !o.check {
 		return nil, errors.New("-run names steps of -check: give both")

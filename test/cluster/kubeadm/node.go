@@ -19,18 +19,12 @@ const (
 
 // node is one of the two.
 type node struct {
-	name, ip string
+	name string
+	// ip is the node's address in a network.
+	ip func(network) string
 	// engine is a name for engine.Named, and socket the address of the CRI server.
 	engine, socket string
 }
-
-// The nodes' addresses. The keeper has keeperIP, on the bridge that connects them.
-const (
-	network  = "/24"
-	keeperIP = "192.0.2.254"
-	node1IP  = "192.0.2.1"
-	node2IP  = "192.0.2.2"
-)
 
 // criadapterSocket and containerdSocket are the addresses of the CRI servers.
 const (
@@ -43,11 +37,13 @@ const newest = "29-containerd"
 
 // nodes returns the nodes. The first one has Debian's engine and the control plane.
 func (p plan) nodes() []node {
-	second := node{name: "node2", ip: node2IP, engine: newest, socket: criadapterSocket}
+	second := node{name: "node2", ip: func(n network) string { return n.node2 }, engine: newest, socket: criadapterSocket}
 	if p.Node2 == runtimeContainerd {
 		second.socket = containerdSocket
 	}
-	return []node{{name: "node1", ip: node1IP, engine: engine.Installed, socket: criadapterSocket}, second}
+	first := node{name: "node1", ip: func(n network) string { return n.node1 }, engine: engine.Installed,
+		socket: criadapterSocket}
+	return []node{first, second}
 }
 
 // engineSettings are lines of daemon.json that every engine gets, beside its storage driver.
@@ -62,23 +58,23 @@ var kubeletUnit string
 var containerdScript string
 
 // install makes a booted machine a node that waits for kubeadm. The network comes first.
-func (n node) install(ctx context.Context, m *machine.Machine) error {
+func (n node) install(ctx context.Context, m *machine.Machine, networks []network) error {
+	first := networks[0]
 	if _, err := m.Shell(ctx, `
 		hostname `+n.name+`
 		echo `+n.name+` > /etc/hostname
-		echo nameserver `+keeperIP+` > /etc/resolv.conf
-		printf '%s\n' '127.0.0.1 localhost' '`+node1IP+` node1' '`+node2IP+` node2' > /etc/hosts
-		ip address add `+n.ip+network+` dev eth0
-		ip link set eth0 up
-		ip route add default via `+keeperIP+`
+		echo nameserver `+first.keeper+` > /etc/resolv.conf
+		printf '%s\n' '127.0.0.1 localhost' '::1 localhost' '`+first.node1+` node1' '`+first.node2+` node2' \
+			'`+first.keeper+` `+registryHost+`' > /etc/hosts
+		echo KUBELET_EXTRA_ARGS=--node-ip=`+each(networks, n.ip)+` > /etc/default/kubelet
+		`+configure(networks, n.ip)+`
 		mkdir -p /opt/cni /etc/cni/net.d /etc/kubernetes/manifests /lib/modules
 		cp -r /mnt/plugins /opt/cni/bin
 		install /mnt/bin/* /usr/bin
 		install /mnt/crictl /usr/bin
 		printf '%s\n' 'runtime-endpoint: `+n.socket+`' 'timeout: 30' > /etc/crictl.yaml`+
 		debian.ConfigureEngine("/mnt/"+n.name)+`
-		cp /mnt/runc /usr/local/sbin/runc
-		sysctl -w net.ipv4.ip_forward=1`); err != nil {
+		cp /mnt/runc /usr/local/sbin/runc`); err != nil {
 		return err
 	}
 	if err := n.installServer(ctx, m); err != nil {

@@ -37,8 +37,14 @@ type plan struct {
 	Base string
 	// Flannel and Metrics are the manifests of the add-ons.
 	Flannel, Metrics string
-	// Node2 is the runtime of the second node.
-	Node2 string
+	// Node2 is the runtime of the second node, and Family names the cluster's addresses.
+	Node2, Family string
+}
+
+// networks returns the networks of the cluster, the primary one first. The command line has checked the family.
+func (p plan) networks() []network {
+	networks, _ := networksOf(p.Family)
+	return networks
 }
 
 // share is the directory that the machines see at /mnt.
@@ -85,7 +91,7 @@ func missingParts(ctx context.Context) ([]string, error) {
 
 // prepare builds or fetches all that a cluster is made of, and writes the plan.
 func prepare(ctx context.Context, o options) (p plan, err error) {
-	p.Node2 = o.node2
+	p.Node2, p.Family = o.node2, o.family
 	if p.Programs, err = o.programs(ctx); err != nil {
 		return p, err
 	}

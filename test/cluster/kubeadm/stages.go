@@ -27,12 +27,12 @@ func (k *keeper) stages() []stage {
 		{"machines: Debian with systemd, twice", k.boot},
 	}
 	for _, n := range k.plan.nodes() {
-		install := func(ctx context.Context) error { return n.install(ctx, k.machines[n.name]) }
+		install := func(ctx context.Context) error { return n.install(ctx, k.machines[n.name], k.plan.networks()) }
 		list = append(list, stage{n.name + ": engine, CRI server and kubelet installed", install})
 	}
 	return append(list,
 		stage{"node1: kubeadm init", k.initialise},
-		stage{"Flannel applied", k.flannel},
+		stage{k.plan.podNetwork() + " applied", k.applyPodNetwork},
 		stage{"node2: kubeadm join", k.join},
 		stage{"both nodes ready, CoreDNS and kube-proxy run", k.ready},
 		stage{"metrics-server answers", k.metrics},
@@ -41,7 +41,7 @@ func (k *keeper) stages() []stage {
 }
 
 // apiServer is the API server's address.
-var apiServer = net.JoinHostPort(node1IP, "6443")
+func (p plan) apiServer() string { return net.JoinHostPort(p.networks()[0].node1, "6443") }
 
 //go:embed kubeadm.yaml
 var kubeadmConfig string
@@ -51,8 +51,11 @@ var kubeadmConfig string
 const ignored = "--ignore-preflight-errors=SystemVerification,Swap"
 
 func (k *keeper) initialise(ctx context.Context) error {
-	config := strings.NewReplacer("ADVERTISE", node1IP, "VERSION", build.Version, "REGISTRY", registryAddress).
-		Replace(kubeadmConfig)
+	networks := k.plan.networks()
+	config := strings.NewReplacer("ADVERTISE", networks[0].node1, "VERSION", build.Version,
+		"REGISTRY", registryAddress,
+		"PODS", each(networks, func(n network) string { return n.pods }),
+		"SERVICES", each(networks, func(n network) string { return n.services })).Replace(kubeadmConfig)
 	path := filepath.Join(k.plan.share(), "kubeadm.yaml")
 	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
 		return err
@@ -60,7 +63,7 @@ func (k *keeper) initialise(ctx context.Context) error {
 	if _, err := k.machines["node1"].Run(ctx, "kubeadm", "init", "--config", "/mnt/kubeadm.yaml", ignored); err != nil {
 		return err
 	}
-	return k.writeKubeconfig(ctx, k.admin(), "https://"+apiServer)
+	return k.writeKubeconfig(ctx, k.admin(), "https://"+k.plan.apiServer())
 }
 
 func (k *keeper) join(ctx context.Context) error {
@@ -93,22 +96,6 @@ func (k *keeper) kubectl(ctx context.Context, args ...string) (string, error) {
 
 // addonTag is the tag of the add-ons' images.
 const addonTag = "module"
-
-// flannel applies Flannel's manifest.
-func (k *keeper) flannel(ctx context.Context) error {
-	text, err := os.ReadFile(k.plan.Flannel)
-	if err != nil {
-		return err
-	}
-	return k.apply(ctx, "flannel.yaml", flannelManifest(string(text)))
-}
-
-// flannelManifest takes the images from the registry. The plugin is an older one (see package test/cluster/build) and
-// knows version 0.4.0 of CNI.
-func flannelManifest(text string) string {
-	text = imageOf(text, "flannel[a-z-]*")
-	return strings.ReplaceAll(text, `"cniVersion": "1.0.0"`, `"cniVersion": "0.4.0"`)
-}
 
 // metrics applies the kustomization of metrics-server's release.
 func (k *keeper) metrics(ctx context.Context) error {
@@ -147,7 +134,7 @@ func (k *keeper) apply(ctx context.Context, name, manifest string) error {
 func (k *keeper) ready(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"wait", "--for=condition=Ready", "node", "--all"},
-		{"rollout", "status", "daemonset/kube-flannel-ds", "--namespace=kube-flannel"},
+		append([]string{"rollout", "status"}, k.plan.podNetworkDaemon()...),
 		{"rollout", "status", "daemonset/kube-proxy", "--namespace=kube-system"},
 		{"rollout", "status", "deployment/coredns", "--namespace=kube-system"},
 	} {

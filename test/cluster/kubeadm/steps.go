@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +30,7 @@ func allSteps() []step {
 		{"Top", (*trial).top},
 		{"Workload", (*trial).workload},
 		{"DNS", (*trial).dns},
+		{"Addresses", (*trial).addresses},
 		{"Services", (*trial).services},
 		{"LogsAndExec", (*trial).logsAndExec},
 		{"OCIRuntime", (*trial).ociRuntime},
@@ -193,30 +196,101 @@ func (t *trial) each(ctx context.Context, selector string, command ...string) (m
 
 // dns looks up a Service from each node.
 func (t *trial) dns(ctx context.Context) error {
-	address, err := t.kubectl(ctx, "get", "service", "web", "--output", "jsonpath={.spec.clusterIP}")
+	addresses, err := t.serviceAddresses(ctx)
 	if err != nil {
 		return err
 	}
-	return t.get(ctx, "web.default.svc.cluster.local", 1, func(node, out string) error {
-		if !strings.Contains(out, "("+address+":80)") { // wget names the address that it connects to
-			return fmt.Errorf("on %s the Service web, %s, is:\n%s", node, address, out)
+	return t.get(ctx, "http://web.default.svc.cluster.local/", 1, func(node, out string) error {
+		for _, address := range addresses {
+			if strings.Contains(out, "("+net.JoinHostPort(address, "80")+")") { // wget names what it connects to
+				return nil
+			}
 		}
-		return nil
+		return fmt.Errorf("on %s the Service web, %v, is:\n%s", node, addresses, out)
 	})
 }
 
-// services reaches both web servers from each node, by the Service's name and by the port of each node.
+// serviceAddresses are the addresses of the Service web, one for each network of the cluster.
+func (t *trial) serviceAddresses(ctx context.Context) ([]string, error) {
+	out, err := t.kubectl(ctx, "get", "service", "web", "--output", "jsonpath={.spec.clusterIPs[*]}")
+	if err != nil {
+		return nil, err
+	}
+	addresses := strings.Fields(out)
+	if len(addresses) != len(t.plan.networks()) {
+		return nil, fmt.Errorf("the Service web has the addresses %v", addresses)
+	}
+	return addresses, nil
+}
+
+// addresses reaches both web servers from each node by each of their addresses. Every pod has one of each of the
+// cluster's networks, in their order.
+func (t *trial) addresses(ctx context.Context) error {
+	out, err := t.kubectl(ctx, "get", "pods", "--selector", "app=web", "--output",
+		`jsonpath={range .items[*]}{.metadata.name} {.status.podIPs[*].ip}{"\n"}{end}`)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(out) {
+		pod, addresses, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if err := t.isFrom(addresses); err != nil {
+			return fmt.Errorf("pod %s: %w", pod, err)
+		}
+		for address := range strings.FieldsSeq(addresses) {
+			if err := t.get(ctx, url(address, "8080"), 1, func(node, out string) error {
+				if !strings.Contains(out, pod) {
+					return fmt.Errorf("from %s, %s is not pod %s:\n%s", node, address, pod, out)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isFrom checks that addresses are of the cluster's pod networks, one of each, in their order.
+func (t *trial) isFrom(addresses string) error {
+	all, networks := strings.Fields(addresses), t.plan.networks()
+	if len(all) != len(networks) {
+		return fmt.Errorf("has the addresses %v", all)
+	}
+	for i, n := range networks {
+		prefix, err := netip.ParsePrefix(n.pods)
+		if err != nil {
+			return err
+		}
+		address, err := netip.ParseAddr(all[i])
+		if err != nil || !prefix.Contains(address) {
+			return fmt.Errorf("address %q is not of %s", all[i], prefix)
+		}
+	}
+	return nil
+}
+
+// services reaches both web servers from each node, by the Service's name and addresses and by the port of each node.
 func (t *trial) services(ctx context.Context) error {
 	on, err := t.podsOn(ctx, "app=web")
 	if err != nil {
 		return err
 	}
-	for _, address := range []string{"web", node1IP + ":30080", node2IP + ":30080"} {
-		if err := t.get(ctx, address, 16, func(from, out string) error {
+	urls := []string{"http://web/"}
+	addresses, err := t.serviceAddresses(ctx)
+	if err != nil {
+		return err
+	}
+	for _, address := range addresses {
+		urls = append(urls, url(address, "80"))
+	}
+	for _, n := range t.plan.networks() {
+		urls = append(urls, url(n.node1, "30080"), url(n.node2, "30080"))
+	}
+	for _, page := range urls {
+		if err := t.get(ctx, page, 16, func(from, out string) error {
 			for node, pods := range on {
 				if !strings.Contains(out, pods[0]) {
-					return fmt.Errorf("from %s, http://%s never reached the web server on %s:\n%s", from, address,
-						node, out)
+					return fmt.Errorf("from %s, %s never reached the web server on %s:\n%s", from, page, node, out)
 				}
 			}
 			return nil
@@ -229,8 +303,8 @@ func (t *trial) services(ctx context.Context) error {
 
 // get has the client of each node get a page some times, and checks what wget writes. It does it again until all is
 // well, because kube-proxy learns of a Service later than the API server.
-func (t *trial) get(ctx context.Context, address string, times int, check func(node, out string) error) error {
-	line := fmt.Sprintf("for i in $(seq %d); do timeout 5 wget -O - http://%s/ || exit; done", times, address)
+func (t *trial) get(ctx context.Context, page string, times int, check func(node, out string) error) error {
+	line := fmt.Sprintf("for i in $(seq %d); do timeout 5 wget -O - '%s' || exit; done", times, page)
 	return eventually(ctx, func() error {
 		outputs, err := t.eachClient(ctx, "sh", "-c", line)
 		for node, out := range outputs {
