@@ -91,9 +91,8 @@ func TestCgroupRootIsOnesOwn(t *testing.T) {
 		}
 	}
 	for root, ok := range map[string]bool{"/kubelet-core/my-web": true, "/kubelet-core/my_web": false} {
-		if err := checkSlices(cgroup.Systemd, root); (err == nil) != ok || checkSlices(cgroup.Cgroupfs, root) != nil {
-			t.Errorf("%s: %v", root, err)
-		}
+		err := checkSlices(cgroup.Systemd, root)
+		testutil.Assert(t, (err == nil) == ok && checkSlices(cgroup.Cgroupfs, root) == nil, "%s: %v", root, err)
 	}
 }
 

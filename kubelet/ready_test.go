@@ -36,9 +36,8 @@ func TestNetworkNotReadyStopsNothing(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			err := k.runtimeErr()
 			testutil.Assert(t, (err == nil) == test.ok, "%+v: %v", test, err)
-			if err := k.Healthy(); err != nil {
-				t.Errorf("%+v: not healthy after some seconds: %v", test, err)
-			}
+			err = k.Healthy()
+			testutil.Assert(t, err == nil, "%+v: not healthy after some seconds: %v", test, err)
 			cancel()
 		})
 	}

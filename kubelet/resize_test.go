@@ -121,9 +121,8 @@ func TestResizeBetweenProcesses(t *testing.T) {
 		fresh.Spec.Containers[0].Resources = memory("2Gi")
 		l.add(t.Context(), pod, fresh)
 		l.retryResizes()
-		if got := l.rejectedNames(); len(got) != 0 || l.has(pod) != "1Gi" {
-			t.Fatalf("rejected %v, allocated %s", got, l.has(pod))
-		}
+		got := l.rejectedNames()
+		testutil.Require(t, len(got) == 0 && l.has(pod) == "1Gi", "rejected %v, allocated %s", got, l.has(pod))
 		why := l.allocation.Pending("a")
 		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonInfeasible, "it is pending as %+v", why)
 		greedy := fresh.DeepCopy()
@@ -218,9 +217,8 @@ func TestWaitingResizeIsNoWork(t *testing.T) {
 		}
 		got := counted.synced.Load()
 		testutil.Assert(t, got == before && before != 0, "it was synced %d times, then %d", before, got)
-		if !slices.Equal(l.allocation.AllPending(), []types.UID{"a"}) {
-			t.Errorf("pending: %v", l.allocation.AllPending())
-		}
+		testutil.Assert(t, slices.Equal(l.allocation.AllPending(), []types.UID{"a"}),
+			"pending: %v", l.allocation.AllPending())
 	})
 }
 

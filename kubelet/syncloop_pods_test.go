@@ -82,18 +82,14 @@ func testLoop(t *testing.T) *syncLoop {
 		},
 	})
 	testutil.Must(t, err)
-	if l.allocation, err = allocation.Open(filepath.Join(t.TempDir(), "allocated")); err != nil {
-		t.Fatal(err)
-	}
-	if l.userIDs, err = userns.Open(filepath.Join(t.TempDir(), "ids")); err != nil {
-		t.Fatal(err)
-	}
-	if l.devices, err = devicemanager.Open(devicemanager.Options{RootDir: t.TempDir()}); err != nil {
-		t.Fatal(err)
-	}
-	if l.cpus, err = cpumanager.Open(cpumanager.Options{RootDir: t.TempDir()}); err != nil {
-		t.Fatal(err)
-	}
+	l.allocation, err = allocation.Open(filepath.Join(t.TempDir(), "allocated"))
+	testutil.Must(t, err)
+	l.userIDs, err = userns.Open(filepath.Join(t.TempDir(), "ids"))
+	testutil.Must(t, err)
+	l.devices, err = devicemanager.Open(devicemanager.Options{RootDir: t.TempDir()})
+	testutil.Must(t, err)
+	l.cpus, err = cpumanager.Open(cpumanager.Options{RootDir: t.TempDir()})
+	testutil.Must(t, err)
 	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}, Ended: l.cluster.PodFinished})
 	l.cleaner = housekeeping.NewCleaner(
 		housekeeping.CleanerOptions{PLEG: l.pleg, Cache: l.cache, Workers: l.workers, Rejections: l.rejected})
@@ -138,9 +134,8 @@ func TestRoomGoesToWhatRan(t *testing.T) {
 		got := l.rejectedNames()
 		testutil.Assert(t, slices.Equal(got, []string{"a-newest"}), "rejected %v", got)
 		rejected := l.status.Get("a-newest")
-		if rejected == nil || rejected.Status.Phase != v1.PodFailed || rejected.Status.Reason != "OutOfpods" {
-			t.Errorf("it is shown as %+v", rejected)
-		}
+		testutil.Assert(t, rejected != nil && rejected.Status.Phase == v1.PodFailed &&
+			rejected.Status.Reason == "OutOfpods", "it is shown as %+v", rejected)
 	})
 }
 
@@ -179,9 +174,9 @@ func TestObjectsOfEndedPods(t *testing.T) {
 		synctest.Wait()
 		for pod, want := range map[*v1.Pod]bool{running: true, ended: false} {
 			_, err := l.cluster.Objects().Secret(pod, pod.Name)
-			if watched := !errdefs.IsFailedPrecondition(err); err == nil || watched != want {
-				t.Errorf("the secret of %s is watched: %t (%v)", pod.Name, watched, err)
-			}
+			watched := !errdefs.IsFailedPrecondition(err)
+			testutil.Assert(t, err != nil && watched == want,
+				"the secret of %s is watched: %t (%v)", pod.Name, watched, err)
 		}
 	})
 }
@@ -220,10 +215,9 @@ func TestChangeThatIsNotHonoured(t *testing.T) {
 			podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{debugged}})
 		synctest.Wait()
 		recorded := l.events.List()
-		if len(recorded) != 1 || recorded[0].Reason != "UnsupportedField" ||
-			len(l.rejected.AppendTo(nil)) != 0 || l.workers.Pods()["web"].State != podworkers.Syncing {
-			t.Errorf("events %+v, pods %+v", recorded, l.workers.Pods())
-		}
+		testutil.Assert(t, len(recorded) == 1 && recorded[0].Reason == "UnsupportedField" &&
+			len(l.rejected.AppendTo(nil)) == 0 && l.workers.Pods()["web"].State == podworkers.Syncing,
+			"events %+v, pods %+v", recorded, l.workers.Pods())
 	})
 }
 
@@ -242,10 +236,8 @@ func TestUnsupportedPodOfAController(t *testing.T) {
 		l.add(t.Context(), alone, owned)
 		for uid, want := range map[types.UID]v1.PodPhase{"alone": v1.PodFailed, "owned": v1.PodPending} {
 			shown := l.status.Get(uid)
-			if shown == nil || shown.Status.Phase != want || shown.Status.Reason != "UnsupportedField" ||
-				l.workers.Has(uid) {
-				t.Fatalf("%s is shown as %+v", uid, shown)
-			}
+			testutil.Require(t, shown != nil && shown.Status.Phase == want &&
+				shown.Status.Reason == "UnsupportedField" && !l.workers.Has(uid), "%s is shown as %+v", uid, shown)
 		}
 		shown := l.status.Get("owned")
 		again := l.admitter.Admit(t.Context(), shown)

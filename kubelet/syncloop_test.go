@@ -34,8 +34,7 @@ func TestLoopRestsWhileTheRuntimeIsNotReady(t *testing.T) {
 			},
 		}
 		loop.run(ctx)
-		took := time.Since(began)
-		testutil.Assert(t, took == 19*time.Second, "the loop ended after %v, want its context's 19s", took)
+		testutil.Equal(t, time.Since(began), 19*time.Second, "the loop ended, with a context of 19s, after")
 		var looks []time.Duration
 		for _, entry := range hook.AllEntries() {
 			if strings.Contains(entry.Message, "not ready") {

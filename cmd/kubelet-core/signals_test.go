@@ -40,9 +40,8 @@ func TestSurvivesSignals(t *testing.T) {
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	_ = writer.Close()
 	// It logs that it waits for its runtime.
-	if _, err := reader.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = reader.Read(make([]byte, 1))
+	testutil.Must(t, err)
 	_ = reader.Close() // now each line of the log causes a SIGPIPE, and each SIGHUP logs a line
 	for range 3 {
 		testutil.Must(t, cmd.Process.Signal(syscall.SIGHUP))

@@ -1,8 +1,11 @@
 package testutil
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -27,5 +30,20 @@ func AppendFile(t testing.TB, path, content string) {
 	defer file.Close()
 	if _, err := file.WriteString(content); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Exists fails the test, unless the path is there, and goes on. The context says what the path is.
+func Exists(t testing.TB, path string, context ...string) {
+	t.Helper()
+	_, err := os.Stat(path)
+	Check(t, err, context...)
+}
+
+// Gone fails the test, unless nothing is at the path, and goes on. The context says what would be wrong.
+func Gone(t testing.TB, path string, context ...string) {
+	t.Helper()
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there (%v): %s", path, err, strings.Join(context, ": "))
 	}
 }

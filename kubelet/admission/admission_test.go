@@ -233,9 +233,7 @@ func replace(t *testing.T, text string, change [2]string) string {
 		return text
 	}
 	changed := strings.Replace(text, change[0], change[1], 1)
-	if changed == text {
-		t.Fatalf("%q is not in it", change[0])
-	}
+	testutil.Require(t, changed != text, "%q is not in it", change[0])
 	return changed
 }
 
@@ -246,8 +244,7 @@ func TestOthers(t *testing.T) {
 	ended := read[v1.Pod](t, theOther)
 	ended.Status.Phase = v1.PodFailed
 	in.Running = []*v1.Pod{in.Pod, ended}
-	got := check(in)
-	testutil.Assert(t, got == nil, "rejected: %v", got)
+	testutil.Equal(t, check(in), nil, "rejected")
 }
 
 func TestNoNode(t *testing.T) {

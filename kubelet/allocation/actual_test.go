@@ -73,11 +73,9 @@ func TestActuatedOfAnEarlierVersion(t *testing.T) {
 	_, known := m.Actuated("uid", spec, container)
 	testutil.Assert(t, !known, "resources are known without an annotation or limits")
 	container.Actual = &model.ActualLimits{CPUShares: 2, Memory: 32 << 20}
-	if now, known := m.Actuated("uid", spec, container); !known || text(now) != "- - - 32Mi" {
-		t.Errorf("%v, %v", now, known)
-	}
+	now, known := m.Actuated("uid", spec, container)
+	testutil.Assert(t, known && text(now) == "- - - 32Mi", "%v, %v", now, known)
 	testutil.Must(t, m.SetActuated("uid", container, spec.Resources))
-	if now, known := m.Actuated("uid", spec, container); !known || text(now) != "- - - 64Mi" {
-		t.Errorf("after SetActuated: %v, %v", now, known)
-	}
+	now, known = m.Actuated("uid", spec, container)
+	testutil.Assert(t, known && text(now) == "- - - 64Mi", "after SetActuated: %v, %v", now, known)
 }

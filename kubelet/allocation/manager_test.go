@@ -36,27 +36,22 @@ func TestAllocationsSurvive(t *testing.T) {
 	testutil.Must(t, m.Allocate(before))
 	testutil.Must(t, m.SetActuated(before.UID, container, before.Spec.Containers[0].Resources))
 	for range 2 {
-		if got := limit(m.Allocated(desired)); got != "64Mi" || limit(desired) != "128Mi" {
-			t.Errorf("it is allocated %s", got)
-		}
+		got := limit(m.Allocated(desired))
+		testutil.Assert(t, got == "64Mi" && limit(desired) == "128Mi", "it is allocated %s", got)
 		now, known := m.Actuated(before.UID, &before.Spec.Containers[0], container)
 		testutil.Assert(t, known && now.Limits.Memory().String() == "64Mi", "it has %v, %v", now, known)
 		made := desired.Spec.Containers[0].Resources
-		if now, known := m.Actuated(before.UID, &before.Spec.Containers[0],
-			&model.ContainerStatus{ID: "2", Name: "a", Resources: &made}); !known ||
-			now.Limits.Memory().String() != "128Mi" {
-			t.Errorf("another container has %v, %v", now, known)
-		}
-		if m, err = Open(path); err != nil {
-			t.Fatal(err)
-		}
+		now, known = m.Actuated(before.UID, &before.Spec.Containers[0],
+			&model.ContainerStatus{ID: "2", Name: "a", Resources: &made})
+		testutil.Assert(t, known && now.Limits.Memory().String() == "128Mi", "another container has %v, %v", now, known)
+		m, err = Open(path)
+		testutil.Must(t, err)
 	}
 	m.Forget(before.UID)
 	testutil.Assert(t, m.Allocated(desired) == desired, "the pod is not forgotten")
 	testutil.Must(t, m.Keep(func(types.UID) bool { return true }))
-	if m, err = Open(path); err != nil || m.Known(before.UID) {
-		t.Errorf("after a restart: %v, the pod is not forgotten", err)
-	}
+	m, err = Open(path)
+	testutil.Assert(t, err == nil && !m.Known(before.UID), "after a restart: %v, the pod is not forgotten", err)
 }
 
 // TestBatchIsWrittenOnce: a batch writes the checkpoint once, after its last allocation. A batch without an allocation
@@ -71,9 +66,7 @@ func TestBatchIsWrittenOnce(t *testing.T) {
 			pod.UID = uid
 			err := m.Allocate(pod)
 			testutil.Assert(t, err == nil && m.Known(uid), "%s: %v", uid, err)
-			if _, err := os.Stat(path); !os.IsNotExist(err) {
-				t.Errorf("the checkpoint is written before the end of the batch: %v", err)
-			}
+			testutil.Gone(t, path, "the checkpoint is written before the end of the batch")
 		}
 	})
 	again, openErr := Open(path)
@@ -81,13 +74,9 @@ func TestBatchIsWrittenOnce(t *testing.T) {
 		"%v, %v: the checkpoint lacks pods", err, openErr)
 	testutil.Must(t, os.Remove(path))
 	testutil.Must(t, m.Batch(func() {}))
-	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Error("an empty batch writes the checkpoint")
-	}
+	testutil.Gone(t, path, "an empty batch writes the checkpoint")
 	testutil.Must(t, m.Allocate(withLimit("1Mi")))
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("after the batch: %v", err)
-	}
+	testutil.Exists(t, path, "after the batch")
 }
 
 // TestCorruptCheckpoint: a corrupt checkpoint is renamed, and allocations go on without it.
@@ -96,9 +85,7 @@ func TestCorruptCheckpoint(t *testing.T) {
 	testutil.Must(t, os.WriteFile(path, []byte("{"), 0o600))
 	m, err := Open(path)
 	testutil.Require(t, err != nil && m != nil, "%v, %v", m, err)
-	if _, err := os.Stat(path + ".corrupt"); err != nil {
-		t.Error(err)
-	}
+	testutil.Exists(t, path+".corrupt")
 	testutil.Must(t, m.Allocate(withLimit("1Mi")))
 }
 
@@ -111,9 +98,7 @@ func TestMeanwhile(t *testing.T) {
 		pod := withLimit(c.allocated)
 		now := withLimit(c.actuated).Spec.Containers[0].Resources
 		got := Meanwhile(pod, func(c *v1.Container) (v1.ResourceRequirements, bool) { return now, c.Name == "a" })
-		if limit(got) != c.want {
-			t.Errorf("%+v: %s", c, limit(got))
-		}
+		testutil.Assert(t, limit(got) == c.want, "%+v: %s", c, limit(got))
 		if c.allocated == c.actuated && got != pod {
 			t.Error("a pod without a resize was copied")
 		}
@@ -132,8 +117,8 @@ func TestMeanwhileKeepsTheClass(t *testing.T) {
 	for _, c := range []struct{ allocated, actuated string }{{"32Mi", "64Mi"}, {"64Mi", "32Mi"}} {
 		now := of(c.actuated).Spec.Containers[0].Resources
 		got := Meanwhile(of(c.allocated), func(*v1.Container) (v1.ResourceRequirements, bool) { return now, true })
-		if class := model.QOS(got); class != v1.PodQOSGuaranteed || limit(got) != "64Mi" {
-			t.Errorf("%+v: %s with the limit %s", c, class, limit(got))
-		}
+		class := model.QOS(got)
+		testutil.Assert(t, class == v1.PodQOSGuaranteed && limit(got) == "64Mi",
+			"%+v: %s with the limit %s", c, class, limit(got))
 	}
 }

@@ -141,9 +141,8 @@ func TestPodsGetWhatTheyAskedFor(t *testing.T) {
 		testutil.Must(t, m.Remove(ctx, "b2"))
 	}
 	wantFile(t, m, top+"/burstable", "cpu.shares", "1024", "cpu.weight", "39")
-	if uids, err := m.Pods(); err != nil || len(uids) != 3 {
-		t.Errorf("got %v, %v; want three pods left", uids, err)
-	}
+	uids, err = m.Pods()
+	testutil.Assert(t, err == nil && len(uids) == 3, "got %v, %v; want three pods left", uids, err)
 }
 
 // TestRestartKeepsTheWeight: after a restart the burstable class keeps its weight until all its pods are known again.
@@ -226,9 +225,8 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	err := <-ended
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "killed"),
 		"the process ended with %v, want it killed", err)
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("the cgroup is still there")
-	}
+	_, err = os.Stat(dir)
+	testutil.Assert(t, err != nil, "the cgroup is still there")
 }
 
 func TestBadUIDs(t *testing.T) {
@@ -236,9 +234,8 @@ func TestBadUIDs(t *testing.T) {
 	for _, uid := range []types.UID{"", "a/b", "../x", "a_b"} {
 		_, err := m.Ensure(context.Background(), podOf(uid, "", ""))
 		testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument), "%q: %v, want ErrInvalidArgument", uid, err)
-		if err := m.Remove(context.Background(), uid); !errors.Is(err, errdefs.ErrInvalidArgument) {
-			t.Errorf("%q: %v, want ErrInvalidArgument", uid, err)
-		}
+		err = m.Remove(context.Background(), uid)
+		testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument), "%q: %v, want ErrInvalidArgument", uid, err)
 	}
 }
 
@@ -246,10 +243,8 @@ func TestUnknownDriverLeavesCgroupsToTheRuntime(t *testing.T) {
 	m := New(context.Background(), Options{Driver: "none"})
 	parent, err := m.Ensure(context.Background(), podOf("x", "cpu=1", ""))
 	uids, listErr := m.Pods()
-	if err := errors.Join(err, listErr, m.Remove(context.Background(), "x")); err != nil || parent != "" ||
-		uids != nil {
-		t.Errorf("got %q, %v, %v", parent, uids, err)
-	}
+	err = errors.Join(err, listErr, m.Remove(context.Background(), "x"))
+	testutil.Assert(t, err == nil && parent == "" && uids == nil, "got %q, %v, %v", parent, uids, err)
 }
 
 // TestUnifiedFiles checks the writes to a directory that looks like cgroup v2, on any machine.

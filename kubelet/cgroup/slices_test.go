@@ -100,15 +100,13 @@ func TestSlices(t *testing.T) {
 	pod := podOf("12-34", "cpu=1", "memory=64Mi")
 	const want = "/me.slice/me-kubepods.slice/me-kubepods-burstable.slice/me-kubepods-burstable-pod12_34.slice"
 	for range 2 {
-		if got, err := m.Ensure(ctx, pod); err != nil || got != want {
-			t.Fatalf("got %s, %v; want %s", got, err, want)
-		}
+		got, err := m.Ensure(ctx, pod)
+		testutil.Require(t, err == nil && got == want, "got %s, %v; want %s", got, err, want)
 	}
 	const infinity = "18446744073709551615"
 	unit := fake.units["me-kubepods-burstable-pod12_34.slice"]
-	if unit["CPUWeight"] != "39" || unit["MemoryMax"] != "67108864" || unit["CPUQuotaPerSecUSec"] != infinity {
-		t.Errorf("properties %v", unit)
-	}
+	testutil.Assert(t, unit["CPUWeight"] == "39" && unit["MemoryMax"] == "67108864" &&
+		unit["CPUQuotaPerSecUSec"] == infinity, "properties %v", unit)
 	if _, err := m.Ensure(ctx, podOf("12-34", "cpu=1", "")); err != nil || unit["MemoryMax"] != infinity {
 		t.Errorf("without a limit: %v, properties %v", err, unit)
 	}
@@ -134,10 +132,9 @@ func TestOneConnection(t *testing.T) {
 		"%d connections, and %d calls for cgroups that are as they should be", fake.dials, fake.calls-calls)
 	fake.lost = true
 	ensure(t, m, podOf("b", "", "cpu=1 memory=2Gi"))
-	if fake.dials != 2 || fake.open != 1 || fake.calls != calls+2 {
-		t.Errorf("after the connection broke and a limit changed: %d connections, %d open, %d calls", fake.dials,
-			fake.open, fake.calls-calls)
-	}
+	testutil.Assert(t, fake.dials == 2 && fake.open == 1 && fake.calls == calls+2,
+		"after the connection broke and a limit changed: %d connections, %d open, %d calls", fake.dials, fake.open,
+		fake.calls-calls)
 	testutil.Must(t, os.RemoveAll(fake.dir("me-kubepods-podb.slice")))
 	delete(fake.units, "me-kubepods-podb.slice")
 	ensure(t, m, podOf("b", "", "cpu=1 memory=2Gi"))
@@ -162,9 +159,8 @@ func TestDialEnds(t *testing.T) {
 	_, err := c.get(ctx)
 	testutil.Assert(t, err != nil, "a connection that was never made")
 	ctx, cancel = context.WithCancel(t.Context())
-	if _, err := c.get(ctx); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.get(ctx)
+	testutil.Must(t, err)
 	cancel()
 	testutil.Assert(t, life.Err() == nil, "the connection ended with the call that opened it")
 	c.close()
@@ -178,7 +174,5 @@ func TestFailedJob(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "ended as failed"), "got %v", err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := finished(ctx, "x.slice", make(chan string)); err == nil {
-		t.Error("a job without an end was waited for")
-	}
+	testutil.Assert(t, finished(ctx, "x.slice", make(chan string)) != nil, "a job without an end was waited for")
 }

@@ -309,7 +309,6 @@ func TestRunGivesAllBack(t *testing.T) {
 		off.runtime.fails = nil
 		testutil.Must(t, off.runs(t, func() {}))
 		testutil.Equal(t, strings.Join(off.runtime.updates, ";"), "two-c 0-7", "updates")
-		_, err = os.Stat(filepath.Join(root, "cpus.json"))
-		testutil.Assert(t, os.IsNotExist(err), "the file of the grants: %v", err)
+		testutil.Gone(t, filepath.Join(root, "cpus.json"), "the file of the grants")
 	})
 }

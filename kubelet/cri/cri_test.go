@@ -136,18 +136,15 @@ func TestPodStatus(t *testing.T) {
 	testutil.Assert(t, err == nil && len(pods) == 2 && len(pods["a"].Containers) == 3 && pods["b"].Running(),
 		"%v, %v", pods, err)
 	seen, err := r.PodStatus(t.Context(), "a")
-	if err != nil || len(seen.Sandboxes) != 2 || seen.Sandboxes[0].Attempt != 1 || len(seen.Containers) != 2 ||
-		seen.Containers[0].Attempt != 1 || seen.Containers[0].Image != "name" || seen.Name != "pod" ||
-		len(seen.IPs()) == 0 {
-		t.Errorf("%+v, %v", seen, err)
-	}
+	testutil.Assert(t, err == nil && len(seen.Sandboxes) == 2 && seen.Sandboxes[0].Attempt == 1 &&
+		len(seen.Containers) == 2 && seen.Containers[0].Attempt == 1 && seen.Containers[0].Image == "name" &&
+		seen.Name == "pod" && len(seen.IPs()) != 0, "%+v, %v", seen, err)
 	if none, err := r.PodStatus(t.Context(), "c"); err != nil || len(none.Sandboxes)+len(none.Containers) != 0 {
 		t.Errorf("another owner's pod: %+v, %v", none, err)
 	}
 	fake.InjectError("ListContainers", status.Error(codes.Unavailable, "away"))
-	if _, err := r.PodStatus(t.Context(), "a"); status.Code(err) != codes.Unavailable {
-		t.Errorf("error %v", err)
-	}
+	_, err = r.PodStatus(t.Context(), "a")
+	testutil.Assert(t, status.Code(err) == codes.Unavailable, "error %v", err)
 }
 
 // TestNewestIsTheLastAttempt, even if the machine's clock was set back before it was created.

@@ -68,9 +68,7 @@ func TestRuntimeState(t *testing.T) {
 			}
 			ready := test.runtime == "" && test.network == ""
 			testutil.Assert(t, (err == nil) == ready, "as a whole: %v, want ready %t", err, ready)
-			if s.Last() != test.answer {
-				t.Errorf("the last answer is %v", s.Last())
-			}
+			testutil.Assert(t, s.Last() == test.answer, "the last answer is %v", s.Last())
 		})
 	}
 }
@@ -100,8 +98,7 @@ func TestRuntimeIsAskedSoonerWhileItIsNotReady(t *testing.T) {
 		s.Run(ctx, 5*time.Second, func() { changed = append(changed, time.Since(a.began)) })
 		want := []time.Duration{0, 5000, 5100, 5300, 5700, 6500, 11500, 16500}
 		testutil.Assert(t, slices.EqualFunc(a.asked, want, jittered), "asked after %v, want %v", a.asked, want)
-		if want := []time.Duration{0, 5000, 6500}; !slices.EqualFunc(changed, want, jittered) {
-			t.Errorf("changed after %v, want %v", changed, want)
-		}
+		want = []time.Duration{0, 5000, 6500}
+		testutil.Assert(t, slices.EqualFunc(changed, want, jittered), "changed after %v, want %v", changed, want)
 	})
 }

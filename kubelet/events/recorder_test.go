@@ -21,13 +21,11 @@ func TestRecorder(t *testing.T) {
 	list := r.List()
 	testutil.Require(t, len(list) == 3, "%d events", len(list))
 	failed, node, started := list[0], list[1], list[2]
-	if started.Count != 2 || started.Type != v1.EventTypeNormal ||
-		started.InvolvedObject.FieldPath != "spec.containers{c}" || started.InvolvedObject.UID != "u" {
-		t.Errorf("repeated: %+v", started)
-	}
-	if failed.Type != v1.EventTypeWarning || failed.InvolvedObject.FieldPath != "spec.initContainers{i}" {
-		t.Errorf("of an init container: %+v", failed)
-	}
+	testutil.Assert(t, started.Count == 2 && started.Type == v1.EventTypeNormal &&
+		started.InvolvedObject.FieldPath == "spec.containers{c}" && started.InvolvedObject.UID == "u", "repeated: %+v",
+		started)
+	testutil.Assert(t, failed.Type == v1.EventTypeWarning &&
+		failed.InvolvedObject.FieldPath == "spec.initContainers{i}", "of an init container: %+v", failed)
 	testutil.Assert(t, node.InvolvedObject.Kind == "Node" && node.InvolvedObject.Name == "node",
 		"of the node: %+v", node)
 	for i := range keep + 10 {

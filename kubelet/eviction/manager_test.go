@@ -107,10 +107,8 @@ func TestLimitsInForce(t *testing.T) {
 	testutil.Assert(t, len(n.signals) == 3 && len(signals) == 1 && signals[0] == "emptydirfs.limit", "signals %v",
 		n.signals)
 	list := n.events.List()
-	if len(list) != 3 || list[0].InvolvedObject.Name != "big" || list[0].Reason != "Evicted" ||
-		list[0].Type != v1.EventTypeWarning {
-		t.Errorf("events %+v", list)
-	}
+	testutil.Assert(t, len(list) == 3 && list[0].InvolvedObject.Name == "big" && list[0].Reason == "Evicted" &&
+		list[0].Type == v1.EventTypeWarning, "events %+v", list)
 	testutil.Assert(t, len(m.spared) == 1, "spared %v", m.spared)
 	n.pods = nil
 	if m.synchronize(t.Context()); len(m.spared) != 0 {

@@ -131,9 +131,8 @@ func TestTransition(t *testing.T) {
 			got, err := n.monitor.Pressure(v1.NodeMemoryPressure)
 			testutil.Assert(t, got == step.want && err == nil && n.changes == step.changes,
 				"after %v: %v, %v, %d changes; want %+v", step.at, got, err, n.changes, step)
-			if got, _ := n.monitor.Pressure(v1.NodeDiskPressure); got {
-				t.Error("memory pressure is reported as disk pressure")
-			}
+			got, _ = n.monitor.Pressure(v1.NodeDiskPressure)
+			testutil.Assert(t, !got, "memory pressure is reported as disk pressure")
 		}
 	})
 }

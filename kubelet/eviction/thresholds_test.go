@@ -76,7 +76,6 @@ func TestDefaultThresholds(t *testing.T) {
 		v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"),
 		v1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
 	})
-	if kept.Memory().String() != "100Mi" || kept.StorageEphemeral().String() != "10Gi" || len(kept) != 2 {
-		t.Errorf("kept are %v", kept)
-	}
+	testutil.Assert(t, kept.Memory().String() == "100Mi" && kept.StorageEphemeral().String() == "10Gi" &&
+		len(kept) == 2, "kept are %v", kept)
 }

@@ -63,14 +63,11 @@ func TestRejectedPodThatRuns(t *testing.T) {
 		close(end)
 		synctest.Wait()
 		known, ok := workers.Pods()["ran"]
-		if !ok || known.State != podworkers.Finished || len(known.Pod.Spec.Containers) != 1 || !c.Finished("ran") {
-			t.Errorf("it became %+v", known)
-		}
+		testutil.Assert(t, ok && known.State == podworkers.Finished && len(known.Pod.Spec.Containers) == 1 &&
+			c.Finished("ran"), "it became %+v", known)
 		c.endUnwanted(&cri.Pod{UID: "orphan", Name: "orphan", Namespace: "default"})
 		synctest.Wait()
-		if c.Finished("orphan") || len(workers.Pods()) != 1 {
-			t.Errorf("an orphan stays: %v", workers.Pods())
-		}
+		testutil.Assert(t, !c.Finished("orphan") && len(workers.Pods()) == 1, "an orphan stays: %v", workers.Pods())
 		never := types.UID("never")
 		testutil.Assert(t, !c.Finished(never), "an unknown pod has finished")
 	})

@@ -43,9 +43,8 @@ func TestHeaders(t *testing.T) {
 	answer, err := Client(0).Do(request)
 	testutil.Must(t, err)
 	defer answer.Body.Close()
-	if got, err := io.ReadAll(answer.Body); err != nil || string(got) != "|*/*|test|close" {
-		t.Errorf("%s, %v", got, err)
-	}
+	got, err := io.ReadAll(answer.Body)
+	testutil.Assert(t, err == nil && string(got) == "|*/*|test|close", "%s, %v", got, err)
 }
 
 // TestPath: paths are handled as in the kubelet, even if they are not valid URLs.

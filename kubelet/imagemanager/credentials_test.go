@@ -115,10 +115,8 @@ func TestPullTriesCredentialsInOrder(t *testing.T) {
 		"recorded %v", recorded)
 	tried, err = pull("other")
 	var reason *model.ReasonError
-	if !errors.As(err, &reason) || reason.Reason != model.ReasonErrImagePull || len(tried) != 2 ||
-		!strings.Contains(err.Error(), "access denied") {
-		t.Errorf("tried %v, %v", tried, err)
-	}
+	testutil.Assert(t, errors.As(err, &reason) && reason.Reason == model.ReasonErrImagePull && len(tried) == 2 &&
+		strings.Contains(err.Error(), "access denied"), "tried %v, %v", tried, err)
 }
 
 func TestSecretsThatCannotBeRead(t *testing.T) {
@@ -134,9 +132,8 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "s"}}
 		s := &service{}
 		_, _, err := New(Options{Service: NewImages(s), Secrets: secrets{"s": secret}}).Ensure(t.Context(), r)
-		if !errdefs.IsInvalidArgument(err) || len(s.pulls) > 0 || strings.Contains(fmt.Sprint(err), "s3cr3t") {
-			t.Errorf("%s: %v after %v", name, err, s.pulls)
-		}
+		testutil.Assert(t, errdefs.IsInvalidArgument(err) && len(s.pulls) == 0 &&
+			!strings.Contains(fmt.Sprint(err), "s3cr3t"), "%s: %v after %v", name, err, s.pulls)
 		want, _, _ := strings.Cut(name, ": it")
 		testutil.Assert(t, strings.Contains(fmt.Sprint(err), want), "%v does not name %s", err, want)
 	}

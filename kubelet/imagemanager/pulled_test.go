@@ -27,9 +27,8 @@ func TestOthersImagesStay(t *testing.T) {
 	}
 	puller := New(Options{Service: NewImages(s), Pulled: open()})
 	for _, image := range []string{"ours", "again"} {
-		if _, _, err := puller.Ensure(t.Context(), request(image, v1.PullAlways)); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := puller.Ensure(t.Context(), request(image, v1.PullAlways))
+		testutil.Must(t, err)
 	}
 	collect := func(pulled *Pulled) []string {
 		s.removed = nil
@@ -45,12 +44,9 @@ func TestOthersImagesStay(t *testing.T) {
 	s.present = slices.DeleteFunc(s.present, func(i *runtimeapi.Image) bool { return i.GetId() == "id-ours" })
 	collect(open())
 	s.present = append(s.present, &runtimeapi.Image{Id: "id-ours"}) // brought by another user now
-	if got := collect(open()); len(got) != 0 {
-		t.Errorf("removed %v", got)
-	}
-	if got := collect(nil); len(got) == 0 {
-		t.Error("without a record nothing is removed")
-	}
+	got = collect(open())
+	testutil.Assert(t, len(got) == 0, "removed %v", got)
+	testutil.Assert(t, len(collect(nil)) != 0, "without a record nothing is removed")
 }
 
 // TestPullsShareAList: pulls within recentAge share a list, until an image is removed.
@@ -64,9 +60,8 @@ func TestPullsShareAList(t *testing.T) {
 		pull := func(image string, lists int) {
 			t.Helper()
 			before := s.lists
-			if _, _, err := puller.Ensure(t.Context(), request(image, v1.PullAlways)); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := puller.Ensure(t.Context(), request(image, v1.PullAlways))
+			testutil.Must(t, err)
 			testutil.Equal(t, s.lists-before, lists, "the pull of %s listed", image)
 		}
 		pull("a", 1)

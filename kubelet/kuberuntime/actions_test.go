@@ -150,24 +150,19 @@ func TestComputeActionsProbes(t *testing.T) {
 	pod.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: &grace}
 
 	waits := computePodActions(pod, statusOf("sandbox s=running"), Probes{}, asWanted)
-	if !waits.nothing() {
-		t.Errorf("the app does not wait for the sidecar's startup probe: %s", words(waits))
-	}
+	testutil.Assert(t, waits.nothing(), "the app does not wait for the sidecar's startup probe: %s", words(waits))
 	passed := Probes{Started: map[string]bool{"s-1": true}}
-	if got := words(computePodActions(pod, statusOf("sandbox s=running"), passed, asWanted)); got != "start:a#0" {
-		t.Errorf("after the startup probe: %s", got)
-	}
+	got := words(computePodActions(pod, statusOf("sandbox s=running"), passed, asWanted))
+	testutil.Assert(t, got == "start:a#0", "after the startup probe: %s", got)
 
 	seen := statusOf("sandbox s=running a=running")
 	failed := Probes{LivenessFailed: map[string]bool{"a-2": true}, Started: map[string]bool{"s-1": true, "a-2": true}}
 	actions := computePodActions(pod, seen, failed, asWanted)
-	if words(actions) != "kill:a-2 start:a#1" || actions.Kill[0].ProbeGrace != &grace {
-		t.Errorf("liveness: %s, grace %v", words(actions), actions.Kill[0].ProbeGrace)
-	}
+	testutil.Assert(t, words(actions) == "kill:a-2 start:a#1" && actions.Kill[0].ProbeGrace == &grace,
+		"liveness: %s, grace %v", words(actions), actions.Kill[0].ProbeGrace)
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
-	if got := words(computePodActions(pod, seen, failed, asWanted)); got != "kill-sandbox" {
-		t.Errorf("liveness with policy Never: %s", got)
-	}
+	got = words(computePodActions(pod, seen, failed, asWanted))
+	testutil.Assert(t, got == "kill-sandbox", "liveness with policy Never: %s", got)
 }
 
 func TestComputeActionsChanges(t *testing.T) {
@@ -176,9 +171,8 @@ func TestComputeActionsChanges(t *testing.T) {
 	testutil.Equal(t, decided(pod, statusOf("sandbox a=running b=running")), "kill:a-1 start:a#1", "another image")
 	pod = modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.HostNetwork = true
-	if got := decided(pod, statusOf("sandbox a=running")); got != "kill-sandbox sandbox#1 start:a#1" {
-		t.Errorf("another network: %s", got)
-	}
+	got := decided(pod, statusOf("sandbox a=running"))
+	testutil.Assert(t, got == "kill-sandbox sandbox#1 start:a#1", "another network: %s", got)
 	noAddress := statusOf("sandbox a=running")
 	noAddress.Sandboxes[0].IPs = nil
 	pod.Spec.HostNetwork = false

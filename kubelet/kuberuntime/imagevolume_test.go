@@ -49,14 +49,12 @@ func TestImageVolumesArePulledFirst(t *testing.T) {
 		"fetched": {Reference: "models:1", PullPolicy: v1.PullIfNotPresent},
 	})
 	b.sync(pod, Probes{})
-	if b.running(pod) != "a b" || len(seen.inputs) != 2 {
-		t.Fatalf("running %q after %d calls of Container", b.running(pod), len(seen.inputs))
-	}
+	testutil.Require(t, b.running(pod) == "a b" && len(seen.inputs) == 2,
+		"running %q after %d calls of Container", b.running(pod), len(seen.inputs))
 	volumes := seen.inputs[0].ImageVolumes
-	if len(volumes) != 2 || volumes["fetched"].GetUserSpecifiedImage() != "models:1" ||
-		volumes["fetched"].GetImage() == "" || volumes["here"].GetImage() == "" {
-		t.Errorf("volumes of the container that mounts them: %v", volumes)
-	}
+	testutil.Assert(t, len(volumes) == 2 && volumes["fetched"].GetUserSpecifiedImage() == "models:1" &&
+		volumes["fetched"].GetImage() != "" && volumes["here"].GetImage() != "",
+		"volumes of the container that mounts them: %v", volumes)
 	others := seen.inputs[1].ImageVolumes
 	testutil.Assert(t, len(others) == 0, "volumes of the container that mounts none: %v", others)
 	recorded := false
@@ -64,9 +62,7 @@ func TestImageVolumesArePulledFirst(t *testing.T) {
 		recorded = recorded || event.Reason == "Pulled" && event.Type == v1.EventTypeNormal &&
 			event.InvolvedObject.FieldPath != ""
 	}
-	if !recorded {
-		t.Errorf("no event for the pull: %+v", b.events.List())
-	}
+	testutil.Assert(t, recorded, "no event for the pull: %+v", b.events.List())
 }
 
 func TestImageVolumesThatFail(t *testing.T) {
@@ -87,10 +83,8 @@ func TestImageVolumesThatFail(t *testing.T) {
 				b.fake.InjectError("CreateContainer", c.create)
 			}
 			result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
-			if err == nil || result.Waiting["a"] == nil || result.Waiting["a"].Reason != want ||
-				strings.HasPrefix(result.Waiting["a"].Err.Error(), want) {
-				t.Errorf("%v, %+v", err, result.Waiting["a"])
-			}
+			testutil.Assert(t, err != nil && result.Waiting["a"] != nil && result.Waiting["a"].Reason == want &&
+				!strings.HasPrefix(result.Waiting["a"].Err.Error(), want), "%v, %+v", err, result.Waiting["a"])
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package kuberuntime
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -28,7 +27,5 @@ func TestRemoveLogs(t *testing.T) {
 	for range 2 {
 		testutil.Must(t, RemoveLogs(root, "them"))
 	}
-	if _, err := os.Stat(root); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the empty root: %v", err)
-	}
+	testutil.Gone(t, root, "the empty root")
 }

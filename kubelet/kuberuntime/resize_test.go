@@ -64,23 +64,20 @@ func TestResize(t *testing.T) {
 	for range 2 {
 		b.sync(pod, Probes{})
 	}
-	got := updates()
-	testutil.Assert(t, got == 2, "%d updates, want one that failed and one more", got)
+	testutil.Equal(t, updates(), 2, "updates, of which one failed")
 	b.fake.SetFakeContainerStats([]*runtimeapi.ContainerStats{{
 		Attributes: &runtimeapi.ContainerAttributes{Id: container.ID},
 		Memory:     &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: 48 << 20}},
 	}})
 	pod.Spec.Containers[0].Resources = memory("32Mi")
-	if result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{}); err == nil || result.ResizeErr == nil ||
-		!strings.Contains(result.ResizeErr.Error(), "in use") || updates() != 2 {
-		t.Errorf("a limit below what is in use: %v, %d updates", err, updates())
-	}
+	result, err = b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
+	testutil.Assert(t, err != nil && result.ResizeErr != nil && strings.Contains(result.ResizeErr.Error(), "in use") &&
+		updates() == 2, "a limit below what is in use: %v, %d updates", err, updates())
 	pod.Spec.Containers[0].Resources = memory("50Mi")
 	b.sync(pod, Probes{})
-	if now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container); !known ||
-		now.Limits.Memory().String() != "50Mi" || updates() != 3 {
-		t.Errorf("it has %v after %d updates", now, updates())
-	}
+	now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container)
+	testutil.Assert(t, known && now.Limits.Memory().String() == "50Mi" && updates() == 3,
+		"it has %v after %d updates", now, updates())
 }
 
 // TestResizeOfUnknownResources: if the actuated resources are unknown, the allocated ones are applied, unless the
@@ -143,9 +140,8 @@ func TestResizeTellsTheSandbox(t *testing.T) {
 				b.fake.InjectError("UpdatePodSandboxResources", test.err)
 			}
 			result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
-			if failed := result.ResizeErr != nil; failed != test.failed || (err != nil) != failed {
-				t.Errorf("%v, %v", result.ResizeErr, err)
-			}
+			failed := result.ResizeErr != nil
+			testutil.Assert(t, failed == test.failed && (err != nil) == failed, "%v, %v", result.ResizeErr, err)
 			if failed := result.ResizeErr; failed != nil &&
 				!strings.Contains(failed.Error(), "no room in the machine") {
 				t.Error(failed)

@@ -68,9 +68,7 @@ func TestRestartAll(t *testing.T) {
 		testutil.Assert(t, len(now) == 1 && now[0].ID == sandbox, "sandboxes %v, want %s", now, sandbox)
 		b.exit(pod, "a", 1)
 		b.sync(pod, Probes{})
-		if got := b.running(pod); got != "b c" {
-			t.Errorf("after another exit code %q run", got)
-		}
+		testutil.Equal(t, b.running(pod), "b c", "running after another exit code")
 	})
 }
 
@@ -99,11 +97,9 @@ func TestAttemptAfterLogs(t *testing.T) {
 		"notes"} {
 		testutil.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
-	if got, err := attemptAfterLogs(dir); err != nil || got != 11 {
-		t.Errorf("%d, %v", got, err)
-	}
+	got, err = attemptAfterLogs(dir)
+	testutil.Assert(t, err == nil && got == 11, "%d, %v", got, err)
 	testutil.Must(t, keepLog(filepath.Join(dir, "10.log")))
-	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != 2 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	testutil.Assert(t, err == nil && len(left) == 2, "left %v, %v", left, err)
 }

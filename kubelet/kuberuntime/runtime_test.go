@@ -276,10 +276,9 @@ func TestSyncCrashBackoff(t *testing.T) {
 			if pause == 0 {
 				continue
 			}
-			if reason := result.Waiting["a"]; reason == nil || reason.Reason != model.ReasonCrashLoopBackOff ||
-				result.Again != pause || b.running(pod) != "" {
-				t.Errorf("after a crash: %+v, want a pause of %v", result, pause)
-			}
+			reason := result.Waiting["a"]
+			testutil.Assert(t, reason != nil && reason.Reason == model.ReasonCrashLoopBackOff &&
+				result.Again == pause && b.running(pod) == "", "after a crash: %+v, want a pause of %v", result, pause)
 			time.Sleep(pause)
 			b.sync(pod, Probes{})
 			testutil.Assert(t, b.running(pod) == "a", "not started after %v", pause)
@@ -320,18 +319,14 @@ func TestSyncReasons(t *testing.T) {
 	pod.Spec.Containers[1].Image = "other"
 	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
 	testutil.Assert(t, err != nil, "no error")
-	if result.Waiting["config"].Reason != model.ReasonCreateConfigError ||
-		result.Waiting["image"].Reason != model.ReasonErrImageNeverPull ||
-		result.Waiting["good"] != nil || b.running(pod) != "good" {
-		t.Errorf("%+v, running %s", result.Waiting, b.running(pod))
-	}
+	testutil.Assert(t, result.Waiting["config"].Reason == model.ReasonCreateConfigError &&
+		result.Waiting["image"].Reason == model.ReasonErrImageNeverPull && result.Waiting["good"] == nil &&
+		b.running(pod) == "good", "%+v, running %s", result.Waiting, b.running(pod))
 	b.fake.InjectError("StartContainer", errors.New("no such program"))
 	pod = pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:start"))
 	pod.UID, pod.Name = "other", "other"
-	if result, _ = b.SyncPod(t.Context(), pod, b.status(pod),
-		Probes{}); result.Waiting["start"].Reason != model.ReasonRunContainerError {
-		t.Errorf("%+v", result.Waiting)
-	}
+	result, _ = b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
+	testutil.Assert(t, result.Waiting["start"].Reason == model.ReasonRunContainerError, "%+v", result.Waiting)
 }
 
 // kill calls KillPod, and returns the calls of the runtime with their times since then, sorted.
@@ -426,9 +421,8 @@ func TestSidecarThatCannotStart(t *testing.T) {
 	b.exit(pod, "a", 1)
 	pod.Spec.InitContainers[0].Image = "gone"
 	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
-	if err == nil || result.Waiting["s"] == nil || b.running(pod) != "a" {
-		t.Errorf("%v, %+v, running %q", err, result.Waiting, b.running(pod))
-	}
+	testutil.Assert(t, err != nil && result.Waiting["s"] != nil && b.running(pod) == "a",
+		"%v, %+v, running %q", err, result.Waiting, b.running(pod))
 }
 
 // TestTwoAttemptsEnd: a sidecar waits for all attempts of a container.
@@ -469,9 +463,8 @@ func TestPostStartFails(t *testing.T) {
 		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{
 			PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"fail"}}}}
 		result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
-		if err == nil || result.Waiting["a"].Reason != model.ReasonPostStartHookError || b.running(pod) != "" {
-			t.Errorf("%v, %+v, running %q", err, result.Waiting, b.running(pod))
-		}
+		testutil.Assert(t, err != nil && result.Waiting["a"].Reason == model.ReasonPostStartHookError &&
+			b.running(pod) == "", "%v, %+v, running %q", err, result.Waiting, b.running(pod))
 	})
 }
 
@@ -490,9 +483,8 @@ func TestPostStartFailsThenHTTPHook(t *testing.T) {
 		PreStop:   &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.Parse(port)}},
 	}
 	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
-	if err == nil || result.Waiting["a"].Reason != model.ReasonPostStartHookError || asked.Load() != 1 {
-		t.Errorf("%v, %+v, the preStop hook asked %d times", err, result.Waiting, asked.Load())
-	}
+	testutil.Assert(t, err != nil && result.Waiting["a"].Reason == model.ReasonPostStartHookError && asked.Load() == 1,
+		"%v, %+v, the preStop hook asked %d times", err, result.Waiting, asked.Load())
 }
 
 // TestMain puts a proxy into the environment, which is read once. It answers every request with 502.
@@ -551,14 +543,12 @@ func TestHTTPHook(t *testing.T) {
 			host, port, err := net.SplitHostPort(c.server.Listener.Addr().String())
 			testutil.Must(t, err)
 			asked, c.get.Port = "", intstr.Parse(port)
-			if err := httpHook(t.Context(), hookTarget{ip: host}, &c.get); (err == nil) != (c.want != "") ||
-				asked != c.want {
-				t.Errorf("%v, asked %q, want %q", err, asked, c.want)
-			}
+			err = httpHook(t.Context(), hookTarget{ip: host}, &c.get)
+			testutil.Assert(t, (err == nil) == (c.want != "") && asked == c.want,
+				"%v, asked %q, want %q", err, asked, c.want)
 		})
 	}
-	n := proxied.Load()
-	testutil.Assert(t, n == 0, "%d requests went to the proxy", n)
+	testutil.Equal(t, proxied.Load(), 0, "requests to the proxy")
 }
 
 func TestCollect(t *testing.T) {
@@ -583,12 +573,10 @@ func TestCollect(t *testing.T) {
 		testutil.Must(t, c.Collect(t.Context(), exists))
 	}
 	left := b.status(pod)
-	if len(left.Containers) != 2 || left.Containers[0].State != model.StateRunning || len(left.Sandboxes) != 1 {
-		t.Errorf("left of the pod that exists: %+v", left)
-	}
-	if left := b.status(gone); len(left.Containers)+len(left.Sandboxes) != 0 {
-		t.Errorf("left of the pod that is gone: %+v", left)
-	}
+	testutil.Assert(t, len(left.Containers) == 2 && left.Containers[0].State == model.StateRunning &&
+		len(left.Sandboxes) == 1, "left of the pod that exists: %+v", left)
+	left = b.status(gone)
+	testutil.Assert(t, len(left.Containers)+len(left.Sandboxes) == 0, "left of the pod that is gone: %+v", left)
 	for path, want := range map[string]bool{theirs: true, model.PodLogDirectory(b.dir, pod): true,
 		model.PodLogDirectory(b.dir, gone): false} {
 		_, err := os.Stat(path)
@@ -614,9 +602,8 @@ func TestDeadSandboxIsStopped(t *testing.T) {
 	for range 2 { // its container first
 		testutil.Must(t, c.Collect(t.Context(), func(types.UID) bool { return true }))
 	}
-	if want := []string{"stop " + first, "remove " + first}; !slices.Equal(b.fake.sandboxes, want) {
-		t.Errorf("collected: %q, want %q", b.fake.sandboxes, want)
-	}
+	want = []string{"stop " + first, "remove " + first}
+	testutil.Assert(t, slices.Equal(b.fake.sandboxes, want), "collected: %q, want %q", b.fake.sandboxes, want)
 }
 
 // TestIdlePodCostsListsAlone: garbage collection and log rotation of an idle pod cost two list calls.

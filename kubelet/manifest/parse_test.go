@@ -67,9 +67,8 @@ func TestParseObjects(t *testing.T) {
 		[]byte(
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n---\napiVersion: v1\nkind: " +
 				"Secret\nmetadata: {name: s}\nstringData: {a: b}\n"))
-	if err != nil || len(docs.ConfigMaps) != 1 || len(docs.Secrets) != 1 || docs.ConfigMaps[0].Data["a"] != "b" {
-		t.Errorf("%+v, %v", docs, err)
-	}
+	testutil.Assert(t, err == nil && len(docs.ConfigMaps) == 1 && len(docs.Secrets) == 1 &&
+		docs.ConfigMaps[0].Data["a"] == "b", "%+v, %v", docs, err)
 }
 
 func TestParseClaims(t *testing.T) {
@@ -143,11 +142,8 @@ func TestStatic(t *testing.T) {
 		return pod
 	}
 	first := made(minimal, origin)
-	if first.Name != "pod-node-1" || len(first.UID) != 32 || first.Spec.NodeName != "Node-1" ||
-		!model.IsStatic(first) ||
-		first.Annotations[model.AnnotationConfigHash] != string(first.UID) {
-		t.Errorf("made %+v", first)
-	}
+	testutil.Assert(t, first.Name == "pod-node-1" && len(first.UID) == 32 && first.Spec.NodeName == "Node-1" &&
+		model.IsStatic(first) && first.Annotations[model.AnnotationConfigHash] == string(first.UID), "made %+v", first)
 	later := origin
 	later.Seen = time.Unix(99, 0)
 	again := made(minimal, later)

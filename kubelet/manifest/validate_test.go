@@ -148,9 +148,8 @@ func TestValidateBad(t *testing.T) {
 			text := strings.Replace(full, test.old, test.new, 1)
 			testutil.Require(t, text != full, "%q is not in the pod", test.old)
 			err := validated(t, text)
-			if err == nil || !strings.Contains(err.Error(), test.want+":") || !errdefs.IsInvalidArgument(err) {
-				t.Errorf("error %v, want an ErrInvalidArgument that names %s", err, test.want)
-			}
+			testutil.Assert(t, err != nil && strings.Contains(err.Error(), test.want+":") &&
+				errdefs.IsInvalidArgument(err), "error %v, want an ErrInvalidArgument that names %s", err, test.want)
 		})
 	}
 }

@@ -79,9 +79,8 @@ func TestPodResources(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before := c.spec.DeepCopy()
 			got := PodResources(&v1.Pod{Spec: c.spec})
-			if text(got.Requests) != c.requests || text(got.Limits) != c.limits {
-				t.Errorf("got %s and %s, want %s and %s", text(got.Requests), text(got.Limits), c.requests, c.limits)
-			}
+			testutil.Assert(t, text(got.Requests) == c.requests && text(got.Limits) == c.limits,
+				"got %s and %s, want %s and %s", text(got.Requests), text(got.Limits), c.requests, c.limits)
 			for i := range before.Containers {
 				if text(before.Containers[i].Resources.Requests) != text(c.spec.Containers[i].Resources.Requests) {
 					t.Error("the pod was changed")
@@ -154,9 +153,8 @@ func TestPodField(t *testing.T) {
 	}
 	for _, path := range []string{"", "metadata", "spec.nodeName", "status.podIP", "metadata.labels[a]",
 		"metadata.labels['-']", "metadata.name['x']", "['x']"} {
-		if got, err := PodField(pod, path); err == nil {
-			t.Errorf("%s: got %q, want an error", path, got)
-		}
+		got, err := PodField(pod, path)
+		testutil.Assert(t, err != nil, "%s: got %q, want an error", path, got)
 	}
 }
 
@@ -191,8 +189,7 @@ func TestResourceField(t *testing.T) {
 		got, err := ResourceField(&v1.Pod{}, &container, &v1.ResourceFieldSelector{Resource: name}, node)
 		testutil.Assert(t, err != nil, "%q: got %s, want an error", name, got)
 	}
-	if _, err := ResourceField(&v1.Pod{}, &container,
-		&v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("-1")}, node); err == nil {
-		t.Error("a negative divisor was taken")
-	}
+	_, err := ResourceField(&v1.Pod{}, &container,
+		&v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("-1")}, node)
+	testutil.Assert(t, err != nil, "a negative divisor was taken")
 }

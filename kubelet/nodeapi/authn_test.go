@@ -72,23 +72,19 @@ func TestClientCertificates(t *testing.T) {
 		})
 	}
 	// The authority's certificate is replaced, which takes effect with the next request of an open connection.
-	if code, _ := a.get("/healthz"); code != http.StatusOK {
-		t.Fatalf("before: %d", code)
-	}
+	code, _ := a.get("/healthz")
+	testutil.Require(t, code == http.StatusOK, "before: %d", code)
 	content, err := os.ReadFile(strangers.file)
 	testutil.Must(t, err)
 	writeFile(t, a.authority.file, content)
-	if code, _ := a.get("/healthz"); code != http.StatusUnauthorized {
-		t.Errorf("signed by the old authority: %d", code)
-	}
+	code, _ = a.get("/healthz")
+	testutil.Assert(t, code == http.StatusUnauthorized, "signed by the old authority: %d", code)
 	client := a.clientWith(strangers.issue("kube-apiserver", nil))
-	if code, _ := a.do(client, http.MethodGet, "/healthz"); code != http.StatusOK {
-		t.Errorf("signed by the new authority: %d", code)
-	}
+	code, _ = a.do(client, http.MethodGet, "/healthz")
+	testutil.Assert(t, code == http.StatusOK, "signed by the new authority: %d", code)
 	writeFile(t, a.authority.file, []byte("half a certif"))
-	if code, _ := a.do(client, http.MethodGet, "/healthz"); code != http.StatusOK {
-		t.Errorf("while the file is bad: %d", code)
-	}
+	code, _ = a.do(client, http.MethodGet, "/healthz")
+	testutil.Assert(t, code == http.StatusOK, "while the file is bad: %d", code)
 }
 
 func TestOldTLSIsRefused(t *testing.T) {

@@ -87,26 +87,21 @@ func TestReviewed(t *testing.T) {
 		}
 	}
 	r.err = errors.New("no API server")
-	if code, body := a.get("/pods"); code != http.StatusInternalServerError ||
-		!strings.Contains(body, "no API server") {
-		t.Errorf("while the server is away: %d %s", code, body)
-	}
+	code, body := a.get("/pods")
+	testutil.Assert(t, code == http.StatusInternalServerError && strings.Contains(body, "no API server"),
+		"while the server is away: %d %s", code, body)
 	hook := logtest.NewGlobal()
 	defer logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
-	if code, body := a.do(nobody, "GET", "/pods", bearer("good")...); code != http.StatusUnauthorized ||
-		body != "Unauthorized\n" {
-		t.Errorf("a token while the server is away: %d %q", code, body)
-	}
+	code, body = a.do(nobody, "GET", "/pods", bearer("good")...)
+	testutil.Assert(t, code == http.StatusUnauthorized && body == "Unauthorized\n",
+		"a token while the server is away: %d %q", code, body)
 	entry := hook.LastEntry()
-	if entry == nil || entry.Level != logrus.WarnLevel ||
-		!strings.Contains(fmt.Sprint(entry.Data[logrus.ErrorKey]), "no API server") {
-		t.Errorf("log of it: %+v", entry)
-	}
+	testutil.Assert(t, entry != nil && entry.Level == logrus.WarnLevel &&
+		strings.Contains(fmt.Sprint(entry.Data[logrus.ErrorKey]), "no API server"), "log of it: %+v", entry)
 	r.err = apierrors.NewTooManyRequests("busy", 7)
 	for name, client := range map[string]*http.Client{"token": nobody, "certificate": a.client} {
-		if code, body := a.do(client, "GET", "/pods", bearer("good")...); code != http.StatusServiceUnavailable ||
-			strings.Contains(body, "busy") {
-			t.Errorf("%s while too many are reviewed: %d %q", name, code, body)
-		}
+		code, body := a.do(client, "GET", "/pods", bearer("good")...)
+		testutil.Assert(t, code == http.StatusServiceUnavailable && !strings.Contains(body, "busy"),
+			"%s while too many are reviewed: %d %q", name, code, body)
 	}
 }

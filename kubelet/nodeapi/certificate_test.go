@@ -36,9 +36,8 @@ func TestSelfMadeCertificate(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(dir, certificateName))
 	testutil.Require(t, err == nil && roots.AppendCertsFromPEM(content), "%v in %s", err, content)
 	for _, name := range []string{"node", "127.0.0.1", "fd00::1"} {
-		if _, err := first.Verify(x509.VerifyOptions{DNSName: name, Roots: roots}); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := first.Verify(x509.VerifyOptions{DNSName: name, Roots: roots})
+		testutil.Assert(t, err == nil, "%s: %v", name, err)
 	}
 	again := start("fd00::1", "127.0.0.1")
 	testutil.Assert(t, again.Equal(first), "the kept certificate is not used")

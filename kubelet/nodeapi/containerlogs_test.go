@@ -75,19 +75,15 @@ func TestContainerLogs(t *testing.T) {
 			t.Errorf("%s: %d %q, want %d %q", c.path, code, body, c.code, c.body)
 		}
 	}
-	if code, _ := a.get("/containerLogs/other/pod/c"); code != http.StatusNotFound {
-		t.Errorf("another namespace: %d", code)
-	}
+	code, _ := a.get("/containerLogs/other/pod/c")
+	testutil.Assert(t, code == http.StatusNotFound, "another namespace: %d", code)
 	r.log += "x"
-	if code, body := a.get("/containerLogs/ns/pod/c"); code != http.StatusNotFound ||
-		!strings.Contains(body, "no log") {
-		t.Errorf("no file: %d %s", code, body)
-	}
+	code, body := a.get("/containerLogs/ns/pod/c")
+	testutil.Assert(t, code == http.StatusNotFound && strings.Contains(body, "no log"), "no file: %d %s", code, body)
 	r.failing = status.Error(codes.Unavailable, "away")
-	if code, body := a.get("/containerLogs/ns/pod/c"); code != http.StatusServiceUnavailable ||
-		!strings.Contains(body, "away") {
-		t.Errorf("the runtime is away: %d %s", code, body)
-	}
+	code, body = a.get("/containerLogs/ns/pod/c")
+	testutil.Assert(t, code == http.StatusServiceUnavailable && strings.Contains(body, "away"),
+		"the runtime is away: %d %s", code, body)
 }
 
 // TestLogComesBeforeItsEnd: an API server that passes a log on by WebSocket loses a piece that arrives together with
@@ -98,9 +94,8 @@ func TestLogComesBeforeItsEnd(t *testing.T) {
 	testutil.Must(t, err)
 	defer response.Body.Close()
 	text := make([]byte, 100)
-	if n, err := response.Body.Read(text); err != nil || string(text[:n]) != "old\nwrong\nnew\n" {
-		t.Errorf("%q, %v", text[:n], err)
-	}
+	n, err := response.Body.Read(text)
+	testutil.Assert(t, err == nil && string(text[:n]) == "old\nwrong\nnew\n", "%q, %v", text[:n], err)
 }
 
 func TestWaitingToStart(t *testing.T) {
@@ -124,9 +119,8 @@ func TestWaitingToStart(t *testing.T) {
 		LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "x://1"}},
 	}}}}
 	for _, previous := range []bool{false, true} {
-		if id, err := logContainer(crashed, "c", previous); id != "x://1" || err != nil {
-			t.Errorf("previous %v: %s, %v", previous, id, err)
-		}
+		id, err := logContainer(crashed, "c", previous)
+		testutil.Assert(t, id == "x://1" && err == nil, "previous %v: %s, %v", previous, id, err)
 	}
 }
 
@@ -149,9 +143,7 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 	lines := bufio.NewScanner(answer.Body)
 	next := func() string {
 		t.Helper()
-		if !lines.Scan() {
-			t.Fatalf("it ended with %v", lines.Err())
-		}
+		testutil.Require(t, lines.Scan(), "it ended with %v", lines.Err())
 		return lines.Text()
 	}
 	testutil.Equal(t, next(), "new", "first")
@@ -160,9 +152,7 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 	ended.Store(true)
 	appendTo(t, r.log, stamp+" stdout F last\n")
 	testutil.Equal(t, next(), "last", "at last")
-	if lines.Scan() || lines.Err() != nil {
-		t.Errorf("after the end: %q, %v", lines.Text(), lines.Err())
-	}
+	testutil.Assert(t, !lines.Scan() && lines.Err() == nil, "after the end: %q, %v", lines.Text(), lines.Err())
 }
 
 // TestFollowersThatLeave: a follower leaves nothing behind when the client leaves or the API ends.
@@ -224,18 +214,15 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: %d %q, want %d %q", c.path, code, body, c.code, c.body)
 		}
 	}
-	if code, _ := a.get("/run/ns/pod/c?cmd=x"); code != http.StatusMethodNotAllowed {
-		t.Errorf("GET: %d", code)
-	}
+	code, _ := a.get("/run/ns/pod/c?cmd=x")
+	testutil.Assert(t, code == http.StatusMethodNotAllowed, "GET: %d", code)
 }
 
 func TestRunningPods(t *testing.T) {
 	a := startAPI(t, &runtime{}, nil)
 	code, body := a.get("/runningpods/")
 	for _, part := range []string{`"kind":"PodList"`, `"uid":"u"`, `{"name":"c","image":"i"`, `"uid":"other"`} {
-		if code != http.StatusOK || !strings.Contains(body, part) ||
-			strings.Count(body, `"metadata":{"name":"pod"`) != 1 {
-			t.Errorf("%d %s lacks %s", code, body, part)
-		}
+		testutil.Assert(t, code == http.StatusOK && strings.Contains(body, part) &&
+			strings.Count(body, `"metadata":{"name":"pod"`) == 1, "%d %s lacks %s", code, body, part)
 	}
 }

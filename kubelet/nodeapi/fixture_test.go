@@ -225,9 +225,8 @@ func startAPI(t testing.TB, r *runtime, edit func(*APIOptions)) *api {
 		edit(&opts)
 	}
 	var err error
-	if a.API, err = ListenTLS(opts); err != nil {
-		t.Fatal(err)
-	}
+	a.API, err = ListenTLS(opts)
+	testutil.Must(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()

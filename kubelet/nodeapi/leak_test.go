@@ -47,7 +47,6 @@ func appendTo(t testing.TB, path, text string) {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	testutil.Must(t, err)
 	defer file.Close()
-	if _, err := file.WriteString(text); err != nil {
-		t.Fatal(err)
-	}
+	_, err = file.WriteString(text)
+	testutil.Must(t, err)
 }

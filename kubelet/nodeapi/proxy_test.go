@@ -20,9 +20,8 @@ func talk(t *testing.T, port uint16, text string) string {
 	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	testutil.Must(t, err)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, text)
+	testutil.Must(t, err)
 	answer, err := io.ReadAll(conn)
 	testutil.Must(t, err)
 	return string(answer)
@@ -101,10 +100,9 @@ func TestStreamingServersThatMisbehave(t *testing.T) {
 	}
 	for _, url := range []string{"ftp://127.0.0.1/x", "nonsense", "http://127.0.0.1:1/x", "http://[::/x"} {
 		a := startAPI(t, &runtime{url: url}, nil)
-		if code, body := a.do(a.client, http.MethodPost, "/exec/ns/pod/c?command=x&output=1", "Connection", "Upgrade",
-			"Upgrade", "words"); code != http.StatusBadGateway {
-			t.Errorf("%s: %d %s", url, code, body)
-		}
+		code, body := a.do(a.client, http.MethodPost, "/exec/ns/pod/c?command=x&output=1", "Connection", "Upgrade",
+			"Upgrade", "words")
+		testutil.Assert(t, code == http.StatusBadGateway, "%s: %d %s", url, code, body)
 	}
 }
 
@@ -192,9 +190,8 @@ func TestEachSideHangsUp(t *testing.T) {
 	conn, _, _ = a.session()
 	fmt.Fprint(conn, "bye\n")
 	expect("bye\n")
-	if _, err := io.Copy(io.Discard, conn); err != nil {
-		t.Errorf("the end is not passed on: %v", err)
-	}
+	_, err = io.Copy(io.Discard, conn)
+	testutil.Assert(t, err == nil, "the end is not passed on: %v", err)
 	begun := time.Now()
 	settles(t, before)
 	took := time.Since(begun)

@@ -56,9 +56,8 @@ func TestOnlyLoopbackNames(t *testing.T) {
 			request.Host = host
 			response := httptest.NewRecorder()
 			s.handler.ServeHTTP(response, request)
-			if forbidden := response.Code == http.StatusForbidden; forbidden != (want == http.StatusForbidden) {
-				t.Errorf("host %q, %s: %d %s", host, path, response.Code, response.Body)
-			}
+			testutil.Assert(t, (response.Code == http.StatusForbidden) == (want == http.StatusForbidden),
+				"host %q, %s: %d %s", host, path, response.Code, response.Body)
 		}
 	}
 }
@@ -96,12 +95,10 @@ func TestReads(t *testing.T) {
 		}
 	}
 	away, stats.err = errors.New("away"), errors.New("away")
-	if _, body := read("/metrics"); !strings.Contains(body, "kubelet_runtime_healthy 0\n") {
-		t.Errorf("the runtime is away:\n%s", body)
-	}
-	if code, body := read("/healthz"); code != http.StatusOK {
-		t.Errorf("the runtime is away: %d %s", code, body)
-	}
+	_, body := read("/metrics")
+	testutil.Assert(t, strings.Contains(body, "kubelet_runtime_healthy 0\n"), "the runtime is away:\n%s", body)
+	code, body := read("/healthz")
+	testutil.Assert(t, code == http.StatusOK, "the runtime is away: %d %s", code, body)
 	unhealthy = errors.New("away")
 	if code, body := read("/healthz"); code != http.StatusInternalServerError || !strings.Contains(body, "away") {
 		t.Errorf("unhealthy: %d %s", code, body)
@@ -113,9 +110,8 @@ func TestReads(t *testing.T) {
 			t.Errorf("%s without figures: %d\n%s", path, code, body)
 		}
 	}
-	if code, _ := read("/nothing"); code != http.StatusNotFound {
-		t.Errorf("unknown path: %d", code)
-	}
+	code, _ = read("/nothing")
+	testutil.Assert(t, code == http.StatusNotFound, "unknown path: %d", code)
 }
 
 // TestReadOnlyHidesValues: /pods shows no values of the environment, which /proc hides from other users, too. It shows
@@ -153,9 +149,8 @@ func TestReadOnlyHidesValues(t *testing.T) {
 
 func TestListenRefusesOthers(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:0", "example.org:0", "nonsense"} {
-		if s, err := Listen(Options{Address: address}); err == nil {
-			t.Errorf("%s: listens on %s", address, s.Address())
-		}
+		_, err := Listen(Options{Address: address})
+		testutil.Assert(t, err != nil, "it listens on %s", address)
 	}
 	s, err := Listen(Options{Address: "localhost:0"})
 	testutil.Must(t, err)

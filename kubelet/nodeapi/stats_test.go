@@ -149,17 +149,15 @@ func TestSummary(t *testing.T) {
 		t.Errorf("container %+v", c)
 	}
 	node := summary.Node
-	if node.NodeName != "node" || *node.CPU.UsageCoreNanoSeconds == 0 || *node.Memory.WorkingSetBytes == 0 ||
-		*node.Memory.AvailableBytes == 0 ||
-		*node.Memory.WorkingSetBytes > *node.Memory.UsageBytes || node.StartTime.Unix() == 0 {
-		t.Errorf("node %+v, memory %+v", node, node.Memory)
-	}
+	testutil.Assert(t, node.NodeName == "node" && *node.CPU.UsageCoreNanoSeconds != 0 &&
+		*node.Memory.WorkingSetBytes != 0 && *node.Memory.AvailableBytes != 0 &&
+		*node.Memory.WorkingSetBytes <= *node.Memory.UsageBytes && node.StartTime.Unix() != 0, "node %+v, memory %+v",
+		node, node.Memory)
 	fs := node.Fs
 	testutil.Assert(t, *fs.CapacityBytes >= *fs.AvailableBytes && *fs.CapacityBytes != 0, "file system %+v", fs)
-	if fs := node.Runtime.ImageFs; *fs.UsedBytes != 1234 || *fs.InodesUsed != 5 || *fs.CapacityBytes == 0 ||
-		node.Runtime.ContainerFs != nil {
-		t.Errorf("images %+v", fs)
-	}
+	fs = node.Runtime.ImageFs
+	testutil.Assert(t, *fs.UsedBytes == 1234 && *fs.InodesUsed == 5 && *fs.CapacityBytes != 0 &&
+		node.Runtime.ContainerFs == nil, "images %+v", fs)
 	if alone := decode("/stats/summary?only_cpu_and_memory=true"); alone.Node.Fs != nil ||
 		alone.Pods[0].Network != nil || alone.Pods[0].Containers[0].Rootfs != nil ||
 		alone.Node.Memory == nil || *alone.Pods[0].Containers[0].CPU.UsageCoreNanoSeconds != 2_500_000_000 {
@@ -232,9 +230,8 @@ func TestResourceMetrics(t *testing.T) {
 		"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_start_time_seconds",
 		"scrape_error", "resource_scrape_error",
 	} {
-		if code != http.StatusOK || samples(read[name]) != 1 {
-			t.Errorf("%d, %d of %s", code, samples(read[name]), name)
-		}
+		testutil.Assert(t, code == http.StatusOK && samples(read[name]) == 1,
+			"%d, %d of %s", code, samples(read[name]), name)
 	}
 	for _, line := range []string{
 		`container_cpu_usage_seconds_total{container="c",namespace="ns",pod="pod"} 2.5 5000`,
@@ -252,25 +249,18 @@ func TestRuntimeMetrics(t *testing.T) {
 	read := figuresReader(t, stats)
 	_, body := read("/metrics/cadvisor")
 	found := families(t, body)
-	if len(found) != 1 || samples(found["container_oom_events_total"]) != 2 ||
-		found["container_oom_events_total"].GetType() != dto.MetricType_COUNTER {
-		t.Fatalf("%v from\n%s", found, body)
-	}
+	testutil.Require(t, len(found) == 1 && samples(found["container_oom_events_total"]) == 2 &&
+		found["container_oom_events_total"].GetType() == dto.MetricType_COUNTER, "%v from\n%s", found, body)
 	last := found["container_oom_events_total"].GetMetric()[1]
-	if last.GetCounter().GetValue() != 3 || last.GetTimestampMs() != 1500 ||
-		last.GetLabel()[1].GetValue() != "a\"b\\c\nd" {
-		t.Errorf("%v", last)
-	}
+	testutil.Assert(t, last.GetCounter().GetValue() == 3 && last.GetTimestampMs() == 1500 &&
+		last.GetLabel()[1].GetValue() == "a\"b\\c\nd", "%v", last)
 	_, body = read("/metrics/probes")
-	if probes := families(t, body)["prober_probe_total"]; samples(probes) != 1 ||
-		probes.GetMetric()[0].GetCounter().GetValue() != 4 {
-		t.Errorf("probes\n%s", body)
-	}
+	probes := families(t, body)["prober_probe_total"]
+	testutil.Assert(t, samples(probes) == 1 && probes.GetMetric()[0].GetCounter().GetValue() == 4, "probes\n%s", body)
 	stats.err = status.Error(codes.Unimplemented, "no metrics here")
-	if code, body := read("/metrics/cadvisor"); code != http.StatusNotFound ||
-		!strings.Contains(body, "no metrics here") {
-		t.Errorf("a runtime without: %d %s", code, body)
-	}
+	code, body := read("/metrics/cadvisor")
+	testutil.Assert(t, code == http.StatusNotFound && strings.Contains(body, "no metrics here"),
+		"a runtime without: %d %s", code, body)
 }
 
 func TestNodeFigures(t *testing.T) {
@@ -288,10 +278,8 @@ func TestNodeFigures(t *testing.T) {
 	write("vmstat", "pgfault 12\npgmajfault 3\n")
 	n := newNodeStats(proc)
 	stats := n.stats(t.Context(), "n")
-	if *stats.CPU.UsageCoreNanoSeconds != uint64(1630*time.Millisecond) || stats.CPU.UsageNanoCores != nil ||
-		stats.StartTime.Unix() != 1700000000 {
-		t.Errorf("processors %+v", stats.CPU)
-	}
+	testutil.Assert(t, *stats.CPU.UsageCoreNanoSeconds == uint64(1630*time.Millisecond) &&
+		stats.CPU.UsageNanoCores == nil && stats.StartTime.Unix() == 1700000000, "processors %+v", stats.CPU)
 	if m := stats.Memory; *m.UsageBytes != 700<<10 || *m.WorkingSetBytes != 500<<10 || *m.AvailableBytes != 500<<10 ||
 		*m.RSSBytes != 100<<10 || *m.PageFaults != 12 || *m.MajorPageFaults != 3 {
 		t.Errorf("memory %+v", m)
@@ -313,9 +301,8 @@ func TestNodeFigures(t *testing.T) {
 		testutil.Assert(t, got != nil && *got == step.want, "after %v: %v, want %d", step.after, got, step.want)
 	}
 	write("meminfo", "MemTotal: many kB\n")
-	if stats := n.stats(t.Context(), "n"); stats.Memory != nil || stats.CPU == nil {
-		t.Errorf("memory that cannot be read: %+v", stats)
-	}
+	stats = n.stats(t.Context(), "n")
+	testutil.Assert(t, stats.Memory == nil && stats.CPU != nil, "memory that cannot be read: %+v", stats)
 }
 
 func uint64ToDuration(n uint64) time.Duration { return time.Duration(n) }

@@ -151,9 +151,8 @@ func TestExec(t *testing.T) {
 				stdout, stderr, err := a.command(way, "/exec/ns/pod/c?command=fail&output=1&error=1",
 					remotecommand.StreamOptions{})
 				var exit utilexec.ExitError
-				if stdout != "to stdout" || stderr != "to stderr" || !errors.As(err, &exit) || exit.ExitStatus() != 7 {
-					t.Errorf("fail: %q, %q, %v", stdout, stderr, err)
-				}
+				testutil.Assert(t, stdout == "to stdout" && stderr == "to stderr" && errors.As(err, &exit) &&
+					exit.ExitStatus() == 7, "fail: %q, %q, %v", stdout, stderr, err)
 				size := make(sizes, 1)
 				size <- &remotecommand.TerminalSize{Width: 132, Height: 43}
 				defer close(size)
@@ -162,10 +161,9 @@ func TestExec(t *testing.T) {
 						Stdin: bytes.NewReader(nil), Tty: true, TerminalSizeQueue: size,
 					})
 				testutil.Assert(t, stdout == "132x43 true" && err == nil, "size: %q, %v", stdout, err)
-				if stdout, _, err = a.command(way, "/exec/ns/pod/c?command=lots&output=1&error=1",
-					remotecommand.StreamOptions{}); len(stdout) != 1024*1000 || err != nil {
-					t.Errorf("lots: %d bytes, %v", len(stdout), err)
-				}
+				stdout, _, err = a.command(way, "/exec/ns/pod/c?command=lots&output=1&error=1",
+					remotecommand.StreamOptions{})
+				testutil.Assert(t, len(stdout) == 1024*1000 && err == nil, "lots: %d bytes, %v", len(stdout), err)
 				_, _, err = a.command(way, "/exec/ns/pod/pulling?command=x&output=1&error=1",
 					remotecommand.StreamOptions{})
 				if way == "SPDY" &&
@@ -245,9 +243,8 @@ func TestStreamRequestsToTheRuntime(t *testing.T) {
 		code, body := a.do(a.client, http.MethodGet, c.path, c.header...)
 		testutil.Assert(t, code == http.StatusBadGateway && strings.HasPrefix(body, "the runtime's streaming server: "),
 			"%s: %d %s", c.path, code, body)
-		if got, want := fmt.Sprint(<-r.asked), fmt.Sprint(c.asked); got != want {
-			t.Errorf("%s: asked %s, want %s", c.path, got, want)
-		}
+		got, want := fmt.Sprint(<-r.asked), fmt.Sprint(c.asked)
+		testutil.Assert(t, got == want, "%s: asked %s, want %s", c.path, got, want)
 	}
 	for _, c := range []struct {
 		path   string
@@ -268,21 +265,16 @@ func TestStreamRequestsToTheRuntime(t *testing.T) {
 		{"/portForward/ns/pod?port=0", websocket, 400, `"0" is not a port`},
 		{"/portForward/ns/pod?port=65536", websocket, 400, `"65536" is not a port`},
 	} {
-		if code, body := a.do(a.client, http.MethodPost, c.path, c.header...); code != c.code ||
-			!strings.Contains(body, c.text) {
-			t.Errorf("%s: %d %s, want %d %s", c.path, code, body, c.code, c.text)
-		}
+		code, body := a.do(a.client, http.MethodPost, c.path, c.header...)
+		testutil.Assert(t, code == c.code && strings.Contains(body, c.text),
+			"%s: %d %s, want %d %s", c.path, code, body, c.code, c.text)
 	}
-	if len(r.asked) != 0 {
-		t.Errorf("the runtime was asked %v", <-r.asked)
-	}
+	testutil.Equal(t, len(r.asked), 0, "requests to the runtime")
 	for code, want := range map[codes.Code]int{codes.ResourceExhausted: 429, codes.NotFound: 404,
 		codes.Unimplemented: 501, codes.Unknown: 500} {
 		r.give = func(any) (string, error) { return "", status.Error(code, "words") }
-		if got, body := a.do(a.client, http.MethodPost, "/portForward/ns/pod", upgrade...); got != want ||
-			!strings.Contains(body, "words") {
-			t.Errorf("%v: %d %s, want %d", code, got, body, want)
-		}
+		got, body := a.do(a.client, http.MethodPost, "/portForward/ns/pod", upgrade...)
+		testutil.Assert(t, got == want && strings.Contains(body, "words"), "%v: %d %s, want %d", code, got, body, want)
 	}
 }
 
@@ -307,13 +299,11 @@ func TestSessionsLeaveNothing(t *testing.T) {
 			ended <- executor.StreamWithContext(ctx,
 				remotecommand.StreamOptions{Stdin: in, Stdout: took, Stderr: io.Discard})
 		}()
-		if _, err := feed.Write([]byte("here\n")); err != nil {
-			t.Fatal(err)
-		}
+		_, err = feed.Write([]byte("here\n"))
+		testutil.Must(t, err)
 		line := make([]byte, 5)
-		if _, err := io.ReadFull(out, line); err != nil || string(line) != "here\n" {
-			t.Fatalf("%q, %v", line, err)
-		}
+		_, err = io.ReadFull(out, line)
+		testutil.Require(t, err == nil && string(line) == "here\n", "%q, %v", line, err)
 	}
 	for range 5 {
 		open()

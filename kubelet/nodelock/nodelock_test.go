@@ -25,10 +25,9 @@ func TestRootHasOneProcessAndOneOwner(t *testing.T) {
 		}
 	}
 	testutil.Must(t, root.Release())
-	if _, err := LockRoot(dir, "bob"); !errdefs.IsFailedPrecondition(err) ||
-		!strings.Contains(err.Error(), "--owner ann") {
-		t.Errorf("another owner: %v", err)
-	}
+	_, err = LockRoot(dir, "bob")
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "--owner ann"),
+		"another owner: %v", err)
 	again, err := LockRoot(dir, "ann")
 	testutil.Must(t, err)
 	testutil.Must(t, again.Release())
@@ -43,13 +42,11 @@ func TestKubeletIsFound(t *testing.T) {
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	testutil.Must(t, err)
 	socket.SetUnlinkOnClose(false)
-	if trace, found := firstListener(t.Context(), candidates); !found || !strings.Contains(trace, path) {
-		t.Errorf("found %q", trace)
-	}
+	trace, found = firstListener(t.Context(), candidates)
+	testutil.Assert(t, found && strings.Contains(trace, path), "found %q", trace)
 	testutil.Must(t, socket.Close())
-	if trace, found := firstListener(t.Context(), candidates); found {
-		t.Errorf("after the close it found %s", trace)
-	}
+	trace, found = firstListener(t.Context(), candidates)
+	testutil.Assert(t, !found, "after the close it found %s", trace)
 }
 
 // TestKubeletPortOfANodeAddress: a listener on a kubelet's port counts on each of the node's addresses.
@@ -79,9 +76,8 @@ func TestForeignRootDirectoryIsRefused(t *testing.T) {
 	for range 2 {
 		root, err := LockWholeRoot(dir, "ann")
 		testutil.Must(t, err)
-		if _, err := LockWholeRoot(dir, "ann"); !errors.Is(err, ErrInUse) {
-			t.Errorf("while it is locked: %v", err)
-		}
+		_, err = LockWholeRoot(dir, "ann")
+		testutil.Assert(t, errors.Is(err, ErrInUse), "while it is locked: %v", err)
 		testutil.Must(t, os.WriteFile(file, nil, 0o600))
 		testutil.Must(t, root.Release())
 	}
@@ -91,7 +87,5 @@ func TestForeignRootDirectoryIsRefused(t *testing.T) {
 	root, err := LockWholeRoot(dir, "ann")
 	testutil.Must(t, err)
 	testutil.Must(t, root.RemoveAll())
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
-	}
+	testutil.Gone(t, dir)
 }

@@ -221,9 +221,8 @@ func TestDelayIsRaised(t *testing.T) {
 	m = run(t, n, service, 90*time.Second, 10*time.Second)
 	close(ready)
 	m.holds(t)
-	if text := <-written; !strings.Contains(text, "[Login]\nInhibitDelayMaxSec=90\n") {
-		t.Errorf("logind's configuration is %q", text)
-	}
+	text := <-written
+	testutil.Assert(t, strings.Contains(text, "[Login]\nInhibitDelayMaxSec=90\n"), "logind's configuration is %q", text)
 }
 
 // TestDelayThatStays: a shorter delay of logind is used if it cannot be raised.

@@ -138,17 +138,15 @@ func sent(g *Generator) string {
 }
 
 func TestRelist(t *testing.T) {
-	if g := New(Options{}); g.Pods() != nil || g.Err() == nil {
-		t.Error("pods are known before the first list")
-	}
+	g := New(Options{})
+	testutil.Assert(t, g.Pods() == nil && g.Err() != nil, "pods are known before the first list")
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	container := r.pod(t, "a", "us")
 	r.pod(t, "theirs", "them")
 	inBubble(t, r, func(g *Generator) {
 		testutil.Equal(t, sent(g), "a:Started a:Started", "first list")
-		if g.Err() != nil || g.Streaming() || len(g.Pods()) != 1 {
-			t.Errorf("error %v, streaming %v, pods %v", g.Err(), g.Streaming(), g.Pods())
-		}
+		testutil.Assert(t, g.Err() == nil && !g.Streaming() && len(g.Pods()) == 1,
+			"error %v, streaming %v, pods %v", g.Err(), g.Streaming(), g.Pods())
 		time.Sleep(time.Second)
 		testutil.Equal(t, sent(g), "", "nothing happened")
 		testutil.Check(t, r.StopContainer(t.Context(), container, 0))
@@ -170,13 +168,11 @@ func TestRuntimeAway(t *testing.T) {
 			r.InjectError("ListPodSandbox", errors.New("away"))
 		}
 		time.Sleep(190 * time.Second)
-		if got := sent(g); got != "" || g.Err() == nil {
-			t.Errorf("away: %q, %v", got, g.Err())
-		}
+		got := sent(g)
+		testutil.Assert(t, got == "" && g.Err() != nil, "away: %q, %v", got, g.Err())
 		time.Sleep(20 * time.Second)
-		if got := sent(g); got != "" || g.Err() != nil {
-			t.Errorf("back: %q, %v", got, g.Err())
-		}
+		got = sent(g)
+		testutil.Assert(t, got == "" && g.Err() == nil, "back: %q, %v", got, g.Err())
 	})
 }
 
@@ -192,9 +188,8 @@ func TestCacheAsksOnce(t *testing.T) {
 			sent(g)
 			before := asked()
 			for range 3 {
-				if _, err := g.opts.Cache.PodStatus(t.Context(), "a"); err != nil {
-					t.Error(err)
-				}
+				_, err := g.opts.Cache.PodStatus(t.Context(), "a")
+				testutil.Check(t, err)
 			}
 			testutil.Equal(t, asked()-before, want, "%s: asked", when)
 		}
@@ -212,9 +207,8 @@ func TestCacheAsksOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		look(0, "idle")
 		r.InjectError("ListPodSandbox", errors.New("no luck"))
-		if _, err := g.opts.Cache.Refresh(t.Context(), "a"); err == nil {
-			t.Error("no error")
-		}
+		_, err := g.opts.Cache.Refresh(t.Context(), "a")
+		testutil.Assert(t, err != nil, "no error")
 		look(1, "the caller's own question failed")
 	})
 }
@@ -262,9 +256,8 @@ func TestEvented(t *testing.T) {
 		container := r.pod(t, "a", "us")
 		sandbox := r.Containers[container].SandboxID
 		events <- event("a", sandbox, sandbox, created) // the first event opens the stream
-		if got := sent(g); got != "a:Started a:Started" || !g.Streaming() {
-			t.Errorf("%q, streaming %v", got, g.Streaming())
-		}
+		got := sent(g)
+		testutil.Assert(t, got == "a:Started a:Started" && g.Streaming(), "%q, streaming %v", got, g.Streaming())
 		calls := len(r.GetCalls())
 		for _, step := range []struct {
 			event *runtimeapi.ContainerEventResponse
@@ -290,7 +283,7 @@ func TestEvented(t *testing.T) {
 		}
 		time.Sleep(4 * time.Minute)
 		extra := r.GetCalls()[calls:]
-		testutil.Assert(t, len(extra) <= 0, "calls while events are streamed: %q", extra)
+		testutil.Assert(t, len(extra) == 0, "calls while events are streamed: %q", extra)
 		pods := g.Pods()
 		testutil.Assert(t, len(pods) == 1 && pods["a"] != nil, "pods %v", pods)
 		broken <- struct{}{}
@@ -300,8 +293,7 @@ func TestEvented(t *testing.T) {
 		testutil.Check(t, r.StopContainer(t.Context(), container, 0))
 		time.Sleep(1100 * time.Millisecond)
 		testutil.Equal(t, sent(g), "a:Died", "listed")
-		left := g.opts.Cache.Peek("b")
-		testutil.Assert(t, left == nil, "the cache keeps %+v", left)
+		testutil.Equal(t, g.opts.Cache.Peek("b"), nil, "kept in the cache")
 	})
 }
 
@@ -359,9 +351,8 @@ func TestCacheKeepsTheLaterAnswer(t *testing.T) {
 		got, err := c.Refresh(t.Context(), "a")
 		testutil.Assert(t, err == nil && got == late, "%v, %v", got, err)
 	}
-	if got, err := c.PodStatus(t.Context(), "a"); err != nil || got != late {
-		t.Errorf("PodStatus does not return the cached status: %v, %v", got, err)
-	}
+	got, err := c.PodStatus(t.Context(), "a")
+	testutil.Assert(t, err == nil && got == late, "PodStatus does not return the cached status: %v, %v", got, err)
 }
 
 // TestLateStatusIsAskedForAgain: the cache calls the runtime until the status shows the change.
@@ -412,12 +403,10 @@ func TestRemovedPodLeavesTheCache(t *testing.T) {
 		time.Sleep(time.Second)
 		got := sent(g)
 		testutil.Assert(t, strings.Contains(got, "a:Removed"), "removed: %q", got)
-		if _, err := g.opts.Cache.Refresh(t.Context(), "a"); err != nil {
-			t.Error(err)
-		}
+		_, err := g.opts.Cache.Refresh(t.Context(), "a")
+		testutil.Check(t, err)
 		time.Sleep(2 * time.Second)
-		left := g.opts.Cache.Peek("a")
-		testutil.Assert(t, left == nil, "the cache keeps %+v", left)
+		testutil.Equal(t, g.opts.Cache.Peek("a"), nil, "kept in the cache")
 	})
 }
 

@@ -52,13 +52,10 @@ func TestCheckpoint(t *testing.T) {
 		t.Errorf("restored: %q", got)
 	}
 	testutil.Assert(t, !again.SeenAllSources(), "ready, though no source has been seen")
-	if got := set(t, again, model.SourceFile, pod("2", "two", "x")); got != "file:REMOVE:1" {
-		t.Errorf("the directory's own pods: %q", got)
-	}
-	if got := set(t, again, model.SourceAPI,
-		apiPod("10", "ended")); got != "api:REMOVE:9 api:REMOVE:8 api:ADD:10 api:RECONCILE:2" {
-		t.Errorf("the server's own word: %q", got)
-	}
+	got := set(t, again, model.SourceFile, pod("2", "two", "x"))
+	testutil.Assert(t, got == "file:REMOVE:1", "the directory's own pods: %q", got)
+	got = set(t, again, model.SourceAPI, apiPod("10", "ended"))
+	testutil.Assert(t, got == "api:REMOVE:9 api:REMOVE:8 api:ADD:10 api:RECONCILE:2", "the server's own word: %q", got)
 	if set(t, again, model.SourceHTTP); !again.SeenAllSources() {
 		t.Error("not ready, though every source has been seen")
 	}
@@ -97,9 +94,7 @@ func TestCheckpointCorrupt(t *testing.T) {
 	testutil.Must(t, os.WriteFile(checkpoint.Path, []byte("garbage"), 0o644))
 	_, err := New(Options{Checkpoint: checkpoint}).Restore(t.Context())
 	testutil.Assert(t, err != nil, "garbage is restored")
-	if _, err := os.Stat(checkpoint.Path + ".corrupt"); err != nil {
-		t.Error(err)
-	}
+	testutil.Exists(t, checkpoint.Path+".corrupt")
 }
 
 // TestCheckpointProblem reports a failing write once, retries, and reports the first success.
@@ -122,9 +117,8 @@ func TestCheckpointProblem(t *testing.T) {
 	testutil.Must(t, os.Remove(blocked))
 	write(pod("1", "one", "x"), pod("2", "two", "x")) // unchanged, but not written yet
 	testutil.Assert(t, len(problems) == 2 && problems[1] == nil, "problems %v, want one and its end", problems)
-	if raw, err := os.ReadFile(filepath.Join(blocked, "pods.json")); err != nil || !bytes.Contains(raw, []byte("two")) {
-		t.Errorf("checkpoint %s, %v", raw, err)
-	}
+	raw, err := os.ReadFile(filepath.Join(blocked, "pods.json"))
+	testutil.Assert(t, err == nil && bytes.Contains(raw, []byte("two")), "checkpoint %s, %v", raw, err)
 }
 
 // TestCheckpointBursts writes once for a burst, and at once when the sources end.

@@ -145,9 +145,8 @@ func TestFileObjects(t *testing.T) {
 	}
 	_, err := f.objects.Secret(in("default"), "s")
 	testutil.Assert(t, errdefs.IsNotFound(err), "error %v", err)
-	if _, err := f.objects.ConfigMap(in("other"), "m"); !errdefs.IsNotFound(err) {
-		t.Errorf("error %v", err)
-	}
+	_, err = f.objects.ConfigMap(in("other"), "m")
+	testutil.Assert(t, errdefs.IsNotFound(err), "error %v", err)
 	f.images()
 	select {
 	case <-f.objects.Changed():
@@ -237,9 +236,8 @@ func TestFileWatches(t *testing.T) {
 	testutil.Must(t, os.WriteFile(path, []byte(podText("a", "1")), 0o644))
 	ops := []PodOperation{nextOp(t, config)}
 	testutil.Must(t, os.Remove(path))
-	if ops = append(ops, nextOp(t, config)); !slices.Equal(ops, []PodOperation{Add, Remove}) {
-		t.Errorf("received %v", ops)
-	}
+	ops = append(ops, nextOp(t, config))
+	testutil.Assert(t, slices.Equal(ops, []PodOperation{Add, Remove}), "received %v", ops)
 }
 
 // TestFileIsReadWithoutNotices: the slow scan finds a directory that was created later, and the content of one that

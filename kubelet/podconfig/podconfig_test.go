@@ -107,9 +107,8 @@ func TestPodConfigReady(t *testing.T) {
 	set(t, m, "a")
 	testutil.Assert(t, !m.SeenAllSources() && !m.Settled(), "ready before b has been seen")
 	testutil.Must(t, m.Set(t.Context(), "b", []*v1.Pod{pod("1", "one", "")}))
-	if !m.SeenAllSources() || m.Settled() {
-		t.Errorf("seen %v, settled %v before the pod of b is received", m.SeenAllSources(), m.Settled())
-	}
+	testutil.Assert(t, m.SeenAllSources() && !m.Settled(),
+		"seen %v, settled %v before the pod of b is received", m.SeenAllSources(), m.Settled())
 	<-m.Updates()
 	testutil.Assert(t, m.Settled(), "not settled after that")
 }

@@ -53,18 +53,16 @@ func TestURLRuns(t *testing.T) {
 	old, foreign := fromURL("1", "old-n", server.URL), fromURL("2", "foreign-n", "http://elsewhere.example/")
 	testutil.Must(t, checkpoint.Save([]*v1.Pod{old, foreign}))
 	config := podconfig.New(podconfig.Options{Checkpoint: checkpoint, Sources: []string{model.SourceHTTP}})
-	if _, err := config.Restore(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := config.Restore(t.Context())
+	testutil.Must(t, err)
 	found := podconfigtest.NewErrors()
 	r := podconfigtest.Run(t, config,
 		podconfig.NewURLSource(
 			podconfig.URLOptions{URL: server.URL, NodeName: "n", Every: 200 * time.Millisecond, Problem: found.Add},
 			config).Run)
 	r.Want("restored", "ADD:2 ADD:1")
-	if err := found.Await(t); err == nil || config.SeenAllSources() {
-		t.Errorf("problem %v, ready %v", err, config.SeenAllSources())
-	}
+	err = found.Await(t)
+	testutil.Assert(t, err != nil && !config.SeenAllSources(), "problem %v, ready %v", err, config.SeenAllSources())
 	var words []string
 	for len(words) < 3 {
 		u := r.Next()
@@ -75,8 +73,7 @@ func TestURLRuns(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); !config.SeenAllSources() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if problems := found.All(); len(problems) != 3 || problems[1] == nil || problems[2] != nil ||
-		!config.SeenAllSources() {
-		t.Errorf("reported %v, ready %v", problems, config.SeenAllSources())
-	}
+	problems := found.All()
+	testutil.Assert(t, len(problems) == 3 && problems[1] != nil && problems[2] == nil && config.SeenAllSources(),
+		"reported %v, ready %v", problems, config.SeenAllSources())
 }

@@ -71,10 +71,8 @@ func TestURLAnswers(t *testing.T) {
 	s.want("a list", text(podList), map[string]string{"a": "1", "b": "1"}, 0)
 	s.want("documents", text(podText("a", "1")+"---\n"+podText("d", "1")), map[string]string{"a": "1", "d": "1"}, 0)
 	for _, pod := range s.config.storage.accepted[model.SourceHTTP] {
-		if pod.Annotations[model.AnnotationConfigSource] != model.SourceHTTP || len(pod.UID) != 32 ||
-			!model.IsStatic(pod) || pod.Spec.RestartPolicy == "" {
-			t.Errorf("pod %+v", pod)
-		}
+		testutil.Assert(t, pod.Annotations[model.AnnotationConfigSource] == model.SourceHTTP && len(pod.UID) == 32 &&
+			model.IsStatic(pod) && pod.Spec.RestartPolicy != "", "pod %+v", pod)
 	}
 	testutil.Assert(t, s.config.SeenAllSources(), "not ready")
 }

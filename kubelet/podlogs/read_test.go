@@ -80,10 +80,9 @@ func TestRead(t *testing.T) {
 			c.opts.Path, c.opts.Stdout, c.opts.Stderr = logged(t, c.content), &stdout, &stderr
 			c.opts.Malformed = func(error) error { strange++; return nil }
 			testutil.Must(t, Read(t.Context(), c.opts))
-			if stdout.String() != c.stdout || stderr.String() != c.stderr || strange != c.strange {
-				t.Errorf("%q, %q, %d strange; want %q, %q, %d", stdout.String(), stderr.String(), strange, c.stdout,
-					c.stderr, c.strange)
-			}
+			testutil.Assert(t, stdout.String() == c.stdout && stderr.String() == c.stderr && strange == c.strange,
+				"%q, %q, %d strange; want %q, %q, %d", stdout.String(), stderr.String(), strange, c.stdout, c.stderr,
+				c.strange)
 			stdout.Reset()
 			c.opts.Stderr = nil
 			if err := Read(t.Context(), c.opts); err != nil || c.opts.Limit < 0 && stdout.String() != c.stdout {
@@ -91,16 +90,12 @@ func TestRead(t *testing.T) {
 			}
 		})
 	}
-	if err := Read(t.Context(), Options{Path: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no file: %v", err)
-	}
+	err := Read(t.Context(), Options{Path: filepath.Join(t.TempDir(), "none")})
+	testutil.Assert(t, errors.Is(err, fs.ErrNotExist), "no file: %v", err)
 	broken := errors.New("broken")
-	if err := Read(t.Context(),
-		Options{Path: logged(t, content), Tail: -1, Limit: -1, Malformed: func(error) error {
-			return broken
-		}}); !errors.Is(err, broken) {
-		t.Errorf("a writer that fails: %v", err)
-	}
+	err = Read(t.Context(),
+		Options{Path: logged(t, content), Tail: -1, Limit: -1, Malformed: func(error) error { return broken }})
+	testutil.Assert(t, errors.Is(err, broken), "a writer that fails: %v", err)
 }
 
 func TestTailOfALargeLog(t *testing.T) {

@@ -88,11 +88,9 @@ func TestDNSLimits(t *testing.T) {
 		config.Searches = append(config.Searches, fmt.Sprintf("d%d.test", i))
 	}
 	dns, err := g.dns(testPod(func(p *v1.Pod) { p.Spec.DNSPolicy, p.Spec.DNSConfig = v1.DNSNone, config }))
-	if err != nil || len(dns.GetServers()) != 3 || len(dns.GetSearches()) != 32 || dns.GetSearches()[0] != "d0.test" ||
-		told != 2 {
-		t.Errorf("%d servers, %d searches from %q, told %d times, %v", len(dns.GetServers()), len(dns.GetSearches()),
-			dns.GetSearches()[:1], told, err)
-	}
+	testutil.Assert(t, err == nil && len(dns.GetServers()) == 3 && len(dns.GetSearches()) == 32 &&
+		dns.GetSearches()[0] == "d0.test" && told == 2, "%d servers, %d searches from %q, told %d times, %v",
+		len(dns.GetServers()), len(dns.GetSearches()), dns.GetSearches()[:1], told, err)
 	config.Searches = nil
 	for i := range 20 {
 		config.Searches = append(config.Searches, strings.Repeat("x", 200)+fmt.Sprint(i))

@@ -45,17 +45,14 @@ func TestVolumeMounts(t *testing.T) {
 	})
 	config := mustContainer(t, g, input(pod))
 	host := mountAt(t, config, "/rel")
-	if host.GetHostPath() != dir || !host.GetReadonly() || !host.GetRecursiveReadOnly() ||
-		host.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER {
-		t.Errorf("host: %v", host)
-	}
+	testutil.Assert(t, host.GetHostPath() == dir && host.GetReadonly() && host.GetRecursiveReadOnly() &&
+		host.GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER, "host: %v", host)
 	conf := mountAt(t, config, "/conf")
 	content, err := os.ReadFile(conf.GetHostPath() + "/color")
 	testutil.Assert(t, err == nil && string(content) == "red" && conf.GetReadonly(),
 		"conf: %v holds %q, %v; want it read-only", conf, content, err)
-	if content, err := os.ReadFile(mountAt(t, config, "/one").GetHostPath()); err != nil || string(content) != "x" {
-		t.Errorf("subPathExpr: %q, %v", content, err)
-	}
+	content, err = os.ReadFile(mountAt(t, config, "/one").GetHostPath())
+	testutil.Assert(t, err == nil && string(content) == "x", "subPathExpr: %q, %v", content, err)
 	message := mountAt(t, config, "/dev/termination-log")
 	if info, err := os.Stat(message.GetHostPath()); err != nil || info.Mode().Perm() != 0o666 || info.Size() != 0 {
 		t.Errorf("termination message: %v, %v", info, err)
@@ -81,10 +78,8 @@ func TestImageMounts(t *testing.T) {
 	config := mustContainer(t, g, in)
 	for target, part := range map[string]string{"/all": "", "/one": "sizes/small"} {
 		m := mountAt(t, config, target)
-		if m.GetImage().GetImage() != "sha256:abc" || m.GetImageSubPath() != part || m.GetHostPath() != "" ||
-			!m.GetReadonly() {
-			t.Errorf("%s: %v", target, m)
-		}
+		testutil.Assert(t, m.GetImage().GetImage() == "sha256:abc" && m.GetImageSubPath() == part &&
+			m.GetHostPath() == "" && m.GetReadonly(), "%s: %v", target, m)
 	}
 	for want, change := range map[string]func(*v1.VolumeMount){
 		"subPath":          func(m *v1.VolumeMount) { m.SubPath = "a/../../b" },

@@ -204,10 +204,8 @@ func TestInvalidNamesAreReportedAndLeftOut(t *testing.T) {
 			{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}}}}
 	})
 	testutil.Equal(t, environmentOf(mustContainer(t, g, input(pod))), "color=red size=xl", "environmentOf")
-	if len(told) != 1 || !strings.HasPrefix(told[0], "InvalidEnvironmentVariableNames ") ||
-		!strings.Contains(told[0], "no=name") {
-		t.Errorf("told %q", told)
-	}
+	testutil.Assert(t, len(told) == 1 && strings.HasPrefix(told[0], "InvalidEnvironmentVariableNames ") &&
+		strings.Contains(told[0], "no=name"), "told %q", told)
 }
 
 func TestCommandIsExpanded(t *testing.T) {
@@ -245,10 +243,9 @@ func TestContainerIdentity(t *testing.T) {
 	} {
 		testutil.Equal(t, config.GetAnnotations()[key], want, "annotation %s", key)
 	}
-	if config.GetLogPath() != "main/3.log" || config.GetImage().GetImage() != "sha256:1" ||
-		config.GetImage().GetUserSpecifiedImage() != "img:1" {
-		t.Errorf("log %s, image %v", config.GetLogPath(), config.GetImage())
-	}
+	testutil.Assert(t, config.GetLogPath() == "main/3.log" && config.GetImage().GetImage() == "sha256:1" &&
+		config.GetImage().GetUserSpecifiedImage() == "img:1", "log %s, image %v", config.GetLogPath(),
+		config.GetImage())
 }
 
 func TestStopSignal(t *testing.T) {

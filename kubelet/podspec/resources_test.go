@@ -69,9 +69,8 @@ func TestLiftedLimits(t *testing.T) {
 	} {
 		pod := testPod(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = c.limits })
 		r := testGenerator(t, func(o *Options) { o.Host = c.host }).Resources(pod, &pod.Spec.Containers[0], c.before)
-		if got := fmt.Sprint(r.GetCpuQuota(), r.GetMemoryLimitInBytes(), r.GetMemorySwapLimitInBytes()); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
-		}
+		got := fmt.Sprint(r.GetCpuQuota(), r.GetMemoryLimitInBytes(), r.GetMemorySwapLimitInBytes())
+		testutil.Assert(t, got == c.want, "%s: got %s, want %s", c.name, got, c.want)
 	}
 }
 
@@ -83,9 +82,7 @@ func TestSidecarIsKilledLast(t *testing.T) {
 	got := oomScore(pod, &pod.Spec.InitContainers[0], 4<<30)
 	testutil.Assert(t, got == 500, "got %d, want 500 like the container that it serves", got)
 	pod.Spec.PriorityClassName = "system-node-critical"
-	if got := oomScore(pod, &pod.Spec.Containers[0], 4<<30); got != oomGuaranteed {
-		t.Errorf("got %d for a critical pod", got)
-	}
+	testutil.Equal(t, oomScore(pod, &pod.Spec.Containers[0], 4<<30), oomGuaranteed, "score of a critical pod")
 }
 
 // TestOOMScoreOfUnassignedMemory: what the pod itself requests beyond its containers counts for each.
@@ -102,8 +99,6 @@ func TestOOMScoreOfUnassignedMemory(t *testing.T) {
 func TestHugepages(t *testing.T) {
 	g := testGenerator(t, func(o *Options) { o.Host.HugepageSizes = []int64{2 << 20, 1 << 30} })
 	got := g.hugepages(v1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")})
-	if len(got) != 2 || got[0].GetPageSize() != "2MB" || got[0].GetLimit() != 4<<20 || got[1].GetPageSize() != "1GB" ||
-		got[1].GetLimit() != 0 {
-		t.Errorf("got %v", got)
-	}
+	testutil.Assert(t, len(got) == 2 && got[0].GetPageSize() == "2MB" && got[0].GetLimit() == 4<<20 &&
+		got[1].GetPageSize() == "1GB" && got[1].GetLimit() == 0, "got %v", got)
 }

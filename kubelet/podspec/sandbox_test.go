@@ -36,31 +36,26 @@ func TestSandbox(t *testing.T) {
 			"memory": resource.MustParse("64Mi")}
 	})
 	config := mustSandbox(t, testGenerator(t, nil), pod)
-	if m := config.GetMetadata(); m.GetName() != "web" || m.GetNamespace() != "shop" || m.GetUid() != "uid-1" ||
-		m.GetAttempt() != 2 {
-		t.Errorf("metadata %v", m)
-	}
-	if config.GetLogDirectory() != "/var/log/pods/shop_web_uid-1" || config.GetLabels()["app"] != "web" ||
-		config.GetLabels()[model.LabelOwner] != "me" || config.GetAnnotations()["note"] != "n" {
-		t.Errorf("logs %s, labels %v, annotations %v", config.GetLogDirectory(), config.GetLabels(),
-			config.GetAnnotations())
-	}
+	m := config.GetMetadata()
+	testutil.Assert(t, m.GetName() == "web" && m.GetNamespace() == "shop" && m.GetUid() == "uid-1" &&
+		m.GetAttempt() == 2, "metadata %v", m)
+	testutil.Assert(t, config.GetLogDirectory() == "/var/log/pods/shop_web_uid-1" &&
+		config.GetLabels()["app"] == "web" && config.GetLabels()[model.LabelOwner] == "me" &&
+		config.GetAnnotations()["note"] == "n", "logs %s, labels %v, annotations %v", config.GetLogDirectory(),
+		config.GetLabels(), config.GetAnnotations())
 	var ports []string
 	for _, p := range config.GetPortMappings() {
 		ports = append(ports, p.String())
 	}
-	if len(ports) != 2 || config.GetPortMappings()[1].GetHostPort() != 8080 ||
-		config.GetPortMappings()[0].GetProtocol() != runtimeapi.Protocol_UDP {
-		t.Errorf("ports %v; want the ports of the sidecar and of the app container", ports)
-	}
+	testutil.Assert(t, len(ports) == 2 && config.GetPortMappings()[1].GetHostPort() == 8080 &&
+		config.GetPortMappings()[0].GetProtocol() == runtimeapi.Protocol_UDP,
+		"ports %v; want the ports of the sidecar and of the app container", ports)
 	linux := config.GetLinux()
 	testutil.Assert(t, maps.Equal(linux.GetSysctls(), map[string]string{"net.ipv4.tcp_syncookies": "0"}),
 		"sysctls %v", linux.GetSysctls())
 	security := linux.GetSecurityContext()
-	if !security.GetPrivileged() || security.GetRunAsUser().GetValue() != 1 ||
-		security.GetSeccomp().GetProfileType() != runtimeapi.SecurityProfile_RuntimeDefault {
-		t.Errorf("security %v", security)
-	}
+	testutil.Assert(t, security.GetPrivileged() && security.GetRunAsUser().GetValue() == 1 &&
+		security.GetSeccomp().GetProfileType() == runtimeapi.SecurityProfile_RuntimeDefault, "security %v", security)
 	r := linux.GetResources()
 	testutil.Assert(t, r.GetCpuQuota() == 50_000 && r.GetMemoryLimitInBytes() == 64<<20, "resources %v", r)
 }
@@ -130,10 +125,8 @@ func TestHostName(t *testing.T) {
 			}
 		})
 	}
-	if got := mustSandbox(t, testGenerator(t, nil),
-		testPod(func(p *v1.Pod) { p.Spec.HostNetwork = true })).GetHostname(); got != "" {
-		t.Errorf("a pod in the host's network is called %q, want the host's name", got)
-	}
+	got := mustSandbox(t, testGenerator(t, nil), testPod(func(p *v1.Pod) { p.Spec.HostNetwork = true })).GetHostname()
+	testutil.Assert(t, got == "", "a pod in the host's network is called %q, want the host's name", got)
 }
 
 func TestHostsFile(t *testing.T) {

@@ -36,22 +36,18 @@ func TestContainerSettingsComeBeforeThePods(t *testing.T) {
 			Capabilities:             &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}, Drop: []v1.Capability{"ALL"}},
 		}
 	})
-	if got.GetRunAsUser().GetValue() != 5 || got.GetRunAsGroup().GetValue() != 2 ||
-		got.GetSelinuxOptions().GetLevel() != "own" {
-		t.Errorf("user %v, group %v, selinux %v", got.GetRunAsUser(), got.GetRunAsGroup(), got.GetSelinuxOptions())
-	}
-	if !slices.Equal(got.GetSupplementalGroups(), []int64{3, 4}) ||
-		got.GetSupplementalGroupsPolicy() != runtimeapi.SupplementalGroupsPolicy_Strict {
-		t.Errorf("groups %v %v", got.GetSupplementalGroups(), got.GetSupplementalGroupsPolicy())
-	}
-	if !got.GetReadonlyRootfs() || !got.GetNoNewPrivs() || got.GetPrivileged() {
-		t.Errorf("read-only %t, no new privileges %t, privileged %t", got.GetReadonlyRootfs(), got.GetNoNewPrivs(),
-			got.GetPrivileged())
-	}
-	if c := got.GetCapabilities(); !slices.Equal(c.GetAddCapabilities(), []string{"NET_ADMIN"}) ||
-		!slices.Equal(c.GetDropCapabilities(), []string{"ALL"}) {
-		t.Errorf("capabilities %v", c)
-	}
+	testutil.Assert(t, got.GetRunAsUser().GetValue() == 5 && got.GetRunAsGroup().GetValue() == 2 &&
+		got.GetSelinuxOptions().GetLevel() == "own", "user %v, group %v, selinux %v", got.GetRunAsUser(),
+		got.GetRunAsGroup(), got.GetSelinuxOptions())
+	testutil.Assert(t, slices.Equal(got.GetSupplementalGroups(), []int64{3, 4}) &&
+		got.GetSupplementalGroupsPolicy() == runtimeapi.SupplementalGroupsPolicy_Strict, "groups %v %v",
+		got.GetSupplementalGroups(), got.GetSupplementalGroupsPolicy())
+	testutil.Assert(t, got.GetReadonlyRootfs() && got.GetNoNewPrivs() && !got.GetPrivileged(),
+		"read-only %t, no new privileges %t, privileged %t", got.GetReadonlyRootfs(), got.GetNoNewPrivs(),
+		got.GetPrivileged())
+	c := got.GetCapabilities()
+	testutil.Assert(t, slices.Equal(c.GetAddCapabilities(), []string{"NET_ADMIN"}) &&
+		slices.Equal(c.GetDropCapabilities(), []string{"ALL"}), "capabilities %v", c)
 	testutil.Assert(t, got.GetSeccomp().GetProfileType() == runtimeapi.SecurityProfile_RuntimeDefault,
 		"seccomp %v", got.GetSeccomp())
 }
@@ -88,9 +84,8 @@ func TestSeccomp(t *testing.T) {
 					"got %v, %v; want ErrInvalidArgument", got, err)
 				return
 			}
-			if err != nil || got.GetProfileType() != c.want || !strings.HasSuffix(got.GetLocalhostRef(), c.file) {
-				t.Errorf("got %v, %v; want %v %s", got, err, c.want, c.file)
-			}
+			testutil.Assert(t, err == nil && got.GetProfileType() == c.want &&
+				strings.HasSuffix(got.GetLocalhostRef(), c.file), "got %v, %v; want %v %s", got, err, c.want, c.file)
 		})
 	}
 }
@@ -127,17 +122,15 @@ func TestAppArmor(t *testing.T) {
 
 func TestProcMount(t *testing.T) {
 	usual := securityOf(t, nil)
-	if !slices.Contains(usual.GetMaskedPaths(), "/proc/kcore") ||
-		!slices.Contains(usual.GetReadonlyPaths(), "/proc/sys") {
-		t.Errorf("masked %v, read-only %v", usual.GetMaskedPaths(), usual.GetReadonlyPaths())
-	}
+	testutil.Assert(t, slices.Contains(usual.GetMaskedPaths(), "/proc/kcore") &&
+		slices.Contains(usual.GetReadonlyPaths(), "/proc/sys"), "masked %v, read-only %v", usual.GetMaskedPaths(),
+		usual.GetReadonlyPaths())
 	unmasked := securityOf(t, func(pod *v1.Pod) {
 		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{ProcMount: pointer(v1.UnmaskedProcMount)}
 	})
-	if unmasked.MaskedPaths == nil || unmasked.ReadonlyPaths == nil ||
-		len(unmasked.MaskedPaths)+len(unmasked.ReadonlyPaths) > 0 {
-		t.Errorf("masked %v, read-only %v; want two empty lists", unmasked.MaskedPaths, unmasked.ReadonlyPaths)
-	}
+	testutil.Assert(t, unmasked.MaskedPaths != nil && unmasked.ReadonlyPaths != nil &&
+		len(unmasked.MaskedPaths)+len(unmasked.ReadonlyPaths) == 0, "masked %v, read-only %v; want two empty lists",
+		unmasked.MaskedPaths, unmasked.ReadonlyPaths)
 }
 
 func TestUser(t *testing.T) {

@@ -43,16 +43,13 @@ func TestUserNamespace(t *testing.T) {
 		}
 		testutil.Assert(t, len(config.GetMounts()) != 0, "nothing is mounted")
 		for _, mount := range config.GetMounts() {
-			if has := mapped(mount.GetUidMappings(), 131072) && mapped(mount.GetGidMappings(), 131072); has != own {
-				t.Errorf("%s with hostUsers %v: %v", mount.GetContainerPath(), !own, mount)
-			}
+			has := mapped(mount.GetUidMappings(), 131072) && mapped(mount.GetGidMappings(), 131072)
+			testutil.Assert(t, has == own, "%s with hostUsers %v: %v", mount.GetContainerPath(), !own, mount)
 		}
 	}
 	pod := testPod(func(p *v1.Pod) { p.Spec.HostUsers = new(false) })
-	if _, err := testGenerator(t, func(*Options) {}).Sandbox(t.Context(), pod, 0); err == nil ||
-		!strings.Contains(err.Error(), "spec.hostUsers") {
-		t.Errorf("without ids: %v", err)
-	}
+	_, err := testGenerator(t, func(*Options) {}).Sandbox(t.Context(), pod, 0)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "spec.hostUsers"), "without ids: %v", err)
 }
 
 // An image's files belong to the overflow id unless the runtime maps them, too.

@@ -75,10 +75,8 @@ func TestStats(t *testing.T) {
 	of := stats["uid"]
 	testutil.Assert(t, *of.Memory == 550 && len(of.Containers) == 2, "%+v", of)
 	a, b := of.Containers["a"], of.Containers["b"]
-	if *a.Memory != 200 || a.WritableLayer != (Disk{1000, 3}) || *b.Memory != 300 ||
-		b.WritableLayer != (Disk{2000, 3}) || b.Logs != (Disk{}) {
-		t.Errorf("a %+v, b %+v", a, b)
-	}
+	testutil.Assert(t, *a.Memory == 200 && a.WritableLayer == (Disk{1000, 3}) && *b.Memory == 300 &&
+		b.WritableLayer == (Disk{2000, 3}) && b.Logs == (Disk{}), "a %+v, b %+v", a, b)
 	between(t, "logs", a.Logs.Bytes, 2<<20)
 	between(t, "volume", of.Volumes["v"].Bytes, 3<<20)
 	missing, ok := of.Volumes["missing"]
@@ -108,18 +106,17 @@ func TestSlowVolumes(t *testing.T) {
 			got := v.count(ctx, []*v1.Pod{pod})
 			testutil.Assert(t, len(got) == 0, "counted %v", got)
 		}
-		if took := time.Since(began); took != 2*volumesWait || begun.Load() != 1 {
-			t.Errorf("two calls took %v and %d counts", took, begun.Load())
-		}
+		took := time.Since(began)
+		testutil.Assert(t, took == 2*volumesWait && begun.Load() == 1,
+			"two calls took %v and %d counts", took, begun.Load())
 		close(release)
 		synctest.Wait()
 		if got := v.count(ctx, []*v1.Pod{pod}); len(got["uid"]) != 1 || begun.Load() != 1 {
 			t.Errorf("a long measurement is followed by another at once: %v", got)
 		}
 		time.Sleep(rest * 2 * volumesWait)
-		if got := v.count(ctx, []*v1.Pod{pod}); len(got["uid"]) != 1 || begun.Load() != 2 {
-			t.Errorf("then %v with %d counts", got, begun.Load())
-		}
+		got := v.count(ctx, []*v1.Pod{pod})
+		testutil.Assert(t, len(got["uid"]) == 1 && begun.Load() == 2, "then %v with %d counts", got, begun.Load())
 		cancel()
 		v.running.Wait()
 	})

@@ -246,9 +246,8 @@ func TestPodNamedAgain(t *testing.T) {
 				n.workers.Update(pod)
 				n.since(10 * time.Second)
 				shown := n.opts.Status.Status(pod)
-				if !n.running(t, pod) || shown.Phase != v1.PodRunning || shown.Reason != "" {
-					t.Errorf("running %v, status %+v", n.running(t, pod), shown)
-				}
+				testutil.Assert(t, n.running(t, pod) && shown.Phase == v1.PodRunning && shown.Reason == "",
+					"running %v, status %+v", n.running(t, pod), shown)
 			})
 		})
 	}

@@ -137,30 +137,25 @@ func TestNetworkNotReady(t *testing.T) {
 	_, _, err := b.SyncPod(t.Context(), old)
 	testutil.Require(t, err == nil && b.running(t, old), "while the network is ready: %v", err)
 	b.network = errors.New("no CNI configuration")
-	if _, _, err := b.SyncPod(t.Context(), pod); err == nil ||
-		!strings.Contains(err.Error(), "network is not ready: no CNI configuration") {
-		t.Errorf("error %v", err)
-	}
+	_, _, err = b.SyncPod(t.Context(), pod)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "network is not ready: no CNI configuration"),
+		"error %v", err)
 	testutil.Assert(t, !b.running(t, pod), "a pod of the pod network runs without one")
-	if _, _, err := b.SyncPod(t.Context(), old); err == nil || !strings.Contains(err.Error(), "network is not ready") ||
-		!b.running(t, old) {
-		t.Errorf("a pod that runs already: %v", err)
-	}
+	_, _, err = b.SyncPod(t.Context(), old)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "network is not ready") && b.running(t, old),
+		"a pod that runs already: %v", err)
 	shown := b.opts.Status.Status(pod)
 	testutil.Assert(t, shown.Phase == v1.PodPending, "its phase is %s", shown.Phase)
 	recorded := b.events.List()
 	testutil.Assert(t, len(recorded) != 0 && recorded[len(recorded)-1].Reason == "NetworkNotReady",
 		"events %v", recorded)
-	if _, _, err := b.SyncPod(t.Context(), host); err != nil || !b.running(t, host) {
-		t.Errorf("a pod of the host's network: %v", err)
-	}
-	if err := b.SyncTerminatingPod(t.Context(), old, podworkers.Termination{}); err != nil || b.running(t, old) {
-		t.Errorf("the end of a pod: %v", err)
-	}
+	_, _, err = b.SyncPod(t.Context(), host)
+	testutil.Assert(t, err == nil && b.running(t, host), "a pod of the host's network: %v", err)
+	err = b.SyncTerminatingPod(t.Context(), old, podworkers.Termination{})
+	testutil.Assert(t, err == nil && !b.running(t, old), "the end of a pod: %v", err)
 	b.network = nil
-	if _, _, err := b.SyncPod(t.Context(), pod); err != nil || !b.running(t, pod) {
-		t.Errorf("when the network is ready: %v", err)
-	}
+	_, _, err = b.SyncPod(t.Context(), pod)
+	testutil.Assert(t, err == nil && b.running(t, pod), "when the network is ready: %v", err)
 }
 
 // TestIdleSyncMakesNoCRICall: the sync after the pod's start finds its status in the cache.
@@ -173,7 +168,7 @@ func TestIdleSyncMakesNoCRICall(t *testing.T) {
 		b.sync(t, pod)
 	}
 	got := b.fake.GetCalls()[calls:]
-	testutil.Assert(t, len(got) <= 0 && b.running(t, pod), "calls %v", got)
+	testutil.Assert(t, len(got) == 0 && b.running(t, pod), "calls %v", got)
 	shown := b.opts.Status.Status(pod)
 	testutil.Assert(t, shown.Phase == v1.PodRunning, "phase %s", shown.Phase)
 }
@@ -193,10 +188,9 @@ func TestRestoredReadinessIsHeld(t *testing.T) {
 			for range 2 {
 				b.sync(t, pod)
 			}
-			if shown := b.opts.Status.Get(pod.UID); !b.opts.Status.Held(pod.UID) ||
-				shown.Status.ContainerStatuses[0].Ready {
-				t.Fatalf("held %v: %+v", b.opts.Status.Held(pod.UID), shown)
-			}
+			shown := b.opts.Status.Get(pod.UID)
+			testutil.Require(t, b.opts.Status.Held(pod.UID) && !shown.Status.ContainerStatuses[0].Ready,
+				"held %v: %+v", b.opts.Status.Held(pod.UID), shown)
 			if probed {
 				time.Sleep(2 * time.Minute)
 			} else {
@@ -206,10 +200,9 @@ func TestRestoredReadinessIsHeld(t *testing.T) {
 				pod = server
 			}
 			b.sync(t, pod)
-			if shown := b.opts.Status.Get(pod.UID); b.opts.Status.Held(pod.UID) ||
-				!shown.Status.ContainerStatuses[0].Ready {
-				t.Errorf("probed %v: held %v, %+v", probed, b.opts.Status.Held(pod.UID), shown.Status.ContainerStatuses)
-			}
+			shown = b.opts.Status.Get(pod.UID)
+			testutil.Assert(t, !b.opts.Status.Held(pod.UID) && shown.Status.ContainerStatuses[0].Ready,
+				"probed %v: held %v, %+v", probed, b.opts.Status.Held(pod.UID), shown.Status.ContainerStatuses)
 			b.opts.Prober.Forget(pod.UID)
 		})
 	}
@@ -230,14 +223,12 @@ func TestFailureOfTheNode(t *testing.T) {
 	testutil.Assert(t, got.Phase == v1.PodFailed && got.Reason == "Evicted" && got.Message == "too much",
 		"%s %s: %s", got.Phase, got.Reason, got.Message)
 	b.opts.Status.Set(half, status.Failing(b.opts.Status.Status(half), *why.Failure, time.Now()))
-	if ended, _, err := b.SyncPod(t.Context(), half); !ended || err != nil {
-		t.Errorf("a pod that is half ended: ended %v, %v", ended, err)
-	}
+	ended, _, err := b.SyncPod(t.Context(), half)
+	testutil.Assert(t, ended && err == nil, "a pod that is half ended: ended %v, %v", ended, err)
 	b.opts.Status.Set(over, v1.PodStatus{Phase: v1.PodSucceeded})
 	testutil.Must(t, b.SyncTerminatingPod(t.Context(), over, why))
-	if got := b.opts.Status.Status(over); got.Phase != v1.PodSucceeded || got.Reason != "" {
-		t.Errorf("%s %s", got.Phase, got.Reason)
-	}
+	got = b.opts.Status.Status(over)
+	testutil.Assert(t, got.Phase == v1.PodSucceeded && got.Reason == "", "%s %s", got.Phase, got.Reason)
 }
 
 // TestStatusThatFailsAfterAStart: without a new status nothing is published, so SyncPod returns an error.
@@ -264,9 +255,8 @@ func TestUnknownContainerKeepsPodEnding(t *testing.T) {
 	testutil.Assert(t, shown.Phase == v1.PodRunning, "phase %s while the state is unknown", shown.Phase)
 	b.evented.unknown = false
 	testutil.Must(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}))
-	if shown := b.opts.Status.Status(pod); !model.Terminal(shown.Phase) {
-		t.Errorf("phase %s at the end", shown.Phase)
-	}
+	shown = b.opts.Status.Status(pod)
+	testutil.Assert(t, model.Terminal(shown.Phase), "phase %s at the end", shown.Phase)
 }
 
 // TestPodIsNotTerminalBeforeItIsStopped: a start that was cancelled may still succeed until the sandbox is stopped.
@@ -277,15 +267,12 @@ func TestPodIsNotTerminalBeforeItIsStopped(t *testing.T) {
 	_, _, err := b.SyncPod(t.Context(), pod)
 	testutil.Assert(t, err != nil, "it starts")
 	b.fake.InjectError("StopPodSandbox", errors.New("it does not stop"))
-	if err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}); err == nil {
-		t.Error("it stops")
-	}
+	testutil.Assert(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}) != nil, "it stops")
 	shown := b.opts.Status.Status(pod)
 	testutil.Assert(t, shown.Phase == v1.PodPending, "phase %s while the sandbox runs", shown.Phase)
 	testutil.Must(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}))
-	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodFailed {
-		t.Errorf("phase %s at the end", shown.Phase)
-	}
+	shown = b.opts.Status.Status(pod)
+	testutil.Assert(t, shown.Phase == v1.PodFailed, "phase %s at the end", shown.Phase)
 }
 
 // TestEndingPodShowsItsAllocation: a pending resize does not change the allocated resources of an ending pod.
@@ -337,9 +324,8 @@ func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 		if c.err != nil {
 			b.fake.InjectError("StopContainer", c.err)
 		}
-		if _, _, err := b.SyncPod(t.Context(), pod); (err == nil) != (c.err == nil) {
-			t.Errorf("error %v, want %v", err, c.err)
-		}
+		_, _, err := b.SyncPod(t.Context(), pod)
+		testutil.Assert(t, (err == nil) == (c.err == nil), "error %v, want %v", err, c.err)
 		testutil.Equal(t, memoryLimit(t, b.cgroups.Parent(pod)), c.want, "after %v the pod's cgroup", c.err)
 	}
 }

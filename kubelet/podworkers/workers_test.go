@@ -244,9 +244,8 @@ func TestEndOfAPodThatEnds(t *testing.T) {
 		tick(0)
 		w.End("a", Termination{Grace: new(int64(5)), Failure: &model.Failure{Reason: "Terminated"}})
 		tick(0)
-		if len(got) != 2 || *got[1].Grace != 5 || got[1].Failure.Reason != "Terminated" || !w.Finished("a") {
-			t.Errorf("ended by %+v", got)
-		}
+		testutil.Assert(t, len(got) == 2 && *got[1].Grace == 5 && got[1].Failure.Reason == "Terminated" &&
+			w.Finished("a"), "ended by %+v", got)
 	})
 }
 
@@ -317,9 +316,8 @@ func TestForcedRemovalInterrupts(t *testing.T) {
 		w.Terminate(pod("a", "a", ""), Termination{Grace: &none, Gone: true})
 		tick(0)
 		want(t, s, "sync a ", "terminate a", "terminate a", "terminated a")
-		if !slices.Equal(graces, []int64{100, 0}) || len(w.Pods()) != 0 {
-			t.Errorf("graces %v, known %v", graces, w.Pods())
-		}
+		testutil.Assert(t, slices.Equal(graces, []int64{100, 0}) && len(w.Pods()) == 0,
+			"graces %v, known %v", graces, w.Pods())
 	})
 }
 
@@ -345,14 +343,12 @@ func TestFinished(t *testing.T) {
 		w.Update(deleted) // the server sends another change
 		tick(2 * time.Minute)
 		want(t, s, "sync a ", "terminate a", "terminated a")
-		if !w.Finished("a") || !slices.Equal(ended, []string{"a true true"}) {
-			t.Errorf("finished %v, ended %q", w.Finished("a"), ended)
-		}
+		testutil.Assert(t, w.Finished("a") && slices.Equal(ended, []string{"a true true"}),
+			"finished %v, ended %q", w.Finished("a"), ended)
 		w.Terminate(deleted, Termination{Gone: true})
 		tick(0)
-		if w.Finished("a") || len(ended) != 1 {
-			t.Errorf("after its source let go: finished %v, ended %q", w.Finished("a"), ended)
-		}
+		testutil.Assert(t, !w.Finished("a") && len(ended) == 1,
+			"after its source let go: finished %v, ended %q", w.Finished("a"), ended)
 	})
 }
 
@@ -379,9 +375,8 @@ func TestHolders(t *testing.T) {
 		}
 		close(release)
 		tick(0)
-		if got := holders(); !slices.Equal(got, []string{"new", "other"}) {
-			t.Errorf("holders %q after the end", got)
-		}
+		got := holders()
+		testutil.Assert(t, slices.Equal(got, []string{"new", "other"}), "holders %q after the end", got)
 	})
 }
 

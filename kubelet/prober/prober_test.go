@@ -228,9 +228,8 @@ func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
 		update("1", true)
 		live, ready := e.count("live"), e.count("ready")
 		time.Sleep(time.Minute)
-		if e.count("live") != live || e.count("ready") == ready {
-			t.Errorf("liveness probed %d times, readiness %d times", e.count("live")-live, e.count("ready")-ready)
-		}
+		testutil.Assert(t, e.count("live") == live && e.count("ready") != ready,
+			"liveness probed %d times, readiness %d times", e.count("live")-live, e.count("ready")-ready)
 		m.Forget("u")
 		ready = e.count("ready")
 		time.Sleep(time.Minute)
@@ -252,7 +251,7 @@ func TestEndingKeepsStarted(t *testing.T) {
 		want(t, "no longer ready", results(), "ready=false started=true failed=false")
 		m.Forget("u")
 		synctest.Wait()
-		testutil.Assert(t, len(m.workers)+len(m.passed) <= 0, "left: %v %v", m.workers, m.passed)
+		testutil.Assert(t, len(m.workers)+len(m.passed) == 0, "left: %v %v", m.workers, m.passed)
 		e.set("start", errFailed)
 		update("2", false)
 		time.Sleep(time.Second)
@@ -323,9 +322,8 @@ func TestHTTP(t *testing.T) {
 			HTTPHeaders: []v1.HTTPHeader{{Name: "host", Value: "example.org"}, {Name: "X", Value: "y"}},
 		}})
 		got, err := m.probe(t.Context(), target)
-		if err != nil || (test.want == "") != (got.failure == "") || !strings.Contains(got.failure, test.want) {
-			t.Errorf("%s: %q, %v, want %q", test.path, got.failure, err, test.want)
-		}
+		testutil.Assert(t, err == nil && (test.want == "") == (got.failure == "") &&
+			strings.Contains(got.failure, test.want), "%s: %q, %v, want %q", test.path, got.failure, err, test.want)
 		testutil.Assert(t, (test.warned == "") == (got.warning == "") && strings.Contains(got.warning, test.warned),
 			"%s: warning %q, want %q", test.path, got.warning, test.warned)
 	}
@@ -361,17 +359,14 @@ func TestTCP(t *testing.T) {
 	target := targetOf(t, listener.Addr().String(),
 		v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("web")}})
 	m := &Manager{}
-	if got, err := m.probe(t.Context(), target); got.failure != "" || err != nil {
-		t.Errorf("open: %q, %v", got.failure, err)
-	}
+	got, err := m.probe(t.Context(), target)
+	testutil.Assert(t, got.failure == "" && err == nil, "open: %q, %v", got.failure, err)
 	listener.Close()
-	if got, err := m.probe(t.Context(), target); !strings.Contains(got.failure, "refused") || err != nil {
-		t.Errorf("closed: %q, %v", got.failure, err)
-	}
+	got, err = m.probe(t.Context(), target)
+	testutil.Assert(t, strings.Contains(got.failure, "refused") && err == nil, "closed: %q, %v", got.failure, err)
 	target.probe.TCPSocket.Port = intstr.FromString("nosuch")
-	if _, err := m.probe(t.Context(), target); err == nil {
-		t.Error("a port without a number is probed")
-	}
+	_, err = m.probe(t.Context(), target)
+	testutil.Assert(t, err != nil, "a port without a number is probed")
 }
 
 func TestGRPC(t *testing.T) {
@@ -414,16 +409,13 @@ func TestProbesBeginSpread(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Millisecond)
-		n := e.count("new")
-		testutil.Assert(t, n == pods, "%d of %d new containers are probed at once", n, pods)
+		testutil.Equal(t, e.count("new"), pods, "new containers that are probed at once")
 		time.Sleep(5 * time.Second)
-		if n := e.count("old"); n < pods/4 || n > pods*3/4 {
-			t.Errorf("%d of %d containers are probed after half of a period", n, pods)
-		}
+		n := e.count("old")
+		testutil.Assert(t, n >= pods/4 && n <= pods*3/4, "%d of %d containers are probed after half of a period", n, pods)
 		time.Sleep(5 * time.Second)
-		if n := e.count("old"); n < pods {
-			t.Errorf("%d of %d containers are probed after a period", n, pods)
-		}
+		n = e.count("old")
+		testutil.Assert(t, n >= pods, "%d of %d containers are probed after a period", n, pods)
 		cancel()
 		m.Wait()
 	})
@@ -472,12 +464,10 @@ func TestNoProxy(t *testing.T) {
 	} {
 		got, err := (&Manager{}).probe(t.Context(),
 			target{ip: "0.0.0.0", probe: &v1.Probe{ProbeHandler: handler, TimeoutSeconds: 5}})
-		if reached := got.failure == "" || strings.Contains(got.failure, "404"); err != nil || !reached {
-			t.Errorf("%s: %q, %v", name, got.failure, err)
-		}
+		testutil.Assert(t, err == nil && (got.failure == "" || strings.Contains(got.failure, "404")),
+			"%s: %q, %v", name, got.failure, err)
 	}
-	n := proxied.Load()
-	testutil.Assert(t, n == 0, "%d connections to the proxy", n)
+	testutil.Equal(t, proxied.Load(), 0, "connections to the proxy")
 }
 
 func TestProbed(t *testing.T) {

@@ -61,25 +61,18 @@ func TestContainerStates(t *testing.T) {
 	}
 	status := Generate(in).ContainerStatuses
 	a, b, c, d := status[0], status[1], status[2], status[3]
-	if a.State.Running == nil || !a.Ready || !*a.Started || a.RestartCount != 1 || a.ContainerID != "docker://a-1" ||
-		a.ImageID != "ref" ||
-		a.LastTerminationState.Terminated == nil || a.LastTerminationState.Terminated.ExitCode != 3 {
-		t.Errorf("running: %+v", a)
-	}
-	if b.State.Waiting == nil || b.State.Waiting.Reason != model.ReasonCrashLoopBackOff ||
-		b.LastTerminationState.Terminated.ExitCode != 7 {
-		t.Errorf("in back-off: %+v", b)
-	}
-	if c.State.Waiting == nil || c.State.Waiting.Reason != model.ReasonErrImagePull ||
-		c.State.Waiting.Message != "no such image" {
-		t.Errorf("without an image: %+v", c)
-	}
+	testutil.Assert(t, a.State.Running != nil && a.Ready && *a.Started && a.RestartCount == 1 &&
+		a.ContainerID == "docker://a-1" && a.ImageID == "ref" && a.LastTerminationState.Terminated != nil &&
+		a.LastTerminationState.Terminated.ExitCode == 3, "running: %+v", a)
+	testutil.Assert(t, b.State.Waiting != nil && b.State.Waiting.Reason == model.ReasonCrashLoopBackOff &&
+		b.LastTerminationState.Terminated.ExitCode == 7, "in back-off: %+v", b)
+	testutil.Assert(t, c.State.Waiting != nil && c.State.Waiting.Reason == model.ReasonErrImagePull &&
+		c.State.Waiting.Message == "no such image", "without an image: %+v", c)
 	testutil.Assert(t, d.State.Waiting != nil && d.State.Waiting.Reason == model.ReasonRunContainerError,
 		"not started: %+v", d)
 	in.Ending = true
-	if b := Generate(in).ContainerStatuses[1]; b.State.Terminated == nil {
-		t.Errorf("in back-off while ending: %+v", b)
-	}
+	b = Generate(in).ContainerStatuses[1]
+	testutil.Assert(t, b.State.Terminated != nil, "in back-off while ending: %+v", b)
 }
 
 // TestReasonsBeforeASync: waiting reasons of the old status stay until a sync, except ContainerCreating and
@@ -133,25 +126,19 @@ func TestAddressesAndTimes(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	in := inputOf(pod, seenOf("a=running"))
 	status := Generate(in)
-	if status.PodIP != "10.0.0.1" || len(status.PodIPs) != 2 || status.HostIP != "192.0.2.1" ||
-		!status.StartTime.Time.Equal(now.Add(-time.Hour)) {
-		t.Errorf("status %+v", status)
-	}
+	testutil.Assert(t, status.PodIP == "10.0.0.1" && len(status.PodIPs) == 2 && status.HostIP == "192.0.2.1" &&
+		status.StartTime.Time.Equal(now.Add(-time.Hour)), "status %+v", status)
 	in.Old, in.Now = status, now.Add(time.Minute)
-	if later := Generate(in); later.Conditions[0].LastTransitionTime != status.Conditions[0].LastTransitionTime {
-		t.Error("an unchanged condition has another transition time")
-	}
+	testutil.Assert(t, Generate(in).Conditions[0].LastTransitionTime == status.Conditions[0].LastTransitionTime,
+		"an unchanged condition has another transition time")
 	in.Ready = nil
 	later := Generate(in)
-	if ready := findCondition(later.Conditions, v1.PodReady); !ready.LastTransitionTime.Time.Equal(in.Now) ||
-		ready.Reason != "ContainersNotReady" ||
-		!strings.Contains(ready.Message, "[a]") {
-		t.Errorf("unready: %+v", ready)
-	}
+	ready := findCondition(later.Conditions, v1.PodReady)
+	testutil.Assert(t, ready.LastTransitionTime.Time.Equal(in.Now) && ready.Reason == "ContainersNotReady" &&
+		strings.Contains(ready.Message, "[a]"), "unready: %+v", ready)
 	pod.Spec.HostNetwork = true
-	if status := Generate(inputOf(pod, seenOf("a=running"))); status.PodIP != "192.0.2.1" {
-		t.Errorf("in the host's network: %s", status.PodIP)
-	}
+	status = Generate(inputOf(pod, seenOf("a=running")))
+	testutil.Assert(t, status.PodIP == "192.0.2.1", "in the host's network: %s", status.PodIP)
 }
 
 func TestReadinessGates(t *testing.T) {
@@ -164,16 +151,14 @@ func TestReadinessGates(t *testing.T) {
 	pod.Status.Conditions = []v1.PodCondition{{Type: "example.org/gate", Status: v1.ConditionTrue},
 		{Type: v1.PodReady, Status: v1.ConditionFalse}}
 	status := Generate(in)
-	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionTrue {
-		t.Errorf("gate open: %+v", ready)
-	}
+	ready = findCondition(status.Conditions, v1.PodReady)
+	testutil.Assert(t, ready.Status == v1.ConditionTrue, "gate open: %+v", ready)
 	testutil.Assert(t, findCondition(status.Conditions, "example.org/gate") != nil, "the gate's condition is lost")
 	in.Old, pod.Status.Conditions = status, nil
 	status = Generate(in)
-	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionFalse ||
-		findCondition(status.Conditions, "example.org/gate") != nil {
-		t.Errorf("gate taken away: %+v", status.Conditions)
-	}
+	ready = findCondition(status.Conditions, v1.PodReady)
+	testutil.Assert(t, ready.Status == v1.ConditionFalse && findCondition(status.Conditions, "example.org/gate") == nil,
+		"gate taken away: %+v", status.Conditions)
 }
 
 func TestStore(t *testing.T) {
@@ -225,16 +210,11 @@ func TestRestartAllContainersKeepsThePodRunning(t *testing.T) {
 		}
 		in.Old = last
 		last = Generate(in)
-		if last.Phase != v1.PodRunning {
-			t.Errorf("%q: phase %s", step.seen, last.Phase)
-		}
-		if found := findCondition(last.Conditions, v1.PodInitialized); found.Status != v1.ConditionTrue {
-			t.Errorf("%q: %+v", step.seen, found)
-		}
-		if found := findCondition(last.Conditions, v1.AllContainersRestarting); found == nil ||
-			found.Status != step.restarting {
-			t.Errorf("%q: %+v", step.seen, found)
-		}
+		testutil.Assert(t, last.Phase == v1.PodRunning, "%q: phase %s", step.seen, last.Phase)
+		found := findCondition(last.Conditions, v1.PodInitialized)
+		testutil.Assert(t, found.Status == v1.ConditionTrue, "%q: %+v", step.seen, found)
+		found = findCondition(last.Conditions, v1.AllContainersRestarting)
+		testutil.Assert(t, found != nil && found.Status == step.restarting, "%q: %+v", step.seen, found)
 		if before := last.ContainerStatuses[0].LastTerminationState.Terminated; step.seen == "" &&
 			(before == nil || before.ExitCode != 42) {
 			t.Errorf("the last state is %+v", before)

@@ -27,27 +27,22 @@ func TestFailing(t *testing.T) {
 		testutil.Assert(t, status.Phase == phase && status.Reason == "Evicted" && status.Message == "too much",
 			"%s, %s: %s, want %s", status.Phase, status.Reason, status.Message, phase)
 		got := findCondition(status.Conditions, v1.DisruptionTarget)
-		if got == nil || got.Status != v1.ConditionTrue || got.Reason != "TerminationByKubelet" ||
-			got.Message != "too much" || !got.LastTransitionTime.Time.Equal(now) {
-			t.Errorf("%s: condition %+v", phase, got)
-		}
+		testutil.Assert(t, got != nil && got.Status == v1.ConditionTrue && got.Reason == "TerminationByKubelet" &&
+			got.Message == "too much" && got.LastTransitionTime.Time.Equal(now), "%s: condition %+v", phase, got)
 		testutil.Assert(t, findCondition(status.Conditions, "example.org/other") != nil,
 			"%s: the other condition is lost", phase)
 	}
 	again := Failing(running.Old, why, now.Add(time.Minute))
-	if got := findCondition(again.Conditions, v1.DisruptionTarget); !got.LastTransitionTime.Time.Equal(now) {
-		t.Errorf("a repeated step changes the transition time: %+v", got)
-	}
+	got := findCondition(again.Conditions, v1.DisruptionTarget)
+	testutil.Assert(t, got.LastTransitionTime.Time.Equal(now), "a repeated step changes the transition time: %+v", got)
 	why.Disruption = false
-	if got := findCondition(Failing(v1.PodStatus{}, why, now).Conditions, v1.DisruptionTarget); got != nil {
-		t.Errorf("without a disruption the condition is %+v", got)
-	}
+	got = findCondition(Failing(v1.PodStatus{}, why, now).Conditions, v1.DisruptionTarget)
+	testutil.Assert(t, got == nil, "without a disruption the condition is %+v", got)
 	const preempted = "PreemptionByScheduler"
 	pod.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: preempted}}
 	status := Generate(inputOf(pod, seenOf("a=running")))
-	if got := findCondition(status.Conditions, v1.DisruptionTarget); got == nil || got.Reason != preempted {
-		t.Errorf("the scheduler's condition is %+v", got)
-	}
+	got = findCondition(status.Conditions, v1.DisruptionTarget)
+	testutil.Assert(t, got != nil && got.Reason == preempted, "the scheduler's condition is %+v", got)
 }
 
 func TestRejected(t *testing.T) {
@@ -57,16 +52,13 @@ func TestRejected(t *testing.T) {
 		{Type: v1.PodScheduled, Status: v1.ConditionTrue}, {Type: "example.org/x"}, {Type: v1.PodReady},
 	}
 	status := Rejected(pod, "OutOfcpu", "too much", now.Add(time.Millisecond))
-	if status.Phase != v1.PodFailed || status.Reason != "OutOfcpu" ||
-		status.Message != "Pod was rejected: too much" || status.ObservedGeneration != 3 ||
-		!status.StartTime.Time.Equal(now) || status.QOSClass != v1.PodQOSBestEffort {
-		t.Errorf("status %+v", status)
-	}
+	testutil.Assert(t, status.Phase == v1.PodFailed && status.Reason == "OutOfcpu" &&
+		status.Message == "Pod was rejected: too much" && status.ObservedGeneration == 3 &&
+		status.StartTime.Time.Equal(now) && status.QOSClass == v1.PodQOSBestEffort, "status %+v", status)
 	testutil.Assert(t, len(status.Conditions) == 2 && findCondition(status.Conditions, v1.PodReady) == nil,
 		"conditions %+v", status.Conditions)
 	began := metav1.NewTime(now.Add(-time.Hour))
 	pod.Status.StartTime = &began
-	if status := Rejected(pod, "r", "m", now); !status.StartTime.Equal(&began) {
-		t.Errorf("start time %v", status.StartTime)
-	}
+	status = Rejected(pod, "r", "m", now)
+	testutil.Assert(t, status.StartTime.Equal(&began), "start time %v", status.StartTime)
 }

@@ -75,9 +75,8 @@ func TestNoRangeIsLeft(t *testing.T) {
 	last := m.pods[types.UID(fmt.Sprint(ranges-1))]
 	testutil.Assert(t, uint64(last)+Length < 1<<32, "the last range begins at %d", last)
 	m = open(t, filepath.Join(t.TempDir(), "none", "ids.json"))
-	if id, err := m.Allocate("a"); err == nil || len(m.pods) > 0 {
-		t.Errorf("ids from %d are given without being written", id)
-	}
+	id, err := m.Allocate("a")
+	testutil.Assert(t, err != nil && len(m.pods) == 0, "ids from %d are given without being written", id)
 }
 
 // TestUnreadableRanges: an unreadable file is an error.

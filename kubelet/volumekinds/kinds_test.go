@@ -181,9 +181,7 @@ func TestDescribe(t *testing.T) {
 			"image registry.example/tools:1"},
 	}
 	for _, test := range tests {
-		if got := Describe(&test.source); got != test.want {
-			t.Errorf("%v is described as %q, want %q", fields(&test.source), got, test.want)
-		}
+		testutil.Equal(t, Describe(&test.source), test.want, "description of %v", fields(&test.source))
 	}
 	if got, err := Of(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}); err == nil ||
 		!strings.HasPrefix(Describe(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}), "rbd: ") {

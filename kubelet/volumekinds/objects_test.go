@@ -62,9 +62,8 @@ func TestChanges(t *testing.T) {
 	for _, changed := range []Object{a, b, a} {
 		c.Add(changed)
 	}
-	if got := <-c.Wait(); len(got) != 2 || !got[a] || !got[b] {
-		t.Errorf("got %v", got)
-	}
+	got := <-c.Wait()
+	testutil.Assert(t, len(got) == 2 && got[a] && got[b], "got %v", got)
 	select {
 	case got := <-c.Wait():
 		t.Errorf("taken twice: %v", got)

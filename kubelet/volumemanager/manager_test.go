@@ -86,12 +86,8 @@ func TestConfigMapFollowsItsObject(t *testing.T) {
 	wantFile(t, filepath.Join(path, "d"), "4")
 	delete(object.Data, "b")
 	mustMount(t, m, pod)
-	if _, err := os.Lstat(filepath.Join(path, "b")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the removed key is still visible: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(path, first)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the old generation is still there: %v", err)
-	}
+	testutil.Gone(t, filepath.Join(path, "b"), "the removed key is still visible")
+	testutil.Gone(t, filepath.Join(path, first), "the old generation is still there")
 }
 
 // TestRemovedKeyIsGone: a removed key must not stay readable, wherever its name sorts.
@@ -105,9 +101,8 @@ func TestRemovedKeyIsGone(t *testing.T) {
 			delete(object.Data, removed)
 			mustMount(t, m, pod)
 			for _, file := range []string{removed, filepath.Join(dataLink, removed)} {
-				if content, err := os.ReadFile(filepath.Join(path, file)); !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("%s is still there: %q, %v", file, content, err)
-				}
+				content, err := os.ReadFile(filepath.Join(path, file))
+				testutil.Assert(t, errors.Is(err, fs.ErrNotExist), "%s is still there: %q, %v", file, content, err)
 			}
 			for name, content := range object.Data {
 				wantFile(t, filepath.Join(path, name), content)
@@ -124,17 +119,15 @@ func TestStaleContent(t *testing.T) {
 	path := mustMount(t, m, pod)
 	delete(o.ConfigMaps, "shop/conf")
 	var stale *StaleError
-	if err := m.Mount(t.Context(), pod); !errors.As(err, &stale) || !errors.Is(err, errdefs.ErrNotFound) ||
-		!strings.Contains(err.Error(), `volume "conf"`) {
-		t.Errorf("got %v", err)
-	}
+	err := m.Mount(t.Context(), pod)
+	testutil.Assert(t, errors.As(err, &stale) && errors.Is(err, errdefs.ErrNotFound) &&
+		strings.Contains(err.Error(), `volume "conf"`), "got %v", err)
 	wantFile(t, filepath.Join(path, "key"), "old")
 	more := configMapVolume("other", false)
 	more.Name = "more"
 	pod.Spec.Volumes = append(pod.Spec.Volumes, more)
-	if err := m.Mount(t.Context(), pod); err == nil || errors.As(err, &stale) {
-		t.Errorf("a volume that was never made: %v", err)
-	}
+	err = m.Mount(t.Context(), pod)
+	testutil.Assert(t, err != nil && !errors.As(err, &stale), "a volume that was never made: %v", err)
 }
 
 func TestConfigMapItems(t *testing.T) {
@@ -147,9 +140,7 @@ func TestConfigMapItems(t *testing.T) {
 	wantFile(t, filepath.Join(path, "etc/deep/a.conf"), "1")
 	info, err := os.Stat(filepath.Join(path, "etc/deep/a.conf"))
 	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o400, "mode: %v, %v; want 0400", info, err)
-	if _, err := os.Stat(filepath.Join(path, "b")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a key that is not an item is visible: %v", err)
-	}
+	testutil.Gone(t, filepath.Join(path, "b"), "a key that is not an item is visible")
 }
 
 func TestMissingObjectsOfVolumes(t *testing.T) {
@@ -203,16 +194,15 @@ func TestSecretIsInMemoryAndOwnedByTheGroup(t *testing.T) {
 	wantTmpfs(t, path)
 	info, err := os.Stat(filepath.Join(path, "k"))
 	testutil.Must(t, err)
-	if got := info.Sys().(*syscall.Stat_t).Gid; got != 4242 || info.Mode().Perm() != 0o640 {
-		t.Errorf("group %d, mode %v; want 4242 and 0640", got, info.Mode())
-	}
+	got := info.Sys().(*syscall.Stat_t).Gid
+	testutil.Assert(t, got == 4242 && info.Mode().Perm() == 0o640,
+		"group %d, mode %v; want 4242 and 0640", got, info.Mode())
 	mustMount(t, m, pod)
 	points, _ := mountPoints(path)
 	testutil.Assert(t, len(points) == 1, "mounted %d times, want once", len(points))
 	testutil.Must(t, m.Unmount(context.Background(), pod.UID))
-	if uids, err := m.Pods(); err != nil || len(uids) != 0 {
-		t.Errorf("leftovers: %v, %v", uids, err)
-	}
+	uids, err := m.Pods()
+	testutil.Assert(t, err == nil && len(uids) == 0, "leftovers: %v, %v", uids, err)
 }
 
 func wantTmpfs(t *testing.T, path string) {
@@ -232,9 +222,9 @@ func TestEmptyDir(t *testing.T) {
 	path := mustMount(t, m, pod)
 	info, err := os.Stat(path)
 	testutil.Must(t, err)
-	if want := fs.ModeDir | fs.ModeSetgid | 0o777; info.Mode() != want || info.Sys().(*syscall.Stat_t).Gid != 77 {
-		t.Errorf("mode %v, group %d; want %v and 77", info.Mode(), info.Sys().(*syscall.Stat_t).Gid, want)
-	}
+	want := fs.ModeDir | fs.ModeSetgid | 0o777
+	testutil.Assert(t, info.Mode() == want && info.Sys().(*syscall.Stat_t).Gid == 77,
+		"mode %v, group %d; want %v and 77", info.Mode(), info.Sys().(*syscall.Stat_t).Gid, want)
 	testutil.Must(t, os.WriteFile(filepath.Join(path, "kept"), []byte("x"), 0o600))
 	mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "kept"), "x")

@@ -29,9 +29,8 @@ func TestMountPointsOfAnOddName(t *testing.T) {
 	for path, want := range map[string][]string{
 		odd: {odd, below}, link: {odd, below}, below: {below}, odd + "x": nil, filepath.Join(real, "missing"): nil,
 	} {
-		if got, err := mountPoints(path); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %q, %v; want %q", path, got, err, want)
-		}
+		got, err := mountPoints(path)
+		testutil.Assert(t, err == nil && slices.Equal(got, want), "%s: %q, %v; want %q", path, got, err, want)
 	}
 	testutil.Must(t, unmountBelow(odd))
 	wantMountPoint(t, odd, false)

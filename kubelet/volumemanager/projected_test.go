@@ -120,10 +120,8 @@ func TestTokenIsReadByThePodsUser(t *testing.T) {
 			info, err := os.Stat(filepath.Join(mustMount(t, m, pod), "token"))
 			testutil.Must(t, err)
 			stat := info.Sys().(*syscall.Stat_t)
-			if info.Mode().Perm() != c.mode || stat.Uid != c.uid || stat.Gid != c.gid {
-				t.Errorf("mode %v of %d:%d, want %v of %d:%d", info.Mode().Perm(), stat.Uid, stat.Gid, c.mode, c.uid,
-					c.gid)
-			}
+			testutil.Assert(t, info.Mode().Perm() == c.mode && stat.Uid == c.uid && stat.Gid == c.gid,
+				"mode %v of %d:%d, want %v of %d:%d", info.Mode().Perm(), stat.Uid, stat.Gid, c.mode, c.uid, c.gid)
 		})
 	}
 }

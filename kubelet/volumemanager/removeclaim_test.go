@@ -22,8 +22,7 @@ func TestRemoveClaim(t *testing.T) {
 	}
 	left, err := os.ReadDir(filepath.Join(claims, "ns"))
 	testutil.Assert(t, err == nil && len(left) == 0, "left: %v, %v", left, err)
-	_, err = os.Stat(filepath.Join(disk, "file"))
-	testutil.Check(t, err, "the persistent volume")
+	testutil.Exists(t, filepath.Join(disk, "file"), "the persistent volume")
 }
 
 // A claim that is mounted stays, also when only a directory of it is mounted, as with a subPath.
@@ -40,7 +39,6 @@ func TestRemoveMountedClaim(t *testing.T) {
 		testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), target), "%v", err)
 		testutil.Must(t, unix.Unmount(target, 0))
 	}
-	_, err := os.Stat(file)
-	testutil.Must(t, err)
+	testutil.Exists(t, file)
 	testutil.Must(t, RemoveClaim(claims, "ns", "own"))
 }

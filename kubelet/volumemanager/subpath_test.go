@@ -48,15 +48,14 @@ func TestSubPathMakesWhatIsMissing(t *testing.T) {
 	testutil.Must(t, errors.Join(os.Chown(volume, -1, 123), os.Chmod(volume, mode)))
 	m := testManager(t, modeltest.Objects{})
 	pod := podWith(hostVolume(volume))
-	if _, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: "a/b"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: "a/b"})
+	testutil.Must(t, err)
 	for _, made := range []string{"a", "a/b"} {
 		info, err := os.Stat(filepath.Join(volume, made))
 		testutil.Must(t, err)
-		if group := info.Sys().(*syscall.Stat_t).Gid; info.Mode() != mode || group != 123 {
-			t.Errorf("%s: %v of group %d, want a directory as the volume is", made, info.Mode(), group)
-		}
+		group := info.Sys().(*syscall.Stat_t).Gid
+		testutil.Assert(t, info.Mode() == mode && group == 123,
+			"%s: %v of group %d, want a directory as the volume is", made, info.Mode(), group)
 	}
 }
 
@@ -69,18 +68,16 @@ func TestSubPathStaysInTheVolume(t *testing.T) {
 	m := testManager(t, modeltest.Objects{})
 	pod := podWith(hostVolume(volume))
 	for _, path := range []string{"..", "../x", "/etc", "out", "out/passwd", "out/new", "up", "deep", "a/../../x"} {
-		if got, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: path}); err == nil {
-			t.Errorf("%q became %s, want an error", path, got)
-		}
+		got, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: path})
+		testutil.Assert(t, err != nil, "%q became %s, want an error", path, got)
 	}
 	for _, container := range []string{"", "..", "a/b"} {
 		_, err := m.SubPath(SubPathRequest{Pod: pod, Container: container, Volume: "host", Path: "x"})
 		testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument),
 			"container %q: %v, want ErrInvalidArgument", container, err)
 	}
-	if _, err := os.Stat("/etc/new"); err == nil {
-		t.Error("a directory was made outside of the volume")
-	}
+	_, err := os.Stat("/etc/new")
+	testutil.Assert(t, err != nil, "a directory was made outside of the volume")
 }
 
 func TestSubPathOfAnUpdatedConfigMap(t *testing.T) {
@@ -95,11 +92,9 @@ func TestSubPathOfAnUpdatedConfigMap(t *testing.T) {
 	object.Data = map[string]string{"a": "2"}
 	mustMount(t, m, pod)
 	wantFile(t, got, "1") // a container sees the file that it was started with
-	if got, err = m.SubPath(request); err != nil {
-		t.Fatal(err)
-	}
+	got, err = m.SubPath(request)
+	testutil.Must(t, err)
 	wantFile(t, got, "2") // its restart sees the new one
-	if points, err := mountPoints(got); err != nil || len(points) != 1 {
-		t.Errorf("mounts at %s: %v, %v; want one", got, points, err)
-	}
+	points, err := mountPoints(got)
+	testutil.Assert(t, err == nil && len(points) == 1, "mounts at %s: %v, %v; want one", got, points, err)
 }

@@ -248,8 +248,7 @@ func TestPlayDetach(t *testing.T) {
 	logHas("pod/main | second\n")
 	n.down()
 	n.nothingLeft()
-	_, err = os.Stat(log)
-	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "the log is left: %v", err)
+	testutil.Gone(t, log, "the log is left")
 
 	out, _, _ := n.play(simple("pod", "sleep 1000"))
 	out.has(t, "pod | Ready")

@@ -171,8 +171,6 @@ func TestCheckpoint(t *testing.T) {
 	n.start()
 	n.event("", "CheckpointUnreadable")
 	n.ready("pod")
-	if _, err := os.Stat(checkpoint + ".corrupt"); err != nil {
-		t.Error(err)
-	}
+	testutil.Exists(t, checkpoint+".corrupt")
 	stays(t, "from the manifest", 2*time.Second, func() error { return n.unchanged(before, "main") })
 }

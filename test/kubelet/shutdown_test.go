@@ -52,8 +52,7 @@ spec:
 		}
 		return nil
 	})
-	_, err := os.Stat(n.scratch() + "/critical")
-	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "the critical pod is ended before the other has ended: %v", err)
+	testutil.Gone(t, n.scratch()+"/critical", "the critical pod is ended before the other has ended")
 	n.let("plain")
 	n.shows(plain, "the plain pod has ended", wantTerminated)
 	n.scratchHas("critical", "ends")

@@ -95,15 +95,13 @@ func TestNoKubeletAnswers(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "is that a kubelet core?"),
 		"another server: %v", err)
 	server.Close()
-	if _, err := New(address).Pods(t.Context()); !errors.Is(err, errdefs.ErrUnavailable) ||
-		!strings.Contains(err.Error(), address) {
-		t.Errorf("no server: %v, want ErrUnavailable with the address", err)
-	}
+	_, err = New(address).Pods(t.Context())
+	testutil.Assert(t, errors.Is(err, errdefs.ErrUnavailable) && strings.Contains(err.Error(), address),
+		"no server: %v, want ErrUnavailable with the address", err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := New(address).Pods(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("given up: %v", err)
-	}
+	_, err = New(address).Pods(ctx)
+	testutil.Assert(t, errors.Is(err, context.Canceled), "given up: %v", err)
 }
 
 func TestContainerChoice(t *testing.T) {
@@ -111,23 +109,18 @@ func TestContainerChoice(t *testing.T) {
 	pod := running("a", "web")
 	pod.Spec.InitContainers = []v1.Container{{Name: "init"}, {Name: "side", RestartPolicy: &always}}
 	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "other"})
-	if name, others, err := Container(&pod, ""); name != "main" ||
-		strings.Join(others, " ") != "init (init) side (init) main other" || err != nil {
-		t.Errorf("%s, %v, %v", name, others, err)
-	}
-	if name, others, err := Container(&pod, "side"); name != "side" || others != nil || err != nil {
-		t.Errorf("%s, %v, %v", name, others, err)
-	}
-	if _, _, err := Container(&pod, "none"); !errors.Is(err, errdefs.ErrNotFound) {
-		t.Errorf("%v", err)
-	}
+	name, others, err := Container(&pod, "")
+	testutil.Assert(t, name == "main" && strings.Join(others, " ") == "init (init) side (init) main other" &&
+		err == nil, "%s, %v, %v", name, others, err)
+	name, others, err = Container(&pod, "side")
+	testutil.Assert(t, name == "side" && others == nil && err == nil, "%s, %v, %v", name, others, err)
+	_, _, err = Container(&pod, "none")
+	testutil.Assert(t, errors.Is(err, errdefs.ErrNotFound), "%v", err)
 	pod.Annotations = map[string]string{defaultContainer: "other"}
-	if name, others, err := Container(&pod, ""); name != "other" || others != nil || err != nil {
-		t.Errorf("%s, %v, %v", name, others, err)
-	}
-	if _, _, err := Container(&v1.Pod{}, ""); !errors.Is(err, errdefs.ErrNotFound) {
-		t.Errorf("%v", err)
-	}
+	name, others, err = Container(&pod, "")
+	testutil.Assert(t, name == "other" && others == nil && err == nil, "%s, %v, %v", name, others, err)
+	_, _, err = Container(&v1.Pod{}, "")
+	testutil.Assert(t, errors.Is(err, errdefs.ErrNotFound), "%v", err)
 }
 
 func waiting(reason string) v1.ContainerState {
@@ -272,9 +265,8 @@ func TestWatch(t *testing.T) {
 	shows(t, out, "Gone")
 	cancel()
 	testutil.Check(t, <-ended)
-	if got := strings.Count(out.String(), "\n"); got != 4 {
-		t.Errorf("%d lines, want the header and three changes:\n%s", got, out.String())
-	}
+	got := strings.Count(out.String(), "\n")
+	testutil.Assert(t, got == 4, "%d lines, want the header and three changes:\n%s", got, out.String())
 	fake.change(func(f *fakeKubelet) { f.away = true })
 	err := asked.Watch(t.Context(), out, WatchOptions{})
 	testutil.Assert(t, err != nil, "a watch that never began is not an error")

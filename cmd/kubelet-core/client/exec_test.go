@@ -41,14 +41,11 @@ func started(
 	web := httptest.NewUnstartedServer(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fake.server.ServeHTTP(w, r) }))
 	address, err := url.Parse("http://" + web.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	config := streaming.DefaultConfig
 	config.BaseURL = address
-	if fake.server, err = streaming.NewServer(config, fake); err != nil {
-		t.Fatal(err)
-	}
+	fake.server, err = streaming.NewServer(config, fake)
+	testutil.Must(t, err)
 	web.Start()
 	t.Cleanup(web.Close)
 	return cri{fake}
@@ -84,13 +81,11 @@ func TestExec(t *testing.T) {
 	err := Exec(t.Context(), runtime, "abc",
 		ExecOptions{Command: []string{"x", "y"}, Stdin: strings.NewReader("input"), Stdout: &stdout, Stderr: &stderr})
 	var exit *ExitError
-	if !errors.As(err, &exit) || exit.Code != 7 || stdout.String() != "got input" || stderr.String() != "and an error" {
-		t.Errorf("%v, %q, %q", err, stdout.String(), stderr.String())
-	}
-	if r := runtime.asked; r.GetContainerId() != "abc" || strings.Join(r.GetCmd(), " ") != "x y" || !r.GetStdin() ||
-		!r.GetStdout() || !r.GetStderr() || r.GetTty() {
-		t.Errorf("asked for %v", r)
-	}
+	testutil.Assert(t, errors.As(err, &exit) && exit.Code == 7 && stdout.String() == "got input" &&
+		stderr.String() == "and an error", "%v, %q, %q", err, stdout.String(), stderr.String())
+	r := runtime.asked
+	testutil.Assert(t, r.GetContainerId() == "abc" && strings.Join(r.GetCmd(), " ") == "x y" && r.GetStdin() &&
+		r.GetStdout() && r.GetStderr() && !r.GetTty(), "asked for %v", r)
 }
 
 func TestExecWithTerminal(t *testing.T) {
@@ -106,11 +101,9 @@ func TestExecWithTerminal(t *testing.T) {
 	sizes := make(chan Size, 1)
 	sizes <- Size{Width: 120, Height: 40}
 	var stdout, stderr bytes.Buffer
-	if err := Exec(t.Context(), runtime, "abc",
-		ExecOptions{Command: []string{"sh"}, TTY: true, Stdout: &stdout, Stderr: &stderr, Sizes: sizes}); err != nil ||
-		stdout.String() != "120x40" {
-		t.Errorf("%v, %q", err, stdout.String())
-	}
+	err := Exec(t.Context(), runtime, "abc",
+		ExecOptions{Command: []string{"sh"}, TTY: true, Stdout: &stdout, Stderr: &stderr, Sizes: sizes})
+	testutil.Assert(t, err == nil && stdout.String() == "120x40", "%v, %q", err, stdout.String())
 }
 
 func TestExecFails(t *testing.T) {
@@ -153,9 +146,8 @@ func TestExecWithoutServer(t *testing.T) {
 	var out bytes.Buffer
 	err := Exec(t.Context(), urls(web.URL), "abc", ExecOptions{Command: []string{"x"}, Stdout: &out})
 	testutil.Assert(t, err != nil && strings.HasPrefix(err.Error(), "exec: "), "got %v", err)
-	if err := ended([]byte("half an ans")); !errors.Is(err, errdefs.ErrUnavailable) {
-		t.Errorf("a cut connection: %v", err)
-	}
+	err = ended([]byte("half an ans"))
+	testutil.Assert(t, errors.Is(err, errdefs.ErrUnavailable), "a cut connection: %v", err)
 }
 
 // urls is a runtime that answers every Exec with the URL.
@@ -170,12 +162,10 @@ func TestRunningContainer(t *testing.T) {
 	id, err := RunningContainer(&pod, "main")
 	testutil.Assert(t, id == "abc" && err == nil, "%q, %v", id, err)
 	pod.Status.ContainerStatuses[0].State = waiting("ImagePullBackOff")
-	if _, err := RunningContainer(&pod, "main"); !errors.Is(err, errdefs.ErrFailedPrecondition) ||
-		!strings.Contains(err.Error(), "ImagePullBackOff") {
-		t.Errorf("waiting: %v", err)
-	}
+	_, err = RunningContainer(&pod, "main")
+	testutil.Assert(t, errors.Is(err, errdefs.ErrFailedPrecondition) &&
+		strings.Contains(err.Error(), "ImagePullBackOff"), "waiting: %v", err)
 	pod.Status.ContainerStatuses[0].State, pod.Status.ContainerStatuses[0].ContainerID = runs(), "nonsense"
-	if _, err := RunningContainer(&pod, "main"); !errors.Is(err, errdefs.ErrInternal) {
-		t.Errorf("without an id: %v", err)
-	}
+	_, err = RunningContainer(&pod, "main")
+	testutil.Assert(t, errors.Is(err, errdefs.ErrInternal), "without an id: %v", err)
 }

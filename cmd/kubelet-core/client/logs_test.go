@@ -115,23 +115,19 @@ func TestWhichLog(t *testing.T) {
 		err := asked.Logs(t.Context(), Ref{Name: "web"}, opts)
 		return out.String(), err
 	}
-	if got, err := read(LogOptions{Previous: true, Follow: true}); got != "before\n" || err != nil {
-		t.Errorf("previous: %q, %v", got, err)
-	}
+	got, err := read(LogOptions{Previous: true, Follow: true})
+	testutil.Assert(t, got == "before\n" && err == nil, "previous: %q, %v", got, err)
 	testutil.Must(t, os.Remove(path))
-	if _, err := read(LogOptions{}); !errors.Is(err, errdefs.ErrNotFound) || !strings.Contains(err.Error(), path) {
-		t.Errorf("removed: %v", err)
-	}
+	_, err = read(LogOptions{})
+	testutil.Assert(t, errors.Is(err, errdefs.ErrNotFound) && strings.Contains(err.Error(), path), "removed: %v", err)
 	fake.change(func(f *fakeKubelet) {
 		f.pods[0].Status.ContainerStatuses[0] = v1.ContainerStatus{Name: "main", State: waiting("ImagePullBackOff")}
 	})
-	if _, err := read(LogOptions{}); !errors.Is(err, errdefs.ErrFailedPrecondition) ||
-		!strings.Contains(err.Error(), "ImagePullBackOff") {
-		t.Errorf("waiting: %v", err)
-	}
-	if _, err := read(LogOptions{Previous: true}); !errors.Is(err, errdefs.ErrNotFound) {
-		t.Errorf("previous of none: %v", err)
-	}
+	_, err = read(LogOptions{})
+	testutil.Assert(t, errors.Is(err, errdefs.ErrFailedPrecondition) &&
+		strings.Contains(err.Error(), "ImagePullBackOff"), "waiting: %v", err)
+	_, err = read(LogOptions{Previous: true})
+	testutil.Assert(t, errors.Is(err, errdefs.ErrNotFound), "previous of none: %v", err)
 }
 
 func TestBadLogLines(t *testing.T) {

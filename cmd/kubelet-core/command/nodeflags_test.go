@@ -29,28 +29,21 @@ func TestNodeFlags(t *testing.T) {
 		"--system-reserved", "cpu=200m,memory=1Gi", "--node-labels", "zone=x,empty=")
 	testutil.Must(t, err)
 	testutil.Equal(t, opts.ManifestHeader.Get("authorization"), "Bearer a:b", "header")
-	if got := opts.Cluster.Taints; len(got) != 2 || got[0] != (v1.Taint{Key: "a", Value: "b", Effect: "NoSchedule"}) ||
-		got[1] != (v1.Taint{Key: "c", Effect: "NoExecute"}) {
-		t.Errorf("taints %v", got)
-	}
-	if got := opts.Cluster.Reserved[v1.ResourceCPU]; got.MilliValue() != 200 {
-		t.Errorf("reserved %v", opts.Cluster.Reserved)
-	}
+	got := opts.Cluster.Taints
+	testutil.Assert(t, len(got) == 2 && got[0] == (v1.Taint{Key: "a", Value: "b", Effect: "NoSchedule"}) &&
+		got[1] == (v1.Taint{Key: "c", Effect: "NoExecute"}), "taints %v", got)
+	testutil.Equal(t, opts.Cluster.Reserved.Cpu().MilliValue(), 200, "reserved CPU")
 	if got := opts.Cluster.Labels; got["zone"] != "x" || len(got) != 2 {
 		t.Errorf("labels %v", got)
 	}
 	testutil.Assert(t, opts.API.Port == 0, "port %d without a client CA", opts.API.Port)
-	if opts, err := parse("--client-users", "a,b", "--client-groups", "c"); err != nil || len(opts.API.Users) != 2 ||
-		len(opts.API.Groups) != 1 {
-		t.Errorf("clients %+v, %v", opts.API, err)
-	}
-	if _, err := parse("--manifest-url-header", "Bearer s3cret"); err == nil ||
-		strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("error %v has the header's value", err)
-	}
-	if opts, err := parse("--client-ca-file", "ca"); err != nil || opts.API.Port != defaultPort {
-		t.Errorf("port %d with a client CA, %v", opts.API.Port, err)
-	}
+	opts, err = parse("--client-users", "a,b", "--client-groups", "c")
+	testutil.Assert(t, err == nil && len(opts.API.Users) == 2 && len(opts.API.Groups) == 1,
+		"clients %+v, %v", opts.API, err)
+	_, err = parse("--manifest-url-header", "Bearer s3cret")
+	testutil.Assert(t, err != nil && !strings.Contains(err.Error(), "s3cret"), "error %v has the header's value", err)
+	opts, err = parse("--client-ca-file", "ca")
+	testutil.Assert(t, err == nil && opts.API.Port == defaultPort, "port %d with a client CA, %v", opts.API.Port, err)
 }
 
 func TestNodeFlagsRefused(t *testing.T) {

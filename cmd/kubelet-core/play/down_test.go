@@ -30,27 +30,20 @@ func TestDownOfAnotherOwner(t *testing.T) {
 		t.Errorf("nobody's: %v", err)
 	}
 	root, err := nodelock.LockRoot(dir, "play-other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	if err := Down(t.Context(), opts); !errdefs.IsFailedPrecondition(err) || errors.Is(err, nodelock.ErrInUse) {
 		t.Errorf("another play's: %v", err)
 	}
-	if _, err := os.Stat(file); err != nil {
-		t.Error(err)
-	}
+	testutil.Exists(t, file)
 	testutil.Must(t, root.RemoveAll())
-	if root, err = nodelock.LockRoot(dir, "play-web"); err != nil {
-		t.Fatal(err)
-	}
+	root, err = nodelock.LockRoot(dir, "play-web")
+	testutil.Must(t, err)
 	write()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Down(ctx, opts); !errors.Is(err, context.Canceled) || !errors.Is(err, nodelock.ErrInUse) {
 		t.Errorf("its own, at which a process is: %v", err)
 	}
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("its manifests: %v", err)
-	}
+	testutil.Gone(t, file, "its manifests")
 	testutil.Must(t, root.RemoveAll())
 }

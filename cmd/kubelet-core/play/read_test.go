@@ -43,20 +43,15 @@ func TestRead(t *testing.T) {
 		service("NodePort", "selector: {app: web}, ports: [{port: 80, targetPort: http, nodePort: 30080}]")+
 		"---\n# nothing\n---\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap, "+
 		"metadata: {name: m}}]\n", Input{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(set.pods) != 2 || len(set.objects.ConfigMaps) != 1 || set.pods[0].Name != "web-1" ||
-		set.pods[1].Name != "web-2" || set.pods[0].Spec.Hostname != "web-1" {
-		t.Errorf("pods %v", set.pods)
-	}
+	testutil.Must(t, err)
+	testutil.Assert(t, len(set.pods) == 2 && len(set.objects.ConfigMaps) == 1 && set.pods[0].Name == "web-1" &&
+		set.pods[1].Name == "web-2" && set.pods[0].Spec.Hostname == "web-1", "pods %v", set.pods)
 	first, second := set.pods[0].Spec.Containers[0].Ports, set.pods[1].Spec.Containers[0].Ports
 	testutil.Assert(t, len(first) == 1 && first[0].HostPort == 30080 && second[0].HostPort == 0,
 		"ports %v and %v", first, second)
-	if notes := strings.Join(set.notes, "\n"); !strings.Contains(notes, "port 30080 of this machine leads to web-1") ||
-		!strings.Contains(notes, "the other 1") {
-		t.Errorf("notes %s", notes)
-	}
+	notes := strings.Join(set.notes, "\n")
+	testutil.Assert(t, strings.Contains(notes, "port 30080 of this machine leads to web-1") &&
+		strings.Contains(notes, "the other 1"), "notes %s", notes)
 }
 
 const job = `
@@ -242,13 +237,11 @@ func TestLines(t *testing.T) {
 	terminal := newTerminal(&out, true, nil)
 	a, b := terminal.lines("a"), terminal.lines("b")
 	for _, text := range []string{"one\ntw", "o\n", "rest"} {
-		if _, err := a.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := a.Write([]byte(text))
+		testutil.Must(t, err)
 	}
-	if _, err := b.Write([]byte("x\n")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Write([]byte("x\n"))
+	testutil.Must(t, err)
 	a.end()
 	const want = "\x1b[36ma |\x1b[0m one\n\x1b[36ma |\x1b[0m two\n\x1b[33mb |\x1b[0m x\n\x1b[36ma |\x1b[0m rest\n"
 	testutil.Assert(t, out.String() == want, "%q, want %q", out.String(), want)

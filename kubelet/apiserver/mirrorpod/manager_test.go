@@ -99,12 +99,9 @@ func TestLifeOfAMirror(t *testing.T) {
 		b.want(pod)
 		mirror := b.wantMirror("1")
 		owner := mirror.OwnerReferences[0]
-		if mirror.UID == pod.UID || mirror.Labels["l"] != "v" || mirror.Spec.NodeName != "node" ||
-			mirror.Status.Phase != v1.PodPending ||
-			owner.Kind != "Node" || owner.Name != "node" || owner.UID != "n" || !*owner.Controller ||
-			mirror.Spec.Tolerations[0] != staysOnNode {
-			t.Errorf("mirror %+v", mirror)
-		}
+		testutil.Assert(t, mirror.UID != pod.UID && mirror.Labels["l"] == "v" && mirror.Spec.NodeName == "node" &&
+			mirror.Status.Phase == v1.PodPending && owner.Kind == "Node" && owner.Name == "node" && owner.UID == "n" &&
+			*owner.Controller && mirror.Spec.Tolerations[0] == staysOnNode, "mirror %+v", mirror)
 		testutil.Assert(t, !model.IsMirror(pod) && pod.Spec.Tolerations == nil, "the static pod was changed")
 		b.wantCalls("POST pods")
 		b.want(pod)

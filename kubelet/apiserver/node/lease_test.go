@@ -17,11 +17,9 @@ func TestLease(t *testing.T) {
 		first := currentLease(s)
 		testutil.Require(t, first != nil, "there is no lease")
 		owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "here", UID: currentNode(s).UID}
-		if *first.Spec.HolderIdentity != "here" || *first.Spec.LeaseDurationSeconds != 40 ||
-			first.Namespace != "kube-node-lease" ||
-			len(first.OwnerReferences) != 1 || first.OwnerReferences[0] != owner {
-			t.Errorf("lease %+v", first)
-		}
+		testutil.Assert(t, *first.Spec.HolderIdentity == "here" && *first.Spec.LeaseDurationSeconds == 40 &&
+			first.Namespace == "kube-node-lease" && len(first.OwnerReferences) == 1 &&
+			first.OwnerReferences[0] == owner, "lease %+v", first)
 		time.Sleep(35 * time.Second)
 		got := currentLease(s).Spec.RenewTime.Sub(first.Spec.RenewTime.Time)
 		testutil.Assert(t, got == 30*time.Second, "after 35 seconds the lease is %v newer, want 30s", got)
@@ -38,10 +36,9 @@ func TestLease(t *testing.T) {
 		theirs.Annotations, theirs.OwnerReferences = map[string]string{"a": "b"}, nil
 		s.Set(theirs)
 		time.Sleep(10 * time.Second)
-		if currentLease(s).Annotations["a"] != "b" || len(currentLease(s).OwnerReferences) != 1 ||
-			time.Since(currentLease(s).Spec.RenewTime.Time) > 10*time.Second {
-			t.Errorf("a lease that another changed became %+v", currentLease(s))
-		}
+		testutil.Assert(t, currentLease(s).Annotations["a"] == "b" && len(currentLease(s).OwnerReferences) == 1 &&
+			time.Since(currentLease(s).Spec.RenewTime.Time) <= 10*time.Second,
+			"a lease that another changed became %+v", currentLease(s))
 	})
 }
 

@@ -65,9 +65,7 @@ func TestPressure(t *testing.T) {
 			r := newTest(t, test.opts, test.different)
 			status := r.statusOf(v1.NodeStatus{})
 			got := condition(&v1.Node{Status: status}, test.kind)
-			if text := string(got.Status) + " " + got.Reason; text != test.want {
-				t.Errorf("%s (%s), want %s", text, got.Message, test.want)
-			}
+			testutil.Equal(t, string(got.Status)+" "+got.Reason, test.want, "%s", got.Message)
 		})
 	}
 }
@@ -99,14 +97,12 @@ func TestReadiness(t *testing.T) {
 		"%+v", got)
 	runtime, network = nil, nil
 	r.opts.ShutdownErr = func() error { return errors.New("node is shutting down") }
-	if got := r.readiness(nil); got.status != v1.ConditionFalse || got.reason != "KubeletNotReady" ||
-		got.message != "node is shutting down" {
-		t.Errorf("%+v", got)
-	}
+	got = r.readiness(nil)
+	testutil.Assert(t, got.status == v1.ConditionFalse && got.reason == "KubeletNotReady" &&
+		got.message == "node is shutting down", "%+v", got)
 	r.opts.ShutdownErr = nil
-	if got := r.readiness(nil); got.status != v1.ConditionTrue || got.reason != "KubeletReady" {
-		t.Errorf("%+v", got)
-	}
+	got = r.readiness(nil)
+	testutil.Assert(t, got.status == v1.ConditionTrue && got.reason == "KubeletReady", "%+v", got)
 }
 
 func TestCapacity(t *testing.T) {
@@ -143,9 +139,7 @@ func TestCapacity(t *testing.T) {
 				"allocatable": {status.Allocatable[test.of], test.remaining},
 			} {
 				got, want := pair[0].(resource.Quantity), resource.MustParse(pair[1].(string))
-				if got.Cmp(want) != 0 {
-					t.Errorf("%s is %s, want %s", what, got.String(), want.String())
-				}
+				testutil.Assert(t, got.Cmp(want) == 0, "%s is %s, want %s", what, got.String(), want.String())
 			}
 		})
 	}
@@ -162,11 +156,8 @@ func TestInfo(t *testing.T) {
 		"proc/meminfo": "MemTotal: 4 kB\nMemAvailable: 3 kB\nSwapTotal: 2 kB\n",
 	})
 	info := r.Node().Status.NodeInfo
-	if info.MachineID != "bus" || info.SystemUUID != "UUID" || info.OSImage != "Quoted" ||
-		info.ContainerRuntimeVersion != "Unknown" ||
-		info.Swap == nil || *info.Swap.Capacity != 2048 {
-		t.Errorf("%+v", info)
-	}
+	testutil.Assert(t, info.MachineID == "bus" && info.SystemUUID == "UUID" && info.OSImage == "Quoted" &&
+		info.ContainerRuntimeVersion == "Unknown" && info.Swap != nil && *info.Swap.Capacity == 2048, "%+v", info)
 }
 
 // TestThisMachine reads the real machine.
@@ -177,9 +168,8 @@ func TestThisMachine(t *testing.T) {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage,
 		v1.ResourcePods} {
 		have, left := status.Capacity[name], status.Allocatable[name]
-		if have.Sign() <= 0 || left.Sign() <= 0 || left.Cmp(have) > 0 {
-			t.Errorf("%s: capacity %s, allocatable %s", name, have.String(), left.String())
-		}
+		testutil.Assert(t, have.Sign() > 0 && left.Sign() > 0 && left.Cmp(have) <= 0,
+			"%s: capacity %s, allocatable %s", name, have.String(), left.String())
 	}
 	ready := condition(r.Node(), v1.NodeReady)
 	testutil.Assert(t, ready.Status == v1.ConditionTrue, "ready %+v", ready)
@@ -187,10 +177,9 @@ func TestThisMachine(t *testing.T) {
 		c := condition(r.Node(), kind)
 		testutil.Assert(t, c.Status != v1.ConditionUnknown && c.Status != "", "%s: %+v", kind, c)
 	}
-	if info := status.NodeInfo; info.BootID == "" || info.KernelVersion == "" || info.OSImage == "" ||
-		info.OperatingSystem != "linux" {
-		t.Errorf("info %+v", info)
-	}
+	info := status.NodeInfo
+	testutil.Assert(t, info.BootID != "" && info.KernelVersion != "" && info.OSImage != "" &&
+		info.OperatingSystem == "linux", "info %+v", info)
 }
 
 func TestVersion(t *testing.T) {
@@ -219,9 +208,8 @@ func TestImages(t *testing.T) {
 	got := largest(ContainerImages(images))
 	testutil.Assert(t, len(got) == maxImages && got[0].SizeBytes == 999 && strings.Join(got[0].Names, "") == "12345",
 		"%d images, the first %+v", len(got), got[0])
-	if got[1].SizeBytes != 29 || len(got[1].Names[1]) != 59 || got[2].SizeBytes != 29 || len(got[2].Names[1]) != 60 {
-		t.Errorf("not in order: %+v, %+v", got[1], got[2])
-	}
+	testutil.Assert(t, got[1].SizeBytes == 29 && len(got[1].Names[1]) == 59 && got[2].SizeBytes == 29 &&
+		len(got[2].Names[1]) == 60, "not in order: %+v, %+v", got[1], got[2])
 	testutil.Assert(t, len(images[61].RepoTags) == 3, "the runtime's answer was changed")
 }
 
@@ -232,14 +220,11 @@ func TestRuntimeFeatures(t *testing.T) {
 		},
 		Features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true},
 	})
-	if len(handlers) != 2 || handlers[0].Name != "" || *handlers[0].Features.RecursiveReadOnlyMounts ||
-		!*handlers[1].Features.RecursiveReadOnlyMounts || *handlers[1].Features.UserNamespaces ||
-		!*features.SupplementalGroupsPolicy {
-		t.Errorf("%v %v", handlers, features)
-	}
-	if handlers, features := RuntimeFeatures(nil); handlers != nil || features != nil {
-		t.Error("a runtime that does not report any has features")
-	}
+	testutil.Assert(t, len(handlers) == 2 && handlers[0].Name == "" &&
+		!*handlers[0].Features.RecursiveReadOnlyMounts && *handlers[1].Features.RecursiveReadOnlyMounts &&
+		!*handlers[1].Features.UserNamespaces && *features.SupplementalGroupsPolicy, "%v %v", handlers, features)
+	handlers, features = RuntimeFeatures(nil)
+	testutil.Assert(t, handlers == nil && features == nil, "a runtime that does not report any has features")
 }
 
 func TestBadOptions(t *testing.T) {

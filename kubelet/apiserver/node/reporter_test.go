@@ -39,25 +39,19 @@ func TestRegister(t *testing.T) {
 		<-r.Registered()
 		end()
 		node := currentNode(s)
-		if node.Labels["disk"] != "fast" || node.Labels[v1.LabelHostname] != "here" ||
-			node.Labels[v1.LabelOSStable] != "linux" || node.Labels[v1.LabelArchStable] == "" {
-			t.Errorf("labels %v", node.Labels)
-		}
+		testutil.Assert(t, node.Labels["disk"] == "fast" && node.Labels[v1.LabelHostname] == "here" &&
+			node.Labels[v1.LabelOSStable] == "linux" && node.Labels[v1.LabelArchStable] != "", "labels %v", node.Labels)
 		testutil.Assert(t, len(node.Spec.Taints) == 1 && node.Spec.Taints[0].Key == "k", "taints %v", node.Spec.Taints)
-		if ready := condition(node, v1.NodeReady); ready.Status != v1.ConditionTrue || ready.Reason != "KubeletReady" ||
-			ready.LastTransitionTime.IsZero() {
-			t.Errorf("ready %+v", ready)
-		}
+		ready := condition(node, v1.NodeReady)
+		testutil.Assert(t, ready.Status == v1.ConditionTrue && ready.Reason == "KubeletReady" &&
+			!ready.LastTransitionTime.IsZero(), "ready %+v", ready)
 		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"},
 			{Type: "InternalIP", Address: "2001:db8::1"}, {Type: "Hostname", Address: "here"}}
 		testutil.Assert(t, slices.Equal(node.Status.Addresses, want), "addresses %v", node.Status.Addresses)
 		info := node.Status.NodeInfo
-		if info.ContainerRuntimeVersion != "docker://20.10" || info.OSImage != "Test Linux 1" ||
-			info.KernelVersion != "6.1.0-test" ||
-			info.MachineID != "machine" || info.SystemUUID != "machine" || info.BootID != "boot" ||
-			info.KubeletVersion != "v1.2.3-core" {
-			t.Errorf("info %+v", info)
-		}
+		testutil.Assert(t, info.ContainerRuntimeVersion == "docker://20.10" && info.OSImage == "Test Linux 1" &&
+			info.KernelVersion == "6.1.0-test" && info.MachineID == "machine" && info.SystemUUID == "machine" &&
+			info.BootID == "boot" && info.KubeletVersion == "v1.2.3-core", "info %+v", info)
 		testutil.Assert(t, node.Status.DaemonEndpoints.KubeletEndpoint.Port == 10250 && len(node.Status.Images) == 1,
 			"port %v, images %v", node.Status.DaemonEndpoints, node.Status.Images)
 		testutil.Assert(t, r.Node().UID == node.UID && node.UID != "",
@@ -104,11 +98,9 @@ func TestAdopt(t *testing.T) {
 		<-r.Registered()
 		end()
 		node := currentNode(s)
-		if node.UID != "old" || node.Annotations["a"] != "b" || node.Labels["theirs"] != "yes" ||
-			node.Labels["disk"] != "theirs" ||
-			node.Spec.PodCIDR == "" || node.Spec.Taints[0].Key != "theirs" {
-			t.Errorf("what others set is changed: %+v", node)
-		}
+		testutil.Assert(t, node.UID == "old" && node.Annotations["a"] == "b" && node.Labels["theirs"] == "yes" &&
+			node.Labels["disk"] == "theirs" && node.Spec.PodCIDR != "" && node.Spec.Taints[0].Key == "theirs",
+			"what others set is changed: %+v", node)
 		testutil.Assert(t, node.Labels[v1.LabelArchStable] != "vax" && node.Labels[v1.LabelHostname] == "here",
 			"labels %v", node.Labels)
 		theirs := condition(node, v1.NodeNetworkUnavailable)
@@ -130,13 +122,10 @@ func TestAdopt(t *testing.T) {
 			"capacity %v", capacity)
 		_, stale := capacity["hugepages-16Mi"]
 		testutil.Assert(t, !stale, "huge pages of a size that the machine has not are still there")
-		if cards := node.Status.Allocatable["example.com/card"]; cards.Value() != 3 {
-			t.Errorf("allocatable %v", node.Status.Allocatable)
-		}
-		if !slices.Contains(events, "Rebooted") || !slices.Contains(events, "NodeReady") ||
-			slices.Contains(events, "NodeHasSufficientPID") {
-			t.Errorf("events %v", events)
-		}
+		cards = node.Status.Allocatable["example.com/card"]
+		testutil.Equal(t, cards.Value(), 3, "allocatable cards")
+		testutil.Assert(t, slices.Contains(events, "Rebooted") && slices.Contains(events, "NodeReady") &&
+			!slices.Contains(events, "NodeHasSufficientPID"), "events %v", events)
 	})
 }
 
@@ -182,31 +171,24 @@ func TestStatusOnlyWhenChanged(t *testing.T) {
 		r.Wake()
 		synctest.Wait()
 		ready := condition(r.Node(), v1.NodeReady)
-		if ready.Status != v1.ConditionFalse || ready.Reason != "KubeletNotReady" ||
-			!strings.Contains(ready.Message, "network not ready: cni config") {
-			t.Errorf("ready %+v", ready)
-		}
+		testutil.Assert(t, ready.Status == v1.ConditionFalse && ready.Reason == "KubeletNotReady" &&
+			strings.Contains(ready.Message, "network not ready: cni config"), "ready %+v", ready)
 		patches := s.Requests("PATCH", "/nodes/here/status")
 		testutil.Require(t, len(patches) == 1, "%d patches", len(patches))
 		onlyKey(t, patches[0].Body, "conditions")
 		time.Sleep(4*time.Minute + 50*time.Second)
-		n := len(s.Requests("PATCH", ""))
-		testutil.Assert(t, n == 1, "%d patches in less than five minutes", n)
+		testutil.Equal(t, len(s.Requests("PATCH", "")), 1, "patches in less than five minutes")
 		time.Sleep(20 * time.Second)
-		if n := len(s.Requests("PATCH", "")); n != 2 {
-			t.Errorf("%d patches after five minutes, want the heartbeat, too", n)
-		}
+		testutil.Equal(t, len(s.Requests("PATCH", "")), 2, "patches after five minutes, with the heartbeat")
 		after := condition(currentNode(s), v1.NodeReady)
-		if !after.LastTransitionTime.Equal(&ready.LastTransitionTime) ||
-			!after.LastHeartbeatTime.After(ready.LastHeartbeatTime.Time) {
-			t.Errorf("after the heartbeat: %+v, before: %+v", after, ready)
-		}
+		testutil.Assert(t, after.LastTransitionTime.Equal(&ready.LastTransitionTime) &&
+			after.LastHeartbeatTime.After(ready.LastHeartbeatTime.Time), "after the heartbeat: %+v, before: %+v",
+			after, ready)
 		broken.Store(false)
 		time.Sleep(11 * time.Second)
-		if ready := condition(currentNode(s), v1.NodeReady); ready.Status != v1.ConditionTrue ||
-			!ready.LastTransitionTime.After(after.LastTransitionTime.Time) {
-			t.Errorf("ready again: %+v", ready)
-		}
+		ready = condition(currentNode(s), v1.NodeReady)
+		testutil.Assert(t, ready.Status == v1.ConditionTrue &&
+			ready.LastTransitionTime.After(after.LastTransitionTime.Time), "ready again: %+v", ready)
 	})
 }
 
@@ -244,17 +226,14 @@ func TestRuntimeHangs(t *testing.T) {
 		},
 	}, func(t *testing.T, s *apitest.Server, r *Reporter) {
 		time.Sleep(29 * time.Second)
-		n := lists.Load()
-		testutil.Assert(t, n == 1, "the images were listed %d times in half a minute", n)
+		testutil.Equal(t, lists.Load(), 1, "lists of images in half a minute")
 		hangs.Store(true)
 		time.Sleep(11*time.Second + imagesTimeout)
 		node := currentNode(s)
 		ready := condition(node, v1.NodeReady)
 		testutil.Assert(t, ready.Status == v1.ConditionFalse && len(node.Status.Images) == 1,
 			"ready %+v, images %v", ready, node.Status.Images)
-		if n := lists.Load(); n != 2 {
-			t.Errorf("the images were listed %d times", n)
-		}
+		testutil.Equal(t, lists.Load(), 2, "lists of images")
 	})
 }
 
@@ -273,10 +252,9 @@ func TestServerAway(t *testing.T) {
 		testutil.Assert(t, err != nil, "the node was fetched from a server that is away")
 		s.SetAway(false)
 		time.Sleep(lastPause)
-		if got := condition(currentNode(s), v1.NodeMemoryPressure); got.Status != v1.ConditionTrue ||
-			got.Reason != "KubeletHasInsufficientMemory" {
-			t.Errorf("the server's node has %+v", got)
-		}
+		got = condition(currentNode(s), v1.NodeMemoryPressure)
+		testutil.Assert(t, got.Status == v1.ConditionTrue && got.Reason == "KubeletHasInsufficientMemory",
+			"the server's node has %+v", got)
 	})
 }
 
@@ -309,13 +287,11 @@ func TestDeleted(t *testing.T) {
 		// Another registration, by a second process or by hand, is adopted with its UID.
 		s.Set(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", UID: "second"}})
 		time.Sleep(30 * time.Second)
-		if !r.Exists() || r.Node().UID != "second" ||
-			condition(currentNode(s), v1.NodeReady).Status != v1.ConditionTrue {
-			t.Errorf("the second node is %+v", currentNode(s))
-		}
-		if currentLease(s) == nil || currentLease(s).OwnerReferences[0].UID != "second" {
-			t.Errorf("its lease is %+v", currentLease(s))
-		}
+		testutil.Assert(t, r.Exists() && r.Node().UID == "second" &&
+			condition(currentNode(s), v1.NodeReady).Status == v1.ConditionTrue, "the second node is %+v",
+			currentNode(s))
+		testutil.Assert(t, currentLease(s) != nil && currentLease(s).OwnerReferences[0].UID == "second",
+			"its lease is %+v", currentLease(s))
 	})
 }
 
@@ -343,9 +319,8 @@ func TestNoServer(t *testing.T) {
 	r, err := newReporter(Options{Name: "here", IPs: []string{"192.0.2.1"}}, fakeMachine(t, nil))
 	testutil.Must(t, err)
 	testutil.Assert(t, !r.Node().Status.Allocatable.Memory().IsZero(), "the node has no memory")
-	if _, err := r.Refresh(t.Context()); err == nil {
-		t.Error("it was fetched without a server")
-	}
+	_, err = r.Refresh(t.Context())
+	testutil.Assert(t, err != nil, "it was fetched without a server")
 }
 
 // TestAlone computes the status without an API server.

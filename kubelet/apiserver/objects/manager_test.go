@@ -91,12 +91,10 @@ func TestServer(t *testing.T) {
 	pod := podWith("1", []string{"settings", "missing"}, []string{"key"})
 	s.RegisterPod(pod)
 	testutil.Equal(t, color(s, pod), "red", "at first")
-	if found, err := s.Secret(pod, "key"); err != nil || string(found.Data["token"]) != "t0p" {
-		t.Errorf("secret %v, %v", found, err)
-	}
-	if _, err := s.ConfigMap(pod, "missing"); !errdefs.IsNotFound(err) {
-		t.Errorf("missing: %v, want an ErrNotFound", err)
-	}
+	found, err := s.Secret(pod, "key")
+	testutil.Assert(t, err == nil && string(found.Data["token"]) == "t0p", "secret %v, %v", found, err)
+	_, err = s.ConfigMap(pod, "missing")
+	testutil.Assert(t, errdefs.IsNotFound(err), "missing: %v, want an ErrNotFound", err)
 	if _, err := s.ConfigMap(pod, "stranger"); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("one that the pod does not name: %v, want an ErrFailedPrecondition", err)
 	}
@@ -136,9 +134,8 @@ func TestServerCountsUsers(t *testing.T) {
 	s.RegisterPod(one)
 	s.RegisterPod(two)
 	s.RegisterPod(two) // as each update of a pod does
-	if color(s, one) != "red" || color(s, two) != "red" || count(api, "list configmaps") != 1 {
-		t.Errorf("asked %q", api.Asked())
-	}
+	testutil.Assert(t, color(s, one) == "red" && color(s, two) == "red" && count(api, "list configmaps") == 1,
+		"asked %q", api.Asked())
 	s.UnregisterPod(one.UID)
 	s.UnregisterPod(one.UID)
 	testutil.Assert(t, color(s, two) == "red", "forgotten with the first pod")
@@ -147,9 +144,7 @@ func TestServerCountsUsers(t *testing.T) {
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && len(s.items) == 0,
 		"error %v and items %v for an object that no pod names", err, s.items)
 	s.RegisterPod(two)
-	if color(s, two) != "red" || count(api, "list configmaps") != 2 {
-		t.Errorf("asked %q", api.Asked())
-	}
+	testutil.Assert(t, color(s, two) == "red" && count(api, "list configmaps") == 2, "asked %q", api.Asked())
 }
 
 func count(api *apitest.Server, what string) int {
@@ -224,9 +219,8 @@ func TestTrackBeforeRun(t *testing.T) {
 	var ended sync.WaitGroup
 	ended.Go(func() { _ = s.Run(ctx) }) // it returns ctx's error
 	<-s.Changed()
-	if _, err := s.ConfigMap(pod, "settings"); !errdefs.IsNotFound(err) {
-		t.Errorf("error %v, want an ErrNotFound", err)
-	}
+	_, err = s.ConfigMap(pod, "settings")
+	testutil.Assert(t, errdefs.IsNotFound(err), "error %v, want an ErrNotFound", err)
 	cancel()
 	ended.Wait()
 	s.RegisterPod(podWith("2", []string{"late"}, nil)) // starts nothing any more
@@ -268,7 +262,5 @@ func TestStaticPodsNameNothing(t *testing.T) {
 	pod.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
 	s.RegisterPod(pod)
 	s.UnregisterPod(pod.UID)
-	if len(s.items) != 0 || len(api.Asked()) != 0 {
-		t.Errorf("asked %q", api.Asked())
-	}
+	testutil.Assert(t, len(s.items) == 0 && len(api.Asked()) == 0, "asked %q", api.Asked())
 }

@@ -100,10 +100,8 @@ func TestPodsAreMarked(t *testing.T) {
 	config := podconfig.New(podconfig.Options{})
 	r := run(t, server.Client(t), config)
 	first := r.Next().Pods[0]
-	if model.IsStatic(first) || first.Spec.RestartPolicy != v1.RestartPolicyAlways || first.ManagedFields != nil ||
-		first.ResourceVersion == "" {
-		t.Errorf("pod %+v", first)
-	}
+	testutil.Assert(t, !model.IsStatic(first) && first.Spec.RestartPolicy == v1.RestartPolicyAlways &&
+		first.ManagedFields == nil && first.ResourceVersion != "", "pod %+v", first)
 	server.Set(edited(claimed, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }))
 	again := r.Next().Pods[0]
 	testutil.Assert(t, again.Annotations[model.AnnotationConfigSeen] == first.Annotations[model.AnnotationConfigSeen],
@@ -149,9 +147,7 @@ func TestGone(t *testing.T) {
 	server.Forget()
 	server.Fail(nil)
 	r.Want("the new list", "REMOVE:1 REMOVE:2 ADD:5 ADD:4")
-	if err := r.errors.Await(t); err != nil {
-		t.Errorf("problem %v, want its end", err)
-	}
+	testutil.Check(t, r.errors.Await(t), "the problem has not ended")
 }
 
 func unavailable(w http.ResponseWriter, _ *http.Request) {
@@ -211,15 +207,12 @@ func TestFails(t *testing.T) {
 			for before := len(server.Asked()); len(server.Asked()) < before+5; {
 				time.Sleep(time.Millisecond)
 			}
-			if n := len(r.errors.All()); n != 1 {
-				t.Errorf("reported %d times: %v", n, r.errors.All())
-			}
+			n := len(r.errors.All())
+			testutil.Assert(t, n == 1, "reported %d times: %v", n, r.errors.All())
 			server.Set(bound("2", "two", "n"))
 			server.Fail(nil)
 			r.Want("right again", "ADD:2") // and nothing of the first one: it was kept
-			if err := r.errors.Await(t); err != nil {
-				t.Errorf("problem %v, want its end", err)
-			}
+			testutil.Check(t, r.errors.Await(t), "the problem has not ended")
 		})
 	}
 }
@@ -239,14 +232,11 @@ func TestAway(t *testing.T) {
 		}})
 	config := podconfig.New(podconfig.Options{Sources: []string{model.SourceAPI}})
 	r := run(t, client, config)
-	if err := r.errors.Await(t); err == nil || !strings.Contains(err.Error(), "cannot be reached") ||
-		config.SeenAllSources() {
-		t.Errorf("problem %v, ready %v", err, config.SeenAllSources())
-	}
+	err := r.errors.Await(t)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "cannot be reached") && !config.SeenAllSources(),
+		"problem %v, ready %v", err, config.SeenAllSources())
 	r.Want("when it is there", "ADD:1")
-	if err := r.errors.Await(t); err != nil {
-		t.Errorf("problem %v, want its end", err)
-	}
+	testutil.Check(t, r.errors.Await(t), "the problem has not ended")
 }
 
 // TestWrongCertificate: a wrong certificate is reported once, and restored pods stay.
@@ -259,9 +249,8 @@ func TestWrongCertificate(t *testing.T) {
 	checkpoint := &podconfig.Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
 	testutil.Must(t, checkpoint.Save([]*v1.Pod{fromServer(bound("1", "one", "n"), nil)}))
 	config := podconfig.New(podconfig.Options{Checkpoint: checkpoint, Sources: []string{model.SourceAPI}})
-	if _, err := config.Restore(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := config.Restore(t.Context())
+	testutil.Must(t, err)
 	r := run(t, apitest.ClientFor(t, &rest.Config{Host: server.URL}), config)
 	r.Want("restored", "ADD:1")
 	if err := r.errors.Await(t); err == nil || !strings.Contains(err.Error(), "certificate-authority") {
@@ -270,9 +259,9 @@ func TestWrongCertificate(t *testing.T) {
 	for range 3 {
 		<-asked
 	}
-	if n := len(r.errors.All()); n != 1 || config.SeenAllSources() || len(config.Updates()) != 0 {
-		t.Errorf("reported %d times, ready %v, %d changes", n, config.SeenAllSources(), len(config.Updates()))
-	}
+	n := len(r.errors.All())
+	testutil.Assert(t, n == 1 && !config.SeenAllSources() && len(config.Updates()) == 0,
+		"reported %d times, ready %v, %d changes", n, config.SeenAllSources(), len(config.Updates()))
 }
 
 // writer calls a function for each write.

@@ -75,14 +75,11 @@ func TestEventsAreCountedWhereTheyAre(t *testing.T) {
 		list := b.server.Events()
 		testutil.Require(t, len(list) == 3, "%d events", len(list))
 		node, pulled := list[0], list[1]
-		if node.Namespace != "default" || node.InvolvedObject.UID != "node" || node.InvolvedObject.Namespace != "" {
-			t.Errorf("of the node: %+v", node)
-		}
-		if pulled.Count != 3 || pulled.LastTimestamp.Sub(pulled.FirstTimestamp.Time) != 2*time.Second ||
-			pulled.InvolvedObject.UID != "u" ||
-			pulled.Source.Component != "kubelet" {
-			t.Errorf("repeated: %+v", pulled)
-		}
+		testutil.Assert(t, node.Namespace == "default" && node.InvolvedObject.UID == "node" &&
+			node.InvolvedObject.Namespace == "", "of the node: %+v", node)
+		testutil.Assert(t, pulled.Count == 3 &&
+			pulled.LastTimestamp.Sub(pulled.FirstTimestamp.Time) == 2*time.Second &&
+			pulled.InvolvedObject.UID == "u" && pulled.Source.Component == "kubelet", "repeated: %+v", pulled)
 		b.wantCounts(EventCounts{Sent: 5})
 	})
 }
@@ -126,10 +123,9 @@ func TestSimilarEventsAreCombined(t *testing.T) {
 		synctest.Wait()
 		list := b.server.Events()
 		last := list[len(list)-1]
-		if len(list) != 10 || last.Count != 5 || !strings.HasSuffix(last.Message, "message 13") ||
-			!strings.HasPrefix(last.Message, "(combined") {
-			t.Errorf("%d events, the last %d times %q", len(list), last.Count, last.Message)
-		}
+		testutil.Assert(t, len(list) == 10 && last.Count == 5 && strings.HasSuffix(last.Message, "message 13") &&
+			strings.HasPrefix(last.Message, "(combined"), "%d events, the last %d times %q", len(list), last.Count,
+			last.Message)
 	})
 }
 

@@ -100,10 +100,8 @@ func TestConditionsOfOthersStay(t *testing.T) {
 		})
 		b.set(a, v1.PodRunning, func(s *v1.PodStatus) { s.PodIP = "10.0.0.2" })
 		got := b.server.Pod("ns", "a").Status
-		if find(got.Conditions, "example.org/gate") == nil || got.NominatedNodeName != "other" ||
-			len(got.ResourceClaimStatuses) != 1 {
-			t.Errorf("status %+v", got)
-		}
+		testutil.Assert(t, find(got.Conditions, "example.org/gate") != nil && got.NominatedNodeName == "other" &&
+			len(got.ResourceClaimStatuses) == 1, "status %+v", got)
 		scheduled := find(got.Conditions, v1.PodScheduled)
 		testutil.Assert(t, scheduled.Reason == "scheduler" && scheduled.LastTransitionTime.Unix() == 1000,
 			"scheduled %+v", scheduled)
@@ -120,9 +118,8 @@ func TestConditionAddedMeanwhile(t *testing.T) {
 				v1.PodCondition{Type: "example.org/gate", Status: v1.ConditionTrue})
 		})
 		a.Status = v1.PodStatus{Phase: v1.PodRunning}
-		if _, err := b.statuses.patch(b.Context(), stale, merged(stale, a)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.statuses.patch(b.Context(), stale, merged(stale, a))
+		testutil.Must(t, err)
 		b.wantPhase("a", v1.PodRunning)
 		got := b.server.Pod("ns", "a").Status
 		testutil.Assert(t, find(got.Conditions, "example.org/gate") != nil, "conditions %+v", got.Conditions)
@@ -334,10 +331,8 @@ func TestStaticPodIsShownByItsMirror(t *testing.T) {
 		synctest.Wait()
 		b.wantCalls(getA, patchA)
 		got := b.server.Pod("ns", "a").Status
-		if got.Phase != v1.PodRunning || got.PodIP != "10.0.0.2" || got.ObservedGeneration != 4 ||
-			find(got.Conditions, v1.PodReady).ObservedGeneration != 4 {
-			t.Errorf("status %+v", got)
-		}
+		testutil.Assert(t, got.Phase == v1.PodRunning && got.PodIP == "10.0.0.2" && got.ObservedGeneration == 4 &&
+			find(got.Conditions, v1.PodReady).ObservedGeneration == 4, "status %+v", got)
 		b.sawMirrors("a")
 		time.Sleep(time.Minute)
 		b.wantCalls()

@@ -96,23 +96,19 @@ func TestToken(t *testing.T) {
 	}
 	s.wantAsked(t, 1)
 	for range 2 {
-		if _, valid, err := s.Token(t.Context(), "bad"); err != nil || valid {
-			t.Errorf("bad: %v, %v", valid, err)
-		}
+		_, valid, err := s.Token(t.Context(), "bad")
+		testutil.Assert(t, err == nil && !valid, "bad: %v, %v", valid, err)
 	}
 	s.wantAsked(t, 1)
 	now.now = now.now.Add(invalidTTL + time.Second) // it may have become valid
-	if _, valid, err := s.Token(t.Context(), "bad"); err != nil || valid {
-		t.Errorf("bad, later: %v, %v", valid, err)
-	}
+	_, valid, err := s.Token(t.Context(), "bad")
+	testutil.Assert(t, err == nil && !valid, "bad, later: %v, %v", valid, err)
 	s.wantAsked(t, 1)
 	s.away.Store(true)
-	if _, valid, err := s.Token(t.Context(), "good"); err != nil || !valid {
-		t.Errorf("known while the server is away: %v, %v", valid, err)
-	}
-	if _, valid, err := s.Token(t.Context(), "new"); err == nil || valid {
-		t.Errorf("new while the server is away: %v, %v", valid, err)
-	}
+	_, valid, err = s.Token(t.Context(), "good")
+	testutil.Assert(t, err == nil && valid, "known while the server is away: %v, %v", valid, err)
+	_, valid, err = s.Token(t.Context(), "new")
+	testutil.Assert(t, err != nil && !valid, "new while the server is away: %v, %v", valid, err)
 }
 
 // question asks whether the user has a right.
@@ -124,12 +120,10 @@ func question(user, verb string) authorizationv1.SubjectAccessReviewSpec {
 // TestRateLimit: the wait for the client's own rate limit is bounded, too.
 func TestRateLimit(t *testing.T) {
 	s := start(t, 1)
-	if _, _, err := s.Token(t.Context(), "bad"); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := s.Access(t.Context(), question("bob", "get")); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := s.Token(t.Context(), "bad")
+	testutil.Must(t, err)
+	_, _, err = s.Access(t.Context(), question("bob", "get"))
+	testutil.Must(t, err)
 	answered := make(chan error, 2)
 	go func() {
 		_, _, err := s.Token(t.Context(), "good")
@@ -152,9 +146,8 @@ func TestRateLimit(t *testing.T) {
 // TestTooMany: reviews above the limit are refused. Cached answers are still given.
 func TestTooMany(t *testing.T) {
 	s := start(t, 0)
-	if _, valid, err := s.Token(t.Context(), "good"); err != nil || !valid {
-		t.Fatalf("good: %v, %v", valid, err)
-	}
+	_, valid, err := s.Token(t.Context(), "good")
+	testutil.Require(t, err == nil && valid, "good: %v, %v", valid, err)
 	s.asked.Store(0)
 	s.hold.Lock()
 	var waiting sync.WaitGroup
@@ -177,14 +170,12 @@ func TestTooMany(t *testing.T) {
 		seconds, ok := apierrors.SuggestsClientDelay(err)
 		testutil.Assert(t, ok && seconds >= 1, "one more: %v", err)
 	}
-	if _, valid, err := s.Token(ctx, "good"); err != nil || !valid {
-		t.Errorf("known: %v, %v", valid, err)
-	}
+	_, valid, err = s.Token(ctx, "good")
+	testutil.Assert(t, err == nil && valid, "known: %v, %v", valid, err)
 	s.hold.Unlock()
 	waiting.Wait()
-	if _, valid, err := s.Token(t.Context(), "one more"); err != nil || valid {
-		t.Errorf("afterwards: %v, %v", valid, err)
-	}
+	_, valid, err = s.Token(t.Context(), "one more")
+	testutil.Assert(t, err == nil && !valid, "afterwards: %v, %v", valid, err)
 }
 
 func TestAccess(t *testing.T) {
@@ -201,7 +192,6 @@ func TestAccess(t *testing.T) {
 		s.wantAsked(t, 1)
 	}
 	s.away.Store(true)
-	if allowed, _, err := s.Access(t.Context(), question("ann", "list")); err == nil || allowed {
-		t.Errorf("while the server is away: %v, %v", allowed, err)
-	}
+	allowed, _, err := s.Access(t.Context(), question("ann", "list"))
+	testutil.Assert(t, err != nil && !allowed, "while the server is away: %v, %v", allowed, err)
 }

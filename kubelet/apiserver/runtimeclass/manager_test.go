@@ -22,9 +22,8 @@ func TestHandler(t *testing.T) {
 	class := &node.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "kata"}
 	server.Set(class)
 	m := New(client)
-	if _, err := m.Handler(t.Context(), "none"); err == nil || !strings.Contains(err.Error(), `"none"`) {
-		t.Errorf("a class that there is not: %v", err)
-	}
+	_, err = m.Handler(t.Context(), "none")
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), `"none"`), "a class that there is not: %v", err)
 	want := func(when string) {
 		t.Helper()
 		got, err := m.Handler(t.Context(), "sandboxed")
@@ -35,7 +34,6 @@ func TestHandler(t *testing.T) {
 	want("the server is away")
 	server.SetFail(nil)
 	server.Delete(class)
-	if got, err := m.Handler(t.Context(), "sandboxed"); err == nil {
-		t.Errorf("removed: %q", got)
-	}
+	got, err := m.Handler(t.Context(), "sandboxed")
+	testutil.Assert(t, err != nil, "removed: %q", got)
 }

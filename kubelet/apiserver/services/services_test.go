@@ -24,9 +24,8 @@ func podIn(namespace string) *v1.Pod {
 
 func TestEnvironment(t *testing.T) {
 	list := New(nil)
-	if _, err := list.Environment(podIn("app")); err == nil {
-		t.Error("no error before the first list")
-	}
+	_, err := list.Environment(podIn("app"))
+	testutil.Assert(t, err != nil, "no error before the first list")
 	fill := store{list}
 	fill.Replace([]*v1.Service{
 		service("default", "kubernetes", "10.0.0.1", v1.ServicePort{Name: "https", Port: 443}),

@@ -121,10 +121,9 @@ func TestTokenIsBoundToItsPod(t *testing.T) {
 	first := f.server.asked[0].Spec
 	testutil.Assert(t, len(first.Audiences) == 1 && first.Audiences[0] == "vault" && *first.ExpirationSeconds == 600,
 		"asked for %+v", first)
-	if ref := first.BoundObjectRef; ref == nil || ref.Kind != "Pod" || ref.APIVersion != "v1" || ref.Name != "web" ||
-		ref.UID != "uid-1" {
-		t.Errorf("bound to %+v", ref)
-	}
+	ref := first.BoundObjectRef
+	testutil.Assert(t, ref != nil && ref.Kind == "Pod" && ref.APIVersion == "v1" && ref.Name == "web" &&
+		ref.UID == "uid-1", "bound to %+v", ref)
 	second := f.server.asked[1].Spec
 	testutil.Assert(t, len(second.Audiences) == 0, "without an audience asked for %v", second.Audiences)
 }
@@ -134,10 +133,9 @@ func TestTokenDefaults(t *testing.T) {
 	p := pod()
 	p.Spec.ServiceAccountName = ""
 	f.want(t, p, &v1.ServiceAccountTokenProjection{Path: "token"}, "token-1")
-	if *f.server.asked[0].Spec.ExpirationSeconds != 3600 ||
-		!strings.HasSuffix(f.server.paths[0], "/serviceaccounts/default/token") {
-		t.Errorf("asked %s for %+v", f.server.paths[0], f.server.asked[0].Spec)
-	}
+	testutil.Assert(t, *f.server.asked[0].Spec.ExpirationSeconds == 3600 &&
+		strings.HasSuffix(f.server.paths[0], "/serviceaccounts/default/token"), "asked %s for %+v", f.server.paths[0],
+		f.server.asked[0].Spec)
 }
 
 func TestTokenIsRenewed(t *testing.T) {
@@ -192,6 +190,6 @@ func TestStaticPodsHaveNoTokens(t *testing.T) {
 	p := pod()
 	p.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
 	_, err := f.Token(context.Background(), p, projection("", 600))
-	testutil.Assert(t, errdefs.IsInvalidArgument(err) && len(f.server.asked) <= 0,
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && len(f.server.asked) == 0,
 		"got %v after %d requests", err, len(f.server.asked))
 }
