@@ -155,11 +155,9 @@ func TestAPICommands(t *testing.T) {
 	body, code := a.ask(http.MethodPost,
 		fmt.Sprintf("/run/%s/%s/main?cmd=", pod.Namespace, pod.Name)+url.QueryEscape("echo a word"))
 	testutil.Assert(t, body == "a word\n" && code == http.StatusOK, "run: %d %q", code, body)
-	if body, code := a.ask(http.MethodPost,
-		fmt.Sprintf("/run/%s/%s/main?cmd=false", pod.Namespace, pod.Name)); !strings.Contains(body, "exited with 1") ||
-		code != http.StatusInternalServerError {
-		t.Errorf("run: %d %q", code, body)
-	}
+	body, code = a.ask(http.MethodPost, fmt.Sprintf("/run/%s/%s/main?cmd=false", pod.Namespace, pod.Name))
+	testutil.Assert(t, strings.Contains(body, "exited with 1") && code == http.StatusInternalServerError,
+		"run: %d %q", code, body)
 }
 
 // TestAPICommandsOverWebSocket runs commands as newer clients do.
@@ -182,10 +180,9 @@ func (a *kubeletAPI) commands(pod *v1.Pod, over protocol) {
 	testutil.Assert(a.t, stdout == "out\n" && stderr == "err\n" && errors.As(err, &exit) && exit.ExitStatus() == 3,
 		"exit: %q, %q, %v", stdout, stderr, err)
 	much := strings.Repeat("0123456789abcde\n", 1<<16)
-	if stdout, _, err = a.run(over, exec+"command=cat&input=1&output=1&error=1",
-		remotecommand.StreamOptions{Stdin: strings.NewReader(much)}); stdout != much || err != nil {
-		a.t.Errorf("%d bytes came back as %d: %v", len(much), len(stdout), err)
-	}
+	stdout, _, err = a.run(over, exec+"command=cat&input=1&output=1&error=1",
+		remotecommand.StreamOptions{Stdin: strings.NewReader(much)})
+	testutil.Assert(a.t, stdout == much && err == nil, "%d bytes came back as %d: %v", len(much), len(stdout), err)
 	sizes := make(size, 1)
 	sizes <- &remotecommand.TerminalSize{Width: 123, Height: 45}
 	defer close(sizes)
@@ -194,10 +191,8 @@ func (a *kubeletAPI) commands(pod *v1.Pod, over protocol) {
 		Stdin: &silent{ctx: a.t.Context()}, Tty: true, TerminalSizeQueue: sizes,
 	})
 	testutil.Assert(a.t, strings.Contains(stdout, "45 123") && err == nil, "size: %q, %v", stdout, err)
-	if _, _, err := a.run(over, exec+"command=/no/such/program&output=1&error=1",
-		remotecommand.StreamOptions{}); err == nil {
-		a.t.Error("a program that is not there was run")
-	}
+	_, _, err = a.run(over, exec+"command=/no/such/program&output=1&error=1", remotecommand.StreamOptions{})
+	testutil.Assert(a.t, err != nil, "a program that is not there was run")
 	attached(a.t, "a client", func() (remotecommand.Executor, error) {
 		return over(a, fmt.Sprintf("/attach/%s/%s/%s/reads?input=1&output=1&error=1", pod.Namespace, pod.Name, pod.UID))
 	})
@@ -376,10 +371,9 @@ func TestAPILogsAndFigures(t *testing.T) {
 		}
 		return nil
 	})
-	if body, code := a.ask(http.MethodGet, "/runningpods/"); code != http.StatusOK ||
-		!strings.Contains(body, `"uid":"`+string(pod.UID)) {
-		t.Errorf("running pods: %d %s", code, body)
-	}
+	body, code := a.ask(http.MethodGet, "/runningpods/")
+	testutil.Assert(t, code == http.StatusOK && strings.Contains(body, `"uid":"`+string(pod.UID)),
+		"running pods: %d %s", code, body)
 }
 
 // TestAPIContainerMetrics reads the figures that come from the runtime's metrics alone.

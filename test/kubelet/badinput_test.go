@@ -54,9 +54,8 @@ func TestBrokenManifests(t *testing.T) {
 		}
 		return nil
 	})
-	if pods, err := n.pods(); err != nil || len(pods) != 1 {
-		t.Errorf("%d pods run: %v", len(pods), err)
-	}
+	pods, err := n.pods()
+	testutil.Assert(t, err == nil && len(pods) == 1, "%d pods run: %v", len(pods), err)
 }
 
 // TestSeveralDocuments: the pods of a YAML file run although another document of the file is bad. A pod of a JSON file
@@ -106,8 +105,7 @@ func TestTwoPodsOfOneName(t *testing.T) {
 // TestHalfWrittenManifest writes a manifest in pieces, in place, over one that runs.
 func TestHalfWrittenManifest(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", simple("pod", "echo one; sleep 1000"))
-	before := n.ready("pod")
+	before := n.run("pod", "echo one; sleep 1000")
 	path := filepath.Join(n.manifests, "pod.yaml")
 	text := n.expand(simple("pod", "echo two; sleep 1000"))
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
@@ -117,13 +115,11 @@ func TestHalfWrittenManifest(t *testing.T) {
 	stays(t, "the emptied manifest takes nothing away", time.Second, func() error {
 		return n.unchanged(before, "main")
 	})
-	if _, err := file.WriteString(text[:cut]); err != nil {
-		t.Fatal(err)
-	}
+	_, err = file.WriteString(text[:cut])
+	testutil.Must(t, err)
 	stays(t, "neither does half of one", time.Second, func() error { return n.unchanged(before, "main") })
-	if _, err := file.WriteString(text[cut:]); err != nil {
-		t.Fatal(err)
-	}
+	_, err = file.WriteString(text[cut:])
+	testutil.Must(t, err)
 	eventually(t, "the whole one runs", func() error {
 		pods, err := n.pods()
 		if err != nil {
@@ -150,6 +146,5 @@ func TestImageTrouble(t *testing.T) {
 	n.until("missing", wantWaiting("main", "", model.ReasonImagePullBackOff))
 	n.until("never", wantWaiting("main", "", model.ReasonErrImageNeverPull))
 	n.until("command", wantWaiting("main", "", model.ReasonRunContainerError, model.ReasonCrashLoopBackOff))
-	n.write("missing.yaml", simple("missing", "sleep 1000"))
-	n.ready("missing")
+	n.run("missing", "sleep 1000")
 }

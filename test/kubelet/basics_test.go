@@ -37,11 +37,8 @@ spec:
 		testutil.Equal(t, pod.Annotations[key], want, "annotation %s", key)
 	}
 	web := status(pod, "web")
-	if pod.Status.Phase != v1.PodRunning || pod.Status.PodIP == "" || web.State.Running == nil ||
-		web.RestartCount != 0 ||
-		!strings.HasPrefix(web.ContainerID, n.server.Name()+"://") {
-		t.Errorf("status %+v", pod.Status)
-	}
+	testutil.Assert(t, pod.Status.Phase == v1.PodRunning && pod.Status.PodIP != "" && web.State.Running != nil &&
+		web.RestartCount == 0 && strings.HasPrefix(web.ContainerID, n.server.Name()+"://"), "status %+v", pod.Status)
 	for _, reason := range []string{"Pulling", "Pulled", "Created", "Started"} {
 		n.event("web", reason)
 	}
@@ -52,16 +49,14 @@ spec:
 	metrics, err := n.get("/metrics")
 	testutil.Assert(t, err == nil && strings.Contains(string(metrics), "kubelet_running_pods 1"),
 		"metrics: %v\n%s", err, metrics)
-	n.remove("web.yaml")
-	n.gone("web")
+	n.end("web")
 }
 
 // TestStatsSummary reads the figures of a pod, which come from CRI alone.
 func TestStatsSummary(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	n := newNode(t)
-	n.write("web.yaml", simple("web", "sleep 1000"))
-	pod := n.ready("web")
+	pod := n.run("web", "sleep 1000")
 	eventually(t, "figures", func() error {
 		of, err := n.summary(pod)
 		if err != nil {
@@ -119,9 +114,8 @@ func TestRestartPolicies(t *testing.T) {
 	}
 	n.until("never-ok", wantPhase(v1.PodSucceeded))
 	bad := n.until("never-bad", wantPhase(v1.PodFailed))
-	if end := status(bad, "main").State.Terminated; end == nil || end.ExitCode != 3 || end.Reason != "Error" {
-		t.Errorf("state %s", states(bad))
-	}
+	end := status(bad, "main").State.Terminated
+	testutil.Assert(t, end != nil && end.ExitCode == 3 && end.Reason == "Error", "state %s", states(bad))
 	n.until("onfailure-ok", wantPhase(v1.PodSucceeded))
 	n.restarted("onfailure-bad", "main", 1)
 	n.restarted("always-ok", "main", 1)
@@ -141,9 +135,8 @@ func TestCrashLoop(t *testing.T) {
 		}
 		return wantWaiting("main", "", model.ReasonCrashLoopBackOff)(pod)
 	})
-	if last := status(pod, "main").LastTerminationState.Terminated; last == nil || last.ExitCode != 7 {
-		t.Errorf("last state %s", states(pod))
-	}
+	last := status(pod, "main").LastTerminationState.Terminated
+	testutil.Assert(t, last != nil && last.ExitCode == 7, "last state %s", states(pod))
 	testutil.Assert(t, pod.Status.Phase == v1.PodRunning,
 		"phase %s: it is to run, so it is Running between two attempts", pod.Status.Phase)
 	n.event("crash", "BackOff")
@@ -173,9 +166,8 @@ func TestInitChain(t *testing.T) {
 	pod := n.ready("chain")
 	n.logHas(pod, "main", 0, "one\ntwo\n")
 	for _, name := range []string{"one", "two"} {
-		if end := status(pod, name).State.Terminated; end == nil || end.ExitCode != 0 {
-			t.Errorf("%s: %s", name, states(pod))
-		}
+		end := status(pod, name).State.Terminated
+		testutil.Assert(t, end != nil && end.ExitCode == 0, "%s: %s", name, states(pod))
 	}
 }
 
@@ -194,7 +186,6 @@ func TestInitFails(t *testing.T) {
 	}
 	n.until("never", wantPhase(v1.PodFailed))
 	pod := n.restarted("again", "init", 2)
-	if pod.Status.Phase != v1.PodPending || status(pod, "main").State.Waiting == nil {
-		t.Errorf("%s: %s", pod.Status.Phase, states(pod))
-	}
+	testutil.Assert(t, pod.Status.Phase == v1.PodPending && status(pod, "main").State.Waiting != nil,
+		"%s: %s", pod.Status.Phase, states(pod))
 }

@@ -100,14 +100,12 @@ func TestGetAndDescribe(t *testing.T) {
 	watch.has(t, "2/2     Running")
 	stdout, stderr, code := n.person("", "get", "pods")
 	fields := strings.Fields(stdout)
-	if code != 0 || len(fields) != 14 || strings.Join(fields[7:12], " ") != "default "+pod.Name+" 2/2 Running 0" ||
-		fields[13] != pod.Status.PodIP {
-		t.Errorf("%d\n%s%s", code, stdout, stderr)
-	}
-	if stdout, _, _ := n.person("", "get", "pods", "web", "-o", "yaml"); !strings.Contains(stdout, "kind: PodList") ||
-		!strings.Contains(stdout, "podIP: "+pod.Status.PodIP) {
-		t.Errorf("yaml:\n%s", stdout)
-	}
+	testutil.Assert(t, code == 0 && len(fields) == 14 &&
+		strings.Join(fields[7:12], " ") == "default "+pod.Name+" 2/2 Running 0" && fields[13] == pod.Status.PodIP,
+		"%d\n%s%s", code, stdout, stderr)
+	stdout, _, _ = n.person("", "get", "pods", "web", "-o", "yaml")
+	testutil.Assert(t, strings.Contains(stdout, "kind: PodList") &&
+		strings.Contains(stdout, "podIP: "+pod.Status.PodIP), "yaml:\n%s", stdout)
 	stdout, stderr, code = n.person("", "describe", "pod", "web")
 	testutil.Assert(t, code == 0, "describe: %d, %s", code, stderr)
 	for _, want := range []string{
@@ -118,8 +116,7 @@ func TestGetAndDescribe(t *testing.T) {
 	} {
 		testutil.Assert(t, strings.Contains(stdout, want), "no %q in\n%s", want, stdout)
 	}
-	n.remove("web.yaml")
-	n.gone("web")
+	n.end("web")
 	watch.has(t, "Gone")
 	testutil.Check(t, cmd.Process.Signal(os.Interrupt))
 	testutil.Check(t, <-ended, "the watch ended with")
@@ -145,16 +142,14 @@ func TestClearErrors(t *testing.T) {
 		{[]string{"get", "cake"}, "cake"},
 	} {
 		_, stderr, code := n.person("", c.args...)
-		if code == 0 || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "rpc error") ||
-			strings.Count(stderr, "\n") > 2 {
-			t.Errorf("%v: exit code %d, %q; want a short message with %q", c.args, code, stderr, c.want)
-		}
+		testutil.Assert(t, code != 0 && strings.Contains(stderr, c.want) && !strings.Contains(stderr, "rpc error") &&
+			strings.Count(stderr, "\n") <= 2, "%v: exit code %d, %q; want a short message with %q", c.args, code,
+			stderr, c.want)
 	}
 	n.stop()
-	if _, stderr, code := n.person("", "get", "pods"); code != 1 ||
-		!strings.Contains(stderr, "no kubelet core answers at "+n.address) {
-		t.Errorf("without a kubelet: %d, %s", code, stderr)
-	}
+	_, stderr, code := n.person("", "get", "pods")
+	testutil.Assert(t, code == 1 && strings.Contains(stderr, "no kubelet core answers at "+n.address),
+		"without a kubelet: %d, %s", code, stderr)
 }
 
 // TestLogs reads logs: of one container, to its end and on, of the one before a restart.
@@ -189,17 +184,15 @@ func TestLogs(t *testing.T) {
 		"with the time: %q, %v", stdout, err)
 	follower, _, ended := n.begin("logs", "web", "-f", "-c", "main")
 	follower.has(t, "out\n")
-	if _, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "touch", "/tmp/end"); code != 0 {
-		t.Fatal(stderr)
-	}
+	_, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "touch", "/tmp/end")
+	testutil.Require(t, code == 0, "%v", stderr)
 	testutil.Check(t, <-ended, "following ended with")
 	got := follower.String()
 	testutil.Assert(t, strings.HasSuffix(got, "unfinishedbye\n"), "the end of the log was not followed: %q", got)
 	n.restarted("web", "main", 1)
-	if stdout, stderr, code := n.person("", "logs", "web", "-c", "main", "-p"); code != 0 ||
-		!strings.Contains(stdout, "bye\n") {
-		t.Errorf("the previous log: %d, %q, %s", code, stdout, stderr)
-	}
+	stdout, stderr, code = n.person("", "logs", "web", "-c", "main", "-p")
+	testutil.Assert(t, code == 0 && strings.Contains(stdout, "bye\n"),
+		"the previous log: %d, %q, %s", code, stdout, stderr)
 }
 
 // TestExec runs commands: exit codes, both outputs, input, a terminal.
@@ -210,19 +203,15 @@ func TestExec(t *testing.T) {
 	stdout, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "sh", "-c",
 		"echo $WHO; echo oops >&2; exit 42")
 	testutil.Assert(t, stdout == "world\n" && stderr == "oops\n" && code == 42, "%q, %q, %d", stdout, stderr, code)
-	if stdout, stderr, code := n.person("a\nb\n", "exec", "-i", "web", "-c", "main", "--", "wc",
-		"-l"); strings.TrimSpace(stdout) != "2" || code != 0 {
-		t.Errorf("%q, %q, %d", stdout, stderr, code)
-	}
-	if stdout, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "/none"); code == 0 ||
-		!strings.Contains(stdout+stderr, "/none") {
-		t.Errorf("a command that does not exist: %q, %q, %d", stdout, stderr, code)
-	}
+	stdout, stderr, code = n.person("a\nb\n", "exec", "-i", "web", "-c", "main", "--", "wc", "-l")
+	testutil.Assert(t, strings.TrimSpace(stdout) == "2" && code == 0, "%q, %q, %d", stdout, stderr, code)
+	stdout, stderr, code = n.person("", "exec", "web", "-c", "main", "--", "/none")
+	testutil.Assert(t, code != 0 && strings.Contains(stdout+stderr, "/none"),
+		"a command that does not exist: %q, %q, %d", stdout, stderr, code)
 	large := strings.Repeat("0123456789abcdef", 64<<10)
-	if stdout, stderr, code := n.person(large, "exec", "-i", "web", "-c", "main", "--", "cat"); stdout != large ||
-		code != 0 {
-		t.Errorf("%d bytes of %d came back, %q, %d", len(stdout), len(large), stderr, code)
-	}
+	stdout, stderr, code = n.person(large, "exec", "-i", "web", "-c", "main", "--", "cat")
+	testutil.Assert(t, stdout == large && code == 0,
+		"%d bytes of %d came back, %q, %d", len(stdout), len(large), stderr, code)
 }
 
 // TestExecTerminal has a session as a person would.
@@ -250,9 +239,8 @@ func TestExecTerminal(t *testing.T) {
 	}()
 	typed := func(text string) {
 		t.Helper()
-		if _, err := keyboard.WriteString(text); err != nil {
-			t.Fatal(err)
-		}
+		_, err := keyboard.WriteString(text)
+		testutil.Must(t, err)
 	}
 	// The size travels beside the input, so it may come after the first command.
 	sized := func(size string) {

@@ -51,8 +51,7 @@ func TestCPUManager(t *testing.T) {
 	n.killContainers(id(n.ready("alone"), "main"), id(n.ready("shared"), "main"))
 	has(n.restarted("alone", "main", 1), own)
 	has(n.restarted("shared", "main", 1), all.Difference(own))
-	n.remove("alone.yaml")
-	n.gone("alone")
+	n.end("alone")
 	has(n.ready("shared"), all)
 
 	write("alone", "limits: {cpu: 1, memory: 32Mi}")

@@ -31,8 +31,7 @@ func (n *node) runsOnce(pod *v1.Pod) error {
 // and one that ran before runs on.
 func TestKubeletCrashWhileStarting(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", simple("pod", "sleep 1000"))
-	before := n.ready("pod")
+	before := n.run("pod", "sleep 1000")
 	const crashes = 4
 	for i := range crashes {
 		name := fmt.Sprintf("pod%d", i)

@@ -93,11 +93,9 @@ func TestContainerRestartRules(t *testing.T) {
     restartPolicyRules: [{action: Restart, exitCodes: {operator: NotIn, values: [3]}}]
 `)
 	pod := n.until("pod", wantPhase(v1.PodFailed))
-	if again, once := status(pod, "again"), status(pod, "once"); again.RestartCount != 1 ||
-		again.State.Terminated.ExitCode != 0 ||
-		once.RestartCount != 0 || once.State.Terminated.ExitCode != 3 {
-		t.Errorf("statuses %s", states(pod))
-	}
+	again, once := status(pod, "again"), status(pod, "once")
+	testutil.Assert(t, again.RestartCount == 1 && again.State.Terminated.ExitCode == 0 && once.RestartCount == 0 &&
+		once.State.Terminated.ExitCode == 3, "statuses %s", states(pod))
 }
 
 // TestRestartAllContainers begins anew in the same sandbox and with the same volumes when a container ends with the

@@ -85,14 +85,12 @@ func TestLocalStorageLimits(t *testing.T) {
 	for pod, message := range over {
 		n.evicts(pod, message)
 		event := n.eventOf(pod.Name, "Evicted")
-		if event.Message != message || event.Type != v1.EventTypeWarning {
-			t.Errorf("%s: event %s: %s", pod.Name, event.Type, event.Message)
-		}
+		testutil.Assert(t, event.Message == message && event.Type == v1.EventTypeWarning,
+			"%s: event %s: %s", pod.Name, event.Type, event.Message)
 	}
 
 	now := n.showsReady(modest)
-	restarts := status(now, "main").RestartCount
-	testutil.Assert(t, restarts == 0, "the modest pod was restarted %d times", restarts)
+	testutil.Equal(t, status(now, "main").RestartCount, 0, "restarts of the modest pod")
 }
 
 // TestStaticPodSizeLimit evicts a static pod that writes more into an emptyDir than it may. It runs again when its
@@ -175,10 +173,9 @@ spec:
 	n.hasCondition(v1.NodeDiskPressure, v1.ConditionFalse, "KubeletHasNoDiskPressure")
 	const low = "The node was low on resource: memory. Threshold quantity: "
 	first := n.evicts(greedy, low)
-	if message := first.Status.Message; !strings.Contains(message, "Container main was using ") ||
-		!strings.HasSuffix(message, ", request is 0, has larger consumption of memory.") {
-		t.Errorf("message %q", message)
-	}
+	message := first.Status.Message
+	testutil.Assert(t, strings.Contains(message, "Container main was using ") &&
+		strings.HasSuffix(message, ", request is 0, has larger consumption of memory."), "message %q", message)
 	target := conditionOf(first, v1.DisruptionTarget)
 	testutil.Assert(t, target != nil && target.Status == v1.ConditionTrue && target.Reason == "TerminationByKubelet",
 		"condition %+v", target)
@@ -196,8 +193,7 @@ spec:
 		}
 		return nil
 	})
-	restarts := status(n.showsReady(critical), "main").RestartCount
-	testutil.Assert(t, restarts == 0, "the critical pod was restarted %d times", restarts)
+	testutil.Equal(t, status(n.showsReady(critical), "main").RestartCount, 0, "restarts of the critical pod")
 }
 
 // TestCriticalPodPreempts fills the node's CPU with a pod, and binds a critical one: the first fails with the kubelet's

@@ -207,9 +207,8 @@ func (n *node) clean() {
 	testutil.Check(n.t, err)
 	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(mounts)), "\n")) {
 		if point := strings.Fields(line)[1]; point == n.root || strings.HasPrefix(point, n.root+"/") {
-			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
-				n.t.Errorf("unmount %s: %v", point, err)
-			}
+			err := syscall.Unmount(point, syscall.MNT_DETACH)
+			testutil.Assert(n.t, err == nil, "unmount %s: %v", point, err)
 		}
 	}
 }
@@ -228,6 +227,20 @@ func (n *node) write(name, text string) {
 func (n *node) writePod(name, spec string) {
 	n.t.Helper()
 	n.write(name+".yaml", testutil.PodYAML(name, spec))
+}
+
+// run writes the manifest of a simple pod and waits until the pod is ready.
+func (n *node) run(name, command string, fields ...string) *v1.Pod {
+	n.t.Helper()
+	n.write(name+".yaml", simple(name, command, fields...))
+	return n.ready(name)
+}
+
+// end removes the manifest of a pod and waits until the pod is gone.
+func (n *node) end(name string) {
+	n.t.Helper()
+	n.remove(name + ".yaml")
+	n.gone(name)
 }
 
 func (n *node) expand(text string) string {

@@ -44,14 +44,12 @@ func TestGRPCProbes(t *testing.T) {
     readinessProbe: {grpc: {port: PORT, service: ready}, periodSeconds: 1}
     livenessProbe: {grpc: {port: PORT, service: alive}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 `, "PORT", fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)))
-	if event := n.event("pod", "Unhealthy"); !strings.Contains(event.Message, "Readiness probe failed") ||
-		!strings.Contains(event.Message, "NOT_SERVING") {
-		t.Errorf("the event says %q", event.Message)
-	}
+	event := n.event("pod", "Unhealthy")
+	testutil.Assert(t, strings.Contains(event.Message, "Readiness probe failed") &&
+		strings.Contains(event.Message, "NOT_SERVING"), "the event says %q", event.Message)
 	state.SetServingStatus("ready", grpc_health_v1.HealthCheckResponse_SERVING)
-	if pod := n.ready("pod"); status(pod, "main").RestartCount != 0 {
-		t.Errorf("restarted: %s", states(pod))
-	}
+	pod := n.ready("pod")
+	testutil.Assert(t, status(pod, "main").RestartCount == 0, "restarted: %s", states(pod))
 	state.SetServingStatus("ready", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	n.until("pod", func(pod *v1.Pod) error { return wantReady(pod, v1.ConditionFalse) })
 	state.SetServingStatus("alive", grpc_health_v1.HealthCheckResponse_NOT_SERVING)

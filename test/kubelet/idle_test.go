@@ -25,8 +25,7 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 			testutil.Must(t, server.Stop(t.Context()))
 			testutil.Must(t, server.Start(t.Context()))
 			n.start()
-			n.write("pod.yaml", simple("pod", "sleep 1000"))
-			pod := n.ready("pod")
+			pod := n.run("pod", "sleep 1000")
 			if name == "events" {
 				n.evented(1)
 			}
@@ -56,9 +55,8 @@ func settle(t *testing.T, metrics *footprint.Metrics) {
 		if now == last {
 			return
 		}
-		if last = now; time.Now().After(deadline) {
-			t.Fatalf("the status of the pod is requested repeatedly: %d times", now)
-		}
+		last = now
+		testutil.Require(t, time.Now().Before(deadline), "the status of the pod is requested repeatedly: %d times", now)
 	}
 }
 

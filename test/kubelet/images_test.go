@@ -25,8 +25,7 @@ import (
 // TestPullPolicies pulls a present image again, or not, as the policy says.
 func TestPullPolicies(t *testing.T) {
 	n := newNode(t)
-	n.write("first.yaml", simple("first", "sleep 1000"))
-	n.ready("first")
+	n.run("first", "sleep 1000")
 	for policy, want := range map[string]string{"Always": "Successfully pulled image",
 		"IfNotPresent": "already present", "Never": "already present"} {
 		name := strings.ToLower(policy)
@@ -114,17 +113,15 @@ func (s some) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([
 // TestImagesAreCollected removes an unused image from the runtime when the disk is full, and keeps one that a pod uses.
 func TestImagesAreCollected(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", simple("pod", "sleep 1000"))
-	n.ready("pod")
+	n.run("pod", "sleep 1000")
 	runtime, err := cri.Connect(t.Context(), cri.Options{Endpoint: n.server.Endpoint(), Owner: n.name})
 	testutil.Must(t, err)
 	t.Cleanup(func() {
 		testutil.Check(t, runtime.Close(context.Background()))
 	})
 	used, unused := n.env.Image(shell), n.env.Image("test/evil:latest")
-	if _, err := runtime.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: unused}, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = runtime.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: unused}, nil, nil)
+	testutil.Must(t, err)
 	const size = 100 << 30
 	full := func(path string) (uint64, uint64, error) {
 		if path == "" {
@@ -144,7 +141,6 @@ func TestImagesAreCollected(t *testing.T) {
 		testutil.Assert(t, err == nil && (answer.GetImage() != nil) == want,
 			"%s is there: %t (%v), want %t", name, answer.GetImage() != nil, err, want)
 	}
-	if pod := n.ready("pod"); status(pod, "main").RestartCount != 0 {
-		t.Errorf("restarted: %s", states(pod))
-	}
+	pod := n.ready("pod")
+	testutil.Assert(t, status(pod, "main").RestartCount == 0, "restarted: %s", states(pod))
 }

@@ -43,6 +43,5 @@ func TestImageVolumes(t *testing.T) {
 	for name, reason := range map[string]string{"part": "ImageVolumeMountFailed", "image": model.ReasonErrImagePull} {
 		n.until(name, wantWaiting("main", "", reason))
 	}
-	n.remove("reader.yaml")
-	n.gone("reader")
+	n.end("reader")
 }

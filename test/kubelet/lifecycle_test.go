@@ -41,11 +41,9 @@ func TestSidecar(t *testing.T) {
 	n.scratchHas("order", "side is up\nmain starts\n")
 	n.killContainers(id(pod, "side"))
 	pod = n.restarted("pod", "side", 1)
-	got := status(pod, "main").RestartCount
-	testutil.Assert(t, got == 0, "main was restarted %d times with its sidecar", got)
+	testutil.Equal(t, status(pod, "main").RestartCount, 0, "restarts of main with its sidecar")
 	n.scratchHas("order", "main starts\nside is up\n")
-	n.remove("pod.yaml")
-	n.gone("pod")
+	n.end("pod")
 	n.scratchHas("order", "main ends\nside ends\n")
 }
 
@@ -59,9 +57,7 @@ func TestSidecarOfCompletedPod(t *testing.T) {
   containers: [{name: main, image: SHELL, command: [sh, -c, "sleep 1"]}]
 `)
 	pod := n.until("job", wantPhase(v1.PodSucceeded))
-	if status(pod, "side").State.Terminated == nil {
-		t.Errorf("the sidecar still runs: %s", states(pod))
-	}
+	testutil.Assert(t, status(pod, "side").State.Terminated != nil, "the sidecar still runs: %s", states(pod))
 }
 
 // TestGracefulTermination runs the preStop hook, then sends SIGTERM, and waits.
@@ -82,8 +78,7 @@ func TestGracefulTermination(t *testing.T) {
 	n.ready("pod")
 	n.scratchHas("order", "start\n")
 	n.scratchHas("started", "postStart\n")
-	n.remove("pod.yaml")
-	n.gone("pod")
+	n.end("pod")
 	n.scratchHas("order", "start\npreStop\nTERM\nend\n")
 }
 
@@ -115,8 +110,7 @@ func TestSidecarPreStop(t *testing.T) {
 `)
 	n.ready("pod")
 	n.scratchHas("order", "start\n")
-	n.remove("pod.yaml")
-	n.gone("pod")
+	n.end("pod")
 	n.scratchHas("order", "start\nside preStop\nmain end\nside TERM\n")
 }
 
@@ -128,8 +122,7 @@ func TestStubbornContainer(t *testing.T) {
 			"PeriodSeconds: 2", 1))
 	n.ready("pod")
 	began := time.Now()
-	n.remove("pod.yaml")
-	n.gone("pod")
+	n.end("pod")
 	took := time.Since(began)
 	testutil.Assert(t, took >= 2*time.Second && took <= 15*time.Second, "it took %v, with a grace period of 2s", took)
 }
@@ -169,8 +162,7 @@ func TestHooks(t *testing.T) {
     lifecycle: {postStart: {exec: {command: [sh, -c, "echo no luck >&2; exit 5"]}}}
 `)
 	n.ready("good")
-	n.remove("good.yaml")
-	n.gone("good")
+	n.end("good")
 	select {
 	case path := <-asked:
 		testutil.Assert(t, path == "/bye", "the preStop hook asked for %s", path)
@@ -223,9 +215,8 @@ spec:
 	write("test/multi:b")
 	n.restarted("pod", "edited", 1)
 	second := n.ready("pod")
-	if id(first, "other") != id(second, "other") || first.Status.PodIP != second.Status.PodIP {
-		t.Errorf("more than one container was replaced:\n%s\n%s", states(first), states(second))
-	}
+	testutil.Assert(t, id(first, "other") == id(second, "other") && first.Status.PodIP == second.Status.PodIP,
+		"more than one container was replaced:\n%s\n%s", states(first), states(second))
 }
 
 // TestChangedWhileStarting edits a manifest repeatedly while its pod starts. The last version runs.
@@ -257,14 +248,12 @@ func TestChangedWhileStarting(t *testing.T) {
 // process.
 func TestKilledBehindItsBack(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", simple("pod", "sleep 1000"))
-	pod := n.ready("pod")
+	pod := n.run("pod", "sleep 1000")
 	n.killContainers(id(pod, "main"))
 	n.restarted("pod", "main", 1)
 	after := n.ready("pod")
-	if last := status(after, "main").LastTerminationState.Terminated; last == nil || last.ExitCode != 137 {
-		t.Errorf("last state %s", states(after))
-	}
+	last := status(after, "main").LastTerminationState.Terminated
+	testutil.Assert(t, last != nil && last.ExitCode == 137, "last state %s", states(after))
 	testutil.Assert(t, after.Status.PodIP == pod.Status.PodIP,
 		"the pod's address changed from %s to %s with a container", pod.Status.PodIP, after.Status.PodIP)
 	n.endSandboxes(pod)
@@ -276,8 +265,7 @@ func TestKilledBehindItsBack(t *testing.T) {
 // last dead attempt.
 func TestOldSandboxesAreCollected(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", simple("pod", "sleep 1000"))
-	pod := n.ready("pod")
+	pod := n.run("pod", "sleep 1000")
 	for times := range int32(2) {
 		n.endSandboxes(pod)
 		n.restarted("pod", "main", times+1)
@@ -296,8 +284,7 @@ func TestOldSandboxesAreCollected(t *testing.T) {
 func TestLogRotation(t *testing.T) {
 	n := newNode(t, "--container-log-max-size", "20000", "--container-log-max-files", "4",
 		"--container-log-monitor-interval", "500ms")
-	n.write("pod.yaml", simple("pod", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.005; done"))
-	pod := n.ready("pod")
+	pod := n.run("pod", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.005; done")
 	log := filepath.Join(model.PodLogDirectory(n.logs, pod), model.ContainerLogPath("main", 0))
 	eventually(t, "rotated and compressed", func() error {
 		files, err := filepath.Glob(log + ".*")
@@ -333,10 +320,8 @@ func TestLogRotation(t *testing.T) {
 // TestActiveDeadline fails a pod that runs longer than its activeDeadlineSeconds.
 func TestActiveDeadline(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", simple("pod", "sleep 1000", "activeDeadlineSeconds: 3"))
-	n.ready("pod")
+	n.run("pod", "sleep 1000", "activeDeadlineSeconds: 3")
 	pod := n.until("pod", wantPhase(v1.PodFailed))
-	if pod.Status.Reason != "DeadlineExceeded" || status(pod, "main").State.Terminated == nil {
-		t.Errorf("reason %q, %s", pod.Status.Reason, states(pod))
-	}
+	testutil.Assert(t, pod.Status.Reason == "DeadlineExceeded" && status(pod, "main").State.Terminated != nil,
+		"reason %q, %s", pod.Status.Reason, states(pod))
 }

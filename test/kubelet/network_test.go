@@ -37,11 +37,9 @@ func TestNetworkNotReady(t *testing.T) {
 	n.ready("goes")
 	event := n.event("waits", "NetworkNotReady")
 	testutil.Assert(t, strings.Contains(event.Message, "network is not ready"), "event %q", event.Message)
-	n.remove("goes.yaml")
-	n.gone("goes")
-	if pod := n.until("waits", wantPhase(v1.PodPending)); status(pod, "main").ContainerID != "" {
-		t.Errorf("it runs: %s", states(pod))
-	}
+	n.end("goes")
+	pod := n.until("waits", wantPhase(v1.PodPending))
+	testutil.Assert(t, status(pod, "main").ContainerID == "", "it runs: %s", states(pod))
 	config, err := os.ReadFile(aside)
 	testutil.Must(t, err)
 	// Written anew: containerd does not notice a file that is moved there.

@@ -73,18 +73,15 @@ func (n *node) nothingLeft() {
 	n.t.Helper()
 	sandboxes, err := n.cri.ListPodSandbox(n.t.Context(),
 		&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
-	testutil.Assert(n.t, err == nil && len(sandboxes) <= 0, "sandboxes: %v, %v", sandboxes, err)
+	testutil.Assert(n.t, err == nil && len(sandboxes) == 0, "sandboxes: %v, %v", sandboxes, err)
 	own := n.cgroup()
 	// of version 2 and 1
 	for _, pattern := range []string{filepath.Join("/sys/fs/cgroup", own), filepath.Join("/sys/fs/cgroup", "*", own)} {
-		if cgroups, err := filepath.Glob(pattern); err != nil || len(cgroups) > 0 {
-			n.t.Errorf("cgroups: %v, %v", cgroups, err)
-		}
+		cgroups, err := filepath.Glob(pattern)
+		testutil.Assert(n.t, err == nil && len(cgroups) == 0, "cgroups: %v, %v", cgroups, err)
 	}
 	for _, dir := range []string{n.root, n.logs} {
-		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-			n.t.Errorf("%s: %v", dir, err)
-		}
+		testutil.Gone(n.t, dir)
 	}
 }
 

@@ -174,9 +174,7 @@ func TestNamesAndDNS(t *testing.T) {
 		n.logHas(c.pod, "main", 0, "the end")
 		log := n.log(c.pod, "main", 0)
 		for _, want := range c.want {
-			if !strings.Contains(log, want) {
-				t.Errorf("%s: no %q in\n%s", c.pod.Name, want, log)
-			}
+			testutil.Assert(t, strings.Contains(log, want), "%s: no %q in\n%s", c.pod.Name, want, log)
 		}
 	}
 }
@@ -208,8 +206,7 @@ func TestResources(t *testing.T) {
 	if !strings.Contains(log, own+"/") && !strings.Contains(log, "0::/\n") {
 		t.Errorf("the container is not below the pod's cgroup %s:\n%s", own, log)
 	}
-	n.remove("pod.yaml")
-	n.gone("pod")
+	n.end("pod")
 	eventually(t, "the pod's cgroup is gone", func() error {
 		if found := n.cgroupDirectories(own); len(found) > 0 {
 			return fmt.Errorf("there is %v", found)
@@ -274,8 +271,7 @@ func TestTerminationMessage(t *testing.T) {
 `)
 	pod := n.until("pod", wantPhase(v1.PodFailed))
 	for name, want := range map[string]string{"file": "last words\n", "own": "own words\n", "log": "logged words\n"} {
-		if end := status(pod, name).State.Terminated; end == nil || end.Message != want {
-			t.Errorf("%s: %s; want the message %q", name, states(pod), want)
-		}
+		end := status(pod, name).State.Terminated
+		testutil.Assert(t, end != nil && end.Message == want, "%s: %s; want the message %q", name, states(pod), want)
 	}
 }

@@ -28,12 +28,9 @@ func TestLivenessProbe(t *testing.T) {
 `)
 	pod := n.restarted("pod", "main", 1)
 	unhealthy := n.event("pod", "Unhealthy")
-	if !strings.Contains(unhealthy.Message, "Liveness probe failed") ||
-		unhealthy.InvolvedObject.FieldPath != "spec.containers{main}" {
-		t.Errorf("event %+v", unhealthy)
-	}
-	got := status(pod, "other").RestartCount
-	testutil.Assert(t, got == 0, "the other container was restarted %d times", got)
+	testutil.Assert(t, strings.Contains(unhealthy.Message, "Liveness probe failed") &&
+		unhealthy.InvolvedObject.FieldPath == "spec.containers{main}", "event %+v", unhealthy)
+	testutil.Equal(t, status(pod, "other").RestartCount, 0, "restarts of the other container")
 	n.write("end.yaml", simple("end", "sleep 1000")) // the node works on
 	n.ready("end")
 	// The manifest stays, because the pod's own grace period would outlast the test; the clean-up stops the sandbox.
@@ -57,9 +54,7 @@ func TestReadinessProbe(t *testing.T) {
 	n.ready("pod")
 	n.exec(pod, "main", "rm", "/tmp/ready")
 	pod = n.until("pod", func(pod *v1.Pod) error { return wantReady(pod, v1.ConditionFalse) })
-	if status(pod, "main").RestartCount != 0 {
-		t.Errorf("restarted: %s", states(pod))
-	}
+	testutil.Assert(t, status(pod, "main").RestartCount == 0, "restarted: %s", states(pod))
 }
 
 // TestStartupProbe holds the liveness probe back until the startup probe has succeeded.
@@ -73,9 +68,7 @@ func TestStartupProbe(t *testing.T) {
 	n.write("slow.yaml", strings.NewReplacer("NAME", "slow", "SECONDS", "2", "FAILURES", "120").Replace(manifest))
 	n.write("never.yaml", strings.NewReplacer("NAME", "never", "SECONDS", "1000", "FAILURES", "5").Replace(manifest))
 	slow := n.ready("slow")
-	if status(slow, "main").RestartCount != 0 {
-		t.Errorf("the liveness probe did not wait: %s", states(slow))
-	}
+	testutil.Assert(t, status(slow, "main").RestartCount == 0, "the liveness probe did not wait: %s", states(slow))
 	n.restarted("never", "main", 1)
 }
 
@@ -109,9 +102,7 @@ func TestNetworkProbes(t *testing.T) {
 		event := n.event(name, "Unhealthy")
 		testutil.Assert(t, strings.Contains(event.Message, "Readiness probe failed"), "%s: %s", name, event.Message)
 		pod := n.until(name, wantPhase(v1.PodRunning))
-		if err := wantReady(pod, v1.ConditionFalse); err != nil {
-			t.Error(fmt.Errorf("%s: %w", name, err))
-		}
+		testutil.Check(t, wantReady(pod, v1.ConditionFalse), name)
 	}
 }
 

@@ -40,10 +40,8 @@ func TestQOSClasses(t *testing.T) {
 		testutil.Assert(t, slices.Contains(c.shares, got),
 			"%s: the pod's cgroup %s has the shares %s, want one of %v", c.name, c.parent, got, c.shares)
 		n.logHas(pod, "main", 0, "oom ")
-		if got := strings.TrimSpace(strings.TrimPrefix(n.log(pod, "main", 0), "oom ")); !slices.Contains(c.scores,
-			got) {
-			t.Errorf("%s: the score is %s, want one of %v", c.name, got, c.scores)
-		}
+		got = strings.TrimSpace(strings.TrimPrefix(n.log(pod, "main", 0), "oom "))
+		testutil.Assert(t, slices.Contains(c.scores, got), "%s: the score is %s, want one of %v", c.name, got, c.scores)
 	}
 }
 

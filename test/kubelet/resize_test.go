@@ -108,8 +108,7 @@ func TestResize(t *testing.T) {
 		}
 		return nil
 	})
-	got := n.memoryLimit(now, "stays")
-	testutil.Assert(t, got == "41943040", "after a failed resize: %s bytes", got)
+	testutil.Equal(t, n.memoryLimit(now, "stays"), "41943040", "bytes after a failed resize")
 	n.end(pod)
 }
 
@@ -131,9 +130,8 @@ func TestResizeToNoLimit(t *testing.T) {
 	none := func(limit string) bool { return limit == "max" || limit == "9223372036854771712" }
 	got := n.memoryLimit(now, "stays")
 	testutil.Assert(t, none(got) && id(now, "stays") == id(before, "stays"), "it has %s bytes", got)
-	if got := n.podMemoryLimit(pod); !none(got) {
-		t.Errorf("the pod has %s bytes", got)
-	}
+	got = n.podMemoryLimit(pod)
+	testutil.Assert(t, none(got), "the pod has %s bytes", got)
 	n.end(pod)
 }
 
@@ -175,8 +173,7 @@ func TestResizeThatDoesNotFit(t *testing.T) {
 	n.kill()
 	n.start()
 	n.shows(pod, "more than is left after a restart", pending(v1.PodReasonDeferred))
-	got := n.memoryLimit(before, "stays")
-	testutil.Assert(t, got == "33554432", "it has %s bytes meanwhile", got)
+	testutil.Equal(t, n.memoryLimit(before, "stays"), "33554432", "bytes meanwhile")
 	n.end(other)
 	now := n.shows(pod, "the other pod left room",
 		hasMemory("stays", resource.NewQuantity(most/2, resource.DecimalSI).String()))

@@ -113,8 +113,7 @@ func TestRuntimeAway(t *testing.T) {
 // TestRuntimeCrash kills the runtime while pods run and start.
 func TestRuntimeCrash(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", simple("pod", "sleep 1000"))
-	before := n.ready("pod")
+	before := n.run("pod", "sleep 1000")
 	n.write("starting.yaml", simple("starting", "sleep 1000"))
 	time.Sleep(200 * time.Millisecond)
 	n.server.Kill()
@@ -127,8 +126,7 @@ func TestRuntimeCrash(t *testing.T) {
 // TestStartWithoutRuntime starts the kubelet before the runtime.
 func TestStartWithoutRuntime(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", simple("pod", "sleep 1000"))
-	before := n.ready("pod")
+	before := n.run("pod", "sleep 1000")
 	n.stop()
 	testutil.Must(t, n.server.Stop(t.Context()))
 	started := make(chan error, 1)
@@ -145,8 +143,7 @@ func TestStartWithoutRuntime(t *testing.T) {
 // TestPolledWithoutEvents notices a dead container by lists, and restarts it.
 func TestPolledWithoutEvents(t *testing.T) {
 	n := newNode(t, "--no-runtime-events")
-	n.write("pod.yaml", simple("pod", "sleep 1000"))
-	pod := n.ready("pod")
+	pod := n.run("pod", "sleep 1000")
 	n.killContainers(id(pod, "main"))
 	n.restarted("pod", "main", 1)
 }
@@ -155,8 +152,7 @@ func TestPolledWithoutEvents(t *testing.T) {
 // checkpoint is moved aside.
 func TestCheckpoint(t *testing.T) {
 	n := newNode(t)
-	n.write("pod.yaml", simple("pod", "sleep 1000"))
-	before := n.ready("pod")
+	before := n.run("pod", "sleep 1000")
 	n.stop()
 	n.write("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: pod")
 	n.start()

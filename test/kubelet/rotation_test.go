@@ -81,9 +81,8 @@ func readLog(t *testing.T, path string) string {
 	defer file.Close()
 	var content io.Reader = file
 	if strings.HasSuffix(path, ".gz") {
-		if content, err = gzip.NewReader(file); err != nil {
-			t.Fatal(err)
-		}
+		content, err = gzip.NewReader(file)
+		testutil.Must(t, err)
 	}
 	text, err := io.ReadAll(content)
 	testutil.Must(t, err)

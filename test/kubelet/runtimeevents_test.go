@@ -28,8 +28,7 @@ func (n *node) evented(want int) {
 func TestRuntimeEvents(t *testing.T) {
 	criadapterOnly(t)
 	n := newNode(t)
-	n.write("pod.yaml", simple("pod", "sleep 1000"))
-	pod := n.ready("pod")
+	pod := n.run("pod", "sleep 1000")
 	n.evented(1)
 	testutil.Must(t, n.server.Stop(t.Context()))
 	n.evented(0)
@@ -42,8 +41,7 @@ func TestRuntimeEvents(t *testing.T) {
 // TestNoRuntimeEvents notices a dead container without events, by lists.
 func TestNoRuntimeEvents(t *testing.T) {
 	n := newNode(t, "--no-runtime-events")
-	n.write("pod.yaml", simple("pod", "sleep 1000"))
-	pod := n.ready("pod")
+	pod := n.run("pod", "sleep 1000")
 	n.killContainers(id(pod, "main"))
 	n.restarted("pod", "main", 1)
 	n.evented(0)

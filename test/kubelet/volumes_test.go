@@ -153,17 +153,15 @@ the end
 	mounts := mountsBelow(t, directory)
 	testutil.Assert(t, len(mounts) >= 4,
 		"mounts of the pod on the host: %v; want three volumes in memory and two subPaths at least", mounts)
-	n.remove("pod.yaml")
-	n.gone("pod")
+	n.end("pod")
 	eventually(t, "the pod's directory is gone", func() error {
 		if _, err := os.Stat(directory); !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("it is still there: %v", err)
 		}
 		return nil
 	})
-	if mounts := mountsBelow(t, directory); len(mounts) > 0 {
-		t.Errorf("still mounted: %v", mounts)
-	}
+	mounts = mountsBelow(t, directory)
+	testutil.Assert(t, len(mounts) == 0, "still mounted: %v", mounts)
 	_, err := os.Stat(filepath.Join(n.scratch(), "sub"))
 	testutil.Assert(t, err == nil, "the host's own directory: %v", err)
 }
@@ -196,10 +194,9 @@ func TestMissingConfigMap(t *testing.T) {
   containers:
   - {name: main, image: SHELL, command: [sh, -c, "echo got $LATE; sleep 1000"], env: [{name: LATE, valueFrom: {configMapKeyRef: {name: late, key: text}}}]}
 `)
-	if event := n.event("mounts", "FailedMount"); !strings.Contains(event.Message, `volume "late"`) ||
-		!strings.Contains(event.Message, "default/late") {
-		t.Errorf("the event says %q", event.Message)
-	}
+	event := n.event("mounts", "FailedMount")
+	testutil.Assert(t, strings.Contains(event.Message, `volume "late"`) &&
+		strings.Contains(event.Message, "default/late"), "the event says %q", event.Message)
 	n.until("environment", wantWaiting("main", "default/late", model.ReasonCreateConfigError))
 	n.write("late.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: late}\ndata: {text: word}\n")
 	n.ready("mounts")
@@ -263,8 +260,7 @@ spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], local: {path: %q}
 	}
 	testutil.Must(t, os.Chmod(n.scratch(), 0o777))
 	n.logHas(pod("first", "false"), "main", 0, "pods first\nfirst\n")
-	n.remove("first.yaml")
-	n.gone("first")
+	n.end("first")
 	n.remove("objects.yaml") // claims stay bound
 	second := pod("second", "true")
 	n.logHas(second, "main", 0, "pods first second\nfirst\n")

@@ -60,8 +60,7 @@ func TestReport(t *testing.T) {
 		{"a", 0, "", true}, {"a", 1, "", false}, {"d", 1, "a: spec.x: no", true}, {"d", 0, "spec.x", false},
 		{"d", 1, "spec.z", false}, {"e", 130, "y", true}, {"e", 0, "y", false},
 	} {
-		got := rows[c.name].Fits(c.exit, c.output)
-		testutil.Assert(t, got == c.want, "%s with %d and %q: %t", c.name, c.exit, c.output, got)
+		testutil.Equal(t, rows[c.name].Fits(c.exit, c.output), c.want, "%s with %d and %q", c.name, c.exit, c.output)
 	}
 	for name, text := range map[string]string{"twice": "| `a` | | x | y |\n| `a` | | x | y |\n"} {
 		_, err := Report(write(t, "report.md", text))
