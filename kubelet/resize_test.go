@@ -45,9 +45,8 @@ func (s *countedSteps) SyncPod(ctx context.Context, pod *v1.Pod) (bool, time.Dur
 }
 
 func (*countedSteps) PodStatus(_ context.Context, uid types.UID) (*model.PodStatus, error) {
-	given := memory("1Gi")
 	return &model.PodStatus{UID: uid, ObservedAt: time.Now(), Containers: []model.ContainerStatus{
-		{ID: "1", Name: "c", State: model.StateRunning, Resources: &given},
+		{ID: "1", Name: "c", State: model.StateRunning, Resources: new(memory("1Gi"))},
 	}}, nil
 }
 

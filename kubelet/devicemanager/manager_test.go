@@ -1,7 +1,6 @@
 package devicemanager
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -41,13 +40,7 @@ func start(t *testing.T, dir string) *fixture {
 		Finished: func(uid types.UID) bool { return f.finished[uid] }, Changed: func() {},
 		Event: func(_ bool, reason, message string) { t.Logf("%s: %s", reason, message) }})
 	testutil.Must(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- f.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		testutil.Must(t, <-ended)
-	})
+	testutil.Background(t, f.Run)
 	testutil.Eventually(t, func() error { // Run removes the sockets of earlier plugins before it listens
 		_, err := os.Stat(filepath.Join(dir, "kubelet.sock"))
 		return err

@@ -85,9 +85,8 @@ func TestRemoveDead(t *testing.T) {
 					}, PodConfig: sources{seen: true, listed: true},
 					PodLogsDir: t.TempDir(), Workers: workers,
 				})
-				if err := errors.Join(c.RemoveDead(ctx), c.RemoveImages(ctx)); !errors.Is(err, down) {
-					t.Errorf("while the runtime is down: %v", err)
-				}
+				err := errors.Join(c.RemoveDead(ctx), c.RemoveImages(ctx))
+				testutil.Assert(t, errors.Is(err, down), "while the runtime is down: %v", err)
 				runtimeErr = nil
 				testutil.Check(t, errors.Join(c.RemoveDead(ctx), c.RemoveImages(ctx)))
 				left, err := runtime.PodStatus(ctx, "a")

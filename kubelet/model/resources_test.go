@@ -41,8 +41,7 @@ func own(requests, limits string) *v1.ResourceRequirements {
 }
 
 func sidecar(c v1.Container) v1.Container {
-	always := v1.ContainerRestartPolicyAlways
-	c.RestartPolicy = &always
+	c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 	return c
 }
 

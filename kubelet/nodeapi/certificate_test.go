@@ -29,9 +29,8 @@ func TestSelfMadeCertificate(t *testing.T) {
 		return served(t, a)
 	}
 	first := start("127.0.0.1", "fd00::1")
-	if info, err := os.Stat(filepath.Join(dir, keyName)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the key: %v, %v", info.Mode(), err)
-	}
+	info, err := os.Stat(filepath.Join(dir, keyName))
+	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o600, "the key: %v, %v", info.Mode(), err)
 	roots := x509.NewCertPool()
 	content, err := os.ReadFile(filepath.Join(dir, certificateName))
 	testutil.Require(t, err == nil && roots.AppendCertsFromPEM(content), "%v in %s", err, content)

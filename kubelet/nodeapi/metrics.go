@@ -81,11 +81,6 @@ func (s *reads) sentEvents(out *exposition) {
 	}
 }
 
-func (s *reads) startTime(out *exposition) {
-	out.single("process_start_time_seconds", gauge, "When the endpoint was opened, in seconds since 1970.",
-		float64(s.started.Unix()))
-}
-
 // probes writes the results of probes, under the kubelet's names.
 func (s *reads) probes(w http.ResponseWriter, _ *http.Request) {
 	var out exposition
@@ -94,7 +89,8 @@ func (s *reads) probes(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	s.startTime(&out)
+	out.single("process_start_time_seconds", gauge, "When the endpoint was opened, in seconds since 1970.",
+		float64(s.started.Unix()))
 	out.write(w)
 }
 

@@ -55,8 +55,7 @@ func (n *nodeStats) stats(ctx context.Context, name string) statsapi.NodeStats {
 		log.G(ctx).WithError(err).Warn("cannot read the node's CPU usage")
 	} else {
 		out.StartTime = metav1.NewTime(booted)
-		used := uint64(now.used)
-		out.CPU = &statsapi.CPUStats{Time: metav1.NewTime(now.at), UsageCoreNanoSeconds: &used,
+		out.CPU = &statsapi.CPUStats{Time: metav1.NewTime(now.at), UsageCoreNanoSeconds: new(uint64(now.used)),
 			UsageNanoCores: n.rate(now)}
 	}
 	if out.Memory, out.Swap, err = n.memory(); err != nil {
@@ -78,8 +77,7 @@ func (n *nodeStats) rate(now reading) *uint64 {
 	if since.at.IsZero() || passed < 10*tick || now.used < since.used {
 		return nil
 	}
-	cores := uint64(float64(now.used-since.used) / passed.Seconds())
-	return &cores
+	return new(uint64(float64(now.used-since.used) / passed.Seconds()))
 }
 
 // processors reads the CPU time in use and the time of the boot.
@@ -126,14 +124,14 @@ func (n *nodeStats) memory() (*statsapi.MemoryStats, *statsapi.SwapStats, error)
 	}
 	total, used := info["MemTotal"], less(info["MemTotal"], info["MemFree"])
 	working := less(used, info["Inactive(file)"])
-	available, rss := less(total, working), info["AnonPages"]
-	faults, major := events["pgfault"], events["pgmajfault"]
-	swapFree, swapUsed := info["SwapFree"], less(info["SwapTotal"], info["SwapFree"])
 	now := metav1.Now()
 	return &statsapi.MemoryStats{
-		Time: now, AvailableBytes: &available, UsageBytes: &used, WorkingSetBytes: &working, RSSBytes: &rss,
-		PageFaults: &faults, MajorPageFaults: &major,
-	}, &statsapi.SwapStats{Time: now, SwapAvailableBytes: &swapFree, SwapUsageBytes: &swapUsed}, nil
+			Time: now, AvailableBytes: new(less(total, working)), UsageBytes: &used, WorkingSetBytes: &working,
+			RSSBytes: new(info["AnonPages"]), PageFaults: new(events["pgfault"]), MajorPageFaults: new(events["pgmajfault"]),
+		}, &statsapi.SwapStats{
+			Time: now, SwapAvailableBytes: new(info["SwapFree"]),
+			SwapUsageBytes: new(less(info["SwapTotal"], info["SwapFree"])),
+		}, nil
 }
 
 // numbers reads a file with a name and a number in each line, and multiplies each number by unit.

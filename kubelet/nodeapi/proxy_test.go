@@ -166,10 +166,9 @@ func TestEachSideHangsUp(t *testing.T) {
 
 	conn, in, code := a.session()
 	early := make([]byte, 5)
-	if _, err := io.ReadFull(in, early); code != http.StatusSwitchingProtocols || err != nil ||
-		string(early) != "early" {
-		t.Fatalf("%d %q, %v", code, early, err)
-	}
+	_, err := io.ReadFull(in, early)
+	testutil.Require(t, code == http.StatusSwitchingProtocols && err == nil && string(early) == "early",
+		"%d %q, %v", code, early, err)
 	fmt.Fprint(conn, "hello\n")
 	expect("hello\n")
 	conn.Close()

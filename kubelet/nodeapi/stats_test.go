@@ -297,12 +297,10 @@ func TestNodeFigures(t *testing.T) {
 		{22 * time.Second, 6 * time.Second, 0}, {27 * time.Second, 21 * time.Second, 1_000_000_000},
 	} {
 		got := n.rate(
-			reading{at: start.Add(step.after), used: uint64ToDuration(*stats.CPU.UsageCoreNanoSeconds) + step.used})
+			reading{at: start.Add(step.after), used: time.Duration(*stats.CPU.UsageCoreNanoSeconds) + step.used})
 		testutil.Assert(t, got != nil && *got == step.want, "after %v: %v, want %d", step.after, got, step.want)
 	}
 	write("meminfo", "MemTotal: many kB\n")
 	stats = n.stats(t.Context(), "n")
 	testutil.Assert(t, stats.Memory == nil && stats.CPU != nil, "memory that cannot be read: %+v", stats)
 }
-
-func uint64ToDuration(n uint64) time.Duration { return time.Duration(n) }

@@ -51,11 +51,9 @@ func fsStats(ctx context.Context, path string, now time.Time) *statsapi.FsStats 
 		return nil
 	}
 	block := uint64(stat.Bsize)
-	available, capacity, used := stat.Bavail*block, stat.Blocks*block, (stat.Blocks-stat.Bfree)*block
-	inodes, free := stat.Files, stat.Ffree
-	inodesUsed := inodes - free
 	return &statsapi.FsStats{
-		Time: metav1.NewTime(now), AvailableBytes: &available, CapacityBytes: &capacity, UsedBytes: &used,
-		Inodes: &inodes, InodesFree: &free, InodesUsed: &inodesUsed,
+		Time: metav1.NewTime(now), AvailableBytes: new(stat.Bavail * block), CapacityBytes: new(stat.Blocks * block),
+		UsedBytes: new((stat.Blocks - stat.Bfree) * block),
+		Inodes:    new(stat.Files), InodesFree: new(stat.Ffree), InodesUsed: new(stat.Files - stat.Ffree),
 	}
 }

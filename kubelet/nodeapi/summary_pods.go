@@ -119,8 +119,7 @@ func value(v *runtimeapi.UInt64Value) *uint64 {
 	if v == nil {
 		return nil
 	}
-	number := v.GetValue()
-	return &number
+	return new(v.GetValue())
 }
 
 func at(nanoseconds int64) metav1.Time { return metav1.Time{Time: time.Unix(0, nanoseconds)} }

@@ -69,9 +69,8 @@ func TestForeignRootDirectoryIsRefused(t *testing.T) {
 	if _, err := LockWholeRoot(dir, "ann"); !errdefs.IsFailedPrecondition(err) || errors.Is(err, ErrInUse) {
 		t.Errorf("a directory with another file: %v", err)
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("it has %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(dir)
+	testutil.Assert(t, err == nil && len(entries) == 1, "it has %v, %v", entries, err)
 	testutil.Must(t, os.Remove(file))
 	for range 2 {
 		root, err := LockWholeRoot(dir, "ann")
@@ -81,9 +80,8 @@ func TestForeignRootDirectoryIsRefused(t *testing.T) {
 		testutil.Must(t, os.WriteFile(file, nil, 0o600))
 		testutil.Must(t, root.Release())
 	}
-	if _, err := LockWholeRoot(dir, "bob"); !errdefs.IsFailedPrecondition(err) || errors.Is(err, ErrInUse) {
-		t.Errorf("another owner: %v", err)
-	}
+	_, err = LockWholeRoot(dir, "bob")
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && !errors.Is(err, ErrInUse), "another owner: %v", err)
 	root, err := LockWholeRoot(dir, "ann")
 	testutil.Must(t, err)
 	testutil.Must(t, root.RemoveAll())

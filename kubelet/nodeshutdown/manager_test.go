@@ -82,13 +82,7 @@ func run(t *testing.T, n *node, service *login1.Service, grace, critical time.Du
 	}
 	m.dir = filepath.Join(t.TempDir(), "logind.conf.d")
 	m.bus = func(options ...dbus.ConnOption) (*dbus.Conn, error) { return dbus.Connect(service.Address, options...) }
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx, node) }()
-	t.Cleanup(func() {
-		cancel()
-		testutil.Must(t, <-ended)
-	})
+	testutil.Background(t, func(ctx context.Context) error { return m.Run(ctx, node) })
 	return m
 }
 

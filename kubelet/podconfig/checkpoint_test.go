@@ -28,9 +28,8 @@ var everySource = []string{model.SourceFile, model.SourceHTTP, model.SourceAPI}
 func TestCheckpoint(t *testing.T) {
 	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "deep", "pods.json")}
 	m := New(Options{Checkpoint: checkpoint, Sources: everySource})
-	if pods, err := m.Restore(t.Context()); err != nil || len(pods) != 0 {
-		t.Errorf("without a file: %v, %v", pods, err)
-	}
+	pods, err := m.Restore(t.Context())
+	testutil.Assert(t, err == nil && len(pods) == 0, "without a file: %v, %v", pods, err)
 	ended := apiPod("8", "ended")
 	ended.Status.Phase = v1.PodSucceeded
 	deleted := apiPod("9", "deleted")
@@ -38,9 +37,8 @@ func TestCheckpoint(t *testing.T) {
 	set(t, m, model.SourceFile, pod("1", "one", "x"), pod("2", "two", "x"))
 	set(t, m, model.SourceAPI, ended, deleted, mirror("7", "one"))
 	m.Wait()
-	if info, err := os.Stat(checkpoint.Path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("checkpoint %v, %v", info, err)
-	}
+	info, err := os.Stat(checkpoint.Path)
+	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o600, "checkpoint %v, %v", info, err)
 
 	again := New(Options{Checkpoint: checkpoint, Sources: everySource})
 	restored, err := again.Restore(t.Context())

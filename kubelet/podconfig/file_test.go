@@ -136,14 +136,11 @@ func TestFileObjects(t *testing.T) {
 	default:
 		t.Error("no change is signalled")
 	}
-	if m, err := f.objects.ConfigMap(in("default"), "m"); err != nil || m.Data["a"] != "b" {
-		t.Errorf("%v, %v", m, err)
-	}
-	if s, err := f.objects.Secret(in("other"), "s"); err != nil || string(s.Data["a"]) != "b" ||
-		string(s.Data["c"]) != "d" {
-		t.Errorf("%v, %v", s, err)
-	}
-	_, err := f.objects.Secret(in("default"), "s")
+	m, err := f.objects.ConfigMap(in("default"), "m")
+	testutil.Assert(t, err == nil && m.Data["a"] == "b", "%v, %v", m, err)
+	s, err := f.objects.Secret(in("other"), "s")
+	testutil.Assert(t, err == nil && string(s.Data["a"]) == "b" && string(s.Data["c"]) == "d", "%v, %v", s, err)
+	_, err = f.objects.Secret(in("default"), "s")
 	testutil.Assert(t, errdefs.IsNotFound(err), "error %v", err)
 	_, err = f.objects.ConfigMap(in("other"), "m")
 	testutil.Assert(t, errdefs.IsNotFound(err), "error %v", err)

@@ -40,7 +40,7 @@ func TestDNSPolicies(t *testing.T) {
 			"[192.0.2.7] [] [rotate]"},
 		{"more", cluster, v1.DNSDefault, false, &v1.PodDNSConfig{
 			Nameservers: []string{"192.0.2.1", "192.0.2.2"}, Searches: []string{"a.b"},
-			Options: []v1.PodDNSConfigOption{{Name: "timeout", Value: pointer("9")}, {Name: "rotate"}}},
+			Options: []v1.PodDNSConfigOption{{Name: "timeout", Value: new("9")}, {Name: "rotate"}}},
 			"[192.0.2.1 192.0.2.2] [example.org a.b] [timeout:9 rotate]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,8 +33,8 @@ func TestVolumeMounts(t *testing.T) {
 		c.Env = []v1.EnvVar{{Name: "NAME", Value: "web"}}
 		c.VolumeMounts = []v1.VolumeMount{
 			{Name: "host", MountPath: "rel", ReadOnly: true,
-				MountPropagation:  pointer(v1.MountPropagationHostToContainer),
-				RecursiveReadOnly: pointer(v1.RecursiveReadOnlyEnabled)},
+				MountPropagation:  new(v1.MountPropagationHostToContainer),
+				RecursiveReadOnly: new(v1.RecursiveReadOnlyEnabled)},
 			{Name: "conf", MountPath: "/conf"},
 			{Name: "host", MountPath: "/one", SubPathExpr: "$(NAME).conf"},
 		}
@@ -83,7 +83,7 @@ func TestImageMounts(t *testing.T) {
 	}
 	for want, change := range map[string]func(*v1.VolumeMount){
 		"subPath":          func(m *v1.VolumeMount) { m.SubPath = "a/../../b" },
-		"mountPropagation": func(m *v1.VolumeMount) { m.MountPropagation = pointer(v1.MountPropagationBidirectional) },
+		"mountPropagation": func(m *v1.VolumeMount) { m.MountPropagation = new(v1.MountPropagationBidirectional) },
 		"not present":      func(*v1.VolumeMount) { delete(in.ImageVolumes, "model") },
 	} {
 		bad := v1.VolumeMount{Name: "model", MountPath: "/bad"}
@@ -101,9 +101,9 @@ func TestBadMounts(t *testing.T) {
 		`no volume "none"`:   {Name: "none", MountPath: "/x"},
 		`no variable "WHAT"`: {Name: "host", MountPath: "/x", SubPathExpr: "$(WHAT)"},
 		"mountPropagation": {Name: "host", MountPath: "/x",
-			MountPropagation: pointer(v1.MountPropagationMode("Sideways"))},
+			MountPropagation: new(v1.MountPropagationMode("Sideways"))},
 		"recursiveReadOnly": {Name: "host", MountPath: "/x",
-			RecursiveReadOnly: pointer(v1.RecursiveReadOnlyMode("Perhaps"))},
+			RecursiveReadOnly: new(v1.RecursiveReadOnlyMode("Perhaps"))},
 		"does not stay in": {Name: "host", MountPath: "/x", SubPath: "../.."},
 	} {
 		pod := testPod(func(pod *v1.Pod) {

@@ -221,9 +221,8 @@ func TestCommandIsExpanded(t *testing.T) {
 }
 
 func TestContainerIdentity(t *testing.T) {
-	grace := int64(12)
 	pod := testPod(func(pod *v1.Pod) {
-		pod.Spec.TerminationGracePeriodSeconds = &grace
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(12))
 		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{
 			PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"bye"}}}}
 		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80}}
@@ -254,7 +253,6 @@ func TestStopSignal(t *testing.T) {
 		pod := testPod(func(pod *v1.Pod) { pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{StopSignal: &name} })
 		testutil.Equal(t, mustContainer(t, testGenerator(t, nil), input(pod)).GetStopSignal(), want, "%s", name)
 	}
-	bad := v1.Signal("SIGNONSENSE")
-	_, err := stopSignal(&v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: &bad}})
+	_, err := stopSignal(&v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: new(v1.Signal("SIGNONSENSE"))}})
 	testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument), "got %v, want ErrInvalidArgument", err)
 }

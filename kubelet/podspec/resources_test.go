@@ -76,7 +76,7 @@ func TestLiftedLimits(t *testing.T) {
 
 func TestSidecarIsKilledLast(t *testing.T) {
 	pod := testPod(func(p *v1.Pod) {
-		p.Spec.InitContainers = []v1.Container{{Name: "side", RestartPolicy: pointer(v1.ContainerRestartPolicyAlways)}}
+		p.Spec.InitContainers = []v1.Container{{Name: "side", RestartPolicy: new(v1.ContainerRestartPolicyAlways)}}
 		p.Spec.Containers[0].Resources.Requests = amounts("", "2Gi")
 	})
 	got := oomScore(pod, &pod.Spec.InitContainers[0], 4<<30)

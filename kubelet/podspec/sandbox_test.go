@@ -24,14 +24,14 @@ func mustSandbox(t *testing.T, g *Generator, pod *v1.Pod) *runtimeapi.PodSandbox
 
 func TestSandbox(t *testing.T) {
 	pod := testPod(func(pod *v1.Pod) {
-		pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: pointer(int64(1)), FSGroup: pointer(int64(3)),
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: new(int64(1)), FSGroup: new(int64(3)),
 			Sysctls: []v1.Sysctl{{Name: "net/ipv4/tcp_syncookies", Value: "0"}}}
 		pod.Spec.InitContainers = []v1.Container{{Name: "init", Ports: []v1.ContainerPort{{ContainerPort: 1}}},
-			{Name: "side", RestartPolicy: pointer(v1.ContainerRestartPolicyAlways),
+			{Name: "side", RestartPolicy: new(v1.ContainerRestartPolicyAlways),
 				Ports: []v1.ContainerPort{{ContainerPort: 2, Protocol: v1.ProtocolUDP}}}}
 		pod.Spec.Containers[0].Ports = []v1.ContainerPort{
 			{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1", Protocol: v1.ProtocolTCP}}
-		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: pointer(true)}
+		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: new(true)}
 		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{"cpu": resource.MustParse("500m"),
 			"memory": resource.MustParse("64Mi")}
 	})
@@ -80,7 +80,7 @@ func TestNamespaces(t *testing.T) {
 		network, pid, ipc runtimeapi.NamespaceMode
 	}{
 		{"usual", v1.PodSpec{}, pod, container, pod},
-		{"shared", v1.PodSpec{ShareProcessNamespace: pointer(true)}, pod, pod, pod},
+		{"shared", v1.PodSpec{ShareProcessNamespace: new(true)}, pod, pod, pod},
 		{"host", v1.PodSpec{HostNetwork: true, HostPID: true, HostIPC: true}, node, node, node},
 	} {
 		got := namespaces(&c.spec)
@@ -105,15 +105,15 @@ func TestHostName(t *testing.T) {
 		{"subdomain", func(p *v1.Pod) {
 			p.Spec.Subdomain = "sub"
 		}, hostName{short: "web", domain: "sub.shop.svc.cluster.local", kernel: "web"}, ""},
-		{"fully qualified", func(p *v1.Pod) { p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "sub", pointer(true) },
+		{"fully qualified", func(p *v1.Pod) { p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "sub", new(true) },
 			hostName{short: "web", domain: "sub.shop.svc.cluster.local", kernel: "web.sub.shop.svc.cluster.local"}, ""},
 		{"too long", func(p *v1.Pod) {
-			p.Name, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = long, "sub", pointer(true)
+			p.Name, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = long, "sub", new(true)
 		}, hostName{}, "setHostnameAsFQDN"},
 		{"override", func(p *v1.Pod) {
-			p.Spec.HostnameOverride, p.Spec.Subdomain = pointer("a.b.c"), "sub"
+			p.Spec.HostnameOverride, p.Spec.Subdomain = new("a.b.c"), "sub"
 		}, hostName{short: "a.b.c", kernel: "a.b.c"}, ""},
-		{"bad override", func(p *v1.Pod) { p.Spec.HostnameOverride = pointer("A_b") }, hostName{}, "hostnameOverride"},
+		{"bad override", func(p *v1.Pod) { p.Spec.HostnameOverride = new("A_b") }, hostName{}, "hostnameOverride"},
 		{"bad name", func(p *v1.Pod) { p.Spec.Hostname = "a.b" }, hostName{}, "spec.hostname"},
 		{"bad subdomain", func(p *v1.Pod) { p.Spec.Subdomain = "-" }, hostName{}, "spec.subdomain"},
 	} {

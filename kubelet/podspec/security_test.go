@@ -13,8 +13,6 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-func pointer[T any](value T) *T { return &value }
-
 func securityOf(t *testing.T, change func(*v1.Pod)) *runtimeapi.LinuxContainerSecurityContext {
 	t.Helper()
 	return mustContainer(t, testGenerator(t, nil), input(testPod(change))).GetLinux().GetSecurityContext()
@@ -23,16 +21,16 @@ func securityOf(t *testing.T, change func(*v1.Pod)) *runtimeapi.LinuxContainerSe
 func TestContainerSettingsComeBeforeThePods(t *testing.T) {
 	got := securityOf(t, func(pod *v1.Pod) {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{
-			RunAsUser: pointer(int64(1)), RunAsGroup: pointer(int64(2)), FSGroup: pointer(int64(3)),
+			RunAsUser: new(int64(1)), RunAsGroup: new(int64(2)), FSGroup: new(int64(3)),
 			SupplementalGroups:       []int64{4},
-			SupplementalGroupsPolicy: pointer(v1.SupplementalGroupsPolicyStrict),
+			SupplementalGroupsPolicy: new(v1.SupplementalGroupsPolicyStrict),
 			SELinuxOptions:           &v1.SELinuxOptions{Level: "pod"},
 			SeccompProfile:           &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
 		}
 		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{
-			RunAsUser: pointer(int64(5)), SELinuxOptions: &v1.SELinuxOptions{Level: "own"},
-			ReadOnlyRootFilesystem:   pointer(true),
-			AllowPrivilegeEscalation: pointer(false),
+			RunAsUser: new(int64(5)), SELinuxOptions: &v1.SELinuxOptions{Level: "own"},
+			ReadOnlyRootFilesystem:   new(true),
+			AllowPrivilegeEscalation: new(false),
 			Capabilities:             &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}, Drop: []v1.Capability{"ALL"}},
 		}
 	})
@@ -67,12 +65,12 @@ func TestSeccomp(t *testing.T) {
 			profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined},
 			want:    runtimeapi.SecurityProfile_Unconfined},
 		{name: "localhost",
-			profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: pointer("a/b.json")},
+			profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: new("a/b.json")},
 			want:    runtimeapi.SecurityProfile_Localhost, file: "/seccomp/a/b.json"},
 		{name: "localhost without a file", profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost},
 			bad: true},
 		{name: "localhost elsewhere",
-			profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: pointer("../x")},
+			profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: new("../x")},
 			bad:     true},
 		{name: "nonsense", profile: &v1.SeccompProfile{Type: "Nonsense"}, bad: true},
 	} {
@@ -100,7 +98,7 @@ func TestAppArmor(t *testing.T) {
 		{"none", "", nil, ""},
 		{"default", "", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}, "runtime/default"},
 		{"unconfined", "", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}, "unconfined"},
-		{"localhost", "", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: pointer("mine")},
+		{"localhost", "", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: new("mine")},
 			"localhost/mine"},
 		{"annotation", "localhost/old", nil, "localhost/old"},
 		{"field before annotation", "unconfined", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault},
@@ -126,7 +124,7 @@ func TestProcMount(t *testing.T) {
 		slices.Contains(usual.GetReadonlyPaths(), "/proc/sys"), "masked %v, read-only %v", usual.GetMaskedPaths(),
 		usual.GetReadonlyPaths())
 	unmasked := securityOf(t, func(pod *v1.Pod) {
-		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{ProcMount: pointer(v1.UnmaskedProcMount)}
+		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{ProcMount: new(v1.UnmaskedProcMount)}
 	})
 	testutil.Assert(t, unmasked.MaskedPaths != nil && unmasked.ReadonlyPaths != nil &&
 		len(unmasked.MaskedPaths)+len(unmasked.ReadonlyPaths) == 0, "masked %v, read-only %v; want two empty lists",
@@ -143,16 +141,16 @@ func TestUser(t *testing.T) {
 		want      user
 		bad       string
 	}{
-		{name: "image without user", want: user{id: pointer(int64(0))}},
-		{name: "image's number", image: numeric(7), want: user{id: pointer(int64(7))}},
+		{name: "image without user", want: user{id: new(int64(0))}},
+		{name: "image's number", image: numeric(7), want: user{id: new(int64(7))}},
 		{name: "image's name", image: &runtimeapi.Image{Username: "www"}, want: user{name: "www"}},
-		{name: "pod's number", runAsUser: pointer(int64(9)), image: numeric(7), want: user{id: pointer(int64(9))}},
-		{name: "root although not", runAsUser: pointer(int64(0)), nonRoot: true, bad: "runAsUser 0"},
+		{name: "pod's number", runAsUser: new(int64(9)), image: numeric(7), want: user{id: new(int64(9))}},
+		{name: "root although not", runAsUser: new(int64(0)), nonRoot: true, bad: "runAsUser 0"},
 		{name: "image's root although not", nonRoot: true, image: numeric(0), bad: "image will run as root"},
 		{name: "no user although not root", nonRoot: true, bad: "image will run as root"},
 		{name: "a name says nothing", nonRoot: true, image: &runtimeapi.Image{Username: "www"},
 			bad: "non-numeric user (www)"},
-		{name: "a number does", nonRoot: true, image: numeric(7), want: user{id: pointer(int64(7))}},
+		{name: "a number does", nonRoot: true, image: numeric(7), want: user{id: new(int64(7))}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := input(testPod(func(pod *v1.Pod) {

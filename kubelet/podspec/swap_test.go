@@ -41,8 +41,7 @@ func TestLimitedSwap(t *testing.T) {
 }
 
 func critical(p *v1.Pod) {
-	priority := int32(2_000_000_000)
-	p.Spec.Priority = &priority
+	p.Spec.Priority = new(int32(2_000_000_000))
 }
 
 func TestCheckSwapBehavior(t *testing.T) {

@@ -273,10 +273,9 @@ func TestShorterGraceInterrupts(t *testing.T) {
 			}
 			return nil
 		}
-		long, short := int64(100), int64(1)
-		w.Terminate(pod("a", "a", ""), Termination{Grace: &long})
+		w.Terminate(pod("a", "a", ""), Termination{Grace: new(int64(100))})
 		tick(0)
-		w.Terminate(pod("a", "a", ""), Termination{Grace: &short})
+		w.Terminate(pod("a", "a", ""), Termination{Grace: new(int64(1))})
 		tick(0)
 		want(t, s, "terminate a", "terminate a", "terminated a")
 	})
@@ -308,12 +307,11 @@ func TestForcedRemovalInterrupts(t *testing.T) {
 			}
 			return nil
 		}
-		long, none := int64(100), int64(0)
 		w.Update(pod("a", "a", ""))
 		tick(0)
-		w.Terminate(pod("a", "a", ""), Termination{Grace: &long})
+		w.Terminate(pod("a", "a", ""), Termination{Grace: new(int64(100))})
 		tick(0)
-		w.Terminate(pod("a", "a", ""), Termination{Grace: &none, Gone: true})
+		w.Terminate(pod("a", "a", ""), Termination{Grace: new(int64(0)), Gone: true})
 		tick(0)
 		want(t, s, "sync a ", "terminate a", "terminate a", "terminated a")
 		testutil.Assert(t, slices.Equal(graces, []int64{100, 0}) && len(w.Pods()) == 0,

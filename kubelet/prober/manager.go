@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -119,7 +120,7 @@ func (m *Manager) Update(pod *v1.Pod, observed *model.PodStatus, ending bool) {
 
 // Forget stops all probes of a pod.
 func (m *Manager) Forget(uid types.UID) {
-	m.Update(&v1.Pod{ObjectMeta: metaUID(uid)}, &model.PodStatus{}, true)
+	m.Update(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}, &model.PodStatus{}, true)
 }
 
 func probesOf(c *v1.Container) map[Type]*v1.Probe {

@@ -412,7 +412,8 @@ func TestProbesBeginSpread(t *testing.T) {
 		testutil.Equal(t, e.count("new"), pods, "new containers that are probed at once")
 		time.Sleep(5 * time.Second)
 		n := e.count("old")
-		testutil.Assert(t, n >= pods/4 && n <= pods*3/4, "%d of %d containers are probed after half of a period", n, pods)
+		testutil.Assert(t, n >= pods/4 && n <= pods*3/4,
+			"%d of %d containers are probed after half of a period", n, pods)
 		time.Sleep(5 * time.Second)
 		n = e.count("old")
 		testutil.Assert(t, n >= pods, "%d of %d containers are probed after a period", n, pods)

@@ -7,8 +7,6 @@ import (
 
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -18,8 +16,6 @@ const attempts = 3
 
 // startupPoll is the pause between two checks of the startup probe's result. The other probes wait for its success.
 const startupPoll = 100 * time.Millisecond
-
-func metaUID(uid types.UID) metav1.ObjectMeta { return metav1.ObjectMeta{UID: uid} }
 
 // target is the container to probe.
 type target struct {

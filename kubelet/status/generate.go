@@ -89,8 +89,7 @@ func (in Input) began() *metav1.Time {
 			began = sandbox.CreatedAt
 		}
 	}
-	at := stamp(began)
-	return &at
+	return new(stamp(began))
 }
 
 func find(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {

@@ -40,8 +40,7 @@ var persistentVolumeClaim = Kind{
 func OfPersistentVolume(volume *v1.PersistentVolume) *v1.HostPathVolumeSource {
 	if local := volume.Spec.Local; local != nil {
 		// A missing directory may be a disk that is not mounted.
-		directory := v1.HostPathDirectory
-		return &v1.HostPathVolumeSource{Path: local.Path, Type: &directory}
+		return &v1.HostPathVolumeSource{Path: local.Path, Type: new(v1.HostPathDirectory)}
 	}
 	return volume.Spec.HostPath
 }

@@ -43,9 +43,8 @@ spec:
 		n.event("web", reason)
 	}
 	n.logHas(pod, "web", 0, "hello stdout")
-	if _, err := n.get("/healthz"); err != nil {
-		t.Error(err)
-	}
+	_, err := n.get("/healthz")
+	testutil.Check(t, err)
 	metrics, err := n.get("/metrics")
 	testutil.Assert(t, err == nil && strings.Contains(string(metrics), "kubelet_running_pods 1"),
 		"metrics: %v\n%s", err, metrics)

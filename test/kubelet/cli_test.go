@@ -90,9 +90,8 @@ spec:
 // TestGetAndDescribe reads the tables of a person without a cluster.
 func TestGetAndDescribe(t *testing.T) {
 	n := newNode(t)
-	if _, stderr, code := n.person("", "get", "pods"); code != 0 || stderr != "No pods.\n" {
-		t.Errorf("without pods: %d, %s", code, stderr)
-	}
+	_, stderr, code := n.person("", "get", "pods")
+	testutil.Assert(t, code == 0 && stderr == "No pods.\n", "without pods: %d, %s", code, stderr)
 	watch, cmd, ended := n.begin("get", "pods", "-w")
 	watch.has(t, "NAMESPACE")
 	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))

@@ -36,15 +36,14 @@ func TestNodeLimits(t *testing.T) {
 `)
 	pod := n.ready("pod")
 	n.logHas(pod, "main", 0, "no more")
-	if got, err := n.cgroupFile("besteffort/pod"+string(pod.UID), "pids.max", "pids.max"); err != nil || got != "30" {
-		t.Errorf("the pod may have %s tasks, %v", got, err)
-	}
+	got, err := n.cgroupFile("besteffort/pod"+string(pod.UID), "pids.max", "pids.max")
+	testutil.Assert(t, err == nil && got == "30", "the pod may have %s tasks, %v", got, err)
 	text, err := os.ReadFile("/proc/meminfo")
 	testutil.Must(t, err)
 	var total int64
 	_, err = fmt.Sscanf(string(text), "MemTotal: %d kB", &total)
 	testutil.Must(t, err)
-	got, err := n.cgroupFile("", "memory.limit_in_bytes", "memory.max")
+	got, err = n.cgroupFile("", "memory.limit_in_bytes", "memory.max")
 	testutil.Assert(t, err == nil && got == fmt.Sprint((total-1<<20)<<10),
 		"all pods may have %s bytes of %d kB, %v", got, total, err)
 }

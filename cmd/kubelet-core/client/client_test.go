@@ -105,9 +105,9 @@ func TestNoKubeletAnswers(t *testing.T) {
 }
 
 func TestContainerChoice(t *testing.T) {
-	always := v1.ContainerRestartPolicyAlways
 	pod := running("a", "web")
-	pod.Spec.InitContainers = []v1.Container{{Name: "init"}, {Name: "side", RestartPolicy: &always}}
+	pod.Spec.InitContainers = []v1.Container{{Name: "init"},
+		{Name: "side", RestartPolicy: new(v1.ContainerRestartPolicyAlways)}}
 	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "other"})
 	name, others, err := Container(&pod, "")
 	testutil.Assert(t, name == "main" && strings.Join(others, " ") == "init (init) side (init) main other" &&

@@ -115,15 +115,13 @@ func manifest(name string, sources []source) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		text.Write(withoutEmpty(document))
+		text.Write(empty.ReplaceAll(document, nil))
 	}
 	return text.Bytes(), nil
 }
 
 // empty are fields that the API's types write without a value.
 var empty = regexp.MustCompile(`(?m)^(?:  creationTimestamp: null|status: \{\}|    resources: \{\})\n`)
-
-func withoutEmpty(document []byte) []byte { return empty.ReplaceAll(document, nil) }
 
 var invalid = regexp.MustCompile(`[^a-z0-9-]+`)
 

@@ -73,16 +73,15 @@ func (l *imageList) get(
 func RuntimeFeatures(status *runtimeapi.StatusResponse) ([]v1.NodeRuntimeHandler, *v1.NodeFeatures) {
 	var handlers []v1.NodeRuntimeHandler
 	for _, handler := range status.GetRuntimeHandlers() {
-		readOnly, users := handler.GetFeatures().GetRecursiveReadOnlyMounts(), handler.GetFeatures().GetUserNamespaces()
-		handlers = append(handlers, v1.NodeRuntimeHandler{
-			Name:     handler.GetName(),
-			Features: &v1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &readOnly, UserNamespaces: &users},
-		})
+		handlers = append(handlers, v1.NodeRuntimeHandler{Name: handler.GetName(), Features: &v1.NodeRuntimeHandlerFeatures{
+			RecursiveReadOnlyMounts: new(handler.GetFeatures().GetRecursiveReadOnlyMounts()),
+			UserNamespaces:          new(handler.GetFeatures().GetUserNamespaces()),
+		}})
 	}
 	slices.SortFunc(handlers, func(a, b v1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })
 	if status.GetFeatures() == nil {
 		return handlers, nil
 	}
-	groups := status.GetFeatures().GetSupplementalGroupsPolicy()
-	return handlers, &v1.NodeFeatures{SupplementalGroupsPolicy: &groups}
+	groups := new(status.GetFeatures().GetSupplementalGroupsPolicy())
+	return handlers, &v1.NodeFeatures{SupplementalGroupsPolicy: groups}
 }

@@ -38,10 +38,6 @@ type item struct {
 	problem   error
 }
 
-func newItem(k volumekinds.Object, changed func()) *item {
-	return &item{key: k, changed: changed, synced: make(chan struct{})}
-}
-
 // set takes the server's current object.
 func (i *item) set(now object) {
 	i.mu.Lock()

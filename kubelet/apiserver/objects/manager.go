@@ -109,7 +109,7 @@ func (m *Manager) UnregisterPod(uid types.UID) {
 func (m *Manager) use(k volumekinds.Object) {
 	it := m.items[k]
 	if it == nil {
-		it = newItem(k, func() { m.changes.Add(k) })
+		it = &item{key: k, changed: func() { m.changes.Add(k) }, synced: make(chan struct{})}
 		m.items[k] = it
 		m.start(it)
 	}

@@ -160,9 +160,8 @@ func count(api *apitest.Server, what string) int {
 // TestServerImmutable: an immutable object is read once.
 func TestServerImmutable(t *testing.T) {
 	api := apitest.Start(t)
-	yes := true
 	fixed := settings("red")
-	fixed.Immutable = &yes
+	fixed.Immutable = new(true)
 	api.Set(fixed)
 	s := run(t, api)
 	pod := podWith("1", []string{"settings"}, nil)

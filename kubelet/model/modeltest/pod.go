@@ -19,8 +19,7 @@ func Pod(policy v1.RestartPolicy, words ...string) *v1.Pod {
 		case "init":
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 		case "side":
-			always := v1.ContainerRestartPolicyAlways
-			c.RestartPolicy = &always
+			c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 		default:
 			pod.Spec.Containers = append(pod.Spec.Containers, c)
