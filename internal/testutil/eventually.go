@@ -38,6 +38,19 @@ func Until(t testing.TB, what string, condition func() bool) {
 	}
 }
 
+// Receive returns the next value of a channel, or the zero value of a closed one. It ends the test with the message if
+// nothing comes within patience. Call it from the test's own goroutine.
+func Receive[T any](t testing.TB, from <-chan T, format string, args ...any) T {
+	t.Helper()
+	select {
+	case value := <-from:
+		return value
+	case <-time.After(patience):
+		t.Fatalf(format, args...)
+		panic("unreachable")
+	}
+}
+
 func holds(condition func() bool) func() error {
 	return func() error {
 		if !condition() {

@@ -125,13 +125,14 @@ func (n *nodeStats) memory() (*statsapi.MemoryStats, *statsapi.SwapStats, error)
 	total, used := info["MemTotal"], less(info["MemTotal"], info["MemFree"])
 	working := less(used, info["Inactive(file)"])
 	now := metav1.Now()
-	return &statsapi.MemoryStats{
-			Time: now, AvailableBytes: new(less(total, working)), UsageBytes: &used, WorkingSetBytes: &working,
-			RSSBytes: new(info["AnonPages"]), PageFaults: new(events["pgfault"]), MajorPageFaults: new(events["pgmajfault"]),
-		}, &statsapi.SwapStats{
-			Time: now, SwapAvailableBytes: new(info["SwapFree"]),
-			SwapUsageBytes: new(less(info["SwapTotal"], info["SwapFree"])),
-		}, nil
+	memory := &statsapi.MemoryStats{
+		Time: now, AvailableBytes: new(less(total, working)), UsageBytes: &used, WorkingSetBytes: &working,
+		RSSBytes: new(info["AnonPages"]), PageFaults: new(events["pgfault"]),
+		MajorPageFaults: new(events["pgmajfault"]),
+	}
+	swap := &statsapi.SwapStats{Time: now, SwapAvailableBytes: new(info["SwapFree"]),
+		SwapUsageBytes: new(less(info["SwapTotal"], info["SwapFree"]))}
+	return memory, swap, nil
 }
 
 // numbers reads a file with a name and a number in each line, and multiplies each number by unit.

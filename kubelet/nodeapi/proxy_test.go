@@ -122,11 +122,7 @@ func TestServerThatHangs(t *testing.T) {
 		"POST /exec/ns/pod/c?command=x&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n")
 	<-hung
 	conn.Close()
-	select {
-	case <-over:
-	case <-time.After(patience):
-		t.Fatal("the connection to the runtime stays")
-	}
+	testutil.Receive(t, over, "the connection to the runtime stays")
 	settles(t, before)
 }
 
@@ -156,12 +152,7 @@ func TestEachSideHangsUp(t *testing.T) {
 	before := a.before()
 	expect := func(want string) {
 		t.Helper()
-		select {
-		case got := <-seen:
-			testutil.Assert(t, got == want, "the server saw %q, want %q", got, want)
-		case <-time.After(patience):
-			t.Fatalf("the server does not see %q", want)
-		}
+		testutil.Equal(t, testutil.Receive(t, seen, "the server does not see %q", want), want, "seen by the server")
 	}
 
 	conn, in, code := a.session()

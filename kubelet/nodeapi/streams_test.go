@@ -324,11 +324,7 @@ func TestSessionsLeaveNothing(t *testing.T) {
 		t.Errorf("with sessions the end took %v: %v", time.Since(begun), err)
 	}
 	for range 3 {
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			t.Fatal("a session outlives the API")
-		}
+		testutil.Receive(t, ended, "a session outlives the API")
 	}
 	cancel()
 	settles(t, before)

@@ -121,11 +121,7 @@ func stillDelayed(t *testing.T, released <-chan struct{}) {
 
 func goesOn(t *testing.T, released <-chan struct{}) {
 	t.Helper()
-	select {
-	case <-released:
-	case <-time.After(patience):
-		t.Fatal("the shutdown is still delayed")
-	}
+	testutil.Receive(t, released, "the shutdown is still delayed")
 }
 
 const words = ": Terminated: Pod was terminated in response to imminent node shutdown."

@@ -212,13 +212,7 @@ func runFile(t *testing.T, f *FileSource) {
 // nextOp waits for the next update.
 func nextOp(t *testing.T, config *PodConfig) PodOperation {
 	t.Helper()
-	select {
-	case u := <-config.Updates():
-		return u.Op
-	case <-time.After(3 * time.Minute):
-		t.Fatal("nothing is received")
-		return ""
-	}
+	return testutil.Receive(t, config.Updates(), "nothing is received").Op
 }
 
 // TestFileWatches sees new and removed files without waiting for the slow scan.

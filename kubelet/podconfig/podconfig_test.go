@@ -178,11 +178,7 @@ func TestReadyWhileTheReaderIsBehind(t *testing.T) {
 	time.Sleep(10 * time.Millisecond) // now Set waits
 	answered := make(chan bool)
 	go func() { answered <- m.SeenAllSources() }()
-	select {
-	case <-answered:
-	case <-time.After(3 * time.Minute):
-		t.Error("Ready waits for the reader, who waits for it")
-	}
+	testutil.Receive(t, answered, "Ready waits for the reader, who waits for it")
 	cancel()
 	<-done
 }

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -330,12 +329,7 @@ func TestAPILogsAndFigures(t *testing.T) {
 	}()
 	n.exec(pod, "main", "touch", "/tmp/end")
 	out.has(t, "bye\n")
-	select {
-	case err := <-copied:
-		testutil.Check(t, err)
-	case <-time.After(patience):
-		t.Fatal("the log is followed beyond the container's end")
-	}
+	testutil.Check(t, testutil.Receive(t, copied, "the log is followed beyond the container's end"))
 	n.restarted("web", "main", 1)
 	eventually(t, "the previous log", func() error {
 		if body, code := a.ask(http.MethodGet, logs+"?previous=true&stream=Stdout"); body != "out\nbye\n" ||

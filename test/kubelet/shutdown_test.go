@@ -63,11 +63,7 @@ spec:
 	}
 	n.let("critical")
 	n.shows(critical, "the critical pod has ended", wantTerminated)
-	select {
-	case <-released:
-	case <-time.After(patience):
-		t.Error("the shutdown is delayed although all pods have ended")
-	}
+	testutil.Receive(t, released, "the shutdown is delayed although all pods have ended")
 	machine.PrepareForShutdown(false)
 	n.hasCondition(v1.NodeReady, v1.ConditionTrue, "KubeletReady")
 	n.showsReady(pod("later", "0"))

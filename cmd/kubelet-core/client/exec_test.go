@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -132,12 +131,8 @@ func TestExecIsGivenUp(t *testing.T) {
 	}()
 	<-begun
 	cancel()
-	select {
-	case err := <-done:
-		testutil.Assert(t, errors.Is(err, context.Canceled), "got %v", err)
-	case <-time.After(3 * time.Minute):
-		t.Fatal("the command is still waited for")
-	}
+	err := testutil.Receive(t, done, "the command is still waited for")
+	testutil.Assert(t, errors.Is(err, context.Canceled), "got %v", err)
 }
 
 func TestExecWithoutServer(t *testing.T) {

@@ -73,10 +73,11 @@ func (l *imageList) get(
 func RuntimeFeatures(status *runtimeapi.StatusResponse) ([]v1.NodeRuntimeHandler, *v1.NodeFeatures) {
 	var handlers []v1.NodeRuntimeHandler
 	for _, handler := range status.GetRuntimeHandlers() {
-		handlers = append(handlers, v1.NodeRuntimeHandler{Name: handler.GetName(), Features: &v1.NodeRuntimeHandlerFeatures{
+		can := &v1.NodeRuntimeHandlerFeatures{
 			RecursiveReadOnlyMounts: new(handler.GetFeatures().GetRecursiveReadOnlyMounts()),
 			UserNamespaces:          new(handler.GetFeatures().GetUserNamespaces()),
-		}})
+		}
+		handlers = append(handlers, v1.NodeRuntimeHandler{Name: handler.GetName(), Features: can})
 	}
 	slices.SortFunc(handlers, func(a, b v1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })
 	if status.GetFeatures() == nil {
