@@ -147,10 +147,10 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 		return lines.Text()
 	}
 	testutil.Equal(t, next(), "new", "first")
-	appendTo(t, r.log, stamp+" stdout F more\n")
+	testutil.AppendFile(t, r.log, stamp+" stdout F more\n")
 	testutil.Equal(t, next(), "more", "then")
 	ended.Store(true)
-	appendTo(t, r.log, stamp+" stdout F last\n")
+	testutil.AppendFile(t, r.log, stamp+" stdout F last\n")
 	testutil.Equal(t, next(), "last", "at last")
 	testutil.Assert(t, !lines.Scan() && lines.Err() == nil, "after the end: %q, %v", lines.Text(), lines.Err())
 }
@@ -159,7 +159,7 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 func TestFollowersThatLeave(t *testing.T) {
 	r := &runtime{log: logOf(t)}
 	a := startAPI(t, r, nil)
-	before := a.before()
+	settled := a.idle()
 	ctx, cancel := context.WithCancel(t.Context())
 	follow := func() {
 		t.Helper()
@@ -175,7 +175,7 @@ func TestFollowersThatLeave(t *testing.T) {
 		follow()
 	}
 	cancel()
-	settles(t, before)
+	settled()
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
 	follow()

@@ -115,7 +115,7 @@ func TestServerThatHangs(t *testing.T) {
 		over <- err
 	})}
 	a := startAPI(t, r, nil)
-	before := a.before()
+	settled := a.idle()
 	conn, err := tls.Dial("tcp", a.Address(), a.client.Transport.(*http.Transport).TLSClientConfig)
 	testutil.Must(t, err)
 	fmt.Fprintf(conn,
@@ -123,7 +123,7 @@ func TestServerThatHangs(t *testing.T) {
 	<-hung
 	conn.Close()
 	testutil.Receive(t, over, "the connection to the runtime stays")
-	settles(t, before)
+	settled()
 }
 
 // TestEachSideHangsUp checks that a session in an unknown protocol ends when either side closes it.
@@ -149,7 +149,7 @@ func TestEachSideHangsUp(t *testing.T) {
 		}
 	})}
 	a := startAPI(t, r, nil)
-	before := a.before()
+	settled := a.idle()
 	expect := func(want string) {
 		t.Helper()
 		testutil.Equal(t, testutil.Receive(t, seen, "the server does not see %q", want), want, "seen by the server")
@@ -174,7 +174,7 @@ func TestEachSideHangsUp(t *testing.T) {
 	rest, err := io.ReadAll(in)
 	testutil.Assert(t, err == nil && len(rest) == len("early")+last, "%d bytes, %v", len(rest), err)
 	conn.Close()
-	settles(t, before)
+	settled()
 
 	// The API does not wait for a client that never hangs up.
 	conn, _, _ = a.session()
@@ -183,7 +183,7 @@ func TestEachSideHangsUp(t *testing.T) {
 	_, err = io.Copy(io.Discard, conn)
 	testutil.Assert(t, err == nil, "the end is not passed on: %v", err)
 	begun := time.Now()
-	settles(t, before)
+	settled()
 	took := time.Since(begun)
 	testutil.Assert(t, took <= lingerTime+20*time.Second, "it lingered for %v", took)
 }

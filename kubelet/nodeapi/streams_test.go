@@ -281,7 +281,7 @@ func TestStreamRequestsToTheRuntime(t *testing.T) {
 // TestSessionsLeaveNothing opens sessions and cuts them in all ways.
 func TestSessionsLeaveNothing(t *testing.T) {
 	a := startAPI(t, streamingRuntime(t, false), nil)
-	before := a.before()
+	settled := a.idle()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 100)
@@ -312,7 +312,7 @@ func TestSessionsLeaveNothing(t *testing.T) {
 	for range 5 {
 		<-ended
 	}
-	settles(t, before)
+	settled()
 
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
@@ -327,5 +327,5 @@ func TestSessionsLeaveNothing(t *testing.T) {
 		testutil.Receive(t, ended, "a session outlives the API")
 	}
 	cancel()
-	settles(t, before)
+	settled()
 }
